@@ -1,0 +1,113 @@
+//! Which live object stands for which recorded one.
+//!
+//! A handle value means something only with its kind, and may be used again when its object is gone: the last binding
+//! wins. Bindings are never removed, so a call on a dead object meets a dead object in the replay too.
+
+use parking_lot::RwLock;
+use std::collections::HashMap;
+use trace::api::types::Kind;
+
+const KINDS: usize = Kind::EglStream as usize + 1;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    Live(u64),
+    /// The call that made the object was not replayed.
+    Absent { call: u64 },
+    /// No call in the trace made it.
+    Unknown,
+}
+
+pub struct Objects {
+    bound: [RwLock<HashMap<u64, Found>>; KINDS],
+    devices: HashMap<i32, i32>,
+}
+
+impl Objects {
+    /// `devices`: recorded device to live device; those not named stay what they are.
+    pub fn new(devices: HashMap<i32, i32>) -> Objects {
+        Objects { bound: std::array::from_fn(|_| RwLock::default()), devices }
+    }
+
+    pub fn device(&self, recorded: i32) -> i32 {
+        self.devices.get(&recorded).copied().unwrap_or(recorded)
+    }
+
+    pub fn find(&self, kind: Kind, recorded: u64) -> Found {
+        if kind == Kind::Device {
+            return Found::Live(u64::from(self.device(recorded as i32) as u32));
+        }
+        if is_special(kind, recorded) {
+            return Found::Live(recorded);
+        }
+        self.bound[space(kind)].read().get(&recorded).copied().unwrap_or(Found::Unknown)
+    }
+
+    pub fn bind(&self, kind: Kind, recorded: u64, live: u64) {
+        if kind != Kind::Device && !is_special(kind, recorded) {
+            self.bound[space(kind)].write().insert(recorded, Found::Live(live));
+        }
+    }
+
+    /// The object of a call that was left out; one already known by this value is given up only if the call made it.
+    pub fn forgo(&self, kind: Kind, recorded: u64, call: u64, made: bool) {
+        if kind == Kind::Device || is_special(kind, recorded) {
+            return;
+        }
+        let mut bound = self.bound[space(kind)].write();
+        if made || !bound.contains_key(&recorded) {
+            bound.insert(recorded, Found::Absent { call });
+        }
+    }
+}
+
+/// Values that name no object of the application: null, and the two default streams.
+fn is_special(kind: Kind, value: u64) -> bool {
+    value == 0 || kind == Kind::Stream && value <= 2
+}
+
+/// Kinds that the driver lets stand for each other share their values: a CUkernel is launched as a CUfunction, a green
+/// context is the same address as its CUcontext.
+fn space(kind: Kind) -> usize {
+    match kind {
+        Kind::Kernel => Kind::Function as usize,
+        Kind::GreenContext => Kind::Context as usize,
+        other => other as usize,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_binding_wins_and_special_values_pass() {
+        let objects = Objects::new(HashMap::from([(0, 3)]));
+        assert_eq!(objects.find(Kind::Stream, 0x10), Found::Unknown);
+        objects.bind(Kind::Stream, 0x10, 0x20);
+        objects.bind(Kind::Stream, 0x10, 0x30);
+        objects.bind(Kind::Stream, 2, 0x99);
+        assert_eq!(objects.find(Kind::Stream, 0x10), Found::Live(0x30));
+        assert_eq!(objects.find(Kind::Stream, 2), Found::Live(2));
+        assert_eq!(objects.find(Kind::Event, 0x10), Found::Unknown);
+        assert_eq!(objects.find(Kind::Device, 0), Found::Live(3));
+        assert_eq!(objects.find(Kind::Device, 5), Found::Live(5));
+    }
+
+    #[test]
+    fn a_kernel_passes_for_a_function() {
+        let objects = Objects::new(HashMap::new());
+        objects.bind(Kind::Kernel, 0x10, 0x20);
+        assert_eq!(objects.find(Kind::Function, 0x10), Found::Live(0x20));
+    }
+
+    #[test]
+    fn what_was_left_out_is_named() {
+        let objects = Objects::new(HashMap::new());
+        objects.forgo(Kind::Module, 0x10, 7, true);
+        assert_eq!(objects.find(Kind::Module, 0x10), Found::Absent { call: 7 });
+        objects.bind(Kind::Module, 0x10, 0x20);
+        objects.forgo(Kind::Module, 0x10, 8, false);
+        assert_eq!(objects.find(Kind::Module, 0x10), Found::Live(0x20));
+    }
+}

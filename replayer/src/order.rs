@@ -1,0 +1,289 @@
+//! The partial order of a trace, as a plan and as a gate.
+//!
+//! X precedes Y if X returned before Y was entered; calls that overlap are unordered. What precedes Y is therefore a
+//! prefix of all calls sorted by their returns, and one number says how long: Y may start when the first `after`
+//! returns of the recording have happened again. Calls that were in flight together are never made to wait for each
+//! other, with one exception: a destroy counts from its entry and a creation until its return, so that a creation which
+//! got the value of an object being destroyed at the same time waits for that destroy.
+
+use parking_lot::{Condvar, Mutex};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+
+/// When a call happened.
+#[derive(Debug, Clone, Copy)]
+pub struct Moment {
+    pub call: u64,
+    pub thread: u32,
+    pub begin: u64,
+    pub end: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    pub call: u64,
+    /// How many returns must have happened before this call starts.
+    pub after: u64,
+    /// Position of this call's own return among all returns.
+    pub rank: u64,
+}
+
+#[derive(Debug, Default)]
+pub struct Order {
+    /// One lane a recorded thread, in the order of their first calls.
+    pub lanes: Vec<Lane>,
+    /// Call to the ranks of overlapping destroys that it waits for.
+    pub edges: HashMap<u64, Vec<u64>>,
+    pub calls: u64,
+}
+
+#[derive(Debug)]
+pub struct Lane {
+    pub thread: u32,
+    pub steps: Vec<Step>,
+}
+
+impl Order {
+    /// `moments` by entry time, as [`trace::Trace::calls`] gives them; only calls that returned.
+    pub fn new(moments: &[Moment]) -> Order {
+        let mut ends: Vec<(u64, usize)> = moments.iter().enumerate().map(|(at, m)| (m.end, at)).collect();
+        ends.sort_unstable();
+        let mut ranks = vec![0; moments.len()];
+        for (rank, (_, at)) in ends.iter().enumerate() {
+            ranks[*at] = rank as u64;
+        }
+        let mut order = Order { calls: moments.len() as u64, ..Order::default() };
+        let mut lane_of = HashMap::new();
+        let mut after = 0;
+        for (at, moment) in moments.iter().enumerate() {
+            while ends.get(after).is_some_and(|(end, _)| *end < moment.begin) {
+                after += 1;
+            }
+            let lane = *lane_of.entry(moment.thread).or_insert_with(|| {
+                order.lanes.push(Lane { thread: moment.thread, steps: Vec::new() });
+                order.lanes.len() - 1
+            });
+            order.lanes[lane].steps.push(Step { call: moment.call, after: after as u64, rank: ranks[at] });
+        }
+        order
+    }
+
+    pub fn wait_for(&mut self, later: u64, rank: u64) {
+        self.edges.entry(later).or_default().push(rank);
+    }
+}
+
+/// Lets calls start in the recorded partial order.
+pub struct Gate {
+    /// One bit a return, by rank.
+    done: Vec<AtomicU64>,
+    /// All returns below this have happened.
+    reached: AtomicU64,
+    /// The least number that anybody waits for.
+    wanted: AtomicU64,
+    waiting: Mutex<BTreeMap<(u64, u64), Arc<Sleeper>>>,
+    tickets: AtomicU64,
+    aborted: AtomicBool,
+}
+
+#[derive(Default)]
+struct Sleeper {
+    awake: Mutex<bool>,
+    changed: Condvar,
+}
+
+/// Another worker failed; there is nothing to wait for any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Aborted;
+
+impl Gate {
+    pub fn new(calls: u64) -> Gate {
+        Gate {
+            done: (0..calls.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+            reached: AtomicU64::new(0),
+            wanted: AtomicU64::new(u64::MAX),
+            waiting: Mutex::default(),
+            tickets: AtomicU64::new(0),
+            aborted: AtomicBool::new(false),
+        }
+    }
+
+    pub fn reached(&self) -> u64 {
+        self.reached.load(SeqCst)
+    }
+
+    /// Returns when the first `after` returns have happened.
+    pub fn wait(&self, after: u64) -> Result<(), Aborted> {
+        if self.reached() >= after {
+            return Ok(());
+        }
+        let sleeper = Arc::new(Sleeper::default());
+        {
+            let mut waiting = self.waiting.lock();
+            waiting.insert((after, self.tickets.fetch_add(1, SeqCst)), sleeper.clone());
+            self.publish(&waiting);
+        }
+        // Whoever got there between the look above and the entry in the list has not seen it.
+        self.wake();
+        let mut awake = sleeper.awake.lock();
+        while !*awake {
+            sleeper.changed.wait(&mut awake);
+        }
+        if self.aborted.load(SeqCst) { Err(Aborted) } else { Ok(()) }
+    }
+
+    /// Returns when this one return has happened. Rare: for [`Order::edges`] alone.
+    pub fn wait_for(&self, rank: u64) -> Result<(), Aborted> {
+        while !self.is_done(rank) {
+            if self.aborted.load(SeqCst) {
+                return Err(Aborted);
+            }
+            std::thread::sleep(std::time::Duration::from_micros(20));
+        }
+        Ok(())
+    }
+
+    pub fn finish(&self, rank: u64) {
+        self.done[rank as usize / 64].fetch_or(1 << (rank % 64), SeqCst);
+        // Of two that finish at once at least one sees the other's bit, so none is left behind.
+        let mut reached = self.reached();
+        while (reached as usize) < self.done.len() * 64 && self.is_done(reached) {
+            match self.reached.compare_exchange(reached, reached + 1, SeqCst, SeqCst) {
+                Ok(_) => reached += 1,
+                Err(now) => reached = now,
+            }
+        }
+        if reached >= self.wanted.load(SeqCst) {
+            self.wake();
+        }
+    }
+
+    /// Ends all waiting.
+    pub fn abort(&self) {
+        self.aborted.store(true, SeqCst);
+        self.wake();
+    }
+
+    fn is_done(&self, rank: u64) -> bool {
+        self.done[rank as usize / 64].load(SeqCst) & (1 << (rank % 64)) != 0
+    }
+
+    fn wake(&self) {
+        let mut waiting = self.waiting.lock();
+        loop {
+            let Some((&(after, _), _)) = waiting.first_key_value() else { break };
+            if after > self.reached() && !self.aborted.load(SeqCst) {
+                break;
+            }
+            let (_, sleeper) = waiting.pop_first().expect("looked at above");
+            *sleeper.awake.lock() = true;
+            sleeper.changed.notify_one();
+        }
+        self.publish(&waiting);
+    }
+
+    fn publish(&self, waiting: &BTreeMap<(u64, u64), Arc<Sleeper>>) {
+        self.wanted.store(waiting.first_key_value().map_or(u64::MAX, |((after, _), _)| *after), SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Threads of calls, each a gap and a duration; returned by entry time as a trace gives them.
+    fn moments() -> impl Strategy<Value = Vec<Moment>> {
+        let thread = prop::collection::vec((0u64..20, 0u64..30), 1..12);
+        prop::collection::vec(thread, 1..5).prop_map(|threads| {
+            let mut all = Vec::new();
+            for (thread, calls) in threads.iter().enumerate() {
+                let mut now = 0;
+                for (gap, duration) in calls {
+                    let begin = now + gap;
+                    now = begin + duration;
+                    all.push(Moment { call: 0, thread: thread as u32, begin, end: now });
+                    now += 1;
+                }
+            }
+            all.sort_by_key(|m| (m.begin, m.thread));
+            for (number, moment) in all.iter_mut().enumerate() {
+                moment.call = number as u64;
+            }
+            all
+        })
+    }
+
+    proptest! {
+        /// What a call waits for is exactly what had returned when it was entered.
+        #[test]
+        fn a_prefix_is_the_whole_past(moments in moments()) {
+            let order = Order::new(&moments);
+            let steps: HashMap<u64, Step> =
+                order.lanes.iter().flat_map(|lane| &lane.steps).map(|step| (step.call, *step)).collect();
+            for later in &moments {
+                for earlier in &moments {
+                    let waits = steps[&earlier.call].rank < steps[&later.call].after;
+                    prop_assert_eq!(waits, earlier.end < later.begin);
+                }
+            }
+        }
+
+        /// Workers under the gate start nothing too early, and come to an end.
+        #[test]
+        fn workers_keep_the_order(moments in moments()) {
+            let order = Order::new(&moments);
+            let gate = Gate::new(order.calls);
+            let clock = AtomicU64::new(0);
+            let ran = Mutex::new(HashMap::new());
+            std::thread::scope(|scope| {
+                for lane in &order.lanes {
+                    let (gate, clock, ran) = (&gate, &clock, &ran);
+                    scope.spawn(move || {
+                        for step in &lane.steps {
+                            gate.wait(step.after).unwrap();
+                            let begin = clock.fetch_add(1, SeqCst);
+                            std::thread::yield_now();
+                            ran.lock().insert(step.call, (begin, clock.fetch_add(1, SeqCst)));
+                            gate.finish(step.rank);
+                        }
+                    });
+                }
+            });
+            let ran = ran.into_inner();
+            prop_assert_eq!(gate.reached(), order.calls);
+            for later in &moments {
+                for earlier in moments.iter().filter(|earlier| earlier.end < later.begin) {
+                    prop_assert!(ran[&earlier.call].1 < ran[&later.call].0);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn calls_in_flight_together_may_wait_for_each_other() {
+        // Two calls overlap; the one that began later must be able to return while the other is still inside.
+        let moments = [
+            Moment { call: 0, thread: 0, begin: 0, end: 100 },
+            Moment { call: 1, thread: 1, begin: 50, end: 60 },
+            Moment { call: 2, thread: 1, begin: 70, end: 80 },
+        ];
+        let order = Order::new(&moments);
+        assert_eq!(order.lanes[1].steps.iter().map(|s| s.after).collect::<Vec<_>>(), [0, 1]);
+        let gate = Gate::new(3);
+        gate.finish(order.lanes[1].steps[0].rank);
+        assert_eq!(gate.wait(order.lanes[1].steps[1].after), Ok(()));
+    }
+
+    #[test]
+    fn an_abort_frees_everybody() {
+        let gate = Gate::new(2);
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| (gate.wait(2), gate.wait_for(1)));
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            gate.abort();
+            assert_eq!(waits.join().unwrap(), (Err(Aborted), Err(Aborted)));
+        });
+    }
+}

@@ -1,0 +1,396 @@
+//! What a replay will do, found without a driver: one walk over the trace.
+
+use crate::action::{Action, Memory, action};
+use crate::contexts::Contexts;
+use crate::order::{Moment, Order};
+use crate::ranges::Ranges;
+use crate::reach::{Live, Reach};
+use crate::verdict::{Reason, Reasons, Verdict};
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
+use trace::api::roles::{Class, Role};
+use trace::api::types::Form;
+use trace::call::{Content, When};
+use trace::preamble::Data;
+use trace::{Call, Function, Trace};
+
+/// The driver gives out neighbouring device addresses in blocks of this size, and reserves them exactly (facts of
+/// driver 580: a hint is honoured if it is aligned to 32 MiB and the size is about that or more).
+pub const BLOCK: u64 = 32 << 20;
+const PAGE: u64 = 4096;
+
+/// A recorded allocation of device memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Allocation {
+    pub call: u64,
+    pub range: Range<u64>,
+    /// Recorded device.
+    pub device: i32,
+}
+
+#[derive(Default)]
+pub struct Plan {
+    pub verdict: Option<Verdict>,
+    pub reasons: Vec<Reason>,
+    pub order: Order,
+    /// Device memory, by the call that allocated it.
+    pub allocations: HashMap<u64, Allocation>,
+    /// All device addresses the application was given, reserved ones too.
+    pub device: Ranges,
+    /// Whole blocks around them.
+    pub blocks: Ranges,
+    /// Pinned host memory.
+    pub host: Ranges,
+    /// Whole pages around it.
+    pub pages: Ranges,
+    /// Recorded devices that hold memory.
+    pub devices: BTreeSet<i32>,
+    /// Calls made inside other calls: the driver makes them again by itself.
+    pub inner: u64,
+    /// Calls that were under way when the recording ended.
+    pub unfinished: Vec<u64>,
+    pub launches: u64,
+    pub unreached_launches: u64,
+    /// Submissions to one stream that overlapped in time, so that their order is not known.
+    pub overlapping_submissions: u64,
+    pub(crate) reach: Reach,
+    environment: Vec<(String, String)>,
+}
+
+pub fn plan(trace: &Trace) -> Plan {
+    let mut planner = Planner::default();
+    for call in trace.calls() {
+        planner.see(trace, &call);
+    }
+    planner.finish(trace)
+}
+
+impl Plan {
+    pub fn verdict(&self) -> Verdict {
+        self.verdict.unwrap_or(Verdict::No)
+    }
+
+    /// The recorded CUDA_* variables: to be set before the driver is loaded. Those that inject tools are left out.
+    pub fn environment(&self) -> &[(String, String)] {
+        &self.environment
+    }
+
+    /// Bytes of device memory that the recorded device had in use, each address counted once.
+    pub fn bytes_on(&self, device: i32) -> u64 {
+        let ranges = self.allocations.values().filter(|a| a.device == device).map(|a| a.range.clone());
+        Ranges::union(ranges, crate::place::GRANULE).bytes()
+    }
+
+    /// A mapping of this process that lies where recorded memory has to go. To be asked before the driver is loaded: what
+    /// was mapped when it initialised, it never gives out again. Another layout of the process (with or without address
+    /// space randomisation) has other mappings.
+    pub fn collides_with_own_mappings(&self) -> std::io::Result<Option<String>> {
+        let maps = std::fs::read_to_string("/proc/self/maps")?;
+        let collides = |line: &&str| {
+            let range = line.split(' ').next().and_then(|range| range.split_once('-'));
+            let hex = |text| u64::from_str_radix(text, 16).ok();
+            let range = range.and_then(|(start, end)| Some(hex(start)?..hex(end)?));
+            range.is_some_and(|range| self.blocks.overlaps(&range) || self.pages.overlaps(&range))
+        };
+        Ok(maps.lines().find(collides).map(str::to_owned))
+    }
+}
+
+#[derive(Default)]
+struct Planner {
+    plan: Plan,
+    reasons: Reasons,
+    contexts: Contexts,
+    live: Live,
+    moments: Vec<Moment>,
+    reserved: Vec<Range<u64>>,
+    host: Vec<Range<u64>>,
+    /// Latest submission to a stream: end and thread.
+    submissions: HashMap<(u64, Option<u32>), (u64, u32)>,
+    /// Latest call that ended, or made, an object of this value.
+    ended: HashMap<Object, Moment>,
+    made: HashMap<Object, Moment>,
+    /// (later, earlier) calls that overlapped all the same.
+    edges: Vec<(u64, u64)>,
+    executable: u64,
+}
+
+/// Kind and value of a handle; no kind for memory.
+type Object = (Option<trace::api::types::Kind>, u64);
+
+impl Planner {
+    fn see(&mut self, trace: &Trace, call: &Call) {
+        if call.inner {
+            self.plan.inner += 1;
+            return;
+        }
+        let Some(end) = call.end else {
+            self.plan.unfinished.push(call.number);
+            return;
+        };
+        let moment = Moment { call: call.number, thread: call.thread, begin: call.begin, end };
+        self.moments.push(moment);
+        let Some(function) = call.function() else {
+            self.reasons.about_call(format!("{}: this cutrace does not know the function", call.name()), call.number);
+            return;
+        };
+        self.contexts.see(call);
+        if !call.succeeded() {
+            return;
+        }
+        match action(function) {
+            Action::Refuse(why) => self.reasons.about_call(format!("{}: {why}", function.name), call.number),
+            Action::Memory(memory) => self.memory(call, memory),
+            Action::Execute => self.executable += 1,
+            _ => {}
+        }
+        self.globals(call);
+        self.reach(trace, call, function);
+        self.inputs(trace, call, function);
+        self.submission(call, function, moment);
+        self.objects(call, function, moment);
+    }
+
+    fn memory(&mut self, call: &Call, memory: Memory) {
+        let argument = |name| call.argument(name).unwrap_or(0);
+        match memory {
+            Memory::Allocate => {
+                let Some(start) = call.output("dptr") else { return };
+                let len = match call.output("pPitch") {
+                    Some(pitch) => pitch.saturating_mul(argument("Height")),
+                    None => argument("bytesize"),
+                };
+                let device = self.contexts.device(call.thread);
+                let range = start..start.saturating_add(len);
+                self.live.add(start, len);
+                self.plan.devices.insert(device);
+                self.plan.allocations.insert(call.number, Allocation { call: call.number, range, device });
+                if call.name() == "cuMemAllocManaged" {
+                    let what = "managed memory: what the CPU wrote there is not recorded";
+                    self.reasons.about_call(what, call.number);
+                }
+            }
+            Memory::Free | Memory::FreeAsync => self.live.remove(argument("dptr")),
+            Memory::HostAllocate | Memory::HostRegister => {
+                let start = if memory == Memory::HostRegister { Some(argument("p")) } else { call.output("pp") };
+                let Some(start) = start else { return };
+                self.live.add(start, argument("bytesize"));
+                self.host.push(start..start.saturating_add(argument("bytesize")));
+            }
+            Memory::HostFree => self.live.remove(argument("p")),
+            Memory::Reserve => {
+                let Some(start) = call.output("ptr") else { return };
+                self.live.add(start, argument("size"));
+                self.reserved.push(start..start.saturating_add(argument("size")));
+            }
+            Memory::Unreserve => self.live.remove(argument("ptr")),
+        }
+    }
+
+    fn globals(&mut self, call: &Call) {
+        if matches!(call.name(), "cuModuleGetGlobal_v2" | "cuLibraryGetGlobal" | "cuLibraryGetManaged")
+            && let Some((start, len)) = call.output("dptr").zip(call.output("bytes"))
+        {
+            self.live.add(start, len);
+        }
+    }
+
+    fn reach(&mut self, trace: &Trace, call: &Call, function: &Function) {
+        self.plan.reach.see(trace, call, &self.live);
+        if function.class != Class::launch {
+            return;
+        }
+        let host = |word: &[u8]| {
+            let word = u64::from_le_bytes(word.try_into().expect("8 bytes"));
+            self.host.iter().any(|range| range.contains(&word))
+        };
+        for image in call.images() {
+            if let Content::Arguments { packed, .. } = image.content
+                && !self.host.is_empty()
+                && packed.chunks_exact(8).any(host)
+            {
+                let what = "kernels were given pinned memory: what the CPU wrote there without a call is not recorded";
+                self.reasons.about_call(what, call.number);
+            }
+        }
+    }
+
+    /// Inputs that are not in the file, and effects that no call shows.
+    fn inputs(&mut self, trace: &Trace, call: &Call, function: &Function) {
+        let words = |role: fn(&Role) -> bool| {
+            let params = function.params.iter().filter(move |p| role(&p.role));
+            params.filter_map(|p| call.argument(p.name)).filter(|word| *word != 0).collect::<Vec<u64>>()
+        };
+        let sinks = words(|role| matches!(role, Role::Sink(_) | Role::Writes(_)));
+        if !matches!(action(function), Action::Execute) {
+            return;
+        }
+        for image in call.images() {
+            let gone = match image.content {
+                Content::Lost => image.when == When::Entry || !sinks.contains(&image.address),
+                Content::Blob(hash) => trace.blob(hash).is_none(),
+                _ => false,
+            };
+            if gone {
+                self.reasons.about_call(format!("{}: some of its input was not recorded", function.name), call.number);
+            }
+        }
+        let arguments = words(|role| matches!(role, Role::Arguments(_)));
+        let recorded = call.images().any(|image| matches!(image.content, Content::Arguments { .. }));
+        if !arguments.is_empty() && !recorded {
+            let what = format!("{}: the kernel's arguments were not recorded", function.name);
+            self.reasons.about_call(what, call.number);
+        }
+        if calls_back(function, call) {
+            let what = format!("{}: what the application's callback changed is not recorded", function.name);
+            self.reasons.about_call(what, call.number);
+        }
+    }
+
+    fn submission(&mut self, call: &Call, function: &Function, moment: Moment) {
+        if !matches!(function.class, Class::submit | Class::launch) {
+            return;
+        }
+        let Some(stream) = stream_of(call, function) else { return };
+        let own = (stream == 2 || stream == 0 && function.twin_of.is_some()).then_some(call.thread);
+        let latest = self.submissions.entry((stream, own)).or_insert((moment.end, moment.thread));
+        if latest.1 != moment.thread && latest.0 > moment.begin {
+            self.plan.overlapping_submissions += 1;
+        }
+        if moment.end >= latest.0 {
+            *latest = (moment.end, moment.thread);
+        }
+    }
+
+    /// Finds destroys and creations of one value that overlap on two threads.
+    fn objects(&mut self, call: &Call, function: &Function, moment: Moment) {
+        for param in function.params {
+            match (param.role, param.ty.form) {
+                (Role::Destroy, form) => {
+                    let object = (kind(form), call.argument(param.name).unwrap_or(0));
+                    if let Some(made) = self.made.get(&object).filter(|made| overlap(made, &moment)) {
+                        self.edges.push((made.call, moment.call));
+                    }
+                    self.ended.insert(object, moment);
+                }
+                (Role::Create(_) | Role::Out(_) | Role::HostAlloc(_), Form::Pointer(to)) => {
+                    let Some(kind) = kind_of_made(to.form) else { continue };
+                    let Some(value) = call.output(param.name) else { continue };
+                    self.make((kind, value), moment);
+                }
+                (Role::HostAddress, _) if function.class == Class::allocate => {
+                    self.make((None, call.argument(param.name).unwrap_or(0)), moment);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn make(&mut self, object: Object, moment: Moment) {
+        if let Some(ended) = self.ended.get(&object).filter(|ended| overlap(ended, &moment)) {
+            self.edges.push((moment.call, ended.call));
+        }
+        self.made.insert(object, moment);
+    }
+
+    fn finish(mut self, trace: &Trace) -> Plan {
+        let mut plan = self.plan;
+        plan.order = Order::new(&self.moments);
+        if !self.edges.is_empty() {
+            let steps = plan.order.lanes.iter().flat_map(|lane| &lane.steps);
+            let ranks: HashMap<u64, u64> = steps.map(|step| (step.call, step.rank)).collect();
+            for (later, earlier) in &self.edges {
+                plan.order.wait_for(*later, ranks[earlier]);
+            }
+        }
+        let placed = plan.allocations.values().map(|a| a.range.clone()).chain(self.reserved);
+        plan.device = Ranges::union(placed, 1);
+        plan.blocks = Ranges::union(plan.device.iter(), BLOCK);
+        plan.host = Ranges::union(self.host, 1);
+        plan.pages = Ranges::union(plan.host.iter(), PAGE);
+        (plan.launches, plan.unreached_launches) = plan.reach.count();
+        let environment = trace.preamble.environment.iter().filter(|(name, _)| {
+            name.starts_with("CUDA_") && !name.starts_with("CUDA_INJECTION")
+        });
+        plan.environment = environment.cloned().collect();
+
+        let nothing = match trace.preamble.data {
+            Data::None => Some("recorded with --data=none: neither arguments' memory nor payloads are in the file"),
+            _ if self.executable == 0 => Some("there is no call in it that could be replayed"),
+            _ => None,
+        };
+        if let Some(why) = nothing {
+            self.reasons.about_trace(why, 1);
+        }
+        for (what, count) in &trace.losses {
+            self.reasons.about_trace(format!("not recorded: {what}"), *count);
+        }
+        for adopted in trace.adopted.iter().filter(|adopted| adopted.image.is_none()) {
+            let what = format!("module {:#x} was loaded unseen and its image was not found", adopted.module);
+            self.reasons.about_trace(what, 1);
+        }
+        if !trace.damage.is_empty() {
+            self.reasons.about_trace("parts of the file are damaged or missing", trace.damage.len() as u64);
+        }
+        plan.reasons = self.reasons.into_list();
+        plan.verdict = Some(match (nothing, plan.reasons.is_empty()) {
+            (Some(_), _) => Verdict::No,
+            (None, true) => Verdict::Replayable,
+            (None, false) => Verdict::Partly,
+        });
+        plan
+    }
+}
+
+fn overlap(a: &Moment, b: &Moment) -> bool {
+    a.thread != b.thread && a.begin < b.end && b.begin < a.end
+}
+
+fn kind(form: Form) -> Option<trace::api::types::Kind> {
+    match form {
+        Form::Handle(kind) => Some(kind),
+        _ => None,
+    }
+}
+
+fn kind_of_made(form: Form) -> Option<Option<trace::api::types::Kind>> {
+    match form {
+        Form::Handle(kind) => Some(Some(kind)),
+        Form::Pointer(_) => Some(None),
+        _ => None,
+    }
+}
+
+/// The stream that a submission names, in a parameter or in its launch configuration.
+fn stream_of(call: &Call, function: &Function) -> Option<u64> {
+    use trace::api::types::Kind::Stream;
+    let is_stream = |form: &Form| matches!(form, Form::Handle(Stream));
+    for param in function.params {
+        match param.ty.form {
+            form if is_stream(&form) => return call.argument(param.name),
+            Form::Pointer(to) => {
+                let Form::Struct(fields) = to.form else { continue };
+                let Some(field) = fields.iter().find(|field| is_stream(&field.ty.form)) else { continue };
+                let address = call.argument(param.name)?.checked_add(field.offset.into())?;
+                let bytes = call.memory(When::Entry, address, 8)?;
+                return Some(u64::from_le_bytes(bytes.as_ref().try_into().ok()?));
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Whether the call hands the driver code of the application that may run when work gets to it.
+fn calls_back(function: &Function, call: &Call) -> bool {
+    let submits = matches!(function.class, Class::submit | Class::graph);
+    submits
+        && function.params.iter().any(|param| match param.ty.form {
+            Form::Callback => call.argument(param.name) != Some(0),
+            Form::Pointer(to) => match to.form {
+                Form::Struct(fields) => fields.iter().any(|field| matches!(field.ty.form, Form::Callback)),
+                _ => false,
+            },
+            _ => false,
+        })
+}

@@ -1,0 +1,110 @@
+//! Sets of address ranges.
+
+use std::ops::Range;
+
+/// Disjoint ranges in ascending order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ranges(Vec<Range<u64>>);
+
+impl Ranges {
+    /// The union of `ranges`, each widened to multiples of `granule`. Neighbours that touch become one.
+    pub fn union(ranges: impl IntoIterator<Item = Range<u64>>, granule: u64) -> Ranges {
+        let widened = ranges.into_iter().filter(|r| r.start < r.end).map(|r| widen(r, granule));
+        let mut sorted: Vec<Range<u64>> = widened.collect();
+        sorted.sort_unstable_by_key(|r| (r.start, r.end));
+        let mut merged: Vec<Range<u64>> = Vec::new();
+        for range in sorted {
+            match merged.last_mut() {
+                Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+                _ => merged.push(range),
+            }
+        }
+        Ranges(merged)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = Range<u64>> {
+        self.0.iter().cloned()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.0.iter().map(|r| r.end - r.start).sum()
+    }
+
+    /// The range that holds this address.
+    pub fn around(&self, address: u64) -> Option<Range<u64>> {
+        let at = self.0.partition_point(|r| r.end <= address);
+        self.0.get(at).filter(|r| r.start <= address).cloned()
+    }
+
+    pub fn contains(&self, address: u64) -> bool {
+        self.around(address).is_some()
+    }
+
+    /// Whether all of `range` is in the set.
+    pub fn covers(&self, range: &Range<u64>) -> bool {
+        self.around(range.start).is_some_and(|around| range.end <= around.end)
+    }
+
+    pub fn overlaps(&self, range: &Range<u64>) -> bool {
+        let at = self.0.partition_point(|r| r.end <= range.start);
+        self.0.get(at).is_some_and(|r| r.start < range.end)
+    }
+
+    /// The parts of `range` that are not in the set.
+    pub fn gaps(&self, range: Range<u64>) -> Vec<Range<u64>> {
+        let mut gaps = Vec::new();
+        let mut at = range.start;
+        for taken in self.0.iter().filter(|r| r.start < range.end && range.start < r.end) {
+            if at < taken.start {
+                gaps.push(at..taken.start);
+            }
+            at = at.max(taken.end);
+        }
+        if at < range.end {
+            gaps.push(at..range.end);
+        }
+        gaps
+    }
+
+    pub fn insert(&mut self, range: Range<u64>) {
+        let all = self.0.drain(..).chain([range]);
+        *self = Ranges::union(all.collect::<Vec<_>>(), 1);
+    }
+}
+
+/// `range` with its ends moved out to multiples of `granule`.
+pub fn widen(range: Range<u64>, granule: u64) -> Range<u64> {
+    range.start / granule * granule..range.end.div_ceil(granule).saturating_mul(granule)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_union_holds_what_went_in(ranges in prop::collection::vec((0u64..500, 0u64..40), 0..20), at in 0u64..600) {
+            let ranges: Vec<Range<u64>> = ranges.into_iter().map(|(start, len)| start..start + len).collect();
+            let union = Ranges::union(ranges.clone(), 1);
+            prop_assert_eq!(union.contains(at), ranges.iter().any(|r| r.contains(&at)));
+            let gaps = union.gaps(0..600);
+            prop_assert_eq!(union.contains(at), !gaps.iter().any(|r| r.contains(&at)));
+        }
+    }
+
+    #[test]
+    fn neighbours_in_one_granule_become_one() {
+        let union = Ranges::union([0x200..0x300, 0x10_0000..0x10_0001, 0x60_0000..0x60_0010], 0x20_0000);
+        assert_eq!(union.iter().collect::<Vec<_>>(), [0..0x20_0000, 0x60_0000..0x80_0000]);
+        assert_eq!(union.bytes(), 0x40_0000);
+        assert!(union.covers(&(0x100..0x20_0000)));
+        assert!(!union.covers(&(0x100..0x20_0001)));
+        assert!(union.overlaps(&(0x1f_ffff..0x30_0000)));
+        assert!(!union.overlaps(&(0x20_0000..0x60_0000)));
+    }
+}

@@ -1,0 +1,119 @@
+//! Which launches a check can tell anything about.
+//!
+//! A launch is reached if memory it was given is later copied to the host and compared, or is given to a launch that is.
+//! Memory is told apart by allocation, so the answer errs towards "reached".
+
+use std::collections::{BTreeMap, HashSet};
+use trace::api::roles::{Class, Role};
+use trace::call::{Content, Image};
+use trace::{Call, Trace};
+
+/// Allocations that exist at a point of the trace.
+#[derive(Default)]
+pub struct Live {
+    ranges: BTreeMap<u64, (u64, u32)>,
+    next: u32,
+}
+
+impl Live {
+    pub fn add(&mut self, start: u64, len: u64) {
+        self.ranges.insert(start, (start.saturating_add(len), self.next));
+        self.next += 1;
+    }
+
+    pub fn remove(&mut self, start: u64) {
+        self.ranges.remove(&start);
+    }
+
+    fn find(&self, address: u64) -> Option<u32> {
+        let (_, (end, id)) = self.ranges.range(..=address).next_back()?;
+        (address < *end).then_some(*id)
+    }
+}
+
+struct Event {
+    call: u64,
+    what: What,
+    uses: Vec<u32>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum What {
+    Launch,
+    Copy,
+    Check,
+}
+
+#[derive(Default)]
+pub struct Reach {
+    events: Vec<Event>,
+}
+
+/// Longer memory is payload, not a description that holds addresses.
+const DESCRIPTION: u64 = 4096;
+
+impl Reach {
+    pub fn see(&mut self, trace: &Trace, call: &Call, live: &Live) {
+        let Some(function) = call.function().filter(|_| call.succeeded()) else { return };
+        let what = match function.class {
+            Class::launch => What::Launch,
+            Class::copy | Class::submit if is_check(call) => What::Check,
+            Class::copy | Class::submit | Class::graph => What::Copy,
+            _ => return,
+        };
+        let mut uses: Vec<u32> = Vec::new();
+        let mut look = |bytes: &[u8]| {
+            let words = bytes.chunks_exact(8).map(|w| u64::from_le_bytes(w.try_into().expect("8 bytes")));
+            uses.extend(words.filter_map(|word| live.find(word)));
+        };
+        look(call.argument_bytes());
+        for image in call.images().filter(|image| image.len <= DESCRIPTION) {
+            match image.content {
+                Content::Arguments { packed, .. } => look(packed),
+                _ => trace.bytes(&image).into_iter().for_each(&mut look),
+            }
+        }
+        uses.sort_unstable();
+        uses.dedup();
+        self.events.push(Event { call: call.number, what, uses });
+    }
+
+    /// The launches, and how many of them reach no check.
+    pub fn count(&self) -> (u64, u64) {
+        let (mut launches, mut unreached) = (0, 0);
+        let mut checked: HashSet<u32> = HashSet::new();
+        for event in self.events.iter().rev() {
+            let reached = event.what == What::Check || event.uses.iter().any(|id| checked.contains(id));
+            if event.what == What::Launch {
+                launches += 1;
+                unreached += u64::from(!reached);
+            }
+            if reached {
+                checked.extend(&event.uses);
+            }
+        }
+        (launches, unreached)
+    }
+
+    /// The last few launches that were given the memory which this call copies, latest first.
+    pub fn writers(&self, call: u64) -> Vec<u64> {
+        const MOST: usize = 4;
+        let Some(at) = self.events.iter().position(|event| event.call == call) else { return Vec::new() };
+        let uses = &self.events[at].uses;
+        let before = self.events[..at].iter().rev().filter(|event| event.what == What::Launch);
+        before.filter(|event| event.uses.iter().any(|id| uses.contains(id))).map(|e| e.call).take(MOST).collect()
+    }
+}
+
+/// Whether the call brings bytes to the host that are recorded, or their hash is.
+fn is_check(call: &Call) -> bool {
+    let sinks: Vec<u64> = call.function().map_or(Vec::new(), |function| {
+        let sinks = function.params.iter().filter(|p| matches!(p.role, Role::Sink(_)));
+        sinks.filter_map(|p| call.argument(p.name)).collect()
+    });
+    call.images().any(|image: Image| match image.content {
+        Content::Hash { .. } => true,
+        Content::Bytes(_) | Content::Blob(_) => sinks.contains(&image.address),
+        _ => false,
+    })
+}

@@ -1,0 +1,65 @@
+//! Time stamps. The time-stamp counter where the kernel itself trusts it, clock_gettime elsewhere. x86-64 only.
+
+#[cfg(not(target_arch = "x86_64"))]
+compile_error!("cutrace records on x86-64 only: this file and nets.rs hold what an architecture needs");
+
+use std::arch::x86_64::{_mm_lfence, _rdtsc};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use trace::record::Clock;
+
+static TRUSTED: AtomicBool = AtomicBool::new(false);
+
+/// Decides which clock to use; before the first stamp.
+pub fn choose() -> &'static str {
+    let source = std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+    let flags = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let steady = flags.lines().find(|l| l.starts_with("flags")).is_some_and(|l| l.contains(" constant_tsc"));
+    let trusted = match source.as_deref().map(str::trim) {
+        Ok("tsc") => true,
+        Ok("kvm-clock") => steady,
+        _ => false,
+    };
+    TRUSTED.store(trusted, Relaxed);
+    if trusted { "tsc" } else { "monotonic" }
+}
+
+/// The stamp of an entry: no later load may run ahead of it, or two threads could see each other's order reversed.
+#[inline(always)]
+pub fn entry() -> u64 {
+    if TRUSTED.load(Relaxed) {
+        // SAFETY: both instructions exist on every x86-64 processor.
+        unsafe {
+            _mm_lfence();
+            _rdtsc()
+        }
+    } else {
+        monotonic()
+    }
+}
+
+/// The stamp of a return.
+#[inline(always)]
+pub fn exit() -> u64 {
+    if TRUSTED.load(Relaxed) {
+        // SAFETY: the instruction exists on every x86-64 processor.
+        unsafe { _rdtsc() }
+    } else {
+        monotonic()
+    }
+}
+
+/// A pair of stamp and nanoseconds, taken together.
+pub fn pair() -> Clock {
+    let before = entry();
+    let ns = monotonic();
+    let after = exit();
+    Clock { tsc: before + (after - before) / 2, ns }
+}
+
+#[cold]
+fn monotonic() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `now` is a valid timespec; the clock exists on every Linux.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_RAW, &mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}

@@ -1,0 +1,94 @@
+//! CUTRACE_* variables, read once. A bad value is named on stderr and ignored: the program must run.
+
+use std::path::PathBuf;
+use trace::preamble::Data;
+
+#[derive(Debug)]
+pub struct Config {
+    pub disabled: bool,
+    pub output: String,
+    pub data: Data,
+    /// Where each recorded process announces its trace to `cutrace record`.
+    pub session: Option<PathBuf>,
+}
+
+pub fn read() -> Config {
+    let data = match std::env::var("CUTRACE_DATA") {
+        Err(_) => Data::Inputs,
+        Ok(text) => match Data::NAMES.iter().find(|(name, _)| *name == text) {
+            Some((_, data)) => *data,
+            None => {
+                tell(&format!("CUTRACE_DATA={text:?} is none of none, inputs, all; recording inputs"));
+                Data::Inputs
+            }
+        },
+    };
+    Config {
+        disabled: disabled(),
+        output: std::env::var("CUTRACE_OUTPUT").ok().filter(|o| !o.is_empty()).unwrap_or("trace.bin".into()),
+        data,
+        session: std::env::var_os("CUTRACE_SESSION").map(PathBuf::from),
+    }
+}
+
+fn disabled() -> bool {
+    match std::env::var("CUTRACE_DISABLE").as_deref() {
+        Err(_) | Ok("" | "0") => false,
+        Ok("1") => true,
+        Ok(other) => {
+            tell(&format!("CUTRACE_DISABLE={other:?} is neither 0 nor 1; recording"));
+            false
+        }
+    }
+}
+
+/// Fills in the output pattern: %p process, %n program, %h host, %q{VAR} a variable, %% a percent sign.
+pub fn expand(pattern: &str) -> String {
+    let mut out = String::new();
+    let mut rest = pattern;
+    while let Some(at) = rest.find('%') {
+        out.push_str(&rest[..at]);
+        let code = rest[at + 1..].chars().next();
+        rest = &rest[at + 1 + code.map_or(0, char::len_utf8)..];
+        match code {
+            Some('p') => out.push_str(&std::process::id().to_string()),
+            Some('n') => out.push_str(&program_name()),
+            Some('h') => out.push_str(&host()),
+            Some('%') => out.push('%'),
+            Some('q') if rest.starts_with('{') && rest.contains('}') => {
+                let (name, tail) = rest[1..].split_once('}').expect("checked");
+                out.push_str(&std::env::var(name).unwrap_or_default());
+                rest = tail;
+            }
+            other => {
+                tell(&format!(
+                    "CUTRACE_OUTPUT: %{} is unknown (known: %p %n %h %q{{VAR}} %%); kept as it is",
+                    other.map_or(String::new(), String::from)
+                ));
+                out.push('%');
+                out.extend(other);
+            }
+        }
+    }
+    out + rest
+}
+
+pub fn program() -> String {
+    std::fs::read_link("/proc/self/exe").map_or_else(|_| "?".into(), |p| p.to_string_lossy().into_owned())
+}
+
+fn program_name() -> String {
+    let path = program();
+    path.rsplit('/').next().unwrap_or("?").to_string()
+}
+
+pub fn host() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").map_or_else(|_| "?".into(), |h| h.trim().to_string())
+}
+
+/// One line on stderr. Written in one call, past any buffer of the host; a closed stderr is the host's business.
+pub fn tell(message: &str) {
+    let line = format!("cutrace: {message}\n");
+    // SAFETY: the buffer is valid for its length. Nothing can be done about a failure: this is where failures are told.
+    unsafe { libc::write(2, line.as_ptr().cast(), line.len()) };
+}

@@ -1,0 +1,162 @@
+//! The trace file: where segments go, and blobs.
+//!
+//! Space is given out by one atomic; every write checks RLIMIT_FSIZE first, because going past it is a signal, and
+//! reserves first, because a full disk under a mapping is one too.
+
+use parking_lot::Mutex;
+use std::collections::HashSet;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use trace::hash::Hash;
+use trace::segment::{self, HEADER, Header, Kind};
+
+pub struct TraceFile {
+    file: File,
+    pub path: PathBuf,
+    end: AtomicU64,
+    stored: Mutex<HashSet<Hash>>,
+    /// Payload capture has stopped: the disk is nearly full, or a write failed.
+    pub stopped: AtomicBool,
+}
+
+impl TraceFile {
+    /// Creates the file, numbering it if the name is taken: never over an existing one.
+    pub fn create(wanted: &str) -> io::Result<TraceFile> {
+        let wanted = std::path::absolute(wanted)?;
+        let mut path = wanted.clone();
+        let mut number = 0;
+        let file = loop {
+            let mut options = File::options();
+            match options.read(true).write(true).create_new(true).mode(0o600).open(&path) {
+                Ok(file) => break away_from_standard_streams(file)?,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < 1_000_000 => {
+                    number += 1;
+                    path = numbered(&wanted, number);
+                }
+                Err(error) => return Err(io::Error::new(error.kind(), format!("{}: {error}", path.display()))),
+            }
+        };
+        Ok(TraceFile {
+            file,
+            path,
+            end: AtomicU64::new(0),
+            stored: Mutex::new(HashSet::new()),
+            stopped: AtomicBool::new(false),
+        })
+    }
+
+    pub fn fd(&self) -> i32 {
+        self.file.as_raw_fd()
+    }
+
+    /// Sets `size` bytes aside and has the file system back them.
+    pub fn reserve(&self, size: u64) -> io::Result<u64> {
+        let offset = self.end.fetch_add(size, Relaxed);
+        within_limit(offset + size)?;
+        // SAFETY: a plain system call on our own descriptor.
+        if unsafe { libc::fallocate(self.fd(), 0, offset as i64, size as i64) } == 0 {
+            return Ok(offset);
+        }
+        let error = io::Error::last_os_error();
+        if !matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS)) {
+            return Err(error);
+        }
+        let zeros = vec![0; size as usize];
+        self.file.write_all_at(&zeros, offset)?;
+        Ok(offset)
+    }
+
+    /// Appends a whole segment.
+    pub fn append(&self, kind: Kind, id: u128, content: &[u8]) -> io::Result<()> {
+        let size = segment::round_up((HEADER + content.len()) as u64);
+        let offset = self.end.fetch_add(size, Relaxed);
+        within_limit(offset + size)?;
+        let header = Header {
+            id,
+            length: content.len() as u64,
+            seal: trace::hash::checksum(content),
+            ..Header::new(kind, size)
+        };
+        self.file.write_all_at(content, offset + HEADER as u64)?;
+        // The header last: a segment that is found is whole.
+        self.file.write_all_at(&header.encode(), offset)
+    }
+
+    /// Stores bytes under their hash, once. An error stops payload capture for good; the caller counts it.
+    pub fn blob(&self, bytes: &[u8]) -> Option<Hash> {
+        let hash = Hash::of(bytes);
+        if self.stored.lock().contains(&hash) {
+            return Some(hash);
+        }
+        if self.stopped.load(Relaxed) {
+            return None;
+        }
+        if let Err(error) =
+            room_for(self.fd(), bytes.len() as u64).and_then(|()| self.append(Kind::Blob, hash.0, bytes))
+        {
+            if !self.stopped.swap(true, Relaxed) {
+                crate::config::tell(&format!(
+                    "{}: {error}; payloads and module images are no longer recorded, calls still are",
+                    self.path.display()
+                ));
+            }
+            return None;
+        }
+        self.stored.lock().insert(hash);
+        Some(hash)
+    }
+}
+
+/// The host may have closed its standard streams and expect the next file it opens to become one of them.
+fn away_from_standard_streams(file: File) -> io::Result<File> {
+    use std::os::fd::FromRawFd;
+    // SAFETY: duplicates our own descriptor; the result, if any, is owned by nobody else.
+    let fd = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 100) };
+    if fd >= 0 {
+        // SAFETY: just made.
+        return Ok(unsafe { File::from_raw_fd(fd) });
+    }
+    if file.as_raw_fd() > 2 { Ok(file) } else { Err(io::Error::last_os_error()) }
+}
+
+/// `trace.bin` -> `trace.1.bin`.
+fn numbered(path: &Path, number: u32) -> PathBuf {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let name = match path.extension() {
+        Some(extension) => format!("{stem}.{number}.{}", extension.to_string_lossy()),
+        None => format!("{stem}.{number}"),
+    };
+    path.with_file_name(name)
+}
+
+fn within_limit(end: u64) -> io::Result<()> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: fills the struct it is given.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) } == 0;
+    if known && limit.rlim_cur != libc::RLIM_INFINITY && end > limit.rlim_cur {
+        return Err(io::Error::other(format!("the file-size limit of {} bytes is reached", limit.rlim_cur)));
+    }
+    Ok(())
+}
+
+/// Leaves max(5 %, 2 GiB) of the file system free, or 5 % where the whole is smaller than 8 GiB.
+fn room_for(fd: i32, bytes: u64) -> io::Result<()> {
+    // SAFETY: fills the struct it is given; the descriptor is ours.
+    let info = unsafe {
+        let mut info: libc::statvfs = std::mem::zeroed();
+        if libc::fstatvfs(fd, &mut info) != 0 {
+            return Ok(());
+        }
+        info
+    };
+    let (whole, free) = (info.f_blocks * info.f_frsize, info.f_bavail * info.f_frsize);
+    let floor = if whole < 8 << 30 { whole / 20 } else { (whole / 20).max(2 << 30) };
+    if free < bytes + floor {
+        return Err(io::Error::other(format!("{free} bytes are free, {floor} of them are left to others")));
+    }
+    Ok(())
+}

@@ -1,0 +1,51 @@
+//! The end of the process, when it ends by `exit`: what was lost is said. `_exit` and signals come past here; everything
+//! that was committed is in the file all the same.
+
+use crate::config::tell;
+use crate::{lane, nets, start, wrappers};
+use std::sync::atomic::Ordering::Relaxed;
+use trace::record::{self, Loss};
+
+/// Run by the loader among the destructors of this library.
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static AT_EXIT: extern "C" fn() = at_exit;
+
+extern "C" fn at_exit() {
+    // A panic must not leave through the loader.
+    drop(std::panic::catch_unwind(|| if start::generation() == 0 { unrecorded() } else { losses() }));
+}
+
+/// Counts that no record carries yet; a bare preload has nobody else to say them.
+fn losses() {
+    let counted = [
+        ("calls made by signal handlers in the middle of a record", lane::REENTRANT.load(Relaxed)),
+        ("calls of functions without a known prototype", wrappers::OPAQUE_CALLS.load(Relaxed)),
+        ("driver functions handed out that this cutrace does not know", nets::UNKNOWN_NAMES.load(Relaxed)),
+    ];
+    for (what, count) in counted.into_iter().filter(|(_, count)| *count > 0) {
+        lane::with_lane(|lane| lane.append(&record::with_body(record::LOSS, &Loss { what: what.into(), count })));
+        tell(&format!("not recorded: {what}: {count}"));
+    }
+    for (what, count) in start::recorder().losses.lock().iter() {
+        tell(&format!("not recorded: {what}: {count}"));
+    }
+}
+
+/// A driver that was used without a single call coming past us is the one failure nobody would notice.
+fn unrecorded() {
+    if !start::dormant() {
+        return;
+    }
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let own = crate::real::own_path().unwrap_or_default();
+    let driver = maps.lines().filter_map(|line| line.split_whitespace().nth(5)).find(|path| {
+        path.rsplit('/').next().is_some_and(|name| name.starts_with("libcuda.so")) && *path != own.to_string_lossy()
+    });
+    if let Some(driver) = driver {
+        tell(&format!(
+            "nothing was recorded, though the process loaded {driver}: it reached the driver by a way that a preload \
+             cannot stand in (a static or deep-bound lookup)"
+        ));
+    }
+}

@@ -1,0 +1,231 @@
+//! The functions that the recorder must do more about than their table line says: the one list of exceptions.
+
+use crate::lane::Lane;
+use crate::{kernels, nets, start};
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::*};
+use trace::api::table::same;
+use trace::record;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hook {
+    None,
+    /// Hand out wrappers for the addresses found.
+    ProcAddress,
+    /// The devices can be described from now on.
+    Init,
+    /// Function handles may be reused from now on.
+    CodeEnds,
+    /// Pinned memory begins or ends.
+    HostRegister,
+    HostFree,
+    /// What pending copies an event or stream covers.
+    EventRecord,
+    StreamWait,
+    BeginCapture,
+    EndCapture,
+}
+
+const HOOKS: &[(&str, Hook)] = &[
+    ("cuGetProcAddress", Hook::ProcAddress),
+    ("cuGetProcAddress_v2", Hook::ProcAddress),
+    ("cuInit", Hook::Init),
+    ("cuModuleUnload", Hook::CodeEnds),
+    ("cuLibraryUnload", Hook::CodeEnds),
+    ("cuCtxDestroy", Hook::CodeEnds),
+    ("cuCtxDestroy_v2", Hook::CodeEnds),
+    ("cuCtxDetach", Hook::CodeEnds),
+    ("cuDevicePrimaryCtxReset", Hook::CodeEnds),
+    ("cuDevicePrimaryCtxReset_v2", Hook::CodeEnds),
+    ("cuDevicePrimaryCtxRelease", Hook::CodeEnds),
+    ("cuDevicePrimaryCtxRelease_v2", Hook::CodeEnds),
+    ("cuGreenCtxDestroy", Hook::CodeEnds),
+    ("cuMemHostRegister", Hook::HostRegister),
+    ("cuMemHostRegister_v2", Hook::HostRegister),
+    ("cuMemHostUnregister", Hook::HostFree),
+    ("cuMemFreeHost", Hook::HostFree),
+    ("cuEventRecord", Hook::EventRecord),
+    ("cuEventRecord_ptsz", Hook::EventRecord),
+    ("cuEventRecordWithFlags", Hook::EventRecord),
+    ("cuEventRecordWithFlags_ptsz", Hook::EventRecord),
+    ("cuStreamWaitEvent", Hook::StreamWait),
+    ("cuStreamWaitEvent_ptsz", Hook::StreamWait),
+    ("cuStreamBeginCapture", Hook::BeginCapture),
+    ("cuStreamBeginCapture_ptsz", Hook::BeginCapture),
+    ("cuStreamBeginCapture_v2", Hook::BeginCapture),
+    ("cuStreamBeginCapture_v2_ptsz", Hook::BeginCapture),
+    ("cuStreamBeginCaptureToGraph", Hook::BeginCapture),
+    ("cuStreamBeginCaptureToGraph_ptsz", Hook::BeginCapture),
+    ("cuStreamEndCapture", Hook::EndCapture),
+    ("cuStreamEndCapture_ptsz", Hook::EndCapture),
+];
+
+pub const fn of(name: &str) -> Hook {
+    let mut i = 0;
+    while i < HOOKS.len() {
+        if same(HOOKS[i].0, name) {
+            return HOOKS[i].1;
+        }
+        i += 1;
+    }
+    Hook::None
+}
+
+/// Captures that have begun and not ended.
+static CAPTURES: AtomicI64 = AtomicI64::new(0);
+
+/// Before the real call. Memory that is about to be freed may be someone else's when the call returns.
+#[inline(always)]
+pub fn before(hook: Hook, words: &[u64]) -> u64 {
+    if hook == Hook::HostFree { start::recorder().pinned.remove(words[0]).unwrap_or(0) } else { 0 }
+}
+
+/// After the real call, recorded or not.
+#[inline(always)]
+pub fn after(hook: Hook, words: &[u64], result: u32, recorded: bool, removed: u64) {
+    if hook == Hook::None {
+        return;
+    }
+    if hook == Hook::ProcAddress && result == 0 {
+        hand_out(words[1] as *mut *mut c_void);
+    }
+    if !recorded {
+        return;
+    }
+    let recorder = start::recorder();
+    match (hook, result == 0) {
+        (Hook::HostFree, false) if removed != 0 => recorder.pinned.add(words[0], removed),
+        (_, false) => {}
+        (Hook::CodeEnds, _) => recorder.kernels.forget(),
+        (Hook::HostRegister, _) => recorder.pinned.add(words[0], words[1]),
+        (Hook::EventRecord, _) if recorder.pending.any() => recorder.pending.event_recorded(words[0], words[1]),
+        (Hook::StreamWait, _) if recorder.pending.any() => recorder.pending.stream_waits(words[0], words[1]),
+        (Hook::BeginCapture, _) => drop(CAPTURES.fetch_add(1, Relaxed)),
+        (Hook::EndCapture, _) => drop(CAPTURES.fetch_sub(1, Relaxed)),
+        _ => {}
+    }
+}
+
+fn hand_out(place: *mut *mut c_void) {
+    if place.is_null() {
+        return;
+    }
+    // SAFETY: the driver has just written an address there for the application.
+    unsafe { *place = nets::substitute(*place) };
+}
+
+/// The calling thread's context; 0 if there is none.
+pub fn current_context() -> u64 {
+    type Current = unsafe extern "C" fn(*mut u64) -> u32;
+    let mut context = 0;
+    if let Some(address) = kernels::symbol("cuCtxGetCurrent") {
+        // SAFETY: the driver's own function with the signature of cuda.h; it only reads a thread-local.
+        unsafe { std::mem::transmute::<_, Current>(address)(&mut context) };
+    }
+    context
+}
+
+/// Whether work put on this stream becomes graph nodes. The driver is asked only while some capture is under way.
+pub fn is_capturing(stream: u64) -> bool {
+    type IsCapturing = unsafe extern "C" fn(u64, *mut u32) -> u32;
+    if CAPTURES.load(Relaxed) <= 0 {
+        return false;
+    }
+    let mut status = 0;
+    if let Some(address) = kernels::symbol("cuStreamIsCapturing") {
+        // SAFETY: as above; the question is allowed during capture.
+        unsafe { std::mem::transmute::<_, IsCapturing>(address)(stream, &mut status) };
+    }
+    status != 0
+}
+
+/// Whether a unified address is device memory.
+pub fn is_device_memory(address: u64) -> bool {
+    type Attribute = unsafe extern "C" fn(*mut u32, u32, u64) -> u32;
+    const MEMORY_TYPE: u32 = 2;
+    const DEVICE: u32 = 2;
+    let mut kind = 0;
+    let Some(ask) = kernels::symbol("cuPointerGetAttribute") else { return false };
+    // SAFETY: as above; the answer for this attribute is an unsigned int.
+    let result = unsafe { std::mem::transmute::<_, Attribute>(ask)(&mut kind, MEMORY_TYPE, address) };
+    result == 0 && kind == DEVICE
+}
+
+/// Bytes of one element of an array, from its descriptor.
+pub fn array_element(array: u64) -> Option<u64> {
+    use trace::api::{copies, enums::CUarray_format, structs::CUDA_ARRAY3D_DESCRIPTOR};
+    type Describe = unsafe extern "C" fn(*mut CUDA_ARRAY3D_DESCRIPTOR, u64) -> u32;
+    let ask = kernels::symbol("cuArray3DGetDescriptor_v2")?;
+    // SAFETY: as above; the descriptor is plain numbers, and zeros are valid in it.
+    let (result, found) = unsafe {
+        let mut found: CUDA_ARRAY3D_DESCRIPTOR = std::mem::zeroed();
+        (std::mem::transmute::<_, Describe>(ask)(&mut found, array), found)
+    };
+    if result != 0 {
+        return None;
+    }
+    copies::element_bytes(CUarray_format(found.Format.0), found.NumChannels)
+}
+
+static DESCRIBED: AtomicBool = AtomicBool::new(false);
+
+/// Describes the devices in the trace, once, after the first cuInit that succeeded.
+#[cold]
+pub fn describe_devices(lane: &Lane) {
+    if DESCRIBED.swap(true, Relaxed) {
+        return;
+    }
+    for ordinal in 0..devices::count() {
+        lane.append(&record::with_body(record::DEVICE, &devices::describe(ordinal)));
+    }
+}
+
+/// A new process describes them anew.
+pub fn forget_devices() {
+    DESCRIBED.store(false, Relaxed);
+}
+
+mod devices {
+    use super::kernels::symbol;
+    use trace::record::Device;
+
+    type Count = unsafe extern "C" fn(*mut i32) -> u32;
+    type Name = unsafe extern "C" fn(*mut u8, i32, i32) -> u32;
+    type Uuid = unsafe extern "C" fn(*mut [u8; 16], i32) -> u32;
+    type Memory = unsafe extern "C" fn(*mut u64, i32) -> u32;
+    type Attribute = unsafe extern "C" fn(*mut i32, u32, i32) -> u32;
+
+    pub fn count() -> i32 {
+        let mut count = 0;
+        if let Some(address) = symbol("cuDeviceGetCount") {
+            // SAFETY: the driver's own function with the signature of cuda.h.
+            unsafe { std::mem::transmute::<_, Count>(address)(&mut count) };
+        }
+        count
+    }
+
+    pub fn describe(ordinal: i32) -> Device {
+        let mut name = [0u8; 256];
+        let mut device = Device { ordinal, name: String::new(), uuid: [0; 16], memory: 0, compute: (0, 0) };
+        // SAFETY: the driver's own functions with the signatures of cuda.h; a CUdevice is its ordinal.
+        unsafe {
+            if let Some(ask) = symbol("cuDeviceGetName") {
+                std::mem::transmute::<_, Name>(ask)(name.as_mut_ptr(), 256, ordinal);
+            }
+            if let Some(ask) = symbol("cuDeviceGetUuid_v2") {
+                std::mem::transmute::<_, Uuid>(ask)(&mut device.uuid, ordinal);
+            }
+            if let Some(ask) = symbol("cuDeviceTotalMem_v2") {
+                std::mem::transmute::<_, Memory>(ask)(&mut device.memory, ordinal);
+            }
+            if let Some(ask) = symbol("cuDeviceGetAttribute") {
+                let ask: Attribute = std::mem::transmute(ask);
+                ask(&mut device.compute.0, 75, ordinal);
+                ask(&mut device.compute.1, 76, ordinal);
+            }
+        }
+        let end = name.iter().position(|b| *b == 0).unwrap_or(0);
+        device.name = String::from_utf8_lossy(&name[..end]).into_owned();
+        device
+    }
+}

@@ -1,0 +1,135 @@
+//! Where the parameters of launched functions lie, asked of the driver once per function, at its first launch: earlier would
+//! defeat lazy loading.
+//!
+//! Looked up without a lock. Handles are reused after a module is unloaded, so every unload makes all answers stale.
+
+use crate::real;
+use std::ffi::{CStr, c_char, c_void};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
+use trace::record::Kernel;
+
+const SLOTS: usize = 1 << 16;
+
+/// One launched function.
+pub struct Layout {
+    handle: u64,
+    epoch: u32,
+    pub id: u32,
+    /// Sizes in bytes by ordinal; none if the driver would not tell.
+    pub sizes: Option<Vec<u32>>,
+}
+
+/// Open addressing by handle; entries are replaced, never freed (a reader may be looking).
+pub struct Layouts {
+    slots: Box<[AtomicPtr<Layout>]>,
+    epoch: AtomicU32,
+    next: AtomicU32,
+}
+
+impl Default for Layouts {
+    fn default() -> Layouts {
+        let slots = (0..SLOTS).map(|_| AtomicPtr::new(std::ptr::null_mut())).collect();
+        Layouts { slots, epoch: AtomicU32::new(0), next: AtomicU32::new(0) }
+    }
+}
+
+impl Layouts {
+    /// The layout of a CUfunction or CUkernel; with its record the first time.
+    #[inline]
+    pub fn of(&self, handle: u64) -> (&Layout, Option<Kernel>) {
+        let epoch = self.epoch.load(Acquire);
+        let mut slot = (handle.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as usize % SLOTS;
+        for _ in 0..64 {
+            // SAFETY: slots hold null or a leaked layout.
+            match unsafe { self.slots[slot].load(Acquire).as_ref() } {
+                Some(layout) if layout.handle == handle && layout.epoch == epoch => return (layout, None),
+                Some(layout) if layout.handle != handle => slot = (slot + 1) % SLOTS,
+                _ => break,
+            }
+        }
+        self.ask(handle, epoch, slot)
+    }
+
+    /// Handles may be reused from now on.
+    pub fn forget(&self) {
+        self.epoch.fetch_add(1, AcqRel);
+    }
+
+    #[cold]
+    fn ask(&self, handle: u64, epoch: u32, slot: usize) -> (&Layout, Option<Kernel>) {
+        let id = self.next.fetch_add(1, Relaxed);
+        let (is_kernel, params) = parameters(handle);
+        let sizes = params.as_ref().map(|p| p.iter().map(|(_, size)| *size).collect());
+        let kernel =
+            Kernel { id, handle, is_kernel, name: name(handle, is_kernel), params, module: module(handle, is_kernel) };
+        let layout = Box::leak(Box::new(Layout { handle, epoch, id, sizes }));
+        self.slots[slot].store(layout, Release);
+        (layout, Some(kernel))
+    }
+}
+
+type ParamInfo = unsafe extern "C" fn(u64, usize, *mut usize, *mut usize) -> u32;
+type Name = unsafe extern "C" fn(*mut *const c_char, u64) -> u32;
+type Module = unsafe extern "C" fn(*mut u64, u64) -> u32;
+
+const INVALID_VALUE: u32 = 1;
+const INVALID_HANDLE: u32 = 400;
+
+/// Offsets and sizes from cuFuncGetParamInfo, or cuKernelGetParamInfo where the handle is a CUkernel (the former answers 400
+/// for those). An index out of range is how the list ends.
+fn parameters(handle: u64) -> (bool, Option<Vec<(u32, u32)>>) {
+    for (name, is_kernel) in [("cuFuncGetParamInfo", false), ("cuKernelGetParamInfo", true)] {
+        let Some(address) = symbol(name) else { continue };
+        // SAFETY: the driver's own function with the signature of cuda.h.
+        let ask: ParamInfo = unsafe { std::mem::transmute(address) };
+        let mut found = Vec::new();
+        loop {
+            let (mut offset, mut size) = (0, 0);
+            // SAFETY: the handle is one that the application is launching; the outputs are valid.
+            match unsafe { ask(handle, found.len(), &mut offset, &mut size) } {
+                0 if found.len() < 4096 => found.push((offset as u32, size as u32)),
+                INVALID_VALUE => return (is_kernel, Some(found)),
+                INVALID_HANDLE if !is_kernel => break,
+                _ => return (is_kernel, None),
+            }
+        }
+    }
+    (false, None)
+}
+
+fn name(handle: u64, is_kernel: bool) -> String {
+    let Some(address) = symbol(if is_kernel { "cuKernelGetName" } else { "cuFuncGetName" }) else {
+        return String::new();
+    };
+    let mut text = std::ptr::null();
+    // SAFETY: as above; on success the driver hands out a C string of its own.
+    unsafe {
+        let ask: Name = std::mem::transmute(address);
+        if ask(&mut text, handle) != 0 || text.is_null() {
+            return String::new();
+        }
+        CStr::from_ptr(text).to_string_lossy().into_owned()
+    }
+}
+
+fn module(handle: u64, is_kernel: bool) -> u64 {
+    let mut module = 0;
+    if let Some(address) = symbol("cuFuncGetModule").filter(|_| !is_kernel) {
+        // SAFETY: as above.
+        let result = unsafe {
+            let ask: Module = std::mem::transmute(address);
+            ask(&mut module, handle)
+        };
+        if result != 0 {
+            return 0;
+        }
+    }
+    module
+}
+
+/// A function of the real driver by name; for questions of the recorder's own, off the hot path.
+pub fn symbol(name: &str) -> Option<*const c_void> {
+    let id = crate::wrappers::id_of(name.as_bytes())?;
+    let address = real::REAL[id as usize].load(Relaxed);
+    (!address.is_null()).then_some(address.cast_const())
+}

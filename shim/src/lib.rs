@@ -1,0 +1,36 @@
+//! libcutrace.so: stands in front of the CUDA driver and records every call.
+//!
+//! Rules of the house, for a guest in somebody else's process:
+//!
+//! 1. Never hold a lock across a call of the real driver.
+//! 2. Never change an argument or a result. (One exception: the addresses that cuGetProcAddress hands out.)
+//! 3. On the hot path no lock, no allocation, no system call, no logging, no thread-local with Drop.
+//! 4. Dormant until the first driver call: no file, no thread, no environment read, so that children which never touch CUDA
+//!    cost nothing.
+//! 5. A fault of the recorder switches recording off, says so once, and the program lives on.
+//! 6. What is not recorded is counted.
+//! 7. Unwinding and cancellation pass through: wrappers and real functions are `extern "C-unwind"`, and nothing here needs
+//!    its destructor run.
+//!
+//! The way of a call: `wrappers` (one function a table line) -> `lane` (entry record) -> the real driver -> `lane` (return
+//! record). `capture` follows pointers where the table says there is more than words. `start` makes the file and the
+//! recorder thread, `chunk` the memory records are written to, `file` everything else on disk. `nets` and `real` see to it
+//! that we are asked and that we know whom to ask.
+
+mod capture;
+mod chunk;
+mod clock;
+mod config;
+mod file;
+mod finish;
+mod hooks;
+mod image;
+mod kernels;
+mod lane;
+mod memory;
+mod nets;
+mod pending;
+mod pinned;
+mod real;
+mod start;
+mod wrappers;

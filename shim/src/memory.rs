@@ -1,0 +1,40 @@
+//! Reading the application's memory: directly where the driver has just read or written it, by a system call that fails
+//! instead of faulting everywhere else.
+
+use std::borrow::Cow;
+
+/// `len` bytes at `address`. `careful` makes unreadable memory an answer instead of a fault, and costs a copy.
+pub fn bytes_at(address: u64, len: usize, careful: bool) -> Option<Cow<'static, [u8]>> {
+    if len == 0 {
+        return Some(Cow::Borrowed(&[]));
+    }
+    if address == 0 {
+        return None;
+    }
+    if !careful {
+        // SAFETY: the driver has just read or written these bytes for the application, which is still inside the call that
+        // said so. The slice is used up before the application goes on.
+        return Some(Cow::Borrowed(unsafe { std::slice::from_raw_parts(address as *const u8, len) }));
+    }
+    let mut copy: Vec<u8> = Vec::new();
+    copy.try_reserve_exact(len).ok()?;
+    let local = libc::iovec { iov_base: copy.as_mut_ptr().cast(), iov_len: len };
+    let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: len };
+    // SAFETY: writes at most `len` bytes into the spare capacity; the remote range is the kernel's to check.
+    let read = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) };
+    if read != len as isize {
+        return None;
+    }
+    // SAFETY: that many bytes were just written.
+    unsafe { copy.set_len(len) };
+    Some(Cow::Owned(copy))
+}
+
+/// Up to 8 bytes as a little-endian word.
+#[inline]
+pub fn word_at(address: u64, size: u32, careful: bool) -> Option<u64> {
+    let mut word = [0; 8];
+    let size = size.min(8) as usize;
+    word[..size].copy_from_slice(&bytes_at(address, size, careful)?);
+    Some(u64::from_le_bytes(word))
+}

@@ -1,0 +1,260 @@
+//! From dormant to recording: at the first driver call of a process, and again in a forked child.
+//!
+//! One word decides everything: the generation. It lies in a page that the kernel wipes in a child, is 0 while nothing
+//! records, and is compared with the thread's own copy on every call.
+
+use crate::chunk::Supply;
+use crate::config::{self, Config, tell};
+use crate::file::TraceFile;
+use crate::{clock, kernels, pending, pinned, real};
+use parking_lot::Mutex;
+use std::ffi::c_void;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use trace::preamble::{Data, Preamble, encode};
+use trace::segment::Kind;
+
+/// Everything one recording needs. Never freed: threads may use it until the process is gone.
+pub struct Recorder {
+    pub file: Arc<TraceFile>,
+    pub supply: Arc<Supply>,
+    pub data: Data,
+    pub threads: AtomicU32,
+    pub kernels: kernels::Layouts,
+    pub pinned: pinned::Ranges,
+    pub pending: pending::Pending,
+    /// Losses by what was lost; cold.
+    pub losses: Mutex<Vec<(&'static str, u64)>>,
+}
+
+static DORMANT: AtomicU64 = AtomicU64::new(0);
+static PAGE: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::addr_of!(DORMANT).cast_mut());
+static RECORDER: AtomicPtr<Recorder> = AtomicPtr::new(std::ptr::null_mut());
+/// The generation last given out; survives a fork, so that a child's lanes never match their parent's.
+static LAST: AtomicU64 = AtomicU64::new(1);
+/// The process that is starting or has started.
+static STARTER: AtomicI32 = AtomicI32::new(0);
+/// The process for which recording is off for good.
+static OFF_IN: AtomicI32 = AtomicI32::new(0);
+
+/// The current generation; 0 while this process does not record.
+#[inline(always)]
+pub fn generation() -> u64 {
+    // SAFETY: points to DORMANT or to a page that is never unmapped.
+    unsafe { (*PAGE.load(Relaxed)).load(Relaxed) }
+}
+
+/// The recorder of the current generation; only after `generation()` was found to be the caller's.
+#[inline(always)]
+pub fn recorder() -> &'static Recorder {
+    // SAFETY: set before the generation becomes visible, and never freed.
+    unsafe { &*RECORDER.load(Acquire) }
+}
+
+/// Starts recording if this process should and does not yet. Returns whether it records now.
+#[cold]
+pub fn begin() -> bool {
+    let pid = std::process::id() as i32;
+    if OFF_IN.load(Acquire) == pid {
+        return false;
+    }
+    if generation() != 0 {
+        return true;
+    }
+    // A child of fork finds its parent's pid here and takes over; another thread of this process is waited for.
+    let before = STARTER.load(Acquire);
+    if before == pid || STARTER.compare_exchange(before, pid, AcqRel, Acquire).is_err() {
+        while generation() == 0 && OFF_IN.load(Acquire) != pid {
+            std::thread::yield_now();
+        }
+        return generation() != 0;
+    }
+    match std::panic::catch_unwind(start) {
+        Ok(Ok(())) => true,
+        Ok(Err(why)) => {
+            off(&why);
+            false
+        }
+        Err(_) => {
+            off("an internal error");
+            false
+        }
+    }
+}
+
+/// Whether no driver call has come by in this process yet.
+pub fn dormant() -> bool {
+    let pid = std::process::id() as i32;
+    STARTER.load(Acquire) != pid && OFF_IN.load(Acquire) != pid
+}
+
+/// Ends recording in this process: said once, on stderr and, where possible, in the trace.
+#[cold]
+pub fn off(why: &str) {
+    let pid = std::process::id() as i32;
+    if OFF_IN.swap(pid, AcqRel) != pid {
+        // SAFETY: as in `generation`.
+        unsafe { (*PAGE.load(Relaxed)).store(0, Release) };
+        if !why.is_empty() {
+            tell(&format!("recording is off: {why}; the program goes on"));
+        }
+    }
+}
+
+fn start() -> Result<(), String> {
+    let config = config::read();
+    if config.disabled {
+        off("");
+        return Err(String::new());
+    }
+    real::load();
+    let clock = clock::choose();
+    let file = TraceFile::create(&config::expand(&config.output)).map_err(|e| e.to_string())?;
+    let preamble = encode(&preamble(&config, clock));
+    for _ in 0..2 {
+        file.append(Kind::Preamble, 0, &preamble).map_err(|e| format!("{}: {e}", file.path.display()))?;
+    }
+    announce(&config, &file);
+    let generation = LAST.fetch_add(1, AcqRel) + 1;
+    let recorder = Box::leak(Box::new(Recorder {
+        file: Arc::new(file),
+        supply: Arc::default(),
+        data: config.data,
+        threads: AtomicU32::new(0),
+        kernels: kernels::Layouts::default(),
+        pinned: pinned::Ranges::default(),
+        pending: pending::Pending::default(),
+        losses: Mutex::default(),
+    }));
+    let page = wiped_page()?;
+    RECORDER.store(recorder, Release);
+    spawn(recorder)?;
+    PAGE.store(page, Release);
+    // SAFETY: the page was just mapped.
+    unsafe { (*page).store(generation, Release) };
+    Ok(())
+}
+
+/// A page that is zero again in a child.
+fn wiped_page() -> Result<*mut AtomicU64, String> {
+    // SAFETY: an anonymous mapping at a place the kernel chooses.
+    unsafe {
+        let page = libc::mmap(
+            std::ptr::null_mut(),
+            4096,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        );
+        if page == libc::MAP_FAILED {
+            return Err(std::io::Error::last_os_error().to_string());
+        }
+        if libc::madvise(page, 4096, libc::MADV_WIPEONFORK) != 0 {
+            return Err(format!("MADV_WIPEONFORK: {}", std::io::Error::last_os_error()));
+        }
+        Ok(page.cast())
+    }
+}
+
+/// The recorder thread: makes chunks ahead of need and seals full ones. It takes no signal meant for the host.
+fn spawn(recorder: &'static Recorder) -> Result<(), String> {
+    // SAFETY: the sets are valid; the mask is put back at once.
+    unsafe {
+        let (mut all, mut old): (libc::sigset_t, libc::sigset_t) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut old);
+        let spawned = std::thread::Builder::new().name("cutrace".into()).stack_size(256 << 10).spawn(move || {
+            loop {
+                if let Err(error) = recorder.supply.tend(&recorder.file) {
+                    off(&format!("{}: {error}", recorder.file.path.display()));
+                    return;
+                }
+            }
+        });
+        libc::pthread_sigmask(libc::SIG_SETMASK, &old, std::ptr::null_mut());
+        spawned.map(drop).map_err(|e| e.to_string())
+    }
+}
+
+/// Tells `cutrace record` where this process's trace is.
+fn announce(config: &Config, file: &TraceFile) {
+    use std::io::Write;
+    let Some(session) = &config.session else { return };
+    let line = format!("{} {}\n", std::process::id(), file.path.display());
+    let written = std::fs::File::options().append(true).open(session).and_then(|mut f| f.write_all(line.as_bytes()));
+    if let Err(error) = written {
+        tell(&format!("{}: {error}; cutrace record will not know of {}", session.display(), file.path.display()));
+    }
+}
+
+fn preamble(config: &Config, clock: &str) -> Preamble {
+    let first = clock::pair();
+    let wanted = |name: &str| ["CUDA_", "NVIDIA_", "LD_", "CUTRACE_"].iter().any(|p| name.starts_with(p));
+    let environment = std::env::vars_os()
+        .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()))
+        .filter(|(name, _)| wanted(name))
+        .collect();
+    let command_line = std::fs::read("/proc/self/cmdline").unwrap_or_default();
+    let command_line = command_line.strip_suffix(b"\0").unwrap_or(&command_line).split(|b| *b == 0);
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let mut preamble = Preamble {
+        writer: env!("CARGO_PKG_VERSION").into(),
+        functions: trace::api::FUNCTIONS.iter().map(|f| (f.name.into(), f.words() as u16)).collect(),
+        data: config.data,
+        created: since.map_or(0, |d| d.as_nanos() as u64),
+        clock: clock.into(),
+        clocks: [first, first],
+        host: config::host(),
+        program: config::program(),
+        command_line: command_line.map(|a| String::from_utf8_lossy(a).into_owned()).collect(),
+        directory: std::env::current_dir().map_or(String::new(), |d| d.to_string_lossy().into_owned()),
+        pid: std::process::id(),
+        parent: std::os::unix::process::parent_id(),
+        environment,
+        driver_path: real::path(),
+        driver_version: driver_version(),
+        more: Vec::new(),
+    };
+    // The rate between the clocks needs two pairs some way apart.
+    while clock::pair().ns < first.ns + 200_000 {
+        std::hint::spin_loop();
+    }
+    preamble.clocks[1] = clock::pair();
+    preamble
+}
+
+/// cuDriverGetVersion needs no initialisation and changes nothing.
+fn driver_version() -> i32 {
+    let Some(function) = trace::api::by_name("cuDriverGetVersion") else { return 0 };
+    let id = trace::api::FUNCTIONS.iter().position(|f| std::ptr::eq(f, function)).unwrap_or(0);
+    let address = real::REAL[id].load(Relaxed);
+    if address.is_null() {
+        return 0;
+    }
+    let mut version = 0;
+    // SAFETY: the driver's own function, with the signature of cuda.h.
+    let result = unsafe {
+        let function: unsafe extern "C" fn(*mut i32) -> u32 = std::mem::transmute::<*mut c_void, _>(address);
+        function(&mut version)
+    };
+    if result == 0 { version } else { 0 }
+}
+
+impl Recorder {
+    /// Counts something that is not in the trace; the count is written into the trace by the lane that lost it.
+    #[cold]
+    pub fn lose(&self, what: &'static str) -> u64 {
+        let mut losses = self.losses.lock();
+        match losses.iter_mut().find(|(w, _)| *w == what) {
+            Some((_, count)) => {
+                *count += 1;
+                *count
+            }
+            None => {
+                losses.push((what, 1));
+                1
+            }
+        }
+    }
+}

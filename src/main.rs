@@ -1,0 +1,65 @@
+//! The `cutrace` command: one file a subcommand, each thin over the libraries.
+//!
+//! stdout carries results, stderr everything else. A reader that goes away (`| head`) ends a command quietly.
+
+mod completions;
+mod doctor;
+mod driver;
+mod dump;
+mod exit;
+mod figures;
+mod info;
+mod json;
+mod program;
+mod reading;
+mod record;
+mod repair;
+mod replay;
+mod verdict;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Records everything a program asks of the CUDA driver, and does it again.
+#[derive(Parser)]
+#[command(version, max_term_width = 110, after_help = EXAMPLES)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  cutrace record ./app              record a program's driver calls into trace.bin
+  cutrace info                      what trace.bin holds, and whether it can be replayed
+  cutrace dump --grep Memcpy        the copies, one line a call
+  cutrace replay                    make the same calls again and compare what comes back
+
+Exit status:
+  0 done   1 a finding   2 usage   3 the trace cannot be read (or not all of it)
+  4 the replay diverged   5 no usable driver   6 the replay could check nothing
+  record: the program's own; 126 and 127 not started, 128 + signal";
+
+#[derive(Subcommand)]
+enum Command {
+    Record(record::Arguments),
+    Replay(replay::Arguments),
+    Info(info::Arguments),
+    Dump(dump::Arguments),
+    Repair(repair::Arguments),
+    Doctor(doctor::Arguments),
+    Completions(completions::Arguments),
+}
+
+fn main() -> ExitCode {
+    let ended = match Arguments::parse().command {
+        Command::Record(arguments) => record::run(arguments),
+        Command::Replay(arguments) => replay::run(arguments),
+        Command::Info(arguments) => info::run(arguments),
+        Command::Dump(arguments) => dump::run(arguments),
+        Command::Repair(arguments) => repair::run(arguments),
+        Command::Doctor(arguments) => doctor::run(arguments),
+        Command::Completions(arguments) => completions::run(arguments),
+    };
+    ExitCode::from(ended.unwrap_or_else(exit::explain))
+}

@@ -1,0 +1,98 @@
+//! Contexts: primary, made by the application, green; their limits, settings and resources.
+//!
+//! The end of a context (or the reset of a primary one) ends all memory, modules, streams and events in it.
+
+#[macro_export]
+macro_rules! context {
+    ($($with:tt)+) => {
+        $($with)+! {
+            "context";
+            // The primary context of a device, counted: every retain gives the same one.
+            cuDevicePrimaryCtxRetain(pctx: *mut CUcontext = Out(One), dev: CUdevice) state;
+            cuDevicePrimaryCtxRelease_v2(dev: CUdevice) state;
+            cuDevicePrimaryCtxRelease(dev: CUdevice) state;
+            cuDevicePrimaryCtxSetFlags_v2(dev: CUdevice, flags: u32 = CUctx_flags::BITS) state;
+            cuDevicePrimaryCtxSetFlags(dev: CUdevice, flags: u32 = CUctx_flags::BITS) state;
+            cuDevicePrimaryCtxGetState(dev: CUdevice, flags: *mut u32 = Out(One), active: *mut i32 = Out(One)) query;
+            cuDevicePrimaryCtxReset_v2(dev: CUdevice) destroy;
+            cuDevicePrimaryCtxReset(dev: CUdevice) destroy;
+
+            // Contexts of the application
+            cuCtxCreate_v4(pctx: *mut CUcontext = Create(One), ctxCreateParams: *mut CUctxCreateParams = In(One),
+                flags: u32 = CUctx_flags::BITS, dev: CUdevice) create;
+            cuCtxCreate_v3(pctx: *mut CUcontext = Create(One),
+                paramsArray: *mut CUexecAffinityParam = In(Len(numParams)), numParams: i32,
+                flags: u32 = CUctx_flags::BITS, dev: CUdevice) create;
+            cuCtxCreate_v2(pctx: *mut CUcontext = Create(One), flags: u32 = CUctx_flags::BITS, dev: CUdevice) create;
+            cuCtxCreate(pctx: *mut CUcontext = Create(One), flags: u32 = CUctx_flags::BITS, dev: CUdevice) create;
+            cuCtxDestroy_v2(ctx: CUcontext = Destroy) destroy;
+            cuCtxDestroy(ctx: CUcontext = Destroy) destroy;
+            cuCtxAttach(pctx: *mut CUcontext = Out(One), flags: u32) state;
+            cuCtxDetach(ctx: CUcontext) state;
+
+            // The calling thread's stack of contexts
+            cuCtxPushCurrent_v2(ctx: CUcontext) state;
+            cuCtxPushCurrent(ctx: CUcontext) state;
+            cuCtxPopCurrent_v2(pctx: *mut CUcontext = Out(One)) state;
+            cuCtxPopCurrent(pctx: *mut CUcontext = Out(One)) state;
+            cuCtxSetCurrent(ctx: CUcontext) state;
+            cuCtxGetCurrent(pctx: *mut CUcontext = Out(One)) query;
+            cuCtxGetDevice(device: *mut CUdevice = Out(One)) query;
+            cuCtxGetDevice_v2(device: *mut CUdevice = Out(One), ctx: CUcontext) query;
+            cuThreadExchangeStreamCaptureMode(mode: *mut CUstreamCaptureMode = InOut(One)) state;
+
+            // Settings
+            cuCtxGetFlags(flags: *mut u32 = Out(One)) query;
+            cuCtxSetFlags(flags: u32 = CUctx_flags::BITS) state;
+            cuCtxGetId(ctx: CUcontext, ctxId: *mut u64 = Volatile(One)) query;
+            cuCtxGetApiVersion(ctx: CUcontext, version: *mut u32 = Volatile(One)) query;
+            cuCtxSetLimit(limit: CUlimit, value: usize) state;
+            cuCtxGetLimit(pvalue: *mut usize = Volatile(One), limit: CUlimit) query;
+            cuCtxGetCacheConfig(pconfig: *mut CUfunc_cache = Out(One)) query;
+            cuCtxSetCacheConfig(config: CUfunc_cache) state;
+            cuCtxGetSharedMemConfig(pConfig: *mut CUsharedconfig = Out(One)) query;
+            cuCtxSetSharedMemConfig(config: CUsharedconfig) state;
+            cuCtxGetStreamPriorityRange(leastPriority: *mut i32 = Volatile(One),
+                greatestPriority: *mut i32 = Volatile(One)) query;
+            cuCtxResetPersistingL2Cache() state;
+            cuCtxGetExecAffinity(pExecAffinity: *mut CUexecAffinityParam = Volatile(One),
+                r#type: CUexecAffinityType) query;
+            cuCtxEnablePeerAccess(peerContext: CUcontext, Flags: u32) state;
+            cuCtxDisablePeerAccess(peerContext: CUcontext) state;
+
+            // Waiting
+            cuCtxSynchronize() synchronize;
+            cuCtxSynchronize_v2(ctx: CUcontext) synchronize;
+            cuCtxRecordEvent(hCtx: CUcontext, hEvent: CUevent) submit;
+            cuCtxWaitEvent(hCtx: CUcontext, hEvent: CUevent) submit;
+
+            // Green contexts. One and its CUcontext are the same address under two types (measured).
+            cuGreenCtxCreate(phCtx: *mut CUgreenCtx = Create(One), desc: CUdevResourceDesc, dev: CUdevice,
+                flags: u32 = CUgreenCtxCreate_flags::BITS) create;
+            cuGreenCtxDestroy(hCtx: CUgreenCtx = Destroy) destroy;
+            cuCtxFromGreenCtx(pContext: *mut CUcontext = Out(One), hCtx: CUgreenCtx) query;
+            cuGreenCtxGetId(greenCtx: CUgreenCtx, greenCtxId: *mut u64 = Volatile(One)) query;
+            cuGreenCtxRecordEvent(hCtx: CUgreenCtx, hEvent: CUevent) submit;
+            cuGreenCtxWaitEvent(hCtx: CUgreenCtx, hEvent: CUevent) submit;
+            cuGreenCtxStreamCreate(phStream: *mut CUstream = Create(One), greenCtx: CUgreenCtx,
+                flags: u32 = CUstream_flags::BITS, priority: i32) create;
+
+            // Resources of green contexts. A CUdevResource holds an address of the driver and a checksum (measured), so
+            // replay must put the live bytes where the recorded ones are handed in.
+            cuDeviceGetDevResource(device: CUdevice, resource: *mut CUdevResource = Volatile(One),
+                r#type: CUdevResourceType) query custom;
+            cuCtxGetDevResource(hCtx: CUcontext, resource: *mut CUdevResource = Volatile(One),
+                r#type: CUdevResourceType) query custom;
+            cuGreenCtxGetDevResource(hCtx: CUgreenCtx, resource: *mut CUdevResource = Volatile(One),
+                r#type: CUdevResourceType) query custom;
+            cuDevSmResourceSplitByCount(result: *mut CUdevResource = Volatile(LenAt(nbGroups)),
+                nbGroups: *mut u32 = InOut(One), input: *const CUdevResource = In(One),
+                remaining: *mut CUdevResource = Volatile(One), useFlags: u32 = CUdevSmResourceSplit_flags::BITS,
+                minCount: u32) query custom;
+            cuDevResourceGenerateDesc(phDesc: *mut CUdevResourceDesc = Create(One),
+                resources: *mut CUdevResource = In(Len(nbResources)), nbResources: u32) create custom;
+        }
+    };
+}
+
+describe_family!(context);

@@ -1,0 +1,25 @@
+//! Events: marks in streams that can be waited for and timed.
+
+#[macro_export]
+macro_rules! event {
+    ($($with:tt)+) => {
+        $($with)+! {
+            "event";
+            cuEventCreate(phEvent: *mut CUevent = Create(One), Flags: u32 = CUevent_flags::BITS) create;
+            cuEventDestroy_v2(hEvent: CUevent = Destroy) destroy;
+            cuEventDestroy(hEvent: CUevent = Destroy) destroy;
+
+            cuEventRecord(hEvent: CUevent, hStream: CUstream) submit | cuEventRecord_ptsz;
+            cuEventRecordWithFlags(hEvent: CUevent, hStream: CUstream, flags: u32 = CUevent_record_flags::BITS)
+                submit | cuEventRecordWithFlags_ptsz;
+
+            cuEventQuery(hEvent: CUevent) poll;
+            cuEventSynchronize(hEvent: CUevent) synchronize;
+            // Answers "not ready" until both events have happened.
+            cuEventElapsedTime_v2(pMilliseconds: *mut f32 = Volatile(One), hStart: CUevent, hEnd: CUevent) poll;
+            cuEventElapsedTime(pMilliseconds: *mut f32 = Volatile(One), hStart: CUevent, hEnd: CUevent) poll;
+        }
+    };
+}
+
+describe_family!(event);

@@ -1,0 +1,81 @@
+//! Memory: device, pinned and managed allocations, what is known about a pointer, and sharing with other processes.
+//!
+//! Replay puts memory where it was recorded, by other means than these calls, so questions about allocations would be
+//! answered from its own placement: they are skipped, as is advice to the mover of managed memory.
+
+#[macro_export]
+macro_rules! memory {
+    ($($with:tt)+) => {
+        $($with)+! {
+            "memory";
+            cuMemGetInfo_v2(free: *mut usize = Volatile(One), total: *mut usize = Volatile(One)) query;
+            cuMemGetInfo(free: *mut u32 = Volatile(One), total: *mut u32 = Volatile(One)) query;
+
+            // Device memory.
+            cuMemAlloc_v2(dptr: *mut CUdeviceptr = Create(One), bytesize: usize) allocate emulate;
+            cuMemAlloc(dptr: *mut CUdeviceptr_v1 = Create(One), bytesize: u32) allocate emulate;
+            cuMemAllocPitch_v2(dptr: *mut CUdeviceptr = Create(One), pPitch: *mut usize = Out(One),
+                WidthInBytes: usize, Height: usize, ElementSizeBytes: u32) allocate emulate;
+            cuMemAllocPitch(dptr: *mut CUdeviceptr_v1 = Create(One), pPitch: *mut u32 = Out(One),
+                WidthInBytes: u32, Height: u32, ElementSizeBytes: u32) allocate emulate;
+            cuMemFree_v2(dptr: CUdeviceptr = Destroy) free emulate;
+            cuMemFree(dptr: CUdeviceptr_v1 = Destroy) free emulate;
+            cuMemGetAddressRange_v2(pbase: *mut CUdeviceptr = Out(One), psize: *mut usize = Out(One),
+                dptr: CUdeviceptr) query skip;
+            cuMemGetAddressRange(pbase: *mut CUdeviceptr_v1 = Out(One), psize: *mut u32 = Out(One),
+                dptr: CUdeviceptr_v1) query skip;
+
+            // Pinned host memory.
+            cuMemAllocHost_v2(pp: *mut *mut c_void = HostAlloc(Len(bytesize)), bytesize: usize) allocate emulate;
+            cuMemAllocHost(pp: *mut *mut c_void = HostAlloc(Len(bytesize)), bytesize: u32) allocate emulate;
+            cuMemHostAlloc(pp: *mut *mut c_void = HostAlloc(Len(bytesize)), bytesize: usize,
+                Flags: u32 = CUmemHostAlloc_flags::BITS) allocate emulate;
+            cuMemFreeHost(p: *mut c_void = Destroy) free emulate;
+            cuMemHostRegister_v2(p: *mut c_void = HostAddress, bytesize: usize,
+                Flags: u32 = CUmemHostRegister_flags::BITS) allocate emulate;
+            cuMemHostRegister(p: *mut c_void = HostAddress, bytesize: usize,
+                Flags: u32 = CUmemHostRegister_flags::BITS) allocate emulate;
+            cuMemHostUnregister(p: *mut c_void = Destroy) free emulate;
+            cuMemHostGetDevicePointer_v2(pdptr: *mut CUdeviceptr = Out(One), p: *mut c_void = HostAddress,
+                Flags: u32) query;
+            cuMemHostGetDevicePointer(pdptr: *mut CUdeviceptr_v1 = Out(One), p: *mut c_void = HostAddress,
+                Flags: u32) query;
+            cuMemHostGetFlags(pFlags: *mut u32 = Out(One), p: *mut c_void = HostAddress) query skip;
+
+            // Managed memory.
+            cuMemAllocManaged(dptr: *mut CUdeviceptr = Create(One), bytesize: usize,
+                flags: u32 = CUmemAttach_flags::BITS) allocate emulate;
+            cuMemAdvise_v2(devPtr: CUdeviceptr, count: usize, advice: CUmem_advise, location: CUmemLocation)
+                state skip;
+            cuMemAdvise(devPtr: CUdeviceptr, count: usize, advice: CUmem_advise, device: CUdevice) state skip;
+            cuMemRangeGetAttribute(data: *mut c_void = Out(Len(dataSize)), dataSize: usize,
+                attribute: CUmem_range_attribute, devPtr: CUdeviceptr, count: usize) query skip;
+            cuMemRangeGetAttributes(
+                data: *mut *mut c_void = AttributesOut(attributes, numAttributes, MEM_RANGE_ATTRIBUTES),
+                dataSizes: *mut usize = In(Len(numAttributes)),
+                attributes: *mut CUmem_range_attribute = In(Len(numAttributes)), numAttributes: usize,
+                devPtr: CUdeviceptr, count: usize) query skip;
+
+            // Pointers of any kind.
+            cuPointerGetAttribute(data: *mut c_void = AttributeOut(attribute, POINTER_ATTRIBUTES),
+                attribute: CUpointer_attribute, ptr: CUdeviceptr) query skip;
+            cuPointerGetAttributes(numAttributes: u32, attributes: *mut CUpointer_attribute = In(Len(numAttributes)),
+                data: *mut *mut c_void = AttributesOut(attributes, numAttributes, POINTER_ATTRIBUTES),
+                ptr: CUdeviceptr) query skip;
+            cuPointerSetAttribute(value: *const c_void = AttributeIn(attribute, POINTER_ATTRIBUTES),
+                attribute: CUpointer_attribute, ptr: CUdeviceptr) state emulate;
+
+            // Other processes.
+            cuIpcGetEventHandle(pHandle: *mut CUipcEventHandle = Volatile(One), event: CUevent) query refuse;
+            cuIpcOpenEventHandle(phEvent: *mut CUevent = Create(One), handle: CUipcEventHandle) create refuse;
+            cuIpcGetMemHandle(pHandle: *mut CUipcMemHandle = Volatile(One), dptr: CUdeviceptr) query refuse;
+            cuIpcOpenMemHandle_v2(pdptr: *mut CUdeviceptr = Create(One), handle: CUipcMemHandle,
+                Flags: u32 = CUipcMem_flags::BITS) allocate refuse;
+            cuIpcOpenMemHandle(pdptr: *mut CUdeviceptr = Create(One), handle: CUipcMemHandle,
+                Flags: u32 = CUipcMem_flags::BITS) allocate refuse;
+            cuIpcCloseMemHandle(dptr: CUdeviceptr = Destroy) free refuse;
+        }
+    };
+}
+
+describe_family!(memory);

@@ -1,0 +1,64 @@
+//! Virtual memory: address ranges, physical allocations, mappings, multicast objects.
+//!
+//! Replay holds the recorded address ranges itself and maps into them.
+
+#[macro_export]
+macro_rules! memory_virtual {
+    ($($with:tt)+) => {
+        $($with)+! {
+            "memory_virtual";
+            // Address ranges.
+            cuMemAddressReserve(ptr: *mut CUdeviceptr = Create(One), size: usize, alignment: usize, addr: CUdeviceptr,
+                flags: u64) allocate emulate;
+            cuMemAddressFree(ptr: CUdeviceptr = Destroy, size: usize) free emulate;
+
+            // Physical allocations.
+            cuMemCreate(handle: *mut CUmemGenericAllocationHandle = Create(One), size: usize,
+                prop: *const CUmemAllocationProp = In(One), flags: u64) allocate emulate;
+            cuMemRetainAllocationHandle(handle: *mut CUmemGenericAllocationHandle = Create(One),
+                addr: *mut c_void = Address) allocate emulate;
+            cuMemRelease(handle: CUmemGenericAllocationHandle = Destroy) free emulate;
+            cuMemGetAllocationGranularity(granularity: *mut usize = Volatile(One),
+                prop: *const CUmemAllocationProp = In(One), option: CUmemAllocationGranularity_flags) query;
+            cuMemGetAllocationPropertiesFromHandle(prop: *mut CUmemAllocationProp = Out(One),
+                handle: CUmemGenericAllocationHandle) query skip;
+
+            // Mappings. The range stays reserved when a mapping ends.
+            cuMemMap(ptr: CUdeviceptr, size: usize, offset: usize, handle: CUmemGenericAllocationHandle, flags: u64)
+                allocate emulate;
+            cuMemUnmap(ptr: CUdeviceptr, size: usize) free emulate;
+            cuMemSetAccess(ptr: CUdeviceptr, size: usize, desc: *const CUmemAccessDesc = In(Len(count)), count: usize)
+                state emulate;
+            cuMemGetAccess(flags: *mut u64 = Out(One), location: *const CUmemLocation = In(One), ptr: CUdeviceptr)
+                query skip;
+            cuMemMapArrayAsync(mapInfoList: *mut CUarrayMapInfo = In(Len(count)), count: u32, hStream: CUstream)
+                submit emulate | cuMemMapArrayAsync_ptsz;
+
+            // Multicast objects.
+            cuMulticastCreate(mcHandle: *mut CUmemGenericAllocationHandle = Create(One),
+                prop: *const CUmulticastObjectProp = In(One)) allocate emulate;
+            cuMulticastAddDevice(mcHandle: CUmemGenericAllocationHandle, dev: CUdevice) state emulate;
+            cuMulticastBindMem(mcHandle: CUmemGenericAllocationHandle, mcOffset: usize,
+                memHandle: CUmemGenericAllocationHandle, memOffset: usize, size: usize, flags: u64) state emulate;
+            cuMulticastBindAddr(mcHandle: CUmemGenericAllocationHandle, mcOffset: usize, memptr: CUdeviceptr,
+                size: usize, flags: u64) state emulate;
+            cuMulticastUnbind(mcHandle: CUmemGenericAllocationHandle, dev: CUdevice, mcOffset: usize, size: usize)
+                state emulate;
+            cuMulticastGetGranularity(granularity: *mut usize = Volatile(One),
+                prop: *const CUmulticastObjectProp = In(One), option: CUmulticastGranularity_flags) query;
+
+            // Other processes and devices.
+            cuMemExportToShareableHandle(
+                shareableHandle: *mut c_void = AttributeOut(handleType, EXPORTED_HANDLES),
+                handle: CUmemGenericAllocationHandle, handleType: CUmemAllocationHandleType, flags: u64) query refuse;
+            cuMemImportFromShareableHandle(handle: *mut CUmemGenericAllocationHandle = Create(One),
+                osHandle: *mut c_void = AttributeIn(shHandleType, IMPORTED_HANDLES),
+                shHandleType: CUmemAllocationHandleType) allocate refuse;
+            cuMemGetHandleForAddressRange(handle: *mut c_void = AttributeOut(handleType, RANGE_HANDLES),
+                dptr: CUdeviceptr, size: usize, handleType: CUmemRangeHandleType,
+                flags: u64 = CUmemRangeFlags::BITS) query refuse;
+        }
+    };
+}
+
+describe_family!(memory_virtual);

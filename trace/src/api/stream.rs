@@ -1,0 +1,104 @@
+//! Streams: their making, their attributes, waiting in them and for them, memory operations, and capture into graphs.
+
+#[macro_export]
+macro_rules! stream {
+    ($($with:tt)+) => {
+        $($with)+! {
+            "stream";
+            cuStreamCreate(phStream: *mut CUstream = Create(One), Flags: u32 = CUstream_flags::BITS) create;
+            cuStreamCreateWithPriority(phStream: *mut CUstream = Create(One), flags: u32 = CUstream_flags::BITS,
+                priority: i32) create;
+            cuStreamDestroy_v2(hStream: CUstream = Destroy) destroy;
+            cuStreamDestroy(hStream: CUstream = Destroy) destroy;
+
+            // What a stream is.
+            cuStreamGetPriority(hStream: CUstream, priority: *mut i32 = Out(One)) query | cuStreamGetPriority_ptsz;
+            cuStreamGetDevice(hStream: CUstream, device: *mut CUdevice = Out(One)) query | cuStreamGetDevice_ptsz;
+            cuStreamGetFlags(hStream: CUstream, flags: *mut u32 = Out(One)) query | cuStreamGetFlags_ptsz;
+            cuStreamGetId(hStream: CUstream, streamId: *mut u64 = Volatile(One)) query | cuStreamGetId_ptsz;
+            cuStreamGetCtx_v2(hStream: CUstream, pCtx: *mut CUcontext = Out(One), pGreenCtx: *mut CUgreenCtx = Out(One))
+                query | cuStreamGetCtx_v2_ptsz;
+            cuStreamGetCtx(hStream: CUstream, pctx: *mut CUcontext = Out(One)) query | cuStreamGetCtx_ptsz;
+            cuStreamGetGreenCtx(hStream: CUstream, phCtx: *mut CUgreenCtx = Out(One)) query;
+            cuStreamCopyAttributes(dst: CUstream, src: CUstream) state | cuStreamCopyAttributes_ptsz;
+            cuStreamGetAttribute(hStream: CUstream, attr: CUstreamAttrID,
+                value_out: *mut CUstreamAttrValue = AttributeOut(attr, LAUNCH_ATTRIBUTES))
+                query | cuStreamGetAttribute_ptsz;
+            cuStreamSetAttribute(hStream: CUstream, attr: CUstreamAttrID,
+                value: *const CUstreamAttrValue = AttributeIn(attr, LAUNCH_ATTRIBUTES))
+                state | cuStreamSetAttribute_ptsz;
+
+            // Waiting, and work without a kernel.
+            cuStreamQuery(hStream: CUstream) poll | cuStreamQuery_ptsz;
+            cuStreamSynchronize(hStream: CUstream) synchronize | cuStreamSynchronize_ptsz;
+            cuStreamWaitEvent(hStream: CUstream, hEvent: CUevent, Flags: u32 = CUevent_wait_flags::BITS)
+                submit | cuStreamWaitEvent_ptsz;
+            cuStreamAddCallback(hStream: CUstream, callback: CUstreamCallback = Callback,
+                userData: *mut c_void = UserData, flags: u32) submit custom | cuStreamAddCallback_ptsz;
+            // A length of 0 means the whole allocation.
+            cuStreamAttachMemAsync(hStream: CUstream, dptr: CUdeviceptr, length: usize,
+                flags: u32 = CUmemAttach_flags::BITS) submit emulate | cuStreamAttachMemAsync_ptsz;
+
+            // Capture. What capture info should fill stays untouched unless a capture is under way.
+            cuStreamBeginCapture_v2(hStream: CUstream, mode: CUstreamCaptureMode) graph | cuStreamBeginCapture_v2_ptsz;
+            cuStreamBeginCapture(hStream: CUstream) graph | cuStreamBeginCapture_ptsz;
+            cuStreamBeginCaptureToGraph(hStream: CUstream, hGraph: CUgraph,
+                dependencies: *const CUgraphNode = In(Len(numDependencies)),
+                dependencyData: *const CUgraphEdgeData = In(Len(numDependencies)), numDependencies: usize,
+                mode: CUstreamCaptureMode) graph | cuStreamBeginCaptureToGraph_ptsz;
+            cuStreamEndCapture(hStream: CUstream, phGraph: *mut CUgraph = Create(One)) graph | cuStreamEndCapture_ptsz;
+            cuStreamIsCapturing(hStream: CUstream, captureStatus: *mut CUstreamCaptureStatus = Out(One))
+                query | cuStreamIsCapturing_ptsz;
+            cuStreamGetCaptureInfo_v3(hStream: CUstream, captureStatus_out: *mut CUstreamCaptureStatus = Out(One),
+                id_out: *mut u64 = Volatile(When(captureStatus_out, CAPTURING, &One)),
+                graph_out: *mut CUgraph = Out(When(captureStatus_out, CAPTURING, &One)),
+                dependencies_out: *mut *const CUgraphNode = Owned(LenAt(numDependencies_out)),
+                edgeData_out: *mut *const CUgraphEdgeData = Owned(LenAt(numDependencies_out)),
+                numDependencies_out: *mut usize = Out(When(captureStatus_out, CAPTURING, &One)))
+                query | cuStreamGetCaptureInfo_v3_ptsz;
+            cuStreamGetCaptureInfo_v2(hStream: CUstream, captureStatus_out: *mut CUstreamCaptureStatus = Out(One),
+                id_out: *mut u64 = Volatile(When(captureStatus_out, CAPTURING, &One)),
+                graph_out: *mut CUgraph = Out(When(captureStatus_out, CAPTURING, &One)),
+                dependencies_out: *mut *const CUgraphNode = Owned(LenAt(numDependencies_out)),
+                numDependencies_out: *mut usize = Out(When(captureStatus_out, CAPTURING, &One)))
+                query | cuStreamGetCaptureInfo_v2_ptsz;
+            cuStreamGetCaptureInfo(hStream: CUstream, captureStatus_out: *mut CUstreamCaptureStatus = Out(One),
+                id_out: *mut u64 = Volatile(When(captureStatus_out, CAPTURING, &One)))
+                query | cuStreamGetCaptureInfo_ptsz;
+            cuStreamUpdateCaptureDependencies_v2(hStream: CUstream,
+                dependencies: *mut CUgraphNode = In(Len(numDependencies)),
+                dependencyData: *const CUgraphEdgeData = In(Len(numDependencies)), numDependencies: usize,
+                flags: u32 = CUstreamUpdateCaptureDependencies_flags::BITS)
+                graph | cuStreamUpdateCaptureDependencies_v2_ptsz;
+            cuStreamUpdateCaptureDependencies(hStream: CUstream,
+                dependencies: *mut CUgraphNode = In(Len(numDependencies)), numDependencies: usize,
+                flags: u32 = CUstreamUpdateCaptureDependencies_flags::BITS)
+                graph | cuStreamUpdateCaptureDependencies_ptsz;
+
+            // Memory operations.
+            cuStreamWaitValue32_v2(stream: CUstream, addr: CUdeviceptr = Reads(Fixed(4)), value: u32,
+                flags: u32 = CUstreamWaitValue_flags::BITS) submit | cuStreamWaitValue32_v2_ptsz;
+            cuStreamWaitValue32(stream: CUstream, addr: CUdeviceptr = Reads(Fixed(4)), value: u32,
+                flags: u32 = CUstreamWaitValue_flags::BITS) submit | cuStreamWaitValue32_ptsz;
+            cuStreamWaitValue64_v2(stream: CUstream, addr: CUdeviceptr = Reads(Fixed(8)), value: u64,
+                flags: u32 = CUstreamWaitValue_flags::BITS) submit | cuStreamWaitValue64_v2_ptsz;
+            cuStreamWaitValue64(stream: CUstream, addr: CUdeviceptr = Reads(Fixed(8)), value: u64,
+                flags: u32 = CUstreamWaitValue_flags::BITS) submit | cuStreamWaitValue64_ptsz;
+            cuStreamWriteValue32_v2(stream: CUstream, addr: CUdeviceptr = Writes(Fixed(4)), value: u32,
+                flags: u32 = CUstreamWriteValue_flags::BITS) submit | cuStreamWriteValue32_v2_ptsz;
+            cuStreamWriteValue32(stream: CUstream, addr: CUdeviceptr = Writes(Fixed(4)), value: u32,
+                flags: u32 = CUstreamWriteValue_flags::BITS) submit | cuStreamWriteValue32_ptsz;
+            cuStreamWriteValue64_v2(stream: CUstream, addr: CUdeviceptr = Writes(Fixed(8)), value: u64,
+                flags: u32 = CUstreamWriteValue_flags::BITS) submit | cuStreamWriteValue64_v2_ptsz;
+            cuStreamWriteValue64(stream: CUstream, addr: CUdeviceptr = Writes(Fixed(8)), value: u64,
+                flags: u32 = CUstreamWriteValue_flags::BITS) submit | cuStreamWriteValue64_ptsz;
+            cuStreamBatchMemOp_v2(stream: CUstream, count: u32,
+                paramArray: *mut CUstreamBatchMemOpParams = In(Len(count)), flags: u32)
+                submit | cuStreamBatchMemOp_v2_ptsz;
+            cuStreamBatchMemOp(stream: CUstream, count: u32, paramArray: *mut CUstreamBatchMemOpParams = In(Len(count)),
+                flags: u32) submit | cuStreamBatchMemOp_ptsz;
+        }
+    };
+}
+
+describe_family!(stream);

@@ -1,0 +1,190 @@
+//! From lines to data: the table of all driver functions.
+
+use super::roles::{Class, Field, Policy, Role};
+use super::types::Form;
+
+/// One exported driver function.
+#[derive(Debug, Clone, Copy)]
+pub struct Function {
+    pub name: &'static str,
+    pub family: &'static str,
+    pub params: &'static [Field],
+    pub class: Class,
+    pub policy: Policy,
+    /// No public prototype: the wrapper is a tail jump that only counts, and no argument is recorded.
+    pub opaque: bool,
+    /// The function whose line this one shares, if it is a per-thread-stream twin.
+    pub twin_of: Option<&'static str>,
+}
+
+impl Function {
+    /// Argument words: every argument takes its size rounded up to 8 bytes, in order.
+    pub const fn words(&self) -> usize {
+        match self.params {
+            [] => 0,
+            [.., last] => (last.offset as usize + last.ty.size as usize).div_ceil(8),
+        }
+    }
+
+    /// The position of the parameter with this name.
+    pub fn param(&self, name: &str) -> Option<usize> {
+        self.params.iter().position(|p| p.name == name)
+    }
+}
+
+/// Gives parameters their offsets in the argument words.
+pub const fn in_words<const N: usize>(mut params: [Field; N]) -> [Field; N] {
+    let mut i = 0;
+    let mut offset = 0;
+    while i < N {
+        params[i].offset = offset;
+        offset += params[i].ty.size.div_ceil(8) * 8;
+        i += 1;
+    }
+    params
+}
+
+/// Whether walking the parameter needs more than its words and, for an output, one fixed-size value.
+pub const fn is_flat(field: &Field) -> bool {
+    use super::roles::Extent;
+    match field.role {
+        Role::Plain | Role::Bits(_) | Role::Destroy | Role::Reads(_) | Role::Writes(_) => match field.ty.form {
+            Form::Struct(_) => false,
+            _ => true,
+        },
+        Role::Out(Extent::One) | Role::Create(Extent::One) | Role::Volatile(Extent::One) => match field.ty.form {
+            Form::Pointer(to) => to.size <= 16 && !matches!(to.form, Form::Struct(_) | Form::Void),
+            _ => false,
+        },
+        Role::Callback | Role::UserData | Role::HostAddress | Role::Opaque | Role::EntryPoint => true,
+        _ => false,
+    }
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! policy_or_execute {
+    () => {
+        $crate::api::roles::Policy::execute
+    };
+    ($policy:ident) => {
+        $crate::api::roles::Policy::$policy
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! some_or_none {
+    () => {
+        None
+    };
+    ($name:ident) => {
+        Some(stringify!($name))
+    };
+}
+
+/// Functions in `lines`, twins counted.
+pub const fn count(lines: &[(Function, Option<&str>)]) -> usize {
+    let (mut i, mut count) = (0, lines.len());
+    while i < lines.len() {
+        count += lines[i].1.is_some() as usize;
+        i += 1;
+    }
+    count
+}
+
+/// The lines in order, each followed by its twin.
+pub const fn with_twins<const N: usize>(lines: &[(Function, Option<&'static str>)]) -> [Function; N] {
+    let mut all = [lines[0].0; N];
+    let (mut i, mut next) = (0, 0);
+    while i < lines.len() {
+        all[next] = lines[i].0;
+        next += 1;
+        if let Some(twin) = lines[i].1 {
+            all[next] = lines[i].0;
+            all[next].twin_of = Some(lines[i].0.name);
+            all[next].name = twin;
+            next += 1;
+        }
+        i += 1;
+    }
+    all
+}
+
+/// Parameters of one line as data.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! describe_params {
+    ($($param:ident : $type:ty $(= $role:expr)?),* $(,)?) => {{
+        #[allow(unused_imports)]
+        use $crate::api::roles::{Extent::*, Role::*, *};
+        #[allow(non_camel_case_types, dead_code, clippy::enum_variant_names)]
+        enum Index { $($param),* }
+        $(#[allow(non_upper_case_globals, dead_code)] const $param: Sibling = Sibling(Index::$param as u8);)*
+        const PARAMS: &[Field] = &$crate::api::table::in_words([$(Field {
+            name: $crate::api::roles::plain_name(stringify!($param)),
+            ty: <$type as $crate::api::types::Typed>::TYPE,
+            offset: 0,
+            role: $crate::api::roles::role_or_plain!($($role)?),
+        }),*]);
+        PARAMS
+    }};
+}
+
+/// Equality of strings in constants.
+pub const fn same(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    if a.len() != b.len() {
+        return false;
+    }
+    let mut i = 0;
+    while i < a.len() {
+        if a[i] != b[i] {
+            return false;
+        }
+        i += 1;
+    }
+    true
+}
+
+/// All functions of one family, in the order of its lines, each twin behind its line.
+macro_rules! describe {
+    ($family:literal; $($name:ident $params:tt $class:ident $($policy:ident)? $(| $twin:ident)? ;)*) => {
+        #[allow(unused_imports)]
+        use $crate::api::{attributes::*, enums::*, roles::Field, structs::*, types::*};
+        #[allow(unused_imports)]
+        use std::ffi::{c_char, c_void};
+
+        const LINES: &[($crate::api::Function, Option<&str>)] = &[$((
+            $crate::api::Function {
+                name: stringify!($name),
+                family: $family,
+                params: $crate::describe_params! $params,
+                class: $crate::api::roles::Class::$class,
+                policy: $crate::policy_or_execute!($($policy)?),
+                opaque: false,
+                twin_of: None,
+            },
+            $crate::some_or_none!($($twin)?),
+        )),*];
+        pub const FUNCTIONS: &[$crate::api::Function] =
+            &$crate::api::table::with_twins::<{ $crate::api::table::count(LINES) }>(LINES);
+    };
+    ($family:literal opaque; $($name:ident)*) => {
+        pub const FUNCTIONS: &[$crate::api::Function] = &[$($crate::api::Function {
+            name: stringify!($name),
+            family: $family,
+            params: &[],
+            class: $crate::api::roles::Class::query,
+            policy: $crate::api::roles::Policy::refuse,
+            opaque: true,
+            twin_of: None,
+        }),*];
+    };
+}
+
+macro_rules! describe_family {
+    ($family:ident) => {
+        $family! { describe }
+    };
+}

@@ -1,0 +1,243 @@
+//! One recorded call, as the file holds it.
+
+use crate::Trace;
+use crate::api::Function;
+use crate::hash::Hash;
+use crate::record::{self, Attachment, Observed};
+use crate::segment::{u32_at, u64_at};
+use std::borrow::Cow;
+
+/// One call: borrowed from the mapped trace, decoded on demand.
+#[derive(Clone, Copy)]
+pub struct Call<'a> {
+    pub(crate) trace: &'a Trace,
+    /// Position in the trace, by entry time.
+    pub number: u64,
+    /// Index of the thread in [`Trace::threads`].
+    pub thread: u32,
+    /// Position among the calls of its thread (low 32 bits).
+    pub sequence: u32,
+    /// Clock ticks at entry.
+    pub begin: u64,
+    /// Clock ticks at return; none if the call never returned.
+    pub end: Option<u64>,
+    /// CUresult; none if the call never returned.
+    pub result: Option<u32>,
+    /// Made inside another call of the same thread.
+    pub inner: bool,
+    pub(crate) id: u16,
+    pub(crate) words: &'a [u8],
+    pub(crate) at_entry: &'a [u8],
+    pub(crate) at_return: &'a [u8],
+}
+
+/// Which moment of a call memory is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    Entry,
+    Return,
+}
+
+/// A piece of the application's memory as a call saw it.
+#[derive(Debug, Clone, Copy)]
+pub struct Image<'a> {
+    pub address: u64,
+    pub len: u64,
+    pub when: When,
+    /// The rows of a pitched region, packed.
+    pub rows: bool,
+    pub content: Content<'a>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub enum Content<'a> {
+    Bytes(&'a [u8]),
+    Blob(Hash),
+    Hash {
+        hash: Hash,
+        late: bool,
+    },
+    /// Kernel arguments in order, each padded to 8 bytes; their sizes stand in [`Trace::kernel`].
+    Arguments {
+        kernel: u32,
+        count: u32,
+        packed: &'a [u8],
+    },
+    /// Not recorded.
+    Lost,
+    /// Still under way when the trace ended.
+    Pending,
+}
+
+impl<'a> Call<'a> {
+    pub fn name(&self) -> &'a str {
+        self.trace.function_name(self.id)
+    }
+
+    /// The table's line for this function; none if this build does not know the name.
+    pub fn function(&self) -> Option<&'static Function> {
+        self.trace.function(self.id)
+    }
+
+    pub fn words(&self) -> impl ExactSizeIterator<Item = u64> + 'a {
+        self.words.chunks_exact(8).map(|w| u64_at(w, 0))
+    }
+
+    /// Argument word `index`; 0 past the end.
+    pub fn word(&self, index: usize) -> u64 {
+        self.words.get(index * 8..index * 8 + 8).map_or(0, |w| u64_at(w, 0))
+    }
+
+    /// The words as bytes, little endian.
+    pub fn argument_bytes(&self) -> &'a [u8] {
+        self.words
+    }
+
+    /// The value of a parameter by its name in the table.
+    pub fn argument(&self, name: &str) -> Option<u64> {
+        let function = self.function()?;
+        let field = &function.params[function.param(name)?];
+        let bytes = self.words.get(field.offset as usize..)?;
+        let mut value = [0; 8];
+        let size = field.ty.size.min(8) as usize;
+        value[..size].copy_from_slice(bytes.get(..size)?);
+        Some(u64::from_le_bytes(value))
+    }
+
+    /// The value that an output parameter had after the call.
+    pub fn output(&self, name: &str) -> Option<u64> {
+        let function = self.function()?;
+        let field = &function.params[function.param(name)?];
+        let crate::api::types::Form::Pointer(to) = field.ty.form else { return None };
+        let bytes = self.memory(When::Return, self.argument(name)?, u64::from(to.size.min(8)))?;
+        let mut value = [0; 8];
+        value[..bytes.len()].copy_from_slice(&bytes);
+        Some(u64::from_le_bytes(value))
+    }
+
+    pub fn succeeded(&self) -> bool {
+        self.result == Some(0)
+    }
+
+    /// Everything recorded of the application's memory in this call, in the order of capture.
+    pub fn images(&self) -> impl Iterator<Item = Image<'a>> + 'a {
+        let (words, this) = (self.words, *self);
+        Attachments { bytes: self.at_entry, words, when: When::Entry }
+            .chain(Attachments { bytes: self.at_return, words, when: When::Return })
+            .map(move |image| match image.content {
+                Content::Pending => this.observed(image),
+                _ => image,
+            })
+    }
+
+    fn observed(&self, image: Image<'a>) -> Image<'a> {
+        let found = self.trace.observed(self.thread, self.sequence).iter().find(|o| o.address == image.address);
+        let content = match found {
+            Some(&Observed { form, hash, late, .. }) => match form {
+                record::HASH => Content::Hash { hash: Hash::from_bytes(hash), late },
+                record::BLOB => Content::Blob(Hash::from_bytes(hash)),
+                _ => Content::Lost,
+            },
+            None => Content::Pending,
+        };
+        Image { content, ..image }
+    }
+
+    /// `len` bytes at an application address, as they were at that moment (or, failing that, at the other one).
+    pub fn memory(&self, when: When, address: u64, len: u64) -> Option<Cow<'a, [u8]>> {
+        let images: Vec<Image> = self.images().filter(|i| !i.rows).collect();
+        let pick = |wanted: When| self.joined(images.iter().filter(|i| i.when == wanted), address, len);
+        let (first, second) = match when {
+            When::Entry => (When::Entry, When::Return),
+            When::Return => (When::Return, When::Entry),
+        };
+        pick(first).or_else(|| pick(second))
+    }
+
+    /// Looks up memory that may lie in one image or in several that follow each other.
+    fn joined<'i>(
+        &self,
+        images: impl Iterator<Item = &'i Image<'a>> + Clone,
+        address: u64,
+        len: u64,
+    ) -> Option<Cow<'a, [u8]>>
+    where
+        'a: 'i,
+    {
+        let piece = |at: u64, most: u64| {
+            images.clone().find_map(|image| {
+                let skip = at.checked_sub(image.address).filter(|skip| *skip < image.len.max(1))?;
+                let bytes = self.trace.bytes(image)?;
+                let end = skip.saturating_add(most).min(image.len);
+                bytes.get(skip as usize..end as usize)
+            })
+        };
+        let first = piece(address, len)?;
+        if first.len() as u64 == len {
+            return Some(Cow::Borrowed(first));
+        }
+        let mut whole = first.to_vec();
+        while (whole.len() as u64) < len {
+            let next = piece(address.checked_add(whole.len() as u64)?, len - whole.len() as u64)?;
+            if next.is_empty() {
+                return None;
+            }
+            whole.extend_from_slice(next);
+        }
+        Some(Cow::Owned(whole))
+    }
+
+    /// A NUL-terminated string that the call read or wrote at this address, without its NUL.
+    pub fn text(&self, address: u64) -> Option<Cow<'a, str>> {
+        let image = self.images().find(|i| i.address == address && i.len > 0)?;
+        let bytes = self.trace.bytes(&image)?;
+        let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
+        Some(String::from_utf8_lossy(&bytes[..end]))
+    }
+}
+
+/// Attachments of one record. Stops at the first that does not fit.
+struct Attachments<'a> {
+    bytes: &'a [u8],
+    words: &'a [u8],
+    when: When,
+}
+
+impl<'a> Iterator for Attachments<'a> {
+    type Item = Image<'a>;
+
+    fn next(&mut self) -> Option<Image<'a>> {
+        let head = self.bytes.get(..record::ATTACHMENT)?;
+        let head = Attachment { form: head[0], field: head[1], zero: 0, len: u32_at(head, 4) };
+        let mut rest = &self.bytes[record::ATTACHMENT..];
+        let address = if head.field == record::NESTED {
+            let address = rest.get(..8)?;
+            rest = &rest[8..];
+            u64_at(address, 0)
+        } else {
+            // The field is the index of the argument word that holds the address.
+            let at = head.field as usize * 8;
+            u64_at(self.words.get(at..at + 8)?, 0)
+        };
+        let form = head.form & !record::ROWS;
+        let size = match form {
+            record::INLINE | record::ARGUMENTS => head.len as usize,
+            record::BLOB | record::HASH => 16,
+            _ => 0,
+        };
+        let data = rest.get(..size)?;
+        self.bytes = rest.get(size.div_ceil(8) * 8..).unwrap_or(&[]);
+        let hash = || Hash::from_bytes(data.try_into().expect("16 bytes"));
+        let content = match form {
+            record::INLINE => Content::Bytes(data),
+            record::BLOB => Content::Blob(hash()),
+            record::HASH => Content::Hash { hash: hash(), late: false },
+            record::PENDING => Content::Pending,
+            record::ARGUMENTS if size >= 8 => {
+                Content::Arguments { kernel: u32_at(data, 0), count: u32_at(data, 4), packed: &data[8..] }
+            }
+            _ => Content::Lost,
+        };
+        Some(Image { address, len: head.len.into(), when: self.when, rows: head.form & record::ROWS != 0, content })
+    }
+}

@@ -1,0 +1,508 @@
+//! A call's arguments and results as values, by the table: what `dump`, the viewer and comparisons show.
+//!
+//! Values are raw: handles and addresses get their names from [`Objects`](crate::objects::Objects) when they are shown.
+
+use crate::api::roles::{Field, Role, Side};
+use crate::api::types::{Enum, Form, Kind, Type};
+use crate::api::{Function, copies};
+use crate::call::{Content, Image, When};
+use crate::record::Kernel;
+use crate::segment::{u32_at, u64_at};
+use crate::walk::{self, Direction, Target, View};
+use crate::{Call, Trace};
+use std::borrow::Cow;
+
+#[derive(Debug, Clone)]
+pub enum Value<'a> {
+    Null,
+    Unsigned(u64),
+    Signed(i64),
+    Float(f64),
+    /// A value of an enumeration.
+    Symbol(&'static Enum, i64),
+    /// An or of an enumeration's values.
+    Bits(&'static Enum, u64),
+    /// `born`: this call made the object.
+    Handle {
+        kind: Kind,
+        value: u64,
+        born: bool,
+    },
+    /// An address that names memory of the device or pinned memory.
+    Address {
+        value: u64,
+        born: bool,
+    },
+    /// An address that is not followed.
+    Pointer(u64),
+    /// The address of memory that the call fills; its content stands among the outputs.
+    Result(u64),
+    Text(Cow<'a, str>),
+    /// Bytes without structure.
+    Bytes(Cow<'a, [u8]>),
+    /// Bytes that the trace holds apart, or knows by their hash, or not at all. `side`: of a copy, where they come from
+    /// or go to.
+    Payload {
+        side: Option<Side>,
+        len: u64,
+        content: Content<'a>,
+    },
+    List(Vec<Value<'a>>),
+    Struct(Named<'a>),
+    /// Kernel arguments; each an [`Argument`](Value::Argument).
+    Launch {
+        kernel: &'a str,
+        arguments: Vec<Value<'a>>,
+    },
+    /// One kernel argument, of which only the size is known.
+    Argument(Cow<'a, [u8]>),
+    /// Option codes and their values.
+    Options(Vec<(Value<'a>, Value<'a>)>),
+    /// Memory at this address that the trace does not hold.
+    Unrecorded(u64),
+}
+
+pub type Named<'a> = Vec<(&'static str, Value<'a>)>;
+
+#[derive(Debug, Clone)]
+pub struct Decoded<'a> {
+    pub arguments: Named<'a>,
+    /// What the call wrote, by parameter.
+    pub outputs: Named<'a>,
+}
+
+/// Structures deeper than this are not followed.
+const DEPTH: u32 = 8;
+/// Option codes whose value is a text buffer: CU_JIT_INFO_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER.
+const LOG_BUFFERS: [u64; 2] = [3, 5];
+const FATBIN_WRAPPER: u32 = 0x4662_43b1;
+
+/// The arguments and outputs of a call; none if this build does not know the function.
+pub fn decode<'a>(call: &Call<'a>) -> Option<Decoded<'a>> {
+    let function = call.function().filter(|f| !f.opaque)?;
+    let decoder = Decoder { call, function };
+    let mut decoded = Decoded { arguments: Vec::with_capacity(function.params.len()), outputs: Vec::new() };
+    let words = call.argument_bytes();
+    for index in 0..function.params.len() {
+        decoder.parameter(index, words, &mut decoded);
+    }
+    Some(decoded)
+}
+
+struct Decoder<'c, 'a> {
+    call: &'c Call<'a>,
+    function: &'static Function,
+}
+
+/// A struct's bytes (or the argument words), and the call's memory behind it.
+struct Container<'b, 'c, 'a> {
+    bytes: &'b [u8],
+    call: &'c Call<'a>,
+    when: When,
+}
+
+impl View for Container<'_, '_, '_> {
+    fn load(&self, offset: u32, size: u32) -> Option<u64> {
+        word(self.bytes.get(offset as usize..)?.get(..size as usize)?)
+    }
+
+    fn at(&self, address: u64, size: u32) -> Option<u64> {
+        word(&self.call.memory(self.when, address, size.into())?)
+    }
+}
+
+/// Up to 8 bytes, little endian, zero-extended.
+fn word(bytes: &[u8]) -> Option<u64> {
+    let mut value = [0; 8];
+    value.get_mut(..bytes.len())?.copy_from_slice(bytes);
+    Some(u64::from_le_bytes(value))
+}
+
+impl<'a> Decoder<'_, 'a> {
+    fn parameter(&self, index: usize, words: &[u8], decoded: &mut Decoded<'a>) {
+        let params = self.function.params;
+        let field = &params[index];
+        let (mut argument, mut output) = (None, None);
+        let Form::Pointer(_) = field.ty.form else {
+            let value = self.field(params, index, words, When::Entry, 0);
+            decoded.arguments.push((field.name, value));
+            return;
+        };
+        let address = self.container(words, When::Entry).load(field.offset, 8).unwrap_or(0);
+        match walk::resolve(params, index, 0, &self.container(words, When::Return)) {
+            Target::Span { address, element, count, direction } => match direction {
+                Direction::InOut => {
+                    argument = Some(self.span(address, element, count, When::Entry, false));
+                    output = self.written(address, element, count, false, When::Entry);
+                }
+                Direction::Out | Direction::Create | Direction::Volatile => {
+                    output = self.written(address, element, count, direction == Direction::Create, When::Return);
+                }
+                Direction::Sink => output = self.payload(address, Some(Side::Destination)),
+                Direction::In | Direction::Source => {
+                    argument = Some(self.target(params, index, words, When::Entry, 0));
+                }
+            },
+            Target::Text { out: true, address, .. } => output = self.call.text(address).map(Value::Text),
+            Target::TextOut { .. } | Target::Owned { .. } | Target::HostAlloc { .. } | Target::Attributes { .. } => {
+                output = self.recorded(self.target(params, index, words, When::Return, 0));
+            }
+            _ if matches!(field.role, Role::EntryPoint) && address != 0 => {
+                output = self.container(words, When::Return).at(address, 8).map(Value::Pointer);
+            }
+            Target::Nothing if is_output(field.role) && address != 0 => {}
+            _ => argument = Some(self.target(params, index, words, When::Entry, 0)),
+        }
+        let argument = argument.unwrap_or(if address == 0 { Value::Null } else { Value::Result(address) });
+        decoded.arguments.push((field.name, argument));
+        decoded.outputs.extend(output.map(|value| (field.name, value)));
+    }
+
+    fn container<'b>(&self, bytes: &'b [u8], when: When) -> Container<'b, '_, 'a> {
+        Container { bytes, call: self.call, when }
+    }
+
+    /// What a call wrote there; none if nothing was recorded, or if it still is what it was before.
+    fn written(&self, address: u64, element: &'static Type, count: u64, born: bool, than: When) -> Option<Value<'a>> {
+        if self.call.end.is_none() {
+            return None;
+        }
+        if than == When::Entry {
+            let size = count.checked_mul(element.size.into())?;
+            let before = self.call.memory(When::Entry, address, size);
+            if before == self.call.memory(When::Return, address, size) {
+                return None;
+            }
+        }
+        self.recorded(self.span(address, element, count, When::Return, born))
+    }
+
+    fn recorded(&self, value: Value<'a>) -> Option<Value<'a>> {
+        match value {
+            Value::Unrecorded(_) if !self.call.succeeded() => None,
+            Value::Null => None,
+            value => Some(value),
+        }
+    }
+
+    /// The field `fields[index]` of the container `bytes`.
+    fn field(&self, fields: &'static [Field], index: usize, bytes: &[u8], when: When, depth: u32) -> Value<'a> {
+        let field = &fields[index];
+        if let Form::Pointer(_) = field.ty.form {
+            return self.target(fields, index, bytes, when, depth);
+        }
+        let Some(own) = bytes.get(field.offset as usize..).and_then(|b| b.get(..field.ty.size as usize)) else {
+            return Value::Unrecorded(0);
+        };
+        match field.role {
+            Role::Union(..) => match walk::member(fields, index, 0, &self.container(bytes, when)) {
+                Some(ty) if ty.size as usize <= own.len() => self.value(ty, &own[..ty.size as usize], when, depth + 1),
+                _ => Value::Bytes(Cow::Owned(own.to_vec())),
+            },
+            Role::Bits(names) => Value::Bits(names, word(own).unwrap_or(0)),
+            Role::Created => match self.value(field.ty, own, when, depth) {
+                Value::Handle { kind, value, .. } => Value::Handle { kind, value, born: when == When::Return },
+                Value::Address { value, .. } => Value::Address { value, born: when == When::Return },
+                other => other,
+            },
+            _ => self.value(field.ty, own, when, depth),
+        }
+    }
+
+    /// A value by its type alone.
+    fn value(&self, ty: &'static Type, bytes: &[u8], when: When, depth: u32) -> Value<'a> {
+        let unsigned = || word(bytes).unwrap_or(0);
+        let signed = || match bytes.len() {
+            1 => bytes[0] as i8 as i64,
+            2 => i16::from_le_bytes([bytes[0], bytes[1]]).into(),
+            4 => (u32_at(bytes, 0) as i32).into(),
+            _ => unsigned() as i64,
+        };
+        match ty.form {
+            Form::Unsigned => Value::Unsigned(unsigned()),
+            Form::Signed | Form::Char => Value::Signed(signed()),
+            Form::Float if bytes.len() == 4 => Value::Float(f32::from_bits(u32_at(bytes, 0)).into()),
+            Form::Float => Value::Float(f64::from_bits(unsigned())),
+            Form::Void => Value::Bytes(Cow::Owned(bytes.to_vec())),
+            Form::Address => Value::Address { value: unsigned(), born: false },
+            Form::Enum(names) => Value::Symbol(names, signed()),
+            Form::Handle(kind) => Value::Handle { kind, value: unsigned(), born: false },
+            Form::Callback | Form::Pointer(_) if unsigned() == 0 => Value::Null,
+            Form::Callback | Form::Pointer(_) => Value::Pointer(unsigned()),
+            Form::Array(element, _) if is_byte(element) => Value::Bytes(Cow::Owned(bytes.to_vec())),
+            Form::Array(element, _) => {
+                let size = (element.size as usize).max(1);
+                Value::List(bytes.chunks_exact(size).map(|b| self.value(element, b, when, depth + 1)).collect())
+            }
+            Form::Struct(_) if depth > DEPTH => Value::Bytes(Cow::Owned(bytes.to_vec())),
+            Form::Struct(fields) => {
+                let mut named = Vec::with_capacity(fields.len());
+                for (index, field) in fields.iter().enumerate() {
+                    let value = match field.role {
+                        // What stood there before the call means nothing.
+                        Role::Filled | Role::Created if when == When::Entry => continue,
+                        Role::CopyHost(side) => self.copied(ty, index, side, bytes, when, depth + 1),
+                        _ => self.field(fields, index, bytes, when, depth + 1),
+                    };
+                    if !is_padding(field.name, &value) {
+                        named.push((field.name, value));
+                    }
+                }
+                Value::Struct(named)
+            }
+        }
+    }
+
+    /// One side of a copy descriptor: the host bytes it stands for, if they were recorded.
+    fn copied(&self, ty: &'static Type, index: usize, side: Side, bytes: &[u8], when: When, depth: u32) -> Value<'a> {
+        let Form::Struct(fields) = ty.form else { return Value::Null };
+        let payload = copies::region(ty, bytes, side, |_| None).and_then(|r| self.payload(r.address, Some(side)));
+        match (self.field(fields, index, bytes, when, depth), payload) {
+            (Value::Struct(mut operand), payload) => {
+                operand.extend(payload.map(|payload| ("bytes", payload)));
+                Value::Struct(operand)
+            }
+            (_, Some(payload)) => payload,
+            (pointer, None) => pointer,
+        }
+    }
+
+    /// What the pointer `fields[index]` leads to. Within structs outputs are shown in their place.
+    fn target(&self, fields: &'static [Field], index: usize, bytes: &[u8], when: When, depth: u32) -> Value<'a> {
+        let view = self.container(bytes, when);
+        let raw = view.load(fields[index].offset, 8).unwrap_or(0);
+        if raw == 0 {
+            return Value::Null;
+        }
+        let text = |address| self.call.text(address).map_or(Value::Unrecorded(address), Value::Text);
+        let payload = |address, side| self.payload(address, side).unwrap_or(Value::Unrecorded(address));
+        match walk::resolve(fields, index, 0, &view) {
+            Target::Nothing => match fields[index].role {
+                Role::Address | Role::HostAddress | Role::Destroy | Role::Reads(_) | Role::Writes(_) => {
+                    Value::Address { value: raw, born: false }
+                }
+                _ => Value::Pointer(raw),
+            },
+            Target::Span { address, element, count, direction } => match direction {
+                Direction::Source => payload(address, Some(Side::Source)),
+                Direction::Sink => payload(address, Some(Side::Destination)),
+                _ if depth > DEPTH => Value::Pointer(raw),
+                _ => {
+                    let when = if direction.is_input() { when } else { When::Return };
+                    self.nested(address, element, count, when, direction == Direction::Create, depth)
+                }
+            },
+            Target::Text { address, .. } | Target::Path { address } => text(address),
+            Target::TextOut { address } => match view.at(address, 8) {
+                None => Value::Unrecorded(address),
+                Some(0) => Value::Null,
+                Some(address) => text(address),
+            },
+            Target::Owned { address, element, count } => match view.at(address, 8) {
+                None => Value::Unrecorded(address),
+                Some(0) => Value::Null,
+                Some(at) => self.nested(at, element, count, When::Return, false, depth),
+            },
+            Target::HostAlloc { address, .. } => match self.container(bytes, When::Return).at(address, 8) {
+                None => Value::Unrecorded(address),
+                Some(value) => Value::Address { value, born: true },
+            },
+            Target::Image { address, .. } => payload(self.behind_wrapper(address), None),
+            Target::CopyHost { address } => Value::Pointer(address),
+            Target::Arguments { address, function } => self.arguments(address, function),
+            Target::Extra { address } => self.packed(address, fields, bytes).unwrap_or(Value::Unrecorded(address)),
+            Target::Options { address, codes, count } => {
+                self.options(fields[index].role, fields, address, codes, count).unwrap_or(Value::Unrecorded(address))
+            }
+            Target::Attributes { address, codes, count, types } => self
+                .attributes(fields[index].role, fields, (address, codes, count), types)
+                .unwrap_or(Value::Unrecorded(address)),
+        }
+    }
+
+    fn span(&self, address: u64, element: &'static Type, count: u64, when: When, born: bool) -> Value<'a> {
+        self.nested(address, element, count, when, born, 0)
+    }
+
+    fn nested(
+        &self,
+        address: u64,
+        element: &'static Type,
+        count: u64,
+        when: When,
+        born: bool,
+        depth: u32,
+    ) -> Value<'a> {
+        if count == 0 {
+            return Value::List(Vec::new());
+        }
+        let Some(size) = count.checked_mul(element.size.max(1).into()) else { return Value::Unrecorded(address) };
+        if let Some(image) = self.image(address).filter(|_| is_byte(element) && count > 1) {
+            return match self.call.memory(when, address, size) {
+                Some(bytes) if bytes.len() <= crate::record::INLINE_LIMIT => Value::Bytes(bytes),
+                _ => Value::Payload { side: None, len: image.len, content: image.content },
+            };
+        }
+        let Some(bytes) = self.call.memory(when, address, size) else { return Value::Unrecorded(address) };
+        let one = |bytes: &[u8]| match self.value(element, bytes, when, depth + 1) {
+            Value::Handle { kind, value, .. } => Value::Handle { kind, value, born },
+            Value::Address { value, .. } => Value::Address { value, born },
+            other => other,
+        };
+        match count {
+            1 => one(&bytes),
+            _ => Value::List(bytes.chunks_exact(element.size.max(1) as usize).map(one).collect()),
+        }
+    }
+
+    fn image(&self, address: u64) -> Option<Image<'a>> {
+        let mut found = None;
+        for image in self.call.images().filter(|i| i.address == address && i.address != 0) {
+            found = Some(image);
+        }
+        found
+    }
+
+    fn payload(&self, address: u64, side: Option<Side>) -> Option<Value<'a>> {
+        let mut images = self.call.images().filter(|i| i.address == address);
+        let image = images.next()?;
+        // Memory in several pieces is shown by its first, with the length of all.
+        let (mut len, mut next) = (image.len, address.saturating_add(image.len));
+        for piece in self.call.images().filter(|_| image.len == crate::record::PIECE as u64) {
+            if piece.address == next {
+                len += piece.len;
+                next = next.saturating_add(piece.len);
+            }
+        }
+        Some(Value::Payload { side, len, content: image.content })
+    }
+
+    /// A fatbin wrapper is 24 bytes: magic, version, the fatbin's address, more.
+    fn behind_wrapper(&self, address: u64) -> u64 {
+        let wrapper = self.call.memory(When::Return, address, 16);
+        match wrapper.filter(|w| u32_at(w, 0) == FATBIN_WRAPPER && w.len() == 16) {
+            Some(wrapper) => u64_at(&wrapper, 8),
+            None => address,
+        }
+    }
+
+    fn arguments(&self, address: u64, function: u64) -> Value<'a> {
+        let recorded = self.call.images().find_map(|image| match image.content {
+            Content::Arguments { kernel, packed, .. } if image.address == address => Some((kernel, packed)),
+            _ => None,
+        });
+        let trace = self.call.trace;
+        let Some((kernel, packed)) = recorded.and_then(|(id, packed)| Some((trace.kernels.get(&id)?, packed))) else {
+            let name = kernel_of(trace, function).map_or("?", |kernel| kernel.name.as_str());
+            return Value::Launch { kernel: name, arguments: vec![Value::Unrecorded(address)] };
+        };
+        let mut rest = packed;
+        let mut arguments = Vec::new();
+        for (_, size) in kernel.params.iter().flatten() {
+            let size = *size as usize;
+            arguments.push(match rest.get(..size) {
+                Some(bytes) => Value::Argument(Cow::Borrowed(bytes)),
+                None => Value::Unrecorded(address),
+            });
+            rest = rest.get(size.div_ceil(8) * 8..).unwrap_or(&[]);
+        }
+        Value::Launch { kernel: &kernel.name, arguments }
+    }
+
+    /// The packed form: pairs of a code and a value, up to code 0; 1 leads to the buffer, 2 to its size.
+    fn packed(&self, address: u64, fields: &'static [Field], bytes: &[u8]) -> Option<Value<'a>> {
+        let (mut buffer, mut size) = (0, 0);
+        let view = self.container(bytes, When::Entry);
+        for pair in 0..4 {
+            match view.at(address.checked_add(pair * 16)?, 8)? {
+                0 => break,
+                1 => buffer = view.at(address.checked_add(pair * 16 + 8)?, 8)?,
+                2 => size = view.at(view.at(address.checked_add(pair * 16 + 8)?, 8)?, 8)?,
+                _ => return None,
+            }
+        }
+        let packed = self.call.memory(When::Entry, buffer, size)?;
+        let function = fields.iter().find_map(|f| match f.ty.form {
+            Form::Handle(Kind::Function) => view.load(f.offset, 8),
+            _ => None,
+        });
+        let kernel = function.and_then(|f| kernel_of(self.call.trace, f));
+        let arguments = match kernel.and_then(|k| k.params.as_ref()) {
+            None => vec![Value::Bytes(packed)],
+            Some(params) => params
+                .iter()
+                .map(|(offset, size)| {
+                    let bytes = packed.get(*offset as usize..).and_then(|b| b.get(..*size as usize));
+                    bytes.map_or(Value::Unrecorded(buffer), |b| Value::Argument(Cow::Owned(b.to_vec())))
+                })
+                .collect(),
+        };
+        Some(Value::Launch { kernel: kernel.map_or("?", |k| k.name.as_str()), arguments })
+    }
+
+    fn options(&self, role: Role, fields: &'static [Field], at: u64, codes: u64, count: u64) -> Option<Value<'a>> {
+        let Role::Options { codes: sibling, .. } = role else { return None };
+        let Form::Pointer(code) = fields[sibling.0 as usize].ty.form else { return None };
+        let names = self.call.memory(When::Entry, codes, count.checked_mul(4)?)?;
+        let words = self.call.memory(When::Entry, at, count.checked_mul(8)?)?;
+        let pairs = names.chunks_exact(4).zip(words.chunks_exact(8)).map(|(name, word)| {
+            let value = u64_at(word, 0);
+            let text = LOG_BUFFERS.contains(&u32_at(name, 0).into()).then(|| self.call.text(value)).flatten();
+            let shown = text.map(Value::Text).unwrap_or(match value {
+                0..=0xffff_ffff => Value::Unsigned(value),
+                _ => Value::Pointer(value),
+            });
+            (self.value(code, name, When::Entry, 0), shown)
+        });
+        Some(Value::Options(pairs.collect()))
+    }
+
+    fn attributes(
+        &self,
+        role: Role,
+        fields: &'static [Field],
+        (at, codes, count): (u64, u64, u64),
+        types: &'static [(u32, &'static Type)],
+    ) -> Option<Value<'a>> {
+        let Role::AttributesOut(sibling, ..) = role else { return None };
+        let Form::Pointer(code) = fields[sibling.0 as usize].ty.form else { return None };
+        let names = self.call.memory(When::Entry, codes, count.checked_mul(4)?)?;
+        let pointers = self.call.memory(When::Entry, at, count.checked_mul(8)?)?;
+        let pairs = names.chunks_exact(4).zip(pointers.chunks_exact(8)).map(|(name, pointer)| {
+            let address = u64_at(pointer, 0);
+            let value = match walk::select(types, u32_at(name, 0).into()) {
+                Some(ty) => self.span(address, ty, 1, When::Return, false),
+                None => Value::Pointer(address),
+            };
+            (self.value(code, name, When::Entry, 0), value)
+        });
+        Some(Value::Options(pairs.collect()))
+    }
+}
+
+/// What was launched last under this handle.
+fn kernel_of(trace: &Trace, handle: u64) -> Option<&Kernel> {
+    trace.kernels.values().filter(|k| k.handle == handle).max_by_key(|k| k.id)
+}
+
+fn is_output(role: Role) -> bool {
+    matches!(
+        role,
+        Role::Out(_) | Role::Create(_) | Role::Volatile(_) | Role::Sink(_) | Role::AttributeOut(..) | Role::EntryPoint
+    )
+}
+
+fn is_byte(ty: &Type) -> bool {
+    ty.size == 1 && matches!(ty.form, Form::Void | Form::Char | Form::Unsigned)
+}
+
+fn is_padding(name: &str, value: &Value) -> bool {
+    let unused = name.starts_with("reserved") || name.starts_with("pad") || name.starts_with('_');
+    unused
+        && match value {
+            Value::Unsigned(0) | Value::Signed(0) | Value::Null => true,
+            Value::Bytes(bytes) => bytes.iter().all(|b| *b == 0),
+            Value::List(all) => all.iter().all(|v| matches!(v, Value::Unsigned(0) | Value::Signed(0))),
+            _ => false,
+        }
+}

@@ -1,0 +1,44 @@
+//! The content hash of blobs and results: XXH3, 128 bits. Not cryptographic: it names bytes, it does not sign them.
+
+/// A 128-bit content hash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Hash(pub u128);
+
+impl Hash {
+    pub fn of(bytes: &[u8]) -> Hash {
+        Hash(xxhash_rust::xxh3::xxh3_128(bytes))
+    }
+
+    pub fn from_bytes(bytes: [u8; 16]) -> Hash {
+        Hash(u128::from_le_bytes(bytes))
+    }
+
+    pub fn to_bytes(self) -> [u8; 16] {
+        self.0.to_le_bytes()
+    }
+}
+
+impl std::fmt::Display for Hash {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+/// Hashes bytes that do not lie in one piece (the rows of a pitched copy) as if they did.
+#[derive(Default)]
+pub struct Hasher(xxhash_rust::xxh3::Xxh3);
+
+impl Hasher {
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    pub fn finish(&self) -> Hash {
+        Hash(self.0.digest128())
+    }
+}
+
+/// The 64-bit checksum of segment headers and contents.
+pub fn checksum(bytes: &[u8]) -> u64 {
+    xxhash_rust::xxh3::xxh3_64(bytes)
+}

@@ -1,0 +1,271 @@
+//! Names for what a program makes: `ctx#1`, `stream#3`, `mem#2`.
+//!
+//! The driver uses a handle's value again once its object is gone, so a name follows the object's life: it begins when
+//! the call that made the object returns, and ends when the call that destroys it is entered.
+
+use crate::Call;
+use crate::api::roles::{Class, Role};
+use crate::api::types::{Form, Kind};
+use crate::decode::{Decoded, Value};
+use crate::walk;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
+
+/// Who takes whom along when it goes.
+const OWNS: &[(Kind, &[Kind])] = &[
+    (Kind::Module, &[Kind::Function, Kind::TextureRef, Kind::SurfaceRef]),
+    (Kind::Library, &[Kind::Kernel, Kind::Module]),
+    (Kind::Kernel, &[Kind::Function]),
+    (Kind::Graph, &[Kind::GraphNode]),
+    (Kind::MipmappedArray, &[Kind::Array]),
+];
+
+/// Parameters that hold the bytes of an allocation.
+const SIZES: &[&str] = &["bytesize", "size", "bytes"];
+
+/// A live range of memory that a call named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Range {
+    /// `mem`, `host` or `global`.
+    pub label: &'static str,
+    pub number: u64,
+    pub base: u64,
+    pub len: u64,
+}
+
+#[derive(Debug, Clone)]
+struct Object {
+    number: u64,
+    owner: Option<(Kind, u64)>,
+    /// The name the program gave: of a kernel or function.
+    name: Option<String>,
+}
+
+#[derive(Debug)]
+enum Thing {
+    Object(Kind, u64, Object),
+    Range(Range),
+}
+
+/// What is alive, moved along the calls of a trace in the order of their entry.
+#[derive(Default)]
+pub struct Objects {
+    live: HashMap<(Kind, u64), Object>,
+    ranges: BTreeMap<u64, Range>,
+    made: HashMap<&'static str, u64>,
+    /// Made by calls that have not returned yet, by the time they will.
+    pending: BinaryHeap<Reverse<(u64, u64)>>,
+    things: HashMap<u64, Vec<Thing>>,
+    /// The call moved to last: what it made has its names at once.
+    fresh: Option<u64>,
+    doomed: Vec<(Kind, u64)>,
+    freed: Vec<u64>,
+    /// By function id: whether calls of it can matter here.
+    relevant: HashMap<&'static str, bool>,
+}
+
+impl Objects {
+    /// Whether calls of this function make, show or end anything; others need not be decoded for [`Objects::advance`].
+    pub fn concerned(&mut self, call: &Call) -> bool {
+        let Some(function) = call.function() else { return false };
+        *self.relevant.entry(function.name).or_insert_with(|| {
+            function.class == Class::allocate
+                || function.class == Class::free
+                || function.params.iter().any(|p| match p.role {
+                    Role::Destroy | Role::HostAlloc(_) => true,
+                    Role::Out(_) | Role::Create(_) | Role::Volatile(_) | Role::InOut(_) => {
+                        matches!(p.ty.form, Form::Pointer(to) if walk::has_structure(to))
+                    }
+                    _ => false,
+                })
+        })
+    }
+
+    /// Moves to this call: what its predecessors destroyed is gone, and what it makes itself has names.
+    pub fn advance(&mut self, call: &Call, decoded: &Decoded) {
+        self.until(call);
+        if call.succeeded() || call.result.is_none() {
+            self.collect_ends(call);
+        }
+        if call.succeeded() {
+            let mut things = Vec::new();
+            for (parameter, value) in &decoded.outputs {
+                self.collect_births(call, parameter, value, &mut things);
+            }
+            things.extend(self.allocation(call, decoded).map(Thing::Range));
+            if !things.is_empty() {
+                self.things.insert(call.number, things);
+                self.pending.push(Reverse((call.end.unwrap_or(u64::MAX), call.number)));
+                self.fresh = Some(call.number);
+            }
+        }
+    }
+
+    /// As [`Objects::advance`], for a call that makes and ends nothing.
+    pub fn until(&mut self, call: &Call) {
+        self.fresh = None;
+        for (kind, value) in std::mem::take(&mut self.doomed) {
+            self.remove(kind, value);
+        }
+        for base in std::mem::take(&mut self.freed) {
+            self.ranges.remove(&base);
+        }
+        while self.pending.peek().is_some_and(|Reverse((end, _))| *end <= call.begin) {
+            let Some(Reverse((_, number))) = self.pending.pop() else { break };
+            for thing in self.things.remove(&number).into_iter().flatten() {
+                match thing {
+                    Thing::Object(kind, value, object) => {
+                        self.live.insert((kind, value), object);
+                    }
+                    Thing::Range(range) => self.place(range),
+                }
+            }
+        }
+    }
+
+    /// What still stands in the way has ended with its context or module.
+    fn place(&mut self, range: Range) {
+        let end = range.base.saturating_add(range.len.max(1));
+        while let Some((&base, _)) =
+            self.ranges.range(..end).next_back().filter(|(_, r)| r.base.saturating_add(r.len.max(1)) > range.base)
+        {
+            self.ranges.remove(&base);
+        }
+        self.ranges.insert(range.base, range);
+    }
+
+    /// The number of a live object, and its name if the program gave it one.
+    pub fn object(&self, kind: Kind, value: u64) -> Option<(u64, Option<&str>)> {
+        let fresh = self.fresh.and_then(|call| self.things.get(&call)).into_iter().flatten();
+        let made = fresh.filter_map(|thing| match thing {
+            Thing::Object(k, v, object) if (*k, *v) == (kind, value) => Some(object),
+            _ => None,
+        });
+        match made.last().or_else(|| self.live.get(&(kind, value))) {
+            Some(object) => Some((object.number, object.name.as_deref())),
+            // Launches take a CUkernel where a CUfunction is asked for.
+            None if kind == Kind::Function => self.object(Kind::Kernel, value),
+            None => None,
+        }
+    }
+
+    /// The live allocation that holds this address.
+    pub fn range(&self, address: u64) -> Option<Range> {
+        let holds = |range: &Range| address.checked_sub(range.base).is_some_and(|offset| offset < range.len.max(1));
+        let fresh = self.fresh.and_then(|call| self.things.get(&call)).into_iter().flatten();
+        let mut made = fresh.filter_map(|thing| match thing {
+            Thing::Range(range) if holds(range) => Some(*range),
+            _ => None,
+        });
+        made.next().or_else(|| self.ranges.range(..=address).next_back().map(|(_, r)| *r).filter(holds))
+    }
+
+    fn remove(&mut self, kind: Kind, value: u64) {
+        if self.live.remove(&(kind, value)).is_none() || !OWNS.iter().any(|(owner, _)| *owner == kind) {
+            return;
+        }
+        let owned: Vec<(Kind, u64)> =
+            self.live.iter().filter(|(_, o)| o.owner == Some((kind, value))).map(|(key, _)| *key).collect();
+        for (kind, value) in owned {
+            self.remove(kind, value);
+        }
+    }
+
+    fn number(&mut self, label: &'static str) -> u64 {
+        let made = self.made.entry(label).or_insert(0);
+        *made += 1;
+        *made
+    }
+
+    fn collect_ends(&mut self, call: &Call) {
+        let Some(function) = call.function() else { return };
+        for param in function.params {
+            let value = call.argument(param.name).unwrap_or(0);
+            match (param.role, param.ty.form) {
+                (Role::Destroy, Form::Handle(kind)) => self.doomed.push((kind, value)),
+                (Role::Destroy, _) => self.freed.push(value),
+                (Role::HostAddress, _) if function.class == Class::free => self.freed.push(value),
+                _ => {}
+            }
+        }
+    }
+
+    fn collect_births(&mut self, call: &Call, parameter: &str, value: &Value, things: &mut Vec<Thing>) {
+        match value {
+            Value::List(all) => all.iter().for_each(|v| self.collect_births(call, parameter, v, things)),
+            Value::Struct(fields) => fields.iter().for_each(|(_, v)| self.collect_births(call, parameter, v, things)),
+            &Value::Handle { kind, value, born } if value != 0 && kind != Kind::Device => {
+                let known = !born && self.live.contains_key(&(kind, value));
+                if known || things.iter().any(|t| matches!(t, Thing::Object(k, v, _) if (*k, *v) == (kind, value))) {
+                    return;
+                }
+                let number = self.number(kind.label());
+                let object = Object { number, owner: owner(call, kind), name: self.name(call, kind, value) };
+                things.push(Thing::Object(kind, value, object));
+            }
+            _ => {}
+        }
+    }
+
+    /// The name of a function or kernel, given when it was looked up or inherited from the kernel it was made of.
+    fn name(&self, call: &Call, kind: Kind, handle: u64) -> Option<String> {
+        if !matches!(kind, Kind::Function | Kind::Kernel) {
+            return None;
+        }
+        let function = call.function()?;
+        if let Some(text) = function.params.iter().find(|p| matches!(p.role, Role::Text)) {
+            return call.text(call.argument(text.name)?).map(|name| name.into_owned());
+        }
+        let kernel = function.params.iter().find(|p| matches!(p.ty.form, Form::Handle(Kind::Kernel)));
+        let made_of = kernel.and_then(|p| self.live.get(&(Kind::Kernel, call.argument(p.name)?))?.name.clone());
+        let launched = || call.trace.kernels.values().find(|k| k.handle == handle).map(|k| k.name.clone());
+        made_of.or_else(launched)
+    }
+
+    /// The range that an allocating call brought, or the variable of a module that was looked up.
+    fn allocation(&mut self, call: &Call, decoded: &Decoded) -> Option<Range> {
+        let function = call.function()?;
+        let named = |list: &[(&'static str, Value)], names: &[&str]| {
+            list.iter().find_map(|(name, value)| match value {
+                Value::Unsigned(size) if names.contains(name) => Some(*size),
+                _ => None,
+            })
+        };
+        let born = decoded.outputs.iter().find_map(|(name, value)| match value {
+            Value::Address { value, born } => Some((*name, *value, *born)),
+            _ => None,
+        });
+        let (label, base, len) = match born {
+            Some((name, base, true)) => {
+                let host = function.params.iter().any(|p| p.name == name && matches!(p.role, Role::HostAlloc(_)));
+                let pitched = named(&decoded.outputs, &["pPitch"])
+                    .zip(named(&decoded.arguments, &["Height"]))
+                    .map(|(pitch, rows)| pitch.saturating_mul(rows));
+                let len = pitched.or_else(|| named(&decoded.arguments, SIZES))?;
+                (if host { "host" } else { "mem" }, base, len)
+            }
+            Some((_, base, false)) if function.params.iter().any(|p| matches!(p.role, Role::Text)) => {
+                ("global", base, named(&decoded.outputs, SIZES)?)
+            }
+            _ if function.class == Class::allocate => {
+                let param = function.params.iter().find(|p| matches!(p.role, Role::HostAddress))?;
+                ("host", call.argument(param.name)?, named(&decoded.arguments, SIZES)?)
+            }
+            _ => return None,
+        };
+        if base == 0 || self.ranges.get(&base).is_some_and(|r| (r.label, r.len) == (label, len) && label == "global") {
+            return None;
+        }
+        Some(Range { label, number: self.number(label), base, len })
+    }
+}
+
+/// The argument whose end will be the end of a new object of this kind.
+fn owner(call: &Call, kind: Kind) -> Option<(Kind, u64)> {
+    call.function()?.params.iter().find_map(|p| match p.ty.form {
+        Form::Handle(owner) if OWNS.iter().any(|(k, owned)| *k == owner && owned.contains(&kind)) => {
+            Some((owner, call.argument(p.name)?))
+        }
+        _ => None,
+    })
+}

@@ -1,0 +1,83 @@
+//! What a trace says about itself: the preamble, written before the first call, and the footer, written after the last.
+
+use crate::record::{CONFIG, Clock};
+use bincode::{Decode, Encode};
+
+/// How much of the application's data a trace holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum Data {
+    /// Calls alone: for profiling; not replayable.
+    None,
+    /// All inputs, and hashes of results: replayable and checkable.
+    Inputs,
+    /// Results too.
+    All,
+}
+
+impl Data {
+    pub const NAMES: &[(&str, Data)] = &[("none", Data::None), ("inputs", Data::Inputs), ("all", Data::All)];
+
+    pub fn name(self) -> &'static str {
+        Data::NAMES.iter().find(|(_, data)| *data == self).map_or("?", |(name, _)| name)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Preamble {
+    /// cutrace's own version.
+    pub writer: String,
+    /// Name and number of argument words of each function, by the ids used in this file.
+    pub functions: Vec<(String, u16)>,
+    pub data: Data,
+    /// Nanoseconds since 1970.
+    pub created: u64,
+    /// "tsc" or "monotonic": what the time stamps count.
+    pub clock: String,
+    /// Two pairs, some hundred microseconds apart.
+    pub clocks: [Clock; 2],
+    pub host: String,
+    pub program: String,
+    pub command_line: Vec<String>,
+    pub directory: String,
+    pub pid: u32,
+    pub parent: u32,
+    /// CUDA_*, NVIDIA_*, LD_* and CUTRACE_* variables.
+    pub environment: Vec<(String, String)>,
+    pub driver_path: String,
+    /// As cuDriverGetVersion tells it, 1000 * major + 10 * minor; 0 if unknown.
+    pub driver_version: i32,
+    /// Facts added later: name and value.
+    pub more: Vec<(String, String)>,
+}
+
+/// One segment of the file, for readers that do not want to look for them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct Located {
+    pub kind: u8,
+    pub offset: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode, Default)]
+pub struct Footer {
+    pub segments: Vec<Located>,
+    pub calls: u64,
+    /// Bytes of payload and module images in blobs.
+    pub blob_bytes: u64,
+    pub losses: Vec<(String, u64)>,
+    /// `replayable`, `partly` or `no`, and why.
+    pub verdict: String,
+    pub reasons: Vec<String>,
+}
+
+pub fn encode<T: Encode>(value: &T) -> Vec<u8> {
+    bincode::encode_to_vec(value, CONFIG).expect("encoding into memory")
+}
+
+/// Decodes `bytes`, allocating no more than a bounded multiple of their length.
+pub fn decode<T: Decode<()>>(bytes: &[u8]) -> Option<T> {
+    const LIMIT: usize = 1 << 30;
+    if bytes.len() > LIMIT {
+        return None;
+    }
+    bincode::decode_from_slice(bytes, CONFIG.with_limit::<LIMIT>()).ok().map(|(value, _)| value)
+}

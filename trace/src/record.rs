@@ -1,0 +1,186 @@
+//! Records: what a chunk holds, one after the other, each a multiple of 8 bytes long.
+//!
+//! Encoded by bincode in its legacy configuration (little endian, fixed width), straight into the mapped chunk.
+//!
+//! ```text
+//! head     size u32 | kind u8 | flags u8 | function u16
+//! entry    head | begin u64 | argument words, 8 bytes each | attachments
+//! return   head | end u64 | call u32 | result u32 | attachments
+//! attachment  form u8 | field u8 | zero u16 | len u32 | address u64, if field is NESTED | data, padded to 8
+//! ```
+//!
+//! `field` is the index of the argument word that holds the address, or NESTED.
+//!
+//! An attachment is a piece of the application's memory as the call saw it: `len` bytes at that address. At address 0
+//! stands the content of the file that the call names by its path.
+
+use bincode::{Decode, Encode};
+
+/// bincode configuration of everything in a trace: fixed width, little endian, as bincode 1 wrote it.
+pub type Config = bincode::config::Configuration<bincode::config::LittleEndian, bincode::config::Fixint>;
+pub const CONFIG: Config = bincode::config::legacy();
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct Head {
+    /// Bytes of the whole record, this head included.
+    pub size: u32,
+    pub kind: u8,
+    pub flags: u8,
+    /// Id of the function, by the list in this file's preamble.
+    pub function: u16,
+}
+
+pub const ENTRY: u8 = 1;
+pub const RETURN: u8 = 2;
+/// The thread that writes this chunk: operating-system id and name.
+pub const THREAD: u8 = 3;
+/// Name and parameter layout of a function or kernel, before its first launch.
+pub const KERNEL: u8 = 4;
+/// Bytes that a finished copy brought, once the application could see them.
+pub const OBSERVED: u8 = 5;
+/// A (tsc, ns) pair.
+pub const CLOCK: u8 = 6;
+/// A device as the driver describes it.
+pub const DEVICE: u8 = 7;
+/// Something that was not recorded, and how often.
+pub const LOSS: u8 = 8;
+/// A module image that was found without the call that loaded it.
+pub const ADOPTED: u8 = 9;
+
+/// A reader that does not know the kind may pass over the record.
+pub const OPTIONAL: u8 = 0x80;
+/// The call was made inside another call of the same thread.
+pub const INNER: u8 = 0x01;
+
+#[derive(Debug, Clone, Copy, Encode, Decode)]
+pub struct Entry {
+    pub head: Head,
+    pub begin: u64,
+}
+
+#[derive(Debug, Clone, Copy, Encode, Decode)]
+pub struct Return {
+    pub head: Head,
+    pub end: u64,
+    /// The call's number on its thread, as counted by its entries (low 32 bits).
+    pub call: u32,
+    pub result: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct Attachment {
+    pub form: u8,
+    /// Argument word that holds the address, or `NESTED`.
+    pub field: u8,
+    pub zero: u16,
+    /// Bytes of the application's memory this stands for.
+    pub len: u32,
+}
+
+pub const NESTED: u8 = 0xff;
+/// The bytes themselves.
+pub const INLINE: u8 = 1;
+/// 16 bytes: the hash of a blob in this file.
+pub const BLOB: u8 = 2;
+/// 16 bytes: the hash of bytes that are not in this file.
+pub const HASH: u8 = 3;
+/// No data: the memory could not be read, or capture had stopped.
+pub const LOST: u8 = 4;
+/// No data: an OBSERVED record follows when the copy has finished.
+pub const PENDING: u8 = 5;
+/// Kernel arguments: id of the KERNEL record u32, number of arguments u32, then each argument's bytes padded to 8.
+pub const ARGUMENTS: u8 = 6;
+/// Or-ed into the form: the rows of a pitched region, packed; the region follows from the copy's descriptor.
+pub const ROWS: u8 = 0x80;
+
+/// Payloads up to this many bytes stand inline; longer ones are blobs.
+pub const INLINE_LIMIT: usize = 2048;
+/// Longer memory is attached in pieces of this size, one behind the other.
+pub const PIECE: usize = 256 << 20;
+
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Thread {
+    pub os_id: u32,
+    pub name: String,
+}
+
+/// Where a kernel's parameters lie in the device-side layout: (offset, size), by ordinal.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Kernel {
+    /// Unique in the file; ARGUMENTS attachments name it.
+    pub id: u32,
+    /// The CUfunction or CUkernel that was launched.
+    pub handle: u64,
+    /// Whether `handle` is a CUkernel.
+    pub is_kernel: bool,
+    pub name: String,
+    /// None: the driver would not tell, and the arguments are not recorded.
+    pub params: Option<Vec<(u32, u32)>>,
+    /// The CUmodule, when the driver would tell; 0 otherwise.
+    pub module: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct Observed {
+    pub time: u64,
+    /// The copy: thread index and call number on that thread.
+    pub thread: u32,
+    pub call: u32,
+    pub address: u64,
+    pub len: u64,
+    pub hash: [u8; 16],
+    /// HASH or BLOB, or LOST.
+    pub form: u8,
+    /// Taken at a point later than the first at which the application could look.
+    pub late: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct Clock {
+    pub tsc: u64,
+    pub ns: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Device {
+    pub ordinal: i32,
+    pub name: String,
+    pub uuid: [u8; 16],
+    pub memory: u64,
+    pub compute: (i32, i32),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Loss {
+    pub what: String,
+    pub count: u64,
+}
+
+/// The image of a module that appeared without a load call.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Adopted {
+    pub module: u64,
+    /// Hash of the image's blob; none if it was not found.
+    pub image: Option<[u8; 16]>,
+    pub origin: String,
+}
+
+pub const HEAD: usize = 8;
+pub const ENTRY_SIZE: usize = 16;
+pub const RETURN_SIZE: usize = 24;
+pub const ATTACHMENT: usize = 8;
+
+/// Bytes an attachment takes, address and padding included.
+pub const fn attachment_size(field: u8, data: usize) -> usize {
+    ATTACHMENT + if field == NESTED { 8 } else { 0 } + data.div_ceil(8) * 8
+}
+
+/// A record of a bincode-encoded body, padded to 8 bytes.
+pub fn with_body<T: Encode>(kind: u8, body: &T) -> Vec<u8> {
+    let mut out = vec![0; HEAD];
+    out.extend(bincode::encode_to_vec(body, CONFIG).expect("encoding into memory"));
+    out.resize(out.len().div_ceil(8) * 8, 0);
+    let head = Head { size: out.len() as u32, kind, flags: OPTIONAL, function: 0 };
+    bincode::encode_into_slice(head, &mut out, CONFIG).expect("a head is 8 bytes");
+    out
+}

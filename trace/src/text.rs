@@ -1,0 +1,211 @@
+//! Values as text: symbolic, with objects by their names.
+
+use crate::api::types::{Enum, Kind};
+use crate::call::Content;
+use crate::decode::Value;
+use crate::objects::Objects;
+use std::fmt::{self, Display, Formatter, Write};
+
+/// A value as `dump` writes it.
+pub struct Text<'x, 'a>(pub &'x Value<'a>, pub &'x Objects);
+
+/// Elements of a list that are shown.
+const SHOWN: usize = 32;
+/// Bytes without structure that are shown.
+const BYTES: usize = 16;
+
+impl Display for Text<'_, '_> {
+    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
+        let Text(value, objects) = *self;
+        match value {
+            Value::Null => f.write_str("NULL"),
+            Value::Unsigned(n) => write!(f, "{n}"),
+            Value::Signed(n) => write!(f, "{n}"),
+            Value::Float(x) => write!(f, "{x:?}"),
+            Value::Symbol(names, value) => f.write_str(&symbol(names, *value)),
+            Value::Bits(names, value) => f.write_str(&bits(names, *value)),
+            &Value::Handle { kind, value, .. } => f.write_str(&handle(kind, value, objects)),
+            &Value::Address { value, .. } => address(f, value, objects),
+            Value::Pointer(at) => write!(f, "{at:#x}"),
+            Value::Result(_) => f.write_char('&'),
+            Value::Text(text) => write!(f, "\"{}\"", escaped(text)),
+            Value::Bytes(all) => bytes(f, all),
+            &Value::Payload { len, content, .. } => payload(f, len, content),
+            Value::List(all) => {
+                f.write_char('[')?;
+                separated(f, all.iter().take(SHOWN).map(|v| Text(v, objects)))?;
+                if all.len() > SHOWN {
+                    write!(f, ", ... {} more", all.len() - SHOWN)?;
+                }
+                f.write_char(']')
+            }
+            Value::Struct(fields) => {
+                f.write_char('{')?;
+                for (index, (name, value)) in fields.iter().enumerate() {
+                    let comma = if index == 0 { "" } else { ", " };
+                    write!(f, "{comma}{name}={}", Text(value, objects))?;
+                }
+                f.write_char('}')
+            }
+            Value::Launch { kernel, arguments } => {
+                write!(f, "{kernel}(")?;
+                separated(f, arguments.iter().map(|v| Text(v, objects)))?;
+                f.write_char(')')
+            }
+            Value::Argument(bytes) => argument(f, bytes, objects),
+            Value::Options(pairs) => {
+                f.write_char('[')?;
+                for (index, (code, value)) in pairs.iter().enumerate() {
+                    let comma = if index == 0 { "" } else { ", " };
+                    write!(f, "{comma}{}={}", Text(code, objects), Text(value, objects))?;
+                }
+                f.write_char(']')
+            }
+            Value::Unrecorded(at) => write!(f, "{at:#x}<not recorded>"),
+        }
+    }
+}
+
+fn separated(f: &mut Formatter, all: impl Iterator<Item = impl Display>) -> fmt::Result {
+    for (index, one) in all.enumerate() {
+        let comma = if index == 0 { "" } else { ", " };
+        write!(f, "{comma}{one}")?;
+    }
+    Ok(())
+}
+
+/// The name of an enumeration's value; the number if it has none.
+pub fn symbol(names: &Enum, value: i64) -> String {
+    // The table holds values beyond i32 as the header writes them: positive.
+    let name = names.name_of(value).or_else(|| names.name_of(value & 0xffff_ffff));
+    name.map_or_else(|| format!("{value}"), str::to_string)
+}
+
+/// The names of the bits set, joined by `|`; bits without a name in hexadecimal.
+pub fn bits(names: &Enum, value: u64) -> String {
+    if let Some(name) = names.name_of(value as i64) {
+        return name.to_string();
+    }
+    let (mut rest, mut all) = (value, Vec::new());
+    for (name, bit) in names.values {
+        let bit = *bit as u64;
+        if bit.is_power_of_two() && rest & bit != 0 {
+            rest &= !bit;
+            all.push(name.to_string());
+        }
+    }
+    if rest != 0 || all.is_empty() {
+        all.push(if rest == 0 { "0".into() } else { format!("{rest:#x}") });
+    }
+    all.join("|")
+}
+
+/// `stream#3`, or what the value means where no object stands for it.
+pub fn handle(kind: Kind, value: u64, objects: &Objects) -> String {
+    match (kind, value) {
+        (Kind::Device, ordinal) => return format!("{}#{}", kind.label(), ordinal as i32),
+        (_, 0) => return "NULL".into(),
+        (Kind::Stream, 1) => return "CU_STREAM_LEGACY".into(),
+        (Kind::Stream, 2) => return "CU_STREAM_PER_THREAD".into(),
+        _ => {}
+    }
+    match objects.object(kind, value) {
+        Some((number, None)) => format!("{}#{number}", kind.label()),
+        Some((number, Some(name))) => format!("{}#{number}:{name}", kind.label()),
+        None => format!("{}@{value:#x}", kind.label()),
+    }
+}
+
+fn address(f: &mut Formatter, value: u64, objects: &Objects) -> fmt::Result {
+    if value == 0 {
+        return f.write_str("NULL");
+    }
+    write!(f, "{value:#x}")?;
+    match objects.range(value) {
+        None => Ok(()),
+        Some(range) if range.base == value => write!(f, "({}#{})", range.label, range.number),
+        Some(range) => write!(f, "({}#{}+{:#x})", range.label, range.number, value - range.base),
+    }
+}
+
+fn bytes(f: &mut Formatter, bytes: &[u8]) -> fmt::Result {
+    let text = bytes.split(|b| *b == 0).next().unwrap_or(&[]);
+    let printable = text.iter().all(|b| (0x20..0x7f).contains(b)) && bytes[text.len()..].iter().all(|b| *b == 0);
+    if printable && text.len() > 1 {
+        return write!(f, "\"{}\"", escaped(&String::from_utf8_lossy(text)));
+    }
+    write!(f, "<{} bytes", bytes.len())?;
+    hex(f, bytes)?;
+    f.write_char('>')
+}
+
+fn hex(f: &mut Formatter, bytes: &[u8]) -> fmt::Result {
+    for (index, byte) in bytes.iter().take(BYTES).enumerate() {
+        let space = if index % 4 == 0 { " " } else { "" };
+        write!(f, "{space}{byte:02x}")?;
+    }
+    f.write_str(if bytes.len() > BYTES { ".." } else { "" })
+}
+
+fn payload(f: &mut Formatter, len: u64, content: Content) -> fmt::Result {
+    match content {
+        Content::Bytes(bytes) => {
+            write!(f, "<{len} bytes")?;
+            hex(f, bytes)?;
+            f.write_char('>')
+        }
+        Content::Blob(hash) => write!(f, "<blob {:.8}.. {len} bytes>", hash.to_string()),
+        Content::Hash { hash, late } => {
+            write!(f, "<hash {:.8}.. {len} bytes{}>", hash.to_string(), if late { ", late" } else { "" })
+        }
+        Content::Arguments { count, .. } => write!(f, "<{count} arguments>"),
+        Content::Lost => write!(f, "<{len} bytes, not recorded>"),
+        Content::Pending => write!(f, "<{len} bytes, never seen to arrive>"),
+    }
+}
+
+/// A kernel argument by its size alone: addresses where something lives, else numbers as they most likely are meant.
+fn argument(f: &mut Formatter, bytes: &[u8], objects: &Objects) -> fmt::Result {
+    match *bytes {
+        [a] => write!(f, "{a}"),
+        [a, b] => write!(f, "{}", i16::from_le_bytes([a, b])),
+        [a, b, c, d] => {
+            let float = f32::from_le_bytes([a, b, c, d]);
+            let number = i32::from_le_bytes([a, b, c, d]);
+            if is_likely_float(float.into()) && number.unsigned_abs() > 1 << 24 {
+                return write!(f, "{float:?}f");
+            }
+            write!(f, "{number}")
+        }
+        [_, _, _, _, _, _, _, _] => {
+            let value = u64::from_le_bytes(bytes.try_into().expect("8 bytes"));
+            if objects.range(value).is_some() {
+                return address(f, value, objects);
+            }
+            let float = f64::from_bits(value);
+            match value as i64 {
+                number @ -0xffff_ffff..=0xffff_ffff => write!(f, "{number}"),
+                _ if is_likely_float(float) => write!(f, "{float:?}"),
+                _ => write!(f, "{value:#x}"),
+            }
+        }
+        _ => self::bytes(f, bytes),
+    }
+}
+
+fn is_likely_float(value: f64) -> bool {
+    (1e-12..1e12).contains(&value.abs())
+}
+
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            c if c.is_control() => out.extend(c.escape_default()),
+            c => out.push(c),
+        }
+    }
+    out
+}

@@ -1,0 +1,227 @@
+//! The law of what lies behind a pointer: shared by the recorder (over live memory), `dump` and replay (over attachments).
+//!
+//! [`resolve`] answers for one field; each consumer walks on from there in its own way.
+
+use crate::api::roles::{Extent, Field, Role, Sibling};
+use crate::api::types::{Form, Type};
+
+/// The container of a field (argument words or a struct), and the memory around it.
+pub trait View {
+    /// `size` bytes (at most 8) at `offset` in the container, zero-extended.
+    fn load(&self, offset: u32, size: u32) -> Option<u64>;
+    /// `size` bytes (at most 8) of memory at an application address, zero-extended.
+    fn at(&self, address: u64, size: u32) -> Option<u64>;
+}
+
+/// Which way bytes go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    In,
+    Out,
+    /// Out, every element an object that came into being.
+    Create,
+    /// Out, and different in every run.
+    Volatile,
+    InOut,
+    /// Payload to the device.
+    Source,
+    /// Payload from the device.
+    Sink,
+}
+
+impl Direction {
+    pub fn is_input(self) -> bool {
+        matches!(self, Direction::In | Direction::InOut | Direction::Source)
+    }
+
+    pub fn is_output(self) -> bool {
+        !matches!(self, Direction::In | Direction::Source)
+    }
+}
+
+/// What a pointer field points to.
+#[derive(Debug, Clone, Copy)]
+pub enum Target {
+    /// A null pointer, or one that is not followed.
+    Nothing,
+    /// `count` elements of `element` at `address`.
+    Span {
+        address: u64,
+        element: &'static Type,
+        count: u64,
+        direction: Direction,
+    },
+    /// A NUL-terminated string, read or (`out`) written with at most `limit` bytes.
+    Text {
+        address: u64,
+        limit: u64,
+        out: bool,
+    },
+    Path {
+        address: u64,
+    },
+    /// A pointer to a pointer to a string of the driver's.
+    TextOut {
+        address: u64,
+    },
+    /// A pointer to a pointer to `count` elements of the driver's.
+    Owned {
+        address: u64,
+        element: &'static Type,
+        count: u64,
+    },
+    /// A pointer to a pointer to new pinned memory.
+    HostAlloc {
+        address: u64,
+        bytes: u64,
+    },
+    Image {
+        address: u64,
+        size: Option<u64>,
+    },
+    Arguments {
+        address: u64,
+        function: u64,
+    },
+    Extra {
+        address: u64,
+    },
+    /// An array of words, each a value or a buffer by the code at the same place of `codes`.
+    Options {
+        address: u64,
+        codes: u64,
+        count: u64,
+    },
+    /// An array of pointers, each to a value whose type the code at the same place of `codes` tells.
+    Attributes {
+        address: u64,
+        codes: u64,
+        count: u64,
+        types: &'static [(u32, &'static Type)],
+    },
+    /// Host memory laid out by the copy descriptor around this field.
+    CopyHost {
+        address: u64,
+    },
+}
+
+/// The type that a tag selects.
+pub fn select(types: &'static [(u32, &'static Type)], tag: u64) -> Option<&'static Type> {
+    types.iter().find(|(value, _)| u64::from(*value) == tag).map(|(_, ty)| *ty)
+}
+
+/// The live member of the union `fields[index]`.
+pub fn member(fields: &'static [Field], index: usize, base: u32, view: &impl View) -> Option<&'static Type> {
+    match fields[index].role {
+        Role::Union(tag, types) => select(types, sibling(fields, tag, base, view)?),
+        _ => None,
+    }
+}
+
+/// What the pointer `fields[index]` points to; `base` is the offset of the fields' struct in its container.
+pub fn resolve(fields: &'static [Field], index: usize, base: u32, view: &impl View) -> Target {
+    resolved(fields, index, base, view).unwrap_or(Target::Nothing)
+}
+
+fn resolved(fields: &'static [Field], index: usize, base: u32, view: &impl View) -> Option<Target> {
+    let field = &fields[index];
+    let Form::Pointer(element) = field.ty.form else { return None };
+    let address = view.load(base + field.offset, 8)?;
+    if address == 0 {
+        return None;
+    }
+    let span = |extent, direction| {
+        if let Extent::TextUpTo(limit) = extent {
+            return Some(Target::Text { address, limit: sibling(fields, limit, base, view)?, out: true });
+        }
+        Some(Target::Span { address, element, count: count(extent, fields, base, view)?, direction })
+    };
+    let one = |ty: Option<&'static Type>, direction| Some(Target::Span { address, element: ty?, count: 1, direction });
+    match field.role {
+        Role::In(extent) => span(extent, Direction::In),
+        Role::Out(extent) => span(extent, Direction::Out),
+        Role::Create(extent) => span(extent, Direction::Create),
+        Role::Volatile(extent) => span(extent, Direction::Volatile),
+        Role::InOut(extent) => span(extent, Direction::InOut),
+        Role::Source(extent) => span(extent, Direction::Source),
+        Role::Sink(extent) => span(extent, Direction::Sink),
+        Role::Text => Some(Target::Text { address, limit: u64::MAX, out: false }),
+        Role::Path => Some(Target::Path { address }),
+        Role::TextOut => Some(Target::TextOut { address }),
+        Role::Owned(extent) => {
+            let Form::Pointer(element) = element.form else { return None };
+            Some(Target::Owned { address, element, count: count(extent, fields, base, view)? })
+        }
+        Role::HostAlloc(extent) => Some(Target::HostAlloc { address, bytes: count(extent, fields, base, view)? }),
+        Role::Image => Some(Target::Image { address, size: None }),
+        Role::SizedImage(size) => Some(Target::Image { address, size: Some(sibling(fields, size, base, view)?) }),
+        Role::Arguments(function) => {
+            Some(Target::Arguments { address, function: sibling(fields, function, base, view)? })
+        }
+        Role::Extra => Some(Target::Extra { address }),
+        Role::Options { codes, count } => Some(Target::Options {
+            address,
+            codes: sibling(fields, codes, base, view)?,
+            count: sibling(fields, count, base, view)?,
+        }),
+        Role::AttributeIn(tag, types) => one(select(types, sibling(fields, tag, base, view)?), Direction::In),
+        Role::AttributeOut(tag, types) => one(select(types, sibling(fields, tag, base, view)?), Direction::Out),
+        Role::AttributesOut(codes, count, types) => Some(Target::Attributes {
+            address,
+            codes: sibling(fields, codes, base, view)?,
+            count: sibling(fields, count, base, view)?,
+            types,
+        }),
+        Role::CopyHost(_) => Some(Target::CopyHost { address }),
+        _ => None,
+    }
+}
+
+fn sibling(fields: &'static [Field], which: Sibling, base: u32, view: &impl View) -> Option<u64> {
+    let field = &fields[which.0 as usize];
+    view.load(base + field.offset, field.ty.size.min(8))
+}
+
+fn count(extent: Extent, fields: &'static [Field], base: u32, view: &impl View) -> Option<u64> {
+    let value = |which| sibling(fields, which, base, view);
+    let through = |which: Sibling| {
+        let Form::Pointer(to) = fields[which.0 as usize].ty.form else { return None };
+        match value(which)? {
+            0 => None,
+            address => view.at(address, to.size.min(8)),
+        }
+    };
+    match extent {
+        Extent::One => Some(1),
+        Extent::Fixed(n) => Some(n.into()),
+        Extent::Len(n) => value(n),
+        Extent::LenLess(n, fewer) => Some(value(n)?.saturating_sub(fewer.into())),
+        Extent::LenAt(n) => match fields[n.0 as usize].role {
+            Role::Out(when @ Extent::When(..)) => count(when, fields, base, view).and(through(n)),
+            _ => through(n),
+        },
+        Extent::LenUpTo(limit, n) => Some(value(limit)?.min(through(n).unwrap_or(u64::MAX))),
+        Extent::Scaled(n, by) => value(n)?.checked_mul(by.into()),
+        Extent::Rect { pitch, width, height, element } => {
+            let row = value(width)?.checked_mul(element.into())?;
+            match value(height)? {
+                0 => Some(0),
+                rows => value(pitch)?.max(row).checked_mul(rows - 1)?.checked_add(row),
+            }
+        }
+        Extent::When(state, then, extent) if through(state)? == then.into() => count(*extent, fields, base, view),
+        Extent::When(..) => None,
+        Extent::TextUpTo(n) => value(n),
+        Extent::Unknown => None,
+    }
+}
+
+/// Whether values of this type hold anything beyond plain bits: handles, addresses, pointers, unions.
+pub fn has_structure(ty: &'static Type) -> bool {
+    match ty.form {
+        Form::Handle(_) | Form::Address | Form::Pointer(_) | Form::Callback => true,
+        Form::Array(element, _) => has_structure(element),
+        Form::Struct(fields) => fields.iter().any(|f| matches!(f.role, Role::Union(..)) || has_structure(f.ty)),
+        _ => false,
+    }
+}
