@@ -109,7 +109,7 @@ fn observe(lane: &Lane, function: &'static Function, words: &[u64]) {
             Landing::Flat { address, len } => (address, len),
             Landing::Rows(region) => (region.address, region.bytes()),
         };
-        let (form, hash) = match landed(lane, copy.landing) {
+        let (form, hash) = match landed(lane, copy.landing, false) {
             Some((form, hash)) => (form, hash.to_bytes()),
             None => (record::LOST, [0; 16]),
         };
@@ -130,12 +130,14 @@ fn observe(lane: &Lane, function: &'static Function, words: &[u64]) {
 }
 
 /// The hash of what a copy brought; with `--data=all` the bytes go into the trace.
-fn landed(lane: &Lane, landing: Landing) -> Option<(u8, Hash)> {
+///
+/// `fresh`: the driver has written it within this very call, so that it can be read directly.
+fn landed(lane: &Lane, landing: Landing, fresh: bool) -> Option<(u8, Hash)> {
     let recorder = lane.recorder();
     let keep = recorder.data == Data::All;
     match landing {
         Landing::Flat { address, len } => {
-            let careful = !recorder.pinned.holds(address, len);
+            let careful = !fresh && !recorder.pinned.holds(address, len);
             let bytes = bytes_at(address, len as usize, careful)?;
             if keep && let Some(hash) = recorder.file.blob(&bytes) {
                 return Some((record::BLOB, hash));
@@ -143,7 +145,7 @@ fn landed(lane: &Lane, landing: Landing) -> Option<(u8, Hash)> {
             Some((record::HASH, Hash::of(&bytes)))
         }
         Landing::Rows(region) => {
-            let careful = !recorder.pinned.holds(region.address, region.span());
+            let careful = !fresh && !recorder.pinned.holds(region.address, region.span());
             if keep {
                 let packed = packed_rows(&region, careful)?;
                 if let Some(hash) = recorder.file.blob(&packed) {
@@ -359,7 +361,7 @@ impl<'a> Capture<'a> {
             self.draft.attach(record::PENDING | rows, address, short, &[]);
             return;
         }
-        match landed(self.lane, landing) {
+        match landed(self.lane, landing, true) {
             Some((form, hash)) => self.draft.attach(form | rows, address, short, &hash.to_bytes()),
             None => self.lost(address, short, "copied results that could not be read"),
         }

@@ -71,11 +71,12 @@ impl TraceFile {
     }
 
     /// Appends a whole segment.
-    pub fn append(&self, kind: Kind, id: u128, content: &[u8]) -> io::Result<()> {
+    pub fn append(&self, kind: Kind, thread: u32, id: u128, content: &[u8]) -> io::Result<()> {
         let size = segment::round_up((HEADER + content.len()) as u64);
         let offset = self.end.fetch_add(size, Relaxed);
         within_limit(offset + size)?;
         let header = Header {
+            thread,
             id,
             length: content.len() as u64,
             seal: trace::hash::checksum(content),
@@ -96,7 +97,7 @@ impl TraceFile {
             return None;
         }
         if let Err(error) =
-            room_for(self.fd(), bytes.len() as u64).and_then(|()| self.append(Kind::Blob, hash.0, bytes))
+            room_for(self.fd(), bytes.len() as u64).and_then(|()| self.append(Kind::Blob, 0, hash.0, bytes))
         {
             if !self.stopped.swap(true, Relaxed) {
                 crate::config::tell(&format!(

@@ -13,7 +13,7 @@ static AT_EXIT: extern "C" fn() = at_exit;
 
 extern "C" fn at_exit() {
     // A panic must not leave through the loader.
-    drop(std::panic::catch_unwind(|| if start::generation() == 0 { unrecorded() } else { losses() }));
+    drop(std::panic::catch_unwind(|| if start::recording() { losses() } else { unrecorded() }));
 }
 
 /// Counts that no record carries yet; a bare preload has nobody else to say them.

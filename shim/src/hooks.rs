@@ -1,7 +1,7 @@
 //! The functions that the recorder must do more about than their table line says: the one list of exceptions.
 
-use crate::lane::Lane;
-use crate::{kernels, nets, start};
+use crate::lane::{self, Lane};
+use crate::{adopt, nets, real, start};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::*};
 use trace::api::table::same;
@@ -16,6 +16,11 @@ pub enum Hook {
     Init,
     /// Function handles may be reused from now on.
     CodeEnds,
+    /// A module whose origin is in the trace: its place is the first word, or its handle is.
+    ModuleMade,
+    ModuleEnds,
+    /// A lookup in a module, the second word.
+    ModuleUsed,
     /// Pinned memory begins or ends.
     HostRegister,
     HostFree,
@@ -30,7 +35,14 @@ const HOOKS: &[(&str, Hook)] = &[
     ("cuGetProcAddress", Hook::ProcAddress),
     ("cuGetProcAddress_v2", Hook::ProcAddress),
     ("cuInit", Hook::Init),
-    ("cuModuleUnload", Hook::CodeEnds),
+    ("cuModuleUnload", Hook::ModuleEnds),
+    ("cuModuleLoad", Hook::ModuleMade),
+    ("cuModuleLoadData", Hook::ModuleMade),
+    ("cuModuleLoadDataEx", Hook::ModuleMade),
+    ("cuModuleLoadFatBinary", Hook::ModuleMade),
+    ("cuLibraryGetModule", Hook::ModuleMade),
+    ("cuFuncGetModule", Hook::ModuleMade),
+    ("cuModuleGetFunction", Hook::ModuleUsed),
     ("cuLibraryUnload", Hook::CodeEnds),
     ("cuCtxDestroy", Hook::CodeEnds),
     ("cuCtxDestroy_v2", Hook::CodeEnds),
@@ -97,6 +109,13 @@ pub fn after(hook: Hook, words: &[u64], result: u32, recorded: bool, removed: u6
         (Hook::HostFree, false) if removed != 0 => recorder.pinned.add(words[0], removed),
         (_, false) => {}
         (Hook::CodeEnds, _) => recorder.kernels.forget(),
+        (Hook::ModuleEnds, _) => {
+            recorder.kernels.forget();
+            recorder.modules.remove(words[0]);
+        }
+        // SAFETY: the driver has just written a handle there for the application.
+        (Hook::ModuleMade, _) => recorder.modules.add(unsafe { *(words[0] as *const u64) }),
+        (Hook::ModuleUsed, _) => lane::with_lane(|lane| adopt::looked_into(lane, words[1])),
         (Hook::HostRegister, _) => recorder.pinned.add(words[0], words[1]),
         (Hook::EventRecord, _) if recorder.pending.any() => recorder.pending.event_recorded(words[0], words[1]),
         (Hook::StreamWait, _) if recorder.pending.any() => recorder.pending.stream_waits(words[0], words[1]),
@@ -118,10 +137,8 @@ fn hand_out(place: *mut *mut c_void) {
 pub fn current_context() -> u64 {
     type Current = unsafe extern "C" fn(*mut u64) -> u32;
     let mut context = 0;
-    if let Some(address) = kernels::symbol("cuCtxGetCurrent") {
-        // SAFETY: the driver's own function with the signature of cuda.h; it only reads a thread-local.
-        unsafe { std::mem::transmute::<_, Current>(address)(&mut context) };
-    }
+    // SAFETY: the signature is that of cuda.h; the call only reads a thread-local of the driver's.
+    unsafe { real::function::<Current>("cuCtxGetCurrent").map(|ask| ask(&mut context)) };
     context
 }
 
@@ -132,10 +149,8 @@ pub fn is_capturing(stream: u64) -> bool {
         return false;
     }
     let mut status = 0;
-    if let Some(address) = kernels::symbol("cuStreamIsCapturing") {
-        // SAFETY: as above; the question is allowed during capture.
-        unsafe { std::mem::transmute::<_, IsCapturing>(address)(stream, &mut status) };
-    }
+    // SAFETY: as above; the question is allowed during capture.
+    unsafe { real::function::<IsCapturing>("cuStreamIsCapturing").map(|ask| ask(stream, &mut status)) };
     status != 0
 }
 
@@ -145,21 +160,21 @@ pub fn is_device_memory(address: u64) -> bool {
     const MEMORY_TYPE: u32 = 2;
     const DEVICE: u32 = 2;
     let mut kind = 0;
-    let Some(ask) = kernels::symbol("cuPointerGetAttribute") else { return false };
     // SAFETY: as above; the answer for this attribute is an unsigned int.
-    let result = unsafe { std::mem::transmute::<_, Attribute>(ask)(&mut kind, MEMORY_TYPE, address) };
-    result == 0 && kind == DEVICE
+    let result =
+        unsafe { real::function::<Attribute>("cuPointerGetAttribute").map(|ask| ask(&mut kind, MEMORY_TYPE, address)) };
+    result == Some(0) && kind == DEVICE
 }
 
 /// Bytes of one element of an array, from its descriptor.
 pub fn array_element(array: u64) -> Option<u64> {
     use trace::api::{copies, enums::CUarray_format, structs::CUDA_ARRAY3D_DESCRIPTOR};
     type Describe = unsafe extern "C" fn(*mut CUDA_ARRAY3D_DESCRIPTOR, u64) -> u32;
-    let ask = kernels::symbol("cuArray3DGetDescriptor_v2")?;
     // SAFETY: as above; the descriptor is plain numbers, and zeros are valid in it.
     let (result, found) = unsafe {
+        let ask = real::function::<Describe>("cuArray3DGetDescriptor_v2")?;
         let mut found: CUDA_ARRAY3D_DESCRIPTOR = std::mem::zeroed();
-        (std::mem::transmute::<_, Describe>(ask)(&mut found, array), found)
+        (ask(&mut found, array), found)
     };
     if result != 0 {
         return None;
@@ -186,7 +201,7 @@ pub fn forget_devices() {
 }
 
 mod devices {
-    use super::kernels::symbol;
+    use super::real::function;
     use trace::record::Device;
 
     type Count = unsafe extern "C" fn(*mut i32) -> u32;
@@ -197,10 +212,8 @@ mod devices {
 
     pub fn count() -> i32 {
         let mut count = 0;
-        if let Some(address) = symbol("cuDeviceGetCount") {
-            // SAFETY: the driver's own function with the signature of cuda.h.
-            unsafe { std::mem::transmute::<_, Count>(address)(&mut count) };
-        }
+        // SAFETY: the signature is that of cuda.h.
+        unsafe { function::<Count>("cuDeviceGetCount").map(|ask| ask(&mut count)) };
         count
     }
 
@@ -209,17 +222,10 @@ mod devices {
         let mut device = Device { ordinal, name: String::new(), uuid: [0; 16], memory: 0, compute: (0, 0) };
         // SAFETY: the driver's own functions with the signatures of cuda.h; a CUdevice is its ordinal.
         unsafe {
-            if let Some(ask) = symbol("cuDeviceGetName") {
-                std::mem::transmute::<_, Name>(ask)(name.as_mut_ptr(), 256, ordinal);
-            }
-            if let Some(ask) = symbol("cuDeviceGetUuid_v2") {
-                std::mem::transmute::<_, Uuid>(ask)(&mut device.uuid, ordinal);
-            }
-            if let Some(ask) = symbol("cuDeviceTotalMem_v2") {
-                std::mem::transmute::<_, Memory>(ask)(&mut device.memory, ordinal);
-            }
-            if let Some(ask) = symbol("cuDeviceGetAttribute") {
-                let ask: Attribute = std::mem::transmute(ask);
+            function::<Name>("cuDeviceGetName").map(|ask| ask(name.as_mut_ptr(), 256, ordinal));
+            function::<Uuid>("cuDeviceGetUuid_v2").map(|ask| ask(&mut device.uuid, ordinal));
+            function::<Memory>("cuDeviceTotalMem_v2").map(|ask| ask(&mut device.memory, ordinal));
+            if let Some(ask) = function::<Attribute>("cuDeviceGetAttribute") {
                 ask(&mut device.compute.0, 75, ordinal);
                 ask(&mut device.compute.1, 76, ordinal);
             }

@@ -4,7 +4,7 @@
 //! Looked up without a lock. Handles are reused after a module is unloaded, so every unload makes all answers stale.
 
 use crate::real;
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
 use trace::record::Kernel;
 
@@ -79,9 +79,8 @@ const INVALID_HANDLE: u32 = 400;
 /// for those). An index out of range is how the list ends.
 fn parameters(handle: u64) -> (bool, Option<Vec<(u32, u32)>>) {
     for (name, is_kernel) in [("cuFuncGetParamInfo", false), ("cuKernelGetParamInfo", true)] {
-        let Some(address) = symbol(name) else { continue };
-        // SAFETY: the driver's own function with the signature of cuda.h.
-        let ask: ParamInfo = unsafe { std::mem::transmute(address) };
+        // SAFETY: both have this signature in cuda.h.
+        let Some(ask) = (unsafe { real::function::<ParamInfo>(name) }) else { continue };
         let mut found = Vec::new();
         loop {
             let (mut offset, mut size) = (0, 0);
@@ -98,14 +97,12 @@ fn parameters(handle: u64) -> (bool, Option<Vec<(u32, u32)>>) {
 }
 
 fn name(handle: u64, is_kernel: bool) -> String {
-    let Some(address) = symbol(if is_kernel { "cuKernelGetName" } else { "cuFuncGetName" }) else {
-        return String::new();
-    };
+    let function = if is_kernel { "cuKernelGetName" } else { "cuFuncGetName" };
     let mut text = std::ptr::null();
     // SAFETY: as above; on success the driver hands out a C string of its own.
     unsafe {
-        let ask: Name = std::mem::transmute(address);
-        if ask(&mut text, handle) != 0 || text.is_null() {
+        let result = real::function::<Name>(function).map(|ask| ask(&mut text, handle));
+        if result != Some(0) || text.is_null() {
             return String::new();
         }
         CStr::from_ptr(text).to_string_lossy().into_owned()
@@ -114,22 +111,9 @@ fn name(handle: u64, is_kernel: bool) -> String {
 
 fn module(handle: u64, is_kernel: bool) -> u64 {
     let mut module = 0;
-    if let Some(address) = symbol("cuFuncGetModule").filter(|_| !is_kernel) {
-        // SAFETY: as above.
-        let result = unsafe {
-            let ask: Module = std::mem::transmute(address);
-            ask(&mut module, handle)
-        };
-        if result != 0 {
-            return 0;
-        }
-    }
-    module
-}
-
-/// A function of the real driver by name; for questions of the recorder's own, off the hot path.
-pub fn symbol(name: &str) -> Option<*const c_void> {
-    let id = crate::wrappers::id_of(name.as_bytes())?;
-    let address = real::REAL[id as usize].load(Relaxed);
-    (!address.is_null()).then_some(address.cast_const())
+    // SAFETY: as above.
+    let ask = unsafe { real::function::<Module>("cuFuncGetModule") }.filter(|_| !is_kernel);
+    // SAFETY: the handle is one that the application is launching.
+    let result = ask.map(|ask| unsafe { ask(&mut module, handle) });
+    if result == Some(0) { module } else { 0 }
 }

@@ -56,6 +56,13 @@ thread_local! {
 }
 const _: () = assert!(!std::mem::needs_drop::<Lane>());
 
+/// The calling thread's lane. Usable to the thread's last instruction: it has no destructor.
+#[inline(always)]
+fn lane() -> &'static Lane {
+    // SAFETY: the lane lives as long as the thread, and the reference never leaves it: a lane is not Sync.
+    LANE.with(|lane| unsafe { &*std::ptr::from_ref(lane) })
+}
+
 /// What a wrapper must do beyond its words, worked out from the table at compile time.
 #[derive(Clone, Copy)]
 pub struct Shape {
@@ -75,7 +82,8 @@ pub const fn shape(function: &Function) -> Shape {
     while i < function.params.len() {
         let field = &function.params[i];
         match field.role {
-            Role::InOut(_) | Role::Arguments(_) | Role::Extra | Role::Source(_) | Role::CopyHost(_) => {
+            Role::Arguments(_) | Role::Extra => shape.at_entry = true,
+            Role::InOut(_) | Role::Source(_) | Role::CopyHost(_) => {
                 shape.at_entry = true;
                 shape.at_return = true;
             }
@@ -129,8 +137,9 @@ pub struct Open {
 /// Records the entry; `None` if the call is not recorded.
 #[inline(always)]
 pub fn enter<const N: usize>(function: &'static Function, id: u16, shape: Shape, words: &[u64; N]) -> Option<Open> {
-    LANE.with(|lane| {
-        if (lane.generation.get() != start::generation() || lane.generation.get() == 0) && !lane.join() {
+    let lane = lane();
+    {
+        if lane.generation.get() != start::generation() && !lane.join() {
             return None;
         }
         if lane.busy.replace(true) {
@@ -170,7 +179,7 @@ pub fn enter<const N: usize>(function: &'static Function, id: u16, shape: Shape,
         compiler_fence(SeqCst);
         lane.busy.set(false);
         Some(open)
-    })
+    }
 }
 
 /// Records the return.
@@ -185,7 +194,8 @@ pub fn leave<const N: usize>(
     result: u32,
 ) {
     let end = clock::exit();
-    LANE.with(|lane| {
+    let lane = lane();
+    {
         if open.outermost {
             lane.outer.set(0);
         }
@@ -231,7 +241,7 @@ pub fn leave<const N: usize>(
         }
         compiler_fence(SeqCst);
         lane.busy.set(false);
-    });
+    }
 }
 
 /// Encodes with bincode at `at`.
@@ -291,7 +301,7 @@ impl Lane {
         }
         // The chunk of a former generation is the parent's: not mapped here, and not ours to seal.
         // SAFETY: only this thread touches its lane, and nothing of it is borrowed.
-        std::mem::forget(unsafe { (*self.chunk.get()).take() });
+        unsafe { *self.chunk.get() = None };
         self.cursor.set(std::ptr::null_mut());
         self.limit.set(std::ptr::null_mut());
         self.sequence.set(0);
@@ -330,6 +340,9 @@ impl Lane {
         let first = self.ordinal.get() == 0;
         // Chunks grow once: a thread that filled its first one will fill more.
         let least = if first { 0 } else { crate::chunk::LARGE - trace::segment::HEADER };
+        if self.ordinal.get() == 1 {
+            recorder.supply.expect_more();
+        }
         let chunk = match recorder.supply.take(&recorder.file, (size + keep).max(least)) {
             Ok(chunk) => chunk,
             Err(error) => {
@@ -477,7 +490,7 @@ mod exit {
             };
         }
         // SAFETY: the key exists. The value only has to be non-null.
-        unsafe { libc::pthread_setspecific(key - 1, 1 as *const libc::c_void) };
+        unsafe { libc::pthread_setspecific(key - 1, std::ptr::dangling()) };
     }
 
     extern "C" fn ended(_: *mut libc::c_void) {
@@ -488,7 +501,7 @@ mod exit {
             // SAFETY: only this thread touches its lane, and nothing of it is borrowed.
             let chunk = unsafe { (*lane.chunk.get()).take() };
             if let Some(chunk) = chunk {
-                lane.recorder().supply.give_back(chunk);
+                lane.recorder().supply.retire(chunk);
             }
             lane.cursor.set(std::ptr::null_mut());
             lane.limit.set(std::ptr::null_mut());

@@ -17,6 +17,7 @@
 //! recorder thread, `chunk` the memory records are written to, `file` everything else on disk. `nets` and `real` see to it
 //! that we are asked and that we know whom to ask.
 
+mod adopt;
 mod capture;
 mod chunk;
 mod clock;

@@ -67,6 +67,18 @@ pub fn handle() -> *mut c_void {
     HANDLE.load(Acquire)
 }
 
+/// A function of the real driver by name, for questions of the recorder's own; none if this driver lacks it.
+///
+/// # Safety
+/// `F` must be the function's type: an `extern "C"` function pointer with the signature of cuda.h.
+pub unsafe fn function<F: Copy>(name: &str) -> Option<F> {
+    const { assert!(size_of::<F>() == size_of::<*const c_void>()) };
+    let id = crate::wrappers::id_of(name.as_bytes())?;
+    let address = REAL[id as usize].load(Relaxed);
+    // SAFETY: a function pointer is an address, and the caller vouches for its type.
+    (!address.is_null()).then(|| unsafe { std::mem::transmute_copy(&address) })
+}
+
 /// The id of the function at this address of the real driver.
 pub fn id_at(address: *const c_void) -> Option<u16> {
     // SAFETY: once published the vector is never changed nor freed.

@@ -6,9 +6,8 @@
 use crate::chunk::Supply;
 use crate::config::{self, Config, tell};
 use crate::file::TraceFile;
-use crate::{clock, kernels, pending, pinned, real};
+use crate::{adopt, clock, kernels, pending, pinned, real};
 use parking_lot::Mutex;
-use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 use trace::preamble::{Data, Preamble, encode};
@@ -21,12 +20,14 @@ pub struct Recorder {
     pub data: Data,
     pub threads: AtomicU32,
     pub kernels: kernels::Layouts,
+    pub modules: adopt::Known,
     pub pinned: pinned::Ranges,
     pub pending: pending::Pending,
     /// Losses by what was lost; cold.
     pub losses: Mutex<Vec<(&'static str, u64)>>,
 }
 
+/// Stands for the page until there is one.
 static DORMANT: AtomicU64 = AtomicU64::new(0);
 static PAGE: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::addr_of!(DORMANT).cast_mut());
 static RECORDER: AtomicPtr<Recorder> = AtomicPtr::new(std::ptr::null_mut());
@@ -34,8 +35,10 @@ static RECORDER: AtomicPtr<Recorder> = AtomicPtr::new(std::ptr::null_mut());
 static LAST: AtomicU64 = AtomicU64::new(1);
 /// The process that is starting or has started.
 static STARTER: AtomicI32 = AtomicI32::new(0);
-/// The process for which recording is off for good.
-static OFF_IN: AtomicI32 = AtomicI32::new(0);
+/// The thread that is starting: a signal handler on it must not wait for itself.
+static STARTING: AtomicI32 = AtomicI32::new(0);
+/// The generation of a process that does not record any more.
+const OFF: u64 = 1;
 
 /// The current generation; 0 while this process does not record.
 #[inline(always)]
@@ -54,57 +57,59 @@ pub fn recorder() -> &'static Recorder {
 /// Starts recording if this process should and does not yet. Returns whether it records now.
 #[cold]
 pub fn begin() -> bool {
+    match generation() {
+        0 => {}
+        OFF => return false,
+        _ => return true,
+    }
     let pid = std::process::id() as i32;
-    if OFF_IN.load(Acquire) == pid {
-        return false;
-    }
-    if generation() != 0 {
-        return true;
-    }
+    // SAFETY: takes nothing.
+    let thread = unsafe { libc::syscall(libc::SYS_gettid) } as i32;
     // A child of fork finds its parent's pid here and takes over; another thread of this process is waited for.
     let before = STARTER.load(Acquire);
     if before == pid || STARTER.compare_exchange(before, pid, AcqRel, Acquire).is_err() {
-        while generation() == 0 && OFF_IN.load(Acquire) != pid {
+        while generation() == 0 {
+            if STARTING.load(Acquire) == thread {
+                return false;
+            }
             std::thread::yield_now();
         }
-        return generation() != 0;
+        return generation() != OFF;
     }
-    match std::panic::catch_unwind(start) {
-        Ok(Ok(())) => true,
-        Ok(Err(why)) => {
+    STARTING.store(thread, Release);
+    let started = std::panic::catch_unwind(start).unwrap_or(Err("an internal error".into()));
+    STARTING.store(0, Release);
+    match started {
+        Ok(()) => true,
+        Err(why) => {
             off(&why);
             false
         }
-        Err(_) => {
-            off("an internal error");
-            false
-        }
     }
+}
+
+pub fn recording() -> bool {
+    generation() > OFF
 }
 
 /// Whether no driver call has come by in this process yet.
 pub fn dormant() -> bool {
-    let pid = std::process::id() as i32;
-    STARTER.load(Acquire) != pid && OFF_IN.load(Acquire) != pid
+    generation() == 0 && STARTER.load(Acquire) != std::process::id() as i32
 }
 
-/// Ends recording in this process: said once, on stderr and, where possible, in the trace.
+/// Ends recording in this process; said once. An empty reason says nothing.
 #[cold]
 pub fn off(why: &str) {
-    let pid = std::process::id() as i32;
-    if OFF_IN.swap(pid, AcqRel) != pid {
-        // SAFETY: as in `generation`.
-        unsafe { (*PAGE.load(Relaxed)).store(0, Release) };
-        if !why.is_empty() {
-            tell(&format!("recording is off: {why}; the program goes on"));
-        }
+    // SAFETY: as in `generation`.
+    let before = unsafe { (*PAGE.load(Relaxed)).swap(OFF, AcqRel) };
+    if before != OFF && !why.is_empty() {
+        tell(&format!("recording is off: {why}; the program goes on"));
     }
 }
 
 fn start() -> Result<(), String> {
     let config = config::read();
     if config.disabled {
-        off("");
         return Err(String::new());
     }
     real::load();
@@ -112,7 +117,7 @@ fn start() -> Result<(), String> {
     let file = TraceFile::create(&config::expand(&config.output)).map_err(|e| e.to_string())?;
     let preamble = encode(&preamble(&config, clock));
     for _ in 0..2 {
-        file.append(Kind::Preamble, 0, &preamble).map_err(|e| format!("{}: {e}", file.path.display()))?;
+        file.append(Kind::Preamble, 0, 0, &preamble).map_err(|e| format!("{}: {e}", file.path.display()))?;
     }
     announce(&config, &file);
     let generation = LAST.fetch_add(1, AcqRel) + 1;
@@ -122,13 +127,14 @@ fn start() -> Result<(), String> {
         data: config.data,
         threads: AtomicU32::new(0),
         kernels: kernels::Layouts::default(),
+        modules: adopt::Known::default(),
         pinned: pinned::Ranges::default(),
         pending: pending::Pending::default(),
         losses: Mutex::default(),
     }));
     let page = wiped_page()?;
     RECORDER.store(recorder, Release);
-    spawn(recorder)?;
+    spawn(recorder);
     PAGE.store(page, Release);
     // SAFETY: the page was just mapped.
     unsafe { (*page).store(generation, Release) };
@@ -157,8 +163,9 @@ fn wiped_page() -> Result<*mut AtomicU64, String> {
     }
 }
 
-/// The recorder thread: makes chunks ahead of need and seals full ones. It takes no signal meant for the host.
-fn spawn(recorder: &'static Recorder) -> Result<(), String> {
+/// The recorder thread: empties full chunks. It takes no signal meant for the host. Where no thread is to be had, those that
+/// record do its work.
+fn spawn(recorder: &'static Recorder) {
     // SAFETY: the sets are valid; the mask is put back at once.
     unsafe {
         let (mut all, mut old): (libc::sigset_t, libc::sigset_t) = (std::mem::zeroed(), std::mem::zeroed());
@@ -173,7 +180,7 @@ fn spawn(recorder: &'static Recorder) -> Result<(), String> {
             }
         });
         libc::pthread_sigmask(libc::SIG_SETMASK, &old, std::ptr::null_mut());
-        spawned.map(drop).map_err(|e| e.to_string())
+        drop(spawned);
     }
 }
 
@@ -226,19 +233,11 @@ fn preamble(config: &Config, clock: &str) -> Preamble {
 
 /// cuDriverGetVersion needs no initialisation and changes nothing.
 fn driver_version() -> i32 {
-    let Some(function) = trace::api::by_name("cuDriverGetVersion") else { return 0 };
-    let id = trace::api::FUNCTIONS.iter().position(|f| std::ptr::eq(f, function)).unwrap_or(0);
-    let address = real::REAL[id].load(Relaxed);
-    if address.is_null() {
-        return 0;
-    }
+    type Version = unsafe extern "C" fn(*mut i32) -> u32;
     let mut version = 0;
-    // SAFETY: the driver's own function, with the signature of cuda.h.
-    let result = unsafe {
-        let function: unsafe extern "C" fn(*mut i32) -> u32 = std::mem::transmute::<*mut c_void, _>(address);
-        function(&mut version)
-    };
-    if result == 0 { version } else { 0 }
+    // SAFETY: the signature is that of cuda.h.
+    let result = unsafe { real::function::<Version>("cuDriverGetVersion").map(|ask| ask(&mut version)) };
+    if result == Some(0) { version } else { 0 }
 }
 
 impl Recorder {

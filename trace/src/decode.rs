@@ -1,68 +1,15 @@
-//! A call's arguments and results as values, by the table: what `dump`, the viewer and comparisons show.
-//!
-//! Values are raw: handles and addresses get their names from [`Objects`](crate::objects::Objects) when they are shown.
+//! A call's arguments and results as [values](Value), by the table: what `dump`, the viewer and comparisons show.
 
 use crate::api::roles::{Field, Role, Side};
-use crate::api::types::{Enum, Form, Kind, Type};
+use crate::api::types::{Form, Kind, Type};
 use crate::api::{Function, copies};
 use crate::call::{Content, Image, When};
 use crate::record::Kernel;
 use crate::segment::{u32_at, u64_at};
+use crate::value::{Named, Value};
 use crate::walk::{self, Direction, Target, View};
 use crate::{Call, Trace};
 use std::borrow::Cow;
-
-#[derive(Debug, Clone)]
-pub enum Value<'a> {
-    Null,
-    Unsigned(u64),
-    Signed(i64),
-    Float(f64),
-    /// A value of an enumeration.
-    Symbol(&'static Enum, i64),
-    /// An or of an enumeration's values.
-    Bits(&'static Enum, u64),
-    /// `born`: this call made the object.
-    Handle {
-        kind: Kind,
-        value: u64,
-        born: bool,
-    },
-    /// An address that names memory of the device or pinned memory.
-    Address {
-        value: u64,
-        born: bool,
-    },
-    /// An address that is not followed.
-    Pointer(u64),
-    /// The address of memory that the call fills; its content stands among the outputs.
-    Result(u64),
-    Text(Cow<'a, str>),
-    /// Bytes without structure.
-    Bytes(Cow<'a, [u8]>),
-    /// Bytes that the trace holds apart, or knows by their hash, or not at all. `side`: of a copy, where they come from
-    /// or go to.
-    Payload {
-        side: Option<Side>,
-        len: u64,
-        content: Content<'a>,
-    },
-    List(Vec<Value<'a>>),
-    Struct(Named<'a>),
-    /// Kernel arguments; each an [`Argument`](Value::Argument).
-    Launch {
-        kernel: &'a str,
-        arguments: Vec<Value<'a>>,
-    },
-    /// One kernel argument, of which only the size is known.
-    Argument(Cow<'a, [u8]>),
-    /// Option codes and their values.
-    Options(Vec<(Value<'a>, Value<'a>)>),
-    /// Memory at this address that the trace does not hold.
-    Unrecorded(u64),
-}
-
-pub type Named<'a> = Vec<(&'static str, Value<'a>)>;
 
 #[derive(Debug, Clone)]
 pub struct Decoded<'a> {
@@ -164,9 +111,7 @@ impl<'a> Decoder<'_, 'a> {
 
     /// What a call wrote there; none if nothing was recorded, or if it still is what it was before.
     fn written(&self, address: u64, element: &'static Type, count: u64, born: bool, than: When) -> Option<Value<'a>> {
-        if self.call.end.is_none() {
-            return None;
-        }
+        self.call.end?;
         if than == When::Entry {
             let size = count.checked_mul(element.size.into())?;
             let before = self.call.memory(When::Entry, address, size);

@@ -86,7 +86,7 @@ pub fn writer(trace: &Trace) -> Option<u32> {
 /// Segments whose content can be used.
 fn kept(trace: &Trace) -> Vec<(u64, Header)> {
     let usable = |offset: u64, header: &Header| match header.kind {
-        Kind::Footer => false,
+        Kind::Footer | Kind::Free => false,
         Kind::Preamble => true,
         Kind::Blob => trace.blob(Hash(header.id)).is_some(),
         Kind::Chunk => match trace.content(offset, header) {

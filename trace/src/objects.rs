@@ -6,7 +6,8 @@
 use crate::Call;
 use crate::api::roles::{Class, Role};
 use crate::api::types::{Form, Kind};
-use crate::decode::{Decoded, Value};
+use crate::decode::Decoded;
+use crate::value::Value;
 use crate::walk;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
@@ -89,8 +90,8 @@ impl Objects {
         }
         if call.succeeded() {
             let mut things = Vec::new();
-            for (parameter, value) in &decoded.outputs {
-                self.collect_births(call, parameter, value, &mut things);
+            for (_, value) in &decoded.outputs {
+                self.collect_births(call, value, &mut things);
             }
             things.extend(self.allocation(call, decoded).map(Thing::Range));
             if !things.is_empty() {
@@ -137,11 +138,11 @@ impl Objects {
     /// The number of a live object, and its name if the program gave it one.
     pub fn object(&self, kind: Kind, value: u64) -> Option<(u64, Option<&str>)> {
         let fresh = self.fresh.and_then(|call| self.things.get(&call)).into_iter().flatten();
-        let made = fresh.filter_map(|thing| match thing {
+        let mut made = fresh.filter_map(|thing| match thing {
             Thing::Object(k, v, object) if (*k, *v) == (kind, value) => Some(object),
             _ => None,
         });
-        match made.last().or_else(|| self.live.get(&(kind, value))) {
+        match made.next_back().or_else(|| self.live.get(&(kind, value))) {
             Some(object) => Some((object.number, object.name.as_deref())),
             // Launches take a CUkernel where a CUfunction is asked for.
             None if kind == Kind::Function => self.object(Kind::Kernel, value),
@@ -190,10 +191,10 @@ impl Objects {
         }
     }
 
-    fn collect_births(&mut self, call: &Call, parameter: &str, value: &Value, things: &mut Vec<Thing>) {
+    fn collect_births(&mut self, call: &Call, value: &Value, things: &mut Vec<Thing>) {
         match value {
-            Value::List(all) => all.iter().for_each(|v| self.collect_births(call, parameter, v, things)),
-            Value::Struct(fields) => fields.iter().for_each(|(_, v)| self.collect_births(call, parameter, v, things)),
+            Value::List(all) => all.iter().for_each(|v| self.collect_births(call, v, things)),
+            Value::Struct(fields) => fields.iter().for_each(|(_, v)| self.collect_births(call, v, things)),
             &Value::Handle { kind, value, born } if value != 0 && kind != Kind::Device => {
                 let known = !born && self.live.contains_key(&(kind, value));
                 if known || things.iter().any(|t| matches!(t, Thing::Object(k, v, _) if (*k, *v) == (kind, value))) {

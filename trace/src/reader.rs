@@ -253,21 +253,17 @@ impl Trace {
         }
         let mut offset = 0;
         let mut lost = None;
-        let mut within = 0;
         while offset + HEADER as u64 <= self.map.len() as u64 {
             let here = &self.map[offset as usize..];
             match Header::decode(here) {
                 Some(header) => {
                     lost = None;
-                    within = if header.kind == Kind::Chunk { offset.saturating_add(header.size) } else { 0 };
                     self.segments.push((offset, header));
-                    // A chunk may have given its unused end away as chunks of their own.
-                    let step = if header.kind == Kind::Chunk { PAGE } else { header.size };
-                    offset = offset.saturating_add(step);
+                    offset = offset.saturating_add(header.size);
                 }
                 None => {
                     let page = &here[..here.len().min(PAGE as usize)];
-                    if offset >= within && lost.is_none() && page[..HEADER].iter().any(|b| *b != 0) {
+                    if lost.is_none() && page[..HEADER].iter().any(|b| *b != 0) {
                         lost = Some(offset);
                         let what = "expected the header of a segment, found none that matches its checksum".into();
                         self.damage.push(Damage { offset, what });
@@ -313,10 +309,15 @@ impl Trace {
                 _ => {}
             }
         }
-        chunks.sort_by_key(|(_, h)| (h.thread, h.ordinal()));
+        // Of two copies of a chunk the sealed one comes first.
+        chunks.sort_by_key(|(_, h)| (h.thread, h.ordinal(), h.seal == 0));
         let mut open = HashMap::new();
         let mut previous: Option<Header> = None;
         for (offset, header) in chunks {
+            if previous.is_some_and(|p| p.thread == header.thread && p.ordinal() == header.ordinal()) {
+                // A full chunk on its way to the end of the file may stand there already.
+                continue;
+            }
             let follows = previous.is_some_and(|p| p.thread == header.thread);
             if !follows {
                 open.clear();

@@ -160,8 +160,9 @@ pub struct Loss {
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Adopted {
     pub module: u64,
-    /// Hash of the image's blob; none if it was not found.
-    pub image: Option<[u8; 16]>,
+    /// Blobs of the fatbins that were in the process: one of them is the module's.
+    pub images: Vec<[u8; 16]>,
+    /// Where they were found.
     pub origin: String,
 }
 

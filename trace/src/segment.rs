@@ -2,12 +2,11 @@
 //!
 //! ```text
 //!  0 magic    8   "CUTRACE\n"
-//!  8 kind     u8  1 preamble, 2 chunk, 3 blob, 4 footer
+//!  8 kind     u8  1 preamble, 2 chunk, 3 blob, 4 footer, 5 free
 //!  9 version  u8  format version, FORMAT_VERSION
 //! 10 zero     u16
 //! 12 thread   u32 chunk: index of the thread in this process
-//! 16 size     u64 bytes of the whole segment, a multiple of 4096; a chunk may later give away whole pages behind its
-//!             committed bytes, as chunks of their own
+//! 16 size     u64 bytes of the whole segment, a multiple of 4096
 //! 24 id       u128 blob: its hash; chunk: low half the number of this thread's first call in it, high half its ordinal
 //! 40 check    u64 XXH3-64 of bytes 0..40
 //! 48 length   u64 bytes of content; in a chunk the committed ones, stored with release order after the bytes
@@ -34,6 +33,8 @@ pub enum Kind {
     Chunk = 2,
     Blob = 3,
     Footer = 4,
+    /// A chunk between two uses: nothing in it counts.
+    Free = 5,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +79,7 @@ impl Header {
             2 => Kind::Chunk,
             3 => Kind::Blob,
             4 => Kind::Footer,
+            5 => Kind::Free,
             _ => return None,
         };
         let size = u64_at(bytes, 16);

@@ -2,8 +2,8 @@
 
 use crate::api::types::{Enum, Kind};
 use crate::call::Content;
-use crate::decode::Value;
 use crate::objects::Objects;
+use crate::value::Value;
 use std::fmt::{self, Display, Formatter, Write};
 
 /// A value as `dump` writes it.

@@ -149,8 +149,12 @@ fn resolved(fields: &'static [Field], index: usize, base: u32, view: &impl View)
         Role::Path => Some(Target::Path { address }),
         Role::TextOut => Some(Target::TextOut { address }),
         Role::Owned(extent) => {
-            let Form::Pointer(element) = element.form else { return None };
-            Some(Target::Owned { address, element, count: count(extent, fields, base, view)? })
+            let count = count(extent, fields, base, view)?;
+            match element.form {
+                Form::Pointer(element) => Some(Target::Owned { address, element, count }),
+                // A field that the driver filled with the address of an array of its own.
+                _ => Some(Target::Span { address, element, count, direction: Direction::Create }),
+            }
         }
         Role::HostAlloc(extent) => Some(Target::HostAlloc { address, bytes: count(extent, fields, base, view)? }),
         Role::Image => Some(Target::Image { address, size: None }),

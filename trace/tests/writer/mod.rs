@@ -13,6 +13,8 @@ pub struct Writer {
     pub bytes: Vec<u8>,
     /// Bytes of a new chunk, unless a record needs more.
     pub chunk: u64,
+    /// Where in the file the last record ended.
+    pub end: usize,
     threads: Vec<Thread>,
 }
 
@@ -56,7 +58,7 @@ impl Writer {
 
     pub fn with(preamble: &Preamble) -> Writer {
         let segment = whole(Kind::Preamble, 0, &encode(preamble));
-        Writer { bytes: [segment.clone(), segment].concat(), chunk: 4096, threads: Vec::new() }
+        Writer { bytes: [segment.clone(), segment].concat(), chunk: 4096, end: 0, threads: Vec::new() }
     }
 
     /// An entry record. Returns the number of the call on its thread.
@@ -110,6 +112,7 @@ impl Writer {
         let at = *offset + HEADER + *length;
         self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
         *length += bytes.len();
+        self.end = at + bytes.len();
         let committed = (*length as u64).to_le_bytes();
         self.bytes[*offset + LENGTH_AT..*offset + LENGTH_AT + 8].copy_from_slice(&committed);
     }

@@ -1,0 +1,60 @@
+//! What an argument, a field or a result is: the form in which calls are shown.
+//!
+//! Values are raw: handles and addresses get their names from [`Objects`](crate::objects::Objects) when they are shown.
+
+use crate::api::roles::Side;
+use crate::api::types::{Enum, Kind};
+use crate::call::Content;
+use std::borrow::Cow;
+
+#[derive(Debug, Clone)]
+pub enum Value<'a> {
+    Null,
+    Unsigned(u64),
+    Signed(i64),
+    Float(f64),
+    /// A value of an enumeration.
+    Symbol(&'static Enum, i64),
+    /// An or of an enumeration's values.
+    Bits(&'static Enum, u64),
+    /// `born`: this call made the object.
+    Handle {
+        kind: Kind,
+        value: u64,
+        born: bool,
+    },
+    /// An address that names memory of the device or pinned memory.
+    Address {
+        value: u64,
+        born: bool,
+    },
+    /// An address that is not followed.
+    Pointer(u64),
+    /// The address of memory that the call fills; its content stands among the outputs.
+    Result(u64),
+    Text(Cow<'a, str>),
+    /// Bytes without structure.
+    Bytes(Cow<'a, [u8]>),
+    /// Bytes that the trace holds apart, or knows by their hash, or not at all. `side`: of a copy, where they come from
+    /// or go to.
+    Payload {
+        side: Option<Side>,
+        len: u64,
+        content: Content<'a>,
+    },
+    List(Vec<Value<'a>>),
+    Struct(Named<'a>),
+    /// Kernel arguments; each an [`Argument`](Value::Argument).
+    Launch {
+        kernel: &'a str,
+        arguments: Vec<Value<'a>>,
+    },
+    /// One kernel argument, of which only the size is known.
+    Argument(Cow<'a, [u8]>),
+    /// Option codes and their values.
+    Options(Vec<(Value<'a>, Value<'a>)>),
+    /// Memory at this address that the trace does not hold.
+    Unrecorded(u64),
+}
+
+pub type Named<'a> = Vec<(&'static str, Value<'a>)>;
