@@ -10,6 +10,7 @@ mod exit;
 mod figures;
 mod info;
 mod json;
+mod layout;
 mod program;
 mod reading;
 mod record;
@@ -36,7 +37,7 @@ Examples:
   cutrace replay                    make the same calls again and compare what comes back
 
 Exit status:
-  0 done   1 a finding   2 usage   3 the trace cannot be read (or not all of it)
+  0 done   1 failed, or a finding   2 usage   3 the trace cannot be read (or not all of it)
   4 the replay diverged   5 no usable driver   6 the replay could check nothing
   record: the program's own; 126 and 127 not started, 128 + signal";
 

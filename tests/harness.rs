@@ -1,0 +1,23 @@
+//! What the tests share: client programs, built once; runs, bare and recorded, each with a time limit; what a trace must
+//! hold. Everything runs on the simulated driver.
+//!
+//! Each test has a [`Place`] of its own, a temporary directory, so that tests run side by side.
+
+#[path = "harness/artifacts.rs"]
+mod artifacts;
+#[path = "harness/clients.rs"]
+mod clients;
+#[path = "harness/forge.rs"]
+pub mod forge;
+#[path = "harness/place.rs"]
+mod place;
+#[path = "harness/recording.rs"]
+mod recording;
+#[path = "harness/run.rs"]
+mod run;
+
+pub use artifacts::{artifact, driver_directory, kernels};
+pub use clients::{client, client_with};
+pub use place::Place;
+pub use recording::{calls_named, names, sound, thread_names};
+pub use run::{Outcome, run, run_within};

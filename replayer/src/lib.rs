@@ -1,0 +1,72 @@
+//! Plans, re-executes and checks a trace.
+//!
+//! [`plan`] walks the trace once, without a driver, and says what can be replayed. [`replay`] does it on any
+//! `libcuda.so.1`: memory at its recorded addresses ([`place`]) or translated ([`translate`]), objects by kind
+//! ([`objects`]), one worker a recorded thread under the partial order of the recording ([`order`]), each call rebuilt
+//! from its attachments by the roles of the driver table ([`buffers`]) and compared with what was recorded ([`check`]).
+
+mod action;
+mod arguments;
+mod buffers;
+mod check;
+mod code;
+mod contexts;
+mod driver;
+mod host;
+mod objects;
+mod order;
+mod place;
+mod plan;
+pub mod ranges;
+mod reach;
+mod report;
+mod run;
+mod sinks;
+mod thunk;
+mod translate;
+mod verdict;
+mod world;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+pub use plan::{Plan, plan};
+pub use report::{Checked, Divergence, LeftOut, Outcome, Placed, Report};
+pub use run::replay;
+pub use verdict::{Reason, Verdict};
+
+/// How to replay.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The driver library to use.
+    pub driver: PathBuf,
+    /// Compare results, outputs and copies with the recording.
+    pub verify: bool,
+    /// Recorded device ordinal to live device ordinal; the others stay the same.
+    pub devices: HashMap<i32, i32>,
+}
+
+/// Told how far a replay has come.
+pub trait Progress: Sync {
+    /// So many more of the planned calls are done.
+    fn advance(&self, calls: u64);
+}
+
+/// No report of progress.
+impl Progress for () {
+    fn advance(&self, _: u64) {}
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{path}: the driver cannot be loaded: {source}")]
+    Driver { path: PathBuf, source: libloading::Error },
+    #[error("the driver does not start: {failure}")]
+    Init { failure: String },
+    #[error("device {device} cannot be asked for its memory: {failure}")]
+    Device { device: i32, failure: String },
+    #[error("device {device} has {available} bytes of memory, the recorded program used {needed}")]
+    Memory { device: i32, needed: u64, available: u64 },
+    #[error("a worker of the replay panicked; its message stands above")]
+    Worker,
+}

@@ -5,6 +5,7 @@
 
 use parking_lot::RwLock;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use trace::api::types::Kind;
 
 const KINDS: usize = Kind::EglStream as usize + 1;
@@ -21,12 +22,17 @@ pub enum Found {
 pub struct Objects {
     bound: [RwLock<HashMap<u64, Found>>; KINDS],
     devices: HashMap<i32, i32>,
+    /// Whether any object that kernels take by value has another value now.
+    moved: AtomicBool,
 }
+
+/// Objects whose handles are passed to kernels as they are.
+const IN_ARGUMENTS: [Kind; 4] = [Kind::Texture, Kind::Surface, Kind::GraphConditional, Kind::GraphDeviceNode];
 
 impl Objects {
     /// `devices`: recorded device to live device; those not named stay what they are.
     pub fn new(devices: HashMap<i32, i32>) -> Objects {
-        Objects { bound: std::array::from_fn(|_| RwLock::default()), devices }
+        Objects { bound: std::array::from_fn(|_| RwLock::default()), devices, moved: AtomicBool::new(false) }
     }
 
     pub fn device(&self, recorded: i32) -> i32 {
@@ -46,7 +52,23 @@ impl Objects {
     pub fn bind(&self, kind: Kind, recorded: u64, live: u64) {
         if kind != Kind::Device && !is_special(kind, recorded) {
             self.bound[space(kind)].write().insert(recorded, Found::Live(live));
+            if recorded != live && IN_ARGUMENTS.contains(&kind) {
+                self.moved.store(true, Relaxed);
+            }
         }
+    }
+
+    /// What a whole 8-byte argument of this value must become, if it is such an object. A number may happen to look like
+    /// one, so nothing is changed unless some object has moved.
+    pub fn in_arguments(&self, value: u64) -> Option<u64> {
+        if value == 0 || !self.moved.load(Relaxed) {
+            return None;
+        }
+        let find = |kind| match self.find(kind, value) {
+            Found::Live(live) => Some(live),
+            _ => None,
+        };
+        IN_ARGUMENTS.into_iter().find_map(find)
     }
 
     /// The object of a call that was left out; one already known by this value is given up only if the call made it.

@@ -171,8 +171,7 @@ impl Gate {
 
     fn wake(&self) {
         let mut waiting = self.waiting.lock();
-        loop {
-            let Some((&(after, _), _)) = waiting.first_key_value() else { break };
+        while let Some((&(after, _), _)) = waiting.first_key_value() {
             if after > self.reached() && !self.aborted.load(SeqCst) {
                 break;
             }

@@ -6,11 +6,11 @@ use crate::order::{Moment, Order};
 use crate::ranges::Ranges;
 use crate::reach::{Live, Reach};
 use crate::verdict::{Reason, Reasons, Verdict};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
-use trace::api::roles::{Class, Role};
+use trace::api::roles::{Class, Field, Role};
 use trace::api::types::Form;
-use trace::call::{Content, When};
+use trace::call::{Content, Image, When};
 use trace::preamble::Data;
 use trace::{Call, Function, Trace};
 
@@ -30,7 +30,7 @@ pub struct Allocation {
 
 #[derive(Default)]
 pub struct Plan {
-    pub verdict: Option<Verdict>,
+    pub verdict: Verdict,
     pub reasons: Vec<Reason>,
     pub order: Order,
     /// Device memory, by the call that allocated it.
@@ -66,10 +66,6 @@ pub fn plan(trace: &Trace) -> Plan {
 }
 
 impl Plan {
-    pub fn verdict(&self) -> Verdict {
-        self.verdict.unwrap_or(Verdict::No)
-    }
-
     /// The recorded CUDA_* variables: to be set before the driver is loaded. Those that inject tools are left out.
     pub fn environment(&self) -> &[(String, String)] {
         &self.environment
@@ -104,7 +100,8 @@ struct Planner {
     live: Live,
     moments: Vec<Moment>,
     reserved: Vec<Range<u64>>,
-    host: Vec<Range<u64>>,
+    host: Ranges,
+    capturing: HashSet<u64>,
     /// Latest submission to a stream: end and thread.
     submissions: HashMap<(u64, Option<u32>), (u64, u32)>,
     /// Latest call that ended, or made, an object of this value.
@@ -114,6 +111,9 @@ struct Planner {
     edges: Vec<(u64, u64)>,
     executable: u64,
 }
+
+const PINNED: &str =
+    "the device was given pinned host memory to read: what the CPU wrote there without a call is not recorded";
 
 /// Kind and value of a handle; no kind for memory.
 type Object = (Option<trace::api::types::Kind>, u64);
@@ -144,9 +144,10 @@ impl Planner {
             Action::Execute => self.executable += 1,
             _ => {}
         }
-        self.globals(call);
+        self.variables(call, function);
         self.reach(trace, call, function);
         self.inputs(trace, call, function);
+        self.captures(call, function);
         self.submission(call, function, moment);
         self.objects(call, function, moment);
     }
@@ -175,7 +176,7 @@ impl Planner {
                 let start = if memory == Memory::HostRegister { Some(argument("p")) } else { call.output("pp") };
                 let Some(start) = start else { return };
                 self.live.add(start, argument("bytesize"));
-                self.host.push(start..start.saturating_add(argument("bytesize")));
+                self.host.insert(start..start.saturating_add(argument("bytesize")));
             }
             Memory::HostFree => self.live.remove(argument("p")),
             Memory::Reserve => {
@@ -187,11 +188,25 @@ impl Planner {
         }
     }
 
-    fn globals(&mut self, call: &Call) {
-        if matches!(call.name(), "cuModuleGetGlobal_v2" | "cuLibraryGetGlobal" | "cuLibraryGetManaged")
-            && let Some((start, len)) = call.output("dptr").zip(call.output("bytes"))
+    /// Memory that comes into being beside the allocations: variables of modules, memory of graphs.
+    fn variables(&mut self, call: &Call, function: &Function) {
+        /// Where the length was not asked for.
+        const SOME: u64 = 64 << 10;
+        if crate::check::hands_out_a_variable(function)
+            && let Some(start) = call.output("dptr")
         {
-            self.live.add(start, len);
+            self.live.add(start, call.output("bytes").unwrap_or(SOME));
+        }
+        for param in function.params {
+            let Form::Pointer(to) = param.ty.form else { continue };
+            let Form::Struct(fields) = to.form else { continue };
+            let recorded = |fields: &'static [Field]| {
+                let made = fields.iter().any(|field| matches!(field.role, Role::Created));
+                made.then(|| call.memory(When::Return, call.argument(param.name)?, to.size.into())).flatten()
+            };
+            if let Some((start, len)) = recorded(fields).and_then(|bytes| crate::check::made_in(fields, &bytes)) {
+                self.live.add(start, len);
+            }
         }
     }
 
@@ -200,18 +215,13 @@ impl Planner {
         if function.class != Class::launch {
             return;
         }
-        let host = |word: &[u8]| {
-            let word = u64::from_le_bytes(word.try_into().expect("8 bytes"));
-            self.host.iter().any(|range| range.contains(&word))
+        let host = |word: &[u8]| self.host.contains(u64::from_le_bytes(word.try_into().expect("8 bytes")));
+        let is_given = |image: Image| match image.content {
+            Content::Arguments { packed, .. } => packed.chunks_exact(8).any(host),
+            _ => false,
         };
-        for image in call.images() {
-            if let Content::Arguments { packed, .. } = image.content
-                && !self.host.is_empty()
-                && packed.chunks_exact(8).any(host)
-            {
-                let what = "kernels were given pinned memory: what the CPU wrote there without a call is not recorded";
-                self.reasons.about_call(what, call.number);
-            }
+        if !self.host.is_empty() && call.images().any(is_given) {
+            self.reasons.about_call(PINNED, call.number);
         }
     }
 
@@ -235,6 +245,16 @@ impl Planner {
                 self.reasons.about_call(format!("{}: some of its input was not recorded", function.name), call.number);
             }
         }
+        let either = words(|role| matches!(role, Role::Reads(_) | Role::Writes(_)));
+        let is_host = |address: u64| call.images().any(|image| image.address == address);
+        if either.iter().any(|address| !self.live.holds(*address) && !is_host(*address)) {
+            let what = format!("{}: an address in no memory that the trace knows of", function.name);
+            self.reasons.about_call(what, call.number);
+        }
+        let read = words(|role| matches!(role, Role::Reads(_)));
+        if read.iter().any(|address| self.host.contains(*address) && !is_host(*address)) {
+            self.reasons.about_call(PINNED, call.number);
+        }
         let arguments = words(|role| matches!(role, Role::Arguments(_)));
         let recorded = call.images().any(|image| matches!(image.content, Content::Arguments { .. }));
         if !arguments.is_empty() && !recorded {
@@ -244,6 +264,29 @@ impl Planner {
         if calls_back(function, call) {
             let what = format!("{}: what the application's callback changed is not recorded", function.name);
             self.reasons.about_call(what, call.number);
+        }
+    }
+
+    /// Copies that a graph makes read host memory when the graph runs.
+    fn captures(&mut self, call: &Call, function: &Function) {
+        let stream = call.argument("hStream");
+        match function.twin_of.unwrap_or(function.name) {
+            "cuStreamBeginCapture" | "cuStreamBeginCapture_v2" | "cuStreamBeginCaptureToGraph" => {
+                self.capturing.extend(stream);
+            }
+            "cuStreamEndCapture" => {
+                stream.map(|stream| self.capturing.remove(&stream));
+            }
+            _ => {
+                let captured = stream.is_some_and(|stream| self.capturing.contains(&stream));
+                let from_host = call.images().any(|image| image.rows && image.when == When::Entry)
+                    || function.params.iter().any(|param| matches!(param.role, Role::Source(_)));
+                if captured && from_host {
+                    let what = "a graph copies from host memory: what the CPU writes there between its launches is not \
+                                recorded";
+                    self.reasons.about_call(what, call.number);
+                }
+            }
         }
     }
 
@@ -306,7 +349,7 @@ impl Planner {
         let placed = plan.allocations.values().map(|a| a.range.clone()).chain(self.reserved);
         plan.device = Ranges::union(placed, 1);
         plan.blocks = Ranges::union(plan.device.iter(), BLOCK);
-        plan.host = Ranges::union(self.host, 1);
+        plan.host = self.host;
         plan.pages = Ranges::union(plan.host.iter(), PAGE);
         (plan.launches, plan.unreached_launches) = plan.reach.count();
         let environment = trace.preamble.environment.iter().filter(|(name, _)| {
@@ -325,7 +368,7 @@ impl Planner {
         for (what, count) in &trace.losses {
             self.reasons.about_trace(format!("not recorded: {what}"), *count);
         }
-        for adopted in trace.adopted.iter().filter(|adopted| adopted.image.is_none()) {
+        for adopted in trace.adopted.iter().filter(|adopted| adopted.images.is_empty()) {
             let what = format!("module {:#x} was loaded unseen and its image was not found", adopted.module);
             self.reasons.about_trace(what, 1);
         }
@@ -333,11 +376,11 @@ impl Planner {
             self.reasons.about_trace("parts of the file are damaged or missing", trace.damage.len() as u64);
         }
         plan.reasons = self.reasons.into_list();
-        plan.verdict = Some(match (nothing, plan.reasons.is_empty()) {
+        plan.verdict = match (nothing, plan.reasons.is_empty()) {
             (Some(_), _) => Verdict::No,
             (None, true) => Verdict::Replayable,
             (None, false) => Verdict::Partly,
-        });
+        };
         plan
     }
 }

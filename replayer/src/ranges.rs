@@ -71,8 +71,10 @@ impl Ranges {
     }
 
     pub fn insert(&mut self, range: Range<u64>) {
-        let all = self.0.drain(..).chain([range]);
-        *self = Ranges::union(all.collect::<Vec<_>>(), 1);
+        if !self.covers(&range) {
+            let all: Vec<Range<u64>> = self.0.drain(..).chain([range]).collect();
+            *self = Ranges::union(all, 1);
+        }
     }
 }
 

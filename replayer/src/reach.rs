@@ -25,6 +25,10 @@ impl Live {
         self.ranges.remove(&start);
     }
 
+    pub fn holds(&self, address: u64) -> bool {
+        self.find(address).is_some()
+    }
+
     fn find(&self, address: u64) -> Option<u32> {
         let (_, (end, id)) = self.ranges.range(..=address).next_back()?;
         (address < *end).then_some(*id)

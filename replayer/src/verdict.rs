@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Verdict {
     Replayable,
     /// Some of it is left out, or was not recorded.
     Partly,
+    #[default]
     No,
 }
 

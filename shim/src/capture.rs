@@ -435,8 +435,8 @@ impl<'a> Capture<'a> {
     }
 
     fn image(&mut self, address: u64, size: Option<u64>) {
-        let careful = self.careful();
-        let read = |at: u64, len: usize| bytes_at(at, len, careful).map(Cow::into_owned);
+        // By system calls also after success: the end of a text is looked for beyond it, in memory that may be anybody's.
+        let read = |at: u64, len: usize| bytes_at(at, len, true).map(Cow::into_owned);
         let pieces = match size {
             Some(size) => Pieces::Found(vec![(address, size as usize)]),
             None => image::pieces(address, &read),

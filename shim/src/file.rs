@@ -82,8 +82,9 @@ impl TraceFile {
             seal: trace::hash::checksum(content),
             ..Header::new(kind, size)
         };
+        // Until it is whole it is free space to a reader: a process may be ended in the midst of this.
+        self.file.write_all_at(&Header::new(Kind::Free, size).encode(), offset)?;
         self.file.write_all_at(content, offset + HEADER as u64)?;
-        // The header last: a segment that is found is whole.
         self.file.write_all_at(&header.encode(), offset)
     }
 

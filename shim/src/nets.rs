@@ -13,6 +13,8 @@ type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
 /// glibc's own functions; private, so that the naked code can reach them relative to itself.
 static REAL_DLSYM: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 static REAL_DLOPEN: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+/// The handle that dlopen gives for this library.
+static OWN: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Lookups of driver names that this table does not know: handed out unwrapped, and counted.
 pub static UNKNOWN_NAMES: AtomicU64 = AtomicU64::new(0);
@@ -74,10 +76,17 @@ extern "C" fn filter_dlsym(handle: *mut c_void, name: *const c_char, caller: *co
     }
     // SAFETY: dlsym's contract: the name is a C string.
     let name = unsafe { CStr::from_ptr(name) };
-    if !name.to_bytes().starts_with(b"cu") {
-        return pass;
-    }
-    let Some(id) = crate::wrappers::id_of(name.to_bytes()) else { return pass };
+    let is_driver_name = name.to_bytes().starts_with(b"cu");
+    let Some(id) = is_driver_name.then(|| crate::wrappers::id_of(name.to_bytes())).flatten() else {
+        if handle != OWN.load(Acquire) || !real::present() {
+            return pass;
+        }
+        // Asked of the driver by its handle, which is ours: a newer driver may have more than this table.
+        if is_driver_name && !real_dlsym(real::handle(), name).is_null() {
+            UNKNOWN_NAMES.fetch_add(1, Relaxed);
+        }
+        return Verdict { handle: real::handle(), ..pass };
+    };
     let wrapper = crate::wrappers::address(id);
     if handle == libc::RTLD_NEXT {
         // Whoever asks for the next definition means the driver's. Ours stands before it, also for a caller that was
@@ -153,8 +162,24 @@ fn discover() {
             .find(|address| !address.is_null())
             .unwrap_or(std::ptr::null_mut())
     };
+    OWN.store(own_handle(), Release);
     REAL_DLSYM.store(find(c"dlsym"), Release);
     REAL_DLOPEN.store(find(c"dlopen"), Release);
+}
+
+/// glibc's handles are its link maps.
+fn own_handle() -> *mut c_void {
+    const RTLD_DL_LINKMAP: c_int = 2;
+    unsafe extern "C" {
+        fn dladdr1(address: *const c_void, info: *mut libc::Dl_info, extra: *mut *mut c_void, flags: c_int) -> c_int;
+    }
+    let mut map = std::ptr::null_mut();
+    // SAFETY: dladdr1 accepts any address, fills the struct, and with this flag stores one pointer.
+    unsafe {
+        let mut info: libc::Dl_info = std::mem::zeroed();
+        dladdr1(own_handle as *const c_void, &mut info, &mut map, RTLD_DL_LINKMAP);
+    }
+    map
 }
 
 /// What to hand out for an address that cuGetProcAddress returned.

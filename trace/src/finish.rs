@@ -38,8 +38,8 @@ pub struct Finished {
     pub reasons: Vec<String>,
 }
 
-/// Seals what is open and writes the footer, with the verdict that `judge` gives. A finished trace without damage is left
-/// as it is. The trace must be opened anew to see the footer.
+/// Seals what is open and writes the footer, with the verdict that `judge` gives. A finished trace without damage is
+/// left as it is. The trace must be opened anew to see the footer.
 pub fn finish(trace: &Trace, judge: impl FnOnce(&Trace) -> (String, Vec<String>)) -> Result<Finished, Error> {
     let path = trace.path.as_path();
     if let Some(pid) = writer(trace) {
@@ -55,6 +55,9 @@ pub fn finish(trace: &Trace, judge: impl FnOnce(&Trace) -> (String, Vec<String>)
     let file = File::options().read(true).write(true).open(path).map_err(io)?;
     let kept = kept(trace);
     let sealed = seal(&file, trace, &kept).map_err(io)?;
+    for (offset, header) in trace.segments.iter().filter(|(_, header)| is_spent(trace, header)) {
+        give_back(&file, *offset, offset + header.size);
+    }
     let (verdict, reasons) = judge(trace);
     let mut losses = trace.footer.as_ref().map_or(trace.losses.clone(), |footer| footer.losses.clone());
     losses.extend(trace.damage.iter().map(|d| (format!("at offset {}: {}", d.offset, d.what), 1)));
@@ -86,15 +89,28 @@ pub fn writer(trace: &Trace) -> Option<u32> {
 /// Segments whose content can be used.
 fn kept(trace: &Trace) -> Vec<(u64, Header)> {
     let usable = |offset: u64, header: &Header| match header.kind {
-        Kind::Footer | Kind::Free => false,
+        Kind::Footer => false,
         Kind::Preamble => true,
         Kind::Blob => trace.blob(Hash(header.id)).is_some(),
-        Kind::Chunk => match trace.content(offset, header) {
+        Kind::Chunk | Kind::Free if is_spent(trace, header) => false,
+        Kind::Chunk | Kind::Free => match trace.content(offset, header) {
             Some(content) => header.seal == 0 || checksum(content) == header.seal,
             None => header.length <= header.size - HEADER as u64,
         },
     };
     trace.segments.iter().filter(|(offset, header)| usable(*offset, header)).copied().collect()
+}
+
+/// A chunk whose records stand elsewhere: it was drained, or was about to be reused.
+fn is_spent(trace: &Trace, header: &Header) -> bool {
+    let same = |other: &Header| {
+        other.kind == Kind::Chunk && other.seal != 0 && (other.thread, other.id) == (header.thread, header.id)
+    };
+    match header.kind {
+        Kind::Free => true,
+        Kind::Chunk => header.seal == 0 && trace.segments.iter().any(|(_, other)| same(other)),
+        _ => false,
+    }
 }
 
 /// Gives every open chunk its checksum; one that was cut off or torn ends with its last whole record.

@@ -306,6 +306,13 @@ impl Trace {
                     self.blobs.insert(Hash(header.id), (start, header.length));
                 }
                 Kind::Blob => self.damage.push(Damage { offset, what: "the file ends inside this blob".into() }),
+                // Open chunks and those between uses were set aside whole; what is appended may lack its padding.
+                Kind::Free if offset.saturating_add(header.size) > self.map.len() as u64 => {
+                    self.damage.push(Damage { offset, what: "the file ends inside this free chunk".into() });
+                }
+                Kind::Preamble if start.saturating_add(header.length) > self.map.len() as u64 => {
+                    self.damage.push(Damage { offset, what: "the file ends inside this preamble".into() });
+                }
                 _ => {}
             }
         }
@@ -354,6 +361,9 @@ impl Trace {
                 "a chunk whose content does not match its checksum: all its records are left out".into(),
             ));
             return;
+        }
+        if !cut_off && header.seal == 0 && offset.saturating_add(header.size) > self.map.len() as u64 {
+            self.damage.push(damaged("the file ends inside this chunk, behind its committed records".into()));
         }
         let thread = header.thread as usize;
         if self.threads.len() <= thread && thread < THREADS {

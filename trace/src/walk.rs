@@ -143,6 +143,7 @@ fn resolved(fields: &'static [Field], index: usize, base: u32, view: &impl View)
         Role::Create(extent) => span(extent, Direction::Create),
         Role::Volatile(extent) => span(extent, Direction::Volatile),
         Role::InOut(extent) => span(extent, Direction::InOut),
+        Role::ReadsEach { count, .. } | Role::WritesEach { count, .. } => span(Extent::Len(count), Direction::In),
         Role::Source(extent) => span(extent, Direction::Source),
         Role::Sink(extent) => span(extent, Direction::Sink),
         Role::Text => Some(Target::Text { address, limit: u64::MAX, out: false }),

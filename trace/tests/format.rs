@@ -138,7 +138,7 @@ fn exercise(trace: &mut Trace) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 4000, ..ProptestConfig::default() })]
 
     #[test]
     fn any_interleaving_is_read_as_written(steps in steps(), sealed: bool, closed: bool) {
@@ -254,6 +254,23 @@ proptest! {
     }
 
     #[test]
+    fn any_call_of_the_table_can_be_shown(
+        function in 0..trace::api::FUNCTIONS.len(),
+        words in prop::collection::vec(prop_oneof![3 => 1..40u64, 1 => any::<u64>()], 32),
+        images in prop::collection::vec((1..40u64, prop::collection::vec(0..48u8, 0..120)), 0..12),
+        result in 0..2u32,
+    ) {
+        let function = &trace::api::FUNCTIONS[function];
+        let words = &words[..function.words().min(words.len())];
+        // Addresses are small numbers, so that words, and what lies in images, lead to other images.
+        let images: Vec<Vec<u8>> = images.iter().map(|(at, bytes)| writer::nested(*at, &widen(bytes))).collect();
+        let mut writer = Writer::new();
+        let call = writer.enter(0, function.name, 100, words, &images);
+        writer.leave(0, call, 200, result, &images);
+        exercise(&mut Trace::open(writer.file().path()).expect("readable"));
+    }
+
+    #[test]
     fn damaged_open_chunks_do_not_make_it_panic(
         steps in steps(),
         wounds in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..20),
@@ -270,6 +287,11 @@ proptest! {
         let file = writer::file(&bytes);
         exercise(&mut Trace::open(file.path()).expect("the preamble is whole"));
     }
+}
+
+/// Every eighth byte, as words: numbers below 48.
+fn widen(bytes: &[u8]) -> Vec<u8> {
+    bytes.chunks(8).flat_map(|chunk| u64::from(chunk[0]).to_le_bytes()).collect()
 }
 
 fn preamble_size(bytes: &[u8]) -> usize {

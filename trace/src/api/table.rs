@@ -48,7 +48,9 @@ pub const fn in_words<const N: usize>(mut params: [Field; N]) -> [Field; N] {
 pub const fn is_flat(field: &Field) -> bool {
     use super::roles::Extent;
     match field.role {
-        Role::Plain | Role::Bits(_) | Role::Destroy | Role::Reads(_) | Role::Writes(_) => !matches!(field.ty.form, Form::Struct(_)),
+        Role::Plain | Role::Bits(_) | Role::Destroy | Role::Reads(_) | Role::Writes(_) => {
+            !matches!(field.ty.form, Form::Struct(_))
+        }
         Role::Out(Extent::One) | Role::Create(Extent::One) | Role::Volatile(Extent::One) => match field.ty.form {
             Form::Pointer(to) => to.size <= 16 && !matches!(to.form, Form::Struct(_) | Form::Void),
             _ => false,

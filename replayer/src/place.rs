@@ -1,0 +1,324 @@
+//! Puts memory back at its recorded addresses.
+//!
+//! Right after cuInit, before any context: whole 32 MiB blocks around all recorded device ranges are reserved, and the
+//! pages of pinned host ranges are mapped (inside a reservation too: the driver takes them there). Device memory is
+//! created and mapped piece by piece when the recorded program first allocates it, and stays until the end: an address
+//! that is allocated again finds its piece mapped. Recorded frees change nothing but what they wait for.
+//!
+//! What cannot be reserved is allocated elsewhere and translated.
+
+use crate::Error;
+use crate::driver::{Driver, Failure, result};
+use crate::objects::Objects;
+use crate::plan::{Allocation, BLOCK, Plan};
+use crate::ranges::{Ranges, widen};
+use crate::translate::Translation;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use trace::api::structs::{CUmemAccessDesc, CUmemAllocationProp};
+
+/// Device memory is mapped in multiples of this.
+pub const GRANULE: u64 = 2 << 20;
+
+const LOCATION_DEVICE: u32 = 1;
+const PINNED: u32 = 1;
+const READ_WRITE: u32 = 3;
+/// CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP: what pinned memory is anyway under unified addressing.
+const PORTABLE_MAPPED: u64 = 3;
+const NON_BLOCKING: u64 = 1;
+const RELAXED: u32 = 2;
+
+/// What was done about memory.
+#[derive(Debug, Default)]
+pub struct Counts {
+    pub placed: AtomicU64,
+    pub translated: AtomicU64,
+    pub host_placed: AtomicU64,
+    pub host_translated: AtomicU64,
+    pub bytes: AtomicU64,
+    /// Pieces that could not be filled with zeros.
+    pub unfilled: AtomicU64,
+}
+
+pub struct Placement<'a> {
+    driver: &'a Driver,
+    objects: &'a Objects,
+    translation: &'a Translation,
+    /// Each reservation: a mapping must not cross from one into another.
+    reserved: Vec<Range<u64>>,
+    held: Ranges,
+    pages: Ranges,
+    devices: Vec<i32>,
+    mapped: Mutex<Ranges>,
+    pieces: Mutex<Vec<Range<u64>>>,
+    /// Pinned memory that is elsewhere, by its recorded start.
+    elsewhere: Mutex<HashMap<u64, Range<u64>>>,
+    pub counts: Counts,
+}
+
+impl<'a> Placement<'a> {
+    /// Takes the recorded addresses. To be called after cuInit and before anything else.
+    pub fn prepare(
+        driver: &'a Driver,
+        objects: &'a Objects,
+        translation: &'a Translation,
+        plan: &Plan,
+    ) -> Result<Self, Error> {
+        for device in &plan.devices {
+            let (needed, available) = (plan.bytes_on(*device), total_memory(driver, objects.device(*device))?);
+            if needed > available {
+                return Err(Error::Memory { device: objects.device(*device), needed, available });
+            }
+        }
+        let reserved: Vec<Range<u64>> = plan.blocks.iter().flat_map(|run| reserve(driver, run)).collect();
+        let held = Ranges::union(reserved.iter().cloned(), 1);
+        let pages = Ranges::union(plan.pages.iter().filter(|run| map_host(&held, run.clone())), 1);
+        Ok(Placement {
+            driver,
+            objects,
+            translation,
+            reserved,
+            held,
+            pages,
+            devices: plan.devices.iter().map(|device| objects.device(*device)).collect(),
+            mapped: Mutex::default(),
+            pieces: Mutex::default(),
+            elsewhere: Mutex::default(),
+            counts: Counts::default(),
+        })
+    }
+
+    /// Where the replay has the pinned host memory of a recorded range, if it is such memory.
+    pub fn host(&self, recorded: &Range<u64>) -> Option<u64> {
+        if self.pages.covers(recorded) {
+            return Some(recorded.start);
+        }
+        let inside = |at: &Range<u64>| at.start <= recorded.start && recorded.end <= at.end;
+        let elsewhere = self.elsewhere.lock().values().any(inside);
+        elsewhere.then(|| self.translation.live(recorded.start)).flatten()
+    }
+
+    /// Has memory where the recorded allocation had it. Needs a current context.
+    pub fn allocate(&self, allocation: &Allocation) -> Result<(), Failure> {
+        let device = self.objects.device(allocation.device);
+        let wide = widen(allocation.range.clone(), GRANULE);
+        let len = allocation.range.end - allocation.range.start;
+        self.counts.bytes.fetch_add(len, Relaxed);
+        if !self.held.covers(&wide) {
+            let mut live = 0u64;
+            // SAFETY: one output word.
+            unsafe { self.driver.ask("cuMemAlloc_v2", &[&raw mut live as u64, len]) }?;
+            self.fill(live..live + len);
+            self.translation.bind(allocation.range.start, len, live);
+            self.counts.translated.fetch_add(1, Relaxed);
+            return Ok(());
+        }
+        // An older allocation of this address may have been served elsewhere by its other neighbours.
+        self.translation.unbind(allocation.range.start);
+        let mut mapped = self.mapped.lock();
+        for gap in mapped.gaps(wide) {
+            for block in self.reserved.iter().filter(|block| block.start < gap.end && gap.start < block.end) {
+                let piece = gap.start.max(block.start)..gap.end.min(block.end);
+                self.map(device, piece.clone())?;
+                mapped.insert(piece.clone());
+                self.pieces.lock().push(piece.clone());
+                self.fill(piece);
+            }
+        }
+        self.counts.placed.fetch_add(1, Relaxed);
+        Ok(())
+    }
+
+    /// Frees what is elsewhere, and waits as the driver's own free does; memory at its place stays mapped.
+    pub fn free(&self, start: u64) -> Result<(), Failure> {
+        if let Some(live) = self.translation.unbind(start) {
+            // SAFETY: no pointers.
+            return unsafe { self.driver.ask("cuMemFree_v2", &[live]) };
+        }
+        // SAFETY: no arguments.
+        self.relaxed(|| unsafe { self.driver.ask("cuCtxSynchronize", &[]) })
+    }
+
+    /// Pins the host memory at its recorded address. Needs a current context.
+    pub fn pin(&self, range: Range<u64>) -> Result<(), Failure> {
+        let len = range.end - range.start;
+        if self.pages.covers(&range) {
+            self.counts.host_placed.fetch_add(1, Relaxed);
+            // SAFETY: the pages are this placement's own and stay until the end.
+            return match unsafe { self.driver.ask("cuMemHostRegister_v2", &[range.start, len, PORTABLE_MAPPED]) } {
+                Err(Failure { code: Some(result::ALREADY_REGISTERED), .. }) => Ok(()),
+                other => other,
+            };
+        }
+        let mut live = 0u64;
+        // SAFETY: one output word.
+        unsafe { self.driver.ask("cuMemHostAlloc", &[&raw mut live as u64, len, PORTABLE_MAPPED]) }?;
+        self.translation.bind(range.start, len, live);
+        self.elsewhere.lock().insert(range.start, range);
+        self.counts.host_translated.fetch_add(1, Relaxed);
+        Ok(())
+    }
+
+    pub fn unpin(&self, start: u64) -> Result<(), Failure> {
+        if self.elsewhere.lock().remove(&start).is_some()
+            && let Some(live) = self.translation.unbind(start)
+        {
+            // SAFETY: memory of cuMemHostAlloc, by this placement.
+            return unsafe { self.driver.ask("cuMemFreeHost", &[live]) };
+        }
+        // SAFETY: no pointer is followed; the pages stay mapped.
+        unsafe { self.driver.ask("cuMemHostUnregister", &[start]) }
+    }
+
+    /// A recorded reservation: its addresses are already held, or others are taken for it.
+    pub fn reserve(&self, range: Range<u64>, alignment: u64) -> Result<(), Failure> {
+        if self.held.covers(&range) {
+            return Ok(());
+        }
+        let (mut live, len) = (0u64, range.end - range.start);
+        // SAFETY: one output word.
+        unsafe { self.driver.ask("cuMemAddressReserve", &[&raw mut live as u64, len, alignment, 0, 0]) }?;
+        self.translation.bind(range.start, len, live);
+        self.counts.translated.fetch_add(1, Relaxed);
+        Ok(())
+    }
+
+    pub fn unreserve(&self, start: u64, len: u64) -> Result<(), Failure> {
+        match self.translation.unbind(start) {
+            // SAFETY: no pointers.
+            Some(live) => unsafe { self.driver.ask("cuMemAddressFree", &[live, len]) },
+            None => Ok(()),
+        }
+    }
+
+    /// Gives everything back. All work must have ended.
+    pub fn release(&self) {
+        for piece in self.pieces.lock().drain(..) {
+            // SAFETY: a piece this placement mapped, which nothing uses any more.
+            let _ = unsafe { self.driver.ask("cuMemUnmap", &[piece.start, piece.end - piece.start]) };
+        }
+        for run in self.pages.iter() {
+            // SAFETY: pages this placement mapped; what is still registered goes with the process.
+            unsafe { libc::munmap(run.start as *mut _, (run.end - run.start) as usize) };
+        }
+        for block in &self.reserved {
+            // SAFETY: a reservation of this placement.
+            let _ = unsafe { self.driver.ask("cuMemAddressFree", &[block.start, block.end - block.start]) };
+        }
+    }
+
+    /// Runs `work` in a mode in which a capture elsewhere neither forbids it nor is broken by it.
+    pub fn relaxed<T>(&self, work: impl FnOnce() -> T) -> T {
+        let exchange = |mode: &mut u32| {
+            // SAFETY: one word, read and written. A driver without capture modes needs no relaxing.
+            let _ = unsafe { self.driver.ask("cuThreadExchangeStreamCaptureMode", &[&raw mut *mode as u64]) };
+        };
+        let mut mode = RELAXED;
+        exchange(&mut mode);
+        let done = work();
+        exchange(&mut mode);
+        done
+    }
+
+    fn map(&self, device: i32, piece: Range<u64>) -> Result<(), Failure> {
+        let len = piece.end - piece.start;
+        // SAFETY: plain C structs, for which zeros are valid.
+        let (mut prop, access) = unsafe { std::mem::zeroed::<(CUmemAllocationProp, CUmemAccessDesc)>() };
+        prop.r#type.0 = PINNED;
+        prop.location.r#type.0 = LOCATION_DEVICE;
+        prop.location.id = device;
+        let mut handle = 0u64;
+        // SAFETY: an output word and a struct, both of which outlive the call.
+        unsafe { self.driver.ask("cuMemCreate", &[&raw mut handle as u64, len, &raw const prop as u64, 0]) }?;
+        // SAFETY: no pointers are followed. The mapping keeps the memory; the handle is not needed any more.
+        let mapped = unsafe { self.driver.ask("cuMemMap", &[piece.start, len, 0, handle, 0]) };
+        // SAFETY: as above.
+        unsafe { self.driver.ask("cuMemRelease", &[handle]) }?;
+        mapped?;
+        let allow = |devices: &[i32]| {
+            let mut all = vec![access; devices.len()];
+            for (access, device) in all.iter_mut().zip(devices) {
+                access.location.r#type.0 = LOCATION_DEVICE;
+                access.location.id = *device;
+                access.flags.0 = READ_WRITE;
+            }
+            let words = [piece.start, len, all.as_ptr() as u64, all.len() as u64];
+            // SAFETY: an array that outlives the call.
+            unsafe { self.driver.ask("cuMemSetAccess", &words) }
+        };
+        // Devices that can reach each other do so as after cuCtxEnablePeerAccess; others keep to their own.
+        if self.devices.len() > 1 && allow(&self.devices).is_ok() { Ok(()) } else { allow(&[device]) }
+    }
+
+    /// Zeros, so that what was never written is the same in every replay. On a stream of its own: the default stream
+    /// would wait for, or break, what the program has under way.
+    fn fill(&self, range: Range<u64>) {
+        let mut stream = 0u64;
+        let filled = self.relaxed(|| {
+            // SAFETY: an output word, then plain values.
+            unsafe {
+                self.driver.ask("cuStreamCreate", &[&raw mut stream as u64, NON_BLOCKING])?;
+                let set = self.driver.ask("cuMemsetD8Async", &[range.start, 0, range.end - range.start, stream]);
+                let done = self.driver.ask("cuStreamSynchronize", &[stream]);
+                self.driver.ask("cuStreamDestroy_v2", &[stream])?;
+                set.and(done)
+            }
+        });
+        if filled.is_err() {
+            self.counts.unfilled.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+fn total_memory(driver: &Driver, device: i32) -> Result<u64, Error> {
+    let mut bytes = 0u64;
+    // SAFETY: one output word.
+    match unsafe { driver.ask("cuDeviceTotalMem_v2", &[&raw mut bytes as u64, u64::from(device as u32)]) } {
+        Ok(()) => Ok(bytes),
+        Err(failure) => Err(Error::Device { device, failure: failure.to_string() }),
+    }
+}
+
+/// Reserves a run of blocks, as a whole or as much of it as is free.
+fn reserve(driver: &Driver, run: Range<u64>) -> Vec<Range<u64>> {
+    let exactly = |range: Range<u64>| {
+        let (mut got, len) = (0u64, range.end - range.start);
+        let words = [&raw mut got as u64, len, 0, range.start, 0];
+        // SAFETY: one output word.
+        if unsafe { driver.ask("cuMemAddressReserve", &words) }.is_ok() && got != range.start {
+            // SAFETY: the reservation just made.
+            let _ = unsafe { driver.ask("cuMemAddressFree", &[got, len]) };
+        }
+        (got == range.start).then_some(range)
+    };
+    if run.start == 0 {
+        return Vec::new();
+    }
+    match exactly(run.clone()) {
+        Some(whole) => vec![whole],
+        None => {
+            let blocks = (run.end - run.start) / BLOCK;
+            // A run without end comes from a damaged trace; its blocks are not worth trying one by one.
+            let starts = (0..blocks.min(1 << 16)).map(|n| run.start + n * BLOCK);
+            starts.filter_map(|start| exactly(start..start + BLOCK)).collect()
+        }
+    }
+}
+
+/// Maps pages of our own at a recorded host range.
+fn map_host(held: &Ranges, run: Range<u64>) -> bool {
+    let map = |range: Range<u64>, fixed| {
+        let len = (range.end - range.start) as usize;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | fixed;
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: over nothing (NOREPLACE), or over addresses that the driver holds for this placement.
+        let got = unsafe { libc::mmap(range.start as *mut _, len, access, flags, -1, 0) };
+        got as u64 == range.start
+    };
+    let outside = held.gaps(run.clone());
+    let inside = Ranges::union(outside.iter().cloned(), 1).gaps(run);
+    outside.into_iter().all(|range| map(range, libc::MAP_FIXED_NOREPLACE))
+        && inside.into_iter().all(|range| map(range, libc::MAP_FIXED))
+}

@@ -1,0 +1,361 @@
+//! The run: one worker a recorded thread, each call when what preceded it has returned.
+
+use crate::action::{Action, Memory, action};
+use crate::buffers::{Builder, Frame, Refusal};
+use crate::driver::{Driver, Failure, id, result, result_name};
+use crate::objects::Objects;
+use crate::order::{Gate, Lane};
+use crate::place::Placement;
+use crate::plan::Plan;
+use crate::report::{Divergence, Outcome, Placed, Report, Tally};
+use crate::sinks::{Pending, Queue, Sinks, current_context};
+use crate::translate::Translation;
+use crate::world::World;
+use crate::{Error, Options, Progress, check};
+use parking_lot::Mutex;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+use trace::api::by_name;
+use trace::api::roles::{Class, Role};
+use trace::api::types::{Form, Kind};
+use trace::{Call, Function, Trace};
+
+/// Calls between two reports of progress.
+const STRIDE: u64 = 256;
+
+pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Progress) -> Result<Report, Error> {
+    let started = Instant::now();
+    let driver = Driver::load(&options.driver)?;
+    // SAFETY: no pointers.
+    unsafe { driver.ask("cuInit", &[0]) }.map_err(|failure| Error::Init { failure: failure.to_string() })?;
+    let objects = Objects::new(options.devices.clone());
+    let translation = Translation::default();
+    let placement = Placement::prepare(&driver, &objects, &translation, plan)?;
+    let world = World {
+        trace,
+        plan,
+        driver: &driver,
+        objects: &objects,
+        translation: &translation,
+        placement,
+        sinks: Sinks::default(),
+        retained: Mutex::default(),
+        linked: Mutex::default(),
+        resources: Mutex::default(),
+        verify: options.verify,
+    };
+    let mut tally = run(&world, progress)?;
+    for pending in finish(&world) {
+        check::copy(&world, pending.call, &pending.sink, &mut tally);
+    }
+    world.retained.lock().clear();
+    world.placement.release();
+    Ok(report(&world, tally, started))
+}
+
+/// Runs all lanes, each begun when its first call may start.
+fn run(world: &World, progress: &dyn Progress) -> Result<Tally, Error> {
+    let order = &world.plan.order;
+    let gate = Gate::new(order.calls);
+    let total = Mutex::new(Tally::default());
+    let panicked = std::thread::scope(|scope| {
+        let mut workers = Vec::new();
+        for lane in &order.lanes {
+            if gate.wait(lane.steps[0].after).is_err() {
+                break;
+            }
+            let (gate, total) = (&gate, &total);
+            workers.push(scope.spawn(move || {
+                let _abort = AbortOnPanic(gate);
+                let mut worker = Worker { world, gate, thread: lane.thread, tally: Tally::default() };
+                worker.run(lane, progress);
+                total.lock().add(worker.tally);
+            }));
+        }
+        let ends: Vec<bool> = workers.into_iter().map(|worker| worker.join().is_err()).collect();
+        ends.contains(&true)
+    });
+    if panicked { Err(Error::Worker) } else { Ok(total.into_inner()) }
+}
+
+/// Waits for all work, and hands over the copies that nobody has looked at yet.
+fn finish<'t>(world: &World<'t>) -> Vec<Pending<'t>> {
+    let pending = world.sinks.drain();
+    let mut contexts: Vec<u64> = pending.iter().map(|pending| pending.queue.context).collect();
+    contexts.push(current_context(world.driver));
+    contexts.sort_unstable();
+    contexts.dedup();
+    for context in contexts.into_iter().filter(|context| *context != 0) {
+        // SAFETY: no pointers; a context that is gone has finished its work, and says so by an error.
+        let _ = unsafe { world.driver.ask("cuCtxSetCurrent", &[context]) }
+            // SAFETY: no arguments.
+            .and_then(|()| unsafe { world.driver.ask("cuCtxSynchronize", &[]) });
+    }
+    pending
+}
+
+struct AbortOnPanic<'g>(&'g Gate);
+
+impl Drop for AbortOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.abort();
+        }
+    }
+}
+
+struct Worker<'w, 't> {
+    world: &'w World<'t>,
+    gate: &'w Gate,
+    thread: u32,
+    tally: Tally,
+}
+
+impl<'t> Worker<'_, 't> {
+    fn run(&mut self, lane: &Lane, progress: &dyn Progress) {
+        let mut done = 0;
+        for step in &lane.steps {
+            let edges = self.world.plan.order.edges.get(&step.call);
+            let ready = self.gate.wait(step.after).and_then(|()| {
+                edges.into_iter().flatten().try_for_each(|earlier| self.gate.wait_for(*earlier))
+            });
+            if ready.is_err() {
+                return;
+            }
+            if let Some(call) = self.world.trace.call(step.call) {
+                self.perform(call);
+            }
+            self.gate.finish(step.rank);
+            done += 1;
+            if done == STRIDE {
+                progress.advance(done);
+                done = 0;
+            }
+        }
+        progress.advance(done);
+    }
+
+    fn perform(&mut self, call: Call<'t>) {
+        let Some(function) = call.function() else {
+            return self.tally.leave_out(call.name(), "this cutrace does not know the function", true, call.number);
+        };
+        match call.result {
+            Some(result::OUT_OF_MEMORY) => return self.skip(&call, function, "was out of memory when recorded"),
+            Some(result::DEINITIALIZED) => return self.skip(&call, function, "came after the driver's end"),
+            Some(result::NOT_READY) => return self.skip(&call, function, "asked too early when recorded"),
+            _ => {}
+        }
+        match action(function) {
+            Action::Skip(why) => self.skip(&call, function, why),
+            Action::Refuse(_) if !call.succeeded() => self.skip(&call, function, "failed when recorded"),
+            Action::Refuse(why) => self.refuse(&call, function, why),
+            Action::Poll { wait } if call.succeeded() => {
+                let waiting = by_name(wait).expect("the exceptions name functions of the table");
+                self.execute(call, function, waiting);
+            }
+            Action::Memory(memory) if call.succeeded() => self.emulate(&call, function, memory),
+            _ => self.execute(call, function, function),
+        }
+    }
+
+    /// Calls `live` in place of the recorded `function`, which takes the same arguments.
+    fn execute(&mut self, call: Call<'t>, function: &'static Function, live: &'static Function) {
+        let world = self.world;
+        if !world.driver.has(id(live)) {
+            return self.refuse(&call, function, "this driver has no such function");
+        }
+        let mut frame = match Builder::build(world, call, function, &mut self.tally) {
+            Ok(frame) => frame,
+            Err(Refusal(why)) if call.succeeded() => return self.refuse(&call, function, &why),
+            Err(Refusal(why)) => return self.skip(&call, function, &why),
+        };
+        let words = frame.words();
+        if function.class == Class::destroy
+            && let [Some((Kind::Stream, stream)), ..] = [function.params.first().and_then(|p| handle(p, &words))]
+        {
+            world.sinks.destroys(stream);
+        }
+        // SAFETY: the arguments were built from the recording by the table's description of this function.
+        let result = unsafe { world.driver.call(id(live), &words) };
+        self.tally.executed += 1;
+        self.compare(&call, function, result);
+        if result == result::SUCCESS && call.succeeded() {
+            check::outputs(world, &call, function, &frame, &mut self.tally);
+            self.copies(&call, function, &mut frame, &words);
+            self.ended(&call, function);
+            if matches!(function.class, Class::synchronize | Class::poll) {
+                let all = matches!(function.name, "cuCtxSynchronize" | "cuCtxSynchronize_v2");
+                for pending in world.sinks.synchronized(world.driver, self.thread, all) {
+                    check::copy(world, pending.call, &pending.sink, &mut self.tally);
+                }
+            }
+        } else if call.succeeded() {
+            self.forgo(&call, function);
+        }
+        if frame.retain {
+            world.retained.lock().push(frame);
+        }
+    }
+
+    /// Copies of this call: compared at once if it waited for them, later if it did not.
+    fn copies(&mut self, call: &Call<'t>, function: &'static Function, frame: &mut Frame<'t>, words: &[u64]) {
+        let waits = function.class == Class::copy;
+        if !waits {
+            frame.sources.drain(..).for_each(|range| self.world.sinks.use_source(range));
+        }
+        if frame.sinks.is_empty() {
+            return;
+        }
+        let stream = function.params.iter().find_map(|param| match handle(param, words) {
+            Some((Kind::Stream, stream)) => Some(stream),
+            _ => None,
+        });
+        let own = function.twin_of.is_some() && stream == Some(0) || stream == Some(2);
+        let thread = own.then_some(self.thread);
+        let context = if waits { 0 } else { current_context(self.world.driver) };
+        let queue = Queue { context, stream: stream.unwrap_or(0), thread };
+        for sink in frame.sinks.drain(..) {
+            if waits {
+                check::copy(self.world, call.number, &sink, &mut self.tally);
+            } else if sink.expected.is_empty() {
+                // Under a capture the copy has become a node, which writes whenever its graph runs.
+                self.tally.unchecked_copies += 1;
+                frame.retain |= sink.memory.is_some();
+                frame.memory.extend(sink.memory);
+            } else {
+                self.world.sinks.add(Pending { call: call.number, sink, queue });
+            }
+        }
+    }
+
+    fn ended(&mut self, call: &Call, function: &Function) {
+        if function.name == "cuLinkDestroy" {
+            let state = call.argument("state");
+            self.world.linked.lock().retain(|_, (_, linker)| Some(*linker) != state);
+        }
+    }
+
+    fn emulate(&mut self, call: &Call<'t>, function: &'static Function, memory: Memory) {
+        let placement = &self.world.placement;
+        let argument = |name: &str| call.argument(name).unwrap_or(0);
+        let sized = |start: u64, len: &str| start..start.saturating_add(argument(len));
+        let done: Result<(), Failure> = match memory {
+            Memory::Allocate => match self.world.plan.allocations.get(&call.number) {
+                Some(allocation) => placement.allocate(allocation),
+                None => return self.refuse(call, function, "the address it returned was not recorded"),
+            },
+            Memory::Free => placement.free(argument("dptr")),
+            Memory::FreeAsync => Ok(()),
+            Memory::HostAllocate => match call.output("pp") {
+                Some(start) => placement.pin(sized(start, "bytesize")),
+                None => return self.refuse(call, function, "the address it returned was not recorded"),
+            },
+            Memory::HostRegister => placement.pin(sized(argument("p"), "bytesize")),
+            Memory::HostFree => placement.unpin(argument("p")),
+            Memory::Reserve => match call.output("ptr") {
+                Some(start) => placement.reserve(sized(start, "size"), argument("alignment")),
+                None => return self.refuse(call, function, "the address it returned was not recorded"),
+            },
+            Memory::Unreserve => placement.unreserve(argument("ptr"), argument("size")),
+        };
+        self.tally.emulated += 1;
+        match done {
+            Ok(()) => self.compare(call, function, result::SUCCESS),
+            Err(Failure { code: Some(code), name }) => {
+                self.diverged(call, function, "result", "CUDA_SUCCESS".into(), format!("{}: {}", name, result_name(code)));
+            }
+            Err(failure) => self.diverged(call, function, "result", "CUDA_SUCCESS".into(), failure.to_string()),
+        }
+    }
+
+    fn compare(&mut self, call: &Call, function: &Function, result: u32) {
+        self.tally.checked.results += 1;
+        let expected = call.result.expect("only calls that returned are planned");
+        if self.world.verify && expected != result {
+            self.diverged(call, function, "result", result_name(expected), result_name(result));
+        }
+    }
+
+    fn diverged(&mut self, call: &Call, function: &Function, what: &str, expected: String, found: String) {
+        self.tally.diverged(Divergence {
+            call: call.number,
+            function: function.name.to_owned(),
+            thread: call.thread,
+            what: what.to_owned(),
+            offset: None,
+            expected,
+            found,
+            launches: Vec::new(),
+        });
+    }
+
+    fn skip(&mut self, call: &Call, function: &'static Function, why: &str) {
+        self.tally.leave_out(function.name, why, false, call.number);
+        self.forgo(call, function);
+    }
+
+    fn refuse(&mut self, call: &Call, function: &'static Function, why: &str) {
+        self.tally.leave_out(function.name, why, true, call.number);
+        self.forgo(call, function);
+    }
+
+    /// Objects that the recorded call handed out and the replay does not have.
+    fn forgo(&self, call: &Call, function: &'static Function) {
+        if !call.succeeded() {
+            return;
+        }
+        for param in function.params {
+            if let Form::Pointer(to) = param.ty.form
+                && let Form::Handle(kind) = to.form
+                && let Some(value) = call.output(param.name)
+                && matches!(param.role, Role::Create(_) | Role::Out(_))
+            {
+                self.world.objects.forgo(kind, value, call.number, matches!(param.role, Role::Create(_)));
+            }
+        }
+    }
+}
+
+/// The handle that a parameter holds by value.
+fn handle(param: &trace::api::roles::Field, words: &[u64]) -> Option<(Kind, u64)> {
+    match param.ty.form {
+        Form::Handle(kind) => Some((kind, *words.get(param.offset as usize / 8)?)),
+        _ => None,
+    }
+}
+
+fn report(world: &World, tally: Tally, started: Instant) -> Report {
+    let counts = &world.placement.counts;
+    let outcome = match tally.divergences {
+        0 if tally.checked.copies > 0 => Outcome::Verified,
+        0 => Outcome::Unverified,
+        _ => Outcome::Diverged,
+    };
+    Report {
+        outcome,
+        calls: world.trace.len() as u64,
+        executed: tally.executed,
+        emulated: tally.emulated,
+        left_out: tally.left_out(),
+        inner: world.plan.inner,
+        unfinished: world.plan.unfinished.len() as u64,
+        checked: tally.checked,
+        unchecked_copies: tally.unchecked_copies,
+        launches: world.plan.launches,
+        unreached_launches: world.plan.unreached_launches,
+        unresolved_pointers: tally.unresolved_pointers,
+        unknown_handles: tally.unknown_handles,
+        overlapping_submissions: world.plan.overlapping_submissions,
+        divergences: tally.divergences,
+        first: tally.first,
+        placement: Placed {
+            placed: counts.placed.load(Relaxed),
+            translated: counts.translated.load(Relaxed),
+            host_placed: counts.host_placed.load(Relaxed),
+            host_translated: counts.host_translated.load(Relaxed),
+            bytes: counts.bytes.load(Relaxed),
+            unfilled: counts.unfilled.load(Relaxed),
+        },
+        elapsed: started.elapsed(),
+    }
+}

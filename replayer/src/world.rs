@@ -1,0 +1,29 @@
+//! What all workers of a replay share.
+
+use crate::buffers::Frame;
+use crate::driver::Driver;
+use crate::objects::Objects;
+use crate::place::Placement;
+use crate::plan::Plan;
+use crate::sinks::Sinks;
+use crate::translate::Translation;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use trace::Trace;
+
+pub struct World<'a> {
+    pub trace: &'a Trace,
+    pub plan: &'a Plan,
+    pub driver: &'a Driver,
+    pub objects: &'a Objects,
+    pub translation: &'a Translation,
+    pub placement: Placement<'a>,
+    pub sinks: Sinks<'a>,
+    /// Memory that the driver may use after the call it was made for: module images, logs, buffers of graph nodes.
+    pub retained: Mutex<Vec<Frame<'a>>>,
+    /// What the linker made: recorded address to live address and the recorded linker, with which it ends.
+    pub linked: Mutex<HashMap<u64, (u64, u64)>>,
+    /// Device resources are bytes with a checksum of the driver's: recorded to live.
+    pub resources: Mutex<HashMap<Vec<u8>, Vec<u8>>>,
+    pub verify: bool,
+}

@@ -1,0 +1,23 @@
+//! `cutrace completions`: scripts for shells.
+
+use anyhow::Result;
+use clap::CommandFactory;
+use std::io::Write;
+
+/// Print a completion script for a shell
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  cutrace completions bash > /etc/bash_completion.d/cutrace
+  cutrace completions zsh > ~/.zfunc/_cutrace")]
+pub struct Arguments {
+    shell: clap_complete::Shell,
+}
+
+pub fn run(arguments: Arguments) -> Result<u8> {
+    // Into memory first: the generator panics on a pipe that is closed.
+    let mut script = Vec::new();
+    clap_complete::generate(arguments.shell, &mut crate::Arguments::command(), "cutrace", &mut script);
+    std::io::stdout().lock().write_all(&script)?;
+    Ok(crate::exit::DONE)
+}

@@ -1,0 +1,167 @@
+//! Where the driver and our own libraries are.
+
+use crate::exit::{NO_DRIVER, failure};
+use anyhow::Result;
+use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL, Symbol};
+use std::convert::Infallible;
+use std::env;
+use std::ffi::{CStr, OsStr, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// Which driver is meant.
+#[derive(Debug, Clone)]
+pub enum Choice {
+    /// The one the machine has.
+    System,
+    /// The simulated one.
+    Sim,
+    Path(PathBuf),
+}
+
+impl FromStr for Choice {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Choice, Infallible> {
+        Ok(if text == "sim" { Choice::Sim } else { Choice::Path(text.into()) })
+    }
+}
+
+#[derive(Debug)]
+pub struct Found {
+    pub path: PathBuf,
+    pub how: String,
+}
+
+/// Where a file was looked for, and why it was not taken.
+#[derive(Debug, Default)]
+pub struct Tried(pub Vec<String>);
+
+impl Tried {
+    pub fn as_failure(&self, what: &str) -> anyhow::Error {
+        failure(NO_DRIVER, format_args!("{what}; tried {}", self.0.join("; ")))
+    }
+
+    fn candidate(&mut self, path: PathBuf, how: impl Into<String>) -> Option<Found> {
+        let how = how.into();
+        let why_not = match std::fs::metadata(&path) {
+            Err(error) => why(&error),
+            Ok(found) if !found.is_file() => "not a file".into(),
+            Ok(found) if is_recorder(&found) => "cutrace's own recorder".into(),
+            Ok(_) if path.components().any(|c| c.as_os_str() == "stubs") => "a stub for linking".into(),
+            Ok(_) => return Some(Found { path, how }),
+        };
+        self.0.push(format!("{} ({how}): {why_not}", path.display()));
+        None
+    }
+}
+
+/// Directories that hold a driver where the loader does not look: containers, WSL, NixOS.
+const DIRECTORIES: &[&str] = &[
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib64",
+    "/usr/lib",
+    "/usr/lib/wsl/lib",
+    "/usr/local/nvidia/lib64",
+    "/usr/local/nvidia/lib",
+    "/usr/lib64/nvidia",
+    "/usr/lib/nvidia",
+    "/run/opengl-driver/lib",
+    "/usr/local/cuda/compat",
+];
+
+const NAME: &str = "libcuda.so.1";
+
+/// The driver that is meant, or everything that was tried.
+pub fn find(choice: &Choice) -> Result<Found, Tried> {
+    let mut tried = Tried::default();
+    let found = match choice {
+        Choice::Path(path) => {
+            let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+            tried.candidate(path, "--driver")
+        }
+        Choice::Sim => return ours("CUTRACE_SIM", "libcuda_sim.so"),
+        Choice::System => system(&mut tried),
+    };
+    found.ok_or(tried)
+}
+
+fn system(tried: &mut Tried) -> Option<Found> {
+    if let Some(path) = env::var_os("CUTRACE_LIBCUDA").filter(|path| !path.is_empty()) {
+        return tried.candidate(path.into(), "CUTRACE_LIBCUDA");
+    }
+    let listed = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    for directory in env::split_paths(&listed).filter(|d| !d.as_os_str().is_empty()) {
+        if let found @ Some(_) = tried.candidate(directory.join(NAME), "LD_LIBRARY_PATH") {
+            return found;
+        }
+    }
+    match by_loader() {
+        Ok(path) => {
+            if let found @ Some(_) = tried.candidate(path, "the loader") {
+                return found;
+            }
+        }
+        Err(why) => tried.0.push(format!("the loader: {why}")),
+    }
+    let (with, without): (Vec<_>, Vec<_>) = DIRECTORIES.iter().partition(|d| Path::new(d).join(NAME).exists());
+    tried.0.push(format!("no {NAME} in {}", without.join(", ")));
+    with.into_iter().find_map(|directory| tried.candidate(Path::new(directory).join(NAME), "usual directory"))
+}
+
+/// What the dynamic loader takes for the driver: by its cache and its directories.
+fn by_loader() -> Result<PathBuf, String> {
+    // SAFETY: the driver's constructors only set up its own state; nothing of it is called before cuInit.
+    let library = unsafe { Library::open(Some(NAME), RTLD_LAZY | RTLD_LOCAL) }.map_err(|error| error.to_string())?;
+    // SAFETY: the symbol is only looked at, never called by this type.
+    let init: Symbol<*mut c_void> = unsafe { library.get(b"cuInit\0") }.map_err(|error| error.to_string())?;
+    // SAFETY: dladdr fills the struct; the name it gives is valid while the library is loaded.
+    unsafe {
+        let mut info: libc::Dl_info = std::mem::zeroed();
+        if libc::dladdr(init.into_raw() as *const c_void, &mut info) == 0 || info.dli_fname.is_null() {
+            return Err(format!("{NAME} was loaded, but it would not say from where"));
+        }
+        let name = OsStr::from_bytes(CStr::from_ptr(info.dli_fname).to_bytes()).to_owned();
+        std::fs::canonicalize(&name).map_err(|error| format!("{}: {error}", name.display()))
+    }
+}
+
+/// The recorder, `libcutrace.so`.
+pub fn recorder() -> Result<Found, Tried> {
+    ours("CUTRACE_SHIM", "libcutrace.so")
+}
+
+/// A library of ours: named by a variable, or where cutrace is installed.
+fn ours(variable: &str, name: &str) -> Result<Found, Tried> {
+    let mut tried = Tried::default();
+    let mut places = Vec::new();
+    if let Some(path) = env::var_os(variable).filter(|path| !path.is_empty()) {
+        places.push((std::path::absolute(&path).unwrap_or(path.into()), variable));
+    } else if let Some(directory) = env::current_exe().ok().and_then(|exe| Some(exe.parent()?.to_path_buf())) {
+        places.push((directory.join(name), "beside cutrace"));
+        places.push((directory.join("../lib/cutrace").join(name), "../lib/cutrace"));
+        places.push((directory.join("../lib").join(name), "../lib"));
+    }
+    for (path, how) in places {
+        match std::fs::canonicalize(&path) {
+            Ok(path) => return Ok(Found { path, how: how.into() }),
+            Err(error) => tried.0.push(format!("{} ({how}): {}", path.display(), why(&error))),
+        }
+    }
+    tried.0.push(format!("{variable} may name it"));
+    Err(tried)
+}
+
+fn why(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "no such file".into(),
+        kind => kind.to_string(),
+    }
+}
+
+fn is_recorder(file: &std::fs::Metadata) -> bool {
+    let recorder = recorder().ok().and_then(|found| std::fs::metadata(found.path).ok());
+    recorder.is_some_and(|ours| (ours.dev(), ours.ino()) == (file.dev(), file.ino()))
+}

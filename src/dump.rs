@@ -1,0 +1,185 @@
+//! `cutrace dump`: one line a call.
+
+use crate::exit;
+use crate::json::Fields;
+use crate::reading::Reading;
+use anyhow::Result;
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::io::{BufWriter, Write};
+use trace::api::enums::CUresult;
+use trace::api::roles::Class;
+use trace::api::types::Kind;
+use trace::decode::{Decoded, decode};
+use trace::objects::Objects;
+use trace::text::{Text, symbol};
+use trace::value::Value;
+use trace::{Call, Trace};
+
+/// Print the calls, one line each
+///
+/// A line holds the call's number, seconds since the start of the trace, the thread, the function with its arguments by
+/// name, what it wrote behind the arrow, its result and how long it took. An ampersand stands for memory that the call
+/// fills. Handles are named by kind and number (ctx#1, stream#3), addresses by the allocation they lie in (mem#2+0x40).
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  cutrace dump --calls ..20              the first 20 calls of trace.bin
+  cutrace dump app.bin --grep Launch     the launches, with kernel names and arguments
+  cutrace dump --grep '!!'               the calls that failed
+  cutrace dump --json | jq .function     one object a line")]
+pub struct Arguments {
+    #[command(flatten)]
+    reading: Reading,
+}
+
+pub fn run(arguments: Arguments) -> Result<u8> {
+    let reading = &arguments.reading;
+    let trace = reading.open()?;
+    let wanted = reading.selection(&trace)?;
+    let mut out = BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
+    let mut objects = Objects::default();
+    let (mut line, mut left) = (String::new(), reading.limit.unwrap_or(u64::MAX));
+    let colored = reading.colored();
+    for call in trace.calls().take_while(|call| call.number < reading.end()) {
+        if left == 0 {
+            break;
+        }
+        let selected = wanted(&call);
+        if !selected && !objects.concerned(&call) {
+            objects.until(&call);
+            continue;
+        }
+        let decoded = decode(&call);
+        match &decoded {
+            Some(decoded) => objects.advance(&call, decoded),
+            None => objects.until(&call),
+        }
+        if !selected {
+            continue;
+        }
+        if let Some(pattern) = &reading.grep {
+            line.clear();
+            text(&mut line, &trace, &call, decoded.as_ref(), &objects, false)?;
+            if !pattern.is_match(&line) {
+                continue;
+            }
+        }
+        if reading.json {
+            serde_json::to_writer(&mut out, &object(&trace, &call, decoded.as_ref(), &objects))?;
+        } else {
+            line.clear();
+            text(&mut line, &trace, &call, decoded.as_ref(), &objects, colored)?;
+            out.write_all(line.as_bytes())?;
+        }
+        out.write_all(b"\n")?;
+        left -= 1;
+    }
+    out.flush()?;
+    Ok(exit::damage(&trace))
+}
+
+/// An answer, not an error.
+pub const NOT_READY: u32 = CUresult::CUDA_ERROR_NOT_READY.0;
+
+fn text(
+    out: &mut String,
+    trace: &Trace,
+    call: &Call,
+    decoded: Option<&Decoded>,
+    objects: &Objects,
+    colored: bool,
+) -> Result<()> {
+    let ns = trace.nanoseconds(call.begin).max(0);
+    let (seconds, rest) = (ns / 1_000_000_000, ns % 1_000_000_000);
+    write!(out, "{:>7} {seconds:>4}.{rest:09} t{:<2} {}(", call.number, call.thread, call.name())?;
+    match decoded {
+        None => {
+            out.push('?');
+            call.words().try_for_each(|word| write!(out, " {word:#x}"))?;
+        }
+        Some(decoded) => {
+            for (index, (name, value)) in decoded.arguments.iter().enumerate() {
+                let comma = if index == 0 { "" } else { ", " };
+                match value {
+                    Value::Result(_) => write!(out, "{comma}&{name}")?,
+                    value => write!(out, "{comma}{name}={}", Text(value, objects))?,
+                }
+            }
+        }
+    }
+    out.push_str(") -> ");
+    let (Some(result), Some(end)) = (call.result, call.end) else {
+        out.push_str("(did not return)");
+        return Ok(());
+    };
+    for (name, value) in decoded.iter().flat_map(|d| &d.outputs) {
+        write!(out, "{name}={}, ", Text(value, objects))?;
+    }
+    let name = symbol(CUresult::ENUM, result.into());
+    match (result, colored) {
+        (0 | NOT_READY, _) => out.push_str(&name),
+        (_, false) => write!(out, "!! {name} ({result})")?,
+        (_, true) => write!(out, "\x1b[31m!! {name} ({result})\x1b[0m")?,
+    }
+    write!(out, "  {}", duration(trace.nanoseconds(end) - trace.nanoseconds(call.begin)))?;
+    Ok(())
+}
+
+/// A line of `--json`.
+#[derive(Serialize)]
+struct Line<'x> {
+    call: u64,
+    time_ns: i64,
+    thread: u32,
+    function: &'x str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kernel: Option<&'x str>,
+    args: Fields<'x, 'x>,
+    outputs: Fields<'x, 'x>,
+    /// null if the call did not return
+    result: Option<String>,
+    result_code: Option<u32>,
+    duration_ns: Option<i64>,
+    /// Of a function that this build does not know.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    words: Vec<String>,
+}
+
+fn object<'x>(trace: &Trace, call: &Call<'x>, decoded: Option<&'x Decoded<'x>>, objects: &'x Objects) -> Line<'x> {
+    let words = || call.words().map(|word| format!("{word:#x}")).collect();
+    Line {
+        call: call.number,
+        time_ns: trace.nanoseconds(call.begin),
+        thread: call.thread,
+        function: call.name(),
+        kernel: decoded.and_then(|d| kernel(call, d, objects)),
+        args: Fields(decoded.map_or(&[], |d| &d.arguments), objects),
+        outputs: Fields(decoded.map_or(&[], |d| &d.outputs), objects),
+        result: call.result.map(|result| symbol(CUresult::ENUM, result.into())),
+        result_code: call.result,
+        duration_ns: call.end.map(|end| trace.nanoseconds(end) - trace.nanoseconds(call.begin)),
+        words: decoded.map_or_else(words, |_| Vec::new()),
+    }
+}
+
+/// The name of the kernel that the call launches, if it is a launch.
+fn kernel<'x>(call: &Call, decoded: &'x Decoded<'x>, objects: &'x Objects) -> Option<&'x str> {
+    if call.function()?.class != Class::launch {
+        return None;
+    }
+    decoded.arguments.iter().find_map(|(_, value)| match value {
+        Value::Launch { kernel, .. } => Some(*kernel),
+        Value::Handle { kind: Kind::Function, value, .. } => objects.object(Kind::Function, *value)?.1,
+        _ => None,
+    })
+}
+
+fn duration(ns: i64) -> String {
+    match ns {
+        ..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => format!("{:.1} us", ns as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
+        _ => format!("{:.2} s", ns as f64 / 1e9),
+    }
+}

@@ -1,0 +1,80 @@
+//! How a command ends: its exit status, and the one line that says why.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+
+pub const DONE: u8 = 0;
+pub const FAILED: u8 = 1;
+pub const USAGE: u8 = 2;
+pub const UNREADABLE: u8 = 3;
+pub const DIVERGED: u8 = 4;
+pub const NO_DRIVER: u8 = 5;
+pub const UNVERIFIED: u8 = 6;
+pub const CANNOT_EXECUTE: u8 = 126;
+pub const NOT_FOUND: u8 = 127;
+
+/// An error with an exit status of its own.
+#[derive(Debug)]
+pub struct Failure {
+    pub status: u8,
+    pub message: String,
+}
+
+impl Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+pub fn failure(status: u8, message: impl Display) -> anyhow::Error {
+    Failure { status, message: message.to_string() }.into()
+}
+
+/// Says why on stderr and gives the exit status.
+pub fn explain(error: anyhow::Error) -> u8 {
+    if error.chain().any(is_broken_pipe) {
+        return DONE;
+    }
+    say(in_full(&error));
+    if let Some(failure) = error.downcast_ref::<Failure>() {
+        return failure.status;
+    }
+    if error.is::<trace::Error>() { UNREADABLE } else { FAILED }
+}
+
+/// An error with its causes, without those that it quotes already.
+pub fn in_full(error: &anyhow::Error) -> String {
+    error.chain().fold(String::new(), |text, cause| match cause.to_string() {
+        cause if text.contains(&cause) => text,
+        cause if text.is_empty() => cause,
+        cause => format!("{text}: {cause}"),
+    })
+}
+
+fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// One line on stderr. There is nowhere left to report a stderr that is gone.
+pub fn say(message: impl Display) {
+    let _gone = writeln!(io::stderr(), "cutrace: {message}");
+}
+
+/// The damage of a trace in one line.
+pub fn damage_of(trace: &trace::Trace) -> Option<String> {
+    let first = trace.damage.first()?;
+    let more = match trace.damage.len() {
+        1 => String::new(),
+        n => format!(" (and {} more places)", n - 1),
+    };
+    Some(format!("{}: at offset {}: {}{more}", trace.path.display(), first.offset, first.what))
+}
+
+/// Tells of damage, and gives the exit status for having met it.
+pub fn damage(trace: &trace::Trace) -> u8 {
+    let Some(line) = damage_of(trace) else { return DONE };
+    say(line);
+    UNREADABLE
+}

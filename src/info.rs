@@ -1,0 +1,305 @@
+//! `cutrace info`: what a trace holds, and whether it can be replayed.
+
+use crate::dump::NOT_READY;
+use crate::figures::{counted, grouped, size};
+use crate::reading::Reading;
+use crate::{exit, verdict};
+use anyhow::Result;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use std::collections::{HashMap, HashSet};
+use std::io::{BufWriter, Write};
+use trace::Trace;
+use trace::api::roles::Side;
+use trace::call::Content;
+use trace::decode::decode;
+use trace::hash::Hash;
+use trace::value::Value as Shown;
+
+/// Show what was recorded, and the verdict on its replay
+///
+/// Counts are of the calls selected by --calls, --thread and --grep (which here is matched against function names);
+/// --limit is the number of functions listed.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  cutrace info                            of trace.bin in the working directory
+  cutrace info app.bin --limit 10         only the ten functions called most
+  cutrace info --json | jq .functions")]
+pub struct Arguments {
+    #[command(flatten)]
+    reading: Reading,
+}
+
+/// Version of the JSON form. Fields may be added within a version.
+const SCHEMA: u32 = 1;
+
+#[derive(Default)]
+struct Counts<'a> {
+    calls: u64,
+    functions: HashMap<&'a str, (u64, u64)>,
+    failed: u64,
+    in_flight: u64,
+    module_images: Amount,
+    to_device: Amount,
+    from_device: Amount,
+    results_hashed: Amount,
+    not_recorded: Amount,
+    arguments: Amount,
+}
+
+/// Pieces of memory, and their bytes.
+#[derive(Default, Clone, Copy, Serialize)]
+struct Amount {
+    pieces: u64,
+    bytes: u64,
+}
+
+impl Amount {
+    fn add(&mut self, bytes: u64) {
+        self.pieces += 1;
+        self.bytes += bytes;
+    }
+}
+
+pub fn run(arguments: Arguments) -> Result<u8> {
+    let reading = &arguments.reading;
+    let mut trace = reading.open()?;
+    trace.check_blobs();
+    let counts = count(&trace, reading)?;
+    let (verdict, reasons) = verdict::of(&trace);
+    let mut functions: Vec<_> = counts.functions.iter().map(|(name, n)| (*name, *n)).collect();
+    functions.sort_by_key(|(name, (calls, _))| (std::cmp::Reverse(*calls), *name));
+    functions.truncate(reading.limit.unwrap_or(u64::MAX) as usize);
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    if reading.json {
+        let whole = object(&trace, &counts, &functions, &verdict, &reasons);
+        serde_json::to_writer_pretty(&mut out, &whole)?;
+        out.write_all(b"\n")?;
+    } else {
+        text(&mut out, &trace, &counts, &functions, (&verdict, &reasons), reading.colored())?;
+    }
+    out.flush()?;
+    Ok(exit::damage(&trace))
+}
+
+fn count<'a>(trace: &'a Trace, reading: &Reading) -> Result<Counts<'a>> {
+    let wanted = reading.selection(trace)?;
+    let mut counts = Counts::default();
+    let mut images = HashSet::new();
+    for call in trace.calls().filter(wanted) {
+        if reading.grep.as_ref().is_some_and(|pattern| !pattern.is_match(call.name())) {
+            continue;
+        }
+        counts.calls += 1;
+        let entry = counts.functions.entry(call.name()).or_default();
+        entry.0 += 1;
+        match call.result {
+            Some(0 | NOT_READY) => {}
+            Some(_) => {
+                entry.1 += 1;
+                counts.failed += 1;
+            }
+            None => counts.in_flight += 1,
+        }
+        for image in call.images() {
+            match image.content {
+                Content::Arguments { packed, .. } => counts.arguments.add(packed.len() as u64),
+                Content::Hash { .. } => counts.results_hashed.add(image.len),
+                Content::Lost | Content::Pending => counts.not_recorded.add(image.len),
+                Content::Blob(hash) if trace.blob(hash).is_none() => counts.not_recorded.add(image.len),
+                Content::Bytes(_) | Content::Blob(_) => {}
+            }
+        }
+        let decoded = decode(&call);
+        for (_, value) in decoded.iter().flat_map(|d| d.arguments.iter().chain(&d.outputs)) {
+            counts.payloads(value, &mut images);
+        }
+    }
+    Ok(counts)
+}
+
+impl Counts<'_> {
+    fn payloads(&mut self, value: &Shown, images: &mut HashSet<Hash>) {
+        match value {
+            Shown::Payload { side: Some(Side::Source), len, .. } => self.to_device.add(*len),
+            Shown::Payload { side: Some(Side::Destination), len, .. } => self.from_device.add(*len),
+            Shown::Payload { side: None, len, content } => match content {
+                Content::Blob(hash) if !images.insert(*hash) => {}
+                _ => self.module_images.add(*len),
+            },
+            Shown::Struct(fields) => fields.iter().for_each(|(_, v)| self.payloads(v, images)),
+            Shown::List(all) => all.iter().for_each(|v| self.payloads(v, images)),
+            _ => {}
+        }
+    }
+}
+
+/// `13000` as `13.0`.
+fn version(number: i32) -> String {
+    format!("{}.{}", number / 1000, number % 1000 / 10)
+}
+
+fn losses(trace: &Trace) -> &[(String, u64)] {
+    trace.footer.as_ref().map_or(&trace.losses, |footer| &footer.losses)
+}
+
+type Functions<'a> = [(&'a str, (u64, u64))];
+
+fn object(trace: &Trace, counts: &Counts, functions: &Functions, verdict: &str, reasons: &[String]) -> Value {
+    let about = &trace.preamble;
+    let by_name = |pick: fn(&(u64, u64)) -> u64| {
+        let all = functions.iter().filter(|(_, n)| pick(n) != 0).map(|(name, n)| (name.to_string(), pick(n).into()));
+        Value::Object(Map::from_iter(all))
+    };
+    json!({
+        "schema": SCHEMA,
+        "calls": counts.calls,
+        "functions": by_name(|n| n.0),
+        "verdict": verdict,
+        "reasons": reasons,
+        "failed": { "calls": counts.failed, "functions": by_name(|n| n.1) },
+        "in_flight": counts.in_flight,
+        "file": {
+            "path": trace.path.display().to_string(),
+            "bytes": trace.bytes_on_disk(),
+            "closed": trace.footer.is_some(),
+            "writer": about.writer,
+            "data": about.data.name(),
+            "clock": about.clock,
+        },
+        "program": {
+            "path": about.program,
+            "command_line": about.command_line,
+            "directory": about.directory,
+            "host": about.host,
+            "pid": about.pid,
+            "parent": about.parent,
+            "started_ns": about.created,
+            "environment": Map::from_iter(about.environment.iter().map(|(k, v)| (k.clone(), v.clone().into()))),
+        },
+        "driver": { "path": about.driver_path, "version": about.driver_version },
+        "more": Map::from_iter(about.more.iter().map(|(k, v)| (k.clone(), v.clone().into()))),
+        "devices": trace.devices.iter().map(|d| json!({
+            "ordinal": d.ordinal,
+            "name": d.name,
+            "uuid": hex(&d.uuid),
+            "memory": d.memory,
+            "compute": [d.compute.0, d.compute.1],
+        })).collect::<Vec<_>>(),
+        "threads": trace.threads.iter().map(|t| json!({
+            "os_id": t.os_id,
+            "name": t.name,
+            "calls": t.calls,
+        })).collect::<Vec<_>>(),
+        "kernels": trace.kernels.len(),
+        "data": {
+            "module_images": counts.module_images,
+            "to_device": counts.to_device,
+            "from_device": counts.from_device,
+            "results_hashed": counts.results_hashed,
+            "kernel_arguments": counts.arguments,
+            "not_recorded": counts.not_recorded,
+        },
+        "adopted": trace.adopted.iter().map(|a| json!({
+            "module": format!("{:#x}", a.module),
+            "images": a.images.iter().map(|hash| Hash::from_bytes(*hash).to_string()).collect::<Vec<_>>(),
+            "origin": a.origin,
+        })).collect::<Vec<_>>(),
+        "losses": losses(trace).iter().map(|(what, count)| json!({ "what": what, "count": count })).collect::<Vec<_>>(),
+        "damage": trace.damage.iter().map(|d| json!({ "offset": d.offset, "what": d.what })).collect::<Vec<_>>(),
+    })
+}
+
+fn text(
+    out: &mut impl Write,
+    trace: &Trace,
+    counts: &Counts,
+    functions: &Functions,
+    (verdict, reasons): (&str, &[String]),
+    colored: bool,
+) -> Result<()> {
+    let about = &trace.preamble;
+    let closed = if trace.footer.is_some() { "" } else { ", not closed (see cutrace repair)" };
+    writeln!(out, "trace        {} ({}{closed})", trace.path.display(), size(trace.bytes_on_disk()))?;
+    writeln!(out, "program      {} (process {} on {})", about.program, about.pid, about.host)?;
+    writeln!(out, "command      {}", shell(&about.command_line))?;
+    writeln!(out, "directory    {}", about.directory)?;
+    let driver = match about.driver_version {
+        0 => "version unknown".into(),
+        number => format!("CUDA {}", version(number)),
+    };
+    writeln!(out, "driver       {} ({driver})", about.driver_path)?;
+    for device in &trace.devices {
+        let (major, minor) = device.compute;
+        let memory = size(device.memory);
+        writeln!(out, "device {:<5} {} ({memory}, compute capability {major}.{minor})", device.ordinal, device.name)?;
+    }
+    writeln!(out, "recorded     by cutrace {}, data: {}, clock: {}", about.writer, about.data.name(), about.clock)?;
+    for (name, value) in &about.more {
+        writeln!(out, "{name:<12} {value}")?;
+    }
+    for (name, value) in &about.environment {
+        writeln!(out, "environment  {name}={value}")?;
+    }
+    for (index, thread) in trace.threads.iter().enumerate() {
+        let calls = counted(thread.calls, "call");
+        writeln!(out, "thread {:<5} {:?} (id {}), {calls}", format!("t{index}"), thread.name, thread.os_id)?;
+    }
+    writeln!(out)?;
+    for (what, amount) in [
+        ("module images", counts.module_images),
+        ("to the device", counts.to_device),
+        ("from the device", counts.from_device),
+        ("results hashed", counts.results_hashed),
+        ("kernel arguments", counts.arguments),
+        ("not recorded", counts.not_recorded),
+    ] {
+        if amount.pieces != 0 {
+            writeln!(out, "{what:<17} {:>9} in {}", size(amount.bytes), counted(amount.pieces, "piece"))?;
+        }
+    }
+    for module in &trace.adopted {
+        let images = counted(module.images.len() as u64, "image");
+        writeln!(out, "adopted: module {:#x}, {images} from {}", module.module, module.origin)?;
+    }
+    for (what, count) in losses(trace) {
+        writeln!(out, "lost: {what} ({})", grouped(*count))?;
+    }
+    for damage in &trace.damage {
+        writeln!(out, "damage: at offset {}: {}", damage.offset, damage.what)?;
+    }
+    let in_flight =
+        if counts.in_flight == 0 { String::new() } else { format!(", {} did not return", counts.in_flight) };
+    writeln!(out, "\n{}, {} failed{in_flight}", counted(counts.calls, "call"), grouped(counts.failed))?;
+    for (name, (calls, failed)) in functions {
+        let failed = if *failed == 0 { String::new() } else { format!("  ({} failed)", grouped(*failed)) };
+        writeln!(out, "{:>12}  {name}{failed}", grouped(*calls))?;
+    }
+    let (on, off) = match (colored, verdict) {
+        (false, _) => ("", ""),
+        (true, "replayable") => ("\x1b[32m", "\x1b[0m"),
+        (true, "partly") => ("\x1b[33m", "\x1b[0m"),
+        (true, _) => ("\x1b[31m", "\x1b[0m"),
+    };
+    writeln!(out, "\nverdict: {on}{verdict}{off}")?;
+    for reason in reasons {
+        writeln!(out, "  {reason}")?;
+    }
+    Ok(())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A command line that a shell would read as it was.
+fn shell(words: &[String]) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
+    let quoted = words.iter().map(|word| match word.as_str() {
+        "" => "''".into(),
+        word if word.chars().all(plain) => word.to_string(),
+        word => format!("'{}'", word.replace('\'', "'\\''")),
+    });
+    quoted.collect::<Vec<_>>().join(" ")
+}

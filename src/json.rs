@@ -1,0 +1,87 @@
+//! Decoded values as JSON. Addresses and handles are strings: numbers beyond 2^53 do not survive every reader.
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use trace::call::Content;
+
+use trace::objects::Objects;
+use trace::text::{Text, bits, symbol};
+use trace::value::Value;
+
+pub struct Json<'x, 'a>(pub &'x Value<'a>, pub &'x Objects);
+
+impl Serialize for Json<'_, '_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let Json(value, objects) = *self;
+        match value {
+            Value::Null => to.serialize_none(),
+            Value::Unsigned(n) => to.serialize_u64(*n),
+            Value::Signed(n) => to.serialize_i64(*n),
+            Value::Float(x) => to.serialize_f64(*x),
+            Value::Symbol(names, value) => to.serialize_str(&symbol(names, *value)),
+            Value::Bits(names, value) => to.serialize_str(&bits(names, *value)),
+            Value::Pointer(at) | Value::Result(at) | Value::Unrecorded(at) => to.serialize_str(&format!("{at:#x}")),
+            Value::Text(text) => to.serialize_str(text),
+            Value::List(all) => Elements(all, objects).serialize(to),
+            Value::Struct(fields) => Fields(fields, objects).serialize(to),
+            Value::Options(pairs) => {
+                to.collect_map(pairs.iter().map(|(code, v)| (Text(code, objects).to_string(), Json(v, objects))))
+            }
+            Value::Launch { kernel, arguments } => {
+                let mut map = to.serialize_map(Some(2))?;
+                map.serialize_entry("kernel", kernel)?;
+                map.serialize_entry("arguments", &Elements(arguments, objects))?;
+                map.end()
+            }
+            Value::Bytes(bytes) => {
+                let mut map = to.serialize_map(Some(2))?;
+                map.serialize_entry("bytes", &bytes.len())?;
+                map.serialize_entry("hex", &hex(bytes))?;
+                map.end()
+            }
+            Value::Payload { len, content, .. } => payload(to, *len, content),
+            Value::Argument(_) | Value::Handle { .. } | Value::Address { .. } => to.collect_str(&Text(value, objects)),
+        }
+    }
+}
+
+/// Parameters or fields by name.
+pub struct Fields<'x, 'a>(pub &'x [(&'static str, Value<'a>)], pub &'x Objects);
+
+impl Serialize for Fields<'_, '_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_map(self.0.iter().map(|(name, value)| (name, Json(value, self.1))))
+    }
+}
+
+struct Elements<'x, 'a>(&'x [Value<'a>], &'x Objects);
+
+impl Serialize for Elements<'_, '_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(self.0.iter().map(|value| Json(value, self.1)))
+    }
+}
+
+fn payload<S: Serializer>(to: S, len: u64, content: &Content) -> Result<S::Ok, S::Error> {
+    let mut map = to.serialize_map(None)?;
+    map.serialize_entry("bytes", &len)?;
+    match content {
+        Content::Bytes(bytes) => map.serialize_entry("hex", &hex(bytes))?,
+        Content::Blob(hash) => map.serialize_entry("blob", &hash.to_string())?,
+        Content::Hash { hash, late } => {
+            map.serialize_entry("hash", &hash.to_string())?;
+            map.serialize_entry("late", late)?;
+        }
+        Content::Arguments { count, .. } => map.serialize_entry("arguments", count)?,
+        Content::Lost => map.serialize_entry("lost", &true)?,
+        Content::Pending => map.serialize_entry("pending", &true)?,
+    }
+    map.end()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut out, byte| {
+        write!(out, "{byte:02x}").expect("writing to a string");
+        out
+    })
+}

@@ -1,0 +1,54 @@
+//! The process that replays: its address space must leave room for the recorded memory, and its environment must be the
+//! recorded one, both before the driver is loaded.
+
+use crate::exit::say;
+use anyhow::{Context, Result};
+use replayer::Plan;
+use std::env;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// How many layouts were tried already.
+const TRIES: &str = "CUTRACE_REPLAY_LAYOUTS";
+const MOST: u32 = 6;
+
+/// Starts anew with another layout if one of our own mappings lies where recorded memory has to go: by turns without
+/// address space randomisation and with new luck. After some tries the replay goes on, and translates what it cannot
+/// place.
+pub fn make_room(plan: &Plan) -> Result<()> {
+    let Some(mapping) = plan.collides_with_own_mappings().context("/proc/self/maps")? else { return Ok(()) };
+    let tries = env::var(TRIES).ok().and_then(|n| n.parse::<u32>().ok()).unwrap_or(0);
+    if tries >= MOST {
+        say(format_args!("recorded memory cannot all go where it was: {mapping} is in the way"));
+        return Ok(());
+    }
+    toggle_randomization();
+    let program = env::current_exe().context("the path of cutrace")?;
+    let mut arguments = env::args_os();
+    let mut again = Command::new(program);
+    if let Some(name) = arguments.next() {
+        again.arg0(name);
+    }
+    Err(again.args(arguments).env(TRIES, (tries + 1).to_string()).exec()).context("starting anew")
+}
+
+/// Turns address space randomisation on or off, from the next exec on. Where that is forbidden (seccomp filters of
+/// containers), starting anew is a new layout all the same, as long as it is on.
+fn toggle_randomization() {
+    const ASK: libc::c_ulong = 0xffff_ffff;
+    // SAFETY: plain system calls that take no pointers.
+    unsafe {
+        let now = libc::personality(ASK);
+        if now >= 0 {
+            libc::personality((now ^ libc::ADDR_NO_RANDOMIZE) as libc::c_ulong);
+        }
+    }
+}
+
+/// Sets the recorded variables that the environment does not set itself.
+pub fn set_environment(plan: &Plan) {
+    for (name, value) in plan.environment().iter().filter(|(name, _)| env::var_os(name).is_none()) {
+        // SAFETY: the process has one thread until the driver is loaded.
+        unsafe { env::set_var(name, value) };
+    }
+}

@@ -1,0 +1,100 @@
+//! The flags that all reading commands share.
+
+use crate::exit::{USAGE, failure};
+use anyhow::Result;
+use clap::{Args, ColorChoice};
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::str::FromStr;
+use trace::{Call, Trace};
+
+#[derive(Args)]
+pub struct Reading {
+    /// The trace
+    #[arg(value_name = "FILE", default_value = "trace.bin")]
+    pub file: PathBuf,
+    /// Only these calls, by number: 7, 10..20 (20 not included), 10.., ..20
+    #[arg(long, value_name = "RANGE")]
+    pub calls: Option<Range>,
+    /// Only this thread: its index (t0, 0), its name, or its operating-system id
+    #[arg(long, value_name = "THREAD")]
+    pub thread: Option<String>,
+    /// Only calls that this regular expression matches
+    #[arg(long, value_name = "REGEX")]
+    pub grep: Option<regex::Regex>,
+    /// Stop after this many
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Colour: auto follows the terminal and NO_COLOR
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    color: ColorChoice,
+}
+
+/// Call numbers from `start` up to `end`, which is not one of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Range {
+    start: u64,
+    end: u64,
+}
+
+impl FromStr for Range {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Range, String> {
+        let number = |text: &str, otherwise: u64| match text.trim() {
+            "" => Ok(otherwise),
+            digits => digits.replace('_', "").parse().map_err(|_| format!("{digits:?} is not a call number")),
+        };
+        match text.split_once("..") {
+            Some((start, end)) => Ok(Range { start: number(start, 0)?, end: number(end, u64::MAX)? }),
+            None if text.trim().is_empty() => Err("expected a number or a range like 10..20".into()),
+            None => number(text, 0).map(|only| Range { start: only, end: only.saturating_add(1) }),
+        }
+    }
+}
+
+impl Reading {
+    pub fn open(&self) -> Result<Trace> {
+        Ok(Trace::open(&self.file)?)
+    }
+
+    /// The test that a call passes if it is asked for; `--grep` and `--limit` are the command's own affair.
+    pub fn selection(&self, trace: &Trace) -> Result<impl Fn(&Call) -> bool + use<>> {
+        let calls = self.calls.unwrap_or(Range { start: 0, end: u64::MAX });
+        let thread = self.thread.as_deref().map(|wanted| find_thread(trace, wanted)).transpose()?;
+        Ok(move |call: &Call| {
+            (calls.start..calls.end).contains(&call.number) && thread.is_none_or(|thread| thread == call.thread)
+        })
+    }
+
+    /// The first call number that cannot be asked for any more.
+    pub fn end(&self) -> u64 {
+        self.calls.map_or(u64::MAX, |calls| calls.end)
+    }
+
+    pub fn colored(&self) -> bool {
+        match self.color {
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto => {
+                std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()) && std::io::stdout().is_terminal()
+            }
+        }
+    }
+}
+
+fn find_thread(trace: &Trace, wanted: &str) -> Result<u32> {
+    let index = wanted.strip_prefix('t').unwrap_or(wanted).parse::<usize>().ok().filter(|i| *i < trace.threads.len());
+    let named = || trace.threads.iter().position(|t| t.name == wanted || t.os_id.to_string() == wanted);
+    match index.or_else(named) {
+        Some(index) => Ok(index as u32),
+        None => {
+            let known: Vec<String> =
+                trace.threads.iter().enumerate().map(|(i, t)| format!("t{i} {:?} {}", t.name, t.os_id)).collect();
+            Err(failure(USAGE, format_args!("no thread {wanted:?} in the trace; there are {}", known.join(", "))))
+        }
+    }
+}

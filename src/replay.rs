@@ -1,0 +1,346 @@
+//! `cutrace replay`: makes the calls of a trace again and compares what comes back.
+
+use crate::driver::{self, Choice};
+use crate::exit::{DIVERGED, DONE, FAILED, NO_DRIVER, UNREADABLE, UNVERIFIED, failure};
+use crate::figures::{counted, grouped, size};
+use crate::{exit, layout};
+use anyhow::Result;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use replayer::{Divergence, Options, Outcome, Plan, Progress, Report, Verdict};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::io::Write;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+use trace::Trace;
+
+/// Make the calls of a trace again and compare results, outputs and bytes
+///
+/// Needs neither the program nor its data. Memory goes to its recorded addresses where it can, the recorded CUDA_*
+/// variables are set where the environment does not set them itself, and every result, output and copy to the host is
+/// compared with the recording.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  cutrace replay                         trace.bin, on the machine's driver
+  cutrace replay app.bin --dry-run       what would be done, without a driver
+  cutrace replay app.bin --device 0=1    what ran on device 0 runs on device 1
+  cutrace replay app.bin --driver sim
+
+Exit status: 0 verified (or --no-verify), 1 not replayable, 3 the trace cannot be read, 4 diverged, 5 no usable driver,
+6 nothing that the device computed could be compared.")]
+pub struct Arguments {
+    /// The trace
+    #[arg(value_name = "FILE", default_value = "trace.bin")]
+    file: PathBuf,
+    /// Do not compare anything
+    #[arg(long)]
+    no_verify: bool,
+    /// The driver to use: a path, or "sim" for the simulated one
+    #[arg(long, value_name = "PATH|sim")]
+    driver: Option<Choice>,
+    /// Which device stands in for which: 0=1,1=0 (recorded=here), or one number for all
+    #[arg(long, value_name = "MAP")]
+    device: Option<Devices>,
+    /// Plan and verdict only: no driver is needed or loaded
+    #[arg(long)]
+    dry_run: bool,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Version of the JSON form. Fields may be added within a version.
+const SCHEMA: u32 = 1;
+
+/// `--device`
+#[derive(Debug, Clone)]
+enum Devices {
+    All(i32),
+    Each(HashMap<i32, i32>),
+}
+
+impl FromStr for Devices {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Devices, String> {
+        let number = |text: &str| match text.trim().parse() {
+            Ok(number @ 0..) => Ok(number),
+            _ => Err(format!("{text:?} is not a device number")),
+        };
+        if !text.contains('=') {
+            return number(text).map(Devices::All);
+        }
+        let pair = |pair: &str| match pair.split_once('=') {
+            Some((recorded, here)) => Ok((number(recorded)?, number(here)?)),
+            None => Err(format!("{pair:?} is not RECORDED=HERE")),
+        };
+        text.split(',').map(pair).collect::<Result<_, String>>().map(Devices::Each)
+    }
+}
+
+impl Devices {
+    fn map(&self, trace: &Trace, plan: &Plan) -> HashMap<i32, i32> {
+        match self {
+            Devices::Each(map) => map.clone(),
+            Devices::All(here) => {
+                let recorded = trace.devices.iter().map(|d| d.ordinal).chain(plan.devices.iter().copied());
+                recorded.map(|device| (device, *here)).collect()
+            }
+        }
+    }
+}
+
+pub fn run(arguments: Arguments) -> Result<u8> {
+    let mut trace = Trace::open(&arguments.file)?;
+    trace.check_blobs();
+    if let Some(damage) = exit::damage_of(&trace).filter(|_| !arguments.dry_run) {
+        let hint = "a replay needs all of it (cutrace repair -o makes a trace of what can be read)";
+        return Err(failure(UNREADABLE, format_args!("{damage}; {hint}")));
+    }
+    let plan = replayer::plan(&trace);
+    if arguments.dry_run || plan.verdict == Verdict::No {
+        show_plan(&trace, &plan, arguments.json)?;
+        return Ok(match (exit::damage(&trace), plan.verdict) {
+            (DONE, Verdict::No) => FAILED,
+            (damage, _) => damage,
+        });
+    }
+    layout::make_room(&plan)?;
+    layout::set_environment(&plan);
+    let found = driver::find(arguments.driver.as_ref().unwrap_or(&Choice::System))
+        .map_err(|tried| tried.as_failure("no usable driver"))?;
+    let devices = arguments.device.map_or_else(HashMap::new, |devices| devices.map(&trace, &plan));
+    let options = Options { driver: found.path.clone(), verify: !arguments.no_verify, devices };
+    let bar = Bar::new(trace.len() as u64 - plan.inner - plan.unfinished.len() as u64);
+    let report = replayer::replay(&trace, &plan, &options, &bar);
+    bar.bar.finish_and_clear();
+    let report = report.map_err(|error| match error {
+        replayer::Error::Worker => failure(FAILED, error),
+        error => failure(NO_DRIVER, format_args!("{error}; the driver is {} ({})", found.path.display(), found.how)),
+    })?;
+    let mut out = std::io::stdout().lock();
+    if arguments.json {
+        serde_json::to_writer_pretty(&mut out, &object(&trace, &plan, &report, &options))?;
+        writeln!(out)?;
+    } else {
+        text(&mut out, &plan, &report, options.verify)?;
+    }
+    out.flush()?;
+    Ok(match report.outcome {
+        Outcome::Diverged => DIVERGED,
+        Outcome::Unverified if options.verify => UNVERIFIED,
+        _ => DONE,
+    })
+}
+
+/// On stderr, for replays of more than a second.
+struct Bar {
+    bar: ProgressBar,
+    started: Instant,
+}
+
+impl Bar {
+    fn new(calls: u64) -> Bar {
+        let style = ProgressStyle::with_template("replaying {wide_bar} {human_pos}/{human_len} calls, {eta}");
+        let bar = ProgressBar::with_draw_target(Some(calls), ProgressDrawTarget::hidden());
+        Bar { bar: bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())), started: Instant::now() }
+    }
+}
+
+impl Progress for Bar {
+    fn advance(&self, calls: u64) {
+        if self.bar.is_hidden() && self.started.elapsed() > Duration::from_secs(1) {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        self.bar.inc(calls);
+    }
+}
+
+fn show_plan(trace: &Trace, plan: &Plan, as_json: bool) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    let reasons: Vec<String> = plan.reasons.iter().map(ToString::to_string).collect();
+    let (device, host) = (plan.device.bytes(), plan.host.bytes());
+    if as_json {
+        let whole = json!({
+            "schema": SCHEMA,
+            "outcome": Value::Null,
+            "verdict": plan.verdict.name(),
+            "reasons": reasons,
+            "calls": trace.len(),
+            "launches": plan.launches,
+            "unreached_launches": plan.unreached_launches,
+            "unfinished": plan.unfinished.len(),
+            "overlapping_submissions": plan.overlapping_submissions,
+            "device_bytes": device,
+            "host_bytes": host,
+            "devices": plan.devices,
+        });
+        serde_json::to_writer_pretty(&mut out, &whole)?;
+        writeln!(out)?;
+        return Ok(out.flush()?);
+    }
+    writeln!(out, "verdict: {}", plan.verdict)?;
+    for reason in &reasons {
+        writeln!(out, "  {reason}")?;
+    }
+    let devices = counted(plan.devices.len() as u64, "device");
+    writeln!(out, "{} of {}", counted(trace.len() as u64, "call"), counted(trace.threads.len() as u64, "thread"))?;
+    writeln!(out, "{} of device memory on {devices}, {} of pinned host memory", size(device), size(host))?;
+    let launches = counted(plan.launches, "launch");
+    writeln!(out, "{launches}, of which {} reach no comparison", grouped(plan.unreached_launches))?;
+    Ok(out.flush()?)
+}
+
+fn text(out: &mut impl Write, plan: &Plan, report: &Report, verified: bool) -> Result<()> {
+    let checked = &report.checked;
+    let head = match report.outcome {
+        _ if !verified => "replayed, not compared",
+        Outcome::Verified => "verified",
+        Outcome::Diverged => "diverged",
+        Outcome::Unverified => "unverified: nothing that the device computed could be compared",
+    };
+    writeln!(out, "{head}")?;
+    let elapsed = report.elapsed.as_secs_f64();
+    let (executed, emulated) = (counted(report.executed, "call"), grouped(report.emulated));
+    writeln!(out, "  made again   {executed}, {emulated} memory calls by other means, in {elapsed:.2} s")?;
+    if verified {
+        let (results, outputs) = (counted(checked.results, "result"), counted(checked.outputs, "output"));
+        let copies = counted(checked.copies, "copy");
+        writeln!(out, "  compared     {results}, {outputs}, {copies} to the host ({})", size(checked.bytes))?;
+        let mut missing = Vec::new();
+        if report.unchecked_copies != 0 {
+            missing.push(format!("{} copies to the host", grouped(report.unchecked_copies)));
+        }
+        if report.unreached_launches != 0 {
+            let (some, all) = (grouped(report.unreached_launches), grouped(report.launches));
+            missing.push(format!("the effect of {some} of {all} launches"));
+        }
+        if !missing.is_empty() {
+            writeln!(out, "  not compared {}", missing.join(", "))?;
+        }
+    }
+    let placed = &report.placement;
+    let moved = placed.translated + placed.host_translated;
+    let at_home = grouped(placed.placed + placed.host_placed);
+    writeln!(out, "  memory       {at_home} allocations where they were, {} elsewhere", grouped(moved))?;
+    for left in &report.left_out {
+        let how = if left.refused { "refused" } else { "skipped" };
+        let (count, first) = (grouped(left.count), left.first);
+        writeln!(out, "  {how:<12} {} ({count}, first call {first}): {}", left.function, left.reason)?;
+    }
+    if report.unfinished != 0 {
+        writeln!(out, "  unfinished   {} when the recording ended", counted(report.unfinished, "call"))?;
+    }
+    for (count, what) in [
+        (report.unresolved_pointers, "kernel arguments look like addresses and lie in no known memory"),
+        (report.unknown_handles, "handles were made by no recorded call"),
+        (report.overlapping_submissions, "submissions to one stream overlapped when recorded: their order is assumed"),
+    ] {
+        if count != 0 {
+            writeln!(out, "  passed on    {} {what}", grouped(count))?;
+        }
+    }
+    if plan.verdict != Verdict::Replayable {
+        writeln!(out, "  recorded in part:")?;
+        for reason in &plan.reasons {
+            writeln!(out, "    {reason}")?;
+        }
+    }
+    if let Some(first) = &report.first {
+        divergence(out, first, report.divergences)?;
+    }
+    Ok(())
+}
+
+fn divergence(out: &mut impl Write, first: &Divergence, all: u64) -> Result<()> {
+    writeln!(out, "first of {}:", counted(all, "difference"))?;
+    writeln!(out, "  call {} {} on thread t{}: {}", first.call, first.function, first.thread, first.what)?;
+    if let Some(offset) = first.offset {
+        writeln!(out, "  at byte {offset}")?;
+    }
+    writeln!(out, "  expected {}", first.expected)?;
+    writeln!(out, "  found    {}", first.found)?;
+    for (call, kernel) in &first.launches {
+        writeln!(out, "  launched before with this memory: call {call} {kernel}")?;
+    }
+    Ok(())
+}
+
+fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) -> Value {
+    let outcome = match report.outcome {
+        Outcome::Verified => "verified",
+        Outcome::Diverged => "diverged",
+        Outcome::Unverified => "unverified",
+    };
+    let placed = &report.placement;
+    json!({
+        "schema": SCHEMA,
+        "outcome": outcome,
+        "verdict": plan.verdict.name(),
+        "reasons": plan.reasons.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "driver": options.driver.display().to_string(),
+        "verify": options.verify,
+        "calls": trace.len(),
+        "executed": report.executed,
+        "emulated": report.emulated,
+        "left_out": report.left_out.iter().map(|left| json!({
+            "function": left.function,
+            "reason": left.reason,
+            "refused": left.refused,
+            "count": left.count,
+            "first": left.first,
+        })).collect::<Vec<_>>(),
+        "inner": report.inner,
+        "unfinished": report.unfinished,
+        "checked": {
+            "results": report.checked.results,
+            "outputs": report.checked.outputs,
+            "copies": report.checked.copies,
+            "bytes": report.checked.bytes,
+        },
+        "unchecked_copies": report.unchecked_copies,
+        "launches": report.launches,
+        "unreached_launches": report.unreached_launches,
+        "unresolved_pointers": report.unresolved_pointers,
+        "unknown_handles": report.unknown_handles,
+        "overlapping_submissions": report.overlapping_submissions,
+        "placement": {
+            "placed": placed.placed,
+            "translated": placed.translated,
+            "host_placed": placed.host_placed,
+            "host_translated": placed.host_translated,
+            "bytes": placed.bytes,
+            "unfilled": placed.unfilled,
+        },
+        "divergences": report.divergences,
+        "first_divergence": report.first.as_ref().map(|first| json!({
+            "call": first.call,
+            "function": first.function,
+            "thread": first.thread,
+            "what": first.what,
+            "offset": first.offset,
+            "expected": first.expected,
+            "found": first.found,
+            "launches": first.launches.iter().map(|(call, kernel)| json!({ "call": call, "kernel": kernel }))
+                .collect::<Vec<_>>(),
+        })),
+        "elapsed_ns": report.elapsed.as_nanos() as u64,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn device_maps() {
+        assert!(matches!("1".parse(), Ok(Devices::All(1))));
+        let Ok(Devices::Each(map)) = "0=1, 1=0".parse() else { panic!("a map") };
+        assert_eq!(map, HashMap::from([(0, 1), (1, 0)]));
+        for wrong in ["", "x", "-1", "0=", "0=1,2"] {
+            assert!(wrong.parse::<Devices>().is_err(), "{wrong}");
+        }
+    }
+}

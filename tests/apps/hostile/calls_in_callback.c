@@ -1,0 +1,23 @@
+// Calls the driver from within a driver call
+#include "unwinding.h"
+
+static int times;
+
+static size_t callback(int threads)
+{
+    int device;
+
+    (void)threads;
+    if (times++ < 2)
+        CHECK(cuCtxGetDevice(&device));
+    return 0;
+}
+
+int main(void)
+{
+    unwinding_start();
+    CHECK(call_with_callback(callback));
+    go_on();
+    printf("called back: %d\n", times > 0);
+    return 0;
+}

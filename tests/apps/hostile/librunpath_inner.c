@@ -1,0 +1,4 @@
+int inner_answer(void)
+{
+    return 42;
+}

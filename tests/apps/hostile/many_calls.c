@@ -1,0 +1,15 @@
+// argv[1] calls, then a line
+#include "check.h"
+
+int main(int argc, char **argv)
+{
+    CUcontext current, context = start_driver();
+    int calls = argc == 2 ? atoi(argv[1]) : 0;
+
+    while (calls--) {
+        CHECK(cuCtxGetCurrent(&current));
+        REQUIRE(current == context);
+    }
+    printf("done\n");
+    return 0;
+}

@@ -1,0 +1,75 @@
+//! Where what the tests need was built.
+
+use std::env;
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::{Path, PathBuf};
+
+/// The directory of this profile's binaries: the test executable lies in its `deps`.
+pub fn target() -> PathBuf {
+    let own = env::current_exe().expect("a running test has a path");
+    own.ancestors().nth(2).expect("cargo puts tests into target/<profile>/deps").to_path_buf()
+}
+
+/// A binary or library of the workspace.
+pub fn artifact(name: &str) -> PathBuf {
+    let path = target().join(name);
+    assert!(path.exists(), "{} is missing: run `cargo build --workspace` first", path.display());
+    path
+}
+
+pub fn source(relative: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(relative)
+}
+
+/// The PTX that the client programs load.
+pub fn kernels() -> PathBuf {
+    source("apps/kernels")
+}
+
+/// NVIDIA's own header, which the clients are compiled against.
+pub fn cuda_include() -> PathBuf {
+    let path = source("../target/cuda/include");
+    assert!(path.join("cuda.h").exists(), "{} has no cuda.h: run scripts/cuda-headers first", path.display());
+    path
+}
+
+/// A directory in which the simulated driver has the names that programs know the driver by.
+pub fn driver_directory() -> PathBuf {
+    let directory = target().join("clients/driver");
+    let sim = std::fs::canonicalize(artifact("libcuda_sim.so")).expect("it exists");
+    // Not a link by name: the process's map of memory shows the name that a driver has.
+    place(&directory.join("libcuda.so.1"), &sim, |new| std::fs::hard_link(&sim, new));
+    place(&directory.join("libcuda.so"), &sim, |new| symlink("libcuda.so.1", new));
+    directory
+}
+
+/// A directory to link clients against: the recorder exports every name of the driver.
+pub fn link_directory() -> PathBuf {
+    let directory = target().join("clients/link");
+    let shim = artifact("libcutrace.so");
+    place(&directory.join("libcuda.so"), &shim, |new| symlink(&shim, new));
+    directory
+}
+
+/// Has `path` lead to the file `to`. Other tests may be doing the same.
+fn place(path: &Path, to: &Path, link: impl Fn(&Path) -> io::Result<()>) {
+    let file = |path: &Path| std::fs::metadata(path).map(|found| (found.dev(), found.ino())).ok();
+    if file(path) == file(to) {
+        return;
+    }
+    std::fs::create_dir_all(path.parent().expect("a directory")).expect("a directory in target");
+    let new = temporary(path);
+    link(&new).unwrap_or_else(|error| panic!("{}: {error}", new.display()));
+    // Renaming one name of a file to another of the same file does nothing, and leaves it.
+    std::fs::rename(&new, path).expect("renamed in place");
+    let _gone_already = std::fs::remove_file(&new);
+}
+
+/// A name beside `path` that no other thread or process uses.
+pub fn temporary(path: &Path) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(format!(".{}.{:?}", std::process::id(), std::thread::current().id()));
+    name.into()
+}

@@ -1,0 +1,51 @@
+//! Client programs, compiled from tests/apps.
+
+use crate::artifacts::{cuda_include, link_directory, source, target, temporary};
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The program (or, if the source is called lib*, the library) made of `tests/apps/<name>`.
+///
+/// Compiled when its source, the shared header or the flags have changed. Linked against the driver only if it calls the
+/// driver by name.
+pub fn client(name: &str) -> PathBuf {
+    client_with(name, &[])
+}
+
+/// As [`client`], with further compiler flags.
+pub fn client_with(name: &str, flags: &[&str]) -> PathBuf {
+    let file = source("apps").join(name);
+    let stem = file.file_stem().expect("a file name").to_string_lossy().into_owned();
+    let is_library = stem.starts_with("lib");
+    let mut command = Command::new(if name.ends_with(".cpp") { "g++" } else { "gcc" });
+    command.args(["-g", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-D_GNU_SOURCE"]);
+    command.arg("-I").arg(cuda_include()).arg("-I").arg(source("apps"));
+    if is_library {
+        command.args(["-shared", "-fPIC"]);
+    }
+    command.arg(&file).arg("-L").arg(link_directory());
+    // The C library first: the recorder has a dlopen, too.
+    command.args(["-lc", "-Wl,--as-needed", "-Wl,--allow-shlib-undefined", "-lcuda"]).args(flags);
+
+    let mut hasher = DefaultHasher::new();
+    format!("{command:?}").hash(&mut hasher);
+    for part in [&file, &source("apps/check.h")] {
+        std::fs::read(part).unwrap_or_else(|e| panic!("{}: {e}", part.display())).hash(&mut hasher);
+    }
+    let directory = target().join("clients").join(format!("{:016x}", hasher.finish()));
+    let made = directory.join(if is_library { format!("{stem}.so") } else { stem });
+    if !made.exists() {
+        compile(command, &directory, &made);
+    }
+    made
+}
+
+fn compile(mut command: Command, directory: &Path, made: &Path) {
+    std::fs::create_dir_all(directory).expect("a directory in target");
+    let new = temporary(made);
+    let done = command.arg("-o").arg(&new).output().expect("gcc and g++ are needed");
+    assert!(done.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&done.stderr));
+    std::fs::rename(&new, made).expect("renamed in place");
+}

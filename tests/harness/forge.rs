@@ -1,0 +1,86 @@
+//! Changing a trace so that its checksums still hold: what a bug or a forger would do, not a bad disk.
+
+use std::path::Path;
+use trace::hash::{Hash, checksum};
+use trace::segment::{HEADER, Header, Kind, SEAL_AT};
+
+/// A trace's bytes, to be changed.
+pub struct Forge {
+    bytes: Vec<u8>,
+}
+
+impl Forge {
+    pub fn open(path: impl AsRef<Path>) -> Forge {
+        Forge { bytes: std::fs::read(&path).expect("a trace") }
+    }
+
+    /// Segments of a kind: offset and header.
+    pub fn segments(&self, kind: Kind) -> Vec<(usize, Header)> {
+        let mut found = Vec::new();
+        let mut offset = 0;
+        while let Some(header) = self.bytes.get(offset..).and_then(Header::decode) {
+            if header.kind == kind {
+                found.push((offset, header));
+            }
+            offset += header.size as usize;
+        }
+        found
+    }
+
+    /// Where in the file `needle` stands within the content of segments of a kind; it must be there once.
+    #[track_caller]
+    pub fn find(&self, kind: Kind, needle: &[u8]) -> usize {
+        let mut found = Vec::new();
+        for (offset, header) in self.segments(kind) {
+            let start = offset + HEADER;
+            let content = &self.bytes[start..start + header.length as usize];
+            found.extend(content.windows(needle.len()).enumerate().filter(|(_, w)| *w == needle).map(|(i, _)| start + i));
+        }
+        assert_eq!(found.len(), 1, "the bytes {needle:?} stand in the trace at {found:?}");
+        found[0]
+    }
+
+    /// Changes one bit of the byte at this offset of the file.
+    pub fn flip(&mut self, at: usize) {
+        self.bytes[at] ^= 1;
+    }
+
+    /// Puts right every checksum that no longer holds. A changed blob gets its new name, also where records refer to it.
+    pub fn reseal(&mut self) {
+        for (offset, header) in self.segments(Kind::Blob) {
+            let content = self.content(offset, &header);
+            let (old, new) = (Hash(header.id), Hash::of(content));
+            if old == new {
+                continue;
+            }
+            let renamed = Header { id: new.0, seal: checksum(content), ..header }.encode();
+            self.bytes[offset..offset + HEADER].copy_from_slice(&renamed);
+            self.rename(old, new);
+        }
+        for (offset, header) in self.segments(Kind::Chunk) {
+            if header.seal != 0 {
+                let seal = checksum(self.content(offset, &header)).to_le_bytes();
+                self.bytes[offset + SEAL_AT..offset + SEAL_AT + 8].copy_from_slice(&seal);
+            }
+        }
+    }
+
+    fn content(&self, offset: usize, header: &Header) -> &[u8] {
+        &self.bytes[offset + HEADER..offset + HEADER + header.length as usize]
+    }
+
+    fn rename(&mut self, old: Hash, new: Hash) {
+        for (offset, header) in self.segments(Kind::Chunk) {
+            let start = offset + HEADER;
+            for at in (start..start + header.length as usize - 15).step_by(8) {
+                if self.bytes[at..at + 16] == old.to_bytes() {
+                    self.bytes[at..at + 16].copy_from_slice(&new.to_bytes());
+                }
+            }
+        }
+    }
+
+    pub fn write(&self, path: impl AsRef<Path>) {
+        std::fs::write(path, &self.bytes).expect("written");
+    }
+}

@@ -1,0 +1,121 @@
+//! A test's own directory, and the ways to run a program in it.
+
+use crate::artifacts::{artifact, driver_directory, kernels};
+use crate::recording::sound;
+use crate::run::{Outcome, run};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+use trace::Trace;
+
+pub struct Place {
+    directory: TempDir,
+}
+
+impl Default for Place {
+    fn default() -> Place {
+        Place::new()
+    }
+}
+
+impl Place {
+    pub fn new() -> Place {
+        Place { directory: tempfile::Builder::new().prefix("cutrace-test-").tempdir().expect("a temporary directory") }
+    }
+
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub fn join(&self, name: &str) -> PathBuf {
+        self.path().join(name)
+    }
+
+    /// A command in this directory with an environment that holds nothing of CUDA, of the loader, or of cutrace.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(self.path()).env_clear().env("KERNELS", kernels()).env("LC_ALL", "C");
+        for name in ["PATH", "HOME", "TMPDIR", "RUST_BACKTRACE"] {
+            command.envs(std::env::var_os(name).map(|value| (name, value)));
+        }
+        command
+    }
+
+    /// The program on the simulated driver, unrecorded.
+    pub fn bare(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = self.command(program);
+        command.env("LD_LIBRARY_PATH", driver_directory());
+        command
+    }
+
+    /// The program with the recorder preloaded and nothing else: it finds the driver by itself.
+    pub fn preloaded(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = self.bare(program);
+        command.env("LD_PRELOAD", artifact("libcutrace.so"));
+        command
+    }
+
+    /// The program under `cutrace record --driver sim`.
+    pub fn recorded(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = self.cutrace(["record", "--driver", "sim", "--"]);
+        command.arg(program);
+        command
+    }
+
+    pub fn cutrace<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
+        let mut command = self.command(artifact("cutrace"));
+        command.args(arguments);
+        command
+    }
+
+    /// Runs bare, then with the recorder preloaded: exit status and output must be the same, and every trace whole.
+    /// Returns the recorded run.
+    #[track_caller]
+    pub fn unchanged<S: AsRef<OsStr>>(&self, program: impl AsRef<OsStr>, arguments: &[S]) -> Outcome {
+        let bare = run(self.bare(&program).args(arguments));
+        self.no_traces();
+        let recorded = run(self.preloaded(&program).args(arguments));
+        self.same(&bare, &recorded);
+        recorded
+    }
+
+    /// Compares what a program's user sees: exit status and output.
+    #[track_caller]
+    pub fn same(&self, bare: &Outcome, recorded: &Outcome) {
+        assert_eq!(bare.code(), recorded.code(), "bare: {bare:?}\nrecorded: {recorded:?}");
+        assert_eq!(bare.stdout, recorded.stdout, "stderr: {}", recorded.stderr);
+    }
+
+    /// Paths of the traces here: trace.bin, trace.1.bin, ...
+    pub fn trace_paths(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(self.path()).expect("our own directory");
+        let mut all: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+        all.retain(|path| path.extension().is_some_and(|e| e == "bin"));
+        let number = |path: &PathBuf| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            name.split('.').nth(1).and_then(|n| n.parse::<u32>().ok()).unwrap_or(0)
+        };
+        all.sort_by_key(|path| (number(path), path.clone()));
+        all
+    }
+
+    /// All traces here, in the order in which they were begun. Each must be whole.
+    #[track_caller]
+    pub fn traces(&self) -> Vec<Trace> {
+        self.trace_paths().iter().map(sound).collect()
+    }
+
+    /// The only trace here.
+    #[track_caller]
+    pub fn trace(&self) -> Trace {
+        let mut all = self.traces();
+        assert_eq!(all.len(), 1, "traces: {:?}", self.trace_paths());
+        all.remove(0)
+    }
+
+    #[track_caller]
+    pub fn no_traces(&self) {
+        assert_eq!(self.trace_paths(), Vec::<PathBuf>::new());
+    }
+}

@@ -1,0 +1,27 @@
+//! What a trace must hold.
+
+use std::path::Path;
+use trace::{Call, Trace};
+
+/// Opens a trace that must be whole: no damage, every blob what its name says.
+#[track_caller]
+pub fn sound(path: impl AsRef<Path>) -> Trace {
+    let mut trace = Trace::open(&path).unwrap_or_else(|error| panic!("{error}"));
+    trace.check_blobs();
+    assert!(trace.damage.is_empty(), "{}: {:?}", path.as_ref().display(), trace.damage);
+    trace
+}
+
+/// The functions called, by entry time.
+pub fn names(trace: &Trace) -> Vec<&str> {
+    trace.calls().map(|call| call.name()).collect()
+}
+
+/// The functions that one thread called.
+pub fn thread_names(trace: &Trace, thread: u32) -> Vec<&str> {
+    trace.calls().filter(|call| call.thread == thread).map(|call| call.name()).collect()
+}
+
+pub fn calls_named<'a>(trace: &'a Trace, name: &str) -> Vec<Call<'a>> {
+    trace.calls().filter(|call| call.name() == name).collect()
+}

@@ -1,0 +1,7 @@
+//! Programs that make a preloaded recorder's life hard: each must behave as it does without, and be recorded.
+
+mod processes;
+mod reaching;
+mod surroundings;
+mod threads;
+mod unwinding;

@@ -1,0 +1,60 @@
+//! Threads: many, short-lived, ending, interrupted.
+
+use tests::*;
+
+#[test]
+fn sixty_four_threads() {
+    let place = Place::new();
+    place.unchanged(client("hostile/many_threads.c"), &["64", "1", "5000"]).expect(0);
+    let trace = place.trace();
+    assert_eq!(trace.len(), 4 + 64 * 5000);
+    assert_eq!(trace.threads.len(), 65);
+    assert!(trace.threads[1..].iter().all(|thread| thread.calls == 5000));
+    for call in trace.calls().filter(|call| call.thread > 0) {
+        assert_eq!(call.name(), if call.sequence == 0 { "cuCtxSetCurrent" } else { "cuCtxGetCurrent" });
+        assert!(call.succeeded());
+    }
+    assert_eq!(trace.losses, []);
+}
+
+#[test]
+fn ten_thousand_short_threads() {
+    let place = Place::new();
+    place.unchanged(client("hostile/many_threads.c"), &["20", "500", "2"]).expect(0);
+    let trace = place.trace();
+    assert_eq!(trace.len(), 4 + 10_000 * 2);
+    assert_eq!(trace.threads.len(), 10_001);
+    assert!(trace.threads[1..].iter().all(|thread| thread.calls == 2));
+    assert_eq!(trace.losses, []);
+    // A page for each thread's few records, and little besides.
+    assert!(trace.bytes_on_disk() < 64 << 20, "{} bytes", trace.bytes_on_disk());
+}
+
+#[test]
+fn destructors_of_a_thread_call_the_driver() {
+    let place = Place::new();
+    let ran = place.unchanged(client("hostile/thread_destructors.cpp"), &[""; 0]).expect(0);
+    assert_eq!(ran.stdout, "3 rounds\n");
+    let trace = place.trace();
+    let expected =
+        ["cuCtxSetCurrent", "cuCtxGetCurrent", "cuDeviceGetCount", "cuDeviceGetCount", "cuDeviceGetCount"];
+    assert_eq!(thread_names(&trace, 1), expected);
+    assert_eq!(trace.threads.len(), 2);
+    assert!(trace.calls().all(|call| call.succeeded()));
+}
+
+#[test]
+fn a_signal_handler_calls_the_driver() {
+    let place = Place::new();
+    let report = place.join("report");
+    let ran = place.unchanged(client("hostile/signal_handler.c"), &[&report]).expect(0);
+    let report = std::fs::read_to_string(report).expect("written by the program");
+    let made: Vec<usize> = report.split_whitespace().map(|n| n.parse().expect("a number")).collect();
+    let trace = place.trace();
+    // A call that came in the middle of a record is counted instead, in the trace and on stderr.
+    let lost: u64 = trace.losses.iter().map(|(_, count)| count).sum();
+    assert_eq!(calls_named(&trace, "cuCtxGetDevice").len(), made[0]);
+    assert_eq!(calls_named(&trace, "cuCtxGetCurrent").len() + lost as usize, made[1]);
+    assert_eq!(ran.said().len(), usize::from(lost > 0), "{}", ran.stderr);
+    assert!(trace.calls().all(|call| call.succeeded()));
+}

@@ -1,0 +1,144 @@
+//! Devices and primary contexts.
+
+use std::ffi::c_char;
+
+use super::entries;
+use super::structs::DeviceProperties;
+use crate::abi::{Handle, In, Out, put_text};
+use crate::code::Code;
+use crate::state::knobs;
+use crate::{context, device};
+
+entries! {
+    fn cuDeviceGet(found: Out<i32>, ordinal: i32) {
+        device::check(ordinal)?;
+        found.set(ordinal)
+    }
+
+    fn cuDeviceGetCount(count: Out<i32>) {
+        count.set(knobs().devices)
+    }
+
+    fn cuDeviceGetName(name: Out<c_char>, length: i32, dev: i32) {
+        device::check(dev)?;
+        if name.is_null() || length <= 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        put_text(name, length as usize, device::NAME);
+        Ok(())
+    }
+
+    fn cuDeviceGetUuid(uuid: Out<[u8; 16]>, dev: i32) {
+        device::check(dev)?;
+        uuid.set(device::uuid(dev))
+    }
+
+    fn cuDeviceGetUuid_v2(uuid: Out<[u8; 16]>, dev: i32) {
+        device::check(dev)?;
+        uuid.set(device::uuid(dev))
+    }
+
+    fn cuDeviceTotalMem_v2(bytes: Out<usize>, dev: i32) {
+        device::check(dev)?;
+        bytes.set(knobs().memory)
+    }
+
+    fn cuDeviceGetAttribute(value: Out<i32>, attribute: u32, dev: i32) {
+        value.set(device::attribute(attribute, dev)?)
+    }
+
+    fn cuDeviceComputeCapability(major: Out<i32>, minor: Out<i32>, dev: i32) {
+        device::check(dev)?;
+        major.set(9)?;
+        minor.set(0)
+    }
+
+    fn cuDeviceGetProperties(properties: Out<DeviceProperties>, dev: i32) {
+        let get = |which| device::attribute(which, dev);
+        properties.set(DeviceProperties {
+            max_threads: get(1)?,
+            max_block: [get(2)?, get(3)?, get(4)?],
+            max_grid: [get(5)?, get(6)?, get(7)?],
+            shared_per_block: get(8)?,
+            constant_memory: get(9)?,
+            warp_size: get(10)?,
+            max_pitch: get(11)?,
+            registers: get(12)?,
+            clock_rate: get(13)?,
+            texture_alignment: get(14)?,
+        })
+    }
+
+    fn cuDeviceGetPCIBusId(id: Out<c_char>, length: i32, dev: i32) {
+        device::check(dev)?;
+        let text = device::pci_bus_id(dev);
+        if id.is_null() || length <= text.len() as i32 {
+            return Err(Code::INVALID_VALUE);
+        }
+        put_text(id, length as usize, &text);
+        Ok(())
+    }
+
+    fn cuDeviceGetByPCIBusId(found: Out<i32>, id: In<c_char>) {
+        let id = id.text()?;
+        let dev = (0..knobs().devices).find(|d| device::pci_bus_id(*d).eq_ignore_ascii_case(&id));
+        found.set(dev.ok_or(Code::INVALID_DEVICE)?)
+    }
+
+    fn cuDeviceCanAccessPeer(can: Out<i32>, dev: i32, peer: i32) {
+        device::check(dev)?;
+        device::check(peer)?;
+        can.set(i32::from(dev != peer))
+    }
+
+    /// Performance rank, access, native atomics, array access, partial atomics.
+    fn cuDeviceGetP2PAttribute(value: Out<i32>, attribute: u32, from: i32, to: i32) {
+        device::check(from)?;
+        device::check(to)?;
+        if from == to {
+            return Err(Code::INVALID_DEVICE);
+        }
+        value.set(match attribute {
+            1 | 5 => 0,
+            2..=4 => 1,
+            _ => return Err(Code::INVALID_VALUE),
+        })
+    }
+
+    fn cuDevicePrimaryCtxRetain(found: Out<Handle>, dev: i32) {
+        if found.is_null() {
+            return Err(Code::INVALID_VALUE);
+        }
+        found.set(context::retain_primary(dev)?)
+    }
+
+    fn cuDevicePrimaryCtxRelease(dev: i32) {
+        context::release_primary(dev)
+    }
+
+    fn cuDevicePrimaryCtxRelease_v2(dev: i32) {
+        context::release_primary(dev)
+    }
+
+    fn cuDevicePrimaryCtxReset(dev: i32) {
+        context::reset_primary(dev)
+    }
+
+    fn cuDevicePrimaryCtxReset_v2(dev: i32) {
+        context::reset_primary(dev)
+    }
+
+    fn cuDevicePrimaryCtxSetFlags(dev: i32, flags: u32) {
+        context::set_primary_flags(dev, flags)
+    }
+
+    fn cuDevicePrimaryCtxSetFlags_v2(dev: i32, flags: u32) {
+        context::set_primary_flags(dev, flags)
+    }
+
+    fn cuDevicePrimaryCtxGetState(dev: i32, flags: Out<u32>, active: Out<i32>) {
+        let (set, alive) = context::primary_state(dev)?;
+        flags.set(set)?;
+        active.set(i32::from(alive))
+    }
+}

@@ -1,0 +1,45 @@
+//! The driver as a whole: start, versions, error texts.
+
+use std::ffi::c_char;
+
+use super::entries;
+use crate::abi::{In, Out};
+use crate::code::Code;
+use crate::{device, state};
+
+entries! {
+    always cuInit(flags: u32) {
+        state::init(flags)
+    }
+
+    always cuDriverGetVersion(version: Out<i32>) {
+        version.set(device::DRIVER_VERSION)
+    }
+
+    always cuGetErrorName(error: u32, name: Out<*const c_char>) {
+        let found = Code(error).name();
+        name.set(found.map_or(std::ptr::null(), |n| n.as_ptr().cast()))?;
+        found.map(drop).ok_or(Code::INVALID_VALUE)
+    }
+
+    always cuGetErrorString(error: u32, text: Out<*const c_char>) {
+        let found = Code(error).text();
+        text.set(found.map_or(std::ptr::null(), |t| t.as_ptr().cast()))?;
+        found.map(drop).ok_or(Code::INVALID_VALUE)
+    }
+
+    /// The hidden tables are not simulated.
+    always cuGetExportTable(table: Out<*const u8>, id: In<[u8; 16]>) {
+        id.get()?;
+        table.set(std::ptr::null())?;
+        Err(Code::NOT_FOUND)
+    }
+
+    fn cuProfilerStart() {
+        Ok(())
+    }
+
+    fn cuProfilerStop() {
+        Ok(())
+    }
+}

@@ -1,0 +1,78 @@
+//! Launches.
+
+use std::ffi::c_void;
+
+use super::entries;
+use super::structs::LaunchConfig;
+use crate::abi::{Handle, In, NullStream};
+use crate::code::{Code, Result};
+use crate::launch::{self, Shape};
+use crate::stream;
+
+type Pointers = In<*const c_void>;
+
+const NO_EXTRA: Pointers = In::from_raw(std::ptr::null());
+const COOPERATIVE: u32 = 2;
+const CLUSTER: u32 = 4;
+
+fn launch(
+    hfunction: Handle,
+    shape: Shape,
+    hstream: Handle,
+    values: Pointers,
+    extra: Pointers,
+    null: NullStream,
+) -> Result {
+    let grid = launch::prepare(hfunction, shape, values, extra)?;
+    let stream = stream::find(hstream, null)?;
+    launch::submit(&stream, grid)
+}
+
+/// A launch by a configuration. Attributes are hints, but for these two.
+fn configured(
+    config: In<LaunchConfig>,
+    hfunction: Handle,
+    values: Pointers,
+    extra: Pointers,
+    null: NullStream,
+) -> Result {
+    let config = config.get()?;
+    let (mut cooperative, mut cluster) = (false, [1; 3]);
+    for attribute in config.attributes.all(config.count as usize)? {
+        match attribute.id {
+            COOPERATIVE => cooperative = attribute.value[0] != 0,
+            CLUSTER => cluster.copy_from_slice(&attribute.value[..3]),
+            _ => {}
+        }
+    }
+    if cluster.iter().zip(config.blocks).any(|(&size, blocks)| size == 0 || blocks % size != 0) {
+        return Err(Code::INVALID_CLUSTER_SIZE);
+    }
+    let LaunchConfig { blocks, threads, dynamic_shared, .. } = config;
+    let shape = Shape { blocks, threads, dynamic_shared, cooperative };
+    launch(hfunction, shape, config.stream, values, extra, null)
+}
+
+entries! {
+    fn cuLaunchKernel / cuLaunchKernel_ptsz [null] (
+        hfunction: Handle, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32,
+        dynamic_shared: u32, hstream: Handle, values: In<*const c_void>, extra: In<*const c_void>,
+    ) {
+        let (blocks, threads) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
+        launch(hfunction, Shape { blocks, threads, dynamic_shared, cooperative: false }, hstream, values, extra, null)
+    }
+
+    fn cuLaunchCooperativeKernel / cuLaunchCooperativeKernel_ptsz [null] (
+        hfunction: Handle, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32,
+        dynamic_shared: u32, hstream: Handle, values: In<*const c_void>,
+    ) {
+        let (blocks, threads) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
+        launch(hfunction, Shape { blocks, threads, dynamic_shared, cooperative: true }, hstream, values, NO_EXTRA, null)
+    }
+
+    fn cuLaunchKernelEx / cuLaunchKernelEx_ptsz [null] (
+        config: In<LaunchConfig>, hfunction: Handle, values: In<*const c_void>, extra: In<*const c_void>,
+    ) {
+        configured(config, hfunction, values, extra, null)
+    }
+}

@@ -1,0 +1,79 @@
+//! Modules.
+
+use std::ffi::{c_char, c_void};
+
+use super::entries;
+use crate::abi::{DevicePointer, Handle, In, Out};
+use crate::code::{Code, Result};
+use crate::jit::Options;
+use crate::{context, image, module};
+
+/// The texts of a module's file.
+pub(super) fn file(path: In<c_char>) -> Result<Vec<String>> {
+    let bytes = std::fs::read(path.text()?).map_err(|_| Code::FILE_NOT_FOUND)?;
+    image::texts_in(&bytes)
+}
+
+fn load(made: Out<Handle>, texts: impl FnOnce() -> Result<Vec<String>>, options: Options) -> Result {
+    context::usable()?;
+    if made.is_null() {
+        return Err(Code::INVALID_VALUE);
+    }
+    made.set(module::load_current(&options.compile(&texts()?)?)?)
+}
+
+entries! {
+    fn cuModuleLoad(made: Out<Handle>, path: In<c_char>) {
+        load(made, || file(path), Options::NONE)
+    }
+
+    fn cuModuleLoadData(made: Out<Handle>, data: *const u8) {
+        load(made, || image::texts_at(data), Options::NONE)
+    }
+
+    fn cuModuleLoadDataEx(
+        made: Out<Handle>, data: *const u8, count: u32, options: In<u32>, values: Out<*mut c_void>,
+    ) {
+        load(made, || image::texts_at(data), Options::read(count, options, values)?)
+    }
+
+    fn cuModuleLoadFatBinary(made: Out<Handle>, data: *const u8) {
+        load(made, || image::texts_at(data), Options::NONE)
+    }
+
+    fn cuModuleUnload(hmodule: Handle) {
+        module::unload(hmodule)
+    }
+
+    /// Lazy, as is the driver's default.
+    fn cuModuleGetLoadingMode(mode: Out<u32>) {
+        mode.set(2)
+    }
+
+    fn cuModuleGetFunction(function: Out<Handle>, hmodule: Handle, name: In<c_char>) {
+        let (module, name) = (module::find(hmodule)?, name.text()?);
+        function.set(module.named(&name)?)
+    }
+
+    fn cuModuleGetFunctionCount(count: Out<u32>, hmodule: Handle) {
+        count.set(module::find(hmodule)?.program.kernels.len() as u32)
+    }
+
+    fn cuModuleEnumerateFunctions(functions: Out<Handle>, count: u32, hmodule: Handle) {
+        let module = module::find(hmodule)?;
+        if functions.is_null() {
+            return Err(Code::INVALID_VALUE);
+        }
+        for index in 0..module.program.kernels.len().min(count as usize) {
+            functions.set_at(index, module.function(index)?);
+        }
+        Ok(())
+    }
+
+    fn cuModuleGetGlobal_v2(at: Out<DevicePointer>, bytes: Out<usize>, hmodule: Handle, name: In<c_char>) {
+        let (address, size) = module::find(hmodule)?.variable(&name.text()?)?;
+        at.set_if(address);
+        bytes.set_if(size);
+        Ok(())
+    }
+}

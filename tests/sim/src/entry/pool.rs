@@ -1,0 +1,114 @@
+//! Stream-ordered memory.
+
+use super::entries;
+use super::structs::{AccessDescriptor, Location, PoolProperties};
+use crate::abi::{DevicePointer, Handle, In, NullStream, Out};
+use crate::code::{Code, Result};
+use crate::memory::pool;
+use crate::memory::table::{self, Kind};
+use crate::work::Work;
+use crate::{device, stream};
+
+/// `pool` 0 means the device's current one.
+fn allocate(at: Out<DevicePointer>, bytes: usize, pool: Handle, hstream: Handle, null: NullStream) -> Result {
+    if at.is_null() {
+        return Err(Code::INVALID_VALUE);
+    }
+    let stream = stream::find(hstream, null)?;
+    stream.context()?.check()?;
+    // Allocations as nodes of a graph are not simulated.
+    stream.capture_forbids()?;
+    let pool = if pool == 0 { pool::of_device(stream.device).1 } else { pool };
+    at.set(pool::find(pool)?.allocate(bytes as u64, stream.context_handle)?)
+}
+
+entries! {
+    fn cuMemAllocAsync / cuMemAllocAsync_ptsz [null] (at: Out<DevicePointer>, bytes: usize, hstream: Handle) {
+        allocate(at, bytes, 0, hstream, null)
+    }
+
+    fn cuMemAllocFromPoolAsync / cuMemAllocFromPoolAsync_ptsz [null] (
+        at: Out<DevicePointer>, bytes: usize, pool: Handle, hstream: Handle,
+    ) {
+        pool::find(pool)?;
+        allocate(at, bytes, pool, hstream, null)
+    }
+
+    fn cuMemFreeAsync / cuMemFreeAsync_ptsz [null] (at: DevicePointer, hstream: Handle) {
+        let stream = stream::find(hstream, null)?;
+        stream.context()?.check()?;
+        let freeable = |k| matches!(k, Kind::Pool(_) | Kind::Device);
+        if !table::read().find(at).is_some_and(|r| r.start == at && freeable(r.kind)) {
+            return Err(Code::INVALID_VALUE);
+        }
+        stream.submit(Work::Free(at), Vec::new()).map(drop)
+    }
+
+    fn cuDeviceGetDefaultMemPool(pool: Out<Handle>, dev: i32) {
+        device::check(dev)?;
+        pool.set(pool::of_device(dev).0)
+    }
+
+    fn cuDeviceGetMemPool(pool: Out<Handle>, dev: i32) {
+        device::check(dev)?;
+        pool.set(pool::of_device(dev).1)
+    }
+
+    fn cuDeviceSetMemPool(dev: i32, pool: Handle) {
+        device::check(dev)?;
+        pool::set_current(dev, pool)
+    }
+
+    fn cuMemPoolCreate(pool: Out<Handle>, properties: In<PoolProperties>) {
+        let properties = properties.get()?;
+        if pool.is_null() || properties.kind != 1 || properties.location.kind != 1 {
+            return Err(Code::INVALID_VALUE);
+        }
+        device::check(properties.location.id)?;
+        pool.set(pool::create(properties.location.id))
+    }
+
+    fn cuMemPoolDestroy(pool: Handle) {
+        pool::find(pool)?;
+        pool::destroy(pool)
+    }
+
+    fn cuMemPoolSetAttribute(pool: Handle, attribute: u32, value: In<u32>) {
+        let pool = pool::find(pool)?;
+        let low = u64::from(value.get()?);
+        let wide = attribute > 3;
+        let value = if wide { low | u64::from(value.at(1)?) << 32 } else { low };
+        pool.set_attribute(attribute, value)
+    }
+
+    fn cuMemPoolGetAttribute(pool: Handle, attribute: u32, value: Out<u32>) {
+        let found = pool::find(pool)?.attribute(attribute)?;
+        value.set(found as u32)?;
+        if attribute > 3 {
+            value.set_at(1, (found >> 32) as u32);
+        }
+        Ok(())
+    }
+
+    /// Unused memory goes back at once here.
+    fn cuMemPoolTrimTo(pool: Handle, _keep: usize) {
+        pool::find(pool).map(drop)
+    }
+
+    fn cuMemPoolSetAccess(pool: Handle, descriptors: In<AccessDescriptor>, count: usize) {
+        let pool = pool::find(pool)?;
+        for descriptor in descriptors.all(count)? {
+            device::check(descriptor.location.id)?;
+            if descriptor.location.id == pool.device && descriptor.flags != 3 {
+                return Err(Code::INVALID_DEVICE);
+            }
+        }
+        Ok(())
+    }
+
+    fn cuMemPoolGetAccess(flags: Out<u32>, pool: Handle, location: In<Location>) {
+        pool::find(pool)?;
+        device::check(location.get()?.id)?;
+        flags.set(3)
+    }
+}

@@ -1,0 +1,128 @@
+//! cuGetProcAddress: exported functions by name, with the version that a caller of a given CUDA knows.
+
+use std::collections::HashMap;
+use std::ffi::c_char;
+use std::sync::OnceLock;
+
+use super::entries;
+use crate::abi::{In, Out};
+use crate::code::{Code, Result};
+
+const FOUND: u32 = 0;
+const NOT_FOUND: u32 = 1;
+const TOO_OLD: u32 = 2;
+const PER_THREAD: u64 = 2;
+/// The CUDA that brought the per-thread default stream.
+const FIRST_TWINS: i32 = 7000;
+
+/// Base name, the exported name, and the first CUDA version whose header maps the one to the other.
+const VERSIONS: &[(&str, &str, i32)] = &[
+    ("cuCtxCreate", "cuCtxCreate_v2", 3020),
+    ("cuCtxCreate", "cuCtxCreate_v3", 11040),
+    ("cuCtxCreate", "cuCtxCreate_v4", 12050),
+    ("cuCtxDestroy", "cuCtxDestroy_v2", 4000),
+    ("cuCtxGetDevice", "cuCtxGetDevice_v2", 13000),
+    ("cuCtxPopCurrent", "cuCtxPopCurrent_v2", 4000),
+    ("cuCtxPushCurrent", "cuCtxPushCurrent_v2", 4000),
+    ("cuCtxSynchronize", "cuCtxSynchronize_v2", 13000),
+    ("cuDeviceGetUuid", "cuDeviceGetUuid_v2", 11040),
+    ("cuDevicePrimaryCtxRelease", "cuDevicePrimaryCtxRelease_v2", 11000),
+    ("cuDevicePrimaryCtxReset", "cuDevicePrimaryCtxReset_v2", 11000),
+    ("cuDevicePrimaryCtxSetFlags", "cuDevicePrimaryCtxSetFlags_v2", 11000),
+    ("cuDeviceTotalMem", "cuDeviceTotalMem_v2", 3020),
+    ("cuEventDestroy", "cuEventDestroy_v2", 4000),
+    ("cuEventElapsedTime", "cuEventElapsedTime_v2", 12080),
+    ("cuGetProcAddress", "cuGetProcAddress_v2", 12000),
+    ("cuGraphAddKernelNode", "cuGraphAddKernelNode_v2", 12000),
+    ("cuGraphAddNode", "cuGraphAddNode_v2", 12030),
+    ("cuGraphAddDependencies", "cuGraphAddDependencies_v2", 12030),
+    ("cuGraphExecKernelNodeSetParams", "cuGraphExecKernelNodeSetParams_v2", 12000),
+    ("cuGraphExecUpdate", "cuGraphExecUpdate_v2", 12000),
+    ("cuGraphGetEdges", "cuGraphGetEdges_v2", 12030),
+    ("cuGraphInstantiate", "cuGraphInstantiate_v2", 11000),
+    ("cuGraphInstantiate", "cuGraphInstantiateWithFlags", 12000),
+    ("cuGraphRemoveDependencies", "cuGraphRemoveDependencies_v2", 12030),
+    ("cuStreamUpdateCaptureDependencies", "cuStreamUpdateCaptureDependencies_v2", 12030),
+    ("cuGraphKernelNodeGetParams", "cuGraphKernelNodeGetParams_v2", 12000),
+    ("cuGraphKernelNodeSetParams", "cuGraphKernelNodeSetParams_v2", 12000),
+    ("cuGraphNodeGetDependencies", "cuGraphNodeGetDependencies_v2", 12030),
+    ("cuGraphNodeGetDependentNodes", "cuGraphNodeGetDependentNodes_v2", 12030),
+    ("cuLinkAddData", "cuLinkAddData_v2", 6050),
+    ("cuLinkAddFile", "cuLinkAddFile_v2", 6050),
+    ("cuLinkCreate", "cuLinkCreate_v2", 6050),
+    ("cuMemHostRegister", "cuMemHostRegister_v2", 6050),
+    ("cuMemAdvise", "cuMemAdvise_v2", 12020),
+    ("cuMemPrefetchAsync", "cuMemPrefetchAsync_v2", 12020),
+    ("cuStreamBatchMemOp", "cuStreamBatchMemOp_v2", 11070),
+    ("cuStreamBeginCapture", "cuStreamBeginCapture_v2", 10010),
+    ("cuStreamDestroy", "cuStreamDestroy_v2", 4000),
+    ("cuStreamGetCaptureInfo", "cuStreamGetCaptureInfo_v2", 11030),
+    ("cuStreamGetCaptureInfo", "cuStreamGetCaptureInfo_v3", 12030),
+    ("cuStreamGetCtx", "cuStreamGetCtx_v2", 12050),
+    ("cuStreamWaitValue32", "cuStreamWaitValue32_v2", 11070),
+    ("cuStreamWaitValue64", "cuStreamWaitValue64_v2", 11070),
+    ("cuStreamWriteValue32", "cuStreamWriteValue32_v2", 11070),
+    ("cuStreamWriteValue64", "cuStreamWriteValue64_v2", 11070),
+];
+
+fn exports() -> &'static HashMap<&'static str, usize> {
+    static EXPORTS: OnceLock<HashMap<&'static str, usize>> = OnceLock::new();
+    EXPORTS.get_or_init(|| super::all().into_iter().collect())
+}
+
+/// The exported name that a base name means to a caller of this CUDA version, or why there is none.
+fn versioned(symbol: &str, version: i32) -> std::result::Result<String, u32> {
+    let rows = || VERSIONS.iter().filter(|(base, name, _)| *base == symbol && exports().contains_key(name));
+    let newest = rows().filter(|(.., since)| *since <= version).max_by_key(|(.., since)| *since);
+    if let Some((_, name, _)) = newest {
+        return Ok((*name).to_owned());
+    }
+    // Functions of CUDA 3.2 that took 32-bit sizes before: only the second form exists here.
+    let second = format!("{symbol}_v2");
+    let listed = VERSIONS.iter().any(|(base, name, _)| *base == symbol && *name == second);
+    if exports().contains_key(symbol) {
+        Ok(symbol.to_owned())
+    } else if exports().contains_key(second.as_str()) && !listed && version >= 3020 {
+        Ok(second)
+    } else if rows().next().is_some() || exports().contains_key(second.as_str()) {
+        Err(TOO_OLD)
+    } else {
+        Err(NOT_FOUND)
+    }
+}
+
+/// Address and status.
+fn find(symbol: &str, version: i32, flags: u64) -> (usize, u32) {
+    let name = match versioned(symbol, version) {
+        Ok(name) => name,
+        Err(status) => return (0, status),
+    };
+    let twins = ["_ptsz", "_ptds"].map(|suffix| format!("{name}{suffix}"));
+    let twin = twins.iter().find_map(|twin| exports().get(twin.as_str()));
+    match twin.filter(|_| flags & PER_THREAD != 0 && version >= FIRST_TWINS).or_else(|| exports().get(name.as_str())) {
+        Some(address) => (*address, FOUND),
+        None => (0, NOT_FOUND),
+    }
+}
+
+fn answer(symbol: In<c_char>, function: Out<usize>, version: i32, flags: u64, status: Out<u32>) -> Result {
+    if function.is_null() || flags > 2 {
+        return Err(Code::INVALID_VALUE);
+    }
+    let (address, found) = find(&symbol.text()?, version, flags);
+    function.set(address)?;
+    status.set_if(found);
+    Ok(())
+}
+
+entries! {
+    always cuGetProcAddress(symbol: In<c_char>, function: Out<usize>, version: i32, flags: u64) {
+        answer(symbol, function, version, flags, Out::from_raw(std::ptr::null_mut()))?;
+        if function.get()? == 0 { Err(Code::NOT_FOUND) } else { Ok(()) }
+    }
+
+    always cuGetProcAddress_v2(symbol: In<c_char>, function: Out<usize>, version: i32, flags: u64, status: Out<u32>) {
+        answer(symbol, function, version, flags, status)?;
+        if function.get()? == 0 { Err(Code::NOT_FOUND) } else { Ok(()) }
+    }
+}

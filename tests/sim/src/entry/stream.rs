@@ -1,0 +1,117 @@
+//! Streams.
+
+use std::sync::Arc;
+
+use super::entries;
+use crate::abi::{DevicePointer, Handle, NullStream, Opaque, Out};
+use crate::code::{Code, Result};
+use crate::event;
+use crate::stream::{self, Lane, Stream};
+use crate::work::{HostFunction, StreamCallback, Work};
+use crate::{context, state};
+
+/// Refuses on a stream whose context a kernel has spoilt.
+fn usable(hstream: Handle, null: NullStream) -> Result<Arc<Stream>> {
+    let stream = stream::find(hstream, null)?;
+    stream.context()?.check()?;
+    Ok(stream)
+}
+
+entries! {
+    fn cuStreamCreate(made: Out<Handle>, flags: u32) {
+        if made.is_null() {
+            return Err(Code::INVALID_VALUE);
+        }
+        made.set(stream::create(flags, 0)?)
+    }
+
+    fn cuStreamCreateWithPriority(made: Out<Handle>, flags: u32, priority: i32) {
+        if made.is_null() {
+            return Err(Code::INVALID_VALUE);
+        }
+        made.set(stream::create(flags, priority)?)
+    }
+
+    fn cuStreamDestroy_v2(hstream: Handle) {
+        context::permitted()?;
+        stream::destroy(hstream)
+    }
+
+    fn cuStreamQuery / cuStreamQuery_ptsz [null] (hstream: Handle) {
+        let stream = stream::find(hstream, null)?;
+        stream.capture_forbids()?;
+        let reached = stream.last().reached();
+        stream.context()?.check()?;
+        if reached { Ok(()) } else { Err(Code::NOT_READY) }
+    }
+
+    fn cuStreamSynchronize / cuStreamSynchronize_ptsz [null] (hstream: Handle) {
+        let stream = stream::find(hstream, null)?;
+        stream.capture_forbids()?;
+        state::slow_down();
+        stream.last().wait();
+        stream.context()?.check()
+    }
+
+    fn cuStreamWaitEvent / cuStreamWaitEvent_ptsz [null] (hstream: Handle, hevent: Handle, flags: u32) {
+        if flags > 1 {
+            return Err(Code::INVALID_VALUE);
+        }
+        let stream = usable(hstream, null)?;
+        event::find(hevent)?.hold(&stream)
+    }
+
+    fn cuStreamGetPriority / cuStreamGetPriority_ptsz [null] (hstream: Handle, priority: Out<i32>) {
+        priority.set(stream::find(hstream, null)?.priority)
+    }
+
+    fn cuStreamGetFlags / cuStreamGetFlags_ptsz [null] (hstream: Handle, flags: Out<u32>) {
+        flags.set(stream::find(hstream, null)?.flags)
+    }
+
+    fn cuStreamGetId / cuStreamGetId_ptsz [null] (hstream: Handle, id: Out<u64>) {
+        id.set(stream::find(hstream, null)?.id)
+    }
+
+    fn cuStreamGetDevice / cuStreamGetDevice_ptsz [null] (hstream: Handle, dev: Out<i32>) {
+        dev.set(stream::find(hstream, null)?.device)
+    }
+
+    fn cuStreamGetCtx / cuStreamGetCtx_ptsz [null] (hstream: Handle, ctx: Out<Handle>) {
+        ctx.set(stream::find(hstream, null)?.context_handle)
+    }
+
+    /// There are no green contexts.
+    fn cuStreamGetCtx_v2 / cuStreamGetCtx_v2_ptsz [null] (hstream: Handle, ctx: Out<Handle>, green: Out<Handle>) {
+        ctx.set(stream::find(hstream, null)?.context_handle)?;
+        green.set_if(0);
+        Ok(())
+    }
+
+    fn cuLaunchHostFunc / cuLaunchHostFunc_ptsz [null] (hstream: Handle, f: Option<HostFunction>, data: Opaque) {
+        let stream = usable(hstream, null)?;
+        let f = f.ok_or(Code::INVALID_VALUE)?;
+        stream.submit(Work::Host { f, data }, Vec::new()).map(drop)
+    }
+
+    fn cuStreamAddCallback / cuStreamAddCallback_ptsz [null] (
+        hstream: Handle, f: Option<StreamCallback>, data: Opaque, flags: u32,
+    ) {
+        let stream = usable(hstream, null)?;
+        let f = f.filter(|_| flags == 0).ok_or(Code::INVALID_VALUE)?;
+        stream.capture_forbids()?;
+        stream.submit(Work::Callback { f, stream: hstream, data }, Vec::new()).map(drop)
+    }
+
+    /// Managed memory is where it is.
+    fn cuStreamAttachMemAsync / cuStreamAttachMemAsync_ptsz [null] (
+        hstream: Handle, at: DevicePointer, _length: usize, flags: u32,
+    ) {
+        let stream = usable(hstream, null)?;
+        super::memory::managed(at)?;
+        if ![1, 2, 4].contains(&flags) || flags == 4 && stream.lane == Lane::Legacy {
+            return Err(Code::INVALID_VALUE);
+        }
+        Ok(())
+    }
+}

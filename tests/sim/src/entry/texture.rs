@@ -1,0 +1,35 @@
+//! Texture objects.
+
+use super::entries;
+use super::structs::{ResourceDescriptor, TextureDescriptor, ViewDescriptor};
+use crate::abi::{In, Out};
+use crate::code::Code;
+use crate::{context, texture};
+
+entries! {
+    fn cuTexObjectCreate(
+        made: Out<u64>, resource: In<ResourceDescriptor>, sampling: In<TextureDescriptor>, view: In<ViewDescriptor>,
+    ) {
+        context::usable()?;
+        if made.is_null() {
+            return Err(Code::INVALID_VALUE);
+        }
+        made.set(texture::create(resource.get()?, sampling.get()?, view.get().ok())?)
+    }
+
+    fn cuTexObjectDestroy(object: u64) {
+        texture::destroy(object)
+    }
+
+    fn cuTexObjectGetResourceDesc(resource: Out<ResourceDescriptor>, object: u64) {
+        resource.set(texture::find(object)?.resource)
+    }
+
+    fn cuTexObjectGetTextureDesc(sampling: Out<TextureDescriptor>, object: u64) {
+        sampling.set(texture::find(object)?.texture)
+    }
+
+    fn cuTexObjectGetResourceViewDesc(view: Out<ViewDescriptor>, object: u64) {
+        view.set(texture::find(object)?.view.ok_or(Code::INVALID_VALUE)?)
+    }
+}

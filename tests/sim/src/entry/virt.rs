@@ -1,0 +1,90 @@
+//! Virtual memory: reservations, physical allocations, mappings.
+
+use super::entries;
+use super::structs::{AccessDescriptor, AllocationProperties, Location};
+use crate::abi::{DevicePointer, In, Out};
+use crate::code::{Code, Result};
+use crate::device;
+use crate::memory::pages::GRANULE;
+use crate::memory::{reserve, virt};
+
+const PINNED: u32 = 1;
+const DEVICE: u32 = 1;
+
+fn checked(properties: In<AllocationProperties>) -> Result<AllocationProperties> {
+    let properties = properties.get()?;
+    if properties.kind != PINNED || properties.location.kind != DEVICE {
+        return Err(Code::INVALID_VALUE);
+    }
+    device::check(properties.location.id).map_err(|_| Code::INVALID_VALUE)?;
+    Ok(properties)
+}
+
+entries! {
+    fn cuMemAddressReserve(at: Out<DevicePointer>, size: usize, alignment: usize, hint: DevicePointer, flags: u64) {
+        if at.is_null() || flags != 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        at.set(reserve::reserve(size as u64, alignment as u64, hint)?)
+    }
+
+    fn cuMemAddressFree(at: DevicePointer, size: usize) {
+        reserve::free(at, size as u64)
+    }
+
+    fn cuMemCreate(handle: Out<u64>, size: usize, properties: In<AllocationProperties>, flags: u64) {
+        if handle.is_null() || flags != 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        handle.set(virt::create(size as u64, checked(properties)?)? as u64)
+    }
+
+    fn cuMemRelease(handle: u64) {
+        virt::release(handle as usize)
+    }
+
+    fn cuMemMap(at: DevicePointer, size: usize, offset: usize, handle: u64, flags: u64) {
+        if flags != 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        virt::map(at, size as u64, offset as u64, handle as usize)
+    }
+
+    fn cuMemUnmap(at: DevicePointer, size: usize) {
+        virt::unmap(at, size as u64)
+    }
+
+    /// The access of the last descriptor that names a device; all devices share one address space here.
+    fn cuMemSetAccess(at: DevicePointer, size: usize, descriptors: In<AccessDescriptor>, count: usize) {
+        let all = descriptors.all(count)?;
+        if all.is_empty() || all.iter().any(|d| d.location.kind != DEVICE || ![0, 1, 3].contains(&d.flags)) {
+            return Err(Code::INVALID_VALUE);
+        }
+        for descriptor in &all {
+            device::check(descriptor.location.id).map_err(|_| Code::INVALID_DEVICE)?;
+        }
+        let flags = all.iter().fold(0, |flags, d| flags | d.flags);
+        virt::set_access(at, size as u64, flags)
+    }
+
+    fn cuMemGetAccess(flags: Out<u64>, location: In<Location>, at: DevicePointer) {
+        location.get()?;
+        flags.set(virt::access(at)?)
+    }
+
+    fn cuMemGetAllocationGranularity(granularity: Out<usize>, properties: In<AllocationProperties>, option: u32) {
+        checked(properties)?;
+        if option > 1 {
+            return Err(Code::INVALID_VALUE);
+        }
+        granularity.set(GRANULE as usize)
+    }
+
+    fn cuMemGetAllocationPropertiesFromHandle(properties: Out<AllocationProperties>, handle: u64) {
+        properties.set(virt::properties(handle as usize)?)
+    }
+
+    fn cuMemRetainAllocationHandle(handle: Out<u64>, at: DevicePointer) {
+        handle.set(virt::retain(at)? as u64)
+    }
+}

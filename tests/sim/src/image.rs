@@ -1,0 +1,161 @@
+//! Module images: PTX text, fat binaries, and the container that linking makes.
+//!
+//! The layout of fat binaries is NVIDIA's, as `fatbinary` of CUDA 13.0 writes them; of its entries only PTX that is not
+//! compressed can be used.
+
+use std::ffi::c_char;
+
+use crate::abi::In;
+use crate::code::{Code, Result};
+
+const WRAPPER: u32 = 0x466243B1;
+const FATBIN: u32 = 0xBA55_ED50;
+const ELF: u32 = 0x464C_457F;
+const KIND_PTX: u16 = 1;
+const KIND_ELF: u16 = 2;
+/// Entry flags: either kind of compression.
+const COMPRESSED: u64 = 0x2000 | 0x8000;
+/// The newest architecture whose PTX the simulated device takes.
+const ARCHITECTURE: u32 = 90;
+
+fn u16_at(bytes: &[u8], at: usize) -> Result<u16> {
+    bytes.get(at..at + 2).map(|b| u16::from_le_bytes([b[0], b[1]])).ok_or(Code::INVALID_IMAGE)
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Result<u32> {
+    Ok(u32::from(u16_at(bytes, at)?) | u32::from(u16_at(bytes, at + 2)?) << 16)
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Result<u64> {
+    Ok(u64::from(u32_at(bytes, at)?) | u64::from(u32_at(bytes, at + 4)?) << 32)
+}
+
+/// The PTX texts of an image in memory, whose length only its own contents tell.
+pub fn texts_at(image: *const u8) -> Result<Vec<String>> {
+    if image.is_null() {
+        return Err(Code::INVALID_VALUE);
+    }
+    let read = |at: usize, length: usize| In::from_raw(image.wrapping_add(at)).all(length);
+    // An empty text ends after its first byte.
+    if read(0, 1)? == [0] {
+        return Err(Code::INVALID_IMAGE);
+    }
+    match u32_at(&read(0, 4)?, 0)? {
+        WRAPPER => texts_at(u64_at(&read(0, 16)?, 8)? as *const u8),
+        FATBIN => {
+            let header = read(0, 16)?;
+            let length = u64::from(u16_at(&header, 6)?) + u64_at(&header, 8)?;
+            texts_in(&read(0, length as usize)?)
+        }
+        ELF => {
+            let header = read(0, 64)?;
+            let (sections, size) = (u64_at(&header, 40)?, u16_at(&header, 58)?);
+            let count = u16_at(&header, 60)?;
+            texts_in(&read(0, sections as usize + usize::from(size) * usize::from(count))?)
+        }
+        _ => {
+            let text = In::<c_char>::from_raw(image.cast()).text()?;
+            plausible(&text)?;
+            Ok(vec![text])
+        }
+    }
+}
+
+/// The PTX texts of an image of known length, such as a file.
+pub fn texts_in(image: &[u8]) -> Result<Vec<String>> {
+    match u32_at(image, 0) {
+        Ok(FATBIN) => fatbin(image).map(|text| vec![text]),
+        Ok(ELF) => sections(image),
+        _ => text_of(image).map(|text| vec![text]),
+    }
+}
+
+/// PTX text, with or without its nul.
+pub fn text_of(bytes: &[u8]) -> Result<String> {
+    let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
+    let text = String::from_utf8_lossy(&bytes[..end]).into_owned();
+    plausible(&text)?;
+    Ok(text)
+}
+
+/// Whether this is text at all; whether it is PTX, the parser says.
+fn plausible(text: &str) -> Result {
+    let odd = |c: char| c == char::REPLACEMENT_CHARACTER || c.is_control() && !c.is_whitespace();
+    if text.is_empty() || text.chars().take(64).any(odd) { Err(Code::INVALID_IMAGE) } else { Ok(()) }
+}
+
+fn fatbin(image: &[u8]) -> Result<String> {
+    let mut at = usize::from(u16_at(image, 6)?);
+    let end = at + u64_at(image, 8)? as usize;
+    let mut best: Option<(u32, String)> = None;
+    while at + 64 <= end {
+        let (kind, header) = (u16_at(image, at)?, u32_at(image, at + 4)? as usize);
+        let size = u64_at(image, at + 8)? as usize;
+        let (architecture, flags) = (u32_at(image, at + 28)?, u64_at(image, at + 40)?);
+        let body = image.get(at + header..at + header + size).ok_or(Code::INVALID_IMAGE)?;
+        let usable = kind == KIND_PTX && flags & COMPRESSED == 0 && architecture <= ARCHITECTURE;
+        if usable && best.as_ref().is_none_or(|(known, _)| *known < architecture) {
+            best = Some((architecture, text_of(body)?));
+        }
+        if kind == KIND_ELF
+            && let Ok(mut texts) = sections(body)
+            && let Some(text) = texts.pop()
+        {
+            return Ok(text);
+        }
+        at += header + size;
+    }
+    best.map(|(_, text)| text).ok_or(Code::NO_BINARY_FOR_GPU)
+}
+
+const SECTION: usize = 64;
+const MACHINE_CUDA: u16 = 190;
+/// e_flags of a container: "sim".
+const OURS: u32 = 0x006D_6973;
+
+/// The container that linking makes: an ELF file whose one section holds the texts, each ended by a nul.
+pub fn container(texts: &[String]) -> Vec<u8> {
+    let body: Vec<u8> = texts.iter().flat_map(|text| text.bytes().chain([0])).collect();
+    let names = b"\0.shstrtab\0.sim.ptx\0";
+    let names_at = SECTION + body.len();
+    let table = (names_at + names.len()).next_multiple_of(8);
+    let mut out = Vec::with_capacity(table + 3 * SECTION);
+    out.extend_from_slice(&[0x7f, b'E', b'L', b'F', 2, 1, 1, 0x33, 7, 0, 0, 0, 0, 0, 0, 0]);
+    for half in [2u16, MACHINE_CUDA] {
+        out.extend_from_slice(&half.to_le_bytes());
+    }
+    out.extend_from_slice(&1u32.to_le_bytes());
+    for word in [0u64, 0, table as u64] {
+        out.extend_from_slice(&word.to_le_bytes());
+    }
+    out.extend_from_slice(&OURS.to_le_bytes());
+    for half in [SECTION as u16, 56, 0, SECTION as u16, 3, 1] {
+        out.extend_from_slice(&half.to_le_bytes());
+    }
+    out.extend_from_slice(&body);
+    out.extend_from_slice(names);
+    out.resize(table, 0);
+    let mut section = |name: u32, kind: u32, at: usize, size: usize| {
+        out.extend_from_slice(&name.to_le_bytes());
+        out.extend_from_slice(&kind.to_le_bytes());
+        for word in [0u64, 0, at as u64, size as u64, 0, 1, 0] {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+    };
+    section(0, 0, 0, 0);
+    section(1, 3, names_at, names.len());
+    section(11, 1, SECTION, body.len());
+    out
+}
+
+/// The texts of a container; other ELF files are machine code, which nothing here can run.
+fn sections(image: &[u8]) -> Result<Vec<String>> {
+    if u32_at(image, 0)? != ELF || u32_at(image, 48)? != OURS {
+        return Err(Code::NO_BINARY_FOR_GPU);
+    }
+    let table = u64_at(image, 40)? as usize;
+    let section = table + 2 * SECTION;
+    let (at, size) = (u64_at(image, section + 24)? as usize, u64_at(image, section + 32)? as usize);
+    let body = image.get(at..at + size).ok_or(Code::INVALID_IMAGE)?;
+    Ok(body.split(|&b| b == 0).filter(|t| !t.is_empty()).map(|t| String::from_utf8_lossy(t).into_owned()).collect())
+}

@@ -1,0 +1,40 @@
+//! A simulated CUDA driver: a stand-in for `libcuda.so.1` that needs no GPU.
+//!
+//! It keeps contexts, memory, streams and modules as the driver does, and runs kernels by interpreting their PTX. It is
+//! written from NVIDIA's header and from measurements, not from cutrace's own table of the API, so that a mistake there
+//! is not repeated here. What it exports works; a driver function that it does not know is not exported at all, and
+//! `cuGetProcAddress` answers "not found" for it.
+//!
+//! Rules of the place:
+//! * No lock is held while a call waits for a stream, runs a user's callback, or interprets more than a slice of a
+//!   kernel.
+//! * A device address is the host address of a real mapping, so unified addressing holds by itself. The interpreter
+//!   looks every access up in the table of live ranges; a kernel's wrong address is an error 700, never a fault of
+//!   ours.
+//! * Every handle is looked up before it is used; a wrong one is an error 400.
+//! * Nothing works in a child after fork: every call says "not initialised" before it takes any lock.
+//!
+//! Knobs: `CUTRACE_SIM_SEED` (where memory lies; else random), `CUTRACE_SIM_MEMORY` (bytes of device memory, default
+//! 1 GiB), `CUTRACE_SIM_DEVICES` (default 1), `CUTRACE_SIM_SLOW_US` (least duration of a synchronising call).
+
+mod abi;
+mod array;
+mod code;
+mod context;
+mod copy;
+mod device;
+mod entry;
+mod event;
+mod graph;
+mod image;
+mod jit;
+mod launch;
+mod library;
+mod memory;
+mod module;
+mod ptx;
+mod registry;
+mod state;
+mod stream;
+mod texture;
+mod work;

@@ -1,0 +1,103 @@
+//! Ordinary device allocations, and how much of each device is taken.
+
+use std::sync::OnceLock;
+
+use parking_lot::Mutex;
+
+use super::arena::Arena;
+use super::table::{self, Kind, Range};
+use super::{pages, pool};
+use crate::abi::Handle;
+use crate::code::{Code, Result};
+use crate::state::knobs;
+
+/// Bytes taken of each device.
+static USED: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+
+/// Takes bytes of a device's memory into account.
+pub fn charge(device: i32, bytes: u64) -> Result {
+    let mut used = USED.lock();
+    let index = device.max(0) as usize;
+    if used.len() <= index {
+        used.resize(index + 1, 0);
+    }
+    let after = used[index].checked_add(bytes).ok_or(Code::OUT_OF_MEMORY)?;
+    if after > knobs().memory as u64 {
+        return Err(Code::OUT_OF_MEMORY);
+    }
+    used[index] = after;
+    Ok(())
+}
+
+pub fn uncharge(device: i32, bytes: u64) {
+    if let Some(used) = USED.lock().get_mut(device.max(0) as usize) {
+        *used = used.saturating_sub(bytes);
+    }
+}
+
+/// Bytes of a device that are free, and all of them.
+pub fn balance(device: i32) -> (u64, u64) {
+    let total = knobs().memory as u64;
+    let used = USED.lock().get(device.max(0) as usize).copied().unwrap_or(0);
+    (total - used.min(total), total)
+}
+
+/// One arena for all devices: addresses are unified.
+fn arena() -> &'static Mutex<Arena> {
+    static ARENA: OnceLock<Mutex<Arena>> = OnceLock::new();
+    ARENA.get_or_init(|| {
+        // Anywhere in 16 TiB, well below the libraries and above the program.
+        let mixed = (knobs().seed ^ 0x9e37_79b9_7f4a_7c15).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let start = 0x6a00_0000_0000 + ((mixed >> 20) & 0x7_ffff) * (32 << 20);
+        Mutex::new(Arena::new(start))
+    })
+}
+
+/// Device memory, zeroed. Contents are undefined on a device; zero is as good as any.
+pub fn allocate(size: u64, kind: Kind, device: i32, context: Handle) -> Result<u64> {
+    if size == 0 {
+        return Err(Code::INVALID_VALUE);
+    }
+    if size > knobs().memory as u64 {
+        return Err(Code::OUT_OF_MEMORY);
+    }
+    let at = {
+        let mut arena = arena().lock();
+        let need = arena.need(size);
+        charge(device, need)?;
+        match arena.take(size) {
+            Some(taken) => {
+                uncharge(device, need - taken.grown.min(need));
+                taken.at
+            }
+            None => {
+                uncharge(device, need);
+                return Err(Code::OUT_OF_MEMORY);
+            }
+        }
+    };
+    let id = table::next_id();
+    table::insert(Range { start: at, size, kind, device, context, id, readable: true, writable: true })?;
+    Ok(at)
+}
+
+/// Gives back what a range that has left the table occupied.
+pub fn release(range: Range) {
+    match range.kind {
+        Kind::Device | Kind::Managed | Kind::Module => {
+            let freed = arena().lock().give(range.start, range.size);
+            uncharge(range.device, freed);
+        }
+        Kind::Pool(handle) => pool::release(handle, range),
+        Kind::Pinned(_) => pages::unmap(range.start, range.size.next_multiple_of(4096)),
+        Kind::Registered(_) | Kind::Mapped(_) => {}
+    }
+}
+
+/// cuMemFree, once nothing uses the memory any more.
+pub fn free(at: u64) -> Result {
+    let freeable = |r: &Range| matches!(r.kind, Kind::Device | Kind::Managed | Kind::Pool(_));
+    let range = table::remove(at, freeable).ok_or(Code::INVALID_VALUE)?;
+    release(range);
+    Ok(())
+}

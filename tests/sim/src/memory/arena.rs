@@ -1,0 +1,136 @@
+//! Where allocations lie: small ones side by side in granules of 2 MiB, large ones in mappings of their own.
+
+use std::collections::BTreeMap;
+
+use super::pages::{self, GRANULE};
+
+const STEP: u64 = 512;
+const SMALL: u64 = 1 << 20;
+const LARGE: u64 = 32 << 20;
+
+struct Granule {
+    /// Free stretches: start and size.
+    free: BTreeMap<u64, u64>,
+    used: u64,
+}
+
+/// Addresses handed out upwards from a start, freed ones first again.
+pub struct Arena {
+    cursor: u64,
+    granules: BTreeMap<u64, Granule>,
+    /// Whole mappings in use: start and size.
+    whole: BTreeMap<u64, u64>,
+    /// Stretches that were used once, by start.
+    old: BTreeMap<u64, u64>,
+}
+
+/// An allocation: where, and how many bytes of the device it newly takes.
+pub struct Taken {
+    pub at: u64,
+    pub grown: u64,
+}
+
+impl Arena {
+    pub const fn new(start: u64) -> Self {
+        Self { cursor: start, granules: BTreeMap::new(), whole: BTreeMap::new(), old: BTreeMap::new() }
+    }
+
+    /// How many bytes of the device an allocation would newly take.
+    pub fn need(&self, size: u64) -> u64 {
+        if size >= SMALL {
+            size.next_multiple_of(GRANULE)
+        } else if self.hole(size).is_some() {
+            0
+        } else {
+            GRANULE
+        }
+    }
+
+    fn hole(&self, size: u64) -> Option<(u64, u64)> {
+        let size = size.max(1).next_multiple_of(STEP);
+        self.granules.iter().find_map(|(start, granule)| {
+            granule.free.iter().find(|(_, free)| **free >= size).map(|(at, _)| (*start, *at))
+        })
+    }
+
+    pub fn take(&mut self, size: u64) -> Option<Taken> {
+        if size >= SMALL {
+            let size = size.next_multiple_of(GRANULE);
+            let align = if size >= LARGE { LARGE } else { GRANULE };
+            let at = self.map(size, align)?;
+            self.whole.insert(at, size);
+            return Some(Taken { at, grown: size });
+        }
+        let rounded = size.max(1).next_multiple_of(STEP);
+        let (found, grown) = match self.hole(size) {
+            Some(found) => (found, 0),
+            None => {
+                let start = self.map(GRANULE, GRANULE)?;
+                self.granules.insert(start, Granule { free: BTreeMap::from([(start, GRANULE)]), used: 0 });
+                ((start, start), GRANULE)
+            }
+        };
+        let granule = self.granules.get_mut(&found.0)?;
+        let free = granule.free.remove(&found.1)?;
+        if free > rounded {
+            granule.free.insert(found.1 + rounded, free - rounded);
+        }
+        granule.used += rounded;
+        Some(Taken { at: found.1, grown })
+    }
+
+    /// Gives an allocation back; the bytes that the device gets back with it.
+    pub fn give(&mut self, at: u64, size: u64) -> u64 {
+        if let Some(size) = self.whole.remove(&at) {
+            self.unmap(at, size);
+            return size;
+        }
+        let Some((&start, granule)) = self.granules.range_mut(..=at).next_back() else { return 0 };
+        let (mut at, mut free) = (at, size.max(1).next_multiple_of(STEP));
+        granule.used -= free;
+        if let Some(next) = granule.free.remove(&(at + free)) {
+            free += next;
+        }
+        if let Some((&before, &length)) = granule.free.range(..at).next_back()
+            && before + length == at
+        {
+            granule.free.remove(&before);
+            (at, free) = (before, free + length);
+        }
+        granule.free.insert(at, free);
+        if granule.used > 0 {
+            return 0;
+        }
+        self.granules.remove(&start);
+        self.unmap(start, GRANULE);
+        GRANULE
+    }
+
+    fn unmap(&mut self, at: u64, size: u64) {
+        pages::unmap(at, size);
+        self.old.insert(at, size);
+    }
+
+    fn map(&mut self, size: u64, align: u64) -> Option<u64> {
+        let fits = |(at, free): (&u64, &u64)| (*free >= size && at.is_multiple_of(align)).then_some((*at, *free));
+        while let Some((at, free)) = self.old.iter().find_map(fits) {
+            self.old.remove(&at);
+            if pages::place(at, size) {
+                if free > size {
+                    self.old.insert(at + size, free - size);
+                }
+                return Some(at);
+            }
+        }
+        // Past whatever else lies in the way, for a while.
+        for _ in 0..100_000 {
+            let at = self.cursor.next_multiple_of(align);
+            if pages::place(at, size) {
+                self.cursor = at + size;
+                return Some(at);
+            }
+            self.cursor = at + align;
+        }
+        None
+    }
+}

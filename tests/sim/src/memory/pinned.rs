@@ -1,0 +1,71 @@
+//! Memory of the host that devices can reach.
+
+use super::table::{self, Kind, Range};
+use super::{allocate, pages};
+use crate::abi::Handle;
+use crate::code::{Code, Result};
+
+const PAGE: u64 = 4096;
+const ALLOCATE_FLAGS: u32 = 0x7;
+const REGISTER_FLAGS: u32 = 0xf;
+
+pub fn allocate(size: u64, flags: u32, device: i32, context: Handle) -> Result<u64> {
+    if size == 0 || flags & !ALLOCATE_FLAGS != 0 {
+        return Err(Code::INVALID_VALUE);
+    }
+    let at = pages::anywhere(size.next_multiple_of(PAGE)).ok_or(Code::OUT_OF_MEMORY)?;
+    let (id, kind) = (table::next_id(), Kind::Pinned(flags));
+    table::insert(Range { start: at, size, kind, device, context, id, readable: true, writable: true })?;
+    Ok(at)
+}
+
+pub fn free(at: u64) -> Result {
+    let range = table::remove(at, |r| matches!(r.kind, Kind::Pinned(_))).ok_or(Code::INVALID_VALUE)?;
+    allocate::release(range);
+    Ok(())
+}
+
+pub fn register(at: u64, size: u64, flags: u32, device: i32, context: Handle) -> Result {
+    if size == 0 || at == 0 || flags & !REGISTER_FLAGS != 0 {
+        return Err(Code::INVALID_VALUE);
+    }
+    if !mapped(at, size) {
+        return Err(Code::INVALID_VALUE);
+    }
+    let (id, kind) = (table::next_id(), Kind::Registered(flags));
+    let range = Range { start: at, size, kind, device, context, id, readable: true, writable: true };
+    table::insert(range).map_err(|_| Code::HOST_MEMORY_ALREADY_REGISTERED)
+}
+
+/// Whether the process has pages there. (Whether they can be read, mincore does not tell.)
+fn mapped(at: u64, size: u64) -> bool {
+    let start = at & !(PAGE - 1);
+    let length = (at + size).next_multiple_of(PAGE) - start;
+    let mut residence = vec![0u8; (length / PAGE) as usize];
+    // SAFETY: the vector has a byte for every page asked about; mincore only looks.
+    unsafe { libc::mincore(start as *mut _, length as usize, residence.as_mut_ptr()) == 0 }
+}
+
+pub fn unregister(at: u64) -> Result {
+    match table::remove(at, |r| matches!(r.kind, Kind::Registered(_))) {
+        Some(_) => Ok(()),
+        None => Err(Code::HOST_MEMORY_NOT_REGISTERED),
+    }
+}
+
+/// The flags that the memory around an address was made with.
+pub fn flags(at: u64) -> Result<u32> {
+    match table::read().find(at).map(|r| r.kind) {
+        Some(Kind::Pinned(flags) | Kind::Registered(flags)) => Ok(flags),
+        _ => Err(Code::INVALID_VALUE),
+    }
+}
+
+/// The device's address of an address of the host: the same one.
+pub fn device_pointer(at: u64) -> Result<u64> {
+    let ranges = table::read();
+    match ranges.find(at) {
+        Some(range) if range.kind.host() => Ok(at),
+        _ => Err(Code::INVALID_VALUE),
+    }
+}

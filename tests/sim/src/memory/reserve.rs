@@ -1,0 +1,91 @@
+//! Address reservations: a hint is honoured where it is aligned to 32 MiB, long enough, free, and was free when the
+//! driver started. These are the rules measured on driver 580.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use parking_lot::Mutex;
+
+use super::pages::{self, GRANULE};
+use super::table;
+use crate::code::{Code, Result};
+use crate::state::knobs;
+
+const BLOCK: u64 = 32 << 20;
+/// The shortest reservation that is placed where the hint says.
+const PLACED: u64 = 30 << 20;
+/// More than this is refused at once.
+const MOST: u64 = 4 << 40;
+
+static RESERVED: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
+/// Where something else was mapped when the driver started or when a hint failed: never handed out.
+static BLOCKED: Mutex<Vec<(u64, u64)>> = Mutex::new(Vec::new());
+
+/// Notes what the process has mapped, for good: the driver never reserves those addresses, even after munmap.
+pub fn remember_mappings() {
+    let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else { return };
+    let mapped = maps.lines().filter_map(|line| {
+        let (start, rest) = line.split_once('-')?;
+        let (end, _) = rest.split_once(' ')?;
+        Some((u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?))
+    });
+    BLOCKED.lock().extend(mapped);
+}
+
+fn blocked(start: u64, size: u64) -> bool {
+    BLOCKED.lock().iter().any(|&(from, to)| from < start + size && start < to)
+}
+
+/// Where reservations without a usable hint go.
+fn next_place() -> &'static Mutex<u64> {
+    static NEXT: OnceLock<Mutex<u64>> = OnceLock::new();
+    NEXT.get_or_init(|| Mutex::new(0x5000_0000_0000 + (knobs().seed >> 7 & 0xffff) * BLOCK))
+}
+
+pub fn reserve(size: u64, alignment: u64, hint: u64) -> Result<u64> {
+    if size == 0 || !size.is_multiple_of(GRANULE) || alignment != 0 && !alignment.is_power_of_two() {
+        return Err(Code::INVALID_VALUE);
+    }
+    if size > MOST {
+        return Err(Code::OUT_OF_MEMORY);
+    }
+    let mut reserved = RESERVED.lock();
+    if hint != 0 && size >= PLACED {
+        let at = hint.next_multiple_of(BLOCK.max(alignment));
+        if !blocked(at, size) {
+            if pages::reserve(at, size) {
+                reserved.insert(at, size);
+                return Ok(at);
+            }
+            BLOCKED.lock().push((at, at + size));
+        }
+    }
+    let mut next = next_place().lock();
+    let align = alignment.max(if size >= PLACED { BLOCK } else { GRANULE });
+    for _ in 0..100_000 {
+        let at = next.next_multiple_of(align);
+        if !blocked(at, size) && pages::reserve(at, size) {
+            *next = at + size;
+            reserved.insert(at, size);
+            return Ok(at);
+        }
+        *next = at + align;
+    }
+    Err(Code::OUT_OF_MEMORY)
+}
+
+pub fn free(at: u64, size: u64) -> Result {
+    let mut reserved = RESERVED.lock();
+    if reserved.get(&at) != Some(&size) || !table::read().overlapping(at, at + size).is_empty() {
+        return Err(Code::INVALID_VALUE);
+    }
+    reserved.remove(&at);
+    pages::unmap(at, size);
+    Ok(())
+}
+
+/// Whether all of this lies in one reservation.
+pub fn contains(at: u64, size: u64) -> bool {
+    let reserved = RESERVED.lock();
+    reserved.range(..=at).next_back().is_some_and(|(start, length)| at + size <= start + length)
+}

@@ -1,0 +1,152 @@
+//! The live ranges: every address that a device may touch lies in one of them.
+
+use std::collections::BTreeMap;
+
+use parking_lot::{RwLock, RwLockReadGuard};
+
+use crate::abi::Handle;
+use crate::code::{Code, Result};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Device,
+    /// Stream-ordered, from the pool of this handle.
+    Pool(Handle),
+    Managed,
+    /// Allocated by cuMemHostAlloc with these flags.
+    Pinned(u32),
+    /// The application's own memory, registered with these flags.
+    Registered(u32),
+    /// A piece of this physical allocation, mapped into a reservation.
+    Mapped(Handle),
+    /// Variables of a module.
+    Module,
+}
+
+impl Kind {
+    /// Memory of the host, which devices reach over the bus.
+    pub fn host(self) -> bool {
+        matches!(self, Kind::Pinned(_) | Kind::Registered(_))
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Range {
+    pub start: u64,
+    pub size: u64,
+    pub kind: Kind,
+    pub device: i32,
+    /// The context it belongs to, or 0.
+    pub context: Handle,
+    pub id: u64,
+    pub readable: bool,
+    pub writable: bool,
+}
+
+impl Range {
+    pub fn end(&self) -> u64 {
+        self.start + self.size
+    }
+}
+
+/// Addresses that may be used alike.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Span {
+    pub start: u64,
+    pub end: u64,
+    pub writable: bool,
+}
+
+static RANGES: RwLock<BTreeMap<u64, Range>> = RwLock::new(BTreeMap::new());
+
+/// The table held still: while this lives no range goes away.
+pub struct Ranges<'a>(RwLockReadGuard<'a, BTreeMap<u64, Range>>);
+
+pub fn read() -> Ranges<'static> {
+    Ranges(RANGES.read())
+}
+
+impl Ranges<'_> {
+    pub fn find(&self, address: u64) -> Option<&Range> {
+        let (_, range) = self.0.range(..=address).next_back()?;
+        (address < range.end()).then_some(range)
+    }
+
+    /// The addresses around this one that can be reached without a gap.
+    pub fn span(&self, address: u64) -> Option<Span> {
+        let first = self.find(address).filter(|r| r.readable)?;
+        let mut span = Span { start: first.start, end: first.end(), writable: first.writable };
+        if matches!(first.kind, Kind::Mapped(_)) {
+            // Neighbouring pieces of a reservation are one range to a kernel.
+            for next in self.0.range(span.end..).map(|(_, r)| r) {
+                if next.start != span.end || !next.readable || next.writable != span.writable {
+                    break;
+                }
+                span.end = next.end();
+            }
+        }
+        Some(span)
+    }
+
+    /// Whether all of these bytes can be reached.
+    pub fn covers(&self, address: u64, size: u64, write: bool) -> bool {
+        let Some(end) = address.checked_add(size) else { return false };
+        let mut at = address;
+        while at < end {
+            match self.span(at) {
+                Some(span) if span.writable || !write => at = span.end,
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    pub fn overlapping(&self, start: u64, end: u64) -> Vec<Range> {
+        let before = self.0.range(..start).next_back().filter(|(_, r)| r.end() > start);
+        before.into_iter().chain(self.0.range(start..end)).map(|(_, r)| *r).collect()
+    }
+}
+
+/// Enters a range.
+pub fn insert(range: Range) -> Result {
+    let mut all = RANGES.write();
+    let overlaps = Ranges::overlaps(&all, range.start, range.end());
+    if overlaps {
+        return Err(Code::INVALID_VALUE);
+    }
+    all.insert(range.start, range);
+    Ok(())
+}
+
+impl Ranges<'_> {
+    fn overlaps(all: &BTreeMap<u64, Range>, start: u64, end: u64) -> bool {
+        all.range(..end).next_back().is_some_and(|(_, r)| r.end() > start)
+    }
+}
+
+/// Takes out the range that starts there, if `test` accepts it. No kernel or copy is inside it when this returns.
+pub fn remove(start: u64, test: impl Fn(&Range) -> bool) -> Option<Range> {
+    let mut all = RANGES.write();
+    all.get(&start).filter(|r| test(r))?;
+    all.remove(&start)
+}
+
+/// Takes out every range that `test` picks.
+pub fn remove_all(test: impl Fn(&Range) -> bool) -> Vec<Range> {
+    let mut all = RANGES.write();
+    let starts: Vec<_> = all.values().filter(|r| test(r)).map(|r| r.start).collect();
+    starts.iter().filter_map(|start| all.remove(start)).collect()
+}
+
+/// Changes what may be done with the ranges between two addresses.
+pub fn set_access(start: u64, end: u64, readable: bool, writable: bool) {
+    for (_, range) in RANGES.write().range_mut(start..end) {
+        (range.readable, range.writable) = (readable, writable);
+    }
+}
+
+/// A number that no other range has had.
+pub fn next_id() -> u64 {
+    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+    NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
+}

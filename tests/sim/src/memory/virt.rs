@@ -1,0 +1,131 @@
+//! Physical allocations and their mapping into reservations.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::pages::{self, GRANULE};
+use super::table::{self, Kind, Range};
+use super::{allocate, reserve};
+use crate::abi::Handle;
+use crate::code::{Code, Result};
+use crate::entry::structs::AllocationProperties;
+use crate::registry::{Registry, handle_of};
+
+/// Memory without an address. It goes when it has been released as often as retained, and is mapped nowhere.
+pub struct Physical {
+    backing: u64,
+    size: u64,
+    pub properties: AllocationProperties,
+    references: AtomicU32,
+}
+
+static PHYSICAL: Registry<Physical> = Registry::new();
+
+impl Drop for Physical {
+    fn drop(&mut self) {
+        pages::unmap(self.backing, self.size);
+        allocate::uncharge(self.properties.location.id, self.size);
+    }
+}
+
+pub fn create(size: u64, properties: AllocationProperties) -> Result<Handle> {
+    if size == 0 || !size.is_multiple_of(GRANULE) {
+        return Err(Code::INVALID_VALUE);
+    }
+    let device = properties.location.id;
+    allocate::charge(device, size)?;
+    let Some(backing) = pages::aliasable(size) else {
+        allocate::uncharge(device, size);
+        return Err(Code::OUT_OF_MEMORY);
+    };
+    let physical = Physical { backing, size, properties, references: AtomicU32::new(1) };
+    Ok(PHYSICAL.insert(Arc::new(physical)))
+}
+
+pub fn properties(handle: Handle) -> Result<AllocationProperties> {
+    PHYSICAL.get(handle).map(|p| p.properties).ok_or(Code::INVALID_VALUE)
+}
+
+pub fn release(handle: Handle) -> Result {
+    let physical = PHYSICAL.get(handle).ok_or(Code::INVALID_VALUE)?;
+    if physical.references.load(Ordering::Acquire) == 0 {
+        return Err(Code::INVALID_VALUE);
+    }
+    drop_reference(&physical);
+    Ok(())
+}
+
+fn drop_reference(physical: &Arc<Physical>) {
+    if physical.references.fetch_sub(1, Ordering::AcqRel) == 1 {
+        PHYSICAL.remove(handle_of(physical)).ok();
+    }
+}
+
+pub fn map(at: u64, size: u64, offset: u64, handle: Handle) -> Result {
+    let physical = PHYSICAL.get(handle).ok_or(Code::INVALID_VALUE)?;
+    let aligned = at.is_multiple_of(GRANULE) && size.is_multiple_of(GRANULE) && size > 0;
+    if !aligned || offset != 0 || size > physical.size || !reserve::contains(at, size) {
+        return Err(Code::INVALID_VALUE);
+    }
+    let (id, device) = (table::next_id(), physical.properties.location.id);
+    let range =
+        Range { start: at, size, kind: Kind::Mapped(handle), device, context: 0, id, readable: false, writable: false };
+    table::insert(range).map_err(|_| Code::INVALID_VALUE)?;
+    if !pages::alias(physical.backing, at, size) {
+        table::remove(at, |_| true);
+        pages::unalias(at, size);
+        return Err(Code::OUT_OF_MEMORY);
+    }
+    physical.references.fetch_add(1, Ordering::AcqRel);
+    Ok(())
+}
+
+/// The mapped pieces that exactly fill a range, or none.
+fn pieces(at: u64, size: u64) -> Result<Vec<Range>> {
+    let pieces = table::read().overlapping(at, at + size);
+    let mapped = pieces.iter().all(|r| matches!(r.kind, Kind::Mapped(_)));
+    let total: u64 = pieces.iter().map(|r| r.size).sum();
+    let exact = pieces.first().is_some_and(|r| r.start == at) && total == size;
+    if mapped && exact { Ok(pieces) } else { Err(Code::INVALID_VALUE) }
+}
+
+pub fn unmap(at: u64, size: u64) -> Result {
+    for piece in pieces(at, size)? {
+        if table::remove(piece.start, |_| true).is_none() {
+            continue;
+        }
+        pages::unalias(piece.start, piece.size);
+        if let Kind::Mapped(handle) = piece.kind
+            && let Some(physical) = PHYSICAL.get(handle)
+        {
+            drop_reference(&physical);
+        }
+    }
+    Ok(())
+}
+
+/// Bits of the access flags: 1 read, 2 write.
+pub fn set_access(at: u64, size: u64, flags: u32) -> Result {
+    for piece in pieces(at, size)? {
+        if !pages::protect(piece.start, piece.size, flags & 1 != 0, flags & 2 != 0) {
+            return Err(Code::INVALID_VALUE);
+        }
+    }
+    table::set_access(at, at + size, flags & 1 != 0, flags & 2 != 0);
+    Ok(())
+}
+
+pub fn access(at: u64) -> Result<u64> {
+    let ranges = table::read();
+    let range = ranges.find(at).filter(|r| matches!(r.kind, Kind::Mapped(_))).ok_or(Code::INVALID_VALUE)?;
+    Ok(u64::from(range.readable) | u64::from(range.writable) << 1)
+}
+
+/// The allocation mapped at an address, with one more reference.
+pub fn retain(at: u64) -> Result<Handle> {
+    let kind = table::read().find(at).map(|r| r.kind);
+    let Some(Kind::Mapped(handle)) = kind else { return Err(Code::INVALID_VALUE) };
+    let physical = PHYSICAL.get(handle).ok_or(Code::INVALID_VALUE)?;
+    physical.references.fetch_add(1, Ordering::AcqRel);
+    Ok(handle)
+}

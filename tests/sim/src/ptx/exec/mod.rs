@@ -1,0 +1,88 @@
+//! Instructions to effects: a grid's blocks, their threads, memory as they see it.
+
+mod atomic;
+mod block;
+mod print;
+mod space;
+mod step;
+mod thread;
+mod warp;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+pub use super::half::to_f32 as half_to_f32;
+
+use super::Program;
+use crate::memory::table;
+use block::Block;
+
+/// Instructions that a block runs before the table of device ranges is given free for changes.
+const SLICE: u64 = 20_000;
+/// Instructions that blocks may run without one of them ending before another block joins them: it may be the one that
+/// they wait for.
+const PATIENCE: u64 = 1_000_000;
+/// Blocks in flight at once, at most.
+const RESIDENT: usize = 4096;
+
+/// Why a kernel did not end well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    IllegalAddress,
+    Misaligned,
+    /// A trap instruction, or threads that wait for each other for ever.
+    Trap,
+    /// A call through a pointer that is none.
+    InvalidPc,
+    Stack,
+}
+
+pub type Result<T> = std::result::Result<T, Fault>;
+
+/// Everything a launch fixes.
+#[derive(Debug)]
+pub struct Grid {
+    pub program: Arc<Program>,
+    /// Index in `program.kernels`.
+    pub kernel: usize,
+    pub blocks: [u32; 3],
+    pub threads: [u32; 3],
+    pub dynamic_shared: u32,
+    /// The parameter buffer.
+    pub parameters: Vec<u8>,
+    pub id: u64,
+    /// The CUfunction, for graph nodes.
+    pub function: crate::abi::Handle,
+}
+
+/// Runs a grid to its end, or until `stop` says that nobody waits for it any more.
+pub fn run(grid: &Grid, stop: &dyn Fn() -> bool) -> Result<()> {
+    let total = grid.blocks.iter().map(|&n| u64::from(n)).product::<u64>();
+    let mut resident: VecDeque<Block> = VecDeque::new();
+    let mut spare: Vec<Block> = Vec::new();
+    let (mut next, mut spent) = (0, 0);
+    loop {
+        if next < total && (resident.is_empty() || spent > PATIENCE && resident.len() < RESIDENT) {
+            let mut block = spare.pop().unwrap_or_else(|| Block::new(grid));
+            block.reset(grid, next);
+            resident.push_back(block);
+            next += 1;
+            spent = 0;
+        }
+        let Some(mut block) = resident.pop_front() else { return Ok(()) };
+        let ended = {
+            let memory = table::read();
+            block.turn(grid, &memory, SLICE)?
+        };
+        if ended {
+            spare.push(block);
+            spent = 0;
+        } else {
+            resident.push_back(block);
+            spent += SLICE;
+            if stop() {
+                return Ok(());
+            }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Device printf.
+
+use std::io::Write;
+
+use super::Result;
+use super::space::Env;
+use super::thread::Thread;
+use crate::ptx::inst::Argument;
+use crate::ptx::types::Space;
+
+/// Formats into the block's output; the result is the number of arguments.
+pub fn vprintf(thread: &mut Thread, env: &mut Env<'_>, arguments: &[Argument], results: &[Argument]) -> Result<()> {
+    let mut words = [0u64; 2];
+    for (word, argument) in words.iter_mut().zip(arguments) {
+        *word = match *argument {
+            Argument::Frame(at) => {
+                let place = thread.place(env, Space::Local, (thread.frame.stack + at as usize) as u64, 8, false)?;
+                thread.load(env, place, 8)
+            }
+            Argument::Value(value) => thread.value(env, value),
+        };
+    }
+    let [format, list] = words;
+    let format = text(thread, env, format)?;
+    let mut reader = List { at: list, count: 0 };
+    let mut rest = format.as_str();
+    while let Some(start) = rest.find('%') {
+        env.printed.extend_from_slice(&rest.as_bytes()[..start]);
+        rest = &rest[start + 1..];
+        let Some(length) = rest.find(|c: char| c.is_ascii_alphabetic() && !"hlzjtL".contains(c) || c == '%') else {
+            break;
+        };
+        let (flags, kind) = (&rest[..length], rest.as_bytes()[length]);
+        rest = &rest[length + 1..];
+        conversion(thread, env, &mut reader, flags, kind)?;
+    }
+    env.printed.extend_from_slice(rest.as_bytes());
+    if let Some(Argument::Frame(at)) = results.first() {
+        let place = thread.place(env, Space::Local, (thread.frame.stack + *at as usize) as u64, 4, true)?;
+        thread.store(env, place, 4, reader.count);
+    }
+    Ok(())
+}
+
+struct List {
+    at: u64,
+    count: u64,
+}
+
+impl List {
+    fn next(&mut self, thread: &Thread, env: &mut Env<'_>, size: usize) -> Result<u64> {
+        self.at = self.at.next_multiple_of(size as u64);
+        let place = thread.place(env, Space::Generic, self.at, size, false)?;
+        self.at += size as u64;
+        self.count += 1;
+        Ok(thread.load(env, place, size))
+    }
+}
+
+fn conversion(thread: &Thread, env: &mut Env<'_>, list: &mut List, flags: &str, kind: u8) -> Result<()> {
+    let wide = flags.contains('l') || flags.contains('z') || flags.contains('j');
+    let size = if wide { 8 } else { 4 };
+    let body = match kind {
+        b'%' => "%".to_owned(),
+        b'd' | b'i' if wide => (list.next(thread, env, size)? as i64).to_string(),
+        b'd' | b'i' => (list.next(thread, env, size)? as i32).to_string(),
+        b'u' => list.next(thread, env, size)?.to_string(),
+        b'x' => format!("{:x}", list.next(thread, env, size)?),
+        b'X' => format!("{:X}", list.next(thread, env, size)?),
+        b'o' => format!("{:o}", list.next(thread, env, size)?),
+        b'c' => char::from(list.next(thread, env, 4)? as u8).to_string(),
+        b'p' => format!("{:#x}", list.next(thread, env, 8)?),
+        b's' => {
+            let address = list.next(thread, env, 8)?;
+            text(thread, env, address)?
+        }
+        _ => {
+            let value = f64::from_bits(list.next(thread, env, 8)?);
+            let precision = flags.split('.').nth(1).and_then(|p| p.trim_end_matches('l').parse().ok()).unwrap_or(6);
+            if kind | 32 == b'e' {
+                format!("{value:.precision$e}")
+            } else if kind | 32 == b'g' {
+                value.to_string()
+            } else {
+                format!("{value:.precision$}")
+            }
+        }
+    };
+    let width = flags.trim_start_matches(['-', '+', ' ', '#', '0']);
+    let width: usize = width.split(['.', 'l', 'h', 'z', 'j']).next().and_then(|w| w.parse().ok()).unwrap_or(0);
+    let padded = match () {
+        () if flags.starts_with('-') => format!("{body:<width$}"),
+        () if flags.starts_with('0') && !body.starts_with('-') => format!("{body:0>width$}"),
+        () => format!("{body:>width$}"),
+    };
+    env.printed.extend_from_slice(padded.as_bytes());
+    Ok(())
+}
+
+fn text(thread: &Thread, env: &mut Env<'_>, mut address: u64) -> Result<String> {
+    let mut bytes = Vec::new();
+    loop {
+        let place = thread.place(env, Space::Generic, address, 1, false)?;
+        let byte = thread.load(env, place, 1) as u8;
+        if byte == 0 || bytes.len() >= 4096 {
+            return Ok(String::from_utf8_lossy(&bytes).into_owned());
+        }
+        bytes.push(byte);
+        address += 1;
+    }
+}
+
+/// Writes a block's output. A closed standard output is not the kernel's trouble.
+pub fn flush(printed: &[u8]) {
+    if !printed.is_empty() {
+        let mut out = std::io::stdout().lock();
+        if out.write_all(printed).is_ok() {
+            out.flush().ok();
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! One instruction after another.
+
+use super::atomic;
+use super::space::{Env, Place, SHARED_WINDOW};
+use super::thread::{Offer, State, Thread, local_address};
+use super::{Fault, Result};
+use crate::ptx::alu::{alu, carry, compare, flag_value, insert_bits, join};
+use crate::ptx::convert::convert;
+use crate::ptx::float::{float, narrow, wide};
+use crate::ptx::inst::{Address, Op, Value, Warp};
+use crate::ptx::types::{Kind, Space, Type};
+use crate::texture;
+
+impl Thread {
+    /// Runs until the thread waits or ends, or the budget is used up.
+    pub fn run(&mut self, env: &mut Env<'_>, budget: &mut u64) -> Result<()> {
+        let program = env.program;
+        while self.state == State::Running && *budget > 0 {
+            *budget -= 1;
+            let code = &program.code[self.frame.code as usize];
+            let Some(instruction) = code.instructions.get(self.frame.pc as usize) else {
+                self.ret(env);
+                continue;
+            };
+            self.frame.pc += 1;
+            if let Some((guard, negated)) = instruction.guard
+                && (self.get(guard) & 1 == 1) == negated
+            {
+                continue;
+            }
+            self.step(env, &instruction.op)?;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, env: &mut Env<'_>, op: &Op) -> Result<()> {
+        match *op {
+            Op::Alu { f, ty, d, a, b, c } => {
+                let result = alu(f, ty, self.value(env, a), self.value(env, b), self.value(env, c));
+                self.set(d, result);
+            }
+            Op::Float { f, ty, saturate, d, a, b, c } => {
+                let result = float(f, ty, saturate, self.value(env, a), self.value(env, b), self.value(env, c));
+                self.set(d, result);
+            }
+            Op::Load { ty, ref d, address } => self.load_all(env, ty, d, address)?,
+            Op::Store { ty, ref values, address } => self.store_all(env, ty, values, address)?,
+            Op::Branch { to } => self.frame.pc = to,
+            Op::Compare { condition, d, other, a, b, with } => {
+                let flag = compare(condition, self.value(env, a), self.value(env, b));
+                let with = self.value(env, with) & 1 == 1;
+                if let Some(d) = d {
+                    self.set(d, u64::from(join(condition.join, flag, with)));
+                }
+                if let Some(other) = other {
+                    self.set(other, u64::from(join(condition.join, !flag, with)));
+                }
+            }
+            Op::Set { condition, result, d, a, b, with } => {
+                let flag = compare(condition, self.value(env, a), self.value(env, b));
+                let flag = join(condition.join, flag, self.value(env, with) & 1 == 1);
+                self.set(d, flag_value(result, flag));
+            }
+            Op::Select { d, a, b, by } => {
+                let chosen = if self.value(env, by) & 1 == 1 { a } else { b };
+                self.set(d, self.value(env, chosen));
+            }
+            Op::Convert { to, from, rounding, saturate, d, a } => {
+                self.set(d, convert(to, from, rounding, saturate, self.value(env, a)));
+            }
+            Op::InsertBits { ty, d, a, b, at, length } => {
+                let [a, b, at, length] = [a, b, at, length].map(|v| self.value(env, v));
+                self.set(d, insert_bits(ty, a, b, at, length));
+            }
+            Op::Carry { f, ty, carry_in, carry_out, d, a, b, c } => {
+                let operands = [a, b, c].map(|v| self.value(env, v));
+                let (result, flag) = carry(f, ty, carry_in && self.carry, operands);
+                self.carry = if carry_out { flag } else { self.carry };
+                self.set(d, result);
+            }
+            Op::ToGeneric { space, d, a } => {
+                let a = self.value(env, a);
+                self.set(d, to_generic(space, a));
+            }
+            Op::FromGeneric { space, d, a } => {
+                let a = self.value(env, a);
+                let inner =
+                    if matches!(space, Space::Shared | Space::Local | Space::Param) { a & 0xffff_ffff_ffff } else { a };
+                self.set(d, inner);
+            }
+            Op::IsSpace { space, d, a } => {
+                let a = self.value(env, a);
+                self.set(d, u64::from(is_space(space, a)));
+            }
+            Op::Atomic { f, ty, d, address, a, b } => {
+                let (a, b) = (self.value(env, a), self.value(env, b));
+                let place = self.resolve(env, address, ty.size(), true)?;
+                let before = atomic::update(self, env, place, f, ty, a, b);
+                if let Some(d) = d {
+                    self.set(d, before);
+                }
+            }
+            Op::Call { ref target, ref results, ref arguments } => self.call(env, target, arguments, results)?,
+            Op::Return => self.ret(env),
+            Op::Exit => self.state = State::Done,
+            Op::Trap => return Err(Fault::Trap),
+            Op::BranchTable { ref to, index } => {
+                let index = self.value(env, index) as u32 as usize;
+                self.frame.pc = *to.get(index).ok_or(Fault::InvalidPc)?;
+            }
+            Op::Nothing => {}
+            _ => self.rare(env, op)?,
+        }
+        Ok(())
+    }
+
+    fn rare(&mut self, env: &mut Env<'_>, op: &Op) -> Result<()> {
+        match *op {
+            Op::Pack { element, d, ref parts } => {
+                let mut word = 0;
+                for (i, part) in parts.iter().enumerate() {
+                    word |= element.truncate(self.value(env, *part)) << (i * usize::from(element.bits));
+                }
+                self.set(d, word);
+            }
+            Op::Unpack { element, ref d, a } => {
+                let word = self.value(env, a);
+                for (i, part) in d.iter().enumerate() {
+                    if let Some(part) = part {
+                        self.set(*part, element.truncate(word >> (i * usize::from(element.bits))));
+                    }
+                }
+            }
+            Op::ConvertPair { to, d, a, b } => {
+                let element = Type::new(if to.kind == Kind::HalfPair { Kind::Float } else { Kind::Brain }, 16);
+                let half = |v| narrow(element, wide(Type::F32, v));
+                let (high, low) = (half(self.value(env, a)), half(self.value(env, b)));
+                self.set(d, high << 16 | low);
+            }
+            Op::Barrier { id, threads, waits } => {
+                if waits {
+                    let (id, threads) = (self.value(env, id) as u32, self.value(env, threads) as u32);
+                    self.state = State::Barrier { id, threads };
+                }
+            }
+            Op::BarrierReduce { id, threads, f, d, a } => {
+                let (id, threads) = (self.value(env, id) as u32, self.value(env, threads) as u32);
+                let a = self.value(env, a) & 1;
+                self.offer = Some(Offer { f, d: Some(d), flag: None, a, b: 0, clamp: 0, mask: 0 });
+                self.state = State::Barrier { id, threads };
+            }
+            Op::Warp { f, d, flag, a, b, clamp, mask } => self.offer(env, f, [d, flag], [a, b, clamp, mask]),
+            // The lanes known to run together: this one alone is always a right answer.
+            Op::ActiveMask { d } => self.set(d, 1 << (self.linear % 32)),
+            Op::Texture { dimensions, ty, coordinate, ref d, object, ref at } => {
+                let object = self.value(env, object);
+                let mut point = [0.0; 3];
+                for (axis, value) in point.iter_mut().zip(at.iter().take(usize::from(dimensions))) {
+                    let bits = self.value(env, *value);
+                    *axis = if coordinate.float() { wide(coordinate, bits) } else { f64::from(bits as i32) + 0.5 };
+                }
+                let texel = texture::fetch(env.memory, object, point).ok_or(Fault::IllegalAddress)?;
+                for (part, value) in d.iter().zip(texel) {
+                    if let Some(part) = part {
+                        self.set(*part, ty.truncate(value));
+                    }
+                }
+            }
+            _ => return Err(Fault::Trap),
+        }
+        Ok(())
+    }
+
+    fn offer(&mut self, env: &Env<'_>, f: Warp, [d, flag]: [Option<u32>; 2], operands: [Value; 4]) {
+        let [a, b, clamp, mask] = operands.map(|v| self.value(env, v));
+        self.offer = Some(Offer { f, d, flag, a, b: b as u32, clamp: clamp as u32, mask: mask as u32 });
+        self.state = State::Warp;
+    }
+
+    fn resolve(&self, env: &mut Env<'_>, address: Address, size: usize, write: bool) -> Result<Place> {
+        let at = self.value(env, address.base).wrapping_add_signed(address.offset);
+        self.place(env, address.space, at, size, write)
+    }
+
+    fn load_all(&mut self, env: &mut Env<'_>, ty: Type, d: &[Option<u32>], address: Address) -> Result<()> {
+        let size = ty.size();
+        let place = self.resolve(env, address, size * d.len(), false)?;
+        for (i, register) in d.iter().enumerate() {
+            if let Some(register) = register {
+                let value = self.load(env, place.advance(i * size), size);
+                self.set(*register, ty.extend(value) as u64);
+            }
+        }
+        Ok(())
+    }
+
+    fn store_all(&mut self, env: &mut Env<'_>, ty: Type, values: &[Value], address: Address) -> Result<()> {
+        let size = ty.size();
+        let place = self.resolve(env, address, size * values.len(), true)?;
+        for (i, value) in values.iter().enumerate() {
+            let value = self.value(env, *value);
+            self.store(env, place.advance(i * size), size, value);
+        }
+        Ok(())
+    }
+}
+
+fn to_generic(space: Space, inner: u64) -> u64 {
+    match space {
+        Space::Shared => SHARED_WINDOW | inner & 0xffff_ffff,
+        Space::Local | Space::Param => local_address(inner),
+        Space::Generic | Space::Global | Space::Const => inner,
+    }
+}
+
+fn is_space(space: Space, address: u64) -> bool {
+    let window = address & 0xFFFF_0000_0000_0000;
+    match space {
+        Space::Shared => window == SHARED_WINDOW,
+        Space::Local | Space::Param => window == local_address(0),
+        Space::Generic => true,
+        Space::Global | Space::Const => window != SHARED_WINDOW && window != local_address(0),
+    }
+}

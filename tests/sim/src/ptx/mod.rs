@@ -1,0 +1,42 @@
+//! PTX, read and interpreted: text to syntax (`lexer`, `parse`, `body`), syntax to instructions (`lower`),
+//! instructions to effects (`exec`).
+
+mod alu;
+mod ast;
+mod body;
+mod convert;
+pub mod exec;
+mod float;
+mod half;
+mod inst;
+mod lexer;
+mod lower;
+mod parse;
+mod program;
+#[cfg(test)]
+mod tests;
+mod types;
+
+pub use program::{Kernel, Layout, Program};
+
+/// Why a text is not PTX that can run, in the words of the assembler's log.
+#[derive(Clone, Debug)]
+pub struct Error {
+    pub line: u32,
+    pub text: String,
+}
+
+impl Error {
+    pub fn new(line: u32, text: impl Into<String>) -> Self {
+        Self { line, text: text.into() }
+    }
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        writeln!(f, "ptxas application ptx input, line {}; error   : {}", self.line, self.text)?;
+        write!(f, "ptxas fatal   : Ptx assembly aborted due to errors")
+    }
+}
+
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,123 @@
+//! SUPPORT.md is derived from the table: this test writes it anew and fails when it was stale.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use trace::api::roles::{Class, Field, Policy, Role};
+use trace::api::types::Form;
+use trace::api::{FUNCTIONS, Function};
+
+const HEAD: &str = "\
+# Support matrix
+
+Derived from the table in `src/api` by `tests/support.rs`: what is recorded of each driver function beyond its argument words,
+result and times, and what a replay does with it. A name ending in `_ptsz` or `_ptds` (per-thread default stream) shares the line
+of its twin.
+
+Replay: *executed* as recorded; *by hand*, through code of its own; *placed*, reached by other calls that put memory back at its
+address; *left out*, because it has no effect on what the program computes; *refused*, named in the verdict.
+
+";
+
+#[test]
+fn support_matrix_is_current() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/SUPPORT.md");
+    let wanted = matrix();
+    let found = std::fs::read_to_string(path).unwrap_or_default();
+    if found != wanted {
+        std::fs::write(path, &wanted).expect("SUPPORT.md can be written");
+        panic!("SUPPORT.md was stale and has been written anew: commit it");
+    }
+}
+
+fn matrix() -> String {
+    let mut out = HEAD.to_string();
+    let replayed = |policy| FUNCTIONS.iter().filter(|f| f.policy == policy).count();
+    writeln!(
+        out,
+        "{} functions: {} executed, {} by hand, {} placed, {} left out, {} refused.",
+        FUNCTIONS.len(),
+        replayed(Policy::execute),
+        replayed(Policy::custom),
+        replayed(Policy::emulate),
+        replayed(Policy::skip),
+        replayed(Policy::refuse)
+    )
+    .expect("writing to a string");
+    let mut family = "";
+    for function in FUNCTIONS.iter().filter(|f| f.twin_of.is_none()) {
+        if function.family != family {
+            family = function.family;
+            writeln!(out, "\n## {family}\n\n| function | kind | recorded | replay |\n| --- | --- | --- | --- |")
+                .expect("writing to a string");
+        }
+        let twin = FUNCTIONS.iter().find(|f| f.twin_of == Some(function.name));
+        let twin = twin.map_or(String::new(), |t| format!(" (`{}`)", &t.name[t.name.len() - 5..]));
+        writeln!(
+            out,
+            "| `{}`{twin} | {} | {} | {} |",
+            function.name,
+            kind(function),
+            recorded(function),
+            replay(function)
+        )
+        .expect("writing to a string");
+    }
+    out
+}
+
+fn kind(function: &Function) -> String {
+    if function.opaque { "unknown".into() } else { format!("{:?}", function.class) }
+}
+
+fn recorded(function: &Function) -> String {
+    if function.opaque {
+        return "that it was called: no public prototype".into();
+    }
+    let mut what = BTreeSet::new();
+    collect(function.params, &mut what);
+    if function.class == Class::graph && what.remove("payload to the device") {
+        what.insert("payload to the device, as it is when the node is made");
+    }
+    what.into_iter().collect::<Vec<_>>().join(", ")
+}
+
+fn collect(fields: &[Field], what: &mut BTreeSet<&'static str>) {
+    for field in fields {
+        let found = match field.role {
+            Role::Arguments(_) | Role::Extra => Some("kernel arguments"),
+            Role::Image | Role::SizedImage(_) => Some("module image"),
+            Role::Path => Some("file content"),
+            Role::Source(_) | Role::CopyHost(trace::api::roles::Side::Source) => Some("payload to the device"),
+            Role::Sink(_) | Role::CopyHost(trace::api::roles::Side::Destination) => Some("hash of the result"),
+            Role::Text | Role::TextOut => Some("text"),
+            Role::Options { .. } => Some("options and logs"),
+            Role::Out(_) | Role::Create(_) | Role::InOut(_) | Role::AttributeOut(..) | Role::AttributesOut(..) => {
+                Some("outputs")
+            }
+            Role::Volatile(_) => Some("outputs, not compared"),
+            Role::Owned(_) => Some("the driver's array"),
+            Role::In(_) | Role::AttributeIn(..) | Role::ReadsEach { .. } | Role::WritesEach { .. } => Some("inputs"),
+            Role::Callback => Some("that there is a callback"),
+            Role::HostAlloc(_) => Some("the address"),
+            _ => None,
+        };
+        what.extend(found);
+        let inner = match field.ty.form {
+            Form::Pointer(to) => to.form,
+            form => form,
+        };
+        if let Form::Struct(fields) = inner {
+            collect(fields, what);
+        }
+    }
+}
+
+fn replay(function: &Function) -> &'static str {
+    match function.policy {
+        Policy::execute => "executed",
+        Policy::custom => "by hand",
+        Policy::emulate => "placed",
+        Policy::skip => "left out",
+        Policy::refuse => "refused",
+    }
+}
