@@ -139,7 +139,11 @@ fn close(session: &Path, program: &OsStr) {
     let announced = std::fs::read_to_string(session).unwrap_or_default();
     let mut closed: Vec<(String, Finished)> = Vec::new();
     let mut running = Vec::new();
-    for path in announced.lines().filter_map(|line| Some(PathBuf::from(line.split_once(' ')?.1))) {
+    // A process that could not create its trace has said why, and announces none.
+    for path in announced.lines().filter_map(|line| line.split_once(' ')).map(|(_, path)| PathBuf::from(path)) {
+        if path.as_os_str().is_empty() {
+            continue;
+        }
         let name = relative(&path);
         match Trace::open(&path).map_err(anyhow::Error::from).map(|trace| finish(&trace, verdict::of)) {
             Ok(Ok(finished)) => closed.push((name, finished)),

@@ -112,7 +112,8 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let found = driver::find(arguments.driver.as_ref().unwrap_or(&Choice::System))
         .map_err(|tried| tried.as_failure("no usable driver"))?;
     let devices = arguments.device.map_or_else(HashMap::new, |devices| devices.map(&trace, &plan));
-    let options = Options { driver: found.path.clone(), verify: !arguments.no_verify, devices };
+    // The layout of this process is as good as it gets.
+    let options = Options { driver: found.path.clone(), verify: !arguments.no_verify, devices, translate: true };
     let bar = Bar::new(trace.len() as u64 - plan.inner - plan.unfinished.len() as u64);
     let report = replayer::replay(&trace, &plan, &options, &bar);
     bar.bar.finish_and_clear();
@@ -233,13 +234,13 @@ fn text(out: &mut impl Write, plan: &Plan, report: &Report, verified: bool) -> R
     if report.unfinished != 0 {
         writeln!(out, "  unfinished   {} when the recording ended", counted(report.unfinished, "call"))?;
     }
-    for (count, what) in [
-        (report.unresolved_pointers, "kernel arguments look like addresses and lie in no known memory"),
-        (report.unknown_handles, "handles were made by no recorded call"),
-        (report.overlapping_submissions, "submissions to one stream overlapped when recorded: their order is assumed"),
+    for (what, count) in [
+        ("kernel arguments that look like addresses in no known memory", report.unresolved_pointers),
+        ("handles that no recorded call made", report.unknown_handles),
+        ("submissions to one stream that overlapped when recorded", report.overlapping_submissions),
     ] {
         if count != 0 {
-            writeln!(out, "  passed on    {} {what}", grouped(count))?;
+            writeln!(out, "  as recorded  {what}: {}", grouped(count))?;
         }
     }
     if plan.verdict != Verdict::Replayable {

@@ -12,6 +12,6 @@ fn main() {
         }
     }
     let verify = std::env::var("NOVERIFY").is_err();
-    let report = replay(&trace, &plan, &Options { driver: args[2].clone().into(), verify, devices: Default::default() }, &());
+    let report = replay(&trace, &plan, &Options { driver: args[2].clone().into(), verify, devices: Default::default(), translate: true }, &());
     if std::env::var("SHORT").is_ok() { let r = report.unwrap(); println!("{:?} divergences {} executed {} checked {:?} placement {:?} first {:#?} refused {} elapsed {:?}", r.outcome, r.divergences, r.executed, r.checked, r.placement, r.first, r.refused(), r.elapsed); } else { println!("{report:#?}"); }
 }

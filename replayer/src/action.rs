@@ -55,6 +55,7 @@ pub fn action(function: &Function) -> Action {
         "cuStreamQuery" if twin => Action::Poll { wait: "cuStreamSynchronize_ptsz" },
         "cuStreamQuery" => Action::Poll { wait: "cuStreamSynchronize" },
         "cuEventQuery" => Action::Poll { wait: "cuEventSynchronize" },
+        "cuEventElapsedTime" | "cuEventElapsedTime_v2" => Action::Skip("asks for a time, which differs from run to run"),
         _ if function.opaque => Action::Refuse("its prototype is not public, its arguments are not recorded"),
         _ => match function.policy {
             Policy::execute | Policy::custom => Action::Execute,

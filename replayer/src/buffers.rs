@@ -383,6 +383,7 @@ impl<'w, 't> Builder<'w, 't> {
                 Err(Refusal(format!("needs a {} of call {call}, which was left out", kind.label())))
             }
             Found::Unknown if kind == Kind::Module && self.adopt(recorded) => self.handle(kind, recorded),
+            Found::Unknown if kind == Kind::Context && self.adopt_context(recorded) => self.handle(kind, recorded),
             Found::Unknown if self.call.succeeded() => {
                 Err(Refusal(format!("needs a {} that no call in the trace made", kind.label())))
             }

@@ -129,6 +129,20 @@ impl<'t> Builder<'_, 't> {
         Ok(self.own(Memory::of(&live)))
     }
 
+    /// Retains a primary context before the recorded program did: runtimes get its handle through a table of the driver's,
+    /// and make it current first.
+    pub fn adopt_context(&mut self, context: u64) -> bool {
+        let Some(device) = self.world.plan.primaries.get(&context) else { return false };
+        let mut live = 0u64;
+        let words = [&raw mut live as u64, u64::from(self.world.objects.device(*device) as u32)];
+        // SAFETY: an output word and a device.
+        let retained = unsafe { self.world.driver.ask("cuDevicePrimaryCtxRetain", &words) }.is_ok();
+        if retained {
+            self.world.objects.bind(Kind::Context, context, live);
+        }
+        retained
+    }
+
     /// Loads a module that the recorded program got unseen, when it is first used: of the images that were found, the one
     /// that has what this call asks for by name.
     pub fn adopt(&mut self, module: u64) -> bool {

@@ -54,9 +54,7 @@ impl<'t> Builder<'_, 't> {
         let range = to.address..to.address + to.span();
         if self.world.sinks.is_in_use(&range) {
             // The program knew by other means than a call that the copy had finished.
-            let driver = self.world.driver;
-            // SAFETY: no arguments.
-            let _ = self.world.placement.relaxed(|| unsafe { driver.ask("cuCtxSynchronize", &[]) });
+            let _ = self.world.placement.wait();
         }
         self.settle(&range);
         for (row, bytes) in rows() {

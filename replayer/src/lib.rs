@@ -44,6 +44,8 @@ pub struct Options {
     pub verify: bool,
     /// Recorded device ordinal to live device ordinal; the others stay the same.
     pub devices: HashMap<i32, i32>,
+    /// Where mappings of this process lie in recorded ranges, translate, rather than stop with [`Error::Collision`].
+    pub translate: bool,
 }
 
 /// Told how far a replay has come.
@@ -63,6 +65,8 @@ pub enum Error {
     Driver { path: PathBuf, source: libloading::Error },
     #[error("the driver does not start: {failure}")]
     Init { failure: String },
+    #[error("this process has a mapping where recorded memory has to go: {mapping}")]
+    Collision { mapping: String },
     #[error("device {device} cannot be asked for its memory: {failure}")]
     Device { device: i32, failure: String },
     #[error("device {device} has {available} bytes of memory, the recorded program used {needed}")]

@@ -16,7 +16,7 @@ use crate::translate::Translation;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use trace::api::structs::{CUmemAccessDesc, CUmemAllocationProp};
 
 /// Device memory is mapped in multiples of this.
@@ -55,6 +55,8 @@ pub struct Placement<'a> {
     pieces: Mutex<Vec<Range<u64>>>,
     /// Pinned memory that is elsewhere, by its recorded start.
     elsewhere: Mutex<HashMap<u64, Range<u64>>>,
+    /// Captures under way: none of them would survive a wait for the whole context.
+    pub captures: AtomicI64,
     pub counts: Counts,
 }
 
@@ -86,6 +88,7 @@ impl<'a> Placement<'a> {
             mapped: Mutex::default(),
             pieces: Mutex::default(),
             elsewhere: Mutex::default(),
+            captures: AtomicI64::new(0),
             counts: Counts::default(),
         })
     }
@@ -136,6 +139,14 @@ impl<'a> Placement<'a> {
         if let Some(live) = self.translation.unbind(start) {
             // SAFETY: no pointers.
             return unsafe { self.driver.ask("cuMemFree_v2", &[live]) };
+        }
+        self.wait()
+    }
+
+    /// Waits for all work of the current context.
+    pub fn wait(&self) -> Result<(), Failure> {
+        if self.captures.load(Relaxed) > 0 {
+            return Ok(());
         }
         // SAFETY: no arguments.
         self.relaxed(|| unsafe { self.driver.ask("cuCtxSynchronize", &[]) })
@@ -210,7 +221,7 @@ impl<'a> Placement<'a> {
     }
 
     /// Runs `work` in a mode in which a capture elsewhere neither forbids it nor is broken by it.
-    pub fn relaxed<T>(&self, work: impl FnOnce() -> T) -> T {
+    fn relaxed<T>(&self, work: impl FnOnce() -> T) -> T {
         let exchange = |mode: &mut u32| {
             // SAFETY: one word, read and written. A driver without capture modes needs no relaxing.
             let _ = unsafe { self.driver.ask("cuThreadExchangeStreamCaptureMode", &[&raw mut *mode as u64]) };

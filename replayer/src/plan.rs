@@ -2,6 +2,7 @@
 
 use crate::action::{Action, Memory, action};
 use crate::contexts::Contexts;
+use crate::driver::result::is_sticky;
 use crate::order::{Moment, Order};
 use crate::ranges::Ranges;
 use crate::reach::{Live, Reach};
@@ -43,6 +44,8 @@ pub struct Plan {
     pub host: Ranges,
     /// Whole pages around it.
     pub pages: Ranges,
+    /// Primary contexts by their recorded handle: the device.
+    pub primaries: HashMap<u64, i32>,
     /// Recorded devices that hold memory.
     pub devices: BTreeSet<i32>,
     /// Calls made inside other calls: the driver makes them again by itself.
@@ -53,6 +56,8 @@ pub struct Plan {
     pub unreached_launches: u64,
     /// Submissions to one stream that overlapped in time, so that their order is not known.
     pub overlapping_submissions: u64,
+    /// The first error of work done earlier, as the program came to know it.
+    pub sticky: Option<u32>,
     pub(crate) reach: Reach,
     environment: Vec<(String, String)>,
 }
@@ -136,7 +141,12 @@ impl Planner {
         };
         self.contexts.see(call);
         if !call.succeeded() {
+            self.plan.sticky = self.plan.sticky.or(call.result.filter(|code| is_sticky(*code)));
             return;
+        }
+        if function.name == "cuDevicePrimaryCtxRetain" {
+            let device = call.argument("dev").unwrap_or(0) as i32;
+            self.plan.primaries.extend(call.output("pctx").map(|context| (context, device)));
         }
         match action(function) {
             Action::Refuse(why) => self.reasons.about_call(format!("{}: {why}", function.name), call.number),
@@ -154,6 +164,7 @@ impl Planner {
 
     fn memory(&mut self, call: &Call, memory: Memory) {
         let argument = |name| call.argument(name).unwrap_or(0);
+        let (begin, end) = (call.begin, call.end.unwrap_or(u64::MAX));
         match memory {
             Memory::Allocate => {
                 let Some(start) = call.output("dptr") else { return };
@@ -163,7 +174,7 @@ impl Planner {
                 };
                 let device = self.contexts.device(call.thread);
                 let range = start..start.saturating_add(len);
-                self.live.add(start, len);
+                self.live.add(start, len, end);
                 self.plan.devices.insert(device);
                 self.plan.allocations.insert(call.number, Allocation { call: call.number, range, device });
                 if call.name() == "cuMemAllocManaged" {
@@ -171,20 +182,20 @@ impl Planner {
                     self.reasons.about_call(what, call.number);
                 }
             }
-            Memory::Free | Memory::FreeAsync => self.live.remove(argument("dptr")),
+            Memory::Free | Memory::FreeAsync => self.live.remove(argument("dptr"), begin),
             Memory::HostAllocate | Memory::HostRegister => {
                 let start = if memory == Memory::HostRegister { Some(argument("p")) } else { call.output("pp") };
                 let Some(start) = start else { return };
-                self.live.add(start, argument("bytesize"));
+                self.live.add(start, argument("bytesize"), end);
                 self.host.insert(start..start.saturating_add(argument("bytesize")));
             }
-            Memory::HostFree => self.live.remove(argument("p")),
+            Memory::HostFree => self.live.remove(argument("p"), begin),
             Memory::Reserve => {
                 let Some(start) = call.output("ptr") else { return };
-                self.live.add(start, argument("size"));
+                self.live.add(start, argument("size"), end);
                 self.reserved.push(start..start.saturating_add(argument("size")));
             }
-            Memory::Unreserve => self.live.remove(argument("ptr")),
+            Memory::Unreserve => self.live.remove(argument("ptr"), begin),
         }
     }
 
@@ -195,7 +206,7 @@ impl Planner {
         if crate::check::hands_out_a_variable(function)
             && let Some(start) = call.output("dptr")
         {
-            self.live.add(start, call.output("bytes").unwrap_or(SOME));
+            self.live.add(start, call.output("bytes").unwrap_or(SOME), 0);
         }
         for param in function.params {
             let Form::Pointer(to) = param.ty.form else { continue };
@@ -205,7 +216,7 @@ impl Planner {
                 made.then(|| call.memory(When::Return, call.argument(param.name)?, to.size.into())).flatten()
             };
             if let Some((start, len)) = recorded(fields).and_then(|bytes| crate::check::made_in(fields, &bytes)) {
-                self.live.add(start, len);
+                self.live.add(start, len, 0);
             }
         }
     }

@@ -11,18 +11,30 @@ use trace::{Call, Trace};
 /// Allocations that exist at a point of the trace.
 #[derive(Default)]
 pub struct Live {
-    ranges: BTreeMap<u64, (u64, u32)>,
+    ranges: BTreeMap<u64, Range>,
     next: u32,
 }
 
+#[derive(Clone, Copy)]
+struct Range {
+    end: u64,
+    id: u32,
+    /// When the call that made it returned.
+    since: u64,
+}
+
 impl Live {
-    pub fn add(&mut self, start: u64, len: u64) {
-        self.ranges.insert(start, (start.saturating_add(len), self.next));
+    /// Memory handed out by a call that returned at `since`.
+    pub fn add(&mut self, start: u64, len: u64, since: u64) {
+        self.ranges.insert(start, Range { end: start.saturating_add(len), id: self.next, since });
         self.next += 1;
     }
 
-    pub fn remove(&mut self, start: u64) {
-        self.ranges.remove(&start);
+    /// Memory given up by a call that was entered at `at`. What was handed out later than that is another's.
+    pub fn remove(&mut self, start: u64, at: u64) {
+        if self.ranges.get(&start).is_some_and(|range| range.since <= at) {
+            self.ranges.remove(&start);
+        }
     }
 
     pub fn holds(&self, address: u64) -> bool {
@@ -30,8 +42,8 @@ impl Live {
     }
 
     fn find(&self, address: u64) -> Option<u32> {
-        let (_, (end, id)) = self.ranges.range(..=address).next_back()?;
-        (address < *end).then_some(*id)
+        let (_, range) = self.ranges.range(..=address).next_back()?;
+        (address < range.end).then_some(range.id)
     }
 }
 

@@ -83,6 +83,7 @@ impl TraceFile {
             ..Header::new(kind, size)
         };
         // Until it is whole it is free space to a reader: a process may be ended in the midst of this.
+        self.file.write_all_at(&[0], offset + size - 1)?;
         self.file.write_all_at(&Header::new(Kind::Free, size).encode(), offset)?;
         self.file.write_all_at(content, offset + HEADER as u64)?;
         self.file.write_all_at(&header.encode(), offset)

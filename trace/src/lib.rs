@@ -1,8 +1,8 @@
 //! What a driver call is, and how calls are stored.
 //!
 //! [`api`] describes the driver, [`walk`] follows a call's arguments by that description, [`record`] and [`segment`]
-//! are the bytes of a trace (field by field in FORMAT.md), [`Trace`] reads them back and [`finish`] closes them. [`decode`]
-//! makes [values](value) of a call, [`objects`] names what they refer to, [`text`] writes them down.
+//! are the bytes of a trace (field by field in FORMAT.md), [`Trace`] reads them back and [`finish`] closes them.
+//! [`decode`] makes [values](value) of a call, [`objects`] names what they refer to, [`text`] writes them down.
 
 pub mod api;
 pub mod call;

@@ -138,7 +138,7 @@ fn exercise(trace: &mut Trace) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
     fn any_interleaving_is_read_as_written(steps in steps(), sealed: bool, closed: bool) {

@@ -11,7 +11,7 @@ use crate::device;
 use crate::library;
 use crate::module;
 use crate::ptx::Kernel;
-use crate::ptx::exec::Grid;
+use crate::ptx::exec::{Grid, Workspace};
 use crate::registry::handle_of;
 use crate::stream::Stream;
 use crate::work::Work;
@@ -34,7 +34,7 @@ pub fn prepare(handle: Handle, shape: Shape, values: In<*const c_void>, extra: I
         return Err(Code::INVALID_HANDLE);
     }
     let function = library::function(handle)?;
-    context::usable()?;
+    let context = context::usable()?;
     let code = function.kernel();
     check(code, shape, function.settings.max_dynamic(code))?;
     let parameters = if extra.is_null() { from_values(code, values)? } else { from_buffer(code, extra)? };
@@ -48,6 +48,7 @@ pub fn prepare(handle: Handle, shape: Shape, values: In<*const c_void>, extra: I
         dynamic_shared: shape.dynamic_shared,
         parameters,
         id: IDS.fetch_add(1, Ordering::Relaxed),
+        workspace: if shape.cooperative { Workspace::new(context.device)? } else { Workspace::default() },
         function: handle_of(&function),
     }))
 }

@@ -132,14 +132,14 @@ fn lookup(table: u8, a: u32, b: u32, c: u32) -> u64 {
     u64::from(out)
 }
 
-/// The sum or difference with the carry flag: the result and the flag after it.
+/// The sum or difference with the carry flag: the result and the flag after it. A difference is the sum with the
+/// complement, so its flag is set where nothing was borrowed; the compiler's 128-bit division relies on that.
 pub fn carry(f: Carry, ty: Type, flag: bool, [a, b, c]: [u64; 3]) -> (u64, bool) {
     let (x, y, z) = (u128::from(ty.truncate(a)), u128::from(ty.truncate(b)), u128::from(ty.truncate(c)));
     let bits = u32::from(ty.bits);
     let wide = match f {
         Carry::Add => x + y + u128::from(flag),
-        // The flag of a subtraction is its borrow.
-        Carry::Sub => x.wrapping_sub(y).wrapping_sub(u128::from(flag)),
+        Carry::Sub => x + u128::from(ty.truncate(!b)) + u128::from(flag),
         Carry::MadLow => ((x * y) & ((1 << bits) - 1)) + z + u128::from(flag),
         Carry::MadHigh if ty.signed() => {
             let high = (ty.extend(a).wrapping_mul(ty.extend(b)) >> bits) as u64;

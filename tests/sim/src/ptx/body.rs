@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::ast::{Body, Declared, Formal, Linkage, Operand, Statement};
 use super::lexer::Token;
 use super::parse::Parser;
+use super::special::Special;
 use super::types::Space;
 use super::{Error, Result};
 
@@ -264,7 +265,7 @@ impl Reader<'_, '_> {
     fn named(&mut self) -> Result<Operand> {
         let name = self.parser.word()?;
         let known = self.frame.find(name);
-        if known.is_none() && name.starts_with('%') && !name.contains('.') && !special(name) {
+        if known.is_none() && name.starts_with('%') && Special::parse(name).is_none() {
             return self.parser.error(format!("Unknown symbol '{name}'"));
         }
         if let Some(Local::Register(register)) = known {
@@ -308,30 +309,4 @@ impl Reader<'_, '_> {
         self.parser.expect(']')?;
         Ok(Operand::Address(Box::new(base), offset))
     }
-}
-
-fn special(name: &str) -> bool {
-    matches!(
-        name,
-        "%laneid"
-            | "%warpid"
-            | "%nwarpid"
-            | "%smid"
-            | "%nsmid"
-            | "%gridid"
-            | "%clock"
-            | "%clock64"
-            | "%globaltimer"
-            | "%globaltimer_lo"
-            | "%globaltimer_hi"
-            | "%dynamic_smem_size"
-            | "%total_smem_size"
-            | "%lanemask_eq"
-            | "%lanemask_lt"
-            | "%lanemask_le"
-            | "%lanemask_gt"
-            | "%lanemask_ge"
-            | "%clock_hi"
-            | "%aggr_smem_size"
-    )
 }

@@ -1,5 +1,6 @@
 //! Decoded instructions.
 
+pub use super::special::Special;
 use super::types::{Space, Type};
 
 #[derive(Clone, Copy, Debug)]
@@ -13,29 +14,6 @@ pub enum Value {
     Shared(u32, i32),
     /// An address in the current frame.
     Frame(u32),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Special {
-    ThreadIndex(u8),
-    BlockSize(u8),
-    BlockIndex(u8),
-    GridSize(u8),
-    Lane,
-    Warp,
-    Warps,
-    LaneMaskEqual,
-    LaneMaskLess,
-    LaneMaskLessEqual,
-    LaneMaskGreater,
-    LaneMaskGreaterEqual,
-    Clock,
-    Nanoseconds,
-    GridId,
-    DynamicShared,
-    TotalShared,
-    Zero,
-    One,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

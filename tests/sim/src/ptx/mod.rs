@@ -13,6 +13,7 @@ mod lexer;
 mod lower;
 mod parse;
 mod program;
+mod special;
 #[cfg(test)]
 mod tests;
 mod types;

@@ -14,7 +14,8 @@ use std::sync::Arc;
 pub use super::half::to_f32 as half_to_f32;
 
 use super::Program;
-use crate::memory::table;
+use crate::memory::table::{self, Kind};
+use crate::memory::{allocate, pages};
 use block::Block;
 
 /// Instructions that a block runs before the table of device ranges is given free for changes.
@@ -51,8 +52,37 @@ pub struct Grid {
     /// The parameter buffer.
     pub parameters: Vec<u8>,
     pub id: u64,
+    /// Where a cooperative grid's blocks meet.
+    pub workspace: Workspace,
     /// The CUfunction, for graph nodes.
     pub function: crate::abi::Handle,
+}
+
+/// Two words of device memory that belong to a cooperative grid: the size of the workspace, and the barrier of all blocks.
+/// The kernel finds their address in %envreg1 and %envreg2.
+#[derive(Debug, Default)]
+pub struct Workspace(Option<u64>);
+
+impl Workspace {
+    const BYTES: u64 = 16;
+
+    pub fn new(device: i32) -> crate::code::Result<Self> {
+        let at = allocate::allocate(Self::BYTES, Kind::Module, device, 0)?;
+        pages::write(at, &[0; Self::BYTES as usize]);
+        Ok(Self(Some(at)))
+    }
+
+    fn address(&self) -> u64 {
+        self.0.unwrap_or(0)
+    }
+}
+
+impl Drop for Workspace {
+    fn drop(&mut self) {
+        if let Some(range) = self.0.and_then(|at| table::remove(at, |_| true)) {
+            allocate::release(range);
+        }
+    }
 }
 
 /// Runs a grid to its end, or until `stop` says that nobody waits for it any more.

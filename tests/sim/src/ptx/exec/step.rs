@@ -7,7 +7,7 @@ use super::{Fault, Result};
 use crate::ptx::alu::{alu, carry, compare, flag_value, insert_bits, join};
 use crate::ptx::convert::convert;
 use crate::ptx::float::{float, narrow, wide};
-use crate::ptx::inst::{Address, Op, Value, Warp};
+use crate::ptx::inst::{Address, Carry, Op, Value, Warp};
 use crate::ptx::types::{Kind, Space, Type};
 use crate::texture;
 
@@ -74,7 +74,7 @@ impl Thread {
             }
             Op::Carry { f, ty, carry_in, carry_out, d, a, b, c } => {
                 let operands = [a, b, c].map(|v| self.value(env, v));
-                let (result, flag) = carry(f, ty, carry_in && self.carry, operands);
+                let (result, flag) = carry(f, ty, if carry_in { self.carry } else { f == Carry::Sub }, operands);
                 self.carry = if carry_out { flag } else { self.carry };
                 self.set(d, result);
             }

@@ -117,6 +117,8 @@ impl Thread {
             Special::LaneMaskGreaterEqual => u32::MAX << lane,
             Special::Clock | Special::Nanoseconds => return crate::state::nanoseconds(),
             Special::GridId => return env.grid.id,
+            Special::Workspace(1) => (env.grid.workspace.address() >> 32) as u32,
+            Special::Workspace(_) => env.grid.workspace.address() as u32,
             Special::DynamicShared => env.grid.dynamic_shared,
             Special::TotalShared => env.shared.len() as u32,
             Special::Zero => 0,

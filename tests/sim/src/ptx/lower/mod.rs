@@ -136,7 +136,7 @@ impl<'a> Lower<'a> {
     }
 
     fn symbol(&self, name: &str, addend: i64) -> Result<Value> {
-        if let Some(special) = special(name) {
+        if let Some(special) = Special::parse(name) {
             return Ok(Value::Special(special));
         }
         if name == "WARP_SZ" {
@@ -149,43 +149,4 @@ impl<'a> Lower<'a> {
             Some(Symbol::Print) | None => self.error(format!("Unknown symbol '{name}'")),
         }
     }
-}
-
-fn special(name: &str) -> Option<Special> {
-    let rest = name.strip_prefix('%')?;
-    if let Some((register, axis)) = rest.split_once('.') {
-        let axis = match axis {
-            "x" => 0,
-            "y" => 1,
-            "z" => 2,
-            _ => return None,
-        };
-        return Some(match register {
-            "tid" => Special::ThreadIndex(axis),
-            "ntid" => Special::BlockSize(axis),
-            "ctaid" => Special::BlockIndex(axis),
-            "nctaid" => Special::GridSize(axis),
-            "cluster_ctaid" | "clusterid" => Special::Zero,
-            "cluster_nctaid" | "nclusterid" => Special::One,
-            _ => return None,
-        });
-    }
-    Some(match rest {
-        "laneid" => Special::Lane,
-        "warpid" => Special::Warp,
-        "nwarpid" => Special::Warps,
-        "lanemask_eq" => Special::LaneMaskEqual,
-        "lanemask_lt" => Special::LaneMaskLess,
-        "lanemask_le" => Special::LaneMaskLessEqual,
-        "lanemask_gt" => Special::LaneMaskGreater,
-        "lanemask_ge" => Special::LaneMaskGreaterEqual,
-        "clock" | "clock64" => Special::Clock,
-        "globaltimer" | "globaltimer_lo" => Special::Nanoseconds,
-        "clock_hi" | "globaltimer_hi" | "smid" => Special::Zero,
-        "nsmid" => Special::One,
-        "gridid" => Special::GridId,
-        "dynamic_smem_size" => Special::DynamicShared,
-        "total_smem_size" | "aggr_smem_size" => Special::TotalShared,
-        _ => return None,
-    })
 }

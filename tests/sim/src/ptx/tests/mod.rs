@@ -6,7 +6,7 @@ mod kernels;
 
 use std::sync::Arc;
 
-use super::exec::{self, Fault, Grid};
+use super::exec::{self, Fault, Grid, Workspace};
 use super::program::{Layout, Program};
 use crate::memory::allocate::{self, allocate};
 use crate::memory::pages;
@@ -51,7 +51,17 @@ impl Loaded {
         }
         let program = self.program.clone();
         exec::run(
-            &Grid { program, kernel, blocks, threads, dynamic_shared: shared, parameters, id: 1, function: 0 },
+            &Grid {
+                program,
+                kernel,
+                blocks,
+                threads,
+                dynamic_shared: shared,
+                parameters,
+                id: 1,
+                function: 0,
+                workspace: Workspace::default(),
+            },
             &|| false,
         )
     }
