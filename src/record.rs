@@ -87,7 +87,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     Ok(exit_status(status))
 }
 
-/// The recorder in front of what is preloaded already, but behind a sanitizer's runtime, which insists on being first.
+/// The recorder behind what is preloaded already.
 fn preload(recorder: &Path, existing: Option<OsString>) -> Result<OsString> {
     let recorder = recorder.as_os_str().to_string_lossy().into_owned();
     if recorder.contains([' ', ':']) {
@@ -96,12 +96,9 @@ fn preload(recorder: &Path, existing: Option<OsString>) -> Result<OsString> {
     }
     let existing = existing.unwrap_or_default().to_string_lossy().into_owned();
     let mut all: Vec<&str> = existing.split([' ', ':']).filter(|p| !p.is_empty() && *p != recorder).collect();
-    let is_sanitizer = |path: &&str| {
-        let name = path.rsplit('/').next().unwrap_or(path);
-        ["libasan", "libtsan", "libubsan", "liblsan", "libclang_rt."].iter().any(|s| name.starts_with(s))
-    };
-    let at = all.iter().take_while(|path| is_sanitizer(path)).count();
-    all.insert(at, &recorder);
+    // An interposer in front of the recorder finds it by RTLD_NEXT, one behind it would be passed over. A sanitizer's runtime
+    // insists on being first anyway.
+    all.push(&recorder);
     Ok(all.join(":").into())
 }
 
@@ -277,12 +274,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_recorder_comes_first_but_for_sanitizers() {
+    fn the_recorder_comes_last() {
         let of = |existing: &str| preload(Path::new("/x/libcutrace.so"), Some(existing.into())).expect("a plain path");
         assert_eq!(of(""), "/x/libcutrace.so");
-        assert_eq!(of("/a.so b.so"), "/x/libcutrace.so:/a.so:b.so");
-        assert_eq!(of("/lib/libasan.so.8:/a.so"), "/lib/libasan.so.8:/x/libcutrace.so:/a.so");
-        assert_eq!(of("/a.so:/x/libcutrace.so"), "/x/libcutrace.so:/a.so");
+        assert_eq!(of("/a.so b.so"), "/a.so:b.so:/x/libcutrace.so");
+        assert_eq!(of("/lib/libasan.so.8:/a.so"), "/lib/libasan.so.8:/a.so:/x/libcutrace.so");
+        assert_eq!(of("/x/libcutrace.so:/a.so"), "/a.so:/x/libcutrace.so");
         assert!(preload(Path::new("/x y/libcutrace.so"), None).is_err());
     }
 }

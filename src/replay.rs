@@ -37,6 +37,9 @@ pub struct Arguments {
     /// Do not compare anything
     #[arg(long)]
     no_verify: bool,
+    /// Do not put memory back at its recorded addresses: translate all pointers that can be recognised
+    #[arg(long)]
+    no_placement: bool,
     /// The driver to use: a path, or "sim" for the simulated one
     #[arg(long, value_name = "PATH|sim")]
     driver: Option<Choice>,
@@ -107,14 +110,22 @@ pub fn run(arguments: Arguments) -> Result<u8> {
             (damage, _) => damage,
         });
     }
-    layout::make_room(&plan)?;
+    if !arguments.no_placement {
+        layout::make_room(&plan)?;
+    }
     layout::set_environment(&plan);
     let found = driver::find(arguments.driver.as_ref().unwrap_or(&Choice::System))
         .map_err(|tried| tried.as_failure("no usable driver"))?;
     let devices = arguments.device.map_or_else(HashMap::new, |devices| devices.map(&trace, &plan));
     // The layout of this process is as good as it gets.
-    let options = Options { driver: found.path.clone(), verify: !arguments.no_verify, devices, translate: true };
-    let bar = Bar::new(trace.len() as u64 - plan.inner - plan.unfinished.len() as u64);
+    let options = Options {
+        driver: found.path.clone(),
+        verify: !arguments.no_verify,
+        devices,
+        place: !arguments.no_placement,
+        translate: true,
+    };
+    let bar = Bar::new(plan.calls());
     let report = replayer::replay(&trace, &plan, &options, &bar);
     bar.bar.finish_and_clear();
     let report = report.map_err(|error| match error {
@@ -162,7 +173,7 @@ impl Progress for Bar {
 fn show_plan(trace: &Trace, plan: &Plan, as_json: bool) -> Result<()> {
     let mut out = std::io::stdout().lock();
     let reasons: Vec<String> = plan.reasons.iter().map(ToString::to_string).collect();
-    let (device, host) = (plan.device.bytes(), plan.host.bytes());
+    let (device, host) = (plan.device_memory().1, plan.host_memory());
     if as_json {
         let whole = json!({
             "schema": SCHEMA,

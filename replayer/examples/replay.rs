@@ -4,14 +4,36 @@ fn main() {
     let trace = trace::Trace::open(&args[1]).unwrap();
     let plan = plan(&trace);
     println!("verdict {}; collides {:?}", plan.verdict, plan.collides_with_own_mappings());
-    for r in &plan.reasons { println!("  {r}"); }
-    if std::env::var("BLOCK").is_ok() {
-        for r in plan.blocks.iter().chain(plan.pages.iter()) {
-            let got = unsafe { libc::mmap(r.start as *mut _, (r.end - r.start) as usize, 0, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE, -1, 0) };
-            println!("blocked {:x?} {got:?}", r);
-        }
+    for r in &plan.reasons {
+        println!("  {r}");
     }
     let verify = std::env::var("NOVERIFY").is_err();
-    let report = replay(&trace, &plan, &Options { driver: args[2].clone().into(), verify, devices: Default::default(), translate: true }, &());
-    if std::env::var("SHORT").is_ok() { let r = report.unwrap(); println!("{:?} divergences {} executed {} checked {:?} placement {:?} first {:#?} refused {} elapsed {:?}", r.outcome, r.divergences, r.executed, r.checked, r.placement, r.first, r.refused(), r.elapsed); } else { println!("{report:#?}"); }
+    let report = replay(
+        &trace,
+        &plan,
+        &Options {
+            driver: args[2].clone().into(),
+            verify,
+            devices: Default::default(),
+            translate: true,
+            place: std::env::var("NOPLACE").is_err(),
+        },
+        &(),
+    );
+    if std::env::var("SHORT").is_ok() {
+        let r = report.unwrap();
+        println!(
+            "{:?} divergences {} executed {} checked {:?} placement {:?} first {:#?} refused {} elapsed {:?}",
+            r.outcome,
+            r.divergences,
+            r.executed,
+            r.checked,
+            r.placement,
+            r.first,
+            r.refused(),
+            r.elapsed
+        );
+    } else {
+        println!("{report:#?}");
+    }
 }

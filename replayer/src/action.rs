@@ -27,7 +27,9 @@ pub enum Action {
     /// Left out although it matters: the verdict says so.
     Refuse(&'static str),
     /// Asks whether something has finished: a recorded yes becomes a call of `wait`, a no is left out.
-    Poll { wait: &'static str },
+    Poll {
+        wait: &'static str,
+    },
     Memory(Memory),
 }
 
@@ -38,7 +40,10 @@ const SHORT: &str = "a 32-bit address: such memory is not placed";
 pub fn action(function: &Function) -> Action {
     let twin = function.twin_of.is_some();
     match function.twin_of.unwrap_or(function.name) {
-        "cuMemAlloc_v2" | "cuMemAllocPitch_v2" | "cuMemAllocManaged" | "cuMemAllocAsync"
+        "cuMemAlloc_v2"
+        | "cuMemAllocPitch_v2"
+        | "cuMemAllocManaged"
+        | "cuMemAllocAsync"
         | "cuMemAllocFromPoolAsync" => Action::Memory(Memory::Allocate),
         "cuMemFree_v2" => Action::Memory(Memory::Free),
         "cuMemFreeAsync" => Action::Memory(Memory::FreeAsync),
@@ -48,14 +53,22 @@ pub fn action(function: &Function) -> Action {
         "cuMemAddressReserve" => Action::Memory(Memory::Reserve),
         "cuMemAddressFree" => Action::Memory(Memory::Unreserve),
         // The recorded addresses are reserved: the same mappings can be made there, aliases and all.
-        "cuMemCreate" | "cuMemRelease" | "cuMemRetainAllocationHandle" | "cuMemMap" | "cuMemUnmap"
-        | "cuMemSetAccess" | "cuMemMapArrayAsync" | "cuMemPoolSetAccess" => Action::Execute,
+        "cuMemCreate"
+        | "cuMemRelease"
+        | "cuMemRetainAllocationHandle"
+        | "cuMemMap"
+        | "cuMemUnmap"
+        | "cuMemSetAccess"
+        | "cuMemMapArrayAsync"
+        | "cuMemPoolSetAccess" => Action::Execute,
         "cuPointerSetAttribute" => Action::Skip(OWN_PLACEMENT),
         "cuStreamAttachMemAsync" => Action::Skip(MANAGED),
         "cuStreamQuery" if twin => Action::Poll { wait: "cuStreamSynchronize_ptsz" },
         "cuStreamQuery" => Action::Poll { wait: "cuStreamSynchronize" },
         "cuEventQuery" => Action::Poll { wait: "cuEventSynchronize" },
-        "cuEventElapsedTime" | "cuEventElapsedTime_v2" => Action::Skip("asks for a time, which differs from run to run"),
+        "cuEventElapsedTime" | "cuEventElapsedTime_v2" => {
+            Action::Skip("asks for a time, which differs from run to run")
+        }
         _ if function.opaque => Action::Refuse("its prototype is not public, its arguments are not recorded"),
         _ => match function.policy {
             Policy::execute | Policy::custom => Action::Execute,
@@ -76,7 +89,9 @@ fn why_skipped(function: &Function) -> &'static str {
 
 fn why_refused(function: &Function) -> &'static str {
     match function.family {
-        "external" | "graphics" | "gl" => "an object of another programming interface, which exists only in the recorded process",
+        "external" | "graphics" | "gl" => {
+            "an object of another programming interface, which exists only in the recorded process"
+        }
         "memory" | "memory_virtual" | "memory_pool" => "shared with another process",
         "module" => "hands out code of the driver itself",
         "device" => "acts on or speaks to something outside the process",

@@ -1,6 +1,7 @@
 //! Kernel arguments in both forms, and arrays of attribute values.
 
-use crate::buffers::{Builder, Memory, Output, Refusal};
+use crate::buffers::Builder;
+use crate::frame::{Memory, Output, Refusal};
 use trace::api::types::Type;
 use trace::call::{Content, When};
 use trace::walk::{Direction, select};
@@ -20,7 +21,7 @@ impl Builder<'_, '_> {
         let Some(params) = params else {
             return Err(Refusal("the driver would not tell how large the kernel's arguments are".into()));
         };
-        let mut values = Memory::of(packed);
+        let mut values = Memory::of(packed)?;
         let mut pointers = Vec::with_capacity(count as usize * 8);
         let mut at = 0;
         for (_, size) in params.iter().take(count as usize) {
@@ -31,7 +32,7 @@ impl Builder<'_, '_> {
             at += size.next_multiple_of(8);
         }
         self.own(values);
-        Ok(self.own(Memory::of(&pointers)))
+        Ok(self.own(Memory::of(&pointers)?))
     }
 
     /// The packed form: an array of tags and pointers that ends with a zero.
@@ -55,18 +56,18 @@ impl Builder<'_, '_> {
             let target = match tag {
                 BUFFER_POINTER => {
                     let bytes = self.call.memory(When::Entry, pointer, size).ok_or_else(|| self.missing(name))?;
-                    let mut values = Memory::of(&bytes);
+                    let mut values = Memory::of(&bytes)?;
                     self.argument(&bytes, 0, &mut values);
                     self.own(values)
                 }
-                BUFFER_SIZE => self.own(Memory::of(&size.to_le_bytes())),
+                BUFFER_SIZE => self.own(Memory::of(&size.to_le_bytes())?),
                 _ => return Err(Refusal(format!("{name} holds an entry of unknown kind {tag}"))),
             };
             live.extend(tag.to_le_bytes());
             live.extend(target.to_le_bytes());
         }
         live.extend([0; 8]);
-        Ok(self.own(Memory::of(&live)))
+        Ok(self.own(Memory::of(&live)?))
     }
 
     /// Pointers to values whose types the codes tell.
@@ -90,10 +91,10 @@ impl Builder<'_, '_> {
                 let direction = Direction::Out;
                 self.frame.outputs.push(Output::Values { name, memory, address, element, count: 1, direction });
             }
-            let own = if address == 0 { 0 } else { self.own(Memory::zeroed(WIDEST)) };
+            let own = if address == 0 { 0 } else { self.own(Memory::zeroed(WIDEST)?) };
             live.extend(own.to_le_bytes());
         }
-        Ok(self.own(Memory::of(&live)))
+        Ok(self.own(Memory::of(&live)?))
     }
 
     /// Rewrites what must be in one argument: addresses in translated ranges, and objects that kernels use by value.

@@ -4,105 +4,16 @@
 //! and live addresses in it; every span that it wrote becomes an empty one, to be compared afterwards. What a span is
 //! follows from the roles of the table; the argument words are the first buffer.
 
+use crate::frame::{Frame, Memory, Output, Refusal};
 use crate::objects::Found;
 use crate::report::Tally;
-use crate::sinks::Sink;
 use crate::world::World;
 use std::borrow::Cow;
-use std::os::fd::OwnedFd;
 use trace::api::roles::{Field, Role};
 use trace::api::types::{Form, Kind, Type};
 use trace::call::When;
 use trace::walk::{Direction, Target, View, has_structure, member, resolve};
 use trace::{Call, Function};
-
-/// Why a call cannot be made.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal(pub String);
-
-/// Memory of the replayer's own, 16-byte aligned, that the driver may read and write by its address.
-pub struct Memory {
-    start: *mut u128,
-    words: usize,
-    len: usize,
-}
-
-// SAFETY: owned memory; the address is only shared with the driver.
-unsafe impl Send for Memory {}
-
-impl Memory {
-    pub fn zeroed(len: usize) -> Memory {
-        let words = vec![0u128; len.div_ceil(16).max(1)].into_boxed_slice();
-        Memory { words: words.len(), start: Box::into_raw(words).cast(), len }
-    }
-
-    pub fn of(bytes: &[u8]) -> Memory {
-        let mut memory = Memory::zeroed(bytes.len());
-        memory.put(0, bytes);
-        memory
-    }
-
-    pub fn address(&self) -> u64 {
-        self.start as u64
-    }
-
-    pub fn bytes(&self) -> &[u8] {
-        // SAFETY: `start` is valid for `len` initialised bytes as long as self is.
-        unsafe { std::slice::from_raw_parts(self.start.cast(), self.len) }
-    }
-
-    /// Writes what fits.
-    pub fn put(&mut self, offset: usize, bytes: &[u8]) {
-        // SAFETY: as in `bytes`, and self is borrowed for writing.
-        let all: &mut [u8] = unsafe { std::slice::from_raw_parts_mut(self.start.cast(), self.len) };
-        if let Some(to) = all.get_mut(offset..offset.saturating_add(bytes.len())) {
-            to.copy_from_slice(bytes);
-        }
-    }
-
-    pub fn words(&self) -> Vec<u64> {
-        self.bytes().chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes"))).collect()
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        // SAFETY: from Box::into_raw, with this length.
-        drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(self.start, self.words)) });
-    }
-}
-
-/// Something the call hands out.
-pub enum Output {
-    /// Elements in buffer `memory`, recorded at `address`.
-    Values { name: &'static str, memory: usize, address: u64, element: &'static Type, count: u64, direction: Direction },
-    /// Text in the buffer.
-    Text { name: &'static str, memory: usize, address: u64, volatile: bool },
-    /// A pointer in the buffer to text of the driver's.
-    TextOut { name: &'static str, memory: usize, address: u64 },
-    /// A pointer in the buffer to elements of the driver's; how many, the live words tell.
-    Owned { name: &'static str, index: usize, memory: usize, address: u64, element: &'static Type },
-}
-
-/// All memory of one call.
-#[derive(Default)]
-pub struct Frame<'t> {
-    /// The first one holds the argument words.
-    pub memory: Vec<Memory>,
-    pub outputs: Vec<Output>,
-    pub sinks: Vec<Sink<'t>>,
-    pub files: Vec<OwnedFd>,
-    /// Placed host ranges that the call reads.
-    pub sources: Vec<std::ops::Range<u64>>,
-    /// The driver may use the memory after the call.
-    pub retain: bool,
-}
-
-impl Frame<'_> {
-    pub fn words(&self) -> Vec<u64> {
-        self.memory[0].words()
-    }
-}
 
 /// Argument words or a struct, recorded and live, around the fields that are being walked.
 #[derive(Clone, Copy)]
@@ -161,11 +72,11 @@ impl<'w, 't> Builder<'w, 't> {
         tally: &'w mut Tally,
     ) -> Result<Frame<'t>, Refusal> {
         let mut frame = Frame::default();
-        frame.memory.push(Memory::of(call.argument_bytes()));
+        frame.memory.push(Memory::of(call.argument_bytes())?);
         let mut builder = Builder { world, call, function, frame, tally };
         let here = Here { recorded: call.argument_bytes(), memory: 0, offset: 0 };
         builder.fields(function.params, None, 0, here)?;
-        builder.ask_for_length();
+        builder.ask_for_length()?;
         Ok(builder.frame)
     }
 
@@ -221,7 +132,7 @@ impl<'w, 't> Builder<'w, 't> {
             Role::Address | Role::HostAddress => self.put(here, at, 8, self.moved(word)),
             Role::Destroy if is_pointer => self.put(here, at, 8, self.moved(word)),
             Role::EntryPoint if word != 0 => {
-                let scratch = self.own(Memory::zeroed(SCRATCH));
+                let scratch = self.own(Memory::zeroed(SCRATCH)?);
                 self.put(here, at, 8, scratch);
             }
             _ if is_pointer => self.pointer(fields, index, base, here)?,
@@ -279,7 +190,7 @@ impl<'w, 't> Builder<'w, 't> {
                 Some(_) if self.call.succeeded() && is_input(&field.role) => {
                     return Err(Refusal(format!("what {} points to is of a kind not known", field.name)));
                 }
-                Some(_) => self.own(Memory::zeroed(SCRATCH)),
+                Some(_) => self.own(Memory::zeroed(SCRATCH)?),
             },
             Target::Span { address, element, count, direction } => {
                 // A count that the driver lowers says at entry how much room there is.
@@ -290,27 +201,27 @@ impl<'w, 't> Builder<'w, 't> {
                 self.span(field, address, element, (count, returned), direction)?
             }
             Target::Text { address, out: false, .. } => match self.text(address) {
-                Some(text) => self.own(Memory::of(&text)),
+                Some(text) => self.own(Memory::of(&text)?),
                 None => return Err(self.missing(field.name)),
             },
             Target::Text { address, limit, .. } => {
                 let memory = self.frame.memory.len();
                 let volatile = matches!(field.role, Role::Volatile(_));
                 self.frame.outputs.push(Output::Text { name: field.name, memory, address, volatile });
-                self.own(Memory::zeroed(limit.min(1 << 20) as usize + SLACK))
+                self.own(Memory::zeroed(limit.min(1 << 20) as usize + SLACK)?)
             }
             Target::Path { address } => self.path(field.name, address)?,
             Target::TextOut { address } => {
                 let memory = self.frame.memory.len();
                 self.frame.outputs.push(Output::TextOut { name: field.name, memory, address });
-                self.own(Memory::zeroed(8))
+                self.own(Memory::zeroed(8)?)
             }
             Target::Owned { address, element, .. } => {
                 let memory = self.frame.memory.len();
                 self.frame.outputs.push(Output::Owned { name: field.name, index, memory, address, element });
-                self.own(Memory::zeroed(8))
+                self.own(Memory::zeroed(8)?)
             }
-            Target::HostAlloc { .. } => self.own(Memory::zeroed(8)),
+            Target::HostAlloc { .. } => self.own(Memory::zeroed(8)?),
             Target::Image { address, size } => self.image(field.name, address, size)?,
             Target::Arguments { address, .. } => self.arguments(field.name, address)?,
             Target::Extra { address } => self.extra(field.name, address)?,
@@ -338,28 +249,29 @@ impl<'w, 't> Builder<'w, 't> {
         let most = count.max(returned);
         let too_much = || Refusal(format!("{} is said to be {most} elements long", field.name));
         let len = count.checked_mul(element.size.into()).ok_or_else(too_much)?;
-        let room = most.checked_mul(element.size.into()).filter(|room| *room <= isize::MAX as u64 / 4);
+        match direction {
+            Direction::Source => return self.source(field.name, dense(address, len)),
+            Direction::Sink => return self.sink(field.name, dense(address, len)),
+            _ => {}
+        }
+        // Places within a span are kept in 32 bits.
+        let fits = |bytes: &u64| *bytes <= u64::from(u32::MAX) - SLACK as u64;
+        let room = most.checked_mul(element.size.into()).filter(fits);
         let room = room.ok_or_else(too_much)? as usize;
-        if let Direction::Source = direction {
-            return self.source(field.name, dense(address, len));
-        }
-        if let Direction::Sink = direction {
-            return self.sink(field.name, dense(address, len));
-        }
         let memory = self.frame.memory.len();
         if direction.is_output() {
             let output = Output::Values { name: field.name, memory, address, element, count: returned, direction };
             self.frame.outputs.push(output);
         }
         if !direction.is_input() {
-            return Ok(self.own(Memory::zeroed(room + SLACK)));
+            return Ok(self.own(Memory::zeroed(room + SLACK)?));
         }
         let recorded: Cow<[u8]> = match self.call.memory(When::Entry, address, len) {
             Some(recorded) => recorded,
             None if len == 0 => Cow::Borrowed(&[]),
             None => return Err(self.missing(field.name)),
         };
-        let mut own = Memory::zeroed(room + SLACK);
+        let mut own = Memory::zeroed(room + SLACK)?;
         own.put(0, &recorded);
         let live = self.own(own);
         if has_structure(element) {
@@ -395,15 +307,18 @@ impl<'w, 't> Builder<'w, 't> {
     }
 
     /// The length of a module's variable must be known, asked for or not: its address is going to be translated.
-    fn ask_for_length(&mut self) {
+    fn ask_for_length(&mut self) -> Result<(), Refusal> {
         if !crate::check::hands_out_a_variable(self.function) {
-            return;
+            return Ok(());
         }
-        let Some(at) = self.function.param("bytes").map(|index| self.function.params[index].offset) else { return };
+        let Some(at) = self.function.param("bytes").map(|index| self.function.params[index].offset) else {
+            return Ok(());
+        };
         if self.call.argument("bytes") == Some(0) {
-            let length = self.own(Memory::zeroed(8));
+            let length = self.own(Memory::zeroed(8)?);
             self.frame.memory[0].put(at as usize, &length.to_le_bytes());
         }
+        Ok(())
     }
 
     pub fn own(&mut self, memory: Memory) -> u64 {

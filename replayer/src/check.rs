@@ -1,6 +1,6 @@
 //! Compares what calls hand out with what they handed out when recorded, and learns new handles and addresses from it.
 
-use crate::buffers::{Frame, Output};
+use crate::frame::{Frame, Output};
 use crate::objects::Found;
 use crate::report::{Divergence, Tally};
 use crate::sinks::Sink;
@@ -116,7 +116,8 @@ impl Checker<'_, '_> {
             return;
         }
         let size = u64::from(element.size.max(1));
-        let recorded_len: u64 = self.call.images().filter(|i| i.address == recorded_at).map(|i| i.len).max().unwrap_or(0);
+        let recorded_len: u64 =
+            self.call.images().filter(|i| i.address == recorded_at).map(|i| i.len).max().unwrap_or(0);
         let len = (count * size).min(recorded_len / size * size);
         let Some(recorded) = self.call.memory(When::Return, recorded_at, len) else { return };
         // SAFETY: the driver says that this many elements are there, until the next call on the object.

@@ -1,6 +1,7 @@
 //! What loads code: module images, files, options.
 
-use crate::buffers::{Builder, Memory, Refusal};
+use crate::buffers::Builder;
+use crate::frame::{Memory, Refusal};
 use std::borrow::Cow;
 use std::io::Write;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -24,7 +25,7 @@ impl<'t> Builder<'_, 't> {
         let word = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().expect("4 bytes")));
         match word(0) {
             Some(WRAPPER) => {
-                let mut wrapper = Memory::of(&bytes);
+                let mut wrapper = Memory::of(&bytes)?;
                 for at in [8, 16] {
                     let Some(pointer) = bytes.get(at..at + 8) else { continue };
                     let pointer = u64::from_le_bytes(pointer.try_into().expect("8 bytes"));
@@ -37,9 +38,9 @@ impl<'t> Builder<'_, 't> {
             // Text is read up to its NUL, which need not have been recorded.
             _ if size.is_none() => {
                 let text = [&bytes[..], &[0]].concat();
-                Ok(self.own(Memory::of(&text)))
+                Ok(self.own(Memory::of(&text)?))
             }
-            _ => Ok(self.own(Memory::of(&bytes))),
+            _ => Ok(self.own(Memory::of(&bytes)?)),
         }
     }
 
@@ -47,7 +48,7 @@ impl<'t> Builder<'_, 't> {
     fn binary(&mut self, address: u64) -> Option<u64> {
         match self.whole(address)? {
             Cow::Borrowed(bytes) if (bytes.as_ptr() as usize).is_multiple_of(64) => Some(bytes.as_ptr() as u64),
-            bytes => Some(self.own(Memory::of(&bytes))),
+            bytes => Some(self.own(Memory::of(&bytes).ok()?)),
         }
     }
 
@@ -69,7 +70,7 @@ impl<'t> Builder<'_, 't> {
             // A file that was not there when recorded.
             let path = self.text(address).filter(|_| !self.call.succeeded());
             return match path {
-                Some(path) => Ok(self.own(Memory::of(&path))),
+                Some(path) => Ok(self.own(Memory::of(&path)?)),
                 None => Err(self.missing(name)),
             };
         };
@@ -77,7 +78,7 @@ impl<'t> Builder<'_, 't> {
         let path = format!("/proc/self/fd/{}\0", file.as_raw_fd());
         self.frame.files.push(file);
         self.frame.retain = true;
-        Ok(self.own(Memory::of(path.as_bytes())))
+        Ok(self.own(Memory::of(path.as_bytes())?))
     }
 
     /// A recorded string with its NUL.
@@ -93,7 +94,7 @@ impl<'t> Builder<'_, 't> {
         let Form::Pointer(of) = codes_ty.form else { unreachable!("option codes are an array") };
         let array = |address, size: u64| self.call.memory(When::Entry, address, count.checked_mul(size)?);
         if count == 0 {
-            return Ok(self.own(Memory::zeroed(8)));
+            return Ok(self.own(Memory::zeroed(8)?));
         }
         let (codes, values) = array(codes, 4).zip(array(address, 8)).ok_or_else(|| self.missing("options"))?;
         let codes: Vec<u32> =
@@ -111,10 +112,10 @@ impl<'t> Builder<'_, 't> {
                 Some(name @ ("CU_JIT_INFO_LOG_BUFFER" | "CU_JIT_ERROR_LOG_BUFFER")) if *value != 0 => {
                     // What is recorded as the size is what the driver used of it; the buffer is larger.
                     let size = value_of(&format!("{name}_SIZE_BYTES")).unwrap_or(0);
-                    self.own(Memory::zeroed(size.max(LOG) as usize))
+                    self.own(Memory::zeroed(size.max(LOG) as usize)?)
                 }
                 // Functions and data of the host for kernels to call: none.
-                Some("CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE") => self.own(Memory::zeroed(64)),
+                Some("CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE") => self.own(Memory::zeroed(64)?),
                 Some(
                     name @ ("CU_JIT_GLOBAL_SYMBOL_NAMES"
                     | "CU_JIT_GLOBAL_SYMBOL_ADDRESSES"
@@ -126,7 +127,7 @@ impl<'t> Builder<'_, 't> {
             live.extend(own.to_le_bytes());
         }
         self.frame.retain = true;
-        Ok(self.own(Memory::of(&live)))
+        Ok(self.own(Memory::of(&live)?))
     }
 
     /// Retains a primary context before the recorded program did: runtimes get its handle through a table of the driver's,

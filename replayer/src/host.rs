@@ -3,10 +3,13 @@
 //! A payload is read straight from the trace where it lies in one piece. Pinned memory is at its recorded address (or
 //! translated), so copies from and to it use it: what the device writes there, a later copy must find.
 
-use crate::buffers::{Builder, Here, Memory, Refusal, dense};
+use crate::buffers::{Builder, Here, dense};
+use crate::frame::{Memory, Refusal};
 use crate::sinks::Sink;
 use std::borrow::Cow;
+use std::sync::atomic::Ordering::Relaxed;
 use trace::api::copies::{Region, region};
+use trace::api::enums::CUmemorytype;
 use trace::api::roles::{Class, Field, Side};
 use trace::api::types::{Form, Type};
 use trace::call::{Content, Image, When};
@@ -22,7 +25,7 @@ impl<'t> Builder<'_, 't> {
                 Some(live) => Ok(live),
                 None if self.function.class == Class::graph => {
                     self.frame.retain = true;
-                    Ok(self.own(Memory::zeroed(recorded.span() as usize)))
+                    Ok(self.own(Memory::zeroed(recorded.span() as usize)?))
                 }
                 None => Err(self.missing(name)),
             };
@@ -32,7 +35,7 @@ impl<'t> Builder<'_, 't> {
                 return Ok(bytes.as_ptr() as u64);
             }
             self.frame.retain = true;
-            let mut memory = Memory::zeroed(recorded.span() as usize);
+            let mut memory = Memory::zeroed(recorded.span() as usize)?;
             for (row, bytes) in recorded.row_addresses().zip(bytes.chunks_exact(recorded.row_bytes as usize)) {
                 memory.put((row - recorded.address) as usize, bytes);
             }
@@ -73,7 +76,7 @@ impl<'t> Builder<'_, 't> {
                 (live, None)
             }
             None => {
-                let memory = Memory::zeroed(recorded.span() as usize);
+                let memory = Memory::zeroed(recorded.span() as usize)?;
                 (memory.address(), Some(memory))
             }
         };
@@ -84,7 +87,9 @@ impl<'t> Builder<'_, 't> {
 
     /// Compares what earlier copies brought into host memory that is about to change, or gives up on it.
     fn settle(&mut self, live: &std::ops::Range<u64>) {
-        for (pending, finished) in self.world.sinks.overwritten(self.world.driver, live, self.call.thread) {
+        let may_ask = self.world.placement.captures.load(Relaxed) == 0;
+        let (sinks, driver) = (&self.world.sinks, self.world.driver);
+        for (pending, finished) in sinks.overwritten(driver, live, self.call.thread, may_ask) {
             match finished {
                 true => crate::check::copy(self.world, pending.call, &pending.sink, self.tally),
                 false => self.tally.unchecked_copies += 1,
@@ -99,11 +104,9 @@ impl<'t> Builder<'_, 't> {
             let region = dense(address, len);
             return if writes { self.sink(name, region) } else { self.source(name, region) };
         }
-        let known = |address| self.world.plan.device.contains(address) || self.world.plan.host.contains(address);
-        match self.world.translation.live(address) {
-            Some(live) => Ok(live),
-            None if known(address) || !self.call.succeeded() => Ok(address),
-            None => Err(Refusal(format!("{name} {address:#x} lies in no memory that the trace knows of"))),
+        match self.is_known(address) || !self.call.succeeded() {
+            true => Ok(self.moved(address)),
+            false => Err(Refusal(format!("{name} {address:#x} lies in no memory that the trace knows of"))),
         }
     }
 
@@ -116,7 +119,7 @@ impl<'t> Builder<'_, 't> {
             let address = u64::from_le_bytes(word.try_into().expect("8 bytes"));
             live.extend(self.unified(name, address, writes)?.to_le_bytes());
         }
-        Ok(self.own(Memory::of(&live)))
+        Ok(self.own(Memory::of(&live)?))
     }
 
     /// One side of a copy descriptor of type `ty` at `base`, if it is on the host.
@@ -154,15 +157,20 @@ impl<'t> Builder<'_, 't> {
         };
         // How wide the elements of an array are is not at hand; how many bytes were recorded is.
         let found = [1, 2, 4, 8, 16].into_iter().filter_map(with).find(is_host);
-        // A host pointer is one even if nothing was recorded of what it points to.
-        let memory_type = match side {
-            Side::Source => "srcMemoryType",
-            Side::Destination => "dstMemoryType",
+        // A host pointer is one even if nothing was recorded of what it points to, and so is a unified address that is
+        // no device memory.
+        let is_host_pointer = match memory_type(ty, descriptor, side) {
+            Some(CUmemorytype::CU_MEMORYTYPE_HOST) => true,
+            Some(CUmemorytype::CU_MEMORYTYPE_UNIFIED) => with(1).is_some_and(|region| !self.is_known(region.address)),
+            _ => false,
         };
-        let Form::Struct(fields) = ty.form else { return None };
-        let tag = fields.iter().find(|field| field.name == memory_type).map(|field| field.offset as usize);
-        let is_host_pointer = tag.is_some_and(|at| descriptor.get(at) == Some(&1));
         found.or_else(|| is_host_pointer.then(|| with(1)).flatten())
+    }
+
+    /// Whether the trace knows of memory at this address.
+    fn is_known(&self, address: u64) -> bool {
+        let (plan, translation) = (self.world.plan, self.world.translation);
+        plan.device.contains(address) || plan.host.contains(address) || translation.live(address).is_some()
     }
 
     /// Images of a region: one, or the pieces of a long one.
@@ -215,10 +223,21 @@ impl<'t> Builder<'_, 't> {
     }
 }
 
+fn memory_type(ty: &Type, descriptor: &[u8], side: Side) -> Option<CUmemorytype> {
+    let name = match side {
+        Side::Source => "srcMemoryType",
+        Side::Destination => "dstMemoryType",
+    };
+    let Form::Struct(fields) = ty.form else { return None };
+    let at = fields.iter().find(|field| field.name == name)?.offset as usize;
+    let tag = descriptor.get(at..at + 4)?.try_into().expect("4 bytes");
+    Some(CUmemorytype(u32::from_le_bytes(tag)))
+}
+
 /// Where the descriptor keeps the base address of the side: the host pointer itself, the unified address in the field
 /// for device addresses, or the pointer in an operand of a batch.
 fn base_pointer(fields: &'static [Field], index: usize, base: u32, here: Here) -> u32 {
-    const UNIFIED: u64 = 4;
+    let unified = u64::from(CUmemorytype::CU_MEMORYTYPE_UNIFIED.0);
     let field = &fields[index];
     if !matches!(field.ty.form, Form::Pointer(_)) {
         return base + field.offset + std::mem::offset_of!(trace::api::structs::CUmemcpy3DOperand, op) as u32;
@@ -227,7 +246,7 @@ fn base_pointer(fields: &'static [Field], index: usize, base: u32, here: Here) -
     let prefix = field.name.trim_end_matches("Host");
     let tag = named(format!("{prefix}MemoryType")).and_then(|tag| here.load(base + tag.offset, 4));
     match named(format!("{prefix}Device")) {
-        Some(device) if tag == Some(UNIFIED) => base + device.offset,
+        Some(device) if tag == Some(unified) => base + device.offset,
         _ => base + field.offset,
     }
 }

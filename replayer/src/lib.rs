@@ -12,16 +12,20 @@ mod check;
 mod code;
 mod contexts;
 mod driver;
+mod frame;
 mod host;
 mod objects;
 mod order;
 mod place;
 mod plan;
-pub mod ranges;
+mod ranges;
 mod reach;
 mod report;
 mod run;
+#[cfg(test)]
+mod sample;
 mod sinks;
+mod survey;
 mod thunk;
 mod translate;
 mod verdict;
@@ -44,6 +48,9 @@ pub struct Options {
     pub verify: bool,
     /// Recorded device ordinal to live device ordinal; the others stay the same.
     pub devices: HashMap<i32, i32>,
+    /// Put memory back at its recorded addresses; otherwise all of it is translated, and pointers that the program keeps
+    /// in memory lead nowhere.
+    pub place: bool,
     /// Where mappings of this process lie in recorded ranges, translate, rather than stop with [`Error::Collision`].
     pub translate: bool,
 }
@@ -71,6 +78,8 @@ pub enum Error {
     Device { device: i32, failure: String },
     #[error("device {device} has {available} bytes of memory, the recorded program used {needed}")]
     Memory { device: i32, needed: u64, available: u64 },
+    #[error("a thread for the recorded thread {thread} cannot be started: {source}")]
+    Thread { thread: u32, source: std::io::Error },
     #[error("a worker of the replay panicked; its message stands above")]
     Worker,
 }

@@ -14,7 +14,9 @@ const KINDS: usize = Kind::EglStream as usize + 1;
 pub enum Found {
     Live(u64),
     /// The call that made the object was not replayed.
-    Absent { call: u64 },
+    Absent {
+        call: u64,
+    },
     /// No call in the trace made it.
     Unknown,
 }

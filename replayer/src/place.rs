@@ -67,6 +67,7 @@ impl<'a> Placement<'a> {
         objects: &'a Objects,
         translation: &'a Translation,
         plan: &Plan,
+        place: bool,
     ) -> Result<Self, Error> {
         for device in &plan.devices {
             let (needed, available) = (plan.bytes_on(*device), total_memory(driver, objects.device(*device))?);
@@ -74,9 +75,11 @@ impl<'a> Placement<'a> {
                 return Err(Error::Memory { device: objects.device(*device), needed, available });
             }
         }
-        let reserved: Vec<Range<u64>> = plan.blocks.iter().flat_map(|run| reserve(driver, run)).collect();
+        let blocks = plan.blocks.iter().filter(|_| place);
+        let reserved: Vec<Range<u64>> = blocks.flat_map(|run| reserve(driver, run)).collect();
         let held = Ranges::union(reserved.iter().cloned(), 1);
-        let pages = Ranges::union(plan.pages.iter().filter(|run| map_host(&held, run.clone())), 1);
+        let pages = plan.pages.iter().filter(|run| place && map_host(&held, run.clone()));
+        let pages = Ranges::union(pages, 1);
         Ok(Placement {
             driver,
             objects,

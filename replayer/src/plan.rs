@@ -1,24 +1,18 @@
 //! What a replay will do, found without a driver: one walk over the trace.
 
-use crate::action::{Action, Memory, action};
-use crate::contexts::Contexts;
-use crate::driver::result::is_sticky;
-use crate::order::{Moment, Order};
+use crate::order::Order;
 use crate::ranges::Ranges;
-use crate::reach::{Live, Reach};
-use crate::verdict::{Reason, Reasons, Verdict};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use crate::reach::Reach;
+use crate::survey::Survey;
+use crate::verdict::{Reason, Verdict};
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
-use trace::api::roles::{Class, Field, Role};
-use trace::api::types::Form;
-use trace::call::{Content, Image, When};
-use trace::preamble::Data;
-use trace::{Call, Function, Trace};
+use trace::Trace;
 
 /// The driver gives out neighbouring device addresses in blocks of this size, and reserves them exactly (facts of
 /// driver 580: a hint is honoured if it is aligned to 32 MiB and the size is about that or more).
 pub const BLOCK: u64 = 32 << 20;
-const PAGE: u64 = 4096;
+pub const PAGE: u64 = 4096;
 
 /// A recorded allocation of device memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,17 +27,17 @@ pub struct Allocation {
 pub struct Plan {
     pub verdict: Verdict,
     pub reasons: Vec<Reason>,
-    pub order: Order,
+    pub(crate) order: Order,
     /// Device memory, by the call that allocated it.
-    pub allocations: HashMap<u64, Allocation>,
+    pub(crate) allocations: HashMap<u64, Allocation>,
     /// All device addresses the application was given, reserved ones too.
-    pub device: Ranges,
+    pub(crate) device: Ranges,
     /// Whole blocks around them.
-    pub blocks: Ranges,
+    pub(crate) blocks: Ranges,
     /// Pinned host memory.
-    pub host: Ranges,
+    pub(crate) host: Ranges,
     /// Whole pages around it.
-    pub pages: Ranges,
+    pub(crate) pages: Ranges,
     /// Primary contexts by their recorded handle: the device.
     pub primaries: HashMap<u64, i32>,
     /// Recorded devices that hold memory.
@@ -57,20 +51,39 @@ pub struct Plan {
     /// Submissions to one stream that overlapped in time, so that their order is not known.
     pub overlapping_submissions: u64,
     /// The first error of work done earlier, as the program came to know it.
-    pub sticky: Option<u32>,
+    pub(crate) sticky: Option<u32>,
     pub(crate) reach: Reach,
-    environment: Vec<(String, String)>,
+    pub(crate) environment: Vec<(String, String)>,
 }
 
 pub fn plan(trace: &Trace) -> Plan {
-    let mut planner = Planner::default();
+    let mut survey = Survey::default();
     for call in trace.calls() {
-        planner.see(trace, &call);
+        survey.see(trace, &call);
     }
-    planner.finish(trace)
+    survey.finish(trace)
 }
 
 impl Plan {
+    /// Calls that a replay goes through.
+    pub fn calls(&self) -> u64 {
+        self.order.calls
+    }
+
+    pub fn threads(&self) -> usize {
+        self.order.lanes.len()
+    }
+
+    /// Allocations of device memory, and the bytes of addresses they took, each counted once.
+    pub fn device_memory(&self) -> (usize, u64) {
+        (self.allocations.len(), self.device.bytes())
+    }
+
+    /// Bytes of pinned host memory.
+    pub fn host_memory(&self) -> u64 {
+        self.host.bytes()
+    }
+
     /// The recorded CUDA_* variables: to be set before the driver is loaded. Those that inject tools are left out.
     pub fn environment(&self) -> &[(String, String)] {
         &self.environment
@@ -97,354 +110,138 @@ impl Plan {
     }
 }
 
-#[derive(Default)]
-struct Planner {
-    plan: Plan,
-    reasons: Reasons,
-    contexts: Contexts,
-    live: Live,
-    moments: Vec<Moment>,
-    reserved: Vec<Range<u64>>,
-    host: Ranges,
-    capturing: HashSet<u64>,
-    /// Latest submission to a stream: end and thread.
-    submissions: HashMap<(u64, Option<u32>), (u64, u32)>,
-    /// Latest call that ended, or made, an object of this value.
-    ended: HashMap<Object, Moment>,
-    made: HashMap<Object, Moment>,
-    /// (later, earlier) calls that overlapped all the same.
-    edges: Vec<(u64, u64)>,
-    executable: u64,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::Sample;
+    use trace::preamble::Data;
 
-const PINNED: &str =
-    "the device was given pinned host memory to read: what the CPU wrote there without a call is not recorded";
+    const AT: u64 = 0x7f00_1234_0000;
 
-/// Kind and value of a handle; no kind for memory.
-type Object = (Option<trace::api::types::Kind>, u64);
-
-impl Planner {
-    fn see(&mut self, trace: &Trace, call: &Call) {
-        if call.inner {
-            self.plan.inner += 1;
-            return;
-        }
-        let Some(end) = call.end else {
-            self.plan.unfinished.push(call.number);
-            return;
-        };
-        let moment = Moment { call: call.number, thread: call.thread, begin: call.begin, end };
-        self.moments.push(moment);
-        let Some(function) = call.function() else {
-            self.reasons.about_call(format!("{}: this cutrace does not know the function", call.name()), call.number);
-            return;
-        };
-        self.contexts.see(call);
-        if !call.succeeded() {
-            self.plan.sticky = self.plan.sticky.or(call.result.filter(|code| is_sticky(*code)));
-            return;
-        }
-        if function.name == "cuDevicePrimaryCtxRetain" {
-            let device = call.argument("dev").unwrap_or(0) as i32;
-            self.plan.primaries.extend(call.output("pctx").map(|context| (context, device)));
-        }
-        match action(function) {
-            Action::Refuse(why) => self.reasons.about_call(format!("{}: {why}", function.name), call.number),
-            Action::Memory(memory) => self.memory(call, memory),
-            Action::Execute => self.executable += 1,
-            _ => {}
-        }
-        self.variables(call, function);
-        self.reach(trace, call, function);
-        self.inputs(trace, call, function);
-        self.captures(call, function);
-        self.submission(call, function, moment);
-        self.objects(call, function, moment);
+    fn allocate(sample: &mut Sample, thread: u32, time: Range<u64>, address: u64, len: u64) {
+        sample.call(thread, "cuMemAlloc_v2", time, &[0x100, len], &[(0x100, &address.to_le_bytes())]);
     }
 
-    fn memory(&mut self, call: &Call, memory: Memory) {
-        let argument = |name| call.argument(name).unwrap_or(0);
-        let (begin, end) = (call.begin, call.end.unwrap_or(u64::MAX));
-        match memory {
-            Memory::Allocate => {
-                let Some(start) = call.output("dptr") else { return };
-                let len = match call.output("pPitch") {
-                    Some(pitch) => pitch.saturating_mul(argument("Height")),
-                    None => argument("bytesize"),
-                };
-                let device = self.contexts.device(call.thread);
-                let range = start..start.saturating_add(len);
-                self.live.add(start, len, end);
-                self.plan.devices.insert(device);
-                self.plan.allocations.insert(call.number, Allocation { call: call.number, range, device });
-                if call.name() == "cuMemAllocManaged" {
-                    let what = "managed memory: what the CPU wrote there is not recorded";
-                    self.reasons.about_call(what, call.number);
-                }
-            }
-            Memory::Free | Memory::FreeAsync => self.live.remove(argument("dptr"), begin),
-            Memory::HostAllocate | Memory::HostRegister => {
-                let start = if memory == Memory::HostRegister { Some(argument("p")) } else { call.output("pp") };
-                let Some(start) = start else { return };
-                self.live.add(start, argument("bytesize"), end);
-                self.host.insert(start..start.saturating_add(argument("bytesize")));
-            }
-            Memory::HostFree => self.live.remove(argument("p"), begin),
-            Memory::Reserve => {
-                let Some(start) = call.output("ptr") else { return };
-                self.live.add(start, argument("size"), end);
-                self.reserved.push(start..start.saturating_add(argument("size")));
-            }
-            Memory::Unreserve => self.live.remove(argument("ptr"), begin),
-        }
+    fn initialised() -> Sample {
+        let mut sample = Sample::new();
+        sample.call(0, "cuInit", 0..1, &[0], &[]);
+        sample
     }
 
-    /// Memory that comes into being beside the allocations: variables of modules, memory of graphs.
-    fn variables(&mut self, call: &Call, function: &Function) {
-        /// Where the length was not asked for.
-        const SOME: u64 = 64 << 10;
-        if crate::check::hands_out_a_variable(function)
-            && let Some(start) = call.output("dptr")
-        {
-            self.live.add(start, call.output("bytes").unwrap_or(SOME), 0);
-        }
-        for param in function.params {
-            let Form::Pointer(to) = param.ty.form else { continue };
-            let Form::Struct(fields) = to.form else { continue };
-            let recorded = |fields: &'static [Field]| {
-                let made = fields.iter().any(|field| matches!(field.role, Role::Created));
-                made.then(|| call.memory(When::Return, call.argument(param.name)?, to.size.into())).flatten()
-            };
-            if let Some((start, len)) = recorded(fields).and_then(|bytes| crate::check::made_in(fields, &bytes)) {
-                self.live.add(start, len, 0);
-            }
-        }
+    #[test]
+    fn refused_calls_are_named() {
+        let mut sample = initialised();
+        sample.call(0, "cuIpcCloseMemHandle", 10..11, &[AT], &[]);
+        sample.failed(0, "cuIpcCloseMemHandle", 20..21, 1, &[AT]);
+        sample.call(0, "cuIpcCloseMemHandle", 30..31, &[AT], &[]);
+        let plan = plan(&sample.trace());
+        assert_eq!(plan.verdict, Verdict::Partly);
+        let reasons: Vec<String> = plan.reasons.iter().map(Reason::to_string).collect();
+        assert_eq!(reasons, ["cuIpcCloseMemHandle: shared with another process (2 calls: 1, 3)"]);
     }
 
-    fn reach(&mut self, trace: &Trace, call: &Call, function: &Function) {
-        self.plan.reach.see(trace, call, &self.live);
-        if function.class != Class::launch {
-            return;
-        }
-        let host = |word: &[u8]| self.host.contains(u64::from_le_bytes(word.try_into().expect("8 bytes")));
-        let is_given = |image: Image| match image.content {
-            Content::Arguments { packed, .. } => packed.chunks_exact(8).any(host),
-            _ => false,
-        };
-        if !self.host.is_empty() && call.images().any(is_given) {
-            self.reasons.about_call(PINNED, call.number);
-        }
+    #[test]
+    fn a_profile_is_not_replayable() {
+        let mut sample = initialised();
+        assert_eq!(plan(&sample.trace()).verdict, Verdict::Replayable);
+        sample.data = Data::None;
+        assert_eq!(plan(&sample.trace()).verdict, Verdict::No);
+        assert_eq!(plan(&Sample::new().trace()).verdict, Verdict::No);
     }
 
-    /// Inputs that are not in the file, and effects that no call shows.
-    fn inputs(&mut self, trace: &Trace, call: &Call, function: &Function) {
-        let words = |role: fn(&Role) -> bool| {
-            let params = function.params.iter().filter(move |p| role(&p.role));
-            params.filter_map(|p| call.argument(p.name)).filter(|word| *word != 0).collect::<Vec<u64>>()
-        };
-        let sinks = words(|role| matches!(role, Role::Sink(_) | Role::Writes(_)));
-        if !matches!(action(function), Action::Execute) {
-            return;
-        }
-        for image in call.images() {
-            let gone = match image.content {
-                Content::Lost => image.when == When::Entry || !sinks.contains(&image.address),
-                Content::Blob(hash) => trace.blob(hash).is_none(),
-                _ => false,
-            };
-            if gone {
-                self.reasons.about_call(format!("{}: some of its input was not recorded", function.name), call.number);
-            }
-        }
-        let either = words(|role| matches!(role, Role::Reads(_) | Role::Writes(_)));
-        let is_host = |address: u64| call.images().any(|image| image.address == address);
-        if either.iter().any(|address| !self.live.holds(*address) && !is_host(*address)) {
-            let what = format!("{}: an address in no memory that the trace knows of", function.name);
-            self.reasons.about_call(what, call.number);
-        }
-        let read = words(|role| matches!(role, Role::Reads(_)));
-        if read.iter().any(|address| self.host.contains(*address) && !is_host(*address)) {
-            self.reasons.about_call(PINNED, call.number);
-        }
-        let arguments = words(|role| matches!(role, Role::Arguments(_)));
-        let recorded = call.images().any(|image| matches!(image.content, Content::Arguments { .. }));
-        if !arguments.is_empty() && !recorded {
-            let what = format!("{}: the kernel's arguments were not recorded", function.name);
-            self.reasons.about_call(what, call.number);
-        }
-        if calls_back(function, call) {
-            let what = format!("{}: what the application's callback changed is not recorded", function.name);
-            self.reasons.about_call(what, call.number);
-        }
+    #[test]
+    fn whole_blocks_around_all_addresses() {
+        let mut sample = initialised();
+        allocate(&mut sample, 0, 10..11, AT, 512);
+        allocate(&mut sample, 0, 20..21, AT + 512, 512);
+        allocate(&mut sample, 0, 30..31, AT + BLOCK, 100);
+        sample.call(0, "cuMemAllocHost_v2", 40..41, &[0x100, 5000], &[(0x100, &0x55_0000_1000u64.to_le_bytes())]);
+        let plan = plan(&sample.trace());
+        let start = AT / BLOCK * BLOCK;
+        assert!(plan.blocks.iter().eq(std::iter::once(start..start + 2 * BLOCK)));
+        assert!(plan.pages.iter().eq(std::iter::once(0x55_0000_1000..0x55_0000_3000)));
+        assert_eq!(plan.bytes_on(0), 2 * crate::place::GRANULE);
+        assert_eq!((plan.device_memory(), plan.host_memory()), ((3, 1124), 5000));
     }
 
-    /// Copies that a graph makes read host memory when the graph runs.
-    fn captures(&mut self, call: &Call, function: &Function) {
-        let stream = call.argument("hStream");
-        match function.twin_of.unwrap_or(function.name) {
-            "cuStreamBeginCapture" | "cuStreamBeginCapture_v2" | "cuStreamBeginCaptureToGraph" => {
-                self.capturing.extend(stream);
-            }
-            "cuStreamEndCapture" => {
-                stream.map(|stream| self.capturing.remove(&stream));
-            }
-            _ => {
-                let captured = stream.is_some_and(|stream| self.capturing.contains(&stream));
-                let from_host = call.images().any(|image| image.rows && image.when == When::Entry)
-                    || function.params.iter().any(|param| matches!(param.role, Role::Source(_)));
-                if captured && from_host {
-                    let what = "a graph copies from host memory: what the CPU writes there between its launches is not \
-                                recorded";
-                    self.reasons.about_call(what, call.number);
-                }
-            }
-        }
+    #[test]
+    fn memory_follows_the_context_to_its_device() {
+        let mut sample = initialised();
+        sample.call(0, "cuDevicePrimaryCtxRetain", 2..3, &[0x100, 1], &[(0x100, &0xc0u64.to_le_bytes())]);
+        sample.call(0, "cuCtxSetCurrent", 4..5, &[0xc0], &[]);
+        allocate(&mut sample, 0, 10..11, AT, 512);
+        let plan = plan(&sample.trace());
+        assert_eq!(plan.devices, BTreeSet::from([1]));
+        assert_eq!((plan.bytes_on(0), plan.bytes_on(1)), (0, crate::place::GRANULE));
     }
 
-    fn submission(&mut self, call: &Call, function: &Function, moment: Moment) {
-        if !matches!(function.class, Class::submit | Class::launch) {
-            return;
-        }
-        let Some(stream) = stream_of(call, function) else { return };
-        let own = (stream == 2 || stream == 0 && function.twin_of.is_some()).then_some(call.thread);
-        let latest = self.submissions.entry((stream, own)).or_insert((moment.end, moment.thread));
-        if latest.1 != moment.thread && latest.0 > moment.begin {
-            self.plan.overlapping_submissions += 1;
-        }
-        if moment.end >= latest.0 {
-            *latest = (moment.end, moment.thread);
-        }
+    #[test]
+    fn a_creation_waits_for_the_destroy_of_its_value() {
+        let mut sample = initialised();
+        let event = (0x100, &0xe0u64.to_le_bytes()[..]);
+        sample.call(0, "cuEventCreate", 10..20, &[0x100, 0], &[event]);
+        // The destroy is still inside when the other thread gets the same value.
+        sample.call(0, "cuEventDestroy_v2", 30..60, &[0xe0], &[]);
+        sample.call(1, "cuEventCreate", 25..50, &[0x100, 0], &[event]);
+        let trace = sample.trace();
+        let plan = plan(&trace);
+        let number = |name, thread| trace.calls().find(|c| c.name() == name && c.thread == thread).unwrap().number;
+        let destroy = number("cuEventDestroy_v2", 0);
+        let steps = plan.order.lanes.iter().flat_map(|lane| &lane.steps);
+        let rank = steps.clone().find(|step| step.call == destroy).unwrap().rank;
+        assert_eq!(plan.order.edges, HashMap::from([(number("cuEventCreate", 1), vec![rank])]));
     }
 
-    /// Finds destroys and creations of one value that overlap on two threads.
-    fn objects(&mut self, call: &Call, function: &Function, moment: Moment) {
-        for param in function.params {
-            match (param.role, param.ty.form) {
-                (Role::Destroy, form) => {
-                    let object = (kind(form), call.argument(param.name).unwrap_or(0));
-                    if let Some(made) = self.made.get(&object).filter(|made| overlap(made, &moment)) {
-                        self.edges.push((made.call, moment.call));
-                    }
-                    self.ended.insert(object, moment);
-                }
-                (Role::Create(_) | Role::Out(_) | Role::HostAlloc(_), Form::Pointer(to)) => {
-                    let Some(kind) = kind_of_made(to.form) else { continue };
-                    let Some(value) = call.output(param.name) else { continue };
-                    self.make((kind, value), moment);
-                }
-                (Role::HostAddress, _) if function.class == Class::allocate => {
-                    self.make((None, call.argument(param.name).unwrap_or(0)), moment);
-                }
-                _ => {}
-            }
-        }
+    #[test]
+    fn launches_without_a_check_are_counted() {
+        let mut sample = initialised();
+        allocate(&mut sample, 0, 10..11, AT, 512);
+        allocate(&mut sample, 0, 12..13, AT + 512, 512);
+        sample.launch(0, 20..21, AT);
+        sample.launch(0, 22..23, AT + 512);
+        sample.copy_out(0, 30..31, AT, 100);
+        sample.launch(0, 40..41, AT);
+        let trace = sample.trace();
+        let plan = plan(&trace);
+        assert_eq!(plan.verdict, Verdict::Replayable);
+        assert_eq!((plan.launches, plan.unreached_launches), (3, 2));
+        let copy = trace.calls().find(|call| call.name() == "cuMemcpyDtoH_v2").unwrap().number;
+        assert_eq!(plan.reach.writers(copy), [3]);
     }
 
-    fn make(&mut self, object: Object, moment: Moment) {
-        if let Some(ended) = self.ended.get(&object).filter(|ended| overlap(ended, &moment)) {
-            self.edges.push((moment.call, ended.call));
-        }
-        self.made.insert(object, moment);
+    #[test]
+    fn a_free_under_way_does_not_take_the_next_allocation() {
+        let mut sample = initialised();
+        allocate(&mut sample, 0, 10..11, AT, 512);
+        sample.call(0, "cuMemFree_v2", 20..40, &[AT], &[]);
+        allocate(&mut sample, 1, 15..30, AT, 512);
+        sample.copy_out(1, 50..51, AT, 100);
+        assert_eq!(plan(&sample.trace()).reasons, []);
     }
 
-    fn finish(mut self, trace: &Trace) -> Plan {
-        let mut plan = self.plan;
-        plan.order = Order::new(&self.moments);
-        if !self.edges.is_empty() {
-            let steps = plan.order.lanes.iter().flat_map(|lane| &lane.steps);
-            let ranks: HashMap<u64, u64> = steps.map(|step| (step.call, step.rank)).collect();
-            for (later, earlier) in &self.edges {
-                plan.order.wait_for(*later, ranks[earlier]);
-            }
-        }
-        let placed = plan.allocations.values().map(|a| a.range.clone()).chain(self.reserved);
-        plan.device = Ranges::union(placed, 1);
-        plan.blocks = Ranges::union(plan.device.iter(), BLOCK);
-        plan.host = self.host;
-        plan.pages = Ranges::union(plan.host.iter(), PAGE);
-        (plan.launches, plan.unreached_launches) = plan.reach.count();
-        let environment = trace.preamble.environment.iter().filter(|(name, _)| {
-            name.starts_with("CUDA_") && !name.starts_with("CUDA_INJECTION")
-        });
-        plan.environment = environment.cloned().collect();
-
-        let nothing = match trace.preamble.data {
-            Data::None => Some("recorded with --data=none: neither arguments' memory nor payloads are in the file"),
-            _ if self.executable == 0 => Some("there is no call in it that could be replayed"),
-            _ => None,
-        };
-        if let Some(why) = nothing {
-            self.reasons.about_trace(why, 1);
-        }
-        for (what, count) in &trace.losses {
-            self.reasons.about_trace(format!("not recorded: {what}"), *count);
-        }
-        for adopted in trace.adopted.iter().filter(|adopted| adopted.images.is_empty()) {
-            let what = format!("module {:#x} was loaded unseen and its image was not found", adopted.module);
-            self.reasons.about_trace(what, 1);
-        }
-        if !trace.damage.is_empty() {
-            self.reasons.about_trace("parts of the file are damaged or missing", trace.damage.len() as u64);
-        }
-        plan.reasons = self.reasons.into_list();
-        plan.verdict = match (nothing, plan.reasons.is_empty()) {
-            (Some(_), _) => Verdict::No,
-            (None, true) => Verdict::Replayable,
-            (None, false) => Verdict::Partly,
-        };
-        plan
+    #[test]
+    fn overlapping_submissions_to_one_stream() {
+        let mut sample = initialised();
+        allocate(&mut sample, 0, 2..3, AT, 512);
+        sample.launch(0, 10..20, AT);
+        sample.launch(1, 15..25, AT);
+        sample.launch(0, 30..40, AT);
+        assert_eq!(plan(&sample.trace()).overlapping_submissions, 1);
     }
-}
 
-fn overlap(a: &Moment, b: &Moment) -> bool {
-    a.thread != b.thread && a.begin < b.end && b.begin < a.end
-}
-
-fn kind(form: Form) -> Option<trace::api::types::Kind> {
-    match form {
-        Form::Handle(kind) => Some(kind),
-        _ => None,
+    #[test]
+    fn only_the_drivers_own_variables_are_set_again() {
+        let plan = plan(&initialised().trace());
+        assert_eq!(plan.environment(), [("CUDA_MODULE_LOADING".to_owned(), "EAGER".to_owned())]);
     }
-}
 
-fn kind_of_made(form: Form) -> Option<Option<trace::api::types::Kind>> {
-    match form {
-        Form::Handle(kind) => Some(Some(kind)),
-        Form::Pointer(_) => Some(None),
-        _ => None,
+    #[test]
+    fn own_mappings_are_found() {
+        let mut sample = initialised();
+        allocate(&mut sample, 0, 10..11, 0x6000_0000_0000, 512);
+        assert_eq!(plan(&sample.trace()).collides_with_own_mappings().unwrap(), None);
+        let here = std::ptr::from_ref(&sample) as u64;
+        allocate(&mut sample, 0, 20..21, here, 16);
+        assert!(plan(&sample.trace()).collides_with_own_mappings().unwrap().is_some());
     }
-}
-
-/// The stream that a submission names, in a parameter or in its launch configuration.
-fn stream_of(call: &Call, function: &Function) -> Option<u64> {
-    use trace::api::types::Kind::Stream;
-    let is_stream = |form: &Form| matches!(form, Form::Handle(Stream));
-    for param in function.params {
-        match param.ty.form {
-            form if is_stream(&form) => return call.argument(param.name),
-            Form::Pointer(to) => {
-                let Form::Struct(fields) = to.form else { continue };
-                let Some(field) = fields.iter().find(|field| is_stream(&field.ty.form)) else { continue };
-                let address = call.argument(param.name)?.checked_add(field.offset.into())?;
-                let bytes = call.memory(When::Entry, address, 8)?;
-                return Some(u64::from_le_bytes(bytes.as_ref().try_into().ok()?));
-            }
-            _ => {}
-        }
-    }
-    None
-}
-
-/// Whether the call hands the driver code of the application that may run when work gets to it.
-fn calls_back(function: &Function, call: &Call) -> bool {
-    let submits = matches!(function.class, Class::submit | Class::graph);
-    submits
-        && function.params.iter().any(|param| match param.ty.form {
-            Form::Callback => call.argument(param.name) != Some(0),
-            Form::Pointer(to) => match to.form {
-                Form::Struct(fields) => fields.iter().any(|field| matches!(field.ty.form, Form::Callback)),
-                _ => false,
-            },
-            _ => false,
-        })
 }

@@ -11,7 +11,8 @@ use trace::{Call, Trace};
 /// Allocations that exist at a point of the trace.
 #[derive(Default)]
 pub struct Live {
-    ranges: BTreeMap<u64, Range>,
+    /// By start; several where calls on different threads overlapped.
+    ranges: BTreeMap<u64, Vec<Range>>,
     next: u32,
 }
 
@@ -26,13 +27,16 @@ struct Range {
 impl Live {
     /// Memory handed out by a call that returned at `since`.
     pub fn add(&mut self, start: u64, len: u64, since: u64) {
-        self.ranges.insert(start, Range { end: start.saturating_add(len), id: self.next, since });
+        let range = Range { end: start.saturating_add(len), id: self.next, since };
+        self.ranges.entry(start).or_default().push(range);
         self.next += 1;
     }
 
     /// Memory given up by a call that was entered at `at`. What was handed out later than that is another's.
     pub fn remove(&mut self, start: u64, at: u64) {
-        if self.ranges.get(&start).is_some_and(|range| range.since <= at) {
+        let Some(ranges) = self.ranges.get_mut(&start) else { return };
+        ranges.retain(|range| range.since > at);
+        if ranges.is_empty() {
             self.ranges.remove(&start);
         }
     }
@@ -42,8 +46,8 @@ impl Live {
     }
 
     fn find(&self, address: u64) -> Option<u32> {
-        let (_, range) = self.ranges.range(..=address).next_back()?;
-        (address < range.end).then_some(range.id)
+        let (_, ranges) = self.ranges.range(..=address).next_back()?;
+        ranges.iter().rev().find(|range| address < range.end).map(|range| range.id)
     }
 }
 

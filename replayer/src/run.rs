@@ -1,8 +1,9 @@
 //! The run: one worker a recorded thread, each call when what preceded it has returned.
 
 use crate::action::{Action, Memory, action};
-use crate::buffers::{Builder, Frame, Refusal};
+use crate::buffers::Builder;
 use crate::driver::{Driver, Failure, id, result, result_name};
+use crate::frame::{Frame, Refusal};
 use crate::objects::Objects;
 use crate::order::{Gate, Lane};
 use crate::place::Placement;
@@ -25,7 +26,8 @@ const STRIDE: u64 = 256;
 
 pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Progress) -> Result<Report, Error> {
     let started = Instant::now();
-    if !options.translate
+    if options.place
+        && !options.translate
         && let Ok(Some(mapping)) = plan.collides_with_own_mappings()
     {
         return Err(Error::Collision { mapping });
@@ -35,7 +37,7 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
     unsafe { driver.ask("cuInit", &[0]) }.map_err(|failure| Error::Init { failure: failure.to_string() })?;
     let objects = Objects::new(options.devices.clone());
     let translation = Translation::default();
-    let placement = Placement::prepare(&driver, &objects, &translation, plan)?;
+    let placement = Placement::prepare(&driver, &objects, &translation, plan, options.place)?;
     let world = World {
         trace,
         plan,
@@ -63,24 +65,36 @@ fn run(world: &World, progress: &dyn Progress) -> Result<Tally, Error> {
     let order = &world.plan.order;
     let gate = Gate::new(order.calls);
     let total = Mutex::new(Tally::default());
-    let panicked = std::thread::scope(|scope| {
+    let ended = std::thread::scope(|scope| {
         let mut workers = Vec::new();
+        let mut refused = None;
         for lane in &order.lanes {
             if gate.wait(lane.steps[0].after).is_err() {
                 break;
             }
             let (gate, total) = (&gate, &total);
-            workers.push(scope.spawn(move || {
+            let work = move || {
                 let _abort = AbortOnPanic(gate);
                 let mut worker = Worker { world, gate, thread: lane.thread, tally: Tally::default() };
                 worker.run(lane, progress);
                 total.lock().add(worker.tally);
-            }));
+            };
+            match std::thread::Builder::new().spawn_scoped(scope, work) {
+                Ok(worker) => workers.push(worker),
+                Err(source) => {
+                    refused = Some(Error::Thread { thread: lane.thread, source });
+                    gate.abort();
+                    break;
+                }
+            }
         }
         let ends: Vec<bool> = workers.into_iter().map(|worker| worker.join().is_err()).collect();
-        ends.contains(&true)
+        if ends.contains(&true) { Some(Error::Worker) } else { refused }
     });
-    if panicked { Err(Error::Worker) } else { Ok(total.into_inner()) }
+    match ended {
+        Some(error) => Err(error),
+        None => Ok(total.into_inner()),
+    }
 }
 
 /// Waits for all work, and hands over the copies that nobody has looked at yet.
@@ -121,9 +135,10 @@ impl<'t> Worker<'_, 't> {
         let mut done = 0;
         for step in &lane.steps {
             let edges = self.world.plan.order.edges.get(&step.call);
-            let ready = self.gate.wait(step.after).and_then(|()| {
-                edges.into_iter().flatten().try_for_each(|earlier| self.gate.wait_for(*earlier))
-            });
+            let ready = self
+                .gate
+                .wait(step.after)
+                .and_then(|()| edges.into_iter().flatten().try_for_each(|earlier| self.gate.wait_for(*earlier)));
             if ready.is_err() {
                 return;
             }
@@ -175,10 +190,12 @@ impl<'t> Worker<'_, 't> {
             Err(Refusal(why)) => return self.skip(&call, function, &why),
         };
         let words = frame.words();
-        if function.class == Class::destroy
-            && let [Some((Kind::Stream, stream)), ..] = [function.params.first().and_then(|p| handle(p, &words))]
-        {
-            world.sinks.destroys(stream);
+        if function.class == Class::destroy {
+            match function.params.first().and_then(|param| handle(param, &words)) {
+                Some((Kind::Stream, stream)) => world.sinks.destroys_stream(stream),
+                Some((Kind::Context, context)) => world.sinks.destroys_context(context),
+                _ => {}
+            }
         }
         // SAFETY: the arguments were built from the recording by the table's description of this function.
         let result = unsafe { world.driver.call(id(live), &words) };
@@ -188,7 +205,9 @@ impl<'t> Worker<'_, 't> {
             check::outputs(world, &call, function, &frame, &mut self.tally);
             self.copies(&call, function, &mut frame, &words);
             self.ended(&call, function);
-            if matches!(function.class, Class::synchronize | Class::poll) {
+            // To ask about a stream may break a capture under way.
+            let may_ask = world.placement.captures.load(Relaxed) == 0;
+            if matches!(function.class, Class::synchronize | Class::poll) && may_ask {
                 let all = matches!(function.name, "cuCtxSynchronize" | "cuCtxSynchronize_v2");
                 for pending in world.sinks.synchronized(world.driver, self.thread, all) {
                     check::copy(world, pending.call, &pending.sink, &mut self.tally);
@@ -277,7 +296,13 @@ impl<'t> Worker<'_, 't> {
         match done {
             Ok(()) => self.compare(call, function, result::SUCCESS),
             Err(Failure { code: Some(code), name }) => {
-                self.diverged(call, function, "result", "CUDA_SUCCESS".into(), format!("{}: {}", name, result_name(code)));
+                self.diverged(
+                    call,
+                    function,
+                    "result",
+                    "CUDA_SUCCESS".into(),
+                    format!("{}: {}", name, result_name(code)),
+                );
             }
             Err(failure) => self.diverged(call, function, "result", "CUDA_SUCCESS".into(), failure.to_string()),
         }

@@ -1,7 +1,7 @@
 //! Copies to the host that are still under way, and host memory that copies of the replay itself still use.
 
-use crate::buffers::Memory;
 use crate::driver::Driver;
+use crate::frame::Memory;
 use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -84,15 +84,29 @@ impl<'t> Sinks<'t> {
         take(&mut pending, |pending| all && pending.queue.context == context || finished(pending.queue))
     }
 
+    /// A context is about to be destroyed, which ends its work.
+    pub fn destroys_context(&self, context: u64) {
+        for pending in self.pending.lock().iter_mut().filter(|pending| pending.queue.context == context) {
+            pending.queue = Queue { context: 0, stream: GONE, thread: None };
+        }
+    }
+
     /// A stream is about to be destroyed: from now on its handle must not be asked about.
-    pub fn destroys(&self, stream: u64) {
+    pub fn destroys_stream(&self, stream: u64) {
         for pending in self.pending.lock().iter_mut().filter(|pending| pending.queue.stream == stream) {
             pending.queue.stream = GONE;
         }
     }
 
     /// Before the program (or a copy for it) writes a placed host range: pending copies into it, each finished or not.
-    pub fn overwritten(&self, driver: &Driver, range: &Range<u64>, thread: u32) -> Vec<(Pending<'t>, bool)> {
+    /// That is not asked of the driver if it must not be.
+    pub fn overwritten(
+        &self,
+        driver: &Driver,
+        range: &Range<u64>,
+        thread: u32,
+        may_ask: bool,
+    ) -> Vec<(Pending<'t>, bool)> {
         let mut pending = self.pending.lock();
         let hit = |p: &Pending| {
             let at = p.sink.range();
@@ -102,8 +116,8 @@ impl<'t> Sinks<'t> {
             return Vec::new();
         }
         let context = current_context(driver);
-        let taken = take(&mut pending, hit);
-        taken.into_iter().map(|p| (is_finished(driver, p.queue, context, thread), p)).map(|(f, p)| (p, f)).collect()
+        let finished = |p: &Pending| may_ask && is_finished(driver, p.queue, context, thread);
+        take(&mut pending, hit).into_iter().map(|p| (finished(&p), p)).map(|(finished, p)| (p, finished)).collect()
     }
 
     pub fn drain(&self) -> Vec<Pending<'t>> {

@@ -1,7 +1,7 @@
 //! What all workers of a replay share.
 
-use crate::buffers::Frame;
 use crate::driver::Driver;
+use crate::frame::Frame;
 use crate::objects::Objects;
 use crate::place::Placement;
 use crate::plan::Plan;

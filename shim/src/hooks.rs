@@ -5,7 +5,7 @@ use crate::{adopt, nets, real, start};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::*};
 use trace::api::table::same;
-use trace::record;
+use trace::{Function, record};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hook {
@@ -83,6 +83,24 @@ pub const fn of(name: &str) -> Hook {
     Hook::None
 }
 
+/// Copies between unified addresses, of which either may be host memory.
+const UNIFIED: &[&str] = &["cuMemcpy", "cuMemcpyAsync", "cuMemcpyBatchAsync", "cuMemcpyBatchAsync_v2"];
+
+pub const fn copies_unified(function: &Function) -> bool {
+    let name = match function.twin_of {
+        Some(name) => name,
+        None => function.name,
+    };
+    let mut i = 0;
+    while i < UNIFIED.len() {
+        if same(UNIFIED[i], name) {
+            return true;
+        }
+        i += 1;
+    }
+    false
+}
+
 /// Captures that have begun and not ended.
 static CAPTURES: AtomicI64 = AtomicI64::new(0);
 
@@ -154,16 +172,24 @@ pub fn is_capturing(stream: u64) -> bool {
     status != 0
 }
 
-/// Whether a unified address is device memory.
-pub fn is_device_memory(address: u64) -> bool {
+/// Whether a unified address is host memory: pinned, or none that the driver knows. Managed memory counts as the device's.
+pub fn is_host_memory(address: u64) -> bool {
     type Attribute = unsafe extern "C" fn(*mut u32, u32, u64) -> u32;
     const MEMORY_TYPE: u32 = 2;
-    const DEVICE: u32 = 2;
-    let mut kind = 0;
-    // SAFETY: as above; the answer for this attribute is an unsigned int.
-    let result =
-        unsafe { real::function::<Attribute>("cuPointerGetAttribute").map(|ask| ask(&mut kind, MEMORY_TYPE, address)) };
-    result == Some(0) && kind == DEVICE
+    const IS_MANAGED: u32 = 8;
+    const HOST: u32 = 1;
+    let ask = |attribute| {
+        let mut answer = 0;
+        // SAFETY: the signature is that of cuda.h; the answers for both attributes fit an unsigned int.
+        let result = unsafe {
+            real::function::<Attribute>("cuPointerGetAttribute").map(|ask| ask(&mut answer, attribute, address))
+        };
+        (result == Some(0)).then_some(answer)
+    };
+    match ask(MEMORY_TYPE) {
+        None => true,
+        Some(kind) => kind == HOST && ask(IS_MANAGED).unwrap_or(0) & 0xff == 0,
+    }
 }
 
 /// Bytes of one element of an array, from its descriptor.

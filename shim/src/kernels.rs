@@ -36,18 +36,32 @@ impl Default for Layouts {
 impl Layouts {
     /// The layout of a CUfunction or CUkernel; with its record the first time.
     #[inline]
-    pub fn of(&self, handle: u64) -> (&Layout, Option<Kernel>) {
+    pub fn of(&self, handle: u64) -> (&'static Layout, Option<Kernel>) {
         let epoch = self.epoch.load(Acquire);
+        match self.find(handle, epoch) {
+            Ok(layout) => (layout, None),
+            Err(slot) => self.ask(handle, epoch, slot),
+        }
+    }
+
+    /// The layout, if the function was launched before.
+    pub fn known(&self, handle: u64) -> Option<&'static Layout> {
+        self.find(handle, self.epoch.load(Acquire)).ok()
+    }
+
+    /// The layout, or the slot for it.
+    #[inline]
+    fn find(&self, handle: u64, epoch: u32) -> Result<&'static Layout, usize> {
         let mut slot = (handle.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as usize % SLOTS;
         for _ in 0..64 {
             // SAFETY: slots hold null or a leaked layout.
             match unsafe { self.slots[slot].load(Acquire).as_ref() } {
-                Some(layout) if layout.handle == handle && layout.epoch == epoch => return (layout, None),
+                Some(layout) if layout.handle == handle && layout.epoch == epoch => return Ok(layout),
                 Some(layout) if layout.handle != handle => slot = (slot + 1) % SLOTS,
                 _ => break,
             }
         }
-        self.ask(handle, epoch, slot)
+        Err(slot)
     }
 
     /// Handles may be reused from now on.
@@ -56,7 +70,7 @@ impl Layouts {
     }
 
     #[cold]
-    fn ask(&self, handle: u64, epoch: u32, slot: usize) -> (&Layout, Option<Kernel>) {
+    fn ask(&self, handle: u64, epoch: u32, slot: usize) -> (&'static Layout, Option<Kernel>) {
         let id = self.next.fetch_add(1, Relaxed);
         let (is_kernel, params) = parameters(handle);
         let sizes = params.as_ref().map(|p| p.iter().map(|(_, size)| *size).collect());

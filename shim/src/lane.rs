@@ -5,16 +5,14 @@
 
 use crate::chunk::Chunk;
 use crate::hooks::{self, Hook};
+use crate::shape::Shape;
 use crate::start::{self, Recorder};
-use crate::{capture, clock};
+use crate::{capture, clock, payload};
 use std::cell::{Cell, UnsafeCell};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*, compiler_fence};
 use trace::Function;
-use trace::api::roles::{Class, Extent, Role};
-use trace::api::table::is_flat;
-use trace::api::types::Form;
 use trace::record::{
-    self, ATTACHMENT, Attachment, CONFIG, ENTRY_SIZE, Entry, HEAD, Head, INLINE, INNER, NESTED, RETURN_SIZE, Return,
+    self, ATTACHMENT, Attachment, CONFIG, ENTRY_SIZE, Entry, HEAD, Head, INLINE, INNER, RETURN_SIZE, Return,
 };
 
 /// Calls that came while their own thread was writing a record (a signal handler's): forwarded unrecorded.
@@ -61,70 +59,6 @@ const _: () = assert!(!std::mem::needs_drop::<Lane>());
 fn lane() -> &'static Lane {
     // SAFETY: the lane lives as long as the thread, and the reference never leaves it: a lane is not Sync.
     LANE.with(|lane| unsafe { &*std::ptr::from_ref(lane) })
-}
-
-/// What a wrapper must do beyond its words, worked out from the table at compile time.
-#[derive(Clone, Copy)]
-pub struct Shape {
-    /// Some parameter has to be read before the call.
-    pub at_entry: bool,
-    /// Some parameter needs more than a fixed number of bytes read after it.
-    pub at_return: bool,
-    /// Outputs of fixed size: argument word and bytes.
-    pub outputs: [(u8, u8); 4],
-    pub waits: bool,
-}
-
-pub const fn shape(function: &Function) -> Shape {
-    let mut shape = Shape { at_entry: false, at_return: false, outputs: [(0, 0); 4], waits: false };
-    let mut count = 0;
-    let mut i = 0;
-    while i < function.params.len() {
-        let field = &function.params[i];
-        match field.role {
-            Role::Arguments(_) | Role::Extra => shape.at_entry = true,
-            Role::InOut(_) | Role::Source(_) | Role::CopyHost(_) => {
-                shape.at_entry = true;
-                shape.at_return = true;
-            }
-            Role::In(_) if has_launch_arguments(field.ty.form) => {
-                shape.at_entry = true;
-                shape.at_return = true;
-            }
-            Role::Out(Extent::One) | Role::Create(Extent::One) | Role::Volatile(Extent::One) if is_flat(field) => {
-                if let Form::Pointer(to) = field.ty.form
-                    && count < 4
-                {
-                    shape.outputs[count] = ((field.offset / 8) as u8, to.size as u8);
-                    count += 1;
-                } else {
-                    shape.at_return = true;
-                }
-            }
-            _ => {
-                if !is_flat(field) {
-                    shape.at_return = true;
-                }
-            }
-        }
-        i += 1;
-    }
-    shape.waits = matches!(function.class, Class::synchronize | Class::poll | Class::copy);
-    shape
-}
-
-/// Structs that carry kernel arguments are read before the call, like the arguments of a plain launch.
-const fn has_launch_arguments(form: Form) -> bool {
-    let Form::Pointer(to) = form else { return false };
-    let Form::Struct(fields) = to.form else { return false };
-    let mut i = 0;
-    while i < fields.len() {
-        if matches!(fields[i].role, Role::Arguments(_) | Role::CopyHost(_)) {
-            return true;
-        }
-        i += 1;
-    }
-    false
 }
 
 /// A call under way.
@@ -234,7 +168,7 @@ pub fn leave<const N: usize>(
             }
         }
         if shape.waits && result == 0 {
-            capture::waited(lane, function, words);
+            payload::waited(lane, function, words);
         }
         if matches!(hook, Hook::Init) && result == 0 {
             hooks::describe_devices(lane);
@@ -249,7 +183,7 @@ pub fn leave<const N: usize>(
 /// # Safety
 /// The encoding of `value` must fit there.
 #[inline(always)]
-unsafe fn put<T: bincode::Encode>(at: *mut u8, value: &T) {
+pub unsafe fn put<T: bincode::Encode>(at: *mut u8, value: &T) {
     // SAFETY: the caller promises room; every record type encodes to exactly its size in memory.
     let room = unsafe { std::slice::from_raw_parts_mut(at, size_of::<T>()) };
     let written = bincode::encode_into_slice(value, room, CONFIG);
@@ -274,6 +208,11 @@ impl Lane {
             self.cursor.set(next);
             (*self.length.get()).store(next as u64 - self.start.get() as u64, Release);
         }
+    }
+
+    /// Where the next record goes.
+    pub fn cursor(&self) -> *mut u8 {
+        self.cursor.get()
     }
 
     pub fn recorder(&self) -> &'static Recorder {
@@ -380,76 +319,6 @@ impl Lane {
         unsafe {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.cursor.get(), bytes.len());
             self.commit(bytes.len());
-        }
-    }
-}
-
-/// A record of unknown length, written in place. Moves to a new chunk when it outgrows this one.
-pub struct Draft<'a> {
-    lane: &'a Lane,
-    written: usize,
-    failed: bool,
-}
-
-impl<'a> Draft<'a> {
-    /// Leaves room for `head` bytes to be filled in at the end.
-    pub fn new(lane: &'a Lane, head: usize) -> Draft<'a> {
-        let mut draft = Draft { lane, written: 0, failed: false };
-        draft.skip(head);
-        draft
-    }
-
-    fn skip(&mut self, size: usize) -> Option<*mut u8> {
-        if self.failed {
-            return None;
-        }
-        let lane = self.lane;
-        if lane.room() < self.written + size && !lane.refill_keeping(size, self.written) {
-            self.failed = true;
-            return None;
-        }
-        // SAFETY: within the chunk, as just made sure.
-        let at = unsafe { lane.cursor.get().add(self.written) };
-        self.written += size;
-        Some(at)
-    }
-
-    pub fn value<T: bincode::Encode>(&mut self, value: &T) {
-        if let Some(at) = self.skip(size_of::<T>()) {
-            // SAFETY: `skip` made room.
-            unsafe { put(at, value) };
-        }
-    }
-
-    /// Bytes, padded to 8.
-    pub fn bytes(&mut self, bytes: &[u8]) {
-        let padded = bytes.len().div_ceil(8) * 8;
-        if let Some(at) = self.skip(padded) {
-            // SAFETY: `skip` made room for the padded length.
-            unsafe {
-                std::ptr::copy_nonoverlapping(bytes.as_ptr(), at, bytes.len());
-                std::ptr::write_bytes(at.add(bytes.len()), 0, padded - bytes.len());
-            }
-        }
-    }
-
-    /// An attachment of `len` bytes of memory at `address`, stood for by `data`.
-    pub fn attach(&mut self, form: u8, address: u64, len: u32, data: &[u8]) {
-        self.value(&Attachment { form, field: NESTED, zero: 0, len });
-        self.value(&address);
-        self.bytes(data);
-    }
-
-    /// Fills in the head and commits. `head` gets the size of the whole record.
-    pub fn finish<T: bincode::Encode>(self, head: impl FnOnce(u32) -> T) {
-        if self.failed {
-            return;
-        }
-        let value = head(self.written as u32);
-        // SAFETY: `new` left room for the head at the cursor; everything up to `written` has been written.
-        unsafe {
-            put(self.lane.cursor.get(), &value);
-            self.lane.commit(self.written);
         }
     }
 }

@@ -114,12 +114,15 @@ fn start() -> Result<(), String> {
     }
     real::load();
     let clock = clock::choose();
-    let file = TraceFile::create(&config::expand(&config.output)).map_err(|e| e.to_string())?;
+    let file = TraceFile::create(&config::expand(&config.output)).map_err(|e| {
+        announce(&config, "");
+        e.to_string()
+    })?;
     let preamble = encode(&preamble(&config, clock));
     for _ in 0..2 {
         file.append(Kind::Preamble, 0, 0, &preamble).map_err(|e| format!("{}: {e}", file.path.display()))?;
     }
-    announce(&config, &file);
+    announce(&config, &file.path.to_string_lossy());
     let generation = LAST.fetch_add(1, AcqRel) + 1;
     let recorder = Box::leak(Box::new(Recorder {
         file: Arc::new(file),
@@ -184,14 +187,14 @@ fn spawn(recorder: &'static Recorder) {
     }
 }
 
-/// Tells `cutrace record` where this process's trace is.
-fn announce(config: &Config, file: &TraceFile) {
+/// Tells `cutrace record` where this process's trace is; an empty path says that there is none to be had.
+fn announce(config: &Config, path: &str) {
     use std::io::Write;
     let Some(session) = &config.session else { return };
-    let line = format!("{} {}\n", std::process::id(), file.path.display());
+    let line = format!("{} {path}\n", std::process::id());
     let written = std::fs::File::options().append(true).open(session).and_then(|mut f| f.write_all(line.as_bytes()));
     if let Err(error) = written {
-        tell(&format!("{}: {error}; cutrace record will not know of {}", session.display(), file.path.display()));
+        tell(&format!("{}: {error}; cutrace record will not know of {path}", session.display()));
     }
 }
 

@@ -24,7 +24,7 @@ macro_rules! wrapper {
             type Real = unsafe extern "C-unwind" fn($($type),*) -> u32;
             let line = const { &family::FUNCTIONS[Line::$name as usize] };
             let id = const { trace::api::base(FAMILY) + Line::$name as u16 };
-            let shape = const { $crate::lane::shape(&family::FUNCTIONS[Line::$name as usize]) };
+            let shape = const { $crate::shape::shape(&family::FUNCTIONS[Line::$name as usize]) };
             let hook = const { $crate::hooks::of(stringify!($name)) };
             #[allow(unused_mut)]
             let mut words = [0u64; const { family::FUNCTIONS[Line::$name as usize].words() }];

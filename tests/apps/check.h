@@ -82,3 +82,18 @@ static inline CUfunction find_kernel(CUmodule module, const char *name)
     CHECK(cuModuleGetFunction(&function, module, name));
     return function;
 }
+
+// One call: cuMemAlloc
+static inline CUdeviceptr allocate(size_t bytes)
+{
+    CUdeviceptr memory;
+
+    CHECK(cuMemAlloc(&memory, bytes));
+    return memory;
+}
+
+// One call: cuLaunchKernel, in one dimension on the default stream
+static inline void launch(CUfunction function, unsigned blocks, unsigned threads, void **arguments)
+{
+    CHECK(cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, 0, NULL, arguments, NULL));
+}

@@ -1,1 +1,7 @@
-fn _x() {}
+//! The command: what it takes, what it says, how it ends.
+
+mod dependencies;
+mod golden;
+mod reading;
+mod recording;
+mod replaying;

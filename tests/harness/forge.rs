@@ -2,7 +2,8 @@
 
 use std::path::Path;
 use trace::hash::{Hash, checksum};
-use trace::segment::{HEADER, Header, Kind, SEAL_AT};
+use trace::preamble::{Preamble, decode, encode};
+use trace::segment::{FORMAT_VERSION, HEADER, Header, Kind, SEAL_AT};
 
 /// A trace's bytes, to be changed.
 pub struct Forge {
@@ -62,6 +63,31 @@ impl Forge {
                 let seal = checksum(self.content(offset, &header)).to_le_bytes();
                 self.bytes[offset + SEAL_AT..offset + SEAL_AT + 8].copy_from_slice(&seal);
             }
+        }
+    }
+
+    /// Has every segment say that it is of the next format version.
+    pub fn make_newer(&mut self) {
+        let all = [Kind::Preamble, Kind::Chunk, Kind::Blob, Kind::Footer, Kind::Free].map(|kind| self.segments(kind));
+        for (offset, header) in all.concat() {
+            let newer = Header { version: FORMAT_VERSION + 1, ..header }.encode();
+            self.bytes[offset..offset + HEADER].copy_from_slice(&newer);
+        }
+    }
+
+    /// Changes what the trace says about itself, in both copies.
+    pub fn introduce(&mut self, change: impl Fn(&mut Preamble)) {
+        for (offset, header) in self.segments(Kind::Preamble) {
+            let mut preamble: Preamble = decode(self.content(offset, &header)).expect("a preamble");
+            change(&mut preamble);
+            let content = encode(&preamble);
+            let room = header.size as usize - HEADER;
+            assert!(content.len() <= room, "the preamble has grown out of its segment");
+            let header = Header { length: content.len() as u64, seal: checksum(&content), ..header };
+            self.bytes[offset..offset + HEADER].copy_from_slice(&header.encode());
+            let segment = &mut self.bytes[offset + HEADER..offset + HEADER + room];
+            segment.fill(0);
+            segment[..content.len()].copy_from_slice(&content);
         }
     }
 

@@ -69,14 +69,22 @@ impl Place {
         command
     }
 
-    /// Runs bare, then with the recorder preloaded: exit status and output must be the same, and every trace whole.
-    /// Returns the recorded run.
+    /// Runs bare, with the recorder preloaded, and by `cutrace record`: exit status and output must be the same, and every
+    /// trace whole; those of `record` are closed. Returns the preloaded run, whose traces stay here.
     #[track_caller]
     pub fn unchanged<S: AsRef<OsStr>>(&self, program: impl AsRef<OsStr>, arguments: &[S]) -> Outcome {
         let bare = run(self.bare(&program).args(arguments));
         self.no_traces();
+        let mut record = self.cutrace(["record", "--output", "record/trace.bin", "--driver"]);
+        record.arg(driver_directory().join("libcuda.so.1")).arg("--").arg(&program).args(arguments);
+        record.env("LD_LIBRARY_PATH", driver_directory());
+        std::fs::create_dir(self.join("record")).expect("our own directory");
+        self.same(&bare, &run(&mut record));
         let recorded = run(self.preloaded(&program).args(arguments));
         self.same(&bare, &recorded);
+        let closed = traces_in(&self.join("record"));
+        assert_eq!(closed.len(), self.trace_paths().len());
+        assert!(closed.iter().all(|path| sound(path).footer.is_some()));
         recorded
     }
 
@@ -89,15 +97,7 @@ impl Place {
 
     /// Paths of the traces here: trace.bin, trace.1.bin, ...
     pub fn trace_paths(&self) -> Vec<PathBuf> {
-        let entries = std::fs::read_dir(self.path()).expect("our own directory");
-        let mut all: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
-        all.retain(|path| path.extension().is_some_and(|e| e == "bin"));
-        let number = |path: &PathBuf| {
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            name.split('.').nth(1).and_then(|n| n.parse::<u32>().ok()).unwrap_or(0)
-        };
-        all.sort_by_key(|path| (number(path), path.clone()));
-        all
+        traces_in(self.path())
     }
 
     /// All traces here, in the order in which they were begun. Each must be whole.
@@ -118,4 +118,16 @@ impl Place {
     pub fn no_traces(&self) {
         assert_eq!(self.trace_paths(), Vec::<PathBuf>::new());
     }
+}
+
+fn traces_in(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).expect("our own directory");
+    let mut all: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    all.retain(|path| path.extension().is_some_and(|e| e == "bin"));
+    let number = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        name.split('.').nth(1).and_then(|n| n.parse::<u32>().ok()).unwrap_or(0)
+    };
+    all.sort_by_key(|path| (number(path), path.clone()));
+    all
 }

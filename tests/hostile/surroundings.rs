@@ -173,6 +173,9 @@ fn failing_calls_are_recorded_with_their_results() {
         ("cuStreamSynchronize", 400),
         ("cuMemFree_v2", 1),
         ("cuModuleLoad", 301),
+        ("cuMemAlloc_v2", 0),
+        ("cuMemsetD32_v2", 0),
+        ("cuMemcpyDtoH_v2", 0),
     ];
     assert_eq!(results, expected);
     // What they were asked is there all the same.
@@ -193,5 +196,5 @@ fn out_of_memory_and_again() {
     let (last, refused) = results.split_last().expect("calls");
     assert_eq!(*last, Some(0));
     assert!(refused.iter().all(|result| *result == Some(2)));
-    assert_eq!(ran.stdout, format!("refused {} times\n", refused.len()));
+    assert_eq!(ran.stdout, format!("refused {} times, then 7\n", refused.len()));
 }

@@ -1,1 +1,4 @@
-fn _x() {}
+//! A recorded program is made again, and checked; a trace that is not what was recorded is found out.
+
+mod tampering;
+mod workloads;

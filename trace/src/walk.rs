@@ -3,7 +3,7 @@
 //! [`resolve`] answers for one field; each consumer walks on from there in its own way.
 
 use crate::api::roles::{Extent, Field, Role, Sibling};
-use crate::api::types::{Form, Type};
+use crate::api::types::{Form, Kind, Type};
 
 /// The container of a field (argument words or a struct), and the memory around it.
 pub trait View {
@@ -161,7 +161,11 @@ fn resolved(fields: &'static [Field], index: usize, base: u32, view: &impl View)
         Role::Image => Some(Target::Image { address, size: None }),
         Role::SizedImage(size) => Some(Target::Image { address, size: Some(sibling(fields, size, base, view)?) }),
         Role::Arguments(function) => {
-            Some(Target::Arguments { address, function: sibling(fields, function, base, view)? })
+            let function = match sibling(fields, function, base, view)? {
+                0 => kernel(fields, base, view)?,
+                function => function,
+            };
+            Some(Target::Arguments { address, function })
         }
         Role::Extra => Some(Target::Extra { address }),
         Role::Options { codes, count } => Some(Target::Options {
@@ -178,6 +182,20 @@ fn resolved(fields: &'static [Field], index: usize, base: u32, view: &impl View)
             types,
         }),
         Role::CopyHost(_) => Some(Target::CopyHost { address }),
+        _ => None,
+    }
+}
+
+/// Node parameters name a CUkernel in a field of its own, where they name no CUfunction.
+fn kernel(fields: &'static [Field], base: u32, view: &impl View) -> Option<u64> {
+    let field = fields.iter().find(|field| matches!(field.ty.form, Form::Handle(Kind::Kernel)))?;
+    view.load(base + field.offset, 8).filter(|kernel| *kernel != 0)
+}
+
+/// Bytes at the address that the parameter or field holds, by the extent of its role.
+pub fn reach(fields: &'static [Field], index: usize, base: u32, view: &impl View) -> Option<u64> {
+    match fields[index].role {
+        Role::Reads(extent) | Role::Writes(extent) => count(extent, fields, base, view),
         _ => None,
     }
 }

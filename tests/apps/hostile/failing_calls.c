@@ -22,6 +22,9 @@ int main(void)
     EXPECT(CUDA_ERROR_INVALID_HANDLE, cuStreamSynchronize((CUstream)&count));
     EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemFree(12345));
     EXPECT(CUDA_ERROR_FILE_NOT_FOUND, cuModuleLoad(&module, "/nowhere/at/all.ptx"));
-    printf("went on\n");
+    CHECK(cuMemAlloc(&memory, 64));
+    CHECK(cuMemsetD32(memory, 1234, 16));
+    CHECK(cuMemcpyDtoH(&count, memory, sizeof count));
+    printf("went on to %d\n", count);
     return 0;
 }

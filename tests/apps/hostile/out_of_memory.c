@@ -7,6 +7,7 @@ int main(void)
     CUdeviceptr memory;
     CUresult result;
     int refused = 0;
+    char seven;
 
     start_driver();
     CHECK(cuMemGetInfo(&free, &total));
@@ -14,7 +15,8 @@ int main(void)
         refused++;
     CHECK(result);
     CHECK(cuMemsetD8(memory, 7, 1000));
+    CHECK(cuMemcpyDtoH(&seven, memory + 999, 1));
     CHECK(cuMemFree(memory));
-    printf("refused %d times\n", refused);
+    printf("refused %d times, then %d\n", refused, seven);
     return 0;
 }

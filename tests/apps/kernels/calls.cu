@@ -1,5 +1,5 @@
-// Device functions that stay calls in the PTX
-static __device__ __noinline__ int collatz(unsigned n)
+// Device functions that stay calls in the PTX; with C linkage, for a static one is named after a hash of the path
+extern "C" __device__ __noinline__ int collatz(unsigned n)
 {
     int steps = 0;
     for (; n != 1; steps++)
@@ -7,7 +7,7 @@ static __device__ __noinline__ int collatz(unsigned n)
     return steps;
 }
 
-static __device__ __noinline__ unsigned fibonacci(unsigned n)
+extern "C" __device__ __noinline__ unsigned fibonacci(unsigned n)
 {
     return n < 2 ? n : fibonacci(n - 1) + fibonacci(n - 2);
 }

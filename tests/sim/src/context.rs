@@ -40,6 +40,8 @@ static PRIMARY: Mutex<Vec<Primary>> = Mutex::new(Vec::new());
 #[derive(Clone, Default)]
 struct Primary {
     context: Option<Arc<Context>>,
+    /// The one before: a primary context has the same handle in every life.
+    last: Option<Arc<Context>>,
     count: u32,
     flags: u32,
 }
@@ -174,6 +176,14 @@ pub fn destroy(handle: Handle) -> Result {
     Ok(())
 }
 
+/// The next life of a primary context.
+fn revive(context: Arc<Context>, flags: u32) -> Arc<Context> {
+    context.error.store(0, Ordering::Release);
+    context.flags.store(flags, Ordering::Relaxed);
+    CONTEXTS.insert(context.clone());
+    context
+}
+
 /// Waits for the context's work and gives back all that belongs to it.
 fn close(context: &Arc<Context>) {
     context.lanes.wait_all();
@@ -201,7 +211,11 @@ pub fn retain_primary(device: i32) -> Result<Handle> {
     primary(device, |primary| {
         primary.count += 1;
         let flags = primary.flags;
-        handle_of(primary.context.get_or_insert_with(|| make(device, flags, 3020, true)))
+        let last = primary.last.take();
+        handle_of(primary.context.get_or_insert_with(|| match last {
+            Some(context) => revive(context, flags),
+            None => make(device, flags, 3020, true),
+        }))
     })
 }
 
@@ -213,10 +227,7 @@ pub fn release_primary(device: i32) -> Result {
         primary.count -= 1;
         Ok(if primary.count == 0 { primary.context.take() } else { None })
     })??;
-    if let Some(context) = last {
-        close(&context);
-    }
-    Ok(())
+    close_primary(device, last)
 }
 
 pub fn reset_primary(device: i32) -> Result {
@@ -224,10 +235,13 @@ pub fn reset_primary(device: i32) -> Result {
         primary.count = 0;
         primary.context.take()
     })?;
-    if let Some(context) = context {
-        close(&context);
-    }
-    Ok(())
+    close_primary(device, context)
+}
+
+fn close_primary(device: i32, context: Option<Arc<Context>>) -> Result {
+    let Some(context) = context else { return Ok(()) };
+    close(&context);
+    primary(device, |primary| primary.last = Some(context))
 }
 
 /// Flags, and whether the context lives.

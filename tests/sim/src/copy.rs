@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::code::{Code, Result};
-use crate::memory::table;
+use crate::memory::table::{self, Submission};
 
 /// Bytes moved before the table of ranges is given free for changes.
 const PIECE: usize = 1 << 20;
@@ -75,12 +75,12 @@ impl Copy {
     }
 
     /// Refuses device addresses that are not allocated.
-    pub fn check(&self) -> Result {
+    pub fn check(&self, submission: Submission) -> Result {
         let ranges = table::read();
         for (plane, write) in [(&self.to, true), (&self.from, false)] {
             if let Side::Device(at) = plane.side {
                 let rows_fit = self.height <= 1 || plane.pitch >= self.width;
-                if !rows_fit || !ranges.covers(at, self.extent(plane) as u64, write) {
+                if !rows_fit || !ranges.accepts(at, self.extent(plane) as u64, write, submission) {
                     return Err(Code::INVALID_VALUE);
                 }
             }
@@ -166,11 +166,11 @@ impl Fill {
         self.height.saturating_sub(1) * self.pitch + self.width * self.element
     }
 
-    pub fn check(&self) -> Result {
+    pub fn check(&self, submission: Submission) -> Result {
         let aligned = self.at.is_multiple_of(self.element as u64) && matches!(self.element, 1 | 2 | 4 | 8);
         let rows_fit = self.height <= 1 || self.pitch >= self.width * self.element;
         let empty = self.width == 0 || self.height == 0;
-        if aligned && rows_fit && (empty || table::read().covers(self.at, self.extent() as u64, true)) {
+        if aligned && rows_fit && (empty || table::read().accepts(self.at, self.extent() as u64, true, submission)) {
             Ok(())
         } else {
             Err(Code::INVALID_VALUE)

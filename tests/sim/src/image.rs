@@ -159,3 +159,58 @@ fn sections(image: &[u8]) -> Result<Vec<String>> {
     let body = image.get(at..at + size).ok_or(Code::INVALID_IMAGE)?;
     Ok(body.split(|&b| b == 0).filter(|t| !t.is_empty()).map(|t| String::from_utf8_lossy(t).into_owned()).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXTS: [&str; 2] = [".version 8.0 // one", ".version 8.0 // two"];
+
+    #[test]
+    fn a_container_gives_its_texts_back() {
+        let image = container(&TEXTS.map(str::to_owned));
+        assert_eq!(texts_in(&image).unwrap(), TEXTS);
+        assert_eq!(texts_at(image.as_ptr()).unwrap(), TEXTS);
+    }
+
+    /// Sections end where the file ends, so anybody can tell its length from its header.
+    #[test]
+    fn a_container_has_the_length_its_header_says() {
+        let image = container(&TEXTS.map(str::to_owned));
+        let sections = u64_at(&image, 40).unwrap() as usize;
+        let (size, count) = (u16_at(&image, 58).unwrap(), u16_at(&image, 60).unwrap());
+        assert_eq!(image.len(), sections + usize::from(size) * usize::from(count));
+    }
+
+    fn fatbin(flags: u64, architecture: u32) -> Vec<u8> {
+        let text = b".version 8.0\0\0\0\0";
+        let mut image = FATBIN.to_le_bytes().to_vec();
+        image.extend([1, 0, 16, 0]);
+        image.extend((64 + text.len() as u64).to_le_bytes());
+        image.extend([KIND_PTX as u8, 0, 1, 1, 64, 0, 0, 0]);
+        image.extend((text.len() as u64).to_le_bytes());
+        image.extend([0; 12]);
+        image.extend(architecture.to_le_bytes());
+        image.extend([0; 8]);
+        image.extend(flags.to_le_bytes());
+        image.extend([0; 16]);
+        image.extend(text);
+        image
+    }
+
+    #[test]
+    fn ptx_in_a_fat_binary() {
+        let image = fatbin(0x11, 75);
+        assert_eq!(texts_at(image.as_ptr()).unwrap(), [".version 8.0"]);
+        let wrapper = [u64::from(WRAPPER) | 1 << 32, image.as_ptr() as u64, 0];
+        assert_eq!(texts_at(wrapper.as_ptr().cast()).unwrap(), [".version 8.0"]);
+    }
+
+    #[test]
+    fn what_cannot_be_run_is_refused() {
+        assert_eq!(texts_in(&fatbin(0x8011, 75)), Err(Code::NO_BINARY_FOR_GPU));
+        assert_eq!(texts_in(&fatbin(0x11, 100)), Err(Code::NO_BINARY_FOR_GPU));
+        assert_eq!(texts_in(b"\x01\x02\x03\x04"), Err(Code::INVALID_IMAGE));
+        assert_eq!(texts_at(std::ptr::null()), Err(Code::INVALID_VALUE));
+    }
+}

@@ -14,6 +14,9 @@
 //! * Every handle is looked up before it is used; a wrong one is an error 400.
 //! * Nothing works in a child after fork: every call says "not initialised" before it takes any lock.
 //!
+//! What differs from a device: memory starts as zeros, the nodes of a graph run one after another, and a failed kernel
+//! leaves what it had written.
+//!
 //! Knobs: `CUTRACE_SIM_SEED` (where memory lies; else random), `CUTRACE_SIM_MEMORY` (bytes of device memory, default
 //! 1 GiB), `CUTRACE_SIM_DEVICES` (default 1), `CUTRACE_SIM_SLOW_US` (least duration of a synchronising call).
 

@@ -13,6 +13,7 @@ use crate::code::{Code, Result};
 use crate::context::{self, Context};
 use crate::graph::capture::{self, Capture, Part};
 use crate::graph::node::Kind;
+use crate::memory::table::Submission;
 use crate::registry::{Registry, handle_of};
 use crate::work::Work;
 
@@ -211,6 +212,11 @@ impl Stream {
     /// Whether a capture is going on, which takes the work instead.
     pub fn capturing(&self) -> bool {
         self.part.lock().is_some()
+    }
+
+    /// Where work submitted now goes.
+    pub fn submission(&self) -> Submission {
+        if self.capturing() { Submission::Node } else { Submission::Now }
     }
 
     /// Refuses a call that cannot be captured.

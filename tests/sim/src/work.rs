@@ -9,6 +9,7 @@ use crate::abi::{Handle, Opaque};
 use crate::code::{Code, Result};
 use crate::context::{self, Context};
 use crate::copy::{Copy, Fill};
+use crate::graph::memory;
 use crate::memory::{allocate, table};
 use crate::ptx::exec::{self, Fault, Grid};
 use crate::state;
@@ -57,6 +58,8 @@ pub enum Work {
     },
     WaitValue(Wait),
     Free(u64),
+    /// A graph's memory comes to life or goes.
+    Activate(u64, bool),
     /// The nodes of a graph, in an order that their edges allow.
     Graph(Arc<[Work]>),
     Nothing,
@@ -105,6 +108,10 @@ impl Work {
                 fill.perform()
             }
             Work::WaitValue(wait) => wait.perform(),
+            Work::Activate(at, active) => {
+                memory::activate(*at, *active);
+                Ok(())
+            }
             Work::Free(at) => allocate::free(*at).map_err(|_| Code::ILLEGAL_ADDRESS),
             Work::Nothing | Work::Graph(_) | Work::Callback { .. } | Work::Host { .. } | Work::Record(_) => Ok(()),
         }

@@ -21,7 +21,7 @@ fn now(copy: Copy, null: NullStream) -> Result {
     let stream = default(null)?;
     let context = stream.context()?;
     context.check()?;
-    copy.check()?;
+    copy.check(stream.submission())?;
     stream.capture_forbids()?;
     stream.perform(Work::Copy(copy))?;
     context.check()
@@ -33,7 +33,7 @@ fn later(mut copy: Copy, hstream: Handle, null: NullStream) -> Result {
     let stream = stream::find(hstream, null)?;
     let context = stream.context()?;
     context.check()?;
-    copy.check()?;
+    copy.check(stream.submission())?;
     if stream.capturing() {
         return stream.submit(Work::Copy(copy), Vec::new()).map(drop);
     }

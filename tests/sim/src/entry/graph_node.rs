@@ -9,7 +9,7 @@ use crate::code::{Code, Result};
 use crate::graph::node::Kind;
 use crate::{context, event, graph};
 
-fn add(made: Out<Handle>, hgraph: Handle, after: In<Handle>, count: usize, kind: Kind) -> Result {
+pub(super) fn add(made: Out<Handle>, hgraph: Handle, after: In<Handle>, count: usize, kind: Kind) -> Result {
     if made.is_null() {
         return Err(Code::INVALID_VALUE);
     }

@@ -4,6 +4,7 @@ use super::entries;
 use crate::abi::{DevicePointer, Out};
 use crate::code::{Code, Result};
 use crate::graph::capture::check_unsafe_call;
+use crate::graph::memory;
 use crate::memory::allocate::{self, allocate, balance};
 use crate::memory::table::{self, Kind};
 use crate::registry::handle_of;
@@ -66,6 +67,9 @@ entries! {
         check_unsafe_call()?;
         let range = table::read().find(at).copied().filter(|r| r.start == at).ok_or(Code::INVALID_VALUE)?;
         context::find(range.context).unwrap_or(context).lanes.wait_all();
+        if range.kind == Kind::Graph && !memory::free(at) {
+            return Err(Code::INVALID_VALUE);
+        }
         allocate::free(at)
     }
 

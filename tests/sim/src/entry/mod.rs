@@ -12,6 +12,7 @@ mod global;
 mod graph;
 mod graph_any;
 mod graph_exec;
+mod graph_memory;
 mod graph_node;
 mod hint;
 mod host;
@@ -140,6 +141,7 @@ fn all() -> Vec<Entry> {
         graph::list,
         graph_any::list,
         graph_exec::list,
+        graph_memory::list,
         graph_node::list,
         hint::list,
         host::list,

@@ -4,8 +4,9 @@ use super::entries;
 use super::structs::{AccessDescriptor, Location, PoolProperties};
 use crate::abi::{DevicePointer, Handle, In, NullStream, Out};
 use crate::code::{Code, Result};
-use crate::memory::pool;
-use crate::memory::table::{self, Kind};
+use crate::graph::memory::{self, Memory};
+use crate::graph::node::Kind;
+use crate::memory::{pool, table};
 use crate::work::Work;
 use crate::{device, stream};
 
@@ -16,8 +17,11 @@ fn allocate(at: Out<DevicePointer>, bytes: usize, pool: Handle, hstream: Handle,
     }
     let stream = stream::find(hstream, null)?;
     stream.context()?.check()?;
-    // Allocations as nodes of a graph are not simulated.
-    stream.capture_forbids()?;
+    if let Some(part) = &mut *stream.part.lock() {
+        let memory = Memory::new(bytes as u64, stream.device, stream.context_handle)?;
+        at.set(memory.at)?;
+        return part.add(Kind::Allocate(memory));
+    }
     let pool = if pool == 0 { pool::of_device(stream.device).1 } else { pool };
     at.set(pool::find(pool)?.allocate(bytes as u64, stream.context_handle)?)
 }
@@ -37,9 +41,15 @@ entries! {
     fn cuMemFreeAsync / cuMemFreeAsync_ptsz [null] (at: DevicePointer, hstream: Handle) {
         let stream = stream::find(hstream, null)?;
         stream.context()?.check()?;
-        let freeable = |k| matches!(k, Kind::Pool(_) | Kind::Device);
-        if !table::read().find(at).is_some_and(|r| r.start == at && freeable(r.kind)) {
-            return Err(Code::INVALID_VALUE);
+        let kind = table::read().find(at).filter(|r| r.start == at).map(|r| r.kind);
+        if let Some(part) = &mut *stream.part.lock() {
+            let graph = kind == Some(table::Kind::Graph);
+            return if graph { part.add(Kind::Free(at)) } else { Err(Code::INVALID_VALUE) };
+        }
+        match kind {
+            Some(table::Kind::Pool(_) | table::Kind::Device) => {}
+            Some(table::Kind::Graph) if memory::free(at) => {}
+            _ => return Err(Code::INVALID_VALUE),
         }
         stream.submit(Work::Free(at), Vec::new()).map(drop)
     }

@@ -126,3 +126,34 @@ entries! {
         if function.get()? == 0 { Err(Code::NOT_FOUND) } else { Ok(()) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_exported_once() {
+        assert_eq!(super::super::all().len(), exports().len());
+    }
+
+    #[test]
+    fn versions_name_what_is_exported() {
+        for (base, name, _) in VERSIONS {
+            assert!(exports().contains_key(name), "{base}: {name}");
+        }
+    }
+
+    #[test]
+    fn the_version_and_the_flag_choose() {
+        let address = |name| (exports()[name], FOUND);
+        assert_eq!(find("cuMemAlloc", 12000, 0), address("cuMemAlloc_v2"));
+        assert_eq!(find("cuCtxCreate", 11000, 0), address("cuCtxCreate_v2"));
+        assert_eq!(find("cuCtxCreate", 13000, 0), address("cuCtxCreate_v4"));
+        assert_eq!(find("cuLaunchKernel", 13000, 0), address("cuLaunchKernel"));
+        assert_eq!(find("cuLaunchKernel", 13000, PER_THREAD), address("cuLaunchKernel_ptsz"));
+        assert_eq!(find("cuMemcpyHtoD", 13000, PER_THREAD), address("cuMemcpyHtoD_v2_ptds"));
+        assert_eq!(find("cuMemAlloc", 2000, 0), (0, TOO_OLD));
+        assert_eq!(find("cuGreenCtxCreate", 13000, 0), (0, NOT_FOUND));
+        assert_eq!(find("", 0, 0), (0, NOT_FOUND));
+    }
+}

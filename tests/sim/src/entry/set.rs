@@ -10,7 +10,7 @@ use crate::work::Work;
 fn later(fill: Fill, hstream: Handle, null: NullStream) -> Result {
     let stream = stream::find(hstream, null)?;
     stream.context()?.check()?;
-    fill.check()?;
+    fill.check(stream.submission())?;
     stream.submit(Work::Fill(fill), Vec::new()).map(drop)
 }
 
@@ -19,7 +19,7 @@ fn now(fill: Fill, null: NullStream) -> Result {
     let stream = stream::find(0, null)?;
     let context = stream.context()?;
     context.check()?;
-    fill.check()?;
+    fill.check(stream.submission())?;
     stream.capture_forbids()?;
     stream.perform(Work::Fill(fill))?;
     context.check()

@@ -148,6 +148,17 @@ pub struct PoolProperties {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
+pub struct AllocationNodeParameters {
+    pub pool: PoolProperties,
+    pub access: In<AccessDescriptor>,
+    pub access_count: usize,
+    pub bytes: usize,
+    /// Set by the driver.
+    pub at: DevicePointer,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
 pub struct LaunchAttribute {
     pub id: u32,
     pub pad: u32,

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 
 use super::node::Kind;
-use super::{Graph, find};
+use super::{Graph, find, memory};
 use crate::abi::Handle;
 use crate::code::{Code, Result};
 use crate::event::{self, Event};
@@ -33,6 +33,7 @@ static EXECS: Registry<Exec> = Registry::new();
 
 /// Any of the known flags: free on launch, upload, device launch, node priorities.
 const FLAGS: u64 = 0xf;
+const AUTO_FREE: u64 = 1;
 
 pub fn instantiate(graph: Handle, flags: u64) -> Result<Handle> {
     if flags & !FLAGS != 0 {
@@ -71,6 +72,8 @@ struct Plan {
     work: Vec<Work>,
     after: Vec<Point>,
     records: Vec<(Arc<Event>, Arc<Stamp>)>,
+    /// What an earlier launch left allocated is freed first.
+    auto_free: bool,
 }
 
 impl Plan {
@@ -84,6 +87,17 @@ impl Plan {
                 Kind::Words(work) => self.work.push(work.clone()),
                 Kind::Child(_) => self.add(&step.child)?,
                 Kind::Empty => {}
+                Kind::Allocate(memory) => {
+                    if self.auto_free {
+                        memory::free(memory.at);
+                    }
+                    memory::launch(memory.at)?;
+                    self.work.push(Work::Activate(memory.at, true));
+                }
+                Kind::Free(at) => {
+                    memory::free(*at);
+                    self.work.push(Work::Activate(*at, false));
+                }
                 Kind::WaitEvent(handle) => self.after.extend(event::find(*handle)?.point()),
                 Kind::RecordEvent(handle) => {
                     let stamp = Arc::<Stamp>::default();
@@ -98,7 +112,7 @@ impl Plan {
 
 impl Exec {
     pub fn launch(&self, stream: &Arc<Stream>) -> Result {
-        let mut plan = Plan::default();
+        let mut plan = Plan { auto_free: self.flags & AUTO_FREE != 0, ..Plan::default() };
         plan.add(&self.steps.lock())?;
         let point = stream.submit(Work::Graph(plan.work.into()), plan.after)?;
         for (event, stamp) in plan.records {

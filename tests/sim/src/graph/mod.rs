@@ -2,6 +2,7 @@
 
 pub mod capture;
 pub mod exec;
+pub mod memory;
 pub mod node;
 
 use std::collections::BTreeMap;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::memory::Memory;
 use crate::abi::{Handle, In, Opaque};
 use crate::code::{Code, Result};
 use crate::context;
@@ -12,6 +13,7 @@ use crate::copy::{Copy, Fill, Plane, Side};
 use crate::entry::structs::{KernelNodeParameters, Memcpy3d, MemsetNodeParameters};
 use crate::launch::{self, Shape};
 use crate::library;
+use crate::memory::table::Submission;
 use crate::ptx::exec::Grid;
 use crate::work::{HostFunction, Work};
 
@@ -26,6 +28,8 @@ pub enum Kind {
     /// Events by handle.
     WaitEvent(Handle),
     RecordEvent(Handle),
+    Allocate(Arc<Memory>),
+    Free(u64),
     /// Writes and waits of words, from a capture.
     Words(Work),
 }
@@ -106,6 +110,8 @@ impl Kind {
             Kind::Empty => 5,
             Kind::WaitEvent(_) => 6,
             Kind::RecordEvent(_) => 7,
+            Kind::Allocate(_) => 10,
+            Kind::Free(_) => 11,
             Kind::Words(_) => 12,
         }
     }
@@ -122,7 +128,7 @@ impl Kind {
 
     pub fn from_copy(raw: Memcpy3d) -> Result<Self> {
         let copy = crate::entry::three(&raw)?;
-        copy.check()?;
+        copy.check(Submission::Node)?;
         Ok(Kind::Copy(Box::new(raw), copy))
     }
 
@@ -135,7 +141,7 @@ impl Kind {
             width: m.width,
             height: m.height,
         };
-        fill.check()?;
+        fill.check(Submission::Node)?;
         Ok(Kind::Fill(fill))
     }
 

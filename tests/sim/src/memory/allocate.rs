@@ -9,6 +9,7 @@ use super::table::{self, Kind, Range};
 use super::{pages, pool};
 use crate::abi::Handle;
 use crate::code::{Code, Result};
+use crate::graph::memory;
 use crate::state::knobs;
 
 /// Bytes taken of each device.
@@ -84,7 +85,7 @@ pub fn allocate(size: u64, kind: Kind, device: i32, context: Handle) -> Result<u
 /// Gives back what a range that has left the table occupied.
 pub fn release(range: Range) {
     match range.kind {
-        Kind::Device | Kind::Managed | Kind::Module => {
+        Kind::Device | Kind::Managed | Kind::Module | Kind::Graph => {
             let freed = arena().lock().give(range.start, range.size);
             uncharge(range.device, freed);
         }
@@ -96,6 +97,10 @@ pub fn release(range: Range) {
 
 /// cuMemFree, once nothing uses the memory any more.
 pub fn free(at: u64) -> Result {
+    if table::read().find(at).is_some_and(|r| r.start == at && r.kind == Kind::Graph) {
+        memory::activate(at, false);
+        return Ok(());
+    }
     let freeable = |r: &Range| matches!(r.kind, Kind::Device | Kind::Managed | Kind::Pool(_));
     let range = table::remove(at, freeable).ok_or(Code::INVALID_VALUE)?;
     release(range);

@@ -134,3 +134,29 @@ impl Arena {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_ones_share_a_granule() {
+        let mut arena = Arena::new(0x4200_0000_0000);
+        let [a, b, c] = [1000, 1, 512].map(|size| arena.take(size).unwrap());
+        assert_eq!([b.at - a.at, c.at - b.at], [1024, 512]);
+        assert_eq!([a.grown, b.grown, c.grown], [GRANULE, 0, 0]);
+        assert_eq!(arena.give(b.at, 1), 0);
+        assert_eq!(arena.take(100).unwrap().at, b.at, "the hole is used again");
+        assert_eq!([arena.give(a.at, 1000), arena.give(b.at, 100)], [0, 0]);
+        assert_eq!(arena.give(c.at, 512), GRANULE);
+    }
+
+    #[test]
+    fn large_ones_are_aligned_and_come_back() {
+        let mut arena = Arena::new(0x4300_0000_0000 + GRANULE);
+        let (a, b) = (arena.take(3 << 20).unwrap(), arena.take(LARGE).unwrap());
+        assert_eq!((a.grown, b.at % LARGE), (4 << 20, 0));
+        assert_eq!(arena.give(b.at, LARGE), LARGE);
+        assert_eq!(arena.take(LARGE).unwrap().at, b.at);
+    }
+}

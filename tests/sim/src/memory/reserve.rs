@@ -89,3 +89,37 @@ pub fn contains(at: u64, size: u64) -> bool {
     let reserved = RESERVED.lock();
     reserved.range(..=at).next_back().is_some_and(|(start, length)| at + size <= start + length)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BASE: u64 = 0x4a00_0000_0000;
+
+    #[test]
+    fn hints_are_honoured_in_whole_blocks() {
+        assert_eq!(reserve(64 << 20, 0, BASE), Ok(BASE));
+        assert_eq!(reserve(PLACED, 0, BASE + (64 << 20)), Ok(BASE + (64 << 20)));
+        // Two megabytes off: moved up to the next block.
+        assert_eq!(reserve(BLOCK, 0, BASE + (96 << 20) + GRANULE), Ok(BASE + (128 << 20)));
+        assert_ne!(reserve(16 << 20, 0, BASE + (256 << 20)), Ok(BASE + (256 << 20)));
+        assert_eq!(free(BASE, 64 << 20), Ok(()));
+        assert_eq!(free(BASE, 64 << 20), Err(Code::INVALID_VALUE));
+    }
+
+    #[test]
+    fn a_place_once_blocked_stays_refused() {
+        let at = BASE + (1 << 30);
+        assert!(pages::reserve(at, GRANULE));
+        assert_ne!(reserve(BLOCK, 0, at), Ok(at));
+        pages::unmap(at, GRANULE);
+        assert_ne!(reserve(BLOCK, 0, at), Ok(at));
+    }
+
+    #[test]
+    fn sizes_have_limits() {
+        assert_eq!(reserve(4096, 0, 0), Err(Code::INVALID_VALUE));
+        assert_eq!(reserve(8 << 40, 0, 0), Err(Code::OUT_OF_MEMORY));
+        assert!(reserve(1 << 40, 0, 0).is_ok());
+    }
+}

@@ -6,6 +6,7 @@ use parking_lot::{RwLock, RwLockReadGuard};
 
 use crate::abi::Handle;
 use crate::code::{Code, Result};
+use crate::graph;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -21,6 +22,8 @@ pub enum Kind {
     Mapped(Handle),
     /// Variables of a module.
     Module,
+    /// Allocated by a graph; accessible from its allocating node to its freeing one.
+    Graph,
 }
 
 impl Kind {
@@ -55,6 +58,13 @@ pub struct Span {
     pub start: u64,
     pub end: u64,
     pub writable: bool,
+}
+
+/// Where work goes: to a stream now, or into a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Submission {
+    Now,
+    Node,
 }
 
 static RANGES: RwLock<BTreeMap<u64, Range>> = RwLock::new(BTreeMap::new());
@@ -99,6 +109,18 @@ impl Ranges<'_> {
             }
         }
         true
+    }
+
+    /// Whether a submission may name these bytes: what a graph has allocated by then counts, though the device may not
+    /// have got so far.
+    pub fn accepts(&self, address: u64, size: u64, write: bool, submission: Submission) -> bool {
+        match self.find(address).filter(|r| r.kind == Kind::Graph) {
+            Some(range) => {
+                let inside = address.checked_add(size).is_some_and(|end| end <= range.end());
+                inside && (submission == Submission::Node || graph::memory::live(range.start))
+            }
+            None => self.covers(address, size, write),
+        }
     }
 
     pub fn overlapping(&self, start: u64, end: u64) -> Vec<Range> {

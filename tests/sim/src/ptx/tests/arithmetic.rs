@@ -1,8 +1,8 @@
 use super::{Buffer, Loaded, numbers, ptx};
-use crate::ptx::alu::{alu, compare};
+use crate::ptx::alu::{alu, carry, compare};
 use crate::ptx::convert::convert;
 use crate::ptx::half;
-use crate::ptx::inst::{Alu, Compare, Condition, Rounding};
+use crate::ptx::inst::{Alu, Carry, Compare, Condition, Rounding};
 use crate::ptx::types::Type;
 
 fn ty(name: &str) -> Type {
@@ -123,6 +123,20 @@ fn wide_products_and_shifts() {
     assert_eq!(alu(Alu::ExtractBits, ty("s32"), 0x0000_0f00, 8, 4), 0xffff_ffff);
     assert_eq!(alu(Alu::ExtractBits, ty("u32"), 0xdead_beef, 8, 8), 0xbe);
     assert_eq!(alu(Alu::Table(0x96), ty("b32"), 0xff00, 0x0ff0, 0x00ff), 0xff00 ^ 0x0ff0 ^ 0x00ff);
+}
+
+/// Two words of 32 bits each, chained by the flag, are one of 64.
+#[test]
+fn carries_chain_words() {
+    let halves = |v: u64| [v & 0xffff_ffff, v >> 32];
+    for (a, b) in [(5u64, 7u64), (7, 5), (u64::MAX, 1), (1 << 32, 1), (0, u64::MAX)] {
+        for (f, expected) in [(Carry::Add, a.wrapping_add(b)), (Carry::Sub, a.wrapping_sub(b))] {
+            let ([a0, a1], [b0, b1]) = (halves(a), halves(b));
+            let (low, flag) = carry(f, ty("u32"), f == Carry::Sub, [a0, b0, 0]);
+            let (high, _) = carry(f, ty("u32"), flag, [a1, b1, 0]);
+            assert_eq!(high << 32 | low, expected, "{f:?} of {a} and {b}");
+        }
+    }
 }
 
 #[test]

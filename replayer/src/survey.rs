@@ -1,0 +1,371 @@
+//! The walk over a trace that makes its plan.
+
+use crate::action::{Action, Memory, action};
+use crate::contexts::Contexts;
+use crate::driver::result::is_sticky;
+use crate::order::{Moment, Order};
+use crate::plan::{Allocation, BLOCK, PAGE, Plan};
+use crate::ranges::Ranges;
+use crate::reach::Live;
+use crate::verdict::{Reasons, Verdict};
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+use trace::api::roles::{Class, Field, Role};
+use trace::api::types::{Form, Kind};
+use trace::call::{Content, Image, When};
+use trace::preamble::Data;
+use trace::{Call, Function, Trace};
+
+#[derive(Default)]
+pub struct Survey {
+    plan: Plan,
+    reasons: Reasons,
+    contexts: Contexts,
+    live: Live,
+    moments: Vec<Moment>,
+    reserved: Vec<Range<u64>>,
+    host: Ranges,
+    capturing: HashSet<u64>,
+    /// Latest submission to a stream: end and thread.
+    submissions: HashMap<(u64, Option<u32>), (u64, u32)>,
+    /// Latest call that ended, or made, an object of this value.
+    ended: HashMap<Object, Moment>,
+    made: HashMap<Object, Moment>,
+    /// (later, earlier) calls that overlapped all the same.
+    edges: Vec<(u64, u64)>,
+    executable: u64,
+}
+
+const PINNED: &str =
+    "the device was given pinned host memory to read: what the CPU wrote there without a call is not recorded";
+
+/// Kind and value of a handle; no kind for memory.
+type Object = (Option<Kind>, u64);
+
+impl Survey {
+    pub fn see(&mut self, trace: &Trace, call: &Call) {
+        if call.inner {
+            self.plan.inner += 1;
+            return;
+        }
+        let Some(end) = call.end else {
+            self.plan.unfinished.push(call.number);
+            return;
+        };
+        let moment = Moment { call: call.number, thread: call.thread, begin: call.begin, end };
+        self.moments.push(moment);
+        let Some(function) = call.function() else {
+            self.reasons.about_call(format!("{}: this cutrace does not know the function", call.name()), call.number);
+            return;
+        };
+        self.contexts.see(call);
+        if !call.succeeded() {
+            self.plan.sticky = self.plan.sticky.or(call.result.filter(|code| is_sticky(*code)));
+            return;
+        }
+        if function.name == "cuDevicePrimaryCtxRetain" {
+            let device = call.argument("dev").unwrap_or(0) as i32;
+            self.plan.primaries.extend(call.output("pctx").map(|context| (context, device)));
+        }
+        match action(function) {
+            Action::Refuse(why) => self.reasons.about_call(format!("{}: {why}", function.name), call.number),
+            Action::Memory(memory) => self.memory(call, memory),
+            Action::Execute => self.executable += 1,
+            _ => {}
+        }
+        self.variables(call, function);
+        self.reach(trace, call, function);
+        self.inputs(trace, call, function);
+        self.captures(call, function);
+        self.submission(call, function, moment);
+        self.objects(call, function, moment);
+    }
+
+    fn memory(&mut self, call: &Call, memory: Memory) {
+        let argument = |name| call.argument(name).unwrap_or(0);
+        let (begin, end) = (call.begin, call.end.unwrap_or(u64::MAX));
+        match memory {
+            Memory::Allocate => {
+                let Some(start) = call.output("dptr") else { return };
+                let len = match call.output("pPitch") {
+                    Some(pitch) => pitch.saturating_mul(argument("Height")),
+                    None => argument("bytesize"),
+                };
+                let device = self.contexts.device(call.thread);
+                let range = start..start.saturating_add(len);
+                self.live.add(start, len, end);
+                self.plan.devices.insert(device);
+                self.plan.allocations.insert(call.number, Allocation { call: call.number, range, device });
+                if call.name() == "cuMemAllocManaged" {
+                    let what = "managed memory: what the CPU wrote there is not recorded";
+                    self.reasons.about_call(what, call.number);
+                }
+            }
+            Memory::Free | Memory::FreeAsync => self.live.remove(argument("dptr"), begin),
+            Memory::HostAllocate | Memory::HostRegister => {
+                let start = if memory == Memory::HostRegister { Some(argument("p")) } else { call.output("pp") };
+                let Some(start) = start else { return };
+                self.live.add(start, argument("bytesize"), end);
+                self.host.insert(start..start.saturating_add(argument("bytesize")));
+            }
+            Memory::HostFree => self.live.remove(argument("p"), begin),
+            Memory::Reserve => {
+                let Some(start) = call.output("ptr") else { return };
+                self.live.add(start, argument("size"), end);
+                self.reserved.push(start..start.saturating_add(argument("size")));
+            }
+            Memory::Unreserve => self.live.remove(argument("ptr"), begin),
+        }
+    }
+
+    /// Memory that comes into being beside the allocations: variables of modules, memory of graphs.
+    fn variables(&mut self, call: &Call, function: &Function) {
+        /// Where the length was not asked for.
+        const SOME: u64 = 64 << 10;
+        if crate::check::hands_out_a_variable(function)
+            && let Some(start) = call.output("dptr")
+        {
+            self.live.add(start, call.output("bytes").unwrap_or(SOME), 0);
+        }
+        for param in function.params {
+            let Form::Pointer(to) = param.ty.form else { continue };
+            let Form::Struct(fields) = to.form else { continue };
+            let recorded = |fields: &'static [Field]| {
+                let made = fields.iter().any(|field| matches!(field.role, Role::Created));
+                made.then(|| call.memory(When::Return, call.argument(param.name)?, to.size.into())).flatten()
+            };
+            if let Some((start, len)) = recorded(fields).and_then(|bytes| crate::check::made_in(fields, &bytes)) {
+                self.live.add(start, len, 0);
+            }
+        }
+    }
+
+    fn reach(&mut self, trace: &Trace, call: &Call, function: &Function) {
+        self.plan.reach.see(trace, call, &self.live);
+        if function.class != Class::launch {
+            return;
+        }
+        let host = |word: &[u8]| self.host.contains(u64::from_le_bytes(word.try_into().expect("8 bytes")));
+        let is_given = |image: Image| match image.content {
+            Content::Arguments { packed, .. } => packed.chunks_exact(8).any(host),
+            _ => false,
+        };
+        if !self.host.is_empty() && call.images().any(is_given) {
+            self.reasons.about_call(PINNED, call.number);
+        }
+    }
+
+    /// Inputs that are not in the file, and effects that no call shows.
+    fn inputs(&mut self, trace: &Trace, call: &Call, function: &Function) {
+        let words = |role: fn(&Role) -> bool| {
+            let params = function.params.iter().filter(move |p| role(&p.role));
+            params.filter_map(|p| call.argument(p.name)).filter(|word| *word != 0).collect::<Vec<u64>>()
+        };
+        let sinks = words(|role| matches!(role, Role::Sink(_) | Role::Writes(_)));
+        if !matches!(action(function), Action::Execute) {
+            return;
+        }
+        for image in call.images() {
+            let gone = match image.content {
+                Content::Lost => image.when == When::Entry || !sinks.contains(&image.address),
+                Content::Blob(hash) => trace.blob(hash).is_none(),
+                _ => false,
+            };
+            if gone {
+                self.reasons.about_call(format!("{}: some of its input was not recorded", function.name), call.number);
+            }
+        }
+        let either = words(|role| matches!(role, Role::Reads(_) | Role::Writes(_)));
+        let is_host = |address: u64| call.images().any(|image| image.address == address);
+        if either.iter().any(|address| !self.live.holds(*address) && !is_host(*address)) {
+            let what = format!("{}: an address in no memory that the trace knows of", function.name);
+            self.reasons.about_call(what, call.number);
+        }
+        let read = words(|role| matches!(role, Role::Reads(_)));
+        if read.iter().any(|address| self.host.contains(*address) && !is_host(*address)) {
+            self.reasons.about_call(PINNED, call.number);
+        }
+        let arguments = words(|role| matches!(role, Role::Arguments(_)));
+        let recorded = call.images().any(|image| matches!(image.content, Content::Arguments { .. }));
+        if !arguments.is_empty() && !recorded {
+            let what = format!("{}: the kernel's arguments were not recorded", function.name);
+            self.reasons.about_call(what, call.number);
+        }
+        if calls_back(function, call) {
+            let what = format!("{}: what the application's callback changed is not recorded", function.name);
+            self.reasons.about_call(what, call.number);
+        }
+    }
+
+    /// Copies that a graph makes read host memory when the graph runs.
+    fn captures(&mut self, call: &Call, function: &Function) {
+        let stream = call.argument("hStream");
+        match function.twin_of.unwrap_or(function.name) {
+            "cuStreamBeginCapture" | "cuStreamBeginCapture_v2" | "cuStreamBeginCaptureToGraph" => {
+                self.capturing.extend(stream);
+            }
+            "cuStreamEndCapture" => {
+                stream.map(|stream| self.capturing.remove(&stream));
+            }
+            _ => {
+                let captured = stream.is_some_and(|stream| self.capturing.contains(&stream));
+                let from_host = call.images().any(|image| image.rows && image.when == When::Entry)
+                    || function.params.iter().any(|param| matches!(param.role, Role::Source(_)));
+                if captured && from_host {
+                    let what = "a graph copies from host memory: what the CPU writes there between its launches is not \
+                                recorded";
+                    self.reasons.about_call(what, call.number);
+                }
+            }
+        }
+    }
+
+    fn submission(&mut self, call: &Call, function: &Function, moment: Moment) {
+        if !matches!(function.class, Class::submit | Class::launch) {
+            return;
+        }
+        let Some(stream) = stream_of(call, function) else { return };
+        let own = (stream == 2 || stream == 0 && function.twin_of.is_some()).then_some(call.thread);
+        let latest = self.submissions.entry((stream, own)).or_insert((moment.end, moment.thread));
+        if latest.1 != moment.thread && latest.0 > moment.begin {
+            self.plan.overlapping_submissions += 1;
+        }
+        if moment.end >= latest.0 {
+            *latest = (moment.end, moment.thread);
+        }
+    }
+
+    /// Finds destroys and creations of one value that overlap on two threads.
+    fn objects(&mut self, call: &Call, function: &Function, moment: Moment) {
+        for param in function.params {
+            match (param.role, param.ty.form) {
+                (Role::Destroy, form) => {
+                    let object = (kind(form), call.argument(param.name).unwrap_or(0));
+                    if let Some(made) = self.made.get(&object).filter(|made| overlap(made, &moment)) {
+                        self.edges.push((made.call, moment.call));
+                    }
+                    self.ended.insert(object, moment);
+                }
+                (Role::Create(_) | Role::Out(_) | Role::HostAlloc(_), Form::Pointer(to)) => {
+                    let Some(kind) = kind_of_made(to.form) else { continue };
+                    let Some(value) = call.output(param.name) else { continue };
+                    self.make((kind, value), moment);
+                }
+                (Role::HostAddress, _) if function.class == Class::allocate => {
+                    self.make((None, call.argument(param.name).unwrap_or(0)), moment);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn make(&mut self, object: Object, moment: Moment) {
+        if let Some(ended) = self.ended.get(&object).filter(|ended| overlap(ended, &moment)) {
+            self.edges.push((moment.call, ended.call));
+        }
+        self.made.insert(object, moment);
+    }
+
+    pub fn finish(mut self, trace: &Trace) -> Plan {
+        let mut plan = self.plan;
+        plan.order = Order::new(&self.moments);
+        if !self.edges.is_empty() {
+            let steps = plan.order.lanes.iter().flat_map(|lane| &lane.steps);
+            let ranks: HashMap<u64, u64> = steps.map(|step| (step.call, step.rank)).collect();
+            for (later, earlier) in &self.edges {
+                plan.order.wait_for(*later, ranks[earlier]);
+            }
+        }
+        let placed = plan.allocations.values().map(|a| a.range.clone()).chain(self.reserved);
+        plan.device = Ranges::union(placed, 1);
+        plan.blocks = Ranges::union(plan.device.iter(), BLOCK);
+        plan.host = self.host;
+        plan.pages = Ranges::union(plan.host.iter(), PAGE);
+        (plan.launches, plan.unreached_launches) = plan.reach.count();
+        let environment = trace
+            .preamble
+            .environment
+            .iter()
+            .filter(|(name, _)| name.starts_with("CUDA_") && !name.starts_with("CUDA_INJECTION"));
+        plan.environment = environment.cloned().collect();
+
+        let nothing = match trace.preamble.data {
+            Data::None => Some("recorded with --data=none: neither arguments' memory nor payloads are in the file"),
+            _ if self.executable == 0 => Some("there is no call in it that could be replayed"),
+            _ => None,
+        };
+        if let Some(why) = nothing {
+            self.reasons.about_trace(why, 1);
+        }
+        for (what, count) in &trace.losses {
+            self.reasons.about_trace(format!("not recorded: {what}"), *count);
+        }
+        for adopted in trace.adopted.iter().filter(|adopted| adopted.images.is_empty()) {
+            let what = format!("module {:#x} was loaded unseen and its image was not found", adopted.module);
+            self.reasons.about_trace(what, 1);
+        }
+        if !trace.damage.is_empty() {
+            self.reasons.about_trace("parts of the file are damaged or missing", trace.damage.len() as u64);
+        }
+        plan.reasons = self.reasons.into_list();
+        plan.verdict = match (nothing, plan.reasons.is_empty()) {
+            (Some(_), _) => Verdict::No,
+            (None, true) => Verdict::Replayable,
+            (None, false) => Verdict::Partly,
+        };
+        plan
+    }
+}
+
+fn overlap(a: &Moment, b: &Moment) -> bool {
+    a.thread != b.thread && a.begin < b.end && b.begin < a.end
+}
+
+fn kind(form: Form) -> Option<Kind> {
+    match form {
+        Form::Handle(kind) => Some(kind),
+        _ => None,
+    }
+}
+
+fn kind_of_made(form: Form) -> Option<Option<Kind>> {
+    match form {
+        Form::Handle(kind) => Some(Some(kind)),
+        Form::Pointer(_) => Some(None),
+        _ => None,
+    }
+}
+
+/// The stream that a submission names, in a parameter or in its launch configuration.
+fn stream_of(call: &Call, function: &Function) -> Option<u64> {
+    use Kind::Stream;
+    let is_stream = |form: &Form| matches!(form, Form::Handle(Stream));
+    for param in function.params {
+        match param.ty.form {
+            form if is_stream(&form) => return call.argument(param.name),
+            Form::Pointer(to) => {
+                let Form::Struct(fields) = to.form else { continue };
+                let Some(field) = fields.iter().find(|field| is_stream(&field.ty.form)) else { continue };
+                let address = call.argument(param.name)?.checked_add(field.offset.into())?;
+                let bytes = call.memory(When::Entry, address, 8)?;
+                return Some(u64::from_le_bytes(bytes.as_ref().try_into().ok()?));
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Whether the call hands the driver code of the application that may run when work gets to it.
+fn calls_back(function: &Function, call: &Call) -> bool {
+    let submits = matches!(function.class, Class::submit | Class::graph);
+    submits
+        && function.params.iter().any(|param| match param.ty.form {
+            Form::Callback => call.argument(param.name) != Some(0),
+            Form::Pointer(to) => match to.form {
+                Form::Struct(fields) => fields.iter().any(|field| matches!(field.ty.form, Form::Callback)),
+                _ => false,
+            },
+            _ => false,
+        })
+}

@@ -1,0 +1,114 @@
+//! What code is made of and launched with: module images, options, kernel arguments.
+
+use crate::capture::{Capture, Moment};
+use crate::image::{self, Pieces};
+use crate::memory::{bytes_at, word_at};
+use std::borrow::Cow;
+use trace::record;
+
+/// JIT option codes whose value is a buffer that the driver fills; the code after each is the buffer's size.
+const LOG_BUFFERS: [u32; 2] = [3, 5];
+
+impl Capture<'_> {
+    pub(crate) fn image(&mut self, address: u64, size: Option<u64>) {
+        // By system calls also after success: the end of a text is looked for beyond it, in memory that may be anybody's.
+        let read = |at: u64, len: usize| bytes_at(at, len, true).map(Cow::into_owned);
+        let pieces = match size {
+            Some(size) => Pieces::Found(vec![(address, size as usize)]),
+            None => image::pieces(address, &read),
+        };
+        match pieces {
+            Pieces::Found(pieces) => pieces.into_iter().for_each(|(at, len)| self.attach(at, len as u64, false)),
+            Pieces::Unknown(why) => self.lost(address, 0, why),
+        }
+    }
+
+    /// The driver copied the arguments before it returned, so they are still what the launch was given.
+    pub(crate) fn arguments(&mut self, address: u64, function: u64) {
+        let careful = self.careful();
+        let Some(layout) = self.layout(function) else { return };
+        let Some(sizes) = &layout.sizes else {
+            return self.lost(address, 0, "kernel arguments: this driver does not tell their sizes");
+        };
+        let total: usize = sizes.iter().map(|size| size.div_ceil(8) as usize * 8).sum();
+        if careful && !readable_arguments(address, sizes) {
+            return self.lost(address, 0, "arguments of failed launches that could not be read");
+        }
+        let len = (8 + total) as u32;
+        self.draft.value(&record::Attachment { form: record::ARGUMENTS, field: record::NESTED, zero: 0, len });
+        self.draft.value(&address);
+        self.draft.value(&(layout.id, sizes.len() as u32));
+        for (i, size) in sizes.iter().enumerate() {
+            // SAFETY: the driver has just read as many pointers as the kernel has parameters, and as many bytes behind each as
+            // the parameter takes; after a failure they were found readable.
+            let bytes = unsafe {
+                let argument = *(address as *const *const u8).add(i);
+                std::slice::from_raw_parts(argument, *size as usize)
+            };
+            self.draft.bytes(bytes);
+        }
+    }
+
+    /// Where the parameters of a launched function lie. After a failure the handle may be anything, and is not asked about.
+    fn layout(&mut self, function: u64) -> Option<&'static crate::kernels::Layout> {
+        let kernels = &self.lane.recorder().kernels;
+        if self.moment == Moment::Failure {
+            return kernels.known(function);
+        }
+        let (layout, new) = kernels.of(function);
+        self.deferred.extend(new.map(|kernel| record::with_body(record::KERNEL, &kernel)));
+        Some(layout)
+    }
+
+    /// Pairs of code and value up to code 0: 1 the argument buffer, 2 the address of its size.
+    pub(crate) fn extra(&mut self, address: u64) {
+        let (mut buffer, mut size, mut at) = (0, 0, address);
+        for _ in 0..8 {
+            let Some(code) = word_at(at, 8, true) else { break };
+            if code == 0 {
+                at += 8;
+                break;
+            }
+            let Some(value) = word_at(at + 8, 8, true) else { break };
+            match code {
+                1 => buffer = value,
+                2 => size = value,
+                _ => {}
+            }
+            at += 16;
+        }
+        self.attach(address, at - address, true);
+        if let Some(bytes) = word_at(size, 8, true) {
+            self.attach(size, 8, true);
+            self.attach(buffer, bytes.min(1 << 20), true);
+        }
+        let function = self.function.param("f").map(|f| self.words[self.function.params[f].offset as usize / 8]);
+        if let Some(function) = function {
+            self.layout(function);
+        }
+    }
+
+    pub(crate) fn options(&mut self, address: u64, codes: u64, count: u64) {
+        let count = count.min(4096);
+        self.attach(address, count * 8, true);
+        for i in 0..count {
+            let (Some(code), Some(value)) = (word_at(codes + i * 4, 4, true), word_at(address + i * 8, 8, true)) else {
+                break;
+            };
+            if self.function.family == "module" && LOG_BUFFERS.contains(&(code as u32)) && value != 0 {
+                let size = (0..count)
+                    .find(|j| word_at(codes + j * 4, 4, true) == Some(code + 1))
+                    .and_then(|j| word_at(address + j * 8, 8, true));
+                // After the call the size says how much the driver wrote.
+                self.text(value, size.unwrap_or(0).min(1 << 24));
+            }
+        }
+    }
+}
+
+fn readable_arguments(address: u64, sizes: &[u32]) -> bool {
+    sizes.iter().enumerate().all(|(i, size)| {
+        let argument = word_at(address + i as u64 * 8, 8, true);
+        argument.is_some_and(|argument| bytes_at(argument, *size as usize, true).is_some())
+    })
+}

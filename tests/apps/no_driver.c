@@ -1,0 +1,5 @@
+// Has nothing to do with CUDA
+int main(void)
+{
+    return 0;
+}

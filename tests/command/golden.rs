@@ -1,0 +1,63 @@
+//! Traces of this format version, kept: they must be read, shown, and replayed as long as the version is.
+//!
+//! `cargo test -p tests --test command -- --ignored` makes them anew (only when there is a new format version; the old ones
+//! stay), and `INSTA_UPDATE=always cargo test -p tests --test command` what is shown of them.
+
+use std::path::PathBuf;
+use tests::forge::Forge;
+use tests::*;
+
+/// The sum of two vectors; linking with options, logs and an error; calls that fail.
+const GOLDEN: &[(&str, &str)] = &[
+    ("vector_add", "vector_add.c"),
+    ("linking", "linking.c"),
+    ("failing_calls", "hostile/failing_calls.c"),
+];
+
+fn directory() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("golden")
+}
+
+#[test]
+fn golden_traces_are_read_shown_and_replayed() {
+    let place = Place::new();
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path(directory());
+    settings.set_prepend_module_to_snapshot(false);
+    let _bound = settings.bind_to_scope();
+    for (name, _) in GOLDEN {
+        let file = format!("{name}.bin");
+        assert!(sound(directory().join(&file)).footer.is_some());
+        let mut command = |arguments: &[&str]| {
+            let mut command = place.cutrace(arguments);
+            run(command.arg(&file).current_dir(directory())).expect(0).stdout
+        };
+        insta::assert_snapshot!(format!("{name}-info"), command(&["info"]));
+        insta::assert_snapshot!(format!("{name}-dump"), command(&["dump"]));
+        let replayed = command(&["replay", "--driver", "sim"]);
+        assert!(replayed.starts_with("verified\n"), "{name}: {replayed}");
+    }
+}
+
+/// Records them, with nothing of this machine in them.
+#[test]
+#[ignore = "makes the golden traces anew"]
+fn make_golden_traces() {
+    for (name, app) in GOLDEN {
+        let place = Place::new();
+        let program = client(app);
+        run(place.recorded(&program).env("CUTRACE_SIM_SEED", "1")).expect(0);
+        let mut forge = Forge::open(place.join("trace.bin"));
+        forge.introduce(|about| {
+            about.host = "golden".into();
+            about.program = format!("/app/{name}");
+            about.command_line = vec![about.program.clone()];
+            about.directory = "/app".into();
+            about.driver_path = "/usr/lib/libcuda_sim.so".into();
+            (about.pid, about.parent) = (1000, 999);
+            about.environment = vec![("CUTRACE_DATA".into(), "inputs".into())];
+        });
+        std::fs::create_dir_all(directory()).expect("a directory for them");
+        forge.write(directory().join(format!("{name}.bin")));
+    }
+}

@@ -1,0 +1,171 @@
+//! Commands that read a trace: good ones, and everything else that may be given to them.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use tests::forge::Forge;
+use tests::*;
+use trace::segment::{HEADER, Kind, MAGIC};
+
+const READERS: &[&[&str]] = &[&["info"], &["dump"], &["replay", "--driver", "sim"], &["repair"]];
+
+/// A closed trace of the sum of two vectors, and its place.
+fn recorded(app: &str) -> (Place, PathBuf) {
+    let place = Place::new();
+    run(&mut place.recorded(client(app))).expect(0);
+    let path = place.join("trace.bin");
+    (place, path)
+}
+
+/// One line on stderr that names the file and says `why`; exit status 3.
+fn refused(place: &Place, path: &Path, why: &str) {
+    for reader in READERS {
+        let ran = run(place.cutrace(*reader).arg(path)).expect(3);
+        assert_eq!(ran.stdout, "", "{reader:?}");
+        let [line] = ran.stderr.lines().collect::<Vec<_>>()[..] else { panic!("{reader:?}: {}", ran.stderr) };
+        assert!(line.starts_with(&format!("cutrace: {}: ", path.display())), "{line}");
+        assert!(line.contains(why), "{line}");
+    }
+}
+
+#[test]
+fn no_trace_at_all() {
+    let place = Place::new();
+    refused(&place, &place.join("missing.bin"), "No such file");
+    refused(&place, place.path(), "not a regular file");
+    let file = |name: &str, content: &[u8]| {
+        let path = place.join(name);
+        std::fs::write(&path, content).expect("written");
+        path
+    };
+    refused(&place, &file("empty.bin", b""), "empty");
+    refused(&place, &file("short.bin", b"CUT"), "offset 0, expected \"CUTRACE\\n\"");
+    refused(&place, &file("foreign.bin", &b"some other file\n".repeat(1000)), "found \"some oth\" at offset 0");
+    refused(&place, &file("zeros.bin", &[0; 100_000]), "offset 0, expected");
+    refused(&place, &file("magic.bin", &MAGIC.repeat(1000)), "no readable preamble at offset 0");
+}
+
+#[test]
+fn a_trace_of_a_newer_version() {
+    let (place, path) = recorded("vector_add.c");
+    let mut forge = Forge::open(&path);
+    forge.make_newer();
+    forge.write(&path);
+    refused(&place, &path, "format version 2 at offset 9; this cutrace reads up to 1");
+}
+
+#[test]
+fn a_truncated_trace_gives_everything_before() {
+    let (place, path) = recorded("vector_add.c");
+    let whole = std::fs::read(&path).expect("a trace");
+    let dump = run(&mut place.cutrace(["dump"])).expect(0).stdout;
+    let (chunk, header) = Forge::open(&path).segments(Kind::Chunk)[0];
+    // Within the preambles there is no trace yet; from the chunk on, whatever is whole.
+    for cut in [10, 100, 5000] {
+        std::fs::write(&path, &whole[..cut]).expect("written");
+        for reader in READERS {
+            let ran = run(place.cutrace(*reader).arg(&path)).expect(3);
+            assert_eq!(ran.stderr.lines().count(), 1, "{reader:?}: {}", ran.stderr);
+        }
+    }
+    let mut before = 0;
+    let committed = header.length as usize;
+    for committed in (0..committed).step_by(97).chain([committed - 8]) {
+        std::fs::write(&path, &whole[..chunk + HEADER + committed]).expect("written");
+        let ran = run(&mut place.cutrace(["dump"])).expect(3);
+        assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
+        let calls = ran.stdout.lines().count();
+        assert!(calls >= before);
+        before = calls;
+        for (line, original) in ran.stdout.lines().zip(dump.lines()) {
+            let call = |line: &str| line.split('(').next().map(str::to_string);
+            assert_eq!(call(line), call(original));
+        }
+    }
+    assert_eq!(before, dump.lines().count());
+}
+
+#[test]
+fn a_repaired_trace_is_whole() {
+    let (place, path) = recorded("vector_add.c");
+    let whole = std::fs::read(&path).expect("a trace");
+    let (chunk, header) = Forge::open(&path).segments(Kind::Chunk)[0];
+    std::fs::write(&path, &whole[..chunk + HEADER + header.length as usize - 50]).expect("written");
+    let ran = run(&mut place.cutrace(["repair", "trace.bin", "-o", "repaired.bin"])).expect(0);
+    assert!(ran.stdout.contains("footer written"), "{}", ran.stdout);
+    let repaired = sound(place.join("repaired.bin"));
+    assert!(repaired.footer.is_some());
+    assert_eq!(repaired.len(), run(&mut place.cutrace(["dump"])).expect(3).stdout.lines().count());
+    run(&mut place.cutrace(["repair", "trace.bin", "-o", "repaired.bin"])).expect(1); // is there already
+    let ran = run(&mut place.cutrace(["repair", "repaired.bin"])).expect(0);
+    assert!(ran.stdout.contains("closed and whole"), "{}", ran.stdout);
+}
+
+#[test]
+fn any_bit_flipped_is_told_or_harmless() {
+    let (place, path) = recorded("vector_add.c");
+    let whole = std::fs::read(&path).expect("a trace");
+    let dump = run(&mut place.cutrace(["dump"])).expect(0).stdout;
+    let mut told = 0;
+    for at in (0..whole.len()).step_by(whole.len() / 150) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x10;
+        std::fs::write(&path, &bytes).expect("written");
+        let info = run(&mut place.cutrace(["info"]));
+        assert!(matches!(info.code(), 0 | 3), "offset {at}: {info:?}");
+        assert_eq!(info.stderr.lines().count(), usize::from(info.code() == 3), "offset {at}: {}", info.stderr);
+        told += usize::from(info.code() == 3);
+        if info.code() == 0 {
+            // Space that nothing stands in.
+            assert_eq!(run(&mut place.cutrace(["dump"])).expect(0).stdout, dump, "offset {at}");
+        }
+    }
+    assert!(told > 20, "{told}");
+}
+
+#[test]
+fn info_in_json() {
+    let (place, _) = recorded("vector_add.c");
+    let ran = run(&mut place.cutrace(["info", "--json"])).expect(0);
+    assert_eq!(ran.stderr, "");
+    let info: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    assert_eq!(info["schema"], 1);
+    assert_eq!(info["calls"], place.trace().len());
+    assert_eq!(info["functions"]["cuMemAlloc_v2"], 3);
+    assert_eq!(info["functions"]["cuLaunchKernel"], 1);
+    assert_eq!(info["verdict"], "replayable");
+    assert_eq!(info["reasons"], Value::Array(vec![]));
+}
+
+#[test]
+fn dump_selects() {
+    let (place, _) = recorded("two_contexts.c");
+    let lines = |arguments: &[&str]| {
+        let ran = run(place.cutrace(["dump"]).args(arguments)).expect(0);
+        ran.stdout.lines().map(str::to_string).collect::<Vec<_>>()
+    };
+    let all = lines(&[]);
+    assert_eq!(lines(&["--calls", "3..7"]), all[3..7]);
+    assert_eq!(lines(&["--calls", "5"]), all[5..6]);
+    assert_eq!(lines(&["--limit", "2"]), all[..2]);
+    let launches = all.iter().filter(|line| line.contains("cuLaunchKernel")).cloned().collect::<Vec<_>>();
+    assert_eq!(lines(&["--grep", "cuLaunchKernel"]), launches);
+    assert_eq!(launches.len(), 3);
+    let threads = [lines(&["--thread", "t0"]), lines(&["--thread", "1"])];
+    assert_eq!(threads[0].len() + threads[1].len(), all.len());
+    let failed = lines(&["--grep", "!!"]);
+    assert_eq!(failed.len(), 1);
+    assert!(failed[0].contains("cuCtxSynchronize() -> !! CUDA_ERROR_INVALID_CONTEXT (201)"), "{}", failed[0]);
+    for (wrong, why) in [(["--calls", "x"], "not a call number"), (["--thread", "t9"], "no thread \"t9\"")] {
+        let ran = run(place.cutrace(["dump"]).args(wrong)).expect(2);
+        assert!(ran.stderr.contains(why), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let (place, _) = recorded("two_contexts.c");
+    let mut shell = place.command("sh");
+    shell.args(["-c", "\"$0\" dump | head -1"]).arg(artifact("cutrace"));
+    let ran = run(&mut shell).expect(0);
+    assert_eq!((ran.stdout.lines().count(), ran.stderr.as_str()), (1, ""));
+}

@@ -1,0 +1,191 @@
+//! `cutrace record`: what it starts, what it refuses, how traces are named, what it says.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use tests::*;
+
+/// `record` refuses: one line, nothing recorded.
+fn refused(place: &Place, program: impl AsRef<std::ffi::OsStr>, status: i32, why: &str) {
+    let ran = run(&mut place.recorded(program)).expect(status);
+    let [line] = ran.stderr.lines().collect::<Vec<_>>()[..] else { panic!("{}", ran.stderr) };
+    assert!(line.starts_with("cutrace: ") && line.contains(why), "{line}");
+    place.no_traces();
+}
+
+#[test]
+fn programs_that_cannot_be_recorded() {
+    let place = Place::new();
+    refused(&place, "/nowhere/program", 127, "no such program");
+    refused(&place, "no-such-program-anywhere", 127, "no such program in PATH");
+    refused(&place, place.path(), 126, "is a directory");
+    let with_mode = |name: &str, from: &Path, mode: u32| {
+        let path = place.join(name);
+        std::fs::copy(from, &path).expect("copied");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).expect("our own file");
+        path
+    };
+    let program = client("hostile/many_calls.c");
+    refused(&place, with_mode("plain", &program, 0o644), 126, "not executable");
+    refused(&place, with_mode("setuid", &program, 0o4755), 126, "setuid");
+    refused(&place, with_mode("text", &kernels().join("vector_add.ptx"), 0o755), 126, "neither an ELF program");
+    refused(&place, client_with("no_driver.c", &["-static"]), 126, "statically linked");
+}
+
+#[test]
+fn the_exit_status_is_the_programs_own() {
+    let place = Place::new();
+    let ends = client("hostile/ends.c");
+    for (way, code) in [("return", 13), ("_exit", 11), ("abort", 128 + libc::SIGABRT), ("kill", 128 + libc::SIGKILL)] {
+        let ran = run(place.recorded(&ends).arg(way)).expect(code);
+        assert_eq!(ran.stdout, format!("{way}\n"));
+        assert_eq!(ran.said().len(), 1, "{}", ran.stderr);
+        assert!(ran.said()[0].contains(": 6 calls, "), "{}", ran.stderr);
+    }
+    assert_eq!(place.traces().len(), 4);
+}
+
+#[test]
+fn a_program_that_calls_nothing_is_told() {
+    let place = Place::new();
+    let ran = run(&mut place.recorded("true")).expect(0);
+    assert_eq!(ran.stderr, "cutrace: true made no CUDA driver call; nothing was recorded\n");
+    place.no_traces();
+}
+
+#[test]
+fn one_line_for_all_processes() {
+    let place = Place::new();
+    let program = client("hostile/fork_before.c");
+    let ran = run(&mut place.recorded(&program)).expect(0);
+    let [line] = ran.said()[..] else { panic!("{}", ran.stderr) };
+    assert!(line.starts_with("cutrace: 2 processes: trace"), "{line}");
+    assert!(line.contains("trace.bin") && line.contains("trace.1.bin") && line.contains(": 4 calls, "), "{line}");
+    assert!(place.traces().iter().all(|trace| trace.footer.is_some()));
+}
+
+#[test]
+fn a_trace_that_is_still_written_is_left_open() {
+    let place = Place::new();
+    let ran = run(place.recorded(client("hostile/outlives.c")).arg("go")).expect(0);
+    assert!(ran.said()[0].contains("still running, to be closed by cutrace repair: trace"), "{}", ran.stderr);
+    let open = || place.trace_paths().into_iter().find(|path| trace::Trace::open(path).is_ok_and(|t| t.footer.is_none()));
+    let path = open().expect("an open trace");
+    let ran = run(place.cutrace(["repair"]).arg(&path)).expect(1);
+    assert!(ran.stderr.contains("is still writing this trace"), "{}", ran.stderr);
+    run(place.cutrace(["info"]).arg(&path)).expect(0); // may be read meanwhile
+    std::fs::write(place.join("go"), "").expect("our own directory");
+    let done = place.join("done");
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while !done.exists() || trace::finish::writer(&trace::Trace::open(&path).expect("a trace")).is_some() {
+        assert!(std::time::Instant::now() < deadline, "the child does not end");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    run(place.cutrace(["repair"]).arg(&path)).expect(0);
+    assert_eq!(names(&sound(&path)), ["cuInit", "cuDeviceGetCount"]);
+}
+
+#[test]
+fn no_file_is_ever_overwritten() {
+    let place = Place::new();
+    std::fs::write(place.join("trace.bin"), "precious").expect("written");
+    let program = client("hostile/needed_driver.c");
+    let ran = run(&mut place.recorded(&program)).expect(0);
+    assert!(ran.stderr.starts_with("cutrace: trace.1.bin: "), "{}", ran.stderr);
+    run(&mut place.preloaded(&program)).expect(0);
+    assert_eq!(std::fs::read_to_string(place.join("trace.bin")).expect("there"), "precious");
+    for number in [1, 2] {
+        assert_eq!(sound(place.join(&format!("trace.{number}.bin"))).len(), 2);
+    }
+    let mode = std::fs::metadata(place.join("trace.1.bin")).expect("there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn output_patterns() {
+    let place = Place::new();
+    let program = client("hostile/needed_driver.c");
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("Linux");
+    let pattern = "%n-%p-%h-%q{FLAVOUR}-%%.bin";
+    let mut record = place.cutrace(["record", "--driver", "sim", "-o", pattern]);
+    run(record.arg(&program).env("FLAVOUR", "salt")).expect(0);
+    run(place.preloaded(&program).env("CUTRACE_OUTPUT", pattern).env("FLAVOUR", "pepper")).expect(0);
+    let mut made: Vec<String> = Vec::new();
+    for trace in place.traces() {
+        let flavour = if made.is_empty() { "" } else { "-" };
+        let name = trace.path.file_name().expect("a name").to_string_lossy().into_owned();
+        let start = format!("needed_driver-{}-{}-", trace.preamble.pid, host.trim());
+        assert!(name.starts_with(&start) && name.ends_with("-%.bin"), "{name} {flavour}");
+        made.push(name[start.len()..].to_string());
+    }
+    made.sort();
+    assert_eq!(made, ["pepper-%.bin", "salt-%.bin"]);
+}
+
+#[test]
+fn bad_variables_are_told_and_ignored() {
+    let program = client("hostile/needed_driver.c");
+    for (name, value, told) in [
+        ("CUTRACE_DATA", "everything", "CUTRACE_DATA=\"everything\" is none of none, inputs, all"),
+        ("CUTRACE_DISABLE", "maybe", "CUTRACE_DISABLE=\"maybe\" is neither 0 nor 1"),
+        ("CUTRACE_OUTPUT", "trace-%z.bin", "%z is unknown"),
+        ("CUTRACE_LIBCUDA", "/nowhere/libcuda.so.1", "/nowhere/libcuda.so.1: no such file; looking elsewhere"),
+    ] {
+        let place = Place::new();
+        let bare = run(&mut place.bare(&program));
+        let ran = run(place.preloaded(&program).env(name, value)).expect(0);
+        place.same(&bare, &ran);
+        let [line] = ran.said()[..] else { panic!("{}", ran.stderr) };
+        assert!(line.contains(told), "{line}");
+        assert_eq!(place.trace().len(), 2);
+    }
+}
+
+#[test]
+fn recording_can_be_switched_off() {
+    let place = Place::new();
+    let program = client("hostile/needed_driver.c");
+    let ran = run(place.preloaded(&program).env("CUTRACE_DISABLE", "1")).expect(0);
+    assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("0 0 1\n", ""));
+    place.no_traces();
+}
+
+#[test]
+fn a_driver_that_is_not_there() {
+    let place = Place::new();
+    let mut record = place.cutrace(["record", "--driver", "/nowhere/libcuda.so.1", "--", "true"]);
+    let ran = run(&mut record).expect(5);
+    assert!(ran.stderr.contains("/nowhere/libcuda.so.1"), "{}", ran.stderr);
+    // The recorder is no driver for itself.
+    let shim = artifact("libcutrace.so");
+    let ran = run(place.cutrace(["record", "--driver"]).arg(&shim).args(["--", "true"])).expect(5);
+    assert!(ran.stderr.contains("cutrace's own recorder"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_terminated_launcher_ends_the_program_and_closes_the_trace() {
+    let place = Place::new();
+    let mut command = place.command("timeout");
+    command.args(["--preserve-status", "--signal=TERM", "1"]).arg(artifact("cutrace"));
+    command.args(["record", "--driver", "sim", "--"]).arg(client("hostile/outlives.c")).arg("never");
+    // Its parent ends at once; the launcher's own child is what `timeout` is about.
+    command.env("OUTLIVES_WAITS", "1");
+    let ran = run(&mut command).expect(128 + libc::SIGTERM);
+    assert!(ran.said()[0].contains("trace"), "{}", ran.stderr);
+    assert!(place.traces().iter().any(|trace| trace.footer.is_some()));
+}
+
+/// Every variable that the recorder reads, or `record` for it, is in the help of `record`.
+#[test]
+fn help_lists_every_variable() {
+    let help = run(&mut Place::new().cutrace(["record", "--help"])).expect(0).stdout;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let recorder = std::fs::read_dir(root.join("shim/src")).expect("sources").map(|file| file.expect("a file").path());
+    for source in recorder.chain(["src/record.rs", "src/driver.rs"].map(|file| root.join(file))) {
+        let text = std::fs::read_to_string(source).expect("a source");
+        for (at, _) in text.match_indices("\"CUTRACE_") {
+            let rest = text[at + 1..].chars();
+            let name: String = rest.take_while(|c| c.is_ascii_uppercase() || *c == '_').collect();
+            assert!(name == "CUTRACE_" || help.contains(&name), "{name} is not in `cutrace record --help`");
+        }
+    }
+}

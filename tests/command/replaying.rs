@@ -1,0 +1,96 @@
+//! `cutrace replay` and `cutrace doctor`: their ways to end.
+
+use serde_json::Value;
+use tests::*;
+
+fn recorded(app: &str, flags: &[&str]) -> Place {
+    let place = Place::new();
+    let mut record = place.cutrace(["record", "--driver", "sim"]);
+    run(record.args(flags).arg("--").arg(client(app)).arg("10")).expect(0);
+    place
+}
+
+#[test]
+fn a_plan_needs_no_driver() {
+    let place = recorded("vector_add.c", &[]);
+    let ran = run(&mut place.cutrace(["replay", "--dry-run"])).expect(0);
+    assert!(ran.stdout.starts_with("verdict: replayable\n"), "{}", ran.stdout);
+    let ran = run(&mut place.cutrace(["replay", "--dry-run", "--json"])).expect(0);
+    let plan: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    assert_eq!((&plan["verdict"], &plan["calls"]), (&"replayable".into(), &place.trace().len().into()));
+}
+
+#[test]
+fn without_a_driver() {
+    let place = recorded("vector_add.c", &[]);
+    let ran = run(&mut place.cutrace(["replay", "--driver", "/nowhere/libcuda.so.1"])).expect(5);
+    assert!(ran.stderr.contains("/nowhere/libcuda.so.1"), "{}", ran.stderr);
+    // A library, but no driver.
+    let library = client("hostile/librunpath_inner.c");
+    let ran = run(place.cutrace(["replay", "--driver"]).arg(&library)).expect(5);
+    assert!(ran.stderr.contains("librunpath_inner.so"), "{}", ran.stderr);
+    // A driver without a device.
+    run(place.cutrace(["replay", "--driver", "sim"]).env("CUTRACE_SIM_DEVICES", "0")).expect(5);
+}
+
+#[test]
+fn nothing_to_compare_is_not_a_pass() {
+    let place = recorded("hostile/many_calls.c", &[]);
+    let ran = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(6);
+    assert!(ran.stdout.starts_with("unverified"), "{}", ran.stdout);
+    let ran = run(&mut place.cutrace(["replay", "--driver", "sim", "--no-verify"])).expect(0);
+    assert!(ran.stdout.starts_with("replayed, not compared\n"), "{}", ran.stdout);
+}
+
+#[test]
+fn a_trace_without_data_cannot_be_replayed() {
+    let place = recorded("vector_add.c", &["--data", "none"]);
+    let ran = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(1);
+    assert!(ran.stdout.starts_with("verdict: no"), "{}", ran.stdout);
+    let info = run(&mut place.cutrace(["info", "--json"])).expect(0);
+    let info: Value = serde_json::from_str(&info.stdout).expect("JSON");
+    assert_eq!(info["verdict"], "no");
+    assert!(info["reasons"].as_array().is_some_and(|reasons| !reasons.is_empty()));
+}
+
+#[test]
+fn all_data_holds_results_too() {
+    let place = recorded("vector_add.c", &["--data", "all"]);
+    let trace = place.trace();
+    let copy = calls_named(&trace, "cuMemcpyDtoH_v2")[0];
+    let result = copy.memory(trace::call::When::Return, copy.argument("dstHost").expect("a parameter"), 4000);
+    let last = result.expect("in the trace")[3996..4000].try_into().expect("4 bytes");
+    assert_eq!(f32::from_le_bytes(last), 2997.5);
+    drop(trace);
+    run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(0);
+}
+
+#[test]
+fn the_report_in_json() {
+    let place = recorded("vector_add.c", &[]);
+    let ran = run(&mut place.cutrace(["replay", "--driver", "sim", "--json"])).expect(0);
+    let report: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    assert_eq!((&report["schema"], &report["outcome"]), (&1.into(), &"verified".into()));
+}
+
+#[test]
+fn doctor_knows_the_driver_and_the_program() {
+    let place = Place::new();
+    let ran = run(&mut place.cutrace(["doctor", "--driver", "sim"])).expect(0);
+    assert!(ran.stdout.contains("CUDA 13.0, 1 device") && ran.stdout.contains("simulated device"), "{}", ran.stdout);
+    let good = client("hostile/many_calls.c");
+    let ran = run(place.cutrace(["doctor", "--driver", "sim"]).arg(&good)).expect(0);
+    assert!(ran.stdout.contains("can be recorded"), "{}", ran.stdout);
+    let ran = run(place.cutrace(["doctor", "--driver", "sim"]).arg(client_with("no_driver.c", &["-static"]))).expect(1);
+    assert!(ran.stdout.contains("statically linked"), "{}", ran.stdout);
+    let ran = run(&mut place.cutrace(["doctor", "--driver", "/nowhere/libcuda.so.1"])).expect(5);
+    assert!(ran.stdout.contains("/nowhere/libcuda.so.1"), "{}", ran.stdout);
+}
+
+#[test]
+fn usage_errors() {
+    let place = Place::new();
+    for arguments in [&["nonsense"][..], &["replay", "--nonsense"], &["record"], &["replay", "--device", "x"]] {
+        run(&mut place.cutrace(arguments)).expect(2);
+    }
+}

@@ -1,0 +1,131 @@
+//! One byte of a trace changed. With the checksums put right, the replay finds out; without, the reader does.
+
+use tests::forge::Forge;
+use tests::*;
+use trace::Trace;
+use trace::call::{Content, When};
+use trace::segment::Kind;
+
+/// Records a program and changes the byte that `find` points to; returns its place with the changed trace.
+fn tampered(app: &str, find: impl Fn(&Trace, &Forge) -> usize) -> [Place; 2] {
+    [true, false].map(|reseal| {
+        let place = Place::new();
+        run(&mut place.recorded(client(app))).expect(0);
+        run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(0);
+        let path = place.join("trace.bin");
+        let mut forge = Forge::open(&path);
+        forge.flip(find(&place.trace(), &forge));
+        if reseal {
+            forge.reseal();
+        }
+        forge.write(&path);
+        place
+    })
+}
+
+fn found_out(app: &str, find: impl Fn(&Trace, &Forge) -> usize) {
+    let [resealed, damaged] = tampered(app, find);
+    resealed.trace(); // its checksums hold
+    let ran = run(&mut resealed.cutrace(["replay", "--driver", "sim"]));
+    assert!(matches!(ran.code(), 3 | 4), "{ran:?}");
+    assert!(!ran.stdout.contains("verified"), "{}", ran.stdout);
+    assert!(!(ran.stdout + &ran.stderr).is_empty());
+
+    for command in [&["info"][..], &["replay", "--driver", "sim"]] {
+        let ran = run(&mut damaged.cutrace(command)).expect(3);
+        let [line] = ran.said()[..] else { panic!("one line was expected: {}", ran.stderr) };
+        assert!(line.contains("trace.bin: at offset "), "{line}");
+        assert!(!ran.stdout.contains("verified"), "{}", ran.stdout);
+    }
+}
+
+/// Where the bytes of the packed arguments of the first launch stand.
+fn launch_arguments(trace: &Trace, forge: &Forge) -> usize {
+    let packed = trace.calls().flat_map(|call| call.images().collect::<Vec<_>>()).find_map(|image| match image.content {
+        Content::Arguments { packed, .. } => Some(packed),
+        _ => None,
+    });
+    forge.find(Kind::Chunk, packed.expect("a launch"))
+}
+
+#[test]
+fn a_byte_of_a_kernel_argument() {
+    // The number of bytes to count is the second argument: 5000 becomes 5001.
+    found_out("histogram.c", |trace, forge| launch_arguments(trace, forge) + 8);
+}
+
+#[test]
+fn a_byte_of_a_pointer_among_kernel_arguments() {
+    found_out("vector_add.c", |trace, forge| launch_arguments(trace, forge) + 16);
+}
+
+#[test]
+fn a_byte_of_an_argument_word() {
+    // 2 ^ 30 - n bytes are too many; 5000 bytes to copy become 5001.
+    found_out("histogram.c", |trace, forge| {
+        let call = calls_named(trace, "cuMemcpyHtoD_v2")[0];
+        let words = call.argument_bytes();
+        forge.find(Kind::Chunk, words) + 16
+    });
+}
+
+#[test]
+fn a_byte_of_a_name() {
+    found_out("vector_add.c", |trace, forge| {
+        let call = calls_named(trace, "cuModuleGetFunction")[0];
+        let name = call.memory(When::Return, call.argument("name").expect("a parameter"), 11).expect("recorded");
+        forge.find(Kind::Chunk, &[&call.argument("name").expect("a parameter").to_le_bytes()[..], &name].concat()) + 8
+    });
+}
+
+#[test]
+fn a_byte_of_a_payload() {
+    // b[2] = 4.5f stands in a blob of 4000 bytes.
+    found_out("vector_add.c", |_, forge| {
+        let wanted: Vec<u8> = [0.5f32, 2.5, 4.5].iter().flat_map(|f| f.to_le_bytes()).collect();
+        forge.find(Kind::Blob, &wanted) + 10
+    });
+}
+
+#[test]
+fn a_byte_of_a_small_payload() {
+    // Ten integers stand in the record itself.
+    found_out("linking.c", |_, forge| {
+        let wanted: Vec<u8> = (0..10i32).flat_map(i32::to_le_bytes).collect();
+        forge.find(Kind::Chunk, &wanted) + 4
+    });
+}
+
+#[test]
+fn a_byte_of_a_module_that_still_compiles() {
+    // Another register is added.
+    let addition = b"%f3, %f2, %f1";
+    found_out("vector_add.c", |_, forge| forge.find(Kind::Blob, addition) + addition.len() - 1);
+}
+
+#[test]
+fn a_byte_of_a_module_that_no_longer_compiles() {
+    found_out("vector_add.c", |_, forge| forge.find(Kind::Blob, b".visible .entry vector_add") + 4);
+}
+
+#[test]
+fn a_byte_of_what_the_program_saw() {
+    found_out("vector_add.c", |trace, forge| {
+        let call = calls_named(trace, "cuMemcpyDtoH_v2")[0];
+        let hash = call.images().find_map(|image| match image.content {
+            Content::Hash { hash, .. } => Some(hash),
+            _ => None,
+        });
+        forge.find(Kind::Chunk, &hash.expect("the hash of what was copied").to_bytes())
+    });
+}
+
+#[test]
+fn a_byte_of_a_result() {
+    // The last word of a return record is the result.
+    found_out("linking.c", |_, forge| {
+        let invalid_ptx = 218u32.to_le_bytes();
+        let sequence = 4u32.to_le_bytes();
+        forge.find(Kind::Chunk, &[sequence, invalid_ptx].concat()) + 4
+    });
+}

@@ -1,0 +1,84 @@
+//! From record to replay, for each program of tests/apps, three times with memory elsewhere each time.
+
+use serde_json::Value;
+use tests::*;
+
+/// Records, looks, replays. `kernels` are launched by the program, and shown by their names.
+fn there_and_back(app: &str, verdict: &str, kernels: &[&str]) {
+    let program = client(app);
+    let bare = run(Place::new().bare(&program).env("CUTRACE_SIM_SEED", "1")).expect(0);
+    for seed in ["1", "2", "3"] {
+        let place = Place::new();
+        let recorded = run(place.recorded(&program).env("CUTRACE_SIM_SEED", seed));
+        place.same(&bare, &recorded);
+        let [line] = recorded.said()[..] else { panic!("one closing line was expected: {}", recorded.stderr) };
+        let calls = place.trace().len();
+        assert!(line.starts_with(&format!("cutrace: trace.bin: {} calls, ", grouped(calls))), "{line}");
+
+        let info = run(&mut place.cutrace(["info", "--json"])).expect(0);
+        let info: Value = serde_json::from_str(&info.stdout).expect("JSON");
+        assert_eq!(info["schema"], 1);
+        assert_eq!(info["calls"], calls);
+        assert_eq!(info["verdict"], verdict, "{}", info["reasons"]);
+        assert_eq!(info["reasons"].as_array().map(Vec::is_empty), Some(verdict == "replayable"));
+        assert_eq!(info["losses"], Value::Array(vec![]));
+        let functions = info["functions"].as_object().expect("name to count");
+        assert_eq!(functions.values().map(|n| n.as_u64().expect("a number")).sum::<u64>(), calls as u64);
+
+        let dump = run(&mut place.cutrace(["dump"])).expect(0);
+        assert_eq!(dump.stdout.lines().count(), calls);
+        for kernel in kernels {
+            let launched = |line: &str| line.contains("Launch") && line.contains(kernel);
+            assert!(dump.stdout.lines().any(launched), "no launch of {kernel} in\n{}", dump.stdout);
+        }
+        let dump = run(&mut place.cutrace(["dump", "--json"])).expect(0);
+        for (number, line) in dump.stdout.lines().enumerate() {
+            let line: Value = serde_json::from_str(line).expect("JSON");
+            assert_eq!(line["call"], number);
+        }
+
+        for elsewhere in [seed, "99"] {
+            let mut replay = place.cutrace(["replay", "--driver", "sim"]);
+            let replayed = run(replay.env("CUTRACE_SIM_SEED", elsewhere)).expect(0);
+            assert!(replayed.stdout.starts_with("verified\n"), "{}", replayed.stdout);
+        }
+    }
+}
+
+fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let groups: Vec<&str> = digits.as_bytes().rchunks(3).rev().map(|g| str::from_utf8(g).expect("digits")).collect();
+    groups.join(",")
+}
+
+macro_rules! workloads {
+    ($($name:ident $file:literal $verdict:literal [$($kernel:literal),*];)*) => {
+        $(
+            #[test]
+            fn $name() {
+                there_and_back($file, $verdict, &[$($kernel),*]);
+            }
+        )*
+    };
+}
+
+workloads! {
+    vector_add "vector_add.c" "replayable" ["vector_add"];
+    matrix_product "matrix_product.c" "replayable" ["matrix_product"];
+    reduction "reduction.c" "replayable" ["tree_sum", "warp_sum"];
+    histogram "histogram.c" "replayable" ["histogram"];
+    linked_list "linked_list.c" "replayable" ["list_sum", "list_build"];
+    struct_by_value "struct_by_value.c" "replayable" ["run_job"];
+    globals "globals.c" "replayable" ["use_globals"];
+    packed_arguments "packed_arguments.c" "replayable" ["scale_quads"];
+    two_contexts "two_contexts.c" "replayable" ["add_two", "twice"];
+    linking "linking.c" "replayable" ["weigh_all"];
+    streams_events "streams_events.c" "replayable" ["add_two", "twice"];
+    pools "pools.c" "replayable" ["twice"];
+    virtual_memory "virtual_memory.c" "replayable" ["twice"];
+    pitched_copies "pitched_copies.c" "replayable" [];
+    graphs "graphs.c" "partly" ["add_two", "twice"];
+    texture "texture.c" "replayable" ["sample"];
+    failing_calls "hostile/failing_calls.c" "replayable" [];
+    out_of_memory "hostile/out_of_memory.c" "replayable" [];
+}
