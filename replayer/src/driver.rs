@@ -21,7 +21,9 @@ pub fn result_name(code: u32) -> String {
 /// Results that the code of this crate needs to know.
 pub mod result {
     pub const SUCCESS: u32 = 0;
+    pub const INVALID_VALUE: u32 = 1;
     pub const OUT_OF_MEMORY: u32 = 2;
+    pub const NOT_INITIALIZED: u32 = 3;
     pub const DEINITIALIZED: u32 = 4;
     pub const NOT_READY: u32 = 600;
     pub const ALREADY_REGISTERED: u32 = 712;

@@ -1,9 +1,9 @@
 //! Plans, re-executes and checks a trace.
 //!
 //! [`plan`] walks the trace once, without a driver, and says what can be replayed. [`replay`] does it on any
-//! `libcuda.so.1`: memory at its recorded addresses ([`place`]) or translated ([`translate`]), objects by kind
-//! ([`objects`]), one worker a recorded thread under the partial order of the recording ([`order`]), each call rebuilt
-//! from its attachments by the roles of the driver table ([`buffers`]) and compared with what was recorded ([`check`]).
+//! `libcuda.so.1`: memory at its recorded addresses (`place`) or translated (`translate`), objects by kind
+//! (`objects`), one worker a recorded thread under the partial order of the recording (`order`), each call rebuilt
+//! from its attachments by the roles of the driver table (`buffers`) and compared with what was recorded (`check`).
 
 mod action;
 mod arguments;

@@ -5,7 +5,8 @@
 //! created and mapped piece by piece when the recorded program first allocates it, and stays until the end: an address
 //! that is allocated again finds its piece mapped. Recorded frees change nothing but what they wait for.
 //!
-//! What cannot be reserved is allocated elsewhere and translated.
+//! What cannot be reserved is allocated elsewhere and translated. So is host memory that was pinned where the program had
+//! freed device memory before: the piece is still mapped there, and the driver refuses the registration.
 
 use crate::Error;
 use crate::driver::{Driver, Failure, result};
@@ -98,12 +99,11 @@ impl<'a> Placement<'a> {
 
     /// Where the replay has the pinned host memory of a recorded range, if it is such memory.
     pub fn host(&self, recorded: &Range<u64>) -> Option<u64> {
-        if self.pages.covers(recorded) {
-            return Some(recorded.start);
-        }
         let inside = |at: &Range<u64>| at.start <= recorded.start && recorded.end <= at.end;
-        let elsewhere = self.elsewhere.lock().values().any(inside);
-        elsewhere.then(|| self.translation.live(recorded.start)).flatten()
+        if self.elsewhere.lock().values().any(inside) {
+            return self.translation.live(recorded.start);
+        }
+        self.pages.covers(recorded).then_some(recorded.start)
     }
 
     /// Has memory where the recorded allocation had it. Needs a current context.
@@ -159,12 +159,16 @@ impl<'a> Placement<'a> {
     pub fn pin(&self, range: Range<u64>) -> Result<(), Failure> {
         let len = range.end - range.start;
         if self.pages.covers(&range) {
-            self.counts.host_placed.fetch_add(1, Relaxed);
             // SAFETY: the pages are this placement's own and stay until the end.
-            return match unsafe { self.driver.ask("cuMemHostRegister_v2", &[range.start, len, PORTABLE_MAPPED]) } {
-                Err(Failure { code: Some(result::ALREADY_REGISTERED), .. }) => Ok(()),
-                other => other,
-            };
+            match unsafe { self.driver.ask("cuMemHostRegister_v2", &[range.start, len, PORTABLE_MAPPED]) } {
+                Ok(()) | Err(Failure { code: Some(result::ALREADY_REGISTERED), .. }) => {
+                    self.counts.host_placed.fetch_add(1, Relaxed);
+                    return Ok(());
+                }
+                // Not there, then.
+                Err(Failure { code: Some(result::INVALID_VALUE), .. }) => {}
+                other => return other,
+            }
         }
         let mut live = 0u64;
         // SAFETY: one output word.

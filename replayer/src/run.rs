@@ -161,6 +161,8 @@ impl<'t> Worker<'_, 't> {
         };
         match call.result {
             Some(result::OUT_OF_MEMORY) => return self.skip(&call, function, "was out of memory when recorded"),
+            // The replay has to start the driver first, to reserve addresses.
+            Some(result::NOT_INITIALIZED) => return self.skip(&call, function, "came before the driver's start"),
             Some(result::DEINITIALIZED) => return self.skip(&call, function, "came after the driver's end"),
             Some(result::NOT_READY) => return self.skip(&call, function, "asked too early when recorded"),
             _ => {}

@@ -28,9 +28,9 @@ pub struct Survey {
     capturing: HashSet<u64>,
     /// Latest submission to a stream: end and thread.
     submissions: HashMap<(u64, Option<u32>), (u64, u32)>,
-    /// Latest call that ended, or made, an object of this value.
-    ended: HashMap<Object, Moment>,
-    made: HashMap<Object, Moment>,
+    /// Latest calls that ended, or made, an object of this value.
+    ended: HashMap<Object, Vec<Moment>>,
+    made: HashMap<Object, Vec<Moment>>,
     /// (later, earlier) calls that overlapped all the same.
     edges: Vec<(u64, u64)>,
     executable: u64,
@@ -241,11 +241,12 @@ impl Survey {
             match (param.role, param.ty.form) {
                 (Role::Destroy, form) => {
                     let object = (kind(form), call.argument(param.name).unwrap_or(0));
-                    if let Some(made) = self.made.get(&object).filter(|made| overlap(made, &moment)) {
-                        self.edges.push((made.call, moment.call));
-                    }
-                    self.ended.insert(object, moment);
+                    let made = recent(&mut self.made, object, moment);
+                    self.edges
+                        .extend(made.iter().filter(|made| overlap(made, &moment)).map(|made| (made.call, moment.call)));
+                    recent(&mut self.ended, object, moment).push(moment);
                 }
+                (Role::Out(_), _) if function.class == Class::query => {}
                 (Role::Create(_) | Role::Out(_) | Role::HostAlloc(_), Form::Pointer(to)) => {
                     let Some(kind) = kind_of_made(to.form) else { continue };
                     let Some(value) = call.output(param.name) else { continue };
@@ -260,10 +261,10 @@ impl Survey {
     }
 
     fn make(&mut self, object: Object, moment: Moment) {
-        if let Some(ended) = self.ended.get(&object).filter(|ended| overlap(ended, &moment)) {
-            self.edges.push((moment.call, ended.call));
-        }
-        self.made.insert(object, moment);
+        // Whoever gave up this value while the call was inside did so before the call got it.
+        let ended = recent(&mut self.ended, object, moment);
+        self.edges.extend(ended.iter().filter(|ended| overlap(ended, &moment)).map(|ended| (moment.call, ended.call)));
+        recent(&mut self.made, object, moment).push(moment);
     }
 
     pub fn finish(mut self, trace: &Trace) -> Plan {
@@ -278,9 +279,9 @@ impl Survey {
         }
         let placed = plan.allocations.values().map(|a| a.range.clone()).chain(self.reserved);
         plan.device = Ranges::union(placed, 1);
-        plan.blocks = Ranges::union(plan.device.iter(), BLOCK);
         plan.host = self.host;
         plan.pages = Ranges::union(plan.host.iter(), PAGE);
+        plan.blocks = Ranges::union(plan.device.iter(), BLOCK);
         (plan.launches, plan.unreached_launches) = plan.reach.count();
         let environment = trace
             .preamble
@@ -331,9 +332,16 @@ fn kind(form: Form) -> Option<Kind> {
 fn kind_of_made(form: Form) -> Option<Option<Kind>> {
     match form {
         Form::Handle(kind) => Some(Some(kind)),
-        Form::Pointer(_) => Some(None),
+        Form::Pointer(_) | Form::Address => Some(None),
         _ => None,
     }
+}
+
+/// The calls on this value that may overlap with the one of this moment or a later one.
+fn recent(of: &mut HashMap<Object, Vec<Moment>>, object: Object, moment: Moment) -> &mut Vec<Moment> {
+    let calls = of.entry(object).or_default();
+    calls.retain(|call| call.end > moment.begin);
+    calls
 }
 
 /// The stream that a submission names, in a parameter or in its launch configuration.

@@ -122,7 +122,7 @@ impl<'a> Capture<'a> {
                 (Role::Reads(_) | Role::Writes(_), _) if hooks::copies_unified(self.function) => {
                     let (address, bytes) = (view.load(at, 8), reach(fields, index, base, &view));
                     if let (Some(address), Some(bytes)) = (address, bytes) {
-                        self.unified(address, bytes, matches!(field.role, Role::Writes(_)));
+                        self.unified(address, bytes, matches!(field.role, Role::Writes(_)), false);
                     }
                 }
                 (Role::CopyHost(side), form) => {
@@ -204,7 +204,7 @@ impl<'a> Capture<'a> {
         let bytes = count.saturating_mul(element.size.into());
         let attach = match (direction, self.moment) {
             (Direction::Source, moment) => return self.source(address, bytes, moment),
-            (Direction::Sink, Moment::Success) => return self.sink(Landing::Flat { address, len: bytes }),
+            (Direction::Sink, Moment::Success) => return self.sink(Landing::Flat { address, len: bytes }, false),
             (Direction::Sink, _) => return,
             (Direction::In, Moment::Entry) => false,
             (Direction::In | Direction::InOut, _) => true,

@@ -9,6 +9,7 @@ use crate::file::TraceFile;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::time::Duration;
 use trace::segment::{HEADER, Header, Kind, LENGTH_AT, PAGE};
@@ -30,6 +31,7 @@ unsafe impl Send for Chunk {}
 impl Chunk {
     fn make(file: &TraceFile, size: usize) -> io::Result<Chunk> {
         let offset = file.reserve(size as u64)?;
+        let open = file.file()?;
         // SAFETY: a fresh mapping of our own file at a place the kernel chooses; the bytes behind it are reserved.
         let base = unsafe {
             libc::mmap(
@@ -37,7 +39,7 @@ impl Chunk {
                 size,
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_SHARED,
-                file.fd(),
+                open.as_raw_fd(),
                 offset as i64,
             )
         };

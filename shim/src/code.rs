@@ -30,11 +30,10 @@ impl Capture<'_> {
         let Some(sizes) = &layout.sizes else {
             return self.lost(address, 0, "kernel arguments: this driver does not tell their sizes");
         };
-        let total: usize = sizes.iter().map(|size| size.div_ceil(8) as usize * 8).sum();
         if careful && !readable_arguments(address, sizes) {
             return self.lost(address, 0, "arguments of failed launches that could not be read");
         }
-        let len = (8 + total) as u32;
+        let len = (8 + layout.packed) as u32;
         self.draft.value(&record::Attachment { form: record::ARGUMENTS, field: record::NESTED, zero: 0, len });
         self.draft.value(&address);
         self.draft.value(&(layout.id, sizes.len() as u32));

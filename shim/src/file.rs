@@ -7,15 +7,19 @@ use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::*};
 use trace::hash::Hash;
 use trace::segment::{self, HEADER, Header, Kind};
 
 pub struct TraceFile {
-    file: File,
+    /// Of the open file; looked at through `file` alone.
+    descriptor: AtomicI32,
+    /// Device and inode.
+    identity: (u64, u64),
     pub path: PathBuf,
     end: AtomicU64,
     stored: Mutex<HashSet<Hash>>,
@@ -40,8 +44,10 @@ impl TraceFile {
                 Err(error) => return Err(io::Error::new(error.kind(), format!("{}: {error}", path.display()))),
             }
         };
+        let identity = identity(&file)?;
         Ok(TraceFile {
-            file,
+            descriptor: AtomicI32::new(file.into_raw_fd()),
+            identity,
             path,
             end: AtomicU64::new(0),
             stored: Mutex::new(HashSet::new()),
@@ -49,16 +55,29 @@ impl TraceFile {
         })
     }
 
-    pub fn fd(&self) -> i32 {
-        self.file.as_raw_fd()
+    /// The open file. The host may close a descriptor that it does not know, and be given its number for a file of its own:
+    /// never write to it unseen.
+    pub fn file(&self) -> io::Result<ManuallyDrop<File>> {
+        // SAFETY: only borrowed: not closed when dropped.
+        let file = ManuallyDrop::new(unsafe { File::from_raw_fd(self.descriptor.load(Acquire)) });
+        if identity(&file).is_ok_and(|found| found == self.identity) {
+            return Ok(file);
+        }
+        let again = away_from_standard_streams(File::options().read(true).write(true).open(&self.path)?)?;
+        if identity(&again)? != self.identity {
+            return Err(io::Error::other("the program closed the trace, and another file has its name"));
+        }
+        self.descriptor.store(again.as_raw_fd(), Release);
+        Ok(ManuallyDrop::new(again))
     }
 
     /// Sets `size` bytes aside and has the file system back them.
     pub fn reserve(&self, size: u64) -> io::Result<u64> {
         let offset = self.end.fetch_add(size, Relaxed);
         within_limit(offset + size)?;
+        let file = self.file()?;
         // SAFETY: a plain system call on our own descriptor.
-        if unsafe { libc::fallocate(self.fd(), 0, offset as i64, size as i64) } == 0 {
+        if unsafe { libc::fallocate(file.as_raw_fd(), 0, offset as i64, size as i64) } == 0 {
             return Ok(offset);
         }
         let error = io::Error::last_os_error();
@@ -66,7 +85,7 @@ impl TraceFile {
             return Err(error);
         }
         let zeros = vec![0; size as usize];
-        self.file.write_all_at(&zeros, offset)?;
+        file.write_all_at(&zeros, offset)?;
         Ok(offset)
     }
 
@@ -82,11 +101,12 @@ impl TraceFile {
             seal: trace::hash::checksum(content),
             ..Header::new(kind, size)
         };
+        let file = self.file()?;
         // Until it is whole it is free space to a reader: a process may be ended in the midst of this.
-        self.file.write_all_at(&[0], offset + size - 1)?;
-        self.file.write_all_at(&Header::new(Kind::Free, size).encode(), offset)?;
-        self.file.write_all_at(content, offset + HEADER as u64)?;
-        self.file.write_all_at(&header.encode(), offset)
+        file.write_all_at(&[0], offset + size - 1)?;
+        file.write_all_at(&Header::new(Kind::Free, size).encode(), offset)?;
+        file.write_all_at(content, offset + HEADER as u64)?;
+        file.write_all_at(&header.encode(), offset)
     }
 
     /// Stores bytes under their hash, once. An error stops payload capture for good; the caller counts it.
@@ -98,9 +118,7 @@ impl TraceFile {
         if self.stopped.load(Relaxed) {
             return None;
         }
-        if let Err(error) =
-            room_for(self.fd(), bytes.len() as u64).and_then(|()| self.append(Kind::Blob, 0, hash.0, bytes))
-        {
+        if let Err(error) = self.room_for(bytes.len() as u64).and_then(|()| self.append(Kind::Blob, 0, hash.0, bytes)) {
             if !self.stopped.swap(true, Relaxed) {
                 crate::config::tell(&format!(
                     "{}: {error}; payloads and module images are no longer recorded, calls still are",
@@ -112,11 +130,29 @@ impl TraceFile {
         self.stored.lock().insert(hash);
         Some(hash)
     }
+
+    /// Leaves max(5 %, 2 GiB) of the file system free, or 5 % where the whole is smaller than 8 GiB.
+    fn room_for(&self, bytes: u64) -> io::Result<()> {
+        let file = self.file()?;
+        // SAFETY: fills the struct it is given; the descriptor is ours.
+        let info = unsafe {
+            let mut info: libc::statvfs = std::mem::zeroed();
+            if libc::fstatvfs(file.as_raw_fd(), &mut info) != 0 {
+                return Ok(());
+            }
+            info
+        };
+        let (whole, free) = (info.f_blocks * info.f_frsize, info.f_bavail * info.f_frsize);
+        let floor = if whole < 8 << 30 { whole / 20 } else { (whole / 20).max(2 << 30) };
+        if free < bytes + floor {
+            return Err(io::Error::other(format!("{free} bytes are free, {floor} of them are left to others")));
+        }
+        Ok(())
+    }
 }
 
 /// The host may have closed its standard streams and expect the next file it opens to become one of them.
 fn away_from_standard_streams(file: File) -> io::Result<File> {
-    use std::os::fd::FromRawFd;
     // SAFETY: duplicates our own descriptor; the result, if any, is owned by nobody else.
     let fd = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 100) };
     if fd >= 0 {
@@ -124,6 +160,11 @@ fn away_from_standard_streams(file: File) -> io::Result<File> {
         return Ok(unsafe { File::from_raw_fd(fd) });
     }
     if file.as_raw_fd() > 2 { Ok(file) } else { Err(io::Error::last_os_error()) }
+}
+
+fn identity(file: &File) -> io::Result<(u64, u64)> {
+    let found = file.metadata()?;
+    Ok((found.dev(), found.ino()))
 }
 
 /// `trace.bin` -> `trace.1.bin`.
@@ -142,24 +183,6 @@ fn within_limit(end: u64) -> io::Result<()> {
     let known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) } == 0;
     if known && limit.rlim_cur != libc::RLIM_INFINITY && end > limit.rlim_cur {
         return Err(io::Error::other(format!("the file-size limit of {} bytes is reached", limit.rlim_cur)));
-    }
-    Ok(())
-}
-
-/// Leaves max(5 %, 2 GiB) of the file system free, or 5 % where the whole is smaller than 8 GiB.
-fn room_for(fd: i32, bytes: u64) -> io::Result<()> {
-    // SAFETY: fills the struct it is given; the descriptor is ours.
-    let info = unsafe {
-        let mut info: libc::statvfs = std::mem::zeroed();
-        if libc::fstatvfs(fd, &mut info) != 0 {
-            return Ok(());
-        }
-        info
-    };
-    let (whole, free) = (info.f_blocks * info.f_frsize, info.f_bavail * info.f_frsize);
-    let floor = if whole < 8 << 30 { whole / 20 } else { (whole / 20).max(2 << 30) };
-    if free < bytes + floor {
-        return Err(io::Error::other(format!("{free} bytes are free, {floor} of them are left to others")));
     }
     Ok(())
 }

@@ -17,6 +17,8 @@ pub struct Layout {
     pub id: u32,
     /// Sizes in bytes by ordinal; none if the driver would not tell.
     pub sizes: Option<Vec<u32>>,
+    /// Bytes of all of them, each padded to 8.
+    pub packed: usize,
 }
 
 /// Open addressing by handle; entries are replaced, never freed (a reader may be looking).
@@ -73,10 +75,11 @@ impl Layouts {
     fn ask(&self, handle: u64, epoch: u32, slot: usize) -> (&'static Layout, Option<Kernel>) {
         let id = self.next.fetch_add(1, Relaxed);
         let (is_kernel, params) = parameters(handle);
-        let sizes = params.as_ref().map(|p| p.iter().map(|(_, size)| *size).collect());
+        let sizes: Option<Vec<u32>> = params.as_ref().map(|p| p.iter().map(|(_, size)| *size).collect());
+        let packed = sizes.iter().flatten().map(|size| size.div_ceil(8) as usize * 8).sum();
         let kernel =
             Kernel { id, handle, is_kernel, name: name(handle, is_kernel), params, module: module(handle, is_kernel) };
-        let layout = Box::leak(Box::new(Layout { handle, epoch, id, sizes }));
+        let layout = Box::leak(Box::new(Layout { handle, epoch, id, sizes, packed }));
         self.slots[slot].store(layout, Release);
         (layout, Some(kernel))
     }

@@ -5,7 +5,7 @@
 
 use crate::chunk::Chunk;
 use crate::hooks::{self, Hook};
-use crate::shape::Shape;
+use crate::shape::{Launch, Shape};
 use crate::start::{self, Recorder};
 use crate::{capture, clock, payload};
 use std::cell::{Cell, UnsafeCell};
@@ -138,9 +138,13 @@ pub fn leave<const N: usize>(
             return;
         }
         compiler_fence(SeqCst);
-        if shape.at_return || result != 0 {
+        let launched = match shape.launch {
+            Some(launch) if result == 0 => launched(lane, launch, id, words, open.sequence, end),
+            _ => false,
+        };
+        if !launched && (shape.at_return || result != 0) {
             capture::leave(lane, function, id, words, open.sequence, result, end);
-        } else {
+        } else if !launched {
             let mut size = RETURN_SIZE;
             for (word, bytes) in shape.outputs {
                 if bytes != 0 && words[word as usize] != 0 {
@@ -158,9 +162,7 @@ pub fn leave<const N: usize>(
                         let address = if bytes == 0 { 0 } else { words[word as usize] };
                         if address != 0 {
                             put(at, &Attachment { form: INLINE, field: word, zero: 0, len: bytes.into() });
-                            at = at.add(ATTACHMENT);
-                            std::ptr::copy_nonoverlapping(address as *const u8, at, bytes as usize);
-                            at = at.add(bytes.div_ceil(8) as usize * 8);
+                            at = put_padded(at.add(ATTACHMENT), address as *const u8, bytes as usize);
                         }
                     }
                     lane.commit(size);
@@ -178,6 +180,39 @@ pub fn leave<const N: usize>(
     }
 }
 
+/// The return of a plain launch whose kernel was launched before; false if it is not that simple.
+#[inline]
+fn launched(lane: &Lane, launch: Launch, id: u16, words: &[u64], call: u32, end: u64) -> bool {
+    let (arguments, extra) = (words[launch.arguments as usize], words[launch.extra as usize]);
+    if arguments == 0 || extra != 0 {
+        return false;
+    }
+    let Some(layout) = lane.recorder().kernels.known(words[launch.function as usize]) else { return false };
+    let Some(sizes) = &layout.sizes else { return false };
+    const FIXED: usize = RETURN_SIZE + ATTACHMENT + 8;
+    let size = FIXED + layout.packed;
+    if lane.room() < size && !lane.refill(size) {
+        return true;
+    }
+    let head = Head { size: size as u32, kind: record::RETURN, flags: 0, function: id };
+    let len = (8 + layout.packed) as u32;
+    // SAFETY: `size` bytes from the cursor are in the chunk. The driver has just read as many pointers as the kernel has
+    // parameters, and as many bytes behind each as the parameter takes.
+    unsafe {
+        let mut at = lane.cursor.get();
+        put(at, &Return { head, end, call, result: 0 });
+        put(at.add(RETURN_SIZE), &Attachment { form: record::ARGUMENTS, field: launch.arguments, zero: 0, len });
+        put(at.add(RETURN_SIZE + ATTACHMENT), &(layout.id, sizes.len() as u32));
+        at = at.add(FIXED);
+        for (i, size) in sizes.iter().enumerate() {
+            let argument = *(arguments as *const *const u8).add(i);
+            at = put_padded(at, argument, *size as usize);
+        }
+        lane.commit(size);
+    }
+    true
+}
+
 /// Encodes with bincode at `at`.
 ///
 /// # Safety
@@ -188,6 +223,23 @@ pub unsafe fn put<T: bincode::Encode>(at: *mut u8, value: &T) {
     let room = unsafe { std::slice::from_raw_parts_mut(at, size_of::<T>()) };
     let written = bincode::encode_into_slice(value, room, CONFIG);
     debug_assert!(matches!(written, Ok(n) if n == size_of::<T>()));
+}
+
+/// Copies bytes and pads them with zeros to 8; where the next ones go.
+///
+/// # Safety
+/// Both places must be as long as that.
+#[inline(always)]
+unsafe fn put_padded(at: *mut u8, from: *const u8, len: usize) -> *mut u8 {
+    let padded = len.div_ceil(8) * 8;
+    // SAFETY: the caller's promise; the last word lies within the padded length.
+    unsafe {
+        if padded != len {
+            at.add(padded - 8).cast::<u64>().write(0);
+        }
+        std::ptr::copy_nonoverlapping(from, at, len);
+        at.add(padded)
+    }
 }
 
 impl Lane {

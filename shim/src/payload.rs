@@ -111,19 +111,22 @@ impl Capture<'_> {
         }
         for i in 0..count.min(1 << 16) {
             let (Some(address), Some(bytes)) = (view.at(array + i * 8, 8), view.at(sizes + i * 8, 8)) else { return };
-            self.unified(address, bytes, matches!(fields[index].role, Role::WritesEach { .. }));
+            self.unified(address, bytes, matches!(fields[index].role, Role::WritesEach { .. }), true);
         }
     }
 
     /// One end of a copy, which is recorded if it is host memory.
-    pub(crate) fn unified(&mut self, address: u64, bytes: u64, written: bool) {
+    ///
+    /// `batch`: the copy is one of a batch, which returns before the bytes are there whatever memory they go to (seen on driver
+    /// 580; a single copy to pageable memory waits for them).
+    pub(crate) fn unified(&mut self, address: u64, bytes: u64, written: bool, batch: bool) {
         let now = self.moment == Moment::Success || self.lane.recorder().pinned.holds(address, bytes);
         if self.moment == Moment::Failure || bytes == 0 || !now || !hooks::is_host_memory(address) {
             return;
         }
         match (written, self.moment) {
             (false, moment) => self.source(address, bytes, moment),
-            (true, Moment::Success) => self.sink(Landing::Flat { address, len: bytes }),
+            (true, Moment::Success) => self.sink(Landing::Flat { address, len: bytes }, batch),
             (true, _) => {}
         }
     }
@@ -143,7 +146,7 @@ impl Capture<'_> {
     }
 
     /// Result: at once if the bytes are there when the call returns, else when a synchronisation covers the copy.
-    pub(crate) fn sink(&mut self, landing: Landing) {
+    pub(crate) fn sink(&mut self, landing: Landing, batch: bool) {
         let recorder = self.lane.recorder();
         let (address, len, span, rows) = match landing {
             Landing::Flat { address, len } => (address, len, len, 0),
@@ -160,7 +163,7 @@ impl Capture<'_> {
             // Nothing was copied: the copy became a node.
             return;
         }
-        let later = self.function.class == Class::submit && recorder.pinned.holds(address, span);
+        let later = self.function.class == Class::submit && (batch || recorder.pinned.holds(address, span));
         if later && let Some(stream) = stream {
             let context = hooks::current_context();
             recorder.pending.add(landing, context, stream, self.lane.index(), self.call);
@@ -185,7 +188,7 @@ impl Capture<'_> {
         }
         match side {
             Side::Destination if self.moment == Moment::Success && self.function.class != Class::graph => {
-                self.sink(Landing::Rows(region));
+                self.sink(Landing::Rows(region), ty.name.contains("BATCH"));
             }
             Side::Destination => {}
             Side::Source => {

@@ -16,10 +16,20 @@ pub struct Shape {
     /// Outputs of fixed size: argument word and bytes.
     pub outputs: [(u8, u8); 4],
     pub waits: bool,
+    /// The call is a plain kernel launch, and nothing but its arguments lies behind pointers.
+    pub launch: Option<Launch>,
+}
+
+/// Argument words of a kernel launch.
+#[derive(Clone, Copy)]
+pub struct Launch {
+    pub function: u8,
+    pub arguments: u8,
+    pub extra: u8,
 }
 
 pub const fn shape(function: &Function) -> Shape {
-    let mut shape = Shape { at_entry: false, at_return: false, outputs: [(0, 0); 4], waits: false };
+    let mut shape = Shape { at_entry: false, at_return: false, outputs: [(0, 0); 4], waits: false, launch: None };
     let mut count = 0;
     let mut i = 0;
     while i < function.params.len() {
@@ -55,8 +65,29 @@ pub const fn shape(function: &Function) -> Shape {
         shape.at_entry = true;
         shape.at_return = true;
     }
+    shape.launch = plain_launch(function);
     shape.waits = matches!(function.class, Class::synchronize | Class::poll | Class::copy);
     shape
+}
+
+const fn plain_launch(function: &Function) -> Option<Launch> {
+    let mut launch = None;
+    let mut i = 0;
+    while i < function.params.len() {
+        let field = &function.params[i];
+        let word = (field.offset / 8) as u8;
+        match (field.role, launch) {
+            (Role::Arguments(callee), None) => {
+                let callee = (function.params[callee.0 as usize].offset / 8) as u8;
+                launch = Some(Launch { function: callee, arguments: word, extra: 0 });
+            }
+            (Role::Extra, Some(before)) => launch = Some(Launch { extra: word, ..before }),
+            _ if is_flat(field) => {}
+            _ => return None,
+        }
+        i += 1;
+    }
+    launch
 }
 
 /// The host side of a copy may be pinned, and is then read before the call.

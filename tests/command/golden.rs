@@ -8,11 +8,8 @@ use tests::forge::Forge;
 use tests::*;
 
 /// The sum of two vectors; linking with options, logs and an error; calls that fail.
-const GOLDEN: &[(&str, &str)] = &[
-    ("vector_add", "vector_add.c"),
-    ("linking", "linking.c"),
-    ("failing_calls", "hostile/failing_calls.c"),
-];
+const GOLDEN: &[(&str, &str)] =
+    &[("vector_add", "vector_add.c"), ("linking", "linking.c"), ("failing_calls", "hostile/failing_calls.c")];
 
 fn directory() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("golden")
@@ -28,7 +25,7 @@ fn golden_traces_are_read_shown_and_replayed() {
     for (name, _) in GOLDEN {
         let file = format!("{name}.bin");
         assert!(sound(directory().join(&file)).footer.is_some());
-        let mut command = |arguments: &[&str]| {
+        let command = |arguments: &[&str]| {
             let mut command = place.cutrace(arguments);
             run(command.arg(&file).current_dir(directory())).expect(0).stdout
         };

@@ -68,7 +68,8 @@ fn a_trace_that_is_still_written_is_left_open() {
     let place = Place::new();
     let ran = run(place.recorded(client("hostile/outlives.c")).arg("go")).expect(0);
     assert!(ran.said()[0].contains("still running, to be closed by cutrace repair: trace"), "{}", ran.stderr);
-    let open = || place.trace_paths().into_iter().find(|path| trace::Trace::open(path).is_ok_and(|t| t.footer.is_none()));
+    let open =
+        || place.trace_paths().into_iter().find(|path| trace::Trace::open(path).is_ok_and(|t| t.footer.is_none()));
     let path = open().expect("an open trace");
     let ran = run(place.cutrace(["repair"]).arg(&path)).expect(1);
     assert!(ran.stderr.contains("is still writing this trace"), "{}", ran.stderr);

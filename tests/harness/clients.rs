@@ -20,7 +20,16 @@ pub fn client_with(name: &str, flags: &[&str]) -> PathBuf {
     let stem = file.file_stem().expect("a file name").to_string_lossy().into_owned();
     let is_library = stem.starts_with("lib");
     let mut command = Command::new(if name.ends_with(".cpp") { "g++" } else { "gcc" });
-    command.args(["-g", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-D_GNU_SOURCE", "-Wno-deprecated-declarations"]);
+    command.args([
+        "-g",
+        "-O1",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-pthread",
+        "-D_GNU_SOURCE",
+        "-Wno-deprecated-declarations",
+    ]);
     command.arg("-I").arg(cuda_include()).arg("-I").arg(source("apps"));
     if is_library {
         command.args(["-shared", "-fPIC"]);

@@ -35,7 +35,9 @@ impl Forge {
         for (offset, header) in self.segments(kind) {
             let start = offset + HEADER;
             let content = &self.bytes[start..start + header.length as usize];
-            found.extend(content.windows(needle.len()).enumerate().filter(|(_, w)| *w == needle).map(|(i, _)| start + i));
+            found.extend(
+                content.windows(needle.len()).enumerate().filter(|(_, w)| *w == needle).map(|(i, _)| start + i),
+            );
         }
         assert_eq!(found.len(), 1, "the bytes {needle:?} stand in the trace at {found:?}");
         found[0]

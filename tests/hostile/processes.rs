@@ -141,3 +141,59 @@ fn calls_after_main() {
     assert_eq!(ran.stderr, "");
     assert_eq!(names(&place.trace()), ["cuInit", "cuDeviceGetCount", "cuDriverGetVersion"]);
 }
+
+#[test]
+fn fork_while_other_threads_call() {
+    let place = Place::new();
+    let ran = place.unchanged(client("hostile/fork_storm.c"), &[""; 0]).expect(0);
+    assert_eq!(ran.stdout, "20 children\n");
+    assert_eq!(ran.stderr, "");
+    let traces = place.traces();
+    assert_eq!(traces.len(), 21);
+    for child in &traces[1..] {
+        assert_eq!(names(child), ["cuDeviceGetCount"]);
+        assert_eq!(child.preamble.parent, traces[0].preamble.pid);
+    }
+    assert!(traces[0].calls().all(|call| call.succeeded()));
+}
+
+#[test]
+fn fork_within_a_call() {
+    let place = Place::new();
+    place.unchanged(client("hostile/fork_in_call.c"), &[""; 0]).expect(0);
+    let traces = place.traces();
+    assert_eq!(traces.len(), 2);
+    let last = ["cuOccupancyMaxPotentialBlockSize", "cuCtxGetCurrent", "cuCtxGetDevice"];
+    assert_eq!(names(&traces[0])[6..], last);
+    assert!(traces[0].calls().all(|call| call.succeeded()));
+    // The call in which it came into being is its parent's.
+    assert_eq!(names(&traces[1]), ["cuDeviceGetCount"]);
+    assert!(traces[1].calls().all(|call| !call.inner && call.result == Some(3)));
+}
+
+#[test]
+fn sigkill_at_any_time() {
+    let program = client("hostile/many_threads.c");
+    let mut recorded = 0;
+    for round in 0..12 {
+        let place = Place::new();
+        let after = format!("{:.3}", 0.05 + 0.013 * f64::from(round));
+        let mut command = place.preloaded("timeout");
+        command.args(["--signal=KILL", &after]).arg(&program).args(["8", "1000", "2000"]);
+        run(&mut command).expect(128 + libc::SIGKILL);
+        // Killed before it had said what it is, or made no call yet: nothing to be read.
+        let Some(path) = place.trace_paths().pop().filter(|path| Trace::open(path).is_ok()) else { continue };
+        let trace = sound(path);
+        recorded += usize::from(trace.len() > 1000);
+        let mut next = vec![0; trace.threads.len()];
+        let mut open = vec![None; trace.threads.len()];
+        for call in trace.calls() {
+            let thread = call.thread as usize;
+            assert_eq!(call.sequence, next[thread], "a call of thread {thread} is missing");
+            assert_eq!(open[thread], None, "a call came after one that did not return");
+            next[thread] += 1;
+            open[thread] = call.result.is_none().then_some(call.sequence);
+        }
+    }
+    assert!(recorded > 0);
+}

@@ -153,6 +153,16 @@ fn a_file_size_limit() {
 }
 
 #[test]
+fn a_program_that_closes_our_descriptor() {
+    let place = Place::new();
+    let ran = place.unchanged(client("hostile/closed_descriptors.c"), &[""; 0]).expect(0);
+    assert!(ran.stdout.ends_with("\n0 bytes\n"), "{}", ran.stdout);
+    assert_eq!(ran.stderr, "");
+    // The recorder has opened its file anew.
+    assert_eq!(place.trace().len(), 5 + 50_000 + 4);
+}
+
+#[test]
 fn failing_calls_are_recorded_with_their_results() {
     let place = Place::new();
     let ran = place.unchanged(client("hostile/failing_calls.c"), &[""; 0]).expect(0);

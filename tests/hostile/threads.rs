@@ -36,8 +36,7 @@ fn destructors_of_a_thread_call_the_driver() {
     let ran = place.unchanged(client("hostile/thread_destructors.cpp"), &[""; 0]).expect(0);
     assert_eq!(ran.stdout, "3 rounds\n");
     let trace = place.trace();
-    let expected =
-        ["cuCtxSetCurrent", "cuCtxGetCurrent", "cuDeviceGetCount", "cuDeviceGetCount", "cuDeviceGetCount"];
+    let expected = ["cuCtxSetCurrent", "cuCtxGetCurrent", "cuDeviceGetCount", "cuDeviceGetCount", "cuDeviceGetCount"];
     assert_eq!(thread_names(&trace, 1), expected);
     assert_eq!(trace.threads.len(), 2);
     assert!(trace.calls().all(|call| call.succeeded()));
@@ -57,4 +56,11 @@ fn a_signal_handler_calls_the_driver() {
     assert_eq!(calls_named(&trace, "cuCtxGetCurrent").len() + lost as usize, made[1]);
     assert_eq!(ran.said().len(), usize::from(lost > 0), "{}", ran.stderr);
     assert!(trace.calls().all(|call| call.succeeded()));
+}
+
+#[test]
+fn a_thread_with_little_stack() {
+    let place = Place::new();
+    place.unchanged(client("hostile/small_stack.c"), &[""; 0]).expect(0);
+    assert_eq!(place.trace().len(), 7);
 }

@@ -4,14 +4,8 @@ use tests::*;
 use trace::Trace;
 
 const OCCUPANCY: &str = "cuOccupancyMaxPotentialBlockSize";
-const START: [&str; 6] = [
-    "cuInit",
-    "cuDeviceGet",
-    "cuDevicePrimaryCtxRetain",
-    "cuCtxSetCurrent",
-    "cuModuleLoadData",
-    "cuModuleGetFunction",
-];
+const START: [&str; 6] =
+    ["cuInit", "cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent", "cuModuleLoadData", "cuModuleGetFunction"];
 const AFTER: [&str; 2] = ["cuCtxGetCurrent", "cuCtxGetDevice"];
 
 /// Calls that were left by unwinding have no result; all others do, and none counts as made inside another.

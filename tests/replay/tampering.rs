@@ -41,10 +41,11 @@ fn found_out(app: &str, find: impl Fn(&Trace, &Forge) -> usize) {
 
 /// Where the bytes of the packed arguments of the first launch stand.
 fn launch_arguments(trace: &Trace, forge: &Forge) -> usize {
-    let packed = trace.calls().flat_map(|call| call.images().collect::<Vec<_>>()).find_map(|image| match image.content {
-        Content::Arguments { packed, .. } => Some(packed),
-        _ => None,
-    });
+    let packed =
+        trace.calls().flat_map(|call| call.images().collect::<Vec<_>>()).find_map(|image| match image.content {
+            Content::Arguments { packed, .. } => Some(packed),
+            _ => None,
+        });
     forge.find(Kind::Chunk, packed.expect("a launch"))
 }
 
