@@ -16,6 +16,8 @@ mod frame;
 mod host;
 mod objects;
 mod order;
+mod pieces;
+mod pinned;
 mod place;
 mod plan;
 mod ranges;

@@ -2,15 +2,17 @@
 //!
 //! Right after cuInit, before any context: whole 32 MiB blocks around all recorded device ranges are reserved, and the
 //! pages of pinned host ranges are mapped (inside a reservation too: the driver takes them there). Device memory is
-//! created and mapped piece by piece when the recorded program first allocates it, and stays until the end: an address
-//! that is allocated again finds its piece mapped. Recorded frees change nothing but what they wait for.
+//! created and mapped piece by piece when the recorded program first allocates it, and stays: an address that is
+//! allocated again finds its piece mapped. Pieces without a live allocation go when memory runs out, or when something
+//! else is recorded at their addresses. Recorded frees change nothing but what they wait for.
 //!
-//! What cannot be reserved is allocated elsewhere and translated. So is host memory that was pinned where the program had
-//! freed device memory before: the piece is still mapped there, and the driver refuses the registration.
+//! What cannot be reserved is allocated elsewhere and translated.
 
 use crate::Error;
 use crate::driver::{Driver, Failure, result};
 use crate::objects::Objects;
+use crate::pieces::Pieces;
+use crate::pinned::map_host;
 use crate::plan::{Allocation, BLOCK, Plan};
 use crate::ranges::{Ranges, widen};
 use crate::translate::Translation;
@@ -26,8 +28,6 @@ pub const GRANULE: u64 = 2 << 20;
 const LOCATION_DEVICE: u32 = 1;
 const PINNED: u32 = 1;
 const READ_WRITE: u32 = 3;
-/// CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP: what pinned memory is anyway under unified addressing.
-const PORTABLE_MAPPED: u64 = 3;
 const NON_BLOCKING: u64 = 1;
 const RELAXED: u32 = 2;
 
@@ -44,18 +44,18 @@ pub struct Counts {
 }
 
 pub struct Placement<'a> {
-    driver: &'a Driver,
+    pub(crate) driver: &'a Driver,
     objects: &'a Objects,
-    translation: &'a Translation,
+    pub(crate) translation: &'a Translation,
     /// Each reservation: a mapping must not cross from one into another.
     reserved: Vec<Range<u64>>,
-    held: Ranges,
-    pages: Ranges,
+    pub(crate) held: Ranges,
+    /// Pages of ours at recorded addresses of pinned memory.
+    pub(crate) pages: Ranges,
     devices: Vec<i32>,
-    mapped: Mutex<Ranges>,
-    pieces: Mutex<Vec<Range<u64>>>,
+    pieces: Mutex<Pieces>,
     /// Pinned memory that is elsewhere, by its recorded start.
-    elsewhere: Mutex<HashMap<u64, Range<u64>>>,
+    pub(crate) elsewhere: Mutex<HashMap<u64, Range<u64>>>,
     /// Captures under way: none of them would survive a wait for the whole context.
     pub captures: AtomicI64,
     pub counts: Counts,
@@ -71,7 +71,7 @@ impl<'a> Placement<'a> {
         place: bool,
     ) -> Result<Self, Error> {
         for device in &plan.devices {
-            let (needed, available) = (plan.bytes_on(*device), total_memory(driver, objects.device(*device))?);
+            let (needed, available) = (plan.peak(*device), total_memory(driver, objects.device(*device))?);
             if needed > available {
                 return Err(Error::Memory { device: objects.device(*device), needed, available });
             }
@@ -89,21 +89,11 @@ impl<'a> Placement<'a> {
             held,
             pages,
             devices: plan.devices.iter().map(|device| objects.device(*device)).collect(),
-            mapped: Mutex::default(),
             pieces: Mutex::default(),
             elsewhere: Mutex::default(),
             captures: AtomicI64::new(0),
             counts: Counts::default(),
         })
-    }
-
-    /// Where the replay has the pinned host memory of a recorded range, if it is such memory.
-    pub fn host(&self, recorded: &Range<u64>) -> Option<u64> {
-        let inside = |at: &Range<u64>| at.start <= recorded.start && recorded.end <= at.end;
-        if self.elsewhere.lock().values().any(inside) {
-            return self.translation.live(recorded.start);
-        }
-        self.pages.covers(recorded).then_some(recorded.start)
     }
 
     /// Has memory where the recorded allocation had it. Needs a current context.
@@ -123,16 +113,21 @@ impl<'a> Placement<'a> {
         }
         // An older allocation of this address may have been served elsewhere by its other neighbours.
         self.translation.unbind(allocation.range.start);
-        let mut mapped = self.mapped.lock();
-        for gap in mapped.gaps(wide) {
+        let mut pieces = self.pieces.lock();
+        for gap in pieces.gaps(&allocation.range) {
             for block in self.reserved.iter().filter(|block| block.start < gap.end && gap.start < block.end) {
                 let piece = gap.start.max(block.start)..gap.end.min(block.end);
-                self.map(device, piece.clone())?;
-                mapped.insert(piece.clone());
-                self.pieces.lock().push(piece.clone());
+                let mut done = self.map(device, piece.clone());
+                if matches!(done, Err(Failure { code: Some(result::OUT_OF_MEMORY), .. })) {
+                    self.unmap(&mut pieces, &(0..u64::MAX))?;
+                    done = self.map(device, piece.clone());
+                }
+                done?;
+                pieces.mapped(piece.clone());
                 self.fill(piece);
             }
         }
+        pieces.allocated(allocation.range.clone());
         self.counts.placed.fetch_add(1, Relaxed);
         Ok(())
     }
@@ -143,7 +138,36 @@ impl<'a> Placement<'a> {
             // SAFETY: no pointers.
             return unsafe { self.driver.ask("cuMemFree_v2", &[live]) };
         }
+        self.pieces.lock().freed(start);
         self.wait()
+    }
+
+    /// As [`free`](Placement::free), in stream order: what is elsewhere stays, since work may still use it.
+    pub fn free_async(&self, start: u64) {
+        self.pieces.lock().freed(start);
+    }
+
+    /// Unmaps what no recorded allocation needs any more of this range; whether there was anything.
+    pub fn vacate(&self, range: &Range<u64>) -> Result<bool, Failure> {
+        self.unmap(&mut self.pieces.lock(), range)
+    }
+
+    /// Work of freed memory may still be under way in the current context, and is waited for. (Another context's memory is
+    /// freed by a call of its own, which has waited.)
+    fn unmap(&self, pieces: &mut Pieces, within: &Range<u64>) -> Result<bool, Failure> {
+        if self.captures.load(Relaxed) > 0 {
+            return Ok(false);
+        }
+        let dead = pieces.take_dead(within);
+        if dead.is_empty() {
+            return Ok(false);
+        }
+        self.wait()?;
+        for piece in dead {
+            // SAFETY: a piece this placement mapped, which nothing uses any more.
+            unsafe { self.driver.ask("cuMemUnmap", &[piece.start, piece.end - piece.start]) }?;
+        }
+        Ok(true)
     }
 
     /// Waits for all work of the current context.
@@ -153,41 +177,6 @@ impl<'a> Placement<'a> {
         }
         // SAFETY: no arguments.
         self.relaxed(|| unsafe { self.driver.ask("cuCtxSynchronize", &[]) })
-    }
-
-    /// Pins the host memory at its recorded address. Needs a current context.
-    pub fn pin(&self, range: Range<u64>) -> Result<(), Failure> {
-        let len = range.end - range.start;
-        if self.pages.covers(&range) {
-            // SAFETY: the pages are this placement's own and stay until the end.
-            match unsafe { self.driver.ask("cuMemHostRegister_v2", &[range.start, len, PORTABLE_MAPPED]) } {
-                Ok(()) | Err(Failure { code: Some(result::ALREADY_REGISTERED), .. }) => {
-                    self.counts.host_placed.fetch_add(1, Relaxed);
-                    return Ok(());
-                }
-                // Not there, then.
-                Err(Failure { code: Some(result::INVALID_VALUE), .. }) => {}
-                other => return other,
-            }
-        }
-        let mut live = 0u64;
-        // SAFETY: one output word.
-        unsafe { self.driver.ask("cuMemHostAlloc", &[&raw mut live as u64, len, PORTABLE_MAPPED]) }?;
-        self.translation.bind(range.start, len, live);
-        self.elsewhere.lock().insert(range.start, range);
-        self.counts.host_translated.fetch_add(1, Relaxed);
-        Ok(())
-    }
-
-    pub fn unpin(&self, start: u64) -> Result<(), Failure> {
-        if self.elsewhere.lock().remove(&start).is_some()
-            && let Some(live) = self.translation.unbind(start)
-        {
-            // SAFETY: memory of cuMemHostAlloc, by this placement.
-            return unsafe { self.driver.ask("cuMemFreeHost", &[live]) };
-        }
-        // SAFETY: no pointer is followed; the pages stay mapped.
-        unsafe { self.driver.ask("cuMemHostUnregister", &[start]) }
     }
 
     /// A recorded reservation: its addresses are already held, or others are taken for it.
@@ -213,7 +202,9 @@ impl<'a> Placement<'a> {
 
     /// Gives everything back. All work must have ended.
     pub fn release(&self) {
-        for piece in self.pieces.lock().drain(..) {
+        let mut pieces = self.pieces.lock();
+        pieces.all_freed();
+        for piece in pieces.take_dead(&(0..u64::MAX)) {
             // SAFETY: a piece this placement mapped, which nothing uses any more.
             let _ = unsafe { self.driver.ask("cuMemUnmap", &[piece.start, piece.end - piece.start]) };
         }
@@ -323,20 +314,4 @@ fn reserve(driver: &Driver, run: Range<u64>) -> Vec<Range<u64>> {
             starts.filter_map(|start| exactly(start..start + BLOCK)).collect()
         }
     }
-}
-
-/// Maps pages of our own at a recorded host range.
-fn map_host(held: &Ranges, run: Range<u64>) -> bool {
-    let map = |range: Range<u64>, fixed| {
-        let len = (range.end - range.start) as usize;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | fixed;
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: over nothing (NOREPLACE), or over addresses that the driver holds for this placement.
-        let got = unsafe { libc::mmap(range.start as *mut _, len, access, flags, -1, 0) };
-        got as u64 == range.start
-    };
-    let outside = held.gaps(run.clone());
-    let inside = Ranges::union(outside.iter().cloned(), 1).gaps(run);
-    outside.into_iter().all(|range| map(range, libc::MAP_FIXED_NOREPLACE))
-        && inside.into_iter().all(|range| map(range, libc::MAP_FIXED))
 }

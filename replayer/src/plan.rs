@@ -40,6 +40,7 @@ pub struct Plan {
     pub(crate) pages: Ranges,
     /// Primary contexts by their recorded handle: the device.
     pub primaries: HashMap<u64, i32>,
+    pub(crate) peaks: HashMap<i32, u64>,
     /// Recorded devices that hold memory.
     pub devices: BTreeSet<i32>,
     /// Calls made inside other calls: the driver makes them again by itself.
@@ -89,10 +90,9 @@ impl Plan {
         &self.environment
     }
 
-    /// Bytes of device memory that the recorded device had in use, each address counted once.
-    pub fn bytes_on(&self, device: i32) -> u64 {
-        let ranges = self.allocations.values().filter(|a| a.device == device).map(|a| a.range.clone());
-        Ranges::union(ranges, crate::place::GRANULE).bytes()
+    /// The most bytes of device memory that the program had allocated on a recorded device at a time.
+    pub fn peak(&self, device: i32) -> u64 {
+        self.peaks.get(&device).copied().unwrap_or(0)
     }
 
     /// A mapping of this process that lies where recorded memory has to go. To be asked before the driver is loaded: what
@@ -160,7 +160,7 @@ mod tests {
         let start = AT / BLOCK * BLOCK;
         assert!(plan.blocks.iter().eq(std::iter::once(start..start + 2 * BLOCK)));
         assert!(plan.pages.iter().eq(std::iter::once(0x55_0000_1000..0x55_0000_3000)));
-        assert_eq!(plan.bytes_on(0), 2 * crate::place::GRANULE);
+        assert_eq!(plan.peak(0), 1124);
         assert_eq!((plan.device_memory(), plan.host_memory()), ((3, 1124), 5000));
     }
 
@@ -172,7 +172,7 @@ mod tests {
         allocate(&mut sample, 0, 10..11, AT, 512);
         let plan = plan(&sample.trace());
         assert_eq!(plan.devices, BTreeSet::from([1]));
-        assert_eq!((plan.bytes_on(0), plan.bytes_on(1)), (0, crate::place::GRANULE));
+        assert_eq!((plan.peak(0), plan.peak(1)), (0, 512));
     }
 
     #[test]

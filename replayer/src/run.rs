@@ -199,6 +199,11 @@ impl<'t> Worker<'_, 't> {
                 _ => {}
             }
         }
+        if function.name == "cuMemMap" {
+            // Allocated memory may have been here before.
+            let start = call.argument("ptr").unwrap_or(0);
+            let _ = world.placement.vacate(&(start..start.saturating_add(call.argument("size").unwrap_or(0))));
+        }
         // SAFETY: the arguments were built from the recording by the table's description of this function.
         let result = unsafe { world.driver.call(id(live), &words) };
         self.tally.executed += 1;
@@ -281,7 +286,10 @@ impl<'t> Worker<'_, 't> {
                 None => return self.refuse(call, function, "the address it returned was not recorded"),
             },
             Memory::Free => placement.free(argument("dptr")),
-            Memory::FreeAsync => Ok(()),
+            Memory::FreeAsync => {
+                placement.free_async(argument("dptr"));
+                Ok(())
+            }
             Memory::HostAllocate => match call.output("pp") {
                 Some(start) => placement.pin(sized(start, "bytesize")),
                 None => return self.refuse(call, function, "the address it returned was not recorded"),

@@ -23,6 +23,9 @@ pub struct Survey {
     contexts: Contexts,
     live: Live,
     moments: Vec<Moment>,
+    /// Device and length of what is allocated at each address, and the sum for each device.
+    in_use: HashMap<u64, (i32, u64)>,
+    used: HashMap<i32, u64>,
     reserved: Vec<Range<u64>>,
     host: Ranges,
     capturing: HashSet<u64>,
@@ -95,13 +98,17 @@ impl Survey {
                 let range = start..start.saturating_add(len);
                 self.live.add(start, len, end);
                 self.plan.devices.insert(device);
+                self.use_memory(start, device, len);
                 self.plan.allocations.insert(call.number, Allocation { call: call.number, range, device });
                 if call.name() == "cuMemAllocManaged" {
                     let what = "managed memory: what the CPU wrote there is not recorded";
                     self.reasons.about_call(what, call.number);
                 }
             }
-            Memory::Free | Memory::FreeAsync => self.live.remove(argument("dptr"), begin),
+            Memory::Free | Memory::FreeAsync => {
+                self.live.remove(argument("dptr"), begin);
+                self.disuse_memory(argument("dptr"));
+            }
             Memory::HostAllocate | Memory::HostRegister => {
                 let start = if memory == Memory::HostRegister { Some(argument("p")) } else { call.output("pp") };
                 let Some(start) = start else { return };
@@ -115,6 +122,23 @@ impl Survey {
                 self.reserved.push(start..start.saturating_add(argument("size")));
             }
             Memory::Unreserve => self.live.remove(argument("ptr"), begin),
+        }
+    }
+
+    fn use_memory(&mut self, start: u64, device: i32, len: u64) {
+        // Still there: its free is under way on another thread.
+        self.disuse_memory(start);
+        self.in_use.insert(start, (device, len));
+        let used = self.used.entry(device).or_default();
+        *used = used.saturating_add(len);
+        let peak = self.plan.peaks.entry(device).or_default();
+        *peak = (*used).max(*peak);
+    }
+
+    fn disuse_memory(&mut self, start: u64) {
+        if let Some((device, len)) = self.in_use.remove(&start) {
+            let used = self.used.entry(device).or_default();
+            *used = used.saturating_sub(len);
         }
     }
 

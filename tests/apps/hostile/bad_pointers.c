@@ -55,6 +55,8 @@ int main(int argc, char **argv)
         result = cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, extra);
     if (!strcmp(what, "configuration nowhere"))
         result = cuLaunchKernelEx(BAD, function, arguments, NULL);
+    if (!strcmp(what, "arguments nowhere of a refused launch"))
+        result = cuLaunchKernel(function, 0, 1, 1, 1, 1, 1, 0, NULL, BAD, NULL);
     if (!strcmp(what, "handle nowhere"))
         result = cuStreamSynchronize(BAD + 0x1000);
     printf(" %d\n", (int)result);
