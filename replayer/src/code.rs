@@ -130,8 +130,8 @@ impl<'t> Builder<'_, 't> {
         Ok(self.own(Memory::of(&live)?))
     }
 
-    /// Retains a primary context before the recorded program did: runtimes get its handle through a table of the driver's,
-    /// and make it current first.
+    /// Retains a primary context before the recorded program did: runtimes get its handle through a table of the
+    /// driver's, and make it current first.
     pub fn adopt_context(&mut self, context: u64) -> bool {
         let Some(device) = self.world.plan.primaries.get(&context) else { return false };
         let mut live = 0u64;
@@ -144,8 +144,8 @@ impl<'t> Builder<'_, 't> {
         retained
     }
 
-    /// Loads a module that the recorded program got unseen, when it is first used: of the images that were found, the one
-    /// that has what this call asks for by name.
+    /// Loads a module that the recorded program got unseen, when it is first used: of the images that were found, the
+    /// one that has what this call asks for by name.
     pub fn adopt(&mut self, module: u64) -> bool {
         let Some(adopted) = self.world.trace.adopted.iter().find(|adopted| adopted.module == module) else {
             return false;

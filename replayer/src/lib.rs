@@ -50,8 +50,8 @@ pub struct Options {
     pub verify: bool,
     /// Recorded device ordinal to live device ordinal; the others stay the same.
     pub devices: HashMap<i32, i32>,
-    /// Put memory back at its recorded addresses; otherwise all of it is translated, and pointers that the program keeps
-    /// in memory lead nowhere.
+    /// Put memory back at its recorded addresses; otherwise all of it is translated, and pointers that the program
+    /// keeps in memory lead nowhere.
     pub place: bool,
     /// Where mappings of this process lie in recorded ranges, translate, rather than stop with [`Error::Collision`].
     pub translate: bool,

@@ -60,8 +60,8 @@ impl Objects {
         }
     }
 
-    /// What a whole 8-byte argument of this value must become, if it is such an object. A number may happen to look like
-    /// one, so nothing is changed unless some object has moved.
+    /// What a whole 8-byte argument of this value must become, if it is such an object. A number may happen to look
+    /// like one, so nothing is changed unless some object has moved.
     pub fn in_arguments(&self, value: u64) -> Option<u64> {
         if value == 0 || !self.moved.load(Relaxed) {
             return None;

@@ -152,8 +152,8 @@ impl<'a> Placement<'a> {
         self.unmap(&mut self.pieces.lock(), range)
     }
 
-    /// Work of freed memory may still be under way in the current context, and is waited for. (Another context's memory is
-    /// freed by a call of its own, which has waited.)
+    /// Work of freed memory may still be under way in the current context, and is waited for. (Another context's memory
+    /// is freed by a call of its own, which has waited.)
     fn unmap(&self, pieces: &mut Pieces, within: &Range<u64>) -> Result<bool, Failure> {
         if self.captures.load(Relaxed) > 0 {
             return Ok(false);

@@ -95,9 +95,9 @@ impl Plan {
         self.peaks.get(&device).copied().unwrap_or(0)
     }
 
-    /// A mapping of this process that lies where recorded memory has to go. To be asked before the driver is loaded: what
-    /// was mapped when it initialised, it never gives out again. Another layout of the process (with or without address
-    /// space randomisation) has other mappings.
+    /// A mapping of this process that lies where recorded memory has to go. To be asked before the driver is loaded:
+    /// what was mapped when it initialised, it never gives out again. Another layout of the process (with or without
+    /// address space randomisation) has other mappings.
     pub fn collides_with_own_mappings(&self) -> std::io::Result<Option<String>> {
         let maps = std::fs::read_to_string("/proc/self/maps")?;
         let collides = |line: &&str| {

@@ -1,7 +1,7 @@
 //! Which launches a check can tell anything about.
 //!
-//! A launch is reached if memory it was given is later copied to the host and compared, or is given to a launch that is.
-//! Memory is told apart by allocation, so the answer errs towards "reached".
+//! A launch is reached if memory it was given is later copied to the host and compared, or is given to a launch that
+//! is. Memory is told apart by allocation, so the answer errs towards "reached".
 
 use std::collections::{BTreeMap, HashSet};
 use trace::api::roles::{Class, Role};

@@ -63,8 +63,8 @@ impl<'t> Sinks<'t> {
         self.pending.lock().push(pending);
     }
 
-    /// After a synchronisation: copies that have finished, as far as this thread can ask. `all`: the current context was
-    /// waited for as a whole.
+    /// After a synchronisation: copies that have finished, as far as this thread can ask. `all`: the current context
+    /// was waited for as a whole.
     pub fn synchronized(&self, driver: &Driver, thread: u32, all: bool) -> Vec<Pending<'t>> {
         self.syncs.fetch_add(1, SeqCst);
         let mut pending = self.pending.lock();

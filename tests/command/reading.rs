@@ -85,6 +85,21 @@ fn a_truncated_trace_gives_everything_before() {
 }
 
 #[test]
+fn a_cut_anywhere_is_told() {
+    let (place, path) = recorded("linking.c");
+    let whole = std::fs::read(&path).expect("a trace");
+    // Between two segments a cut cannot be seen: the trace is then as a program leaves it that is killed.
+    let inside = |cut: &usize| !cut.is_multiple_of(4096);
+    for cut in (1..whole.len()).step_by(whole.len() / 60).filter(inside) {
+        std::fs::write(&path, &whole[..cut]).expect("written");
+        for reader in [&["info"][..], &["replay", "--driver", "sim"]] {
+            let ran = run(&mut place.cutrace(reader)).expect(3);
+            assert_eq!(ran.stderr.lines().count(), 1, "cut at {cut}: {}", ran.stderr);
+        }
+    }
+}
+
+#[test]
 fn a_repaired_trace_is_whole() {
     let (place, path) = recorded("vector_add.c");
     let whole = std::fs::read(&path).expect("a trace");

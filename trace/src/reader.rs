@@ -305,15 +305,19 @@ impl Trace {
                 Kind::Blob if start.saturating_add(header.length) <= self.map.len() as u64 => {
                     self.blobs.insert(Hash(header.id), (start, header.length));
                 }
-                Kind::Blob => self.damage.push(Damage { offset, what: "the file ends inside this blob".into() }),
-                // Open chunks and those between uses were set aside whole; what is appended may lack its padding.
-                Kind::Free if offset.saturating_add(header.size) > self.map.len() as u64 => {
-                    self.damage.push(Damage { offset, what: "the file ends inside this free chunk".into() });
-                }
-                Kind::Preamble if start.saturating_add(header.length) > self.map.len() as u64 => {
-                    self.damage.push(Damage { offset, what: "the file ends inside this preamble".into() });
-                }
                 _ => {}
+            }
+            // Every segment is set aside whole before anything is written into it.
+            let is_cut = offset.saturating_add(header.size) > self.map.len() as u64;
+            let name = match header.kind {
+                Kind::Preamble => "preamble",
+                Kind::Blob => "blob",
+                Kind::Footer => "footer",
+                Kind::Free => "free chunk",
+                Kind::Chunk => continue,
+            };
+            if is_cut {
+                self.damage.push(Damage { offset, what: format!("the file ends inside this {name}") });
             }
         }
         // Of two copies of a chunk the sealed one comes first.
@@ -362,7 +366,7 @@ impl Trace {
             ));
             return;
         }
-        if !cut_off && header.seal == 0 && offset.saturating_add(header.size) > self.map.len() as u64 {
+        if !cut_off && offset.saturating_add(header.size) > self.map.len() as u64 {
             self.damage.push(damaged("the file ends inside this chunk, behind its committed records".into()));
         }
         let thread = header.thread as usize;
