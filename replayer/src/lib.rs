@@ -16,6 +16,7 @@ mod frame;
 mod host;
 mod objects;
 mod order;
+mod origins;
 mod pieces;
 mod pinned;
 mod place;

@@ -86,7 +86,7 @@ impl Objects {
 }
 
 /// Values that name no object of the application: null, and the two default streams.
-fn is_special(kind: Kind, value: u64) -> bool {
+pub fn is_special(kind: Kind, value: u64) -> bool {
     value == 0 || kind == Kind::Stream && value <= 2
 }
 

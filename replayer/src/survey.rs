@@ -4,6 +4,7 @@ use crate::action::{Action, Memory, action};
 use crate::contexts::Contexts;
 use crate::driver::result::is_sticky;
 use crate::order::{Moment, Order};
+use crate::origins::Origins;
 use crate::plan::{Allocation, BLOCK, PAGE, Plan};
 use crate::ranges::Ranges;
 use crate::reach::Live;
@@ -21,6 +22,7 @@ pub struct Survey {
     plan: Plan,
     reasons: Reasons,
     contexts: Contexts,
+    origins: Origins,
     live: Live,
     moments: Vec<Moment>,
     /// Device and length of what is allocated at each address, and the sum for each device.
@@ -62,6 +64,7 @@ impl Survey {
             return;
         };
         self.contexts.see(call);
+        self.origins.see(call, function);
         if !call.succeeded() {
             self.plan.sticky = self.plan.sticky.or(call.result.filter(|code| is_sticky(*code)));
             return;
@@ -324,6 +327,10 @@ impl Survey {
         }
         for (what, count) in &trace.losses {
             self.reasons.about_trace(format!("not recorded: {what}"), *count);
+        }
+        for missing in self.origins.missing(trace, |context| plan.primaries.contains_key(&context)) {
+            let what = format!("{}: needs a {} that no call in the trace made", missing.function, missing.kind.label());
+            self.reasons.about_call(what, missing.call);
         }
         for adopted in trace.adopted.iter().filter(|adopted| adopted.images.is_empty()) {
             let what = format!("module {:#x} was loaded unseen and its image was not found", adopted.module);

@@ -6,10 +6,10 @@
 
 use crate::draft::Draft;
 use crate::lane::Lane;
+use crate::manners::guarded;
 use crate::memory::{bytes_at, word_at};
 use crate::pending::Landing;
 use crate::{clock, hooks, start};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use trace::Function;
 use trace::api::roles::{Field, Role};
 use trace::api::types::{Form, Type};
@@ -79,13 +79,6 @@ pub fn leave(lane: &Lane, function: &'static Function, id: u16, words: &[u64], c
         draft.finish(|size| Return { head: head(size), end, call, result });
         deferred.iter().for_each(|record| lane.append(record));
     });
-}
-
-/// A fault of ours must not become the program's.
-pub(crate) fn guarded(work: impl FnOnce()) {
-    if catch_unwind(AssertUnwindSafe(work)).is_err() {
-        start::off("an internal error");
-    }
 }
 
 impl<'a> Capture<'a> {

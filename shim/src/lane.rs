@@ -5,6 +5,7 @@
 
 use crate::chunk::Chunk;
 use crate::hooks::{self, Hook};
+use crate::manners::unseen;
 use crate::shape::{Launch, Shape};
 use crate::start::{self, Recorder};
 use crate::{capture, clock, payload};
@@ -283,6 +284,10 @@ impl Lane {
     #[cold]
     #[inline(never)]
     fn join(&self) -> bool {
+        unseen(|| self.join_now())
+    }
+
+    fn join_now(&self) -> bool {
         if !start::begin() {
             return false;
         }
@@ -327,6 +332,10 @@ impl Lane {
     /// As `refill`, moving `keep` uncommitted bytes at the cursor along.
     #[cold]
     pub fn refill_keeping(&self, size: usize, keep: usize) -> bool {
+        unseen(|| self.refill_now(size, keep))
+    }
+
+    fn refill_now(&self, size: usize, keep: usize) -> bool {
         let recorder = self.recorder();
         let first = self.ordinal.get() == 0;
         // Chunks grow once: a thread that filled its first one will fill more.
@@ -380,8 +389,9 @@ const _: () = assert!(size_of::<Head>() == HEAD && size_of::<Attachment>() == AT
 
 /// Runs `work` with the calling thread's lane, if it records and is not in the middle of a record.
 pub fn with_lane(work: impl FnOnce(&Lane)) {
-    LANE.with(|lane| {
-        let ready = lane.generation.get() == start::generation() && lane.generation.get() != 0;
+    unseen(|| {
+        let lane = lane();
+        let ready = lane.generation.get() == start::generation();
         if ready && !lane.busy.replace(true) {
             work(lane);
             lane.busy.set(false);

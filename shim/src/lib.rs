@@ -30,6 +30,7 @@ mod hooks;
 mod image;
 mod kernels;
 mod lane;
+mod manners;
 mod memory;
 mod nets;
 mod payload;

@@ -1,7 +1,8 @@
 //! The bytes that copies carry: to the device when the driver takes them, from the device when the application may look.
 
-use crate::capture::{Capture, Live, Moment, guarded};
+use crate::capture::{Capture, Live, Moment};
 use crate::lane::Lane;
+use crate::manners::guarded;
 use crate::memory::bytes_at;
 use crate::pending::{Covered, Landing};
 use crate::{clock, hooks};

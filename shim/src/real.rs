@@ -44,7 +44,7 @@ pub fn entry(id: u16) -> *const c_void {
 #[cold]
 #[inline(never)]
 fn late(id: u16) -> *const c_void {
-    load();
+    crate::manners::unseen(load);
     let address = REAL[id as usize].load(Relaxed);
     if !address.is_null() {
         return address;

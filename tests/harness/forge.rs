@@ -6,6 +6,7 @@ use trace::preamble::{Preamble, decode, encode};
 use trace::segment::{FORMAT_VERSION, HEADER, Header, Kind, SEAL_AT};
 
 /// A trace's bytes, to be changed.
+#[derive(Clone)]
 pub struct Forge {
     bytes: Vec<u8>,
 }
@@ -43,9 +44,13 @@ impl Forge {
         found[0]
     }
 
-    /// Changes one bit of the byte at this offset of the file.
+    /// Changes the lowest bit of the byte at this offset of the file.
     pub fn flip(&mut self, at: usize) {
-        self.bytes[at] ^= 1;
+        self.flip_bit(at, 0);
+    }
+
+    pub fn flip_bit(&mut self, at: usize, bit: u32) {
+        self.bytes[at] ^= 1 << bit;
     }
 
     /// Puts right every checksum that no longer holds. A changed blob gets its new name, also where records refer to it.

@@ -56,7 +56,9 @@ pub fn finish(trace: &Trace, judge: impl FnOnce(&Trace) -> (String, Vec<String>)
     let kept = kept(trace);
     let sealed = seal(&file, trace, &kept).map_err(io)?;
     for (offset, header) in trace.segments.iter().filter(|(_, header)| is_spent(trace, header)) {
-        give_back(&file, *offset, offset + header.size);
+        // The header stays, so that a reader without the footer knows that nothing is missing here.
+        file.write_all_at(&Header::new(Kind::Free, header.size).encode(), *offset).map_err(io)?;
+        give_back(&file, offset + HEADER as u64, offset + header.size);
     }
     let (verdict, reasons) = judge(trace);
     let mut losses = trace.footer.as_ref().map_or(trace.losses.clone(), |footer| footer.losses.clone());

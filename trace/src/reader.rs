@@ -272,6 +272,9 @@ impl Trace {
                 }
             }
         }
+        if self.map.get(offset as usize..).is_some_and(|tail| tail.iter().any(|b| *b != 0)) {
+            self.damage.push(Damage { offset, what: "the file ends inside the header of a segment".into() });
+        }
     }
 
     fn find_footer(&mut self) -> Option<Footer> {
