@@ -9,7 +9,7 @@ use crate::lane::Lane;
 use crate::manners::guarded;
 use crate::memory::{bytes_at, word_at};
 use crate::pending::Landing;
-use crate::{clock, hooks, start};
+use crate::{clock, hooks};
 use trace::Function;
 use trace::api::roles::{Field, Role};
 use trace::api::types::{Form, Type};
