@@ -82,6 +82,24 @@ impl Forge {
         }
     }
 
+    /// Takes all blobs out: their segments become free space. Returns how many there were.
+    pub fn lose_blobs(&mut self) -> usize {
+        let blobs = self.segments(Kind::Blob);
+        for (offset, header) in &blobs {
+            let free = Header::new(Kind::Free, header.size).encode();
+            self.bytes[*offset..*offset + HEADER].copy_from_slice(&free);
+        }
+        self.lose_footer();
+        blobs.len()
+    }
+
+    /// Cuts the footer off: it lists segments that are no more.
+    fn lose_footer(&mut self) {
+        if let Some((offset, _)) = self.segments(Kind::Footer).pop() {
+            self.bytes.truncate(offset);
+        }
+    }
+
     /// Changes what the trace says about itself, in both copies.
     pub fn introduce(&mut self, change: impl Fn(&mut Preamble)) {
         for (offset, header) in self.segments(Kind::Preamble) {

@@ -206,3 +206,10 @@ fn out_of_memory_and_again() {
     assert!(refused.iter().all(|result| *result == Some(2)));
     assert_eq!(ran.stdout, format!("refused {} times, then 7\n", refused.len()));
 }
+
+#[test]
+fn errno_is_left_alone() {
+    let place = Place::new();
+    let ran = place.unchanged(client("hostile/errno_kept.c"), &[""; 0]).expect(0);
+    assert_eq!(ran.stdout, "changed 0 times\n");
+}

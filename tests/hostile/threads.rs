@@ -64,3 +64,11 @@ fn a_thread_with_little_stack() {
     place.unchanged(client("hostile/small_stack.c"), &[""; 0]).expect(0);
     assert_eq!(place.trace().len(), 7);
 }
+
+#[test]
+fn signals_to_the_process_stay_the_programs() {
+    let place = Place::new();
+    let ran = place.unchanged(client("hostile/process_signals.c"), &[""; 0]).expect(0);
+    assert_eq!(ran.stdout, "100 signals\n");
+    assert_eq!(place.trace().len(), 5);
+}

@@ -131,6 +131,22 @@ fn a_byte_of_a_result() {
     });
 }
 
+/// Calls whose data is not there are left out, by name, whatever struct or option their data was in.
+#[test]
+fn lost_payloads_and_modules() {
+    for app in ["vector_add.c", "pitched_copies.c", "texture.c", "graphs.c", "streams_events.c"] {
+        let place = Place::new();
+        run(&mut place.recorded(client(app))).expect(0);
+        let path = place.join("trace.bin");
+        let mut forge = Forge::open(&path);
+        assert_ne!(forge.lose_blobs(), 0, "{app}");
+        forge.write(&path);
+        let ran = run(&mut place.cutrace(["replay", "--driver", "sim"]));
+        assert!(matches!(ran.code(), 1 | 4 | 6), "{app}: {ran:?}");
+        assert!(ran.stdout.contains("was not recorded"), "{app}: {ran:?}");
+    }
+}
+
 /// Whatever a trace says, the replay ends in one of its own ways: it does not crash, and does not wait for ever.
 #[test]
 fn any_byte_of_any_record() {

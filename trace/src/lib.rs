@@ -9,6 +9,7 @@ pub mod call;
 pub mod decode;
 pub mod finish;
 pub mod hash;
+mod index;
 pub mod objects;
 pub mod preamble;
 pub mod reader;
