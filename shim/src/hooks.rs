@@ -1,7 +1,8 @@
 //! The functions that the recorder must do more about than their table line says: the one list of exceptions.
 
 use crate::lane::{self, Lane};
-use crate::{adopt, nets, real, start};
+use crate::pending::Queue;
+use crate::{adopt, nets, payload, real, start};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::*};
 use trace::api::table::same;
@@ -25,8 +26,14 @@ pub enum Hook {
     HostRegister,
     HostFree,
     /// What pending copies an event or stream covers.
-    EventRecord,
-    StreamWait,
+    EventRecord {
+        per_thread: bool,
+    },
+    StreamWait {
+        per_thread: bool,
+    },
+    /// The handle may be another stream's from now on.
+    StreamEnds,
     BeginCapture,
     EndCapture,
 }
@@ -56,12 +63,14 @@ const HOOKS: &[(&str, Hook)] = &[
     ("cuMemHostRegister_v2", Hook::HostRegister),
     ("cuMemHostUnregister", Hook::HostFree),
     ("cuMemFreeHost", Hook::HostFree),
-    ("cuEventRecord", Hook::EventRecord),
-    ("cuEventRecord_ptsz", Hook::EventRecord),
-    ("cuEventRecordWithFlags", Hook::EventRecord),
-    ("cuEventRecordWithFlags_ptsz", Hook::EventRecord),
-    ("cuStreamWaitEvent", Hook::StreamWait),
-    ("cuStreamWaitEvent_ptsz", Hook::StreamWait),
+    ("cuEventRecord", Hook::EventRecord { per_thread: false }),
+    ("cuEventRecord_ptsz", Hook::EventRecord { per_thread: true }),
+    ("cuEventRecordWithFlags", Hook::EventRecord { per_thread: false }),
+    ("cuEventRecordWithFlags_ptsz", Hook::EventRecord { per_thread: true }),
+    ("cuStreamWaitEvent", Hook::StreamWait { per_thread: false }),
+    ("cuStreamWaitEvent_ptsz", Hook::StreamWait { per_thread: true }),
+    ("cuStreamDestroy", Hook::StreamEnds),
+    ("cuStreamDestroy_v2", Hook::StreamEnds),
     ("cuStreamBeginCapture", Hook::BeginCapture),
     ("cuStreamBeginCapture_ptsz", Hook::BeginCapture),
     ("cuStreamBeginCapture_v2", Hook::BeginCapture),
@@ -107,16 +116,29 @@ static CAPTURES: AtomicI64 = AtomicI64::new(0);
 /// Before the real call. Memory that is about to be freed may be someone else's when the call returns.
 #[inline(always)]
 pub fn before(hook: Hook, words: &[u64]) -> u64 {
-    if hook == Hook::HostFree { start::recorder().pinned.remove(words[0]).unwrap_or(0) } else { 0 }
+    if matches!(hook, Hook::HostFree) { host_ends(words[0]) } else { 0 }
+}
+
+/// Pinned memory is being given back: its length, if it is known. What copies still bring there nobody will look at.
+#[cold]
+fn host_ends(start: u64) -> u64 {
+    let recorder = start::recorder();
+    let Some(len) = recorder.pinned.remove(start) else { return 0 };
+    if recorder.pending.any() {
+        lane::with_lane(|lane| {
+            recorder.pending.forget(start, len).iter().for_each(|copy| payload::observed(lane, copy, None));
+        });
+    }
+    len
 }
 
 /// After the real call, recorded or not.
 #[inline(always)]
 pub fn after(hook: Hook, words: &[u64], result: u32, recorded: bool, removed: u64) {
-    if hook == Hook::None {
+    if matches!(hook, Hook::None) {
         return;
     }
-    if hook == Hook::ProcAddress && result == 0 {
+    if matches!(hook, Hook::ProcAddress) && result == 0 {
         hand_out(words[1] as *mut *mut c_void);
     }
     if !recorded {
@@ -135,8 +157,13 @@ pub fn after(hook: Hook, words: &[u64], result: u32, recorded: bool, removed: u6
         (Hook::ModuleMade, _) => recorder.modules.add(unsafe { *(words[0] as *const u64) }),
         (Hook::ModuleUsed, _) => lane::with_lane(|lane| adopt::looked_into(lane, words[1])),
         (Hook::HostRegister, _) => recorder.pinned.add(words[0], words[1]),
-        (Hook::EventRecord, _) if recorder.pending.any() => recorder.pending.event_recorded(words[0], words[1]),
-        (Hook::StreamWait, _) if recorder.pending.any() => recorder.pending.stream_waits(words[0], words[1]),
+        (Hook::EventRecord { per_thread }, _) if recorder.pending.any() => lane::with_lane(|lane| {
+            recorder.pending.event_recorded(words[0], Queue::of(words[1], per_thread, lane.index()));
+        }),
+        (Hook::StreamWait { per_thread }, _) if recorder.pending.any() => lane::with_lane(|lane| {
+            recorder.pending.stream_waits(Queue::of(words[0], per_thread, lane.index()), words[1]);
+        }),
+        (Hook::StreamEnds, _) => recorder.pending.stream_ends(Queue::of(words[0], false, 0)),
         (Hook::BeginCapture, _) => drop(CAPTURES.fetch_add(1, Relaxed)),
         (Hook::EndCapture, _) => drop(CAPTURES.fetch_sub(1, Relaxed)),
         _ => {}
@@ -158,6 +185,16 @@ pub fn current_context() -> u64 {
     // SAFETY: the signature is that of cuda.h; the call only reads a thread-local of the driver's.
     unsafe { real::function::<Current>("cuCtxGetCurrent").map(|ask| ask(&mut context)) };
     context
+}
+
+/// Whether the legacy stream waits for this one.
+pub fn is_blocking(stream: u64) -> Option<bool> {
+    type Flags = unsafe extern "C" fn(u64, *mut u32) -> u32;
+    const NON_BLOCKING: u32 = 1;
+    let mut flags = 0;
+    // SAFETY: the signature is that of cuda.h; the stream is one that the application has just used.
+    let result = unsafe { real::function::<Flags>("cuStreamGetFlags").map(|ask| ask(stream, &mut flags)) };
+    (result == Some(0)).then_some(flags & NON_BLOCKING == 0)
 }
 
 /// Whether work put on this stream becomes graph nodes. The driver is asked only while some capture is under way.

@@ -4,7 +4,7 @@ use crate::capture::{Capture, Live, Moment};
 use crate::lane::Lane;
 use crate::manners::guarded;
 use crate::memory::bytes_at;
-use crate::pending::{Covered, Landing};
+use crate::pending::{Copy, Covered, Landing, Queue};
 use crate::{clock, hooks};
 use trace::Function;
 use trace::api::copies::{Region, region};
@@ -25,35 +25,38 @@ pub fn waited(lane: &Lane, function: &'static Function, words: &[u64]) {
 
 #[cold]
 fn observe(lane: &Lane, function: &'static Function, words: &[u64]) {
+    let per_thread = function.twin_of.is_some();
+    let stream = || Queue::of(words[0], per_thread, lane.index());
     let covered = match function.twin_of.unwrap_or(function.name) {
-        "cuStreamSynchronize" | "cuStreamQuery" => Covered::Stream(words[0]),
+        "cuStreamSynchronize" | "cuStreamQuery" => Covered::Stream(stream()),
         "cuEventSynchronize" | "cuEventQuery" => Covered::Event(words[0]),
-        "cuCtxSynchronize" | "cuCtxSynchronize_v2" => Covered::Context(hooks::current_context()),
+        "cuCtxSynchronize" => Covered::Context(hooks::current_context()),
+        "cuCtxSynchronize_v2" => Covered::Context(words[0]),
+        // A copy to the host that waits is work on the legacy stream, or on the thread's own.
+        _ if function.params.iter().any(|p| matches!(p.role, Role::Sink(_))) => {
+            match Queue::of(0, per_thread, lane.index()) {
+                queue if queue.is_legacy() => Covered::Legacy(hooks::current_context()),
+                queue => Covered::Stream(queue),
+            }
+        }
         _ => return,
     };
     for copy in lane.recorder().pending.finished(covered) {
-        let (address, len) = match copy.landing {
-            Landing::Flat { address, len } => (address, len),
-            Landing::Rows(region) => (region.address, region.bytes()),
-        };
-        let (form, hash) = match landed(lane, copy.landing, false) {
-            Some((form, hash)) => (form, hash.to_bytes()),
-            None => (record::LOST, [0; 16]),
-        };
-        lane.append(&record::with_body(
-            record::OBSERVED,
-            &record::Observed {
-                time: clock::exit(),
-                thread: copy.thread,
-                call: copy.call,
-                address,
-                len,
-                hash,
-                form,
-                late: false,
-            },
-        ));
+        let found = landed(lane, copy.landing, false);
+        observed(lane, &copy, found);
     }
+}
+
+/// Writes down what a copy brought; nothing, if it can no longer be known.
+pub fn observed(lane: &Lane, copy: &Copy, found: Option<(u8, Hash)>) {
+    let (address, len) = match copy.landing {
+        Landing::Flat { address, len } => (address, len),
+        Landing::Rows(region) => (region.address, region.bytes()),
+    };
+    let (form, hash) = found.map_or((record::LOST, [0; 16]), |(form, hash)| (form, hash.to_bytes()));
+    let Copy { thread, call, late, .. } = *copy;
+    let body = record::Observed { time: clock::exit(), thread, call, address, len, hash, form, late };
+    lane.append(&record::with_body(record::OBSERVED, &body));
 }
 
 /// The hash of what a copy brought; with `--data=all` the bytes go into the trace.
@@ -166,8 +169,9 @@ impl Capture<'_> {
         }
         let later = self.function.class == Class::submit && (batch || recorder.pinned.holds(address, span));
         if later && let Some(stream) = stream {
-            let context = hooks::current_context();
-            recorder.pending.add(landing, context, stream, self.lane.index(), self.call);
+            let queue = Queue::of(stream, self.function.twin_of.is_some(), self.lane.index());
+            let blocking = hooks::is_blocking(stream);
+            recorder.pending.add(landing, hooks::current_context(), queue, blocking, self.lane.index(), self.call);
             self.draft.attach(record::PENDING | rows, address, short, &[]);
             return;
         }

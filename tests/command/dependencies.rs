@@ -8,9 +8,9 @@ const SHIM: &[(&str, &str)] = &[
     ("ours", "shim trace"),
     (
         "system calls, libraries, locks for the cold paths, records, the hash",
-        "libc libloading parking_lot bincode xxhash-rust",
+        "libc parking_lot bincode xxhash-rust",
     ),
-    ("by libloading, by parking_lot, by bincode", "cfg-if lock_api parking_lot_core scopeguard smallvec unty"),
+    ("by parking_lot, by bincode", "cfg-if lock_api parking_lot_core scopeguard smallvec unty"),
     ("by trace, for its reader", "memmap2 thiserror"),
     ("when it is built", "bincode_derive virtue thiserror-impl proc-macro2 quote syn unicode-ident"),
 ];

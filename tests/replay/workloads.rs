@@ -74,6 +74,8 @@ workloads! {
     two_contexts "two_contexts.c" "replayable" ["add_two", "twice"];
     linking "linking.c" "replayable" ["weigh_all"];
     streams_events "streams_events.c" "replayable" ["add_two", "twice"];
+    pending_copies "pending_copies.c" "replayable" [];
+    unified_copies "unified_copies.c" "replayable" [];
     pools "pools.c" "replayable" ["twice"];
     virtual_memory "virtual_memory.c" "replayable" ["twice"];
     pitched_copies "pitched_copies.c" "replayable" [];
@@ -81,4 +83,25 @@ workloads! {
     texture "texture.c" "replayable" ["sample"];
     failing_calls "hostile/failing_calls.c" "replayable" [];
     out_of_memory "hostile/out_of_memory.c" "replayable" [];
+}
+
+/// What a copy brought is known at the synchronisation that covers it, whatever that is; what nobody waited for is not.
+#[test]
+fn copies_are_observed_when_somebody_may_look() {
+    let place = Place::new();
+    run(&mut place.recorded(client("pending_copies.c"))).expect(0);
+    let trace = place.trace();
+    let copies =
+        calls_named(&trace, "cuMemcpyDtoHAsync_v2").into_iter().chain(calls_named(&trace, "cuMemcpyDtoHAsync_v2_ptsz"));
+    let seen: Vec<Option<bool>> = copies
+        .map(|copy| match copy.images().next().expect("an image of the destination").content {
+            trace::call::Content::Hash { late, .. } => Some(late),
+            trace::call::Content::Lost => None,
+            other => panic!("call {}: {other:?}", copy.number),
+        })
+        .collect();
+    // Behind an event, a chain of streams, a copy that waits, a poll, a thread's own stream, a context; one after the legacy
+    // stream was waited for, which may or may not have told; and the last one's memory was given back.
+    let count = |wanted| seen.iter().filter(|seen| **seen == wanted).count();
+    assert_eq!((count(Some(false)), count(Some(true)), count(None)), (8, 1, 1), "{seen:?}");
 }

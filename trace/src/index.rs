@@ -16,8 +16,8 @@ const THREADS: usize = 1 << 20;
 struct Lane {
     /// Calls without a return so far, by their number on the thread: where they stand in the index.
     open: HashMap<u32, usize>,
-    /// The latest entry. A thread's calls follow each other whatever their stamps say, or the order of calls could have
-    /// circles in it.
+    /// The latest entry or return. A thread's calls follow each other whatever their stamps say, or the order of calls
+    /// could have circles in it.
     latest: u64,
 }
 
@@ -202,9 +202,10 @@ impl Trace {
                     }
                 }
                 record::RETURN => {
-                    let call = u32_at(found.bytes, 16);
+                    let (stamp, call) = (u64_at(found.bytes, 8), u32_at(found.bytes, 16));
                     if let Some(index) = lane.open.remove(&call) {
                         self.calls[index].ret = at;
+                        lane.latest = lane.latest.max(stamp);
                     }
                 }
                 _ => self.other(header.thread, at, end),
