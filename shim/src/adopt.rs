@@ -4,39 +4,45 @@
 //! the data of the loaded ELF files. All of them are stored, each once: which one has the kernel, the replay can ask the
 //! driver; here that would be extra work for the application.
 
-use crate::image::{self, Pieces};
 use crate::lane::Lane;
+use crate::lock::Lock;
 use crate::memory::{bytes_at, word_at};
 use crate::start;
-use parking_lot::Mutex;
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
+use trace::image::{self, Pieces, Wrapper};
 use trace::record::{self, Adopted};
-
-const WRAPPER: u32 = 0x4662_43b1;
 
 /// Modules whose origin is in the trace.
 #[derive(Default)]
 pub struct Known {
-    modules: Mutex<HashSet<u64>>,
+    /// Each with the library it belongs to, 0 for none, and the context it was found in.
+    modules: Lock<HashMap<u64, (u64, u64)>>,
 }
 
 impl Known {
     /// A recorded call made or named this module.
-    pub fn add(&self, module: u64) {
-        self.modules.lock().insert(module);
+    pub fn add(&self, module: u64, library: u64, context: u64) {
+        self.modules.lock().insert(module, (library, context));
     }
 
+    /// The handle may be another module's from now on.
     pub fn remove(&self, module: u64) {
         self.modules.lock().remove(&module);
+    }
+
+    /// Modules go with their library, and with their context.
+    pub fn owner_ends(&self, owner: u64) {
+        self.modules.lock().retain(|_, (library, context)| *library != owner && *context != owner);
     }
 }
 
 /// Called for a module that was looked into; adopts it if it has no origin.
 pub fn looked_into(lane: &Lane, module: u64) {
     let recorder = start::recorder();
-    if module == 0 || !recorder.modules.modules.lock().insert(module) {
+    let context = crate::ask::current_context();
+    if module == 0 || recorder.modules.modules.lock().insert(module, (0, context)).is_some() {
         return;
     }
     let mut images: Vec<[u8; 16]> = Vec::new();
@@ -84,9 +90,7 @@ unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _size: usize, found: *m
             let step = (65536 - at % 65536).min(start + len as u64 - at);
             if let Some(bytes) = bytes_at(at, step as usize, true) {
                 let words = bytes.chunks_exact(8).enumerate();
-                let candidates = words.filter(|(_, word)| {
-                    trace::segment::u32_at(word, 0) == WRAPPER && (1..=2).contains(&trace::segment::u32_at(word, 4))
-                });
+                let candidates = words.filter(|(_, word)| Wrapper::may_begin(word));
                 found.extend(candidates.map(|(i, _)| at + i as u64 * 8).filter(|w| word_at(w + 8, 8, true) != Some(0)));
             }
             at += step;

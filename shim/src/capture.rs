@@ -210,7 +210,7 @@ impl<'a> Capture<'a> {
         if deeper && let Form::Struct(fields) = element.form {
             let outer = self.passing;
             self.passing |= !attach;
-            for i in 0..count.min(1 << 20) {
+            for i in 0..count {
                 self.fields(fields, Some(element), address + i * u64::from(element.size), 0);
             }
             self.passing = outer;
@@ -233,16 +233,37 @@ impl<'a> Capture<'a> {
                 None => text.extend_from_slice(&bytes),
             }
         }
+        if text.len() >= 16 << 20 {
+            return self.lost(address, 0, "strings longer than 16 MiB");
+        }
         self.draft.attach(record::INLINE, address, text.len() as u32, &text);
     }
 
-    /// The path, and at address 0 what the file held.
+    /// The path, and at address 0 what the file held. Only of a plain file, and only once the driver has read it: to open
+    /// anything else may wait for ever.
     fn path(&mut self, address: u64) {
-        self.text(address, 1 << 16);
-        let Some(bytes) = bytes_at(address, 1, true).and_then(|_| text_at(address)) else { return };
         use std::os::unix::ffi::OsStrExt;
-        if let Ok(content) = std::fs::read(std::ffi::OsStr::from_bytes(&bytes)) {
-            self.payload(0, &content, 0);
+        use std::os::unix::fs::OpenOptionsExt;
+        const MOST: u64 = 4 << 30;
+        self.text(address, 1 << 16);
+        if self.moment != Moment::Success {
+            return;
+        }
+        let Some(path) = text_at(address) else { return };
+        let mut options = std::fs::File::options();
+        let opened = options.read(true).custom_flags(libc::O_NONBLOCK).open(std::ffi::OsStr::from_bytes(&path));
+        let content = opened.and_then(|mut file| {
+            let about = file.metadata()?;
+            if !about.is_file() || about.len() > MOST {
+                return Err(std::io::ErrorKind::Unsupported.into());
+            }
+            let mut content = Vec::new();
+            content.try_reserve_exact(about.len() as usize + 1)?;
+            std::io::Read::read_to_end(&mut file, &mut content).map(|_| content)
+        });
+        match content {
+            Ok(content) => self.payload(0, &content, 0),
+            Err(_) => self.lost(0, 0, "files that the driver was told to read and the recorder could not"),
         }
     }
 
@@ -255,7 +276,7 @@ impl<'a> Capture<'a> {
         let careful =
             self.careful() && !(self.moment == Moment::Entry && self.lane.recorder().pinned.holds(address, len));
         if (small || careful) && len > 64 << 20 {
-            return self.lost(address, 0, "inputs of failed calls longer than 64 MiB");
+            return self.lost(address, 0, "inputs longer than 64 MiB that are no payload");
         }
         let mut done = 0;
         while done < len {

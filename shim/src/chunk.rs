@@ -6,10 +6,11 @@
 //! chunk cost 600 ns a call with 16 threads on the H200 machine, in page faults and TLB shootdowns.)
 
 use crate::file::TraceFile;
-use parking_lot::{Condvar, Mutex};
+use crate::lock::Lock;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::sync::Condvar;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::time::Duration;
 use trace::segment::{HEADER, Header, Kind, LENGTH_AT, PAGE};
@@ -100,7 +101,7 @@ impl Chunk {
 /// Chunks to write to: free ones, and full ones on their way to the end of the file.
 #[derive(Default)]
 pub struct Supply {
-    state: Mutex<State>,
+    state: Lock<State>,
     wanted: Condvar,
 }
 
@@ -178,7 +179,8 @@ impl Supply {
                 self.reuse(file, chunk)
             }
             None => {
-                self.wanted.wait_for(&mut state, Duration::from_secs(1));
+                // A wait that was in vain is only a turn.
+                drop(self.wanted.wait_timeout(state, Duration::from_secs(1)));
                 Ok(())
             }
         }

@@ -1,13 +1,16 @@
 //! What code is made of and launched with: module images, options, kernel arguments.
 
 use crate::capture::{Capture, Moment};
-use crate::image::{self, Pieces};
 use crate::memory::{bytes_at, word_at};
 use std::borrow::Cow;
+use trace::api::enums::CUjit_option;
+use trace::extra::Extra;
+use trace::image::{self, Pieces};
 use trace::record;
 
 /// JIT option codes whose value is a buffer that the driver fills; the code after each is the buffer's size.
-const LOG_BUFFERS: [u32; 2] = [3, 5];
+const LOG_BUFFERS: [u32; 2] =
+    [CUjit_option::CU_JIT_INFO_LOG_BUFFER.0 as u32, CUjit_option::CU_JIT_ERROR_LOG_BUFFER.0 as u32];
 
 impl Capture<'_> {
     pub(crate) fn image(&mut self, address: u64, size: Option<u64>) {
@@ -59,27 +62,14 @@ impl Capture<'_> {
         Some(layout)
     }
 
-    /// Pairs of code and value up to code 0: 1 the argument buffer, 2 the address of its size.
     pub(crate) fn extra(&mut self, address: u64) {
-        let (mut buffer, mut size, mut at) = (0, 0, address);
-        for _ in 0..8 {
-            let Some(code) = word_at(at, 8, true) else { break };
-            if code == 0 {
-                at += 8;
-                break;
-            }
-            let Some(value) = word_at(at + 8, 8, true) else { break };
-            match code {
-                1 => buffer = value,
-                2 => size = value,
-                _ => {}
-            }
-            at += 16;
-        }
-        self.attach(address, at - address, true);
-        if let Some(bytes) = word_at(size, 8, true) {
+        let careful = self.careful();
+        let extra = Extra::read(address, |at| word_at(at, 8, careful));
+        self.attach(address, extra.len, true);
+        let (size, buffer) = (extra.size_at().unwrap_or(0), extra.buffer().unwrap_or(0));
+        if let Some(bytes) = word_at(size, 8, careful) {
             self.attach(size, 8, true);
-            self.attach(buffer, bytes.min(1 << 20), true);
+            self.attach(buffer, bytes, true);
         }
         let function = self.function.param("f").map(|f| self.words[self.function.params[f].offset as usize / 8]);
         if let Some(function) = function {
@@ -88,8 +78,7 @@ impl Capture<'_> {
     }
 
     pub(crate) fn options(&mut self, address: u64, codes: u64, count: u64) {
-        let count = count.min(4096);
-        self.attach(address, count * 8, true);
+        self.attach(address, count.saturating_mul(8), true);
         for i in 0..count {
             let (Some(code), Some(value)) = (word_at(codes + i * 4, 4, true), word_at(address + i * 8, 8, true)) else {
                 break;

@@ -86,9 +86,24 @@ pub fn host() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname").map_or_else(|_| "?".into(), |h| h.trim().to_string())
 }
 
-/// One line on stderr. Written in one call, past any buffer of the host; a closed stderr is the host's business.
+/// One line on stderr, written in one call, past any buffer of the host. A closed stderr is the host's business, and a broken
+/// pipe there must not become a signal for it.
 pub fn tell(message: &str) {
     let line = format!("cutrace: {message}\n");
-    // SAFETY: the buffer is valid for its length. Nothing can be done about a failure: this is where failures are told.
-    unsafe { libc::write(2, line.as_ptr().cast(), line.len()) };
+    // SAFETY: the sets and the buffer are valid; the mask is put back as it was, and a SIGPIPE is taken out only if it came of
+    // our own write.
+    unsafe {
+        let (mut pipe, mut before, mut pending): (libc::sigset_t, libc::sigset_t, libc::sigset_t) = std::mem::zeroed();
+        libc::sigemptyset(&mut pipe);
+        libc::sigaddset(&mut pipe, libc::SIGPIPE);
+        libc::sigpending(&mut pending);
+        let had = libc::sigismember(&pending, libc::SIGPIPE) == 1;
+        libc::pthread_sigmask(libc::SIG_BLOCK, &pipe, &mut before);
+        let written = libc::write(2, line.as_ptr().cast(), line.len());
+        if written < 0 && *libc::__errno_location() == libc::EPIPE && !had {
+            let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+            libc::sigtimedwait(&pipe, std::ptr::null_mut(), &at_once);
+        }
+        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+    }
 }

@@ -3,7 +3,7 @@
 //! Space is given out by one atomic; every write checks RLIMIT_FSIZE first, because going past it is a signal, and
 //! reserves first, because a full disk under a mapping is one too.
 
-use parking_lot::Mutex;
+use crate::lock::Lock;
 use std::collections::HashSet;
 use std::fs::File;
 use std::io;
@@ -22,7 +22,7 @@ pub struct TraceFile {
     identity: (u64, u64),
     pub path: PathBuf,
     end: AtomicU64,
-    stored: Mutex<HashSet<Hash>>,
+    stored: Lock<HashSet<Hash>>,
     /// Payload capture has stopped: the disk is nearly full, or a write failed.
     pub stopped: AtomicBool,
 }
@@ -50,7 +50,7 @@ impl TraceFile {
             identity,
             path,
             end: AtomicU64::new(0),
-            stored: Mutex::new(HashSet::new()),
+            stored: Lock::new(HashSet::new()),
             stopped: AtomicBool::new(false),
         })
     }
@@ -76,11 +76,17 @@ impl TraceFile {
         let offset = self.end.fetch_add(size, Relaxed);
         within_limit(offset + size)?;
         let file = self.file()?;
-        // SAFETY: a plain system call on our own descriptor.
-        if unsafe { libc::fallocate(file.as_raw_fd(), 0, offset as i64, size as i64) } == 0 {
-            return Ok(offset);
-        }
-        let error = io::Error::last_os_error();
+        let error = loop {
+            // SAFETY: a plain system call on our own descriptor.
+            if unsafe { libc::fallocate(file.as_raw_fd(), 0, offset as i64, size as i64) } == 0 {
+                return Ok(offset);
+            }
+            // The host's signals interrupt us like anybody.
+            match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::Interrupted => {}
+                error => break error,
+            }
+        };
         if !matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS)) {
             return Err(error);
         }

@@ -1,11 +1,13 @@
 //! Where the parameters of launched functions lie, asked of the driver once per function, at its first launch: earlier would
 //! defeat lazy loading.
 //!
-//! Looked up without a lock. Handles are reused after a module is unloaded, so every unload makes all answers stale.
+//! Looked up without a lock. Handles are reused after a module is unloaded: what was learned of its functions is then stale, and
+//! the end of a library or context makes all of it stale.
 
+use crate::lock::Lock;
 use crate::real;
 use std::ffi::{CStr, c_char};
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::*};
 use trace::record::Kernel;
 
 const SLOTS: usize = 1 << 16;
@@ -14,6 +16,8 @@ const SLOTS: usize = 1 << 16;
 pub struct Layout {
     handle: u64,
     epoch: u32,
+    module: u64,
+    dead: AtomicBool,
     pub id: u32,
     /// Sizes in bytes by ordinal; none if the driver would not tell.
     pub sizes: Option<Vec<u32>>,
@@ -26,12 +30,14 @@ pub struct Layouts {
     slots: Box<[AtomicPtr<Layout>]>,
     epoch: AtomicU32,
     next: AtomicU32,
+    /// Those of the current epoch that are not dead.
+    live: Lock<Vec<&'static Layout>>,
 }
 
 impl Default for Layouts {
     fn default() -> Layouts {
         let slots = (0..SLOTS).map(|_| AtomicPtr::new(std::ptr::null_mut())).collect();
-        Layouts { slots, epoch: AtomicU32::new(0), next: AtomicU32::new(0) }
+        Layouts { slots, epoch: AtomicU32::new(0), next: AtomicU32::new(0), live: Lock::default() }
     }
 }
 
@@ -58,7 +64,9 @@ impl Layouts {
         for _ in 0..64 {
             // SAFETY: slots hold null or a leaked layout.
             match unsafe { self.slots[slot].load(Acquire).as_ref() } {
-                Some(layout) if layout.handle == handle && layout.epoch == epoch => return Ok(layout),
+                Some(layout) if layout.handle == handle && layout.epoch == epoch && !layout.dead.load(Acquire) => {
+                    return Ok(layout);
+                }
                 Some(layout) if layout.handle != handle => slot = (slot + 1) % SLOTS,
                 _ => break,
             }
@@ -66,9 +74,19 @@ impl Layouts {
         Err(slot)
     }
 
-    /// Handles may be reused from now on.
+    /// Any handle may be reused from now on.
     pub fn forget(&self) {
         self.epoch.fetch_add(1, AcqRel);
+        self.live.lock().clear();
+    }
+
+    /// Handles of this module's functions may be reused from now on, and those whose module the driver did not tell.
+    pub fn forget_module(&self, module: u64) {
+        self.live.lock().retain(|layout| {
+            let dies = layout.module == module || layout.module == 0;
+            layout.dead.fetch_or(dies, AcqRel);
+            !dies
+        });
     }
 
     #[cold]
@@ -79,8 +97,11 @@ impl Layouts {
         let packed = sizes.iter().flatten().map(|size| size.div_ceil(8) as usize * 8).sum();
         let kernel =
             Kernel { id, handle, is_kernel, name: name(handle, is_kernel), params, module: module(handle, is_kernel) };
-        let layout = Box::leak(Box::new(Layout { handle, epoch, id, sizes, packed }));
-        self.slots[slot].store(layout, Release);
+        let dead = AtomicBool::new(false);
+        let layout: &'static Layout =
+            Box::leak(Box::new(Layout { handle, epoch, module: kernel.module, dead, id, sizes, packed }));
+        self.live.lock().push(layout);
+        self.slots[slot].store(std::ptr::from_ref(layout).cast_mut(), Release);
         (layout, Some(kernel))
     }
 }

@@ -4,14 +4,13 @@
 //! no system call. Lanes are plain thread-local words without destructors, usable in the last instruction of a thread.
 
 use crate::chunk::Chunk;
-use crate::hooks::{self, Hook};
-use crate::manners::unseen;
-use crate::shape::{Launch, Shape};
+use crate::hooks::Hook;
+use crate::manners::{guarded, unseen};
+use crate::shape::{Launch, Site};
 use crate::start::{self, Recorder};
-use crate::{capture, clock, payload};
+use crate::{ask, capture, clock, payload};
 use std::cell::{Cell, UnsafeCell};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*, compiler_fence};
-use trace::Function;
 use trace::record::{
     self, ATTACHMENT, Attachment, CONFIG, ENTRY_SIZE, Entry, HEAD, Head, INLINE, INNER, RETURN_SIZE, Return,
 };
@@ -27,8 +26,11 @@ pub struct Lane {
     length: Cell<*const AtomicU64>,
     sequence: Cell<u32>,
     busy: Cell<bool>,
-    /// Stack address of the outermost call under way; 0 if none.
+    joining: Cell<bool>,
+    /// Where, on its stack, the outermost call that may call back keeps its mark; 0 if none is under way.
     outer: Cell<usize>,
+    /// That mark.
+    mark: Cell<u64>,
     index: Cell<u32>,
     ordinal: Cell<u64>,
     calls: Cell<u64>,
@@ -45,7 +47,9 @@ thread_local! {
             length: Cell::new(std::ptr::null()),
             sequence: Cell::new(0),
             busy: Cell::new(false),
+            joining: Cell::new(false),
             outer: Cell::new(0),
+            mark: Cell::new(0),
             index: Cell::new(0),
             ordinal: Cell::new(0),
             calls: Cell::new(0),
@@ -66,12 +70,14 @@ fn lane() -> &'static Lane {
 #[derive(Clone, Copy)]
 pub struct Open {
     pub sequence: u32,
-    outermost: bool,
+    /// The position of the next copy when the call began, if the call may wait for copies.
+    pub position: u64,
 }
 
 /// Records the entry; `None` if the call is not recorded.
 #[inline(always)]
-pub fn enter<const N: usize>(function: &'static Function, id: u16, shape: Shape, words: &[u64; N]) -> Option<Open> {
+pub fn enter<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>) -> Option<Open> {
+    let Site { function, id, shape, hook } = site;
     let lane = lane();
     {
         if lane.generation.get() != start::generation() && !lane.join() {
@@ -82,15 +88,16 @@ pub fn enter<const N: usize>(function: &'static Function, id: u16, shape: Shape,
             return None;
         }
         compiler_fence(SeqCst);
-        let mark = 0u8;
-        let stack = std::ptr::addr_of!(mark) as usize;
-        let outer = lane.outer.get();
-        // A longjmp may have left an outer call behind: its frame would lie below ours.
-        let inner = outer != 0 && stack < outer;
-        if !inner {
-            lane.outer.set(stack);
+        let inner = lane.outer.get() != 0 && lane.is_inside(frame);
+        if shape.calls_back && !inner {
+            lane.mark(frame);
         }
-        let open = Open { sequence: lane.sequence.get(), outermost: !inner };
+        let position = if shape.waits || matches!(hook, Hook::EventRecord { .. }) {
+            lane.recorder().pending.position()
+        } else {
+            0
+        };
+        let open = Open { sequence: lane.sequence.get(), position };
         let flags = if inner { INNER } else { 0 };
         if shape.at_entry {
             capture::entry(lane, function, id, flags, words);
@@ -119,19 +126,12 @@ pub fn enter<const N: usize>(function: &'static Function, id: u16, shape: Shape,
 
 /// Records the return.
 #[inline(always)]
-pub fn leave<const N: usize>(
-    function: &'static Function,
-    id: u16,
-    shape: Shape,
-    hook: Hook,
-    words: &[u64; N],
-    open: Open,
-    result: u32,
-) {
+pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, open: Open, result: u32) {
+    let Site { function, id, shape, hook } = site;
     let end = clock::exit();
     let lane = lane();
     {
-        if open.outermost {
+        if shape.calls_back && lane.outer.get() == frame.as_ptr() as usize {
             lane.outer.set(0);
         }
         // After fork the child's first return finds the parent's generation: that call is the parent's.
@@ -171,10 +171,10 @@ pub fn leave<const N: usize>(
             }
         }
         if shape.waits && result == 0 {
-            payload::waited(lane, function, words);
+            payload::waited(lane, function, words, open.position);
         }
         if matches!(hook, Hook::Init) && result == 0 {
-            hooks::describe_devices(lane);
+            ask::describe_devices(lane);
         }
         compiler_fence(SeqCst);
         lane.busy.set(false);
@@ -284,7 +284,36 @@ impl Lane {
     #[cold]
     #[inline(never)]
     fn join(&self) -> bool {
-        unseen(|| self.join_now())
+        // A signal handler in the middle of this would wait for locks that its own thread holds.
+        if self.joining.replace(true) {
+            REENTRANT.fetch_add(1, Relaxed);
+            return false;
+        }
+        let joined = unseen(|| self.join_now());
+        self.joining.set(false);
+        joined
+    }
+
+    /// Notes that calls from here on may be the driver's callbacks.
+    #[cold]
+    fn mark(&self, frame: &Cell<u64>) {
+        self.mark.set(self.mark.get().wrapping_add(0x9e37_79b9_7f4a_7c15) | 1);
+        frame.set(self.mark.get());
+        self.outer.set(frame.as_ptr() as usize);
+    }
+
+    /// Whether the marked call is still under way: a longjmp or an exception may have left it behind. Its frame then lies
+    /// below ours, or has been written over.
+    #[cold]
+    fn is_inside(&self, frame: &Cell<u64>) -> bool {
+        let outer = self.outer.get();
+        // SAFETY: above our own frame lies stack of this thread, live or not: it can be read.
+        let inside =
+            (frame.as_ptr() as usize) < outer && unsafe { (outer as *const u64).read_volatile() } == self.mark.get();
+        if !inside {
+            self.outer.set(0);
+        }
+        inside
     }
 
     fn join_now(&self) -> bool {
@@ -317,7 +346,7 @@ impl Lane {
         let name = String::from_utf8_lossy(name).into_owned();
         self.append(&record::with_body(record::THREAD, &record::Thread { os_id, name }));
         if self.index.get() == 0 {
-            hooks::forget_devices();
+            ask::forget_devices();
         }
         self.generation.get() == start::generation()
     }
@@ -387,16 +416,17 @@ impl Lane {
 const _: () = assert!(size_of::<Entry>() == ENTRY_SIZE && size_of::<Return>() == RETURN_SIZE);
 const _: () = assert!(size_of::<Head>() == HEAD && size_of::<Attachment>() == ATTACHMENT);
 
-/// Runs `work` with the calling thread's lane, if it records and is not in the middle of a record.
-pub fn with_lane(work: impl FnOnce(&Lane)) {
-    unseen(|| {
-        let lane = lane();
-        let ready = lane.generation.get() == start::generation();
-        if ready && !lane.busy.replace(true) {
-            work(lane);
-            lane.busy.set(false);
-        }
-    });
+/// Runs `work` with the calling thread's lane, if it records and is not in the middle of a record. A signal handler that
+/// calls the driver meanwhile finds the lane busy, and does not wait for a lock that its own thread holds.
+#[cold]
+pub fn with_lane<T: Default>(work: impl FnOnce(&Lane) -> T) -> T {
+    let lane = lane();
+    let mut result = T::default();
+    if lane.generation.get() == start::generation() && !lane.busy.replace(true) {
+        guarded(|| result = work(lane));
+        lane.busy.set(false);
+    }
+    result
 }
 
 /// What happens when a thread ends: its chunk goes back. A key's destructor, because a thread-local with Drop could not be
@@ -426,7 +456,7 @@ mod exit {
 
     extern "C" fn ended(_: *mut libc::c_void) {
         LANE.with(|lane| {
-            if lane.generation.get() != start::generation() || lane.generation.get() == 0 || lane.busy.get() {
+            if lane.generation.get() != start::generation() || lane.busy.replace(true) {
                 return;
             }
             // SAFETY: only this thread touches its lane, and nothing of it is borrowed.
@@ -436,6 +466,7 @@ mod exit {
             }
             lane.cursor.set(std::ptr::null_mut());
             lane.limit.set(std::ptr::null_mut());
+            lane.busy.set(false);
         });
     }
 }

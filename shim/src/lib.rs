@@ -18,6 +18,7 @@
 //! that we are asked and that we know whom to ask.
 
 mod adopt;
+mod ask;
 mod capture;
 mod chunk;
 mod clock;
@@ -27,9 +28,9 @@ mod draft;
 mod file;
 mod finish;
 mod hooks;
-mod image;
 mod kernels;
 mod lane;
+mod lock;
 mod manners;
 mod memory;
 mod nets;

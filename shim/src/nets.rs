@@ -4,6 +4,7 @@
 //! the true caller's return address: it derives RUNPATH and the start of RTLD_NEXT from it. The filter acts on the
 //! address found, never on how the library was spelled.
 
+use crate::manners::unseen;
 use crate::real;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
@@ -87,6 +88,12 @@ extern "C" fn filter_dlsym(handle: *mut c_void, name: *const c_char, caller: *co
         }
         return Verdict { handle: real::handle(), ..pass };
     };
+    unseen(|| driver_name(handle, name, id, caller))
+}
+
+/// The answer for a name of the table.
+fn driver_name(handle: *mut c_void, name: &CStr, id: u16, caller: *const c_void) -> Verdict {
+    let pass = Verdict { found: std::ptr::null_mut(), handle };
     let wrapper = crate::wrappers::address(id);
     if handle == libc::RTLD_NEXT {
         // Whoever asks for the next definition means the driver's. Ours stands before it, also for a caller that was
@@ -98,9 +105,17 @@ extern "C" fn filter_dlsym(handle: *mut c_void, name: *const c_char, caller: *co
         return pass;
     }
     if found == wrapper {
-        // A name this driver lacks: let the real library say so.
-        let lacks = real::present() && !has(id);
-        return if lacks { Verdict { handle: real::handle(), ..pass } } else { Verdict { found, handle } };
+        return match (real::present(), has(id)) {
+            (_, true) => Verdict { found, handle },
+            // A name this driver lacks: let the real library say so.
+            (true, false) => Verdict { handle: real::handle(), ..pass },
+            // No driver: any library that has no such name may say so.
+            (false, false) => {
+                // SAFETY: a C string; the C library is always loaded.
+                let libc = unsafe { libc::dlopen(c"libc.so.6".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+                Verdict { handle: libc, ..pass }
+            }
+        };
     }
     real::load();
     match real::id_at(found) {

@@ -1,11 +1,12 @@
 //! The bytes that copies carry: to the device when the driver takes them, from the device when the application may look.
 
+use crate::ask::{self, Place};
 use crate::capture::{Capture, Live, Moment};
+use crate::clock;
 use crate::lane::Lane;
 use crate::manners::guarded;
 use crate::memory::bytes_at;
 use crate::pending::{Copy, Covered, Landing, Queue};
-use crate::{clock, hooks};
 use trace::Function;
 use trace::api::copies::{Region, region};
 use trace::api::roles::{Class, Field, Role, Sibling, Side};
@@ -17,31 +18,29 @@ use trace::walk::View;
 
 /// A synchronisation or a poll has succeeded: what it covered can be seen by the application now.
 #[inline(always)]
-pub fn waited(lane: &Lane, function: &'static Function, words: &[u64]) {
+pub fn waited(lane: &Lane, function: &'static Function, words: &[u64], position: u64) {
     if lane.recorder().pending.any() {
-        guarded(|| observe(lane, function, words));
+        guarded(|| observe(lane, function, words, position));
     }
 }
 
 #[cold]
-fn observe(lane: &Lane, function: &'static Function, words: &[u64]) {
+fn observe(lane: &Lane, function: &'static Function, words: &[u64], position: u64) {
     let per_thread = function.twin_of.is_some();
-    let stream = || Queue::of(words[0], per_thread, lane.index());
+    let queue = |stream| Queue::of(stream, per_thread, lane.index(), ask::current_context);
     let covered = match function.twin_of.unwrap_or(function.name) {
-        "cuStreamSynchronize" | "cuStreamQuery" => Covered::Stream(stream()),
+        "cuStreamSynchronize" | "cuStreamQuery" => Covered::Stream(queue(words[0])),
         "cuEventSynchronize" | "cuEventQuery" => Covered::Event(words[0]),
-        "cuCtxSynchronize" => Covered::Context(hooks::current_context()),
+        "cuCtxSynchronize" => Covered::Context(ask::current_context()),
         "cuCtxSynchronize_v2" => Covered::Context(words[0]),
         // A copy to the host that waits is work on the legacy stream, or on the thread's own.
-        _ if function.params.iter().any(|p| matches!(p.role, Role::Sink(_))) => {
-            match Queue::of(0, per_thread, lane.index()) {
-                queue if queue.is_legacy() => Covered::Legacy(hooks::current_context()),
-                queue => Covered::Stream(queue),
-            }
-        }
+        _ if function.params.iter().any(|p| matches!(p.role, Role::Sink(_))) => match queue(0) {
+            queue if queue.is_legacy() => Covered::Legacy(ask::current_context()),
+            queue => Covered::Stream(queue),
+        },
         _ => return,
     };
-    for copy in lane.recorder().pending.finished(covered) {
+    for copy in lane.recorder().pending.finished(covered, position) {
         let found = landed(lane, copy.landing, false);
         observed(lane, &copy, found);
     }
@@ -49,14 +48,15 @@ fn observe(lane: &Lane, function: &'static Function, words: &[u64]) {
 
 /// Writes down what a copy brought; nothing, if it can no longer be known.
 pub fn observed(lane: &Lane, copy: &Copy, found: Option<(u8, Hash)>) {
-    let (address, len) = match copy.landing {
-        Landing::Flat { address, len } => (address, len),
-        Landing::Rows(region) => (region.address, region.bytes()),
-    };
+    lane.append(&observation(copy, found));
+}
+
+fn observation(copy: &Copy, found: Option<(u8, Hash)>) -> Vec<u8> {
+    let (address, len) = (copy.landing.address(), copy.landing.bytes());
     let (form, hash) = found.map_or((record::LOST, [0; 16]), |(form, hash)| (form, hash.to_bytes()));
     let Copy { thread, call, late, .. } = *copy;
     let body = record::Observed { time: clock::exit(), thread, call, address, len, hash, form, late };
-    lane.append(&record::with_body(record::OBSERVED, &body));
+    record::with_body(record::OBSERVED, &body)
 }
 
 /// The hash of what a copy brought; with `--data=all` the bytes go into the trace.
@@ -92,7 +92,8 @@ fn landed(lane: &Lane, landing: Landing, fresh: bool) -> Option<(u8, Hash)> {
 }
 
 fn packed_rows(region: &Region, careful: bool) -> Option<Vec<u8>> {
-    let mut packed = Vec::with_capacity(region.bytes() as usize);
+    let mut packed = Vec::new();
+    packed.try_reserve_exact(usize::try_from(region.bytes()).ok()?).ok()?;
     for row in region.row_addresses() {
         packed.extend_from_slice(&bytes_at(row, region.row_bytes as usize, careful)?);
     }
@@ -113,7 +114,7 @@ impl Capture<'_> {
         if self.moment != Moment::Entry {
             self.attach(array, count.saturating_mul(8), true);
         }
-        for i in 0..count.min(1 << 16) {
+        for i in 0..count {
             let (Some(address), Some(bytes)) = (view.at(array + i * 8, 8), view.at(sizes + i * 8, 8)) else { return };
             self.unified(address, bytes, matches!(fields[index].role, Role::WritesEach { .. }), true);
         }
@@ -124,10 +125,6 @@ impl Capture<'_> {
     /// `batch`: the copy is one of a batch, which returns before the bytes are there whatever memory they go to (seen on driver
     /// 580; a single copy to pageable memory waits for them).
     pub(crate) fn unified(&mut self, address: u64, bytes: u64, written: bool, batch: bool) {
-        let now = self.moment == Moment::Success || self.lane.recorder().pinned.holds(address, bytes);
-        if self.moment == Moment::Failure || bytes == 0 || !now || !hooks::is_host_memory(address) {
-            return;
-        }
         match (written, self.moment) {
             (false, moment) => self.source(address, bytes, moment),
             (true, Moment::Success) => self.sink(Landing::Flat { address, len: bytes }, batch),
@@ -144,40 +141,58 @@ impl Capture<'_> {
         let pinned = recorder.pinned.holds(address, bytes);
         match moment {
             Moment::Entry if pinned => self.attach(address, bytes, false),
-            Moment::Success if !pinned => self.attach(address, bytes, false),
+            // The driver takes device addresses here too; then nothing is the CPU's to read, and nothing is lost.
+            Moment::Success if !pinned && ask::place(address) != Place::Device => self.attach(address, bytes, false),
             _ => {}
         }
     }
 
     /// Result: at once if the bytes are there when the call returns, else when a synchronisation covers the copy.
     pub(crate) fn sink(&mut self, landing: Landing, batch: bool) {
+        /// What one attachment can stand for; longer results are recorded in pieces of this size.
+        const MOST: u64 = 1 << 31;
         let recorder = self.lane.recorder();
-        let (address, len, span, rows) = match landing {
-            Landing::Flat { address, len } => (address, len, len, 0),
-            Landing::Rows(region) => (region.address, region.bytes(), region.span(), record::ROWS),
+        let (address, len, rows) = match landing {
+            Landing::Flat { address, len } => (address, len, 0),
+            Landing::Rows(region) => (region.address, region.bytes(), record::ROWS),
         };
         if recorder.data == Data::None || len == 0 {
             return;
         }
-        let short = len.min(u32::MAX.into()) as u32;
+        if len > MOST {
+            if rows != 0 {
+                return self.lost(address, 0, "pitched results longer than 2 GiB");
+            }
+            for from in (0..len).step_by(MOST as usize) {
+                self.sink(Landing::Flat { address: address + from, len: MOST.min(len - from) }, batch);
+            }
+            return;
+        }
         let stream = self.function.param("hStream").map(|at| self.words[self.function.params[at].offset as usize / 8]);
-        if let Some(stream) = stream
-            && hooks::is_capturing(stream)
-        {
+        let per_thread = self.function.twin_of.is_some();
+        if stream.is_some_and(|stream| ask::is_capturing(stream, per_thread)) {
             // Nothing was copied: the copy became a node.
             return;
         }
-        let later = self.function.class == Class::submit && (batch || recorder.pinned.holds(address, span));
+        let place = if recorder.pinned.holds(address, landing.span()) { Place::Pinned } else { ask::place(address) };
+        if place == Place::Device {
+            return;
+        }
+        let later = self.function.class == Class::submit && (batch || place == Place::Pinned);
         if later && let Some(stream) = stream {
-            let queue = Queue::of(stream, self.function.twin_of.is_some(), self.lane.index());
-            let blocking = hooks::is_blocking(stream);
-            recorder.pending.add(landing, hooks::current_context(), queue, blocking, self.lane.index(), self.call);
-            self.draft.attach(record::PENDING | rows, address, short, &[]);
+            let (thread, context) = (self.lane.index(), ask::current_context());
+            let queue = Queue::of(stream, per_thread, thread, || context);
+            let copy = Copy::new(landing, context, ask::is_blocking(stream), thread, self.call);
+            self.draft.attach(record::PENDING | rows, address, len as u32, &[]);
+            for given_up in recorder.pending.add(queue, copy) {
+                recorder.lose("results of copies that nobody had waited for, 65,536 copies later");
+                self.deferred.push(observation(&given_up, None));
+            }
             return;
         }
         match landed(self.lane, landing, true) {
-            Some((form, hash)) => self.draft.attach(form | rows, address, short, &hash.to_bytes()),
-            None => self.lost(address, short, "copied results that could not be read"),
+            Some((form, hash)) => self.draft.attach(form | rows, address, len as u32, &hash.to_bytes()),
+            None => self.lost(address, len as u32, "copied results that could not be read"),
         }
     }
 
@@ -186,7 +201,7 @@ impl Capture<'_> {
         let recorder = self.lane.recorder();
         let Some(descriptor) = bytes_at(container + u64::from(base), ty.size as usize, self.careful()) else { return };
         let descriptor = descriptor.into_owned();
-        let element = |array: trace::api::types::CUarray| hooks::array_element(array.0 as u64);
+        let element = |array: trace::api::types::CUarray| ask::array_element(array.0 as u64);
         let Some(region) = region(ty, &descriptor, side, element) else { return };
         if recorder.data == Data::None || region.bytes() == 0 {
             return;
@@ -206,13 +221,14 @@ impl Capture<'_> {
                 if !now {
                     return;
                 }
-                // A unified address may be a device's: then nothing of it can be read here, and nothing is lost.
-                if !hooks::is_host_memory(region.address) {
+                if !pinned && ask::place(region.address) == Place::Device {
                     return;
                 }
-                match packed_rows(&region, true) {
-                    Some(packed) => self.payload(region.address, &packed, record::ROWS),
-                    None => self.lost(region.address, 0, "copy sources that could not be read"),
+                match packed_rows(&region, self.careful()) {
+                    Some(packed) if packed.len() <= u32::MAX as usize => {
+                        self.payload(region.address, &packed, record::ROWS);
+                    }
+                    _ => self.lost(region.address, 0, "copy sources that could not be read"),
                 }
             }
         }

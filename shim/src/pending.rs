@@ -1,31 +1,36 @@
-//! Copies to pinned memory that may not have finished when their call returned.
+//! Copies to the host that may not have finished when their call returned.
 //!
 //! What they brought is hashed when the application itself could first look: at the synchronisation that covers them. No
-//! synchronisation is ever added. Each copy has a position; a stream or event knows up to which position of which stream it
-//! waits.
+//! synchronisation is ever added. Each copy has a position; a stream or event knows up to which position of which queue it
+//! waits, and a synchronisation covers only what stood before it began.
 
-use parking_lot::Mutex;
+use crate::lock::Lock;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 use trace::api::copies::Region;
+
+/// More copies than this that nobody waits for are not kept in mind: the oldest are given up, and counted.
+const MOST: usize = 1 << 16;
 
 #[derive(Default)]
 pub struct Pending {
     count: AtomicUsize,
-    state: Mutex<State>,
+    next: AtomicU64,
+    state: Lock<State>,
 }
 
 #[derive(Default)]
 struct State {
-    next: u64,
-    copies: Vec<(Copy, Blocking)>,
+    copies: HashMap<Queue, Vec<Copy>>,
     /// What an event covered when it was last recorded.
     events: HashMap<u64, Reach>,
     /// What a stream waits for beside its own work.
     waits: HashMap<Queue, Reach>,
+    /// Streams that are gone while copies of theirs are not: names for them.
+    gone: u64,
 }
 
-/// Per stream, the position below which everything is covered.
+/// Per queue, the position below which everything is covered.
 type Reach = HashMap<Queue, u64>;
 
 /// Where a copy's bytes land.
@@ -35,40 +40,70 @@ pub enum Landing {
     Rows(Region),
 }
 
+impl Landing {
+    pub fn address(self) -> u64 {
+        match self {
+            Landing::Flat { address, .. } => address,
+            Landing::Rows(region) => region.address,
+        }
+    }
+
+    /// Bytes that land.
+    pub fn bytes(self) -> u64 {
+        match self {
+            Landing::Flat { len, .. } => len,
+            Landing::Rows(region) => region.bytes(),
+        }
+    }
+
+    /// Bytes from the first that lands to the last.
+    pub fn span(self) -> u64 {
+        match self {
+            Landing::Flat { len, .. } => len,
+            Landing::Rows(region) => region.span(),
+        }
+    }
+}
+
 #[derive(Clone, Copy)]
 pub struct Copy {
     pub landing: Landing,
     pub context: u64,
-    pub queue: Queue,
     /// The call that started it.
     pub thread: u32,
     pub call: u32,
     /// A synchronisation went by that may have covered it, for all that could be told.
     pub late: bool,
+    /// Whether the legacy stream waits for its queue; none if the driver would not tell.
+    pub blocking: Option<bool>,
     position: u64,
 }
 
-/// A stream as work is ordered on it: the per-thread default stream is another one on each thread.
+/// A stream as work is ordered on it: each context has a legacy stream of its own, and each thread there a default one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Queue {
-    pub stream: u64,
-    pub thread: Option<u32>,
+    stream: u64,
+    context: u64,
+    thread: u32,
 }
+
+const LEGACY: u64 = 1;
+const PER_THREAD: u64 = 2;
+const GONE: u64 = 3;
 
 impl Queue {
     /// `per_thread`: the function is one of those for which stream 0 is the calling thread's own.
-    pub fn of(stream: u64, per_thread: bool, thread: u32) -> Queue {
-        const LEGACY: u64 = 1;
-        const PER_THREAD: u64 = 2;
-        if stream == PER_THREAD || stream == 0 && per_thread {
-            Queue { stream: PER_THREAD, thread: Some(thread) }
-        } else {
-            Queue { stream: if stream == 0 { LEGACY } else { stream }, thread: None }
+    pub fn of(stream: u64, per_thread: bool, thread: u32, context: impl FnOnce() -> u64) -> Queue {
+        match stream {
+            PER_THREAD => Queue { stream: PER_THREAD, context: context(), thread },
+            0 if per_thread => Queue { stream: PER_THREAD, context: context(), thread },
+            0 | LEGACY => Queue { stream: LEGACY, context: context(), thread: 0 },
+            stream => Queue { stream, context: 0, thread: 0 },
         }
     }
 
     pub fn is_legacy(self) -> bool {
-        self.stream == 1
+        self.stream == LEGACY
     }
 }
 
@@ -82,28 +117,40 @@ pub enum Covered {
     Legacy(u64),
 }
 
-/// Whether the legacy stream waits for a stream; none if the driver would not tell.
-pub type Blocking = Option<bool>;
-
 impl Pending {
     #[inline(always)]
     pub fn any(&self) -> bool {
         self.count.load(Relaxed) != 0
     }
 
-    pub fn add(&self, landing: Landing, context: u64, queue: Queue, blocking: Blocking, thread: u32, call: u32) {
-        let mut state = self.state.lock();
-        let position = state.next;
-        state.next += 1;
-        state.copies.push((Copy { landing, context, queue, thread, call, late: false, position }, blocking));
-        self.count.fetch_add(1, Relaxed);
+    /// The position of the next copy: what a call that begins now may cover lies below.
+    #[inline(always)]
+    pub fn position(&self) -> u64 {
+        self.next.load(Relaxed)
     }
 
-    pub fn event_recorded(&self, event: u64, queue: Queue) {
+    /// Keeps a copy in mind; the ones that had to be given up for it.
+    pub fn add(&self, queue: Queue, mut copy: Copy) -> Vec<Copy> {
+        let mut state = self.state.lock();
+        copy.position = self.next.fetch_add(1, Relaxed);
+        let copies = state.copies.entry(queue).or_default();
+        copies.push(copy);
+        let crowded = self.count.fetch_add(1, Relaxed) >= MOST;
+        let given_up: Vec<Copy> = if crowded { copies.drain(..copies.len().div_ceil(2)).collect() } else { Vec::new() };
+        self.count.fetch_sub(given_up.len(), Relaxed);
+        given_up
+    }
+
+    /// An event was recorded by a call that began at `position`.
+    pub fn event_recorded(&self, event: u64, queue: Queue, position: u64) {
         let mut state = self.state.lock();
         let mut reach = state.waits.get(&queue).cloned().unwrap_or_default();
-        reach.insert(queue, state.next);
+        reach.insert(queue, position);
         state.events.insert(event, reach);
+    }
+
+    pub fn event_ends(&self, event: u64) {
+        self.state.lock().events.remove(&event);
     }
 
     pub fn stream_waits(&self, queue: Queue, event: u64) {
@@ -116,38 +163,61 @@ impl Pending {
         }
     }
 
-    /// Another stream of the same handle waits for nothing yet.
+    /// Another stream may get this one's handle: what belongs to the old one gets a name of its own.
     pub fn stream_ends(&self, queue: Queue) {
-        self.state.lock().waits.remove(&queue);
+        let mut state = self.state.lock();
+        state.waits.remove(&queue);
+        state.gone += 1;
+        let gone = Queue { stream: GONE, context: state.gone, thread: 0 };
+        if let Some(copies) = state.copies.remove(&queue) {
+            state.copies.insert(gone, copies);
+        }
+        let State { events, waits, .. } = &mut *state;
+        for reach in events.values_mut().chain(waits.values_mut()) {
+            if let Some(position) = reach.remove(&queue) {
+                reach.insert(gone, position);
+            }
+        }
     }
 
-    /// Takes out the copies that have finished, now that a synchronisation returned.
-    pub fn finished(&self, covered: Covered) -> Vec<Copy> {
+    /// Takes out the copies that have finished, now that a synchronisation has returned which began at `position`.
+    pub fn finished(&self, covered: Covered, position: u64) -> Vec<Copy> {
         let mut state = self.state.lock();
-        let reach = match covered {
-            Covered::Event(event) => state.events.get(&event).cloned().unwrap_or_default(),
+        let State { copies, events, waits, .. } = &mut *state;
+        let mut finished = Vec::new();
+        let mut take = |queue: &Queue, until: u64| {
+            if let Some(copies) = copies.get_mut(queue) {
+                finished.extend(copies.extract_if(.., |copy| copy.position < until));
+            }
+        };
+        match covered {
+            Covered::Event(event) => {
+                events.get(&event).into_iter().flatten().for_each(|(queue, until)| take(queue, *until));
+            }
             Covered::Stream(queue) => {
-                let mut reach = state.waits.get(&queue).cloned().unwrap_or_default();
-                reach.insert(queue, u64::MAX);
-                reach
+                take(&queue, position);
+                waits.get(&queue).into_iter().flatten().for_each(|(queue, until)| take(queue, *until));
+                if queue.is_legacy() {
+                    // Without work of its own the legacy stream has nothing to wait with; the application may be lucky.
+                    let others = copies.iter_mut().filter(|(other, _)| **other != queue);
+                    let others = others.flat_map(|(_, copies)| copies);
+                    others.for_each(|copy| copy.late |= copy.context == queue.context && copy.blocking != Some(false));
+                }
             }
-            Covered::Context(_) | Covered::Legacy(_) => Reach::new(),
-        };
-        let done = |(copy, blocking): &mut (Copy, Blocking)| match covered {
-            Covered::Context(context) => copy.context == context,
-            Covered::Legacy(context) if copy.context == context => {
-                copy.late |= blocking.is_none();
-                *blocking == Some(true)
+            Covered::Context(context) => {
+                let done = |copy: &mut Copy| copy.context == context && copy.position < position;
+                copies.values_mut().for_each(|copies| finished.extend(copies.extract_if(.., done)));
             }
-            Covered::Legacy(_) => false,
-            Covered::Stream(queue) if queue.is_legacy() && copy.queue != queue => {
-                // Without work of its own the legacy stream has nothing to wait with; the application may have been lucky.
-                copy.late |= *blocking != Some(false);
-                false
+            Covered::Legacy(context) => {
+                let done = |copy: &mut Copy| {
+                    let own = copy.context == context && copy.position < position;
+                    copy.late |= own && copy.blocking.is_none();
+                    own && copy.blocking == Some(true)
+                };
+                copies.values_mut().for_each(|copies| finished.extend(copies.extract_if(.., done)));
             }
-            _ => reach.get(&copy.queue).is_some_and(|position| copy.position < *position),
-        };
-        let finished: Vec<Copy> = state.copies.extract_if(.., done).map(|(copy, _)| copy).collect();
+        }
+        copies.retain(|_, copies| !copies.is_empty());
         self.count.fetch_sub(finished.len(), Relaxed);
         finished
     }
@@ -155,15 +225,15 @@ impl Pending {
     /// Takes out the copies that go to memory which is about to be given back: nobody will look at what they bring.
     pub fn forget(&self, start: u64, len: u64) -> Vec<Copy> {
         let mut state = self.state.lock();
-        let lands = |(copy, _): &mut (Copy, Blocking)| {
-            let address = match copy.landing {
-                Landing::Flat { address, .. } => address,
-                Landing::Rows(region) => region.address,
-            };
-            address.checked_sub(start).is_some_and(|offset| offset < len)
-        };
-        let forgotten: Vec<Copy> = state.copies.extract_if(.., lands).map(|(copy, _)| copy).collect();
+        let lands = |copy: &mut Copy| copy.landing.address().checked_sub(start).is_some_and(|offset| offset < len);
+        let forgotten: Vec<Copy> = state.copies.values_mut().flat_map(|copies| copies.extract_if(.., lands)).collect();
         self.count.fetch_sub(forgotten.len(), Relaxed);
         forgotten
+    }
+}
+
+impl Copy {
+    pub fn new(landing: Landing, context: u64, blocking: Option<bool>, thread: u32, call: u32) -> Copy {
+        Copy { landing, context, thread, call, late: false, blocking, position: 0 }
     }
 }

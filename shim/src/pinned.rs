@@ -1,7 +1,7 @@
 //! Host memory that the driver knows as pinned: a copy from it reads the bytes later than the call, and a copy into it may
 //! finish later.
 
-use parking_lot::RwLock;
+use crate::lock::Lock;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 
@@ -9,21 +9,31 @@ use std::sync::atomic::{AtomicUsize, Ordering::*};
 pub struct Ranges {
     count: AtomicUsize,
     /// Length by start.
-    ranges: RwLock<BTreeMap<u64, u64>>,
+    ranges: Lock<BTreeMap<u64, u64>>,
 }
 
 impl Ranges {
     pub fn add(&self, start: u64, len: u64) {
-        if start != 0 && self.ranges.write().insert(start, len).is_none() {
-            self.count.fetch_add(1, Relaxed);
+        if start != 0 {
+            let mut ranges = self.ranges.lock();
+            ranges.insert(start, len);
+            self.count.store(ranges.len(), Relaxed);
         }
     }
 
     /// Removes the range that starts here; its length, if there was one.
     pub fn remove(&self, start: u64) -> Option<u64> {
-        let len = self.ranges.write().remove(&start)?;
-        self.count.fetch_sub(1, Relaxed);
-        Some(len)
+        let mut ranges = self.ranges.lock();
+        let len = ranges.remove(&start);
+        self.count.store(ranges.len(), Relaxed);
+        len
+    }
+
+    /// Keeps the ranges that the driver still knows.
+    pub fn keep(&self, known: impl Fn(u64) -> bool) {
+        let mut ranges = self.ranges.lock();
+        ranges.retain(|start, _| known(*start));
+        self.count.store(ranges.len(), Relaxed);
     }
 
     /// Whether all of `len` bytes at `start` lie in one pinned range.
@@ -31,7 +41,7 @@ impl Ranges {
         if self.count.load(Relaxed) == 0 {
             return false;
         }
-        let ranges = self.ranges.read();
+        let ranges = self.ranges.lock();
         ranges.range(..=start).next_back().is_some_and(|(s, l)| start - s <= *l && len <= l - (start - s))
     }
 }

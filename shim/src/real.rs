@@ -1,11 +1,12 @@
 //! The real driver: where it is, and the address of each of its functions.
 
 use crate::config::tell;
+use std::cell::Cell;
 use std::ffi::{CStr, CString, OsStr, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::*};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
 use trace::api::FUNCTIONS;
 
 pub const COUNT: usize = FUNCTIONS.len();
@@ -22,9 +23,10 @@ const UNTRIED: u32 = 0;
 const PRESENT: u32 = 2;
 const ABSENT: u32 = 3;
 static STATE: AtomicU32 = AtomicU32::new(UNTRIED);
-/// Set by the thread that holds LOADING: the driver's constructors may look names up through our net.
-static INSIDE: AtomicBool = AtomicBool::new(false);
-static LOADING: parking_lot::ReentrantMutex<()> = parking_lot::ReentrantMutex::new(());
+thread_local! {
+    /// Set while this thread opens the driver, whose constructors may look names up through our net.
+    static OPENING: Cell<bool> = const { Cell::new(false) };
+}
 
 extern "C" fn no_driver() -> u32 {
     100 // CUDA_ERROR_NO_DEVICE
@@ -87,15 +89,17 @@ pub fn id_at(address: *const c_void) -> Option<u16> {
     Some(sorted[at].1)
 }
 
-/// Finds and opens the real driver, once.
+/// Finds and opens the real driver. Two threads may do so at once, and come to the same: no lock is held over dlopen, or a
+/// library whose constructor calls the driver, and so holds the loader's own lock, would wait for us and we for it.
 pub fn load() {
-    if STATE.load(Acquire) != UNTRIED {
+    if STATE.load(Acquire) != UNTRIED || OPENING.replace(true) {
         return;
     }
-    let _guard = LOADING.lock();
-    if STATE.load(Acquire) != UNTRIED || INSIDE.swap(true, Relaxed) {
-        return;
-    }
+    find();
+    OPENING.set(false);
+}
+
+fn find() {
     let mut tried = Vec::new();
     for candidate in candidates() {
         if !candidate.exists() || is_ourselves(&candidate) {
@@ -109,7 +113,7 @@ pub fn load() {
     for why in tried {
         tell(&format!("a driver could not be opened: {why}"));
     }
-    STATE.store(ABSENT, Release);
+    let _another_was_luckier = STATE.compare_exchange(UNTRIED, ABSENT, AcqRel, Acquire);
 }
 
 fn open(path: &Path) -> Result<(), String> {
@@ -135,6 +139,9 @@ fn open(path: &Path) -> Result<(), String> {
             sorted.push((address as usize, id as u16));
         }
     }
+    // Names that this driver lacks have left an error behind, which is not the host's.
+    // SAFETY: takes nothing.
+    unsafe { libc::dlerror() };
     sorted.sort_unstable();
     BY_ADDRESS.store(Box::into_raw(Box::new(sorted)), Release);
     PATH.store(Box::into_raw(Box::new(path.to_string_lossy().into_owned())), Release);

@@ -1,6 +1,6 @@
 //! What recording a function takes, worked out from its table line at compile time.
 
-use crate::hooks;
+use crate::hooks::{self, Hook};
 use trace::Function;
 use trace::api::roles::{Class, Extent, Role};
 use trace::api::table::is_flat;
@@ -15,9 +15,21 @@ pub struct Shape {
     pub at_return: bool,
     /// Outputs of fixed size: argument word and bytes.
     pub outputs: [(u8, u8); 4],
+    /// The call may wait for copies.
     pub waits: bool,
+    /// The driver may call the application before it returns.
+    pub calls_back: bool,
     /// The call is a plain kernel launch, and nothing but its arguments lies behind pointers.
     pub launch: Option<Launch>,
+}
+
+/// A wrapper: its table line, and what follows from it.
+#[derive(Clone, Copy)]
+pub struct Site {
+    pub function: &'static Function,
+    pub id: u16,
+    pub shape: Shape,
+    pub hook: Hook,
 }
 
 /// Argument words of a kernel launch.
@@ -29,11 +41,21 @@ pub struct Launch {
 }
 
 pub const fn shape(function: &Function) -> Shape {
-    let mut shape = Shape { at_entry: false, at_return: false, outputs: [(0, 0); 4], waits: false, launch: None };
+    let mut shape = Shape {
+        at_entry: false,
+        at_return: false,
+        outputs: [(0, 0); 4],
+        waits: false,
+        calls_back: false,
+        launch: None,
+    };
     let mut count = 0;
     let mut i = 0;
     while i < function.params.len() {
         let field = &function.params[i];
+        if matches!(field.ty.form, Form::Callback) {
+            shape.calls_back = true;
+        }
         match field.role {
             Role::InOut(_) | Role::Source(_) | Role::CopyHost(_) => {
                 shape.at_entry = true;

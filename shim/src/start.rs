@@ -6,10 +6,10 @@
 use crate::chunk::Supply;
 use crate::config::{self, Config, tell};
 use crate::file::TraceFile;
+use crate::lock::Lock;
 use crate::{adopt, clock, kernels, pending, pinned, real};
-use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 use trace::preamble::{Data, Preamble, encode};
 use trace::segment::Kind;
 
@@ -24,27 +24,37 @@ pub struct Recorder {
     pub pinned: pinned::Ranges,
     pub pending: pending::Pending,
     /// Losses by what was lost; cold.
-    pub losses: Mutex<Vec<(&'static str, u64)>>,
+    pub losses: Lock<Vec<(&'static str, u64)>>,
+}
+
+/// What a forked child finds as if it were new: the kernel wipes the page it lies in.
+struct Wiped {
+    generation: AtomicU64,
+    /// Whether a thread of this process has taken it on to start.
+    taken: AtomicU64,
+    /// The thread that is starting: a signal handler on it must not wait for itself.
+    starting: AtomicU64,
 }
 
 /// Stands for the page until there is one.
-static DORMANT: AtomicU64 = AtomicU64::new(0);
-static PAGE: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::addr_of!(DORMANT).cast_mut());
+static DORMANT: Wiped = Wiped { generation: AtomicU64::new(0), taken: AtomicU64::new(0), starting: AtomicU64::new(0) };
+static PAGE: AtomicPtr<Wiped> = AtomicPtr::new(std::ptr::addr_of!(DORMANT).cast_mut());
 static RECORDER: AtomicPtr<Recorder> = AtomicPtr::new(std::ptr::null_mut());
 /// The generation last given out; survives a fork, so that a child's lanes never match their parent's.
-static LAST: AtomicU64 = AtomicU64::new(1);
-/// The process that is starting or has started.
-static STARTER: AtomicI32 = AtomicI32::new(0);
-/// The thread that is starting: a signal handler on it must not wait for itself.
-static STARTING: AtomicI32 = AtomicI32::new(0);
+static LAST: AtomicU64 = AtomicU64::new(OFF);
 /// The generation of a process that does not record any more.
 const OFF: u64 = 1;
+
+#[inline(always)]
+fn page() -> &'static Wiped {
+    // SAFETY: points to DORMANT or to a page that is never unmapped.
+    unsafe { &*PAGE.load(Relaxed) }
+}
 
 /// The current generation; 0 while this process does not record.
 #[inline(always)]
 pub fn generation() -> u64 {
-    // SAFETY: points to DORMANT or to a page that is never unmapped.
-    unsafe { (*PAGE.load(Relaxed)).load(Relaxed) }
+    page().generation.load(Relaxed)
 }
 
 /// The recorder of the current generation; only after `generation()` was found to be the caller's.
@@ -62,23 +72,26 @@ pub fn begin() -> bool {
         OFF => return false,
         _ => return true,
     }
-    let pid = std::process::id() as i32;
+    // Before anybody waits for anybody: opening the driver takes the loader's lock.
+    real::load();
+    if let Err(why) = wiped_page() {
+        off(&why);
+        return false;
+    }
     // SAFETY: takes nothing.
-    let thread = unsafe { libc::syscall(libc::SYS_gettid) } as i32;
-    // A child of fork finds its parent's pid here and takes over; another thread of this process is waited for.
-    let before = STARTER.load(Acquire);
-    if before == pid || STARTER.compare_exchange(before, pid, AcqRel, Acquire).is_err() {
+    let thread = unsafe { libc::syscall(libc::SYS_gettid) } as u64;
+    if page().taken.swap(1, AcqRel) != 0 {
         while generation() == 0 {
-            if STARTING.load(Acquire) == thread {
+            if page().starting.load(Acquire) == thread {
                 return false;
             }
             std::thread::yield_now();
         }
         return generation() != OFF;
     }
-    STARTING.store(thread, Release);
+    page().starting.store(thread, Release);
     let started = std::panic::catch_unwind(start).unwrap_or(Err("an internal error".into()));
-    STARTING.store(0, Release);
+    page().starting.store(0, Release);
     match started {
         Ok(()) => true,
         Err(why) => {
@@ -94,14 +107,13 @@ pub fn recording() -> bool {
 
 /// Whether no driver call has come by in this process yet.
 pub fn dormant() -> bool {
-    generation() == 0 && STARTER.load(Acquire) != std::process::id() as i32
+    generation() == 0
 }
 
 /// Ends recording in this process; said once. An empty reason says nothing.
 #[cold]
 pub fn off(why: &str) {
-    // SAFETY: as in `generation`.
-    let before = unsafe { (*PAGE.load(Relaxed)).swap(OFF, AcqRel) };
+    let before = page().generation.swap(OFF, AcqRel);
     if before != OFF && !why.is_empty() {
         tell(&format!("recording is off: {why}; the program goes on"));
     }
@@ -112,7 +124,6 @@ fn start() -> Result<(), String> {
     if config.disabled {
         return Err(String::new());
     }
-    real::load();
     let clock = clock::choose();
     let file = TraceFile::create(&config::expand(&config.output)).map_err(|e| {
         announce(&config, "");
@@ -133,37 +144,36 @@ fn start() -> Result<(), String> {
         modules: adopt::Known::default(),
         pinned: pinned::Ranges::default(),
         pending: pending::Pending::default(),
-        losses: Mutex::default(),
+        losses: Lock::default(),
     }));
-    let page = wiped_page()?;
     RECORDER.store(recorder, Release);
     spawn(recorder);
-    PAGE.store(page, Release);
-    // SAFETY: the page was just mapped.
-    unsafe { (*page).store(generation, Release) };
+    page().generation.store(generation, Release);
     Ok(())
 }
 
-/// A page that is zero again in a child.
-fn wiped_page() -> Result<*mut AtomicU64, String> {
-    // SAFETY: an anonymous mapping at a place the kernel chooses.
+/// Puts a page that is zero again in a child in DORMANT's place, if that has not been done.
+fn wiped_page() -> Result<(), String> {
+    let dormant = std::ptr::addr_of!(DORMANT).cast_mut();
+    if PAGE.load(Acquire) != dormant {
+        return Ok(());
+    }
+    let failed = |what: &str| Err(format!("{what}: {}", std::io::Error::last_os_error()));
+    // SAFETY: an anonymous mapping at a place the kernel chooses; given back if another thread was first.
     unsafe {
-        let page = libc::mmap(
-            std::ptr::null_mut(),
-            4096,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-            -1,
-            0,
-        );
+        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let page = libc::mmap(std::ptr::null_mut(), 4096, access, kind, -1, 0);
         if page == libc::MAP_FAILED {
-            return Err(std::io::Error::last_os_error().to_string());
+            return failed("a page for the recorder");
         }
         if libc::madvise(page, 4096, libc::MADV_WIPEONFORK) != 0 {
-            return Err(format!("MADV_WIPEONFORK: {}", std::io::Error::last_os_error()));
+            return failed("MADV_WIPEONFORK");
         }
-        Ok(page.cast())
+        if PAGE.compare_exchange(dormant, page.cast(), AcqRel, Acquire).is_err() {
+            libc::munmap(page, 4096);
+        }
     }
+    Ok(())
 }
 
 /// The recorder thread: empties full chunks. It takes no signal meant for the host. Where no thread is to be had, those that

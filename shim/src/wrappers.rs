@@ -22,25 +22,29 @@ macro_rules! wrapper {
         #[allow(clippy::too_many_arguments)]
         pub unsafe extern "C-unwind" fn $name($($param: $type),*) -> u32 {
             type Real = unsafe extern "C-unwind" fn($($type),*) -> u32;
-            let line = const { &family::FUNCTIONS[Line::$name as usize] };
-            let id = const { trace::api::base(FAMILY) + Line::$name as u16 };
-            let shape = const { $crate::shape::shape(&family::FUNCTIONS[Line::$name as usize]) };
-            let hook = const { $crate::hooks::of(stringify!($name)) };
+            let site = const {
+                let function = &family::FUNCTIONS[Line::$name as usize];
+                let id = trace::api::base(FAMILY) + Line::$name as u16;
+                let (shape, hook) = ($crate::shape::shape(function), $crate::hooks::of(function.name));
+                $crate::shape::Site { function, id, shape, hook }
+            };
             #[allow(unused_mut)]
             let mut words = [0u64; const { family::FUNCTIONS[Line::$name as usize].words() }];
             #[allow(unused_mut, unused_variables)]
             let mut at = 0;
             $($crate::wrappers::put(&mut words, &mut at, $param);)*
-            let open = $crate::lane::enter(line, id, shape, &words);
-            let removed = if open.is_some() { $crate::hooks::before(hook, &words) } else { 0 };
+            // Lives on this frame until the call has returned: see lane::Lane::is_inside.
+            let frame = std::cell::Cell::new(0u64);
+            let open = $crate::lane::enter(site, &words, &frame);
+            let removed = if open.is_some() { $crate::hooks::before(site.hook, &words) } else { 0 };
             // SAFETY: the entry point of this very function in the real driver, or a stand-in that takes no argument.
-            let real: Real = unsafe { std::mem::transmute($crate::real::entry(id)) };
+            let real: Real = unsafe { std::mem::transmute($crate::real::entry(site.id)) };
             // SAFETY: the arguments are the caller's, unchanged.
             let result = unsafe { real($($param),*) };
             if let Some(open) = open {
-                $crate::lane::leave(line, id, shape, hook, &words, open, result);
+                $crate::lane::leave(site, &words, &frame, open, result);
             }
-            $crate::hooks::after(hook, &words, result, open.is_some(), removed);
+            $crate::hooks::after(site.hook, &words, result, open, removed);
             result
         }
     };

@@ -1,0 +1,153 @@
+//! Questions of the recorder's own to the real driver. All are allowed while a stream is being captured, and none changes
+//! anything.
+
+use crate::lane::Lane;
+use crate::real;
+use std::sync::atomic::{AtomicBool, Ordering::*};
+use trace::record;
+
+/// The calling thread's context; 0 if there is none.
+pub fn current_context() -> u64 {
+    type Current = unsafe extern "C" fn(*mut u64) -> u32;
+    let mut context = 0;
+    // SAFETY: the signature is that of cuda.h; the call only reads a thread-local of the driver's.
+    unsafe { real::function::<Current>("cuCtxGetCurrent").map(|ask| ask(&mut context)) };
+    context
+}
+
+/// Whether the legacy stream waits for this one.
+pub fn is_blocking(stream: u64) -> Option<bool> {
+    type Flags = unsafe extern "C" fn(u64, *mut u32) -> u32;
+    const NON_BLOCKING: u32 = 1;
+    let mut flags = 0;
+    // SAFETY: the signature is that of cuda.h; the stream is one that the application has just used.
+    let result = unsafe { real::function::<Flags>("cuStreamGetFlags").map(|ask| ask(stream, &mut flags)) };
+    (result == Some(0)).then_some(flags & NON_BLOCKING == 0)
+}
+
+/// Set by the first capture; until then nobody has to ask.
+pub static CAPTURES: AtomicBool = AtomicBool::new(false);
+
+/// Whether work put on this stream becomes graph nodes. `per_thread`: stream 0 is the calling thread's own.
+pub fn is_capturing(stream: u64, per_thread: bool) -> bool {
+    type IsCapturing = unsafe extern "C" fn(u64, *mut u32) -> u32;
+    const PER_THREAD: u64 = 2;
+    if !CAPTURES.load(Relaxed) {
+        return false;
+    }
+    let stream = if stream == 0 && per_thread { PER_THREAD } else { stream };
+    let mut status = 0;
+    // SAFETY: as above; the question is allowed during capture.
+    unsafe { real::function::<IsCapturing>("cuStreamIsCapturing").map(|ask| ask(stream, &mut status)) };
+    status != 0
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// The driver does not know the address: ordinary memory of the process.
+    Pageable,
+    /// Host memory that the driver can reach.
+    Pinned,
+    /// Device memory, and managed memory, which must not be touched to find out.
+    Device,
+}
+
+/// What lies at an address that a copy was given.
+pub fn place(address: u64) -> Place {
+    type Attribute = unsafe extern "C" fn(*mut u32, u32, u64) -> u32;
+    const MEMORY_TYPE: u32 = 2;
+    const IS_MANAGED: u32 = 8;
+    const HOST: u32 = 1;
+    let ask = |attribute| {
+        let mut answer = 0;
+        // SAFETY: the signature is that of cuda.h; the answers for both attributes fit an unsigned int.
+        let result = unsafe {
+            real::function::<Attribute>("cuPointerGetAttribute").map(|ask| ask(&mut answer, attribute, address))
+        };
+        (result == Some(0)).then_some(answer)
+    };
+    match ask(MEMORY_TYPE) {
+        None | Some(0) => Place::Pageable,
+        Some(HOST) if ask(IS_MANAGED).unwrap_or(0) & 0xff == 0 => Place::Pinned,
+        Some(_) => Place::Device,
+    }
+}
+
+/// Whether the driver still knows pinned memory that starts here.
+pub fn is_pinned(start: u64) -> bool {
+    type Flags = unsafe extern "C" fn(*mut u32, u64) -> u32;
+    let mut flags = 0;
+    // SAFETY: as above; any address may be asked about.
+    let result = unsafe { real::function::<Flags>("cuMemHostGetFlags").map(|ask| ask(&mut flags, start)) };
+    result == Some(0)
+}
+
+/// Bytes of one element of an array, from its descriptor.
+pub fn array_element(array: u64) -> Option<u64> {
+    use trace::api::{copies, enums::CUarray_format, structs::CUDA_ARRAY3D_DESCRIPTOR};
+    type Describe = unsafe extern "C" fn(*mut CUDA_ARRAY3D_DESCRIPTOR, u64) -> u32;
+    // SAFETY: as above; the descriptor is plain numbers, and zeros are valid in it.
+    let (result, found) = unsafe {
+        let ask = real::function::<Describe>("cuArray3DGetDescriptor_v2")?;
+        let mut found: CUDA_ARRAY3D_DESCRIPTOR = std::mem::zeroed();
+        (ask(&mut found, array), found)
+    };
+    if result != 0 {
+        return None;
+    }
+    copies::element_bytes(CUarray_format(found.Format.0), found.NumChannels)
+}
+
+static DESCRIBED: AtomicBool = AtomicBool::new(false);
+
+/// Describes the devices in the trace, once, after the first cuInit that succeeded.
+#[cold]
+pub fn describe_devices(lane: &Lane) {
+    if DESCRIBED.swap(true, Relaxed) {
+        return;
+    }
+    for ordinal in 0..devices::count() {
+        lane.append(&record::with_body(record::DEVICE, &devices::describe(ordinal)));
+    }
+}
+
+/// A new process describes them anew.
+pub fn forget_devices() {
+    DESCRIBED.store(false, Relaxed);
+}
+
+mod devices {
+    use super::real::function;
+    use trace::record::Device;
+
+    type Count = unsafe extern "C" fn(*mut i32) -> u32;
+    type Name = unsafe extern "C" fn(*mut u8, i32, i32) -> u32;
+    type Uuid = unsafe extern "C" fn(*mut [u8; 16], i32) -> u32;
+    type Memory = unsafe extern "C" fn(*mut u64, i32) -> u32;
+    type Attribute = unsafe extern "C" fn(*mut i32, u32, i32) -> u32;
+
+    pub fn count() -> i32 {
+        let mut count = 0;
+        // SAFETY: the signature is that of cuda.h.
+        unsafe { function::<Count>("cuDeviceGetCount").map(|ask| ask(&mut count)) };
+        count
+    }
+
+    pub fn describe(ordinal: i32) -> Device {
+        let mut name = [0u8; 256];
+        let mut device = Device { ordinal, name: String::new(), uuid: [0; 16], memory: 0, compute: (0, 0) };
+        // SAFETY: the driver's own functions with the signatures of cuda.h; a CUdevice is its ordinal.
+        unsafe {
+            function::<Name>("cuDeviceGetName").map(|ask| ask(name.as_mut_ptr(), 256, ordinal));
+            function::<Uuid>("cuDeviceGetUuid_v2").map(|ask| ask(&mut device.uuid, ordinal));
+            function::<Memory>("cuDeviceTotalMem_v2").map(|ask| ask(&mut device.memory, ordinal));
+            if let Some(ask) = function::<Attribute>("cuDeviceGetAttribute") {
+                ask(&mut device.compute.0, 75, ordinal);
+                ask(&mut device.compute.1, 76, ordinal);
+            }
+        }
+        let end = name.iter().position(|b| *b == 0).unwrap_or(0);
+        device.name = String::from_utf8_lossy(&name[..end]).into_owned();
+        device
+    }
+}
