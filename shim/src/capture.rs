@@ -13,6 +13,7 @@ use crate::{clock, hooks};
 use trace::Function;
 use trace::api::roles::{Field, Role};
 use trace::api::types::{Form, Type};
+use trace::preamble::Data;
 use trace::record::{self, ENTRY_SIZE, Entry, Head, RETURN_SIZE, Return};
 use trace::walk::{Direction, Target, View, has_structure, member, reach, resolve};
 
@@ -246,7 +247,7 @@ impl<'a> Capture<'a> {
         use std::os::unix::fs::OpenOptionsExt;
         const MOST: u64 = 4 << 30;
         self.text(address, 1 << 16);
-        if self.moment != Moment::Success {
+        if self.moment != Moment::Success || self.lane.recorder().data == Data::None {
             return;
         }
         let Some(path) = text_at(address) else { return };

@@ -28,9 +28,11 @@ pub struct Chunk {
 
 // SAFETY: a chunk is owned by one thread at a time; the pointer is to shared memory valid in all of them.
 unsafe impl Send for Chunk {}
+// SAFETY: the shared methods hand out addresses and an atomic; who writes through them says why that is sound.
+unsafe impl Sync for Chunk {}
 
 impl Chunk {
-    fn make(file: &TraceFile, size: usize) -> io::Result<Chunk> {
+    pub fn make(file: &TraceFile, size: usize) -> io::Result<Chunk> {
         let offset = file.reserve(size as u64)?;
         let open = file.file()?;
         // SAFETY: a fresh mapping of our own file at a place the kernel chooses; the bytes behind it are reserved.

@@ -3,17 +3,17 @@
 use crate::capture::{Capture, Moment};
 use crate::memory::{bytes_at, word_at};
 use std::borrow::Cow;
-use trace::api::enums::CUjit_option;
+use trace::api::attributes::LOG_BUFFERS;
 use trace::extra::Extra;
 use trace::image::{self, Pieces};
+use trace::preamble::Data;
 use trace::record;
-
-/// JIT option codes whose value is a buffer that the driver fills; the code after each is the buffer's size.
-const LOG_BUFFERS: [u32; 2] =
-    [CUjit_option::CU_JIT_INFO_LOG_BUFFER.0 as u32, CUjit_option::CU_JIT_ERROR_LOG_BUFFER.0 as u32];
 
 impl Capture<'_> {
     pub(crate) fn image(&mut self, address: u64, size: Option<u64>) {
+        if self.lane.recorder().data == Data::None {
+            return;
+        }
         // By system calls also after success: the end of a text is looked for beyond it, in memory that may be anybody's.
         let read = |at: u64, len: usize| bytes_at(at, len, true).map(Cow::into_owned);
         let pieces = match size {

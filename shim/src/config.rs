@@ -1,12 +1,14 @@
 //! CUTRACE_* variables, read once. A bad value is named on stderr and ignored: the program must run.
 
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use trace::preamble::Data;
 
 #[derive(Debug)]
 pub struct Config {
     pub disabled: bool,
-    pub output: String,
+    pub output: OsString,
     pub data: Data,
     /// Where each recorded process announces its trace to `cutrace record`.
     pub session: Option<PathBuf>,
@@ -25,7 +27,7 @@ pub fn read() -> Config {
     };
     Config {
         disabled: disabled(),
-        output: std::env::var("CUTRACE_OUTPUT").ok().filter(|o| !o.is_empty()).unwrap_or("trace.bin".into()),
+        output: std::env::var_os("CUTRACE_OUTPUT").filter(|o| !o.is_empty()).unwrap_or("trace.bin".into()),
         data,
         session: std::env::var_os("CUTRACE_SESSION").map(PathBuf::from),
     }
@@ -43,34 +45,36 @@ fn disabled() -> bool {
 }
 
 /// Fills in the output pattern: %p process, %n program, %h host, %q{VAR} a variable, %% a percent sign.
-pub fn expand(pattern: &str) -> String {
-    let mut out = String::new();
-    let mut rest = pattern;
-    while let Some(at) = rest.find('%') {
-        out.push_str(&rest[..at]);
-        let code = rest[at + 1..].chars().next();
-        rest = &rest[at + 1 + code.map_or(0, char::len_utf8)..];
-        match code {
-            Some('p') => out.push_str(&std::process::id().to_string()),
-            Some('n') => out.push_str(&program_name()),
-            Some('h') => out.push_str(&host()),
-            Some('%') => out.push('%'),
-            Some('q') if rest.starts_with('{') && rest.contains('}') => {
-                let (name, tail) = rest[1..].split_once('}').expect("checked");
-                out.push_str(&std::env::var(name).unwrap_or_default());
-                rest = tail;
+pub fn expand(pattern: &OsStr) -> OsString {
+    let mut out = Vec::new();
+    let mut rest = pattern.as_bytes();
+    while let Some(at) = rest.iter().position(|byte| *byte == b'%') {
+        out.extend_from_slice(&rest[..at]);
+        rest = &rest[at + 1..];
+        let Some((code, tail)) = rest.split_first() else {
+            out.push(b'%');
+            break;
+        };
+        rest = tail;
+        let variable = || tail.strip_prefix(b"{").and_then(|t| Some(t.split_at(t.iter().position(|b| *b == b'}')?)));
+        match (code, variable()) {
+            (b'p', _) => out.extend_from_slice(std::process::id().to_string().as_bytes()),
+            (b'n', _) => out.extend_from_slice(program_name().as_bytes()),
+            (b'h', _) => out.extend_from_slice(host().as_bytes()),
+            (b'%', _) => out.push(b'%'),
+            (b'q', Some((name, tail))) => {
+                out.extend_from_slice(std::env::var_os(OsStr::from_bytes(name)).unwrap_or_default().as_bytes());
+                rest = &tail[1..];
             }
-            other => {
-                tell(&format!(
-                    "CUTRACE_OUTPUT: %{} is unknown (known: %p %n %h %q{{VAR}} %%); kept as it is",
-                    other.map_or(String::new(), String::from)
-                ));
-                out.push('%');
-                out.extend(other);
+            _ => {
+                let code = char::from(*code);
+                tell(&format!("CUTRACE_OUTPUT: %{code} is unknown (known: %p %n %h %q{{VAR}} %%); kept as it is"));
+                out.extend_from_slice(&[b'%', code as u8]);
             }
         }
     }
-    out + rest
+    out.extend_from_slice(rest);
+    OsString::from_vec(out)
 }
 
 pub fn program() -> String {

@@ -5,6 +5,7 @@
 
 use crate::lock::Lock;
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::mem::ManuallyDrop;
@@ -29,7 +30,7 @@ pub struct TraceFile {
 
 impl TraceFile {
     /// Creates the file, numbering it if the name is taken: never over an existing one.
-    pub fn create(wanted: &str) -> io::Result<TraceFile> {
+    pub fn create(wanted: &OsStr) -> io::Result<TraceFile> {
         let wanted = std::path::absolute(wanted)?;
         let mut path = wanted.clone();
         let mut number = 0;
@@ -37,6 +38,9 @@ impl TraceFile {
             let mut options = File::options();
             match options.read(true).write(true).create_new(true).mode(0o600).open(&path) {
                 Ok(file) => break away_from_standard_streams(file)?,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !path.is_file() => {
+                    return Err(io::Error::new(error.kind(), format!("{}: is not a plain file", path.display())));
+                }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < 1_000_000 => {
                     number += 1;
                     path = numbered(&wanted, number);

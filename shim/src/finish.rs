@@ -13,11 +13,31 @@ static AT_EXIT: extern "C" fn() = at_exit;
 
 extern "C" fn at_exit() {
     // A panic must not leave through the loader.
-    drop(std::panic::catch_unwind(|| if start::recording() { losses() } else { unrecorded() }));
+    drop(std::panic::catch_unwind(finish));
 }
+
+fn finish() {
+    let after = start::AFTERWARDS.load(Relaxed);
+    if start::recording() {
+        losses();
+    } else if start::dormant() {
+        if let Some(driver) = other_driver() {
+            tell(&format!("nothing was recorded, though the process loaded {driver}: {AROUND}"));
+        }
+    } else if after > 0 && start::has_recorded() {
+        start::recorder().last_words.say("calls after recording was switched off, at least", after);
+    }
+}
+
+const AROUND: &str = "it may have been called by a way that a preload cannot stand in (a static or deep-bound lookup)";
 
 /// Counts that no record carries yet; a bare preload has nobody else to say them.
 fn losses() {
+    if let Some(driver) = other_driver() {
+        let what = format!("calls of another driver library, {driver}, if there were any");
+        lane::with_lane(|lane| lane.append(&record::with_body(record::LOSS, &Loss { what, count: 1 })));
+        tell(&format!("the process loaded {driver} too: {AROUND}"));
+    }
     let counted = [
         ("calls made by signal handlers in the middle of a record", lane::REENTRANT.load(Relaxed)),
         ("calls of functions without a known prototype", wrappers::OPAQUE_CALLS.load(Relaxed)),
@@ -32,25 +52,18 @@ fn losses() {
     }
 }
 
-/// A driver that was used without a single call coming past us is the one failure nobody would notice.
-fn unrecorded() {
-    if !start::dormant() {
-        return;
-    }
+/// A driver that may have been used without a call coming past us: the one failure nobody would notice.
+fn other_driver() -> Option<String> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     // One that came by a handle or a name of ours was loaded by ourselves; looking a function up is no call.
     let known: Vec<_> = [crate::real::own_path(), Some(crate::real::path().into())]
         .into_iter()
         .filter_map(|path| std::fs::canonicalize(path?).ok())
         .collect();
-    let driver = maps.lines().filter_map(|line| line.split_whitespace().nth(5)).find(|path| {
+    let mut files = maps.lines().filter_map(|line| line.split_whitespace().nth(5));
+    let other = files.find(|path| {
         path.rsplit('/').next().is_some_and(|name| name.starts_with("libcuda.so"))
             && !known.iter().any(|known| known == std::path::Path::new(path))
     });
-    if let Some(driver) = driver {
-        tell(&format!(
-            "nothing was recorded, though the process loaded {driver}: it reached the driver by a way that a preload \
-             cannot stand in (a static or deep-bound lookup)"
-        ));
-    }
+    other.map(str::to_owned)
 }

@@ -30,6 +30,7 @@ mod finish;
 mod hooks;
 mod kernels;
 mod lane;
+mod last_words;
 mod lock;
 mod manners;
 mod memory;

@@ -6,8 +6,10 @@
 use crate::chunk::Supply;
 use crate::config::{self, Config, tell};
 use crate::file::TraceFile;
+use crate::last_words::LastWords;
 use crate::lock::Lock;
 use crate::{adopt, clock, kernels, pending, pinned, real};
+use std::ffi::OsStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 use trace::preamble::{Data, Preamble, encode};
@@ -25,6 +27,7 @@ pub struct Recorder {
     pub pending: pending::Pending,
     /// Losses by what was lost; cold.
     pub losses: Lock<Vec<(&'static str, u64)>>,
+    pub last_words: LastWords,
 }
 
 /// What a forked child finds as if it were new: the kernel wipes the page it lies in.
@@ -34,10 +37,17 @@ struct Wiped {
     taken: AtomicU64,
     /// The thread that is starting: a signal handler on it must not wait for itself.
     starting: AtomicU64,
+    /// Whether this process has a trace.
+    recorded: AtomicU64,
 }
 
 /// Stands for the page until there is one.
-static DORMANT: Wiped = Wiped { generation: AtomicU64::new(0), taken: AtomicU64::new(0), starting: AtomicU64::new(0) };
+static DORMANT: Wiped = Wiped {
+    generation: AtomicU64::new(0),
+    taken: AtomicU64::new(0),
+    starting: AtomicU64::new(0),
+    recorded: AtomicU64::new(0),
+};
 static PAGE: AtomicPtr<Wiped> = AtomicPtr::new(std::ptr::addr_of!(DORMANT).cast_mut());
 static RECORDER: AtomicPtr<Recorder> = AtomicPtr::new(std::ptr::null_mut());
 /// The generation last given out; survives a fork, so that a child's lanes never match their parent's.
@@ -69,7 +79,10 @@ pub fn recorder() -> &'static Recorder {
 pub fn begin() -> bool {
     match generation() {
         0 => {}
-        OFF => return false,
+        OFF => {
+            AFTERWARDS.fetch_add(1, Relaxed);
+            return false;
+        }
         _ => return true,
     }
     // Before anybody waits for anybody: opening the driver takes the loader's lock.
@@ -101,9 +114,17 @@ pub fn begin() -> bool {
     }
 }
 
+/// Whether there is a trace of this process, still written to or not.
+pub fn has_recorded() -> bool {
+    page().recorded.load(Acquire) != 0
+}
+
 pub fn recording() -> bool {
     generation() > OFF
 }
+
+/// Calls that came when recording had been switched off.
+pub static AFTERWARDS: AtomicU64 = AtomicU64::new(0);
 
 /// Whether no driver call has come by in this process yet.
 pub fn dormant() -> bool {
@@ -117,6 +138,9 @@ pub fn off(why: &str) {
     if before != OFF && !why.is_empty() {
         tell(&format!("recording is off: {why}; the program goes on"));
     }
+    if before > OFF {
+        recorder().last_words.say(&format!("calls after recording was switched off ({why})"), 1);
+    }
 }
 
 fn start() -> Result<(), String> {
@@ -126,15 +150,16 @@ fn start() -> Result<(), String> {
     }
     let clock = clock::choose();
     let file = TraceFile::create(&config::expand(&config.output)).map_err(|e| {
-        announce(&config, "");
+        announce(&config, OsStr::new(""));
         e.to_string()
     })?;
     let preamble = encode(&preamble(&config, clock));
     for _ in 0..2 {
         file.append(Kind::Preamble, 0, 0, &preamble).map_err(|e| format!("{}: {e}", file.path.display()))?;
     }
-    announce(&config, &file.path.to_string_lossy());
+    announce(&config, file.path.as_os_str());
     let generation = LAST.fetch_add(1, AcqRel) + 1;
+    let last_words = LastWords::new(&file).map_err(|e| format!("{}: {e}", file.path.display()))?;
     let recorder = Box::leak(Box::new(Recorder {
         file: Arc::new(file),
         supply: Arc::default(),
@@ -145,9 +170,11 @@ fn start() -> Result<(), String> {
         pinned: pinned::Ranges::default(),
         pending: pending::Pending::default(),
         losses: Lock::default(),
+        last_words,
     }));
     RECORDER.store(recorder, Release);
     spawn(recorder);
+    page().recorded.store(1, Release);
     page().generation.store(generation, Release);
     Ok(())
 }
@@ -198,13 +225,20 @@ fn spawn(recorder: &'static Recorder) {
 }
 
 /// Tells `cutrace record` where this process's trace is; an empty path says that there is none to be had.
-fn announce(config: &Config, path: &str) {
+fn announce(config: &Config, path: &OsStr) {
     use std::io::Write;
+    use std::os::unix::ffi::OsStrExt;
     let Some(session) = &config.session else { return };
-    let line = format!("{} {path}\n", std::process::id());
-    let written = std::fs::File::options().append(true).open(session).and_then(|mut f| f.write_all(line.as_bytes()));
-    if let Err(error) = written {
-        tell(&format!("{}: {error}; cutrace record will not know of {path}", session.display()));
+    let line = [format!("{} ", std::process::id()).as_bytes(), path.as_bytes(), b"\n"].concat();
+    let written = std::fs::File::options().append(true).open(session).and_then(|mut f| f.write_all(&line));
+    match written {
+        // The launcher is gone, and a daemon it left behind goes on: nobody wants to know.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => {
+            let path = path.to_string_lossy();
+            tell(&format!("{}: {error}; cutrace record will not know of {path}", session.display()));
+        }
+        Ok(()) => {}
     }
 }
 

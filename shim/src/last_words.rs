@@ -1,0 +1,46 @@
+//! What a recording that has to end says last. Its place in the file is set aside at the start: when the disk is full or a limit
+//! is reached, there is no other.
+
+use crate::chunk::Chunk;
+use crate::file::TraceFile;
+use crate::lock::Lock;
+use crate::start;
+use std::io;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+use trace::record::{self, Loss, Thread};
+use trace::segment::{HEADER, PAGE};
+
+pub struct LastWords {
+    chunk: Chunk,
+    /// Bytes said so far; none before the first.
+    said: Lock<Option<usize>>,
+}
+
+impl LastWords {
+    pub fn new(file: &TraceFile) -> io::Result<LastWords> {
+        Ok(LastWords { chunk: Chunk::make(file, PAGE as usize)?, said: Lock::default() })
+    }
+
+    /// Adds a loss, as long as there is room for it.
+    pub fn say(&self, what: &str, count: u64) {
+        let mut said = self.said.lock();
+        let at = match *said {
+            Some(at) => at,
+            None => {
+                self.chunk.assign(start::recorder().threads.fetch_add(1, Relaxed), 0, 0);
+                self.add(0, &record::with_body(record::THREAD, &Thread { os_id: 0, name: "cutrace".into() }))
+            }
+        };
+        *said = Some(self.add(at, &record::with_body(record::LOSS, &Loss { what: what.into(), count })));
+    }
+
+    fn add(&self, at: usize, record: &[u8]) -> usize {
+        if at + record.len() > PAGE as usize - HEADER {
+            return at;
+        }
+        // SAFETY: within the chunk, which nobody else writes to while the lock is held.
+        unsafe { std::ptr::copy_nonoverlapping(record.as_ptr(), self.chunk.start().add(at), record.len()) };
+        self.chunk.length().store((at + record.len()) as u64, Release);
+        at + record.len()
+    }
+}
