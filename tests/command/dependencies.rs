@@ -6,11 +6,8 @@ use std::process::Command;
 /// The recorder's whole dependency list, and why each is there. A new name is a new guest in every recorded process.
 const SHIM: &[(&str, &str)] = &[
     ("ours", "shim trace"),
-    (
-        "system calls, libraries, locks for the cold paths, records, the hash",
-        "libc parking_lot bincode xxhash-rust",
-    ),
-    ("by parking_lot, by bincode", "cfg-if lock_api parking_lot_core scopeguard smallvec unty"),
+    ("system calls and libraries, records, the hash", "libc bincode xxhash-rust"),
+    ("by bincode", "unty"),
     ("by trace, for its reader", "memmap2 thiserror"),
     ("when it is built", "bincode_derive virtue thiserror-impl proc-macro2 quote syn unicode-ident"),
 ];

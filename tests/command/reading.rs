@@ -184,3 +184,18 @@ fn a_reader_that_goes_away_is_no_error() {
     let ran = run(&mut shell).expect(0);
     assert_eq!((ran.stdout.lines().count(), ran.stderr.as_str()), (1, ""));
 }
+
+#[test]
+fn a_damaged_preamble_is_restored_from_its_copy() {
+    for at in [5, 98, 20_000] {
+        let place = Place::new();
+        run(&mut place.recorded(client("vector_add.c"))).expect(0);
+        let mut bytes = std::fs::read(place.join("trace.bin")).expect("a trace");
+        bytes[at] ^= 0x5a;
+        std::fs::write(place.join("trace.bin"), bytes).expect("written");
+        run(&mut place.cutrace(["repair", "-o", "whole.bin"]));
+        run(&mut place.cutrace(["info", "whole.bin"])).expect(0);
+        let replayed = run(&mut place.cutrace(["replay", "--driver", "sim", "whole.bin"])).expect(0);
+        assert!(replayed.stdout.starts_with("verified\n"), "offset {at}: {}", replayed.stdout);
+    }
+}

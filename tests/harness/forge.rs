@@ -3,7 +3,7 @@
 use std::path::Path;
 use trace::hash::{Hash, checksum};
 use trace::preamble::{Preamble, decode, encode};
-use trace::segment::{FORMAT_VERSION, HEADER, Header, Kind, SEAL_AT};
+use trace::segment::{FORMAT_VERSION, HEADER, Header, Kind, PAGE, SEAL_AT};
 
 /// A trace's bytes, to be changed.
 #[derive(Clone)]
@@ -20,7 +20,12 @@ impl Forge {
     pub fn segments(&self, kind: Kind) -> Vec<(usize, Header)> {
         let mut found = Vec::new();
         let mut offset = 0;
-        while let Some(header) = self.bytes.get(offset..).and_then(Header::decode) {
+        while let Some(rest) = self.bytes.get(offset..).filter(|rest| !rest.is_empty()) {
+            // Between segments there may be pages that were never used.
+            let Some(header) = Header::decode(rest) else {
+                offset += PAGE as usize;
+                continue;
+            };
             if header.kind == kind {
                 found.push((offset, header));
             }

@@ -80,8 +80,13 @@ workloads! {
     virtual_memory "virtual_memory.c" "replayable" ["twice"];
     pitched_copies "pitched_copies.c" "replayable" [];
     graphs "graphs.c" "partly" ["add_two", "twice"];
+    conditional_graph "conditional_graph.c" "replayable" [];
+    batch_copies "batch_copies.c" "replayable" [];
+    context_memory "context_memory.c" "replayable" [];
+    ordered_memory "ordered_memory.c" "replayable" [];
     texture "texture.c" "replayable" ["sample"];
     failing_calls "hostile/failing_calls.c" "replayable" [];
+    stale_handles "hostile/stale_handles.c" "replayable" [];
     out_of_memory "hostile/out_of_memory.c" "replayable" [];
 }
 

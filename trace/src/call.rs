@@ -3,9 +3,11 @@
 use crate::Trace;
 use crate::api::Function;
 use crate::hash::Hash;
+use crate::lookup::Lookup;
 use crate::record::{self, Attachment, Observed};
 use crate::segment::{u32_at, u64_at};
 use std::borrow::Cow;
+use std::sync::OnceLock;
 
 /// One call: borrowed from the mapped trace, decoded on demand.
 #[derive(Clone, Copy)]
@@ -29,6 +31,8 @@ pub struct Call<'a> {
     pub(crate) words: &'a [u8],
     pub(crate) at_entry: &'a [u8],
     pub(crate) at_return: &'a [u8],
+    /// If it may have many images.
+    pub(crate) lookup: Option<&'a OnceLock<Lookup>>,
 }
 
 /// Which moment of a call memory is looked at.
@@ -120,19 +124,32 @@ impl<'a> Call<'a> {
     }
 
     /// Everything recorded of the application's memory in this call, in the order of capture.
-    pub fn images(&self) -> impl Iterator<Item = Image<'a>> + 'a {
-        let (words, this) = (self.words, *self);
-        Attachments { bytes: self.at_entry, words, when: When::Entry }
-            .chain(Attachments { bytes: self.at_return, words, when: When::Return })
-            .map(move |image| match image.content {
-                Content::Pending => this.observed(image),
-                _ => image,
-            })
+    pub fn images(&self) -> impl Iterator<Item = Image<'a>> + use<'a> {
+        let this = *self;
+        self.attachments(When::Entry).chain(self.attachments(When::Return)).map(move |image| this.resolved(image))
     }
 
-    fn observed(&self, image: Image<'a>) -> Image<'a> {
-        let found = self.trace.observed(self.thread, self.sequence).iter().find(|o| o.address == image.address);
-        let content = match found {
+    /// The images of memory that begins at this address, in the order of capture.
+    pub fn images_at(&self, address: u64) -> impl Iterator<Item = Image<'a>> + use<'a> {
+        let this = *self;
+        let many = self.lookup().map(|lookup| lookup.at(this, address));
+        let few = many.is_none().then(|| this.images().filter(move |image| image.address == address));
+        many.into_iter().flatten().chain(few.into_iter().flatten())
+    }
+
+    pub(crate) fn attachments(&self, when: When) -> Attachments<'a> {
+        let bytes = if when == When::Entry { self.at_entry } else { self.at_return };
+        Attachments { bytes, words: self.words, when }
+    }
+
+    fn lookup(&self) -> Option<&'a Lookup> {
+        self.lookup.map(|lookup| lookup.get_or_init(|| Lookup::of(self)))
+    }
+
+    /// With what a copy had brought when it was known to have finished.
+    pub(crate) fn resolved(&self, image: Image<'a>) -> Image<'a> {
+        let Content::Pending = image.content else { return image };
+        let content = match self.trace.observed(self.thread, self.sequence, image.address) {
             Some(&Observed { form, hash, late, .. }) => match form {
                 record::HASH => Content::Hash { hash: Hash::from_bytes(hash), late },
                 record::BLOB => Content::Blob(Hash::from_bytes(hash)),
@@ -143,53 +160,59 @@ impl<'a> Call<'a> {
         Image { content, ..image }
     }
 
+    /// The bytes that memory is read from; none for packed rows, which do not lie as they lay in memory.
+    pub(crate) fn held(&self, image: &Image<'a>) -> Option<&'a [u8]> {
+        let bytes = self.trace.bytes(image).filter(|_| !image.rows)?;
+        bytes.get(..bytes.len().min(image.len as usize))
+    }
+
     /// `len` bytes at an application address, as they were at that moment (or, failing that, at the other one).
     pub fn memory(&self, when: When, address: u64, len: u64) -> Option<Cow<'a, [u8]>> {
-        let images: Vec<Image> = self.images().filter(|i| !i.rows).collect();
-        let pick = |wanted: When| self.joined(images.iter().filter(|i| i.when == wanted), address, len);
-        let (first, second) = match when {
-            When::Entry => (When::Entry, When::Return),
-            When::Return => (When::Return, When::Entry),
-        };
-        pick(first).or_else(|| pick(second))
+        let other = if when == When::Entry { When::Return } else { When::Entry };
+        self.joined(when, address, len).or_else(|| self.joined(other, address, len))
     }
 
     /// Looks up memory that may lie in one image or in several that follow each other.
-    fn joined<'i>(
-        &self,
-        images: impl Iterator<Item = &'i Image<'a>> + Clone,
-        address: u64,
-        len: u64,
-    ) -> Option<Cow<'a, [u8]>>
-    where
-        'a: 'i,
-    {
-        let piece = |at: u64, most: u64| {
-            images.clone().find_map(|image| {
-                let skip = at.checked_sub(image.address).filter(|skip| *skip < image.len.max(1))?;
-                let bytes = self.trace.bytes(image)?;
-                let end = skip.saturating_add(most).min(image.len);
-                bytes.get(skip as usize..end as usize)
-            })
-        };
-        let first = piece(address, len)?;
+    fn joined(&self, when: When, address: u64, len: u64) -> Option<Cow<'a, [u8]>> {
+        if len == 0 {
+            let is_known = self.images_at(address).any(|i| i.when == when && self.held(&i).is_some());
+            return (is_known || self.piece(when, address, 0).is_some()).then_some(Cow::Borrowed(&[]));
+        }
+        // Only blobs stand for the same bytes more than once, and memory is not one blob over and over.
+        const REPEATS: u64 = 64;
+        if len / REPEATS > self.trace.bytes_on_disk() {
+            return None;
+        }
+        let first = self.piece(when, address, len)?;
         if first.len() as u64 == len {
             return Some(Cow::Borrowed(first));
         }
         let mut whole = first.to_vec();
         while (whole.len() as u64) < len {
-            let next = piece(address.checked_add(whole.len() as u64)?, len - whole.len() as u64)?;
-            if next.is_empty() {
-                return None;
-            }
-            whole.extend_from_slice(next);
+            let done = whole.len() as u64;
+            whole.extend_from_slice(self.piece(when, address.checked_add(done)?, len - done)?);
         }
         Some(Cow::Owned(whole))
     }
 
+    /// At most that many bytes from an address on, as the first image has them that was captured there; not empty if
+    /// some are asked for.
+    fn piece(&self, when: When, address: u64, most: u64) -> Option<&'a [u8]> {
+        let within = |image: &Image<'a>| {
+            let skip = address.checked_sub(image.address)?;
+            let bytes = self.held(image)?;
+            let rest = bytes.get(skip as usize..).filter(|rest| !rest.is_empty())?;
+            rest.get(..rest.len().min(most as usize))
+        };
+        match self.lookup() {
+            Some(lookup) => within(&lookup.around(self, when, address)?),
+            None => self.images().filter(|image| image.when == when).find_map(|image| within(&image)),
+        }
+    }
+
     /// A NUL-terminated string that the call read or wrote at this address, without its NUL.
     pub fn text(&self, address: u64) -> Option<Cow<'a, str>> {
-        let image = self.images().find(|i| i.address == address && i.len > 0)?;
+        let image = self.images_at(address).find(|i| i.len > 0)?;
         let bytes = self.trace.bytes(&image)?;
         let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
         Some(String::from_utf8_lossy(&bytes[..end]))
@@ -197,10 +220,10 @@ impl<'a> Call<'a> {
 }
 
 /// Attachments of one record. Stops at the first that does not fit.
-struct Attachments<'a> {
-    bytes: &'a [u8],
-    words: &'a [u8],
-    when: When,
+pub(crate) struct Attachments<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) words: &'a [u8],
+    pub(crate) when: When,
 }
 
 impl<'a> Iterator for Attachments<'a> {

@@ -1,14 +1,17 @@
 //! A call's arguments and results as [values](Value), by the table: what `dump`, the viewer and comparisons show.
 
+use crate::Call;
+use crate::api::attributes::LOG_BUFFERS;
 use crate::api::roles::{Field, Role, Side};
 use crate::api::types::{Form, Kind, Type};
 use crate::api::{Function, copies};
 use crate::call::{Content, Image, When};
-use crate::record::Kernel;
+use crate::extra::Extra;
+use crate::image::Wrapper;
+use crate::record::PIECE;
 use crate::segment::{u32_at, u64_at};
 use crate::value::{Named, Value};
 use crate::walk::{self, Direction, Target, View};
-use crate::{Call, Trace};
 use std::borrow::Cow;
 
 #[derive(Debug, Clone)]
@@ -20,9 +23,8 @@ pub struct Decoded<'a> {
 
 /// Structures deeper than this are not followed.
 const DEPTH: u32 = 8;
-/// Option codes whose value is a text buffer: CU_JIT_INFO_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER.
-const LOG_BUFFERS: [u64; 2] = [3, 5];
-const FATBIN_WRAPPER: u32 = 0x4662_43b1;
+/// Payloads of more pieces are shown as if they had so many.
+const MOST_PIECES: u64 = 4096;
 
 /// The arguments and outputs of a call; none if this build does not know the function.
 pub fn decode<'a>(call: &Call<'a>) -> Option<Decoded<'a>> {
@@ -301,44 +303,35 @@ impl<'a> Decoder<'_, 'a> {
     }
 
     fn image(&self, address: u64) -> Option<Image<'a>> {
-        let mut found = None;
-        for image in self.call.images().filter(|i| i.address == address && i.address != 0) {
-            found = Some(image);
-        }
-        found
+        self.call.images_at(address).filter(|_| address != 0).last()
     }
 
     fn payload(&self, address: u64, side: Option<Side>) -> Option<Value<'a>> {
-        let mut images = self.call.images().filter(|i| i.address == address);
-        let image = images.next()?;
+        let image = self.call.images_at(address).next()?;
         // Memory in several pieces is shown by its first, with the length of all.
-        let (mut len, mut next) = (image.len, address.saturating_add(image.len));
-        for piece in self.call.images().filter(|_| image.len == crate::record::PIECE as u64) {
-            if piece.address == next {
-                len += piece.len;
-                next = next.saturating_add(piece.len);
-            }
+        let (mut len, mut last) = (image.len, image.len);
+        while last == PIECE as u64 && len < MOST_PIECES * PIECE as u64 {
+            let Some(piece) = self.call.images_at(address.saturating_add(len)).next() else { break };
+            last = piece.len;
+            len += last;
         }
         Some(Value::Payload { side, len, content: image.content })
     }
 
-    /// A fatbin wrapper is 24 bytes: magic, version, the fatbin's address, more.
+    /// What a fatbin wrapper leads to first.
     fn behind_wrapper(&self, address: u64) -> u64 {
-        let wrapper = self.call.memory(When::Return, address, 16);
-        match wrapper.filter(|w| u32_at(w, 0) == FATBIN_WRAPPER && w.len() == 16) {
-            Some(wrapper) => u64_at(&wrapper, 8),
-            None => address,
-        }
+        let bytes = self.call.memory(When::Return, address, Wrapper::SIZE as u64);
+        bytes.and_then(|bytes| Wrapper::decode(&bytes)).map_or(address, |wrapper| wrapper.data)
     }
 
     fn arguments(&self, address: u64, function: u64) -> Value<'a> {
-        let recorded = self.call.images().find_map(|image| match image.content {
-            Content::Arguments { kernel, packed, .. } if image.address == address => Some((kernel, packed)),
+        let recorded = self.call.images_at(address).find_map(|image| match image.content {
+            Content::Arguments { kernel, packed, .. } => Some((kernel, packed)),
             _ => None,
         });
         let trace = self.call.trace;
         let Some((kernel, packed)) = recorded.and_then(|(id, packed)| Some((trace.kernels.get(&id)?, packed))) else {
-            let name = kernel_of(trace, function).map_or("?", |kernel| kernel.name.as_str());
+            let name = trace.kernel(function).map_or("?", |kernel| kernel.name.as_str());
             return Value::Launch { kernel: name, arguments: vec![Value::Unrecorded(address)] };
         };
         let mut rest = packed;
@@ -354,24 +347,17 @@ impl<'a> Decoder<'_, 'a> {
         Value::Launch { kernel: &kernel.name, arguments }
     }
 
-    /// The packed form: pairs of a code and a value, up to code 0; 1 leads to the buffer, 2 to its size.
     fn packed(&self, address: u64, fields: &'static [Field], bytes: &[u8]) -> Option<Value<'a>> {
-        let (mut buffer, mut size) = (0, 0);
         let view = self.container(bytes, When::Entry);
-        for pair in 0..4 {
-            match view.at(address.checked_add(pair * 16)?, 8)? {
-                0 => break,
-                1 => buffer = view.at(address.checked_add(pair * 16 + 8)?, 8)?,
-                2 => size = view.at(view.at(address.checked_add(pair * 16 + 8)?, 8)?, 8)?,
-                _ => return None,
-            }
-        }
+        let extra = Extra::read(address, |at| view.at(at, 8));
+        let buffer = extra.buffer().filter(|_| extra.is_whole)?;
+        let size = view.at(extra.size_at()?, 8)?;
         let packed = self.call.memory(When::Entry, buffer, size)?;
         let function = fields.iter().find_map(|f| match f.ty.form {
             Form::Handle(Kind::Function) => view.load(f.offset, 8),
             _ => None,
         });
-        let kernel = function.and_then(|f| kernel_of(self.call.trace, f));
+        let kernel = function.and_then(|f| self.call.trace.kernel(f));
         let arguments = match kernel.and_then(|k| k.params.as_ref()) {
             None => vec![Value::Bytes(packed)],
             Some(params) => params
@@ -392,7 +378,7 @@ impl<'a> Decoder<'_, 'a> {
         let words = self.call.memory(When::Entry, at, count.checked_mul(8)?)?;
         let pairs = names.chunks_exact(4).zip(words.chunks_exact(8)).map(|(name, word)| {
             let value = u64_at(word, 0);
-            let text = LOG_BUFFERS.contains(&u32_at(name, 0).into()).then(|| self.call.text(value)).flatten();
+            let text = LOG_BUFFERS.contains(&u32_at(name, 0)).then(|| self.call.text(value)).flatten();
             let shown = text.map(Value::Text).unwrap_or(match value {
                 0..=0xffff_ffff => Value::Unsigned(value),
                 _ => Value::Pointer(value),
@@ -423,11 +409,6 @@ impl<'a> Decoder<'_, 'a> {
         });
         Some(Value::Options(pairs.collect()))
     }
-}
-
-/// What was launched last under this handle.
-fn kernel_of(trace: &Trace, handle: u64) -> Option<&Kernel> {
-    trace.kernels.values().filter(|k| k.handle == handle).max_by_key(|k| k.id)
 }
 
 fn is_output(role: Role) -> bool {

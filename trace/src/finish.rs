@@ -6,7 +6,8 @@
 use crate::Trace;
 use crate::hash::{Hash, checksum};
 use crate::preamble::{Footer, Located, encode};
-use crate::segment::{HEADER, Header, Kind, LENGTH_AT, MAGIC, round_up};
+use crate::segment::{HEADER, Header, Kind, LENGTH_AT, MAGIC, round_up, whole};
+use std::collections::HashSet;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -53,27 +54,47 @@ pub fn finish(trace: &Trace, judge: impl FnOnce(&Trace) -> (String, Vec<String>)
     }
     let io = |source| Error::Io { path: path.to_path_buf(), source };
     let file = File::options().read(true).write(true).open(path).map_err(io)?;
-    let kept = kept(trace);
+    let preambles = restore_preambles(&file, trace).map_err(io)?;
+    let sealed_chunks = sealed_chunks(trace);
+    let is_spent = |header: &Header| is_spent(&sealed_chunks, header);
+    let kept = kept(trace, &is_spent);
     let sealed = seal(&file, trace, &kept).map_err(io)?;
-    for (offset, header) in trace.segments.iter().filter(|(_, header)| is_spent(trace, header)) {
+    for (offset, header) in trace.segments.iter().filter(|(_, header)| is_spent(header)) {
         // The header stays, so that a reader without the footer knows that nothing is missing here.
         file.write_all_at(&Header::new(Kind::Free, header.size).encode(), *offset).map_err(io)?;
         give_back(&file, offset + HEADER as u64, offset + header.size);
     }
     let (verdict, reasons) = judge(trace);
-    let mut losses = trace.footer.as_ref().map_or(trace.losses.clone(), |footer| footer.losses.clone());
-    losses.extend(trace.damage.iter().map(|d| (format!("at offset {}: {}", d.offset, d.what), 1)));
+    let mut losses = trace.losses.clone();
+    let damage = trace.damage.iter().filter(|damage| damage.offset >= preambles);
+    losses.extend(damage.map(|d| (format!("at offset {}: {}", d.offset, d.what), 1)));
     let footer = Footer {
-        segments: kept.iter().map(|(offset, h)| Located { kind: h.kind as u8, offset: *offset }).collect(),
+        segments: located(&kept, preambles),
         calls,
         blob_bytes: trace.blobs().map(|(_, len)| len).sum(),
         losses: losses.clone(),
         verdict: verdict.clone(),
         reasons: reasons.clone(),
     };
-    let end = kept.iter().map(|(offset, h)| offset + h.size).max().unwrap_or(0);
-    let bytes = write(&file, end, &footer).map_err(io)?;
+    let bytes = write(&file, end_of(trace, &is_spent), &footer).map_err(io)?;
     Ok(Finished { calls, bytes, segments: kept.len(), sealed, written: true, losses, verdict, reasons })
+}
+
+/// Writes both preambles anew if one of them is damaged; how many bytes they take, 0 if that cannot be told.
+fn restore_preambles(file: &File, trace: &Trace) -> io::Result<u64> {
+    let whole = whole(Kind::Preamble, 0, &encode(&trace.preamble));
+    let size = whole.len() as u64;
+    let intact = |offset: u64| trace.map.get(offset as usize..).is_some_and(|rest| rest.starts_with(&whole));
+    match (intact(0), intact(size)) {
+        (true, true) => {}
+        // By a later version, whose preamble says more: it is left as it is.
+        (false, false) => return Ok(0),
+        _ => {
+            file.write_all_at(&whole, 0)?;
+            file.write_all_at(&whole, size)?;
+        }
+    }
+    Ok(2 * size)
 }
 
 /// The process that still has the trace open, if there is one.
@@ -88,31 +109,60 @@ pub fn writer(trace: &Trace) -> Option<u32> {
     (pid != std::process::id() && open.any(|link| link.is_ok_and(|link| same(link.path())))).then_some(pid)
 }
 
+/// What the footer lists: what is kept, and both preambles, which may have been written anew.
+fn located(kept: &[(u64, Header)], preambles: u64) -> Vec<Located> {
+    let own = [0, preambles / 2].map(|offset| Located { kind: Kind::Preamble as u8, offset });
+    let own = own.into_iter().filter(|_| preambles > 0);
+    let others = kept.iter().filter(|(offset, _)| *offset >= preambles);
+    own.chain(others.map(|(offset, h)| Located { kind: h.kind as u8, offset: *offset })).collect()
+}
+
 /// Segments whose content can be used.
-fn kept(trace: &Trace) -> Vec<(u64, Header)> {
+fn kept(trace: &Trace, is_spent: &impl Fn(&Header) -> bool) -> Vec<(u64, Header)> {
     let usable = |offset: u64, header: &Header| match header.kind {
         Kind::Footer => false,
         Kind::Preamble => true,
         Kind::Blob => trace.blob(Hash(header.id)).is_some(),
-        Kind::Chunk | Kind::Free if is_spent(trace, header) => false,
+        Kind::Chunk | Kind::Free if is_spent(header) => false,
         Kind::Chunk | Kind::Free => match trace.content(offset, header) {
             Some(content) => header.seal == 0 || checksum(content) == header.seal,
-            None => header.length <= header.size - HEADER as u64,
+            None => header.length <= header.room(),
         },
     };
     trace.segments.iter().filter(|(offset, header)| usable(*offset, header)).copied().collect()
 }
 
+fn sealed_chunks(trace: &Trace) -> HashSet<(u32, u128)> {
+    let headers = trace.segments.iter().map(|(_, header)| header);
+    headers.filter(|h| h.kind == Kind::Chunk && h.seal != 0).map(|h| (h.thread, h.id)).collect()
+}
+
 /// A chunk whose records stand elsewhere: it was drained, or was about to be reused.
-fn is_spent(trace: &Trace, header: &Header) -> bool {
-    let same = |other: &Header| {
-        other.kind == Kind::Chunk && other.seal != 0 && (other.thread, other.id) == (header.thread, header.id)
-    };
+fn is_spent(sealed: &HashSet<(u32, u128)>, header: &Header) -> bool {
     match header.kind {
         Kind::Free => true,
-        Kind::Chunk => header.seal == 0 && trace.segments.iter().any(|(_, other)| same(other)),
+        Kind::Chunk => header.seal == 0 && sealed.contains(&(header.thread, header.id)),
         _ => false,
     }
+}
+
+/// Where the footer goes: behind everything that holds anything, damaged as it may be, but over an older footer and
+/// over space that was set aside and never used.
+fn end_of(trace: &Trace, is_spent: &impl Fn(&Header) -> bool) -> u64 {
+    let (mut end, mut next) = (0, 0);
+    let unclaimed = |from: u64, to: u64| {
+        let bytes = trace.map.get(from as usize..to as usize).unwrap_or(&[]);
+        let last = bytes.iter().rposition(|byte| *byte != 0);
+        last.map_or(0, |last| round_up(from + last as u64 + 1))
+    };
+    for (offset, header) in &trace.segments {
+        end = end.max(unclaimed(next, *offset));
+        next = offset + header.size;
+        if header.kind != Kind::Footer && !is_spent(header) {
+            end = next;
+        }
+    }
+    end.max(unclaimed(next, trace.bytes_on_disk()))
 }
 
 /// Gives every open chunk its checksum; one that was cut off or torn ends with its last whole record.
@@ -144,8 +194,7 @@ fn give_back(file: &File, from: u64, to: u64) {
     }
 }
 
-/// Writes the footer at `end`, behind the last segment, and returns the size of the file. What the file has beyond is
-/// space that was set aside and never used.
+/// Writes the footer at `end` and returns the size of the file, which ends with it.
 fn write(file: &File, end: u64, footer: &Footer) -> io::Result<u64> {
     let content = encode(footer);
     let size = round_up((HEADER + content.len() + 16) as u64);

@@ -1,12 +1,14 @@
 //! Finding what a file holds: its segments, the records in its chunks, and which return belongs to which entry.
 
 use crate::hash::{Hash, checksum};
+use crate::lookup;
 use crate::preamble::{Footer, decode};
 use crate::reader::{Damage, Located, Thread, Trace};
 use crate::record::{self, Clock, Kernel, Observed};
 use crate::segment::{HEADER, Header, Kind, MAGIC, PAGE, u32_at, u64_at};
 use bincode::Decode;
 use std::collections::HashMap;
+use std::sync::OnceLock;
 
 /// More threads than any file has; a larger index in a chunk is damage that must not cost memory.
 const THREADS: usize = 1 << 20;
@@ -19,67 +21,93 @@ struct Lane {
     /// The latest entry or return. A thread's calls follow each other whatever their stamps say, or the order of calls
     /// could have circles in it.
     latest: u64,
+    /// Something of this thread is known to be gone: returns may lack their entries.
+    has_gaps: bool,
+}
+
+/// What is odd about the records of one chunk: told once, however many there are.
+#[derive(Default)]
+struct Odd {
+    backwards: Option<u64>,
+    orphans: u64,
+    /// The first kind, and how many in all.
+    unknown: Option<(u8, u64)>,
 }
 
 impl Trace {
     pub(crate) fn locate(&mut self) {
-        if let Some(footer) = self.find_footer() {
-            for segment in &footer.segments {
-                match self.map.get(segment.offset as usize..).and_then(Header::decode) {
-                    Some(header) => self.segments.push((segment.offset, header)),
-                    None => self.damage.push(Damage {
-                        offset: segment.offset,
-                        what: "a segment header that does not match its checksum".into(),
-                    }),
-                }
+        match self.find_footer() {
+            Some((at, footer)) => {
+                self.locate_listed(at, &footer);
+                self.footer = Some(footer);
             }
-            self.footer = Some(footer);
-            return;
+            None => self.locate_all(),
         }
+    }
+
+    /// The segments that the footer lists, and the footer's own.
+    fn locate_listed(&mut self, footer_at: u64, footer: &Footer) {
+        let mut offsets: Vec<u64> = footer.segments.iter().map(|s| s.offset).chain([footer_at]).collect();
+        offsets.sort_unstable();
+        offsets.dedup();
+        let mut end = 0;
+        for offset in offsets {
+            let header = self.map.get(offset as usize..).and_then(Header::decode);
+            let what = match header.and_then(|h| Some((h, end_of(offset, &h)?))) {
+                None => "a segment header that does not match its checksum",
+                Some(_) if !offset.is_multiple_of(PAGE) => "the footer lists a segment that begins within a page",
+                Some(_) if offset < end => "the footer lists a segment that begins within another one",
+                Some((header, its_end)) => {
+                    end = its_end;
+                    self.segments.push((offset, header));
+                    continue;
+                }
+            };
+            self.damage.push(Damage { offset, what: what.into() });
+        }
+    }
+
+    fn locate_all(&mut self) {
         let mut offset = 0;
-        let mut lost = None;
+        let mut lost = false;
         while offset + HEADER as u64 <= self.map.len() as u64 {
             let here = &self.map[offset as usize..];
-            match Header::decode(here) {
-                Some(header) => {
-                    lost = None;
-                    self.segments.push((offset, header));
-                    offset = offset.saturating_add(header.size);
-                }
-                None => {
-                    let page = &here[..here.len().min(PAGE as usize)];
-                    if lost.is_none() && page[..HEADER].iter().any(|b| *b != 0) {
-                        lost = Some(offset);
-                        let what = "expected the header of a segment, found none that matches its checksum".into();
-                        self.damage.push(Damage { offset, what });
-                    }
-                    offset += PAGE;
-                }
+            if let Some((header, end)) = Header::decode(here).and_then(|h| Some((h, end_of(offset, &h)?))) {
+                lost = false;
+                self.segments.push((offset, header));
+                offset = end;
+                continue;
             }
+            if !lost && here[..here.len().min(PAGE as usize)].iter().any(|b| *b != 0) {
+                lost = true;
+                let what = "expected the header of a segment, found none that matches its checksum".into();
+                self.damage.push(Damage { offset, what });
+            }
+            offset += PAGE;
         }
         if self.map.get(offset as usize..).is_some_and(|tail| tail.iter().any(|b| *b != 0)) {
             self.damage.push(Damage { offset, what: "the file ends inside the header of a segment".into() });
         }
     }
 
-    fn find_footer(&mut self) -> Option<Footer> {
+    fn find_footer(&mut self) -> Option<(u64, Footer)> {
         let end = self.map.len();
         let tail = self.map.get(end.checked_sub(16)?..)?;
         if tail[8..] != MAGIC {
             return None;
         }
-        let found = self.footer_at(u64_at(tail, 0));
+        let at = u64_at(tail, 0);
+        let found = self.footer_at(at);
         if found.is_none() {
             let what = "a footer that does not match its checksum; the segments were found without it".into();
             self.damage.push(Damage { offset: end as u64 - 16, what });
         }
-        found
+        Some((at, found?))
     }
 
     fn footer_at(&self, offset: u64) -> Option<Footer> {
-        let offset = offset as usize;
-        let header = self.map.get(offset..).and_then(Header::decode).filter(|h| h.kind == Kind::Footer)?;
-        let content = self.map.get(offset + HEADER..)?.get(..header.length as usize)?;
+        let header = self.map.get(offset as usize..).and_then(Header::decode).filter(|h| h.kind == Kind::Footer)?;
+        let content = self.content(offset, &header)?;
         (checksum(content) == header.seal).then(|| decode(content)).flatten()
     }
 
@@ -90,6 +118,10 @@ impl Trace {
             let start = offset + HEADER as u64;
             match header.kind {
                 Kind::Chunk => chunks.push((offset, header)),
+                Kind::Blob if header.length > header.room() => {
+                    let what = format!("a blob of {} bytes in a segment for {}", header.length, header.room());
+                    self.damage.push(Damage { offset, what });
+                }
                 Kind::Blob if start.saturating_add(header.length) <= self.map.len() as u64 => {
                     self.blobs.insert(Hash(header.id), (start, header.length));
                 }
@@ -108,6 +140,8 @@ impl Trace {
                 self.damage.push(Damage { offset, what: format!("the file ends inside this {name}") });
             }
         }
+        // A footer lists what could be kept; what could not is among its losses.
+        let explained = self.footer.as_ref().is_some_and(|footer| !footer.losses.is_empty());
         // Of two copies of a chunk the sealed one comes first.
         chunks.sort_by_key(|(_, h)| (h.thread, h.ordinal(), h.seal == 0));
         let mut lane = Lane::default();
@@ -119,27 +153,57 @@ impl Trace {
             }
             let follows = previous.is_some_and(|p| p.thread == header.thread);
             if !follows {
-                lane = Lane::default();
+                lane = Lane { has_gaps: explained, ..Lane::default() };
             }
             let expected = if follows { previous.map_or(0, |p| p.ordinal() + 1) } else { 0 };
-            // A footer lists what could be kept; what could not is among its losses.
-            if header.ordinal() != expected && self.footer.is_none() {
+            let known = self.damage.len();
+            if header.ordinal() != expected && !explained {
                 let what = format!("thread {}: chunk {expected} is missing before this one", header.thread);
                 self.damage.push(Damage { offset, what });
+                lane.has_gaps = true;
             }
             previous = Some(header);
             self.index_chunk(offset, header, &mut lane);
+            lane.has_gaps |= self.damage.len() > known;
         }
         self.calls.sort_by_key(|c| (c.begin, c.thread, c.sequence));
         self.clocks.sort_by_key(|c| c.tsc);
+        self.observed.values_mut().for_each(|all| all.sort_by_key(|o| o.address));
+        for kernel in self.kernels.values() {
+            let last = self.launched.entry(kernel.handle).or_insert(kernel.id);
+            *last = kernel.id.max(*last);
+        }
+        self.agree_with_footer();
+    }
+
+    /// What the footer knows beyond what was found.
+    fn agree_with_footer(&mut self) {
+        let mut losses = std::mem::take(&mut self.losses);
+        if let Some(footer) = &self.footer {
+            losses.extend_from_slice(&footer.losses);
+            let found = self.calls.len() as u64;
+            if footer.calls != found && self.damage.is_empty() {
+                let what = format!("the footer counts {} calls; {found} were found", footer.calls);
+                self.damage.push(Damage { offset: self.map.len() as u64 - 16, what });
+            }
+        }
+        // The recorder counts up as it goes: the latest count is the whole.
+        let mut places: HashMap<String, usize> = HashMap::new();
+        for (what, count) in losses {
+            let place = *places.entry(what.clone()).or_insert(self.losses.len());
+            match self.losses.get_mut(place) {
+                Some((_, known)) => *known = count.max(*known),
+                None => self.losses.push((what, count)),
+            }
+        }
     }
 
     fn index_chunk(&mut self, offset: u64, header: Header, lane: &mut Lane) {
         let damaged = |what: String| Damage { offset, what };
         let start = offset as usize + HEADER;
-        let available = (self.map.len() - start.min(self.map.len())).min(header.size as usize - HEADER);
-        if header.length > header.size - HEADER as u64 {
-            let what = format!("a chunk with {} committed bytes of {}", header.length, header.size - HEADER as u64);
+        let available = (self.map.len() - start.min(self.map.len())).min(header.room() as usize);
+        if header.length > header.room() {
+            let what = format!("a chunk with {} committed bytes of {}", header.length, header.room());
             self.damage.push(damaged(what));
             return;
         }
@@ -161,17 +225,41 @@ impl Trace {
         if self.threads.len() <= thread && thread < THREADS {
             self.threads.resize_with(thread + 1, Thread::default);
         }
-        let mut backwards = false;
+        let mut odd = Odd::default();
+        let ended = self.index_records(&header, start as u64, (start + length) as u64, lane, &mut odd);
+        if let Err(what) = ended
+            && !cut_off
+        {
+            lane.has_gaps = true;
+            self.damage.push(what);
+        }
+        if let Some(at) = odd.backwards {
+            let what = format!("a record at offset {at} whose time goes back on its own thread: it counts as later");
+            self.damage.push(damaged(what));
+        }
+        if odd.orphans > 0 && !lane.has_gaps {
+            self.damage.push(damaged(format!("{} returns of calls whose entries are not in the file", odd.orphans)));
+        }
+        if let Some((kind, count)) = odd.unknown {
+            self.damage.push(damaged(format!("{count} records that cannot be passed over, the first of kind {kind}")));
+        }
+    }
+
+    /// Records up to the first that does not fit.
+    fn index_records(
+        &mut self,
+        header: &Header,
+        start: u64,
+        end: u64,
+        lane: &mut Lane,
+        odd: &mut Odd,
+    ) -> Result<(), Damage> {
         let mut sequence = header.first_call() as u32;
-        let mut at = start as u64;
-        let end = at + length as u64;
+        let mut at = start;
         while at < end {
             let Some(found) = self.record_within(at, end) else {
-                if !cut_off {
-                    let what = format!("a record at offset {at} that does not fit: the rest of its chunk is left out");
-                    self.damage.push(damaged(what));
-                }
-                return;
+                let what = format!("a record at offset {at} that does not fit: the rest of its chunk is left out");
+                return Err(Damage { offset: start - HEADER as u64, what });
             };
             let (head, size) = (found.head, found.bytes.len() as u64);
             match head.kind {
@@ -181,41 +269,45 @@ impl Trace {
                         let what = format!(
                             "a call with fewer than its {words} argument words: the rest of its chunk is left out"
                         );
-                        self.damage.push(Damage { offset: at, what });
-                        return;
+                        return Err(Damage { offset: at, what });
                     }
                     let stamp = u64_at(found.bytes, 8);
-                    if stamp < lane.latest && !backwards {
-                        backwards = true;
-                        let what = format!(
-                            "a record at offset {at} whose time goes back on its own thread: it counts as later"
-                        );
-                        self.damage.push(damaged(what));
+                    if stamp < lane.latest {
+                        odd.backwards.get_or_insert(at);
                     }
                     let begin = stamp.max(lane.latest);
                     lane.latest = begin;
                     lane.open.insert(sequence, self.calls.len());
                     self.calls.push(Located { begin, thread: header.thread, sequence, entry: at, ret: 0 });
+                    if size > lookup::CROWDED {
+                        self.crowded.insert(at, OnceLock::new());
+                    }
                     sequence = sequence.wrapping_add(1);
-                    if let Some(thread) = self.threads.get_mut(thread) {
+                    if let Some(thread) = self.threads.get_mut(header.thread as usize) {
                         thread.calls += 1;
                     }
                 }
-                record::RETURN => {
-                    let (stamp, call) = (u64_at(found.bytes, 8), u32_at(found.bytes, 16));
-                    if let Some(index) = lane.open.remove(&call) {
-                        self.calls[index].ret = at;
-                        lane.latest = lane.latest.max(stamp);
+                record::RETURN => match lane.open.remove(&u32_at(found.bytes, 16)) {
+                    Some(index) => {
+                        let call = &mut self.calls[index];
+                        call.ret = at;
+                        if size > lookup::CROWDED {
+                            self.crowded.insert(call.entry, OnceLock::new());
+                        }
                     }
-                }
-                _ => self.other(header.thread, at, end),
+                    None => odd.orphans += 1,
+                },
+                _ if self.other(header.thread, at, end) => {}
+                kind => odd.unknown.get_or_insert((kind, 0)).1 += 1,
             }
             at += size;
         }
+        Ok(())
     }
 
-    fn other(&mut self, thread: u32, at: u64, end: u64) {
-        let Some(found) = self.record_within(at, end) else { return };
+    /// A record that is neither entry nor return; false if this reader does not know it and must.
+    fn other(&mut self, thread: u32, at: u64, end: u64) -> bool {
+        let Some(found) = self.record_within(at, end) else { return true };
         let (kind, flags) = (found.head.kind, found.head.flags);
         let body = &found.bytes[record::HEAD..];
         match kind {
@@ -234,18 +326,16 @@ impl Trace {
                     self.observed.entry((observed.thread, observed.call)).or_default().push(observed);
                 }
             }
-            record::LOSS => {
-                if let Some(loss) = body_of::<record::Loss>(body) {
-                    match self.losses.iter_mut().find(|(what, _)| *what == loss.what) {
-                        Some((_, count)) => *count = (*count).max(loss.count),
-                        None => self.losses.push((loss.what, loss.count)),
-                    }
-                }
-            }
-            _ if flags & record::OPTIONAL != 0 => {}
-            _ => self.damage.push(Damage { offset: at, what: format!("a record of unknown kind {kind}") }),
+            record::LOSS => self.losses.extend(body_of::<record::Loss>(body).map(|loss| (loss.what, loss.count))),
+            _ => return flags & record::OPTIONAL != 0,
         }
+        true
     }
+}
+
+/// Where a segment ends; none beyond what a file can hold.
+fn end_of(offset: u64, header: &Header) -> Option<u64> {
+    offset.checked_add(header.size).filter(|end| *end <= i64::MAX as u64)
 }
 
 fn body_of<T: Decode<()>>(body: &[u8]) -> Option<T> {

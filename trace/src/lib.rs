@@ -7,9 +7,13 @@
 pub mod api;
 pub mod call;
 pub mod decode;
+pub mod extra;
 pub mod finish;
 pub mod hash;
+pub mod image;
 mod index;
+mod lookup;
+mod mapping;
 pub mod objects;
 pub mod preamble;
 pub mod reader;

@@ -73,11 +73,21 @@ pub fn encode<T: Encode>(value: &T) -> Vec<u8> {
     bincode::encode_to_vec(value, CONFIG).expect("encoding into memory")
 }
 
-/// Decodes `bytes`, allocating no more than a bounded multiple of their length.
+/// Decodes `bytes`, allocating no more than a bounded multiple of their length: a list takes its memory by the length
+/// that it claims, before any of it is read. Values take a few times their encoding, and the decoder's limit is a
+/// constant: 16 to 256 times the bytes.
 pub fn decode<T: Decode<()>>(bytes: &[u8]) -> Option<T> {
-    const LIMIT: usize = 1 << 30;
-    if bytes.len() > LIMIT {
-        return None;
+    match bytes.len() {
+        0..=0x100 => within::<0x1000, T>(bytes),
+        0x101..=0x1000 => within::<0x1_0000, T>(bytes),
+        0x1001..=0x1_0000 => within::<0x10_0000, T>(bytes),
+        0x1_0001..=0x10_0000 => within::<0x100_0000, T>(bytes),
+        0x10_0001..=0x100_0000 => within::<0x1000_0000, T>(bytes),
+        0x100_0001..=0x4000_0000 => within::<0x4_0000_0000, T>(bytes),
+        _ => None,
     }
+}
+
+fn within<const LIMIT: usize, T: Decode<()>>(bytes: &[u8]) -> Option<T> {
     bincode::decode_from_slice(bytes, CONFIG.with_limit::<LIMIT>()).ok().map(|(value, _)| value)
 }

@@ -6,11 +6,14 @@
 use crate::api::{self, Function};
 use crate::call::{Call, Content, Image};
 use crate::hash::{Hash, checksum};
+use crate::lookup::Lookup;
+use crate::mapping::Mapping;
 use crate::preamble::{Footer, Preamble, decode};
 use crate::record::{self, CONFIG, Clock, Head, Kernel, Observed};
 use crate::segment::{FORMAT_VERSION, HEADER, Header, Kind, MAGIC, PAGE, u32_at, u64_at};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -59,7 +62,7 @@ pub(crate) struct Located {
 /// An opened trace.
 pub struct Trace {
     pub path: PathBuf,
-    pub(crate) map: memmap2::Mmap,
+    pub(crate) map: Mapping,
     pub preamble: Preamble,
     pub footer: Option<Footer>,
     pub threads: Vec<Thread>,
@@ -67,6 +70,7 @@ pub struct Trace {
     pub kernels: HashMap<u32, Kernel>,
     pub devices: Vec<record::Device>,
     pub adopted: Vec<record::Adopted>,
+    /// What was not recorded, and how often: as the recorder and the footer say.
     pub losses: Vec<(String, u64)>,
     pub damage: Vec<Damage>,
     pub clocks: Vec<Clock>,
@@ -74,7 +78,12 @@ pub struct Trace {
     pub segments: Vec<(u64, Header)>,
     pub(crate) functions: Vec<Option<&'static Function>>,
     pub(crate) blobs: HashMap<Hash, (u64, u64)>,
+    /// By thread and call, then by address.
     pub(crate) observed: HashMap<(u32, u32), Vec<Observed>>,
+    /// Calls with large records, by the offset of their entry.
+    pub(crate) crowded: HashMap<u64, OnceLock<Lookup>>,
+    /// What was launched last under a handle.
+    pub(crate) launched: HashMap<u64, u32>,
     pub(crate) calls: Vec<Located>,
 }
 
@@ -90,8 +99,7 @@ impl Trace {
         if found.len() == 0 {
             return Err(Error::Empty { path });
         }
-        // SAFETY: the mapping is read as bytes only; a trace only ever grows while it is written.
-        let map = unsafe { memmap2::Mmap::map(&file) }.map_err(io)?;
+        let map = Mapping::of(file).map_err(io)?;
         let (preamble, found) = find_preamble(&map, &path)?;
         let functions = preamble.functions.iter().map(|(name, _)| api::by_name(name)).collect();
         let mut trace = Trace {
@@ -110,6 +118,8 @@ impl Trace {
             functions,
             blobs: HashMap::new(),
             observed: HashMap::new(),
+            crowded: HashMap::new(),
+            launched: HashMap::new(),
             calls: Vec::new(),
         };
         trace.locate();
@@ -156,6 +166,7 @@ impl Trace {
             words,
             at_entry,
             at_return: ret.map_or(&[], |r| &r.bytes[record::RETURN_SIZE..]),
+            lookup: self.crowded.get(&at.entry),
         })
     }
 
@@ -188,8 +199,15 @@ impl Trace {
         }
     }
 
-    pub(crate) fn observed(&self, thread: u32, sequence: u32) -> &[Observed] {
-        self.observed.get(&(thread, sequence)).map_or(&[], Vec::as_slice)
+    /// What a copy of this call had brought to an address.
+    pub(crate) fn observed(&self, thread: u32, sequence: u32, address: u64) -> Option<&Observed> {
+        let all = self.observed.get(&(thread, sequence))?;
+        all.get(all.partition_point(|o| o.address < address)).filter(|o| o.address == address)
+    }
+
+    /// What was launched last under this handle.
+    pub fn kernel(&self, handle: u64) -> Option<&Kernel> {
+        self.kernels.get(self.launched.get(&handle)?)
     }
 
     /// Nanoseconds since the first clock pair of the trace.
@@ -203,13 +221,13 @@ impl Trace {
     /// The committed content of a segment, if the file has all of it.
     pub fn content(&self, offset: u64, header: &Header) -> Option<&[u8]> {
         let start = offset as usize + HEADER;
-        self.map.get(start..start.checked_add(header.length as usize)?)
+        self.map.get(start..start.checked_add(header.length as usize)?).filter(|_| header.length <= header.room())
     }
 
     /// Bytes of the whole records at the start of a chunk that the file may have only in part.
     pub fn whole_records(&self, offset: u64, header: &Header) -> u64 {
         let start = offset + HEADER as u64;
-        let end = start.saturating_add(header.length).min(self.map.len() as u64);
+        let end = start.saturating_add(header.length.min(header.room())).min(self.map.len() as u64);
         let mut at = start;
         while let Some(found) = self.record_within(at, end).filter(|_| at < end) {
             at += found.bytes.len() as u64;
@@ -263,7 +281,10 @@ fn find_preamble(map: &[u8], path: &Path) -> Result<(Preamble, Vec<Damage>), Err
     const SEARCH: usize = 16 << 20;
     let mut damage = Vec::new();
     let mut foreign = map.len() < 8 || map[..8] != MAGIC;
-    for offset in (0..map.len().min(SEARCH)).step_by(PAGE as usize) {
+    let mut next = 0;
+    while next < map.len().min(SEARCH) {
+        let offset = next;
+        next += PAGE as usize;
         let Some(header) = Header::decode(&map[offset..]) else { continue };
         foreign = false;
         if header.version > FORMAT_VERSION {
@@ -272,7 +293,9 @@ fn find_preamble(map: &[u8], path: &Path) -> Result<(Preamble, Vec<Damage>), Err
         if header.kind != Kind::Preamble {
             continue;
         }
+        next = offset.saturating_add(header.size as usize);
         let content = map.get(offset + HEADER..).and_then(|rest| rest.get(..header.length as usize));
+        let content = content.filter(|_| header.length <= header.room());
         let whole = content.filter(|content| checksum(content) == header.seal).and_then(decode);
         if let Some(preamble) = whole {
             if offset != 0 && damage.is_empty() {

@@ -97,6 +97,11 @@ impl Header {
         })
     }
 
+    /// How much content the segment has room for.
+    pub fn room(&self) -> u64 {
+        self.size - HEADER as u64
+    }
+
     /// The number of the first call of a chunk's thread in this chunk.
     pub fn first_call(&self) -> u64 {
         self.id as u64

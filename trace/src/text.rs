@@ -4,6 +4,7 @@ use crate::api::types::{Enum, Kind};
 use crate::call::Content;
 use crate::objects::Objects;
 use crate::value::Value;
+use std::borrow::Cow;
 use std::fmt::{self, Display, Formatter, Write};
 
 /// A value as `dump` writes it.
@@ -30,7 +31,7 @@ impl Display for Text<'_, '_> {
             Value::Result(_) => f.write_char('&'),
             Value::Text(text) => write!(f, "\"{}\"", escaped(text)),
             Value::Bytes(all) => bytes(f, all),
-            &Value::Payload { len, content, .. } => payload(f, len, content),
+            &Value::Payload { len, content, missing, .. } => payload(f, len, content, missing),
             Value::List(all) => {
                 f.write_char('[')?;
                 separated(f, all.iter().take(SHOWN).map(|v| Text(v, objects)))?;
@@ -48,7 +49,7 @@ impl Display for Text<'_, '_> {
                 f.write_char('}')
             }
             Value::Launch { kernel, arguments } => {
-                write!(f, "{kernel}(")?;
+                write!(f, "{}(", plain(kernel))?;
                 separated(f, arguments.iter().map(|v| Text(v, objects)))?;
                 f.write_char(')')
             }
@@ -111,7 +112,7 @@ pub fn handle(kind: Kind, value: u64, objects: &Objects) -> String {
     }
     match objects.object(kind, value) {
         Some((number, None)) => format!("{}#{number}", kind.label()),
-        Some((number, Some(name))) => format!("{}#{number}:{name}", kind.label()),
+        Some((number, Some(name))) => format!("{}#{number}:{}", kind.label(), plain(name)),
         None => format!("{}@{value:#x}", kind.label()),
     }
 }
@@ -147,8 +148,9 @@ fn hex(f: &mut Formatter, bytes: &[u8]) -> fmt::Result {
     f.write_str(if bytes.len() > BYTES { ".." } else { "" })
 }
 
-fn payload(f: &mut Formatter, len: u64, content: Content) -> fmt::Result {
+fn payload(f: &mut Formatter, len: u64, content: Content, missing: bool) -> fmt::Result {
     match content {
+        Content::Blob(hash) if missing => write!(f, "<missing blob {:.8}.. {len} bytes>", hash.to_string()),
         Content::Bytes(bytes) => {
             write!(f, "<{len} bytes")?;
             hex(f, bytes)?;
@@ -164,37 +166,67 @@ fn payload(f: &mut Formatter, len: u64, content: Content) -> fmt::Result {
     }
 }
 
-/// A kernel argument by its size alone: addresses where something lives, else numbers as they most likely are meant.
-fn argument(f: &mut Formatter, bytes: &[u8], objects: &Objects) -> fmt::Result {
+/// What a kernel argument, of which only the size is known, most likely is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Guess<'x> {
+    /// An address at which something lives.
+    Address(u64),
+    Integer(i64),
+    Single(f32),
+    Double(f64),
+    Word(u64),
+    Bytes(&'x [u8]),
+}
+
+pub fn guess<'x>(bytes: &'x [u8], objects: &Objects) -> Guess<'x> {
     match *bytes {
-        [a] => write!(f, "{a}"),
-        [a, b] => write!(f, "{}", i16::from_le_bytes([a, b])),
+        [a] => Guess::Integer(a.into()),
+        [a, b] => Guess::Integer(i16::from_le_bytes([a, b]).into()),
         [a, b, c, d] => {
             let float = f32::from_le_bytes([a, b, c, d]);
             let number = i32::from_le_bytes([a, b, c, d]);
-            if is_likely_float(float.into()) && number.unsigned_abs() > 1 << 24 {
-                return write!(f, "{float:?}f");
-            }
-            write!(f, "{number}")
+            let is_float = is_likely_float(float.into()) && number.unsigned_abs() > 1 << 24;
+            if is_float { Guess::Single(float) } else { Guess::Integer(number.into()) }
         }
         [_, _, _, _, _, _, _, _] => {
             let value = u64::from_le_bytes(bytes.try_into().expect("8 bytes"));
-            if objects.range(value).is_some() {
-                return address(f, value, objects);
-            }
             let float = f64::from_bits(value);
             match value as i64 {
-                number @ -0xffff_ffff..=0xffff_ffff => write!(f, "{number}"),
-                _ if is_likely_float(float) => write!(f, "{float:?}"),
-                _ => write!(f, "{value:#x}"),
+                _ if objects.range(value).is_some() => Guess::Address(value),
+                number @ -0xffff_ffff..=0xffff_ffff => Guess::Integer(number),
+                _ if is_likely_float(float) => Guess::Double(float),
+                _ => Guess::Word(value),
             }
         }
-        _ => self::bytes(f, bytes),
+        _ => Guess::Bytes(bytes),
+    }
+}
+
+fn argument(f: &mut Formatter, bytes: &[u8], objects: &Objects) -> fmt::Result {
+    match guess(bytes, objects) {
+        Guess::Address(value) => address(f, value, objects),
+        Guess::Integer(number) => write!(f, "{number}"),
+        Guess::Single(float) => write!(f, "{float:?}f"),
+        Guess::Double(float) => write!(f, "{float:?}"),
+        Guess::Word(value) => write!(f, "{value:#x}"),
+        Guess::Bytes(all) => self::bytes(f, all),
     }
 }
 
 fn is_likely_float(value: f64) -> bool {
     (1e-12..1e12).contains(&value.abs())
+}
+
+/// Text in one line that no terminal obeys: control characters as escapes. Names in a trace are anybody's.
+pub fn plain(text: &str) -> Cow<'_, str> {
+    if !text.contains(char::is_control) {
+        return text.into();
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if c.is_control() { out.extend(c.escape_default()) } else { out.push(c) }
+    }
+    out.into()
 }
 
 fn escaped(text: &str) -> String {

@@ -13,8 +13,9 @@ Derived from the table in `src/api` by `tests/support.rs`: what is recorded of e
 result and times, and what a replay does with it. A name ending in `_ptsz` or `_ptds` (per-thread default stream) shares the line
 of its twin.
 
-Replay: *executed* as recorded; *by hand*, through code of its own; *placed*, reached by other calls that put memory back at its
-address; *left out*, because it has no effect on what the program computes; *refused*, named in the verdict.
+Replay: *executed* as recorded; *placed*, reached by other calls that put memory back at its address; *waited for*, a poll: where
+the recorded answer was yes replay waits, any other is left out; *left out*, because it has no effect on what the program computes;
+*refused*, named in the verdict.
 
 ";
 
@@ -34,11 +35,11 @@ fn matrix() -> String {
     let replayed = |policy| FUNCTIONS.iter().filter(|f| f.policy == policy).count();
     writeln!(
         out,
-        "{} functions: {} executed, {} by hand, {} placed, {} left out, {} refused.",
+        "{} functions: {} executed, {} placed, {} waited for, {} left out, {} refused.",
         FUNCTIONS.len(),
         replayed(Policy::execute),
-        replayed(Policy::custom),
         replayed(Policy::emulate),
+        replayed(Policy::custom),
         replayed(Policy::skip),
         replayed(Policy::refuse)
     )
@@ -115,9 +116,30 @@ fn collect(fields: &[Field], what: &mut BTreeSet<&'static str>) {
 fn replay(function: &Function) -> &'static str {
     match function.policy {
         Policy::execute => "executed",
-        Policy::custom => "by hand",
         Policy::emulate => "placed",
+        Policy::custom => "waited for",
         Policy::skip => "left out",
         Policy::refuse => "refused",
+    }
+}
+
+#[test]
+fn policies_say_what_replay_does() {
+    for function in FUNCTIONS.iter() {
+        let (name, policy) = (function.name, function.policy);
+        let is_about_memory = matches!(function.class, Class::allocate | Class::free);
+        assert!(policy != Policy::emulate || is_about_memory, "{name}: only memory is placed");
+        assert!(policy != Policy::custom || function.class == Class::poll, "{name}: only polls have code of their own");
+        assert!(
+            policy != Policy::execute || function.class != Class::poll,
+            "{name}: the answer differs from run to run"
+        );
+        assert!(!function.opaque || policy == Policy::refuse, "{name}: its arguments are not recorded");
+        let is_short = |field: &Field| match field.ty.form {
+            Form::Pointer(to) => to.name == "CUdeviceptr_v1",
+            _ => field.ty.name == "CUdeviceptr_v1",
+        };
+        let is_left = matches!(policy, Policy::refuse | Policy::skip);
+        assert!(is_left || !function.params.iter().any(is_short), "{name}: 32-bit addresses are not placed");
     }
 }

@@ -48,10 +48,10 @@ pub fn texts_at(image: *const u8) -> Result<Vec<String>> {
             texts_in(&read(0, length as usize)?)
         }
         ELF => {
-            let header = read(0, 64)?;
-            let (sections, size) = (u64_at(&header, 40)?, u16_at(&header, 58)?);
-            let count = u16_at(&header, 60)?;
-            texts_in(&read(0, sections as usize + usize::from(size) * usize::from(count))?)
+            // No further than the bytes so far make sense.
+            identified(&read(0, IDENT.len())?)?;
+            let header = read(0, SECTION)?;
+            texts_in(&read(0, length_of(&header)?)?)
         }
         _ => {
             let text = In::<c_char>::from_raw(image.cast()).text()?;
@@ -108,7 +108,12 @@ fn fatbin(image: &[u8]) -> Result<String> {
     best.map(|(_, text)| text).ok_or(Code::NO_BINARY_FOR_GPU)
 }
 
+/// Size of a section's header, and of the file's.
 const SECTION: usize = 64;
+/// ELF of 64 bits, little endian, in its first version.
+const IDENT: [u8; 7] = [0x7f, b'E', b'L', b'F', 2, 1, 1];
+/// No image is larger: a header that says so is broken.
+const LARGEST: u64 = 1 << 30;
 const MACHINE_CUDA: u16 = 190;
 /// e_flags of a container: "sim".
 const OURS: u32 = 0x006D_6973;
@@ -120,7 +125,8 @@ pub fn container(texts: &[String]) -> Vec<u8> {
     let names_at = SECTION + body.len();
     let table = (names_at + names.len()).next_multiple_of(8);
     let mut out = Vec::with_capacity(table + 3 * SECTION);
-    out.extend_from_slice(&[0x7f, b'E', b'L', b'F', 2, 1, 1, 0x33, 7, 0, 0, 0, 0, 0, 0, 0]);
+    out.extend_from_slice(&IDENT);
+    out.extend_from_slice(&[0x33, 7, 0, 0, 0, 0, 0, 0, 0]);
     for half in [2u16, MACHINE_CUDA] {
         out.extend_from_slice(&half.to_le_bytes());
     }
@@ -148,15 +154,33 @@ pub fn container(texts: &[String]) -> Vec<u8> {
     out
 }
 
-/// The texts of a container; other ELF files are machine code, which nothing here can run.
-fn sections(image: &[u8]) -> Result<Vec<String>> {
-    if u32_at(image, 0)? != ELF || u32_at(image, 48)? != OURS {
+fn identified(image: &[u8]) -> Result {
+    if image.starts_with(&IDENT) { Ok(()) } else { Err(Code::INVALID_IMAGE) }
+}
+
+/// The length that a container's header says. Other ELF files are machine code, which nothing here can run.
+fn length_of(header: &[u8]) -> Result<usize> {
+    identified(header)?;
+    if u16_at(header, 18)? != MACHINE_CUDA {
+        return Err(Code::INVALID_IMAGE);
+    }
+    if u32_at(header, 48)? != OURS {
         return Err(Code::NO_BINARY_FOR_GPU);
     }
-    let table = u64_at(image, 40)? as usize;
+    let (sections, size, count) = (u64_at(header, 40)?, u16_at(header, 58)?, u16_at(header, 60)?);
+    if sections > LARGEST || usize::from(size) != SECTION || count != 3 {
+        return Err(Code::INVALID_IMAGE);
+    }
+    Ok(sections as usize + usize::from(count) * SECTION)
+}
+
+/// The texts of a container.
+fn sections(image: &[u8]) -> Result<Vec<String>> {
+    let table = length_of(image)? - 3 * SECTION;
     let section = table + 2 * SECTION;
-    let (at, size) = (u64_at(image, section + 24)? as usize, u64_at(image, section + 32)? as usize);
-    let body = image.get(at..at + size).ok_or(Code::INVALID_IMAGE)?;
+    let (at, size) = (u64_at(image, section + 24)?, u64_at(image, section + 32)?);
+    let end = at.checked_add(size).ok_or(Code::INVALID_IMAGE)?;
+    let body = image.get(at as usize..end as usize).ok_or(Code::INVALID_IMAGE)?;
     Ok(body.split(|&b| b == 0).filter(|t| !t.is_empty()).map(|t| String::from_utf8_lossy(t).into_owned()).collect())
 }
 
@@ -212,5 +236,21 @@ mod tests {
         assert_eq!(texts_in(&fatbin(0x11, 100)), Err(Code::NO_BINARY_FOR_GPU));
         assert_eq!(texts_in(b"\x01\x02\x03\x04"), Err(Code::INVALID_IMAGE));
         assert_eq!(texts_at(std::ptr::null()), Err(Code::INVALID_VALUE));
+    }
+
+    #[test]
+    fn a_broken_elf_file_is_refused() {
+        assert_eq!(texts_at(c"\x7fELFgarbage".as_ptr().cast()), Err(Code::INVALID_IMAGE));
+        let image = container(&TEXTS.map(str::to_owned));
+        // Another class, another machine, sections nowhere, sections of another size, too many of them.
+        for (at, value) in [(4, 1), (18, 3), (46, 0x7f), (58, 1), (60, 200)] {
+            let mut image = image.clone();
+            image[at] = value;
+            assert_eq!(texts_at(image.as_ptr()), Err(Code::INVALID_IMAGE), "byte {at}");
+            assert_eq!(texts_in(&image), Err(Code::INVALID_IMAGE), "byte {at}");
+        }
+        let mut foreign = image.clone();
+        foreign[48] = 0;
+        assert_eq!(texts_at(foreign.as_ptr()), Err(Code::NO_BINARY_FOR_GPU));
     }
 }

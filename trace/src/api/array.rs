@@ -48,13 +48,13 @@ macro_rules! array {
             cuTexRefSetAddress_v2(ByteOffset: *mut usize = Out(One), hTexRef: CUtexref, dptr: CUdeviceptr,
                 bytes: usize) state;
             cuTexRefSetAddress(ByteOffset: *mut u32 = Out(One), hTexRef: CUtexref, dptr: CUdeviceptr_v1, bytes: u32)
-                state;
+                state refuse;
             cuTexRefSetAddress2D_v3(hTexRef: CUtexref, desc: *const CUDA_ARRAY_DESCRIPTOR = In(One),
                 dptr: CUdeviceptr, Pitch: usize) state;
             cuTexRefSetAddress2D_v2(hTexRef: CUtexref, desc: *const CUDA_ARRAY_DESCRIPTOR = In(One),
                 dptr: CUdeviceptr, Pitch: usize) state;
             cuTexRefSetAddress2D(hTexRef: CUtexref, desc: *const CUDA_ARRAY_DESCRIPTOR_v1 = In(One),
-                dptr: CUdeviceptr_v1, Pitch: u32) state;
+                dptr: CUdeviceptr_v1, Pitch: u32) state refuse;
             cuTexRefSetFormat(hTexRef: CUtexref, fmt: CUarray_format, NumPackedComponents: i32) state;
             cuTexRefSetAddressMode(hTexRef: CUtexref, dim: i32, am: CUaddress_mode) state;
             cuTexRefSetFilterMode(hTexRef: CUtexref, fm: CUfilter_mode) state;
@@ -65,7 +65,7 @@ macro_rules! array {
             cuTexRefSetBorderColor(hTexRef: CUtexref, pBorderColor: *mut f32 = In(Fixed(4))) state;
             cuTexRefSetFlags(hTexRef: CUtexref, Flags: u32 = CUtexRefSetFlags_flags::BITS) state;
             cuTexRefGetAddress_v2(pdptr: *mut CUdeviceptr = Out(One), hTexRef: CUtexref) query;
-            cuTexRefGetAddress(pdptr: *mut CUdeviceptr_v1 = Out(One), hTexRef: CUtexref) query;
+            cuTexRefGetAddress(pdptr: *mut CUdeviceptr_v1 = Out(One), hTexRef: CUtexref) query refuse;
             cuTexRefGetArray(phArray: *mut CUarray = Out(One), hTexRef: CUtexref) query;
             cuTexRefGetMipmappedArray(phMipmappedArray: *mut CUmipmappedArray = Out(One), hTexRef: CUtexref) query;
             cuTexRefGetAddressMode(pam: *mut CUaddress_mode = Out(One), hTexRef: CUtexref, dim: i32) query;

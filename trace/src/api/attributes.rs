@@ -58,3 +58,6 @@ pub const GRAPH_MEM_ATTRIBUTES: &[(u32, &Type)] = &[
     (CUgraphMem_attribute::CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT.0, u64::TYPE),
     (CUgraphMem_attribute::CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH.0, u64::TYPE),
 ];
+
+/// JIT options whose value is a text buffer that the driver fills; the option after each is the buffer's size.
+pub const LOG_BUFFERS: [u32; 2] = [CUjit_option::CU_JIT_INFO_LOG_BUFFER.0, CUjit_option::CU_JIT_ERROR_LOG_BUFFER.0];

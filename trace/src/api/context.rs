@@ -80,17 +80,17 @@ macro_rules! context {
             // Resources of green contexts. A CUdevResource holds an address of the driver and a checksum (measured), so
             // replay must put the live bytes where the recorded ones are handed in.
             cuDeviceGetDevResource(device: CUdevice, resource: *mut CUdevResource = Volatile(One),
-                r#type: CUdevResourceType) query custom;
+                r#type: CUdevResourceType) query;
             cuCtxGetDevResource(hCtx: CUcontext, resource: *mut CUdevResource = Volatile(One),
-                r#type: CUdevResourceType) query custom;
+                r#type: CUdevResourceType) query;
             cuGreenCtxGetDevResource(hCtx: CUgreenCtx, resource: *mut CUdevResource = Volatile(One),
-                r#type: CUdevResourceType) query custom;
+                r#type: CUdevResourceType) query;
             cuDevSmResourceSplitByCount(result: *mut CUdevResource = Volatile(LenAt(nbGroups)),
                 nbGroups: *mut u32 = InOut(One), input: *const CUdevResource = In(One),
                 remaining: *mut CUdevResource = Volatile(One), useFlags: u32 = CUdevSmResourceSplit_flags::BITS,
-                minCount: u32) query custom;
+                minCount: u32) query;
             cuDevResourceGenerateDesc(phDesc: *mut CUdevResourceDesc = Create(One),
-                resources: *mut CUdevResource = In(Len(nbResources)), nbResources: u32) create custom;
+                resources: *mut CUdevResource = In(Len(nbResources)), nbResources: u32) create;
         }
     };
 }

@@ -24,44 +24,44 @@ macro_rules! copy {
             cuMemcpyHtoD_v2(dstDevice: CUdeviceptr = Writes(Len(ByteCount)),
                 srcHost: *const c_void = Source(Len(ByteCount)), ByteCount: usize) copy | cuMemcpyHtoD_v2_ptds;
             cuMemcpyHtoD(dstDevice: CUdeviceptr_v1 = Writes(Len(ByteCount)),
-                srcHost: *const c_void = Source(Len(ByteCount)), ByteCount: u32) copy;
+                srcHost: *const c_void = Source(Len(ByteCount)), ByteCount: u32) copy refuse;
             cuMemcpyHtoDAsync_v2(dstDevice: CUdeviceptr = Writes(Len(ByteCount)),
                 srcHost: *const c_void = Source(Len(ByteCount)), ByteCount: usize, hStream: CUstream)
                 submit | cuMemcpyHtoDAsync_v2_ptsz;
             cuMemcpyHtoDAsync(dstDevice: CUdeviceptr_v1 = Writes(Len(ByteCount)),
-                srcHost: *const c_void = Source(Len(ByteCount)), ByteCount: u32, hStream: CUstream) submit;
+                srcHost: *const c_void = Source(Len(ByteCount)), ByteCount: u32, hStream: CUstream) submit refuse;
 
             // Device to host.
             cuMemcpyDtoH_v2(dstHost: *mut c_void = Sink(Len(ByteCount)),
                 srcDevice: CUdeviceptr = Reads(Len(ByteCount)), ByteCount: usize) copy | cuMemcpyDtoH_v2_ptds;
             cuMemcpyDtoH(dstHost: *mut c_void = Sink(Len(ByteCount)),
-                srcDevice: CUdeviceptr_v1 = Reads(Len(ByteCount)), ByteCount: u32) copy;
+                srcDevice: CUdeviceptr_v1 = Reads(Len(ByteCount)), ByteCount: u32) copy refuse;
             cuMemcpyDtoHAsync_v2(dstHost: *mut c_void = Sink(Len(ByteCount)),
                 srcDevice: CUdeviceptr = Reads(Len(ByteCount)), ByteCount: usize, hStream: CUstream)
                 submit | cuMemcpyDtoHAsync_v2_ptsz;
             cuMemcpyDtoHAsync(dstHost: *mut c_void = Sink(Len(ByteCount)),
-                srcDevice: CUdeviceptr_v1 = Reads(Len(ByteCount)), ByteCount: u32, hStream: CUstream) submit;
+                srcDevice: CUdeviceptr_v1 = Reads(Len(ByteCount)), ByteCount: u32, hStream: CUstream) submit refuse;
 
             // Device to device.
             cuMemcpyDtoD_v2(dstDevice: CUdeviceptr = Writes(Len(ByteCount)),
                 srcDevice: CUdeviceptr = Reads(Len(ByteCount)), ByteCount: usize) submit | cuMemcpyDtoD_v2_ptds;
             cuMemcpyDtoD(dstDevice: CUdeviceptr_v1 = Writes(Len(ByteCount)),
-                srcDevice: CUdeviceptr_v1 = Reads(Len(ByteCount)), ByteCount: u32) submit;
+                srcDevice: CUdeviceptr_v1 = Reads(Len(ByteCount)), ByteCount: u32) submit refuse;
             cuMemcpyDtoDAsync_v2(dstDevice: CUdeviceptr = Writes(Len(ByteCount)),
                 srcDevice: CUdeviceptr = Reads(Len(ByteCount)), ByteCount: usize, hStream: CUstream)
                 submit | cuMemcpyDtoDAsync_v2_ptsz;
             cuMemcpyDtoDAsync(dstDevice: CUdeviceptr_v1 = Writes(Len(ByteCount)),
-                srcDevice: CUdeviceptr_v1 = Reads(Len(ByteCount)), ByteCount: u32, hStream: CUstream) submit;
+                srcDevice: CUdeviceptr_v1 = Reads(Len(ByteCount)), ByteCount: u32, hStream: CUstream) submit refuse;
 
             // Arrays, linear.
             cuMemcpyDtoA_v2(dstArray: CUarray, dstOffset: usize, srcDevice: CUdeviceptr = Reads(Len(ByteCount)),
                 ByteCount: usize) submit | cuMemcpyDtoA_v2_ptds;
             cuMemcpyDtoA(dstArray: CUarray, dstOffset: u32, srcDevice: CUdeviceptr_v1 = Reads(Len(ByteCount)),
-                ByteCount: u32) submit;
+                ByteCount: u32) submit refuse;
             cuMemcpyAtoD_v2(dstDevice: CUdeviceptr = Writes(Len(ByteCount)), srcArray: CUarray, srcOffset: usize,
                 ByteCount: usize) submit | cuMemcpyAtoD_v2_ptds;
             cuMemcpyAtoD(dstDevice: CUdeviceptr_v1 = Writes(Len(ByteCount)), srcArray: CUarray, srcOffset: u32,
-                ByteCount: u32) submit;
+                ByteCount: u32) submit refuse;
             cuMemcpyAtoA_v2(dstArray: CUarray, dstOffset: usize, srcArray: CUarray, srcOffset: usize,
                 ByteCount: usize) submit | cuMemcpyAtoA_v2_ptds;
             cuMemcpyAtoA(dstArray: CUarray, dstOffset: u32, srcArray: CUarray, srcOffset: u32, ByteCount: u32) submit;
@@ -118,17 +118,17 @@ macro_rules! copy {
 
             // Fills.
             cuMemsetD8_v2(dstDevice: CUdeviceptr = Writes(Len(N)), uc: u8, N: usize) submit | cuMemsetD8_v2_ptds;
-            cuMemsetD8(dstDevice: CUdeviceptr_v1 = Writes(Len(N)), uc: u8, N: u32) submit;
+            cuMemsetD8(dstDevice: CUdeviceptr_v1 = Writes(Len(N)), uc: u8, N: u32) submit refuse;
             cuMemsetD8Async(dstDevice: CUdeviceptr = Writes(Len(N)), uc: u8, N: usize, hStream: CUstream)
                 submit | cuMemsetD8Async_ptsz;
             cuMemsetD16_v2(dstDevice: CUdeviceptr = Writes(Scaled(N, 2)), us: u16, N: usize)
                 submit | cuMemsetD16_v2_ptds;
-            cuMemsetD16(dstDevice: CUdeviceptr_v1 = Writes(Scaled(N, 2)), us: u16, N: u32) submit;
+            cuMemsetD16(dstDevice: CUdeviceptr_v1 = Writes(Scaled(N, 2)), us: u16, N: u32) submit refuse;
             cuMemsetD16Async(dstDevice: CUdeviceptr = Writes(Scaled(N, 2)), us: u16, N: usize, hStream: CUstream)
                 submit | cuMemsetD16Async_ptsz;
             cuMemsetD32_v2(dstDevice: CUdeviceptr = Writes(Scaled(N, 4)), ui: u32, N: usize)
                 submit | cuMemsetD32_v2_ptds;
-            cuMemsetD32(dstDevice: CUdeviceptr_v1 = Writes(Scaled(N, 4)), ui: u32, N: u32) submit;
+            cuMemsetD32(dstDevice: CUdeviceptr_v1 = Writes(Scaled(N, 4)), ui: u32, N: u32) submit refuse;
             cuMemsetD32Async(dstDevice: CUdeviceptr = Writes(Scaled(N, 4)), ui: u32, N: usize, hStream: CUstream)
                 submit | cuMemsetD32Async_ptsz;
             cuMemsetD2D8_v2(
@@ -136,7 +136,7 @@ macro_rules! copy {
                 dstPitch: usize, uc: u8, Width: usize, Height: usize) submit | cuMemsetD2D8_v2_ptds;
             cuMemsetD2D8(
                 dstDevice: CUdeviceptr_v1 = Writes(Rect { pitch: dstPitch, width: Width, height: Height, element: 1 }),
-                dstPitch: u32, uc: u8, Width: u32, Height: u32) submit;
+                dstPitch: u32, uc: u8, Width: u32, Height: u32) submit refuse;
             cuMemsetD2D8Async(
                 dstDevice: CUdeviceptr = Writes(Rect { pitch: dstPitch, width: Width, height: Height, element: 1 }),
                 dstPitch: usize, uc: u8, Width: usize, Height: usize, hStream: CUstream)
@@ -146,7 +146,7 @@ macro_rules! copy {
                 dstPitch: usize, us: u16, Width: usize, Height: usize) submit | cuMemsetD2D16_v2_ptds;
             cuMemsetD2D16(
                 dstDevice: CUdeviceptr_v1 = Writes(Rect { pitch: dstPitch, width: Width, height: Height, element: 2 }),
-                dstPitch: u32, us: u16, Width: u32, Height: u32) submit;
+                dstPitch: u32, us: u16, Width: u32, Height: u32) submit refuse;
             cuMemsetD2D16Async(
                 dstDevice: CUdeviceptr = Writes(Rect { pitch: dstPitch, width: Width, height: Height, element: 2 }),
                 dstPitch: usize, us: u16, Width: usize, Height: usize, hStream: CUstream)
@@ -156,7 +156,7 @@ macro_rules! copy {
                 dstPitch: usize, ui: u32, Width: usize, Height: usize) submit | cuMemsetD2D32_v2_ptds;
             cuMemsetD2D32(
                 dstDevice: CUdeviceptr_v1 = Writes(Rect { pitch: dstPitch, width: Width, height: Height, element: 4 }),
-                dstPitch: u32, ui: u32, Width: u32, Height: u32) submit;
+                dstPitch: u32, ui: u32, Width: u32, Height: u32) submit refuse;
             cuMemsetD2D32Async(
                 dstDevice: CUdeviceptr = Writes(Rect { pitch: dstPitch, width: Width, height: Height, element: 4 }),
                 dstPitch: usize, ui: u32, Width: usize, Height: usize, hStream: CUstream)

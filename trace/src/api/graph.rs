@@ -44,7 +44,7 @@ macro_rules! graph {
             // Objects of the application whose life graphs prolong.
             cuUserObjectCreate(object_out: *mut CUuserObject = Create(One), ptr: *mut c_void = UserData,
                 destroy: CUhostFn = Callback, initialRefcount: u32, flags: u32 = CUuserObject_flags::BITS)
-                create custom;
+                create;
             cuUserObjectRetain(object: CUuserObject, count: u32) state;
             cuUserObjectRelease(object: CUuserObject, count: u32) state;
             cuGraphRetainUserObject(graph: CUgraph, object: CUuserObject, count: u32,

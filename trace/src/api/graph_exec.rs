@@ -30,15 +30,15 @@ macro_rules! graph_exec {
 
             // Changing one node, in the executable graph only.
             cuGraphExecKernelNodeSetParams_v2(hGraphExec: CUgraphExec, hNode: CUgraphNode,
-                nodeParams: *const CUDA_KERNEL_NODE_PARAMS = In(One)) graph custom;
+                nodeParams: *const CUDA_KERNEL_NODE_PARAMS = In(One)) graph;
             cuGraphExecKernelNodeSetParams(hGraphExec: CUgraphExec, hNode: CUgraphNode,
-                nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1 = In(One)) graph custom;
+                nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1 = In(One)) graph;
             cuGraphExecMemcpyNodeSetParams(hGraphExec: CUgraphExec, hNode: CUgraphNode,
-                copyParams: *const CUDA_MEMCPY3D = In(One), ctx: CUcontext) graph custom;
+                copyParams: *const CUDA_MEMCPY3D = In(One), ctx: CUcontext) graph;
             cuGraphExecMemsetNodeSetParams(hGraphExec: CUgraphExec, hNode: CUgraphNode,
                 memsetParams: *const CUDA_MEMSET_NODE_PARAMS = In(One), ctx: CUcontext) graph;
             cuGraphExecHostNodeSetParams(hGraphExec: CUgraphExec, hNode: CUgraphNode,
-                nodeParams: *const CUDA_HOST_NODE_PARAMS = In(One)) graph custom;
+                nodeParams: *const CUDA_HOST_NODE_PARAMS = In(One)) graph;
             cuGraphExecChildGraphNodeSetParams(hGraphExec: CUgraphExec, hNode: CUgraphNode, childGraph: CUgraph) graph;
             cuGraphExecEventRecordNodeSetEvent(hGraphExec: CUgraphExec, hNode: CUgraphNode, event: CUevent) graph;
             cuGraphExecEventWaitNodeSetEvent(hGraphExec: CUgraphExec, hNode: CUgraphNode, event: CUevent) graph;
@@ -49,7 +49,7 @@ macro_rules! graph_exec {
             cuGraphExecBatchMemOpNodeSetParams(hGraphExec: CUgraphExec, hNode: CUgraphNode,
                 nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS = In(One)) graph;
             cuGraphExecNodeSetParams(hGraphExec: CUgraphExec, hNode: CUgraphNode,
-                nodeParams: *mut CUgraphNodeParams = In(One)) graph custom;
+                nodeParams: *mut CUgraphNodeParams = In(One)) graph;
             cuGraphNodeSetEnabled(hGraphExec: CUgraphExec, hNode: CUgraphNode, isEnabled: u32) graph;
             cuGraphNodeGetEnabled(hGraphExec: CUgraphExec, hNode: CUgraphNode, isEnabled: *mut u32 = Out(One)) query;
         }

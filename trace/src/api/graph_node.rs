@@ -8,18 +8,18 @@ macro_rules! graph_node {
             // Kernels.
             cuGraphAddKernelNode_v2(phGraphNode: *mut CUgraphNode = Create(One), hGraph: CUgraph,
                 dependencies: *const CUgraphNode = In(Len(numDependencies)), numDependencies: usize,
-                nodeParams: *const CUDA_KERNEL_NODE_PARAMS = In(One)) graph custom;
+                nodeParams: *const CUDA_KERNEL_NODE_PARAMS = In(One)) graph;
             cuGraphAddKernelNode(phGraphNode: *mut CUgraphNode = Create(One), hGraph: CUgraph,
                 dependencies: *const CUgraphNode = In(Len(numDependencies)), numDependencies: usize,
-                nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1 = In(One)) graph custom;
+                nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1 = In(One)) graph;
             cuGraphKernelNodeGetParams_v2(hNode: CUgraphNode, nodeParams: *mut CUDA_KERNEL_NODE_PARAMS = Out(One))
                 query;
             cuGraphKernelNodeGetParams(hNode: CUgraphNode, nodeParams: *mut CUDA_KERNEL_NODE_PARAMS_v1 = Out(One))
                 query;
             cuGraphKernelNodeSetParams_v2(hNode: CUgraphNode, nodeParams: *const CUDA_KERNEL_NODE_PARAMS = In(One))
-                graph custom;
+                graph;
             cuGraphKernelNodeSetParams(hNode: CUgraphNode, nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1 = In(One))
-                graph custom;
+                graph;
             cuGraphKernelNodeCopyAttributes(dst: CUgraphNode, src: CUgraphNode) graph;
             cuGraphKernelNodeGetAttribute(hNode: CUgraphNode, attr: CUkernelNodeAttrID,
                 value_out: *mut CUkernelNodeAttrValue = AttributeOut(attr, LAUNCH_ATTRIBUTES)) query;
@@ -29,9 +29,9 @@ macro_rules! graph_node {
             // Copies and memsets.
             cuGraphAddMemcpyNode(phGraphNode: *mut CUgraphNode = Create(One), hGraph: CUgraph,
                 dependencies: *const CUgraphNode = In(Len(numDependencies)), numDependencies: usize,
-                copyParams: *const CUDA_MEMCPY3D = In(One), ctx: CUcontext) graph custom;
+                copyParams: *const CUDA_MEMCPY3D = In(One), ctx: CUcontext) graph;
             cuGraphMemcpyNodeGetParams(hNode: CUgraphNode, nodeParams: *mut CUDA_MEMCPY3D = Out(One)) query;
-            cuGraphMemcpyNodeSetParams(hNode: CUgraphNode, nodeParams: *const CUDA_MEMCPY3D = In(One)) graph custom;
+            cuGraphMemcpyNodeSetParams(hNode: CUgraphNode, nodeParams: *const CUDA_MEMCPY3D = In(One)) graph;
             cuGraphAddMemsetNode(phGraphNode: *mut CUgraphNode = Create(One), hGraph: CUgraph,
                 dependencies: *const CUgraphNode = In(Len(numDependencies)), numDependencies: usize,
                 memsetParams: *const CUDA_MEMSET_NODE_PARAMS = In(One), ctx: CUcontext) graph;
@@ -41,10 +41,10 @@ macro_rules! graph_node {
             // Host functions.
             cuGraphAddHostNode(phGraphNode: *mut CUgraphNode = Create(One), hGraph: CUgraph,
                 dependencies: *const CUgraphNode = In(Len(numDependencies)), numDependencies: usize,
-                nodeParams: *const CUDA_HOST_NODE_PARAMS = In(One)) graph custom;
+                nodeParams: *const CUDA_HOST_NODE_PARAMS = In(One)) graph;
             cuGraphHostNodeGetParams(hNode: CUgraphNode, nodeParams: *mut CUDA_HOST_NODE_PARAMS = Out(One)) query;
             cuGraphHostNodeSetParams(hNode: CUgraphNode, nodeParams: *const CUDA_HOST_NODE_PARAMS = In(One))
-                graph custom;
+                graph;
 
             // Child graphs, and nodes that only order others.
             cuGraphAddChildGraphNode(phGraphNode: *mut CUgraphNode = Create(One), hGraph: CUgraph,
@@ -94,7 +94,7 @@ macro_rules! graph_node {
             // Memory of the graph's own: the address is given when the node is made, the memory when the graph runs.
             cuGraphAddMemAllocNode(phGraphNode: *mut CUgraphNode = Create(One), hGraph: CUgraph,
                 dependencies: *const CUgraphNode = In(Len(numDependencies)), numDependencies: usize,
-                nodeParams: *mut CUDA_MEM_ALLOC_NODE_PARAMS = InOut(One)) graph custom;
+                nodeParams: *mut CUDA_MEM_ALLOC_NODE_PARAMS = InOut(One)) graph;
             cuGraphMemAllocNodeGetParams(hNode: CUgraphNode, params_out: *mut CUDA_MEM_ALLOC_NODE_PARAMS = Out(One))
                 query;
             cuGraphAddMemFreeNode(phGraphNode: *mut CUgraphNode = Create(One), hGraph: CUgraph,
@@ -106,11 +106,11 @@ macro_rules! graph_node {
             cuGraphAddNode_v2(phGraphNode: *mut CUgraphNode = Create(One), hGraph: CUgraph,
                 dependencies: *const CUgraphNode = In(Len(numDependencies)),
                 dependencyData: *const CUgraphEdgeData = In(Len(numDependencies)), numDependencies: usize,
-                nodeParams: *mut CUgraphNodeParams = InOut(One)) graph custom;
+                nodeParams: *mut CUgraphNodeParams = InOut(One)) graph;
             cuGraphAddNode(phGraphNode: *mut CUgraphNode = Create(One), hGraph: CUgraph,
                 dependencies: *const CUgraphNode = In(Len(numDependencies)), numDependencies: usize,
-                nodeParams: *mut CUgraphNodeParams = InOut(One)) graph custom;
-            cuGraphNodeSetParams(hNode: CUgraphNode, nodeParams: *mut CUgraphNodeParams = In(One)) graph custom;
+                nodeParams: *mut CUgraphNodeParams = InOut(One)) graph;
+            cuGraphNodeSetParams(hNode: CUgraphNode, nodeParams: *mut CUgraphNodeParams = In(One)) graph;
             cuGraphConditionalHandleCreate(pHandle_out: *mut CUgraphConditionalHandle = Create(One), hGraph: CUgraph,
                 ctx: CUcontext, defaultLaunchValue: u32, flags: u32) create;
             cuGraphNodeGetType(hNode: CUgraphNode, r#type: *mut CUgraphNodeType = Out(One)) query;

@@ -7,25 +7,25 @@ macro_rules! launch {
             "launch";
             cuLaunchKernel(f: CUfunction, gridDimX: u32, gridDimY: u32, gridDimZ: u32, blockDimX: u32, blockDimY: u32,
                 blockDimZ: u32, sharedMemBytes: u32, hStream: CUstream, kernelParams: *mut *mut c_void = Arguments(f),
-                extra: *mut *mut c_void = Extra) launch custom | cuLaunchKernel_ptsz;
+                extra: *mut *mut c_void = Extra) launch | cuLaunchKernel_ptsz;
             cuLaunchKernelEx(config: *const CUlaunchConfig = In(One), f: CUfunction,
                 kernelParams: *mut *mut c_void = Arguments(f), extra: *mut *mut c_void = Extra)
-                launch custom | cuLaunchKernelEx_ptsz;
+                launch | cuLaunchKernelEx_ptsz;
             cuLaunchCooperativeKernel(f: CUfunction, gridDimX: u32, gridDimY: u32, gridDimZ: u32, blockDimX: u32,
                 blockDimY: u32, blockDimZ: u32, sharedMemBytes: u32, hStream: CUstream,
-                kernelParams: *mut *mut c_void = Arguments(f)) launch custom | cuLaunchCooperativeKernel_ptsz;
+                kernelParams: *mut *mut c_void = Arguments(f)) launch | cuLaunchCooperativeKernel_ptsz;
             cuLaunchCooperativeKernelMultiDevice(launchParamsList: *mut CUDA_LAUNCH_PARAMS = In(Len(numDevices)),
-                numDevices: u32, flags: u32) launch custom;
+                numDevices: u32, flags: u32) launch;
             cuLaunchHostFunc(hStream: CUstream, r#fn: CUhostFn = Callback, userData: *mut c_void = UserData)
-                submit custom | cuLaunchHostFunc_ptsz;
+                submit | cuLaunchHostFunc_ptsz;
 
             // Launches before CUDA 4.0: arguments are put into the function one by one, and stay there. Addresses go in
-            // by `cuParamSetv`, or in halves by `cuParamSeti`.
+            // by `cuParamSetv`, or in halves by `cuParamSeti`: as recorded, so they are right where memory could be placed.
             cuParamSetSize(hfunc: CUfunction, numbytes: u32) state;
             cuParamSeti(hfunc: CUfunction, offset: i32, value: u32) state;
             cuParamSetf(hfunc: CUfunction, offset: i32, value: f32) state;
             cuParamSetv(hfunc: CUfunction, offset: i32, ptr: *mut c_void = In(Len(numbytes)), numbytes: u32)
-                state custom;
+                state;
             cuParamSetTexRef(hfunc: CUfunction, texunit: i32, hTexRef: CUtexref) state;
             cuLaunch(f: CUfunction) launch;
             cuLaunchGrid(f: CUfunction, grid_width: i32, grid_height: i32) launch;

@@ -1,7 +1,8 @@
 //! Memory: device, pinned and managed allocations, what is known about a pointer, and sharing with other processes.
 //!
 //! Replay puts memory where it was recorded, by other means than these calls, so questions about allocations would be
-//! answered from its own placement: they are skipped, as is advice to the mover of managed memory.
+//! answered from its own placement: they are skipped, as is advice to the mover of managed memory. 32-bit addresses, of
+//! the functions that were there before the `_v2` ones, are not placed: whatever takes or gives one is refused.
 
 #[macro_export]
 macro_rules! memory {
@@ -13,13 +14,13 @@ macro_rules! memory {
 
             // Device memory.
             cuMemAlloc_v2(dptr: *mut CUdeviceptr = Create(One), bytesize: usize) allocate emulate;
-            cuMemAlloc(dptr: *mut CUdeviceptr_v1 = Create(One), bytesize: u32) allocate emulate;
+            cuMemAlloc(dptr: *mut CUdeviceptr_v1 = Create(One), bytesize: u32) allocate refuse;
             cuMemAllocPitch_v2(dptr: *mut CUdeviceptr = Create(One), pPitch: *mut usize = Out(One),
                 WidthInBytes: usize, Height: usize, ElementSizeBytes: u32) allocate emulate;
             cuMemAllocPitch(dptr: *mut CUdeviceptr_v1 = Create(One), pPitch: *mut u32 = Out(One),
-                WidthInBytes: u32, Height: u32, ElementSizeBytes: u32) allocate emulate;
+                WidthInBytes: u32, Height: u32, ElementSizeBytes: u32) allocate refuse;
             cuMemFree_v2(dptr: CUdeviceptr = Destroy) free emulate;
-            cuMemFree(dptr: CUdeviceptr_v1 = Destroy) free emulate;
+            cuMemFree(dptr: CUdeviceptr_v1 = Destroy) free refuse;
             cuMemGetAddressRange_v2(pbase: *mut CUdeviceptr = Out(One), psize: *mut usize = Out(One),
                 dptr: CUdeviceptr) query skip;
             cuMemGetAddressRange(pbase: *mut CUdeviceptr_v1 = Out(One), psize: *mut u32 = Out(One),
@@ -39,7 +40,7 @@ macro_rules! memory {
             cuMemHostGetDevicePointer_v2(pdptr: *mut CUdeviceptr = Out(One), p: *mut c_void = HostAddress,
                 Flags: u32) query;
             cuMemHostGetDevicePointer(pdptr: *mut CUdeviceptr_v1 = Out(One), p: *mut c_void = HostAddress,
-                Flags: u32) query;
+                Flags: u32) query refuse;
             cuMemHostGetFlags(pFlags: *mut u32 = Out(One), p: *mut c_void = HostAddress) query skip;
 
             // Managed memory.
@@ -63,7 +64,7 @@ macro_rules! memory {
                 data: *mut *mut c_void = AttributesOut(attributes, numAttributes, POINTER_ATTRIBUTES),
                 ptr: CUdeviceptr) query skip;
             cuPointerSetAttribute(value: *const c_void = AttributeIn(attribute, POINTER_ATTRIBUTES),
-                attribute: CUpointer_attribute, ptr: CUdeviceptr) state emulate;
+                attribute: CUpointer_attribute, ptr: CUdeviceptr) state skip;
 
             // Other processes.
             cuIpcGetEventHandle(pHandle: *mut CUipcEventHandle = Volatile(One), event: CUevent) query refuse;

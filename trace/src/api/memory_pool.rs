@@ -34,7 +34,7 @@ macro_rules! memory_pool {
             cuMemPoolGetAttribute(pool: CUmemoryPool, attr: CUmemPool_attribute,
                 value: *mut c_void = AttributeOut(attr, MEM_POOL_ATTRIBUTES)) query skip;
             cuMemPoolSetAccess(pool: CUmemoryPool, map: *const CUmemAccessDesc = In(Len(count)), count: usize)
-                state emulate;
+                state;
             cuMemPoolGetAccess(flags: *mut CUmemAccess_flags = Out(One), memPool: CUmemoryPool,
                 location: *mut CUmemLocation = In(One)) query skip;
 

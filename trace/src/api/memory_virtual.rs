@@ -1,6 +1,7 @@
 //! Virtual memory: address ranges, physical allocations, mappings, multicast objects.
 //!
-//! Replay holds the recorded address ranges itself and maps into them.
+//! Replay reserves the recorded address ranges itself; what is mapped into them is made and mapped by the same calls as
+//! when recorded, aliases and all. Multicast memory is not placed.
 
 #[macro_export]
 macro_rules! memory_virtual {
@@ -14,10 +15,10 @@ macro_rules! memory_virtual {
 
             // Physical allocations.
             cuMemCreate(handle: *mut CUmemGenericAllocationHandle = Create(One), size: usize,
-                prop: *const CUmemAllocationProp = In(One), flags: u64) allocate emulate;
+                prop: *const CUmemAllocationProp = In(One), flags: u64) allocate;
             cuMemRetainAllocationHandle(handle: *mut CUmemGenericAllocationHandle = Create(One),
-                addr: *mut c_void = Address) allocate emulate;
-            cuMemRelease(handle: CUmemGenericAllocationHandle = Destroy) free emulate;
+                addr: *mut c_void = Address) allocate;
+            cuMemRelease(handle: CUmemGenericAllocationHandle = Destroy) free;
             cuMemGetAllocationGranularity(granularity: *mut usize = Volatile(One),
                 prop: *const CUmemAllocationProp = In(One), option: CUmemAllocationGranularity_flags) query;
             cuMemGetAllocationPropertiesFromHandle(prop: *mut CUmemAllocationProp = Out(One),
@@ -25,25 +26,25 @@ macro_rules! memory_virtual {
 
             // Mappings. The range stays reserved when a mapping ends.
             cuMemMap(ptr: CUdeviceptr, size: usize, offset: usize, handle: CUmemGenericAllocationHandle, flags: u64)
-                allocate emulate;
-            cuMemUnmap(ptr: CUdeviceptr, size: usize) free emulate;
+                allocate;
+            cuMemUnmap(ptr: CUdeviceptr, size: usize) free;
             cuMemSetAccess(ptr: CUdeviceptr, size: usize, desc: *const CUmemAccessDesc = In(Len(count)), count: usize)
-                state emulate;
+                state;
             cuMemGetAccess(flags: *mut u64 = Out(One), location: *const CUmemLocation = In(One), ptr: CUdeviceptr)
                 query skip;
             cuMemMapArrayAsync(mapInfoList: *mut CUarrayMapInfo = In(Len(count)), count: u32, hStream: CUstream)
-                submit emulate | cuMemMapArrayAsync_ptsz;
+                submit | cuMemMapArrayAsync_ptsz;
 
             // Multicast objects.
             cuMulticastCreate(mcHandle: *mut CUmemGenericAllocationHandle = Create(One),
-                prop: *const CUmulticastObjectProp = In(One)) allocate emulate;
-            cuMulticastAddDevice(mcHandle: CUmemGenericAllocationHandle, dev: CUdevice) state emulate;
+                prop: *const CUmulticastObjectProp = In(One)) allocate refuse;
+            cuMulticastAddDevice(mcHandle: CUmemGenericAllocationHandle, dev: CUdevice) state refuse;
             cuMulticastBindMem(mcHandle: CUmemGenericAllocationHandle, mcOffset: usize,
-                memHandle: CUmemGenericAllocationHandle, memOffset: usize, size: usize, flags: u64) state emulate;
+                memHandle: CUmemGenericAllocationHandle, memOffset: usize, size: usize, flags: u64) state refuse;
             cuMulticastBindAddr(mcHandle: CUmemGenericAllocationHandle, mcOffset: usize, memptr: CUdeviceptr,
-                size: usize, flags: u64) state emulate;
+                size: usize, flags: u64) state refuse;
             cuMulticastUnbind(mcHandle: CUmemGenericAllocationHandle, dev: CUdevice, mcOffset: usize, size: usize)
-                state emulate;
+                state refuse;
             cuMulticastGetGranularity(granularity: *mut usize = Volatile(One),
                 prop: *const CUmulticastObjectProp = In(One), option: CUmulticastGranularity_flags) query;
 

@@ -6,12 +6,12 @@ macro_rules! module {
         $($with)+! {
             "module";
             // Modules
-            cuModuleLoad(module: *mut CUmodule = Create(One), fname: *const c_char = Path) load custom;
-            cuModuleLoadData(module: *mut CUmodule = Create(One), image: *const c_void = Image) load custom;
+            cuModuleLoad(module: *mut CUmodule = Create(One), fname: *const c_char = Path) load;
+            cuModuleLoadData(module: *mut CUmodule = Create(One), image: *const c_void = Image) load;
             cuModuleLoadDataEx(module: *mut CUmodule = Create(One), image: *const c_void = Image, numOptions: u32,
                 options: *mut CUjit_option = In(Len(numOptions)),
-                optionValues: *mut *mut c_void = Options { codes: options, count: numOptions }) load custom;
-            cuModuleLoadFatBinary(module: *mut CUmodule = Create(One), fatCubin: *const c_void = Image) load custom;
+                optionValues: *mut *mut c_void = Options { codes: options, count: numOptions }) load;
+            cuModuleLoadFatBinary(module: *mut CUmodule = Create(One), fatCubin: *const c_void = Image) load;
             cuModuleUnload(hmod: CUmodule = Destroy) unload;
             cuModuleGetLoadingMode(mode: *mut CUmoduleLoadingMode = Out(One)) query;
             cuModuleGetFunction(hfunc: *mut CUfunction = Out(One), hmod: CUmodule, name: *const c_char = Text) query;
@@ -21,33 +21,33 @@ macro_rules! module {
             cuModuleGetGlobal_v2(dptr: *mut CUdeviceptr = Out(One), bytes: *mut usize = Out(One), hmod: CUmodule,
                 name: *const c_char = Text) query;
             cuModuleGetGlobal(dptr: *mut CUdeviceptr_v1 = Out(One), bytes: *mut u32 = Out(One), hmod: CUmodule,
-                name: *const c_char = Text) query;
+                name: *const c_char = Text) query refuse;
             cuModuleGetTexRef(pTexRef: *mut CUtexref = Out(One), hmod: CUmodule, name: *const c_char = Text) query;
             cuModuleGetSurfRef(pSurfRef: *mut CUsurfref = Out(One), hmod: CUmodule, name: *const c_char = Text) query;
 
             // The linker. What it makes belongs to it and differs between drivers and devices.
             cuLinkCreate_v2(numOptions: u32, options: *mut CUjit_option = In(Len(numOptions)),
                 optionValues: *mut *mut c_void = Options { codes: options, count: numOptions },
-                stateOut: *mut CUlinkState = Create(One)) create custom;
+                stateOut: *mut CUlinkState = Create(One)) create;
             cuLinkCreate(numOptions: u32, options: *mut CUjit_option = In(Len(numOptions)),
                 optionValues: *mut *mut c_void = Options { codes: options, count: numOptions },
-                stateOut: *mut CUlinkState = Create(One)) create custom;
+                stateOut: *mut CUlinkState = Create(One)) create;
             cuLinkAddData_v2(state: CUlinkState, r#type: CUjitInputType, data: *mut c_void = SizedImage(size),
                 size: usize, name: *const c_char = Text, numOptions: u32,
                 options: *mut CUjit_option = In(Len(numOptions)),
-                optionValues: *mut *mut c_void = Options { codes: options, count: numOptions }) load custom;
+                optionValues: *mut *mut c_void = Options { codes: options, count: numOptions }) load;
             cuLinkAddData(state: CUlinkState, r#type: CUjitInputType, data: *mut c_void = SizedImage(size),
                 size: usize, name: *const c_char = Text, numOptions: u32,
                 options: *mut CUjit_option = In(Len(numOptions)),
-                optionValues: *mut *mut c_void = Options { codes: options, count: numOptions }) load custom;
+                optionValues: *mut *mut c_void = Options { codes: options, count: numOptions }) load;
             cuLinkAddFile_v2(state: CUlinkState, r#type: CUjitInputType, path: *const c_char = Path, numOptions: u32,
                 options: *mut CUjit_option = In(Len(numOptions)),
-                optionValues: *mut *mut c_void = Options { codes: options, count: numOptions }) load custom;
+                optionValues: *mut *mut c_void = Options { codes: options, count: numOptions }) load;
             cuLinkAddFile(state: CUlinkState, r#type: CUjitInputType, path: *const c_char = Path, numOptions: u32,
                 options: *mut CUjit_option = In(Len(numOptions)),
-                optionValues: *mut *mut c_void = Options { codes: options, count: numOptions }) load custom;
+                optionValues: *mut *mut c_void = Options { codes: options, count: numOptions }) load;
             cuLinkComplete(state: CUlinkState, cubinOut: *mut *mut c_void = Owned(LenAt(sizeOut)),
-                sizeOut: *mut usize = Volatile(One)) load custom;
+                sizeOut: *mut usize = Volatile(One)) load;
             cuLinkDestroy(state: CUlinkState = Destroy) destroy;
 
             // Libraries
@@ -56,13 +56,13 @@ macro_rules! module {
                 jitOptionsValues: *mut *mut c_void = Options { codes: jitOptions, count: numJitOptions },
                 numJitOptions: u32, libraryOptions: *mut CUlibraryOption = In(Len(numLibraryOptions)),
                 libraryOptionValues: *mut *mut c_void = Options { codes: libraryOptions, count: numLibraryOptions },
-                numLibraryOptions: u32) load custom;
+                numLibraryOptions: u32) load;
             cuLibraryLoadFromFile(library: *mut CUlibrary = Create(One), fileName: *const c_char = Path,
                 jitOptions: *mut CUjit_option = In(Len(numJitOptions)),
                 jitOptionsValues: *mut *mut c_void = Options { codes: jitOptions, count: numJitOptions },
                 numJitOptions: u32, libraryOptions: *mut CUlibraryOption = In(Len(numLibraryOptions)),
                 libraryOptionValues: *mut *mut c_void = Options { codes: libraryOptions, count: numLibraryOptions },
-                numLibraryOptions: u32) load custom;
+                numLibraryOptions: u32) load;
             cuLibraryUnload(library: CUlibrary = Destroy) unload;
             cuLibraryGetKernel(pKernel: *mut CUkernel = Out(One), library: CUlibrary,
                 name: *const c_char = Text) query;

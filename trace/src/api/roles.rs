@@ -176,13 +176,13 @@ pub enum Class {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(non_camel_case_types)]
 pub enum Policy {
-    /// Issue the same call.
+    /// Issue the same call, every argument rebuilt by its role.
     execute,
     /// Leave it out: it has no effect on what the program computes.
     skip,
     /// Reach the same effect by other calls (placement of memory).
     emulate,
-    /// Issue it through hand-written code.
+    /// Do something else in its place, in code written for this function: polls.
     custom,
     /// Not replayable: the verdict says so.
     refuse,

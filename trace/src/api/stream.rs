@@ -28,16 +28,16 @@ macro_rules! stream {
                 value: *const CUstreamAttrValue = AttributeIn(attr, LAUNCH_ATTRIBUTES))
                 state | cuStreamSetAttribute_ptsz;
 
-            // Waiting, and work without a kernel.
-            cuStreamQuery(hStream: CUstream) poll | cuStreamQuery_ptsz;
+            // Waiting, and work without a kernel. Of polls replay waits where the answer was yes, and leaves out the others.
+            cuStreamQuery(hStream: CUstream) poll custom | cuStreamQuery_ptsz;
             cuStreamSynchronize(hStream: CUstream) synchronize | cuStreamSynchronize_ptsz;
             cuStreamWaitEvent(hStream: CUstream, hEvent: CUevent, Flags: u32 = CUevent_wait_flags::BITS)
                 submit | cuStreamWaitEvent_ptsz;
             cuStreamAddCallback(hStream: CUstream, callback: CUstreamCallback = Callback,
-                userData: *mut c_void = UserData, flags: u32) submit custom | cuStreamAddCallback_ptsz;
-            // A length of 0 means the whole allocation.
+                userData: *mut c_void = UserData, flags: u32) submit | cuStreamAddCallback_ptsz;
+            // A length of 0 means the whole allocation. Managed memory is device memory in a replay.
             cuStreamAttachMemAsync(hStream: CUstream, dptr: CUdeviceptr, length: usize,
-                flags: u32 = CUmemAttach_flags::BITS) submit emulate | cuStreamAttachMemAsync_ptsz;
+                flags: u32 = CUmemAttach_flags::BITS) submit skip | cuStreamAttachMemAsync_ptsz;
 
             // Capture. What capture info should fill stays untouched unless a capture is under way.
             cuStreamBeginCapture_v2(hStream: CUstream, mode: CUstreamCaptureMode) graph | cuStreamBeginCapture_v2_ptsz;

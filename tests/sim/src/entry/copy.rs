@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::entries;
 use super::structs::{Memcpy2d, Memcpy3d};
-use crate::abi::{DevicePointer, Handle, In, NullStream};
+use crate::abi::{DevicePointer, Handle, In, NullStream, Out};
 use crate::array;
 use crate::code::{Code, Result};
 use crate::copy::{Copy, Plane, Side};
@@ -45,6 +45,25 @@ fn later(mut copy: Copy, hstream: Handle, null: NullStream) -> Result {
         copy.stage()?;
     }
     stream.submit(Work::Copy(copy), Vec::new()).map(drop)
+}
+
+/// Copies one after the other, in the stream's order. Which one failed, and how.
+fn batch(
+    to: In<DevicePointer>,
+    from: In<DevicePointer>,
+    bytes: In<usize>,
+    count: usize,
+    hstream: Handle,
+    null: NullStream,
+) -> std::result::Result<(), (usize, Code)> {
+    // The default streams take no batches.
+    if count == 0 || hstream == 0 {
+        return Err((usize::MAX, Code::INVALID_VALUE));
+    }
+    (0..count).try_for_each(|at| {
+        let one = || later(linear(Side::of(to.at(at)?), Side::of(from.at(at)?), bytes.at(at)?), hstream, null);
+        one().map_err(|code| (at, code))
+    })
 }
 
 /// A place in an array's memory.
@@ -163,6 +182,25 @@ entries! {
         to: DevicePointer, from: DevicePointer, bytes: usize, hstream: Handle,
     ) {
         later(linear(Side::of(to), Side::of(from), bytes), hstream, null)
+    }
+
+    fn cuMemcpyBatchAsync / cuMemcpyBatchAsync_ptsz [null] (
+        to: In<DevicePointer>, from: In<DevicePointer>, bytes: In<usize>, count: usize, attributes: In<u8>,
+        starts: In<usize>, attribute_count: usize, failed: Out<usize>, hstream: Handle,
+    ) {
+        let _ = (attributes, starts, attribute_count);
+        batch(to, from, bytes, count, hstream, null).map_err(|(at, code)| {
+            failed.set_if(at);
+            code
+        })
+    }
+
+    fn cuMemcpyBatchAsync_v2 / cuMemcpyBatchAsync_v2_ptsz [null] (
+        to: In<DevicePointer>, from: In<DevicePointer>, bytes: In<usize>, count: usize, attributes: In<u8>,
+        starts: In<usize>, attribute_count: usize, hstream: Handle,
+    ) {
+        let _ = (attributes, starts, attribute_count);
+        batch(to, from, bytes, count, hstream, null).map_err(|(_, code)| code)
     }
 
     fn cuMemcpyHtoD_v2 / cuMemcpyHtoD_v2_ptds [null] (to: DevicePointer, from: u64, bytes: usize) {

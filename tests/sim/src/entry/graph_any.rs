@@ -5,8 +5,10 @@ use super::structs::{HostNodeParameters, KernelNodeParameters, Memcpy3d, MemsetN
 use crate::abi::{Handle, In, Out};
 use crate::code::{Code, Result};
 use crate::graph::exec;
-use crate::graph::node::Kind;
+use crate::graph::node::{Conditional, Kind};
+use crate::registry::Registry;
 use crate::{event, graph};
+use std::sync::Arc;
 
 /// CUgraphNodeParams: the kind, twelve bytes, then the union.
 #[repr(C)]
@@ -21,8 +23,26 @@ pub struct AnyParameters {
 /// Where the copy itself begins in a memcpy node's part of the union: after flags and a context.
 const COPY_AT: usize = 16;
 
-fn kind(given: In<AnyParameters>) -> Result<Kind> {
-    let AnyParameters { kind, words, .. } = given.get()?;
+/// Default values of conditions.
+static CONDITIONS: Registry<u32> = Registry::new();
+
+/// Assigns the default at each launch.
+const ASSIGN_DEFAULT: u32 = 1;
+const SWITCH: u32 = 2;
+
+/// A condition, its type and the number of graphs it chooses from.
+fn conditional(condition: Handle, kind: u32, size: u32) -> Result<Kind> {
+    let value = *CONDITIONS.find(condition)?;
+    let bodies: Vec<Handle> = (0..size).map(|_| graph::create_body()).collect();
+    let chosen = match kind {
+        SWITCH => bodies.get(value as usize).copied(),
+        _ => bodies.get(usize::from(value == 0)).copied(),
+    };
+    Ok(Kind::Conditional(Arc::new(Conditional { bodies, chosen })))
+}
+
+fn kind(given: AnyParameters) -> Result<Kind> {
+    let AnyParameters { kind, words, .. } = given;
     let union = words.as_ptr().cast::<u8>();
     match kind {
         0 => Kind::from_kernel(&In::from_raw(union.cast::<KernelNodeParameters>()).get()?),
@@ -32,37 +52,50 @@ fn kind(given: In<AnyParameters>) -> Result<Kind> {
         4 => Ok(Kind::Child(graph::copy(words[0] as Handle, true)?)),
         5 => Ok(Kind::Empty),
         6 => event::find(words[0] as Handle).map(|_| Kind::WaitEvent(words[0] as Handle)),
+        13 => conditional(words[0] as Handle, words[1] as u32, (words[1] >> 32) as u32),
         7 => event::find(words[0] as Handle).map(|_| Kind::RecordEvent(words[0] as Handle)),
         _ => Err(Code::NOT_SUPPORTED),
     }
 }
 
-fn add(made: Out<Handle>, hgraph: Handle, after: In<Handle>, count: usize, given: In<AnyParameters>) -> Result {
+fn add(made: Out<Handle>, hgraph: Handle, after: In<Handle>, count: usize, given: Out<AnyParameters>) -> Result {
     if made.is_null() {
         return Err(Code::INVALID_VALUE);
     }
-    made.set(graph::find(hgraph)?.add(hgraph, kind(given)?, after.all(count)?)?)
+    let mut parameters = given.get()?;
+    let kind = kind(parameters)?;
+    if let Kind::Conditional(of) = &kind {
+        // The array is the node's.
+        parameters.words[2] = of.bodies.as_ptr() as u64;
+        given.set(parameters)?;
+    }
+    made.set(graph::find(hgraph)?.add(hgraph, kind, after.all(count)?)?)
 }
 
 entries! {
     fn cuGraphAddNode(
-        made: Out<Handle>, hgraph: Handle, after: In<Handle>, count: usize, given: In<AnyParameters>,
+        made: Out<Handle>, hgraph: Handle, after: In<Handle>, count: usize, given: Out<AnyParameters>,
     ) {
         add(made, hgraph, after, count, given)
     }
 
     fn cuGraphAddNode_v2(
-        made: Out<Handle>, hgraph: Handle, after: In<Handle>, _edges: In<u64>, count: usize, given: In<AnyParameters>,
+        made: Out<Handle>, hgraph: Handle, after: In<Handle>, _edges: In<u64>, count: usize, given: Out<AnyParameters>,
     ) {
         add(made, hgraph, after, count, given)
     }
 
+    fn cuGraphConditionalHandleCreate(made: Out<u64>, hgraph: Handle, _context: Handle, default: u32, flags: u32) {
+        graph::find(hgraph)?;
+        made.set(CONDITIONS.insert(Arc::new(if flags & ASSIGN_DEFAULT == 0 { 0 } else { default })) as u64)
+    }
+
     fn cuGraphNodeSetParams(hnode: Handle, given: In<AnyParameters>) {
-        graph::find_node(hnode)?.set_kind(kind(given)?)
+        graph::find_node(hnode)?.set_kind(kind(given.get()?)?)
     }
 
     fn cuGraphExecNodeSetParams(hexec: Handle, hnode: Handle, given: In<AnyParameters>) {
         graph::find_node(hnode)?;
-        exec::find_exec(hexec)?.set(hnode, kind(given)?)
+        exec::find_exec(hexec)?.set(hnode, kind(given.get()?)?)
     }
 }

@@ -50,6 +50,7 @@ const VERSIONS: &[(&str, &str, i32)] = &[
     ("cuLinkAddData", "cuLinkAddData_v2", 6050),
     ("cuLinkAddFile", "cuLinkAddFile_v2", 6050),
     ("cuLinkCreate", "cuLinkCreate_v2", 6050),
+    ("cuMemcpyBatchAsync", "cuMemcpyBatchAsync_v2", 13000),
     ("cuMemHostRegister", "cuMemHostRegister_v2", 6050),
     ("cuMemAdvise", "cuMemAdvise_v2", 12020),
     ("cuMemPrefetchAsync", "cuMemPrefetchAsync_v2", 12020),

@@ -51,6 +51,7 @@ fn steps(graph: &Graph) -> Result<Vec<Step>> {
             let kind = node.kind();
             let child = match kind {
                 Kind::Child(child) => steps(&*find(child)?)?,
+                Kind::Conditional(ref of) => of.chosen.map_or(Ok(Vec::new()), |body| steps(&*find(body)?))?,
                 _ => Vec::new(),
             };
             Ok(Step { origin: handle_of(node), kind, child, enabled: AtomicBool::new(true) })
@@ -85,7 +86,7 @@ impl Plan {
                 Kind::Fill(fill) => self.work.push(Work::Fill(*fill)),
                 Kind::Host(f, data) => self.work.push(Work::Host { f: *f, data: *data }),
                 Kind::Words(work) => self.work.push(work.clone()),
-                Kind::Child(_) => self.add(&step.child)?,
+                Kind::Child(_) | Kind::Conditional(_) => self.add(&step.child)?,
                 Kind::Empty => {}
                 Kind::Allocate(memory) => {
                     if self.auto_free {

@@ -32,6 +32,11 @@ pub fn create() -> Handle {
     GRAPHS.insert(Arc::default())
 }
 
+/// A graph that belongs to a node.
+pub fn create_body() -> Handle {
+    GRAPHS.insert(Arc::new(Graph { child: true, ..Graph::default() }))
+}
+
 pub fn find(handle: Handle) -> Result<Arc<Graph>> {
     GRAPHS.get(handle).ok_or(Code::INVALID_VALUE)
 }
@@ -52,8 +57,10 @@ fn discard(handle: Handle) {
     let Ok(graph) = GRAPHS.remove(handle) else { return };
     for node in graph.nodes() {
         NODES.remove(handle_of(&node)).ok();
-        if let Kind::Child(child) = node.kind() {
-            discard(child);
+        match node.kind() {
+            Kind::Child(child) => discard(child),
+            Kind::Conditional(of) => of.bodies.iter().for_each(|body| discard(*body)),
+            _ => {}
         }
     }
 }

@@ -24,6 +24,8 @@ pub enum Kind {
     Fill(Fill),
     Host(HostFunction, Opaque),
     Child(Handle),
+    /// Graphs of which a condition chooses one.
+    Conditional(Arc<Conditional>),
     Empty,
     /// Events by handle.
     WaitEvent(Handle),
@@ -32,6 +34,12 @@ pub enum Kind {
     Free(u64),
     /// Writes and waits of words, from a capture.
     Words(Work),
+}
+
+/// Conditions keep their default: no kernel here changes them.
+pub struct Conditional {
+    pub bodies: Vec<Handle>,
+    pub chosen: Option<Handle>,
 }
 
 pub struct Node {
@@ -113,6 +121,7 @@ impl Kind {
             Kind::Allocate(_) => 10,
             Kind::Free(_) => 11,
             Kind::Words(_) => 12,
+            Kind::Conditional(_) => 13,
         }
     }
 

@@ -1,0 +1,158 @@
+//! What counts as verified, and what a replay waits for before it says so.
+
+use serde_json::Value;
+use tests::forge::Forge;
+use tests::*;
+use trace::segment::Kind;
+
+fn recorded(app: &str, arguments: &[&str]) -> Place {
+    let place = Place::new();
+    run(place.recorded(client(app)).args(arguments)).expect(0);
+    place
+}
+
+fn forged(place: &Place, change: impl FnOnce(&mut Forge)) {
+    let path = place.join("trace.bin");
+    let mut forge = Forge::open(&path);
+    change(&mut forge);
+    forge.reseal();
+    forge.write(&path);
+}
+
+fn replayed(place: &Place, options: &[&str]) -> Outcome {
+    run(place.cutrace(["replay", "--driver", "sim"]).args(options))
+}
+
+fn report(place: &Place, options: &[&str], code: i32) -> Value {
+    let ran = replayed(place, &[&["--json"], options].concat()).expect(code);
+    serde_json::from_str(&ran.stdout).expect("JSON")
+}
+
+#[test]
+fn a_fault_that_was_recorded_is_met_again() {
+    let place = recorded("late_fault.c", &[]);
+    assert!(replayed(&place, &[]).expect(0).stdout.starts_with("verified\n"));
+    let report = report(&place, &[], 0);
+    assert_eq!((&report["checked"]["copies"], &report["unchecked_copies"]), (&10.into(), &0.into()));
+}
+
+#[test]
+fn a_fault_that_was_recorded_excuses_no_earlier_one() {
+    let place = recorded("late_fault.c", &[]);
+    let trace = place.trace();
+    let second = calls_named(&trace, "cuLaunchKernel")[1];
+    let sum = trace.calls().filter_map(|call| call.output("dptr")).nth(2).expect("three allocations");
+    forged(&place, |forge| {
+        let arguments = [sum.to_le_bytes(), 999u64.to_le_bytes()].concat();
+        let at = forge.find(Kind::Chunk, &arguments);
+        forge.flip_bit(at + 5, 3);
+    });
+    let report = report(&place, &[], 4);
+    let at = report["first_divergence"]["call"].as_u64().expect("a number");
+    assert!((second.number..second.number + 3).contains(&at), "{report}");
+    assert_eq!((&report["checked"]["copies"], &report["unchecked_copies"]), (&1.into(), &9.into()));
+}
+
+#[test]
+fn graphs_under_way_at_the_end_keep_their_memory() {
+    let place = recorded("work_at_exit.c", &["graph"]);
+    for options in [&[][..], &["--no-placement"], &[], &["--no-placement"]] {
+        let ran = replayed(&place, options).expect(6);
+        assert!(ran.stdout.contains("the effect of 40 of 40 launches"), "{}", ran.stdout);
+    }
+}
+
+#[test]
+fn a_fault_after_the_last_call_is_a_difference() {
+    let place = recorded("work_at_exit.c", &["fault"]);
+    let report = report(&place, &[], 4);
+    assert_eq!(report["divergences"], 1);
+    let first = &report["first_divergence"];
+    assert_eq!(first["what"], "the work that was under way when the recording ended");
+    assert_eq!(first["found"], "CUDA_ERROR_ILLEGAL_ADDRESS");
+}
+
+#[test]
+fn freed_pinned_memory_is_compared_first() {
+    let place = recorded("pinned_freed.c", &[]);
+    for _ in 0..3 {
+        let report = report(&place, &["--no-placement"], 0);
+        assert_eq!((&report["checked"]["copies"], &report["unchecked_copies"]), (&2.into(), &0.into()));
+    }
+}
+
+#[test]
+fn pinned_memory_is_written_when_its_copy_has_read_it() {
+    let place = recorded("pinned_rewritten.c", &[]);
+    for options in [&[][..], &["--no-placement"]] {
+        assert!(replayed(&place, options).expect(0).stdout.starts_with("verified\n"));
+    }
+}
+
+#[test]
+fn an_echo_verifies_nothing() {
+    let place = recorded("echo.c", &[]);
+    let ran = replayed(&place, &[]).expect(6);
+    assert!(ran.stdout.starts_with("unverified"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("the effect of 1 of 1 launches"), "{}", ran.stdout);
+}
+
+#[test]
+fn launches_of_graphs_reach_what_is_copied() {
+    let place = recorded("graphs.c", &[]);
+    let report = report(&place, &[], 0);
+    assert_eq!((&report["launches"], &report["unreached_launches"]), (&4.into(), &0.into()));
+}
+
+#[test]
+fn refused_calls_stand_in_the_first_line() {
+    let place = recorded("set_and_copied.c", &[]);
+    forged(&place, |forge| assert_ne!(forge.lose_blobs(), 0));
+    let ran = replayed(&place, &[]).expect(0);
+    assert!(ran.stdout.starts_with("verified, except for 1 call that was refused\n"), "{}", ran.stdout);
+    assert_eq!(report(&place, &[], 0)["refused"], 1);
+}
+
+#[test]
+fn results_that_are_lost_are_compared_by_their_name() {
+    for wrong in [false, true] {
+        let place = Place::new();
+        let mut record = place.cutrace(["record", "--driver", "sim", "--data", "all", "--"]);
+        run(record.arg(client("set_and_copied.c"))).expect(0);
+        let trace = place.trace();
+        forged(&place, |forge| {
+            if wrong {
+                let words = calls_named(&trace, "cuMemsetD8_v2")[0].argument_bytes();
+                let at = forge.find(Kind::Chunk, words);
+                forge.flip(at + 8);
+            }
+            forge.lose_blobs();
+        });
+        let report = report(&place, &[], if wrong { 4 } else { 0 });
+        assert_eq!((&report["checked"]["copies"], &report["unchecked_copies"]), (&1.into(), &0.into()));
+    }
+}
+
+#[test]
+fn what_is_not_compared_does_not_count() {
+    let place = recorded("vector_add.c", &[]);
+    let report = report(&place, &["--no-verify"], 0);
+    assert_eq!((&report["outcome"], &report["verify"]), (&"replayed".into(), &false.into()));
+    for what in ["results", "outputs", "copies", "bytes"] {
+        assert_eq!(report["checked"][what], 0, "{what}");
+    }
+}
+
+/// A return that seems to come later than everything else ties the calls in a knot, if one believes it.
+#[test]
+fn a_forged_stamp_does_not_hang_the_replay() {
+    let place = recorded("two_contexts.c", &[]);
+    let trace = place.trace();
+    let attach = calls_named(&trace, "cuCtxAttach")[0];
+    let stamp = attach.end.expect("it returned").to_le_bytes();
+    forged(&place, |forge| {
+        let at = forge.find(Kind::Chunk, &[&stamp[..], &attach.sequence.to_le_bytes()].concat());
+        forge.flip_bit(at + 6, 3);
+    });
+    replayed(&place, &[]).expect(0);
+}

@@ -1,0 +1,22 @@
+//! Memory that is not put back at its recorded addresses.
+
+use tests::*;
+
+#[test]
+fn memory_that_is_elsewhere_ends_as_recorded() {
+    for app in ["ordered_memory.c", "context_memory.c", "pools.c", "batch_copies.c"] {
+        let place = Place::new();
+        run(&mut place.recorded(client(app))).expect(0);
+        let replayed = run(&mut place.cutrace(["replay", "--driver", "sim", "--no-placement"])).expect(0);
+        assert!(replayed.stdout.starts_with("verified\n"), "{app}: {}", replayed.stdout);
+    }
+}
+
+#[test]
+fn a_dead_object_is_not_called() {
+    let place = Place::new();
+    run(&mut place.recorded(client("hostile/stale_handles.c"))).expect(0);
+    let replayed = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(0);
+    assert!(replayed.stdout.contains("names a stream that call "), "{}", replayed.stdout);
+    assert!(replayed.stdout.contains("names a event that no call in the trace made"), "{}", replayed.stdout);
+}

@@ -1,0 +1,21 @@
+//! Streams that wait for what only the program's CPU could tell them.
+
+use serde_json::Value;
+use tests::*;
+
+#[test]
+fn a_wait_for_the_cpu_is_left_out() {
+    let place = Place::new();
+    run(&mut place.recorded(client("stream_waits.c"))).expect(0);
+    let info = run(&mut place.cutrace(["info", "--json"])).expect(0);
+    let info: Value = serde_json::from_str(&info.stdout).expect("JSON");
+    assert_eq!(info["verdict"], "partly");
+    let reasons: Vec<&str> = info["reasons"].as_array().expect("a list").iter().filter_map(Value::as_str).collect();
+    let waits = |function: &str| format!("{function}: waits for a value that the CPU wrote (1 call: ");
+    for function in ["cuStreamWaitValue32_v2", "cuStreamBatchMemOp_v2"] {
+        assert!(reasons.iter().any(|reason| reason.starts_with(&waits(function))), "{reasons:?}");
+    }
+    let replayed = run(&mut place.cutrace(["replay", "--driver", "sim", "--json"]));
+    let report: Value = serde_json::from_str(&replayed.stdout).expect("JSON");
+    assert_eq!(report["divergences"], 0, "{}", replayed.stdout);
+}
