@@ -12,7 +12,7 @@ use trace::api::roles::Class;
 use trace::api::types::Kind;
 use trace::decode::{Decoded, decode};
 use trace::objects::Objects;
-use trace::text::{Text, symbol};
+use trace::text::{Text, plain, symbol};
 use trace::value::Value;
 use trace::{Call, Trace};
 
@@ -39,7 +39,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let wanted = reading.selection(&trace)?;
     let mut out = BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
     let mut objects = Objects::default();
-    let (mut line, mut left) = (String::new(), reading.limit.unwrap_or(u64::MAX));
+    let (mut line, mut left, mut missing) = (String::new(), reading.limit.unwrap_or(u64::MAX), 0);
     let colored = reading.colored();
     for call in trace.calls().take_while(|call| call.number < reading.end()) {
         if left == 0 {
@@ -74,9 +74,22 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         }
         out.write_all(b"\n")?;
         left -= 1;
+        let values = decoded.iter().flat_map(|d| d.arguments.iter().chain(&d.outputs));
+        missing += values.map(|(_, value)| missing_in(value)).sum::<u64>();
     }
     out.flush()?;
-    Ok(exit::damage(&trace))
+    Ok(exit::damage(&trace, missing))
+}
+
+/// Pieces of data that the trace should hold and does not.
+fn missing_in(value: &Value) -> u64 {
+    match value {
+        Value::Payload { missing, .. } => (*missing).into(),
+        Value::Struct(fields) => fields.iter().map(|(_, value)| missing_in(value)).sum(),
+        Value::List(all) => all.iter().map(missing_in).sum(),
+        Value::Options(pairs) => pairs.iter().map(|(_, value)| missing_in(value)).sum(),
+        _ => 0,
+    }
 }
 
 /// An answer, not an error.
@@ -92,7 +105,7 @@ fn text(
 ) -> Result<()> {
     let ns = trace.nanoseconds(call.begin).max(0);
     let (seconds, rest) = (ns / 1_000_000_000, ns % 1_000_000_000);
-    write!(out, "{:>7} {seconds:>4}.{rest:09} t{:<2} {}(", call.number, call.thread, call.name())?;
+    write!(out, "{:>7} {seconds:>4}.{rest:09} t{:<2} {}(", call.number, call.thread, plain(call.name()))?;
     match decoded {
         None => {
             out.push('?');

@@ -1,7 +1,9 @@
 //! How a command ends: its exit status, and the one line that says why.
 
+use crate::figures::counted;
 use std::fmt::Display;
 use std::io::{self, Write};
+use trace::text::plain;
 
 pub const DONE: u8 = 0;
 pub const FAILED: u8 = 1;
@@ -59,7 +61,7 @@ fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
 
 /// One line on stderr. There is nowhere left to report a stderr that is gone.
 pub fn say(message: impl Display) {
-    let _gone = writeln!(io::stderr(), "cutrace: {message}");
+    let _gone = writeln!(io::stderr(), "cutrace: {}", plain(&message.to_string()));
 }
 
 /// The damage of a trace in one line.
@@ -72,9 +74,14 @@ pub fn damage_of(trace: &trace::Trace) -> Option<String> {
     Some(format!("{}: at offset {}: {}{more}", trace.path.display(), first.offset, first.what))
 }
 
-/// Tells of damage, and gives the exit status for having met it.
-pub fn damage(trace: &trace::Trace) -> u8 {
-    let Some(line) = damage_of(trace) else { return DONE };
+/// Tells of damage, and gives the exit status for having met it. `missing`: pieces of data that the calls name and the
+/// file lacks; a cut between two segments leaves no other sign.
+pub fn damage(trace: &trace::Trace, missing: u64) -> u8 {
+    let cut = || {
+        let pieces = counted(missing, "piece");
+        format!("{}: not in the file, lost or cut off: {pieces} of data of these calls", trace.path.display())
+    };
+    let Some(line) = damage_of(trace).or_else(|| (missing != 0).then(cut)) else { return DONE };
     say(line);
     UNREADABLE
 }

@@ -14,6 +14,7 @@ use trace::api::roles::Side;
 use trace::call::Content;
 use trace::decode::decode;
 use trace::hash::Hash;
+use trace::text::plain;
 use trace::value::Value as Shown;
 
 /// Show what was recorded, and the verdict on its replay
@@ -45,6 +46,7 @@ struct Counts<'a> {
     from_device: Amount,
     results_hashed: Amount,
     not_recorded: Amount,
+    missing: Amount,
     arguments: Amount,
 }
 
@@ -80,7 +82,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         text(&mut out, &trace, &counts, &functions, (&verdict, &reasons), reading.colored())?;
     }
     out.flush()?;
-    Ok(exit::damage(&trace))
+    Ok(exit::damage(&trace, counts.missing.pieces))
 }
 
 fn count<'a>(trace: &'a Trace, reading: &Reading) -> Result<Counts<'a>> {
@@ -107,7 +109,7 @@ fn count<'a>(trace: &'a Trace, reading: &Reading) -> Result<Counts<'a>> {
                 Content::Arguments { packed, .. } => counts.arguments.add(packed.len() as u64),
                 Content::Hash { .. } => counts.results_hashed.add(image.len),
                 Content::Lost | Content::Pending => counts.not_recorded.add(image.len),
-                Content::Blob(hash) if trace.blob(hash).is_none() => counts.not_recorded.add(image.len),
+                Content::Blob(hash) if trace.blob(hash).is_none() => counts.missing.add(image.len),
                 Content::Bytes(_) | Content::Blob(_) => {}
             }
         }
@@ -124,7 +126,7 @@ impl Counts<'_> {
         match value {
             Shown::Payload { side: Some(Side::Source), len, .. } => self.to_device.add(*len),
             Shown::Payload { side: Some(Side::Destination), len, .. } => self.from_device.add(*len),
-            Shown::Payload { side: None, len, content } => match content {
+            Shown::Payload { side: None, len, content, .. } => match content {
                 Content::Blob(hash) if !images.insert(*hash) => {}
                 _ => self.module_images.add(*len),
             },
@@ -140,9 +142,8 @@ fn version(number: i32) -> String {
     format!("{}.{}", number / 1000, number % 1000 / 10)
 }
 
-fn losses(trace: &Trace) -> &[(String, u64)] {
-    trace.footer.as_ref().map_or(&trace.losses, |footer| &footer.losses)
-}
+/// Threads that are listed; the others are summed up.
+const THREADS: usize = 16;
 
 type Functions<'a> = [(&'a str, (u64, u64))];
 
@@ -200,13 +201,14 @@ fn object(trace: &Trace, counts: &Counts, functions: &Functions, verdict: &str, 
             "results_hashed": counts.results_hashed,
             "kernel_arguments": counts.arguments,
             "not_recorded": counts.not_recorded,
+            "missing": counts.missing,
         },
         "adopted": trace.adopted.iter().map(|a| json!({
             "module": format!("{:#x}", a.module),
             "images": a.images.iter().map(|hash| Hash::from_bytes(*hash).to_string()).collect::<Vec<_>>(),
             "origin": a.origin,
         })).collect::<Vec<_>>(),
-        "losses": losses(trace).iter().map(|(what, count)| json!({ "what": what, "count": count })).collect::<Vec<_>>(),
+        "losses": trace.losses.iter().map(|(what, count)| json!({ "what": what, "count": count })).collect::<Vec<_>>(),
         "damage": trace.damage.iter().map(|d| json!({ "offset": d.offset, "what": d.what })).collect::<Vec<_>>(),
     })
 }
@@ -221,32 +223,42 @@ fn text(
 ) -> Result<()> {
     let about = &trace.preamble;
     let closed = if trace.footer.is_some() { "" } else { ", not closed (see cutrace repair)" };
-    writeln!(out, "trace        {} ({}{closed})", trace.path.display(), size(trace.bytes_on_disk()))?;
-    writeln!(out, "program      {} (process {} on {})", about.program, about.pid, about.host)?;
-    writeln!(out, "command      {}", shell(&about.command_line))?;
-    writeln!(out, "directory    {}", about.directory)?;
+    line(out, format!("trace        {} ({}{closed})", trace.path.display(), size(trace.bytes_on_disk())))?;
+    line(out, format!("program      {} (process {} on {})", about.program, about.pid, about.host))?;
+    line(out, format!("command      {}", shell(&about.command_line)))?;
+    line(out, format!("directory    {}", about.directory))?;
     let driver = match about.driver_version {
         0 => "version unknown".into(),
         number => format!("CUDA {}", version(number)),
     };
-    writeln!(out, "driver       {} ({driver})", about.driver_path)?;
+    line(out, format!("driver       {} ({driver})", about.driver_path))?;
     for device in &trace.devices {
         let (major, minor) = device.compute;
         let memory = size(device.memory);
-        writeln!(out, "device {:<5} {} ({memory}, compute capability {major}.{minor})", device.ordinal, device.name)?;
+        line(
+            out,
+            format!("device {:<5} {} ({memory}, compute capability {major}.{minor})", device.ordinal, device.name),
+        )?;
     }
-    writeln!(out, "recorded     by cutrace {}, data: {}, clock: {}", about.writer, about.data.name(), about.clock)?;
+    line(
+        out,
+        format!("recorded     by cutrace {}, data: {}, clock: {}", about.writer, about.data.name(), about.clock),
+    )?;
     for (name, value) in &about.more {
-        writeln!(out, "{name:<12} {value}")?;
+        line(out, format!("{name:<12} {value}"))?;
     }
     for (name, value) in &about.environment {
-        writeln!(out, "environment  {name}={value}")?;
+        line(out, format!("environment  {name}={value}"))?;
     }
-    for (index, thread) in trace.threads.iter().enumerate() {
+    for (index, thread) in trace.threads.iter().take(THREADS).enumerate() {
         let calls = counted(thread.calls, "call");
-        writeln!(out, "thread {:<5} {:?} (id {}), {calls}", format!("t{index}"), thread.name, thread.os_id)?;
+        line(out, format!("thread {:<5} {:?} (id {}), {calls}", format!("t{index}"), thread.name, thread.os_id))?;
     }
-    writeln!(out)?;
+    if let Some(more @ [_, ..]) = trace.threads.get(THREADS..) {
+        let (threads, calls) = (counted(more.len() as u64, "thread"), more.iter().map(|t| t.calls).sum());
+        line(out, format!("and {threads} more, {}", counted(calls, "call")))?;
+    }
+    line(out, String::new())?;
     for (what, amount) in [
         ("module images", counts.module_images),
         ("to the device", counts.to_device),
@@ -254,27 +266,29 @@ fn text(
         ("results hashed", counts.results_hashed),
         ("kernel arguments", counts.arguments),
         ("not recorded", counts.not_recorded),
+        ("lost or cut off", counts.missing),
     ] {
         if amount.pieces != 0 {
-            writeln!(out, "{what:<17} {:>9} in {}", size(amount.bytes), counted(amount.pieces, "piece"))?;
+            line(out, format!("{what:<17} {:>9} in {}", size(amount.bytes), counted(amount.pieces, "piece")))?;
         }
     }
     for module in &trace.adopted {
         let images = counted(module.images.len() as u64, "image");
-        writeln!(out, "adopted: module {:#x}, {images} from {}", module.module, module.origin)?;
+        line(out, format!("adopted: module {:#x}, {images} from {}", module.module, module.origin))?;
     }
-    for (what, count) in losses(trace) {
-        writeln!(out, "lost: {what} ({})", grouped(*count))?;
+    for (what, count) in &trace.losses {
+        line(out, format!("lost: {what} ({})", grouped(*count)))?;
     }
     for damage in &trace.damage {
-        writeln!(out, "damage: at offset {}: {}", damage.offset, damage.what)?;
+        line(out, format!("damage: at offset {}: {}", damage.offset, damage.what))?;
     }
     let in_flight =
         if counts.in_flight == 0 { String::new() } else { format!(", {} did not return", counts.in_flight) };
-    writeln!(out, "\n{}, {} failed{in_flight}", counted(counts.calls, "call"), grouped(counts.failed))?;
+    line(out, String::new())?;
+    line(out, format!("{}, {} failed{in_flight}", counted(counts.calls, "call"), grouped(counts.failed)))?;
     for (name, (calls, failed)) in functions {
         let failed = if *failed == 0 { String::new() } else { format!("  ({} failed)", grouped(*failed)) };
-        writeln!(out, "{:>12}  {name}{failed}", grouped(*calls))?;
+        line(out, format!("{:>12}  {name}{failed}", grouped(*calls)))?;
     }
     let (on, off) = match (colored, verdict) {
         (false, _) => ("", ""),
@@ -284,9 +298,14 @@ fn text(
     };
     writeln!(out, "\nverdict: {on}{verdict}{off}")?;
     for reason in reasons {
-        writeln!(out, "  {reason}")?;
+        line(out, format!("  {reason}"))?;
     }
     Ok(())
+}
+
+/// A line in which nothing that a stranger's trace holds gets hold of the terminal.
+fn line(out: &mut impl Write, text: String) -> Result<()> {
+    Ok(writeln!(out, "{}", plain(&text))?)
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -295,11 +314,34 @@ fn hex(bytes: &[u8]) -> String {
 
 /// A command line that a shell would read as it was.
 fn shell(words: &[String]) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
+    let is_plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
     let quoted = words.iter().map(|word| match word.as_str() {
         "" => "''".into(),
-        word if word.chars().all(plain) => word.to_string(),
+        word if word.chars().all(is_plain) => word.to_string(),
+        word if word.contains(char::is_control) => format!("$'{}'", word.chars().map(ansi_c).collect::<String>()),
         word => format!("'{}'", word.replace('\'', "'\\''")),
     });
     quoted.collect::<Vec<_>>().join(" ")
+}
+
+/// A character as it stands within `$'...'`.
+fn ansi_c(c: char) -> String {
+    match c {
+        '\'' | '\\' => format!("\\{c}"),
+        '\n' => "\\n".into(),
+        '\t' => "\\t".into(),
+        c if c.is_control() => format!("\\u{:04x}", c as u32),
+        c => c.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_line_can_be_given_to_a_shell() {
+        let words = ["a b", "it's", "", "\x1b[31mit's\n"].map(String::from);
+        assert_eq!(shell(&words), r"'a b' 'it'\''s' '' $'\u001b[31mit\'s\n'");
+    }
 }

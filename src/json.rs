@@ -1,10 +1,11 @@
-//! Decoded values as JSON. Addresses and handles are strings: numbers beyond 2^53 do not survive every reader.
+//! Decoded values as JSON. Addresses and handles are strings: numbers beyond 2^53 do not survive every reader. What is
+//! NULL is null, whatever its type.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
+use trace::api::types::Kind;
 use trace::call::Content;
-
 use trace::objects::Objects;
-use trace::text::{Text, bits, symbol};
+use trace::text::{Guess, Text, bits, guess, symbol};
 use trace::value::Value;
 
 pub struct Json<'x, 'a>(pub &'x Value<'a>, pub &'x Objects);
@@ -17,8 +18,15 @@ impl Serialize for Json<'_, '_> {
             Value::Unsigned(n) => to.serialize_u64(*n),
             Value::Signed(n) => to.serialize_i64(*n),
             Value::Float(x) => to.serialize_f64(*x),
-            Value::Symbol(names, value) => to.serialize_str(&symbol(names, *value)),
-            Value::Bits(names, value) => to.serialize_str(&bits(names, *value)),
+            Value::Symbol(names, value) => match symbol(names, *value) {
+                name if name == value.to_string() => to.serialize_i64(*value),
+                name => to.serialize_str(&name),
+            },
+            Value::Bits(names, value) => match bits(names, *value) {
+                none if none == "0" => to.serialize_u64(0),
+                names => to.serialize_str(&names),
+            },
+            Value::Pointer(0) => to.serialize_none(),
             Value::Pointer(at) | Value::Result(at) | Value::Unrecorded(at) => to.serialize_str(&format!("{at:#x}")),
             Value::Text(text) => to.serialize_str(text),
             Value::List(all) => Elements(all, objects).serialize(to),
@@ -38,8 +46,17 @@ impl Serialize for Json<'_, '_> {
                 map.serialize_entry("hex", &hex(bytes))?;
                 map.end()
             }
-            Value::Payload { len, content, .. } => payload(to, *len, content),
-            Value::Argument(_) | Value::Handle { .. } | Value::Address { .. } => to.collect_str(&Text(value, objects)),
+            Value::Payload { len, content, missing, .. } => payload(to, *len, content, *missing),
+            Value::Argument(bytes) => match guess(bytes, objects) {
+                Guess::Integer(number) => to.serialize_i64(number),
+                Guess::Single(number) => to.serialize_f32(number),
+                Guess::Double(number) => to.serialize_f64(number),
+                Guess::Address(_) | Guess::Word(_) => to.collect_str(&Text(value, objects)),
+                Guess::Bytes(bytes) => Json(&Value::Bytes(bytes.into()), objects).serialize(to),
+            },
+            Value::Address { value: 0, .. } => to.serialize_none(),
+            Value::Handle { kind, value: 0, .. } if *kind != Kind::Device => to.serialize_none(),
+            Value::Handle { .. } | Value::Address { .. } => to.collect_str(&Text(value, objects)),
         }
     }
 }
@@ -61,12 +78,17 @@ impl Serialize for Elements<'_, '_> {
     }
 }
 
-fn payload<S: Serializer>(to: S, len: u64, content: &Content) -> Result<S::Ok, S::Error> {
+fn payload<S: Serializer>(to: S, len: u64, content: &Content, missing: bool) -> Result<S::Ok, S::Error> {
     let mut map = to.serialize_map(None)?;
     map.serialize_entry("bytes", &len)?;
     match content {
         Content::Bytes(bytes) => map.serialize_entry("hex", &hex(bytes))?,
-        Content::Blob(hash) => map.serialize_entry("blob", &hash.to_string())?,
+        Content::Blob(hash) => {
+            map.serialize_entry("blob", &hash.to_string())?;
+            if missing {
+                map.serialize_entry("missing", &true)?;
+            }
+        }
         Content::Hash { hash, late } => {
             map.serialize_entry("hash", &hash.to_string())?;
             map.serialize_entry("late", late)?;

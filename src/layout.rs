@@ -48,7 +48,7 @@ fn toggle_randomization() {
 /// Sets the recorded variables that the environment does not set itself.
 pub fn set_environment(plan: &Plan) {
     for (name, value) in plan.environment().iter().filter(|(name, _)| env::var_os(name).is_none()) {
-        // SAFETY: the process has one thread until the driver is loaded.
+        // SAFETY: until the driver is loaded the only other thread waits for a signal, and reads no variables.
         unsafe { env::set_var(name, value) };
     }
 }

@@ -16,6 +16,8 @@ mod reading;
 mod record;
 mod repair;
 mod replay;
+mod session;
+mod signals;
 mod verdict;
 
 use clap::{Parser, Subcommand};
@@ -37,8 +39,10 @@ Examples:
   cutrace replay                    make the same calls again and compare what comes back
 
 Exit status:
-  0 done   1 failed, or a finding   2 usage   3 the trace cannot be read (or not all of it)
-  4 the replay diverged   5 no usable driver   6 the replay could check nothing
+  0 done                        1 failed, or a finding
+  2 usage                       3 the trace cannot be read (or not all of it)
+  4 the replay diverged         5 no usable driver
+  6 the replay could check nothing
   record: the program's own; 126 and 127 not started, 128 + signal";
 
 #[derive(Subcommand)]

@@ -1,6 +1,6 @@
 //! The flags that all reading commands share.
 
-use crate::exit::{USAGE, failure};
+use crate::exit::{USAGE, failure, say};
 use anyhow::Result;
 use clap::{Args, ColorChoice};
 use std::io::IsTerminal;
@@ -13,7 +13,7 @@ pub struct Reading {
     /// The trace
     #[arg(value_name = "FILE", default_value = "trace.bin")]
     pub file: PathBuf,
-    /// Only these calls, by number: 7, 10..20 (20 not included), 10.., ..20
+    /// Only these calls, by number: 7, 10..20 (20 is not included), 10.. or ..20
     #[arg(long, value_name = "RANGE")]
     pub calls: Option<Range>,
     /// Only this thread: its index (t0, 0), its name, or its operating-system id
@@ -23,7 +23,7 @@ pub struct Reading {
     #[arg(long, value_name = "REGEX")]
     pub grep: Option<regex::Regex>,
     /// Stop after this many
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub limit: Option<u64>,
     /// As JSON
     #[arg(long)]
@@ -44,15 +44,20 @@ impl FromStr for Range {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Range, String> {
+        const FORMS: &str = "expected 7, 10..20 (20 is not included), 10.. or ..20";
         let number = |text: &str, otherwise: u64| match text.trim() {
             "" => Ok(otherwise),
-            digits => digits.replace('_', "").parse().map_err(|_| format!("{digits:?} is not a call number")),
+            digits => digits.replace('_', "").parse().map_err(|_| format!("{digits:?} is not a call number; {FORMS}")),
         };
-        match text.split_once("..") {
-            Some((start, end)) => Ok(Range { start: number(start, 0)?, end: number(end, u64::MAX)? }),
-            None if text.trim().is_empty() => Err("expected a number or a range like 10..20".into()),
-            None => number(text, 0).map(|only| Range { start: only, end: only.saturating_add(1) }),
+        let (start, end) = match text.split_once("..") {
+            Some((start, end)) => (number(start, 0)?, number(end, u64::MAX)?),
+            None if text.trim().is_empty() => return Err(FORMS.into()),
+            None => number(text, 0).map(|only: u64| (only, only.saturating_add(1)))?,
+        };
+        if start >= end {
+            return Err(format!("no call is in it; {FORMS}"));
         }
+        Ok(Range { start, end })
     }
 }
 
@@ -64,6 +69,15 @@ impl Reading {
     /// The test that a call passes if it is asked for; `--grep` and `--limit` are the command's own affair.
     pub fn selection(&self, trace: &Trace) -> Result<impl Fn(&Call) -> bool + use<>> {
         let calls = self.calls.unwrap_or(Range { start: 0, end: u64::MAX });
+        let recorded = trace.len() as u64;
+        if self.calls.is_some() && calls.start >= recorded {
+            let there = match recorded {
+                0 => "no call".into(),
+                1 => "call 0 only".into(),
+                n => format!("calls 0 to {} only", n - 1),
+            };
+            say(format_args!("--calls: beyond the end of the trace, which holds {there}"));
+        }
         let thread = self.thread.as_deref().map(|wanted| find_thread(trace, wanted)).transpose()?;
         Ok(move |call: &Call| {
             (calls.start..calls.end).contains(&call.number) && thread.is_none_or(|thread| thread == call.thread)
@@ -95,6 +109,23 @@ fn find_thread(trace: &Trace, wanted: &str) -> Result<u32> {
             let known: Vec<String> =
                 trace.threads.iter().enumerate().map(|(i, t)| format!("t{i} {:?} {}", t.name, t.os_id)).collect();
             Err(failure(USAGE, format_args!("no thread {wanted:?} in the trace; there are {}", known.join(", "))))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges() {
+        let range = |start, end| Ok(Range { start, end });
+        assert_eq!("7".parse(), range(7, 8));
+        assert_eq!("10..2_000".parse(), range(10, 2000));
+        assert_eq!(["10..".parse(), "..".parse()], [range(10, u64::MAX), range(0, u64::MAX)]);
+        for wrong in ["5..2", "3..3", "3-5", "3,5", "3..=5", "", "-1"] {
+            let told = wrong.parse::<Range>().expect_err(wrong);
+            assert!(told.contains("expected 7, 10..20"), "{told}");
         }
     }
 }

@@ -8,6 +8,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use trace::Trace;
 use trace::finish::finish;
+use trace::text::plain;
 
 /// Close a trace: checksums for what was left open, and the index at its end
 ///
@@ -42,7 +43,8 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     trace.check_blobs();
     let done = finish(&trace, verdict::of)?;
     let mut out = std::io::stdout().lock();
-    let name = trace.path.display();
+    let name = trace.path.display().to_string();
+    let name = plain(&name);
     let (calls, bytes) = (counted(done.calls, "call"), size(done.bytes));
     if !done.written {
         writeln!(out, "{name}: closed and whole: {calls}, {} segments, {bytes}", done.segments)?;
@@ -50,10 +52,10 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     }
     writeln!(out, "{name}: {calls}, {} segments ({} sealed now), {bytes}; footer written", done.segments, done.sealed)?;
     for damage in &trace.damage {
-        writeln!(out, "damage: at offset {}: {}", damage.offset, damage.what)?;
+        writeln!(out, "damage: at offset {}: {}", damage.offset, plain(&damage.what))?;
     }
     for (what, count) in &trace.losses {
-        writeln!(out, "lost: {what} ({})", grouped(*count))?;
+        writeln!(out, "lost: {} ({})", plain(what), grouped(*count))?;
     }
     writeln!(out, "verdict: {}", done.verdict)?;
     Ok(exit::DONE)

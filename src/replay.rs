@@ -3,7 +3,7 @@
 use crate::driver::{self, Choice};
 use crate::exit::{DIVERGED, DONE, FAILED, NO_DRIVER, UNREADABLE, UNVERIFIED, failure};
 use crate::figures::{counted, grouped, size};
-use crate::{exit, layout};
+use crate::{exit, layout, signals};
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use replayer::{Divergence, Options, Outcome, Plan, Progress, Report, Verdict};
@@ -19,7 +19,7 @@ use trace::Trace;
 ///
 /// Needs neither the program nor its data. Memory goes to its recorded addresses where it can, the recorded CUDA_*
 /// variables are set where the environment does not set them itself, and every result, output and copy to the host is
-/// compared with the recording.
+/// compared with the recording. A replay of more than a second shows a progress bar on stderr if that is a terminal.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -28,8 +28,11 @@ Examples:
   cutrace replay app.bin --device 0=1    what ran on device 0 runs on device 1
   cutrace replay app.bin --driver sim
 
-Exit status: 0 verified (or --no-verify), 1 not replayable, 3 the trace cannot be read, 4 diverged, 5 no usable driver,
-6 nothing that the device computed could be compared.")]
+Exit status:
+  0 verified (or --no-verify)       1 not replayable
+  3 the trace cannot be read        4 diverged
+  5 no usable driver                6 nothing that the device computed could be compared
+  128 + signal if interrupted")]
 pub struct Arguments {
     /// The trace
     #[arg(value_name = "FILE", default_value = "trace.bin")]
@@ -96,6 +99,16 @@ impl Devices {
 }
 
 pub fn run(arguments: Arguments) -> Result<u8> {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+    let shown = bar.clone();
+    signals::on_interruption(move |name| {
+        let so_far = match (shown.position(), shown.length()) {
+            (done, Some(all)) => format!("after about {} of {} calls", grouped(done), grouped(all)),
+            (_, None) => "before the first call".into(),
+        };
+        shown.finish_and_clear();
+        exit::say(format_args!("interrupted by {name} {so_far}; there is no verdict"));
+    });
     let mut trace = Trace::open(&arguments.file)?;
     trace.check_blobs();
     if let Some(damage) = exit::damage_of(&trace).filter(|_| !arguments.dry_run) {
@@ -105,7 +118,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let plan = replayer::plan(&trace);
     if arguments.dry_run || plan.verdict == Verdict::No {
         show_plan(&trace, &plan, arguments.json)?;
-        return Ok(match (exit::damage(&trace), plan.verdict) {
+        return Ok(match (exit::damage(&trace, 0), plan.verdict) {
             (DONE, Verdict::No) => FAILED,
             (damage, _) => damage,
         });
@@ -125,7 +138,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         place: !arguments.no_placement,
         translate: true,
     };
-    let bar = Bar::new(plan.calls());
+    let bar = Bar::new(bar, plan.calls());
     let report = replayer::replay(&trace, &plan, &options, &bar);
     bar.bar.finish_and_clear();
     let report = report.map_err(|error| match error {
@@ -137,12 +150,12 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         serde_json::to_writer_pretty(&mut out, &object(&trace, &plan, &report, &options))?;
         writeln!(out)?;
     } else {
-        text(&mut out, &plan, &report, options.verify)?;
+        text(&mut out, &plan, &report)?;
     }
     out.flush()?;
     Ok(match report.outcome {
         Outcome::Diverged => DIVERGED,
-        Outcome::Unverified if options.verify => UNVERIFIED,
+        Outcome::Unverified => UNVERIFIED,
         _ => DONE,
     })
 }
@@ -154,9 +167,9 @@ struct Bar {
 }
 
 impl Bar {
-    fn new(calls: u64) -> Bar {
+    fn new(bar: ProgressBar, calls: u64) -> Bar {
         let style = ProgressStyle::with_template("replaying {wide_bar} {human_pos}/{human_len} calls, {eta}");
-        let bar = ProgressBar::with_draw_target(Some(calls), ProgressDrawTarget::hidden());
+        bar.set_length(calls);
         Bar { bar: bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())), started: Instant::now() }
     }
 }
@@ -167,6 +180,20 @@ impl Progress for Bar {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
         }
         self.bar.inc(calls);
+    }
+
+    fn stalled(&self, patience: Duration, waiting: &[(u64, String)]) {
+        let calls: Vec<String> = waiting.iter().map(|(call, function)| format!("call {call} {function}")).collect();
+        let what = match &calls[..] {
+            [] => "the work that the recording left under way".to_owned(),
+            calls => calls.join(", "),
+        };
+        let patience = patience.as_secs();
+        self.bar.suspend(|| exit::say(format_args!("nothing has come to an end for {patience} s; waiting for {what}")));
+    }
+
+    fn warn(&self, what: &str) {
+        self.bar.suspend(|| eprintln!("cutrace: warning: {what}"));
     }
 }
 
@@ -205,25 +232,28 @@ fn show_plan(trace: &Trace, plan: &Plan, as_json: bool) -> Result<()> {
     Ok(out.flush()?)
 }
 
-fn text(out: &mut impl Write, plan: &Plan, report: &Report, verified: bool) -> Result<()> {
+fn text(out: &mut impl Write, plan: &Plan, report: &Report) -> Result<()> {
     let checked = &report.checked;
-    let head = match report.outcome {
-        _ if !verified => "replayed, not compared",
-        Outcome::Verified => "verified",
-        Outcome::Diverged => "diverged",
-        Outcome::Unverified => "unverified: nothing that the device computed could be compared",
-    };
-    writeln!(out, "{head}")?;
+    match (report.outcome, report.refused()) {
+        (Outcome::Replayed, _) => writeln!(out, "replayed, not compared")?,
+        (Outcome::Verified, 0) => writeln!(out, "verified")?,
+        (Outcome::Verified, 1) => writeln!(out, "verified, except for 1 call that was refused")?,
+        (Outcome::Verified, n) => writeln!(out, "verified, except for {} calls that were refused", grouped(n))?,
+        (Outcome::Diverged, _) => writeln!(out, "diverged")?,
+        (Outcome::Unverified, _) => {
+            writeln!(out, "unverified: nothing that the device computed could be compared")?;
+        }
+    }
     let elapsed = report.elapsed.as_secs_f64();
     let (executed, emulated) = (counted(report.executed, "call"), grouped(report.emulated));
     writeln!(out, "  made again   {executed}, {emulated} memory calls by other means, in {elapsed:.2} s")?;
-    if verified {
+    if report.outcome != Outcome::Replayed {
         let (results, outputs) = (counted(checked.results, "result"), counted(checked.outputs, "output"));
         let copies = counted(checked.copies, "copy");
         writeln!(out, "  compared     {results}, {outputs}, {copies} to the host ({})", size(checked.bytes))?;
         let mut missing = Vec::new();
         if report.unchecked_copies != 0 {
-            missing.push(format!("{} copies to the host", grouped(report.unchecked_copies)));
+            missing.push(format!("{} to the host", counted(report.unchecked_copies, "copy")));
         }
         if report.unreached_launches != 0 {
             let (some, all) = (grouped(report.unreached_launches), grouped(report.launches));
@@ -247,7 +277,7 @@ fn text(out: &mut impl Write, plan: &Plan, report: &Report, verified: bool) -> R
     }
     for (what, count) in [
         ("kernel arguments that look like addresses in no known memory", report.unresolved_pointers),
-        ("handles that no recorded call made", report.unknown_handles),
+        ("calls that failed and name an object which is not there (left out)", report.unknown_handles),
         ("submissions to one stream that overlapped when recorded", report.overlapping_submissions),
     ] {
         if count != 0 {
@@ -285,6 +315,7 @@ fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) -> Val
         Outcome::Verified => "verified",
         Outcome::Diverged => "diverged",
         Outcome::Unverified => "unverified",
+        Outcome::Replayed => "replayed",
     };
     let placed = &report.placement;
     json!({
@@ -304,6 +335,7 @@ fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) -> Val
             "count": left.count,
             "first": left.first,
         })).collect::<Vec<_>>(),
+        "refused": report.refused(),
         "inner": report.inner,
         "unfinished": report.unfinished,
         "checked": {

@@ -7,12 +7,13 @@
 use crate::frame::{Frame, Memory, Output, Refusal};
 use crate::objects::Found;
 use crate::report::Tally;
+use crate::waits;
 use crate::world::World;
 use std::borrow::Cow;
-use trace::api::roles::{Field, Role};
+use trace::api::roles::{Field, Role, Sibling};
 use trace::api::types::{Form, Kind, Type};
 use trace::call::When;
-use trace::walk::{Direction, Target, View, has_structure, member, resolve};
+use trace::walk::{Direction, Target, View, has_structure, member, reach, resolve};
 use trace::{Call, Function};
 
 /// Argument words or a struct, recorded and live, around the fields that are being walked.
@@ -71,6 +72,9 @@ impl<'w, 't> Builder<'w, 't> {
         function: &'static Function,
         tally: &'w mut Tally,
     ) -> Result<Frame<'t>, Refusal> {
+        if waits::is_wait(&call, function, &world.plan.host) {
+            return Err(Refusal(waits::WHY.into()));
+        }
         let mut frame = Frame::default();
         frame.memory.push(Memory::of(call.argument_bytes())?);
         let mut builder = Builder { world, call, function, frame, tally };
@@ -120,13 +124,15 @@ impl<'w, 't> Builder<'w, 't> {
                 }
             }
             Role::Reads(_) | Role::Writes(_) if word != 0 => {
-                let live = self.unified(field.name, word, matches!(field.role, Role::Writes(_)))?;
+                let view = Recorded { call: &self.call, bytes: here.recorded, when: When::Entry };
+                let len = reach(fields, index, base, &view);
+                let live = self.unified(field.name, word, len, matches!(field.role, Role::Writes(_)))?;
                 self.put(here, at, field.ty.size, live);
             }
-            Role::ReadsEach { count, .. } | Role::WritesEach { count, .. } if word != 0 => {
-                let count = here.load(base + fields[count.0 as usize].offset, 8).unwrap_or(0);
+            Role::ReadsEach { count, sizes } | Role::WritesEach { count, sizes } if word != 0 => {
+                let sibling = |which: Sibling| here.load(base + fields[which.0 as usize].offset, 8).unwrap_or(0);
                 let writes = matches!(field.role, Role::WritesEach { .. });
-                let live = self.each(field.name, word, count, writes)?;
+                let live = self.each(field.name, word, sibling(sizes), sibling(count), writes)?;
                 self.put(here, at, 8, live);
             }
             Role::Address | Role::HostAddress => self.put(here, at, 8, self.moved(word)),
@@ -135,6 +141,9 @@ impl<'w, 't> Builder<'w, 't> {
                 let scratch = self.own(Memory::zeroed(SCRATCH)?);
                 self.put(here, at, 8, scratch);
             }
+            // The driver puts the address of an array of its own here.
+            Role::Owned(_) if here.memory != 0 => self.put(here, at, 8, 0),
+            _ if waits::are_operations(field) => self.operations(fields, index, base, here)?,
             _ if is_pointer => self.pointer(fields, index, base, here)?,
             _ if self.function.name == "cuDeviceGet" && field.name == "ordinal" => {
                 let device = self.world.objects.device(word as i32);
@@ -146,7 +155,7 @@ impl<'w, 't> Builder<'w, 't> {
     }
 
     /// A value that stands in its container: only handles, addresses and callbacks change.
-    fn value(&mut self, ty: &'static Type, at: u32, here: Here) -> Result<(), Refusal> {
+    pub fn value(&mut self, ty: &'static Type, at: u32, here: Here) -> Result<(), Refusal> {
         match ty.form {
             Form::Handle(kind) => {
                 let live = self.handle(kind, here.load(at, ty.size).unwrap_or(0))?;
@@ -179,7 +188,7 @@ impl<'w, 't> Builder<'w, 't> {
         Ok(())
     }
 
-    fn pointer(&mut self, fields: &'static [Field], index: usize, base: u32, here: Here) -> Result<(), Refusal> {
+    pub fn pointer(&mut self, fields: &'static [Field], index: usize, base: u32, here: Here) -> Result<(), Refusal> {
         let field = &fields[index];
         let at = base + field.offset;
         let target = |when| resolve(fields, index, base, &Recorded { call: &self.call, bytes: here.recorded, when });
@@ -289,21 +298,24 @@ impl<'w, 't> Builder<'w, 't> {
     }
 
     fn handle(&mut self, kind: Kind, recorded: u64) -> Result<u64, Refusal> {
-        match self.world.objects.find(kind, recorded) {
-            Found::Live(live) => Ok(live),
-            Found::Absent { call } if self.call.succeeded() => {
-                Err(Refusal(format!("needs a {} of call {call}, which was left out", kind.label())))
+        let stray = match self.world.objects.find(kind, recorded) {
+            Found::Live(live) => return Ok(live),
+            Found::Unknown if kind == Kind::Module && self.adopt(recorded) => return self.handle(kind, recorded),
+            Found::Unknown if kind == Kind::Context && self.adopt_context(recorded) => {
+                return self.handle(kind, recorded);
             }
-            Found::Unknown if kind == Kind::Module && self.adopt(recorded) => self.handle(kind, recorded),
-            Found::Unknown if kind == Kind::Context && self.adopt_context(recorded) => self.handle(kind, recorded),
-            Found::Unknown if self.call.succeeded() => {
-                Err(Refusal(format!("needs a {} that no call in the trace made", kind.label())))
-            }
-            _ => {
-                self.tally.unknown_handles += 1;
-                Ok(recorded)
-            }
-        }
+            Found::Absent { call } => format!("of call {call}, which was left out"),
+            Found::Dead { call } => format!("that call {call} ended"),
+            Found::Unknown => "that no call in the trace made".to_owned(),
+        };
+        // The recorded value is nobody's here, or by now another object's.
+        let needs = if self.call.succeeded() {
+            "needs"
+        } else {
+            self.tally.unknown_handles += 1;
+            "failed when recorded, and names"
+        };
+        Err(Refusal(format!("{needs} a {} {stray}", kind.label())))
     }
 
     /// The length of a module's variable must be known, asked for or not: its address is going to be translated.

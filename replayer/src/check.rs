@@ -2,15 +2,14 @@
 
 use crate::frame::{Frame, Output};
 use crate::objects::Found;
+use crate::payload::hex;
 use crate::report::{Divergence, Tally};
-use crate::sinks::Sink;
 use crate::world::World;
-use std::borrow::Cow;
 use std::ffi::CStr;
 use trace::api::roles::{Class, Field, Role};
-use trace::api::types::{Form, Kind, Type};
-use trace::call::{Content, When};
-use trace::hash::Hash;
+use trace::api::structs::CUtensorMap;
+use trace::api::types::{Form, Kind, Type, Typed};
+use trace::call::When;
 use trace::walk::{Direction, Target, View, member, resolve};
 use trace::{Call, Function};
 
@@ -35,10 +34,12 @@ pub fn outputs<'t>(
     frame: &Frame<'t>,
     tally: &mut Tally,
 ) {
-    let mut checker = Checker { world, call, function, frame, tally };
+    let mut checker = Checker { world, call, function, frame, tally, compared: false };
     checker.bind_variable();
     for output in &frame.outputs {
+        checker.compared = false;
         checker.output(output);
+        checker.tally.checked.outputs += u64::from(checker.compared && world.verify);
     }
 }
 
@@ -48,6 +49,8 @@ struct Checker<'c, 't> {
     function: &'static Function,
     frame: &'c Frame<'t>,
     tally: &'c mut Tally,
+    /// Whether anything in this output was compared, and not only learned.
+    compared: bool,
 }
 
 /// How a value was handed out.
@@ -81,7 +84,6 @@ impl Checker<'_, '_> {
                 for (n, (recorded, live)) in recorded.chunks_exact(size).zip(live.chunks_exact(size)).enumerate() {
                     self.value(element, how, recorded, live, At { name, offset: n * size });
                 }
-                self.tally.checked.outputs += u64::from(how != How::Volatile);
             }
             Output::Text { name, memory, address, volatile } => {
                 let live = CStr::from_bytes_until_nul(self.frame.memory[memory].bytes());
@@ -143,8 +145,11 @@ impl Checker<'_, '_> {
                 let known = self.world.translation.live(was).is_some()
                     || self.world.plan.device.contains(was)
                     || self.world.plan.host.contains(was);
-                if how == How::Compared && known && self.world.translation.live(was).unwrap_or(was) != is {
-                    self.differs(at, 0, recorded, live);
+                if how == How::Compared && known {
+                    self.compared = true;
+                    if self.world.translation.live(was).unwrap_or(was) != is {
+                        self.differs(at, 0, recorded, live);
+                    }
                 }
             }
             Form::Pointer(_) | Form::Callback => {}
@@ -157,11 +162,23 @@ impl Checker<'_, '_> {
             Form::Struct(_) if ty.name == "CUdevResource" => {
                 self.world.resources.lock().insert(recorded.to_vec(), live.to_vec());
             }
+            // The first word is the device address; the rest is the same wherever that is.
+            Form::Struct(_) if ty.name == CUtensorMap::TYPE.name => {
+                let (was, is) = words();
+                let moved = self.world.translation.live(was).unwrap_or(was) != is;
+                if how == How::Compared && (moved || recorded.get(8..) != live.get(8..)) {
+                    self.differs(at, 0, recorded, live);
+                }
+            }
             Form::Struct(fields) => {
                 if let (Some((was, len)), Some((is, _))) = (made_in(fields, recorded), made_in(fields, live)) {
                     self.world.translation.bind(was, len, is);
                 }
                 for (index, field) in fields.iter().enumerate() {
+                    if let Role::Owned(_) = field.role {
+                        self.handed_out(fields, index, recorded, live);
+                        continue;
+                    }
                     let how = if matches!(field.role, Role::Created) { How::Made } else { how };
                     let member = match field.role {
                         Role::Union(..) => member(fields, index, 0, &Bytes(recorded)).unwrap_or(field.ty),
@@ -176,6 +193,7 @@ impl Checker<'_, '_> {
             }
             _ if how != How::Compared => {}
             _ => {
+                self.compared = true;
                 if let Some(first) = recorded.iter().zip(live).position(|(was, is)| was != is) {
                     self.differs(at, first, recorded, live);
                 }
@@ -183,10 +201,28 @@ impl Checker<'_, '_> {
         }
     }
 
+    /// New objects in an array of the driver's, whose address it put into a struct.
+    fn handed_out(&mut self, fields: &'static [Field], index: usize, recorded: &[u8], live: &[u8]) {
+        let there = |bytes| match resolve(fields, index, 0, &Bytes(bytes)) {
+            Target::Span { address, element, count, .. } => Some((address, element, count)),
+            _ => None,
+        };
+        let (Some((was, element, count)), Some((is, _, live_count))) = (there(recorded), there(live)) else { return };
+        let Some(len) = count.min(live_count).checked_mul(element.size.into()) else { return };
+        let Some(recorded) = self.call.memory(When::Return, was, len) else { return };
+        // SAFETY: the driver has just put this many elements there.
+        let live = unsafe { std::slice::from_raw_parts(is as *const u8, len as usize) };
+        let (size, name) = (element.size as usize, fields[index].name);
+        for (n, (recorded, live)) in recorded.chunks_exact(size).zip(live.chunks_exact(size)).enumerate() {
+            self.value(element, How::Made, recorded, live, At { name, offset: n * size });
+        }
+    }
+
     /// Learns a handle; false if it cannot be the same object.
     fn handle(&mut self, kind: Kind, how: How, was: u64, is: u64) -> bool {
         if kind == Kind::Device {
             let expected = self.world.objects.device(was as i32);
+            self.compared |= how != How::Volatile;
             return how == How::Volatile || expected == is as i32;
         }
         if (was == 0) != (is == 0) {
@@ -199,7 +235,11 @@ impl Checker<'_, '_> {
             && self.function.class == Class::query
             && let Found::Live(expected) = self.world.objects.find(kind, was)
         {
+            self.compared = true;
             return expected == is;
+        }
+        if kind == Kind::Context && is != 0 {
+            self.world.contexts.lock().insert(is);
         }
         self.world.objects.bind(kind, was, is);
         true
@@ -224,7 +264,7 @@ impl Checker<'_, '_> {
     }
 
     fn text(&mut self, name: &str, recorded: &str, live: &str) {
-        self.tally.checked.outputs += 1;
+        self.compared = true;
         if self.world.verify && recorded != live {
             self.report(name, None, format!("{recorded:?}"), format!("{live:?}"));
         }
@@ -242,85 +282,6 @@ impl Checker<'_, '_> {
         let launches = Vec::new();
         self.tally.diverged(Divergence { call, function, thread, what, offset, expected, found, launches });
     }
-}
-
-/// A copy to the host that has finished.
-pub fn copy(world: &World, call: u64, sink: &Sink, tally: &mut Tally) {
-    if !world.verify {
-        return;
-    }
-    if sink.expected.is_empty() {
-        tally.unchecked_copies += 1;
-        return;
-    }
-    tally.checked.copies += 1;
-    let packed = packed(sink);
-    for (offset, len, content) in &sink.expected {
-        // The length field of an attachment ends at 4 GiB; the hash of a longer copy covers all of it.
-        let len = if *len == u32::MAX.into() { packed.len() as u64 - offset } else { *len };
-        let Some(live) = packed.get(*offset as usize..(*offset + len) as usize) else {
-            tally.unchecked_copies += 1;
-            continue;
-        };
-        tally.checked.bytes += len;
-        let recorded = match *content {
-            Content::Bytes(bytes) => Some(bytes),
-            Content::Blob(hash) => world.trace.blob(hash),
-            _ => None,
-        };
-        let found = match (content, recorded) {
-            (_, Some(recorded)) => recorded.iter().zip(live).position(|(was, is)| was != is).map(|first| {
-                let shown = |bytes: &[u8]| hex(&bytes[first..]);
-                (Some(offset + first as u64), shown(recorded), shown(live))
-            }),
-            (Content::Hash { hash, late }, _) if Hash::of(live) != *hash => {
-                let late = if *late { ", taken later than at the first moment" } else { "" };
-                let found = format!("hash {}, beginning with {}", Hash::of(live), hex(live));
-                Some((None, format!("hash {hash} of {len} bytes{late}"), found))
-            }
-            _ => None,
-        };
-        if let Some((offset, expected, found)) = found {
-            let Some(call) = world.trace.call(call) else { continue };
-            tally.diverged(Divergence {
-                call: call.number,
-                function: call.name().to_owned(),
-                thread: call.thread,
-                what: format!("bytes copied to {}", sink.name),
-                offset,
-                expected,
-                found,
-                launches: launches(world, call.number),
-            });
-            return;
-        }
-    }
-}
-
-/// The touched bytes of the sink, row behind row.
-fn packed<'s>(sink: &'s Sink) -> Cow<'s, [u8]> {
-    let region = sink.region;
-    // SAFETY: the sink's own buffer, or host memory that the placement holds until the end.
-    let span: &'s [u8] = unsafe { std::slice::from_raw_parts(region.address as *const u8, region.span() as usize) };
-    if region.is_dense() {
-        return Cow::Borrowed(span);
-    }
-    let rows = region.row_addresses().map(|row| {
-        let at = (row - region.address) as usize;
-        &span[at..at + region.row_bytes as usize]
-    });
-    Cow::Owned(rows.collect::<Vec<_>>().concat())
-}
-
-fn launches(world: &World, call: u64) -> Vec<(u64, String)> {
-    let named = |number| {
-        let kernel = world.trace.call(number)?.images().find_map(|image| match image.content {
-            Content::Arguments { kernel, .. } => world.trace.kernels.get(&kernel),
-            _ => None,
-        });
-        Some((number, kernel.map_or_else(|| "?".to_owned(), |kernel| kernel.name.clone())))
-    };
-    world.plan.reach.writers(call).into_iter().filter_map(named).collect()
 }
 
 /// The buffers of a call as a view: only addresses inside them can be read.
@@ -361,13 +322,4 @@ fn word(bytes: &[u8]) -> u64 {
     let len = bytes.len().min(8);
     word[..len].copy_from_slice(&bytes[..len]);
     u64::from_le_bytes(word)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    const SHOWN: usize = 16;
-    let mut text: Vec<String> = bytes.iter().take(SHOWN).map(|byte| format!("{byte:02x}")).collect();
-    if bytes.len() > SHOWN {
-        text.push("...".into());
-    }
-    text.join(" ")
 }

@@ -140,6 +140,7 @@ impl<'t> Builder<'_, 't> {
         let retained = unsafe { self.world.driver.ask("cuDevicePrimaryCtxRetain", &words) }.is_ok();
         if retained {
             self.world.objects.bind(Kind::Context, context, live);
+            self.world.contexts.lock().insert(live);
         }
         retained
     }

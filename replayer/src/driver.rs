@@ -25,7 +25,9 @@ pub mod result {
     pub const OUT_OF_MEMORY: u32 = 2;
     pub const NOT_INITIALIZED: u32 = 3;
     pub const DEINITIALIZED: u32 = 4;
+    pub const INVALID_CONTEXT: u32 = 201;
     pub const NOT_READY: u32 = 600;
+    pub const CONTEXT_IS_DESTROYED: u32 = 709;
     pub const ALREADY_REGISTERED: u32 = 712;
 
     /// Whether the error belongs to work done earlier, and comes back from every call that follows.

@@ -87,6 +87,8 @@ pub struct Frame<'t> {
     pub files: Vec<OwnedFd>,
     /// Placed host ranges that the call reads.
     pub sources: Vec<std::ops::Range<u64>>,
+    /// Memory of our own that the call's copies read.
+    pub lent: Vec<Memory>,
     /// The driver may use the memory after the call.
     pub retain: bool,
 }

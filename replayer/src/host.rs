@@ -4,9 +4,11 @@
 //! translated), so copies from and to it use it: what the device writes there, a later copy must find.
 
 use crate::buffers::{Builder, Here, dense};
+use crate::captures::memory_type;
 use crate::frame::{Memory, Refusal};
 use crate::sinks::Sink;
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use trace::api::copies::{Region, region};
 use trace::api::enums::CUmemorytype;
@@ -17,8 +19,7 @@ use trace::call::{Content, Image, When};
 impl<'t> Builder<'_, 't> {
     /// Live memory that holds the recorded bytes of a region; its first address.
     pub fn source(&mut self, name: &'static str, recorded: Region) -> Result<u64, Refusal> {
-        let range = recorded.address..recorded.address + recorded.span();
-        let host = self.world.placement.host(&range);
+        let host = self.world.placement.host(&range(name, &recorded)?);
         let Some(bytes) = self.packed(&recorded) else {
             // A node is made long before it runs: nobody could know then what it would read.
             return match host {
@@ -34,16 +35,27 @@ impl<'t> Builder<'_, 't> {
             if let (Cow::Borrowed(bytes), true) = (&bytes, recorded.is_dense()) {
                 return Ok(bytes.as_ptr() as u64);
             }
-            self.frame.retain = true;
             let mut memory = Memory::zeroed(recorded.span() as usize)?;
             for (row, bytes) in recorded.row_addresses().zip(bytes.chunks_exact(recorded.row_bytes as usize)) {
                 memory.put((row - recorded.address) as usize, bytes);
             }
-            return Ok(self.own(memory));
+            return Ok(self.lend(memory));
         };
         self.write_host(Region { address: live, ..recorded }, &bytes);
         self.frame.sources.push(live..live + recorded.span());
         Ok(live)
+    }
+
+    /// Memory for a copy to read, which lives as long as the copy may: a graph may run it again and again.
+    fn lend(&mut self, memory: Memory) -> u64 {
+        let is_captured = self.world.placement.captures.load(Relaxed) > 0;
+        if self.function.class == Class::graph || is_captured {
+            self.frame.retain = true;
+            return self.own(memory);
+        }
+        let address = memory.address();
+        self.frame.lent.push(memory);
+        address
     }
 
     /// What the application's CPU had written into pinned memory by the time of this call.
@@ -55,9 +67,10 @@ impl<'t> Builder<'_, 't> {
             return;
         }
         let range = to.address..to.address + to.span();
-        if self.world.sinks.is_in_use(&range) {
-            // The program knew by other means than a call that the copy had finished.
-            let _ = self.world.placement.wait();
+        // The program knew by other means than a call that the copies had finished.
+        let (placement, captures) = (&self.world.placement, self.world.placement.captures.load(Relaxed) > 0);
+        for queue in self.world.sinks.take_readers(&range) {
+            placement.relaxed(|| queue.wait(self.world.driver, self.call.thread, captures));
         }
         self.settle(&range);
         for (row, bytes) in rows() {
@@ -68,9 +81,8 @@ impl<'t> Builder<'_, 't> {
 
     /// Live memory to take the bytes of a region; its first address.
     pub fn sink(&mut self, name: &'static str, recorded: Region) -> Result<u64, Refusal> {
-        let range = recorded.address..recorded.address + recorded.span();
         let expected = self.expected(&recorded);
-        let (live, memory) = match self.world.placement.host(&range) {
+        let (live, memory) = match self.world.placement.host(&range(name, &recorded)?) {
             Some(live) => {
                 self.settle(&(live..live + recorded.span()));
                 (live, None)
@@ -86,22 +98,29 @@ impl<'t> Builder<'_, 't> {
     }
 
     /// Compares what earlier copies brought into host memory that is about to change, or gives up on it.
-    fn settle(&mut self, live: &std::ops::Range<u64>) {
+    fn settle(&mut self, live: &Range<u64>) {
         let may_ask = self.world.placement.captures.load(Relaxed) == 0;
         let (sinks, driver) = (&self.world.sinks, self.world.driver);
         for (pending, finished) in sinks.overwritten(driver, live, self.call.thread, may_ask) {
             match finished {
-                true => crate::check::copy(self.world, pending.call, &pending.sink, self.tally),
+                true => crate::payload::compare(self.world, pending.call, &pending.sink, self.tally),
                 false => self.tally.unchecked_copies += 1,
             }
         }
     }
 
-    /// An address that may be of either side. It is the host's if the recorder found bytes there.
-    pub fn unified(&mut self, name: &'static str, address: u64, writes: bool) -> Result<u64, Refusal> {
-        let len = self.image_length(address);
-        if len > 0 {
-            let region = dense(address, len);
+    /// An address that may be of either side. It is the host's if the recorder found bytes there. `len`: as many as the
+    /// call says; if it does not, all that were found.
+    pub fn unified(
+        &mut self,
+        name: &'static str,
+        address: u64,
+        len: Option<u64>,
+        writes: bool,
+    ) -> Result<u64, Refusal> {
+        let found = self.image_length(address);
+        if found > 0 {
+            let region = dense(address, len.unwrap_or(found));
             return if writes { self.sink(name, region) } else { self.source(name, region) };
         }
         match self.is_known(address) || !self.call.succeeded() {
@@ -110,14 +129,22 @@ impl<'t> Builder<'_, 't> {
         }
     }
 
-    /// An array of addresses, each of either side.
-    pub fn each(&mut self, name: &'static str, array: u64, count: u64, writes: bool) -> Result<u64, Refusal> {
+    /// Arrays of addresses, each of either side, and of how many bytes there are at each.
+    pub fn each(
+        &mut self,
+        name: &'static str,
+        array: u64,
+        sizes: u64,
+        count: u64,
+        writes: bool,
+    ) -> Result<u64, Refusal> {
         let len = count.checked_mul(8).ok_or_else(|| self.missing(name))?;
-        let recorded = self.call.memory(When::Entry, array, len).ok_or_else(|| self.missing(name))?;
-        let mut live = Vec::with_capacity(recorded.len());
-        for word in recorded.chunks_exact(8) {
-            let address = u64::from_le_bytes(word.try_into().expect("8 bytes"));
-            live.extend(self.unified(name, address, writes)?.to_le_bytes());
+        let words = |at| self.call.memory(When::Entry, at, len);
+        let (addresses, sizes) = words(array).zip(words(sizes)).ok_or_else(|| self.missing(name))?;
+        let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("8 bytes"));
+        let mut live = Vec::with_capacity(addresses.len());
+        for (address, size) in addresses.chunks_exact(8).zip(sizes.chunks_exact(8)) {
+            live.extend(self.unified(name, word(address), Some(word(size)), writes)?.to_le_bytes());
         }
         Ok(self.own(Memory::of(&live)?))
     }
@@ -175,7 +202,7 @@ impl<'t> Builder<'_, 't> {
 
     /// Images of a region: one, or the pieces of a long one.
     fn region_images(&self, region: &Region) -> Vec<Image<'t>> {
-        let range = region.address..region.address + region.span().max(region.bytes());
+        let range = region.address..region.address.saturating_add(region.span().max(region.bytes()));
         let is_memory = |image: &Image| !matches!(image.content, Content::Arguments { .. }) && image.len > 0;
         self.call.images().filter(|image| is_memory(image) && range.contains(&image.address)).collect()
     }
@@ -216,22 +243,17 @@ impl<'t> Builder<'_, 't> {
         let mut end = address;
         for image in self.call.images().filter(|i| !i.rows && !matches!(i.content, Content::Arguments { .. })) {
             if image.address == end {
-                end += image.len;
+                end = end.saturating_add(image.len);
             }
         }
         end - address
     }
 }
 
-fn memory_type(ty: &Type, descriptor: &[u8], side: Side) -> Option<CUmemorytype> {
-    let name = match side {
-        Side::Source => "srcMemoryType",
-        Side::Destination => "dstMemoryType",
-    };
-    let Form::Struct(fields) = ty.form else { return None };
-    let at = fields.iter().find(|field| field.name == name)?.offset as usize;
-    let tag = descriptor.get(at..at + 4)?.try_into().expect("4 bytes");
-    Some(CUmemorytype(u32::from_le_bytes(tag)))
+fn range(name: &str, region: &Region) -> Result<Range<u64>, Refusal> {
+    let end = region.address.checked_add(region.span());
+    let end = end.ok_or_else(|| Refusal(format!("{name} reaches past the end of memory")))?;
+    Ok(region.address..end)
 }
 
 /// Where the descriptor keeps the base address of the side: the host pointer itself, the unified address in the field

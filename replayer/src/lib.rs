@@ -8,19 +8,28 @@
 mod action;
 mod arguments;
 mod buffers;
+mod captures;
 mod check;
 mod code;
 mod contexts;
 mod driver;
+mod fault;
+mod finish;
 mod frame;
+mod graphs;
 mod host;
+mod lifetimes;
+mod nested;
 mod objects;
 mod order;
+mod ordered;
 mod origins;
+mod payload;
 mod pieces;
 mod pinned;
 mod place;
 mod plan;
+mod queue;
 mod ranges;
 mod reach;
 mod report;
@@ -28,14 +37,18 @@ mod run;
 #[cfg(test)]
 mod sample;
 mod sinks;
+mod stall;
 mod survey;
 mod thunk;
 mod translate;
+mod usage;
 mod verdict;
+mod waits;
 mod world;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 pub use plan::{Plan, plan};
 pub use report::{Checked, Divergence, LeftOut, Outcome, Placed, Report};
@@ -62,6 +75,12 @@ pub struct Options {
 pub trait Progress: Sync {
     /// So many more of the planned calls are done.
     fn advance(&self, calls: u64);
+
+    /// Nothing has come to an end for so long: the calls that are being waited for, by number and function. None: the
+    /// replay is at its end, and waits for work that the recording left under way.
+    fn stalled(&self, _: Duration, _: &[(u64, String)]) {}
+    /// Something that may spoil the replay, found before it begins.
+    fn warn(&self, _: &str) {}
 }
 
 /// No report of progress.
@@ -79,8 +98,6 @@ pub enum Error {
     Collision { mapping: String },
     #[error("device {device} cannot be asked for its memory: {failure}")]
     Device { device: i32, failure: String },
-    #[error("device {device} has {available} bytes of memory, the recorded program used {needed}")]
-    Memory { device: i32, needed: u64, available: u64 },
     #[error("a thread for the recorded thread {thread} cannot be started: {source}")]
     Thread { thread: u32, source: std::io::Error },
     #[error("a worker of the replay panicked; its message stands above")]

@@ -1,7 +1,7 @@
 //! Which live object stands for which recorded one.
 //!
 //! A handle value means something only with its kind, and may be used again when its object is gone: the last binding
-//! wins. Bindings are never removed, so a call on a dead object meets a dead object in the replay too.
+//! wins. A dead object is remembered as dead: its live value may by now be another object's, so it is not passed on.
 
 use parking_lot::RwLock;
 use std::collections::HashMap;
@@ -15,6 +15,10 @@ pub enum Found {
     Live(u64),
     /// The call that made the object was not replayed.
     Absent {
+        call: u64,
+    },
+    /// A call ended it.
+    Dead {
         call: u64,
     },
     /// No call in the trace made it.
@@ -57,6 +61,17 @@ impl Objects {
             if recorded != live && IN_ARGUMENTS.contains(&kind) {
                 self.moved.store(true, Relaxed);
             }
+        }
+    }
+
+    /// The object ended with this call. Memory handles are held several times over, and each release gives up one hold:
+    /// they stay.
+    pub fn end(&self, kind: Kind, recorded: u64, call: u64) {
+        if kind == Kind::Allocation || is_special(kind, recorded) {
+            return;
+        }
+        if let Some(found) = self.bound[space(kind)].write().get_mut(&recorded) {
+            *found = Found::Dead { call };
         }
     }
 
@@ -116,6 +131,18 @@ mod tests {
         assert_eq!(objects.find(Kind::Event, 0x10), Found::Unknown);
         assert_eq!(objects.find(Kind::Device, 0), Found::Live(3));
         assert_eq!(objects.find(Kind::Device, 5), Found::Live(5));
+    }
+
+    #[test]
+    fn a_dead_object_is_not_the_next_one_of_its_value() {
+        let objects = Objects::new(HashMap::new());
+        objects.end(Kind::Stream, 0x10, 3);
+        assert_eq!(objects.find(Kind::Stream, 0x10), Found::Unknown);
+        objects.bind(Kind::Stream, 0x10, 0x20);
+        objects.end(Kind::Stream, 0x10, 4);
+        assert_eq!(objects.find(Kind::Stream, 0x10), Found::Dead { call: 4 });
+        objects.bind(Kind::Stream, 0x10, 0x30);
+        assert_eq!(objects.find(Kind::Stream, 0x10), Found::Live(0x30));
     }
 
     #[test]

@@ -4,10 +4,21 @@
 //! prefix of all calls sorted by their returns, and one number says how long: Y may start when the first `after`
 //! returns of the recording have happened again. Calls that were in flight together are never made to wait for each
 //! other, with one exception: a destroy counts from its entry and a creation until its return, so that a creation which
-//! got the value of an object being destroyed at the same time waits for that destroy.
+//! got the value of an object being destroyed at the same time waits for that destroy (an edge).
+//!
+//! No wait lasts for ever, whatever stamps and handles a damaged trace holds. Every call has one key, a time within the
+//! call with its number behind it, and each of the three reasons to wait leads to a lesser key:
+//! * the calls of a thread follow each other (a call's end is cut to the next one's beginning), so keys rise on a lane;
+//! * X.end < Y.begin puts the whole of X before the whole of Y;
+//! * an edge is taken only if it leads to a lesser key. A destroy that others wait for has its beginning for a key, any
+//!   other call its end, so every edge is taken that the recorded program can have seen: a destroy that began before
+//!   the creation returned.
+//!
+//! The same holds for the lanes that are not begun yet: a lane is begun when what precedes its first call is done, and
+//! all of that has lesser keys than the first call's beginning, hence lies on lanes that are begun.
 
 use parking_lot::{Condvar, Mutex};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
@@ -45,8 +56,10 @@ pub struct Lane {
 }
 
 impl Order {
-    /// `moments` by entry time, as [`trace::Trace::calls`] gives them; only calls that returned.
-    pub fn new(moments: &[Moment]) -> Order {
+    /// `moments` by entry time, as [`trace::Trace::calls`] gives them; only calls that returned. `edges` are pairs of
+    /// call numbers: a later call and the overlapping destroy that it waits for.
+    pub fn new(moments: &[Moment], edges: &[(u64, u64)]) -> Order {
+        let moments = &one_after_the_other(moments);
         let mut ends: Vec<(u64, usize)> = moments.iter().enumerate().map(|(at, m)| (m.end, at)).collect();
         ends.sort_unstable();
         let mut ranks = vec![0; moments.len()];
@@ -66,12 +79,36 @@ impl Order {
             });
             order.lanes[lane].steps.push(Step { call: moment.call, after: after as u64, rank: ranks[at] });
         }
+        order.take(edges, moments, &ranks);
         order
     }
 
-    pub fn wait_for(&mut self, later: u64, rank: u64) {
-        self.edges.entry(later).or_default().push(rank);
+    /// Takes the edges that lead to a lesser key.
+    fn take(&mut self, edges: &[(u64, u64)], moments: &[Moment], ranks: &[u64]) {
+        let destroys: HashSet<u64> = edges.iter().map(|(_, earlier)| *earlier).collect();
+        let find = |call| moments.binary_search_by_key(&call, |moment: &Moment| moment.call).ok();
+        let key = |at: usize| {
+            let moment = &moments[at];
+            (if destroys.contains(&moment.call) { moment.begin } else { moment.end }, moment.call)
+        };
+        for (later, earlier) in edges {
+            let (Some(at), Some(before)) = (find(*later), find(*earlier)) else { continue };
+            if key(before) < key(at) {
+                self.edges.entry(*later).or_default().push(ranks[before]);
+            }
+        }
     }
+}
+
+/// The calls of a thread follow each other; a stamp that says otherwise is damaged.
+fn one_after_the_other(moments: &[Moment]) -> Vec<Moment> {
+    let mut next = HashMap::new();
+    let mut all = moments.to_vec();
+    for moment in all.iter_mut().rev() {
+        let before = next.insert(moment.thread, moment.begin).unwrap_or(u64::MAX);
+        moment.end = moment.end.min(before).max(moment.begin);
+    }
+    all
 }
 
 /// Lets calls start in the recorded partial order.
@@ -131,6 +168,13 @@ impl Gate {
             sleeper.changed.wait(&mut awake);
         }
         if self.aborted.load(SeqCst) { Err(Aborted) } else { Ok(()) }
+    }
+
+    /// Returns when the call of this step may start.
+    pub fn start(&self, order: &Order, step: &Step) -> Result<(), Aborted> {
+        self.wait(step.after)?;
+        let edges = order.edges.get(&step.call);
+        edges.into_iter().flatten().try_for_each(|earlier| self.wait_for(*earlier))
     }
 
     /// Returns when this one return has happened. Rare: for [`Order::edges`] alone.
@@ -218,7 +262,7 @@ mod tests {
         /// What a call waits for is exactly what had returned when it was entered.
         #[test]
         fn a_prefix_is_the_whole_past(moments in moments()) {
-            let order = Order::new(&moments);
+            let order = Order::new(&moments, &[]);
             let steps: HashMap<u64, Step> =
                 order.lanes.iter().flat_map(|lane| &lane.steps).map(|step| (step.call, *step)).collect();
             for later in &moments {
@@ -232,32 +276,88 @@ mod tests {
         /// Workers under the gate start nothing too early, and come to an end.
         #[test]
         fn workers_keep_the_order(moments in moments()) {
-            let order = Order::new(&moments);
-            let gate = Gate::new(order.calls);
-            let clock = AtomicU64::new(0);
-            let ran = Mutex::new(HashMap::new());
-            std::thread::scope(|scope| {
-                for lane in &order.lanes {
-                    let (gate, clock, ran) = (&gate, &clock, &ran);
-                    scope.spawn(move || {
-                        for step in &lane.steps {
-                            gate.wait(step.after).unwrap();
-                            let begin = clock.fetch_add(1, SeqCst);
-                            std::thread::yield_now();
-                            ran.lock().insert(step.call, (begin, clock.fetch_add(1, SeqCst)));
-                            gate.finish(step.rank);
-                        }
-                    });
-                }
-            });
-            let ran = ran.into_inner();
-            prop_assert_eq!(gate.reached(), order.calls);
+            let order = Order::new(&moments, &[]);
+            let ran = perform(&order);
+            prop_assert_eq!(ran.len() as u64, order.calls);
             for later in &moments {
                 for earlier in moments.iter().filter(|earlier| earlier.end < later.begin) {
                     prop_assert!(ran[&earlier.call].1 < ran[&later.call].0);
                 }
             }
         }
+
+        /// Whatever ends the stamps name and whatever calls the handles tie together.
+        #[test]
+        fn no_wait_is_for_ever(
+            moments in moments(),
+            ends in prop::collection::vec((any::<prop::sample::Index>(), 0u64..400), 0..6),
+            edges in prop::collection::vec(any::<[prop::sample::Index; 2]>(), 0..12),
+        ) {
+            let mut moments = moments;
+            for (which, end) in ends {
+                let at = which.index(moments.len());
+                moments[at].end = end;
+            }
+            let pick = |which: prop::sample::Index| which.index(moments.len()) as u64;
+            let pair = |[later, earlier]: [prop::sample::Index; 2]| (pick(later), pick(earlier));
+            let edges: Vec<(u64, u64)> = edges.into_iter().map(pair).collect();
+            let order = Order::new(&moments, &edges);
+            let ran = perform(&order);
+            prop_assert_eq!(ran.len() as u64, order.calls);
+        }
+
+        /// An edge from a creation to a destroy that had begun before it returned is never given up.
+        #[test]
+        fn true_edges_are_taken(moments in moments()) {
+            let is_destroy = |moment: &Moment| moment.call.is_multiple_of(2);
+            let overlap = |a: &Moment, b: &Moment| a.thread != b.thread && a.begin < b.end && b.begin < a.end;
+            let mut edges = Vec::new();
+            for later in moments.iter().filter(|moment| !is_destroy(moment)) {
+                let destroys = moments.iter().filter(|earlier| is_destroy(earlier) && overlap(earlier, later));
+                edges.extend(destroys.map(|earlier| (later.call, earlier.call)));
+            }
+            let order = Order::new(&moments, &edges);
+            prop_assert_eq!(order.edges.values().map(Vec::len).sum::<usize>(), edges.len());
+            let ran = perform(&order);
+            for (later, earlier) in edges {
+                prop_assert!(ran[&earlier].1 < ran[&later].0);
+            }
+        }
+    }
+
+    /// Runs all steps as the replay does: when each call began and ended. Panics if a call waits for ever.
+    fn perform(order: &Order) -> HashMap<u64, (u64, u64)> {
+        let gate = Gate::new(order.calls);
+        let clock = AtomicU64::new(0);
+        let ran = Mutex::new(HashMap::new());
+        std::thread::scope(|scope| {
+            let mut workers = Vec::new();
+            for lane in &order.lanes {
+                if gate.wait(lane.steps[0].after).is_err() {
+                    break;
+                }
+                let (gate, clock, ran) = (&gate, &clock, &ran);
+                workers.push(scope.spawn(move || {
+                    for step in &lane.steps {
+                        gate.start(order, step)?;
+                        let begin = clock.fetch_add(1, SeqCst);
+                        std::thread::yield_now();
+                        ran.lock().insert(step.call, (begin, clock.fetch_add(1, SeqCst)));
+                        gate.finish(step.rank);
+                    }
+                    Ok::<(), Aborted>(())
+                }));
+            }
+            let give_up = std::time::Instant::now() + std::time::Duration::from_secs(20);
+            while workers.iter().any(|worker| !worker.is_finished()) {
+                if std::time::Instant::now() > give_up {
+                    gate.abort();
+                }
+                std::thread::yield_now();
+            }
+        });
+        assert_eq!(gate.reached(), order.calls, "calls wait for ever");
+        ran.into_inner()
     }
 
     #[test]
@@ -268,7 +368,7 @@ mod tests {
             Moment { call: 1, thread: 1, begin: 50, end: 60 },
             Moment { call: 2, thread: 1, begin: 70, end: 80 },
         ];
-        let order = Order::new(&moments);
+        let order = Order::new(&moments, &[]);
         assert_eq!(order.lanes[1].steps.iter().map(|s| s.after).collect::<Vec<_>>(), [0, 1]);
         let gate = Gate::new(3);
         gate.finish(order.lanes[1].steps[0].rank);

@@ -14,6 +14,8 @@ pub struct Pieces {
 
 struct Piece {
     end: u64,
+    /// Live device.
+    device: i32,
     /// Live allocations that reach into it.
     users: u32,
 }
@@ -36,8 +38,8 @@ impl Pieces {
         gaps
     }
 
-    pub fn mapped(&mut self, piece: Range<u64>) {
-        self.by_start.insert(piece.start, Piece { end: piece.end, users: 0 });
+    pub fn mapped(&mut self, piece: Range<u64>, device: i32) {
+        self.by_start.insert(piece.start, Piece { end: piece.end, device, users: 0 });
     }
 
     /// An allocation lives; its pieces are mapped.
@@ -58,9 +60,9 @@ impl Pieces {
         self.by_start.values_mut().for_each(|piece| piece.users = 0);
     }
 
-    /// Takes out the pieces that no allocation needs, of those that overlap this range.
-    pub fn take_dead(&mut self, within: &Range<u64>) -> Vec<Range<u64>> {
-        let dead = self.overlapping(within).filter(|(_, piece)| piece.users == 0);
+    /// Takes out the pieces that no allocation needs, of those that overlap this range; those of a device may stay.
+    pub fn take_dead(&mut self, within: &Range<u64>, but: Option<i32>) -> Vec<Range<u64>> {
+        let dead = self.overlapping(within).filter(|(_, piece)| piece.users == 0 && Some(piece.device) != but);
         let dead: Vec<Range<u64>> = dead.map(|(start, piece)| start..piece.end).collect();
         for piece in &dead {
             self.by_start.remove(&piece.start);
@@ -94,27 +96,39 @@ mod tests {
     fn allocations_share_granules() {
         let mut pieces = Pieces::default();
         assert_eq!(pieces.gaps(&(G + 512..G + 1024)), vec![G..2 * G]);
-        pieces.mapped(G..2 * G);
+        pieces.mapped(G..2 * G, 0);
         pieces.allocated(G + 512..G + 1024);
         assert_eq!(pieces.gaps(&(G..G + 512)), vec![]);
         pieces.allocated(G..G + 512);
         assert_eq!(pieces.gaps(&(0..4 * G)), vec![0..G, 2 * G..4 * G]);
         pieces.freed(G + 512);
-        assert_eq!(pieces.take_dead(&(0..u64::MAX)), vec![]);
+        assert_eq!(pieces.take_dead(&(0..u64::MAX), None), vec![]);
         pieces.freed(G);
-        assert_eq!(pieces.take_dead(&(2 * G..3 * G)), vec![]);
-        assert_eq!(pieces.take_dead(&(0..u64::MAX)), vec![G..2 * G]);
+        assert_eq!(pieces.take_dead(&(2 * G..3 * G), None), vec![]);
+        assert_eq!(pieces.take_dead(&(0..u64::MAX), None), vec![G..2 * G]);
         assert_eq!(pieces.gaps(&(G..G + 1)), vec![G..2 * G]);
     }
 
     #[test]
     fn an_address_allocated_again_is_one_allocation() {
         let mut pieces = Pieces::default();
-        pieces.mapped(0..4 * G);
+        pieces.mapped(0..4 * G, 0);
         pieces.allocated(0..G);
         // Its free was not recorded.
         pieces.allocated(0..2 * G);
         pieces.freed(0);
-        assert_eq!(pieces.take_dead(&(0..G)), vec![0..4 * G]);
+        assert_eq!(pieces.take_dead(&(0..G), None), vec![0..4 * G]);
+    }
+
+    #[test]
+    fn an_address_on_another_device_is_another_piece() {
+        let mut pieces = Pieces::default();
+        pieces.mapped(0..2 * G, 0);
+        pieces.allocated(G..2 * G);
+        assert_eq!(pieces.take_dead(&(0..G), Some(1)), vec![]);
+        pieces.freed(G);
+        assert_eq!(pieces.take_dead(&(0..G), Some(0)), vec![]);
+        assert_eq!(pieces.take_dead(&(0..G), Some(1)), vec![0..2 * G]);
+        assert_eq!(pieces.gaps(&(0..G)), vec![0..G]);
     }
 }

@@ -48,10 +48,20 @@ impl Placement<'_> {
         Ok(())
     }
 
+    /// Where pinned memory is that could not be put back at its recorded start.
+    pub fn pinned_elsewhere(&self, start: u64) -> Option<Range<u64>> {
+        let len = self.elsewhere.lock().get(&start).map(|range| range.end - range.start)?;
+        self.translation.live(start).map(|live| live..live + len)
+    }
+
+    /// Gives it back. What copies do with it has been waited for, unless a capture is under way: then it stays.
     pub fn unpin(&self, start: u64) -> Result<(), Failure> {
         if self.elsewhere.lock().remove(&start).is_some()
             && let Some(live) = self.translation.unbind(start)
         {
+            if self.captures.load(Relaxed) > 0 {
+                return Ok(());
+            }
             // SAFETY: memory of cuMemHostAlloc, by this placement.
             return unsafe { self.driver.ask("cuMemFreeHost", &[live]) };
         }

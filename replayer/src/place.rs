@@ -11,13 +11,15 @@
 use crate::Error;
 use crate::driver::{Driver, Failure, result};
 use crate::objects::Objects;
+use crate::ordered::Ordered;
 use crate::pieces::Pieces;
 use crate::pinned::map_host;
 use crate::plan::{Allocation, BLOCK, Plan};
+use crate::queue::synchronize;
 use crate::ranges::{Ranges, widen};
 use crate::translate::Translation;
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use trace::api::structs::{CUmemAccessDesc, CUmemAllocationProp};
@@ -53,12 +55,16 @@ pub struct Placement<'a> {
     /// Pages of ours at recorded addresses of pinned memory.
     pub(crate) pages: Ranges,
     devices: Vec<i32>,
-    pieces: Mutex<Pieces>,
+    pub(crate) pieces: Mutex<Pieces>,
+    /// Live contexts in which memory was freed in stream order: its last work may be under way there.
+    pub(crate) left: Mutex<HashSet<u64>>,
     /// Pinned memory that is elsewhere, by its recorded start.
     pub(crate) elsewhere: Mutex<HashMap<u64, Range<u64>>>,
     /// Captures under way: none of them would survive a wait for the whole context.
     pub captures: AtomicI64,
     pub counts: Counts,
+    /// Devices that may be too small, in words.
+    pub shortages: Vec<String>,
 }
 
 impl<'a> Placement<'a> {
@@ -70,10 +76,14 @@ impl<'a> Placement<'a> {
         plan: &Plan,
         place: bool,
     ) -> Result<Self, Error> {
-        for device in &plan.devices {
-            let (needed, available) = (plan.peak(*device), total_memory(driver, objects.device(*device))?);
+        let mut shortages = Vec::new();
+        for recorded in &plan.devices {
+            let device = objects.device(*recorded);
+            let (needed, available) = (plan.peak(*recorded), total_memory(driver, device)?);
             if needed > available {
-                return Err(Error::Memory { device: objects.device(*device), needed, available });
+                shortages.push(format!(
+                    "device {device} has {available} bytes of memory, the recorded program seems to have used {needed}"
+                ));
             }
         }
         let blocks = plan.blocks.iter().filter(|_| place);
@@ -90,6 +100,8 @@ impl<'a> Placement<'a> {
             pages,
             devices: plan.devices.iter().map(|device| objects.device(*device)).collect(),
             pieces: Mutex::default(),
+            left: Mutex::default(),
+            shortages,
             elsewhere: Mutex::default(),
             captures: AtomicI64::new(0),
             counts: Counts::default(),
@@ -97,16 +109,13 @@ impl<'a> Placement<'a> {
     }
 
     /// Has memory where the recorded allocation had it. Needs a current context.
-    pub fn allocate(&self, allocation: &Allocation) -> Result<(), Failure> {
+    pub fn allocate(&self, allocation: &Allocation, ordered: Option<Ordered>) -> Result<(), Failure> {
         let device = self.objects.device(allocation.device);
         let wide = widen(allocation.range.clone(), GRANULE);
         let len = allocation.range.end - allocation.range.start;
         self.counts.bytes.fetch_add(len, Relaxed);
         if !self.held.covers(&wide) {
-            let mut live = 0u64;
-            // SAFETY: one output word.
-            unsafe { self.driver.ask("cuMemAlloc_v2", &[&raw mut live as u64, len]) }?;
-            self.fill(live..live + len);
+            let live = self.allocate_elsewhere(len, ordered)?;
             self.translation.bind(allocation.range.start, len, live);
             self.counts.translated.fetch_add(1, Relaxed);
             return Ok(());
@@ -114,16 +123,18 @@ impl<'a> Placement<'a> {
         // An older allocation of this address may have been served elsewhere by its other neighbours.
         self.translation.unbind(allocation.range.start);
         let mut pieces = self.pieces.lock();
+        // The address may have been another device's.
+        self.unmap(&mut pieces, &allocation.range, Some(device))?;
         for gap in pieces.gaps(&allocation.range) {
             for block in self.reserved.iter().filter(|block| block.start < gap.end && gap.start < block.end) {
                 let piece = gap.start.max(block.start)..gap.end.min(block.end);
                 let mut done = self.map(device, piece.clone());
                 if matches!(done, Err(Failure { code: Some(result::OUT_OF_MEMORY), .. })) {
-                    self.unmap(&mut pieces, &(0..u64::MAX))?;
+                    self.unmap(&mut pieces, &(0..u64::MAX), None)?;
                     done = self.map(device, piece.clone());
                 }
                 done?;
-                pieces.mapped(piece.clone());
+                pieces.mapped(piece.clone(), device);
                 self.fill(piece);
             }
         }
@@ -142,27 +153,35 @@ impl<'a> Placement<'a> {
         self.wait()
     }
 
-    /// As [`free`](Placement::free), in stream order: what is elsewhere stays, since work may still use it.
-    pub fn free_async(&self, start: u64) {
-        self.pieces.lock().freed(start);
+    /// The memory of a context that has ended: the driver has freed what is elsewhere.
+    pub fn end(&self, memory: &[u64]) {
+        let mut pieces = self.pieces.lock();
+        for start in memory {
+            self.translation.unbind(*start);
+            pieces.freed(*start);
+        }
     }
 
     /// Unmaps what no recorded allocation needs any more of this range; whether there was anything.
     pub fn vacate(&self, range: &Range<u64>) -> Result<bool, Failure> {
-        self.unmap(&mut self.pieces.lock(), range)
+        self.unmap(&mut self.pieces.lock(), range, None)
     }
 
-    /// Work of freed memory may still be under way in the current context, and is waited for. (Another context's memory
-    /// is freed by a call of its own, which has waited.)
-    fn unmap(&self, pieces: &mut Pieces, within: &Range<u64>) -> Result<bool, Failure> {
-        if self.captures.load(Relaxed) > 0 {
+    /// Work of freed memory may still be under way in the current context, or where it was freed in stream order: it is
+    /// waited for. (Other memory of another context is freed by a call of its own, which has waited.)
+    fn unmap(&self, pieces: &mut Pieces, within: &Range<u64>, but: Option<i32>) -> Result<bool, Failure> {
+        if !self.may_wait() {
             return Ok(false);
         }
-        let dead = pieces.take_dead(within);
+        let dead = pieces.take_dead(within, but);
         if dead.is_empty() {
             return Ok(false);
         }
         self.wait()?;
+        for context in std::mem::take(&mut *self.left.lock()) {
+            // Its errors are its own calls' to report.
+            let _ = self.relaxed(|| synchronize(self.driver, context));
+        }
         for piece in dead {
             // SAFETY: a piece this placement mapped, which nothing uses any more.
             unsafe { self.driver.ask("cuMemUnmap", &[piece.start, piece.end - piece.start]) }?;
@@ -170,9 +189,19 @@ impl<'a> Placement<'a> {
         Ok(true)
     }
 
+    /// A live context is about to end, which ends its work.
+    pub fn ends_context(&self, context: u64) {
+        self.left.lock().remove(&context);
+    }
+
+    /// Whether no capture is under way that a wait would break.
+    pub(crate) fn may_wait(&self) -> bool {
+        self.captures.load(Relaxed) == 0
+    }
+
     /// Waits for all work of the current context.
     pub fn wait(&self) -> Result<(), Failure> {
-        if self.captures.load(Relaxed) > 0 {
+        if !self.may_wait() {
             return Ok(());
         }
         // SAFETY: no arguments.
@@ -204,7 +233,7 @@ impl<'a> Placement<'a> {
     pub fn release(&self) {
         let mut pieces = self.pieces.lock();
         pieces.all_freed();
-        for piece in pieces.take_dead(&(0..u64::MAX)) {
+        for piece in pieces.take_dead(&(0..u64::MAX), None) {
             // SAFETY: a piece this placement mapped, which nothing uses any more.
             let _ = unsafe { self.driver.ask("cuMemUnmap", &[piece.start, piece.end - piece.start]) };
         }
@@ -219,7 +248,7 @@ impl<'a> Placement<'a> {
     }
 
     /// Runs `work` in a mode in which a capture elsewhere neither forbids it nor is broken by it.
-    fn relaxed<T>(&self, work: impl FnOnce() -> T) -> T {
+    pub fn relaxed<T>(&self, work: impl FnOnce() -> T) -> T {
         let exchange = |mode: &mut u32| {
             // SAFETY: one word, read and written. A driver without capture modes needs no relaxing.
             let _ = unsafe { self.driver.ask("cuThreadExchangeStreamCaptureMode", &[&raw mut *mode as u64]) };
@@ -263,13 +292,13 @@ impl<'a> Placement<'a> {
 
     /// Zeros, so that what was never written is the same in every replay. On a stream of its own: the default stream
     /// would wait for, or break, what the program has under way.
-    fn fill(&self, range: Range<u64>) {
+    pub(crate) fn fill(&self, range: Range<u64>) {
         let mut stream = 0u64;
         let filled = self.relaxed(|| {
             // SAFETY: an output word, then plain values.
             unsafe {
                 self.driver.ask("cuStreamCreate", &[&raw mut stream as u64, NON_BLOCKING])?;
-                let set = self.driver.ask("cuMemsetD8Async", &[range.start, 0, range.end - range.start, stream]);
+                let set = clear(self.driver, range.start, range.end - range.start, stream, false);
                 let done = self.driver.ask("cuStreamSynchronize", &[stream]);
                 self.driver.ask("cuStreamDestroy_v2", &[stream])?;
                 set.and(done)
@@ -279,6 +308,16 @@ impl<'a> Placement<'a> {
             self.counts.unfilled.fetch_add(1, Relaxed);
         }
     }
+}
+
+/// Puts zeros on a stream. `is_twin`: stream 0 is the thread's own.
+///
+/// # Safety
+/// The memory is the placement's own, and the stream is alive.
+pub(crate) unsafe fn clear(driver: &Driver, start: u64, len: u64, stream: u64, is_twin: bool) -> Result<(), Failure> {
+    let function = if is_twin { "cuMemsetD8Async_ptsz" } else { "cuMemsetD8Async" };
+    // SAFETY: plain values; the caller vouches for the memory.
+    unsafe { driver.ask(function, &[start, 0, len, stream]) }
 }
 
 fn total_memory(driver: &Driver, device: i32) -> Result<u64, Error> {

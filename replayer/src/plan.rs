@@ -1,5 +1,6 @@
 //! What a replay will do, found without a driver: one walk over the trace.
 
+use crate::fault::Fault;
 use crate::order::Order;
 use crate::ranges::Ranges;
 use crate::reach::Reach;
@@ -23,6 +24,15 @@ pub struct Allocation {
     pub device: i32,
 }
 
+/// What ends with a call that ends a context.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct End {
+    /// The recorded handle.
+    pub context: u64,
+    /// The device memory that goes with it, by its recorded start.
+    pub memory: Vec<u64>,
+}
+
 #[derive(Default)]
 pub struct Plan {
     pub verdict: Verdict,
@@ -30,6 +40,8 @@ pub struct Plan {
     pub(crate) order: Order,
     /// Device memory, by the call that allocated it.
     pub(crate) allocations: HashMap<u64, Allocation>,
+    /// Contexts, by the call that ended them.
+    pub(crate) ends: HashMap<u64, End>,
     /// All device addresses the application was given, reserved ones too.
     pub(crate) device: Ranges,
     /// Whole blocks around them.
@@ -52,7 +64,7 @@ pub struct Plan {
     /// Submissions to one stream that overlapped in time, so that their order is not known.
     pub overlapping_submissions: u64,
     /// The first error of work done earlier, as the program came to know it.
-    pub(crate) sticky: Option<u32>,
+    pub(crate) fault: Option<Fault>,
     pub(crate) reach: Reach,
     pub(crate) environment: Vec<(String, String)>,
 }
@@ -206,7 +218,9 @@ mod tests {
         // Nobody in this trace looked the launched function up.
         assert_eq!(plan.verdict, Verdict::Partly);
         let [reason] = &plan.reasons[..] else { panic!("{:?}", plan.reasons) };
-        assert!(reason.to_string().starts_with("cuLaunchKernel: needs a function that no call in the trace made (3 calls"));
+        assert!(
+            reason.to_string().starts_with("cuLaunchKernel: needs a function that no call in the trace made (3 calls")
+        );
         assert_eq!((plan.launches, plan.unreached_launches), (3, 2));
         let copy = trace.calls().find(|call| call.name() == "cuMemcpyDtoH_v2").unwrap().number;
         assert_eq!(plan.reach.writers(copy), [3]);

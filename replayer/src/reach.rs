@@ -1,12 +1,15 @@
 //! Which launches a check can tell anything about.
 //!
 //! A launch is reached if memory it was given is later copied to the host and compared, or is given to a launch that
-//! is. Memory is told apart by allocation, so the answer errs towards "reached".
+//! is. Memory is told apart by allocation, so the answer errs towards "reached". A launch that is captured is part of a
+//! graph, and counts with the memory of its graph whenever that is launched.
 
-use std::collections::{BTreeMap, HashSet};
+use crate::graphs::{Graphs, Uses};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
 use trace::api::roles::{Class, Role};
 use trace::call::{Content, Image};
-use trace::{Call, Trace};
+use trace::{Call, Function, Trace};
 
 /// Allocations that exist at a point of the trace.
 #[derive(Default)]
@@ -54,7 +57,7 @@ impl Live {
 struct Event {
     call: u64,
     what: What,
-    uses: Vec<u32>,
+    uses: Uses,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -67,49 +70,40 @@ enum What {
 #[derive(Default)]
 pub struct Reach {
     events: Vec<Event>,
+    graphs: Graphs,
 }
 
 /// Longer memory is payload, not a description that holds addresses.
 const DESCRIPTION: u64 = 4096;
 
 impl Reach {
-    pub fn see(&mut self, trace: &Trace, call: &Call, live: &Live) {
-        let Some(function) = call.function().filter(|_| call.succeeded()) else { return };
+    /// Follows a call that succeeded. `capture`: the stream whose capture it becomes part of.
+    pub fn see(&mut self, trace: &Trace, call: &Call, function: &Function, capture: Option<u64>, live: &Live) {
         let what = match function.class {
-            Class::launch => What::Launch,
-            Class::copy | Class::submit if is_check(call) => What::Check,
-            Class::copy | Class::submit | Class::graph => What::Copy,
-            _ => return,
+            Class::launch => Some(What::Launch),
+            Class::copy | Class::submit if is_check(call) => Some(What::Check),
+            Class::copy | Class::submit | Class::graph => Some(What::Copy),
+            _ => None,
         };
-        let mut uses: Vec<u32> = Vec::new();
-        let mut look = |bytes: &[u8]| {
-            let words = bytes.chunks_exact(8).map(|w| u64::from_le_bytes(w.try_into().expect("8 bytes")));
-            uses.extend(words.filter_map(|word| live.find(word)));
-        };
-        look(call.argument_bytes());
-        for image in call.images().filter(|image| image.len <= DESCRIPTION) {
-            match image.content {
-                Content::Arguments { packed, .. } => look(packed),
-                _ => trace.bytes(&image).into_iter().for_each(&mut look),
-            }
+        let given = what.map(|_| Arc::new(given(trace, call, live))).unwrap_or_default();
+        if let (Some(uses), Some(what)) = (self.graphs.see(call, function, capture, given), what) {
+            self.events.push(Event { call: call.number, what, uses });
         }
-        uses.sort_unstable();
-        uses.dedup();
-        self.events.push(Event { call: call.number, what, uses });
     }
 
-    /// The launches, and how many of them reach no check.
-    pub fn count(&self) -> (u64, u64) {
+    /// The launches, and how many of them reach no check. `is_made` tells which checks are (or were) made.
+    pub fn count(&self, is_made: impl Fn(u64) -> bool) -> (u64, u64) {
         let (mut launches, mut unreached) = (0, 0);
         let mut checked: HashSet<u32> = HashSet::new();
         for event in self.events.iter().rev() {
-            let reached = event.what == What::Check || event.uses.iter().any(|id| checked.contains(id));
+            let is_check = event.what == What::Check && is_made(event.call);
+            let reached = is_check || event.uses.iter().any(|id| checked.contains(id));
             if event.what == What::Launch {
                 launches += 1;
                 unreached += u64::from(!reached);
             }
             if reached {
-                checked.extend(&event.uses);
+                checked.extend(event.uses.iter());
             }
         }
         (launches, unreached)
@@ -123,6 +117,23 @@ impl Reach {
         let before = self.events[..at].iter().rev().filter(|event| event.what == What::Launch);
         before.filter(|event| event.uses.iter().any(|id| uses.contains(id))).map(|e| e.call).take(MOST).collect()
     }
+}
+
+/// The memory that a call was given.
+fn given(trace: &Trace, call: &Call, live: &Live) -> BTreeSet<u32> {
+    let mut uses = BTreeSet::new();
+    let mut look = |bytes: &[u8]| {
+        let words = bytes.chunks_exact(8).map(|w| u64::from_le_bytes(w.try_into().expect("8 bytes")));
+        uses.extend(words.filter_map(|word| live.find(word)));
+    };
+    look(call.argument_bytes());
+    for image in call.images().filter(|image| image.len <= DESCRIPTION) {
+        match image.content {
+            Content::Arguments { packed, .. } => look(packed),
+            _ => trace.bytes(&image).into_iter().for_each(&mut look),
+        }
+    }
+    uses
 }
 
 /// Whether the call brings bytes to the host that are recorded, or their hash is.

@@ -1,15 +1,20 @@
 //! What a replay did and what it found.
 
-use std::collections::BTreeMap;
+use crate::world::World;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// Everything that was compared agreed, some bytes from the device among it.
+    /// Everything that was compared agreed: some bytes from the device among it, and if kernels were launched, some
+    /// that a launch can have written. (Calls that were refused are counted beside it.)
     Verified,
     Diverged,
     /// Nothing the device computed was compared: not a pass.
     Unverified,
+    /// Nothing was to be compared.
+    Replayed,
 }
 
 /// What was compared.
@@ -84,7 +89,7 @@ pub struct Report {
     pub unreached_launches: u64,
     /// Values in kernel arguments that look like addresses and lie in no known memory; passed unchanged.
     pub unresolved_pointers: u64,
-    /// Handles that no call of the trace made; passed unchanged.
+    /// Calls that failed when recorded and name an object that is gone, or that no call of the trace made: left out.
     pub unknown_handles: u64,
     /// Submissions to one stream that overlapped when recorded: entry order was assumed.
     pub overlapping_submissions: u64,
@@ -95,6 +100,44 @@ pub struct Report {
 }
 
 impl Report {
+    pub fn new(world: &World, tally: Tally, elapsed: Duration) -> Report {
+        let (plan, counts) = (world.plan, &world.placement.counts);
+        let (launches, unreached_launches) = plan.reach.count(|call| tally.compared.contains(&call));
+        let outcome = match tally.divergences {
+            _ if !world.verify => Outcome::Replayed,
+            0 if tally.checked.bytes > 0 && (launches == 0 || unreached_launches < launches) => Outcome::Verified,
+            0 => Outcome::Unverified,
+            _ => Outcome::Diverged,
+        };
+        Report {
+            outcome,
+            calls: world.trace.len() as u64,
+            executed: tally.executed,
+            emulated: tally.emulated,
+            left_out: tally.left_out(),
+            inner: plan.inner,
+            unfinished: plan.unfinished.len() as u64,
+            checked: tally.checked,
+            unchecked_copies: tally.unchecked_copies,
+            launches,
+            unreached_launches,
+            unresolved_pointers: tally.unresolved_pointers,
+            unknown_handles: tally.unknown_handles,
+            overlapping_submissions: plan.overlapping_submissions,
+            divergences: tally.divergences,
+            first: tally.first,
+            placement: Placed {
+                placed: counts.placed.load(Relaxed),
+                translated: counts.translated.load(Relaxed),
+                host_placed: counts.host_placed.load(Relaxed),
+                host_translated: counts.host_translated.load(Relaxed),
+                bytes: counts.bytes.load(Relaxed),
+                unfilled: counts.unfilled.load(Relaxed),
+            },
+            elapsed,
+        }
+    }
+
     pub fn refused(&self) -> u64 {
         self.left_out.iter().filter(|left| left.refused).map(|left| left.count).sum()
     }
@@ -111,6 +154,8 @@ pub struct Tally {
     pub emulated: u64,
     pub checked: Checked,
     pub unchecked_copies: u64,
+    /// The calls whose bytes were compared.
+    pub compared: HashSet<u64>,
     pub unresolved_pointers: u64,
     pub unknown_handles: u64,
     pub divergences: u64,
@@ -142,6 +187,7 @@ impl Tally {
         self.checked.copies += other.checked.copies;
         self.checked.bytes += other.checked.bytes;
         self.unchecked_copies += other.unchecked_copies;
+        self.compared.extend(other.compared);
         self.unresolved_pointers += other.unresolved_pointers;
         self.unknown_handles += other.unknown_handles;
         self.divergences += other.divergences;

@@ -4,15 +4,18 @@ use crate::action::{Action, Memory, action};
 use crate::buffers::Builder;
 use crate::driver::{Driver, Failure, id, result, result_name};
 use crate::frame::{Frame, Refusal};
-use crate::objects::Objects;
+use crate::objects::{Found, Objects};
 use crate::order::{Gate, Lane};
+use crate::ordered::Ordered;
 use crate::place::Placement;
 use crate::plan::Plan;
-use crate::report::{Divergence, Outcome, Placed, Report, Tally};
-use crate::sinks::{Pending, Queue, Sinks, current_context};
+use crate::queue::{Queue, current_context};
+use crate::report::{Divergence, Report, Tally};
+use crate::sinks::{Pending, Sinks};
+use crate::stall::{EndAtLast, PATIENCE, Stall, watched};
 use crate::translate::Translation;
 use crate::world::World;
-use crate::{Error, Options, Progress, check};
+use crate::{Error, Options, Progress, check, finish, payload};
 use parking_lot::Mutex;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
@@ -38,6 +41,7 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
     let objects = Objects::new(options.devices.clone());
     let translation = Translation::default();
     let placement = Placement::prepare(&driver, &objects, &translation, plan, options.place)?;
+    placement.shortages.iter().for_each(|shortage| progress.warn(shortage));
     let world = World {
         trace,
         plan,
@@ -46,18 +50,15 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
         translation: &translation,
         placement,
         sinks: Sinks::default(),
+        contexts: Mutex::default(),
         retained: Mutex::default(),
         linked: Mutex::default(),
         resources: Mutex::default(),
         verify: options.verify,
     };
     let mut tally = run(&world, progress)?;
-    for pending in finish(&world) {
-        check::copy(&world, pending.call, &pending.sink, &mut tally);
-    }
-    world.retained.lock().clear();
-    world.placement.release();
-    Ok(report(&world, tally, started))
+    watched(|| progress.stalled(PATIENCE, &[]), || finish::finish(&world, &mut tally));
+    Ok(Report::new(&world, tally, started.elapsed()))
 }
 
 /// Runs all lanes, each begun when its first call may start.
@@ -65,18 +66,21 @@ fn run(world: &World, progress: &dyn Progress) -> Result<Tally, Error> {
     let order = &world.plan.order;
     let gate = Gate::new(order.calls);
     let total = Mutex::new(Tally::default());
+    let stall = Stall::new(order.lanes.len());
     let ended = std::thread::scope(|scope| {
+        scope.spawn(|| stall.watch(PATIENCE, |calls| progress.stalled(PATIENCE, &named(world.trace, calls))));
+        let _end = EndAtLast(&stall);
         let mut workers = Vec::new();
         let mut refused = None;
-        for lane in &order.lanes {
+        for (index, lane) in order.lanes.iter().enumerate() {
             if gate.wait(lane.steps[0].after).is_err() {
                 break;
             }
-            let (gate, total) = (&gate, &total);
+            let (gate, total, stall) = (&gate, &total, &stall);
             let work = move || {
                 let _abort = AbortOnPanic(gate);
-                let mut worker = Worker { world, gate, thread: lane.thread, tally: Tally::default() };
-                worker.run(lane, progress);
+                let mut worker = Worker { world, thread: lane.thread, tally: Tally::default() };
+                worker.run(lane, gate, stall, index, progress);
                 total.lock().add(worker.tally);
             };
             match std::thread::Builder::new().spawn_scoped(scope, work) {
@@ -97,20 +101,8 @@ fn run(world: &World, progress: &dyn Progress) -> Result<Tally, Error> {
     }
 }
 
-/// Waits for all work, and hands over the copies that nobody has looked at yet.
-fn finish<'t>(world: &World<'t>) -> Vec<Pending<'t>> {
-    let pending = world.sinks.drain();
-    let mut contexts: Vec<u64> = pending.iter().map(|pending| pending.queue.context).collect();
-    contexts.push(current_context(world.driver));
-    contexts.sort_unstable();
-    contexts.dedup();
-    for context in contexts.into_iter().filter(|context| *context != 0) {
-        // SAFETY: no pointers; a context that is gone has finished its work, and says so by an error.
-        let _ = unsafe { world.driver.ask("cuCtxSetCurrent", &[context]) }
-            // SAFETY: no arguments.
-            .and_then(|()| unsafe { world.driver.ask("cuCtxSynchronize", &[]) });
-    }
-    pending
+fn named(trace: &Trace, calls: &[u64]) -> Vec<(u64, String)> {
+    calls.iter().filter_map(|call| Some((*call, trace.call(*call)?.name().to_owned()))).collect()
 }
 
 struct AbortOnPanic<'g>(&'g Gate);
@@ -125,27 +117,21 @@ impl Drop for AbortOnPanic<'_> {
 
 struct Worker<'w, 't> {
     world: &'w World<'t>,
-    gate: &'w Gate,
     thread: u32,
     tally: Tally,
 }
 
 impl<'t> Worker<'_, 't> {
-    fn run(&mut self, lane: &Lane, progress: &dyn Progress) {
+    fn run(&mut self, lane: &Lane, gate: &Gate, stall: &Stall, index: usize, progress: &dyn Progress) {
         let mut done = 0;
         for step in &lane.steps {
-            let edges = self.world.plan.order.edges.get(&step.call);
-            let ready = self
-                .gate
-                .wait(step.after)
-                .and_then(|()| edges.into_iter().flatten().try_for_each(|earlier| self.gate.wait_for(*earlier)));
-            if ready.is_err() {
+            if gate.start(&self.world.plan.order, step).is_err() {
                 return;
             }
             if let Some(call) = self.world.trace.call(step.call) {
-                self.perform(call);
+                stall.within(index, call.number, || self.perform(call));
             }
-            self.gate.finish(step.rank);
+            gate.finish(step.rank);
             done += 1;
             if done == STRIDE {
                 progress.advance(done);
@@ -192,12 +178,14 @@ impl<'t> Worker<'_, 't> {
             Err(Refusal(why)) => return self.skip(&call, function, &why),
         };
         let words = frame.words();
-        if function.class == Class::destroy {
-            match function.params.first().and_then(|param| handle(param, &words)) {
-                Some((Kind::Stream, stream)) => world.sinks.destroys_stream(stream),
-                Some((Kind::Context, context)) => world.sinks.destroys_context(context),
-                _ => {}
-            }
+        if function.class == Class::destroy
+            && let Some((Kind::Stream, stream)) = function.params.first().and_then(|param| handle(param, &words))
+        {
+            world.sinks.destroys_stream(stream);
+        }
+        let ending = self.context_ended_by(&call);
+        if let Some(context) = ending {
+            finish::context_ends(world, context, &mut self.tally);
         }
         if function.name == "cuMemMap" {
             // Allocated memory may have been here before.
@@ -212,15 +200,23 @@ impl<'t> Worker<'_, 't> {
             check::outputs(world, &call, function, &frame, &mut self.tally);
             self.copies(&call, function, &mut frame, &words);
             self.ended(&call, function);
+            // A primary context may be held by others still, and its handle stays good.
+            if let Some(context) =
+                ending.filter(|_| function.params.iter().any(|param| matches!(param.role, Role::Destroy)))
+            {
+                world.contexts.lock().remove(&context);
+            }
             // To ask about a stream may break a capture under way.
             let may_ask = world.placement.captures.load(Relaxed) == 0;
             if matches!(function.class, Class::synchronize | Class::poll) && may_ask {
                 let all = matches!(function.name, "cuCtxSynchronize" | "cuCtxSynchronize_v2");
                 for pending in world.sinks.synchronized(world.driver, self.thread, all) {
-                    check::copy(world, pending.call, &pending.sink, &mut self.tally);
+                    payload::compare(world, pending.call, &pending.sink, &mut self.tally);
                 }
             }
         } else if call.succeeded() {
+            // The call failed here: what it would have brought cannot be compared.
+            self.tally.unchecked_copies += if world.verify { frame.sinks.len() as u64 } else { 0 };
             self.forgo(&call, function);
         }
         if frame.retain {
@@ -231,10 +227,7 @@ impl<'t> Worker<'_, 't> {
     /// Copies of this call: compared at once if it waited for them, later if it did not.
     fn copies(&mut self, call: &Call<'t>, function: &'static Function, frame: &mut Frame<'t>, words: &[u64]) {
         let waits = function.class == Class::copy;
-        if !waits {
-            frame.sources.drain(..).for_each(|range| self.world.sinks.use_source(range));
-        }
-        if frame.sinks.is_empty() {
+        if frame.sinks.is_empty() && (waits || frame.sources.is_empty() && frame.lent.is_empty()) {
             return;
         }
         let stream = function.params.iter().find_map(|param| match handle(param, words) {
@@ -245,9 +238,15 @@ impl<'t> Worker<'_, 't> {
         let thread = own.then_some(self.thread);
         let context = if waits { 0 } else { current_context(self.world.driver) };
         let queue = Queue { context, stream: stream.unwrap_or(0), thread };
+        // A copy under a capture has become a node, which reads whenever its graph runs; so does a node made by hand.
+        let captures = self.world.placement.captures.load(Relaxed) > 0;
+        if function.class == Class::submit && !(captures && queue.is_captured(self.world.driver)) {
+            frame.sources.drain(..).for_each(|range| self.world.sinks.use_source(range, queue));
+            self.world.sinks.lend(frame.lent.drain(..), queue);
+        }
         for sink in frame.sinks.drain(..) {
             if waits {
-                check::copy(self.world, call.number, &sink, &mut self.tally);
+                payload::compare(self.world, call.number, &sink, &mut self.tally);
             } else if sink.expected.is_empty() {
                 // Under a capture the copy has become a node, which writes whenever its graph runs.
                 self.tally.unchecked_copies += 1;
@@ -259,8 +258,25 @@ impl<'t> Worker<'_, 't> {
         }
     }
 
+    /// The live context that ends with this call.
+    fn context_ended_by(&self, call: &Call) -> Option<u64> {
+        let end = self.world.plan.ends.get(&call.number)?;
+        match self.world.objects.find(Kind::Context, end.context) {
+            Found::Live(context) => Some(context),
+            _ => None,
+        }
+    }
+
     /// What begins or ends with a call that succeeded.
     fn ended(&mut self, call: &Call, function: &Function) {
+        for param in function.params.iter().filter(|param| matches!(param.role, Role::Destroy)) {
+            if let Form::Handle(kind) = param.ty.form {
+                self.world.objects.end(kind, call.argument(param.name).unwrap_or(0), call.number);
+            }
+        }
+        if let Some(end) = self.world.plan.ends.get(&call.number) {
+            self.world.placement.end(&end.memory);
+        }
         match function.twin_of.unwrap_or(function.name) {
             "cuLinkDestroy" => {
                 let state = call.argument("state");
@@ -282,20 +298,24 @@ impl<'t> Worker<'_, 't> {
         let sized = |start: u64, len: &str| start..start.saturating_add(argument(len));
         let done: Result<(), Failure> = match memory {
             Memory::Allocate => match self.world.plan.allocations.get(&call.number) {
-                Some(allocation) => placement.allocate(allocation),
+                Some(allocation) => placement.allocate(allocation, Ordered::of(call, function, self.world.objects)),
                 None => return self.refuse(call, function, "the address it returned was not recorded"),
             },
             Memory::Free => placement.free(argument("dptr")),
             Memory::FreeAsync => {
-                placement.free_async(argument("dptr"));
-                Ok(())
+                placement.free_async(argument("dptr"), Ordered::of(call, function, self.world.objects))
             }
             Memory::HostAllocate => match call.output("pp") {
                 Some(start) => placement.pin(sized(start, "bytesize")),
                 None => return self.refuse(call, function, "the address it returned was not recorded"),
             },
             Memory::HostRegister => placement.pin(sized(argument("p"), "bytesize")),
-            Memory::HostFree => placement.unpin(argument("p")),
+            Memory::HostFree => {
+                if let Some(range) = placement.pinned_elsewhere(argument("p")) {
+                    finish::memory_ends(self.world, &range, self.thread, &mut self.tally);
+                }
+                placement.unpin(argument("p"))
+            }
             Memory::Reserve => match call.output("ptr") {
                 Some(start) => placement.reserve(sized(start, "size"), argument("alignment")),
                 None => return self.refuse(call, function, "the address it returned was not recorded"),
@@ -304,7 +324,8 @@ impl<'t> Worker<'_, 't> {
         };
         self.tally.emulated += 1;
         match done {
-            Ok(()) => self.compare(call, function, result::SUCCESS),
+            Ok(()) => {}
+            Err(Failure { code: Some(code), .. }) if self.is_same_fault(call, result::SUCCESS, code) => {}
             Err(Failure { code: Some(code), name }) => {
                 self.diverged(
                     call,
@@ -319,20 +340,24 @@ impl<'t> Worker<'_, 't> {
     }
 
     fn compare(&mut self, call: &Call, function: &Function, result: u32) {
-        self.tally.checked.results += 1;
         let expected = call.result.expect("only calls that returned are planned");
-        if self.world.verify && expected != result && !self.is_same_fault(expected, result) {
+        if !self.world.verify || expected != result && self.is_same_fault(call, expected, result) {
+            return;
+        }
+        self.tally.checked.results += 1;
+        if expected != result {
             self.diverged(call, function, "result", result_name(expected), result_name(result));
         }
     }
 
     /// Whether both mean the same failure of earlier work, which no two runs report at the same call.
-    fn is_same_fault(&self, expected: u32, found: u32) -> bool {
-        if self.world.plan.sticky == Some(found) {
-            return expected == result::SUCCESS || expected == found;
+    fn is_same_fault(&self, call: &Call, expected: u32, found: u32) -> bool {
+        let Some(fault) = self.world.plan.fault else { return false };
+        if found == fault.code {
+            return call.number >= fault.since && expected == result::SUCCESS;
         }
         // The recorded program had heard of it; the replay's device may not have come to it yet.
-        let waits = self.world.plan.sticky == Some(expected);
+        let waits = expected == fault.code;
         waits && matches!(self.world.placement.wait(), Err(Failure { code: Some(code), .. }) if code == expected)
     }
 
@@ -381,41 +406,5 @@ fn handle(param: &trace::api::roles::Field, words: &[u64]) -> Option<(Kind, u64)
     match param.ty.form {
         Form::Handle(kind) => Some((kind, *words.get(param.offset as usize / 8)?)),
         _ => None,
-    }
-}
-
-fn report(world: &World, tally: Tally, started: Instant) -> Report {
-    let counts = &world.placement.counts;
-    let outcome = match tally.divergences {
-        0 if tally.checked.copies > 0 => Outcome::Verified,
-        0 => Outcome::Unverified,
-        _ => Outcome::Diverged,
-    };
-    Report {
-        outcome,
-        calls: world.trace.len() as u64,
-        executed: tally.executed,
-        emulated: tally.emulated,
-        left_out: tally.left_out(),
-        inner: world.plan.inner,
-        unfinished: world.plan.unfinished.len() as u64,
-        checked: tally.checked,
-        unchecked_copies: tally.unchecked_copies,
-        launches: world.plan.launches,
-        unreached_launches: world.plan.unreached_launches,
-        unresolved_pointers: tally.unresolved_pointers,
-        unknown_handles: tally.unknown_handles,
-        overlapping_submissions: world.plan.overlapping_submissions,
-        divergences: tally.divergences,
-        first: tally.first,
-        placement: Placed {
-            placed: counts.placed.load(Relaxed),
-            translated: counts.translated.load(Relaxed),
-            host_placed: counts.host_placed.load(Relaxed),
-            host_translated: counts.host_translated.load(Relaxed),
-            bytes: counts.bytes.load(Relaxed),
-            unfilled: counts.unfilled.load(Relaxed),
-        },
-        elapsed: started.elapsed(),
     }
 }

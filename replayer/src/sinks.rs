@@ -2,9 +2,10 @@
 
 use crate::driver::Driver;
 use crate::frame::Memory;
+use crate::queue::{GONE, Queue, current_context};
 use parking_lot::Mutex;
+use std::collections::HashSet;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use trace::api::copies::Region;
 use trace::call::Content;
 
@@ -26,36 +27,25 @@ impl Sink<'_> {
     }
 }
 
-/// What tells that a copy has finished: its stream, seen from where it was put there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Queue {
-    pub context: u64,
-    pub stream: u64,
-    /// The thread, if the stream is its own default stream.
-    pub thread: Option<u32>,
-}
-
 pub struct Pending<'t> {
     pub call: u64,
     pub sink: Sink<'t>,
     pub queue: Queue,
 }
 
-/// The stream was destroyed: only its whole context can be asked.
-const GONE: u64 = u64::MAX;
-
-/// A pinned range that asynchronous copies read, and the number of synchronisations when the last was submitted.
-struct InUse {
+/// A pinned range that asynchronous copies read, and where they were put.
+#[derive(PartialEq, Eq, Hash)]
+struct Source {
     range: Range<u64>,
-    syncs: u64,
+    queue: Queue,
 }
 
 #[derive(Default)]
 pub struct Sinks<'t> {
     pending: Mutex<Vec<Pending<'t>>>,
-    sources: Mutex<Vec<InUse>>,
-    /// Synchronisations executed so far, by any thread.
-    syncs: AtomicU64,
+    sources: Mutex<HashSet<Source>>,
+    /// Memory of the replay's own that asynchronous copies read.
+    lent: Mutex<Vec<(Memory, Queue)>>,
 }
 
 impl<'t> Sinks<'t> {
@@ -66,9 +56,8 @@ impl<'t> Sinks<'t> {
     /// After a synchronisation: copies that have finished, as far as this thread can ask. `all`: the current context
     /// was waited for as a whole.
     pub fn synchronized(&self, driver: &Driver, thread: u32, all: bool) -> Vec<Pending<'t>> {
-        self.syncs.fetch_add(1, SeqCst);
-        let mut pending = self.pending.lock();
-        if pending.is_empty() {
+        let (mut pending, mut sources, mut lent) = (self.pending.lock(), self.sources.lock(), self.lent.lock());
+        if pending.is_empty() && sources.is_empty() && lent.is_empty() {
             return Vec::new();
         }
         let context = current_context(driver);
@@ -76,25 +65,33 @@ impl<'t> Sinks<'t> {
         let mut finished = |queue: Queue| match asked.iter().find(|(known, _)| *known == queue) {
             Some((_, finished)) => *finished,
             None => {
-                let finished = is_finished(driver, queue, context, thread);
+                let finished = all && queue.context == context || queue.is_finished(driver, context, thread);
                 asked.push((queue, finished));
                 finished
             }
         };
-        take(&mut pending, |pending| all && pending.queue.context == context || finished(pending.queue))
+        sources.retain(|source| !finished(source.queue));
+        lent.retain(|(_, queue)| !finished(*queue));
+        take(&mut pending, |pending| finished(pending.queue))
     }
 
-    /// A context is about to be destroyed, which ends its work.
-    pub fn destroys_context(&self, context: u64) {
-        for pending in self.pending.lock().iter_mut().filter(|pending| pending.queue.context == context) {
-            pending.queue = Queue { context: 0, stream: GONE, thread: None };
-        }
+    /// Copies put on any stream of this context.
+    pub fn of_context(&self, context: u64) -> Vec<Pending<'t>> {
+        self.sources.lock().retain(|source| source.queue.context != context);
+        take(&mut self.pending.lock(), |pending| pending.queue.context == context)
     }
 
     /// A stream is about to be destroyed: from now on its handle must not be asked about.
     pub fn destroys_stream(&self, stream: u64) {
         for pending in self.pending.lock().iter_mut().filter(|pending| pending.queue.stream == stream) {
             pending.queue.stream = GONE;
+        }
+        let mut sources = self.sources.lock();
+        let there: Vec<Source> = sources.extract_if(|source| source.queue.stream == stream).collect();
+        let gone = |source: Source| Source { queue: Queue { stream: GONE, ..source.queue }, ..source };
+        sources.extend(there.into_iter().map(gone));
+        for (_, queue) in self.lent.lock().iter_mut().filter(|(_, queue)| queue.stream == stream) {
+            queue.stream = GONE;
         }
     }
 
@@ -107,52 +104,53 @@ impl<'t> Sinks<'t> {
         thread: u32,
         may_ask: bool,
     ) -> Vec<(Pending<'t>, bool)> {
-        let mut pending = self.pending.lock();
-        let hit = |p: &Pending| {
-            let at = p.sink.range();
-            p.sink.memory.is_none() && at.start < range.end && range.start < at.end
-        };
-        if !pending.iter().any(hit) {
+        let hit = self.landing_in(range);
+        if hit.is_empty() {
             return Vec::new();
         }
         let context = current_context(driver);
-        let finished = |p: &Pending| may_ask && is_finished(driver, p.queue, context, thread);
-        take(&mut pending, hit).into_iter().map(|p| (finished(&p), p)).map(|(finished, p)| (p, finished)).collect()
+        let finished = |p: &Pending| may_ask && p.queue.is_finished(driver, context, thread);
+        hit.into_iter().map(|p| (finished(&p), p)).map(|(finished, p)| (p, finished)).collect()
     }
 
-    pub fn drain(&self) -> Vec<Pending<'t>> {
-        std::mem::take(&mut *self.pending.lock())
+    /// Pending copies into a placed or translated host range.
+    pub fn landing_in(&self, range: &Range<u64>) -> Vec<Pending<'t>> {
+        take(&mut self.pending.lock(), |p| p.sink.memory.is_none() && overlap(&p.sink.range(), range))
     }
 
-    /// Whether a copy may still be reading this host range, as nothing was waited for since it was submitted.
-    pub fn is_in_use(&self, range: &Range<u64>) -> bool {
-        let syncs = self.syncs.load(SeqCst);
+    /// Everything that is left.
+    pub fn drain(&self) -> (Vec<Pending<'t>>, Vec<(Memory, Queue)>) {
+        (std::mem::take(&mut *self.pending.lock()), std::mem::take(&mut *self.lent.lock()))
+    }
+
+    /// A copy of this queue reads the host range.
+    pub fn use_source(&self, range: Range<u64>, queue: Queue) {
+        self.sources.lock().insert(Source { range, queue });
+    }
+
+    /// A copy of this queue reads the memory, which is given back when it has finished.
+    pub fn lend(&self, memory: impl Iterator<Item = Memory>, queue: Queue) {
+        self.lent.lock().extend(memory.map(|memory| (memory, queue)));
+    }
+
+    /// Nothing runs in this context any more.
+    pub fn give_back(&self, context: u64) {
+        self.lent.lock().retain(|(_, queue)| queue.context != context);
+    }
+
+    /// Where copies were put that may still be reading this host range. They are to be waited for.
+    pub fn take_readers(&self, range: &Range<u64>) -> Vec<Queue> {
         let mut sources = self.sources.lock();
-        sources.retain(|source| source.syncs == syncs);
-        sources.iter().any(|source| source.range.start < range.end && range.start < source.range.end)
+        let readers: HashSet<Queue> =
+            sources.extract_if(|source| overlap(&source.range, range)).map(|source| source.queue).collect();
+        readers.into_iter().collect()
     }
+}
 
-    pub fn use_source(&self, range: Range<u64>) {
-        self.sources.lock().push(InUse { range, syncs: self.syncs.load(SeqCst) });
-    }
+fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
+    a.start < b.end && b.start < a.end
 }
 
 fn take<'t>(pending: &mut Vec<Pending<'t>>, mut which: impl FnMut(&Pending<'t>) -> bool) -> Vec<Pending<'t>> {
     pending.extract_if(.., |p| which(p)).collect()
-}
-
-pub fn current_context(driver: &Driver) -> u64 {
-    let mut context = 0u64;
-    // SAFETY: one output word.
-    let _ = unsafe { driver.ask("cuCtxGetCurrent", &[&raw mut context as u64]) };
-    context
-}
-
-fn is_finished(driver: &Driver, queue: Queue, context: u64, thread: u32) -> bool {
-    if queue.context != context || queue.stream == GONE || queue.thread.is_some_and(|own| own != thread) {
-        return false;
-    }
-    let query = if queue.thread.is_some() { "cuStreamQuery_ptsz" } else { "cuStreamQuery" };
-    // SAFETY: no pointers; a stream that is gone is an error, hence not finished.
-    unsafe { driver.ask(query, &[queue.stream]) }.is_ok()
 }

@@ -1,15 +1,19 @@
 //! The walk over a trace that makes its plan.
 
 use crate::action::{Action, Memory, action};
+use crate::captures::Captures;
 use crate::contexts::Contexts;
-use crate::driver::result::is_sticky;
+use crate::fault::Faults;
+use crate::lifetimes::Lifetimes;
 use crate::order::{Moment, Order};
 use crate::origins::Origins;
-use crate::plan::{Allocation, BLOCK, PAGE, Plan};
+use crate::plan::{Allocation, BLOCK, End, PAGE, Plan};
 use crate::ranges::Ranges;
 use crate::reach::Live;
+use crate::usage::Usage;
 use crate::verdict::{Reasons, Verdict};
-use std::collections::{HashMap, HashSet};
+use crate::{captures, waits};
+use std::collections::HashMap;
 use std::ops::Range;
 use trace::api::roles::{Class, Field, Role};
 use trace::api::types::{Form, Kind};
@@ -23,29 +27,21 @@ pub struct Survey {
     reasons: Reasons,
     contexts: Contexts,
     origins: Origins,
+    faults: Faults,
     live: Live,
     moments: Vec<Moment>,
-    /// Device and length of what is allocated at each address, and the sum for each device.
-    in_use: HashMap<u64, (i32, u64)>,
-    used: HashMap<i32, u64>,
+    usage: Usage,
     reserved: Vec<Range<u64>>,
     host: Ranges,
-    capturing: HashSet<u64>,
+    captures: Captures,
     /// Latest submission to a stream: end and thread.
     submissions: HashMap<(u64, Option<u32>), (u64, u32)>,
-    /// Latest calls that ended, or made, an object of this value.
-    ended: HashMap<Object, Vec<Moment>>,
-    made: HashMap<Object, Vec<Moment>>,
-    /// (later, earlier) calls that overlapped all the same.
-    edges: Vec<(u64, u64)>,
+    lifetimes: Lifetimes,
     executable: u64,
 }
 
 const PINNED: &str =
     "the device was given pinned host memory to read: what the CPU wrote there without a call is not recorded";
-
-/// Kind and value of a handle; no kind for memory.
-type Object = (Option<Kind>, u64);
 
 impl Survey {
     pub fn see(&mut self, trace: &Trace, call: &Call) {
@@ -63,10 +59,11 @@ impl Survey {
             self.reasons.about_call(format!("{}: this cutrace does not know the function", call.name()), call.number);
             return;
         };
-        self.contexts.see(call);
+        let ended = self.contexts.see(call);
         self.origins.see(call, function);
+        let stream = stream_of(call, function).unwrap_or(0);
+        self.faults.see(call, function, self.contexts.current(call.thread), stream);
         if !call.succeeded() {
-            self.plan.sticky = self.plan.sticky.or(call.result.filter(|code| is_sticky(*code)));
             return;
         }
         if function.name == "cuDevicePrimaryCtxRetain" {
@@ -79,12 +76,19 @@ impl Survey {
             Action::Execute => self.executable += 1,
             _ => {}
         }
+        if let Some(context) = ended {
+            let memory = self.usage.end(context);
+            memory.iter().for_each(|start| self.live.remove(*start, call.begin));
+            self.plan.ends.insert(call.number, End { context, memory });
+        }
         self.variables(call, function);
         self.reach(trace, call, function);
         self.inputs(trace, call, function);
-        self.captures(call, function);
+        if self.captures.see(call, function, &self.host) {
+            self.reasons.about_call(captures::WHY, call.number);
+        }
         self.submission(call, function, moment);
-        self.objects(call, function, moment);
+        self.lifetimes.see(call, function, moment);
     }
 
     fn memory(&mut self, call: &Call, memory: Memory) {
@@ -97,11 +101,13 @@ impl Survey {
                     Some(pitch) => pitch.saturating_mul(argument("Height")),
                     None => argument("bytesize"),
                 };
-                let device = self.contexts.device(call.thread);
+                let device = self.contexts.device_of_allocation(call);
+                // What comes out of a pool outlives the context.
+                let context = self.contexts.current(call.thread).filter(|_| call.argument("hStream").is_none());
                 let range = start..start.saturating_add(len);
                 self.live.add(start, len, end);
                 self.plan.devices.insert(device);
-                self.use_memory(start, device, len);
+                self.usage.add(start, len, device, context);
                 self.plan.allocations.insert(call.number, Allocation { call: call.number, range, device });
                 if call.name() == "cuMemAllocManaged" {
                     let what = "managed memory: what the CPU wrote there is not recorded";
@@ -110,7 +116,7 @@ impl Survey {
             }
             Memory::Free | Memory::FreeAsync => {
                 self.live.remove(argument("dptr"), begin);
-                self.disuse_memory(argument("dptr"));
+                self.usage.remove(argument("dptr"));
             }
             Memory::HostAllocate | Memory::HostRegister => {
                 let start = if memory == Memory::HostRegister { Some(argument("p")) } else { call.output("pp") };
@@ -125,23 +131,6 @@ impl Survey {
                 self.reserved.push(start..start.saturating_add(argument("size")));
             }
             Memory::Unreserve => self.live.remove(argument("ptr"), begin),
-        }
-    }
-
-    fn use_memory(&mut self, start: u64, device: i32, len: u64) {
-        // Still there: its free is under way on another thread.
-        self.disuse_memory(start);
-        self.in_use.insert(start, (device, len));
-        let used = self.used.entry(device).or_default();
-        *used = used.saturating_add(len);
-        let peak = self.plan.peaks.entry(device).or_default();
-        *peak = (*used).max(*peak);
-    }
-
-    fn disuse_memory(&mut self, start: u64) {
-        if let Some((device, len)) = self.in_use.remove(&start) {
-            let used = self.used.entry(device).or_default();
-            *used = used.saturating_sub(len);
         }
     }
 
@@ -168,7 +157,8 @@ impl Survey {
     }
 
     fn reach(&mut self, trace: &Trace, call: &Call, function: &Function) {
-        self.plan.reach.see(trace, call, &self.live);
+        let capture = stream_of(call, function).and_then(|stream| self.captures.origin(stream));
+        self.plan.reach.see(trace, call, function, capture, &self.live);
         if function.class != Class::launch {
             return;
         }
@@ -183,7 +173,7 @@ impl Survey {
     }
 
     /// Inputs that are not in the file, and effects that no call shows.
-    fn inputs(&mut self, trace: &Trace, call: &Call, function: &Function) {
+    fn inputs(&mut self, trace: &Trace, call: &Call, function: &'static Function) {
         let words = |role: fn(&Role) -> bool| {
             let params = function.params.iter().filter(move |p| role(&p.role));
             params.filter_map(|p| call.argument(p.name)).filter(|word| *word != 0).collect::<Vec<u64>>()
@@ -195,6 +185,8 @@ impl Survey {
         for image in call.images() {
             let gone = match image.content {
                 Content::Lost => image.when == When::Entry || !sinks.contains(&image.address),
+                // What a copy brought is compared by its hash, which is the blob's name.
+                Content::Blob(_) if sinks.contains(&image.address) && image.when == When::Return => false,
                 Content::Blob(hash) => trace.blob(hash).is_none(),
                 _ => false,
             };
@@ -209,7 +201,9 @@ impl Survey {
             self.reasons.about_call(what, call.number);
         }
         let read = words(|role| matches!(role, Role::Reads(_)));
-        if read.iter().any(|address| self.host.contains(*address) && !is_host(*address)) {
+        if waits::has_wait(call, function, &self.host) {
+            self.reasons.about_call(format!("{}: {}", function.name, waits::WHY), call.number);
+        } else if read.iter().any(|address| self.host.contains(*address) && !is_host(*address)) {
             self.reasons.about_call(PINNED, call.number);
         }
         let arguments = words(|role| matches!(role, Role::Arguments(_)));
@@ -221,29 +215,6 @@ impl Survey {
         if calls_back(function, call) {
             let what = format!("{}: what the application's callback changed is not recorded", function.name);
             self.reasons.about_call(what, call.number);
-        }
-    }
-
-    /// Copies that a graph makes read host memory when the graph runs.
-    fn captures(&mut self, call: &Call, function: &Function) {
-        let stream = call.argument("hStream");
-        match function.twin_of.unwrap_or(function.name) {
-            "cuStreamBeginCapture" | "cuStreamBeginCapture_v2" | "cuStreamBeginCaptureToGraph" => {
-                self.capturing.extend(stream);
-            }
-            "cuStreamEndCapture" => {
-                stream.map(|stream| self.capturing.remove(&stream));
-            }
-            _ => {
-                let captured = stream.is_some_and(|stream| self.capturing.contains(&stream));
-                let from_host = call.images().any(|image| image.rows && image.when == When::Entry)
-                    || function.params.iter().any(|param| matches!(param.role, Role::Source(_)));
-                if captured && from_host {
-                    let what = "a graph copies from host memory: what the CPU writes there between its launches is not \
-                                recorded";
-                    self.reasons.about_call(what, call.number);
-                }
-            }
         }
     }
 
@@ -262,54 +233,17 @@ impl Survey {
         }
     }
 
-    /// Finds destroys and creations of one value that overlap on two threads.
-    fn objects(&mut self, call: &Call, function: &Function, moment: Moment) {
-        for param in function.params {
-            match (param.role, param.ty.form) {
-                (Role::Destroy, form) => {
-                    let object = (kind(form), call.argument(param.name).unwrap_or(0));
-                    let made = recent(&mut self.made, object, moment);
-                    self.edges
-                        .extend(made.iter().filter(|made| overlap(made, &moment)).map(|made| (made.call, moment.call)));
-                    recent(&mut self.ended, object, moment).push(moment);
-                }
-                (Role::Out(_), _) if function.class == Class::query => {}
-                (Role::Create(_) | Role::Out(_) | Role::HostAlloc(_), Form::Pointer(to)) => {
-                    let Some(kind) = kind_of_made(to.form) else { continue };
-                    let Some(value) = call.output(param.name) else { continue };
-                    self.make((kind, value), moment);
-                }
-                (Role::HostAddress, _) if function.class == Class::allocate => {
-                    self.make((None, call.argument(param.name).unwrap_or(0)), moment);
-                }
-                _ => {}
-            }
-        }
-    }
-
-    fn make(&mut self, object: Object, moment: Moment) {
-        // Whoever gave up this value while the call was inside did so before the call got it.
-        let ended = recent(&mut self.ended, object, moment);
-        self.edges.extend(ended.iter().filter(|ended| overlap(ended, &moment)).map(|ended| (moment.call, ended.call)));
-        recent(&mut self.made, object, moment).push(moment);
-    }
-
     pub fn finish(mut self, trace: &Trace) -> Plan {
         let mut plan = self.plan;
-        plan.order = Order::new(&self.moments);
-        if !self.edges.is_empty() {
-            let steps = plan.order.lanes.iter().flat_map(|lane| &lane.steps);
-            let ranks: HashMap<u64, u64> = steps.map(|step| (step.call, step.rank)).collect();
-            for (later, earlier) in &self.edges {
-                plan.order.wait_for(*later, ranks[earlier]);
-            }
-        }
+        plan.order = Order::new(&self.moments, &self.lifetimes.edges);
+        plan.peaks = self.usage.into_peaks();
         let placed = plan.allocations.values().map(|a| a.range.clone()).chain(self.reserved);
         plan.device = Ranges::union(placed, 1);
         plan.host = self.host;
         plan.pages = Ranges::union(plan.host.iter(), PAGE);
         plan.blocks = Ranges::union(plan.device.iter(), BLOCK);
-        (plan.launches, plan.unreached_launches) = plan.reach.count();
+        (plan.launches, plan.unreached_launches) = plan.reach.count(|_| true);
+        plan.fault = self.faults.first();
         let environment = trace
             .preamble
             .environment
@@ -347,32 +281,6 @@ impl Survey {
         };
         plan
     }
-}
-
-fn overlap(a: &Moment, b: &Moment) -> bool {
-    a.thread != b.thread && a.begin < b.end && b.begin < a.end
-}
-
-fn kind(form: Form) -> Option<Kind> {
-    match form {
-        Form::Handle(kind) => Some(kind),
-        _ => None,
-    }
-}
-
-fn kind_of_made(form: Form) -> Option<Option<Kind>> {
-    match form {
-        Form::Handle(kind) => Some(Some(kind)),
-        Form::Pointer(_) | Form::Address => Some(None),
-        _ => None,
-    }
-}
-
-/// The calls on this value that may overlap with the one of this moment or a later one.
-fn recent(of: &mut HashMap<Object, Vec<Moment>>, object: Object, moment: Moment) -> &mut Vec<Moment> {
-    let calls = of.entry(object).or_default();
-    calls.retain(|call| call.end > moment.begin);
-    calls
 }
 
 /// The stream that a submission names, in a parameter or in its launch configuration.

@@ -8,7 +8,7 @@ use crate::plan::Plan;
 use crate::sinks::Sinks;
 use crate::translate::Translation;
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use trace::Trace;
 
 pub struct World<'a> {
@@ -19,6 +19,8 @@ pub struct World<'a> {
     pub translation: &'a Translation,
     pub placement: Placement<'a>,
     pub sinks: Sinks<'a>,
+    /// Live contexts that the replay made or retained.
+    pub contexts: Mutex<BTreeSet<u64>>,
     /// Memory that the driver may use after the call it was made for: module images, logs, buffers of graph nodes.
     pub retained: Mutex<Vec<Frame<'a>>>,
     /// What the linker made: recorded address to live address and the recorded linker, with which it ends.

@@ -93,10 +93,15 @@ impl Chunk {
         if let Some(header) = Header::decode(header).filter(|_| length > 0) {
             file.append(Kind::Chunk, header.thread, header.id, content)?;
         }
+        self.free();
+        Ok(())
+    }
+
+    /// Says that nothing in it counts.
+    pub fn free(&self) {
         let header = Header::new(Kind::Free, self.size as u64).encode();
         // SAFETY: the mapping is at least a page long, and nobody else writes to it.
         unsafe { std::ptr::copy_nonoverlapping(header.as_ptr(), self.base, HEADER) };
-        Ok(())
     }
 }
 

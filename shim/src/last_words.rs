@@ -18,7 +18,10 @@ pub struct LastWords {
 
 impl LastWords {
     pub fn new(file: &TraceFile) -> io::Result<LastWords> {
-        Ok(LastWords { chunk: Chunk::make(file, PAGE as usize)?, said: Lock::default() })
+        let chunk = Chunk::make(file, PAGE as usize)?;
+        // A file that is cut off in the middle of it must not look like one that is not.
+        chunk.free();
+        Ok(LastWords { chunk, said: Lock::default() })
     }
 
     /// Adds a loss, as long as there is room for it.

@@ -89,7 +89,8 @@ fn a_cut_anywhere_is_told() {
     let (place, path) = recorded("linking.c");
     let whole = std::fs::read(&path).expect("a trace");
     // Between two segments a cut cannot be seen: the trace is then as a program leaves it that is killed.
-    let inside = |cut: &usize| !cut.is_multiple_of(4096);
+    let segments: Vec<_> = sound(&path).segments.iter().map(|(at, header)| (*at, at + header.size)).collect();
+    let inside = |cut: &usize| segments.iter().any(|(from, to)| (from + 1..*to).contains(&(*cut as u64)));
     for cut in (1..whole.len()).step_by(whole.len() / 60).filter(inside) {
         std::fs::write(&path, &whole[..cut]).expect("written");
         for reader in [&["info"][..], &["replay", "--driver", "sim"]] {
@@ -170,10 +171,85 @@ fn dump_selects() {
     let failed = lines(&["--grep", "!!"]);
     assert_eq!(failed.len(), 1);
     assert!(failed[0].contains("cuCtxSynchronize() -> !! CUDA_ERROR_INVALID_CONTEXT (201)"), "{}", failed[0]);
-    for (wrong, why) in [(["--calls", "x"], "not a call number"), (["--thread", "t9"], "no thread \"t9\"")] {
+    for (wrong, why) in [
+        (["--calls", "x"], "not a call number; expected 7, 10..20"),
+        (["--calls", "5..2"], "no call is in it"),
+        (["--limit", "-1"], "invalid value '-1'"),
+        (["--thread", "t9"], "no thread \"t9\""),
+    ] {
         let ran = run(place.cutrace(["dump"]).args(wrong)).expect(2);
         assert!(ran.stderr.contains(why), "{}", ran.stderr);
     }
+}
+
+#[test]
+fn a_range_beyond_the_end_is_told() {
+    let (place, _) = recorded("vector_add.c");
+    let last = place.trace().len() - 1;
+    let ran = run(&mut place.cutrace(["dump", "--calls", "999.."])).expect(0);
+    let told = format!("cutrace: --calls: beyond the end of the trace, which holds calls 0 to {last} only\n");
+    assert_eq!((ran.stdout, ran.stderr), (String::new(), told));
+}
+
+#[test]
+fn dump_in_json() {
+    let (place, _) = recorded("vector_add.c");
+    let ran = run(&mut place.cutrace(["dump", "--json", "--grep", "cuLaunchKernel"])).expect(0);
+    let launch: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    assert_eq!(launch["function"], "cuLaunchKernel");
+    let arguments = &launch["args"]["kernelParams"]["arguments"];
+    assert_eq!(arguments[3], 1000, "{arguments}");
+    assert!(arguments[0].as_str().is_some_and(|address| address.starts_with("0x")), "{arguments}");
+    assert_eq!((&launch["args"]["hStream"], &launch["args"]["extra"]), (&Value::Null, &Value::Null));
+}
+
+#[test]
+fn data_that_is_not_in_the_file_is_told() {
+    let (place, path) = recorded("vector_add.c");
+    let whole = std::fs::read(&path).expect("a trace");
+    // Between two segments: nothing but the missing data tells of the cut.
+    let (blob, _) = Forge::open(&path).segments(Kind::Blob)[0];
+    std::fs::write(&path, &whole[..blob]).expect("written");
+    for (command, told) in [("dump", "=<missing blob "), ("info", "lost or cut off ")] {
+        let ran = run(&mut place.cutrace([command])).expect(3);
+        assert!(ran.stdout.contains(told), "{}", ran.stdout);
+        assert_eq!(ran.said().len(), 1, "{}", ran.stderr);
+    }
+}
+
+/// A trace from elsewhere does not get hold of the terminal.
+#[test]
+fn control_characters_are_escaped() {
+    let (place, path) = recorded("vector_add.c");
+    let mut forge = Forge::open(&path);
+    let evil = "a\x1b[31m\n\u{9b}b";
+    forge.introduce(|about| {
+        about.command_line.push(evil.into());
+        about.environment.push((evil.into(), evil.into()));
+        for text in [&mut about.program, &mut about.directory, &mut about.host, &mut about.driver_path] {
+            text.push_str(evil);
+        }
+    });
+    forge.write(&path);
+    let ran = run(&mut place.cutrace(["info"])).expect(0);
+    assert!(!ran.stdout.replace('\n', "").contains(char::is_control), "{:?}", ran.stdout);
+    assert!(ran.stdout.contains(r"$'a\u001b[31m\n\u009bb'"), "{}", ran.stdout);
+    let lines = |text: &str| text.lines().filter(|line| line.starts_with("directory")).count();
+    assert_eq!(lines(&ran.stdout), 1);
+}
+
+#[test]
+fn many_threads_are_summed_up() {
+    let place = Place::new();
+    run(place.recorded(client("hostile/many_threads.c")).args(["20", "1", "3"])).expect(0);
+    let ran = run(&mut place.cutrace(["info"])).expect(0);
+    let listed = ran.stdout.lines().filter(|line| line.starts_with("thread ")).count();
+    let threads = place.trace().threads.len();
+    assert_eq!(listed, 16);
+    assert!(ran.stdout.contains(&format!("and {} threads more, ", threads - 16)), "{}", ran.stdout);
+    let info = run(&mut place.cutrace(["info", "--json"])).expect(0);
+    let info: Value = serde_json::from_str(&info.stdout).expect("JSON");
+    assert_eq!(info["threads"].as_array().map(Vec::len), Some(threads));
 }
 
 #[test]
@@ -193,7 +269,7 @@ fn a_damaged_preamble_is_restored_from_its_copy() {
         let mut bytes = std::fs::read(place.join("trace.bin")).expect("a trace");
         bytes[at] ^= 0x5a;
         std::fs::write(place.join("trace.bin"), bytes).expect("written");
-        run(&mut place.cutrace(["repair", "-o", "whole.bin"]));
+        run(&mut place.cutrace(["repair", "trace.bin", "-o", "whole.bin"])).expect(0);
         run(&mut place.cutrace(["info", "whole.bin"])).expect(0);
         let replayed = run(&mut place.cutrace(["replay", "--driver", "sim", "whole.bin"])).expect(0);
         assert!(replayed.stdout.starts_with("verified\n"), "offset {at}: {}", replayed.stdout);

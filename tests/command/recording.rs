@@ -1,11 +1,13 @@
 //! `cutrace record`: what it starts, what it refuses, how traces are named, what it says.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use tests::*;
 
 /// `record` refuses: one line, nothing recorded.
-fn refused(place: &Place, program: impl AsRef<std::ffi::OsStr>, status: i32, why: &str) {
+fn refused(place: &Place, program: impl AsRef<OsStr>, status: i32, why: &str) {
     let ran = run(&mut place.recorded(program)).expect(status);
     let [line] = ran.stderr.lines().collect::<Vec<_>>()[..] else { panic!("{}", ran.stderr) };
     assert!(line.starts_with("cutrace: ") && line.contains(why), "{line}");
@@ -160,6 +162,71 @@ fn a_driver_that_is_not_there() {
     let shim = artifact("libcutrace.so");
     let ran = run(place.cutrace(["record", "--driver"]).arg(&shim).args(["--", "true"])).expect(5);
     assert!(ran.stderr.contains("cutrace's own recorder"), "{}", ran.stderr);
+}
+
+/// Said before the program starts, which runs on; an answer for programs that can do without.
+#[test]
+fn no_driver_at_all() {
+    let place = Place::new();
+    let mut record = place.cutrace(["record", "--", "echo", "ran"]);
+    let ran = run(record.env("CUTRACE_LIBCUDA", "/nowhere/libcuda.so.1")).expect(0);
+    let [first, last] = ran.said()[..] else { panic!("{}", ran.stderr) };
+    assert!(first.starts_with("cutrace: no CUDA driver found") && first.contains("/nowhere/libcuda.so.1"), "{first}");
+    assert!(last.contains("made no CUDA driver call"), "{last}");
+    assert_eq!(ran.stdout, "ran\n");
+}
+
+#[test]
+fn outputs_that_cannot_be() {
+    let place = Place::new();
+    for (output, why) in [
+        ("/tmp", "is a directory"),
+        ("/dev/null", "is not a plain file"),
+        ("new/", "names a directory"),
+        ("no/such.bin", "there is no directory no"),
+        ("", "an empty name"),
+        ("%z.bin", "%z is unknown"),
+        ("%q{HOME", "%q is unknown"),
+    ] {
+        let ran = run(&mut place.cutrace(["record", "--driver", "sim", "-o", output, "--", "true"])).expect(2);
+        let [line] = ran.stderr.lines().collect::<Vec<_>>()[..] else { panic!("{}", ran.stderr) };
+        assert!(line.starts_with("cutrace: --output: ") && line.contains(why), "{line}");
+    }
+    let mut record = place.cutrace(["record", "--driver", "sim", "--", "true"]);
+    let ran = run(record.env("CUTRACE_OUTPUT", "/dev")).expect(2);
+    assert_eq!(ran.stderr, "cutrace: CUTRACE_OUTPUT: /dev is a directory\n");
+}
+
+#[test]
+fn paths_are_bytes() {
+    let place = Place::new();
+    let directory = place.path().join(OsStr::from_bytes(b"100%\xff"));
+    std::fs::create_dir(&directory).expect("our own directory");
+    let mut record = place.cutrace(["record", "--driver", "sim", "-o"]);
+    record.arg(OsStr::from_bytes(b"\xfe.bin")).arg("--").arg(client("hostile/needed_driver.c"));
+    run(record.current_dir(&directory)).expect(0);
+    assert!(sound(directory.join(OsStr::from_bytes(b"\xfe.bin"))).footer.is_some());
+}
+
+/// A signal that somebody sends to the launcher is meant for the program.
+#[test]
+fn an_interruption_by_another_process_is_passed_on() {
+    let place = Place::new();
+    for signal in ["INT", "HUP", "QUIT"] {
+        let mut command = place.command("timeout");
+        command.args(["--foreground", "--preserve-status", "--signal", signal, "1"]).arg(artifact("cutrace"));
+        command.args(["record", "--driver", "sim", "--", "sh", "-c"]);
+        command.arg(format!("trap 'kill $!; exit 7' {signal}; sleep 50 & wait"));
+        run(&mut command).expect(7);
+    }
+}
+
+#[test]
+fn what_still_runs_is_told() {
+    let place = Place::new();
+    let mut record = place.recorded("sh");
+    let ran = run(record.args(["-c", "setsid sleep 2 >/dev/null 2>&1 &"])).expect(0);
+    assert_eq!(ran.stderr, "cutrace: sh made no CUDA driver call so far; 1 of its processes still runs\n");
 }
 
 #[test]

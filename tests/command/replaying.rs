@@ -66,6 +66,18 @@ fn all_data_holds_results_too() {
 }
 
 #[test]
+fn an_interrupted_replay_says_how_far_it_came() {
+    let place = Place::new();
+    run(place.recorded(client("hostile/many_calls.c")).arg("300000")).expect(0);
+    for (signal, name, number) in [("INT", "SIGINT", libc::SIGINT), ("TERM", "SIGTERM", libc::SIGTERM)] {
+        let mut command = place.command("timeout");
+        command.args(["--foreground", "--preserve-status", "--signal", signal, "1"]).arg(artifact("cutrace"));
+        let ran = run(command.args(["replay", "--driver", "sim"])).expect(128 + number);
+        assert!(ran.stderr.starts_with(&format!("cutrace: interrupted by {name} ")), "{}", ran.stderr);
+    }
+}
+
+#[test]
 fn the_report_in_json() {
     let place = recorded("vector_add.c", &[]);
     let ran = run(&mut place.cutrace(["replay", "--driver", "sim", "--json"])).expect(0);

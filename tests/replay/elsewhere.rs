@@ -20,3 +20,12 @@ fn a_dead_object_is_not_called() {
     assert!(replayed.stdout.contains("names a stream that call "), "{}", replayed.stdout);
     assert!(replayed.stdout.contains("names a event that no call in the trace made"), "{}", replayed.stdout);
 }
+
+#[test]
+fn a_device_that_may_be_too_small_is_named() {
+    let place = Place::new();
+    run(&mut place.recorded(client("context_memory.c"))).expect(0);
+    let replayed = run(place.cutrace(["replay", "--driver", "sim"]).env("CUTRACE_SIM_MEMORY", "300000000")).expect(4);
+    let [warning] = replayed.said()[..] else { panic!("one line was expected: {}", replayed.stderr) };
+    assert!(warning.starts_with("cutrace: warning: device 0 has 300000000 bytes of memory, "), "{warning}");
+}

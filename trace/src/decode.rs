@@ -287,7 +287,7 @@ impl<'a> Decoder<'_, 'a> {
         if let Some(image) = self.image(address).filter(|_| is_byte(element) && count > 1) {
             return match self.call.memory(when, address, size) {
                 Some(bytes) if bytes.len() <= crate::record::INLINE_LIMIT => Value::Bytes(bytes),
-                _ => Value::Payload { side: None, len: image.len, content: image.content },
+                _ => self.kept_apart(None, image.len, image.content),
             };
         }
         let Some(bytes) = self.call.memory(when, address, size) else { return Value::Unrecorded(address) };
@@ -315,7 +315,12 @@ impl<'a> Decoder<'_, 'a> {
             last = piece.len;
             len += last;
         }
-        Some(Value::Payload { side, len, content: image.content })
+        Some(self.kept_apart(side, len, image.content))
+    }
+
+    fn kept_apart(&self, side: Option<Side>, len: u64, content: Content<'a>) -> Value<'a> {
+        let missing = matches!(content, Content::Blob(hash) if self.call.trace.blob(hash).is_none());
+        Value::Payload { side, len, content, missing }
     }
 
     /// What a fatbin wrapper leads to first.

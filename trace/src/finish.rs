@@ -76,15 +76,18 @@ pub fn finish(trace: &Trace, judge: impl FnOnce(&Trace) -> (String, Vec<String>)
         verdict: verdict.clone(),
         reasons: reasons.clone(),
     };
-    let bytes = write(&file, end_of(trace, &is_spent), &footer).map_err(io)?;
+    let bytes = write(&file, end_of(trace, &is_spent).max(preambles), &footer).map_err(io)?;
     Ok(Finished { calls, bytes, segments: kept.len(), sealed, written: true, losses, verdict, reasons })
 }
 
 /// Writes both preambles anew if one of them is damaged; how many bytes they take, 0 if that cannot be told.
 fn restore_preambles(file: &File, trace: &Trace) -> io::Result<u64> {
-    let whole = whole(Kind::Preamble, 0, &encode(&trace.preamble));
+    let content = encode(&trace.preamble);
+    let whole = whole(Kind::Preamble, 0, &content);
     let size = whole.len() as u64;
-    let intact = |offset: u64| trace.map.get(offset as usize..).is_some_and(|rest| rest.starts_with(&whole));
+    // What pads the segment may be cut off.
+    let counts = &whole[..HEADER + content.len()];
+    let intact = |offset: u64| trace.map.get(offset as usize..).is_some_and(|rest| rest.starts_with(counts));
     match (intact(0), intact(size)) {
         (true, true) => {}
         // By a later version, whose preamble says more: it is left as it is.

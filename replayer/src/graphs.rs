@@ -1,0 +1,209 @@
+//! Memory that graphs use: followed from the calls that make nodes, by capture or one by one, to the graph, its
+//! executable graphs, and their launches.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use trace::api::roles::Class;
+use trace::call::When;
+use trace::{Call, Function};
+
+/// Allocations, by number. Shared, as a graph is launched many times.
+pub type Uses = Arc<BTreeSet<u32>>;
+
+#[derive(Default)]
+pub struct Graphs {
+    /// Captures under way, by the stream that they began on.
+    captures: HashMap<u64, Uses>,
+    graphs: HashMap<u64, Uses>,
+    executable: HashMap<u64, Uses>,
+    /// The graph that a node is in.
+    nodes: HashMap<u64, u64>,
+    /// The graph around a graph: that of a child graph's node, or of a conditional node.
+    around: HashMap<u64, u64>,
+}
+
+impl Graphs {
+    /// Follows a call that succeeded. `capture` is the stream whose capture it becomes part of, `given` the memory it
+    /// was given. What it makes use of itself, and none if it only builds.
+    pub fn see(&mut self, call: &Call, function: &Function, capture: Option<u64>, given: Uses) -> Option<Uses> {
+        let argument = |name| call.argument(name).unwrap_or(0);
+        let name = function.twin_of.unwrap_or(function.name);
+        match name {
+            "cuStreamBeginCapture" | "cuStreamBeginCapture_v2" | "cuStreamBeginCaptureToGraph" => {
+                self.captures.insert(argument("hStream"), Uses::default());
+            }
+            "cuStreamEndCapture" => {
+                let captured = self.captures.remove(&argument("hStream"));
+                if let (Some(graph), Some(uses)) = (call.output("phGraph"), captured) {
+                    self.add(graph, &uses);
+                }
+            }
+            "cuGraphClone" => {
+                let uses = self.of(argument("originalGraph"));
+                self.graphs.extend(call.output("phGraphClone").map(|clone| (clone, uses)));
+            }
+            "cuGraphExecUpdate" | "cuGraphExecUpdate_v2" => {
+                self.executable.insert(argument("hGraphExec"), self.of(argument("hGraph")));
+            }
+            "cuGraphLaunch" => {
+                let uses = self.executable.get(&argument("hGraphExec")).cloned().unwrap_or_default();
+                return self.put(capture, uses);
+            }
+            "cuGraphDestroy" => {
+                self.graphs.remove(&argument("hGraph"));
+                self.around.remove(&argument("hGraph"));
+            }
+            "cuGraphExecDestroy" => {
+                self.executable.remove(&argument("hGraphExec"));
+            }
+            "cuGraphGetNodes" => {
+                let count = call.output("numNodes").unwrap_or(0);
+                let nodes = handles(call, argument("nodes"), count);
+                self.nodes.extend(nodes.into_iter().map(|node| (node, argument("hGraph"))));
+            }
+            "cuGraphNodeFindInClone" => {
+                self.nodes.extend(call.output("phNode").map(|node| (node, argument("hClonedGraph"))));
+            }
+            "cuGraphChildGraphNodeGetGraph" => {
+                let around = self.nodes.get(&argument("hNode"));
+                self.around.extend(call.output("phGraph").zip(around.copied()));
+            }
+            _ if name.starts_with("cuGraphInstantiate") => {
+                let uses = self.of(argument("hGraph"));
+                self.executable.extend(call.output("phGraphExec").map(|executable| (executable, uses)));
+            }
+            _ if name.starts_with("cuGraphExec") && function.class == Class::graph => {
+                let child = call.argument("childGraph").map(|child| self.of(child)).unwrap_or_default();
+                let uses = self.executable.entry(argument("hGraphExec")).or_default();
+                Arc::make_mut(uses).extend(given.iter().chain(child.iter()));
+            }
+            _ if name.starts_with("cuGraph") && function.class == Class::graph => self.node(call, &given),
+            _ => return self.put(capture, given),
+        }
+        None
+    }
+
+    /// A node is made or changed.
+    fn node(&mut self, call: &Call, given: &Uses) {
+        let of_node = || call.argument("hNode").and_then(|node| self.nodes.get(&node).copied());
+        let Some(graph) = call.argument("hGraph").or_else(of_node) else { return };
+        self.nodes.extend(call.output("phGraphNode").map(|node| (node, graph)));
+        let child = call.argument("childGraph").map(|child| self.of(child)).unwrap_or_default();
+        self.add(graph, given);
+        self.add(graph, &child);
+        self.around.extend(bodies(call).into_iter().map(|body| (body, graph)));
+    }
+
+    /// Work on a stream: part of a capture, or done.
+    fn put(&mut self, capture: Option<u64>, uses: Uses) -> Option<Uses> {
+        let Some(capture) = capture else { return Some(uses) };
+        Arc::make_mut(self.captures.entry(capture).or_default()).extend(uses.iter());
+        None
+    }
+
+    fn of(&self, graph: u64) -> Uses {
+        self.graphs.get(&graph).cloned().unwrap_or_default()
+    }
+
+    fn add(&mut self, graph: u64, uses: &Uses) {
+        // Deeper than any graph; handles that are used again may lead in a circle.
+        const DEEP: usize = 16;
+        let mut at = Some(graph);
+        for _ in 0..DEEP {
+            let Some(graph) = at else { return };
+            Arc::make_mut(self.graphs.entry(graph).or_default()).extend(uses.iter());
+            at = self.around.get(&graph).copied();
+        }
+    }
+}
+
+/// The graphs inside a conditional node, which the driver makes with it.
+fn bodies(call: &Call) -> Vec<u64> {
+    use std::mem::offset_of;
+    use trace::api::enums::CUgraphNodeType;
+    use trace::api::structs::{CUDA_CONDITIONAL_NODE_PARAMS as Conditional, CUgraphNodeParams};
+    let found = || {
+        let params = call.argument("nodeParams").filter(|_| call.name().starts_with("cuGraphAddNode"))?;
+        let bytes = call.memory(When::Return, params, size_of::<CUgraphNodeParams>() as u64)?;
+        let at = |offset: usize| Some(u64::from_le_bytes(bytes.get(offset..offset + 8)?.try_into().ok()?));
+        let kind = at(offset_of!(CUgraphNodeParams, r#type))? as u32;
+        if kind != CUgraphNodeType::CU_GRAPH_NODE_TYPE_CONDITIONAL.0 {
+            return None;
+        }
+        let conditional = offset_of!(CUgraphNodeParams, params);
+        let count = at(conditional + offset_of!(Conditional, size))? as u32;
+        Some(handles(call, at(conditional + offset_of!(Conditional, phGraph_out))?, count.into()))
+    };
+    found().unwrap_or_default()
+}
+
+/// An array of handles, as it was after the call.
+fn handles(call: &Call, address: u64, count: u64) -> Vec<u64> {
+    let bytes = count.checked_mul(8).and_then(|len| call.memory(When::Return, address, len));
+    let words = bytes.as_deref().unwrap_or_default().chunks_exact(8);
+    words.map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes"))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::plan::plan;
+    use crate::sample::Sample;
+
+    const AT: u64 = 0x7f00_1234_0000;
+    const STREAM: u64 = 0x50;
+    const EVENT: u64 = 0xe0;
+    const GRAPH: u64 = 0x99;
+    const INSTANCE: u64 = 0xaa;
+
+    fn begun() -> Sample {
+        let mut sample = Sample::new();
+        sample.call(0, "cuInit", 0..1, &[0], &[]);
+        for (n, at) in [AT, AT + 512].into_iter().enumerate() {
+            let time = 2 + n as u64;
+            sample.call(0, "cuMemAlloc_v2", time..time, &[0x100, 512], &[(0x100, &at.to_le_bytes())]);
+        }
+        sample
+    }
+
+    /// Instantiates and launches; launches, unreached launches, and whether the launch wrote what is copied.
+    fn launched(sample: &mut Sample, from: u64) -> (u64, u64, bool) {
+        let instance = (0x100, &INSTANCE.to_le_bytes()[..]);
+        sample.call(0, "cuGraphInstantiateWithFlags", 60..61, &[0x100, GRAPH, 0], &[instance]);
+        sample.call(0, "cuGraphDestroy", 62..63, &[GRAPH], &[]);
+        sample.call(0, "cuGraphLaunch", 70..71, &[INSTANCE, STREAM], &[]);
+        sample.copy_out(0, 80..81, from, 100);
+        let trace = sample.trace();
+        let plan = plan(&trace);
+        let number = |name| trace.calls().find(|call| call.name() == name).expect("called above").number;
+        let writers = plan.reach.writers(number("cuMemcpyDtoH_v2"));
+        (plan.launches, plan.unreached_launches, writers == [number("cuGraphLaunch")])
+    }
+
+    #[test]
+    fn what_a_forked_capture_uses_its_launches_use() {
+        for (from, found) in [(AT, (1, 0, true)), (AT + 512, (1, 1, false))] {
+            let mut sample = begun();
+            sample.call(0, "cuStreamBeginCapture_v2", 10..11, &[STREAM, 0], &[]);
+            sample.call(0, "cuEventRecord", 12..13, &[EVENT, STREAM], &[]);
+            sample.call(0, "cuStreamWaitEvent", 14..15, &[STREAM + 1, EVENT, 0], &[]);
+            sample.call(0, "cuMemsetD8Async", 16..17, &[AT, 5, 100, STREAM + 1], &[]);
+            let graph = (0x100, &GRAPH.to_le_bytes()[..]);
+            sample.call(0, "cuStreamEndCapture", 18..19, &[STREAM, 0x100], &[graph]);
+            // This one is not part of the graph.
+            sample.call(0, "cuMemsetD8Async", 20..21, &[AT + 512, 5, 100, STREAM + 1], &[]);
+            assert_eq!(launched(&mut sample, from), found);
+        }
+    }
+
+    #[test]
+    fn what_a_child_graph_uses_its_parent_uses() {
+        let mut sample = begun();
+        let (node, child) = (0x77u64, 0x98u64);
+        sample.call(0, "cuGraphCreate", 10..11, &[0x100, 0], &[(0x100, &child.to_le_bytes())]);
+        sample.call(0, "cuGraphCreate", 12..13, &[0x100, 0], &[(0x100, &GRAPH.to_le_bytes())]);
+        let made = (0x100, &node.to_le_bytes()[..]);
+        sample.call(0, "cuGraphAddMemFreeNode", 14..15, &[0x100, child, 0, 0, AT], &[made]);
+        sample.call(0, "cuGraphAddChildGraphNode", 16..17, &[0x100, GRAPH, 0, 0, child], &[made]);
+        assert_eq!(launched(&mut sample, AT), (1, 0, true));
+    }
+}

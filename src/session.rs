@@ -1,0 +1,147 @@
+//! The end of a recording: closes the traces of all its processes and says in one line what was recorded.
+
+use crate::exit::{self, say};
+use crate::figures::{counted, grouped, size};
+use crate::verdict;
+use std::env;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use trace::Trace;
+use trace::finish::{self, Finished, finish};
+
+/// `session`: the file in which each process has announced its trace, a line each: its id, a space, the path.
+pub fn close(session: &Path, program: &OsStr) {
+    let announced = std::fs::read(session).unwrap_or_default();
+    let mut closed: Vec<(String, Finished)> = Vec::new();
+    let mut open = Vec::new();
+    // A process that could not create its trace has said why, and announces none.
+    for path in announced.split(|byte| *byte == b'\n').filter_map(announced_path) {
+        let name = relative(&path);
+        match Trace::open(&path).map_err(anyhow::Error::from).map(|trace| finish(&trace, verdict::of)) {
+            Ok(Ok(finished)) => closed.push((name, finished)),
+            Ok(Err(finish::Error::InUse { pid, .. })) => open.push(format!("{name} (process {pid})")),
+            Ok(Err(error)) => say(error),
+            Err(error) => say(exit::in_full(&error)),
+        }
+    }
+    if !closed.is_empty() || !open.is_empty() {
+        say(closing_line(&closed, &open));
+    } else if env::var_os("CUTRACE_DISABLE").is_some_and(|value| value == "1") {
+        say("CUTRACE_DISABLE is 1; nothing was recorded");
+    } else if announced.is_empty() {
+        let program = Path::new(program).display();
+        say(match running(session) {
+            0 => format!("{program} made no CUDA driver call; nothing was recorded"),
+            1 => format!("{program} made no CUDA driver call so far; 1 of its processes still runs"),
+            n => format!("{program} made no CUDA driver call so far; {} of its processes still run", grouped(n)),
+        });
+    }
+}
+
+fn announced_path(line: &[u8]) -> Option<PathBuf> {
+    let space = line.iter().position(|byte| *byte == b' ')?;
+    let path = &line[space + 1..];
+    (!path.is_empty()).then(|| OsStr::from_bytes(path).into())
+}
+
+/// Processes that were started in this recording and have not ended: its session is in their environment, whoever their
+/// parent is by now.
+fn running(session: &Path) -> u64 {
+    let mark = [b"CUTRACE_SESSION=", session.as_os_str().as_bytes()].concat();
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    // A zombie has no environment any more, and that of other users' processes cannot be read.
+    let environments = processes.filter_map(|process| std::fs::read(process.path().join("environ")).ok());
+    environments.filter(|all| all.split(|byte| *byte == 0).any(|variable| variable == mark)).count() as u64
+}
+
+fn closing_line(closed: &[(String, Finished)], open: &[String]) -> String {
+    const NAMED: usize = 5;
+    let mut line = String::new();
+    if !closed.is_empty() {
+        let mut names: Vec<&str> = closed.iter().take(NAMED).map(|(name, _)| name.as_str()).collect();
+        let more = format!("and {} more", closed.len().saturating_sub(NAMED));
+        if closed.len() > NAMED {
+            names.push(&more);
+        }
+        let processes = if closed.len() == 1 { String::new() } else { format!("{} processes: ", closed.len()) };
+        let calls: u64 = closed.iter().map(|(_, f)| f.calls).sum();
+        let bytes: u64 = closed.iter().map(|(_, f)| f.bytes).sum();
+        let (calls, bytes, verdicts) = (counted(calls, "call"), size(bytes), verdicts(closed));
+        line = format!("{processes}{}: {calls}, {bytes}, {verdicts}", names.join(", "));
+        let lost: u64 = closed.iter().flat_map(|(_, f)| &f.losses).map(|(_, count)| count).sum();
+        if lost != 0 {
+            let losses = if lost == 1 { "loss" } else { "losses" };
+            line += &format!(", {} {losses} (see cutrace info)", grouped(lost));
+        }
+    }
+    if !open.is_empty() {
+        let separator = if line.is_empty() { "" } else { "; " };
+        line += &format!("{separator}still running, to be closed by cutrace repair: {}", open.join(", "));
+    }
+    line
+}
+
+/// How many traces have which verdict, and why the first of the worst has it.
+fn verdicts(closed: &[(String, Finished)]) -> String {
+    const KINDS: [&str; 3] = ["replayable", "partly replayable", "not replayable"];
+    let kind = |finished: &Finished| match finished.verdict.as_str() {
+        "replayable" => 0,
+        "partly" => 1,
+        _ => 2,
+    };
+    let mut counts = [0u64; KINDS.len()];
+    closed.iter().for_each(|(_, finished)| counts[kind(finished)] += 1);
+    let of_kind = |(count, name): (u64, &str)| match (count, closed.len()) {
+        (0, _) => None,
+        (_, 1) => Some(name.to_string()),
+        (count, all) if count == all as u64 => Some(format!("all {name}")),
+        (count, _) => Some(format!("{} {name}", grouped(count))),
+    };
+    let mut text = counts.into_iter().zip(KINDS).filter_map(of_kind).collect::<Vec<_>>().join(", ");
+    let worst = counts.iter().rposition(|count| *count != 0).unwrap_or(0);
+    let first = closed.iter().find(|(_, finished)| worst != 0 && kind(finished) == worst);
+    if let Some((name, Finished { reasons, .. })) = first {
+        let whose = if closed.len() == 1 { String::new() } else { format!("{name}: ") };
+        text += &reasons.first().map_or(String::new(), |reason| format!(" ({whose}{reason})"));
+    }
+    text
+}
+
+fn relative(path: &Path) -> String {
+    let here = env::current_dir().ok();
+    let short = here.and_then(|here| path.strip_prefix(here).ok().map(Path::to_path_buf));
+    short.unwrap_or_else(|| path.to_path_buf()).display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn closed(verdicts: &[&str]) -> Vec<(String, Finished)> {
+        let finished = |verdict: &str| Finished {
+            calls: 10,
+            bytes: 1000,
+            segments: 1,
+            sealed: 0,
+            written: true,
+            losses: Vec::new(),
+            verdict: verdict.into(),
+            reasons: if verdict == "replayable" { Vec::new() } else { vec![format!("why {verdict}")] },
+        };
+        verdicts.iter().enumerate().map(|(n, verdict)| (format!("{n}.bin"), finished(verdict))).collect()
+    }
+
+    #[test]
+    fn the_closing_line_has_a_verdict_for_each_kind() {
+        let of = |verdicts: &[&str]| closing_line(&closed(verdicts), &[]);
+        assert_eq!(of(&["replayable"]), "0.bin: 10 calls, 1.0 kB, replayable");
+        assert_eq!(of(&["no"]), "0.bin: 10 calls, 1.0 kB, not replayable (why no)");
+        assert_eq!(of(&["replayable", "replayable"]), "2 processes: 0.bin, 1.bin: 20 calls, 2.0 kB, all replayable");
+        assert_eq!(
+            of(&["no", "partly", "no"]),
+            "3 processes: 0.bin, 1.bin, 2.bin: 30 calls, 3.0 kB, \
+             1 partly replayable, 2 not replayable (0.bin: why no)"
+        );
+    }
+}

@@ -1,0 +1,101 @@
+//! Signals: `record` outlives what ends its program, since the closing line is still to come; `replay` says how far it
+//! came.
+
+use std::io;
+use std::mem::zeroed;
+use std::process::{Command, ExitStatus};
+use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
+
+const FORWARDED: [libc::c_int; 4] = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP];
+
+static CHILD: AtomicI32 = AtomicI32::new(0);
+/// Came before there was a child to have it.
+static EARLY: AtomicI32 = AtomicI32::new(0);
+
+/// What another process sends is meant for the program. What the terminal sends (Ctrl-C, a hangup) the program gets
+/// itself, and what the program sends to its whole group it has already.
+extern "C" fn forward(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    let child = CHILD.load(SeqCst);
+    // SAFETY: the kernel gives a valid siginfo_t; one that a process sent, which has a code of zero or less, names it.
+    let from_program = unsafe {
+        if (*info).si_code > 0 {
+            return;
+        }
+        child != 0 && (*info).si_pid() == child
+    };
+    if child == 0 {
+        EARLY.store(signal, SeqCst);
+    } else if !from_program {
+        // SAFETY: kill is async-signal-safe; the child has not been waited for while CHILD names it.
+        unsafe { libc::kill(child, signal) };
+    }
+}
+
+/// A signal that was ignored when we were started (nohup) stays so, for the program too.
+fn is_ignored(signal: libc::c_int) -> bool {
+    // SAFETY: the struct is valid for writing.
+    unsafe {
+        let mut now: libc::sigaction = zeroed();
+        libc::sigaction(signal, null(), &mut now) != 0 || now.sa_sigaction == libc::SIG_IGN
+    }
+}
+
+/// Runs a program to its end and passes on what ends programs.
+pub fn run(command: &mut Command) -> io::Result<ExitStatus> {
+    for signal in FORWARDED.into_iter().filter(|signal| !is_ignored(*signal)) {
+        // A handler, unlike SIG_IGN, is not inherited.
+        // SAFETY: the struct is filled in before use, and the handler does nothing but async-signal-safe things.
+        unsafe {
+            let mut new: libc::sigaction = zeroed();
+            new.sa_sigaction = forward as *const () as usize;
+            new.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO;
+            libc::sigaction(signal, &new, null_mut());
+        }
+    }
+    let mut child = command.spawn()?;
+    CHILD.store(child.id() as i32, SeqCst);
+    let early = EARLY.load(SeqCst);
+    if early != 0 {
+        // SAFETY: the child was just started and not yet waited for.
+        unsafe { libc::kill(child.id() as i32, early) };
+    }
+    let pid = child.id() as libc::id_t;
+    // SAFETY: an all-zero siginfo_t is valid; WNOWAIT leaves the child to be reaped below, once CHILD is cleared.
+    unsafe {
+        let mut info: libc::siginfo_t = zeroed();
+        while libc::waitid(libc::P_PID, pid, &mut info, libc::WEXITED | libc::WNOWAIT) != 0
+            && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
+        {}
+    }
+    CHILD.store(0, SeqCst);
+    child.wait()
+}
+
+/// Has `last_words` called with the signal's name, on a thread of its own, when SIGINT or SIGTERM ends this process. To
+/// be called before there are other threads, which must not take the signal; a program that this one becomes by exec
+/// must call it too.
+pub fn on_interruption(last_words: impl FnOnce(&str) + Send + 'static) {
+    let ending = [(libc::SIGINT, "SIGINT"), (libc::SIGTERM, "SIGTERM")];
+    // SAFETY: plain calls on a set of our own.
+    let set = unsafe {
+        let mut set: libc::sigset_t = zeroed();
+        libc::sigemptyset(&mut set);
+        for (signal, _) in ending.iter().filter(|(signal, _)| !is_ignored(*signal)) {
+            libc::sigaddset(&mut set, *signal);
+        }
+        libc::pthread_sigmask(libc::SIG_BLOCK, &set, null_mut());
+        set
+    };
+    std::thread::spawn(move || {
+        let mut signal = 0;
+        // SAFETY: both are valid; the set's signals are blocked in every thread.
+        if unsafe { libc::sigwait(&set, &mut signal) } != 0 {
+            return;
+        }
+        let name = ending.iter().find(|(number, _)| *number == signal).map_or("a signal", |(_, name)| *name);
+        last_words(name);
+        // SAFETY: ends the process at once: the driver is busy in other threads, and no destructor may run under it.
+        unsafe { libc::_exit(128 + signal) };
+    });
+}
