@@ -347,7 +347,9 @@ impl<'w, 't> Builder<'w, 't> {
     pub fn missing(&self, name: &str) -> Refusal {
         Refusal(match self.call.succeeded() {
             true => format!("what {name} points to was not recorded"),
-            false => format!("failed when recorded, and what {name} points to could not be read"),
+            false => format!(
+                "failed when recorded, and what {name} points to is not in the trace: inputs of failed calls not always are"
+            ),
         })
     }
 }

@@ -6,7 +6,7 @@ use crate::ranges::Ranges;
 use crate::reach::Reach;
 use crate::survey::Survey;
 use crate::verdict::{Reason, Verdict};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use trace::Trace;
 
@@ -59,6 +59,9 @@ pub struct Plan {
     pub inner: u64,
     /// Calls that were under way when the recording ended.
     pub unfinished: Vec<u64>,
+    /// Calls that failed, and whose device range leaves the allocation it begins in: the replay's are rounded up to whole
+    /// granules, so that the same call may succeed there.
+    pub beyond: HashSet<u64>,
     pub launches: u64,
     pub unreached_launches: u64,
     /// Submissions to one stream that overlapped in time, so that their order is not known.

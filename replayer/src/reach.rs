@@ -48,6 +48,12 @@ impl Live {
         self.find(address).is_some()
     }
 
+    /// Bytes from this address to the end of the allocation that holds it.
+    pub fn room(&self, address: u64) -> Option<u64> {
+        let (_, ranges) = self.ranges.range(..=address).next_back()?;
+        ranges.iter().rev().find(|range| address < range.end).map(|range| range.end - address)
+    }
+
     fn find(&self, address: u64) -> Option<u32> {
         let (_, ranges) = self.ranges.range(..=address).next_back()?;
         ranges.iter().rev().find(|range| address < range.end).map(|range| range.id)

@@ -151,6 +151,9 @@ impl<'t> Worker<'_, 't> {
             Some(result::NOT_INITIALIZED) => return self.skip(&call, function, "came before the driver's start"),
             Some(result::DEINITIALIZED) => return self.skip(&call, function, "came after the driver's end"),
             Some(result::NOT_READY) => return self.skip(&call, function, "asked too early when recorded"),
+            _ if self.world.plan.beyond.contains(&call.number) => {
+                return self.skip(&call, function, "failed when recorded, beyond the end of an allocation");
+            }
             _ => {}
         }
         match action(function) {

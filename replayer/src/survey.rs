@@ -15,7 +15,7 @@ use crate::verdict::{Reasons, Verdict};
 use crate::{captures, waits};
 use std::collections::HashMap;
 use std::ops::Range;
-use trace::api::roles::{Class, Field, Role};
+use trace::api::roles::{Class, Extent, Field, Role};
 use trace::api::types::{Form, Kind};
 use trace::call::{Content, Image, When};
 use trace::preamble::Data;
@@ -64,6 +64,9 @@ impl Survey {
         let stream = stream_of(call, function).unwrap_or(0);
         self.faults.see(call, function, self.contexts.current(call.thread), stream);
         if !call.succeeded() {
+            if self.leaves_its_allocation(call, function) {
+                self.plan.beyond.insert(call.number);
+            }
             return;
         }
         if function.name == "cuDevicePrimaryCtxRetain" {
@@ -89,6 +92,22 @@ impl Survey {
         }
         self.submission(call, function, moment);
         self.lifetimes.see(call, function, moment);
+    }
+
+    fn leaves_its_allocation(&self, call: &Call, function: &Function) -> bool {
+        function.params.iter().any(|param| {
+            let extent = match param.role {
+                Role::Reads(Extent::Len(len)) | Role::Writes(Extent::Len(len)) => {
+                    call.argument(function.params[len.0 as usize].name)
+                }
+                Role::Reads(Extent::Scaled(len, by)) | Role::Writes(Extent::Scaled(len, by)) => {
+                    call.argument(function.params[len.0 as usize].name).map(|len| len.saturating_mul(by.into()))
+                }
+                _ => None,
+            };
+            let room = call.argument(param.name).and_then(|address| self.live.room(address));
+            extent.zip(room).is_some_and(|(extent, room)| extent > room)
+        })
     }
 
     fn memory(&mut self, call: &Call, memory: Memory) {

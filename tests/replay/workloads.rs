@@ -76,6 +76,7 @@ workloads! {
     streams_events "streams_events.c" "replayable" ["add_two", "twice"];
     pending_copies "pending_copies.c" "replayable" [];
     unified_copies "unified_copies.c" "replayable" [];
+    beyond "beyond.c" "replayable" [];
     pools "pools.c" "replayable" ["twice"];
     virtual_memory "virtual_memory.c" "replayable" ["twice"];
     pitched_copies "pitched_copies.c" "replayable" [];
