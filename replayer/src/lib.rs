@@ -1,59 +1,26 @@
 //! Plans, re-executes and checks a trace.
 //!
-//! [`plan`] walks the trace once, without a driver, and says what can be replayed. [`replay`] does it on any
-//! `libcuda.so.1`: memory at its recorded addresses (`place`) or translated (`translate`), objects by kind
-//! (`objects`), one worker a recorded thread under the partial order of the recording (`order`), each call rebuilt
-//! from its attachments by the roles of the driver table (`buffers`) and compared with what was recorded (`check`).
+//! [`plan()`] walks the trace once, without a driver, and says what can be replayed (`plan/`). [`replay`] does it on any
+//! `libcuda.so.1`: one worker a recorded thread under the partial order of the recording (`run/`), memory at its recorded
+//! addresses or translated (`memory/`), each call rebuilt from its attachments by the roles of the driver table (`call/`) and
+//! compared with what was recorded (`check/`).
 
-mod action;
-mod arguments;
-mod buffers;
-mod captures;
+mod call;
 mod check;
-mod code;
-mod contexts;
-mod driver;
-mod fault;
-mod finish;
-mod frame;
-mod graphs;
-mod host;
-mod lifetimes;
-mod nested;
-mod objects;
-mod order;
-mod ordered;
-mod origins;
-mod payload;
-mod pieces;
-mod pinned;
-mod place;
+mod memory;
 mod plan;
-mod queue;
-mod ranges;
-mod reach;
-mod report;
 mod run;
 #[cfg(test)]
 mod sample;
-mod sinks;
-mod stall;
-mod survey;
-mod thunk;
-mod translate;
-mod usage;
-mod verdict;
-mod waits;
-mod world;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use check::report::{Checked, Divergence, LeftOut, Outcome, Placed, Report};
+pub use plan::verdict::{Reason, Verdict};
 pub use plan::{Plan, plan};
-pub use report::{Checked, Divergence, LeftOut, Outcome, Placed, Report};
 pub use run::replay;
-pub use verdict::{Reason, Verdict};
 
 /// How to replay.
 #[derive(Debug, Clone)]

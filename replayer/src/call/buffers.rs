@@ -1,0 +1,367 @@
+//! The memory of a call, built again from its recording.
+//!
+//! Every span that the recorded call read becomes a buffer of our own, with pointers to the other buffers, live handles
+//! and live addresses in it; every span that it wrote becomes an empty one, to be compared afterwards. What a span is
+//! follows from the roles of the table; the argument words are the first buffer.
+
+use crate::call::frame::{Frame, Memory, Output, Refusal};
+use crate::call::objects::Found;
+use crate::check::report::Tally;
+use crate::plan::waits;
+use crate::run::world::World;
+use std::borrow::Cow;
+use trace::api::roles::{Field, Role, Sibling};
+use trace::api::types::{Form, Kind, Type};
+use trace::call::When;
+use trace::walk::{Direction, Target, View, has_structure, member, reach, resolve};
+use trace::{Call, Function};
+
+/// Argument words or a struct, recorded and live, around the fields that are being walked.
+#[derive(Clone, Copy)]
+pub struct Here<'r> {
+    pub recorded: &'r [u8],
+    /// The buffer, and where in it the container begins.
+    pub memory: usize,
+    pub offset: usize,
+}
+
+impl Here<'_> {
+    pub fn load(&self, at: u32, size: u32) -> Option<u64> {
+        let bytes = self.recorded.get(at as usize..(at + size.min(8)) as usize)?;
+        let mut word = [0; 8];
+        word[..bytes.len()].copy_from_slice(bytes);
+        Some(u64::from_le_bytes(word))
+    }
+}
+
+/// A container seen at one moment of the recorded call.
+pub struct Recorded<'c, 't> {
+    pub call: &'c Call<'t>,
+    pub bytes: &'c [u8],
+    pub when: When,
+}
+
+impl View for Recorded<'_, '_> {
+    fn load(&self, offset: u32, size: u32) -> Option<u64> {
+        Here { recorded: self.bytes, memory: 0, offset: 0 }.load(offset, size)
+    }
+
+    fn at(&self, address: u64, size: u32) -> Option<u64> {
+        let bytes = self.call.memory(self.when, address, size.into())?;
+        Here { recorded: &bytes, memory: 0, offset: 0 }.load(0, size)
+    }
+}
+
+pub struct Builder<'w, 't> {
+    pub world: &'w World<'t>,
+    pub call: Call<'t>,
+    pub function: &'static Function,
+    pub frame: Frame<'t>,
+    pub tally: &'w mut Tally,
+}
+
+/// Where a pointer leads whose target nobody knows: the driver may write there.
+const SCRATCH: usize = 4096;
+/// Outputs are given a little more room than the recorded call had use for.
+const SLACK: usize = 64;
+
+impl<'w, 't> Builder<'w, 't> {
+    pub fn build(
+        world: &'w World<'t>,
+        call: Call<'t>,
+        function: &'static Function,
+        tally: &'w mut Tally,
+    ) -> Result<Frame<'t>, Refusal> {
+        if waits::is_wait(&call, function, &world.plan.host) {
+            return Err(Refusal(waits::WHY.into()));
+        }
+        let mut frame = Frame::default();
+        frame.memory.push(Memory::of(call.argument_bytes())?);
+        let mut builder = Builder { world, call, function, frame, tally };
+        let here = Here { recorded: call.argument_bytes(), memory: 0, offset: 0 };
+        builder.fields(function.params, None, 0, here)?;
+        builder.ask_for_length()?;
+        Ok(builder.frame)
+    }
+
+    pub fn fields(
+        &mut self,
+        fields: &'static [Field],
+        ty: Option<&'static Type>,
+        base: u32,
+        here: Here,
+    ) -> Result<(), Refusal> {
+        for index in 0..fields.len() {
+            self.field(fields, index, base, here)?;
+        }
+        if let Some(ty) = ty {
+            // A host side may turn out to be one of the fields just walked, so these come last.
+            for (index, field) in fields.iter().enumerate() {
+                if let Role::CopyHost(side) = field.role {
+                    self.copy_side(ty, fields, index, side, base, here)?;
+                }
+            }
+            if ty.name == "CUmemLocation" && here.load(base, 4) == Some(1) {
+                let device = here.load(base + 4, 4).unwrap_or(0) as i32;
+                self.put(here, base + 4, 4, self.world.objects.device(device) as u32 as u64);
+            }
+        }
+        Ok(())
+    }
+
+    fn field(&mut self, fields: &'static [Field], index: usize, base: u32, here: Here) -> Result<(), Refusal> {
+        let field = &fields[index];
+        let at = base + field.offset;
+        let word = here.load(at, field.ty.size.min(8)).unwrap_or(0);
+        let is_pointer = matches!(field.ty.form, Form::Pointer(_));
+        match field.role {
+            Role::Filled | Role::Created | Role::UserData => {}
+            Role::CopyHost(_) if is_pointer => {}
+            Role::Union(..) => {
+                let view = Recorded { call: &self.call, bytes: here.recorded, when: When::Entry };
+                if let Some(member) = member(fields, index, base, &view) {
+                    self.value(member, at, here)?;
+                }
+            }
+            Role::Reads(_) | Role::Writes(_) if word != 0 => {
+                let view = Recorded { call: &self.call, bytes: here.recorded, when: When::Entry };
+                let len = reach(fields, index, base, &view);
+                let live = self.unified(field.name, word, len, matches!(field.role, Role::Writes(_)))?;
+                self.put(here, at, field.ty.size, live);
+            }
+            Role::ReadsEach { count, sizes } | Role::WritesEach { count, sizes } if word != 0 => {
+                let sibling = |which: Sibling| here.load(base + fields[which.0 as usize].offset, 8).unwrap_or(0);
+                let writes = matches!(field.role, Role::WritesEach { .. });
+                let live = self.each(field.name, word, sibling(sizes), sibling(count), writes)?;
+                self.put(here, at, 8, live);
+            }
+            Role::Address | Role::HostAddress => self.put(here, at, 8, self.moved(word)),
+            Role::Destroy if is_pointer => self.put(here, at, 8, self.moved(word)),
+            Role::EntryPoint if word != 0 => {
+                let scratch = self.own(Memory::zeroed(SCRATCH)?);
+                self.put(here, at, 8, scratch);
+            }
+            // The driver puts the address of an array of its own here.
+            Role::Owned(_) if here.memory != 0 => self.put(here, at, 8, 0),
+            _ if waits::are_operations(field) => self.operations(fields, index, base, here)?,
+            _ if is_pointer => self.pointer(fields, index, base, here)?,
+            _ if self.function.name == "cuDeviceGet" && field.name == "ordinal" => {
+                let device = self.world.objects.device(word as i32);
+                self.put(here, at, 4, device as u32 as u64);
+            }
+            _ => self.value(field.ty, at, here)?,
+        }
+        Ok(())
+    }
+
+    /// A value that stands in its container: only handles, addresses and callbacks change.
+    pub fn value(&mut self, ty: &'static Type, at: u32, here: Here) -> Result<(), Refusal> {
+        match ty.form {
+            Form::Handle(kind) => {
+                let live = self.handle(kind, here.load(at, ty.size).unwrap_or(0))?;
+                self.put(here, at, ty.size, live);
+            }
+            Form::Address => {
+                let live = self.moved(here.load(at, ty.size).unwrap_or(0));
+                self.put(here, at, ty.size, live);
+            }
+            Form::Callback => {
+                let live = if here.load(at, 8) == Some(0) { 0 } else { nothing as *const () as u64 };
+                self.put(here, at, 8, live);
+            }
+            // A pointer that no role explains leads nowhere here.
+            Form::Pointer(_) => self.put(here, at, 8, 0),
+            Form::Array(element, count) if has_structure(element) => {
+                for n in 0..count {
+                    self.value(element, at + n * element.size, here)?;
+                }
+            }
+            Form::Struct(_) if ty.name == "CUdevResource" => {
+                let recorded = here.recorded.get(at as usize..(at + ty.size) as usize).unwrap_or(&[]);
+                if let Some(live) = self.world.resources.lock().get(recorded) {
+                    self.frame.memory[here.memory].put(here.offset + at as usize, live);
+                }
+            }
+            Form::Struct(fields) => self.fields(fields, Some(ty), at, here)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    pub fn pointer(&mut self, fields: &'static [Field], index: usize, base: u32, here: Here) -> Result<(), Refusal> {
+        let field = &fields[index];
+        let at = base + field.offset;
+        let target = |when| resolve(fields, index, base, &Recorded { call: &self.call, bytes: here.recorded, when });
+        let live = match target(When::Entry) {
+            Target::Nothing => match here.load(at, 8) {
+                None | Some(0) => 0,
+                Some(_) if matches!(field.role, Role::Plain | Role::Opaque) => 0,
+                Some(_) if self.call.succeeded() && is_input(&field.role) => {
+                    return Err(Refusal(format!("what {} points to is of a kind not known", field.name)));
+                }
+                Some(_) => self.own(Memory::zeroed(SCRATCH)?),
+            },
+            Target::Span { address, element, count, direction } => {
+                // A count that the driver lowers says at entry how much room there is.
+                let returned = match target(When::Return) {
+                    Target::Span { count, .. } => count,
+                    _ => count,
+                };
+                self.span(field, address, element, (count, returned), direction)?
+            }
+            Target::Text { address, out: false, .. } => match self.text(address) {
+                Some(text) => self.own(Memory::of(&text)?),
+                None => return Err(self.missing(field.name)),
+            },
+            Target::Text { address, limit, .. } => {
+                let memory = self.frame.memory.len();
+                let volatile = matches!(field.role, Role::Volatile(_));
+                self.frame.outputs.push(Output::Text { name: field.name, memory, address, volatile });
+                self.own(Memory::zeroed(limit.min(1 << 20) as usize + SLACK)?)
+            }
+            Target::Path { address } => self.path(field.name, address)?,
+            Target::TextOut { address } => {
+                let memory = self.frame.memory.len();
+                self.frame.outputs.push(Output::TextOut { name: field.name, memory, address });
+                self.own(Memory::zeroed(8)?)
+            }
+            Target::Owned { address, element, .. } => {
+                let memory = self.frame.memory.len();
+                self.frame.outputs.push(Output::Owned { name: field.name, index, memory, address, element });
+                self.own(Memory::zeroed(8)?)
+            }
+            Target::HostAlloc { .. } => self.own(Memory::zeroed(8)?),
+            Target::Image { address, size } => self.image(field.name, address, size)?,
+            Target::Arguments { address, .. } => self.arguments(field.name, address)?,
+            Target::Extra { address } => self.extra(field.name, address)?,
+            Target::Options { address, codes, count } => {
+                let Role::Options { codes: of, .. } = field.role else { unreachable!("resolved from this role") };
+                self.options(fields[of.0 as usize].ty, address, codes, count)?
+            }
+            Target::Attributes { address, codes, count, types } => {
+                self.attributes(field.name, address, codes, count, types)?
+            }
+            Target::CopyHost { .. } => return Ok(()),
+        };
+        self.put(here, at, 8, live);
+        Ok(())
+    }
+
+    fn span(
+        &mut self,
+        field: &'static Field,
+        address: u64,
+        element: &'static Type,
+        (count, returned): (u64, u64),
+        direction: Direction,
+    ) -> Result<u64, Refusal> {
+        let most = count.max(returned);
+        let too_much = || Refusal(format!("{} is said to be {most} elements long", field.name));
+        let len = count.checked_mul(element.size.into()).ok_or_else(too_much)?;
+        match direction {
+            Direction::Source => return self.source(field.name, dense(address, len)),
+            Direction::Sink => return self.sink(field.name, dense(address, len)),
+            _ => {}
+        }
+        // Places within a span are kept in 32 bits.
+        let fits = |bytes: &u64| *bytes <= u64::from(u32::MAX) - SLACK as u64;
+        let room = most.checked_mul(element.size.into()).filter(fits);
+        let room = room.ok_or_else(too_much)? as usize;
+        let memory = self.frame.memory.len();
+        if direction.is_output() {
+            let output = Output::Values { name: field.name, memory, address, element, count: returned, direction };
+            self.frame.outputs.push(output);
+        }
+        if !direction.is_input() {
+            return Ok(self.own(Memory::zeroed(room + SLACK)?));
+        }
+        let recorded: Cow<[u8]> = match self.call.memory(When::Entry, address, len) {
+            Some(recorded) => recorded,
+            None if len == 0 => Cow::Borrowed(&[]),
+            None => return Err(self.missing(field.name)),
+        };
+        let mut own = Memory::zeroed(room + SLACK)?;
+        own.put(0, &recorded);
+        let live = self.own(own);
+        if has_structure(element) {
+            let here = Here { recorded: &recorded, memory, offset: 0 };
+            for n in 0..count {
+                self.value(element, (n * u64::from(element.size)) as u32, here)?;
+            }
+        }
+        Ok(live)
+    }
+
+    /// Where a recorded address is now.
+    pub fn moved(&self, recorded: u64) -> u64 {
+        self.world.translation.live(recorded).unwrap_or(recorded)
+    }
+
+    fn handle(&mut self, kind: Kind, recorded: u64) -> Result<u64, Refusal> {
+        let stray = match self.world.objects.find(kind, recorded) {
+            Found::Live(live) => return Ok(live),
+            Found::Unknown if kind == Kind::Module && self.adopt(recorded) => return self.handle(kind, recorded),
+            Found::Unknown if kind == Kind::Context && self.adopt_context(recorded) => {
+                return self.handle(kind, recorded);
+            }
+            Found::Absent { call } => format!("of call {call}, which was left out"),
+            Found::Dead { call } => format!("that call {call} ended"),
+            Found::Unknown => "that no call in the trace made".to_owned(),
+        };
+        // The recorded value is nobody's here, or by now another object's.
+        let needs = if self.call.succeeded() {
+            "needs"
+        } else {
+            self.tally.unknown_handles += 1;
+            "failed when recorded, and names"
+        };
+        Err(Refusal(format!("{needs} a {} {stray}", kind.label())))
+    }
+
+    /// The length of a module's variable must be known, asked for or not: its address is going to be translated.
+    fn ask_for_length(&mut self) -> Result<(), Refusal> {
+        if !crate::check::hands_out_a_variable(self.function) {
+            return Ok(());
+        }
+        let Some(at) = self.function.param("bytes").map(|index| self.function.params[index].offset) else {
+            return Ok(());
+        };
+        if self.call.argument("bytes") == Some(0) {
+            let length = self.own(Memory::zeroed(8)?);
+            self.frame.memory[0].put(at as usize, &length.to_le_bytes());
+        }
+        Ok(())
+    }
+
+    pub fn own(&mut self, memory: Memory) -> u64 {
+        let address = memory.address();
+        self.frame.memory.push(memory);
+        address
+    }
+
+    pub fn put(&mut self, here: Here, at: u32, size: u32, value: u64) {
+        let bytes = &value.to_le_bytes()[..size.min(8) as usize];
+        self.frame.memory[here.memory].put(here.offset + at as usize, bytes);
+    }
+
+    pub fn missing(&self, name: &str) -> Refusal {
+        Refusal(match self.call.succeeded() {
+            true => format!("what {name} points to was not recorded"),
+            false => format!(
+                "failed when recorded, and what {name} points to is not in the trace: inputs of failed calls not always are"
+            ),
+        })
+    }
+}
+
+pub fn dense(address: u64, len: u64) -> trace::api::copies::Region {
+    trace::api::copies::Region { address, row_bytes: len, rows: 1, pitch: len, slices: 1, slice_pitch: len }
+}
+
+fn is_input(role: &Role) -> bool {
+    matches!(role, Role::In(_) | Role::InOut(_) | Role::Source(_) | Role::AttributeIn(..) | Role::Sink(_))
+}
+
+/// Stands for any callback of the application: what it did is not recorded, that it ran and when, is kept. Extra
+/// arguments are the caller's own business in the C calling convention.
+extern "C" fn nothing() {}

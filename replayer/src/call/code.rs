@@ -1,0 +1,204 @@
+//! What loads code: module images, files, options.
+
+use crate::call::buffers::Builder;
+use crate::call::frame::{Memory, Refusal};
+use std::borrow::Cow;
+use std::io::Write;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use trace::api::types::{Form, Kind, Type};
+use trace::call::{Content, When};
+use trace::hash::Hash;
+
+const WRAPPER: u32 = 0x466243b1;
+const FATBIN: u32 = 0xba55ed50;
+const ELF: u32 = 0x464c457f;
+
+impl<'t> Builder<'_, 't> {
+    /// A module image. Whole ones are handed over where they lie in the trace.
+    pub fn image(&mut self, name: &'static str, address: u64, size: Option<u64>) -> Result<u64, Refusal> {
+        self.frame.retain = true;
+        // Code made by the linker for the live device, rather than what it made for the recorded one.
+        if let Some(live) = self.world.linked.lock().get(&address) {
+            return Ok(live.0);
+        }
+        let Some(bytes) = self.whole(address) else { return Err(self.missing(name)) };
+        let word = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().expect("4 bytes")));
+        match word(0) {
+            Some(WRAPPER) => {
+                let mut wrapper = Memory::of(&bytes)?;
+                for at in [8, 16] {
+                    let Some(pointer) = bytes.get(at..at + 8) else { continue };
+                    let pointer = u64::from_le_bytes(pointer.try_into().expect("8 bytes"));
+                    let live = if pointer == 0 { 0 } else { self.binary(pointer).unwrap_or(0) };
+                    wrapper.put(at, &live.to_le_bytes());
+                }
+                Ok(self.own(wrapper))
+            }
+            Some(FATBIN | ELF) => self.binary(address).ok_or_else(|| self.missing(name)),
+            // Text is read up to its NUL, which need not have been recorded.
+            _ if size.is_none() => {
+                let text = [&bytes[..], &[0]].concat();
+                Ok(self.own(Memory::of(&text)?))
+            }
+            _ => Ok(self.own(Memory::of(&bytes)?)),
+        }
+    }
+
+    /// A recorded binary: in the trace itself if it is aligned there.
+    fn binary(&mut self, address: u64) -> Option<u64> {
+        match self.whole(address)? {
+            Cow::Borrowed(bytes) if (bytes.as_ptr() as usize).is_multiple_of(64) => Some(bytes.as_ptr() as u64),
+            bytes => Some(self.own(Memory::of(&bytes).ok()?)),
+        }
+    }
+
+    /// All bytes that were recorded from this address on.
+    fn whole(&self, address: u64) -> Option<Cow<'t, [u8]>> {
+        let mut len = 0;
+        for image in self.call.images().filter(|image| !image.rows) {
+            if image.address == address + len && !matches!(image.content, Content::Arguments { .. }) {
+                len += image.len;
+            }
+        }
+        if len == 0 { None } else { self.call.memory(When::Entry, address, len) }
+    }
+
+    /// A file with the recorded content, named by a path that only this process knows.
+    pub fn path(&mut self, name: &'static str, address: u64) -> Result<u64, Refusal> {
+        let content = self.call.images().find(|image| image.address == 0 && image.len > 0);
+        let Some(bytes) = content.and_then(|image| self.world.trace.bytes(&image)) else {
+            // A file that was not there when recorded.
+            let path = self.text(address).filter(|_| !self.call.succeeded());
+            return match path {
+                Some(path) => Ok(self.own(Memory::of(&path)?)),
+                None => Err(self.missing(name)),
+            };
+        };
+        let file = memory_file(bytes).map_err(|error| Refusal(format!("no file for {name}: {error}")))?;
+        let path = format!("/proc/self/fd/{}\0", file.as_raw_fd());
+        self.frame.files.push(file);
+        self.frame.retain = true;
+        Ok(self.own(Memory::of(path.as_bytes())?))
+    }
+
+    /// A recorded string with its NUL.
+    pub fn text(&self, address: u64) -> Option<Vec<u8>> {
+        let image = self.call.images().find(|image| image.address == address)?;
+        let bytes = self.world.trace.bytes(&image)?;
+        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+        Some([&bytes[..end], &[0]].concat())
+    }
+
+    /// Values of options: numbers, or buffers that the driver writes its log to until the module or linker is gone.
+    pub fn options(&mut self, codes_ty: &Type, address: u64, codes: u64, count: u64) -> Result<u64, Refusal> {
+        let Form::Pointer(of) = codes_ty.form else { unreachable!("option codes are an array") };
+        let array = |address, size: u64| self.call.memory(When::Entry, address, count.checked_mul(size)?);
+        if count == 0 {
+            return Ok(self.own(Memory::zeroed(8)?));
+        }
+        let (codes, values) = array(codes, 4).zip(array(address, 8)).ok_or_else(|| self.missing("options"))?;
+        let codes: Vec<u32> =
+            codes.chunks_exact(4).map(|code| u32::from_le_bytes(code.try_into().expect("4 bytes"))).collect();
+        let values: Vec<u64> =
+            values.chunks_exact(8).map(|value| u64::from_le_bytes(value.try_into().expect("8 bytes"))).collect();
+        let value_of = |wanted: &str| {
+            let named = |code: &u32| option_name(of, *code) == Some(wanted);
+            codes.iter().position(named).map(|at| values[at] as u32)
+        };
+        const LOG: u32 = 64 << 10;
+        let mut live = Vec::with_capacity(values.len() * 8);
+        for (code, value) in codes.iter().zip(&values) {
+            let own = match option_name(of, *code) {
+                Some(name @ ("CU_JIT_INFO_LOG_BUFFER" | "CU_JIT_ERROR_LOG_BUFFER")) if *value != 0 => {
+                    // What is recorded as the size is what the driver used of it; the buffer is larger.
+                    let size = value_of(&format!("{name}_SIZE_BYTES")).unwrap_or(0);
+                    self.own(Memory::zeroed(size.max(LOG) as usize)?)
+                }
+                // Functions and data of the host for kernels to call: none.
+                Some("CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE") => self.own(Memory::zeroed(64)?),
+                Some(
+                    name @ ("CU_JIT_GLOBAL_SYMBOL_NAMES"
+                    | "CU_JIT_GLOBAL_SYMBOL_ADDRESSES"
+                    | "CU_JIT_REFERENCED_KERNEL_NAMES"
+                    | "CU_JIT_REFERENCED_VARIABLE_NAMES"),
+                ) => return Err(Refusal(format!("the arrays of {name} are not recorded"))),
+                _ => *value,
+            };
+            live.extend(own.to_le_bytes());
+        }
+        self.frame.retain = true;
+        Ok(self.own(Memory::of(&live)?))
+    }
+
+    /// Retains a primary context before the recorded program did: runtimes get its handle through a table of the
+    /// driver's, and make it current first.
+    pub fn adopt_context(&mut self, context: u64) -> bool {
+        let Some(device) = self.world.plan.primaries.get(&context) else { return false };
+        let mut live = 0u64;
+        let words = [&raw mut live as u64, u64::from(self.world.objects.device(*device) as u32)];
+        // SAFETY: an output word and a device.
+        let retained = unsafe { self.world.driver.ask("cuDevicePrimaryCtxRetain", &words) }.is_ok();
+        if retained {
+            self.world.objects.bind(Kind::Context, context, live);
+            self.world.contexts.lock().insert(live);
+        }
+        retained
+    }
+
+    /// Loads a module that the recorded program got unseen, when it is first used: of the images that were found, the
+    /// one that has what this call asks for by name.
+    pub fn adopt(&mut self, module: u64) -> bool {
+        let Some(adopted) = self.world.trace.adopted.iter().find(|adopted| adopted.module == module) else {
+            return false;
+        };
+        let driver = self.world.driver;
+        let name = self.call.argument("name").and_then(|name| self.text(name));
+        let mut unused = 0u64;
+        for image in &adopted.images {
+            let Some(bytes) = self.world.trace.blob(Hash::from_bytes(*image)) else { continue };
+            let mut live = 0u64;
+            // SAFETY: an output word, and an image that lies whole in the trace and outlives the replay.
+            if unsafe { driver.ask("cuModuleLoadData", &[&raw mut live as u64, bytes.as_ptr() as u64]) }.is_err() {
+                continue;
+            }
+            let has = match (&name, self.function.name) {
+                (Some(name), asks @ ("cuModuleGetFunction" | "cuModuleGetTexRef" | "cuModuleGetSurfRef")) => {
+                    // SAFETY: an output word, a module just loaded, a name with its NUL.
+                    unsafe { driver.ask(asks, &[&raw mut unused as u64, live, name.as_ptr() as u64]) }.is_ok()
+                }
+                (Some(name), "cuModuleGetGlobal_v2") => {
+                    let words = [&raw mut unused as u64, 0, live, name.as_ptr() as u64];
+                    // SAFETY: as above; the length is not asked for.
+                    unsafe { driver.ask("cuModuleGetGlobal_v2", &words) }.is_ok()
+                }
+                _ => adopted.images.len() == 1,
+            };
+            if has {
+                self.world.objects.bind(Kind::Module, module, live);
+                return true;
+            }
+            // SAFETY: the module just loaded, which nothing uses.
+            let _ = unsafe { driver.ask("cuModuleUnload", &[live]) };
+        }
+        false
+    }
+}
+
+fn option_name(of: &Type, code: u32) -> Option<&'static str> {
+    match of.form {
+        Form::Enum(names) => names.name_of(code.into()),
+        _ => None,
+    }
+}
+
+fn memory_file(bytes: &[u8]) -> std::io::Result<OwnedFd> {
+    // SAFETY: a constant name.
+    let fd = unsafe { libc::memfd_create(c"recorded".as_ptr(), libc::MFD_CLOEXEC) };
+    if fd < 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    // SAFETY: just made, owned by nobody else.
+    let mut file = unsafe { std::fs::File::from_raw_fd(fd) };
+    file.write_all(bytes)?;
+    Ok(file.into())
+}

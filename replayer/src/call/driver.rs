@@ -1,0 +1,113 @@
+//! The target driver: any `libcuda.so.1`, opened by path, its functions by the ids of the table.
+
+use crate::Error;
+use crate::call::thunk::THUNKS;
+use std::path::Path;
+use trace::api::types::Typed;
+use trace::api::{FUNCTIONS, Function, by_name, enums::CUresult};
+
+/// A function's position in the table.
+pub fn id(function: &'static Function) -> usize {
+    let (base, at) = (FUNCTIONS.as_ptr() as usize, std::ptr::from_ref(function) as usize);
+    (at - base) / size_of::<Function>()
+}
+
+/// The header's name for a result code.
+pub fn result_name(code: u32) -> String {
+    let trace::api::types::Form::Enum(names) = CUresult::TYPE.form else { return code.to_string() };
+    names.name_of(code.into()).map_or_else(|| format!("CUresult {code}"), str::to_owned)
+}
+
+/// Results that the code of this crate needs to know.
+pub mod result {
+    pub const SUCCESS: u32 = 0;
+    pub const INVALID_VALUE: u32 = 1;
+    pub const OUT_OF_MEMORY: u32 = 2;
+    pub const NOT_INITIALIZED: u32 = 3;
+    pub const DEINITIALIZED: u32 = 4;
+    pub const INVALID_CONTEXT: u32 = 201;
+    pub const NOT_READY: u32 = 600;
+    pub const CONTEXT_IS_DESTROYED: u32 = 709;
+    pub const ALREADY_REGISTERED: u32 = 712;
+
+    /// Whether the error belongs to work done earlier, and comes back from every call that follows.
+    pub fn is_sticky(code: u32) -> bool {
+        const ECC_UNCORRECTABLE: u32 = 214;
+        const ILLEGAL_ADDRESS: u32 = 700;
+        const LAUNCH_TIMEOUT: u32 = 702;
+        const ASSERT: u32 = 710;
+        const HARDWARE_STACK_ERROR: u32 = 714;
+        const LAUNCH_FAILED: u32 = 719;
+        matches!(code, ECC_UNCORRECTABLE | ILLEGAL_ADDRESS | LAUNCH_TIMEOUT | ASSERT)
+            || (HARDWARE_STACK_ERROR..=LAUNCH_FAILED).contains(&code)
+    }
+}
+
+pub struct Driver {
+    /// Entry points by function id; null where the driver has none.
+    entries: Vec<*const ()>,
+    _library: libloading::Library,
+}
+
+// SAFETY: entry points of a loaded library may be called from any thread.
+unsafe impl Send for Driver {}
+// SAFETY: as above; nothing here changes after loading.
+unsafe impl Sync for Driver {}
+
+impl Driver {
+    pub fn load(path: &Path) -> Result<Driver, Error> {
+        let failed = |source| Error::Driver { path: path.to_path_buf(), source };
+        // SAFETY: the user names a driver; loading it runs its constructors, as any CUDA program does.
+        let library = unsafe { libloading::Library::new(path) }.map_err(failed)?;
+        let entries = FUNCTIONS.iter().map(|function| {
+            // SAFETY: the symbol is only ever called through the thunk of its table line.
+            let symbol = unsafe { library.get::<*const ()>(function.name.as_bytes()) };
+            symbol.map_or(std::ptr::null(), |symbol| *symbol)
+        });
+        Ok(Driver { entries: entries.collect(), _library: library })
+    }
+
+    pub fn has(&self, id: usize) -> bool {
+        !self.entries[id].is_null()
+    }
+
+    /// Calls a function that the driver [has](Driver::has).
+    ///
+    /// # Safety
+    /// `words` are the arguments of that function, and what they point to is what it expects.
+    pub unsafe fn call(&self, id: usize, words: &[u64]) -> u32 {
+        assert!(self.has(id) && words.len() >= FUNCTIONS[id].words());
+        // SAFETY: the entry point and the thunk belong to the same line; the caller vouches for the arguments.
+        unsafe { THUNKS[id](self.entries[id], words.as_ptr()) }
+    }
+
+    /// A call of the replayer's own, by name.
+    ///
+    /// # Safety
+    /// As for [`call`](Driver::call).
+    pub unsafe fn ask(&self, name: &'static str, words: &[u64]) -> Result<(), Failure> {
+        let id = by_name(name).map(id).filter(|id| self.has(*id)).ok_or(Failure { name, code: None })?;
+        // SAFETY: forwarded.
+        match unsafe { self.call(id, words) } {
+            result::SUCCESS => Ok(()),
+            code => Err(Failure { name, code: Some(code) }),
+        }
+    }
+}
+
+/// A call of the replayer's own that did not succeed.
+#[derive(Debug, Clone, Copy)]
+pub struct Failure {
+    pub name: &'static str,
+    /// None: the driver has no such function.
+    pub code: Option<u32>,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        match self.code {
+            Some(code) => write!(f, "{}: {}", self.name, result_name(code)),
+            None => write!(f, "the driver has no {}", self.name),
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The live memory of one call.
+
+use crate::run::sinks::Sink;
+use std::alloc::Layout;
+use std::os::fd::OwnedFd;
+use trace::api::types::Type;
+use trace::walk::Direction;
+
+/// Why a call cannot be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal(pub String);
+
+/// Memory of the replayer's own, 16-byte aligned, that the driver may read and write by its address.
+pub struct Memory {
+    start: *mut u8,
+    layout: Layout,
+    len: usize,
+}
+
+// SAFETY: owned memory; the address is only shared with the driver.
+unsafe impl Send for Memory {}
+
+impl Memory {
+    pub fn zeroed(len: usize) -> Result<Memory, Refusal> {
+        let too_much = || Refusal(format!("needs {len} bytes of host memory"));
+        let layout = Layout::from_size_align(len.max(1), 16).map_err(|_| too_much())?;
+        // SAFETY: the size is not zero.
+        let start = unsafe { std::alloc::alloc_zeroed(layout) };
+        if start.is_null() { Err(too_much()) } else { Ok(Memory { start, layout, len }) }
+    }
+
+    pub fn of(bytes: &[u8]) -> Result<Memory, Refusal> {
+        let mut memory = Memory::zeroed(bytes.len())?;
+        memory.put(0, bytes);
+        Ok(memory)
+    }
+
+    pub fn address(&self) -> u64 {
+        self.start as u64
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: `start` is valid for `len` initialised bytes as long as self is.
+        unsafe { std::slice::from_raw_parts(self.start, self.len) }
+    }
+
+    /// Writes what fits.
+    pub fn put(&mut self, offset: usize, bytes: &[u8]) {
+        // SAFETY: as in `bytes`, and self is borrowed for writing.
+        let all: &mut [u8] = unsafe { std::slice::from_raw_parts_mut(self.start, self.len) };
+        if let Some(to) = all.get_mut(offset..offset.saturating_add(bytes.len())) {
+            to.copy_from_slice(bytes);
+        }
+    }
+
+    pub fn words(&self) -> Vec<u64> {
+        self.bytes().chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes"))).collect()
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout.
+        unsafe { std::alloc::dealloc(self.start, self.layout) };
+    }
+}
+
+/// Something the call hands out.
+pub enum Output {
+    /// Elements in buffer `memory`, recorded at `address`.
+    Values { name: &'static str, memory: usize, address: u64, element: &'static Type, count: u64, direction: Direction },
+    /// Text in the buffer.
+    Text { name: &'static str, memory: usize, address: u64, volatile: bool },
+    /// A pointer in the buffer to text of the driver's.
+    TextOut { name: &'static str, memory: usize, address: u64 },
+    /// A pointer in the buffer to elements of the driver's; how many, the live words tell.
+    Owned { name: &'static str, index: usize, memory: usize, address: u64, element: &'static Type },
+}
+
+/// All memory of one call.
+#[derive(Default)]
+pub struct Frame<'t> {
+    /// The first one holds the argument words.
+    pub memory: Vec<Memory>,
+    pub outputs: Vec<Output>,
+    pub sinks: Vec<Sink<'t>>,
+    pub files: Vec<OwnedFd>,
+    /// Placed host ranges that the call reads.
+    pub sources: Vec<std::ops::Range<u64>>,
+    /// Memory of our own that the call's copies read.
+    pub lent: Vec<Memory>,
+    /// The driver may use the memory after the call.
+    pub retain: bool,
+}
+
+impl Frame<'_> {
+    pub fn words(&self) -> Vec<u64> {
+        self.memory[0].words()
+    }
+}

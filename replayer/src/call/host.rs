@@ -1,0 +1,274 @@
+//! The host side of copies: payloads in, results out.
+//!
+//! A payload is read straight from the trace where it lies in one piece. Pinned memory is at its recorded address (or
+//! translated), so copies from and to it use it: what the device writes there, a later copy must find.
+
+use crate::call::buffers::{Builder, Here, dense};
+use crate::call::frame::{Memory, Refusal};
+use crate::plan::captures::memory_type;
+use crate::run::sinks::Sink;
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
+use trace::api::copies::{Region, region};
+use trace::api::enums::CUmemorytype;
+use trace::api::roles::{Class, Field, Side};
+use trace::api::types::{Form, Type};
+use trace::call::{Content, Image, When};
+
+impl<'t> Builder<'_, 't> {
+    /// Live memory that holds the recorded bytes of a region; its first address.
+    pub fn source(&mut self, name: &'static str, recorded: Region) -> Result<u64, Refusal> {
+        let host = self.world.placement.host(&range(name, &recorded)?);
+        let Some(bytes) = self.packed(&recorded) else {
+            // A node is made long before it runs: nobody could know then what it would read.
+            return match host {
+                Some(live) => Ok(live),
+                None if self.function.class == Class::graph => {
+                    self.frame.retain = true;
+                    Ok(self.own(Memory::zeroed(recorded.span() as usize)?))
+                }
+                None => Err(self.missing(name)),
+            };
+        };
+        let Some(live) = host else {
+            if let (Cow::Borrowed(bytes), true) = (&bytes, recorded.is_dense()) {
+                return Ok(bytes.as_ptr() as u64);
+            }
+            let mut memory = Memory::zeroed(recorded.span() as usize)?;
+            for (row, bytes) in recorded.row_addresses().zip(bytes.chunks_exact(recorded.row_bytes as usize)) {
+                memory.put((row - recorded.address) as usize, bytes);
+            }
+            return Ok(self.lend(memory));
+        };
+        self.write_host(Region { address: live, ..recorded }, &bytes);
+        self.frame.sources.push(live..live + recorded.span());
+        Ok(live)
+    }
+
+    /// Memory for a copy to read, which lives as long as the copy may: a graph may run it again and again.
+    fn lend(&mut self, memory: Memory) -> u64 {
+        let is_captured = self.world.placement.captures.load(Relaxed) > 0;
+        if self.function.class == Class::graph || is_captured {
+            self.frame.retain = true;
+            return self.own(memory);
+        }
+        let address = memory.address();
+        self.frame.lent.push(memory);
+        address
+    }
+
+    /// What the application's CPU had written into pinned memory by the time of this call.
+    fn write_host(&mut self, to: Region, bytes: &[u8]) {
+        let rows = || to.row_addresses().zip(bytes.chunks_exact(to.row_bytes.max(1) as usize));
+        // SAFETY: the placement holds this memory, readable and writable, until the end.
+        let at = |row: u64| unsafe { std::slice::from_raw_parts(row as *const u8, to.row_bytes as usize) };
+        if rows().all(|(row, bytes)| at(row) == bytes) {
+            return;
+        }
+        let range = to.address..to.address + to.span();
+        // The program knew by other means than a call that the copies had finished.
+        let (placement, captures) = (&self.world.placement, self.world.placement.captures.load(Relaxed) > 0);
+        for queue in self.world.sinks.take_readers(&range) {
+            placement.relaxed(|| queue.wait(self.world.driver, self.call.thread, captures));
+        }
+        self.settle(&range);
+        for (row, bytes) in rows() {
+            // SAFETY: as above; no copy of the replay reads or writes it any more.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), row as *mut u8, bytes.len()) };
+        }
+    }
+
+    /// Live memory to take the bytes of a region; its first address.
+    pub fn sink(&mut self, name: &'static str, recorded: Region) -> Result<u64, Refusal> {
+        let expected = self.expected(&recorded);
+        let (live, memory) = match self.world.placement.host(&range(name, &recorded)?) {
+            Some(live) => {
+                self.settle(&(live..live + recorded.span()));
+                (live, None)
+            }
+            None => {
+                let memory = Memory::zeroed(recorded.span() as usize)?;
+                (memory.address(), Some(memory))
+            }
+        };
+        let region = Region { address: live, ..recorded };
+        self.frame.sinks.push(Sink { name, region, memory, expected });
+        Ok(live)
+    }
+
+    /// Compares what earlier copies brought into host memory that is about to change, or gives up on it.
+    fn settle(&mut self, live: &Range<u64>) {
+        let may_ask = self.world.placement.captures.load(Relaxed) == 0;
+        let (sinks, driver) = (&self.world.sinks, self.world.driver);
+        for (pending, finished) in sinks.overwritten(driver, live, self.call.thread, may_ask) {
+            match finished {
+                true => crate::check::payload::compare(self.world, pending.call, &pending.sink, self.tally),
+                false => self.tally.unchecked_copies += 1,
+            }
+        }
+    }
+
+    /// An address that may be of either side. It is the host's if the recorder found bytes there. `len`: as many as the
+    /// call says; if it does not, all that were found.
+    pub fn unified(
+        &mut self,
+        name: &'static str,
+        address: u64,
+        len: Option<u64>,
+        writes: bool,
+    ) -> Result<u64, Refusal> {
+        let found = self.image_length(address);
+        if found > 0 {
+            let region = dense(address, len.unwrap_or(found));
+            return if writes { self.sink(name, region) } else { self.source(name, region) };
+        }
+        match self.is_known(address) || !self.call.succeeded() {
+            true => Ok(self.moved(address)),
+            false => Err(Refusal(format!("{name} {address:#x} lies in no memory that the trace knows of"))),
+        }
+    }
+
+    /// Arrays of addresses, each of either side, and of how many bytes there are at each.
+    pub fn each(
+        &mut self,
+        name: &'static str,
+        array: u64,
+        sizes: u64,
+        count: u64,
+        writes: bool,
+    ) -> Result<u64, Refusal> {
+        let len = count.checked_mul(8).ok_or_else(|| self.missing(name))?;
+        let words = |at| self.call.memory(When::Entry, at, len);
+        let (addresses, sizes) = words(array).zip(words(sizes)).ok_or_else(|| self.missing(name))?;
+        let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("8 bytes"));
+        let mut live = Vec::with_capacity(addresses.len());
+        for (address, size) in addresses.chunks_exact(8).zip(sizes.chunks_exact(8)) {
+            live.extend(self.unified(name, word(address), Some(word(size)), writes)?.to_le_bytes());
+        }
+        Ok(self.own(Memory::of(&live)?))
+    }
+
+    /// One side of a copy descriptor of type `ty` at `base`, if it is on the host.
+    pub fn copy_side(
+        &mut self,
+        ty: &'static Type,
+        fields: &'static [Field],
+        index: usize,
+        side: Side,
+        base: u32,
+        here: Here,
+    ) -> Result<(), Refusal> {
+        let Some(descriptor) = here.recorded.get(base as usize..(base + ty.size) as usize) else { return Ok(()) };
+        let Some(recorded) = self.host_region(ty, descriptor, side) else { return Ok(()) };
+        let name = fields[index].name;
+        let live = match side {
+            Side::Source => self.source(name, recorded)?,
+            Side::Destination => self.sink(name, recorded)?,
+        };
+        // Start and pitch stay as they are, so the base moves with the first byte.
+        let base_at = base_pointer(fields, index, base, here);
+        let moved = here.load(base_at, 8).unwrap_or(0).wrapping_add(live.wrapping_sub(recorded.address));
+        self.put(here, base_at, 8, moved);
+        if self.function.class == Class::graph {
+            self.frame.retain = true;
+        }
+        Ok(())
+    }
+
+    fn host_region(&self, ty: &'static Type, descriptor: &[u8], side: Side) -> Option<Region> {
+        let with = |element| region(ty, descriptor, side, |_| Some(element));
+        let is_host = |region: &Region| {
+            let size = self.region_images(region).iter().map(|image| image.len).sum::<u64>();
+            size == region.bytes() || size == region.span()
+        };
+        // How wide the elements of an array are is not at hand; how many bytes were recorded is.
+        let found = [1, 2, 4, 8, 16].into_iter().filter_map(with).find(is_host);
+        // A host pointer is one even if nothing was recorded of what it points to, and so is a unified address that is
+        // no device memory.
+        let is_host_pointer = match memory_type(ty, descriptor, side) {
+            Some(CUmemorytype::CU_MEMORYTYPE_HOST) => true,
+            Some(CUmemorytype::CU_MEMORYTYPE_UNIFIED) => with(1).is_some_and(|region| !self.is_known(region.address)),
+            _ => false,
+        };
+        found.or_else(|| is_host_pointer.then(|| with(1)).flatten())
+    }
+
+    /// Whether the trace knows of memory at this address.
+    fn is_known(&self, address: u64) -> bool {
+        let (plan, translation) = (self.world.plan, self.world.translation);
+        plan.device.contains(address) || plan.host.contains(address) || translation.live(address).is_some()
+    }
+
+    /// Images of a region: one, or the pieces of a long one.
+    fn region_images(&self, region: &Region) -> Vec<Image<'t>> {
+        let range = region.address..region.address.saturating_add(region.span().max(region.bytes()));
+        let is_memory = |image: &Image| !matches!(image.content, Content::Arguments { .. }) && image.len > 0;
+        self.call.images().filter(|image| is_memory(image) && range.contains(&image.address)).collect()
+    }
+
+    /// The recorded bytes of a region, row behind row.
+    fn packed(&self, region: &Region) -> Option<Cow<'t, [u8]>> {
+        if region.bytes() == 0 {
+            return Some(Cow::Borrowed(&[]));
+        }
+        let rows: Vec<Image> = self.region_images(region).into_iter().filter(|image| image.rows).collect();
+        if rows.is_empty() {
+            let span = self.call.memory(When::Entry, region.address, region.span())?;
+            if region.is_dense() {
+                return Some(span);
+            }
+            let at = |row: u64| (row - region.address) as usize;
+            let rows = region.row_addresses().map(|row| &span[at(row)..at(row) + region.row_bytes as usize]);
+            return Some(Cow::Owned(rows.collect::<Vec<_>>().concat()));
+        }
+        let mut bytes = rows.iter().map(|image| self.world.trace.bytes(image));
+        if let (Some(Some(all)), 1) = (bytes.next(), rows.len()) {
+            return (all.len() as u64 == region.bytes()).then_some(Cow::Borrowed(all));
+        }
+        let pieces: Option<Vec<&[u8]>> = rows.iter().map(|image| self.world.trace.bytes(image)).collect();
+        let all = pieces?.concat();
+        (all.len() as u64 == region.bytes()).then_some(Cow::Owned(all))
+    }
+
+    /// What a copy brought when it was recorded: offset into the packed bytes, length, content.
+    fn expected(&self, region: &Region) -> Vec<(u64, u64, Content<'t>)> {
+        let is_content = |image: &Image| !matches!(image.content, Content::Lost | Content::Pending);
+        let images = self.region_images(region).into_iter().filter(is_content);
+        images.map(|image| (image.address - region.address, image.len, image.content)).collect()
+    }
+
+    /// How many bytes were recorded from this address on.
+    fn image_length(&self, address: u64) -> u64 {
+        let mut end = address;
+        for image in self.call.images().filter(|i| !i.rows && !matches!(i.content, Content::Arguments { .. })) {
+            if image.address == end {
+                end = end.saturating_add(image.len);
+            }
+        }
+        end - address
+    }
+}
+
+fn range(name: &str, region: &Region) -> Result<Range<u64>, Refusal> {
+    let end = region.address.checked_add(region.span());
+    let end = end.ok_or_else(|| Refusal(format!("{name} reaches past the end of memory")))?;
+    Ok(region.address..end)
+}
+
+/// Where the descriptor keeps the base address of the side: the host pointer itself, the unified address in the field
+/// for device addresses, or the pointer in an operand of a batch.
+fn base_pointer(fields: &'static [Field], index: usize, base: u32, here: Here) -> u32 {
+    let unified = u64::from(CUmemorytype::CU_MEMORYTYPE_UNIFIED.0);
+    let field = &fields[index];
+    if !matches!(field.ty.form, Form::Pointer(_)) {
+        return base + field.offset + std::mem::offset_of!(trace::api::structs::CUmemcpy3DOperand, op) as u32;
+    }
+    let named = |name: String| fields.iter().find(|field| field.name == name);
+    let prefix = field.name.trim_end_matches("Host");
+    let tag = named(format!("{prefix}MemoryType")).and_then(|tag| here.load(base + tag.offset, 4));
+    match named(format!("{prefix}Device")) {
+        Some(device) if tag == Some(unified) => base + device.offset,
+        _ => base + field.offset,
+    }
+}

@@ -1,0 +1,10 @@
+//! One call made again: its arguments and memory from the recording, its objects from the replay, the driver it goes to.
+
+pub mod arguments;
+pub mod buffers;
+pub mod code;
+pub mod driver;
+pub mod frame;
+pub mod host;
+pub mod objects;
+pub mod thunk;

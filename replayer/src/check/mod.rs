@@ -1,0 +1,328 @@
+//! Compares what calls hand out with what they handed out when recorded, and learns new handles and addresses from it.
+
+pub mod payload;
+pub mod report;
+
+use crate::call::frame::{Frame, Output};
+use crate::call::objects::Found;
+use crate::check::payload::hex;
+use crate::check::report::{Divergence, Tally};
+use crate::run::world::World;
+use std::ffi::CStr;
+use trace::api::roles::{Class, Field, Role};
+use trace::api::structs::CUtensorMap;
+use trace::api::types::{Form, Kind, Type, Typed};
+use trace::call::When;
+use trace::walk::{Direction, Target, View, member, resolve};
+use trace::{Call, Function};
+
+/// Functions that hand out the address and length of a variable of a module: a range to translate.
+pub fn hands_out_a_variable(function: &Function) -> bool {
+    matches!(function.name, "cuModuleGetGlobal_v2" | "cuLibraryGetGlobal" | "cuLibraryGetManaged")
+}
+
+/// Memory that came into being inside a struct (an allocation node): its address, and the length that stands beside it.
+pub fn made_in(fields: &[Field], bytes: &[u8]) -> Option<(u64, u64)> {
+    let made = |field: &&Field| matches!((field.role, field.ty.form), (Role::Created, Form::Address));
+    let at = |field: &Field| bytes.get(field.offset as usize..).map(word);
+    let length = fields.iter().find(|field| field.name == "bytesize")?;
+    Some((at(fields.iter().find(made)?)?, at(length)?))
+}
+
+/// After a call that succeeded in both worlds: its outputs.
+pub fn outputs<'t>(
+    world: &World<'t>,
+    call: &Call<'t>,
+    function: &'static Function,
+    frame: &Frame<'t>,
+    tally: &mut Tally,
+) {
+    let mut checker = Checker { world, call, function, frame, tally, compared: false };
+    checker.bind_variable();
+    for output in &frame.outputs {
+        checker.compared = false;
+        checker.output(output);
+        checker.tally.checked.outputs += u64::from(checker.compared && world.verify);
+    }
+}
+
+struct Checker<'c, 't> {
+    world: &'c World<'t>,
+    call: &'c Call<'t>,
+    function: &'static Function,
+    frame: &'c Frame<'t>,
+    tally: &'c mut Tally,
+    /// Whether anything in this output was compared, and not only learned.
+    compared: bool,
+}
+
+/// How a value was handed out.
+#[derive(Clone, Copy, PartialEq)]
+enum How {
+    Compared,
+    Volatile,
+    Made,
+}
+
+/// Where in an output something stands.
+#[derive(Clone, Copy)]
+struct At<'a> {
+    name: &'a str,
+    offset: usize,
+}
+
+impl Checker<'_, '_> {
+    fn output(&mut self, output: &Output) {
+        match *output {
+            Output::Values { name, memory, address, element, count, direction } => {
+                let how = match direction {
+                    Direction::Volatile => How::Volatile,
+                    Direction::Create => How::Made,
+                    _ => How::Compared,
+                };
+                let Some(len) = count.checked_mul(element.size.into()) else { return };
+                let Some(recorded) = self.call.memory(When::Return, address, len) else { return };
+                let live = self.frame.memory[memory].bytes();
+                let size = element.size.max(1) as usize;
+                for (n, (recorded, live)) in recorded.chunks_exact(size).zip(live.chunks_exact(size)).enumerate() {
+                    self.value(element, how, recorded, live, At { name, offset: n * size });
+                }
+            }
+            Output::Text { name, memory, address, volatile } => {
+                let live = CStr::from_bytes_until_nul(self.frame.memory[memory].bytes());
+                if let (false, Some(recorded), Ok(live)) = (volatile, self.call.text(address), live) {
+                    self.text(name, &recorded, &live.to_string_lossy());
+                }
+            }
+            Output::TextOut { name, memory, address } => {
+                let live = self.frame.memory[memory].words()[0];
+                let recorded = self.recorded_word(address).and_then(|pointer| self.call.text(pointer));
+                if let (Some(recorded), true) = (recorded, live != 0) {
+                    // SAFETY: the driver handed out a string of its own, and the call has just succeeded.
+                    let live = unsafe { CStr::from_ptr(live as *const _) };
+                    self.text(name, &recorded, &live.to_string_lossy());
+                }
+            }
+            Output::Owned { name, index, memory, address, element } => {
+                self.owned(name, index, memory, address, element);
+            }
+        }
+    }
+
+    /// Elements in memory of the driver's.
+    fn owned(&mut self, name: &str, index: usize, memory: usize, address: u64, element: &'static Type) {
+        let live = self.frame.memory[memory].words()[0];
+        let view = Live { frame: self.frame };
+        let Target::Owned { count, .. } = resolve(self.function.params, index, 0, &view) else { return };
+        let Some(recorded_at) = self.recorded_word(address).filter(|at| *at != 0 && live != 0) else { return };
+        if self.function.name == "cuLinkComplete" {
+            let state = self.call.argument("state").unwrap_or(0);
+            self.world.linked.lock().insert(recorded_at, (live, state));
+            return;
+        }
+        let size = u64::from(element.size.max(1));
+        let recorded_len: u64 =
+            self.call.images().filter(|i| i.address == recorded_at).map(|i| i.len).max().unwrap_or(0);
+        let len = (count * size).min(recorded_len / size * size);
+        let Some(recorded) = self.call.memory(When::Return, recorded_at, len) else { return };
+        // SAFETY: the driver says that this many elements are there, until the next call on the object.
+        let live = unsafe { std::slice::from_raw_parts(live as *const u8, len as usize) };
+        for (n, (recorded, live)) in
+            recorded.chunks_exact(size as usize).zip(live.chunks_exact(size as usize)).enumerate()
+        {
+            self.value(element, How::Compared, recorded, live, At { name, offset: n * size as usize });
+        }
+    }
+
+    fn value(&mut self, ty: &'static Type, how: How, recorded: &[u8], live: &[u8], at: At) {
+        let words = || (word(recorded), word(live));
+        match ty.form {
+            Form::Handle(kind) => {
+                let (was, is) = words();
+                if !self.handle(kind, how, was, is) {
+                    self.differs(at, 0, recorded, live);
+                }
+            }
+            Form::Address => {
+                let (was, is) = words();
+                let known = self.world.translation.live(was).is_some()
+                    || self.world.plan.device.contains(was)
+                    || self.world.plan.host.contains(was);
+                if how == How::Compared && known {
+                    self.compared = true;
+                    if self.world.translation.live(was).unwrap_or(was) != is {
+                        self.differs(at, 0, recorded, live);
+                    }
+                }
+            }
+            Form::Pointer(_) | Form::Callback => {}
+            Form::Array(element, _) if trace::walk::has_structure(element) => {
+                let size = element.size as usize;
+                for (n, (recorded, live)) in recorded.chunks_exact(size).zip(live.chunks_exact(size)).enumerate() {
+                    self.value(element, how, recorded, live, At { offset: at.offset + n * size, ..at });
+                }
+            }
+            Form::Struct(_) if ty.name == "CUdevResource" => {
+                self.world.resources.lock().insert(recorded.to_vec(), live.to_vec());
+            }
+            // The first word is the device address; the rest is the same wherever that is.
+            Form::Struct(_) if ty.name == CUtensorMap::TYPE.name => {
+                let (was, is) = words();
+                let moved = self.world.translation.live(was).unwrap_or(was) != is;
+                if how == How::Compared && (moved || recorded.get(8..) != live.get(8..)) {
+                    self.differs(at, 0, recorded, live);
+                }
+            }
+            Form::Struct(fields) => {
+                if let (Some((was, len)), Some((is, _))) = (made_in(fields, recorded), made_in(fields, live)) {
+                    self.world.translation.bind(was, len, is);
+                }
+                for (index, field) in fields.iter().enumerate() {
+                    if let Role::Owned(_) = field.role {
+                        self.handed_out(fields, index, recorded, live);
+                        continue;
+                    }
+                    let how = if matches!(field.role, Role::Created) { How::Made } else { how };
+                    let member = match field.role {
+                        Role::Union(..) => member(fields, index, 0, &Bytes(recorded)).unwrap_or(field.ty),
+                        _ => field.ty,
+                    };
+                    let part = field.offset as usize..(field.offset + member.size.min(field.ty.size)) as usize;
+                    if let (Some(recorded), Some(live)) = (recorded.get(part.clone()), live.get(part)) {
+                        let offset = at.offset + field.offset as usize;
+                        self.value(member, how, recorded, live, At { name: field.name, offset });
+                    }
+                }
+            }
+            _ if how != How::Compared => {}
+            _ => {
+                self.compared = true;
+                if let Some(first) = recorded.iter().zip(live).position(|(was, is)| was != is) {
+                    self.differs(at, first, recorded, live);
+                }
+            }
+        }
+    }
+
+    /// New objects in an array of the driver's, whose address it put into a struct.
+    fn handed_out(&mut self, fields: &'static [Field], index: usize, recorded: &[u8], live: &[u8]) {
+        let there = |bytes| match resolve(fields, index, 0, &Bytes(bytes)) {
+            Target::Span { address, element, count, .. } => Some((address, element, count)),
+            _ => None,
+        };
+        let (Some((was, element, count)), Some((is, _, live_count))) = (there(recorded), there(live)) else { return };
+        let Some(len) = count.min(live_count).checked_mul(element.size.into()) else { return };
+        let Some(recorded) = self.call.memory(When::Return, was, len) else { return };
+        // SAFETY: the driver has just put this many elements there.
+        let live = unsafe { std::slice::from_raw_parts(is as *const u8, len as usize) };
+        let (size, name) = (element.size as usize, fields[index].name);
+        for (n, (recorded, live)) in recorded.chunks_exact(size).zip(live.chunks_exact(size)).enumerate() {
+            self.value(element, How::Made, recorded, live, At { name, offset: n * size });
+        }
+    }
+
+    /// Learns a handle; false if it cannot be the same object.
+    fn handle(&mut self, kind: Kind, how: How, was: u64, is: u64) -> bool {
+        if kind == Kind::Device {
+            let expected = self.world.objects.device(was as i32);
+            self.compared |= how != How::Volatile;
+            return how == How::Volatile || expected == is as i32;
+        }
+        if (was == 0) != (is == 0) {
+            return how == How::Volatile;
+        }
+        // A question about the current context must find the one that was made current. Other objects may be handed
+        // out by a question for the first time, or again after their module was loaded anew.
+        if how == How::Compared
+            && kind == Kind::Context
+            && self.function.class == Class::query
+            && let Found::Live(expected) = self.world.objects.find(kind, was)
+        {
+            self.compared = true;
+            return expected == is;
+        }
+        if kind == Kind::Context && is != 0 {
+            self.world.contexts.lock().insert(is);
+        }
+        self.world.objects.bind(kind, was, is);
+        true
+    }
+
+    fn bind_variable(&mut self) {
+        if !hands_out_a_variable(self.function) {
+            return;
+        }
+        let live = |name: &str| {
+            let index = self.function.param(name)?;
+            let pointer = Live { frame: self.frame }.load(self.function.params[index].offset, 8)?;
+            Live { frame: self.frame }.at(pointer, 8)
+        };
+        if let (Some(was), Some(is), Some(len)) = (self.call.output("dptr"), live("dptr"), live("bytes")) {
+            self.world.translation.bind(was, len, is);
+        }
+    }
+
+    fn recorded_word(&self, address: u64) -> Option<u64> {
+        self.call.memory(When::Return, address, 8).map(|bytes| word(&bytes))
+    }
+
+    fn text(&mut self, name: &str, recorded: &str, live: &str) {
+        self.compared = true;
+        if self.world.verify && recorded != live {
+            self.report(name, None, format!("{recorded:?}"), format!("{live:?}"));
+        }
+    }
+
+    fn differs(&mut self, at: At, first: usize, recorded: &[u8], live: &[u8]) {
+        if self.world.verify {
+            self.report(at.name, Some((at.offset + first) as u64), hex(recorded), hex(live));
+        }
+    }
+
+    fn report(&mut self, what: &str, offset: Option<u64>, expected: String, found: String) {
+        let (call, function) = (self.call.number, self.function.name.to_owned());
+        let (thread, what) = (self.call.thread, what.to_owned());
+        let launches = Vec::new();
+        self.tally.diverged(Divergence { call, function, thread, what, offset, expected, found, launches });
+    }
+}
+
+/// The buffers of a call as a view: only addresses inside them can be read.
+struct Live<'f, 't> {
+    frame: &'f Frame<'t>,
+}
+
+impl View for Live<'_, '_> {
+    fn load(&self, offset: u32, size: u32) -> Option<u64> {
+        let bytes = self.frame.memory[0].bytes();
+        bytes.get(offset as usize..(offset + size.min(8)) as usize).map(word)
+    }
+
+    fn at(&self, address: u64, size: u32) -> Option<u64> {
+        self.frame.memory.iter().find_map(|memory| {
+            let at = address.checked_sub(memory.address())? as usize;
+            memory.bytes().get(at..at.checked_add(size.min(8) as usize)?).map(word)
+        })
+    }
+}
+
+/// A struct without anything around it.
+struct Bytes<'b>(&'b [u8]);
+
+impl View for Bytes<'_> {
+    fn load(&self, offset: u32, size: u32) -> Option<u64> {
+        self.0.get(offset as usize..(offset + size.min(8)) as usize).map(word)
+    }
+
+    fn at(&self, _: u64, _: u32) -> Option<u64> {
+        None
+    }
+}
+
+/// The first 8 bytes at most, zero-extended.
+fn word(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    let len = bytes.len().min(8);
+    word[..len].copy_from_slice(&bytes[..len]);
+    u64::from_le_bytes(word)
+}

@@ -1,0 +1,108 @@
+//! Compares what copies brought to the host with what they brought when recorded.
+
+use crate::check::report::{Divergence, Tally};
+use crate::run::sinks::Sink;
+use crate::run::world::World;
+use std::borrow::Cow;
+use trace::call::Content;
+use trace::hash::Hash;
+
+/// A copy to the host that has finished. It counts as compared as far as there was something to compare it with.
+pub fn compare(world: &World, call: u64, sink: &Sink, tally: &mut Tally) {
+    if !world.verify {
+        return;
+    }
+    let packed = packed(sink);
+    let mut compared = 0;
+    for (offset, len, content) in &sink.expected {
+        // The length field of an attachment ends at 4 GiB; the hash of a longer copy covers all of it.
+        let len = if *len == u32::MAX.into() { (packed.len() as u64).saturating_sub(*offset) } else { *len };
+        let end = offset.saturating_add(len) as usize;
+        let Some(live) = packed.get(*offset as usize..end) else { continue };
+        let Some(found) = difference(world, content, live) else { continue };
+        compared += len;
+        if let (Some((at, expected, found)), Some(call)) = (found, world.trace.call(call)) {
+            tally.diverged(Divergence {
+                call: call.number,
+                function: call.name().to_owned(),
+                thread: call.thread,
+                what: format!("bytes copied to {}", sink.name),
+                offset: at.map(|at| offset + at),
+                expected,
+                found,
+                launches: launches(world, call.number),
+            });
+            break;
+        }
+    }
+    tally.unchecked_copies += u64::from(compared < packed.len() as u64);
+    if compared > 0 {
+        tally.checked.copies += 1;
+        tally.checked.bytes += compared;
+        tally.compared.insert(call);
+    }
+}
+
+/// Where bytes differ from recorded content (nowhere if only a hash was recorded), and both, to be shown.
+type Difference = (Option<u64>, String, String);
+
+/// None if there is nothing to compare with.
+fn difference(world: &World, content: &Content, live: &[u8]) -> Option<Option<Difference>> {
+    let by_hash = |hash: &Hash, late: bool| {
+        let late = if late { ", taken later than at the first moment" } else { "" };
+        let expected = || format!("hash {hash} of {} bytes{late}", live.len());
+        let found = || format!("hash {}, beginning with {}", Hash::of(live), hex(live));
+        (Hash::of(live) != *hash).then(|| (None, expected(), found()))
+    };
+    let by_bytes = |recorded: &[u8]| {
+        let first = recorded.iter().zip(live).position(|(was, is)| was != is)?;
+        Some((Some(first as u64), hex(&recorded[first..]), hex(&live[first..])))
+    };
+    match content {
+        Content::Bytes(recorded) => (recorded.len() == live.len()).then(|| by_bytes(recorded)),
+        // A blob is named by its hash: that tells as much when the blob itself is lost.
+        Content::Blob(hash) => match world.trace.blob(*hash) {
+            Some(recorded) => (recorded.len() == live.len()).then(|| by_bytes(recorded)),
+            None => Some(by_hash(hash, false)),
+        },
+        Content::Hash { hash, late } => Some(by_hash(hash, *late)),
+        _ => None,
+    }
+}
+
+/// The touched bytes of the sink, row behind row.
+fn packed<'s>(sink: &'s Sink) -> Cow<'s, [u8]> {
+    let region = sink.region;
+    // SAFETY: the sink's own buffer, or host memory that the placement holds until the end.
+    let span: &'s [u8] = unsafe { std::slice::from_raw_parts(region.address as *const u8, region.span() as usize) };
+    if region.is_dense() {
+        return Cow::Borrowed(span);
+    }
+    let rows = region.row_addresses().map(|row| {
+        let at = (row - region.address) as usize;
+        &span[at..at + region.row_bytes as usize]
+    });
+    Cow::Owned(rows.collect::<Vec<_>>().concat())
+}
+
+fn launches(world: &World, call: u64) -> Vec<(u64, String)> {
+    let named = |number| {
+        let call = world.trace.call(number)?;
+        let kernel = call.images().find_map(|image| match image.content {
+            Content::Arguments { kernel, .. } => world.trace.kernels.get(&kernel),
+            _ => None,
+        });
+        Some((number, kernel.map_or(call.name(), |kernel| &kernel.name).to_owned()))
+    };
+    world.plan.reach.writers(call).into_iter().filter_map(named).collect()
+}
+
+/// The first bytes, to be shown.
+pub fn hex(bytes: &[u8]) -> String {
+    const SHOWN: usize = 16;
+    let mut text: Vec<String> = bytes.iter().take(SHOWN).map(|byte| format!("{byte:02x}")).collect();
+    if bytes.len() > SHOWN {
+        text.push("...".into());
+    }
+    text.join(" ")
+}

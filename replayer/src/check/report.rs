@@ -1,0 +1,215 @@
+//! What a replay did and what it found.
+
+use crate::run::world::World;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Everything that was compared agreed: some bytes from the device among it, and if kernels were launched, some
+    /// that a launch can have written. (Calls that were refused are counted beside it.)
+    Verified,
+    Diverged,
+    /// Nothing the device computed was compared: not a pass.
+    Unverified,
+    /// Nothing was to be compared.
+    Replayed,
+}
+
+/// What was compared.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// Result codes.
+    pub results: u64,
+    /// Values that calls handed out.
+    pub outputs: u64,
+    /// Copies from the device to the host, and their bytes.
+    pub copies: u64,
+    pub bytes: u64,
+}
+
+/// A place where the replay and the recording differ.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Divergence {
+    pub call: u64,
+    pub function: String,
+    pub thread: u32,
+    /// The result, a parameter, or the bytes of a copy.
+    pub what: String,
+    /// Bytes from the start of what differs; none where only a hash was recorded.
+    pub offset: Option<u64>,
+    pub expected: String,
+    pub found: String,
+    /// The last launches that were given this memory, latest first: call and kernel.
+    pub launches: Vec<(u64, String)>,
+}
+
+/// Calls of one function left out for one reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    pub function: String,
+    pub reason: String,
+    /// It mattered, and could not be done.
+    pub refused: bool,
+    pub count: u64,
+    pub first: u64,
+}
+
+/// Where memory went.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Placed {
+    /// Allocations at their recorded addresses, and elsewhere.
+    pub placed: u64,
+    pub translated: u64,
+    pub host_placed: u64,
+    pub host_translated: u64,
+    pub bytes: u64,
+    /// Pieces of device memory that could not be filled with zeros before use.
+    pub unfilled: u64,
+}
+
+#[derive(Debug, Clone)]
+pub struct Report {
+    pub outcome: Outcome,
+    /// Calls of the trace.
+    pub calls: u64,
+    pub executed: u64,
+    /// Memory calls whose effect was reached in another way.
+    pub emulated: u64,
+    pub left_out: Vec<LeftOut>,
+    pub inner: u64,
+    /// Calls under way when the recording ended: not executed.
+    pub unfinished: u64,
+    pub checked: Checked,
+    /// Copies to the host whose bytes could not be compared.
+    pub unchecked_copies: u64,
+    pub launches: u64,
+    /// Launches whose effect reached no comparison.
+    pub unreached_launches: u64,
+    /// Values in kernel arguments that look like addresses and lie in no known memory; passed unchanged.
+    pub unresolved_pointers: u64,
+    /// Calls that failed when recorded and name an object that is gone, or that no call of the trace made: left out.
+    pub unknown_handles: u64,
+    /// Submissions to one stream that overlapped when recorded: entry order was assumed.
+    pub overlapping_submissions: u64,
+    pub divergences: u64,
+    pub first: Option<Divergence>,
+    pub placement: Placed,
+    pub elapsed: Duration,
+}
+
+impl Report {
+    pub fn new(world: &World, tally: Tally, elapsed: Duration) -> Report {
+        let (plan, counts) = (world.plan, &world.placement.counts);
+        let (launches, unreached_launches) = plan.reach.count(|call| tally.compared.contains(&call));
+        let outcome = match tally.divergences {
+            _ if !world.verify => Outcome::Replayed,
+            0 if tally.checked.bytes > 0 && (launches == 0 || unreached_launches < launches) => Outcome::Verified,
+            0 => Outcome::Unverified,
+            _ => Outcome::Diverged,
+        };
+        Report {
+            outcome,
+            calls: world.trace.len() as u64,
+            executed: tally.executed,
+            emulated: tally.emulated,
+            left_out: tally.left_out(),
+            inner: plan.inner,
+            unfinished: plan.unfinished.len() as u64,
+            checked: tally.checked,
+            unchecked_copies: tally.unchecked_copies,
+            launches,
+            unreached_launches,
+            unresolved_pointers: tally.unresolved_pointers,
+            unknown_handles: tally.unknown_handles,
+            overlapping_submissions: plan.overlapping_submissions,
+            divergences: tally.divergences,
+            first: tally.first,
+            placement: Placed {
+                placed: counts.placed.load(Relaxed),
+                translated: counts.translated.load(Relaxed),
+                host_placed: counts.host_placed.load(Relaxed),
+                host_translated: counts.host_translated.load(Relaxed),
+                bytes: counts.bytes.load(Relaxed),
+                unfilled: counts.unfilled.load(Relaxed),
+            },
+            elapsed,
+        }
+    }
+
+    pub fn refused(&self) -> u64 {
+        self.left_out.iter().filter(|left| left.refused).map(|left| left.count).sum()
+    }
+
+    pub fn skipped(&self) -> u64 {
+        self.left_out.iter().filter(|left| !left.refused).map(|left| left.count).sum()
+    }
+}
+
+/// One worker's part of a report.
+#[derive(Debug, Default)]
+pub struct Tally {
+    pub executed: u64,
+    pub emulated: u64,
+    pub checked: Checked,
+    pub unchecked_copies: u64,
+    /// The calls whose bytes were compared.
+    pub compared: HashSet<u64>,
+    pub unresolved_pointers: u64,
+    pub unknown_handles: u64,
+    pub divergences: u64,
+    pub first: Option<Divergence>,
+    /// (function, reason, refused) to (count, first call).
+    left_out: BTreeMap<(String, String, bool), (u64, u64)>,
+}
+
+impl Tally {
+    pub fn leave_out(&mut self, function: &str, reason: &str, refused: bool, call: u64) {
+        let key = (function.to_owned(), reason.to_owned(), refused);
+        let (count, first) = self.left_out.entry(key).or_insert((0, call));
+        *count += 1;
+        *first = call.min(*first);
+    }
+
+    pub fn diverged(&mut self, divergence: Divergence) {
+        self.divergences += 1;
+        if self.first.as_ref().is_none_or(|first| divergence.call < first.call) {
+            self.first = Some(divergence);
+        }
+    }
+
+    pub fn add(&mut self, other: Tally) {
+        self.executed += other.executed;
+        self.emulated += other.emulated;
+        self.checked.results += other.checked.results;
+        self.checked.outputs += other.checked.outputs;
+        self.checked.copies += other.checked.copies;
+        self.checked.bytes += other.checked.bytes;
+        self.unchecked_copies += other.unchecked_copies;
+        self.compared.extend(other.compared);
+        self.unresolved_pointers += other.unresolved_pointers;
+        self.unknown_handles += other.unknown_handles;
+        self.divergences += other.divergences;
+        let earlier = |one: &Divergence| self.first.as_ref().is_none_or(|first| one.call < first.call);
+        if other.first.as_ref().is_some_and(earlier) {
+            self.first = other.first;
+        }
+        for (key, (count, call)) in other.left_out {
+            let (all, first) = self.left_out.entry(key).or_insert((0, call));
+            *all += count;
+            *first = call.min(*first);
+        }
+    }
+
+    pub fn left_out(&self) -> Vec<LeftOut> {
+        let entries = self.left_out.iter().map(|((function, reason, refused), (count, first))| LeftOut {
+            function: function.clone(),
+            reason: reason.clone(),
+            refused: *refused,
+            count: *count,
+            first: *first,
+        });
+        entries.collect()
+    }
+}

@@ -1,0 +1,8 @@
+//! Where recorded memory lies in the replay: at its own addresses, or elsewhere and translated.
+
+pub mod ordered;
+pub mod pieces;
+pub mod pinned;
+pub mod place;
+pub mod ranges;
+pub mod translate;

@@ -1,0 +1,79 @@
+//! Stream-ordered memory that could not be put back at its recorded address: the same calls, on the same stream.
+
+use crate::call::driver::{Failure, result};
+use crate::call::objects::{Found, Objects};
+use crate::memory::place::{Placement, clear};
+use crate::run::queue::current_context;
+use std::sync::atomic::Ordering::Relaxed;
+use trace::api::types::Kind;
+use trace::{Call, Function};
+
+/// Where in the order of work memory comes or goes.
+#[derive(Debug, Clone, Copy)]
+pub struct Ordered {
+    function: &'static str,
+    /// Whether stream 0 is the thread's own.
+    is_twin: bool,
+    pool: Option<u64>,
+    stream: u64,
+}
+
+impl Ordered {
+    /// What a recorded call says about it; none if it is no stream-ordered one, or if an object it names is not here.
+    pub fn of(call: &Call, function: &'static Function, objects: &Objects) -> Option<Ordered> {
+        let live = |kind, name| match objects.find(kind, call.argument(name)?) {
+            Found::Live(live) => Some(live),
+            _ => None,
+        };
+        let pool = live(Kind::MemoryPool, "pool");
+        if function.param("pool").is_some() && pool.is_none() {
+            return None;
+        }
+        let stream = live(Kind::Stream, "hStream")?;
+        Some(Ordered { function: function.name, is_twin: function.twin_of.is_some(), pool, stream })
+    }
+}
+
+impl Placement<'_> {
+    /// Device memory somewhere, filled with zeros. Where a capture is under way, memory in the stream's order would
+    /// become part of the graph: then it comes at once.
+    pub(crate) fn allocate_elsewhere(&self, len: u64, ordered: Option<Ordered>) -> Result<u64, Failure> {
+        let mut live = 0u64;
+        let Some(Ordered { function, is_twin, pool, stream }) = ordered.filter(|_| self.may_wait()) else {
+            // SAFETY: one output word.
+            self.relaxed(|| unsafe { self.driver.ask("cuMemAlloc_v2", &[&raw mut live as u64, len]) })?;
+            self.fill(live..live + len);
+            return Ok(live);
+        };
+        let words = [&raw mut live as u64, len].into_iter().chain(pool).chain([stream]);
+        // SAFETY: an output word, then plain values, in the order of the function's parameters.
+        unsafe { self.driver.ask(function, &words.collect::<Vec<u64>>()) }?;
+        // SAFETY: the memory just allocated, from here on in the stream's order.
+        if unsafe { clear(self.driver, live, len, stream, is_twin) }.is_err() {
+            self.counts.unfilled.fetch_add(1, Relaxed);
+        }
+        Ok(live)
+    }
+
+    /// Frees in the stream's order what is elsewhere. What is at its place stays mapped.
+    pub fn free_async(&self, start: u64, ordered: Option<Ordered>) -> Result<(), Failure> {
+        self.left.lock().insert(current_context(self.driver));
+        self.pieces.lock().freed(start);
+        // A graph that is being captured may go on using the memory.
+        if !self.may_wait() {
+            return Ok(());
+        }
+        let (Some(live), Some(Ordered { function, stream, .. })) = (self.translation.unbind(start), ordered) else {
+            return Ok(());
+        };
+        // SAFETY: memory of this placement's, and a live stream.
+        match unsafe { self.driver.ask(function, &[live, stream]) } {
+            // It was allocated during a capture, and not in a stream's order.
+            Err(Failure { code: Some(result::INVALID_VALUE), .. }) => {
+                // SAFETY: no pointers.
+                unsafe { self.driver.ask("cuMemFree_v2", &[live]) }
+            }
+            done => done,
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Pieces of device memory that are mapped at recorded addresses, and which recorded allocations still need them.
+
+use crate::memory::place::GRANULE;
+use crate::memory::ranges::widen;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+
+#[derive(Default)]
+pub struct Pieces {
+    by_start: BTreeMap<u64, Piece>,
+    /// Recorded allocations that have not been freed, by their start.
+    live: HashMap<u64, Range<u64>>,
+}
+
+struct Piece {
+    end: u64,
+    /// Live device.
+    device: i32,
+    /// Live allocations that reach into it.
+    users: u32,
+}
+
+impl Pieces {
+    /// The parts of a recorded range that are not mapped, in whole granules.
+    pub fn gaps(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+        let wide = widen(range.clone(), GRANULE);
+        let mut gaps = Vec::new();
+        let mut at = wide.start;
+        for (start, piece) in self.overlapping(&wide) {
+            if at < start {
+                gaps.push(at..start);
+            }
+            at = at.max(piece.end);
+        }
+        if at < wide.end {
+            gaps.push(at..wide.end);
+        }
+        gaps
+    }
+
+    pub fn mapped(&mut self, piece: Range<u64>, device: i32) {
+        self.by_start.insert(piece.start, Piece { end: piece.end, device, users: 0 });
+    }
+
+    /// An allocation lives; its pieces are mapped.
+    pub fn allocated(&mut self, range: Range<u64>) {
+        self.freed(range.start);
+        self.count(&range, |users| users + 1);
+        self.live.insert(range.start, range);
+    }
+
+    pub fn freed(&mut self, start: u64) {
+        if let Some(range) = self.live.remove(&start) {
+            self.count(&range, |users| users.saturating_sub(1));
+        }
+    }
+
+    pub fn all_freed(&mut self) {
+        self.live.clear();
+        self.by_start.values_mut().for_each(|piece| piece.users = 0);
+    }
+
+    /// Takes out the pieces that no allocation needs, of those that overlap this range; those of a device may stay.
+    pub fn take_dead(&mut self, within: &Range<u64>, but: Option<i32>) -> Vec<Range<u64>> {
+        let dead = self.overlapping(within).filter(|(_, piece)| piece.users == 0 && Some(piece.device) != but);
+        let dead: Vec<Range<u64>> = dead.map(|(start, piece)| start..piece.end).collect();
+        for piece in &dead {
+            self.by_start.remove(&piece.start);
+        }
+        dead
+    }
+
+    fn count(&mut self, range: &Range<u64>, change: impl Fn(u32) -> u32) {
+        let starts: Vec<u64> = self.overlapping(range).map(|(start, _)| start).collect();
+        for start in starts {
+            let piece = self.by_start.get_mut(&start).expect("just found");
+            piece.users = change(piece.users);
+        }
+    }
+
+    fn overlapping(&self, range: &Range<u64>) -> impl Iterator<Item = (u64, &Piece)> {
+        let first = self.by_start.range(..=range.start).next_back().map_or(range.start, |(start, _)| *start);
+        let start = range.start;
+        let pieces = self.by_start.range(first..range.end.max(first));
+        pieces.filter(move |(_, piece)| piece.end > start).map(|(start, piece)| (*start, piece))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const G: u64 = GRANULE;
+
+    #[test]
+    fn allocations_share_granules() {
+        let mut pieces = Pieces::default();
+        assert_eq!(pieces.gaps(&(G + 512..G + 1024)), vec![G..2 * G]);
+        pieces.mapped(G..2 * G, 0);
+        pieces.allocated(G + 512..G + 1024);
+        assert_eq!(pieces.gaps(&(G..G + 512)), vec![]);
+        pieces.allocated(G..G + 512);
+        assert_eq!(pieces.gaps(&(0..4 * G)), vec![0..G, 2 * G..4 * G]);
+        pieces.freed(G + 512);
+        assert_eq!(pieces.take_dead(&(0..u64::MAX), None), vec![]);
+        pieces.freed(G);
+        assert_eq!(pieces.take_dead(&(2 * G..3 * G), None), vec![]);
+        assert_eq!(pieces.take_dead(&(0..u64::MAX), None), vec![G..2 * G]);
+        assert_eq!(pieces.gaps(&(G..G + 1)), vec![G..2 * G]);
+    }
+
+    #[test]
+    fn an_address_allocated_again_is_one_allocation() {
+        let mut pieces = Pieces::default();
+        pieces.mapped(0..4 * G, 0);
+        pieces.allocated(0..G);
+        // Its free was not recorded.
+        pieces.allocated(0..2 * G);
+        pieces.freed(0);
+        assert_eq!(pieces.take_dead(&(0..G), None), vec![0..4 * G]);
+    }
+
+    #[test]
+    fn an_address_on_another_device_is_another_piece() {
+        let mut pieces = Pieces::default();
+        pieces.mapped(0..2 * G, 0);
+        pieces.allocated(G..2 * G);
+        assert_eq!(pieces.take_dead(&(0..G), Some(1)), vec![]);
+        pieces.freed(G);
+        assert_eq!(pieces.take_dead(&(0..G), Some(0)), vec![]);
+        assert_eq!(pieces.take_dead(&(0..G), Some(1)), vec![0..2 * G]);
+        assert_eq!(pieces.gaps(&(0..G)), vec![0..G]);
+    }
+}

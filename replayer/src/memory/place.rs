@@ -1,0 +1,356 @@
+//! Puts memory back at its recorded addresses.
+//!
+//! Right after cuInit, before any context: whole 32 MiB blocks around all recorded device ranges are reserved, and the
+//! pages of pinned host ranges are mapped (inside a reservation too: the driver takes them there). Device memory is
+//! created and mapped piece by piece when the recorded program first allocates it, and stays: an address that is
+//! allocated again finds its piece mapped. Pieces without a live allocation go when memory runs out, or when something
+//! else is recorded at their addresses. Recorded frees change nothing but what they wait for.
+//!
+//! What cannot be reserved is allocated elsewhere and translated.
+
+use crate::Error;
+use crate::call::driver::{Driver, Failure, result};
+use crate::call::objects::Objects;
+use crate::memory::ordered::Ordered;
+use crate::memory::pieces::Pieces;
+use crate::memory::pinned::map_host;
+use crate::memory::ranges::{Ranges, widen};
+use crate::memory::translate::Translation;
+use crate::plan::{Allocation, BLOCK, Plan};
+use crate::run::queue::synchronize;
+use parking_lot::Mutex;
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use trace::api::structs::{CUmemAccessDesc, CUmemAllocationProp};
+
+/// Device memory is mapped in multiples of this.
+pub const GRANULE: u64 = 2 << 20;
+
+const LOCATION_DEVICE: u32 = 1;
+const PINNED: u32 = 1;
+const READ_WRITE: u32 = 3;
+const NON_BLOCKING: u64 = 1;
+const RELAXED: u32 = 2;
+
+/// What was done about memory.
+#[derive(Debug, Default)]
+pub struct Counts {
+    pub placed: AtomicU64,
+    pub translated: AtomicU64,
+    pub host_placed: AtomicU64,
+    pub host_translated: AtomicU64,
+    pub bytes: AtomicU64,
+    /// Pieces that could not be filled with zeros.
+    pub unfilled: AtomicU64,
+}
+
+pub struct Placement<'a> {
+    pub(crate) driver: &'a Driver,
+    objects: &'a Objects,
+    pub(crate) translation: &'a Translation,
+    /// Each reservation: a mapping must not cross from one into another.
+    reserved: Vec<Range<u64>>,
+    pub(crate) held: Ranges,
+    /// Pages of ours at recorded addresses of pinned memory.
+    pub(crate) pages: Ranges,
+    devices: Vec<i32>,
+    pub(crate) pieces: Mutex<Pieces>,
+    /// Live contexts in which memory was freed in stream order: its last work may be under way there.
+    pub(crate) left: Mutex<HashSet<u64>>,
+    /// Pinned memory that is elsewhere, by its recorded start.
+    pub(crate) elsewhere: Mutex<HashMap<u64, Range<u64>>>,
+    /// Captures under way: none of them would survive a wait for the whole context.
+    pub captures: AtomicI64,
+    pub counts: Counts,
+    /// Devices that may be too small, in words.
+    pub shortages: Vec<String>,
+}
+
+impl<'a> Placement<'a> {
+    /// Takes the recorded addresses. To be called after cuInit and before anything else.
+    pub fn prepare(
+        driver: &'a Driver,
+        objects: &'a Objects,
+        translation: &'a Translation,
+        plan: &Plan,
+        place: bool,
+    ) -> Result<Self, Error> {
+        let mut shortages = Vec::new();
+        for recorded in &plan.devices {
+            let device = objects.device(*recorded);
+            let (needed, available) = (plan.peak(*recorded), total_memory(driver, device)?);
+            if needed > available {
+                shortages.push(format!(
+                    "device {device} has {available} bytes of memory, the recorded program seems to have used {needed}"
+                ));
+            }
+        }
+        let blocks = plan.blocks.iter().filter(|_| place);
+        let reserved: Vec<Range<u64>> = blocks.flat_map(|run| reserve(driver, run)).collect();
+        let held = Ranges::union(reserved.iter().cloned(), 1);
+        let pages = plan.pages.iter().filter(|run| place && map_host(&held, run.clone()));
+        let pages = Ranges::union(pages, 1);
+        Ok(Placement {
+            driver,
+            objects,
+            translation,
+            reserved,
+            held,
+            pages,
+            devices: plan.devices.iter().map(|device| objects.device(*device)).collect(),
+            pieces: Mutex::default(),
+            left: Mutex::default(),
+            shortages,
+            elsewhere: Mutex::default(),
+            captures: AtomicI64::new(0),
+            counts: Counts::default(),
+        })
+    }
+
+    /// Has memory where the recorded allocation had it. Needs a current context.
+    pub fn allocate(&self, allocation: &Allocation, ordered: Option<Ordered>) -> Result<(), Failure> {
+        let device = self.objects.device(allocation.device);
+        let wide = widen(allocation.range.clone(), GRANULE);
+        let len = allocation.range.end - allocation.range.start;
+        self.counts.bytes.fetch_add(len, Relaxed);
+        if !self.held.covers(&wide) {
+            let live = self.allocate_elsewhere(len, ordered)?;
+            self.translation.bind(allocation.range.start, len, live);
+            self.counts.translated.fetch_add(1, Relaxed);
+            return Ok(());
+        }
+        // An older allocation of this address may have been served elsewhere by its other neighbours.
+        self.translation.unbind(allocation.range.start);
+        let mut pieces = self.pieces.lock();
+        // The address may have been another device's.
+        self.unmap(&mut pieces, &allocation.range, Some(device))?;
+        for gap in pieces.gaps(&allocation.range) {
+            for block in self.reserved.iter().filter(|block| block.start < gap.end && gap.start < block.end) {
+                let piece = gap.start.max(block.start)..gap.end.min(block.end);
+                let mut done = self.map(device, piece.clone());
+                if matches!(done, Err(Failure { code: Some(result::OUT_OF_MEMORY), .. })) {
+                    self.unmap(&mut pieces, &(0..u64::MAX), None)?;
+                    done = self.map(device, piece.clone());
+                }
+                done?;
+                pieces.mapped(piece.clone(), device);
+                self.fill(piece);
+            }
+        }
+        pieces.allocated(allocation.range.clone());
+        self.counts.placed.fetch_add(1, Relaxed);
+        Ok(())
+    }
+
+    /// Frees what is elsewhere, and waits as the driver's own free does; memory at its place stays mapped.
+    pub fn free(&self, start: u64) -> Result<(), Failure> {
+        if let Some(live) = self.translation.unbind(start) {
+            // SAFETY: no pointers.
+            return unsafe { self.driver.ask("cuMemFree_v2", &[live]) };
+        }
+        self.pieces.lock().freed(start);
+        self.wait()
+    }
+
+    /// The memory of a context that has ended: the driver has freed what is elsewhere.
+    pub fn end(&self, memory: &[u64]) {
+        let mut pieces = self.pieces.lock();
+        for start in memory {
+            self.translation.unbind(*start);
+            pieces.freed(*start);
+        }
+    }
+
+    /// Unmaps what no recorded allocation needs any more of this range; whether there was anything.
+    pub fn vacate(&self, range: &Range<u64>) -> Result<bool, Failure> {
+        self.unmap(&mut self.pieces.lock(), range, None)
+    }
+
+    /// Work of freed memory may still be under way in the current context, or where it was freed in stream order: it is
+    /// waited for. (Other memory of another context is freed by a call of its own, which has waited.)
+    fn unmap(&self, pieces: &mut Pieces, within: &Range<u64>, but: Option<i32>) -> Result<bool, Failure> {
+        if !self.may_wait() {
+            return Ok(false);
+        }
+        let dead = pieces.take_dead(within, but);
+        if dead.is_empty() {
+            return Ok(false);
+        }
+        self.wait()?;
+        for context in std::mem::take(&mut *self.left.lock()) {
+            // Its errors are its own calls' to report.
+            let _ = self.relaxed(|| synchronize(self.driver, context));
+        }
+        for piece in dead {
+            // SAFETY: a piece this placement mapped, which nothing uses any more.
+            unsafe { self.driver.ask("cuMemUnmap", &[piece.start, piece.end - piece.start]) }?;
+        }
+        Ok(true)
+    }
+
+    /// A live context is about to end, which ends its work.
+    pub fn ends_context(&self, context: u64) {
+        self.left.lock().remove(&context);
+    }
+
+    /// Whether no capture is under way that a wait would break.
+    pub(crate) fn may_wait(&self) -> bool {
+        self.captures.load(Relaxed) == 0
+    }
+
+    /// Waits for all work of the current context.
+    pub fn wait(&self) -> Result<(), Failure> {
+        if !self.may_wait() {
+            return Ok(());
+        }
+        // SAFETY: no arguments.
+        self.relaxed(|| unsafe { self.driver.ask("cuCtxSynchronize", &[]) })
+    }
+
+    /// A recorded reservation: its addresses are already held, or others are taken for it.
+    pub fn reserve(&self, range: Range<u64>, alignment: u64) -> Result<(), Failure> {
+        if self.held.covers(&range) {
+            return Ok(());
+        }
+        let (mut live, len) = (0u64, range.end - range.start);
+        // SAFETY: one output word.
+        unsafe { self.driver.ask("cuMemAddressReserve", &[&raw mut live as u64, len, alignment, 0, 0]) }?;
+        self.translation.bind(range.start, len, live);
+        self.counts.translated.fetch_add(1, Relaxed);
+        Ok(())
+    }
+
+    pub fn unreserve(&self, start: u64, len: u64) -> Result<(), Failure> {
+        match self.translation.unbind(start) {
+            // SAFETY: no pointers.
+            Some(live) => unsafe { self.driver.ask("cuMemAddressFree", &[live, len]) },
+            None => Ok(()),
+        }
+    }
+
+    /// Gives everything back. All work must have ended.
+    pub fn release(&self) {
+        let mut pieces = self.pieces.lock();
+        pieces.all_freed();
+        for piece in pieces.take_dead(&(0..u64::MAX), None) {
+            // SAFETY: a piece this placement mapped, which nothing uses any more.
+            let _ = unsafe { self.driver.ask("cuMemUnmap", &[piece.start, piece.end - piece.start]) };
+        }
+        for run in self.pages.iter() {
+            // SAFETY: pages this placement mapped; what is still registered goes with the process.
+            unsafe { libc::munmap(run.start as *mut _, (run.end - run.start) as usize) };
+        }
+        for block in &self.reserved {
+            // SAFETY: a reservation of this placement.
+            let _ = unsafe { self.driver.ask("cuMemAddressFree", &[block.start, block.end - block.start]) };
+        }
+    }
+
+    /// Runs `work` in a mode in which a capture elsewhere neither forbids it nor is broken by it.
+    pub fn relaxed<T>(&self, work: impl FnOnce() -> T) -> T {
+        let exchange = |mode: &mut u32| {
+            // SAFETY: one word, read and written. A driver without capture modes needs no relaxing.
+            let _ = unsafe { self.driver.ask("cuThreadExchangeStreamCaptureMode", &[&raw mut *mode as u64]) };
+        };
+        let mut mode = RELAXED;
+        exchange(&mut mode);
+        let done = work();
+        exchange(&mut mode);
+        done
+    }
+
+    fn map(&self, device: i32, piece: Range<u64>) -> Result<(), Failure> {
+        let len = piece.end - piece.start;
+        // SAFETY: plain C structs, for which zeros are valid.
+        let (mut prop, access) = unsafe { std::mem::zeroed::<(CUmemAllocationProp, CUmemAccessDesc)>() };
+        prop.r#type.0 = PINNED;
+        prop.location.r#type.0 = LOCATION_DEVICE;
+        prop.location.id = device;
+        let mut handle = 0u64;
+        // SAFETY: an output word and a struct, both of which outlive the call.
+        unsafe { self.driver.ask("cuMemCreate", &[&raw mut handle as u64, len, &raw const prop as u64, 0]) }?;
+        // SAFETY: no pointers are followed. The mapping keeps the memory; the handle is not needed any more.
+        let mapped = unsafe { self.driver.ask("cuMemMap", &[piece.start, len, 0, handle, 0]) };
+        // SAFETY: as above.
+        unsafe { self.driver.ask("cuMemRelease", &[handle]) }?;
+        mapped?;
+        let allow = |devices: &[i32]| {
+            let mut all = vec![access; devices.len()];
+            for (access, device) in all.iter_mut().zip(devices) {
+                access.location.r#type.0 = LOCATION_DEVICE;
+                access.location.id = *device;
+                access.flags.0 = READ_WRITE;
+            }
+            let words = [piece.start, len, all.as_ptr() as u64, all.len() as u64];
+            // SAFETY: an array that outlives the call.
+            unsafe { self.driver.ask("cuMemSetAccess", &words) }
+        };
+        // Devices that can reach each other do so as after cuCtxEnablePeerAccess; others keep to their own.
+        if self.devices.len() > 1 && allow(&self.devices).is_ok() { Ok(()) } else { allow(&[device]) }
+    }
+
+    /// Zeros, so that what was never written is the same in every replay. On a stream of its own: the default stream
+    /// would wait for, or break, what the program has under way.
+    pub(crate) fn fill(&self, range: Range<u64>) {
+        let mut stream = 0u64;
+        let filled = self.relaxed(|| {
+            // SAFETY: an output word, then plain values.
+            unsafe {
+                self.driver.ask("cuStreamCreate", &[&raw mut stream as u64, NON_BLOCKING])?;
+                let set = clear(self.driver, range.start, range.end - range.start, stream, false);
+                let done = self.driver.ask("cuStreamSynchronize", &[stream]);
+                self.driver.ask("cuStreamDestroy_v2", &[stream])?;
+                set.and(done)
+            }
+        });
+        if filled.is_err() {
+            self.counts.unfilled.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+/// Puts zeros on a stream. `is_twin`: stream 0 is the thread's own.
+///
+/// # Safety
+/// The memory is the placement's own, and the stream is alive.
+pub(crate) unsafe fn clear(driver: &Driver, start: u64, len: u64, stream: u64, is_twin: bool) -> Result<(), Failure> {
+    let function = if is_twin { "cuMemsetD8Async_ptsz" } else { "cuMemsetD8Async" };
+    // SAFETY: plain values; the caller vouches for the memory.
+    unsafe { driver.ask(function, &[start, 0, len, stream]) }
+}
+
+fn total_memory(driver: &Driver, device: i32) -> Result<u64, Error> {
+    let mut bytes = 0u64;
+    // SAFETY: one output word.
+    match unsafe { driver.ask("cuDeviceTotalMem_v2", &[&raw mut bytes as u64, u64::from(device as u32)]) } {
+        Ok(()) => Ok(bytes),
+        Err(failure) => Err(Error::Device { device, failure: failure.to_string() }),
+    }
+}
+
+/// Reserves a run of blocks, as a whole or as much of it as is free.
+fn reserve(driver: &Driver, run: Range<u64>) -> Vec<Range<u64>> {
+    let exactly = |range: Range<u64>| {
+        let (mut got, len) = (0u64, range.end - range.start);
+        let words = [&raw mut got as u64, len, 0, range.start, 0];
+        // SAFETY: one output word.
+        if unsafe { driver.ask("cuMemAddressReserve", &words) }.is_ok() && got != range.start {
+            // SAFETY: the reservation just made.
+            let _ = unsafe { driver.ask("cuMemAddressFree", &[got, len]) };
+        }
+        (got == range.start).then_some(range)
+    };
+    if run.start == 0 {
+        return Vec::new();
+    }
+    match exactly(run.clone()) {
+        Some(whole) => vec![whole],
+        None => {
+            let blocks = (run.end - run.start) / BLOCK;
+            // A run without end comes from a damaged trace; its blocks are not worth trying one by one.
+            let starts = (0..blocks.min(1 << 16)).map(|n| run.start + n * BLOCK);
+            starts.filter_map(|start| exactly(start..start + BLOCK)).collect()
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Copies that a graph makes: they read host memory when the graph runs, and what they read then is not recorded.
+
+use crate::memory::ranges::Ranges;
+use crate::plan::nested::structs;
+use std::collections::HashMap;
+use trace::api::copies::region;
+use trace::api::enums::CUmemorytype;
+use trace::api::roles::{Class, Role, Side};
+use trace::api::types::{Form, Type};
+use trace::call::{Content, Image};
+use trace::{Call, Function};
+
+pub const WHY: &str = "a graph copies from host memory: what the CPU writes there between its launches is not recorded";
+
+/// Streams under capture, and events recorded there, by the stream that the capture began on.
+#[derive(Default)]
+pub struct Captures {
+    streams: HashMap<u64, u64>,
+    events: HashMap<u64, u64>,
+}
+
+impl Captures {
+    /// The stream that the capture of this stream began on.
+    pub fn origin(&self, stream: u64) -> Option<u64> {
+        self.streams.get(&stream).copied()
+    }
+
+    /// Follows a call that succeeded; whether it puts a copy from this host memory into a graph.
+    pub fn see(&mut self, call: &Call, function: &'static Function, host: &Ranges) -> bool {
+        let stream = call.argument("hStream");
+        let captured = stream.and_then(|stream| self.streams.get(&stream).copied());
+        match function.twin_of.unwrap_or(function.name) {
+            "cuStreamBeginCapture" | "cuStreamBeginCapture_v2" | "cuStreamBeginCaptureToGraph" => {
+                self.streams.extend(stream.map(|stream| (stream, stream)));
+            }
+            "cuStreamEndCapture" => {
+                self.streams.retain(|_, origin| Some(*origin) != stream);
+                self.events.retain(|_, origin| Some(*origin) != stream);
+            }
+            "cuEventRecord" | "cuEventRecordWithFlags" => {
+                let event = call.argument("hEvent").unwrap_or(0);
+                match captured {
+                    Some(origin) => self.events.insert(event, origin),
+                    None => self.events.remove(&event),
+                };
+            }
+            // A stream that waits for a capture joins it.
+            "cuStreamWaitEvent" => {
+                let origin = call.argument("hEvent").and_then(|event| self.events.get(&event).copied());
+                self.streams.extend(stream.zip(origin));
+            }
+            _ => {
+                let makes_nodes = captured.is_some() || function.class == Class::graph;
+                return makes_nodes && reads_host(call, function, host);
+            }
+        }
+        false
+    }
+}
+
+/// Whether one of the call's sources is host memory.
+fn reads_host(call: &Call, function: &'static Function, host: &Ranges) -> bool {
+    let is_recorded = |address: u64| {
+        let is_memory = |image: &Image| !matches!(image.content, Content::Arguments { .. });
+        call.images().any(|image| image.address == address && is_memory(&image))
+    };
+    let mut found = function.params.iter().any(|param| {
+        let address = call.argument(param.name).unwrap_or(0);
+        match param.role {
+            Role::Source(_) => address != 0,
+            Role::Reads(_) => address != 0 && (host.contains(address) || is_recorded(address)),
+            _ => false,
+        }
+    });
+    structs(call, function, &mut |ty, bytes| {
+        // How wide an array's elements are does not matter here.
+        let Some(from) = has_source(ty).then(|| region(ty, bytes, Side::Source, |_| Some(1))).flatten() else { return };
+        let is_unified = memory_type(ty, bytes, Side::Source) != Some(CUmemorytype::CU_MEMORYTYPE_HOST);
+        found |= !is_unified || host.contains(from.address) || is_recorded(from.address);
+    });
+    found
+}
+
+fn has_source(ty: &Type) -> bool {
+    let Form::Struct(fields) = ty.form else { return false };
+    fields.iter().any(|field| matches!(field.role, Role::CopyHost(Side::Source)))
+}
+
+/// What a copy descriptor says about the memory at one of its sides, if it does.
+pub fn memory_type(ty: &Type, descriptor: &[u8], side: Side) -> Option<CUmemorytype> {
+    let name = match side {
+        Side::Source => "srcMemoryType",
+        Side::Destination => "dstMemoryType",
+    };
+    let Form::Struct(fields) = ty.form else { return None };
+    let at = fields.iter().find(|field| field.name == name)?.offset as usize;
+    let tag = descriptor.get(at..at + 4)?.try_into().expect("4 bytes");
+    Some(CUmemorytype(u32::from_le_bytes(tag)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::plan;
+    use crate::sample::Sample;
+    use trace::api::structs::CUDA_MEMCPY3D;
+
+    const HOST: u64 = 0x5555_0000_0000;
+    const DEVICE: u64 = 0x7f00_0000_0000;
+    const STREAM: u64 = 0x51;
+    const OTHER: u64 = 0x52;
+
+    fn with_memory() -> Sample {
+        let mut sample = Sample::new();
+        sample.call(0, "cuInit", 0..1, &[0], &[]);
+        sample.call(0, "cuMemAllocHost_v2", 2..3, &[0x100, 4096], &[(0x100, &HOST.to_le_bytes())]);
+        sample.call(0, "cuMemAlloc_v2", 4..5, &[0x100, 4096], &[(0x100, &DEVICE.to_le_bytes())]);
+        for (at, stream) in [(6, STREAM), (8, OTHER)] {
+            sample.call(0, "cuStreamCreate", at..at + 1, &[0x100, 1], &[(0x100, &stream.to_le_bytes())]);
+        }
+        sample
+    }
+
+    fn is_named(sample: &Sample) -> bool {
+        plan(&sample.trace()).reasons.iter().any(|reason| reason.what == WHY)
+    }
+
+    fn copy(sample: &mut Sample, at: u64, stream: u64) {
+        sample.call(0, "cuMemcpyAsync", at..at + 1, &[DEVICE, HOST, 64, stream], &[(HOST, &[1; 64])]);
+    }
+
+    #[test]
+    fn a_captured_copy_from_pinned_memory() {
+        let mut sample = with_memory();
+        copy(&mut sample, 10, STREAM);
+        sample.call(0, "cuStreamBeginCapture_v2", 12..13, &[STREAM, 0], &[]);
+        copy(&mut sample, 14, OTHER);
+        assert!(!is_named(&sample));
+        copy(&mut sample, 16, STREAM);
+        assert!(is_named(&sample));
+    }
+
+    #[test]
+    fn a_stream_that_joined_the_capture() {
+        let mut sample = with_memory();
+        sample.call(0, "cuEventCreate", 10..11, &[0x100, 0], &[(0x100, &0xe0u64.to_le_bytes())]);
+        sample.call(0, "cuStreamBeginCapture_v2", 12..13, &[STREAM, 0], &[]);
+        sample.call(0, "cuEventRecord", 14..15, &[0xe0, STREAM], &[]);
+        sample.call(0, "cuStreamWaitEvent", 16..17, &[OTHER, 0xe0, 0], &[]);
+        sample.call(0, "cuStreamEndCapture", 18..19, &[STREAM, 0x100], &[(0x100, &0xabu64.to_le_bytes())]);
+        copy(&mut sample, 20, OTHER);
+        assert!(!is_named(&sample));
+        sample.call(0, "cuStreamBeginCapture_v2", 22..23, &[STREAM, 0], &[]);
+        sample.call(0, "cuEventRecord", 24..25, &[0xe0, STREAM], &[]);
+        sample.call(0, "cuStreamWaitEvent", 26..27, &[OTHER, 0xe0, 0], &[]);
+        copy(&mut sample, 28, OTHER);
+        assert!(is_named(&sample));
+    }
+
+    #[test]
+    fn a_node_that_copies() {
+        for (memory_type, named) in
+            [(CUmemorytype::CU_MEMORYTYPE_HOST, true), (CUmemorytype::CU_MEMORYTYPE_DEVICE, false)]
+        {
+            let mut sample = with_memory();
+            // SAFETY: a plain C struct, for which zeros are valid.
+            let mut params = unsafe { std::mem::zeroed::<CUDA_MEMCPY3D>() };
+            params.srcMemoryType = memory_type;
+            params.srcHost = HOST as *const _;
+            params.dstMemoryType = CUmemorytype::CU_MEMORYTYPE_DEVICE;
+            (params.WidthInBytes, params.Height, params.Depth) = (64, 1, 1);
+            // SAFETY: the bytes of a struct without padding.
+            let bytes = unsafe { std::slice::from_raw_parts((&raw const params).cast::<u8>(), size_of_val(&params)) };
+            sample.call(0, "cuGraphCreate", 10..11, &[0x100, 0], &[(0x100, &0xa0u64.to_le_bytes())]);
+            let words = [0x108, 0xa0, 0, 0, 0x200, 0];
+            let made = 0xd0u64.to_le_bytes();
+            sample.call(0, "cuGraphAddMemcpyNode", 12..13, &words, &[(0x108, &made), (0x200, bytes)]);
+            assert_eq!(is_named(&sample), named);
+        }
+    }
+}

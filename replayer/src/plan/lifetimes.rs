@@ -1,0 +1,81 @@
+//! Objects whose handle values are used again: a creation that overlaps the destroy of its value on another thread.
+//!
+//! By the stamps such calls are unordered; by what the driver did they are not. Whoever gave up a value did so before
+//! the other got it.
+
+use crate::plan::order::Moment;
+use std::collections::HashMap;
+use trace::api::roles::{Class, Role};
+use trace::api::types::{Form, Kind};
+use trace::{Call, Function};
+
+/// Kind and value of a handle; no kind for memory.
+type Object = (Option<Kind>, u64);
+
+#[derive(Default)]
+pub struct Lifetimes {
+    /// Latest calls that ended, or made, an object of this value.
+    ended: HashMap<Object, Vec<Moment>>,
+    made: HashMap<Object, Vec<Moment>>,
+    /// (later, earlier) calls that overlapped all the same.
+    pub edges: Vec<(u64, u64)>,
+}
+
+impl Lifetimes {
+    pub fn see(&mut self, call: &Call, function: &Function, moment: Moment) {
+        for param in function.params {
+            match (param.role, param.ty.form) {
+                (Role::Destroy, form) => {
+                    let object = (kind(form), call.argument(param.name).unwrap_or(0));
+                    let made = recent(&mut self.made, object, moment);
+                    self.edges
+                        .extend(made.iter().filter(|made| overlap(made, &moment)).map(|made| (made.call, moment.call)));
+                    recent(&mut self.ended, object, moment).push(moment);
+                }
+                (Role::Out(_), _) if function.class == Class::query => {}
+                (Role::Create(_) | Role::Out(_) | Role::HostAlloc(_), Form::Pointer(to)) => {
+                    let Some(kind) = kind_of_made(to.form) else { continue };
+                    let Some(value) = call.output(param.name) else { continue };
+                    self.make((kind, value), moment);
+                }
+                (Role::HostAddress, _) if function.class == Class::allocate => {
+                    self.make((None, call.argument(param.name).unwrap_or(0)), moment);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn make(&mut self, object: Object, moment: Moment) {
+        // Whoever gave up this value while the call was inside did so before the call got it.
+        let ended = recent(&mut self.ended, object, moment);
+        self.edges.extend(ended.iter().filter(|ended| overlap(ended, &moment)).map(|ended| (moment.call, ended.call)));
+        recent(&mut self.made, object, moment).push(moment);
+    }
+}
+
+fn overlap(a: &Moment, b: &Moment) -> bool {
+    a.thread != b.thread && a.begin < b.end && b.begin < a.end
+}
+
+fn kind(form: Form) -> Option<Kind> {
+    match form {
+        Form::Handle(kind) => Some(kind),
+        _ => None,
+    }
+}
+
+fn kind_of_made(form: Form) -> Option<Option<Kind>> {
+    match form {
+        Form::Handle(kind) => Some(Some(kind)),
+        Form::Pointer(_) | Form::Address => Some(None),
+        _ => None,
+    }
+}
+
+/// The calls on this value that may overlap with the one of this moment or a later one.
+fn recent(of: &mut HashMap<Object, Vec<Moment>>, object: Object, moment: Moment) -> &mut Vec<Moment> {
+    let calls = of.entry(object).or_default();
+    calls.retain(|call| call.end > moment.begin);
+    calls
+}

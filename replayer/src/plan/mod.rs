@@ -1,0 +1,282 @@
+//! What a replay will do, found without a driver: one walk over the trace.
+
+pub mod action;
+pub mod captures;
+pub mod contexts;
+pub mod fault;
+pub mod graphs;
+pub mod lifetimes;
+pub mod nested;
+pub mod order;
+pub mod origins;
+pub mod reach;
+pub mod survey;
+pub mod usage;
+pub mod verdict;
+pub mod waits;
+
+use crate::memory::ranges::Ranges;
+use crate::plan::fault::Fault;
+use crate::plan::order::Order;
+use crate::plan::reach::Reach;
+use crate::plan::survey::Survey;
+use crate::plan::verdict::{Reason, Verdict};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ops::Range;
+use trace::Trace;
+
+/// The driver gives out neighbouring device addresses in blocks of this size, and reserves them exactly (facts of
+/// driver 580: a hint is honoured if it is aligned to 32 MiB and the size is about that or more).
+pub const BLOCK: u64 = 32 << 20;
+pub const PAGE: u64 = 4096;
+
+/// A recorded allocation of device memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Allocation {
+    pub call: u64,
+    pub range: Range<u64>,
+    /// Recorded device.
+    pub device: i32,
+}
+
+/// What ends with a call that ends a context.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct End {
+    /// The recorded handle.
+    pub context: u64,
+    /// The device memory that goes with it, by its recorded start.
+    pub memory: Vec<u64>,
+}
+
+#[derive(Default)]
+pub struct Plan {
+    pub verdict: Verdict,
+    pub reasons: Vec<Reason>,
+    pub(crate) order: Order,
+    /// Device memory, by the call that allocated it.
+    pub(crate) allocations: HashMap<u64, Allocation>,
+    /// Contexts, by the call that ended them.
+    pub(crate) ends: HashMap<u64, End>,
+    /// All device addresses the application was given, reserved ones too.
+    pub(crate) device: Ranges,
+    /// Whole blocks around them.
+    pub(crate) blocks: Ranges,
+    /// Pinned host memory.
+    pub(crate) host: Ranges,
+    /// Whole pages around it.
+    pub(crate) pages: Ranges,
+    /// Primary contexts by their recorded handle: the device.
+    pub primaries: HashMap<u64, i32>,
+    pub(crate) peaks: HashMap<i32, u64>,
+    /// Recorded devices that hold memory.
+    pub devices: BTreeSet<i32>,
+    /// Calls made inside other calls: the driver makes them again by itself.
+    pub inner: u64,
+    /// Calls that were under way when the recording ended.
+    pub unfinished: Vec<u64>,
+    /// Calls that failed, and whose device range leaves the allocation it begins in: the replay's are rounded up to whole
+    /// granules, so that the same call may succeed there.
+    pub beyond: HashSet<u64>,
+    pub launches: u64,
+    pub unreached_launches: u64,
+    /// Submissions to one stream that overlapped in time, so that their order is not known.
+    pub overlapping_submissions: u64,
+    /// The first error of work done earlier, as the program came to know it.
+    pub(crate) fault: Option<Fault>,
+    pub(crate) reach: Reach,
+    pub(crate) environment: Vec<(String, String)>,
+}
+
+pub fn plan(trace: &Trace) -> Plan {
+    let mut survey = Survey::default();
+    for call in trace.calls() {
+        survey.see(trace, &call);
+    }
+    survey.finish(trace)
+}
+
+impl Plan {
+    /// Calls that a replay goes through.
+    pub fn calls(&self) -> u64 {
+        self.order.calls
+    }
+
+    pub fn threads(&self) -> usize {
+        self.order.lanes.len()
+    }
+
+    /// Allocations of device memory, and the bytes of addresses they took, each counted once.
+    pub fn device_memory(&self) -> (usize, u64) {
+        (self.allocations.len(), self.device.bytes())
+    }
+
+    /// Bytes of pinned host memory.
+    pub fn host_memory(&self) -> u64 {
+        self.host.bytes()
+    }
+
+    /// The recorded CUDA_* variables: to be set before the driver is loaded. Those that inject tools are left out.
+    pub fn environment(&self) -> &[(String, String)] {
+        &self.environment
+    }
+
+    /// The most bytes of device memory that the program had allocated on a recorded device at a time.
+    pub fn peak(&self, device: i32) -> u64 {
+        self.peaks.get(&device).copied().unwrap_or(0)
+    }
+
+    /// A mapping of this process that lies where recorded memory has to go. To be asked before the driver is loaded:
+    /// what was mapped when it initialised, it never gives out again. Another layout of the process (with or without
+    /// address space randomisation) has other mappings.
+    pub fn collides_with_own_mappings(&self) -> std::io::Result<Option<String>> {
+        let maps = std::fs::read_to_string("/proc/self/maps")?;
+        let collides = |line: &&str| {
+            let range = line.split(' ').next().and_then(|range| range.split_once('-'));
+            let hex = |text| u64::from_str_radix(text, 16).ok();
+            let range = range.and_then(|(start, end)| Some(hex(start)?..hex(end)?));
+            range.is_some_and(|range| self.blocks.overlaps(&range) || self.pages.overlaps(&range))
+        };
+        Ok(maps.lines().find(collides).map(str::to_owned))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::Sample;
+    use trace::preamble::Data;
+
+    const AT: u64 = 0x7f00_1234_0000;
+
+    fn allocate(sample: &mut Sample, thread: u32, time: Range<u64>, address: u64, len: u64) {
+        sample.call(thread, "cuMemAlloc_v2", time, &[0x100, len], &[(0x100, &address.to_le_bytes())]);
+    }
+
+    fn initialised() -> Sample {
+        let mut sample = Sample::new();
+        sample.call(0, "cuInit", 0..1, &[0], &[]);
+        sample
+    }
+
+    #[test]
+    fn refused_calls_are_named() {
+        let mut sample = initialised();
+        sample.call(0, "cuIpcCloseMemHandle", 10..11, &[AT], &[]);
+        sample.failed(0, "cuIpcCloseMemHandle", 20..21, 1, &[AT]);
+        sample.call(0, "cuIpcCloseMemHandle", 30..31, &[AT], &[]);
+        let plan = plan(&sample.trace());
+        assert_eq!(plan.verdict, Verdict::Partly);
+        let reasons: Vec<String> = plan.reasons.iter().map(Reason::to_string).collect();
+        assert_eq!(reasons, ["cuIpcCloseMemHandle: shared with another process (2 calls: 1, 3)"]);
+    }
+
+    #[test]
+    fn a_profile_is_not_replayable() {
+        let mut sample = initialised();
+        assert_eq!(plan(&sample.trace()).verdict, Verdict::Replayable);
+        sample.data = Data::None;
+        assert_eq!(plan(&sample.trace()).verdict, Verdict::No);
+        assert_eq!(plan(&Sample::new().trace()).verdict, Verdict::No);
+    }
+
+    #[test]
+    fn whole_blocks_around_all_addresses() {
+        let mut sample = initialised();
+        allocate(&mut sample, 0, 10..11, AT, 512);
+        allocate(&mut sample, 0, 20..21, AT + 512, 512);
+        allocate(&mut sample, 0, 30..31, AT + BLOCK, 100);
+        sample.call(0, "cuMemAllocHost_v2", 40..41, &[0x100, 5000], &[(0x100, &0x55_0000_1000u64.to_le_bytes())]);
+        let plan = plan(&sample.trace());
+        let start = AT / BLOCK * BLOCK;
+        assert!(plan.blocks.iter().eq(std::iter::once(start..start + 2 * BLOCK)));
+        assert!(plan.pages.iter().eq(std::iter::once(0x55_0000_1000..0x55_0000_3000)));
+        assert_eq!(plan.peak(0), 1124);
+        assert_eq!((plan.device_memory(), plan.host_memory()), ((3, 1124), 5000));
+    }
+
+    #[test]
+    fn memory_follows_the_context_to_its_device() {
+        let mut sample = initialised();
+        sample.call(0, "cuDevicePrimaryCtxRetain", 2..3, &[0x100, 1], &[(0x100, &0xc0u64.to_le_bytes())]);
+        sample.call(0, "cuCtxSetCurrent", 4..5, &[0xc0], &[]);
+        allocate(&mut sample, 0, 10..11, AT, 512);
+        let plan = plan(&sample.trace());
+        assert_eq!(plan.devices, BTreeSet::from([1]));
+        assert_eq!((plan.peak(0), plan.peak(1)), (0, 512));
+    }
+
+    #[test]
+    fn a_creation_waits_for_the_destroy_of_its_value() {
+        let mut sample = initialised();
+        let event = (0x100, &0xe0u64.to_le_bytes()[..]);
+        sample.call(0, "cuEventCreate", 10..20, &[0x100, 0], &[event]);
+        // The destroy is still inside when the other thread gets the same value.
+        sample.call(0, "cuEventDestroy_v2", 30..60, &[0xe0], &[]);
+        sample.call(1, "cuEventCreate", 25..50, &[0x100, 0], &[event]);
+        let trace = sample.trace();
+        let plan = plan(&trace);
+        let number = |name, thread| trace.calls().find(|c| c.name() == name && c.thread == thread).unwrap().number;
+        let destroy = number("cuEventDestroy_v2", 0);
+        let steps = plan.order.lanes.iter().flat_map(|lane| &lane.steps);
+        let rank = steps.clone().find(|step| step.call == destroy).unwrap().rank;
+        assert_eq!(plan.order.edges, HashMap::from([(number("cuEventCreate", 1), vec![rank])]));
+    }
+
+    #[test]
+    fn launches_without_a_check_are_counted() {
+        let mut sample = initialised();
+        allocate(&mut sample, 0, 10..11, AT, 512);
+        allocate(&mut sample, 0, 12..13, AT + 512, 512);
+        sample.launch(0, 20..21, AT);
+        sample.launch(0, 22..23, AT + 512);
+        sample.copy_out(0, 30..31, AT, 100);
+        sample.launch(0, 40..41, AT);
+        let trace = sample.trace();
+        let plan = plan(&trace);
+        // Nobody in this trace looked the launched function up.
+        assert_eq!(plan.verdict, Verdict::Partly);
+        let [reason] = &plan.reasons[..] else { panic!("{:?}", plan.reasons) };
+        assert!(
+            reason.to_string().starts_with("cuLaunchKernel: needs a function that no call in the trace made (3 calls")
+        );
+        assert_eq!((plan.launches, plan.unreached_launches), (3, 2));
+        let copy = trace.calls().find(|call| call.name() == "cuMemcpyDtoH_v2").unwrap().number;
+        assert_eq!(plan.reach.writers(copy), [3]);
+    }
+
+    #[test]
+    fn a_free_under_way_does_not_take_the_next_allocation() {
+        let mut sample = initialised();
+        allocate(&mut sample, 0, 10..11, AT, 512);
+        sample.call(0, "cuMemFree_v2", 20..40, &[AT], &[]);
+        allocate(&mut sample, 1, 15..30, AT, 512);
+        sample.copy_out(1, 50..51, AT, 100);
+        assert_eq!(plan(&sample.trace()).reasons, []);
+    }
+
+    #[test]
+    fn overlapping_submissions_to_one_stream() {
+        let mut sample = initialised();
+        allocate(&mut sample, 0, 2..3, AT, 512);
+        sample.launch(0, 10..20, AT);
+        sample.launch(1, 15..25, AT);
+        sample.launch(0, 30..40, AT);
+        assert_eq!(plan(&sample.trace()).overlapping_submissions, 1);
+    }
+
+    #[test]
+    fn only_the_drivers_own_variables_are_set_again() {
+        let plan = plan(&initialised().trace());
+        assert_eq!(plan.environment(), [("CUDA_MODULE_LOADING".to_owned(), "EAGER".to_owned())]);
+    }
+
+    #[test]
+    fn own_mappings_are_found() {
+        let mut sample = initialised();
+        allocate(&mut sample, 0, 10..11, 0x6000_0000_0000, 512);
+        assert_eq!(plan(&sample.trace()).collides_with_own_mappings().unwrap(), None);
+        let here = std::ptr::from_ref(&sample) as u64;
+        allocate(&mut sample, 0, 20..21, here, 16);
+        assert!(plan(&sample.trace()).collides_with_own_mappings().unwrap().is_some());
+    }
+}

@@ -1,0 +1,45 @@
+//! The structs that a recorded call was given, wherever they stand: behind its parameters, in arrays, in unions, in each
+//! other.
+
+use crate::call::buffers::Recorded;
+use trace::api::roles::{Field, Role};
+use trace::api::types::{Form, Type};
+use trace::call::When;
+use trace::walk::{Target, member, resolve};
+use trace::{Call, Function};
+
+/// Shows `see` each of them: its type and its bytes.
+pub fn structs(call: &Call, function: &'static Function, see: &mut dyn FnMut(&'static Type, &[u8])) {
+    fields(call, function.params, call.argument_bytes(), see);
+}
+
+fn fields(call: &Call, all: &'static [Field], bytes: &[u8], see: &mut dyn FnMut(&'static Type, &[u8])) {
+    let view = Recorded { call, bytes, when: When::Entry };
+    for (index, field) in all.iter().enumerate() {
+        let ty = match field.role {
+            Role::Union(..) => member(all, index, 0, &view).unwrap_or(field.ty),
+            _ => field.ty,
+        };
+        match ty.form {
+            Form::Struct(_) => {
+                let part = field.offset as usize..(field.offset + ty.size) as usize;
+                bytes.get(part).into_iter().for_each(|bytes| value(call, ty, bytes, see));
+            }
+            Form::Pointer(to) if matches!(to.form, Form::Struct(_)) => {
+                let Target::Span { address, element, count, direction } = resolve(all, index, 0, &view) else {
+                    continue;
+                };
+                let len = count.checked_mul(element.size.into()).filter(|len| *len > 0 && direction.is_input());
+                let Some(memory) = len.and_then(|len| call.memory(When::Entry, address, len)) else { continue };
+                memory.chunks_exact(element.size as usize).for_each(|bytes| value(call, element, bytes, see));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn value(call: &Call, ty: &'static Type, bytes: &[u8], see: &mut dyn FnMut(&'static Type, &[u8])) {
+    let Form::Struct(all) = ty.form else { return };
+    see(ty, bytes);
+    fields(call, all, bytes, see);
+}

@@ -1,0 +1,156 @@
+//! Which launches a check can tell anything about.
+//!
+//! A launch is reached if memory it was given is later copied to the host and compared, or is given to a launch that
+//! is. Memory is told apart by allocation, so the answer errs towards "reached". A launch that is captured is part of a
+//! graph, and counts with the memory of its graph whenever that is launched.
+
+use crate::plan::graphs::{Graphs, Uses};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+use trace::api::roles::{Class, Role};
+use trace::call::{Content, Image};
+use trace::{Call, Function, Trace};
+
+/// Allocations that exist at a point of the trace.
+#[derive(Default)]
+pub struct Live {
+    /// By start; several where calls on different threads overlapped.
+    ranges: BTreeMap<u64, Vec<Range>>,
+    next: u32,
+}
+
+#[derive(Clone, Copy)]
+struct Range {
+    end: u64,
+    id: u32,
+    /// When the call that made it returned.
+    since: u64,
+}
+
+impl Live {
+    /// Memory handed out by a call that returned at `since`.
+    pub fn add(&mut self, start: u64, len: u64, since: u64) {
+        let range = Range { end: start.saturating_add(len), id: self.next, since };
+        self.ranges.entry(start).or_default().push(range);
+        self.next += 1;
+    }
+
+    /// Memory given up by a call that was entered at `at`. What was handed out later than that is another's.
+    pub fn remove(&mut self, start: u64, at: u64) {
+        let Some(ranges) = self.ranges.get_mut(&start) else { return };
+        ranges.retain(|range| range.since > at);
+        if ranges.is_empty() {
+            self.ranges.remove(&start);
+        }
+    }
+
+    pub fn holds(&self, address: u64) -> bool {
+        self.find(address).is_some()
+    }
+
+    /// Bytes from this address to the end of the allocation that holds it.
+    pub fn room(&self, address: u64) -> Option<u64> {
+        let (_, ranges) = self.ranges.range(..=address).next_back()?;
+        ranges.iter().rev().find(|range| address < range.end).map(|range| range.end - address)
+    }
+
+    fn find(&self, address: u64) -> Option<u32> {
+        let (_, ranges) = self.ranges.range(..=address).next_back()?;
+        ranges.iter().rev().find(|range| address < range.end).map(|range| range.id)
+    }
+}
+
+struct Event {
+    call: u64,
+    what: What,
+    uses: Uses,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum What {
+    Launch,
+    Copy,
+    Check,
+}
+
+#[derive(Default)]
+pub struct Reach {
+    events: Vec<Event>,
+    graphs: Graphs,
+}
+
+/// Longer memory is payload, not a description that holds addresses.
+const DESCRIPTION: u64 = 4096;
+
+impl Reach {
+    /// Follows a call that succeeded. `capture`: the stream whose capture it becomes part of.
+    pub fn see(&mut self, trace: &Trace, call: &Call, function: &Function, capture: Option<u64>, live: &Live) {
+        let what = match function.class {
+            Class::launch => Some(What::Launch),
+            Class::copy | Class::submit if is_check(call) => Some(What::Check),
+            Class::copy | Class::submit | Class::graph => Some(What::Copy),
+            _ => None,
+        };
+        let given = what.map(|_| Arc::new(given(trace, call, live))).unwrap_or_default();
+        if let (Some(uses), Some(what)) = (self.graphs.see(call, function, capture, given), what) {
+            self.events.push(Event { call: call.number, what, uses });
+        }
+    }
+
+    /// The launches, and how many of them reach no check. `is_made` tells which checks are (or were) made.
+    pub fn count(&self, is_made: impl Fn(u64) -> bool) -> (u64, u64) {
+        let (mut launches, mut unreached) = (0, 0);
+        let mut checked: HashSet<u32> = HashSet::new();
+        for event in self.events.iter().rev() {
+            let is_check = event.what == What::Check && is_made(event.call);
+            let reached = is_check || event.uses.iter().any(|id| checked.contains(id));
+            if event.what == What::Launch {
+                launches += 1;
+                unreached += u64::from(!reached);
+            }
+            if reached {
+                checked.extend(event.uses.iter());
+            }
+        }
+        (launches, unreached)
+    }
+
+    /// The last few launches that were given the memory which this call copies, latest first.
+    pub fn writers(&self, call: u64) -> Vec<u64> {
+        const MOST: usize = 4;
+        let Some(at) = self.events.iter().position(|event| event.call == call) else { return Vec::new() };
+        let uses = &self.events[at].uses;
+        let before = self.events[..at].iter().rev().filter(|event| event.what == What::Launch);
+        before.filter(|event| event.uses.iter().any(|id| uses.contains(id))).map(|e| e.call).take(MOST).collect()
+    }
+}
+
+/// The memory that a call was given.
+fn given(trace: &Trace, call: &Call, live: &Live) -> BTreeSet<u32> {
+    let mut uses = BTreeSet::new();
+    let mut look = |bytes: &[u8]| {
+        let words = bytes.chunks_exact(8).map(|w| u64::from_le_bytes(w.try_into().expect("8 bytes")));
+        uses.extend(words.filter_map(|word| live.find(word)));
+    };
+    look(call.argument_bytes());
+    for image in call.images().filter(|image| image.len <= DESCRIPTION) {
+        match image.content {
+            Content::Arguments { packed, .. } => look(packed),
+            _ => trace.bytes(&image).into_iter().for_each(&mut look),
+        }
+    }
+    uses
+}
+
+/// Whether the call brings bytes to the host that are recorded, or their hash is.
+fn is_check(call: &Call) -> bool {
+    let sinks: Vec<u64> = call.function().map_or(Vec::new(), |function| {
+        let sinks = function.params.iter().filter(|p| matches!(p.role, Role::Sink(_)));
+        sinks.filter_map(|p| call.argument(p.name)).collect()
+    });
+    call.images().any(|image: Image| match image.content {
+        Content::Hash { .. } => true,
+        Content::Bytes(_) | Content::Blob(_) => sinks.contains(&image.address),
+        _ => false,
+    })
+}

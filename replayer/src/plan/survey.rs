@@ -1,0 +1,338 @@
+//! The walk over a trace that makes its plan.
+
+use crate::memory::ranges::Ranges;
+use crate::plan::action::{Action, Memory, action};
+use crate::plan::captures;
+use crate::plan::captures::Captures;
+use crate::plan::contexts::Contexts;
+use crate::plan::fault::Faults;
+use crate::plan::lifetimes::Lifetimes;
+use crate::plan::order::{Moment, Order};
+use crate::plan::origins::Origins;
+use crate::plan::reach::Live;
+use crate::plan::usage::Usage;
+use crate::plan::verdict::{Reasons, Verdict};
+use crate::plan::waits;
+use crate::plan::{Allocation, BLOCK, End, PAGE, Plan};
+use std::collections::HashMap;
+use std::ops::Range;
+use trace::api::roles::{Class, Extent, Field, Role};
+use trace::api::types::{Form, Kind};
+use trace::call::{Content, Image, When};
+use trace::preamble::Data;
+use trace::{Call, Function, Trace};
+
+#[derive(Default)]
+pub struct Survey {
+    plan: Plan,
+    reasons: Reasons,
+    contexts: Contexts,
+    origins: Origins,
+    faults: Faults,
+    live: Live,
+    moments: Vec<Moment>,
+    usage: Usage,
+    reserved: Vec<Range<u64>>,
+    host: Ranges,
+    captures: Captures,
+    /// Latest submission to a stream: end and thread.
+    submissions: HashMap<(u64, Option<u32>), (u64, u32)>,
+    lifetimes: Lifetimes,
+    executable: u64,
+}
+
+const PINNED: &str =
+    "the device was given pinned host memory to read: what the CPU wrote there without a call is not recorded";
+
+impl Survey {
+    pub fn see(&mut self, trace: &Trace, call: &Call) {
+        if call.inner {
+            self.plan.inner += 1;
+            return;
+        }
+        let Some(end) = call.end else {
+            self.plan.unfinished.push(call.number);
+            return;
+        };
+        let moment = Moment { call: call.number, thread: call.thread, begin: call.begin, end };
+        self.moments.push(moment);
+        let Some(function) = call.function() else {
+            self.reasons.about_call(format!("{}: this cutrace does not know the function", call.name()), call.number);
+            return;
+        };
+        let ended = self.contexts.see(call);
+        self.origins.see(call, function);
+        let stream = stream_of(call, function).unwrap_or(0);
+        self.faults.see(call, function, self.contexts.current(call.thread), stream);
+        if !call.succeeded() {
+            if self.leaves_its_allocation(call, function) {
+                self.plan.beyond.insert(call.number);
+            }
+            return;
+        }
+        if function.name == "cuDevicePrimaryCtxRetain" {
+            let device = call.argument("dev").unwrap_or(0) as i32;
+            self.plan.primaries.extend(call.output("pctx").map(|context| (context, device)));
+        }
+        match action(function) {
+            Action::Refuse(why) => self.reasons.about_call(format!("{}: {why}", function.name), call.number),
+            Action::Memory(memory) => self.memory(call, memory),
+            Action::Execute => self.executable += 1,
+            _ => {}
+        }
+        if let Some(context) = ended {
+            let memory = self.usage.end(context);
+            memory.iter().for_each(|start| self.live.remove(*start, call.begin));
+            self.plan.ends.insert(call.number, End { context, memory });
+        }
+        self.variables(call, function);
+        self.reach(trace, call, function);
+        self.inputs(trace, call, function);
+        if self.captures.see(call, function, &self.host) {
+            self.reasons.about_call(captures::WHY, call.number);
+        }
+        self.submission(call, function, moment);
+        self.lifetimes.see(call, function, moment);
+    }
+
+    fn leaves_its_allocation(&self, call: &Call, function: &Function) -> bool {
+        function.params.iter().any(|param| {
+            let extent = match param.role {
+                Role::Reads(Extent::Len(len)) | Role::Writes(Extent::Len(len)) => {
+                    call.argument(function.params[len.0 as usize].name)
+                }
+                Role::Reads(Extent::Scaled(len, by)) | Role::Writes(Extent::Scaled(len, by)) => {
+                    call.argument(function.params[len.0 as usize].name).map(|len| len.saturating_mul(by.into()))
+                }
+                _ => None,
+            };
+            let room = call.argument(param.name).and_then(|address| self.live.room(address));
+            extent.zip(room).is_some_and(|(extent, room)| extent > room)
+        })
+    }
+
+    fn memory(&mut self, call: &Call, memory: Memory) {
+        let argument = |name| call.argument(name).unwrap_or(0);
+        let (begin, end) = (call.begin, call.end.unwrap_or(u64::MAX));
+        match memory {
+            Memory::Allocate => {
+                let Some(start) = call.output("dptr") else { return };
+                let len = match call.output("pPitch") {
+                    Some(pitch) => pitch.saturating_mul(argument("Height")),
+                    None => argument("bytesize"),
+                };
+                let device = self.contexts.device_of_allocation(call);
+                // What comes out of a pool outlives the context.
+                let context = self.contexts.current(call.thread).filter(|_| call.argument("hStream").is_none());
+                let range = start..start.saturating_add(len);
+                self.live.add(start, len, end);
+                self.plan.devices.insert(device);
+                self.usage.add(start, len, device, context);
+                self.plan.allocations.insert(call.number, Allocation { call: call.number, range, device });
+                if call.name() == "cuMemAllocManaged" {
+                    let what = "managed memory: what the CPU wrote there is not recorded";
+                    self.reasons.about_call(what, call.number);
+                }
+            }
+            Memory::Free | Memory::FreeAsync => {
+                self.live.remove(argument("dptr"), begin);
+                self.usage.remove(argument("dptr"));
+            }
+            Memory::HostAllocate | Memory::HostRegister => {
+                let start = if memory == Memory::HostRegister { Some(argument("p")) } else { call.output("pp") };
+                let Some(start) = start else { return };
+                self.live.add(start, argument("bytesize"), end);
+                self.host.insert(start..start.saturating_add(argument("bytesize")));
+            }
+            Memory::HostFree => self.live.remove(argument("p"), begin),
+            Memory::Reserve => {
+                let Some(start) = call.output("ptr") else { return };
+                self.live.add(start, argument("size"), end);
+                self.reserved.push(start..start.saturating_add(argument("size")));
+            }
+            Memory::Unreserve => self.live.remove(argument("ptr"), begin),
+        }
+    }
+
+    /// Memory that comes into being beside the allocations: variables of modules, memory of graphs.
+    fn variables(&mut self, call: &Call, function: &Function) {
+        /// Where the length was not asked for.
+        const SOME: u64 = 64 << 10;
+        if crate::check::hands_out_a_variable(function)
+            && let Some(start) = call.output("dptr")
+        {
+            self.live.add(start, call.output("bytes").unwrap_or(SOME), 0);
+        }
+        for param in function.params {
+            let Form::Pointer(to) = param.ty.form else { continue };
+            let Form::Struct(fields) = to.form else { continue };
+            let recorded = |fields: &'static [Field]| {
+                let made = fields.iter().any(|field| matches!(field.role, Role::Created));
+                made.then(|| call.memory(When::Return, call.argument(param.name)?, to.size.into())).flatten()
+            };
+            if let Some((start, len)) = recorded(fields).and_then(|bytes| crate::check::made_in(fields, &bytes)) {
+                self.live.add(start, len, 0);
+            }
+        }
+    }
+
+    fn reach(&mut self, trace: &Trace, call: &Call, function: &Function) {
+        let capture = stream_of(call, function).and_then(|stream| self.captures.origin(stream));
+        self.plan.reach.see(trace, call, function, capture, &self.live);
+        if function.class != Class::launch {
+            return;
+        }
+        let host = |word: &[u8]| self.host.contains(u64::from_le_bytes(word.try_into().expect("8 bytes")));
+        let is_given = |image: Image| match image.content {
+            Content::Arguments { packed, .. } => packed.chunks_exact(8).any(host),
+            _ => false,
+        };
+        if !self.host.is_empty() && call.images().any(is_given) {
+            self.reasons.about_call(PINNED, call.number);
+        }
+    }
+
+    /// Inputs that are not in the file, and effects that no call shows.
+    fn inputs(&mut self, trace: &Trace, call: &Call, function: &'static Function) {
+        let words = |role: fn(&Role) -> bool| {
+            let params = function.params.iter().filter(move |p| role(&p.role));
+            params.filter_map(|p| call.argument(p.name)).filter(|word| *word != 0).collect::<Vec<u64>>()
+        };
+        let sinks = words(|role| matches!(role, Role::Sink(_) | Role::Writes(_)));
+        if !matches!(action(function), Action::Execute) {
+            return;
+        }
+        for image in call.images() {
+            let gone = match image.content {
+                Content::Lost => image.when == When::Entry || !sinks.contains(&image.address),
+                // What a copy brought is compared by its hash, which is the blob's name.
+                Content::Blob(_) if sinks.contains(&image.address) && image.when == When::Return => false,
+                Content::Blob(hash) => trace.blob(hash).is_none(),
+                _ => false,
+            };
+            if gone {
+                self.reasons.about_call(format!("{}: some of its input was not recorded", function.name), call.number);
+            }
+        }
+        let either = words(|role| matches!(role, Role::Reads(_) | Role::Writes(_)));
+        let is_host = |address: u64| call.images().any(|image| image.address == address);
+        if either.iter().any(|address| !self.live.holds(*address) && !is_host(*address)) {
+            let what = format!("{}: an address in no memory that the trace knows of", function.name);
+            self.reasons.about_call(what, call.number);
+        }
+        let read = words(|role| matches!(role, Role::Reads(_)));
+        if waits::has_wait(call, function, &self.host) {
+            self.reasons.about_call(format!("{}: {}", function.name, waits::WHY), call.number);
+        } else if read.iter().any(|address| self.host.contains(*address) && !is_host(*address)) {
+            self.reasons.about_call(PINNED, call.number);
+        }
+        let arguments = words(|role| matches!(role, Role::Arguments(_)));
+        let recorded = call.images().any(|image| matches!(image.content, Content::Arguments { .. }));
+        if !arguments.is_empty() && !recorded {
+            let what = format!("{}: the kernel's arguments were not recorded", function.name);
+            self.reasons.about_call(what, call.number);
+        }
+        if calls_back(function, call) {
+            let what = format!("{}: what the application's callback changed is not recorded", function.name);
+            self.reasons.about_call(what, call.number);
+        }
+    }
+
+    fn submission(&mut self, call: &Call, function: &Function, moment: Moment) {
+        if !matches!(function.class, Class::submit | Class::launch) {
+            return;
+        }
+        let Some(stream) = stream_of(call, function) else { return };
+        let own = (stream == 2 || stream == 0 && function.twin_of.is_some()).then_some(call.thread);
+        let latest = self.submissions.entry((stream, own)).or_insert((moment.end, moment.thread));
+        if latest.1 != moment.thread && latest.0 > moment.begin {
+            self.plan.overlapping_submissions += 1;
+        }
+        if moment.end >= latest.0 {
+            *latest = (moment.end, moment.thread);
+        }
+    }
+
+    pub fn finish(mut self, trace: &Trace) -> Plan {
+        let mut plan = self.plan;
+        plan.order = Order::new(&self.moments, &self.lifetimes.edges);
+        plan.peaks = self.usage.into_peaks();
+        let placed = plan.allocations.values().map(|a| a.range.clone()).chain(self.reserved);
+        plan.device = Ranges::union(placed, 1);
+        plan.host = self.host;
+        plan.pages = Ranges::union(plan.host.iter(), PAGE);
+        plan.blocks = Ranges::union(plan.device.iter(), BLOCK);
+        (plan.launches, plan.unreached_launches) = plan.reach.count(|_| true);
+        plan.fault = self.faults.first();
+        let environment = trace
+            .preamble
+            .environment
+            .iter()
+            .filter(|(name, _)| name.starts_with("CUDA_") && !name.starts_with("CUDA_INJECTION"));
+        plan.environment = environment.cloned().collect();
+
+        let nothing = match trace.preamble.data {
+            Data::None => Some("recorded with --data=none: neither arguments' memory nor payloads are in the file"),
+            _ if self.executable == 0 => Some("there is no call in it that could be replayed"),
+            _ => None,
+        };
+        if let Some(why) = nothing {
+            self.reasons.about_trace(why, 1);
+        }
+        for (what, count) in &trace.losses {
+            self.reasons.about_trace(format!("not recorded: {what}"), *count);
+        }
+        for missing in self.origins.missing(trace, |context| plan.primaries.contains_key(&context)) {
+            let what = format!("{}: needs a {} that no call in the trace made", missing.function, missing.kind.label());
+            self.reasons.about_call(what, missing.call);
+        }
+        for adopted in trace.adopted.iter().filter(|adopted| adopted.images.is_empty()) {
+            let what = format!("module {:#x} was loaded unseen and its image was not found", adopted.module);
+            self.reasons.about_trace(what, 1);
+        }
+        if !trace.damage.is_empty() {
+            self.reasons.about_trace("parts of the file are damaged or missing", trace.damage.len() as u64);
+        }
+        plan.reasons = self.reasons.into_list();
+        plan.verdict = match (nothing, plan.reasons.is_empty()) {
+            (Some(_), _) => Verdict::No,
+            (None, true) => Verdict::Replayable,
+            (None, false) => Verdict::Partly,
+        };
+        plan
+    }
+}
+
+/// The stream that a submission names, in a parameter or in its launch configuration.
+fn stream_of(call: &Call, function: &Function) -> Option<u64> {
+    use Kind::Stream;
+    let is_stream = |form: &Form| matches!(form, Form::Handle(Stream));
+    for param in function.params {
+        match param.ty.form {
+            form if is_stream(&form) => return call.argument(param.name),
+            Form::Pointer(to) => {
+                let Form::Struct(fields) = to.form else { continue };
+                let Some(field) = fields.iter().find(|field| is_stream(&field.ty.form)) else { continue };
+                let address = call.argument(param.name)?.checked_add(field.offset.into())?;
+                let bytes = call.memory(When::Entry, address, 8)?;
+                return Some(u64::from_le_bytes(bytes.as_ref().try_into().ok()?));
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Whether the call hands the driver code of the application that may run when work gets to it.
+fn calls_back(function: &Function, call: &Call) -> bool {
+    let submits = matches!(function.class, Class::submit | Class::graph);
+    submits
+        && function.params.iter().any(|param| match param.ty.form {
+            Form::Callback => call.argument(param.name) != Some(0),
+            Form::Pointer(to) => match to.form {
+                Form::Struct(fields) => fields.iter().any(|field| matches!(field.ty.form, Form::Callback)),
+                _ => false,
+            },
+            _ => false,
+        })
+}

@@ -1,0 +1,156 @@
+//! Copies to the host that are still under way, and host memory that copies of the replay itself still use.
+
+use crate::call::driver::Driver;
+use crate::call::frame::Memory;
+use crate::run::queue::{GONE, Queue, current_context};
+use parking_lot::Mutex;
+use std::collections::HashSet;
+use std::ops::Range;
+use trace::api::copies::Region;
+use trace::call::Content;
+
+/// Where a copy brings bytes, and what they were.
+pub struct Sink<'t> {
+    /// The parameter.
+    pub name: &'static str,
+    /// Live memory.
+    pub region: Region,
+    /// The replay's own buffer; none if the bytes go to placed host memory.
+    pub memory: Option<Memory>,
+    /// Recorded content by offset into the packed bytes; empty if there is none.
+    pub expected: Vec<(u64, u64, Content<'t>)>,
+}
+
+impl Sink<'_> {
+    fn range(&self) -> Range<u64> {
+        self.region.address..self.region.address + self.region.span()
+    }
+}
+
+pub struct Pending<'t> {
+    pub call: u64,
+    pub sink: Sink<'t>,
+    pub queue: Queue,
+}
+
+/// A pinned range that asynchronous copies read, and where they were put.
+#[derive(PartialEq, Eq, Hash)]
+struct Source {
+    range: Range<u64>,
+    queue: Queue,
+}
+
+#[derive(Default)]
+pub struct Sinks<'t> {
+    pending: Mutex<Vec<Pending<'t>>>,
+    sources: Mutex<HashSet<Source>>,
+    /// Memory of the replay's own that asynchronous copies read.
+    lent: Mutex<Vec<(Memory, Queue)>>,
+}
+
+impl<'t> Sinks<'t> {
+    pub fn add(&self, pending: Pending<'t>) {
+        self.pending.lock().push(pending);
+    }
+
+    /// After a synchronisation: copies that have finished, as far as this thread can ask. `all`: the current context
+    /// was waited for as a whole.
+    pub fn synchronized(&self, driver: &Driver, thread: u32, all: bool) -> Vec<Pending<'t>> {
+        let (mut pending, mut sources, mut lent) = (self.pending.lock(), self.sources.lock(), self.lent.lock());
+        if pending.is_empty() && sources.is_empty() && lent.is_empty() {
+            return Vec::new();
+        }
+        let context = current_context(driver);
+        let mut asked: Vec<(Queue, bool)> = Vec::new();
+        let mut finished = |queue: Queue| match asked.iter().find(|(known, _)| *known == queue) {
+            Some((_, finished)) => *finished,
+            None => {
+                let finished = all && queue.context == context || queue.is_finished(driver, context, thread);
+                asked.push((queue, finished));
+                finished
+            }
+        };
+        sources.retain(|source| !finished(source.queue));
+        lent.retain(|(_, queue)| !finished(*queue));
+        take(&mut pending, |pending| finished(pending.queue))
+    }
+
+    /// Copies put on any stream of this context.
+    pub fn of_context(&self, context: u64) -> Vec<Pending<'t>> {
+        self.sources.lock().retain(|source| source.queue.context != context);
+        take(&mut self.pending.lock(), |pending| pending.queue.context == context)
+    }
+
+    /// A stream is about to be destroyed: from now on its handle must not be asked about.
+    pub fn destroys_stream(&self, stream: u64) {
+        for pending in self.pending.lock().iter_mut().filter(|pending| pending.queue.stream == stream) {
+            pending.queue.stream = GONE;
+        }
+        let mut sources = self.sources.lock();
+        let there: Vec<Source> = sources.extract_if(|source| source.queue.stream == stream).collect();
+        let gone = |source: Source| Source { queue: Queue { stream: GONE, ..source.queue }, ..source };
+        sources.extend(there.into_iter().map(gone));
+        for (_, queue) in self.lent.lock().iter_mut().filter(|(_, queue)| queue.stream == stream) {
+            queue.stream = GONE;
+        }
+    }
+
+    /// Before the program (or a copy for it) writes a placed host range: pending copies into it, each finished or not.
+    /// That is not asked of the driver if it must not be.
+    pub fn overwritten(
+        &self,
+        driver: &Driver,
+        range: &Range<u64>,
+        thread: u32,
+        may_ask: bool,
+    ) -> Vec<(Pending<'t>, bool)> {
+        let hit = self.landing_in(range);
+        if hit.is_empty() {
+            return Vec::new();
+        }
+        let context = current_context(driver);
+        let finished = |p: &Pending| may_ask && p.queue.is_finished(driver, context, thread);
+        hit.into_iter().map(|p| (finished(&p), p)).map(|(finished, p)| (p, finished)).collect()
+    }
+
+    /// Pending copies into a placed or translated host range.
+    pub fn landing_in(&self, range: &Range<u64>) -> Vec<Pending<'t>> {
+        take(&mut self.pending.lock(), |p| p.sink.memory.is_none() && overlap(&p.sink.range(), range))
+    }
+
+    /// Everything that is left.
+    pub fn drain(&self) -> (Vec<Pending<'t>>, Vec<(Memory, Queue)>) {
+        (std::mem::take(&mut *self.pending.lock()), std::mem::take(&mut *self.lent.lock()))
+    }
+
+    /// A copy of this queue reads the host range.
+    pub fn use_source(&self, range: Range<u64>, queue: Queue) {
+        self.sources.lock().insert(Source { range, queue });
+    }
+
+    /// A copy of this queue reads the memory, which is given back when it has finished.
+    pub fn lend(&self, memory: impl Iterator<Item = Memory>, queue: Queue) {
+        self.lent.lock().extend(memory.map(|memory| (memory, queue)));
+    }
+
+    /// Nothing runs in this context any more.
+    pub fn give_back(&self, context: u64) {
+        self.lent.lock().retain(|(_, queue)| queue.context != context);
+    }
+
+    /// Where copies were put that may still be reading this host range. They are to be waited for.
+    pub fn take_readers(&self, range: &Range<u64>) -> Vec<Queue> {
+        let mut sources = self.sources.lock();
+        let readers: HashSet<Queue> =
+            sources.extract_if(|source| overlap(&source.range, range)).map(|source| source.queue).collect();
+        readers.into_iter().collect()
+    }
+}
+
+fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
+    a.start < b.end && b.start < a.end
+}
+
+fn take<'t>(pending: &mut Vec<Pending<'t>>, mut which: impl FnMut(&Pending<'t>) -> bool) -> Vec<Pending<'t>> {
+    pending.extract_if(.., |p| which(p)).collect()
+}
