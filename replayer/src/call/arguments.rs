@@ -4,10 +4,8 @@ use crate::call::buffers::Builder;
 use crate::call::frame::{Memory, Output, Refusal};
 use trace::api::types::Type;
 use trace::call::{Content, When};
+use trace::extra::{self, Extra};
 use trace::walk::{Direction, select};
-
-const BUFFER_POINTER: u64 = 1;
-const BUFFER_SIZE: u64 = 2;
 
 impl Builder<'_, '_> {
     /// The pointer-array form: an array of pointers to values.
@@ -35,38 +33,21 @@ impl Builder<'_, '_> {
         Ok(self.own(Memory::of(&pointers)?))
     }
 
-    /// The packed form: an array of tags and pointers that ends with a zero.
+    /// The packed form: pairs of a code and an address, ended by a zero.
     pub fn extra(&mut self, name: &'static str, address: u64) -> Result<u64, Refusal> {
-        const MOST: u64 = 16;
         let word = |at: u64| {
             let bytes = self.call.memory(When::Entry, at, 8)?;
             Some(u64::from_le_bytes(bytes.as_ref().try_into().ok()?))
         };
-        let mut tags = Vec::new();
-        for n in 0..MOST {
-            match word(address + n * 16).ok_or_else(|| self.missing(name))? {
-                0 => break,
-                tag => tags.push((tag, word(address + n * 16 + 8).ok_or_else(|| self.missing(name))?)),
-            }
-        }
-        let size_at = tags.iter().find(|(tag, _)| *tag == BUFFER_SIZE).map(|(_, at)| *at);
-        let size = size_at.and_then(word).ok_or_else(|| self.missing(name))?;
-        let mut live = Vec::new();
-        for (tag, pointer) in tags {
-            let target = match tag {
-                BUFFER_POINTER => {
-                    let bytes = self.call.memory(When::Entry, pointer, size).ok_or_else(|| self.missing(name))?;
-                    let mut values = Memory::of(&bytes)?;
-                    self.argument(&bytes, 0, &mut values);
-                    self.own(values)
-                }
-                BUFFER_SIZE => self.own(Memory::of(&size.to_le_bytes())?),
-                _ => return Err(Refusal(format!("{name} holds an entry of unknown kind {tag}"))),
-            };
-            live.extend(tag.to_le_bytes());
-            live.extend(target.to_le_bytes());
-        }
-        live.extend([0; 8]);
+        let recorded = Extra::read(address, word);
+        let (Some(pointer), Some(size)) = (recorded.buffer(), recorded.size_at().and_then(word)) else {
+            return Err(self.missing(name));
+        };
+        let bytes = self.call.memory(When::Entry, pointer, size).ok_or_else(|| self.missing(name))?;
+        let mut values = Memory::of(&bytes)?;
+        self.argument(&bytes, 0, &mut values);
+        let (values, size) = (self.own(values), self.own(Memory::of(&size.to_le_bytes())?));
+        let live = [extra::BUFFER, values, extra::SIZE, size, 0].map(u64::to_le_bytes).concat();
         Ok(self.own(Memory::of(&live)?))
     }
 

@@ -8,10 +8,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use trace::api::types::{Form, Kind, Type};
 use trace::call::{Content, When};
 use trace::hash::Hash;
-
-const WRAPPER: u32 = 0x466243b1;
-const FATBIN: u32 = 0xba55ed50;
-const ELF: u32 = 0x464c457f;
+use trace::image::{Format, Wrapper};
+use trace::segment::u64_at;
 
 impl<'t> Builder<'_, 't> {
     /// A module image. Whole ones are handed over where they lie in the trace.
@@ -22,19 +20,20 @@ impl<'t> Builder<'_, 't> {
             return Ok(live.0);
         }
         let Some(bytes) = self.whole(address) else { return Err(self.missing(name)) };
-        let word = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().expect("4 bytes")));
-        match word(0) {
-            Some(WRAPPER) => {
-                let mut wrapper = Memory::of(&bytes)?;
-                for at in [8, 16] {
-                    let Some(pointer) = bytes.get(at..at + 8) else { continue };
-                    let pointer = u64::from_le_bytes(pointer.try_into().expect("8 bytes"));
-                    let live = if pointer == 0 { 0 } else { self.binary(pointer).unwrap_or(0) };
-                    wrapper.put(at, &live.to_le_bytes());
-                }
-                Ok(self.own(wrapper))
+        match Format::of(&bytes) {
+            Format::Wrapper => {
+                let wrapper = Wrapper::decode(&bytes).ok_or_else(|| self.missing(name))?;
+                let data = self.binary(wrapper.data).ok_or_else(|| self.missing(name))?;
+                let more = match wrapper.more {
+                    more @ 1.. if wrapper.version == 2 => self.fatbins(more).ok_or_else(|| self.missing(name))?,
+                    _ => 0,
+                };
+                let mut live = Memory::of(&bytes)?;
+                live.put(Wrapper::DATA_AT, &data.to_le_bytes());
+                live.put(Wrapper::MORE_AT, &more.to_le_bytes());
+                Ok(self.own(live))
             }
-            Some(FATBIN | ELF) => self.binary(address).ok_or_else(|| self.missing(name)),
+            Format::Fatbin | Format::Elf => self.binary(address).ok_or_else(|| self.missing(name)),
             // Text is read up to its NUL, which need not have been recorded.
             _ if size.is_none() => {
                 let text = [&bytes[..], &[0]].concat();
@@ -42,6 +41,19 @@ impl<'t> Builder<'_, 't> {
             }
             _ => Ok(self.own(Memory::of(&bytes)?)),
         }
+    }
+
+    /// The further fatbins of a wrapper: an array of addresses that ends with a zero.
+    fn fatbins(&mut self, address: u64) -> Option<u64> {
+        let mut live = Vec::new();
+        for at in (address..).step_by(8) {
+            let word = u64_at(&self.call.memory(When::Entry, at, 8)?, 0);
+            live.extend(if word == 0 { 0 } else { self.binary(word)? }.to_le_bytes());
+            if word == 0 {
+                break;
+            }
+        }
+        Some(self.own(Memory::of(&live).ok()?))
     }
 
     /// A recorded binary: in the trace itself if it is aligned there.

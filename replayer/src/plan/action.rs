@@ -1,7 +1,8 @@
 //! What replay does with each function: the policy of its line in the table, and the exceptions.
 
 use trace::api::Function;
-use trace::api::roles::{Class, Policy};
+use trace::api::roles::{Class, Field, Policy};
+use trace::api::types::Form;
 
 /// A memory call that is replayed by other means, see [`place`](crate::memory::place).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,61 +34,77 @@ pub enum Action {
     Memory(Memory),
 }
 
-const MANAGED: &str = "managed memory is device memory in a replay";
-const OWN_PLACEMENT: &str = "its answer is about the recorded allocation, which replay serves in another way";
-const SHORT: &str = "a 32-bit address: such memory is not placed";
-
 pub fn action(function: &Function) -> Action {
-    let twin = function.twin_of.is_some();
-    match function.twin_of.unwrap_or(function.name) {
+    match function.policy {
+        Policy::execute => Action::Execute,
+        Policy::skip => Action::Skip(why_skipped(function)),
+        Policy::refuse => Action::Refuse(why_refused(function)),
+        Policy::emulate => memory(function).map_or(Action::Refuse(NO_CODE), Action::Memory),
+        Policy::custom => wait(function).map_or(Action::Refuse(NO_CODE), |wait| Action::Poll { wait }),
+    }
+}
+
+/// A line whose policy promises code that is not here; a test sees to it that there is none.
+const NO_CODE: &str = "this cutrace has no code for it";
+
+fn memory(function: &Function) -> Option<Memory> {
+    Some(match function.twin_of.unwrap_or(function.name) {
         "cuMemAlloc_v2"
         | "cuMemAllocPitch_v2"
         | "cuMemAllocManaged"
         | "cuMemAllocAsync"
-        | "cuMemAllocFromPoolAsync" => Action::Memory(Memory::Allocate),
-        "cuMemFree_v2" => Action::Memory(Memory::Free),
-        "cuMemFreeAsync" => Action::Memory(Memory::FreeAsync),
-        "cuMemAllocHost_v2" | "cuMemAllocHost" | "cuMemHostAlloc" => Action::Memory(Memory::HostAllocate),
-        "cuMemHostRegister_v2" | "cuMemHostRegister" => Action::Memory(Memory::HostRegister),
-        "cuMemFreeHost" | "cuMemHostUnregister" => Action::Memory(Memory::HostFree),
-        "cuMemAddressReserve" => Action::Memory(Memory::Reserve),
-        "cuMemAddressFree" => Action::Memory(Memory::Unreserve),
-        // The recorded addresses are reserved: the same mappings can be made there, aliases and all.
-        "cuMemCreate"
-        | "cuMemRelease"
-        | "cuMemRetainAllocationHandle"
-        | "cuMemMap"
-        | "cuMemUnmap"
-        | "cuMemSetAccess"
-        | "cuMemMapArrayAsync"
-        | "cuMemPoolSetAccess" => Action::Execute,
-        "cuPointerSetAttribute" => Action::Skip(OWN_PLACEMENT),
-        "cuStreamAttachMemAsync" => Action::Skip(MANAGED),
-        "cuStreamQuery" if twin => Action::Poll { wait: "cuStreamSynchronize_ptsz" },
-        "cuStreamQuery" => Action::Poll { wait: "cuStreamSynchronize" },
-        "cuEventQuery" => Action::Poll { wait: "cuEventSynchronize" },
-        "cuEventElapsedTime" | "cuEventElapsedTime_v2" => {
-            Action::Skip("asks for a time, which differs from run to run")
-        }
-        _ if function.opaque => Action::Refuse("its prototype is not public, its arguments are not recorded"),
-        _ => match function.policy {
-            Policy::execute | Policy::custom => Action::Execute,
-            Policy::skip => Action::Skip(why_skipped(function)),
-            Policy::refuse => Action::Refuse(why_refused(function)),
-            Policy::emulate => Action::Refuse(why_not_emulated(function)),
-        },
+        | "cuMemAllocFromPoolAsync" => Memory::Allocate,
+        "cuMemFree_v2" => Memory::Free,
+        "cuMemFreeAsync" => Memory::FreeAsync,
+        "cuMemAllocHost_v2" | "cuMemAllocHost" | "cuMemHostAlloc" => Memory::HostAllocate,
+        "cuMemHostRegister_v2" | "cuMemHostRegister" => Memory::HostRegister,
+        "cuMemFreeHost" | "cuMemHostUnregister" => Memory::HostFree,
+        "cuMemAddressReserve" => Memory::Reserve,
+        "cuMemAddressFree" => Memory::Unreserve,
+        _ => return None,
+    })
+}
+
+/// The call that waits for what a poll asks about.
+fn wait(function: &Function) -> Option<&'static str> {
+    match function.name {
+        "cuStreamQuery" => Some("cuStreamSynchronize"),
+        "cuStreamQuery_ptsz" => Some("cuStreamSynchronize_ptsz"),
+        "cuEventQuery" => Some("cuEventSynchronize"),
+        _ => None,
     }
 }
 
 fn why_skipped(function: &Function) -> &'static str {
     match function.family {
-        "memory" | "memory_virtual" | "memory_pool" if function.class == Class::query => OWN_PLACEMENT,
-        "memory" | "copy" => MANAGED,
+        "memory" | "memory_virtual" | "memory_pool" if function.class == Class::query || sets_attribute(function) => {
+            "its answer is about the recorded allocation, which replay serves in another way"
+        }
+        "memory" | "copy" => "managed memory is device memory in a replay",
+        "stream" if function.name.starts_with("cuStreamAttachMem") => "managed memory is device memory in a replay",
+        "event" => "asks for a time, which differs from run to run",
         _ => "has no effect on what the program computes",
     }
 }
 
+fn sets_attribute(function: &Function) -> bool {
+    function.name == "cuPointerSetAttribute"
+}
+
 fn why_refused(function: &Function) -> &'static str {
+    let is_short = |param: &Field| match param.ty.form {
+        Form::Pointer(to) => to.name == "CUdeviceptr_v1",
+        _ => param.ty.name == "CUdeviceptr_v1",
+    };
+    if function.opaque {
+        return "its prototype is not public, its arguments are not recorded";
+    }
+    if function.name.starts_with("cuMulticast") {
+        return "multicast memory is not placed";
+    }
+    if function.params.iter().any(is_short) {
+        return "a 32-bit address: such memory is not placed";
+    }
     match function.family {
         "external" | "graphics" | "gl" => {
             "an object of another programming interface, which exists only in the recorded process"
@@ -97,10 +114,6 @@ fn why_refused(function: &Function) -> &'static str {
         "device" => "acts on or speaks to something outside the process",
         _ => "not replayable",
     }
-}
-
-fn why_not_emulated(function: &Function) -> &'static str {
-    if function.name.starts_with("cuMulticast") { "multicast memory is not placed" } else { SHORT }
 }
 
 #[cfg(test)]
@@ -119,12 +132,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_emulated_has_code_or_a_reason() {
-        for function in FUNCTIONS.iter().filter(|f| f.policy == Policy::emulate) {
-            if let Action::Refuse(why) = action(function) {
-                let old = function.params.iter().any(|p| p.ty.name == "CUdeviceptr_v1" || p.ty.name.contains('*'));
-                assert!(why != SHORT || old, "{}: {why}", function.name);
-            }
+    fn policies_that_promise_code_have_it() {
+        for function in FUNCTIONS.iter() {
+            assert_ne!(action(function), Action::Refuse(NO_CODE), "{}", function.name);
         }
     }
 }
