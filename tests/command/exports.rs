@@ -1,0 +1,24 @@
+//! What libcutrace.so shows to the dynamic linker: the driver's names, each once, and the two nets; nothing of the debugger's.
+
+use object::{Object, ObjectSymbol};
+use std::collections::BTreeSet;
+use trace::api::FUNCTIONS;
+
+/// glibc's names that the recorder stands in front of.
+const NETS: [&str; 2] = ["dlopen", "dlsym"];
+
+#[test]
+fn the_recorder_exports_the_table_and_the_nets() {
+    let bytes = std::fs::read(tests::artifact("libcutrace.so")).expect("the recorder");
+    let file = object::File::parse(&*bytes).expect("an ELF file");
+    let exported: Vec<&str> = file
+        .dynamic_symbols()
+        .filter(|symbol| symbol.is_definition())
+        .filter_map(|symbol| symbol.name().ok())
+        .collect();
+    let wanted: BTreeSet<&str> = FUNCTIONS.iter().map(|function| function.name).chain(NETS).collect();
+    let found: BTreeSet<&str> = exported.iter().copied().collect();
+    assert_eq!(found.difference(&wanted).collect::<Vec<_>>(), [&""; 0], "exported, and not the driver's");
+    assert_eq!(wanted.difference(&found).collect::<Vec<_>>(), [&""; 0], "in the table, and not exported");
+    assert_eq!(exported.len(), wanted.len(), "a name stands twice");
+}
