@@ -54,32 +54,32 @@ pub enum Place {
 
 /// What lies at an address that a copy was given.
 pub fn place(address: u64) -> Place {
-    type Attribute = unsafe extern "C" fn(*mut u32, u32, u64) -> u32;
+    type Attributes = unsafe extern "C" fn(u32, *const u32, *const *mut u32, u64) -> u32;
     const MEMORY_TYPE: u32 = 2;
     const IS_MANAGED: u32 = 8;
     const HOST: u32 = 1;
-    let ask = |attribute| {
-        let mut answer = 0;
-        // SAFETY: the signature is that of cuda.h; the answers for both attributes fit an unsigned int.
-        let result = unsafe {
-            real::function::<Attribute>("cuPointerGetAttribute").map(|ask| ask(&mut answer, attribute, address))
-        };
-        (result == Some(0)).then_some(answer)
+    let (mut kind, mut managed) = (0u32, 0u32);
+    // The plural form: it answers zeros for an address that the driver does not know, and no error, which tools would report.
+    // SAFETY: the signature is that of cuda.h; the answers for both attributes fit an unsigned int.
+    let result = unsafe {
+        real::function::<Attributes>("cuPointerGetAttributes")
+            .map(|ask| ask(2, [MEMORY_TYPE, IS_MANAGED].as_ptr(), [&raw mut kind, &raw mut managed].as_ptr(), address))
     };
-    match ask(MEMORY_TYPE) {
-        None | Some(0) => Place::Pageable,
-        Some(HOST) if ask(IS_MANAGED).unwrap_or(0) & 0xff == 0 => Place::Pinned,
-        Some(_) => Place::Device,
+    match (result, kind) {
+        (Some(0), HOST) if managed & 0xff == 0 => Place::Pinned,
+        (Some(0), 1..) => Place::Device,
+        _ => Place::Pageable,
     }
 }
 
-/// Whether the driver still knows pinned memory that starts here.
-pub fn is_pinned(start: u64) -> bool {
+/// Whether the driver says that there is no pinned memory of its at this address. Without a context it says nothing.
+pub fn is_not_pinned(start: u64) -> bool {
+    const INVALID_VALUE: u32 = 1;
     type Flags = unsafe extern "C" fn(*mut u32, u64) -> u32;
     let mut flags = 0;
     // SAFETY: as above; any address may be asked about.
     let result = unsafe { real::function::<Flags>("cuMemHostGetFlags").map(|ask| ask(&mut flags, start)) };
-    result == Some(0)
+    result == Some(INVALID_VALUE)
 }
 
 /// Bytes of one element of an array, from its descriptor.

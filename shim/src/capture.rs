@@ -273,10 +273,10 @@ impl<'a> Capture<'a> {
         if len == 0 || address == 0 {
             return;
         }
-        // A failed call may have been given any length.
-        let careful =
-            self.careful() && !(self.moment == Moment::Entry && self.lane.recorder().pinned.holds(address, len));
-        if (small || careful) && len > 64 << 20 {
+        // A failed call may have been given any length. Pinned memory may have been unmapped: the device still reaches it.
+        let careful = self.careful();
+        let known = self.moment == Moment::Entry && self.lane.recorder().pinned.holds(address, len);
+        if (small || careful && !known) && len > 64 << 20 {
             return self.lost(address, 0, "inputs longer than 64 MiB that are no payload");
         }
         let mut done = 0;

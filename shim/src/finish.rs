@@ -35,7 +35,7 @@ const AROUND: &str = "it may have been called by a way that a preload cannot sta
 fn losses() {
     if let Some(driver) = other_driver() {
         let what = format!("calls of another driver library, {driver}, if there were any");
-        lane::with_lane(|lane| lane.append(&record::with_body(record::LOSS, &Loss { what, count: 1 })));
+        lost(what, 1);
         tell(&format!("the process loaded {driver} too: {AROUND}"));
     }
     let counted = [
@@ -44,11 +44,23 @@ fn losses() {
         ("driver functions handed out that this cutrace does not know", nets::UNKNOWN_NAMES.load(Relaxed)),
     ];
     for (what, count) in counted.into_iter().filter(|(_, count)| *count > 0) {
-        lane::with_lane(|lane| lane.append(&record::with_body(record::LOSS, &Loss { what: what.into(), count })));
+        lost(what.into(), count);
         tell(&format!("not recorded: {what}: {count}"));
     }
     for (what, count) in start::recorder().losses.lock().iter() {
         tell(&format!("not recorded: {what}: {count}"));
+    }
+}
+
+/// Into the lane of the thread that ends the process; or, if it has none, among the last words.
+fn lost(what: String, count: u64) {
+    let loss = Loss { what, count };
+    let said = lane::with_lane(|lane| {
+        lane.append(&record::with_body(record::LOSS, &loss));
+        true
+    });
+    if !said {
+        start::recorder().last_words.say(&loss.what, count);
     }
 }
 

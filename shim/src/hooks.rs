@@ -19,6 +19,8 @@ pub enum Hook {
     CodeEnds,
     /// A module whose origin is in the trace: its place is the first word, or its handle is.
     ModuleMade,
+    /// As `ModuleMade`; the second word is its library.
+    LibraryModule,
     ModuleEnds,
     /// A lookup in a module, the second word.
     ModuleUsed,
@@ -50,7 +52,7 @@ const HOOKS: &[(&str, Hook)] = &[
     ("cuModuleLoadData", Hook::ModuleMade),
     ("cuModuleLoadDataEx", Hook::ModuleMade),
     ("cuModuleLoadFatBinary", Hook::ModuleMade),
-    ("cuLibraryGetModule", Hook::ModuleMade),
+    ("cuLibraryGetModule", Hook::LibraryModule),
     ("cuFuncGetModule", Hook::ModuleMade),
     ("cuModuleGetFunction", Hook::ModuleUsed),
     ("cuLibraryUnload", Hook::CodeEnds),
@@ -165,7 +167,7 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
         (Hook::CodeEnds, _) => {
             recorder.kernels.forget();
             recorder.modules.owner_ends(words[0]);
-            recorder.pinned.keep(ask::is_pinned);
+            recorder.pinned.drop_gone(ask::is_not_pinned);
         }
         (Hook::ModuleEnds, _) => {
             recorder.kernels.forget_module(words[0]);
@@ -173,10 +175,11 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
         }
         (Hook::HostFree, false) if removed != 0 => recorder.pinned.add(words[0], removed),
         (_, false) => {}
-        (Hook::ModuleMade, _) => {
+        (Hook::ModuleMade | Hook::LibraryModule, _) => {
             // SAFETY: the driver has just written a handle there for the application.
             let module = unsafe { *(words[0] as *const u64) };
-            recorder.modules.add(module, words.get(1).copied().unwrap_or(0), ask::current_context());
+            let library = if matches!(hook, Hook::LibraryModule) { words[1] } else { 0 };
+            recorder.modules.add(module, library, ask::current_context());
         }
         (Hook::ModuleUsed, _) => adopt::looked_into(lane, words[1]),
         // Memory of devices is never read by the CPU: it may have side effects.

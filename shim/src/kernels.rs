@@ -98,8 +98,9 @@ impl Layouts {
         let kernel =
             Kernel { id, handle, is_kernel, name: name(handle, is_kernel), params, module: module(handle, is_kernel) };
         let dead = AtomicBool::new(false);
-        let layout: &'static Layout =
-            Box::leak(Box::new(Layout { handle, epoch, module: kernel.module, dead, id, sizes, packed }));
+        // A CUkernel belongs to a library: only what ends everything ends it.
+        let module = if is_kernel { u64::MAX } else { kernel.module };
+        let layout: &'static Layout = Box::leak(Box::new(Layout { handle, epoch, module, dead, id, sizes, packed }));
         self.live.lock().push(layout);
         self.slots[slot].store(std::ptr::from_ref(layout).cast_mut(), Release);
         (layout, Some(kernel))

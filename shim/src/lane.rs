@@ -6,6 +6,7 @@
 use crate::chunk::Chunk;
 use crate::hooks::Hook;
 use crate::manners::{guarded, unseen};
+use crate::memory::word_at;
 use crate::shape::{Launch, Site};
 use crate::start::{self, Recorder};
 use crate::{ask, capture, clock, payload};
@@ -15,7 +16,8 @@ use trace::record::{
     self, ATTACHMENT, Attachment, CONFIG, ENTRY_SIZE, Entry, HEAD, Head, INLINE, INNER, RETURN_SIZE, Return,
 };
 
-/// Calls that came while their own thread was writing a record (a signal handler's): forwarded unrecorded.
+/// Calls that came while their own thread was writing a record: forwarded unrecorded. A signal handler's; or, after a jump out
+/// of such a handler, all that follow.
 pub static REENTRANT: AtomicU64 = AtomicU64::new(0);
 
 pub struct Lane {
@@ -174,7 +176,7 @@ pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, op
             payload::waited(lane, function, words, open.position);
         }
         if matches!(hook, Hook::Init) && result == 0 {
-            ask::describe_devices(lane);
+            guarded(|| ask::describe_devices(lane));
         }
         compiler_fence(SeqCst);
         lane.busy.set(false);
@@ -307,9 +309,8 @@ impl Lane {
     #[cold]
     fn is_inside(&self, frame: &Cell<u64>) -> bool {
         let outer = self.outer.get();
-        // SAFETY: above our own frame lies stack of this thread, live or not: it can be read.
-        let inside =
-            (frame.as_ptr() as usize) < outer && unsafe { (outer as *const u64).read_volatile() } == self.mark.get();
+        // Carefully: what was left behind may have been another stack, which is gone.
+        let inside = (frame.as_ptr() as usize) < outer && word_at(outer as u64, 8, true) == Some(self.mark.get());
         if !inside {
             self.outer.set(0);
         }
@@ -320,8 +321,8 @@ impl Lane {
         if !start::begin() {
             return false;
         }
-        let recorder = start::recorder();
-        if self.generation.get() == start::generation() {
+        let (recorder, generation) = (start::recorder(), start::generation());
+        if self.generation.get() == generation {
             return true;
         }
         // The chunk of a former generation is the parent's: not mapped here, and not ours to seal.
@@ -333,9 +334,9 @@ impl Lane {
         self.calls.set(0);
         self.ordinal.set(0);
         self.outer.set(0);
-        self.busy.set(false);
+        // Until the lane is whole: a signal handler on this thread has to leave it alone.
+        self.busy.set(true);
         self.index.set(recorder.threads.fetch_add(1, Relaxed));
-        self.generation.set(start::generation());
         let mut name = [0u8; 16];
         // SAFETY: PR_GET_NAME writes at most 16 bytes; gettid takes nothing.
         let os_id = unsafe {
@@ -348,7 +349,9 @@ impl Lane {
         if self.index.get() == 0 {
             ask::forget_devices();
         }
-        self.generation.get() == start::generation()
+        self.generation.set(generation);
+        self.busy.set(false);
+        generation == start::generation()
     }
 
     /// Gives the lane a chunk with room for `size` more bytes; false, and recording off, if there is none to be had.

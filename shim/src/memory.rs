@@ -3,6 +3,9 @@
 
 use std::borrow::Cow;
 
+/// The kernel reads no more than 2 GiB less a page in one call.
+const MOST_AT_ONCE: usize = 1 << 30;
+
 /// `len` bytes at `address`. `careful` makes unreadable memory an answer instead of a fault, and costs a copy.
 pub fn bytes_at(address: u64, len: usize, careful: bool) -> Option<Cow<'static, [u8]>> {
     if len == 0 {
@@ -18,15 +21,18 @@ pub fn bytes_at(address: u64, len: usize, careful: bool) -> Option<Cow<'static, 
     }
     let mut copy: Vec<u8> = Vec::new();
     copy.try_reserve_exact(len).ok()?;
-    let local = libc::iovec { iov_base: copy.as_mut_ptr().cast(), iov_len: len };
-    let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: len };
-    // SAFETY: writes at most `len` bytes into the spare capacity; the remote range is the kernel's to check.
-    let read = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) };
-    if read != len as isize {
-        return None;
+    while copy.len() < len {
+        let (done, step) = (copy.len(), (len - copy.len()).min(MOST_AT_ONCE));
+        let local = libc::iovec { iov_base: copy.spare_capacity_mut().as_mut_ptr().cast(), iov_len: step };
+        let remote = libc::iovec { iov_base: (address + done as u64) as *mut libc::c_void, iov_len: step };
+        // SAFETY: writes at most `step` bytes into the spare capacity; the remote range is the kernel's to check.
+        let read = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) };
+        if read != step as isize {
+            return None;
+        }
+        // SAFETY: that many more bytes were just written.
+        unsafe { copy.set_len(done + step) };
     }
-    // SAFETY: that many bytes were just written.
-    unsafe { copy.set_len(len) };
     Some(Cow::Owned(copy))
 }
 

@@ -150,7 +150,7 @@ impl Capture<'_> {
     /// Result: at once if the bytes are there when the call returns, else when a synchronisation covers the copy.
     pub(crate) fn sink(&mut self, landing: Landing, batch: bool) {
         /// What one attachment can stand for; longer results are recorded in pieces of this size.
-        const MOST: u64 = 1 << 31;
+        const MOST: u64 = 1 << 30;
         let recorder = self.lane.recorder();
         let (address, len, rows) = match landing {
             Landing::Flat { address, len } => (address, len, 0),
@@ -161,7 +161,7 @@ impl Capture<'_> {
         }
         if len > MOST {
             if rows != 0 {
-                return self.lost(address, 0, "pitched results longer than 2 GiB");
+                return self.lost(address, 0, "pitched results longer than 1 GiB");
             }
             for from in (0..len).step_by(MOST as usize) {
                 self.sink(Landing::Flat { address: address + from, len: MOST.min(len - from) }, batch);

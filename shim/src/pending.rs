@@ -23,15 +23,27 @@ pub struct Pending {
 struct State {
     copies: HashMap<Queue, Vec<Copy>>,
     /// What an event covered when it was last recorded.
-    events: HashMap<u64, Reach>,
-    /// What a stream waits for beside its own work.
-    waits: HashMap<Queue, Reach>,
+    events: HashMap<u64, Recorded>,
+    /// What a stream waits for beside its own work: each time of a wait, and what it added.
+    waits: HashMap<Queue, HashMap<Queue, Until>>,
     /// Streams that are gone while copies of theirs are not: names for them.
     gone: u64,
 }
 
 /// Per queue, the position below which everything is covered.
 type Reach = HashMap<Queue, u64>;
+
+struct Recorded {
+    reach: Reach,
+    /// A synchronisation that had begun before knows nothing of it.
+    tick: u64,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Until {
+    position: u64,
+    tick: u64,
+}
 
 /// Where a copy's bytes land.
 #[derive(Clone, Copy)]
@@ -133,10 +145,11 @@ impl Pending {
     pub fn add(&self, queue: Queue, mut copy: Copy) -> Vec<Copy> {
         let mut state = self.state.lock();
         copy.position = self.next.fetch_add(1, Relaxed);
-        let copies = state.copies.entry(queue).or_default();
-        copies.push(copy);
+        state.copies.entry(queue).or_default().push(copy);
         let crowded = self.count.fetch_add(1, Relaxed) >= MOST;
-        let given_up: Vec<Copy> = if crowded { copies.drain(..copies.len().div_ceil(2)).collect() } else { Vec::new() };
+        let longest = state.copies.values_mut().max_by_key(|copies| copies.len()).filter(|_| crowded);
+        let given_up: Vec<Copy> =
+            longest.map_or(Vec::new(), |copies| copies.drain(..copies.len().div_ceil(2)).collect());
         self.count.fetch_sub(given_up.len(), Relaxed);
         given_up
     }
@@ -144,9 +157,11 @@ impl Pending {
     /// An event was recorded by a call that began at `position`.
     pub fn event_recorded(&self, event: u64, queue: Queue, position: u64) {
         let mut state = self.state.lock();
-        let mut reach = state.waits.get(&queue).cloned().unwrap_or_default();
+        let waits = state.waits.get(&queue).into_iter().flatten();
+        let mut reach: Reach = waits.map(|(other, until)| (*other, until.position)).collect();
         reach.insert(queue, position);
-        state.events.insert(event, reach);
+        let tick = self.next.fetch_add(1, Relaxed);
+        state.events.insert(event, Recorded { reach, tick });
     }
 
     pub fn event_ends(&self, event: u64) {
@@ -155,11 +170,15 @@ impl Pending {
 
     pub fn stream_waits(&self, queue: Queue, event: u64) {
         let mut state = self.state.lock();
-        let Some(reach) = state.events.get(&event).cloned() else { return };
-        let waits = state.waits.entry(queue).or_default();
+        let State { events, waits, .. } = &mut *state;
+        let Some(Recorded { reach, .. }) = events.get(&event) else { return };
+        let tick = self.next.fetch_add(1, Relaxed);
+        let waits = waits.entry(queue).or_default();
         for (other, position) in reach {
-            let known = waits.entry(other).or_default();
-            *known = position.max(*known);
+            let known = waits.entry(*other).or_default();
+            if *position > known.position {
+                *known = Until { position: *position, tick };
+            }
         }
     }
 
@@ -167,16 +186,20 @@ impl Pending {
     pub fn stream_ends(&self, queue: Queue) {
         let mut state = self.state.lock();
         state.waits.remove(&queue);
-        state.gone += 1;
-        let gone = Queue { stream: GONE, context: state.gone, thread: 0 };
-        if let Some(copies) = state.copies.remove(&queue) {
-            state.copies.insert(gone, copies);
+        let State { copies, events, waits, gone } = &mut *state;
+        *gone += 1;
+        let name = copies.remove(&queue).map(|left| {
+            let name = Queue { stream: GONE, context: *gone, thread: 0 };
+            copies.insert(name, left);
+            name
+        });
+        for recorded in events.values_mut() {
+            let position = recorded.reach.remove(&queue);
+            recorded.reach.extend(name.zip(position));
         }
-        let State { events, waits, .. } = &mut *state;
-        for reach in events.values_mut().chain(waits.values_mut()) {
-            if let Some(position) = reach.remove(&queue) {
-                reach.insert(gone, position);
-            }
+        for known in waits.values_mut() {
+            let until = known.remove(&queue);
+            known.extend(name.zip(until));
         }
     }
 
@@ -192,16 +215,19 @@ impl Pending {
         };
         match covered {
             Covered::Event(event) => {
-                events.get(&event).into_iter().flatten().for_each(|(queue, until)| take(queue, *until));
+                let recorded = events.get(&event).filter(|recorded| recorded.tick < position);
+                recorded.into_iter().flat_map(|r| &r.reach).for_each(|(queue, until)| take(queue, *until));
             }
             Covered::Stream(queue) => {
                 take(&queue, position);
-                waits.get(&queue).into_iter().flatten().for_each(|(queue, until)| take(queue, *until));
+                let known = waits.get(&queue).into_iter().flatten().filter(|(_, until)| until.tick < position);
+                known.for_each(|(queue, until)| take(queue, until.position));
                 if queue.is_legacy() {
                     // Without work of its own the legacy stream has nothing to wait with; the application may be lucky.
                     let others = copies.iter_mut().filter(|(other, _)| **other != queue);
                     let others = others.flat_map(|(_, copies)| copies);
-                    others.for_each(|copy| copy.late |= copy.context == queue.context && copy.blocking != Some(false));
+                    let others = others.filter(|copy| copy.context == queue.context && copy.position < position);
+                    others.for_each(|copy| copy.late |= copy.blocking != Some(false));
                 }
             }
             Covered::Context(context) => {
@@ -218,6 +244,11 @@ impl Pending {
             }
         }
         copies.retain(|_, copies| !copies.is_empty());
+        if copies.is_empty() {
+            // Whatever was known of events and waits is about positions that all lie behind.
+            events.clear();
+            waits.clear();
+        }
         self.count.fetch_sub(finished.len(), Relaxed);
         finished
     }

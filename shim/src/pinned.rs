@@ -29,11 +29,12 @@ impl Ranges {
         len
     }
 
-    /// Keeps the ranges that the driver still knows.
-    pub fn keep(&self, known: impl Fn(u64) -> bool) {
-        let mut ranges = self.ranges.lock();
-        ranges.retain(|start, _| known(*start));
-        self.count.store(ranges.len(), Relaxed);
+    /// Drops the ranges that the driver no longer knows. It is asked without the lock.
+    pub fn drop_gone(&self, is_gone: impl Fn(u64) -> bool) {
+        let starts: Vec<u64> = self.ranges.lock().keys().copied().collect();
+        for start in starts.into_iter().filter(|start| is_gone(*start)) {
+            self.remove(start);
+        }
     }
 
     /// Whether all of `len` bytes at `start` lie in one pinned range.

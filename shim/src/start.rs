@@ -98,7 +98,10 @@ pub fn begin() -> bool {
             if page().starting.load(Acquire) == thread {
                 return false;
             }
-            std::thread::yield_now();
+            // Sleeping, so that the starter gets on even under a real-time scheduler.
+            let a_while = libc::timespec { tv_sec: 0, tv_nsec: 50_000 };
+            // SAFETY: waits; the remaining time is not asked for.
+            unsafe { libc::nanosleep(&a_while, std::ptr::null_mut()) };
         }
         return generation() != OFF;
     }
@@ -148,6 +151,10 @@ fn start() -> Result<(), String> {
     if config.disabled {
         return Err(String::new());
     }
+    // A child counts anew.
+    [&crate::lane::REENTRANT, &crate::wrappers::OPAQUE_CALLS, &crate::nets::UNKNOWN_NAMES, &AFTERWARDS]
+        .iter()
+        .for_each(|counter| counter.store(0, Relaxed));
     let clock = clock::choose();
     let file = TraceFile::create(&config::expand(&config.output)).map_err(|e| {
         announce(&config, OsStr::new(""));
@@ -173,9 +180,10 @@ fn start() -> Result<(), String> {
         last_words,
     }));
     RECORDER.store(recorder, Release);
-    spawn(recorder);
     page().recorded.store(1, Release);
+    // Before the thread is made: that may wait for the loader, and whoever holds it may wait for this.
     page().generation.store(generation, Release);
+    spawn();
     Ok(())
 }
 
@@ -204,23 +212,41 @@ fn wiped_page() -> Result<(), String> {
 }
 
 /// The recorder thread: empties full chunks. It takes no signal meant for the host. Where no thread is to be had, those that
-/// record do its work.
-fn spawn(recorder: &'static Recorder) {
-    // SAFETY: the sets are valid; the mask is put back at once.
-    unsafe {
-        let (mut all, mut old): (libc::sigset_t, libc::sigset_t) = (std::mem::zeroed(), std::mem::zeroed());
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut old);
-        let spawned = std::thread::Builder::new().name("cutrace".into()).stack_size(256 << 10).spawn(move || {
-            loop {
-                if let Err(error) = recorder.supply.tend(&recorder.file) {
+/// record do its work. Made by hand: the standard library leaves thread-locals with destructors on the thread that spawns.
+fn spawn() {
+    extern "C" fn tend(_: *mut libc::c_void) -> *mut libc::c_void {
+        // SAFETY: names the calling thread.
+        unsafe { libc::prctl(libc::PR_SET_NAME, c"cutrace".as_ptr()) };
+        let recorder = recorder();
+        let turn = || recorder.supply.tend(&recorder.file);
+        loop {
+            match std::panic::catch_unwind(std::panic::AssertUnwindSafe(turn)) {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => {
                     off(&format!("{}: {error}", recorder.file.path.display()));
-                    return;
+                    return std::ptr::null_mut();
+                }
+                Err(_) => {
+                    off("an internal error");
+                    return std::ptr::null_mut();
                 }
             }
-        });
+        }
+    }
+    // SAFETY: the sets and attributes are valid; the mask is put back at once.
+    unsafe {
+        let (mut all, mut old): (libc::sigset_t, libc::sigset_t) = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut old);
+        let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
+        let mut thread: libc::pthread_t = std::mem::zeroed();
+        if libc::pthread_attr_init(&mut attributes) == 0 {
+            libc::pthread_attr_setdetachstate(&mut attributes, libc::PTHREAD_CREATE_DETACHED);
+            libc::pthread_attr_setstacksize(&mut attributes, 256 << 10);
+            libc::pthread_create(&mut thread, &attributes, tend, std::ptr::null_mut());
+            libc::pthread_attr_destroy(&mut attributes);
+        }
         libc::pthread_sigmask(libc::SIG_SETMASK, &old, std::ptr::null_mut());
-        drop(spawned);
     }
 }
 

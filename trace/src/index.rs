@@ -21,6 +21,8 @@ struct Lane {
     /// The latest entry or return. A thread's calls follow each other whatever their stamps say, or the order of calls
     /// could have circles in it.
     latest: u64,
+    /// Calls that claim to have been made inside another that has not returned yet, where they stand in the index.
+    inner: Vec<usize>,
     /// Something of this thread is known to be gone: returns may lack their entries.
     has_gaps: bool,
 }
@@ -278,7 +280,17 @@ impl Trace {
                     let begin = stamp.max(lane.latest);
                     lane.latest = begin;
                     lane.open.insert(sequence, self.calls.len());
-                    self.calls.push(Located { begin, thread: header.thread, sequence, entry: at, ret: 0 });
+                    if head.flags & record::INNER != 0 {
+                        lane.inner.push(self.calls.len());
+                    }
+                    self.calls.push(Located {
+                        begin,
+                        thread: header.thread,
+                        sequence,
+                        entry: at,
+                        inner: false,
+                        ret: 0,
+                    });
                     if size > lookup::CROWDED {
                         self.crowded.insert(at, OnceLock::new());
                     }
@@ -289,6 +301,11 @@ impl Trace {
                 }
                 record::RETURN => match lane.open.remove(&u32_at(found.bytes, 16)) {
                     Some(index) => {
+                        // The recorder can be wrong about a call that something was left through: only what began in between an
+                        // entry and its return was made inside.
+                        while let Some(inner) = lane.inner.pop_if(|inner| *inner > index) {
+                            self.calls[inner].inner = true;
+                        }
                         let call = &mut self.calls[index];
                         call.ret = at;
                         if size > lookup::CROWDED {

@@ -55,6 +55,8 @@ pub(crate) struct Located {
     pub(crate) thread: u32,
     pub(crate) sequence: u32,
     pub(crate) entry: u64,
+    /// Made inside another call of its thread, which returned afterwards.
+    pub(crate) inner: bool,
     /// Offset of the return record; 0 if there is none.
     pub(crate) ret: u64,
 }
@@ -161,7 +163,7 @@ impl Trace {
             begin: at.begin,
             end: ret.as_ref().map(|r| u64_at(r.bytes, 8).max(at.begin)),
             result: ret.as_ref().map(|r| u32_at(r.bytes, 20)),
-            inner: entry.head.flags & record::INNER != 0,
+            inner: at.inner,
             id,
             words,
             at_entry,
