@@ -48,8 +48,9 @@ pub enum Place {
     Pageable,
     /// Host memory that the driver can reach.
     Pinned,
-    /// Device memory, and managed memory, which must not be touched to find out.
     Device,
+    /// The driver moves it about: it must not be touched to find out what it holds.
+    Managed,
 }
 
 /// What lies at an address that a copy was given.
@@ -66,7 +67,8 @@ pub fn place(address: u64) -> Place {
             .map(|ask| ask(2, [MEMORY_TYPE, IS_MANAGED].as_ptr(), [&raw mut kind, &raw mut managed].as_ptr(), address))
     };
     match (result, kind) {
-        (Some(0), HOST) if managed & 0xff == 0 => Place::Pinned,
+        (Some(0), 1..) if managed & 0xff != 0 => Place::Managed,
+        (Some(0), HOST) => Place::Pinned,
         (Some(0), 1..) => Place::Device,
         _ => Place::Pageable,
     }

@@ -125,6 +125,11 @@ impl Capture<'_> {
     /// `batch`: the copy is one of a batch, which returns before the bytes are there whatever memory they go to (seen on driver
     /// 580; a single copy to pageable memory waits for them).
     pub(crate) fn unified(&mut self, address: u64, bytes: u64, written: bool, batch: bool) {
+        // Managed memory is the device's here: replay has it there, and what it holds came by recorded work.
+        let pinned = self.lane.recorder().pinned.holds(address, bytes);
+        if !pinned && self.moment == Moment::Success && matches!(ask::place(address), Place::Device | Place::Managed) {
+            return;
+        }
         match (written, self.moment) {
             (false, moment) => self.source(address, bytes, moment),
             (true, Moment::Success) => self.sink(Landing::Flat { address, len: bytes }, batch),
@@ -141,8 +146,12 @@ impl Capture<'_> {
         let pinned = recorder.pinned.holds(address, bytes);
         match moment {
             Moment::Entry if pinned => self.attach(address, bytes, false),
-            // The driver takes device addresses here too; then nothing is the CPU's to read, and nothing is lost.
-            Moment::Success if !pinned && ask::place(address) != Place::Device => self.attach(address, bytes, false),
+            Moment::Success if !pinned => match ask::place(address) {
+                // The driver takes device addresses here too; then nothing is the CPU's to read, and nothing is lost.
+                Place::Device => {}
+                Place::Managed => self.lost(address, 0, "copies from managed memory"),
+                Place::Pageable | Place::Pinned => self.attach(address, bytes, false),
+            },
             _ => {}
         }
     }
@@ -175,8 +184,10 @@ impl Capture<'_> {
             return;
         }
         let place = if recorder.pinned.holds(address, landing.span()) { Place::Pinned } else { ask::place(address) };
-        if place == Place::Device {
-            return;
+        match place {
+            Place::Device => return,
+            Place::Managed => return self.lost(address, 0, "results copied to managed memory"),
+            Place::Pageable | Place::Pinned => {}
         }
         let later = self.function.class == Class::submit && (batch || place == Place::Pinned);
         if later && let Some(stream) = stream {
@@ -221,8 +232,10 @@ impl Capture<'_> {
                 if !now {
                     return;
                 }
-                if !pinned && ask::place(region.address) == Place::Device {
-                    return;
+                match if pinned { Place::Pinned } else { ask::place(region.address) } {
+                    Place::Device => return,
+                    Place::Managed => return self.lost(region.address, 0, "copies from managed memory"),
+                    Place::Pageable | Place::Pinned => {}
                 }
                 match packed_rows(&region, self.careful()) {
                     Some(packed) if packed.len() <= u32::MAX as usize => {
