@@ -223,25 +223,14 @@ impl Pending {
                 let known = waits.get(&queue).into_iter().flatten().filter(|(_, until)| until.tick < position);
                 known.for_each(|(queue, until)| take(queue, until.position));
                 if queue.is_legacy() {
-                    // Without work of its own the legacy stream has nothing to wait with; the application may be lucky.
-                    let others = copies.iter_mut().filter(|(other, _)| **other != queue);
-                    let others = others.flat_map(|(_, copies)| copies);
-                    let others = others.filter(|copy| copy.context == queue.context && copy.position < position);
-                    others.for_each(|copy| copy.late |= copy.blocking != Some(false));
+                    take_blocking(copies, &mut finished, queue.context, position);
                 }
             }
             Covered::Context(context) => {
                 let done = |copy: &mut Copy| copy.context == context && copy.position < position;
                 copies.values_mut().for_each(|copies| finished.extend(copies.extract_if(.., done)));
             }
-            Covered::Legacy(context) => {
-                let done = |copy: &mut Copy| {
-                    let own = copy.context == context && copy.position < position;
-                    copy.late |= own && copy.blocking.is_none();
-                    own && copy.blocking == Some(true)
-                };
-                copies.values_mut().for_each(|copies| finished.extend(copies.extract_if(.., done)));
-            }
+            Covered::Legacy(context) => take_blocking(copies, &mut finished, context, position),
         }
         copies.retain(|_, copies| !copies.is_empty());
         if copies.is_empty() {
@@ -261,6 +250,17 @@ impl Pending {
         self.count.fetch_sub(forgotten.len(), Relaxed);
         forgotten
     }
+}
+
+/// Copies on queues that the legacy stream waits for: with work of its own, and in its synchronisation without any (both
+/// seen on driver 580; it does not wait for streams that are not blocking).
+fn take_blocking(copies: &mut HashMap<Queue, Vec<Copy>>, finished: &mut Vec<Copy>, context: u64, position: u64) {
+    let done = |copy: &mut Copy| {
+        let own = copy.context == context && copy.position < position;
+        copy.late |= own && copy.blocking.is_none();
+        own && copy.blocking == Some(true)
+    };
+    copies.values_mut().for_each(|copies| finished.extend(copies.extract_if(.., done)));
 }
 
 impl Copy {

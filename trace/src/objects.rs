@@ -172,6 +172,12 @@ impl Objects {
         }
     }
 
+    /// Names an object that no call made.
+    pub fn adopt(&mut self, kind: Kind, value: u64, owner: (Kind, u64), name: &str) {
+        let number = self.number(kind.label());
+        self.live.insert((kind, value), Object { number, owner: Some(owner), name: Some(name.to_owned()) });
+    }
+
     fn number(&mut self, label: &'static str) -> u64 {
         let made = self.made.entry(label).or_insert(0);
         *made += 1;

@@ -297,7 +297,10 @@ impl<'w, 't> Builder<'w, 't> {
         self.world.translation.live(recorded).unwrap_or(recorded)
     }
 
-    fn handle(&mut self, kind: Kind, recorded: u64) -> Result<u64, Refusal> {
+    pub fn handle(&mut self, kind: Kind, recorded: u64) -> Result<u64, Refusal> {
+        if kind == Kind::Function {
+            self.adopt_function(recorded)?;
+        }
         let stray = match self.world.objects.find(kind, recorded) {
             Found::Live(live) => return Ok(live),
             Found::Unknown if kind == Kind::Module && self.adopt(recorded) => return self.handle(kind, recorded),

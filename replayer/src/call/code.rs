@@ -2,6 +2,7 @@
 
 use crate::call::buffers::Builder;
 use crate::call::frame::{Memory, Refusal};
+use crate::plan::origins::Found;
 use std::borrow::Cow;
 use std::io::Write;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -155,6 +156,20 @@ impl<'t> Builder<'_, 't> {
             self.world.contexts.lock().insert(live);
         }
         retained
+    }
+
+    /// Looks up a function that the recorded program found unseen, if this call is the first to need it.
+    pub fn adopt_function(&mut self, function: u64) -> Result<(), Refusal> {
+        let found = self.world.plan.found.get(&self.call.number).filter(|found| found.function == function);
+        let Some(Found { module, name, .. }) = found else { return Ok(()) };
+        let (module, text) = (self.handle(Kind::Module, *module)?, format!("{name}\0"));
+        let mut live = 0u64;
+        let words = [&raw mut live as u64, module, text.as_ptr() as u64];
+        // SAFETY: an output word, a live module, a name with its NUL.
+        unsafe { self.world.driver.ask("cuModuleGetFunction", &words) }
+            .map_err(|failure| Refusal(format!("needs {name}, which its module does not have here: {failure}")))?;
+        self.world.objects.bind(Kind::Function, function, live);
+        Ok(())
     }
 
     /// Loads a module that the recorded program got unseen, when it is first used: of the images that were found, the

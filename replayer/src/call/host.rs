@@ -123,7 +123,9 @@ impl<'t> Builder<'_, 't> {
             let region = dense(address, len.unwrap_or(found));
             return if writes { self.sink(name, region) } else { self.source(name, region) };
         }
-        match self.is_known(address) || !self.call.succeeded() {
+        // A node may be made of any address, to ask about it (XLA has cuDNN capture graphs that never run).
+        let makes_node = self.function.class == Class::graph || self.world.placement.captures.load(Relaxed) > 0;
+        match self.is_known(address) || makes_node || !self.call.succeeded() {
             true => Ok(self.moved(address)),
             false => Err(Refusal(format!("{name} {address:#x} lies in no memory that the trace knows of"))),
         }

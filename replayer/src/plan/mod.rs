@@ -18,6 +18,7 @@ pub mod waits;
 use crate::memory::ranges::Ranges;
 use crate::plan::fault::Fault;
 use crate::plan::order::Order;
+use crate::plan::origins::Found;
 use crate::plan::reach::Reach;
 use crate::plan::survey::Survey;
 use crate::plan::verdict::{Reason, Verdict};
@@ -67,6 +68,8 @@ pub struct Plan {
     pub(crate) pages: Ranges,
     /// Primary contexts by their recorded handle: the device.
     pub primaries: HashMap<u64, i32>,
+    /// Functions that no call looked up, by the call that needs them first.
+    pub(crate) found: HashMap<u64, Found>,
     pub(crate) peaks: HashMap<i32, u64>,
     /// Recorded devices that hold memory.
     pub devices: BTreeSet<i32>,

@@ -1,17 +1,32 @@
 //! Objects that no call in the trace made: they came out of tables of the driver's that are not recorded.
 //!
-//! Two of them can be had all the same: a primary context, once a later call tells whose it is, and a module whose image was
-//! found. A call that needs any other is refused, so the verdict has to name it.
+//! Three of them can be had all the same: a primary context, once a later call tells whose it is; a module whose image was
+//! found; a function of a known module, whose name the driver told when it was launched (cuFFT finds its kernels like that).
+//! A call that needs any other is refused, so the verdict has to name it.
 
 use crate::call::objects::is_special;
+use std::collections::{HashMap, HashSet};
 use trace::api::types::{Form, Kind};
+use trace::call::Content;
 use trace::objects::Objects;
+use trace::record::Kernel;
 use trace::{Call, Function, Trace, decode};
 
 #[derive(Default)]
 pub struct Origins {
     objects: Objects,
     missing: Vec<Missing>,
+    found: HashMap<u64, Found>,
+    /// Launched functions that were found, by id: each is one life of its handle.
+    used: HashSet<u32>,
+}
+
+/// A function that a call is the first to use: to be looked up in its module before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    pub function: u64,
+    pub module: u64,
+    pub name: String,
 }
 
 /// A use of an object without an origin.
@@ -23,12 +38,13 @@ pub struct Missing {
 }
 
 impl Origins {
-    pub fn see(&mut self, call: &Call, function: &'static Function) {
+    pub fn see(&mut self, trace: &Trace, call: &Call, function: &'static Function) {
         if call.succeeded() {
             for param in function.params {
                 let Form::Handle(kind) = param.ty.form else { continue };
                 let value = call.argument(param.name).unwrap_or(0);
-                if kind != Kind::Device && !is_special(kind, value) && !self.is_known(call, kind, value) {
+                let is_missing = kind != Kind::Device && !is_special(kind, value) && !self.is_known(call, kind, value);
+                if is_missing && !(kind == Kind::Function && self.find(trace, call, value)) {
                     self.missing.push(Missing { call: call.number, function: function.name, kind, value });
                 }
             }
@@ -48,6 +64,34 @@ impl Origins {
         };
         self.objects.object(kind, value).is_some()
             || stands_for.is_some_and(|kind| self.objects.object(kind, value).is_some())
+    }
+
+    /// Whether the function was launched, now or later, out of a module that is there.
+    fn find(&mut self, trace: &Trace, call: &Call, function: u64) -> bool {
+        let of_call = call.images().find_map(|image| match image.content {
+            Content::Arguments { kernel, .. } => Some(kernel),
+            _ => None,
+        });
+        let here = |kernel: &&Kernel| {
+            kernel.handle == function && !kernel.is_kernel && !kernel.name.is_empty() && kernel.module != 0
+        };
+        let named = trace.kernels.values().filter(|k| of_call.is_none_or(|id| k.id == id)).filter(here);
+        let named = named.filter(|kernel| !self.used.contains(&kernel.id));
+        let Some(kernel) = named.min_by_key(|kernel| kernel.id) else { return false };
+        let adopted = || trace.adopted.iter().any(|a| a.module == kernel.module && !a.images.is_empty());
+        if self.objects.object(Kind::Module, kernel.module).is_none() && !adopted() {
+            return false;
+        }
+        self.objects.adopt(Kind::Function, function, (Kind::Module, kernel.module), &kernel.name);
+        self.used.insert(kernel.id);
+        let found = Found { function, module: kernel.module, name: kernel.name.clone() };
+        self.found.insert(call.number, found);
+        true
+    }
+
+    /// By the call that needs each.
+    pub fn take_found(&mut self) -> HashMap<u64, Found> {
+        std::mem::take(&mut self.found)
     }
 
     /// Uses that a replay cannot serve. `is_primary` tells primary contexts by their recorded handles.

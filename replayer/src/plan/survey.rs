@@ -61,7 +61,7 @@ impl Survey {
             return;
         };
         let ended = self.contexts.see(call);
-        self.origins.see(call, function);
+        self.origins.see(trace, call, function);
         let stream = stream_of(call, function).unwrap_or(0);
         self.faults.see(call, function, self.contexts.current(call.thread), stream);
         if !call.succeeded() {
@@ -216,7 +216,9 @@ impl Survey {
         }
         let either = words(|role| matches!(role, Role::Reads(_) | Role::Writes(_)));
         let is_host = |address: u64| call.images().any(|image| image.address == address);
-        if either.iter().any(|address| !self.live.holds(*address) && !is_host(*address)) {
+        let is_captured = stream_of(call, function).is_some_and(|stream| self.captures.origin(stream).is_some());
+        let makes_node = function.class == Class::graph || is_captured;
+        if !makes_node && either.iter().any(|address| !self.live.holds(*address) && !is_host(*address)) {
             let what = format!("{}: an address in no memory that the trace knows of", function.name);
             self.reasons.about_call(what, call.number);
         }
@@ -282,6 +284,7 @@ impl Survey {
         for (what, count) in &trace.losses {
             self.reasons.about_trace(format!("not recorded: {what}"), *count);
         }
+        plan.found = self.origins.take_found();
         for missing in self.origins.missing(trace, |context| plan.primaries.contains_key(&context)) {
             let what = format!("{}: needs a {} that no call in the trace made", missing.function, missing.kind.label());
             self.reasons.about_call(what, missing.call);

@@ -2,7 +2,7 @@
 
 use std::ffi::c_char;
 
-use super::entries;
+use super::{entries, hidden};
 use crate::abi::{In, Out};
 use crate::code::Code;
 use crate::{device, state};
@@ -28,11 +28,11 @@ entries! {
         found.map(drop).ok_or(Code::INVALID_VALUE)
     }
 
-    /// The hidden tables are not simulated.
+    /// None of NVIDIA's hidden tables is simulated.
     always cuGetExportTable(table: Out<*const u8>, id: In<[u8; 16]>) {
-        id.get()?;
-        table.set(std::ptr::null())?;
-        Err(Code::NOT_FOUND)
+        let found = id.get()? == hidden::ID;
+        table.set(if found { (&raw const hidden::TABLE).cast() } else { std::ptr::null() })?;
+        if found { Ok(()) } else { Err(Code::NOT_FOUND) }
     }
 
     fn cuProfilerStart() {

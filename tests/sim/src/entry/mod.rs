@@ -14,6 +14,7 @@ mod graph_any;
 mod graph_exec;
 mod graph_memory;
 mod graph_node;
+mod hidden;
 mod hint;
 mod host;
 mod launch;

@@ -1,0 +1,34 @@
+//! A table of our own behind cuGetExportTable, as the runtimes use NVIDIA's: what is loaded and looked up through it, no
+//! exported function sees.
+
+use std::ffi::{c_char, c_void};
+
+use crate::abi::{Handle, In, Out};
+use crate::code::Code;
+use crate::entry::outcome;
+use crate::{image, module};
+
+/// What a client passes to cuGetExportTable.
+pub const ID: [u8; 16] = *b"simulated, ours.";
+
+/// Its size in bytes comes first, as in NVIDIA's.
+#[repr(C)]
+pub struct Table {
+    size: usize,
+    load: extern "C" fn(Out<Handle>, *const c_void) -> Code,
+    function: extern "C" fn(Out<Handle>, Handle, In<c_char>) -> Code,
+}
+
+pub static TABLE: Table = Table { size: size_of::<Table>(), load, function };
+
+/// Loads a fatbin wrapper.
+extern "C" fn load(made: Out<Handle>, wrapper: *const c_void) -> Code {
+    outcome(|| {
+        let texts = image::texts_at(wrapper.cast())?;
+        made.set(module::load_current(&crate::jit::Options::NONE.compile(&texts)?)?)
+    })
+}
+
+extern "C" fn function(found: Out<Handle>, hmodule: Handle, name: In<c_char>) -> Code {
+    outcome(|| found.set(module::find(hmodule)?.named(&name.text()?)?))
+}
