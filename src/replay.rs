@@ -278,6 +278,9 @@ fn text(out: &mut impl Write, plan: &Plan, report: &Report) -> Result<()> {
     for (what, count) in [
         ("kernel arguments that look like addresses in no known memory", report.unresolved_pointers),
         ("calls that failed and name an object which is not there (left out)", report.unknown_handles),
+        ("bytes written by the CPU without a call", report.written),
+        ("pieces of them written while the device may have been reading", report.written_in_use),
+        ("pieces written by the CPU that could not be written again", report.lost_writes),
         ("submissions to one stream that overlapped when recorded", report.overlapping_submissions),
     ] {
         if count != 0 {
@@ -349,6 +352,9 @@ fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) -> Val
         "unreached_launches": report.unreached_launches,
         "unresolved_pointers": report.unresolved_pointers,
         "unknown_handles": report.unknown_handles,
+        "written_by_cpu": report.written,
+        "written_in_use": report.written_in_use,
+        "lost_writes": report.lost_writes,
         "overlapping_submissions": report.overlapping_submissions,
         "placement": {
             "placed": placed.placed,

@@ -84,6 +84,9 @@ impl Builder<'_, '_> {
         for (n, word) in bytes.chunks_exact(8).enumerate() {
             let value = u64::from_le_bytes(word.try_into().expect("8 bytes"));
             let object = || if bytes.len() == 8 { world.objects.in_arguments(value) } else { None };
+            if let Some(range) = world.placement.host_around(value) {
+                self.frame.sources.push(range);
+            }
             if let Some(live) = world.translation.live(value).or_else(object) {
                 values.put(at + n * 8, &live.to_le_bytes());
             } else if looks_like_address(value)

@@ -19,7 +19,7 @@ use crate::memory::translate::Translation;
 use crate::plan::{Allocation, BLOCK, Plan};
 use crate::run::queue::synchronize;
 use parking_lot::Mutex;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use trace::api::structs::{CUmemAccessDesc, CUmemAllocationProp};
@@ -60,6 +60,8 @@ pub struct Placement<'a> {
     pub(crate) left: Mutex<HashSet<u64>>,
     /// Pinned memory that is elsewhere, by its recorded start.
     pub(crate) elsewhere: Mutex<HashMap<u64, Range<u64>>>,
+    /// Pinned memory by its recorded start: its recorded end.
+    pub(crate) pinned: Mutex<BTreeMap<u64, u64>>,
     /// Captures under way: none of them would survive a wait for the whole context.
     pub captures: AtomicI64,
     pub counts: Counts,
@@ -103,6 +105,7 @@ impl<'a> Placement<'a> {
             left: Mutex::default(),
             shortages,
             elsewhere: Mutex::default(),
+            pinned: Mutex::default(),
             captures: AtomicI64::new(0),
             counts: Counts::default(),
         })
