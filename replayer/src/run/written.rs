@@ -29,6 +29,28 @@ pub fn before(world: &World, call: &Call, tally: &mut Tally) {
     }
 }
 
+/// What a callback did to host memory. To be called from the driver's thread: asks the driver nothing.
+pub fn on_host_only(world: &World, written: &Written, tally: &mut Tally) {
+    for image in written.images() {
+        let Some(bytes) = world.trace.bytes(&image) else { continue };
+        if let Some(live) = host(world, &(image.address..image.address + bytes.len() as u64)) {
+            // SAFETY: as in `write`. The device has come to where it waits for this.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), live as *mut u8, bytes.len()) };
+            tally.written += bytes.len() as u64;
+        }
+    }
+}
+
+/// The rest of what a callback did, once it has run.
+pub fn on_device_only(world: &World, call: &Call, written: &Written, tally: &mut Tally) {
+    for image in written.images() {
+        let len = world.trace.bytes(&image).map_or(0, <[u8]>::len) as u64;
+        if host(world, &(image.address..image.address + len)).is_none() {
+            write(world, call, written, &image, tally);
+        }
+    }
+}
+
 fn write(world: &World, call: &Call, written: &Written, image: &Image, tally: &mut Tally) {
     let Some(bytes) = world.trace.bytes(image) else {
         tally.lost_writes += 1;
@@ -46,8 +68,10 @@ fn write(world: &World, call: &Call, written: &Written, image: &Image, tally: &m
         if unsafe { std::slice::from_raw_parts(live.start as *const u8, bytes.len()) } == bytes {
             return;
         }
-        // SAFETY: as above. What the device still does with it, it did in the recorded program.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), live.start as *mut u8, bytes.len()) };
+        world.callbacks.write(world, written.about.begin, || {
+            // SAFETY: as above. What the device still does with it, it did in the recorded program.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), live.start as *mut u8, bytes.len()) };
+        });
         tally.written += bytes.len() as u64;
     } else if let Some(live) = device(world, image.address) {
         let agreed = on_device(world, live, bytes);
