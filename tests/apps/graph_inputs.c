@@ -24,6 +24,7 @@ int main(void)
     CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
     CHECK(cuMemcpyHtoDAsync(one, copied, N * sizeof(int), stream));
+    CHECK(cuMemcpyHtoDAsync(one, pageable, 0, stream));
     CHECK(cuLaunchKernel(take, 4, 1, 1, N / 4, 1, 1, 0, stream, (void *[]){&other, &mapped, &n}, NULL));
     CHECK(cuStreamEndCapture(stream, &graph));
     CUDA_MEMCPY3D node = {.srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = pageable, .dstMemoryType = CU_MEMORYTYPE_DEVICE,

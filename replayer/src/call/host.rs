@@ -37,7 +37,7 @@ impl<'t> Builder<'_, 't> {
                 return Ok(bytes.as_ptr() as u64);
             }
             let mut memory = Memory::zeroed(recorded.span() as usize)?;
-            for (row, bytes) in recorded.row_addresses().zip(bytes.chunks_exact(recorded.row_bytes as usize)) {
+            for (row, bytes) in recorded.row_addresses().zip(bytes.chunks_exact(recorded.row_bytes.max(1) as usize)) {
                 memory.put((row - recorded.address) as usize, bytes);
             }
             return Ok(self.lend(recorded.address, memory));
