@@ -3,6 +3,7 @@
 use crate::dump::NOT_READY;
 use crate::figures::{counted, grouped, size};
 use crate::reading::Reading;
+use crate::unfinished::Unfinished;
 use crate::{exit, verdict};
 use anyhow::Result;
 use serde::Serialize;
@@ -161,6 +162,7 @@ fn object(trace: &Trace, counts: &Counts, functions: &Functions, verdict: &str, 
         "reasons": reasons,
         "failed": { "calls": counts.failed, "functions": by_name(|n| n.1) },
         "in_flight": counts.in_flight,
+        "unfinished": Unfinished::of(trace).map(|unfinished| unfinished.json(trace)),
         "file": {
             "path": trace.path.display().to_string(),
             "bytes": trace.bytes_on_disk(),
@@ -281,6 +283,9 @@ fn text(
     }
     for damage in &trace.damage {
         line(out, format!("damage: at offset {}: {}", damage.offset, damage.what))?;
+    }
+    for unfinished in Unfinished::of(trace).into_iter().flat_map(|unfinished| unfinished.lines(trace)) {
+        line(out, format!("unfinished: {unfinished}"))?;
     }
     let in_flight =
         if counts.in_flight == 0 { String::new() } else { format!(", {} did not return", counts.in_flight) };

@@ -18,6 +18,7 @@ mod repair;
 mod replay;
 mod session;
 mod signals;
+mod unfinished;
 mod verdict;
 
 use clap::{Parser, Subcommand};

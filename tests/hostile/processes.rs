@@ -197,3 +197,30 @@ fn sigkill_at_any_time() {
     }
     assert!(recorded > 0);
 }
+
+/// A program hangs; its trace tells where, while it hangs.
+#[test]
+fn a_trace_is_read_while_its_program_hangs() {
+    let place = Place::new();
+    let out = std::fs::File::create(place.join("out")).expect("a file");
+    let mut child = place.preloaded(client("hostile/hangs.c")).stdout(out).spawn().expect("started");
+    let inside = |info: &serde_json::Value| info["unfinished"]["inside"].as_array().is_some_and(|all| !all.is_empty());
+    let info = (0..500).find_map(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        let ran = place.cutrace(["info", "--json"]).output().expect("ran");
+        serde_json::from_slice::<serde_json::Value>(&ran.stdout).ok().filter(|info| {
+            inside(info) && std::fs::read_to_string(place.join("out")).is_ok_and(|out| out == "hanging\n")
+        })
+    });
+    let text = run(&mut place.cutrace(["info"]));
+    child.kill().expect("ours");
+    child.wait().expect("ours");
+    let info = info.expect("the program hangs in its second wait");
+    assert_eq!(info["unfinished"]["inside"][0]["function"], "cuStreamSynchronize");
+    let pending = &info["unfinished"]["pending"];
+    assert_eq!(pending[0]["stream"], "stream#1", "{pending}");
+    assert_eq!(pending[0]["submissions"], 2, "{pending}");
+    assert_eq!(pending[0]["calls"][0]["kernel"], "wait_for_host", "{pending}");
+    assert!(text.stdout.contains("unfinished: thread t0"), "{}", text.stdout);
+    assert!(text.stdout.contains("of wait_for_host"), "{}", text.stdout);
+}

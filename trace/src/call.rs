@@ -84,6 +84,11 @@ impl<'a> Call<'a> {
         self.trace.function(self.id)
     }
 
+    /// What the id in an image of arguments stands for.
+    pub fn kernel(&self, id: u32) -> Option<&'a record::Kernel> {
+        self.trace.kernels.get(&id)
+    }
+
     pub fn words(&self) -> impl ExactSizeIterator<Item = u64> + 'a {
         self.words.chunks_exact(8).map(|w| u64_at(w, 0))
     }

@@ -9,6 +9,7 @@ pub mod lifetimes;
 pub mod nested;
 pub mod order;
 pub mod origins;
+pub mod outstanding;
 pub mod reach;
 pub mod survey;
 pub mod usage;

@@ -313,7 +313,7 @@ impl Survey {
 }
 
 /// The stream that a submission names, in a parameter or in its launch configuration.
-fn stream_of(call: &Call, function: &Function) -> Option<u64> {
+pub(crate) fn stream_of(call: &Call, function: &Function) -> Option<u64> {
     use Kind::Stream;
     let is_stream = |form: &Form| matches!(form, Form::Handle(Stream));
     for param in function.params {

@@ -1,0 +1,235 @@
+//! Work that was submitted and that nothing in the trace tells to have finished: what a hanging or dying program waited for.
+//!
+//! A wait that succeeded covers what stood before it in its stream, and what the stream waits for by events. The legacy stream's
+//! covers the blocking streams of its context.
+
+use crate::plan::contexts::Contexts;
+use crate::plan::survey::stream_of;
+use std::collections::HashMap;
+use trace::api::roles::Class;
+use trace::api::types::Kind;
+use trace::objects::Objects;
+use trace::{Call, Function, Trace, decode};
+
+/// A stream as work is ordered on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Queue {
+    context: u64,
+    stream: u64,
+    thread: Option<u32>,
+}
+
+/// One stream's work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Work {
+    /// As `dump` names it: `stream#3`, `the legacy stream of ctx#1`.
+    pub stream: String,
+    /// Submissions in order, by their numbers.
+    pub calls: Vec<u64>,
+}
+
+type Reach = HashMap<Queue, u64>;
+
+#[derive(Default)]
+struct Walk {
+    contexts: Contexts,
+    objects: Objects,
+    work: HashMap<Queue, Vec<u64>>,
+    names: HashMap<Queue, String>,
+    /// Streams that the legacy stream does not wait for, and the contexts of all.
+    free_running: HashMap<u64, bool>,
+    made_in: HashMap<u64, u64>,
+    /// What an event covered when it was recorded, and what streams wait for: up to which call of which queue.
+    events: HashMap<u64, Reach>,
+    waits: HashMap<Queue, Reach>,
+    captures: crate::plan::captures::Captures,
+}
+
+const LEGACY: u64 = 1;
+const PER_THREAD: u64 = 2;
+
+/// By stream; those with the earliest work first.
+pub fn outstanding(trace: &Trace) -> Vec<Work> {
+    let mut walk = Walk::default();
+    for call in trace.calls().filter(|call| !call.inner) {
+        if let Some(function) = call.function() {
+            walk.see(&call, function);
+        }
+    }
+    let mut left: Vec<Work> = Vec::new();
+    for (queue, calls) in walk.work {
+        if !calls.is_empty() {
+            left.push(Work { stream: walk.names.remove(&queue).unwrap_or_default(), calls });
+        }
+    }
+    left.sort_by_key(|work| work.calls[0]);
+    left
+}
+
+impl Walk {
+    fn see(&mut self, call: &Call, function: &'static Function) {
+        match self.objects.concerned(call).then(|| decode::decode(call)).flatten() {
+            Some(decoded) => self.objects.advance(call, &decoded),
+            None => self.objects.until(call),
+        }
+        self.contexts.see(call);
+        if !call.succeeded() {
+            return;
+        }
+        let context = self.contexts.current(call.thread).unwrap_or(0);
+        let per_thread = function.twin_of.is_some();
+        let queue = |stream: u64| match stream {
+            0 if per_thread => Queue { context, stream: PER_THREAD, thread: Some(call.thread) },
+            PER_THREAD => Queue { context, stream: PER_THREAD, thread: Some(call.thread) },
+            0 | LEGACY => Queue { context, stream: LEGACY, thread: None },
+            stream => Queue { context: 0, stream, thread: None },
+        };
+        let stream = stream_of(call, function);
+        let captured = stream.is_some_and(|stream| self.captures.origin(stream).is_some());
+        self.captures.see(call, function, &crate::memory::ranges::Ranges::default());
+        let argument = |name| call.argument(name).unwrap_or(0);
+        match function.twin_of.unwrap_or(function.name) {
+            "cuStreamCreate" | "cuStreamCreateWithPriority" => {
+                let flags = call.argument("Flags").or(call.argument("flags")).unwrap_or(0);
+                if let Some(stream) = call.output("phStream") {
+                    self.free_running.insert(stream, flags & 1 != 0);
+                    self.made_in.insert(stream, context);
+                }
+            }
+            "cuStreamSynchronize" | "cuStreamQuery" => self.finished(queue(argument("hStream")), call.number),
+            "cuEventSynchronize" | "cuEventQuery" => {
+                let reach = self.events.get(&argument("hEvent")).cloned().unwrap_or_default();
+                reach.into_iter().for_each(|(queue, until)| self.drop_until(queue, until));
+            }
+            "cuCtxSynchronize" => self.ended(context),
+            "cuCtxSynchronize_v2" => self.ended(argument("ctx")),
+            "cuCtxDestroy" | "cuCtxDestroy_v2" => self.ended(argument("ctx")),
+            "cuEventRecord" | "cuEventRecordWithFlags" if !captured => {
+                let queue = queue(argument("hStream"));
+                let mut reach = self.waits.get(&queue).cloned().unwrap_or_default();
+                reach.insert(queue, call.number);
+                self.events.insert(argument("hEvent"), reach);
+            }
+            "cuStreamWaitEvent" if !captured => {
+                let reach = self.events.get(&argument("hEvent")).cloned().unwrap_or_default();
+                let waits = self.waits.entry(queue(argument("hStream"))).or_default();
+                for (other, until) in reach {
+                    let known = waits.entry(other).or_insert(0);
+                    *known = until.max(*known);
+                }
+            }
+            "cuStreamDestroy" | "cuStreamDestroy_v2" => {
+                self.waits.remove(&queue(argument("hStream")));
+            }
+            _ => match function.class {
+                Class::submit | Class::launch if !captured => {
+                    let queue = queue(stream.unwrap_or(0));
+                    self.name(queue);
+                    self.work.entry(queue).or_default().push(call.number);
+                }
+                Class::copy => self.finished(queue(0), call.number),
+                _ => {}
+            },
+        }
+    }
+
+    fn name(&mut self, queue: Queue) {
+        let Queue { context, stream, thread } = queue;
+        let number = |kind: Kind, value| match self.objects.object(kind, value) {
+            Some((number, _)) => format!("{}#{number}", kind.label()),
+            None => format!("{}@{value:#x}", kind.label()),
+        };
+        let name = match (stream, thread) {
+            (LEGACY, _) => format!("the legacy stream of {}", number(Kind::Context, context)),
+            (PER_THREAD, Some(thread)) => {
+                format!("thread t{thread}'s own stream of {}", number(Kind::Context, context))
+            }
+            _ => number(Kind::Stream, stream),
+        };
+        self.names.insert(queue, name);
+    }
+
+    /// A wait for this queue has succeeded, made by a call of this number.
+    fn finished(&mut self, queue: Queue, until: u64) {
+        self.drop_until(queue, until);
+        let waits = self.waits.get(&queue).cloned().unwrap_or_default();
+        waits.into_iter().for_each(|(other, until)| self.drop_until(other, until));
+        if queue.stream == LEGACY {
+            let waited = |other: &Queue| match other.thread {
+                Some(_) => other.context == queue.context,
+                None => {
+                    let blocking = self.free_running.get(&other.stream) == Some(&false);
+                    blocking && self.made_in.get(&other.stream) == Some(&queue.context)
+                }
+            };
+            let blocking: Vec<Queue> = self.work.keys().filter(|other| waited(other)).copied().collect();
+            blocking.into_iter().for_each(|other| self.drop_until(other, until));
+        }
+    }
+
+    fn drop_until(&mut self, queue: Queue, until: u64) {
+        if let Some(work) = self.work.get_mut(&queue) {
+            work.retain(|call| *call >= until);
+        }
+    }
+
+    /// All work of a context is done, or gone with it.
+    fn ended(&mut self, context: u64) {
+        let Walk { work, made_in, .. } = self;
+        let of = |queue: &Queue| match queue.context {
+            0 => made_in.get(&queue.stream).copied(),
+            known => Some(known),
+        };
+        work.retain(|queue, _| of(queue) != Some(context));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::Sample;
+
+    fn streams(sample: &mut Sample) {
+        sample.call(0, "cuInit", 0..1, &[0], &[]);
+        sample.call(0, "cuCtxSetCurrent", 2..3, &[0xc0], &[]);
+        for (at, stream, flags) in [(4, 0x50u64, 1), (6, 0x60, 0)] {
+            sample.call(0, "cuStreamCreate", at..at + 1, &[0x100, flags], &[(0x100, &stream.to_le_bytes())]);
+        }
+    }
+
+    fn fill(sample: &mut Sample, at: u64, stream: u64) {
+        sample.call(0, "cuMemsetD8Async", at..at + 1, &[0x7000, 0, 1, stream], &[]);
+    }
+
+    fn left(sample: &Sample) -> Vec<(String, usize)> {
+        outstanding(&sample.trace()).into_iter().map(|work| (work.stream, work.calls.len())).collect()
+    }
+
+    #[test]
+    fn a_wait_covers_its_stream_and_what_that_waits_for() {
+        let mut sample = Sample::new();
+        streams(&mut sample);
+        fill(&mut sample, 10, 0x50);
+        sample.call(0, "cuEventRecord", 12..13, &[0xe0, 0x50], &[]);
+        fill(&mut sample, 14, 0x50);
+        sample.call(0, "cuStreamWaitEvent", 16..17, &[0x60, 0xe0, 0], &[]);
+        fill(&mut sample, 18, 0x60);
+        assert_eq!(left(&sample), [("stream#1".to_owned(), 2), ("stream#2".to_owned(), 1)]);
+        sample.call(0, "cuStreamSynchronize", 20..21, &[0x60], &[]);
+        assert_eq!(left(&sample), [("stream#1".to_owned(), 1)]);
+    }
+
+    #[test]
+    fn the_legacy_stream_waits_for_blocking_ones() {
+        let mut sample = Sample::new();
+        streams(&mut sample);
+        for (at, stream) in [(10, 0x50), (12, 0x60), (14, 0)] {
+            fill(&mut sample, at, stream);
+        }
+        assert_eq!(left(&sample).len(), 3);
+        sample.call(0, "cuStreamSynchronize", 20..21, &[0], &[]);
+        assert_eq!(left(&sample), [("stream#1".to_owned(), 1)]);
+        sample.call(0, "cuCtxSynchronize", 22..23, &[], &[]);
+        assert_eq!(left(&sample), []);
+    }
+}

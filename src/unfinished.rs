@@ -1,0 +1,74 @@
+//! What a program was inside of, and what it had submitted, when its recording ended: or now, if it still runs.
+
+use crate::figures::counted;
+use replayer::{Work, outstanding};
+use serde_json::{Value, json};
+use trace::call::Content;
+use trace::text::plain;
+use trace::{Call, Trace};
+
+pub struct Unfinished<'t> {
+    /// Calls that have not returned, by thread.
+    inside: Vec<Call<'t>>,
+    pending: Vec<Work>,
+}
+
+/// Submissions that are listed of each stream.
+const LISTED: usize = 16;
+
+impl<'t> Unfinished<'t> {
+    /// None where the program ended by itself: what it had not waited for then, nobody asks.
+    pub fn of(trace: &'t Trace) -> Option<Unfinished<'t>> {
+        let mut inside: Vec<Call> = trace.calls().filter(|call| call.end.is_none()).collect();
+        if inside.is_empty() && trace.footer.is_some() {
+            return None;
+        }
+        inside.sort_by_key(|call| (call.thread, call.number));
+        Some(Unfinished { inside, pending: outstanding(trace) })
+    }
+
+    pub fn lines(&self, trace: &Trace) -> Vec<String> {
+        let inside = self.inside.iter().map(|call| {
+            let name = trace.threads.get(call.thread as usize).map_or("", |thread| &thread.name);
+            let (number, seconds) = (call.number, trace.nanoseconds(call.begin) as f64 / 1e9);
+            format!("thread t{} {name:?} is inside call {number} {}, since {seconds:.3} s", call.thread, call.name())
+        });
+        let pending = self.pending.iter().map(|work| {
+            let count = counted(work.calls.len() as u64, "submission");
+            let first = work.calls.first().and_then(|number| trace.call(*number));
+            let first = first.map_or(String::new(), |call| format!("{} {}", call.number, named(&call)));
+            format!("{}: {count} not known to have finished, the first call {first}", work.stream)
+        });
+        inside.chain(pending).collect()
+    }
+
+    pub fn json(&self, trace: &Trace) -> Value {
+        let call = |call: Call| json!({ "call": call.number, "function": call.name(), "kernel": kernel(&call) });
+        let inside = self.inside.iter().map(|inside| {
+            let since = trace.nanoseconds(inside.begin);
+            json!({ "thread": inside.thread, "call": inside.number, "function": inside.name(), "since_ns": since })
+        });
+        let pending = self.pending.iter().map(|work| {
+            let calls = work.calls.iter().take(LISTED).filter_map(|number| trace.call(*number)).map(call);
+            json!({ "stream": work.stream, "submissions": work.calls.len(), "calls": calls.collect::<Vec<_>>() })
+        });
+        json!({ "inside": inside.collect::<Vec<_>>(), "pending": pending.collect::<Vec<_>>() })
+    }
+}
+
+/// The kernel that a launch names.
+fn kernel(call: &Call) -> Option<String> {
+    let launched = |content: Content| match content {
+        Content::Arguments { kernel, .. } => Some(kernel),
+        _ => None,
+    };
+    let id = call.images().find_map(|image| launched(image.content))?;
+    call.kernel(id).map(|kernel| plain(&kernel.name).into_owned())
+}
+
+fn named(call: &Call) -> String {
+    match kernel(call) {
+        Some(kernel) => format!("{} of {kernel}", call.name()),
+        None => call.name().to_owned(),
+    }
+}
