@@ -53,6 +53,8 @@ fn grouped(number: usize) -> String {
 
 macro_rules! workloads {
     ($($name:ident $file:literal $verdict:literal [$($kernel:literal),*];)*) => {
+        pub const APPS: &[&str] = &[$($file),*];
+
         $(
             #[test]
             fn $name() {

@@ -31,6 +31,8 @@ impl<'t> Builder<'_, 't> {
                 None => Err(self.missing(name)),
             };
         };
+        let layout = self.layout(name, &recorded);
+        let bytes = self.to_live(bytes, layout);
         let Some(live) = host else {
             if let (Cow::Borrowed(bytes), true) = (&bytes, recorded.is_dense()) {
                 return Ok(bytes.as_ptr() as u64);
@@ -93,7 +95,8 @@ impl<'t> Builder<'_, 't> {
             }
         };
         let region = Region { address: live, ..recorded };
-        self.frame.sinks.push(Sink { name, region, memory, expected });
+        let words = self.layout(name, &recorded);
+        self.frame.sinks.push(Sink { name, region, memory, expected, words });
         Ok(live)
     }
 

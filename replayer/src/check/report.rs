@@ -1,5 +1,6 @@
 //! What a replay did and what it found.
 
+use crate::memory::words::Words;
 use crate::run::world::World;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
@@ -89,6 +90,8 @@ pub struct Report {
     pub unreached_launches: u64,
     /// Values in kernel arguments that look like addresses and lie in no known memory; passed unchanged.
     pub unresolved_pointers: u64,
+    /// Addresses of memory that is elsewhere, in payloads, arguments and results.
+    pub words: Words,
     /// Calls that failed when recorded and name an object that is gone, or that no call of the trace made: left out.
     pub unknown_handles: u64,
     /// Submissions to one stream that overlapped when recorded: entry order was assumed.
@@ -122,6 +125,7 @@ impl Report {
             launches,
             unreached_launches,
             unresolved_pointers: tally.unresolved_pointers,
+            words: tally.words,
             unknown_handles: tally.unknown_handles,
             overlapping_submissions: plan.overlapping_submissions,
             divergences: tally.divergences,
@@ -157,6 +161,7 @@ pub struct Tally {
     /// The calls whose bytes were compared.
     pub compared: HashSet<u64>,
     pub unresolved_pointers: u64,
+    pub words: Words,
     pub unknown_handles: u64,
     pub divergences: u64,
     pub first: Option<Divergence>,
@@ -189,6 +194,7 @@ impl Tally {
         self.unchecked_copies += other.unchecked_copies;
         self.compared.extend(other.compared);
         self.unresolved_pointers += other.unresolved_pointers;
+        self.words.add(other.words);
         self.unknown_handles += other.unknown_handles;
         self.divergences += other.divergences;
         let earlier = |one: &Divergence| self.first.as_ref().is_none_or(|first| one.call < first.call);

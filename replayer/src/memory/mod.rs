@@ -6,3 +6,4 @@ pub mod pinned;
 pub mod place;
 pub mod ranges;
 pub mod translate;
+pub mod words;

@@ -16,6 +16,7 @@ use crate::memory::pieces::Pieces;
 use crate::memory::pinned::map_host;
 use crate::memory::ranges::{Ranges, widen};
 use crate::memory::translate::Translation;
+use crate::memory::words::unheld;
 use crate::plan::{Allocation, BLOCK, Plan};
 use crate::run::queue::synchronize;
 use parking_lot::Mutex;
@@ -54,6 +55,8 @@ pub struct Placement<'a> {
     pub(crate) held: Ranges,
     /// Pages of ours at recorded addresses of pinned memory.
     pub(crate) pages: Ranges,
+    /// Recorded addresses that are neither.
+    pub(crate) unheld: Ranges,
     devices: Vec<i32>,
     pub(crate) pieces: Mutex<Pieces>,
     /// Live contexts in which memory was freed in stream order: its last work may be under way there.
@@ -91,6 +94,8 @@ impl<'a> Placement<'a> {
         let held = Ranges::union(reserved.iter().cloned(), 1);
         let pages = plan.pages.iter().filter(|run| place && map_host(&held, run.clone()));
         let pages = Ranges::union(pages, 1);
+        let all = |of: &Ranges, and: &Ranges| Ranges::union(of.iter().chain(and.iter()), 1);
+        let unheld = unheld(&all(&plan.blocks, &plan.pages), &all(&held, &pages));
         Ok(Placement {
             driver,
             objects,
@@ -98,6 +103,7 @@ impl<'a> Placement<'a> {
             reserved,
             held,
             pages,
+            unheld,
             devices: plan.devices.iter().map(|device| objects.device(*device)).collect(),
             pieces: Mutex::default(),
             left: Mutex::default(),
@@ -114,14 +120,20 @@ impl<'a> Placement<'a> {
         let wide = widen(allocation.range.clone(), GRANULE);
         let len = allocation.range.end - allocation.range.start;
         self.counts.bytes.fetch_add(len, Relaxed);
-        if !self.held.covers(&wide) {
-            let live = self.allocate_elsewhere(len, ordered)?;
-            self.translation.bind(allocation.range.start, len, live);
-            self.counts.translated.fetch_add(1, Relaxed);
+        if self.held.covers(&wide) && self.put_back(allocation, device)? {
+            self.counts.placed.fetch_add(1, Relaxed);
             return Ok(());
         }
-        // An older allocation of this address may have been served elsewhere by its other neighbours.
-        self.translation.unbind(allocation.range.start);
+        let live = self.allocate_elsewhere(len, ordered)?;
+        self.translation.bind(allocation.range.start, len, live);
+        self.counts.translated.fetch_add(1, Relaxed);
+        Ok(())
+    }
+
+    /// At its addresses; false if the driver will not have it there.
+    fn put_back(&self, allocation: &Allocation, device: i32) -> Result<bool, Failure> {
+        // What was here before may have been elsewhere: a variable of a module that is gone, a neighbour in need of more.
+        self.translation.forget(&allocation.range);
         let mut pieces = self.pieces.lock();
         // The address may have been another device's.
         self.unmap(&mut pieces, &allocation.range, Some(device))?;
@@ -133,14 +145,16 @@ impl<'a> Placement<'a> {
                     self.unmap(&mut pieces, &(0..u64::MAX), None)?;
                     done = self.map(device, piece.clone());
                 }
+                if matches!(done, Err(Failure { code: Some(result::INVALID_VALUE), .. })) {
+                    return Ok(false);
+                }
                 done?;
                 pieces.mapped(piece.clone(), device);
                 self.fill(piece);
             }
         }
         pieces.allocated(allocation.range.clone());
-        self.counts.placed.fetch_add(1, Relaxed);
-        Ok(())
+        Ok(true)
     }
 
     /// Frees what is elsewhere, and waits as the driver's own free does; memory at its place stays mapped.
@@ -211,6 +225,7 @@ impl<'a> Placement<'a> {
     /// A recorded reservation: its addresses are already held, or others are taken for it.
     pub fn reserve(&self, range: Range<u64>, alignment: u64) -> Result<(), Failure> {
         if self.held.covers(&range) {
+            self.translation.forget(&range);
             return Ok(());
         }
         let (mut live, len) = (0u64, range.end - range.start);
