@@ -80,6 +80,11 @@ workloads! {
     unified_copies "unified_copies.c" "replayable" [];
     beyond "beyond.c" "replayable" [];
     pools "pools.c" "replayable" ["twice"];
+    two_pools "two_pools.c" "replayable" ["twice"];
+    expandable "expandable.c" "replayable" ["twice"];
+    addresses "addresses.c" "replayable" ["sum_spans", "sum_tight"];
+    graph_memory "graph_memory.c" "replayable" ["twice"];
+    captured_memory "captured_memory.c" "replayable" ["twice"];
     virtual_memory "virtual_memory.c" "replayable" ["twice"];
     pitched_copies "pitched_copies.c" "replayable" [];
     graphs "graphs.c" "partly" ["add_two", "twice"];

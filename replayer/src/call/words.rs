@@ -73,7 +73,7 @@ impl Builder<'_, '_> {
         if kind == Addresses::Nowhere {
             return Vec::new();
         }
-        let mut found = Vec::new();
+        let (mut found, mut aligned, mut lost) = (Vec::new(), Vec::new(), Vec::new());
         let mut words = Words::default();
         let tables = place.translation.tables();
         let at = |at: usize| bytes.get(at..at + 8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")));
@@ -88,34 +88,40 @@ impl Builder<'_, '_> {
                 Word::Left => words.left += 1,
                 Word::Same => match object() {
                     Some(live) => found.push((offset, live)),
-                    None if is_lost(world.plan, &tables, value) => self.tally.unresolved_pointers += 1,
+                    None if is_known(world.plan, &tables, value) => aligned.push(offset),
+                    None if looks_like_address(value) => lost.push(offset),
                     None => {}
                 },
             }
         }
-        // Packed structs align addresses to 4 bytes, too. What an aligned word has taken is no half of another.
-        let aligned = found.len();
+        aligned.extend(found.iter().map(|(offset, _)| *offset));
+        // Packed structs align addresses to 4 bytes, too. The halves of an aligned one belong to no other.
         for offset in (4..bytes.len()).step_by(8) {
-            let is_taken = || found[..aligned].iter().any(|(at, _)| at + 8 > offset && offset + 8 > *at);
-            if let Some(value) = at(offset)
-                && let Some(live) = tables.live(value).filter(|live| *live != value)
-                && !is_taken()
-            {
+            let overlaps = |at: &usize| at + 8 > offset && offset + 8 > *at;
+            let Some(value) = at(offset).filter(|value| is_known(world.plan, &tables, *value)) else { continue };
+            if aligned.iter().any(overlaps) {
+                continue;
+            }
+            lost.retain(|at| !overlaps(at));
+            if let Word::Moved(live) = place.word(&tables, value) {
                 words.arguments += 1;
                 found.push((offset, live));
             }
         }
         drop(tables);
+        self.tally.unresolved_pointers += lost.len() as u64;
         self.tally.words.add(words);
         found
     }
 }
 
-/// Whether this looks like an address and lies in no memory that the trace knows of.
-fn is_lost(plan: &Plan, tables: &Tables, value: u64) -> bool {
-    // Within what x86-64 gives a process, and too large for a small number.
-    let looks_like_address = (1 << 32..1 << 47).contains(&value);
-    looks_like_address && !plan.device.contains(value) && !plan.host.contains(value) && tables.live(value).is_none()
+fn is_known(plan: &Plan, tables: &Tables, value: u64) -> bool {
+    plan.device.contains(value) || plan.host.contains(value) || tables.live(value).is_some()
+}
+
+/// Within what x86-64 gives a process, and too large for a small number.
+fn looks_like_address(value: u64) -> bool {
+    (1 << 32..1 << 47).contains(&value)
 }
 
 #[cfg(test)]

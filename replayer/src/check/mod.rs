@@ -39,7 +39,7 @@ pub fn outputs<'t>(
     tally: &mut Tally,
 ) {
     let mut checker = Checker { world, call, function, frame, tally, compared: false };
-    checker.bind_variable();
+    checker.bind_given();
     for output in &frame.outputs {
         checker.compared = false;
         checker.output(output);
@@ -253,8 +253,10 @@ impl Checker<'_, '_> {
         true
     }
 
-    fn bind_variable(&mut self) {
-        if !hands_out_a_variable(self.function) {
+    /// Memory that the driver gave, wherever it likes.
+    fn bind_given(&mut self) {
+        let captured = self.world.plan.captured.get(&self.call.number).copied();
+        if !hands_out_a_variable(self.function) && captured.is_none() {
             return;
         }
         let live = |name: &str| {
@@ -262,8 +264,11 @@ impl Checker<'_, '_> {
             let pointer = Live { frame: self.frame }.load(self.function.params[index].offset, 8)?;
             Live { frame: self.frame }.at(pointer, 8)
         };
-        if let (Some(was), Some(is), Some(len)) = (self.call.output("dptr"), live("dptr"), live("bytes")) {
-            self.world.translation.bind(was, len, is);
+        let (Some(was), Some(is)) = (self.call.output("dptr"), live("dptr")) else { return };
+        match (captured, live("bytes")) {
+            (Some(len), _) => self.world.translation.bind_of_graph(was, len, is),
+            (None, Some(len)) => self.world.translation.bind(was, len, is),
+            (None, None) => {}
         }
     }
 

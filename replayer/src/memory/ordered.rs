@@ -36,8 +36,8 @@ impl Ordered {
 
 impl Placement<'_> {
     /// Device memory somewhere, filled with zeros, with room behind it: so its end is no other memory's address, and is
-    /// known for what it is in results. Where a capture is under way, memory in the stream's order would become part of
-    /// the graph: then it comes at once.
+    /// known for what it is in results. Where a capture of another stream is under way, this
+    /// one's order may not be touched: then it comes at once.
     pub(crate) fn allocate_elsewhere(&self, len: u64, ordered: Option<Ordered>) -> Result<u64, Failure> {
         const ROOM: u64 = 512;
         match self.allocate_anywhere(len.saturating_add(ROOM), ordered) {

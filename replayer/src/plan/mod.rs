@@ -56,6 +56,8 @@ pub struct Plan {
     pub(crate) order: Order,
     /// Device memory, by the call that allocated it.
     pub(crate) allocations: HashMap<u64, Allocation>,
+    /// Stream-ordered allocations under a capture, which are nodes of its graph: the call, and how many bytes.
+    pub(crate) captured: HashMap<u64, u64>,
     /// Contexts, by the call that ended them.
     pub(crate) ends: HashMap<u64, End>,
     /// All device addresses the application was given, reserved ones too.

@@ -14,7 +14,7 @@ use crate::plan::usage::Usage;
 use crate::plan::verdict::{Reasons, Verdict};
 use crate::plan::waits;
 use crate::plan::{Allocation, BLOCK, End, PAGE, Plan};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use trace::api::roles::{Class, Extent, Field, Role};
 use trace::api::types::{Form, Kind};
@@ -33,6 +33,8 @@ pub struct Survey {
     moments: Vec<Moment>,
     usage: Usage,
     reserved: Vec<Range<u64>>,
+    /// Where memory of graphs begins: no free ends it, as a launch allocates it again.
+    of_graphs: HashSet<u64>,
     host: Ranges,
     captures: Captures,
     /// Latest submission to a stream: end and thread.
@@ -121,6 +123,12 @@ impl Survey {
                     Some(pitch) => pitch.saturating_mul(argument("Height")),
                     None => argument("bytesize"),
                 };
+                if call.argument("hStream").is_some_and(|stream| self.captures.origin(stream).is_some()) {
+                    self.plan.captured.insert(call.number, len);
+                    self.of_graph(start, len);
+                    return;
+                }
+                self.of_graphs.remove(&start);
                 let device = self.contexts.device_of_allocation(call);
                 // What comes out of a pool outlives the context.
                 let context = self.contexts.current(call.thread).filter(|_| call.argument("hStream").is_none());
@@ -134,6 +142,7 @@ impl Survey {
                     self.reasons.about_call(what, call.number);
                 }
             }
+            Memory::Free | Memory::FreeAsync if self.of_graphs.contains(&argument("dptr")) => {}
             Memory::Free | Memory::FreeAsync => {
                 self.live.remove(argument("dptr"), begin);
                 self.usage.remove(argument("dptr"));
@@ -154,6 +163,11 @@ impl Survey {
         }
     }
 
+    fn of_graph(&mut self, start: u64, len: u64) {
+        self.live.add(start, len, 0);
+        self.of_graphs.insert(start);
+    }
+
     /// Memory that comes into being beside the allocations: variables of modules, memory of graphs.
     fn variables(&mut self, call: &Call, function: &Function) {
         /// Where the length was not asked for.
@@ -171,7 +185,7 @@ impl Survey {
                 made.then(|| call.memory(When::Return, call.argument(param.name)?, to.size.into())).flatten()
             };
             if let Some((start, len)) = recorded(fields).and_then(|bytes| crate::check::made_in(fields, &bytes)) {
-                self.live.add(start, len, 0);
+                self.of_graph(start, len);
             }
         }
     }

@@ -171,6 +171,9 @@ impl<'t> Worker<'_, 't> {
                 let waiting = by_name(wait).expect("the exceptions name functions of the table");
                 self.execute(call, function, waiting);
             }
+            Action::Memory(Memory::Allocate) if self.world.plan.captured.contains_key(&call.number) => {
+                self.execute(call, function, function);
+            }
             Action::Memory(memory) if call.succeeded() => self.emulate(&call, function, memory),
             _ => self.execute(call, function, function),
         }
