@@ -1,4 +1,4 @@
-// Two pools, of which one is destroyed: another one comes to have its addresses
+// Two pools, of which one is destroyed: another one comes to have its addresses, for memory of another size
 #include "check.h"
 
 enum { N = 1000 };
@@ -16,7 +16,7 @@ static CUmemoryPool new_pool(void)
 int main(void)
 {
     int numbers[N], n = N, round, i;
-    CUdeviceptr kept, memory, other;
+    CUdeviceptr kept, memory, other, before = 0;
     CUstream streams[2];
     CUmemoryPool pool;
 
@@ -30,6 +30,8 @@ int main(void)
     for (round = 0; round < 3; round++) {
         pool = new_pool();
         CHECK(cuMemAllocFromPoolAsync(&memory, sizeof numbers << round, pool, streams[0]));
+        REQUIRE(!before || memory == before);
+        before = memory;
         CHECK(cuMemcpyDtoDAsync(memory, kept, sizeof numbers, streams[0]));
         CHECK(cuLaunchKernel(twice, 1, 1, 1, 1024, 1, 1, 0, streams[0], (void *[]){&memory, &n}, NULL));
         CHECK(cuMemcpyDtoDAsync(kept, memory, sizeof numbers, streams[0]));

@@ -32,7 +32,7 @@ impl<'t> Builder<'_, 't> {
             };
         };
         let layout = self.layout(name, &recorded);
-        let bytes = self.to_live(bytes, layout);
+        let bytes = self.payload(bytes, layout);
         let Some(live) = host else {
             if let (Cow::Borrowed(bytes), true) = (&bytes, recorded.is_dense()) {
                 return Ok(bytes.as_ptr() as u64);

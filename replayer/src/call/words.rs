@@ -39,7 +39,7 @@ impl Builder<'_, '_> {
     }
 
     /// A payload for the replay's device.
-    pub fn to_live<'b>(&mut self, bytes: Cow<'b, [u8]>, layout: Layout) -> Cow<'b, [u8]> {
+    pub fn payload<'b>(&mut self, bytes: Cow<'b, [u8]>, layout: Layout) -> Cow<'b, [u8]> {
         let (bytes, words) = self.world.placement.to_live(bytes, layout);
         self.tally.words.add(words);
         bytes

@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn what_is_not_held() {
         let recorded = Ranges::union([0..100, 200..300], 1);
-        let held = Ranges::union([50..250], 1);
+        let held = Ranges::union(std::iter::once(50..250), 1);
         assert!(unheld(&recorded, &held).iter().eq([0..50, 250..300]));
         assert!(unheld(&recorded, &recorded).is_empty());
     }
