@@ -286,6 +286,7 @@ fn text(out: &mut impl Write, plan: &Plan, report: &Report) -> Result<()> {
         ("kernel arguments that look like addresses in no known memory", report.unresolved_pointers),
         ("calls that failed and name an object which is not there (left out)", report.unknown_handles),
         ("submissions to one stream that overlapped when recorded", report.overlapping_submissions),
+        ("allocations of what another stream freed, which do not wait for it here", placed.unordered),
     ] {
         if count != 0 {
             writeln!(out, "  as recorded  {what}: {}", grouped(count))?;
@@ -370,6 +371,7 @@ fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) -> Val
             "host_translated": placed.host_translated,
             "bytes": placed.bytes,
             "unfilled": placed.unfilled,
+            "unordered": placed.unordered,
         },
         "divergences": report.divergences,
         "first_divergence": report.first.as_ref().map(|first| json!({

@@ -6,7 +6,7 @@ enum { N = 100000 };
 
 int main(void)
 {
-    int n = N, five = 5, seen;
+    int n = N, five = 5, first, seen;
     CUdeviceptr memory, again;
     CUstream streams[2];
 
@@ -17,6 +17,7 @@ int main(void)
     CHECK(cuMemAllocAsync(&memory, N * sizeof(int), streams[0]));
     CHECK(cuMemsetD32Async(memory, 1, N, streams[0]));
     CHECK(cuLaunchKernel(add, 1, 1, 1, 1, 1, 1, 0, streams[0], (void *[]){&memory, &n, &five}, NULL));
+    CHECK(cuMemcpyDtoHAsync(&first, memory, sizeof first, streams[0]));
     CHECK(cuMemFreeAsync(memory, streams[0]));
     // Until it is free.
     do {
@@ -27,7 +28,7 @@ int main(void)
     CHECK(cuStreamSynchronize(streams[0]));
     CHECK(cuMemcpyDtoHAsync(&seen, again + (N - 1) * sizeof(int), sizeof seen, streams[1]));
     CHECK(cuStreamSynchronize(streams[1]));
-    printf("%d\n", seen);
-    REQUIRE(seen == 7);
+    printf("%d %d\n", first, seen);
+    REQUIRE(first == 6 && seen == 7);
     return 0;
 }

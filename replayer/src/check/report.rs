@@ -68,6 +68,8 @@ pub struct Placed {
     pub bytes: u64,
     /// Pieces of device memory that could not be filled with zeros before use.
     pub unfilled: u64,
+    /// Allocations of memory that another stream freed, which here do not wait for it as the driver had them do.
+    pub unordered: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -137,6 +139,7 @@ impl Report {
                 host_translated: counts.host_translated.load(Relaxed),
                 bytes: counts.bytes.load(Relaxed),
                 unfilled: counts.unfilled.load(Relaxed),
+                unordered: counts.unordered.load(Relaxed),
             },
             elapsed,
         }

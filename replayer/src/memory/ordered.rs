@@ -15,7 +15,7 @@ pub struct Ordered {
     /// Whether stream 0 is the thread's own.
     is_twin: bool,
     pool: Option<u64>,
-    stream: u64,
+    pub(crate) stream: u64,
 }
 
 impl Ordered {
@@ -31,6 +31,11 @@ impl Ordered {
         }
         let stream = live(Kind::Stream, "hStream")?;
         Some(Ordered { function: function.name, is_twin: function.twin_of.is_some(), pool, stream })
+    }
+
+    /// The one of two names for which stream 0 means the same.
+    pub(crate) fn twin(&self, plain: &'static str, twin: &'static str) -> &'static str {
+        if self.is_twin { twin } else { plain }
     }
 }
 

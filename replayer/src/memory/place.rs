@@ -44,6 +44,8 @@ pub struct Counts {
     pub bytes: AtomicU64,
     /// Pieces that could not be filled with zeros.
     pub unfilled: AtomicU64,
+    /// Allocations of what another stream freed that do not wait for it.
+    pub unordered: AtomicU64,
 }
 
 pub struct Placement<'a> {
@@ -63,6 +65,8 @@ pub struct Placement<'a> {
     pub(crate) left: Mutex<HashSet<u64>>,
     /// Pinned memory that is elsewhere, by its recorded start.
     pub(crate) elsewhere: Mutex<HashMap<u64, Range<u64>>>,
+    /// By the recorded free: an event in its stream's order, and how many allocations have to wait for it.
+    pub(crate) marks: Mutex<HashMap<u64, (u64, u32)>>,
     /// Captures under way: none of them would survive a wait for the whole context.
     pub captures: AtomicI64,
     pub counts: Counts,
@@ -109,6 +113,7 @@ impl<'a> Placement<'a> {
             left: Mutex::default(),
             shortages,
             elsewhere: Mutex::default(),
+            marks: Mutex::default(),
             captures: AtomicI64::new(0),
             counts: Counts::default(),
         })

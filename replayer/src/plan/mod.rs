@@ -5,6 +5,7 @@ pub mod captures;
 pub mod contexts;
 pub mod fault;
 pub mod graphs;
+pub mod handover;
 pub mod lifetimes;
 pub mod nested;
 pub mod order;
@@ -17,6 +18,7 @@ pub mod waits;
 
 use crate::memory::ranges::Ranges;
 use crate::plan::fault::Fault;
+use crate::plan::handover::Handovers;
 use crate::plan::order::Order;
 use crate::plan::origins::Found;
 use crate::plan::reach::Reach;
@@ -89,6 +91,7 @@ pub struct Plan {
     /// The first error of work done earlier, as the program came to know it.
     pub(crate) fault: Option<Fault>,
     pub(crate) reach: Reach,
+    pub(crate) handovers: Handovers,
     pub(crate) environment: Vec<(String, String)>,
 }
 

@@ -129,6 +129,7 @@ impl Survey {
                     return;
                 }
                 self.of_graphs.remove(&start);
+                self.plan.handovers.allocated(start, len, own_stream(call), call.number);
                 let device = self.contexts.device_of_allocation(call);
                 // What comes out of a pool outlives the context.
                 let context = self.contexts.current(call.thread).filter(|_| call.argument("hStream").is_none());
@@ -144,6 +145,9 @@ impl Survey {
             }
             Memory::Free | Memory::FreeAsync if self.of_graphs.contains(&argument("dptr")) => {}
             Memory::Free | Memory::FreeAsync => {
+                if let Some(stream) = own_stream(call) {
+                    self.plan.handovers.freed(argument("dptr"), stream, call.number);
+                }
                 self.live.remove(argument("dptr"), begin);
                 self.usage.remove(argument("dptr"));
             }
@@ -259,8 +263,7 @@ impl Survey {
             return;
         }
         let Some(stream) = stream_of(call, function) else { return };
-        let own = (stream == 2 || stream == 0 && function.twin_of.is_some()).then_some(call.thread);
-        let latest = self.submissions.entry((stream, own)).or_insert((moment.end, moment.thread));
+        let latest = self.submissions.entry(own(call, function, stream)).or_insert((moment.end, moment.thread));
         if latest.1 != moment.thread && latest.0 > moment.begin {
             self.plan.overlapping_submissions += 1;
         }
@@ -318,6 +321,16 @@ impl Survey {
         };
         plan
     }
+}
+
+/// A stream, with the thread if it is that thread's own.
+fn own(call: &Call, function: &Function, stream: u64) -> (u64, Option<u32>) {
+    (stream, (stream == 2 || stream == 0 && function.twin_of.is_some()).then_some(call.thread))
+}
+
+/// The stream in whose order memory comes or goes.
+fn own_stream(call: &Call) -> Option<(u64, Option<u32>)> {
+    Some(own(call, call.function()?, call.argument("hStream")?))
 }
 
 /// The stream that a submission names, in a parameter or in its launch configuration.
