@@ -80,6 +80,7 @@ workloads! {
     unified_copies "unified_copies.c" "replayable" [];
     beyond "beyond.c" "replayable" [];
     pools "pools.c" "replayable" ["twice"];
+    handed_over "handed_over.c" "replayable" ["add_to"];
     two_pools "two_pools.c" "replayable" ["twice"];
     expandable "expandable.c" "replayable" ["twice"];
     addresses "addresses.c" "replayable" ["sum_spans", "sum_tight"];

@@ -95,8 +95,8 @@ impl<'t> Builder<'_, 't> {
             }
         };
         let region = Region { address: live, ..recorded };
-        let words = self.layout(name, &recorded);
-        self.frame.sinks.push(Sink { name, region, memory, expected, words });
+        let (words, since) = (self.layout(name, &recorded), self.world.translation.now());
+        self.frame.sinks.push(Sink { name, region, memory, expected, words, since });
         Ok(live)
     }
 

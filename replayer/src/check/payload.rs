@@ -15,7 +15,7 @@ pub fn compare(world: &World, call: u64, sink: &Sink, tally: &mut Tally) {
     }
     let packed = packed(sink);
     // Only if the bytes differ as they are.
-    let mapped = LazyCell::new(|| world.translation.to_recorded(&packed, sink.words));
+    let mapped = LazyCell::new(|| world.translation.to_recorded(&packed, sink.words, sink.since));
     let (mut compared, mut mapped_back) = (0, 0);
     for (offset, len, content) in &sink.expected {
         // The length field of an attachment ends at 4 GiB; the hash of a longer copy covers all of it.

@@ -23,6 +23,9 @@ pub struct Tables {
     live: Disjoint,
     /// By live address.
     recorded: Disjoint,
+    /// What was in `recorded` until its live address became another's, in that order. A copy that was under way then may
+    /// still hold it.
+    past: Vec<(u64, Moved)>,
 }
 
 #[derive(Default)]
@@ -51,7 +54,8 @@ impl Translation {
         }
         let mut tables = self.tables.write();
         tables.live.insert(start, moved);
-        tables.recorded.insert(moved.to, Moved { to: start, ..moved });
+        let past = tables.recorded.insert(moved.to, Moved { to: start, ..moved });
+        tables.past.extend(past);
         self.count.store(tables.live.0.len(), Ordering::Release);
         if start != moved.to {
             self.ever.store(true, Ordering::Release);
@@ -77,7 +81,8 @@ impl Translation {
         if self.is_in_use() || self.has_moved() {
             let mut tables = self.tables.write();
             tables.live.cut(at);
-            tables.recorded.cut(at);
+            let past = tables.recorded.cut(at);
+            tables.past.extend(past);
             self.count.store(tables.live.0.len(), Ordering::Release);
         }
     }
@@ -94,7 +99,12 @@ impl Translation {
 
     /// Which recorded address a live one stands for.
     pub fn recorded(&self, live: u64) -> Option<u64> {
-        if !self.has_moved() { None } else { self.tables.read().recorded(live) }
+        if !self.has_moved() { None } else { self.tables.read().recorded(live, usize::MAX) }
+    }
+
+    /// This moment, to ask later what stood for what.
+    pub fn now(&self) -> usize {
+        if !self.has_moved() { 0 } else { self.tables.read().past.len() }
     }
 
     /// Whether any recorded range is translated now.
@@ -121,18 +131,20 @@ impl Tables {
         self.live.end(recorded)
     }
 
-    pub fn recorded(&self, live: u64) -> Option<u64> {
-        self.recorded.inside(live).or_else(|| self.recorded.end(live))
+    /// What a live address stood for at a moment, or for the first time after it.
+    pub fn recorded(&self, live: u64, since: usize) -> Option<u64> {
+        let gone = self.past.get(since..).unwrap_or_default();
+        let was = |(start, moved): &(u64, Moved)| {
+            let at = live.checked_sub(*start).filter(|at| *at < moved.len)?;
+            Some(moved.to + at)
+        };
+        let now = || self.recorded.inside(live).or_else(|| self.recorded.end(live));
+        gone.iter().find_map(was).or_else(now)
     }
 
     /// All recorded addresses that may be translated, the ends of ranges too, lie in here.
     pub fn bounds(&self) -> Range<u64> {
         self.live.bounds()
-    }
-
-    /// The same of live addresses.
-    pub fn live_bounds(&self) -> Range<u64> {
-        self.recorded.bounds()
     }
 }
 
@@ -141,19 +153,20 @@ impl Tables {
 struct Disjoint(BTreeMap<u64, Moved>);
 
 impl Disjoint {
-    fn insert(&mut self, start: u64, moved: Moved) {
-        self.cut(&(start..start.saturating_add(moved.len)));
+    /// What it takes the place of.
+    fn insert(&mut self, start: u64, moved: Moved) -> Vec<(u64, Moved)> {
+        let stale = self.cut(&(start..start.saturating_add(moved.len)));
         self.0.insert(start, moved);
+        // The same again is nothing new.
+        stale.into_iter().filter(|(at, old)| *at != start || old.to != moved.to || old.len > moved.len).collect()
     }
 
     /// Takes out what overlaps, whole.
-    fn cut(&mut self, at: &Range<u64>) {
+    fn cut(&mut self, at: &Range<u64>) -> Vec<(u64, Moved)> {
         let before = self.0.range(..at.end).rev();
         let stale: Vec<u64> =
             before.take_while(|(start, moved)| **start + moved.len > at.start).map(|(start, _)| *start).collect();
-        for start in stale {
-            self.0.remove(&start);
-        }
+        stale.into_iter().filter_map(|start| self.0.remove_entry(&start)).collect()
     }
 
     fn inside(&self, address: u64) -> Option<u64> {
@@ -219,6 +232,24 @@ mod tests {
     }
 
     #[test]
+    fn a_copy_under_way_holds_what_was() {
+        let translation = Translation::default();
+        translation.bind(0x1000, 0x100, 0x9000);
+        let first = translation.now();
+        translation.unbind(0x1000);
+        translation.bind(0x1000, 0x100, 0x9000);
+        assert_eq!(translation.now(), first, "the same again");
+        translation.bind(0x2000, 0x40, 0x9000);
+        let second = translation.now();
+        translation.bind(0x3000, 0x40, 0x9020);
+        let tables = translation.tables();
+        let at = |since| [0x9010, 0x9030].map(|live| tables.recorded(live, since));
+        assert_eq!(at(first), [Some(0x1010), Some(0x1030)]);
+        assert_eq!(at(second), [Some(0x2010), Some(0x2030)]);
+        assert_eq!(at(usize::MAX), [None, Some(0x3010)]);
+    }
+
+    #[test]
     fn memory_of_a_graph_comes_again() {
         let translation = Translation::default();
         translation.bind_of_graph(0x1000, 0x100, 0x9000);
@@ -235,6 +266,5 @@ mod tests {
         translation.bind(0x1000, 0x100, 0x9000);
         translation.bind(0x3000, 0x100, 0x8000);
         assert_eq!(translation.tables().bounds(), 0x1000..0x3101);
-        assert_eq!(translation.tables().live_bounds(), 0x8000..0x9101);
     }
 }

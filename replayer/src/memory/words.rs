@@ -13,6 +13,9 @@ use std::borrow::Cow;
 use std::ops::Range;
 use trace::api::copies::Region;
 
+/// Memory begins above this.
+const LOWEST: u64 = 1 << 16;
+
 /// How many words were what.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Words {
@@ -48,11 +51,6 @@ impl Layout {
     /// Packed rows, of which the first begins at this device address.
     pub fn rows(region: &Region, device: u64) -> Layout {
         Layout { row_bytes: region.row_bytes.max(1) as usize, first: (device.wrapping_neg() % 8) as usize }
-    }
-
-    /// Words from the first byte on.
-    pub fn words() -> Layout {
-        Layout { row_bytes: usize::MAX, first: 0 }
     }
 
     fn each(self, bytes: &[u8], mut see: impl FnMut(usize, u64)) {
@@ -126,17 +124,16 @@ impl Placement<'_> {
 
 impl Translation {
     /// What the device made, with recorded addresses in place of the live ones: how the recorded device would have made
-    /// it. None if there is no such address in it.
-    pub fn to_recorded(&self, bytes: &[u8], layout: Layout) -> Option<(Vec<u8>, u64)> {
+    /// it. None if there is no such address in it. `since`: when the copy was put on its way.
+    pub fn to_recorded(&self, bytes: &[u8], layout: Layout, since: usize) -> Option<(Vec<u8>, u64)> {
         if !self.has_moved() {
             return None;
         }
         let tables = self.tables();
-        let bounds = tables.live_bounds();
         let mut moved: Vec<(usize, u64)> = Vec::new();
         layout.each(bytes, |at, value| {
-            if bounds.contains(&value)
-                && let Some(recorded) = tables.recorded(value).filter(|recorded| *recorded != value)
+            if (LOWEST..1 << 47).contains(&value)
+                && let Some(recorded) = tables.recorded(value, since).filter(|recorded| *recorded != value)
             {
                 moved.push((at, recorded));
             }
@@ -168,6 +165,8 @@ fn around(a: &Range<u64>, b: &Range<u64>) -> Range<u64> {
 mod tests {
     use super::*;
 
+    const WORDS: Layout = Layout { row_bytes: usize::MAX, first: 0 };
+
     fn words_at(layout: Layout, bytes: &[u8]) -> Vec<usize> {
         let mut found = Vec::new();
         layout.each(bytes, |at, _| found.push(at));
@@ -178,7 +177,7 @@ mod tests {
     fn words_stand_where_the_device_can_load_them() {
         let region =
             |row_bytes, rows| Region { address: 0, row_bytes, rows, pitch: 64, slices: 1, slice_pitch: 64 * rows };
-        assert_eq!(words_at(Layout::words(), &[0; 20]), [0, 8]);
+        assert_eq!(words_at(WORDS, &[0; 20]), [0, 8]);
         assert_eq!(words_at(Layout::rows(&region(24, 1), 0x1000), &[0; 24]), [0, 8, 16]);
         assert_eq!(words_at(Layout::rows(&region(24, 1), 0x1004), &[0; 24]), [4, 12]);
         assert_eq!(words_at(Layout::rows(&region(12, 2), 0x1000), &[0; 24]), [0, 12]);
@@ -188,13 +187,13 @@ mod tests {
     #[test]
     fn results_are_mapped_back() {
         let translation = Translation::default();
-        let bytes: Vec<u8> = [0x9010u64, 7, 0x9100, 0x9101].into_iter().flat_map(u64::to_le_bytes).collect();
-        assert_eq!(translation.to_recorded(&bytes, Layout::words()), None);
-        translation.bind(0x1000, 0x100, 0x9000);
+        let bytes: Vec<u8> = [0x90_0010u64, 7, 0x90_0100, 0x90_0101].into_iter().flat_map(u64::to_le_bytes).collect();
+        assert_eq!(translation.to_recorded(&bytes, WORDS, 0), None);
+        translation.bind(0x1000, 0x100, 0x90_0000);
         translation.unbind(0x1000);
-        let expected: Vec<u8> = [0x1010u64, 7, 0x1100, 0x9101].into_iter().flat_map(u64::to_le_bytes).collect();
-        assert_eq!(translation.to_recorded(&bytes, Layout::words()), Some((expected, 2)));
-        assert_eq!(translation.to_recorded(&bytes[8..16], Layout::words()), None);
+        let expected: Vec<u8> = [0x1010u64, 7, 0x1100, 0x90_0101].into_iter().flat_map(u64::to_le_bytes).collect();
+        assert_eq!(translation.to_recorded(&bytes, WORDS, 0), Some((expected, 2)));
+        assert_eq!(translation.to_recorded(&bytes[8..16], WORDS, 0), None);
     }
 
     #[test]

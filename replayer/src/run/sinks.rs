@@ -22,6 +22,8 @@ pub struct Sink<'t> {
     pub expected: Vec<(u64, u64, Content<'t>)>,
     /// Where addresses may stand in the packed bytes.
     pub words: Layout,
+    /// When it was put on its way, as [`Translation::now`](crate::memory::translate::Translation::now) tells.
+    pub since: usize,
 }
 
 impl Sink<'_> {
