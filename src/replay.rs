@@ -285,6 +285,9 @@ fn text(out: &mut impl Write, plan: &Plan, report: &Report) -> Result<()> {
     for (what, count) in [
         ("kernel arguments that look like addresses in no known memory", report.unresolved_pointers),
         ("calls that failed and name an object which is not there (left out)", report.unknown_handles),
+        ("bytes written by the CPU without a call", report.written),
+        ("pieces of them written while the device may have been reading", report.written_in_use),
+        ("pieces written by the CPU that could not be written again", report.lost_writes),
         ("submissions to one stream that overlapped when recorded", report.overlapping_submissions),
         ("allocations of what another stream freed, which do not wait for it here", placed.unordered),
     ] {
@@ -363,6 +366,9 @@ fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) -> Val
             "left": report.words.left,
         },
         "unknown_handles": report.unknown_handles,
+        "written_by_cpu": report.written,
+        "written_in_use": report.written_in_use,
+        "lost_writes": report.lost_writes,
         "overlapping_submissions": report.overlapping_submissions,
         "placement": {
             "placed": placed.placed,

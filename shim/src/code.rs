@@ -2,6 +2,7 @@
 
 use crate::capture::{Capture, Moment};
 use crate::memory::{bytes_at, word_at};
+use crate::watch::Finds;
 use std::borrow::Cow;
 use trace::api::attributes::LOG_BUFFERS;
 use trace::extra::Extra;
@@ -40,6 +41,9 @@ impl Capture<'_> {
         self.draft.value(&record::Attachment { form: record::ARGUMENTS, field: record::NESTED, zero: 0, len });
         self.draft.value(&address);
         self.draft.value(&(layout.id, sizes.len() as u32));
+        // Of a launch whose function was not known before it, or of a node.
+        let refers = self.moment == Moment::Success && self.lane.recorder().reaches_host();
+        let mut finds = refers.then(|| Finds::before(self.lane, self.call));
         for (i, size) in sizes.iter().enumerate() {
             // SAFETY: the driver has just read as many pointers as the kernel has parameters, and as many bytes behind each as
             // the parameter takes; after a failure they were found readable.
@@ -48,7 +52,12 @@ impl Capture<'_> {
                 std::slice::from_raw_parts(argument, *size as usize)
             };
             self.draft.bytes(bytes);
+            if let Some(finds) = &mut finds {
+                let words = bytes.chunks_exact(8).map(|w| u64::from_le_bytes(w.try_into().expect("8 bytes")));
+                self.lane.recorder().watch.refer(words, finds);
+            }
         }
+        self.deferred.extend(finds.into_iter().flat_map(Finds::into_records));
     }
 
     /// Where the parameters of a launched function lie. After a failure the handle may be anything, and is not asked about.

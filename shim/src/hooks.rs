@@ -2,6 +2,7 @@
 
 use crate::lane::{self, Lane, Open};
 use crate::pending::Queue;
+use crate::watch::Finds;
 use crate::{adopt, ask, nets, payload, start};
 use std::ffi::c_void;
 use std::sync::atomic::Ordering::*;
@@ -22,8 +23,15 @@ pub enum Hook {
     /// As `ModuleMade`; the second word is its library.
     LibraryModule,
     ModuleEnds,
-    /// A lookup in a module, the second word.
+    /// A lookup in a module, the second word, of a function.
     ModuleUsed,
+    /// A CUfunction or CUkernel was handed out.
+    FunctionMade,
+    /// Managed memory: its place is the first word, its length the second, or stands where the second points.
+    ManagedMade,
+    ManagedVariable,
+    /// Device memory, maybe managed, is given back.
+    MemoryFree,
     /// Pinned memory begins or ends.
     HostRegister,
     HostFree,
@@ -55,6 +63,11 @@ const HOOKS: &[(&str, Hook)] = &[
     ("cuLibraryGetModule", Hook::LibraryModule),
     ("cuFuncGetModule", Hook::ModuleMade),
     ("cuModuleGetFunction", Hook::ModuleUsed),
+    ("cuLibraryGetKernel", Hook::FunctionMade),
+    ("cuKernelGetFunction", Hook::FunctionMade),
+    ("cuMemAllocManaged", Hook::ManagedMade),
+    ("cuLibraryGetManaged", Hook::ManagedVariable),
+    ("cuMemFree_v2", Hook::MemoryFree),
     ("cuLibraryUnload", Hook::CodeEnds),
     ("cuCtxDestroy", Hook::CodeEnds),
     ("cuCtxDestroy_v2", Hook::CodeEnds),
@@ -122,11 +135,14 @@ pub fn before(hook: Hook, words: &[u64]) -> u64 {
         Hook::HostFree | Hook::ModuleEnds | Hook::CodeEnds | Hook::StreamEnds => {
             lane::with_lane(|lane| ending(hook, lane, words))
         }
+        Hook::MemoryFree if start::recording() && start::recorder().watch.managed.any() => {
+            lane::with_lane(|lane| ending(hook, lane, words))
+        }
         _ => 0,
     }
 }
 
-/// The length of the pinned memory that ends, if it is one.
+/// The length of the pinned or managed memory that ends, if it is one.
 #[cold]
 fn ending(hook: Hook, lane: &Lane, words: &[u64]) -> u64 {
     let recorder = start::recorder();
@@ -136,8 +152,17 @@ fn ending(hook: Hook, lane: &Lane, words: &[u64]) -> u64 {
         Hook::StreamEnds => {
             recorder.pending.stream_ends(Queue::of(words[0], false, lane.index(), ask::current_context))
         }
+        Hook::MemoryFree => {
+            let Some(len) = recorder.watch.managed.remove(words[0]) else { return 0 };
+            // The call's entry has been written: it is the latest.
+            let mut finds = Finds::before(lane, lane.sequence().wrapping_sub(1));
+            recorder.watch.forget(words[0], Some(&mut finds));
+            finds.append(lane);
+            return len;
+        }
         _ => {
             let Some(len) = recorder.pinned.remove(words[0]) else { return 0 };
+            recorder.watch.forget(words[0], None);
             // What copies still bring there nobody will look at.
             recorder.pending.forget(words[0], len).iter().for_each(|copy| payload::observed(lane, copy, None));
             return len;
@@ -149,7 +174,7 @@ fn ending(hook: Hook, lane: &Lane, words: &[u64]) -> u64 {
 /// After the real call, recorded or not.
 #[inline(always)]
 pub fn after(hook: Hook, words: &[u64], result: u32, open: Option<Open>, removed: u64) {
-    if matches!(hook, Hook::None) {
+    if matches!(hook, Hook::None) || matches!(hook, Hook::MemoryFree) && (removed == 0 || result == 0) {
         return;
     }
     if matches!(hook, Hook::ProcAddress) && result == 0 {
@@ -168,20 +193,29 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
             recorder.kernels.forget();
             recorder.modules.owner_ends(words[0]);
             recorder.pinned.drop_gone(ask::is_not_pinned);
+            recorder.watch.drop_gone();
         }
         (Hook::ModuleEnds, _) => {
             recorder.kernels.forget_module(words[0]);
             recorder.modules.remove(words[0]);
         }
+        (Hook::MemoryFree, false) if removed != 0 => recorder.watch.managed.add(words[0], removed),
         (Hook::HostFree, false) if removed != 0 => recorder.pinned.add(words[0], removed),
         (_, false) => {}
         (Hook::ModuleMade | Hook::LibraryModule, _) => {
-            // SAFETY: the driver has just written a handle there for the application.
-            let module = unsafe { *(words[0] as *const u64) };
+            let module = handed_out(words[0]);
             let library = if matches!(hook, Hook::LibraryModule) { words[1] } else { 0 };
             recorder.modules.add(module, library, ask::current_context());
         }
-        (Hook::ModuleUsed, _) => adopt::looked_into(lane, words[1]),
+        (Hook::ModuleUsed, _) => {
+            adopt::looked_into(lane, words[1]);
+            recorder.kernels.give(handed_out(words[0]));
+        }
+        (Hook::FunctionMade, _) => recorder.kernels.give(handed_out(words[0])),
+        (Hook::ManagedMade, _) => managed(handed_out(words[0]), words[1]),
+        (Hook::ManagedVariable, _) if words[0] != 0 && words[1] != 0 => {
+            managed(handed_out(words[0]), handed_out(words[1]));
+        }
         // Memory of devices is never read by the CPU: it may have side effects.
         (Hook::HostRegister, _) if words[2] & IO_MEMORY == 0 => recorder.pinned.add(words[0], words[1]),
         (Hook::EventRecord { per_thread }, _) if recorder.pending.any() => {
@@ -196,6 +230,18 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
         (Hook::BeginCapture, _) => ask::CAPTURES.store(true, Relaxed),
         _ => {}
     }
+}
+
+fn managed(start: u64, len: u64) {
+    let watch = &start::recorder().watch;
+    watch.forget(start, None);
+    watch.managed.add(start, len);
+}
+
+/// What a call that succeeded has put there.
+fn handed_out(place: u64) -> u64 {
+    // SAFETY: the driver has just written a word there for the application.
+    unsafe { *(place as *const u64) }
 }
 
 fn hand_out(place: *mut *mut c_void) {

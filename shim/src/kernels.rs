@@ -6,6 +6,7 @@
 
 use crate::lock::Lock;
 use crate::real;
+use std::collections::HashSet;
 use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::*};
 use trace::record::Kernel;
@@ -32,12 +33,20 @@ pub struct Layouts {
     next: AtomicU32,
     /// Those of the current epoch that are not dead.
     live: Lock<Vec<&'static Layout>>,
+    /// Handles that the driver gave out: it can be asked about them.
+    given: Lock<HashSet<u64>>,
 }
 
 impl Default for Layouts {
     fn default() -> Layouts {
         let slots = (0..SLOTS).map(|_| AtomicPtr::new(std::ptr::null_mut())).collect();
-        Layouts { slots, epoch: AtomicU32::new(0), next: AtomicU32::new(0), live: Lock::default() }
+        Layouts {
+            slots,
+            epoch: AtomicU32::new(0),
+            next: AtomicU32::new(0),
+            live: Lock::default(),
+            given: Lock::default(),
+        }
     }
 }
 
@@ -74,10 +83,20 @@ impl Layouts {
         Err(slot)
     }
 
+    /// The driver has handed out this CUfunction or CUkernel.
+    pub fn give(&self, handle: u64) {
+        self.given.lock().insert(handle);
+    }
+
+    pub fn is_given(&self, handle: u64) -> bool {
+        self.given.lock().contains(&handle)
+    }
+
     /// Any handle may be reused from now on.
     pub fn forget(&self) {
         self.epoch.fetch_add(1, AcqRel);
         self.live.lock().clear();
+        self.given.lock().clear();
     }
 
     /// Handles of this module's functions may be reused from now on, and those whose module the driver did not tell.

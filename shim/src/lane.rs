@@ -5,12 +5,14 @@
 
 use crate::chunk::Chunk;
 use crate::hooks::Hook;
+use crate::kernels::Layout;
 use crate::manners::{guarded, unseen};
 use crate::memory::word_at;
 use crate::shape::{Launch, Site};
 use crate::start::{self, Recorder};
-use crate::{ask, capture, clock, payload};
+use crate::{ask, capture, clock, host, payload};
 use std::cell::{Cell, UnsafeCell};
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*, compiler_fence};
 use trace::record::{
     self, ATTACHMENT, Attachment, CONFIG, ENTRY_SIZE, Entry, HEAD, Head, INLINE, INNER, RETURN_SIZE, Return,
@@ -36,6 +38,8 @@ pub struct Lane {
     index: Cell<u32>,
     ordinal: Cell<u64>,
     calls: Cell<u64>,
+    /// The thread's stack: its lowest address and its end; 0 if not asked yet, 1 if nobody knows.
+    stack: Cell<(u64, u64)>,
     chunk: UnsafeCell<Option<Chunk>>,
 }
 
@@ -55,6 +59,7 @@ thread_local! {
             index: Cell::new(0),
             ordinal: Cell::new(0),
             calls: Cell::new(0),
+            stack: Cell::new((0, 0)),
             chunk: UnsafeCell::new(None),
         }
     };
@@ -99,6 +104,9 @@ pub fn enter<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>) ->
         } else {
             0
         };
+        if (shape.submits || shape.waits) && lane.recorder().reaches_host() {
+            guarded(|| host::before(lane, shape.launch, words));
+        }
         let open = Open { sequence: lane.sequence.get(), position };
         let flags = if inner { INNER } else { 0 };
         if shape.at_entry {
@@ -282,6 +290,29 @@ impl Lane {
         self.sequence.get()
     }
 
+    /// How the parameters of a function lie that is about to be launched; none if its handle may be anything.
+    pub fn layout_before_launch(&self, function: u64) -> Option<&'static Layout> {
+        let kernels = &self.recorder().kernels;
+        if let Some(layout) = kernels.known(function) {
+            return Some(layout);
+        }
+        if !kernels.is_given(function) {
+            return None;
+        }
+        let (layout, new) = kernels.of(function);
+        new.iter().for_each(|kernel| self.append(&record::with_body(record::KERNEL, kernel)));
+        Some(layout)
+    }
+
+    /// The addresses of the calling thread's stack.
+    pub fn stack(&self) -> Option<Range<u64>> {
+        if self.stack.get().0 == 0 {
+            self.stack.set(stack_of_thread().unwrap_or((1, 1)));
+        }
+        let (from, to) = self.stack.get();
+        (to > 1).then_some(from..to)
+    }
+
     /// First call of a thread, or of a process, or after a fork. Returns whether this thread records now.
     #[cold]
     #[inline(never)]
@@ -413,6 +444,20 @@ impl Lane {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.cursor.get(), bytes.len());
             self.commit(bytes.len());
         }
+    }
+}
+
+fn stack_of_thread() -> Option<(u64, u64)> {
+    // SAFETY: the attributes are filled by the first call and freed by the last.
+    unsafe {
+        let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
+        if libc::pthread_getattr_np(libc::pthread_self(), &mut attributes) != 0 {
+            return None;
+        }
+        let (mut start, mut len) = (std::ptr::null_mut(), 0);
+        let known = libc::pthread_attr_getstack(&attributes, &mut start, &mut len) == 0;
+        libc::pthread_attr_destroy(&mut attributes);
+        known.then_some((start as u64, start as u64 + len as u64))
     }
 }
 

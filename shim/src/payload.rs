@@ -7,6 +7,7 @@ use crate::lane::Lane;
 use crate::manners::guarded;
 use crate::memory::bytes_at;
 use crate::pending::{Copy, Covered, Landing, Queue};
+use crate::watch::Finds;
 use trace::Function;
 use trace::api::copies::{Region, region};
 use trace::api::roles::{Class, Field, Role, Sibling, Side};
@@ -144,15 +145,36 @@ impl Capture<'_> {
             return;
         }
         let pinned = recorder.pinned.holds(address, bytes);
+        if moment == Moment::Success && self.makes_node() {
+            self.watch_source(address, bytes);
+        }
         match moment {
             Moment::Entry if pinned => self.attach(address, bytes, false),
             Moment::Success if !pinned => match ask::place(address) {
                 // The driver takes device addresses here too; then nothing is the CPU's to read, and nothing is lost.
-                Place::Device => {}
-                Place::Managed => self.lost(address, 0, "copies from managed memory"),
+                // Managed memory was looked at before the call.
+                Place::Device | Place::Managed => {}
                 Place::Pageable | Place::Pinned => self.attach(address, bytes, false),
             },
             _ => {}
+        }
+    }
+
+    /// Whether the call puts its copy into a graph, which makes it when it runs.
+    fn makes_node(&self) -> bool {
+        let function = self.function;
+        let stream = function.param("hStream").map(|at| self.words[function.params[at].offset as usize / 8]);
+        function.class == Class::graph
+            || stream.is_some_and(|stream| ask::is_capturing(stream, function.twin_of.is_some()))
+    }
+
+    /// A graph reads this memory each time it runs.
+    fn watch_source(&mut self, address: u64, bytes: u64) {
+        let place = ask::place(address);
+        if place != Place::Device {
+            let mut finds = Finds::before(self.lane, self.call);
+            self.lane.recorder().watch.watch(address, bytes, place == Place::Managed, &mut finds);
+            self.deferred.extend(finds.into_records());
         }
     }
 
@@ -185,8 +207,8 @@ impl Capture<'_> {
         }
         let place = if recorder.pinned.holds(address, landing.span()) { Place::Pinned } else { ask::place(address) };
         match place {
-            Place::Device => return,
-            Place::Managed => return self.lost(address, 0, "results copied to managed memory"),
+            // What the CPU makes of managed memory is seen when it has touched it.
+            Place::Device | Place::Managed => return,
             Place::Pageable | Place::Pinned => {}
         }
         let later = self.function.class == Class::submit && (batch || place == Place::Pinned);
@@ -229,12 +251,15 @@ impl Capture<'_> {
                     Moment::Success => !pinned,
                     Moment::Failure => false,
                 };
+                if self.moment == Moment::Success && self.makes_node() {
+                    self.watch_source(region.address, region.span());
+                }
                 if !now {
                     return;
                 }
                 match if pinned { Place::Pinned } else { ask::place(region.address) } {
                     Place::Device => return,
-                    Place::Managed => return self.lost(region.address, 0, "copies from managed memory"),
+                    Place::Managed => return self.watch_source(region.address, region.span()),
                     Place::Pageable | Place::Pinned => {}
                 }
                 match packed_rows(&region, self.careful()) {

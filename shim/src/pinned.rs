@@ -3,18 +3,38 @@
 
 use crate::lock::Lock;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 
-#[derive(Default)]
 pub struct Ranges {
     count: AtomicUsize,
+    /// A bit for each 2 MiB of addresses, modulo 128 GiB, that a range has ever touched: most words are none of ours.
+    touched: Box<[AtomicU64]>,
     /// Length by start.
     ranges: Lock<BTreeMap<u64, u64>>,
 }
 
+const GRANULE: u32 = 21;
+const GRANULES: u64 = 1 << 16;
+
+impl Default for Ranges {
+    fn default() -> Ranges {
+        let touched = (0..GRANULES / 64).map(|_| AtomicU64::new(0)).collect();
+        Ranges { count: AtomicUsize::new(0), touched, ranges: Lock::default() }
+    }
+}
+
 impl Ranges {
+    #[inline(always)]
+    pub fn any(&self) -> bool {
+        self.count.load(Relaxed) != 0
+    }
+
     pub fn add(&self, start: u64, len: u64) {
         if start != 0 {
+            let granules = start >> GRANULE..=start.saturating_add(len.max(1) - 1) >> GRANULE;
+            for granule in granules.take(GRANULES as usize) {
+                self.touched[(granule % GRANULES / 64) as usize].fetch_or(1 << (granule % 64), Relaxed);
+            }
             let mut ranges = self.ranges.lock();
             ranges.insert(start, len);
             self.count.store(ranges.len(), Relaxed);
@@ -35,6 +55,18 @@ impl Ranges {
         for start in starts.into_iter().filter(|start| is_gone(*start)) {
             self.remove(start);
         }
+    }
+
+    /// The range that holds this address: where it starts, and its length.
+    #[inline]
+    pub fn find(&self, address: u64) -> Option<(u64, u64)> {
+        let granule = address >> GRANULE;
+        if self.touched[(granule % GRANULES / 64) as usize].load(Relaxed) >> (granule % 64) & 1 == 0 {
+            return None;
+        }
+        let ranges = self.ranges.lock();
+        let (start, len) = ranges.range(..=address).next_back()?;
+        (address - start < *len).then_some((*start, *len))
     }
 
     /// Whether all of `len` bytes at `start` lie in one pinned range.

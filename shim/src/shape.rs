@@ -17,6 +17,8 @@ pub struct Shape {
     pub outputs: [(u8, u8); 4],
     /// The call may wait for copies.
     pub waits: bool,
+    /// The call gives the device work, which may read what the CPU wrote.
+    pub submits: bool,
     /// The driver may call the application before it returns.
     pub calls_back: bool,
     /// The call is a plain kernel launch, and nothing but its arguments lies behind pointers.
@@ -46,6 +48,7 @@ pub const fn shape(function: &Function) -> Shape {
         at_return: false,
         outputs: [(0, 0); 4],
         waits: false,
+        submits: false,
         calls_back: false,
         launch: None,
     };
@@ -88,6 +91,7 @@ pub const fn shape(function: &Function) -> Shape {
         shape.at_return = true;
     }
     shape.launch = plain_launch(function);
+    shape.submits = matches!(function.class, Class::launch | Class::submit | Class::copy);
     shape.waits = matches!(function.class, Class::synchronize | Class::poll | Class::copy);
     shape
 }

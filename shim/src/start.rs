@@ -8,7 +8,7 @@ use crate::config::{self, Config, tell};
 use crate::file::TraceFile;
 use crate::last_words::LastWords;
 use crate::lock::Lock;
-use crate::{adopt, clock, kernels, pending, pinned, real};
+use crate::{adopt, clock, kernels, pending, pinned, real, watch};
 use std::ffi::OsStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
@@ -25,6 +25,7 @@ pub struct Recorder {
     pub modules: adopt::Known,
     pub pinned: pinned::Ranges,
     pub pending: pending::Pending,
+    pub watch: watch::Watch,
     /// Losses by what was lost; cold.
     pub losses: Lock<Vec<(&'static str, u64)>>,
     pub last_words: LastWords,
@@ -176,6 +177,7 @@ fn start() -> Result<(), String> {
         modules: adopt::Known::default(),
         pinned: pinned::Ranges::default(),
         pending: pending::Pending::default(),
+        watch: watch::Watch::default(),
         losses: Lock::default(),
         last_words,
     }));
@@ -294,7 +296,7 @@ fn preamble(config: &Config, clock: &str) -> Preamble {
         environment,
         driver_path: real::path(),
         driver_version: driver_version(),
-        more: Vec::new(),
+        more: vec![(trace::Trace::FOLLOWS.into(), "yes".into())],
     };
     // The rate between the clocks needs two pairs some way apart.
     while clock::pair().ns < first.ns + 200_000 {
@@ -314,6 +316,12 @@ fn driver_version() -> i32 {
 }
 
 impl Recorder {
+    /// Whether the device can reach host memory that the CPU may write without a call.
+    #[inline(always)]
+    pub fn reaches_host(&self) -> bool {
+        self.pinned.any() || self.watch.managed.any() || self.watch.any()
+    }
+
     /// Counts something that is not in the trace; the count is written into the trace by the lane that lost it.
     #[cold]
     pub fn lose(&self, what: &'static str) -> u64 {

@@ -88,13 +88,15 @@ workloads! {
     captured_memory "captured_memory.c" "replayable" ["twice"];
     virtual_memory "virtual_memory.c" "replayable" ["twice"];
     pitched_copies "pitched_copies.c" "replayable" [];
-    graphs "graphs.c" "partly" ["add_two", "twice"];
+    graphs "graphs.c" "replayable" ["add_two", "twice"];
     captured_only "captured_only.c" "replayable" [];
     conditional_graph "conditional_graph.c" "replayable" [];
     batch_copies "batch_copies.c" "replayable" [];
     context_memory "context_memory.c" "replayable" [];
     ordered_memory "ordered_memory.c" "replayable" [];
     texture "texture.c" "replayable" ["sample"];
+    graph_inputs "graph_inputs.c" "replayable" ["take"];
+    mapped_input "mapped_input.c" "replayable" ["take"];
     hidden_tables "hidden_tables.c" "replayable" ["add_two", "twice"];
     failing_calls "hostile/failing_calls.c" "replayable" [];
     stale_handles "hostile/stale_handles.c" "replayable" [];

@@ -343,6 +343,11 @@ impl Trace {
                     self.observed.entry((observed.thread, observed.call)).or_default().push(observed);
                 }
             }
+            record::WRITTEN => {
+                if let Some(written) = body_of::<record::Written>(body) {
+                    self.written.entry((written.thread, written.call)).or_default().push(at);
+                }
+            }
             record::LOSS => self.losses.extend(body_of::<record::Loss>(body).map(|loss| (loss.what, loss.count))),
             _ => return flags & record::OPTIONAL != 0,
         }
@@ -355,6 +360,6 @@ fn end_of(offset: u64, header: &Header) -> Option<u64> {
     offset.checked_add(header.size).filter(|end| *end <= i64::MAX as u64)
 }
 
-fn body_of<T: Decode<()>>(body: &[u8]) -> Option<T> {
+pub(crate) fn body_of<T: Decode<()>>(body: &[u8]) -> Option<T> {
     decode(body)
 }

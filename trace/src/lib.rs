@@ -22,6 +22,7 @@ pub mod segment;
 pub mod text;
 pub mod value;
 pub mod walk;
+pub mod written;
 
 pub use api::Function;
 pub use call::Call;

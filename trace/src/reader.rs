@@ -82,6 +82,8 @@ pub struct Trace {
     pub(crate) blobs: HashMap<Hash, (u64, u64)>,
     /// By thread and call, then by address.
     pub(crate) observed: HashMap<(u32, u32), Vec<Observed>>,
+    /// Offsets of WRITTEN records, by the thread and call that they name.
+    pub(crate) written: HashMap<(u32, u32), Vec<u64>>,
     /// Calls with large records, by the offset of their entry.
     pub(crate) crowded: HashMap<u64, OnceLock<Lookup>>,
     /// What was launched last under a handle.
@@ -120,6 +122,7 @@ impl Trace {
             functions,
             blobs: HashMap::new(),
             observed: HashMap::new(),
+            written: HashMap::new(),
             crowded: HashMap::new(),
             launched: HashMap::new(),
             calls: Vec::new(),

@@ -47,6 +47,9 @@ pub const LOSS: u8 = 8;
 /// A module image that was found without the call that loaded it.
 pub const ADOPTED: u8 = 9;
 
+/// Host memory that the CPU had written without a call, and the runs of callbacks. Attachments follow the body.
+pub const WRITTEN: u8 = 10;
+
 /// A reader that does not know the kind may pass over the record.
 pub const OPTIONAL: u8 = 0x80;
 /// The call was made inside another call of the same thread.
@@ -135,6 +138,21 @@ pub struct Observed {
     pub late: bool,
 }
 
+/// What was found in host memory that the device can reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct Written {
+    pub begin: u64,
+    /// Later than `begin` only for the run of a callback.
+    pub end: u64,
+    /// Found before this call: thread index and call number on that thread. For a callback, the call that handed it over.
+    pub thread: u32,
+    pub call: u32,
+    /// 0 before a call; n for what the callback's n-th run wrote.
+    pub run: u32,
+    /// 1: in managed memory, where it is not known whether the CPU wrote the bytes or only looked at them.
+    pub seen: u32,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Clock {
     pub tsc: u64,
@@ -170,6 +188,8 @@ pub const HEAD: usize = 8;
 pub const ENTRY_SIZE: usize = 16;
 pub const RETURN_SIZE: usize = 24;
 pub const ATTACHMENT: usize = 8;
+/// Where the attachments of a WRITTEN record begin.
+pub const WRITTEN_SIZE: usize = HEAD + size_of::<Written>();
 
 /// Bytes an attachment takes, address and padding included.
 pub const fn attachment_size(field: u8, data: usize) -> usize {
@@ -184,4 +204,14 @@ pub fn with_body<T: Encode>(kind: u8, body: &T) -> Vec<u8> {
     let head = Head { size: out.len() as u32, kind, flags: OPTIONAL, function: 0 };
     bincode::encode_into_slice(head, &mut out, CONFIG).expect("a head is 8 bytes");
     out
+}
+
+/// Adds an attachment of memory at `address` to a record made by [`with_body`].
+pub fn attach(record: &mut Vec<u8>, form: u8, address: u64, len: u32, data: &[u8]) {
+    let head = Attachment { form, field: NESTED, zero: 0, len };
+    record.extend(bincode::encode_to_vec((head, address), CONFIG).expect("encoding into memory"));
+    record.extend_from_slice(data);
+    record.resize(record.len().next_multiple_of(8), 0);
+    let size = (record.len() as u32).to_le_bytes();
+    record[..4].copy_from_slice(&size);
 }

@@ -34,14 +34,15 @@ impl<'t> Builder<'_, 't> {
         let layout = self.layout(name, &recorded);
         let bytes = self.payload(bytes, layout);
         let Some(live) = host else {
-            if let (Cow::Borrowed(bytes), true) = (&bytes, recorded.is_dense()) {
+            let may_change = self.makes_node() && self.world.trace.follows_host_memory();
+            if let (Cow::Borrowed(bytes), true, false) = (&bytes, recorded.is_dense(), may_change) {
                 return Ok(bytes.as_ptr() as u64);
             }
             let mut memory = Memory::zeroed(recorded.span() as usize)?;
             for (row, bytes) in recorded.row_addresses().zip(bytes.chunks_exact(recorded.row_bytes as usize)) {
                 memory.put((row - recorded.address) as usize, bytes);
             }
-            return Ok(self.lend(memory));
+            return Ok(self.lend(recorded.address, memory));
         };
         self.write_host(Region { address: live, ..recorded }, &bytes);
         self.frame.sources.push(live..live + recorded.span());
@@ -49,15 +50,36 @@ impl<'t> Builder<'_, 't> {
     }
 
     /// Memory for a copy to read, which lives as long as the copy may: a graph may run it again and again.
-    fn lend(&mut self, memory: Memory) -> u64 {
-        let is_captured = self.world.placement.captures.load(Relaxed) > 0;
-        if self.function.class == Class::graph || is_captured {
-            self.frame.retain = true;
-            return self.own(memory);
+    fn lend(&mut self, recorded: u64, memory: Memory) -> u64 {
+        if self.makes_node() {
+            return self.graph_source(recorded, memory);
         }
         let address = memory.address();
         self.frame.lent.push(memory);
         address
+    }
+
+    /// Whether the call makes a graph node, now or when its capture ends.
+    fn makes_node(&self) -> bool {
+        self.function.class == Class::graph || self.world.placement.captures.load(Relaxed) > 0
+    }
+
+    /// Memory for graphs to read: one for all that read the same, as what the CPU writes there they all see.
+    fn graph_source(&mut self, recorded: u64, memory: Memory) -> u64 {
+        let len = memory.bytes().len() as u64;
+        let mut sources = self.world.graph_sources.lock();
+        let known = sources.range(..=recorded).next_back().filter(|(start, (l, _))| recorded + len <= *start + l);
+        if let Some((start, (_, live))) = known {
+            let live = live + (recorded - start);
+            // SAFETY: memory of a frame that is retained until the end, at least as long.
+            unsafe { std::ptr::copy_nonoverlapping(memory.bytes().as_ptr(), live as *mut u8, len as usize) };
+            return live;
+        }
+        sources.insert(recorded, (len, memory.address()));
+        drop(sources);
+        self.frame.sources.push(memory.address()..memory.address() + len);
+        self.frame.retain = true;
+        self.own(memory)
     }
 
     /// What the application's CPU had written into pinned memory by the time of this call.
@@ -127,8 +149,7 @@ impl<'t> Builder<'_, 't> {
             return if writes { self.sink(name, region) } else { self.source(name, region) };
         }
         // A node may be made of any address, to ask about it (XLA has cuDNN capture graphs that never run).
-        let makes_node = self.function.class == Class::graph || self.world.placement.captures.load(Relaxed) > 0;
-        match self.is_known(address) || makes_node || !self.call.succeeded() {
+        match self.is_known(address) || self.makes_node() || !self.call.succeeded() {
             true => Ok(self.moved(address)),
             false => Err(Refusal(format!("{name} {address:#x} lies in no memory that the trace knows of"))),
         }

@@ -75,6 +75,8 @@ impl Builder<'_, '_> {
         }
         let (mut found, mut aligned, mut lost) = (Vec::new(), Vec::new(), Vec::new());
         let mut words = Words::default();
+        let host = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")));
+        self.frame.sources.extend(host.filter_map(|value| place.host_around(value)));
         let tables = place.translation.tables();
         let at = |at: usize| bytes.get(at..at + 8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")));
         for offset in (0..bytes.len()).step_by(8) {

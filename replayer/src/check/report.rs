@@ -96,6 +96,12 @@ pub struct Report {
     pub words: Words,
     /// Calls that failed when recorded and name an object that is gone, or that no call of the trace made: left out.
     pub unknown_handles: u64,
+    /// Bytes of memory that the recorded CPU had written without a call.
+    pub written: u64,
+    /// Pieces of it that were written while the device may have been reading them.
+    pub written_in_use: u64,
+    /// Pieces of it that could not be written.
+    pub lost_writes: u64,
     /// Submissions to one stream that overlapped when recorded: entry order was assumed.
     pub overlapping_submissions: u64,
     pub divergences: u64,
@@ -129,6 +135,9 @@ impl Report {
             unresolved_pointers: tally.unresolved_pointers,
             words: tally.words,
             unknown_handles: tally.unknown_handles,
+            written: tally.written,
+            written_in_use: tally.written_in_use,
+            lost_writes: tally.lost_writes,
             overlapping_submissions: plan.overlapping_submissions,
             divergences: tally.divergences,
             first: tally.first,
@@ -166,6 +175,12 @@ pub struct Tally {
     pub unresolved_pointers: u64,
     pub words: Words,
     pub unknown_handles: u64,
+    /// Bytes that the CPU had written without a call.
+    pub written: u64,
+    /// Of those, pieces that were written while the device may have been reading them.
+    pub written_in_use: u64,
+    /// Pieces that could not be written.
+    pub lost_writes: u64,
     pub divergences: u64,
     pub first: Option<Divergence>,
     /// (function, reason, refused) to (count, first call).
@@ -199,6 +214,9 @@ impl Tally {
         self.unresolved_pointers += other.unresolved_pointers;
         self.words.add(other.words);
         self.unknown_handles += other.unknown_handles;
+        self.written += other.written;
+        self.written_in_use += other.written_in_use;
+        self.lost_writes += other.lost_writes;
         self.divergences += other.divergences;
         let earlier = |one: &Divergence| self.first.as_ref().is_none_or(|first| one.call < first.call);
         if other.first.as_ref().is_some_and(earlier) {

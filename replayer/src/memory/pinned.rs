@@ -20,9 +20,18 @@ impl Placement<'_> {
         self.pages.covers(recorded).then_some(recorded.start)
     }
 
+    /// Where the replay has the pinned memory that a recorded address lies in.
+    pub fn host_around(&self, recorded: u64) -> Option<Range<u64>> {
+        let pinned = self.pinned.lock();
+        let (start, end) = pinned.range(..=recorded).next_back().filter(|(_, end)| recorded < **end)?;
+        let live = self.host(&(*start..*end))?;
+        Some(live..live + (end - start))
+    }
+
     /// Pins the host memory at its recorded address. Needs a current context.
     pub fn pin(&self, range: Range<u64>) -> Result<(), Failure> {
         let len = range.end - range.start;
+        self.pinned.lock().insert(range.start, range.end);
         if self.pages.covers(&range) {
             // Device memory may have been here before: the driver refuses what is still mapped.
             if self.vacate(&range)? {
@@ -57,6 +66,7 @@ impl Placement<'_> {
 
     /// Gives it back. What copies do with it has been waited for, unless a capture is under way: then it stays.
     pub fn unpin(&self, start: u64) -> Result<(), Failure> {
+        self.pinned.lock().remove(&start);
         if self.elsewhere.lock().remove(&start).is_some()
             && let Some(live) = self.translation.unbind(start)
         {

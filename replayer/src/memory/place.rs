@@ -20,7 +20,7 @@ use crate::memory::words::unheld;
 use crate::plan::{Allocation, BLOCK, Plan};
 use crate::run::queue::synchronize;
 use parking_lot::Mutex;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use trace::api::structs::{CUmemAccessDesc, CUmemAllocationProp};
@@ -67,6 +67,8 @@ pub struct Placement<'a> {
     pub(crate) elsewhere: Mutex<HashMap<u64, Range<u64>>>,
     /// By the recorded free: an event in its stream's order, and how many allocations have to wait for it.
     pub(crate) marks: Mutex<HashMap<u64, (u64, u32)>>,
+    /// Pinned memory by its recorded start: its recorded end.
+    pub(crate) pinned: Mutex<BTreeMap<u64, u64>>,
     /// Captures under way: none of them would survive a wait for the whole context.
     pub captures: AtomicI64,
     pub counts: Counts,
@@ -114,6 +116,7 @@ impl<'a> Placement<'a> {
             shortages,
             elsewhere: Mutex::default(),
             marks: Mutex::default(),
+            pinned: Mutex::default(),
             captures: AtomicI64::new(0),
             counts: Counts::default(),
         })

@@ -50,7 +50,12 @@ pub struct Layout {
 impl Layout {
     /// Packed rows, of which the first begins at this device address.
     pub fn rows(region: &Region, device: u64) -> Layout {
-        Layout { row_bytes: region.row_bytes.max(1) as usize, first: (device.wrapping_neg() % 8) as usize }
+        Layout { row_bytes: region.row_bytes.max(1) as usize, ..Layout::dense(device) }
+    }
+
+    /// Bytes that lie at this address.
+    pub fn dense(address: u64) -> Layout {
+        Layout { row_bytes: usize::MAX, first: (address.wrapping_neg() % 8) as usize }
     }
 
     fn each(self, bytes: &[u8], mut see: impl FnMut(usize, u64)) {
@@ -165,8 +170,6 @@ fn around(a: &Range<u64>, b: &Range<u64>) -> Range<u64> {
 mod tests {
     use super::*;
 
-    const WORDS: Layout = Layout { row_bytes: usize::MAX, first: 0 };
-
     fn words_at(layout: Layout, bytes: &[u8]) -> Vec<usize> {
         let mut found = Vec::new();
         layout.each(bytes, |at, _| found.push(at));
@@ -177,7 +180,7 @@ mod tests {
     fn words_stand_where_the_device_can_load_them() {
         let region =
             |row_bytes, rows| Region { address: 0, row_bytes, rows, pitch: 64, slices: 1, slice_pitch: 64 * rows };
-        assert_eq!(words_at(WORDS, &[0; 20]), [0, 8]);
+        assert_eq!(words_at(Layout::dense(0), &[0; 20]), [0, 8]);
         assert_eq!(words_at(Layout::rows(&region(24, 1), 0x1000), &[0; 24]), [0, 8, 16]);
         assert_eq!(words_at(Layout::rows(&region(24, 1), 0x1004), &[0; 24]), [4, 12]);
         assert_eq!(words_at(Layout::rows(&region(12, 2), 0x1000), &[0; 24]), [0, 12]);
@@ -188,12 +191,12 @@ mod tests {
     fn results_are_mapped_back() {
         let translation = Translation::default();
         let bytes: Vec<u8> = [0x90_0010u64, 7, 0x90_0100, 0x90_0101].into_iter().flat_map(u64::to_le_bytes).collect();
-        assert_eq!(translation.to_recorded(&bytes, WORDS, 0), None);
+        assert_eq!(translation.to_recorded(&bytes, Layout::dense(0), 0), None);
         translation.bind(0x1000, 0x100, 0x90_0000);
         translation.unbind(0x1000);
         let expected: Vec<u8> = [0x1010u64, 7, 0x1100, 0x90_0101].into_iter().flat_map(u64::to_le_bytes).collect();
-        assert_eq!(translation.to_recorded(&bytes, WORDS, 0), Some((expected, 2)));
-        assert_eq!(translation.to_recorded(&bytes[8..16], WORDS, 0), None);
+        assert_eq!(translation.to_recorded(&bytes, Layout::dense(0), 0), Some((expected, 2)));
+        assert_eq!(translation.to_recorded(&bytes[8..16], Layout::dense(0), 0), None);
     }
 
     #[test]

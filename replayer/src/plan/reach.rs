@@ -97,6 +97,14 @@ impl Reach {
         }
     }
 
+    /// The CPU had these addresses in managed memory before a call: what it saw there is compared.
+    pub fn seen(&mut self, call: &Call, addresses: impl Iterator<Item = u64>, live: &Live) {
+        let uses: BTreeSet<u32> = addresses.filter_map(|address| live.find(address)).collect();
+        if !uses.is_empty() {
+            self.events.push(Event { call: call.number, what: What::Check, uses: Arc::new(uses) });
+        }
+    }
+
     /// The launches, and how many of them reach no check. `is_made` tells which checks are (or were) made.
     pub fn count(&self, is_made: impl Fn(u64) -> bool) -> (u64, u64) {
         let (mut launches, mut unreached) = (0, 0);

@@ -20,6 +20,7 @@ use trace::api::roles::{Class, Extent, Field, Role};
 use trace::api::types::{Form, Kind};
 use trace::call::{Content, Image, When};
 use trace::preamble::Data;
+use trace::written::Written;
 use trace::{Call, Function, Trace};
 
 #[derive(Default)]
@@ -62,6 +63,8 @@ impl Survey {
             self.reasons.about_call(format!("{}: this cutrace does not know the function", call.name()), call.number);
             return;
         };
+        let seen = call.written().filter(Written::is_seen).flat_map(|written| written.images());
+        self.plan.reach.seen(call, seen.map(|image| image.address), &self.live);
         let ended = self.contexts.see(call);
         self.origins.see(trace, call, function);
         let stream = stream_of(call, function).unwrap_or(0);
@@ -78,7 +81,7 @@ impl Survey {
         }
         match action(function) {
             Action::Refuse(why) => self.reasons.about_call(format!("{}: {why}", function.name), call.number),
-            Action::Memory(memory) => self.memory(call, memory),
+            Action::Memory(memory) => self.memory(trace, call, memory),
             Action::Execute => self.executable += 1,
             _ => {}
         }
@@ -90,7 +93,7 @@ impl Survey {
         self.variables(call, function);
         self.reach(trace, call, function);
         self.inputs(trace, call, function);
-        if self.captures.see(call, function, &self.host) {
+        if self.captures.see(call, function, &self.host) && !trace.follows_host_memory() {
             self.reasons.about_call(captures::WHY, call.number);
         }
         self.submission(call, function, moment);
@@ -113,7 +116,7 @@ impl Survey {
         })
     }
 
-    fn memory(&mut self, call: &Call, memory: Memory) {
+    fn memory(&mut self, trace: &Trace, call: &Call, memory: Memory) {
         let argument = |name| call.argument(name).unwrap_or(0);
         let (begin, end) = (call.begin, call.end.unwrap_or(u64::MAX));
         match memory {
@@ -138,7 +141,7 @@ impl Survey {
                 self.plan.devices.insert(device);
                 self.usage.add(start, len, device, context);
                 self.plan.allocations.insert(call.number, Allocation { call: call.number, range, device });
-                if call.name() == "cuMemAllocManaged" {
+                if call.name() == "cuMemAllocManaged" && !trace.follows_host_memory() {
                     let what = "managed memory: what the CPU wrote there is not recorded";
                     self.reasons.about_call(what, call.number);
                 }
@@ -205,7 +208,7 @@ impl Survey {
             Content::Arguments { packed, .. } => packed.chunks_exact(8).any(host),
             _ => false,
         };
-        if !self.host.is_empty() && call.images().any(is_given) {
+        if !trace.follows_host_memory() && !self.host.is_empty() && call.images().any(is_given) {
             self.reasons.about_call(PINNED, call.number);
         }
     }
@@ -243,7 +246,9 @@ impl Survey {
         let read = words(|role| matches!(role, Role::Reads(_)));
         if waits::has_wait(call, function, &self.host) {
             self.reasons.about_call(format!("{}: {}", function.name, waits::WHY), call.number);
-        } else if read.iter().any(|address| self.host.contains(*address) && !is_host(*address)) {
+        } else if !trace.follows_host_memory()
+            && read.iter().any(|address| self.host.contains(*address) && !is_host(*address))
+        {
             self.reasons.about_call(PINNED, call.number);
         }
         let arguments = words(|role| matches!(role, Role::Arguments(_)));

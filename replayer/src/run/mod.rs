@@ -5,6 +5,7 @@ pub mod queue;
 pub mod sinks;
 pub mod stall;
 pub mod world;
+pub mod written;
 
 use crate::call::buffers::Builder;
 use crate::call::driver::{Driver, Failure, id, result, result_name};
@@ -61,6 +62,8 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
         retained: Mutex::default(),
         linked: Mutex::default(),
         resources: Mutex::default(),
+        graph_sources: Mutex::default(),
+        graph_reads: Mutex::default(),
         verify: options.verify,
     };
     let mut tally = run(&world, progress)?;
@@ -149,6 +152,7 @@ impl<'t> Worker<'_, 't> {
     }
 
     fn perform(&mut self, call: Call<'t>) {
+        written::before(self.world, &call, &mut self.tally);
         let Some(function) = call.function() else {
             return self.tally.leave_out(call.name(), "this cutrace does not know the function", true, call.number);
         };
@@ -240,7 +244,9 @@ impl<'t> Worker<'_, 't> {
     /// Copies of this call: compared at once if it waited for them, later if it did not.
     fn copies(&mut self, call: &Call<'t>, function: &'static Function, frame: &mut Frame<'t>, words: &[u64]) {
         let waits = function.class == Class::copy;
-        if frame.sinks.is_empty() && (waits || frame.sources.is_empty() && frame.lent.is_empty()) {
+        let runs_graph = matches!(function.twin_of.unwrap_or(function.name), "cuGraphLaunch");
+        let nothing = frame.sources.is_empty() && frame.lent.is_empty() && !runs_graph;
+        if frame.sinks.is_empty() && (waits || nothing) {
             return;
         }
         let stream = function.params.iter().find_map(|param| match handle(param, words) {
@@ -253,8 +259,16 @@ impl<'t> Worker<'_, 't> {
         let queue = Queue { context, stream: stream.unwrap_or(0), thread };
         // A copy under a capture has become a node, which reads whenever its graph runs; so does a node made by hand.
         let captures = self.world.placement.captures.load(Relaxed) > 0;
-        if function.class == Class::submit && !(captures && queue.is_captured(self.world.driver)) {
+        let submits = matches!(function.class, Class::submit | Class::launch);
+        if function.class == Class::graph || captures && queue.is_captured(self.world.driver) {
+            self.world.graph_reads.lock().extend(frame.sources.drain(..).map(|range| (range.start, range.end)));
+        }
+        if submits && !(captures && queue.is_captured(self.world.driver)) {
             frame.sources.drain(..).for_each(|range| self.world.sinks.use_source(range, queue));
+            if runs_graph {
+                let reads = self.world.graph_reads.lock();
+                reads.iter().for_each(|(start, end)| self.world.sinks.use_source(*start..*end, queue));
+            }
             self.world.sinks.lend(frame.lent.drain(..), queue);
         }
         for sink in frame.sinks.drain(..) {

@@ -8,7 +8,7 @@ use crate::memory::translate::Translation;
 use crate::plan::Plan;
 use crate::run::sinks::Sinks;
 use parking_lot::Mutex;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use trace::Trace;
 
 pub struct World<'a> {
@@ -27,5 +27,9 @@ pub struct World<'a> {
     pub linked: Mutex<HashMap<u64, (u64, u64)>>,
     /// Device resources are bytes with a checksum of the driver's: recorded to live.
     pub resources: Mutex<HashMap<Vec<u8>, Vec<u8>>>,
+    /// Host memory that graphs read and that is no pinned memory: recorded start to length and live start.
+    pub graph_sources: Mutex<BTreeMap<u64, (u64, u64)>>,
+    /// Live host memory that graphs may read.
+    pub graph_reads: Mutex<BTreeSet<(u64, u64)>>,
     pub verify: bool,
 }

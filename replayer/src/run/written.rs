@@ -1,0 +1,136 @@
+//! What the recorded CPU wrote without a call, written again before the call that follows.
+//!
+//! Host memory is written where the replay has it. Managed memory is device memory here: what the CPU had there is compared
+//! first, for it may only have looked at what the device had written; then that agrees, and something was checked.
+
+use crate::check::report::Tally;
+use crate::memory::words::Layout;
+use crate::run::queue::{current_context, within};
+use crate::run::world::World;
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+use trace::Call;
+use trace::call::Image;
+use trace::written::Written;
+
+/// The program may have known by a flag in this very memory that the device was done, or the device may wait for what is
+/// written: nobody can wait for both.
+const WAIT: Duration = Duration::from_millis(50);
+/// What is no longer than this may be such a flag.
+const FLAG: u64 = 64;
+const WAIT_FOR_FLAG: Duration = Duration::from_millis(1);
+
+/// Before the call is made, whatever becomes of it.
+pub fn before(world: &World, call: &Call, tally: &mut Tally) {
+    for written in call.written() {
+        for image in written.images() {
+            write(world, call, &written, &image, tally);
+        }
+    }
+}
+
+fn write(world: &World, call: &Call, written: &Written, image: &Image, tally: &mut Tally) {
+    let Some(bytes) = world.trace.bytes(image) else {
+        tally.lost_writes += 1;
+        return;
+    };
+    let (bytes, words) = world.placement.to_live(Cow::Borrowed(bytes), Layout::dense(image.address));
+    let bytes = &*bytes;
+    tally.words.add(words);
+    let range = image.address..image.address + bytes.len() as u64;
+    if let Some(live) = host(world, &range) {
+        let live = live..live + bytes.len() as u64;
+        // SAFETY: the placement (or the graph whose source it is) holds this memory, readable and writable, until the end.
+        if unsafe { std::slice::from_raw_parts(live.start as *const u8, bytes.len()) } == bytes {
+            return;
+        }
+        settle(world, call, &live, tally);
+        // SAFETY: as above.
+        if unsafe { std::slice::from_raw_parts(live.start as *const u8, bytes.len()) } == bytes {
+            return;
+        }
+        // SAFETY: as above. What the device still does with it, it did in the recorded program.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), live.start as *mut u8, bytes.len()) };
+        tally.written += bytes.len() as u64;
+    } else if let Some(live) = device(world, image.address) {
+        let agreed = on_device(world, live, bytes);
+        match agreed {
+            Some(true) if written.is_seen() => {
+                tally.checked.bytes += if world.verify { bytes.len() as u64 } else { 0 };
+                tally.compared.insert(call.number);
+            }
+            Some(_) => tally.written += bytes.len() as u64,
+            None => tally.lost_writes += 1,
+        }
+    } else {
+        tally.lost_writes += 1;
+    }
+}
+
+/// Host memory of the replay that stands for the recorded one.
+fn host(world: &World, recorded: &Range<u64>) -> Option<u64> {
+    if let Some(live) = world.placement.host(recorded) {
+        return Some(live);
+    }
+    let lent = world.graph_sources.lock();
+    let (start, (len, live)) = lent.range(..=recorded.start).next_back()?;
+    (recorded.end <= start + len).then(|| live + (recorded.start - start))
+}
+
+fn device(world: &World, recorded: u64) -> Option<u64> {
+    let placed = || world.plan.device.contains(recorded).then_some(recorded);
+    world.translation.live(recorded).or_else(placed)
+}
+
+/// Waits, not for long, for what is known to read the memory, and compares what copies have brought there.
+fn settle(world: &World, call: &Call, live: &Range<u64>, tally: &mut Tally) {
+    let wait = if live.end - live.start <= FLAG { WAIT_FOR_FLAG } else { WAIT };
+    let until = Instant::now() + wait;
+    let may_ask = world.placement.captures.load(Relaxed) == 0;
+    for queue in world.sinks.take_readers(live) {
+        let finished = || {
+            let asked =
+                within(world.driver, queue.context, || queue.is_finished(world.driver, queue.context, call.thread));
+            asked.unwrap_or(true)
+        };
+        while may_ask && !finished() {
+            if Instant::now() > until {
+                tally.written_in_use += 1;
+                break;
+            }
+            std::thread::yield_now();
+        }
+    }
+    for (pending, finished) in world.sinks.overwritten(world.driver, live, call.thread, may_ask) {
+        match finished {
+            true => crate::check::payload::compare(world, pending.call, &pending.sink, tally),
+            false => tally.unchecked_copies += 1,
+        }
+    }
+}
+
+/// Has these bytes in device memory; whether they were there already. None if the driver will not.
+fn on_device(world: &World, live: u64, bytes: &[u8]) -> Option<bool> {
+    let len = bytes.len() as u64;
+    let context = match current_context(world.driver) {
+        0 => *world.contexts.lock().first()?,
+        context => context,
+    };
+    let mut found = vec![0u8; bytes.len()];
+    world.placement.relaxed(|| {
+        within(world.driver, context, || {
+            // SAFETY: a buffer of this length, and memory that the placement holds.
+            unsafe { world.driver.ask("cuMemcpyDtoH_v2", &[found.as_mut_ptr() as u64, live, len]) }.ok()?;
+            if found == bytes {
+                return Some(true);
+            }
+            // SAFETY: as above; the bytes lie in the trace.
+            unsafe { world.driver.ask("cuMemcpyHtoD_v2", &[live, bytes.as_ptr() as u64, len]) }.ok()?;
+            Some(false)
+        })
+        .ok()
+        .flatten()
+    })
+}

@@ -1,0 +1,79 @@
+//! Before a call that gives the device work or waits for it: what kernel arguments refer to is watched, and what the CPU wrote
+//! is written down.
+
+use crate::lane::Lane;
+use crate::memory::{bytes_at, word_at};
+use crate::shape::Launch;
+use crate::watch::Finds;
+use std::borrow::Cow;
+use trace::extra::Extra;
+
+#[cold]
+#[inline(never)]
+pub fn before(lane: &Lane, launch: Option<Launch>, words: &[u64]) {
+    let recorder = lane.recorder();
+    let mut finds = Finds::before(lane, lane.sequence());
+    // First what is known already: what begins to be watched now is recorded as a whole.
+    if recorder.watch.any() {
+        recorder.watch.look(&mut finds);
+    }
+    if let Some(launch) = launch {
+        recorder.watch.refer(arguments(lane, launch, words).into_iter(), &mut finds);
+    }
+    // Copies read managed memory by whatever argument names it.
+    let managed =
+        words.iter().filter(|word| recorder.watch.managed.any() && recorder.watch.managed.find(**word).is_some());
+    recorder.watch.refer(managed.copied(), &mut finds);
+    finds.append(lane);
+}
+
+/// Words of a launch's arguments that may be addresses. The driver has not seen the call yet: anything may be bad.
+fn arguments(lane: &Lane, launch: Launch, words: &[u64]) -> Vec<u64> {
+    let (array, extra) = (words[launch.arguments as usize], words[launch.extra as usize]);
+    if array == 0 {
+        return if launch.extra != 0 && extra != 0 { packed(extra) } else { Vec::new() };
+    }
+    // A handle that nobody is known to have been given may be anything, and the driver may not survive being asked about it.
+    let Some(layout) = lane.layout_before_launch(words[launch.function as usize]) else { return Vec::new() };
+    let mut found = Vec::new();
+    let stack = Stack::here(lane);
+    for (i, size) in layout.sizes.iter().flatten().enumerate().filter(|(_, size)| **size >= 8) {
+        let Some(at) = stack.bytes(array + i as u64 * 8, 8).map(|bytes| word(&bytes)) else { continue };
+        if let Some(bytes) = stack.bytes(at, *size as usize) {
+            found.extend(bytes.chunks_exact(8).map(word));
+        }
+    }
+    found
+}
+
+fn packed(extra: u64) -> Vec<u64> {
+    let extra = Extra::read(extra, |at| word_at(at, 8, true));
+    let size = extra.size_at().and_then(|at| word_at(at, 8, true)).unwrap_or(0).min(1 << 16);
+    let bytes = extra.buffer().and_then(|at| bytes_at(at, size as usize, true));
+    bytes.map_or(Vec::new(), |bytes| bytes.chunks_exact(8).map(word).collect())
+}
+
+fn word(bytes: &[u8]) -> u64 {
+    u64::from_le_bytes(bytes[..8].try_into().expect("8 bytes"))
+}
+
+/// The part of the calling thread's stack that is in use: what lies there can be read without asking the kernel.
+struct Stack {
+    from: u64,
+    to: u64,
+}
+
+impl Stack {
+    fn here(lane: &Lane) -> Stack {
+        let mark = 0u8;
+        let from = std::ptr::from_ref(&mark) as u64;
+        // On a stack of its own (a coroutine, a signal handler) nothing is known.
+        let to = lane.stack().filter(|stack| stack.contains(&from)).map_or(from, |stack| stack.end);
+        Stack { from, to }
+    }
+
+    fn bytes(&self, at: u64, len: usize) -> Option<Cow<'static, [u8]>> {
+        let inside = at >= self.from && at.saturating_add(len as u64) <= self.to;
+        bytes_at(at, len, !inside)
+    }
+}

@@ -1,0 +1,206 @@
+//! Which pages the CPU has touched, asked of the kernel: no signal handler, no thread, no waiting.
+//!
+//! Pinned memory is write-protected asynchronously (userfaultfd, Linux 6.7): the first write to a page clears its protection and
+//! the program goes on; a scan tells which pages those were, and protects them again. Writes by DMA do not show. For managed
+//! memory the page table tells: a page is present exactly when the CPU has touched it since the device last did. (All seen on
+//! driver 580, tests/gpu/facts.)
+
+use crate::file::away_from_standard_streams;
+use std::fs::File;
+use std::ops::Range;
+use std::os::fd::{AsRawFd, FromRawFd};
+
+pub const PAGE: u64 = 4096;
+
+#[derive(Default)]
+pub struct Tracker {
+    faults: Option<File>,
+    pagemap: Option<File>,
+    /// PAGEMAP_SCAN is younger than the file.
+    scans: bool,
+}
+
+#[repr(C)]
+struct Api {
+    api: u64,
+    features: u64,
+    ioctls: u64,
+}
+
+#[repr(C)]
+struct Register {
+    start: u64,
+    len: u64,
+    mode: u64,
+    ioctls: u64,
+}
+
+#[repr(C)]
+struct Protect {
+    start: u64,
+    len: u64,
+    mode: u64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Region {
+    start: u64,
+    end: u64,
+    categories: u64,
+}
+
+#[repr(C)]
+struct Scan {
+    size: u64,
+    flags: u64,
+    start: u64,
+    end: u64,
+    walk_end: u64,
+    regions: u64,
+    region_count: u64,
+    most_pages: u64,
+    inverted: u64,
+    all_of: u64,
+    any_of: u64,
+    returned: u64,
+}
+
+// From linux/userfaultfd.h and linux/fs.h.
+const USER_MODE_ONLY: libc::c_int = 1;
+const API: u64 = 0xaa;
+const WP_UNPOPULATED: u64 = 1 << 13;
+const WP_ASYNC: u64 = 1 << 15;
+const MODE_WP: u64 = 2;
+const WRITE_PROTECT: u64 = 1;
+const IOCTL_API: u64 = 0xc018_aa3f;
+const IOCTL_REGISTER: u64 = 0xc020_aa00;
+const IOCTL_UNREGISTER: u64 = 0x8010_aa01;
+const IOCTL_PROTECT: u64 = 0xc018_aa06;
+const IOCTL_SCAN: u64 = 0xc060_6610;
+const SCAN_PROTECT_MATCHING: u64 = 1;
+const SCAN_CHECK_ASYNC: u64 = 2;
+const IS_WRITTEN: u64 = 1 << 1;
+const IS_PRESENT: u64 = 1 << 3;
+
+impl Tracker {
+    /// What this kernel and its rules allow; the rest has to be compared.
+    pub fn open() -> Tracker {
+        let pagemap = File::open("/proc/self/pagemap").and_then(away_from_standard_streams).ok();
+        let mut tracker = Tracker { faults: faults(), pagemap, scans: true };
+        let probe = std::ptr::from_ref(&tracker) as u64 / PAGE * PAGE;
+        tracker.scans = tracker.scan(probe..probe + PAGE, 0, IS_PRESENT, &mut Vec::new());
+        tracker
+    }
+
+    /// Whether writes to the pages of this range will show from now on.
+    pub fn arm(&self, pages: &Range<u64>) -> bool {
+        let (Some(faults), true) = (&self.faults, self.scans) else { return false };
+        let len = pages.end - pages.start;
+        let mut register = Register { start: pages.start, len, mode: MODE_WP, ioctls: 0 };
+        let mut protect = Protect { start: pages.start, len, mode: WRITE_PROTECT };
+        // SAFETY: both structs are what the calls take; neither touches the memory itself.
+        unsafe {
+            libc::ioctl(faults.as_raw_fd(), IOCTL_REGISTER, &mut register) == 0
+                && libc::ioctl(faults.as_raw_fd(), IOCTL_PROTECT, &mut protect) == 0
+        }
+    }
+
+    /// Gives the pages back as they were.
+    pub fn disarm(&self, pages: &Range<u64>) {
+        let Some(faults) = &self.faults else { return };
+        let mut range = [pages.start, pages.end - pages.start];
+        // SAFETY: a range of addresses; what is not registered is an error, and no matter.
+        unsafe { libc::ioctl(faults.as_raw_fd(), IOCTL_UNREGISTER, range.as_mut_ptr()) };
+    }
+
+    /// Adds the pages that the CPU wrote since they were last protected, and protects them again; false if the kernel will not
+    /// tell.
+    pub fn written(&self, pages: Range<u64>, found: &mut Vec<Range<u64>>) -> bool {
+        self.scan(pages, SCAN_PROTECT_MATCHING | SCAN_CHECK_ASYNC, IS_WRITTEN, found)
+    }
+
+    /// As `written`, without protecting anything.
+    pub fn is_written(&self, pages: Range<u64>) -> bool {
+        let mut found = Vec::new();
+        !self.scan(pages, SCAN_CHECK_ASYNC, IS_WRITTEN, &mut found) || !found.is_empty()
+    }
+
+    /// Adds the pages that are in the process's page table; false if the kernel will not tell.
+    pub fn present(&self, pages: Range<u64>, found: &mut Vec<Range<u64>>) -> bool {
+        if self.scans {
+            return self.scan(pages, 0, IS_PRESENT, found);
+        }
+        let Some(pagemap) = &self.pagemap else { return false };
+        let mut entries = [0u64; 512];
+        let mut at = pages.start;
+        while at < pages.end {
+            let count = ((pages.end - at) / PAGE).min(entries.len() as u64) as usize;
+            let place = (at / PAGE * 8) as libc::off_t;
+            // SAFETY: reads at most as many bytes as the array has.
+            let read = unsafe { libc::pread(pagemap.as_raw_fd(), entries.as_mut_ptr().cast(), count * 8, place) };
+            if read != count as isize * 8 {
+                return false;
+            }
+            for (i, _) in entries[..count].iter().enumerate().filter(|(_, entry)| **entry >> 63 != 0) {
+                add(found, at + i as u64 * PAGE..at + (i as u64 + 1) * PAGE);
+            }
+            at += count as u64 * PAGE;
+        }
+        true
+    }
+
+    fn scan(&self, pages: Range<u64>, flags: u64, category: u64, found: &mut Vec<Range<u64>>) -> bool {
+        let Some(pagemap) = &self.pagemap else { return false };
+        let mut regions = [Region::default(); 128];
+        let mut start = pages.start;
+        while start < pages.end {
+            let mut scan = Scan {
+                size: size_of::<Scan>() as u64,
+                flags,
+                start,
+                end: pages.end,
+                walk_end: 0,
+                regions: regions.as_mut_ptr() as u64,
+                region_count: regions.len() as u64,
+                most_pages: 0,
+                inverted: 0,
+                all_of: category,
+                any_of: 0,
+                returned: category,
+            };
+            // SAFETY: the struct is what the call takes, and the array has as many regions as it says.
+            let count = unsafe { libc::ioctl(pagemap.as_raw_fd(), IOCTL_SCAN, &mut scan) };
+            if count < 0 || scan.walk_end <= start {
+                return false;
+            }
+            regions[..count as usize].iter().for_each(|region| add(found, region.start..region.end));
+            start = scan.walk_end;
+        }
+        true
+    }
+}
+
+fn add(found: &mut Vec<Range<u64>>, pages: Range<u64>) {
+    match found.last_mut() {
+        Some(last) if last.end == pages.start => last.end = pages.end,
+        _ => found.push(pages),
+    }
+}
+
+fn faults() -> Option<File> {
+    // SAFETY: makes a descriptor or fails; owned by nobody else.
+    let file = unsafe {
+        let flags = libc::O_CLOEXEC | libc::O_NONBLOCK | USER_MODE_ONLY;
+        let fd = libc::syscall(libc::SYS_userfaultfd, flags) as i32;
+        if fd < 0 {
+            return None;
+        }
+        File::from_raw_fd(fd)
+    };
+    let file = away_from_standard_streams(file).ok()?;
+    let mut api = Api { api: API, features: WP_ASYNC | WP_UNPOPULATED, ioctls: 0 };
+    // SAFETY: the struct is what the call takes.
+    let agreed = unsafe { libc::ioctl(file.as_raw_fd(), IOCTL_API, &mut api) } == 0;
+    agreed.then_some(file)
+}

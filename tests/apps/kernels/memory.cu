@@ -1,0 +1,15 @@
+// Copies, so that a kernel reads or writes memory of whatever kind
+extern "C" __global__ void take(int *to, const int *from, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        to[i] = from[i];
+}
+
+// Changes every element by its old value and its place
+extern "C" __global__ void pass(int *data, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        data[i] = data[i] * 3 + i;
+}

@@ -1,0 +1,68 @@
+//! What the CPU wrote into memory that the device can reach, without a call to tell of it.
+
+use crate::Trace;
+use crate::call::{Attachments, Call, Image, When};
+use crate::index::body_of;
+use crate::record::{self, HEAD, WRITTEN_SIZE};
+
+/// Found at one moment.
+#[derive(Clone, Copy)]
+pub struct Written<'a> {
+    pub about: record::Written,
+    attachments: &'a [u8],
+}
+
+impl<'a> Written<'a> {
+    /// In managed memory: the CPU may have written these bytes or only looked at them.
+    pub fn is_seen(&self) -> bool {
+        self.about.seen != 0
+    }
+
+    /// The pieces of memory, in the order of capture.
+    pub fn images(&self) -> impl Iterator<Item = Image<'a>> + use<'a> {
+        Attachments { bytes: self.attachments, words: &[], when: When::Entry }
+    }
+}
+
+impl Trace {
+    /// The key under which the preamble says that host memory was followed.
+    pub const FOLLOWS: &'static str = "follows host memory";
+
+    /// Whether the recorder looked for what the CPU writes without a call. Traces of earlier recorders do not say.
+    pub fn follows_host_memory(&self) -> bool {
+        self.preamble.more.iter().any(|(key, _)| key == Trace::FOLLOWS)
+    }
+
+    fn written_by(&self, thread: u32, call: u32) -> impl Iterator<Item = Written<'_>> {
+        let places = self.written.get(&(thread, call)).into_iter().flatten();
+        places.filter_map(|at| {
+            let found = self.record_within(*at, self.bytes_on_disk())?;
+            let about = body_of::<record::Written>(&found.bytes[HEAD..])?;
+            Some(Written { about, attachments: found.bytes.get(WRITTEN_SIZE..)? })
+        })
+    }
+}
+
+impl<'a> Call<'a> {
+    /// What the CPU had written by the time of this call.
+    pub fn written(&self) -> impl Iterator<Item = Written<'a>> + use<'a> {
+        self.trace.written_by(self.thread, self.sequence).filter(|written| written.about.run == 0)
+    }
+
+    /// What the callback that this call handed over did, run by run: every run is there, with or without memory.
+    pub fn callback_runs(&self) -> Vec<Vec<Written<'a>>> {
+        let mut runs: Vec<Vec<Written>> = Vec::new();
+        for written in self.trace.written_by(self.thread, self.sequence) {
+            let Some(run) = written.about.run.checked_sub(1) else { continue };
+            // Runs are counted from 1; a number that the file cannot hold is not believed.
+            if u64::from(run) > self.trace.bytes_on_disk() / WRITTEN_SIZE as u64 {
+                continue;
+            }
+            if runs.len() <= run as usize {
+                runs.resize(run as usize + 1, Vec::new());
+            }
+            runs[run as usize].push(written);
+        }
+        runs
+    }
+}
