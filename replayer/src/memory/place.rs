@@ -63,6 +63,8 @@ pub struct Placement<'a> {
     pub(crate) pieces: Mutex<Pieces>,
     /// Live contexts in which memory was freed in stream order: its last work may be under way there.
     pub(crate) left: Mutex<HashSet<u64>>,
+    /// The program's own reservations, where they were: start to end.
+    pub(crate) ranges: Mutex<BTreeMap<u64, u64>>,
     /// Pinned memory that is elsewhere, by its recorded start.
     pub(crate) elsewhere: Mutex<HashMap<u64, Range<u64>>>,
     /// By the recorded free: an event in its stream's order, and how many allocations have to wait for it.
@@ -114,6 +116,7 @@ impl<'a> Placement<'a> {
             pieces: Mutex::default(),
             left: Mutex::default(),
             shortages,
+            ranges: Mutex::default(),
             elsewhere: Mutex::default(),
             marks: Mutex::default(),
             pinned: Mutex::default(),
@@ -177,10 +180,10 @@ impl<'a> Placement<'a> {
 
     /// The memory of a context that has ended: the driver has freed what is elsewhere.
     pub fn end(&self, memory: &[u64]) {
-        let mut pieces = self.pieces.lock();
+        // Never the translation's lock within that of the pieces: words are looked up the other way round.
         for start in memory {
             self.translation.unbind(*start);
-            pieces.freed(*start);
+            self.pieces.lock().freed(*start);
         }
     }
 
@@ -234,6 +237,7 @@ impl<'a> Placement<'a> {
     pub fn reserve(&self, range: Range<u64>, alignment: u64) -> Result<(), Failure> {
         if self.held.covers(&range) {
             self.translation.forget(&range);
+            self.ranges.lock().insert(range.start, range.end);
             return Ok(());
         }
         let (mut live, len) = (0u64, range.end - range.start);
@@ -245,6 +249,7 @@ impl<'a> Placement<'a> {
     }
 
     pub fn unreserve(&self, start: u64, len: u64) -> Result<(), Failure> {
+        self.ranges.lock().remove(&start);
         match self.translation.unbind(start) {
             // SAFETY: no pointers.
             Some(live) => unsafe { self.driver.ask("cuMemAddressFree", &[live, len]) },

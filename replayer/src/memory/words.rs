@@ -87,10 +87,7 @@ pub fn unheld(recorded: &Ranges, held: &Ranges) -> Ranges {
 
 impl Placement<'_> {
     pub fn word(&self, tables: &Tables, value: u64) -> Word {
-        let moved = tables.live(value).or_else(|| match self.is_at_home(value) {
-            true => None,
-            false => tables.live_end(value),
-        });
+        let moved = tables.live(value).or_else(|| tables.live_end(value).filter(|_| !self.is_at_home(value)));
         match moved {
             Some(live) if live == value => Word::Same,
             Some(live) => Word::Moved(live),
@@ -122,8 +119,11 @@ impl Placement<'_> {
         (replaced(bytes, &moved), found)
     }
 
+    /// Whether memory that is where it was holds this address.
     fn is_at_home(&self, address: u64) -> bool {
-        self.held.contains(address) || self.pages.contains(address)
+        let is_reserved = || self.ranges.lock().range(..=address).next_back().is_some_and(|(_, end)| address < *end);
+        self.held.contains(address) && (self.pieces.lock().is_live(address) || is_reserved())
+            || self.pages.contains(address)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The run: one worker a recorded thread, each call when what preceded it has returned.
 
+pub mod edges;
 pub mod finish;
 pub mod queue;
 pub mod sinks;

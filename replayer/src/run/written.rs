@@ -4,10 +4,9 @@
 //! first, for it may only have looked at what the device had written; then that agrees, and something was checked.
 
 use crate::check::report::Tally;
-use crate::memory::words::Layout;
+use crate::run::edges;
 use crate::run::queue::{current_context, within};
 use crate::run::world::World;
-use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -36,10 +35,10 @@ fn write(world: &World, call: &Call, written: &Written, image: &Image, tally: &m
         tally.lost_writes += 1;
         return;
     };
-    let (bytes, words) = world.placement.to_live(Cow::Borrowed(bytes), Layout::dense(image.address));
+    let (start, bytes, words) = edges::translated(world, image.address, bytes, |range| read(world, range));
     let bytes = &*bytes;
     tally.words.add(words);
-    let range = image.address..image.address + bytes.len() as u64;
+    let range = start..start + bytes.len() as u64;
     if let Some(live) = host(world, &range) {
         let live = live..live + bytes.len() as u64;
         // SAFETY: the placement (or the graph whose source it is) holds this memory, readable and writable, until the end.
@@ -54,7 +53,7 @@ fn write(world: &World, call: &Call, written: &Written, image: &Image, tally: &m
         // SAFETY: as above. What the device still does with it, it did in the recorded program.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), live.start as *mut u8, bytes.len()) };
         tally.written += bytes.len() as u64;
-    } else if let Some(live) = device(world, image.address) {
+    } else if let Some(live) = device(world, start) {
         let agreed = on_device(world, live, bytes);
         match agreed {
             Some(true) if written.is_seen() => {
@@ -82,6 +81,31 @@ fn host(world: &World, recorded: &Range<u64>) -> Option<u64> {
 fn device(world: &World, recorded: u64) -> Option<u64> {
     let placed = || world.plan.device.contains(recorded).then_some(recorded);
     world.translation.live(recorded).or_else(placed)
+}
+
+/// What the replay has at recorded addresses.
+fn read(world: &World, recorded: &Range<u64>) -> Option<Vec<u8>> {
+    let len = (recorded.end - recorded.start) as usize;
+    if let Some(live) = host(world, recorded) {
+        // SAFETY: the placement (or the graph whose source it is) holds this memory, readable, until the end.
+        return Some(unsafe { std::slice::from_raw_parts(live as *const u8, len) }.to_vec());
+    }
+    let live = device(world, recorded.start)?;
+    let mut found = vec![0u8; len];
+    let context = some_context(world)?;
+    let words = [found.as_mut_ptr() as u64, live, len as u64];
+    let copied = world.placement.relaxed(|| {
+        // SAFETY: a buffer of this length, and memory that the placement holds.
+        within(world.driver, context, || unsafe { world.driver.ask("cuMemcpyDtoH_v2", &words) })
+    });
+    copied.ok()?.ok().map(|()| found)
+}
+
+fn some_context(world: &World) -> Option<u64> {
+    match current_context(world.driver) {
+        0 => world.contexts.lock().first().copied(),
+        context => Some(context),
+    }
 }
 
 /// Waits, not for long, for what is known to read the memory, and compares what copies have brought there.
@@ -114,10 +138,7 @@ fn settle(world: &World, call: &Call, live: &Range<u64>, tally: &mut Tally) {
 /// Has these bytes in device memory; whether they were there already. None if the driver will not.
 fn on_device(world: &World, live: u64, bytes: &[u8]) -> Option<bool> {
     let len = bytes.len() as u64;
-    let context = match current_context(world.driver) {
-        0 => *world.contexts.lock().first()?,
-        context => context,
-    };
+    let context = some_context(world)?;
     let mut found = vec![0u8; bytes.len()];
     world.placement.relaxed(|| {
         within(world.driver, context, || {
