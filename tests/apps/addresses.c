@@ -106,6 +106,17 @@ int main(void)
     launch(sums, 1, 1, (void *[]){&list, &count, &out});
     REQUIRE(result(out) == 2000);
 
+    // Word by word, in the order of a stream.
+    CUstreamBatchMemOpParams operation = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_64};
+    operation.writeValue.address = list + sizeof(CUdeviceptr);
+    operation.writeValue.value64 = whole.last;
+    CHECK(cuStreamWriteValue64(stream, list, whole.first, 0));
+    CHECK(cuStreamBatchMemOp(stream, 1, &operation, 0));
+    CHECK(cuStreamWaitValue64(stream, list, whole.first, CU_STREAM_WAIT_VALUE_EQ));
+    CHECK(cuStreamSynchronize(stream));
+    launch(sums, 1, 1, (void *[]){&list, &count, &out});
+    REQUIRE(result(out) == 255 * 128 + 1000);
+
     // Into the middle of an allocation, from the middle of a packed buffer.
     char packed[4 + sizeof whole];
     memcpy(packed + 4, &whole, sizeof whole);

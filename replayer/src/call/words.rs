@@ -6,7 +6,7 @@ use crate::memory::words::{Layout, Word, Words};
 use crate::plan::Plan;
 use std::borrow::Cow;
 use trace::api::copies::Region;
-use trace::api::roles::Field;
+use trace::api::roles::{Extent, Field, Role};
 use trace::api::types::{Form, Kind};
 use trace::record::Kernel;
 
@@ -30,7 +30,21 @@ fn addresses(_: Option<&Kernel>, _ordinal: usize, size: usize) -> Addresses {
     }
 }
 
+/// Whether the field is the word that an operation on a stream writes to memory, or compares with it.
+pub fn is_word(fields: &[Field], field: &Field) -> bool {
+    let is_memory =
+        |field: &Field| matches!(field.role, Role::Reads(Extent::Fixed(8)) | Role::Writes(Extent::Fixed(8)));
+    field.name == "value" && field.ty.size == 8 && fields.iter().any(is_memory)
+}
+
 impl Builder<'_, '_> {
+    /// Such a word.
+    pub fn word(&mut self, value: u64) -> u64 {
+        let bytes = value.to_le_bytes();
+        let live = self.payload(Cow::Borrowed(&bytes), Layout::dense(0));
+        u64::from_le_bytes(live[..].try_into().expect("8 bytes"))
+    }
+
     /// How words lie in host bytes that parameter `name` copies to or from the device.
     pub fn layout(&self, name: &str, host: &Region) -> Layout {
         let is_other_side = |param: &&Field| param.name != name && matches!(param.ty.form, Form::Address);

@@ -98,25 +98,12 @@ impl Placement<'_> {
 
     /// Recorded bytes as the replay's device must see them. They stay where they are if no word of theirs moves.
     pub fn to_live<'b>(&self, bytes: Cow<'b, [u8]>, layout: Layout) -> (Cow<'b, [u8]>, Words) {
-        let mut found = Words::default();
         if !self.translation.is_in_use() && self.unheld.is_empty() {
-            return (bytes, found);
+            return (bytes, Words::default());
         }
         let tables = self.translation.tables();
         let bounds = around(&tables.bounds(), &self.unheld.bounds());
-        let mut moved: Vec<(usize, u64)> = Vec::new();
-        layout.each(&bytes, |at, value| {
-            if bounds.contains(&value) {
-                match self.word(&tables, value) {
-                    Word::Moved(live) => moved.push((at, live)),
-                    Word::Left => found.left += 1,
-                    Word::Same => {}
-                }
-            }
-        });
-        drop(tables);
-        found.payloads = moved.len() as u64;
-        (replaced(bytes, &moved), found)
+        rewritten(bytes, layout, &bounds, |value| self.word(&tables, value))
     }
 
     /// Whether memory that is where it was holds this address.
@@ -145,6 +132,28 @@ impl Translation {
         });
         (!moved.is_empty()).then(|| (replaced(Cow::Borrowed(bytes), &moved).into_owned(), moved.len() as u64))
     }
+}
+
+/// `word` says what words within the bounds are here.
+fn rewritten<'b>(
+    bytes: Cow<'b, [u8]>,
+    layout: Layout,
+    bounds: &Range<u64>,
+    word: impl Fn(u64) -> Word,
+) -> (Cow<'b, [u8]>, Words) {
+    let mut found = Words::default();
+    let mut moved: Vec<(usize, u64)> = Vec::new();
+    layout.each(&bytes, |at, value| {
+        if bounds.contains(&value) {
+            match word(value) {
+                Word::Moved(live) => moved.push((at, live)),
+                Word::Left => found.left += 1,
+                Word::Same => {}
+            }
+        }
+    });
+    found.payloads = moved.len() as u64;
+    (replaced(bytes, &moved), found)
 }
 
 fn replaced<'b>(bytes: Cow<'b, [u8]>, words: &[(usize, u64)]) -> Cow<'b, [u8]> {
@@ -185,6 +194,21 @@ mod tests {
         assert_eq!(words_at(Layout::rows(&region(24, 1), 0x1004), &[0; 24]), [4, 12]);
         assert_eq!(words_at(Layout::rows(&region(12, 2), 0x1000), &[0; 24]), [0, 12]);
         assert_eq!(words_at(Layout::rows(&region(4, 1), 0x1001), &[0; 4]), []);
+    }
+
+    #[test]
+    fn a_payload_without_moved_words_stays_where_it_is() {
+        let bytes: Vec<u8> = [0x1000u64, 0x2000, 0x3000].into_iter().flat_map(u64::to_le_bytes).collect();
+        let word = |value| match value {
+            0x1000 => Word::Same,
+            0x2000 => Word::Left,
+            _ => Word::Moved(7),
+        };
+        let (same, words) = rewritten(Cow::Borrowed(&bytes), Layout::dense(0), &(0x1000..0x3000), word);
+        assert_eq!((same.as_ptr(), words), (bytes.as_ptr(), Words { left: 1, ..Words::default() }));
+        let (own, words) = rewritten(Cow::Borrowed(&bytes), Layout::dense(0), &(0x1000..0x3001), word);
+        assert_eq!((&own[..16], &own[16..]), (&bytes[..16], &7u64.to_le_bytes()[..]));
+        assert_eq!(words, Words { payloads: 1, left: 1, ..Words::default() });
     }
 
     #[test]
