@@ -86,6 +86,20 @@ fn a_wrong_address_is_found_out() {
     assert_eq!(report["outcome"], "diverged", "{report}");
 }
 
+/// The recorder does not ask the driver for what the program does not: such an address cannot be known for what it is.
+#[test]
+fn a_variable_that_nobody_asked_for_is_suspected() {
+    let report = report(replay(&recorded("unnamed_variable.c"), &[]));
+    assert_eq!(report["outcome"], "diverged", "{report}");
+    let found = report["first_divergence"]["found"].as_str().expect("text");
+    assert!(
+        found.ends_with(
+            "; 2 of its words lead into memory that no call gave: variables whose address was never asked for?"
+        ),
+        "{found}"
+    );
+}
+
 /// Something else is where one allocation was: the rest is placed, and that one's addresses are translated everywhere.
 #[test]
 fn what_cannot_be_had_is_translated() {

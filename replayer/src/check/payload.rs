@@ -1,5 +1,6 @@
 //! Compares what copies brought to the host with what they brought when recorded.
 
+use crate::check::hint::strange_addresses;
 use crate::check::report::{Divergence, Tally};
 use crate::run::sinks::Sink;
 use crate::run::world::World;
@@ -39,7 +40,7 @@ pub fn compare(world: &World, call: u64, sink: &Sink, tally: &mut Tally) {
                 what: format!("bytes copied to {}", sink.name),
                 offset: at.map(|at| offset + at),
                 expected,
-                found,
+                found: found + &strange_addresses(world, &packed, sink.words).unwrap_or_default(),
                 launches: launches(world, call.number),
             });
             break;

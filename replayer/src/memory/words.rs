@@ -58,7 +58,7 @@ impl Layout {
         Layout { row_bytes: usize::MAX, first: (address.wrapping_neg() % 8) as usize }
     }
 
-    fn each(self, bytes: &[u8], mut see: impl FnMut(usize, u64)) {
+    pub fn each(self, bytes: &[u8], mut see: impl FnMut(usize, u64)) {
         for (row, bytes) in bytes.chunks(self.row_bytes).enumerate() {
             let Some(aligned) = bytes.get(self.first..) else { continue };
             let start = row.saturating_mul(self.row_bytes) + self.first;
@@ -107,7 +107,7 @@ impl Placement<'_> {
     }
 
     /// Whether memory that is where it was holds this address.
-    fn is_at_home(&self, address: u64) -> bool {
+    pub fn is_at_home(&self, address: u64) -> bool {
         let is_reserved = || self.ranges.lock().range(..=address).next_back().is_some_and(|(_, end)| address < *end);
         self.held.contains(address) && (self.pieces.lock().is_live(address) || is_reserved())
             || self.pages.contains(address)
