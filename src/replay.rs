@@ -288,6 +288,7 @@ fn text(out: &mut impl Write, plan: &Plan, report: &Report) -> Result<()> {
         ("bytes written by the CPU without a call", report.written),
         ("pieces of them written while the device may have been reading", report.written_in_use),
         ("pieces written by the CPU that could not be written again", report.lost_writes),
+        ("runs of callbacks that did not come", report.missed_callbacks),
         ("submissions to one stream that overlapped when recorded", report.overlapping_submissions),
         ("allocations of what another stream freed, which do not wait for it here", placed.unordered),
     ] {
@@ -369,6 +370,7 @@ fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) -> Val
         "written_by_cpu": report.written,
         "written_in_use": report.written_in_use,
         "lost_writes": report.lost_writes,
+        "missed_callbacks": report.missed_callbacks,
         "overlapping_submissions": report.overlapping_submissions,
         "placement": {
             "placed": placed.placed,

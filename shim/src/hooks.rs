@@ -1,7 +1,9 @@
 //! The functions that the recorder must do more about than their table line says: the one list of exceptions.
 
+use crate::callback::{self, Substitute};
 use crate::lane::{self, Lane, Open};
 use crate::pending::Queue;
+use crate::shape::Site;
 use crate::watch::Finds;
 use crate::{adopt, ask, nets, payload, start};
 use std::ffi::c_void;
@@ -46,6 +48,10 @@ pub enum Hook {
     StreamEnds,
     EventEnds,
     BeginCapture,
+    /// A callback is handed over, as an argument or in a struct.
+    HandsOver,
+    /// A callback that was handed over may be handed back.
+    HandsBack,
 }
 
 /// CU_MEMHOSTREGISTER_IOMEMORY
@@ -95,6 +101,18 @@ const HOOKS: &[(&str, Hook)] = &[
     ("cuStreamBeginCapture_v2_ptsz", Hook::BeginCapture),
     ("cuStreamBeginCaptureToGraph", Hook::BeginCapture),
     ("cuStreamBeginCaptureToGraph_ptsz", Hook::BeginCapture),
+    ("cuLaunchHostFunc", Hook::HandsOver),
+    ("cuLaunchHostFunc_ptsz", Hook::HandsOver),
+    ("cuStreamAddCallback", Hook::HandsOver),
+    ("cuStreamAddCallback_ptsz", Hook::HandsOver),
+    ("cuGraphAddHostNode", Hook::HandsOver),
+    ("cuGraphHostNodeSetParams", Hook::HandsOver),
+    ("cuGraphExecHostNodeSetParams", Hook::HandsOver),
+    ("cuGraphAddNode", Hook::HandsOver),
+    ("cuGraphAddNode_v2", Hook::HandsOver),
+    ("cuGraphNodeSetParams", Hook::HandsOver),
+    ("cuGraphExecNodeSetParams", Hook::HandsOver),
+    ("cuGraphHostNodeGetParams", Hook::HandsBack),
     ("cuEventDestroy", Hook::EventEnds),
     ("cuEventDestroy_v2", Hook::EventEnds),
 ];
@@ -139,6 +157,28 @@ pub fn before(hook: Hook, words: &[u64]) -> u64 {
             lane::with_lane(|lane| ending(hook, lane, words))
         }
         _ => 0,
+    }
+}
+
+/// What the driver is given in the place of some arguments.
+#[inline(always)]
+pub fn substitute(site: Site, words: &[u64], open: Option<Open>) -> Option<Substitute> {
+    match (site.hook, open) {
+        (Hook::HandsOver, Some(open)) => callback::hand_over(site.function, words, open.sequence, open.position),
+        _ => None,
+    }
+}
+
+/// After the real call, before anything is recorded of what it brought.
+#[inline(always)]
+pub fn restore(site: Site, words: &[u64], made: Option<Substitute>, result: u32) {
+    if matches!(site.hook, Hook::HandsOver)
+        && let Some(made) = made
+    {
+        callback::handed_over(made, result);
+    }
+    if matches!(site.hook, Hook::HandsBack) && result == 0 {
+        callback::give_back(site.function, words);
     }
 }
 

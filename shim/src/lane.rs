@@ -99,7 +99,7 @@ pub fn enter<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>) ->
         if shape.calls_back && !inner {
             lane.mark(frame);
         }
-        let position = if shape.waits || matches!(hook, Hook::EventRecord { .. }) {
+        let position = if shape.waits || matches!(hook, Hook::EventRecord { .. } | Hook::HandsOver) {
             lane.recorder().pending.position()
         } else {
             0
@@ -475,6 +475,15 @@ pub fn with_lane<T: Default>(work: impl FnOnce(&Lane) -> T) -> T {
         lane.busy.set(false);
     }
     result
+}
+
+/// As [`with_lane`], on a thread that may not have made a call yet.
+#[cold]
+pub fn with_any_lane(work: impl FnOnce(&Lane)) {
+    let lane = lane();
+    if lane.generation.get() == start::generation() || lane.join() {
+        with_lane(work);
+    }
 }
 
 /// What happens when a thread ends: its chunk goes back. A key's destructor, because a thread-local with Drop could not be

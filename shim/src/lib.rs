@@ -3,7 +3,8 @@
 //! Rules of the house, for a guest in somebody else's process:
 //!
 //! 1. Never hold a lock across a call of the real driver.
-//! 2. Never change an argument or a result. (One exception: the addresses that cuGetProcAddress hands out.)
+//! 2. Never change an argument or a result. (Two exceptions: the addresses that cuGetProcAddress hands out, and callbacks that
+//!    run when work gets to them.)
 //! 3. On the hot path no lock, no allocation, no system call, no logging, no thread-local with Drop.
 //! 4. Dormant until the first driver call: no file, no thread, no environment read, so that children which never touch CUDA
 //!    cost nothing.
@@ -19,6 +20,7 @@
 
 mod adopt;
 mod ask;
+mod callback;
 mod capture;
 mod chunk;
 mod clock;

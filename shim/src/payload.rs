@@ -1,13 +1,14 @@
 //! The bytes that copies carry: to the device when the driver takes them, from the device when the application may look.
 
 use crate::ask::{self, Place};
+use crate::callback;
 use crate::capture::{Capture, Live, Moment};
 use crate::clock;
 use crate::lane::Lane;
 use crate::manners::guarded;
 use crate::memory::bytes_at;
 use crate::pending::{Copy, Covered, Landing, Queue};
-use crate::watch::Finds;
+use crate::watch::{Finds, without};
 use trace::Function;
 use trace::api::copies::{Region, region};
 use trace::api::roles::{Class, Field, Role, Sibling, Side};
@@ -41,6 +42,11 @@ fn observe(lane: &Lane, function: &'static Function, words: &[u64], position: u6
         },
         _ => return,
     };
+    finished(lane, covered, position);
+}
+
+/// Writes down what the copies brought that were waited for.
+pub fn finished(lane: &Lane, covered: Covered, position: u64) {
     for copy in lane.recorder().pending.finished(covered, position) {
         let found = landed(lane, copy.landing, false);
         observed(lane, &copy, found);
@@ -149,7 +155,7 @@ impl Capture<'_> {
             self.watch_source(address, bytes);
         }
         match moment {
-            Moment::Entry if pinned => self.attach(address, bytes, false),
+            Moment::Entry if pinned => self.pinned_source(address, bytes),
             Moment::Success if !pinned => match ask::place(address) {
                 // The driver takes device addresses here too; then nothing is the CPU's to read, and nothing is lost.
                 // Managed memory was looked at before the call.
@@ -158,6 +164,25 @@ impl Capture<'_> {
             },
             _ => {}
         }
+    }
+
+    /// What the CPU has put there so far. What copies and callbacks under way will have put there by the time this copy reads
+    /// it, they bring in a replay, too.
+    fn pinned_source(&mut self, address: u64, bytes: u64) {
+        let (recorder, end) = (self.lane.recorder(), address + bytes);
+        if recorder.watch.follows(address, bytes) {
+            return;
+        }
+        let mut finds = Finds::before(self.lane, self.call);
+        if callback::any_under_way() && recorder.watch.watch(address, bytes, false, &mut finds) {
+            return self.deferred.extend(finds.into_records());
+        }
+        let landing = recorder.pending.landing_in(address, bytes);
+        if landing.is_empty() {
+            return self.attach(address, bytes, false);
+        }
+        without(address..end, &landing).into_iter().for_each(|range| finds.take(range));
+        self.deferred.extend(finds.into_records());
     }
 
     /// Whether the call puts its copy into a graph, which makes it when it runs.

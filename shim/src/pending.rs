@@ -6,6 +6,7 @@
 
 use crate::lock::Lock;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 use trace::api::copies::Region;
 
@@ -240,6 +241,21 @@ impl Pending {
         }
         self.count.fetch_sub(finished.len(), Relaxed);
         finished
+    }
+
+    /// Where copies under way will bring bytes within a range, in ascending order.
+    pub fn landing_in(&self, start: u64, len: u64) -> Vec<Range<u64>> {
+        if !self.any() {
+            return Vec::new();
+        }
+        let end = start + len;
+        let state = self.state.lock();
+        let places =
+            state.copies.values().flatten().map(|c| c.landing.address()..c.landing.address() + c.landing.span());
+        let within = places.map(|place| place.start.max(start)..place.end.min(end)).filter(|place| !place.is_empty());
+        let mut within: Vec<Range<u64>> = within.collect();
+        within.sort_unstable_by_key(|place| place.start);
+        within
     }
 
     /// Takes out the copies that go to memory which is about to be given back: nobody will look at what they bring.

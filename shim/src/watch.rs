@@ -15,11 +15,14 @@ use crate::{clock, start};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
+use std::time::{Duration, Instant};
 use trace::preamble::Data;
 use trace::record::{self, Written};
 
 /// Where the kernel cannot tell what was written, everything is compared; longer memory than this is not, and counted.
 const MOST_COMPARED: u64 = 256 << 10;
+/// Longer than most callbacks take.
+const SHORT: Duration = Duration::from_millis(10);
 /// Memory is read and stored in pieces of this size.
 const PIECE: u64 = 64 << 10;
 /// A record grows to about this size; further pieces go into the next.
@@ -38,6 +41,10 @@ struct State {
     tracker: Option<Tracker>,
     /// By their start.
     ranges: BTreeMap<u64, Watched>,
+    /// Callbacks that run now: what they write is theirs to tell, as copies behind them may read it before the next call.
+    callbacks: usize,
+    /// When the latest of them began.
+    began: Option<Instant>,
 }
 
 struct Watched {
@@ -71,6 +78,17 @@ impl Finds {
 
     pub fn at(about: Written) -> Finds {
         Finds { about, open: [Vec::new(), Vec::new()], records: Vec::new() }
+    }
+
+    /// What the host holds there now.
+    pub fn take(&mut self, range: Range<u64>) {
+        for at in range.clone().step_by(PIECE as usize) {
+            let step = PIECE.min(range.end - at) as usize;
+            match bytes_at(at, step, true) {
+                Some(bytes) => self.add(false, at, &bytes),
+                None => self.lose(at, step, "pinned memory that could not be read"),
+            }
+        }
     }
 
     fn add(&mut self, seen: bool, address: u64, bytes: &[u8]) {
@@ -140,17 +158,28 @@ impl Watch {
         }
     }
 
-    /// Begins to watch this memory, and records what it holds.
-    pub fn watch(&self, start: u64, len: u64, managed: bool, finds: &mut Finds) {
+    /// Whether what the CPU writes there is found without being compared as a whole.
+    pub fn follows(&self, start: u64, len: u64) -> bool {
+        if !self.any() {
+            return false;
+        }
+        let state = self.state.lock();
+        let before = state.ranges.range(..=start).next_back();
+        before.is_some_and(|(_, watched)| watched.tracked && start + len <= watched.end)
+    }
+
+    /// Begins to watch this memory, and records what it holds. Whether the kernel tells what is written there.
+    pub fn watch(&self, start: u64, len: u64, managed: bool, finds: &mut Finds) -> bool {
         let mut state = self.state.lock();
         let before = state.ranges.range(..=start).next_back();
-        if before.is_some_and(|(_, known)| start + len <= known.end) {
-            return;
+        if let Some((_, known)) = before.filter(|(_, known)| start + len <= known.end) {
+            return known.tracked;
         }
         let Some(shadow) = Shadow::of(len) else {
-            return finds.lose(start, len as usize, "memory written by the CPU, for lack of memory");
+            finds.lose(start, len as usize, "memory written by the CPU, for lack of memory");
+            return false;
         };
-        let State { tracker, ranges } = &mut *state;
+        let State { tracker, ranges, .. } = &mut *state;
         let tracker = tracker.get_or_insert_with(Tracker::open);
         let mut watched = Watched { end: start + len, managed, tracked: managed, shadow };
         let pages = watched.pages(start);
@@ -162,27 +191,53 @@ impl Watch {
             watched.tracked = tracker.arm(&pages);
             here.push(pages);
         }
+        let landing = start::recorder().pending.landing_in(start, len);
         for range in here {
             let range = range.start.max(start)..range.end.min(start + len);
-            for at in range.clone().step_by(PIECE as usize) {
-                let step = PIECE.min(range.end - at) as usize;
-                match bytes_at(at, step, true) {
-                    Some(bytes) => {
-                        watched.shadow.put((at - start) as usize, &bytes);
-                        finds.add(managed, at, &bytes);
+            for range in without(range, &landing) {
+                for at in range.clone().step_by(PIECE as usize) {
+                    let step = PIECE.min(range.end - at) as usize;
+                    match bytes_at(at, step, true) {
+                        Some(bytes) => {
+                            watched.shadow.put((at - start) as usize, &bytes);
+                            finds.add(managed, at, &bytes);
+                        }
+                        None => finds.lose(at, step, "pinned memory that could not be read"),
                     }
-                    None => finds.lose(at, step, "pinned memory that could not be read"),
                 }
             }
         }
+        let tracked = watched.tracked;
         ranges.insert(start, watched);
         self.count.store(ranges.len(), Relaxed);
+        tracked
     }
 
     /// Adds what the CPU wrote since the last look.
     pub fn look(&self, finds: &mut Finds) {
         let mut state = self.state.lock();
-        let State { tracker, ranges } = &mut *state;
+        // One that takes long waits for somebody, who has to be heard.
+        let is_short = |began: Instant| began.elapsed() < SHORT;
+        if state.callbacks == 0 || !state.began.is_some_and(is_short) {
+            self.look_at(&mut state, finds);
+        }
+    }
+
+    pub fn callback_begins(&self) {
+        let mut state = self.state.lock();
+        state.callbacks += 1;
+        state.began = Some(Instant::now());
+    }
+
+    /// As `look`. Also where nothing seems to be watched: a copy may just be beginning to watch what this callback wrote.
+    pub fn callback_ends(&self, finds: &mut Finds) {
+        let mut state = self.state.lock();
+        state.callbacks = state.callbacks.saturating_sub(1);
+        self.look_at(&mut state, finds);
+    }
+
+    fn look_at(&self, state: &mut State, finds: &mut Finds) {
+        let State { tracker, ranges, .. } = state;
         let Some(tracker) = tracker else { return };
         // Ranges may share pages, whose protection is renewed when one of them is looked at: pages first, then their bytes.
         let mut touched: Vec<Range<u64>> = Vec::new();
@@ -221,7 +276,7 @@ impl Watch {
     /// The memory is about to be given back; what the CPU had in managed memory is what the program saw of it.
     pub fn forget(&self, start: u64, finds: Option<&mut Finds>) {
         let mut state = self.state.lock();
-        let State { tracker, ranges } = &mut *state;
+        let State { tracker, ranges, .. } = &mut *state;
         let (Some(mut watched), Some(tracker)) = (ranges.remove(&start), tracker) else { return };
         self.count.store(ranges.len(), Relaxed);
         let pages = watched.pages(start);
@@ -269,15 +324,31 @@ impl Watched {
     /// False if the memory is not there any more.
     fn compare(&mut self, start: u64, pages: &Range<u64>, finds: &mut Finds) -> bool {
         let range = pages.start.max(start)..pages.end.min(self.end);
-        for at in range.clone().step_by(PIECE as usize) {
-            let step = PIECE.min(range.end - at) as usize;
-            let Some(bytes) = bytes_at(at, step, true) else { return false };
-            for stretch in self.shadow.update((at - start) as usize, &bytes) {
-                finds.add(self.managed, at + stretch.start as u64, &bytes[stretch]);
+        // What copies are still bringing is theirs.
+        let landing = start::recorder().pending.landing_in(range.start, range.end - range.start);
+        for range in without(range, &landing) {
+            for at in range.clone().step_by(PIECE as usize) {
+                let step = PIECE.min(range.end - at) as usize;
+                let Some(bytes) = bytes_at(at, step, true) else { return false };
+                for stretch in self.shadow.update((at - start) as usize, &bytes) {
+                    finds.add(self.managed, at + stretch.start as u64, &bytes[stretch]);
+                }
             }
         }
         true
     }
+}
+
+/// The parts of a range outside others, which are in ascending order of their starts.
+pub fn without(range: Range<u64>, others: &[Range<u64>]) -> Vec<Range<u64>> {
+    let (mut left, mut at) = (Vec::new(), range.start);
+    for other in others {
+        left.push(at..other.start.clamp(at, range.end));
+        at = other.end.clamp(at, range.end);
+    }
+    left.push(at..range.end);
+    left.retain(|part| !part.is_empty());
+    left
 }
 
 /// The pages of all ranges whose writes show, neighbours together, in order.

@@ -1,5 +1,6 @@
 //! The exported functions, one for each line of the table, with their true C signatures.
 
+use crate::callback::Substitute;
 use crate::real;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -14,6 +15,17 @@ pub fn put<T>(words: &mut [u64], at: &mut usize, value: T) {
     // SAFETY: the array has as many words as all arguments take; they were zero before.
     unsafe { words[*at..*at + count].as_mut_ptr().cast::<T>().write_unaligned(value) };
     *at += count;
+}
+
+/// The argument that begins at word `at`, as the driver gets it.
+#[inline(always)]
+pub fn passed<T: Copy>(made: &Option<Substitute>, at: &mut usize, given: T) -> T {
+    let place = *at;
+    *at += size_of::<T>().div_ceil(8);
+    match made {
+        Some(made) => made.argument(place, given),
+        None => given,
+    }
 }
 
 macro_rules! wrapper {
@@ -39,8 +51,13 @@ macro_rules! wrapper {
             let removed = if open.is_some() { $crate::hooks::before(site.hook, &words) } else { 0 };
             // SAFETY: the entry point of this very function in the real driver, or a stand-in that takes no argument.
             let real: Real = unsafe { std::mem::transmute($crate::real::entry(site.id)) };
-            // SAFETY: the arguments are the caller's, unchanged.
+            let made = $crate::hooks::substitute(site, &words, open);
+            #[allow(unused_mut, unused_variables)]
+            let mut at = 0;
+            $(let $param = $crate::wrappers::passed(&made, &mut at, $param);)*
+            // SAFETY: the arguments are the caller's, unchanged but for callbacks.
             let result = unsafe { real($($param),*) };
+            $crate::hooks::restore(site, &words, made, result);
             if let Some(open) = open {
                 $crate::lane::leave(site, &words, &frame, open, result);
             }

@@ -96,6 +96,7 @@ workloads! {
     ordered_memory "ordered_memory.c" "replayable" [];
     texture "texture.c" "replayable" ["sample"];
     graph_inputs "graph_inputs.c" "replayable" ["take"];
+    callbacks "callbacks.c" "replayable" [];
     mapped_input "mapped_input.c" "replayable" ["take"];
     hidden_tables "hidden_tables.c" "replayable" ["add_two", "twice"];
     failing_calls "hostile/failing_calls.c" "replayable" [];

@@ -33,6 +33,15 @@ impl Trace {
         self.preamble.more.iter().any(|(key, _)| key == Trace::FOLLOWS)
     }
 
+    /// Calls that handed over a callback which ran.
+    pub fn callers_back(&self) -> Vec<Call<'_>> {
+        if self.written.is_empty() {
+            return Vec::new();
+        }
+        let ran = |call: &Call| self.written_by(call.thread, call.sequence).any(|written| written.about.run > 0);
+        self.calls().filter(ran).collect()
+    }
+
     fn written_by(&self, thread: u32, call: u32) -> impl Iterator<Item = Written<'_>> {
         let places = self.written.get(&(thread, call)).into_iter().flatten();
         places.filter_map(|at| {

@@ -9,9 +9,11 @@ use crate::call::objects::Found;
 use crate::call::words;
 use crate::check::report::Tally;
 use crate::plan::waits;
+use crate::run::callbacks;
+use crate::run::queue::{Queue, current_context};
 use crate::run::world::World;
 use std::borrow::Cow;
-use trace::api::roles::{Field, Role, Sibling};
+use trace::api::roles::{Class, Field, Role, Sibling};
 use trace::api::types::{Form, Kind, Type};
 use trace::call::When;
 use trace::walk::{Direction, Target, View, has_structure, member, reach, resolve};
@@ -171,8 +173,15 @@ impl<'w, 't> Builder<'w, 't> {
                 self.put(here, at, ty.size, live);
             }
             Form::Callback => {
-                let live = if here.load(at, 8) == Some(0) { 0 } else { nothing as *const () as u64 };
-                self.put(here, at, 8, live);
+                if here.load(at, 8) == Some(0) {
+                    self.put(here, at, 8, 0);
+                } else if matches!(self.function.class, Class::submit | Class::graph) {
+                    let [function, data] = self.callback(ty);
+                    self.put(here, at, 8, function);
+                    self.put(here, at + 8, 8, data);
+                } else {
+                    self.put(here, at, 8, nothing as *const () as u64);
+                }
             }
             // A pointer that no role explains leads nowhere here.
             Form::Pointer(_) => self.put(here, at, 8, 0),
@@ -191,6 +200,21 @@ impl<'w, 't> Builder<'w, 't> {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Our function in the place of the application's, and the data to go with it, which stands behind it everywhere.
+    fn callback(&self, ty: &Type) -> [u64; 2] {
+        let Some(stream) = self.call.argument("hStream") else {
+            return callbacks::hand_over(self.world, self.call, false, None);
+        };
+        let context = current_context(self.world.driver);
+        let live = match self.world.objects.find(Kind::Stream, stream) {
+            Found::Live(live) => live,
+            _ => 0,
+        };
+        let own = self.function.twin_of.is_some() && live == 0 || live == 2;
+        let queue = Queue { context, stream: live, thread: own.then_some(self.call.thread) };
+        callbacks::hand_over(self.world, self.call, ty.name == "CUstreamCallback", Some(queue))
     }
 
     pub fn pointer(&mut self, fields: &'static [Field], index: usize, base: u32, here: Here) -> Result<(), Refusal> {

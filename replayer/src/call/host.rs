@@ -97,10 +97,12 @@ impl<'t> Builder<'_, 't> {
             placement.relaxed(|| queue.wait(self.world.driver, self.call.thread, captures));
         }
         self.settle(&range);
-        for (row, bytes) in rows() {
-            // SAFETY: as above; no copy of the replay reads or writes it any more.
-            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), row as *mut u8, bytes.len()) };
-        }
+        self.world.callbacks.write(self.world, self.call.begin, || {
+            for (row, bytes) in rows() {
+                // SAFETY: as above; no copy of the replay reads or writes it any more.
+                unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), row as *mut u8, bytes.len()) };
+            }
+        });
     }
 
     /// Live memory to take the bytes of a region; its first address.

@@ -102,6 +102,8 @@ pub struct Report {
     pub written_in_use: u64,
     /// Pieces of it that could not be written.
     pub lost_writes: u64,
+    /// Runs of callbacks that the recorded program had and the replay waited for in vain.
+    pub missed_callbacks: u64,
     /// Submissions to one stream that overlapped when recorded: entry order was assumed.
     pub overlapping_submissions: u64,
     pub divergences: u64,
@@ -138,6 +140,7 @@ impl Report {
             written: tally.written,
             written_in_use: tally.written_in_use,
             lost_writes: tally.lost_writes,
+            missed_callbacks: tally.missed_callbacks,
             overlapping_submissions: plan.overlapping_submissions,
             divergences: tally.divergences,
             first: tally.first,
@@ -181,6 +184,8 @@ pub struct Tally {
     pub written_in_use: u64,
     /// Pieces that could not be written.
     pub lost_writes: u64,
+    /// Runs of callbacks that did not come.
+    pub missed_callbacks: u64,
     pub divergences: u64,
     pub first: Option<Divergence>,
     /// (function, reason, refused) to (count, first call).
@@ -217,6 +222,7 @@ impl Tally {
         self.written += other.written;
         self.written_in_use += other.written_in_use;
         self.lost_writes += other.lost_writes;
+        self.missed_callbacks += other.missed_callbacks;
         self.divergences += other.divergences;
         let earlier = |one: &Divergence| self.first.as_ref().is_none_or(|first| one.call < first.call);
         if other.first.as_ref().is_some_and(earlier) {

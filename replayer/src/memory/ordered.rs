@@ -74,7 +74,7 @@ impl Placement<'_> {
         let is_of_graph = self.translation.is_of_graph(start);
         if !is_of_graph {
             self.left.lock().insert(current_context(self.driver));
-            self.pieces.lock().freed(start);
+            self.freed(start);
         }
         // A graph that is being captured may go on using the memory; what graphs allocate, a captured free does end.
         if !self.may_wait() && !is_of_graph {

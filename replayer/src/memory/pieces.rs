@@ -55,11 +55,6 @@ impl Pieces {
         }
     }
 
-    /// Whether an allocation that lives holds this address.
-    pub fn is_live(&self, address: u64) -> bool {
-        self.live.values().any(|range| range.contains(&address))
-    }
-
     pub fn all_freed(&mut self) {
         self.live.clear();
         self.by_start.values_mut().for_each(|piece| piece.users = 0);
@@ -104,7 +99,6 @@ mod tests {
         pieces.mapped(G..2 * G, 0);
         pieces.allocated(G + 512..G + 1024);
         assert_eq!(pieces.gaps(&(G..G + 512)), vec![]);
-        assert_eq!([G + 511, G + 512, G + 1024].map(|at| pieces.is_live(at)), [false, true, false]);
         pieces.allocated(G..G + 512);
         assert_eq!(pieces.gaps(&(0..4 * G)), vec![0..G, 2 * G..4 * G]);
         pieces.freed(G + 512);

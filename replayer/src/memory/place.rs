@@ -63,8 +63,9 @@ pub struct Placement<'a> {
     pub(crate) pieces: Mutex<Pieces>,
     /// Live contexts in which memory was freed in stream order: its last work may be under way there.
     pub(crate) left: Mutex<HashSet<u64>>,
-    /// The program's own reservations, where they were: start to end.
-    pub(crate) ranges: Mutex<BTreeMap<u64, u64>>,
+    /// Allocations and reservations that are where they were, start to end. Held for no driver call: callbacks, which
+    /// such a call may wait for, look addresses up.
+    pub(crate) homes: Mutex<BTreeMap<u64, u64>>,
     /// Pinned memory that is elsewhere, by its recorded start.
     pub(crate) elsewhere: Mutex<HashMap<u64, Range<u64>>>,
     /// By the recorded free: an event in its stream's order, and how many allocations have to wait for it.
@@ -116,7 +117,7 @@ impl<'a> Placement<'a> {
             pieces: Mutex::default(),
             left: Mutex::default(),
             shortages,
-            ranges: Mutex::default(),
+            homes: Mutex::default(),
             elsewhere: Mutex::default(),
             marks: Mutex::default(),
             pinned: Mutex::default(),
@@ -165,7 +166,14 @@ impl<'a> Placement<'a> {
             }
         }
         pieces.allocated(allocation.range.clone());
+        self.homes.lock().insert(allocation.range.start, allocation.range.end);
         Ok(true)
+    }
+
+    /// Memory at its place belongs to nobody any more.
+    pub(crate) fn freed(&self, start: u64) {
+        self.homes.lock().remove(&start);
+        self.pieces.lock().freed(start);
     }
 
     /// Frees what is elsewhere, and waits as the driver's own free does; memory at its place stays mapped.
@@ -174,16 +182,15 @@ impl<'a> Placement<'a> {
             // SAFETY: no pointers.
             return unsafe { self.driver.ask("cuMemFree_v2", &[live]) };
         }
-        self.pieces.lock().freed(start);
+        self.freed(start);
         self.wait()
     }
 
     /// The memory of a context that has ended: the driver has freed what is elsewhere.
     pub fn end(&self, memory: &[u64]) {
-        // Never the translation's lock within that of the pieces: words are looked up the other way round.
         for start in memory {
             self.translation.unbind(*start);
-            self.pieces.lock().freed(*start);
+            self.freed(*start);
         }
     }
 
@@ -237,7 +244,7 @@ impl<'a> Placement<'a> {
     pub fn reserve(&self, range: Range<u64>, alignment: u64) -> Result<(), Failure> {
         if self.held.covers(&range) {
             self.translation.forget(&range);
-            self.ranges.lock().insert(range.start, range.end);
+            self.homes.lock().insert(range.start, range.end);
             return Ok(());
         }
         let (mut live, len) = (0u64, range.end - range.start);
@@ -249,7 +256,7 @@ impl<'a> Placement<'a> {
     }
 
     pub fn unreserve(&self, start: u64, len: u64) -> Result<(), Failure> {
-        self.ranges.lock().remove(&start);
+        self.homes.lock().remove(&start);
         match self.translation.unbind(start) {
             // SAFETY: no pointers.
             Some(live) => unsafe { self.driver.ask("cuMemAddressFree", &[live, len]) },

@@ -108,9 +108,8 @@ impl Placement<'_> {
 
     /// Whether memory that is where it was holds this address.
     pub fn is_at_home(&self, address: u64) -> bool {
-        let is_reserved = || self.ranges.lock().range(..=address).next_back().is_some_and(|(_, end)| address < *end);
-        self.held.contains(address) && (self.pieces.lock().is_live(address) || is_reserved())
-            || self.pages.contains(address)
+        self.pages.contains(address)
+            || self.homes.lock().range(..=address).next_back().is_some_and(|(_, end)| address < *end)
     }
 }
 

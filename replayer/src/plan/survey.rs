@@ -257,7 +257,7 @@ impl Survey {
             let what = format!("{}: the kernel's arguments were not recorded", function.name);
             self.reasons.about_call(what, call.number);
         }
-        if calls_back(function, call) {
+        if !trace.follows_host_memory() && calls_back(function, call) {
             let what = format!("{}: what the application's callback changed is not recorded", function.name);
             self.reasons.about_call(what, call.number);
         }

@@ -1,5 +1,6 @@
 //! The run: one worker a recorded thread, each call when what preceded it has returned.
 
+pub mod callbacks;
 pub mod edges;
 pub mod finish;
 pub mod queue;
@@ -20,6 +21,7 @@ use crate::memory::translate::Translation;
 use crate::plan::Plan;
 use crate::plan::action::{Action, Memory, action};
 use crate::plan::order::{Gate, Lane};
+use crate::run::callbacks::Callbacks;
 use crate::run::queue::{Queue, current_context};
 use crate::run::sinks::{Pending, Sinks};
 use crate::run::stall::{EndAtLast, PATIENCE, Stall, watched};
@@ -65,10 +67,12 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
         resources: Mutex::default(),
         graph_sources: Mutex::default(),
         graph_reads: Mutex::default(),
+        callbacks: Callbacks::of(trace),
         verify: options.verify,
     };
     let mut tally = run(&world, progress)?;
     watched(|| progress.stalled(PATIENCE, &[]), || finish::finish(&world, &mut tally));
+    world.callbacks.close(&mut tally);
     Ok(Report::new(&world, tally, started.elapsed()))
 }
 
@@ -153,6 +157,7 @@ impl<'t> Worker<'_, 't> {
     }
 
     fn perform(&mut self, call: Call<'t>) {
+        self.world.callbacks.before(self.world, &call, &mut self.tally);
         written::before(self.world, &call, &mut self.tally);
         let Some(function) = call.function() else {
             return self.tally.leave_out(call.name(), "this cutrace does not know the function", true, call.number);
@@ -420,6 +425,7 @@ impl<'t> Worker<'_, 't> {
 
     /// Objects that the recorded call handed out and the replay does not have.
     fn forgo(&self, call: &Call, function: &'static Function) {
+        self.world.callbacks.left_out(call.number);
         if !call.succeeded() {
             return;
         }

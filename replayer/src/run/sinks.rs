@@ -80,6 +80,11 @@ impl<'t> Sinks<'t> {
         take(&mut pending, |pending| finished(pending.queue))
     }
 
+    /// Copies put on this queue by calls before that one.
+    pub fn of_queue(&self, queue: Queue, call: u64) -> Vec<Pending<'t>> {
+        take(&mut self.pending.lock(), |pending| pending.queue == queue && pending.call < call)
+    }
+
     /// Copies put on any stream of this context.
     pub fn of_context(&self, context: u64) -> Vec<Pending<'t>> {
         self.sources.lock().retain(|source| source.queue.context != context);

@@ -6,6 +6,7 @@ use crate::call::objects::Objects;
 use crate::memory::place::Placement;
 use crate::memory::translate::Translation;
 use crate::plan::Plan;
+use crate::run::callbacks::Callbacks;
 use crate::run::sinks::Sinks;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -31,5 +32,6 @@ pub struct World<'a> {
     pub graph_sources: Mutex<BTreeMap<u64, (u64, u64)>>,
     /// Live host memory that graphs may read.
     pub graph_reads: Mutex<BTreeSet<(u64, u64)>>,
+    pub callbacks: Callbacks,
     pub verify: bool,
 }

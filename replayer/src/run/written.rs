@@ -30,6 +30,30 @@ pub fn before(world: &World, call: &Call, tally: &mut Tally) {
     }
 }
 
+/// What a callback did to host memory. To be called from the driver's thread: asks the driver nothing.
+pub fn on_host_only(world: &World, written: &Written, tally: &mut Tally) {
+    for image in written.images() {
+        let Some(bytes) = world.trace.bytes(&image) else { continue };
+        let (start, bytes, words) = edges::translated(world, image.address, bytes, |range| read_host(world, range));
+        if let Some(live) = host(world, &(start..start + bytes.len() as u64)) {
+            tally.words.add(words);
+            // SAFETY: as in `write`. The device has come to where it waits for this.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), live as *mut u8, bytes.len()) };
+            tally.written += bytes.len() as u64;
+        }
+    }
+}
+
+/// The rest of what a callback did, once it has run.
+pub fn on_device_only(world: &World, call: &Call, written: &Written, tally: &mut Tally) {
+    for image in written.images() {
+        let len = world.trace.bytes(&image).map_or(0, <[u8]>::len) as u64;
+        if host(world, &(image.address..image.address + len)).is_none() {
+            write(world, call, written, &image, tally);
+        }
+    }
+}
+
 fn write(world: &World, call: &Call, written: &Written, image: &Image, tally: &mut Tally) {
     let Some(bytes) = world.trace.bytes(image) else {
         tally.lost_writes += 1;
@@ -50,8 +74,10 @@ fn write(world: &World, call: &Call, written: &Written, image: &Image, tally: &m
         if unsafe { std::slice::from_raw_parts(live.start as *const u8, bytes.len()) } == bytes {
             return;
         }
-        // SAFETY: as above. What the device still does with it, it did in the recorded program.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), live.start as *mut u8, bytes.len()) };
+        world.callbacks.write(world, written.about.begin, || {
+            // SAFETY: as above. What the device still does with it, it did in the recorded program.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), live.start as *mut u8, bytes.len()) };
+        });
         tally.written += bytes.len() as u64;
     } else if let Some(live) = device(world, start) {
         let agreed = on_device(world, live, bytes);
@@ -85,11 +111,10 @@ fn device(world: &World, recorded: u64) -> Option<u64> {
 
 /// What the replay has at recorded addresses.
 fn read(world: &World, recorded: &Range<u64>) -> Option<Vec<u8>> {
-    let len = (recorded.end - recorded.start) as usize;
-    if let Some(live) = host(world, recorded) {
-        // SAFETY: the placement (or the graph whose source it is) holds this memory, readable, until the end.
-        return Some(unsafe { std::slice::from_raw_parts(live as *const u8, len) }.to_vec());
+    if let Some(bytes) = read_host(world, recorded) {
+        return Some(bytes);
     }
+    let len = (recorded.end - recorded.start) as usize;
     let live = device(world, recorded.start)?;
     let mut found = vec![0u8; len];
     let context = some_context(world)?;
@@ -99,6 +124,12 @@ fn read(world: &World, recorded: &Range<u64>) -> Option<Vec<u8>> {
         within(world.driver, context, || unsafe { world.driver.ask("cuMemcpyDtoH_v2", &words) })
     });
     copied.ok()?.ok().map(|()| found)
+}
+
+fn read_host(world: &World, recorded: &Range<u64>) -> Option<Vec<u8>> {
+    let len = (recorded.end - recorded.start) as usize;
+    // SAFETY: the placement (or the graph whose source it is) holds this memory, readable, until the end.
+    host(world, recorded).map(|live| unsafe { std::slice::from_raw_parts(live as *const u8, len) }.to_vec())
 }
 
 fn some_context(world: &World) -> Option<u64> {

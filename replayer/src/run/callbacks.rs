@@ -1,0 +1,180 @@
+//! The application's callbacks, whose code is not here: each run does to host memory what it did when recorded, in stream order.
+//!
+//! The program may have waited for a run by any means of its own, and may have been told by the run before it ended. So a call
+//! that began after a run had begun waits for that run here: the work before it was done without the call.
+
+use crate::check::payload;
+use crate::check::report::Tally;
+use crate::run::queue::Queue;
+use crate::run::world::World;
+use crate::run::written;
+use parking_lot::{Condvar, Mutex, RwLock};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::*};
+use std::time::{Duration, Instant};
+use trace::{Call, Trace};
+
+/// A run that does not come in this time is given up: the work before it may have been left out.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+pub struct Callbacks {
+    /// All recorded runs in the order of their beginnings.
+    runs: Vec<Run>,
+    /// Where each run stands in `runs`, by its call.
+    places: HashMap<u64, Vec<usize>>,
+    /// Runs before this one are done.
+    frontier: AtomicUsize,
+    done: Mutex<Vec<bool>>,
+    changed: Condvar,
+    /// What the driver's threads compared and wrote.
+    tally: Mutex<Tally>,
+    /// False once the replay's memory is given back: a run that comes later does nothing.
+    open: Arc<RwLock<bool>>,
+}
+
+struct Run {
+    begin: u64,
+    end: u64,
+    call: u64,
+    number: usize,
+}
+
+/// What the driver is given with our function.
+struct Handed<'w, 't> {
+    world: &'w World<'t>,
+    call: Call<'t>,
+    runs: AtomicUsize,
+    /// Where the call put it; none for a graph's node.
+    queue: Option<Queue>,
+    open: Arc<RwLock<bool>>,
+}
+
+impl Callbacks {
+    pub fn of(trace: &Trace) -> Callbacks {
+        let mut runs: Vec<Run> = Vec::new();
+        for call in trace.callers_back() {
+            for (number, run) in call.callback_runs().iter().enumerate() {
+                let (begin, end) = run.first().map_or((u64::MAX, u64::MAX), |w| (w.about.begin, w.about.end));
+                runs.push(Run { begin, end, call: call.number, number });
+            }
+        }
+        runs.sort_by_key(|run| (run.begin, run.call, run.number));
+        let mut places: HashMap<u64, Vec<usize>> = HashMap::new();
+        let mut by_number: Vec<usize> = (0..runs.len()).collect();
+        by_number.sort_by_key(|at| runs[*at].number);
+        by_number.into_iter().for_each(|at| places.entry(runs[at].call).or_default().push(at));
+        Callbacks {
+            done: Mutex::new(vec![false; runs.len()]),
+            runs,
+            places,
+            frontier: AtomicUsize::new(0),
+            changed: Condvar::new(),
+            tally: Mutex::default(),
+            open: Arc::new(RwLock::new(true)),
+        }
+    }
+
+    /// Waits for the runs that had begun before the call, and does what a run itself cannot: write device memory.
+    pub fn before(&self, world: &World, call: &Call, tally: &mut Tally) {
+        let from = self.frontier.load(Acquire);
+        let to = self.runs.partition_point(|run| run.begin < call.begin);
+        if from >= to {
+            return;
+        }
+        let mut done = self.done.lock();
+        let until = Instant::now() + PATIENCE;
+        for at in from..to {
+            while !done[at] {
+                if self.changed.wait_until(&mut done, until).timed_out() {
+                    done[at] = true;
+                    tally.missed_callbacks += 1;
+                    break;
+                }
+            }
+        }
+        drop(done);
+        let before = self.frontier.fetch_max(to, AcqRel);
+        for run in self.runs.get(before..to).into_iter().flatten() {
+            let Some(caller) = world.trace.call(run.call) else { continue };
+            for written in caller.callback_runs().get(run.number).into_iter().flatten() {
+                written::on_device_only(world, call, written, tally);
+            }
+        }
+    }
+
+    /// The call was left out: nobody will run its callback.
+    pub fn left_out(&self, call: u64) {
+        let Some(places) = self.places.get(&call) else { return };
+        let mut done = self.done.lock();
+        places.iter().for_each(|at| done[*at] = true);
+        self.changed.notify_all();
+    }
+
+    /// After all work: nothing is touched any more.
+    pub fn close(&self, total: &mut Tally) {
+        *self.open.write() = false;
+        total.add(std::mem::take(&mut *self.tally.lock()));
+    }
+
+    /// Writes host memory as it was found at `since`. Runs that are done here and ended later than that when recorded have
+    /// written what is newer: they write it once more.
+    pub fn write(&self, world: &World, since: u64, write: impl FnOnce()) {
+        if self.runs.is_empty() {
+            return write();
+        }
+        let done = self.done.lock();
+        write();
+        for (_, run) in self.runs.iter().enumerate().filter(|(at, run)| run.end > since && done[*at]) {
+            let Some(caller) = world.trace.call(run.call) else { continue };
+            for written in caller.callback_runs().get(run.number).into_iter().flatten() {
+                written::on_host_only(world, written, &mut Tally::default());
+            }
+        }
+    }
+}
+
+/// What to hand the driver in the place of the application's function and its data.
+pub fn hand_over<'t>(world: &World<'t>, call: Call<'t>, with_status: bool, queue: Option<Queue>) -> [u64; 2] {
+    let open = world.callbacks.open.clone();
+    let handed = Box::new(Handed { world, call, runs: AtomicUsize::new(0), queue, open });
+    let function = if with_status { run_with_status as *const () } else { run as *const () };
+    // Left behind: the driver may run it as long as the process lives.
+    [function as u64, Box::into_raw(handed) as u64]
+}
+
+extern "C" fn run(data: *const ()) {
+    // SAFETY: what `hand_over` made, and never freed. Its world is looked at only while it is open.
+    let handed = unsafe { &*data.cast::<Handed>() };
+    let open = handed.open.clone();
+    let open = open.read();
+    if *open {
+        handed.run();
+    }
+}
+
+extern "C" fn run_with_status(_stream: u64, _status: u32, data: *const ()) {
+    run(data);
+}
+
+impl Handed<'_, '_> {
+    fn run(&self) {
+        let number = self.runs.fetch_add(1, AcqRel);
+        let callbacks = &self.world.callbacks;
+        let mut tally = Tally::default();
+        // The work before it has finished: now the application could look.
+        for pending in self.queue.into_iter().flat_map(|queue| self.world.sinks.of_queue(queue, self.call.number)) {
+            payload::compare(self.world, pending.call, &pending.sink, &mut tally);
+        }
+        let mut done = callbacks.done.lock();
+        for written in self.call.callback_runs().get(number).into_iter().flatten() {
+            written::on_host_only(self.world, written, &mut tally);
+        }
+        if let Some(at) = callbacks.places.get(&self.call.number).and_then(|places| places.get(number)) {
+            done[*at] = true;
+            callbacks.changed.notify_all();
+        }
+        drop(done);
+        callbacks.tally.lock().add(tally);
+    }
+}

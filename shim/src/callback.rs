@@ -1,0 +1,251 @@
+//! Callbacks that the application hands the driver to run when work gets to them: the driver is given ours, which runs the
+//! application's and writes down when that was and what it changed.
+//!
+//! The one place where an argument is changed. Whoever asks for a node's parameters is given the application's back.
+
+use crate::lane::{self, Lane};
+use crate::manners::guarded;
+use crate::memory::{bytes_at, word_at};
+use crate::pending::{Covered, Queue};
+use crate::watch::Finds;
+use crate::{ask, clock, payload, start};
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
+use trace::Function;
+use trace::api::roles::{Field, Role};
+use trace::api::types::{Form, Type};
+use trace::record::Written;
+use trace::walk::{View, member};
+
+/// One that was handed over.
+struct Callback {
+    function: u64,
+    data: u64,
+    /// Of which recording it is: a forked child does not know it.
+    generation: u64,
+    /// The call that handed it over: thread index and call number.
+    thread: u32,
+    call: u32,
+    /// The work before it; none for a node, which is run by graphs.
+    after: Option<(Queue, u64)>,
+    runs: AtomicU32,
+}
+
+/// Handed over and not run yet, those of graphs aside. While there are any, what a copy will read may still be written by one.
+static UNDER_WAY: AtomicUsize = AtomicUsize::new(0);
+
+pub fn any_under_way() -> bool {
+    UNDER_WAY.load(Relaxed) != 0
+}
+
+/// Arguments to be passed in place of the application's: from this word on.
+#[derive(Clone, Copy)]
+pub struct Substitute {
+    place: usize,
+    words: [u64; 2],
+    count: usize,
+    /// Ours, and our copy of the application's struct; given up if the driver refuses the call.
+    callback: *mut Callback,
+    copy: *mut [u64; STRUCT],
+}
+
+/// Words of the largest struct that holds a callback, CUgraphNodeParams.
+const STRUCT: usize = 32;
+
+impl Substitute {
+    /// The argument as the driver gets it.
+    #[inline(always)]
+    pub fn argument<T: Copy>(&self, place: usize, given: T) -> T {
+        match place.checked_sub(self.place) {
+            // SAFETY: only arguments of one word are replaced, each by a word that stands for the same type.
+            Some(n) if n < self.count && size_of::<T>() == 8 => unsafe { std::mem::transmute_copy(&self.words[n]) },
+            _ => given,
+        }
+    }
+}
+
+/// What to pass on in the place of a callback; nothing if there is none in this call.
+#[cold]
+pub fn hand_over(function: &'static Function, words: &[u64], call: u32, position: u64) -> Option<Substitute> {
+    let mut made = None;
+    lane::with_lane(|lane| made = substitute(lane, function, words, call, position));
+    made
+}
+
+fn substitute(lane: &Lane, function: &'static Function, words: &[u64], call: u32, position: u64) -> Option<Substitute> {
+    let place = |field: &Field| field.offset as usize / 8;
+    let by_value = function.params.iter().position(|p| matches!(p.role, Role::Callback));
+    let callback = |code: u64, data: u64, after| Callback {
+        function: code,
+        data,
+        generation: start::generation(),
+        thread: lane.index(),
+        call,
+        after,
+        runs: AtomicU32::new(0),
+    };
+    if let Some(index) = by_value {
+        let at = place(&function.params[index]);
+        let (code, data) = (words[at], words[at + 1]);
+        if code == 0 {
+            return None;
+        }
+        let with_status = function.params[index].ty.name == "CUstreamCallback";
+        let queue = Queue::of(words[0], function.twin_of.is_some(), lane.index(), ask::current_context);
+        // A captured one has become a node.
+        let after = (!ask::is_capturing(words[0], function.twin_of.is_some())).then_some((queue, position));
+        UNDER_WAY.fetch_add(usize::from(after.is_some()), AcqRel);
+        let callback = Box::into_raw(Box::new(callback(code, data, after)));
+        let ours = if with_status { run_with_status as *const () as u64 } else { run as *const () as u64 };
+        let words = [ours, callback as u64];
+        return Some(Substitute { place: at, words, count: 2, callback, copy: std::ptr::null_mut() });
+    }
+    let (param, ty) = function.params.iter().find_map(|p| match p.ty.form {
+        Form::Pointer(ty) if matches!(ty.form, Form::Struct(_)) && matches!(p.role, Role::In(_) | Role::InOut(_)) => {
+            Some((p, ty))
+        }
+        _ => None,
+    })?;
+    let given = words[place(param)];
+    let mut copy = Box::new([0u64; STRUCT]);
+    let bytes = bytes_at(given, (ty.size as usize).min(STRUCT * 8), true)?;
+    for (word, bytes) in copy.iter_mut().zip(bytes.chunks(8)) {
+        let mut whole = [0; 8];
+        whole[..bytes.len()].copy_from_slice(bytes);
+        *word = u64::from_le_bytes(whole);
+    }
+    let at = within(ty, 0, &Copied(&copy))? / 8;
+    if copy[at] == 0 {
+        return None;
+    }
+    let callback = Box::into_raw(Box::new(callback(copy[at], copy[at + 1], None)));
+    (copy[at], copy[at + 1]) = (run as *const () as u64, callback as u64);
+    let copy = Box::into_raw(copy);
+    Some(Substitute { place: place(param), words: [copy as u64, 0], count: 1, callback, copy })
+}
+
+struct Copied<'c>(&'c [u64; STRUCT]);
+
+impl View for Copied<'_> {
+    fn load(&self, offset: u32, size: u32) -> Option<u64> {
+        let word = self.0.get(offset as usize / 8)? >> (offset % 8 * 8);
+        Some(if size < 8 { word & ((1 << (size * 8)) - 1) } else { word })
+    }
+
+    fn at(&self, address: u64, size: u32) -> Option<u64> {
+        word_at(address, size, true)
+    }
+}
+
+/// Where in the struct a callback stands, if there is one now.
+fn within(ty: &'static Type, base: u32, view: &Copied) -> Option<usize> {
+    let Form::Struct(fields) = ty.form else { return None };
+    fields.iter().enumerate().find_map(|(index, field)| match (field.role, field.ty.form) {
+        (Role::Callback, _) => Some((base + field.offset) as usize),
+        (Role::Union(..), _) => within(member(fields, index, base, view)?, base + field.offset, view),
+        (_, Form::Struct(_)) => within(field.ty, base + field.offset, view),
+        _ => None,
+    })
+}
+
+/// After the call.
+#[cold]
+pub fn handed_over(made: Substitute, result: u32) {
+    // SAFETY: the copy and, if the driver refused it, the callback are ours alone now.
+    unsafe {
+        if !made.copy.is_null() {
+            drop(Box::from_raw(made.copy));
+        }
+        if result != 0 {
+            let callback = Box::from_raw(made.callback);
+            UNDER_WAY.fetch_sub(usize::from(callback.after.is_some()), AcqRel);
+        }
+    }
+}
+
+/// After a successful question for a node's parameters, before anybody sees them.
+#[cold]
+pub fn give_back(function: &'static Function, words: &[u64]) {
+    guarded(|| {
+        for param in function.params {
+            let Form::Pointer(ty) = param.ty.form else { continue };
+            let given = words[param.offset as usize / 8];
+            let size = ty.size as usize;
+            if given == 0 || !matches!(ty.form, Form::Struct(_)) || size > STRUCT * 8 || size % 8 != 0 {
+                continue;
+            }
+            let mut copy = [0u64; STRUCT];
+            // SAFETY: the driver has just filled the struct for the application.
+            unsafe { std::ptr::copy_nonoverlapping(given as *const u64, copy.as_mut_ptr(), size / 8) };
+            let Some(at) = within(ty, 0, &Copied(&copy)) else { continue };
+            if copy[at / 8] == run as *const () as u64 {
+                // SAFETY: the data of ours is a callback that is never freed; the struct is the application's to be filled.
+                unsafe {
+                    let callback = &*(copy[at / 8 + 1] as *const Callback);
+                    let place = (given as *mut u64).add(at / 8);
+                    place.write(callback.function);
+                    place.add(1).write(callback.data);
+                }
+            }
+        }
+    });
+}
+
+unsafe extern "C-unwind" fn run(data: *mut c_void) {
+    // SAFETY: what `substitute` made, and what the application gave for its own function.
+    unsafe {
+        let callback = &*data.cast::<Callback>();
+        let begin = began(callback);
+        let function: unsafe extern "C-unwind" fn(u64) = std::mem::transmute(callback.function);
+        function(callback.data);
+        ended(callback, begin);
+        let ran_once = callback.after.is_some();
+        if ran_once {
+            UNDER_WAY.fetch_sub(1, AcqRel);
+            drop(Box::from_raw(data.cast::<Callback>()));
+        }
+    }
+}
+
+unsafe extern "C-unwind" fn run_with_status(stream: u64, status: u32, data: *mut c_void) {
+    // SAFETY: as above.
+    unsafe {
+        let callback = &*data.cast::<Callback>();
+        let begin = began(callback);
+        let function: unsafe extern "C-unwind" fn(u64, u32, u64) = std::mem::transmute(callback.function);
+        function(stream, status, callback.data);
+        ended(callback, begin);
+        if callback.after.is_some() {
+            UNDER_WAY.fetch_sub(1, AcqRel);
+            drop(Box::from_raw(data.cast::<Callback>()));
+        }
+    }
+}
+
+/// The work before it has finished: the application may look at what it brought.
+fn began(callback: &Callback) -> u64 {
+    let begin = clock::entry();
+    if callback.generation == start::generation() {
+        lane::with_any_lane(|lane| {
+            lane.recorder().watch.callback_begins();
+            let Some((queue, position)) = callback.after else { return };
+            if lane.recorder().pending.any() {
+                payload::finished(lane, Covered::Stream(queue), position);
+            }
+        });
+    }
+    begin
+}
+
+fn ended(callback: &Callback, begin: u64) {
+    if callback.generation != start::generation() {
+        return;
+    }
+    let run = callback.runs.fetch_add(1, AcqRel) + 1;
+    lane::with_any_lane(|lane| {
+        let (thread, call, end) = (callback.thread, callback.call, clock::exit());
+        let mut finds = Finds::at(Written { begin, end, thread, call, run, seen: 0 });
+        lane.recorder().watch.callback_ends(&mut finds);
+        finds.append_run(lane);
+    });
+}
