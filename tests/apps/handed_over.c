@@ -6,7 +6,7 @@ enum { N = 100000 };
 
 int main(void)
 {
-    int n = N, five = 5, first, seen;
+    int n = N, five = 5, first, seen, i;
     CUdeviceptr memory, again;
     CUstream streams[2];
 
@@ -19,11 +19,12 @@ int main(void)
     CHECK(cuLaunchKernel(add, 1, 1, 1, 1, 1, 1, 0, streams[0], (void *[]){&memory, &n, &five}, NULL));
     CHECK(cuMemcpyDtoHAsync(&first, memory, sizeof first, streams[0]));
     CHECK(cuMemFreeAsync(memory, streams[0]));
-    // Until it is free.
+    // Until it is free, or the driver seems not to want it used again.
+    i = 0;
     do {
         usleep(100000);
         CHECK(cuMemAllocAsync(&again, N * sizeof(int), streams[1]));
-    } while (again != memory);
+    } while (again != memory && ++i < 20);
     CHECK(cuMemsetD32Async(again, 7, N, streams[1]));
     CHECK(cuStreamSynchronize(streams[0]));
     CHECK(cuMemcpyDtoHAsync(&seen, again + (N - 1) * sizeof(int), sizeof seen, streams[1]));

@@ -89,7 +89,7 @@ fn a_wrong_address_is_found_out() {
 /// The recorder does not ask the driver for what the program does not: such an address cannot be known for what it is.
 #[test]
 fn a_variable_that_nobody_asked_for_is_suspected() {
-    let report = report(replay(&recorded("unnamed_variable.c"), &[]));
+    let report = report(replay(&recorded("hostile/unnamed_variable.c"), &[]));
     assert_eq!(report["outcome"], "diverged", "{report}");
     let found = report["first_divergence"]["found"].as_str().expect("text");
     assert!(
@@ -98,6 +98,19 @@ fn a_variable_that_nobody_asked_for_is_suspected() {
         ),
         "{found}"
     );
+}
+
+/// What the programs are for, on this driver.
+#[test]
+fn addresses_are_used_again() {
+    let given = |app, function| -> Vec<u64> {
+        let trace = recorded(app).trace();
+        calls_named(&trace, function).iter().filter_map(|call| call.output("dptr")).collect()
+    };
+    let pools = given("two_pools.c", "cuMemAllocFromPoolAsync");
+    assert!(pools[1] == pools[2] && pools[2] == pools[3], "{pools:x?}");
+    let streams = given("handed_over.c", "cuMemAllocAsync");
+    assert_eq!(streams.first(), streams.last());
 }
 
 /// Something else is where one allocation was: the rest is placed, and that one's addresses are translated everywhere.
@@ -123,4 +136,20 @@ fn what_cannot_be_had_is_translated() {
     assert_eq!((placed, found), ([2, 1, 1, 0], [99, 1, 99, 0]));
     let (placed, found) = replay_without(pinned[0]);
     assert_eq!((placed, found), ([3, 0, 0, 1], [0, 0, 0, 0]));
+}
+
+/// A mapping must not reach from one reservation into another: a range of the program's that only several have is elsewhere.
+#[test]
+fn a_range_is_had_as_a_whole_or_not_at_all() {
+    let place = recorded("expandable.c");
+    let trace = place.trace();
+    let [first, second] = calls_named(&trace, "cuMemAddressReserve")[..] else { panic!("two ranges") };
+    let of = |call: trace::Call| call.output("ptr").expect("an address");
+    assert_eq!(of(first) + (512 << 20), of(second), "neighbours, and reserved as one");
+    let mut command = replay(&place, &[]);
+    // In the second one's block, behind it.
+    let taken = of(second) + (8 << 20);
+    command.env("LD_PRELOAD", client("libtaken.c")).env("TAKEN", format!("{taken:#x}"));
+    let report = report(command);
+    assert_eq!((&report["outcome"], &report["placement"]["translated"]), (&"verified".into(), &2.into()), "{report}");
 }

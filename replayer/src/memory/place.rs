@@ -242,7 +242,8 @@ impl<'a> Placement<'a> {
 
     /// A recorded reservation: its addresses are already held, or others are taken for it.
     pub fn reserve(&self, range: Range<u64>, alignment: u64) -> Result<(), Failure> {
-        if self.held.covers(&range) {
+        // A mapping must not cross from one reservation into another.
+        if self.reserved.iter().any(|one| one.start <= range.start && range.end <= one.end) {
             self.translation.forget(&range);
             self.homes.lock().insert(range.start, range.end);
             return Ok(());
