@@ -6,5 +6,6 @@ pub mod pieces;
 pub mod pinned;
 pub mod place;
 pub mod ranges;
+pub mod reserve;
 pub mod translate;
 pub mod words;

@@ -15,9 +15,10 @@ use crate::memory::ordered::Ordered;
 use crate::memory::pieces::Pieces;
 use crate::memory::pinned::map_host;
 use crate::memory::ranges::{Ranges, widen};
+use crate::memory::reserve::reserve;
 use crate::memory::translate::Translation;
 use crate::memory::words::unheld;
-use crate::plan::{Allocation, BLOCK, Plan};
+use crate::plan::{Allocation, Plan};
 use crate::run::queue::synchronize;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -99,7 +100,7 @@ impl<'a> Placement<'a> {
             }
         }
         let blocks = plan.blocks.iter().filter(|_| place);
-        let reserved: Vec<Range<u64>> = blocks.flat_map(|run| reserve(driver, run)).collect();
+        let reserved: Vec<Range<u64>> = blocks.flat_map(|run| reserve(driver, run, &plan.reserved)).collect();
         let held = Ranges::union(reserved.iter().cloned(), 1);
         let pages = plan.pages.iter().filter(|run| place && map_host(&held, run.clone()));
         let pages = Ranges::union(pages, 1);
@@ -362,31 +363,5 @@ fn total_memory(driver: &Driver, device: i32) -> Result<u64, Error> {
     match unsafe { driver.ask("cuDeviceTotalMem_v2", &[&raw mut bytes as u64, u64::from(device as u32)]) } {
         Ok(()) => Ok(bytes),
         Err(failure) => Err(Error::Device { device, failure: failure.to_string() }),
-    }
-}
-
-/// Reserves a run of blocks, as a whole or as much of it as is free.
-fn reserve(driver: &Driver, run: Range<u64>) -> Vec<Range<u64>> {
-    let exactly = |range: Range<u64>| {
-        let (mut got, len) = (0u64, range.end - range.start);
-        let words = [&raw mut got as u64, len, 0, range.start, 0];
-        // SAFETY: one output word.
-        if unsafe { driver.ask("cuMemAddressReserve", &words) }.is_ok() && got != range.start {
-            // SAFETY: the reservation just made.
-            let _ = unsafe { driver.ask("cuMemAddressFree", &[got, len]) };
-        }
-        (got == range.start).then_some(range)
-    };
-    if run.start == 0 {
-        return Vec::new();
-    }
-    match exactly(run.clone()) {
-        Some(whole) => vec![whole],
-        None => {
-            let blocks = (run.end - run.start) / BLOCK;
-            // A run without end comes from a damaged trace; its blocks are not worth trying one by one.
-            let starts = (0..blocks.min(1 << 16)).map(|n| run.start + n * BLOCK);
-            starts.filter_map(|start| exactly(start..start + BLOCK)).collect()
-        }
     }
 }

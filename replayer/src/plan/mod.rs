@@ -64,6 +64,8 @@ pub struct Plan {
     pub(crate) ends: HashMap<u64, End>,
     /// All device addresses the application was given, reserved ones too.
     pub(crate) device: Ranges,
+    /// The ranges that the application reserved, each by itself.
+    pub(crate) reserved: Vec<Range<u64>>,
     /// Whole blocks around them.
     pub(crate) blocks: Ranges,
     /// Pinned host memory.

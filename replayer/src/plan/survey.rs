@@ -281,8 +281,9 @@ impl Survey {
         let mut plan = self.plan;
         plan.order = Order::new(&self.moments, &self.lifetimes.edges);
         plan.peaks = self.usage.into_peaks();
-        let placed = plan.allocations.values().map(|a| a.range.clone()).chain(self.reserved);
+        let placed = plan.allocations.values().map(|a| a.range.clone()).chain(self.reserved.iter().cloned());
         plan.device = Ranges::union(placed, 1);
+        plan.reserved = self.reserved;
         plan.host = self.host;
         plan.pages = Ranges::union(plan.host.iter(), PAGE);
         plan.blocks = Ranges::union(plan.device.iter(), BLOCK);
