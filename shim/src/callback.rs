@@ -171,7 +171,7 @@ pub fn give_back(function: &'static Function, words: &[u64]) {
             let Form::Pointer(ty) = param.ty.form else { continue };
             let given = words[param.offset as usize / 8];
             let size = ty.size as usize;
-            if given == 0 || !matches!(ty.form, Form::Struct(_)) || size > STRUCT * 8 || size % 8 != 0 {
+            if given == 0 || !matches!(ty.form, Form::Struct(_)) || size > STRUCT * 8 || !size.is_multiple_of(8) {
                 continue;
             }
             let mut copy = [0u64; STRUCT];

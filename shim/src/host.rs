@@ -3,28 +3,77 @@
 
 use crate::lane::Lane;
 use crate::memory::{bytes_at, word_at};
-use crate::shape::Launch;
+use crate::pending::{Copy, Landing, Queue};
+use crate::shape::{Launch, Site};
 use crate::watch::Finds;
+use crate::{ask, payload};
 use std::borrow::Cow;
+use trace::Function;
+use trace::api::roles::{Class, Field};
+use trace::api::types::{Form, Kind};
 use trace::extra::Extra;
+
+/// What launches make of longer memory is not looked at.
+const MOST_HASHED: u64 = 1 << 20;
 
 #[cold]
 #[inline(never)]
-pub fn before(lane: &Lane, launch: Option<Launch>, words: &[u64]) {
+pub fn before(lane: &Lane, site: Site, words: &[u64]) {
     let recorder = lane.recorder();
     let mut finds = Finds::before(lane, lane.sequence());
     // First what is known already: what begins to be watched now is recorded as a whole.
     if recorder.watch.any() {
         recorder.watch.look(&mut finds);
     }
-    if let Some(launch) = launch {
-        recorder.watch.refer(arguments(lane, launch, words).into_iter(), &mut finds);
+    if let Some(launch) = site.shape.launch {
+        let arguments = arguments(lane, launch, words);
+        recorder.watch.refer(arguments.iter().copied(), &mut finds);
+        let given = arguments.iter().filter_map(|word| recorder.pinned.find(*word));
+        launched(lane, site.function, words, given);
+    } else if site.function.class == Class::launch && recorder.watch.any() {
+        // A graph, which may have been made of any of it.
+        launched(lane, site.function, words, recorder.watch.pinned().into_iter());
     }
     // Copies read managed memory by whatever argument names it.
-    let managed =
-        words.iter().filter(|word| recorder.watch.managed.any() && recorder.watch.managed.find(**word).is_some());
-    recorder.watch.refer(managed.copied(), &mut finds);
+    let managed = &recorder.watch.managed;
+    let named = words.iter().filter(|word| managed.any() && managed.find(**word).is_some());
+    recorder.watch.refer(named.copied(), &mut finds);
     finds.append(lane);
+}
+
+/// Pinned memory that is given to a launch is looked at when the application may.
+fn launched(lane: &Lane, function: &Function, words: &[u64], given: impl Iterator<Item = (u64, u64)>) {
+    let recorder = lane.recorder();
+    let mut queue = None;
+    for (start, len) in given.filter(|(start, len)| *len <= MOST_HASHED && recorder.watch.follows(*start, *len)) {
+        let per_thread = function.twin_of.is_some();
+        let (stream, captured, context) = *queue.get_or_insert_with(|| {
+            let stream = stream(function, words).unwrap_or(0);
+            (stream, ask::is_capturing(stream, per_thread), ask::current_context())
+        });
+        if captured {
+            return;
+        }
+        let landing = Landing::Flat { address: start, len };
+        let copy = Copy::new(landing, context, ask::is_blocking(stream), lane.index(), lane.sequence());
+        let queue = Queue::of(stream, per_thread, lane.index(), || context);
+        let given_up = recorder.pending.add_launched(queue, copy);
+        given_up.iter().filter_map(payload::give_up).for_each(|record| lane.append(&record));
+    }
+}
+
+/// The stream that a launch names, as an argument or in its configuration.
+fn stream(function: &Function, words: &[u64]) -> Option<u64> {
+    let is_stream = |field: &&Field| matches!(field.ty.form, Form::Handle(Kind::Stream));
+    let word = |field: &Field| words[field.offset as usize / 8];
+    if let Some(param) = function.params.iter().find(is_stream) {
+        return Some(word(param));
+    }
+    function.params.iter().find_map(|param| {
+        let Form::Pointer(to) = param.ty.form else { return None };
+        let Form::Struct(fields) = to.form else { return None };
+        word_at(word(param) + u64::from(fields.iter().find(is_stream)?.offset), 8, true)
+    })
 }
 
 /// Words of a launch's arguments that may be addresses. The driver has not seen the call yet: anything may be bad.

@@ -105,7 +105,7 @@ pub fn enter<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>) ->
             0
         };
         if (shape.submits || shape.waits) && lane.recorder().reaches_host() {
-            guarded(|| host::before(lane, shape.launch, words));
+            guarded(|| host::before(lane, site, words));
         }
         let open = Open { sequence: lane.sequence.get(), position };
         let flags = if inner { INNER } else { 0 };

@@ -47,7 +47,13 @@ fn observe(lane: &Lane, function: &'static Function, words: &[u64], position: u6
 
 /// Writes down what the copies brought that were waited for.
 pub fn finished(lane: &Lane, covered: Covered, position: u64) {
-    for copy in lane.recorder().pending.finished(covered, position) {
+    let recorder = lane.recorder();
+    for copy in recorder.pending.finished(covered, position) {
+        let (start, len) = (copy.landing.address(), copy.landing.span());
+        // What a kernel made of memory can be told only while nobody else writes there.
+        if copy.launched && (recorder.pending.may_write(start, len) || recorder.watch.is_stirred(start, len)) {
+            continue;
+        }
         let found = landed(lane, copy.landing, false);
         observed(lane, &copy, found);
     }
@@ -55,7 +61,18 @@ pub fn finished(lane: &Lane, covered: Covered, position: u64) {
 
 /// Writes down what a copy brought; nothing, if it can no longer be known.
 pub fn observed(lane: &Lane, copy: &Copy, found: Option<(u8, Hash)>) {
-    lane.append(&observation(copy, found));
+    if found.is_some() || !copy.launched {
+        lane.append(&observation(copy, found));
+    }
+}
+
+/// A copy that nobody waited for makes room for others.
+pub fn give_up(copy: &Copy) -> Option<Vec<u8>> {
+    if copy.launched {
+        return None;
+    }
+    crate::start::recorder().lose("results of copies that nobody had waited for, 65,536 copies later");
+    Some(observation(copy, None))
 }
 
 fn observation(copy: &Copy, found: Option<(u8, Hash)>) -> Vec<u8> {
@@ -227,7 +244,10 @@ impl Capture<'_> {
         let stream = self.function.param("hStream").map(|at| self.words[self.function.params[at].offset as usize / 8]);
         let per_thread = self.function.twin_of.is_some();
         if stream.is_some_and(|stream| ask::is_capturing(stream, per_thread)) {
-            // Nothing was copied: the copy became a node.
+            // Nothing was copied: the copy became a node. What it will bring is looked at when its graph has run.
+            if recorder.pinned.holds(address, landing.span()) {
+                self.watch_source(address, landing.span());
+            }
             return;
         }
         let place = if recorder.pinned.holds(address, landing.span()) { Place::Pinned } else { ask::place(address) };
@@ -242,10 +262,8 @@ impl Capture<'_> {
             let queue = Queue::of(stream, per_thread, thread, || context);
             let copy = Copy::new(landing, context, ask::is_blocking(stream), thread, self.call);
             self.draft.attach(record::PENDING | rows, address, len as u32, &[]);
-            for given_up in recorder.pending.add(queue, copy) {
-                recorder.lose("results of copies that nobody had waited for, 65,536 copies later");
-                self.deferred.push(observation(&given_up, None));
-            }
+            let given_up = recorder.pending.add(queue, copy);
+            self.deferred.extend(given_up.iter().filter_map(give_up));
             return;
         }
         match landed(self.lane, landing, true) {

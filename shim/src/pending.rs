@@ -89,6 +89,8 @@ pub struct Copy {
     pub late: bool,
     /// Whether the legacy stream waits for its queue; none if the driver would not tell.
     pub blocking: Option<bool>,
+    /// No copy: memory that a launch was given and may write.
+    pub launched: bool,
     position: u64,
 }
 
@@ -153,6 +155,23 @@ impl Pending {
             longest.map_or(Vec::new(), |copies| copies.drain(..copies.len().div_ceil(2)).collect());
         self.count.fetch_sub(given_up.len(), Relaxed);
         given_up
+    }
+
+    /// Keeps in mind that a launch was given this memory; what launches before it on the same queue made of it does not matter.
+    pub fn add_launched(&self, queue: Queue, copy: Copy) -> Vec<Copy> {
+        if let Some(copies) = self.state.lock().copies.get_mut(&queue) {
+            let same = |old: &mut Copy| old.launched && old.landing.address() == copy.landing.address();
+            let replaced = copies.extract_if(.., same).count();
+            self.count.fetch_sub(replaced, Relaxed);
+        }
+        self.add(queue, Copy { launched: true, ..copy })
+    }
+
+    /// Whether work under way may still write there.
+    pub fn may_write(&self, start: u64, len: u64) -> bool {
+        let state = self.state.lock();
+        let mut places = state.copies.values().flatten().map(|copy| copy.landing);
+        places.any(|at| at.address() < start + len && start < at.address() + at.span())
     }
 
     /// An event was recorded by a call that began at `position`.
@@ -250,8 +269,8 @@ impl Pending {
         }
         let end = start + len;
         let state = self.state.lock();
-        let places =
-            state.copies.values().flatten().map(|c| c.landing.address()..c.landing.address() + c.landing.span());
+        let copies = state.copies.values().flatten().filter(|copy| !copy.launched);
+        let places = copies.map(|c| c.landing.address()..c.landing.address() + c.landing.span());
         let within = places.map(|place| place.start.max(start)..place.end.min(end)).filter(|place| !place.is_empty());
         let mut within: Vec<Range<u64>> = within.collect();
         within.sort_unstable_by_key(|place| place.start);
@@ -281,6 +300,6 @@ fn take_blocking(copies: &mut HashMap<Queue, Vec<Copy>>, finished: &mut Vec<Copy
 
 impl Copy {
     pub fn new(landing: Landing, context: u64, blocking: Option<bool>, thread: u32, call: u32) -> Copy {
-        Copy { landing, context, thread, call, late: false, blocking, position: 0 }
+        Copy { landing, context, thread, call, late: false, blocking, launched: false, position: 0 }
     }
 }

@@ -77,12 +77,12 @@ mod tests {
     fn what_changed_is_found_and_nothing_far_from_it() {
         let mut now = vec![7u8; 300];
         let mut shadow = Shadow::of(300).unwrap();
-        assert_eq!(shadow.update(0, &now), [0..300]);
+        assert!(shadow.update(0, &now).iter().eq(&[0..300]));
         assert_eq!(shadow.update(0, &now), []);
         (now[10], now[15], now[64], now[299]) = (1, 1, 1, 1);
         assert_eq!(shadow.update(0, &now), [10..16, 64..65, 299..300]);
         assert_eq!(shadow.update(100, &now[100..]), []);
         shadow.put(100, &[9]);
-        assert_eq!(shadow.update(100, &now[100..]), [0..1]);
+        assert!(shadow.update(100, &now[100..]).iter().eq(&[0..1]));
     }
 }

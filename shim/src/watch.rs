@@ -168,6 +168,13 @@ impl Watch {
         before.is_some_and(|(_, watched)| watched.tracked && start + len <= watched.end)
     }
 
+    /// All pinned memory whose changes by the CPU are known: start and length.
+    pub fn pinned(&self) -> Vec<(u64, u64)> {
+        let state = self.state.lock();
+        let known = state.ranges.iter().filter(|(_, watched)| watched.tracked && !watched.managed);
+        known.map(|(start, watched)| (*start, watched.end - start)).collect()
+    }
+
     /// Begins to watch this memory, and records what it holds. Whether the kernel tells what is written there.
     pub fn watch(&self, start: u64, len: u64, managed: bool, finds: &mut Finds) -> bool {
         let mut state = self.state.lock();

@@ -97,6 +97,7 @@ workloads! {
     texture "texture.c" "replayable" ["sample"];
     graph_inputs "graph_inputs.c" "replayable" ["take"];
     callbacks "callbacks.c" "replayable" [];
+    mapped_results "mapped_results.c" "replayable" ["take", "pass"];
     mapped_input "mapped_input.c" "replayable" ["take"];
     hidden_tables "hidden_tables.c" "replayable" ["add_two", "twice"];
     failing_calls "hostile/failing_calls.c" "replayable" [];

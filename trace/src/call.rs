@@ -2,6 +2,7 @@
 
 use crate::Trace;
 use crate::api::Function;
+use crate::api::roles::Class;
 use crate::hash::Hash;
 use crate::lookup::Lookup;
 use crate::record::{self, Attachment, Observed};
@@ -135,6 +136,29 @@ impl<'a> Call<'a> {
         let many = self.lookup().map(|lookup| lookup.at(this, address));
         let few = many.is_none().then(|| this.images().filter(move |image| image.address == address));
         many.into_iter().flatten().chain(few.into_iter().flatten())
+    }
+
+    /// Memory in the host's reach that this launch was given, and that was looked at later: address and length.
+    pub fn looked_at(&self) -> impl Iterator<Item = (u64, u64)> + use<'a> {
+        let observed = self.trace.observed.get(&(self.thread, self.sequence)).into_iter().flatten();
+        observed.map(|observed| (observed.address, observed.len))
+    }
+
+    /// What memory held, in the host's reach, that launches before had been given, once this call had waited for them.
+    pub fn results(&self) -> impl Iterator<Item = (Call<'a>, Image<'a>)> + use<'a> {
+        let this = *self;
+        let observed = self.trace.observed_by.get(&(self.thread, self.sequence)).into_iter().flatten();
+        observed.filter_map(move |&Observed { thread, call, address, len, hash, form, late, .. }| {
+            let launch = this.trace.call_of(thread, call)?;
+            let hash = Hash::from_bytes(hash);
+            let content = match form {
+                record::HASH => Content::Hash { hash, late },
+                record::BLOB => Content::Blob(hash),
+                _ => return None,
+            };
+            let is_launch = launch.function().is_some_and(|function| function.class == Class::launch);
+            is_launch.then_some((launch, Image { address, len, when: When::Return, rows: false, content }))
+        })
     }
 
     pub(crate) fn attachments(&self, when: When) -> Attachments<'a> {

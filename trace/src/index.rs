@@ -169,6 +169,9 @@ impl Trace {
             lane.has_gaps |= self.damage.len() > known;
         }
         self.calls.sort_by_key(|c| (c.begin, c.thread, c.sequence));
+        let observed =
+            self.calls.iter().enumerate().map(|(number, call)| ((call.thread, call.sequence), number as u64));
+        self.observed_calls = observed.filter(|(key, _)| self.observed.contains_key(key)).collect();
         self.clocks.sort_by_key(|c| c.tsc);
         self.observed.values_mut().for_each(|all| all.sort_by_key(|o| o.address));
         for kernel in self.kernels.values() {
@@ -314,7 +317,7 @@ impl Trace {
                     }
                     None => odd.orphans += 1,
                 },
-                _ if self.other(header.thread, at, end) => {}
+                _ if self.other((header.thread, sequence), at, end) => {}
                 kind => odd.unknown.get_or_insert((kind, 0)).1 += 1,
             }
             at += size;
@@ -322,8 +325,8 @@ impl Trace {
         Ok(())
     }
 
-    /// A record that is neither entry nor return; false if this reader does not know it and must.
-    fn other(&mut self, thread: u32, at: u64, end: u64) -> bool {
+    /// A record that is neither entry nor return, before the call `next` of its thread; false if this reader does not know it and must.
+    fn other(&mut self, (thread, next): (u32, u32), at: u64, end: u64) -> bool {
         let Some(found) = self.record_within(at, end) else { return true };
         let (kind, flags) = (found.head.kind, found.head.flags);
         let body = &found.bytes[record::HEAD..];
@@ -340,6 +343,7 @@ impl Trace {
             record::CLOCK => self.clocks.extend(body_of::<Clock>(body)),
             record::OBSERVED => {
                 if let Some(observed) = body_of::<Observed>(body) {
+                    self.observed_by.entry((thread, next.wrapping_sub(1))).or_default().push(observed);
                     self.observed.entry((observed.thread, observed.call)).or_default().push(observed);
                 }
             }

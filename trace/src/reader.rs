@@ -82,6 +82,10 @@ pub struct Trace {
     pub(crate) blobs: HashMap<Hash, (u64, u64)>,
     /// By thread and call, then by address.
     pub(crate) observed: HashMap<(u32, u32), Vec<Observed>>,
+    /// Numbers of the calls that something was observed of.
+    pub(crate) observed_calls: HashMap<(u32, u32), u64>,
+    /// The same, by the call after which it was observed.
+    pub(crate) observed_by: HashMap<(u32, u32), Vec<Observed>>,
     /// Offsets of WRITTEN records, by the thread and call that they name.
     pub(crate) written: HashMap<(u32, u32), Vec<u64>>,
     /// Calls with large records, by the offset of their entry.
@@ -122,6 +126,8 @@ impl Trace {
             functions,
             blobs: HashMap::new(),
             observed: HashMap::new(),
+            observed_calls: HashMap::new(),
+            observed_by: HashMap::new(),
             written: HashMap::new(),
             crowded: HashMap::new(),
             launched: HashMap::new(),
@@ -173,6 +179,10 @@ impl Trace {
             at_return: ret.map_or(&[], |r| &r.bytes[record::RETURN_SIZE..]),
             lookup: self.crowded.get(&at.entry),
         })
+    }
+
+    pub(crate) fn call_of(&self, thread: u32, sequence: u32) -> Option<Call<'_>> {
+        self.call(*self.observed_calls.get(&(thread, sequence))?)
     }
 
     pub fn function_name(&self, id: u16) -> &str {

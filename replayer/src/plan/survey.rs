@@ -64,7 +64,8 @@ impl Survey {
             return;
         };
         let seen = call.written().filter(Written::is_seen).flat_map(|written| written.images());
-        self.plan.reach.seen(call, seen.map(|image| image.address), &self.live);
+        let results = call.results().map(|(_, image)| image);
+        self.plan.reach.seen(call, seen.chain(results).map(|image| image.address), &self.live);
         let ended = self.contexts.see(call);
         self.origins.see(trace, call, function);
         let stream = stream_of(call, function).unwrap_or(0);

@@ -4,6 +4,7 @@ pub mod callbacks;
 pub mod edges;
 pub mod finish;
 pub mod queue;
+pub mod results;
 pub mod sinks;
 pub mod stall;
 pub mod world;
@@ -68,6 +69,7 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
         graph_sources: Mutex::default(),
         graph_reads: Mutex::default(),
         callbacks: Callbacks::of(trace),
+        before_launches: Mutex::default(),
         verify: options.verify,
     };
     let mut tally = run(&world, progress)?;
@@ -215,6 +217,9 @@ impl<'t> Worker<'_, 't> {
             let start = call.argument("ptr").unwrap_or(0);
             let _ = world.placement.vacate(&(start..start.saturating_add(call.argument("size").unwrap_or(0))));
         }
+        if function.class == Class::launch && world.verify {
+            results::before_launch(world, &call);
+        }
         // SAFETY: the arguments were built from the recording by the table's description of this function.
         let result = unsafe { world.driver.call(id(live), &words) };
         self.tally.executed += 1;
@@ -236,6 +241,9 @@ impl<'t> Worker<'_, 't> {
                 for pending in world.sinks.synchronized(world.driver, self.thread, all) {
                     payload::compare(world, pending.call, &pending.sink, &mut self.tally);
                 }
+            }
+            if world.verify {
+                results::after_wait(world, &call, &mut self.tally);
             }
         } else if call.succeeded() {
             // The call failed here: what it would have brought cannot be compared.

@@ -11,6 +11,7 @@ use crate::run::sinks::Sinks;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use trace::Trace;
+use trace::hash::Hash;
 
 pub struct World<'a> {
     pub trace: &'a Trace,
@@ -33,5 +34,7 @@ pub struct World<'a> {
     /// Live host memory that graphs may read.
     pub graph_reads: Mutex<BTreeSet<(u64, u64)>>,
     pub callbacks: Callbacks,
+    /// What host memory held when a launch was given it: by the launch's number and the recorded address.
+    pub before_launches: Mutex<HashMap<(u64, u64), Hash>>,
     pub verify: bool,
 }

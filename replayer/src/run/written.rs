@@ -95,7 +95,7 @@ fn write(world: &World, call: &Call, written: &Written, image: &Image, tally: &m
 }
 
 /// Host memory of the replay that stands for the recorded one.
-fn host(world: &World, recorded: &Range<u64>) -> Option<u64> {
+pub fn host(world: &World, recorded: &Range<u64>) -> Option<u64> {
     if let Some(live) = world.placement.host(recorded) {
         return Some(live);
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::code::{Code, Result};
+use crate::memory::pinned::as_device;
 use crate::memory::table::{self, Submission};
 
 /// Bytes moved before the table of ranges is given free for changes.
@@ -131,7 +132,7 @@ impl Copy {
                 }
                 // SAFETY: device sides lie in live ranges while `ranges` is held, staged ones in the vector; host sides
                 // are what the application promised. They may overlap.
-                unsafe { std::ptr::copy(from as *const u8, to as *mut u8, length) };
+                unsafe { std::ptr::copy(from as *const u8, as_device(to) as *mut u8, length) };
             }
         }
         Ok(())
@@ -191,7 +192,7 @@ impl Fill {
                 }
                 // SAFETY: the target lies in a live, writable range while `ranges` is held; `piece` is as long as a
                 // piece.
-                unsafe { std::ptr::copy_nonoverlapping(piece.as_ptr(), at as *mut u8, length) };
+                unsafe { std::ptr::copy_nonoverlapping(piece.as_ptr(), as_device(at) as *mut u8, length) };
             }
         }
         Ok(())

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 use super::arena::Arena;
 use super::table::{self, Kind, Range};
-use super::{pages, pool};
+use super::{pinned, pool};
 use crate::abi::Handle;
 use crate::code::{Code, Result};
 use crate::graph::memory;
@@ -90,7 +90,7 @@ pub fn release(range: Range) {
             uncharge(range.device, freed);
         }
         Kind::Pool(handle) => pool::release(handle, range),
-        Kind::Pinned(_) => pages::unmap(range.start, range.size.next_multiple_of(4096)),
+        Kind::Pinned(_) => pinned::release(range.start),
         Kind::Registered(_) | Kind::Mapped(_) => {}
     }
 }

@@ -37,11 +37,6 @@ fn exact(at: u64, size: u64, access: i32) -> bool {
     }
 }
 
-/// Pages wherever the kernel likes.
-pub fn anywhere(size: u64) -> Option<u64> {
-    map(0, size, READ_WRITE, PRIVATE)
-}
-
 /// Pages that can be mapped at a second address by `alias`.
 pub fn aliasable(size: u64) -> Option<u64> {
     map(0, size, READ_WRITE, SHARED)
@@ -54,6 +49,13 @@ pub fn alias(from: u64, at: u64, size: u64) -> bool {
     // and whose pieces here are unmapped.
     let got = unsafe { libc::mremap(from as *mut c_void, 0, size as usize, flags, at as *mut c_void) };
     got as u64 == at && protect(at, size, false, false)
+}
+
+/// The same pages at a second address, wherever the kernel likes.
+pub fn second_view(from: u64, size: u64) -> Option<u64> {
+    // SAFETY: an old size of zero duplicates a shared mapping; nothing is replaced.
+    let got = unsafe { libc::mremap(from as *mut c_void, 0, size as usize, libc::MREMAP_MAYMOVE) };
+    (got != libc::MAP_FAILED).then_some(got as u64)
 }
 
 /// Puts the reservation back where something was mapped in it.

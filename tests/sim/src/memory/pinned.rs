@@ -1,5 +1,9 @@
 //! Memory of the host that devices can reach.
 
+use std::collections::BTreeMap;
+
+use parking_lot::RwLock;
+
 use super::table::{self, Kind, Range};
 use super::{allocate, pages};
 use crate::abi::Handle;
@@ -13,10 +17,32 @@ pub fn allocate(size: u64, flags: u32, device: i32, context: Handle) -> Result<u
     if size == 0 || flags & !ALLOCATE_FLAGS != 0 {
         return Err(Code::INVALID_VALUE);
     }
-    let at = pages::anywhere(size.next_multiple_of(PAGE)).ok_or(Code::OUT_OF_MEMORY)?;
+    let whole = size.next_multiple_of(PAGE);
+    let at = pages::aliasable(whole).ok_or(Code::OUT_OF_MEMORY)?;
+    let view = pages::second_view(at, whole).ok_or(Code::OUT_OF_MEMORY)?;
+    VIEWS.write().insert(at, (at + whole, view));
     let (id, kind) = (table::next_id(), Kind::Pinned(flags));
     table::insert(Range { start: at, size, kind, device, context, id, readable: true, writable: true })?;
     Ok(at)
+}
+
+/// Where the device reaches pinned memory, by its start: its end and the second view. As with DMA, what the device writes does
+/// not show in the page table of the host's own view.
+static VIEWS: RwLock<BTreeMap<u64, (u64, u64)>> = RwLock::new(BTreeMap::new());
+
+/// Where the device reads and writes an address.
+pub fn as_device(address: u64) -> u64 {
+    let views = VIEWS.read();
+    let around = views.range(..=address).next_back();
+    around.filter(|(_, (end, _))| address < *end).map_or(address, |(start, (_, view))| view + (address - start))
+}
+
+/// The range has left the table.
+pub fn release(at: u64) {
+    if let Some((end, view)) = VIEWS.write().remove(&at) {
+        pages::unmap(at, end - at);
+        pages::unmap(view, end - at);
+    }
 }
 
 pub fn free(at: u64) -> Result {

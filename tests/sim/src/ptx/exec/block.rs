@@ -51,6 +51,7 @@ impl Block {
             shared: &mut self.shared,
             memory,
             last: Span::default(),
+            shift: 0,
             printed: &mut printed,
         };
         let mut ended = false;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Rel
 
 use super::thread::Thread;
 use super::{Fault, Grid, Result};
+use crate::memory::pinned::as_device;
 use crate::memory::table::{Ranges, Span};
 use crate::ptx::program::{Kernel, Program};
 use crate::ptx::types::Space;
@@ -25,6 +26,8 @@ pub struct Env<'a> {
     pub memory: &'a Ranges<'a>,
     /// The device range last hit; no range can go away while `memory` is held.
     pub last: Span,
+    /// From its addresses to where the device reaches them.
+    pub shift: u64,
     pub printed: &'a mut Vec<u8>,
 }
 
@@ -41,11 +44,15 @@ impl Env<'_> {
         let end = address.checked_add(size as u64).ok_or(Fault::IllegalAddress)?;
         if address < self.last.start || end > self.last.end {
             self.last = self.memory.span(address).ok_or(Fault::IllegalAddress)?;
+            self.shift = as_device(self.last.start).wrapping_sub(self.last.start);
             if end > self.last.end {
                 return Err(Fault::IllegalAddress);
             }
         }
-        if write && !self.last.writable { Err(Fault::IllegalAddress) } else { Ok(Place::Device(address)) }
+        if write && !self.last.writable {
+            return Err(Fault::IllegalAddress);
+        }
+        Ok(Place::Device(address.wrapping_add(self.shift)))
     }
 }
 
