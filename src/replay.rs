@@ -117,7 +117,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     }
     let plan = replayer::plan(&trace);
     if arguments.dry_run || plan.verdict == Verdict::No {
-        show_plan(&trace, &plan, arguments.json)?;
+        show_plan(&trace, &plan, !arguments.no_placement, arguments.json)?;
         return Ok(match (exit::damage(&trace, 0), plan.verdict) {
             (DONE, Verdict::No) => FAILED,
             (damage, _) => damage,
@@ -197,7 +197,7 @@ impl Progress for Bar {
     }
 }
 
-fn show_plan(trace: &Trace, plan: &Plan, as_json: bool) -> Result<()> {
+fn show_plan(trace: &Trace, plan: &Plan, place: bool, as_json: bool) -> Result<()> {
     let mut out = std::io::stdout().lock();
     let reasons: Vec<String> = plan.reasons.iter().map(ToString::to_string).collect();
     let (device, host) = (plan.device_memory().1, plan.host_memory());
@@ -215,6 +215,7 @@ fn show_plan(trace: &Trace, plan: &Plan, as_json: bool) -> Result<()> {
             "device_bytes": device,
             "host_bytes": host,
             "devices": plan.devices,
+            "place": place,
         });
         serde_json::to_writer_pretty(&mut out, &whole)?;
         writeln!(out)?;
@@ -229,6 +230,9 @@ fn show_plan(trace: &Trace, plan: &Plan, as_json: bool) -> Result<()> {
     writeln!(out, "{} of device memory on {devices}, {} of pinned host memory", size(device), size(host))?;
     let launches = counted(plan.launches, "launch");
     writeln!(out, "{launches}, of which {} reach no comparison", grouped(plan.unreached_launches))?;
+    if !place {
+        writeln!(out, "no memory is put back, all addresses are translated: {}", replayer::BLIND)?;
+    }
     Ok(out.flush()?)
 }
 
@@ -267,6 +271,9 @@ fn text(out: &mut impl Write, plan: &Plan, report: &Report) -> Result<()> {
     let moved = placed.translated + placed.host_translated;
     let at_home = grouped(placed.placed + placed.host_placed);
     writeln!(out, "  memory       {at_home} allocations where they were, {} elsewhere", grouped(moved))?;
+    for line in report.trust() {
+        writeln!(out, "  translated   {line}")?;
+    }
     for left in &report.left_out {
         let how = if left.refused { "refused" } else { "skipped" };
         let (count, first) = (grouped(left.count), left.first);
@@ -283,6 +290,7 @@ fn text(out: &mut impl Write, plan: &Plan, report: &Report) -> Result<()> {
         ("pieces written by the CPU that could not be written again", report.lost_writes),
         ("runs of callbacks that did not come", report.missed_callbacks),
         ("submissions to one stream that overlapped when recorded", report.overlapping_submissions),
+        ("allocations of what another stream freed, which do not wait for it here", placed.unordered),
     ] {
         if count != 0 {
             writeln!(out, "  as recorded  {what}: {}", grouped(count))?;
@@ -352,6 +360,12 @@ fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) -> Val
         "launches": report.launches,
         "unreached_launches": report.unreached_launches,
         "unresolved_pointers": report.unresolved_pointers,
+        "translated_words": {
+            "payloads": report.words.payloads,
+            "arguments": report.words.arguments,
+            "results": report.words.results,
+            "left": report.words.left,
+        },
         "unknown_handles": report.unknown_handles,
         "written_by_cpu": report.written,
         "written_in_use": report.written_in_use,
@@ -365,6 +379,7 @@ fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) -> Val
             "host_translated": placed.host_translated,
             "bytes": placed.bytes,
             "unfilled": placed.unfilled,
+            "unordered": placed.unordered,
         },
         "divergences": report.divergences,
         "first_divergence": report.first.as_ref().map(|first| json!({

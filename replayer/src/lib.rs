@@ -18,6 +18,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use check::report::{Checked, Divergence, LeftOut, Outcome, Placed, Report};
+pub use check::trust::BLIND;
+pub use memory::words::Words;
 pub use plan::outstanding::{Work, outstanding};
 pub use plan::verdict::{Reason, Verdict};
 pub use plan::{Plan, plan};

@@ -3,5 +3,6 @@
 mod checking;
 mod elsewhere;
 mod tampering;
+mod translation;
 mod waits;
 mod workloads;

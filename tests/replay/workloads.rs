@@ -53,6 +53,8 @@ fn grouped(number: usize) -> String {
 
 macro_rules! workloads {
     ($($name:ident $file:literal $verdict:literal [$($kernel:literal),*];)*) => {
+        pub const APPS: &[&str] = &[$($file),*];
+
         $(
             #[test]
             fn $name() {
@@ -78,6 +80,12 @@ workloads! {
     unified_copies "unified_copies.c" "replayable" [];
     beyond "beyond.c" "replayable" [];
     pools "pools.c" "replayable" ["twice"];
+    handed_over "handed_over.c" "replayable" ["add_to"];
+    two_pools "two_pools.c" "replayable" ["twice"];
+    expandable "expandable.c" "replayable" ["twice"];
+    addresses "addresses.c" "replayable" ["sum_spans", "sum_tight"];
+    graph_memory "graph_memory.c" "replayable" ["twice"];
+    captured_memory "captured_memory.c" "replayable" ["twice"];
     virtual_memory "virtual_memory.c" "replayable" ["twice"];
     pitched_copies "pitched_copies.c" "replayable" [];
     graphs "graphs.c" "replayable" ["add_two", "twice"];

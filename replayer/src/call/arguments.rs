@@ -15,17 +15,19 @@ impl Builder<'_, '_> {
             _ => None,
         });
         let Some((kernel, count, packed)) = found else { return Err(self.missing(name)) };
-        let params = self.world.trace.kernels.get(&kernel).and_then(|kernel| kernel.params.as_ref());
-        let Some(params) = params else {
+        let kernel = self.world.trace.kernels.get(&kernel);
+        let Some(params) = kernel.and_then(|kernel| kernel.params.as_ref()) else {
             return Err(Refusal("the driver would not tell how large the kernel's arguments are".into()));
         };
         let mut values = Memory::of(packed)?;
         let mut pointers = Vec::with_capacity(count as usize * 8);
         let mut at = 0;
-        for (_, size) in params.iter().take(count as usize) {
+        for (ordinal, (_, size)) in params.iter().take(count as usize).enumerate() {
             let size = *size as usize;
             let bytes = packed.get(at..at + size).ok_or_else(|| self.missing(name))?;
-            self.argument(bytes, at, &mut values);
+            for (offset, live) in self.argument(kernel, ordinal, bytes) {
+                values.put(at + offset, &live.to_le_bytes());
+            }
             pointers.extend((values.address() + at as u64).to_le_bytes());
             at += size.next_multiple_of(8);
         }
@@ -45,7 +47,9 @@ impl Builder<'_, '_> {
         };
         let bytes = self.call.memory(When::Entry, pointer, size).ok_or_else(|| self.missing(name))?;
         let mut values = Memory::of(&bytes)?;
-        self.argument(&bytes, 0, &mut values);
+        for (at, live) in self.packed_arguments(&bytes) {
+            values.put(at, &live.to_le_bytes());
+        }
         let (values, size) = (self.own(values), self.own(Memory::of(&size.to_le_bytes())?));
         let live = [extra::BUFFER, values, extra::SIZE, size, 0].map(u64::to_le_bytes).concat();
         Ok(self.own(Memory::of(&live)?))
@@ -77,29 +81,4 @@ impl Builder<'_, '_> {
         }
         Ok(self.own(Memory::of(&live)?))
     }
-
-    /// Rewrites what must be in one argument: addresses in translated ranges, and objects that kernels use by value.
-    fn argument(&mut self, bytes: &[u8], at: usize, values: &mut Memory) {
-        let world = self.world;
-        for (n, word) in bytes.chunks_exact(8).enumerate() {
-            let value = u64::from_le_bytes(word.try_into().expect("8 bytes"));
-            let object = || if bytes.len() == 8 { world.objects.in_arguments(value) } else { None };
-            if let Some(range) = world.placement.host_around(value) {
-                self.frame.sources.push(range);
-            }
-            if let Some(live) = world.translation.live(value).or_else(object) {
-                values.put(at + n * 8, &live.to_le_bytes());
-            } else if looks_like_address(value)
-                && !world.plan.device.contains(value)
-                && !world.plan.host.contains(value)
-            {
-                self.tally.unresolved_pointers += 1;
-            }
-        }
-    }
-}
-
-/// Within what x86-64 gives a process, and too large for a small number.
-fn looks_like_address(value: u64) -> bool {
-    (1 << 32..1 << 47).contains(&value)
 }

@@ -6,6 +6,7 @@
 
 use crate::call::frame::{Frame, Memory, Output, Refusal};
 use crate::call::objects::Found;
+use crate::call::words;
 use crate::check::report::Tally;
 use crate::plan::waits;
 use crate::run::callbacks;
@@ -150,6 +151,10 @@ impl<'w, 't> Builder<'w, 't> {
             _ if self.function.name == "cuDeviceGet" && field.name == "ordinal" => {
                 let device = self.world.objects.device(word as i32);
                 self.put(here, at, 4, device as u32 as u64);
+            }
+            _ if words::is_word(fields, field) => {
+                let live = self.word(word);
+                self.put(here, at, 8, live);
             }
             _ => self.value(field.ty, at, here)?,
         }

@@ -31,6 +31,8 @@ impl<'t> Builder<'_, 't> {
                 None => Err(self.missing(name)),
             };
         };
+        let layout = self.layout(name, &recorded);
+        let bytes = self.payload(bytes, layout);
         let Some(live) = host else {
             let may_change = self.makes_node() && self.world.trace.follows_host_memory();
             if let (Cow::Borrowed(bytes), true, false) = (&bytes, recorded.is_dense(), may_change) {
@@ -117,7 +119,8 @@ impl<'t> Builder<'_, 't> {
             }
         };
         let region = Region { address: live, ..recorded };
-        self.frame.sinks.push(Sink { name, region, memory, expected });
+        let (words, since) = (self.layout(name, &recorded), self.world.translation.now());
+        self.frame.sinks.push(Sink { name, region, memory, expected, words, since });
         Ok(live)
     }
 

@@ -8,3 +8,4 @@ pub mod frame;
 pub mod host;
 pub mod objects;
 pub mod thunk;
+pub mod words;

@@ -1,7 +1,9 @@
 //! Compares what calls hand out with what they handed out when recorded, and learns new handles and addresses from it.
 
+pub mod hint;
 pub mod payload;
 pub mod report;
+pub mod trust;
 
 use crate::call::frame::{Frame, Output};
 use crate::call::objects::Found;
@@ -38,7 +40,7 @@ pub fn outputs<'t>(
     tally: &mut Tally,
 ) {
     let mut checker = Checker { world, call, function, frame, tally, compared: false };
-    checker.bind_variable();
+    checker.bind_given();
     for output in &frame.outputs {
         checker.compared = false;
         checker.output(output);
@@ -175,7 +177,7 @@ impl Checker<'_, '_> {
             }
             Form::Struct(fields) => {
                 if let (Some((was, len)), Some((is, _))) = (made_in(fields, recorded), made_in(fields, live)) {
-                    self.world.translation.bind(was, len, is);
+                    self.world.translation.bind_of_graph(was, len, is);
                 }
                 for (index, field) in fields.iter().enumerate() {
                     if let Role::Owned(_) = field.role {
@@ -195,6 +197,10 @@ impl Checker<'_, '_> {
                 }
             }
             _ if how != How::Compared => {}
+            // A number may be the address of memory that is elsewhere.
+            _ if recorded.len() == 8 && self.world.translation.recorded(word(live)) == Some(word(recorded)) => {
+                self.compared = true;
+            }
             _ => {
                 self.compared = true;
                 if let Some(first) = recorded.iter().zip(live).position(|(was, is)| was != is) {
@@ -248,8 +254,10 @@ impl Checker<'_, '_> {
         true
     }
 
-    fn bind_variable(&mut self) {
-        if !hands_out_a_variable(self.function) {
+    /// Memory that the driver gave, wherever it likes.
+    fn bind_given(&mut self) {
+        let captured = self.world.plan.captured.get(&self.call.number).copied();
+        if !hands_out_a_variable(self.function) && captured.is_none() {
             return;
         }
         let live = |name: &str| {
@@ -257,8 +265,11 @@ impl Checker<'_, '_> {
             let pointer = Live { frame: self.frame }.load(self.function.params[index].offset, 8)?;
             Live { frame: self.frame }.at(pointer, 8)
         };
-        if let (Some(was), Some(is), Some(len)) = (self.call.output("dptr"), live("dptr"), live("bytes")) {
-            self.world.translation.bind(was, len, is);
+        let (Some(was), Some(is)) = (self.call.output("dptr"), live("dptr")) else { return };
+        match (captured, live("bytes")) {
+            (Some(len), _) => self.world.translation.bind_of_graph(was, len, is),
+            (None, Some(len)) => self.world.translation.bind(was, len, is),
+            (None, None) => {}
         }
     }
 

@@ -1,9 +1,11 @@
 //! Compares what copies brought to the host with what they brought when recorded.
 
+use crate::check::hint::strange_addresses;
 use crate::check::report::{Divergence, Tally};
 use crate::run::sinks::Sink;
 use crate::run::world::World;
 use std::borrow::Cow;
+use std::cell::LazyCell;
 use trace::call::Content;
 use trace::hash::Hash;
 
@@ -13,13 +15,22 @@ pub fn compare(world: &World, call: u64, sink: &Sink, tally: &mut Tally) {
         return;
     }
     let packed = packed(sink);
-    let mut compared = 0;
+    // Only if the bytes differ as they are.
+    let mapped = LazyCell::new(|| world.translation.to_recorded(&packed, sink.words, sink.since));
+    let (mut compared, mut mapped_back) = (0, 0);
     for (offset, len, content) in &sink.expected {
         // The length field of an attachment ends at 4 GiB; the hash of a longer copy covers all of it.
         let len = if *len == u32::MAX.into() { (packed.len() as u64).saturating_sub(*offset) } else { *len };
         let end = offset.saturating_add(len) as usize;
-        let Some(live) = packed.get(*offset as usize..end) else { continue };
-        let Some(found) = difference(world, content, live) else { continue };
+        let part = *offset as usize..end;
+        let Some(live) = packed.get(part.clone()) else { continue };
+        let Some(mut found) = difference(world, content, live) else { continue };
+        if found.is_some()
+            && let Some((mapped, words)) = &*mapped
+        {
+            found = difference(world, content, &mapped[part]).flatten();
+            mapped_back = *words;
+        }
         compared += len;
         if let (Some((at, expected, found)), Some(call)) = (found, world.trace.call(call)) {
             tally.diverged(Divergence {
@@ -29,12 +40,13 @@ pub fn compare(world: &World, call: u64, sink: &Sink, tally: &mut Tally) {
                 what: format!("bytes copied to {}", sink.name),
                 offset: at.map(|at| offset + at),
                 expected,
-                found,
+                found: found + &strange_addresses(world, &packed, sink.words).unwrap_or_default(),
                 launches: launches(world, call.number),
             });
             break;
         }
     }
+    tally.words.results += mapped_back;
     tally.unchecked_copies += u64::from(compared < packed.len() as u64);
     if compared > 0 {
         tally.checked.copies += 1;

@@ -1,5 +1,6 @@
 //! What a replay did and what it found.
 
+use crate::memory::words::Words;
 use crate::run::world::World;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
@@ -67,6 +68,8 @@ pub struct Placed {
     pub bytes: u64,
     /// Pieces of device memory that could not be filled with zeros before use.
     pub unfilled: u64,
+    /// Allocations of memory that another stream freed, which here do not wait for it as the driver had them do.
+    pub unordered: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -89,6 +92,8 @@ pub struct Report {
     pub unreached_launches: u64,
     /// Values in kernel arguments that look like addresses and lie in no known memory; passed unchanged.
     pub unresolved_pointers: u64,
+    /// Addresses of memory that is elsewhere, in payloads, arguments and results.
+    pub words: Words,
     /// Calls that failed when recorded and name an object that is gone, or that no call of the trace made: left out.
     pub unknown_handles: u64,
     /// Bytes of memory that the recorded CPU had written without a call.
@@ -130,6 +135,7 @@ impl Report {
             launches,
             unreached_launches,
             unresolved_pointers: tally.unresolved_pointers,
+            words: tally.words,
             unknown_handles: tally.unknown_handles,
             written: tally.written,
             written_in_use: tally.written_in_use,
@@ -145,6 +151,7 @@ impl Report {
                 host_translated: counts.host_translated.load(Relaxed),
                 bytes: counts.bytes.load(Relaxed),
                 unfilled: counts.unfilled.load(Relaxed),
+                unordered: counts.unordered.load(Relaxed),
             },
             elapsed,
         }
@@ -169,6 +176,7 @@ pub struct Tally {
     /// The calls whose bytes were compared.
     pub compared: HashSet<u64>,
     pub unresolved_pointers: u64,
+    pub words: Words,
     pub unknown_handles: u64,
     /// Bytes that the CPU had written without a call.
     pub written: u64,
@@ -209,6 +217,7 @@ impl Tally {
         self.unchecked_copies += other.unchecked_copies;
         self.compared.extend(other.compared);
         self.unresolved_pointers += other.unresolved_pointers;
+        self.words.add(other.words);
         self.unknown_handles += other.unknown_handles;
         self.written += other.written;
         self.written_in_use += other.written_in_use;

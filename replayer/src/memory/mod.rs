@@ -1,8 +1,11 @@
 //! Where recorded memory lies in the replay: at its own addresses, or elsewhere and translated.
 
+pub mod handover;
 pub mod ordered;
 pub mod pieces;
 pub mod pinned;
 pub mod place;
 pub mod ranges;
+pub mod reserve;
 pub mod translate;
+pub mod words;

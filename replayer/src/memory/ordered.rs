@@ -15,7 +15,7 @@ pub struct Ordered {
     /// Whether stream 0 is the thread's own.
     is_twin: bool,
     pool: Option<u64>,
-    stream: u64,
+    pub(crate) stream: u64,
 }
 
 impl Ordered {
@@ -32,12 +32,26 @@ impl Ordered {
         let stream = live(Kind::Stream, "hStream")?;
         Some(Ordered { function: function.name, is_twin: function.twin_of.is_some(), pool, stream })
     }
+
+    /// The one of two names for which stream 0 means the same.
+    pub(crate) fn twin(&self, plain: &'static str, twin: &'static str) -> &'static str {
+        if self.is_twin { twin } else { plain }
+    }
 }
 
 impl Placement<'_> {
-    /// Device memory somewhere, filled with zeros. Where a capture is under way, memory in the stream's order would
-    /// become part of the graph: then it comes at once.
+    /// Device memory somewhere, filled with zeros, with room behind it: so its end is no other memory's address, and is
+    /// known for what it is in results. Where a capture of another stream is under way, this
+    /// one's order may not be touched: then it comes at once.
     pub(crate) fn allocate_elsewhere(&self, len: u64, ordered: Option<Ordered>) -> Result<u64, Failure> {
+        const ROOM: u64 = 512;
+        match self.allocate_anywhere(len.saturating_add(ROOM), ordered) {
+            Err(Failure { code: Some(result::OUT_OF_MEMORY), .. }) => self.allocate_anywhere(len, ordered),
+            done => done,
+        }
+    }
+
+    fn allocate_anywhere(&self, len: u64, ordered: Option<Ordered>) -> Result<u64, Failure> {
         let mut live = 0u64;
         let Some(Ordered { function, is_twin, pool, stream }) = ordered.filter(|_| self.may_wait()) else {
             // SAFETY: one output word.
@@ -57,10 +71,13 @@ impl Placement<'_> {
 
     /// Frees in the stream's order what is elsewhere. What is at its place stays mapped.
     pub fn free_async(&self, start: u64, ordered: Option<Ordered>) -> Result<(), Failure> {
-        self.left.lock().insert(current_context(self.driver));
-        self.pieces.lock().freed(start);
-        // A graph that is being captured may go on using the memory.
-        if !self.may_wait() {
+        let is_of_graph = self.translation.is_of_graph(start);
+        if !is_of_graph {
+            self.left.lock().insert(current_context(self.driver));
+            self.freed(start);
+        }
+        // A graph that is being captured may go on using the memory; what graphs allocate, a captured free does end.
+        if !self.may_wait() && !is_of_graph {
             return Ok(());
         }
         let (Some(live), Some(Ordered { function, stream, .. })) = (self.translation.unbind(start), ordered) else {

@@ -40,6 +40,7 @@ impl Placement<'_> {
             // SAFETY: the pages are this placement's own and stay until the end.
             match unsafe { self.driver.ask("cuMemHostRegister_v2", &[range.start, len, PORTABLE_MAPPED]) } {
                 Ok(()) | Err(Failure { code: Some(result::ALREADY_REGISTERED), .. }) => {
+                    self.translation.forget(&range);
                     self.counts.host_placed.fetch_add(1, Relaxed);
                     return Ok(());
                 }

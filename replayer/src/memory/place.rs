@@ -15,8 +15,10 @@ use crate::memory::ordered::Ordered;
 use crate::memory::pieces::Pieces;
 use crate::memory::pinned::map_host;
 use crate::memory::ranges::{Ranges, widen};
+use crate::memory::reserve::reserve;
 use crate::memory::translate::Translation;
-use crate::plan::{Allocation, BLOCK, Plan};
+use crate::memory::words::unheld;
+use crate::plan::{Allocation, Plan};
 use crate::run::queue::synchronize;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -43,6 +45,8 @@ pub struct Counts {
     pub bytes: AtomicU64,
     /// Pieces that could not be filled with zeros.
     pub unfilled: AtomicU64,
+    /// Allocations of what another stream freed that do not wait for it.
+    pub unordered: AtomicU64,
 }
 
 pub struct Placement<'a> {
@@ -54,12 +58,19 @@ pub struct Placement<'a> {
     pub(crate) held: Ranges,
     /// Pages of ours at recorded addresses of pinned memory.
     pub(crate) pages: Ranges,
+    /// Recorded addresses that are neither.
+    pub(crate) unheld: Ranges,
     devices: Vec<i32>,
     pub(crate) pieces: Mutex<Pieces>,
     /// Live contexts in which memory was freed in stream order: its last work may be under way there.
     pub(crate) left: Mutex<HashSet<u64>>,
+    /// Allocations and reservations that are where they were, start to end. Held for no driver call: callbacks, which
+    /// such a call may wait for, look addresses up.
+    pub(crate) homes: Mutex<BTreeMap<u64, u64>>,
     /// Pinned memory that is elsewhere, by its recorded start.
     pub(crate) elsewhere: Mutex<HashMap<u64, Range<u64>>>,
+    /// By the recorded free: an event in its stream's order, and how many allocations have to wait for it.
+    pub(crate) marks: Mutex<HashMap<u64, (u64, u32)>>,
     /// Pinned memory by its recorded start: its recorded end.
     pub(crate) pinned: Mutex<BTreeMap<u64, u64>>,
     /// Captures under way: none of them would survive a wait for the whole context.
@@ -89,10 +100,12 @@ impl<'a> Placement<'a> {
             }
         }
         let blocks = plan.blocks.iter().filter(|_| place);
-        let reserved: Vec<Range<u64>> = blocks.flat_map(|run| reserve(driver, run)).collect();
+        let reserved: Vec<Range<u64>> = blocks.flat_map(|run| reserve(driver, run, &plan.reserved)).collect();
         let held = Ranges::union(reserved.iter().cloned(), 1);
         let pages = plan.pages.iter().filter(|run| place && map_host(&held, run.clone()));
         let pages = Ranges::union(pages, 1);
+        let all = |of: &Ranges, and: &Ranges| Ranges::union(of.iter().chain(and.iter()), 1);
+        let unheld = unheld(&all(&plan.blocks, &plan.pages), &all(&held, &pages));
         Ok(Placement {
             driver,
             objects,
@@ -100,11 +113,14 @@ impl<'a> Placement<'a> {
             reserved,
             held,
             pages,
+            unheld,
             devices: plan.devices.iter().map(|device| objects.device(*device)).collect(),
             pieces: Mutex::default(),
             left: Mutex::default(),
             shortages,
+            homes: Mutex::default(),
             elsewhere: Mutex::default(),
+            marks: Mutex::default(),
             pinned: Mutex::default(),
             captures: AtomicI64::new(0),
             counts: Counts::default(),
@@ -117,14 +133,20 @@ impl<'a> Placement<'a> {
         let wide = widen(allocation.range.clone(), GRANULE);
         let len = allocation.range.end - allocation.range.start;
         self.counts.bytes.fetch_add(len, Relaxed);
-        if !self.held.covers(&wide) {
-            let live = self.allocate_elsewhere(len, ordered)?;
-            self.translation.bind(allocation.range.start, len, live);
-            self.counts.translated.fetch_add(1, Relaxed);
+        if self.held.covers(&wide) && self.put_back(allocation, device)? {
+            self.counts.placed.fetch_add(1, Relaxed);
             return Ok(());
         }
-        // An older allocation of this address may have been served elsewhere by its other neighbours.
-        self.translation.unbind(allocation.range.start);
+        let live = self.allocate_elsewhere(len, ordered)?;
+        self.translation.bind(allocation.range.start, len, live);
+        self.counts.translated.fetch_add(1, Relaxed);
+        Ok(())
+    }
+
+    /// At its addresses; false if the driver will not have it there.
+    fn put_back(&self, allocation: &Allocation, device: i32) -> Result<bool, Failure> {
+        // What was here before may have been elsewhere: a variable of a module that is gone, a neighbour in need of more.
+        self.translation.forget(&allocation.range);
         let mut pieces = self.pieces.lock();
         // The address may have been another device's.
         self.unmap(&mut pieces, &allocation.range, Some(device))?;
@@ -136,14 +158,23 @@ impl<'a> Placement<'a> {
                     self.unmap(&mut pieces, &(0..u64::MAX), None)?;
                     done = self.map(device, piece.clone());
                 }
+                if matches!(done, Err(Failure { code: Some(result::INVALID_VALUE), .. })) {
+                    return Ok(false);
+                }
                 done?;
                 pieces.mapped(piece.clone(), device);
                 self.fill(piece);
             }
         }
         pieces.allocated(allocation.range.clone());
-        self.counts.placed.fetch_add(1, Relaxed);
-        Ok(())
+        self.homes.lock().insert(allocation.range.start, allocation.range.end);
+        Ok(true)
+    }
+
+    /// Memory at its place belongs to nobody any more.
+    pub(crate) fn freed(&self, start: u64) {
+        self.homes.lock().remove(&start);
+        self.pieces.lock().freed(start);
     }
 
     /// Frees what is elsewhere, and waits as the driver's own free does; memory at its place stays mapped.
@@ -152,16 +183,15 @@ impl<'a> Placement<'a> {
             // SAFETY: no pointers.
             return unsafe { self.driver.ask("cuMemFree_v2", &[live]) };
         }
-        self.pieces.lock().freed(start);
+        self.freed(start);
         self.wait()
     }
 
     /// The memory of a context that has ended: the driver has freed what is elsewhere.
     pub fn end(&self, memory: &[u64]) {
-        let mut pieces = self.pieces.lock();
         for start in memory {
             self.translation.unbind(*start);
-            pieces.freed(*start);
+            self.freed(*start);
         }
     }
 
@@ -213,7 +243,10 @@ impl<'a> Placement<'a> {
 
     /// A recorded reservation: its addresses are already held, or others are taken for it.
     pub fn reserve(&self, range: Range<u64>, alignment: u64) -> Result<(), Failure> {
-        if self.held.covers(&range) {
+        // A mapping must not cross from one reservation into another.
+        if self.reserved.iter().any(|one| one.start <= range.start && range.end <= one.end) {
+            self.translation.forget(&range);
+            self.homes.lock().insert(range.start, range.end);
             return Ok(());
         }
         let (mut live, len) = (0u64, range.end - range.start);
@@ -225,6 +258,7 @@ impl<'a> Placement<'a> {
     }
 
     pub fn unreserve(&self, start: u64, len: u64) -> Result<(), Failure> {
+        self.homes.lock().remove(&start);
         match self.translation.unbind(start) {
             // SAFETY: no pointers.
             Some(live) => unsafe { self.driver.ask("cuMemAddressFree", &[live, len]) },
@@ -329,31 +363,5 @@ fn total_memory(driver: &Driver, device: i32) -> Result<u64, Error> {
     match unsafe { driver.ask("cuDeviceTotalMem_v2", &[&raw mut bytes as u64, u64::from(device as u32)]) } {
         Ok(()) => Ok(bytes),
         Err(failure) => Err(Error::Device { device, failure: failure.to_string() }),
-    }
-}
-
-/// Reserves a run of blocks, as a whole or as much of it as is free.
-fn reserve(driver: &Driver, run: Range<u64>) -> Vec<Range<u64>> {
-    let exactly = |range: Range<u64>| {
-        let (mut got, len) = (0u64, range.end - range.start);
-        let words = [&raw mut got as u64, len, 0, range.start, 0];
-        // SAFETY: one output word.
-        if unsafe { driver.ask("cuMemAddressReserve", &words) }.is_ok() && got != range.start {
-            // SAFETY: the reservation just made.
-            let _ = unsafe { driver.ask("cuMemAddressFree", &[got, len]) };
-        }
-        (got == range.start).then_some(range)
-    };
-    if run.start == 0 {
-        return Vec::new();
-    }
-    match exactly(run.clone()) {
-        Some(whole) => vec![whole],
-        None => {
-            let blocks = (run.end - run.start) / BLOCK;
-            // A run without end comes from a damaged trace; its blocks are not worth trying one by one.
-            let starts = (0..blocks.min(1 << 16)).map(|n| run.start + n * BLOCK);
-            starts.filter_map(|start| exactly(start..start + BLOCK)).collect()
-        }
     }
 }

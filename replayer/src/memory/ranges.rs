@@ -30,6 +30,11 @@ impl Ranges {
         self.0.is_empty()
     }
 
+    /// From the first address to the last; empty if there is none.
+    pub fn bounds(&self) -> Range<u64> {
+        self.0.first().map_or(0, |first| first.start)..self.0.last().map_or(0, |last| last.end)
+    }
+
     pub fn bytes(&self) -> u64 {
         self.0.iter().map(|r| r.end - r.start).sum()
     }

@@ -1,57 +1,187 @@
 //! Memory that could not be put back at its recorded address: module globals, graph memory, ranges already taken.
 //!
-//! Only a value inside such a range is rewritten. One past the end is somebody else's address, or nobody's.
+//! Both ways: where a recorded address is now, and which recorded address a live one stands for. The first is forgotten
+//! when the memory is freed. The second outlives it, until its live address is another's: results may still hold it.
 
-use parking_lot::RwLock;
+use parking_lot::{RwLock, RwLockReadGuard};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 #[derive(Debug, Clone, Copy)]
 struct Moved {
     len: u64,
-    live: u64,
+    to: u64,
+    /// Memory of a graph: each launch allocates it again at the same address, so that no free ends it.
+    returns: bool,
+}
+
+/// What is where. Held while many words are looked up.
+#[derive(Default)]
+pub struct Tables {
+    /// By recorded address.
+    live: Disjoint,
+    /// By live address.
+    recorded: Disjoint,
+    /// What was in `recorded` until its live address became another's, in that order. A copy that was under way then may
+    /// still hold it.
+    past: Vec<(u64, Moved)>,
 }
 
 #[derive(Default)]
 pub struct Translation {
-    ranges: RwLock<BTreeMap<u64, Moved>>,
+    tables: RwLock<Tables>,
     /// Lets the common case (nothing moved) do without the lock.
     count: AtomicUsize,
+    /// Whether anything ever came to lie at another address.
+    ever: AtomicBool,
 }
 
 impl Translation {
     /// `len` bytes at the recorded `start` are now at `live`. Older ranges that overlap are gone.
     pub fn bind(&self, start: u64, len: u64, live: u64) {
-        if start == 0 || len == 0 {
-            return;
-        }
-        let mut ranges = self.ranges.write();
-        let end = start.saturating_add(len);
-        let stale: Vec<u64> =
-            ranges.range(..end).rev().take_while(|(at, moved)| **at + moved.len > start).map(|(at, _)| *at).collect();
-        for at in stale {
-            ranges.remove(&at);
-        }
-        ranges.insert(start, Moved { len, live });
-        self.count.store(ranges.len(), Ordering::Release);
+        self.insert(start, Moved { len, to: live, returns: false });
     }
 
-    /// Forgets the range that begins here; its live address.
+    /// As [`bind`](Translation::bind), for memory that a graph allocates whenever it is launched.
+    pub fn bind_of_graph(&self, start: u64, len: u64, live: u64) {
+        self.insert(start, Moved { len, to: live, returns: true });
+    }
+
+    fn insert(&self, start: u64, moved: Moved) {
+        if start == 0 || moved.len == 0 {
+            return;
+        }
+        let mut tables = self.tables.write();
+        tables.live.insert(start, moved);
+        let past = tables.recorded.insert(moved.to, Moved { to: start, ..moved });
+        tables.past.extend(past);
+        self.count.store(tables.live.0.len(), Ordering::Release);
+        if start != moved.to {
+            self.ever.store(true, Ordering::Release);
+        }
+    }
+
+    /// Forgets the range that begins here, unless it comes again; its live address.
     pub fn unbind(&self, start: u64) -> Option<u64> {
-        let mut ranges = self.ranges.write();
-        let moved = ranges.remove(&start);
-        self.count.store(ranges.len(), Ordering::Release);
-        moved.map(|moved| moved.live)
+        if !self.is_in_use() {
+            return None;
+        }
+        let mut tables = self.tables.write();
+        let moved = *tables.live.0.get(&start)?;
+        if !moved.returns {
+            tables.live.0.remove(&start);
+        }
+        self.count.store(tables.live.0.len(), Ordering::Release);
+        Some(moved.to)
+    }
+
+    /// Something else is at these recorded addresses, and it is really there.
+    pub fn forget(&self, at: &Range<u64>) {
+        if self.is_in_use() || self.has_moved() {
+            let mut tables = self.tables.write();
+            tables.live.cut(at);
+            let past = tables.recorded.cut(at);
+            tables.past.extend(past);
+            self.count.store(tables.live.0.len(), Ordering::Release);
+        }
+    }
+
+    /// Whether a graph allocates the memory that begins here.
+    pub fn is_of_graph(&self, start: u64) -> bool {
+        self.is_in_use() && self.tables.read().live.0.get(&start).is_some_and(|moved| moved.returns)
     }
 
     /// Where a recorded address is now, if it lies in a range that moved.
     pub fn live(&self, recorded: u64) -> Option<u64> {
-        if self.count.load(Ordering::Acquire) == 0 {
-            return None;
-        }
-        let ranges = self.ranges.read();
-        let (start, moved) = ranges.range(..=recorded).next_back()?;
-        (recorded - start < moved.len).then(|| moved.live + (recorded - start))
+        if !self.is_in_use() { None } else { self.tables.read().live(recorded) }
+    }
+
+    /// Which recorded address a live one stands for.
+    pub fn recorded(&self, live: u64) -> Option<u64> {
+        if !self.has_moved() { None } else { self.tables.read().recorded(live, usize::MAX) }
+    }
+
+    /// This moment, to ask later what stood for what.
+    pub fn now(&self) -> usize {
+        if !self.has_moved() { 0 } else { self.tables.read().past.len() }
+    }
+
+    /// Whether any recorded range is translated now.
+    pub fn is_in_use(&self) -> bool {
+        self.count.load(Ordering::Acquire) != 0
+    }
+
+    pub fn has_moved(&self) -> bool {
+        self.ever.load(Ordering::Acquire)
+    }
+
+    pub fn tables(&self) -> RwLockReadGuard<'_, Tables> {
+        self.tables.read()
+    }
+}
+
+impl Tables {
+    pub fn live(&self, recorded: u64) -> Option<u64> {
+        self.live.inside(recorded)
+    }
+
+    /// Where the end of a range that moved is now, if the address is one: the last of a pair of iterators.
+    pub fn live_end(&self, recorded: u64) -> Option<u64> {
+        self.live.end(recorded)
+    }
+
+    /// What a live address stood for at a moment, or for the first time after it.
+    pub fn recorded(&self, live: u64, since: usize) -> Option<u64> {
+        let gone = self.past.get(since..).unwrap_or_default();
+        let was = |(start, moved): &(u64, Moved)| {
+            let at = live.checked_sub(*start).filter(|at| *at < moved.len)?;
+            Some(moved.to + at)
+        };
+        let now = || self.recorded.inside(live).or_else(|| self.recorded.end(live));
+        gone.iter().find_map(was).or_else(now)
+    }
+
+    /// All recorded addresses that may be translated, the ends of ranges too, lie in here.
+    pub fn bounds(&self) -> Range<u64> {
+        self.live.bounds()
+    }
+}
+
+/// Ranges by their start.
+#[derive(Default)]
+struct Disjoint(BTreeMap<u64, Moved>);
+
+impl Disjoint {
+    /// What it takes the place of.
+    fn insert(&mut self, start: u64, moved: Moved) -> Vec<(u64, Moved)> {
+        let stale = self.cut(&(start..start.saturating_add(moved.len)));
+        self.0.insert(start, moved);
+        // The same again is nothing new.
+        stale.into_iter().filter(|(at, old)| *at != start || old.to != moved.to || old.len > moved.len).collect()
+    }
+
+    /// Takes out what overlaps, whole.
+    fn cut(&mut self, at: &Range<u64>) -> Vec<(u64, Moved)> {
+        let before = self.0.range(..at.end).rev();
+        let stale: Vec<u64> =
+            before.take_while(|(start, moved)| **start + moved.len > at.start).map(|(start, _)| *start).collect();
+        stale.into_iter().filter_map(|start| self.0.remove_entry(&start)).collect()
+    }
+
+    fn inside(&self, address: u64) -> Option<u64> {
+        let (start, moved) = self.0.range(..=address).next_back()?;
+        (address - start < moved.len).then(|| moved.to + (address - start))
+    }
+
+    fn end(&self, address: u64) -> Option<u64> {
+        let (start, moved) = self.0.range(..address).next_back()?;
+        (address - start == moved.len).then(|| moved.to + moved.len)
+    }
+
+    fn bounds(&self) -> Range<u64> {
+        let end = self.0.last_key_value().map_or(0, |(start, moved)| start + moved.len + 1);
+        self.0.first_key_value().map_or(0, |(start, _)| *start)..end
     }
 }
 
@@ -68,6 +198,8 @@ mod tests {
         assert_eq!(translation.live(0x1000), Some(0x9000));
         assert_eq!(translation.live(0x10ff), Some(0x90ff));
         assert_eq!(translation.live(0x1100), None);
+        assert_eq!(translation.tables().live_end(0x1100), Some(0x9100));
+        assert_eq!(translation.tables().live_end(0x1000), None);
     }
 
     #[test]
@@ -81,5 +213,58 @@ mod tests {
         assert_eq!(translation.live(0x1180), None);
         assert_eq!(translation.unbind(0x10f0), Some(0xb000));
         assert_eq!(translation.live(0x10f0), None);
+    }
+
+    #[test]
+    fn the_way_back_outlives_the_memory() {
+        let translation = Translation::default();
+        assert!(!translation.has_moved());
+        translation.bind(0x1000, 0x100, 0x9000);
+        assert_eq!(translation.unbind(0x1000), Some(0x9000));
+        assert_eq!((translation.live(0x1010), translation.recorded(0x9010)), (None, Some(0x1010)));
+        assert_eq!(translation.recorded(0x9100), Some(0x1100), "one past the end");
+        // Another's from here on.
+        translation.bind(0x2000, 0x10, 0x9010);
+        assert_eq!((translation.recorded(0x9010), translation.recorded(0x9050)), (Some(0x2000), None));
+        // Memory at its place is what its address says.
+        translation.forget(&(0x9000..0xa000));
+        assert_eq!(translation.recorded(0x9010), None);
+    }
+
+    #[test]
+    fn a_copy_under_way_holds_what_was() {
+        let translation = Translation::default();
+        translation.bind(0x1000, 0x100, 0x9000);
+        let first = translation.now();
+        translation.unbind(0x1000);
+        translation.bind(0x1000, 0x100, 0x9000);
+        assert_eq!(translation.now(), first, "the same again");
+        translation.bind(0x2000, 0x40, 0x9000);
+        let second = translation.now();
+        translation.bind(0x3000, 0x40, 0x9020);
+        let tables = translation.tables();
+        let at = |since| [0x9010, 0x9030].map(|live| tables.recorded(live, since));
+        assert_eq!(at(first), [Some(0x1010), Some(0x1030)]);
+        assert_eq!(at(second), [Some(0x2010), Some(0x2030)]);
+        assert_eq!(at(usize::MAX), [None, Some(0x3010)]);
+    }
+
+    #[test]
+    fn memory_of_a_graph_comes_again() {
+        let translation = Translation::default();
+        translation.bind_of_graph(0x1000, 0x100, 0x9000);
+        assert!(translation.is_of_graph(0x1000) && !translation.is_of_graph(0x1001));
+        assert_eq!((translation.unbind(0x1000), translation.live(0x1000)), (Some(0x9000), Some(0x9000)));
+        translation.forget(&(0x10ff..0x1200));
+        assert_eq!(translation.live(0x1000), None);
+    }
+
+    #[test]
+    fn bounds_hold_the_ends() {
+        let translation = Translation::default();
+        assert!(translation.tables().bounds().is_empty());
+        translation.bind(0x1000, 0x100, 0x9000);
+        translation.bind(0x3000, 0x100, 0x8000);
+        assert_eq!(translation.tables().bounds(), 0x1000..0x3101);
     }
 }

@@ -132,6 +132,22 @@ mod tests {
     }
 
     #[test]
+    fn memory_of_other_processes_is_refused() {
+        for name in [
+            "cuMemPoolExportToShareableHandle",
+            "cuMemPoolImportFromShareableHandle",
+            "cuMemPoolExportPointer",
+            "cuMemPoolImportPointer",
+            "cuMemExportToShareableHandle",
+            "cuMemImportFromShareableHandle",
+            "cuIpcOpenMemHandle_v2",
+        ] {
+            let function = by_name(name).expect("a function of the table");
+            assert_eq!(action(function), Action::Refuse("shared with another process"), "{name}");
+        }
+    }
+
+    #[test]
     fn policies_that_promise_code_have_it() {
         for function in FUNCTIONS.iter() {
             assert_ne!(action(function), Action::Refuse(NO_CODE), "{}", function.name);

@@ -5,6 +5,7 @@ pub mod captures;
 pub mod contexts;
 pub mod fault;
 pub mod graphs;
+pub mod handover;
 pub mod lifetimes;
 pub mod nested;
 pub mod order;
@@ -18,6 +19,7 @@ pub mod waits;
 
 use crate::memory::ranges::Ranges;
 use crate::plan::fault::Fault;
+use crate::plan::handover::Handovers;
 use crate::plan::order::Order;
 use crate::plan::origins::Found;
 use crate::plan::reach::Reach;
@@ -57,10 +59,14 @@ pub struct Plan {
     pub(crate) order: Order,
     /// Device memory, by the call that allocated it.
     pub(crate) allocations: HashMap<u64, Allocation>,
+    /// Stream-ordered allocations under a capture, which are nodes of its graph: the call, and how many bytes.
+    pub(crate) captured: HashMap<u64, u64>,
     /// Contexts, by the call that ended them.
     pub(crate) ends: HashMap<u64, End>,
     /// All device addresses the application was given, reserved ones too.
     pub(crate) device: Ranges,
+    /// The ranges that the application reserved, each by itself.
+    pub(crate) reserved: Vec<Range<u64>>,
     /// Whole blocks around them.
     pub(crate) blocks: Ranges,
     /// Pinned host memory.
@@ -88,6 +94,7 @@ pub struct Plan {
     /// The first error of work done earlier, as the program came to know it.
     pub(crate) fault: Option<Fault>,
     pub(crate) reach: Reach,
+    pub(crate) handovers: Handovers,
     pub(crate) environment: Vec<(String, String)>,
 }
 

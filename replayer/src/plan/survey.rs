@@ -14,7 +14,7 @@ use crate::plan::usage::Usage;
 use crate::plan::verdict::{Reasons, Verdict};
 use crate::plan::waits;
 use crate::plan::{Allocation, BLOCK, End, PAGE, Plan};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use trace::api::roles::{Class, Extent, Field, Role};
 use trace::api::types::{Form, Kind};
@@ -34,6 +34,8 @@ pub struct Survey {
     moments: Vec<Moment>,
     usage: Usage,
     reserved: Vec<Range<u64>>,
+    /// Where memory of graphs begins: no free ends it, as a launch allocates it again.
+    of_graphs: HashSet<u64>,
     host: Ranges,
     captures: Captures,
     /// Latest submission to a stream: end and thread.
@@ -125,6 +127,13 @@ impl Survey {
                     Some(pitch) => pitch.saturating_mul(argument("Height")),
                     None => argument("bytesize"),
                 };
+                if call.argument("hStream").is_some_and(|stream| self.captures.origin(stream).is_some()) {
+                    self.plan.captured.insert(call.number, len);
+                    self.of_graph(start, len);
+                    return;
+                }
+                self.of_graphs.remove(&start);
+                self.plan.handovers.allocated(start, len, own_stream(call), call.number);
                 let device = self.contexts.device_of_allocation(call);
                 // What comes out of a pool outlives the context.
                 let context = self.contexts.current(call.thread).filter(|_| call.argument("hStream").is_none());
@@ -138,7 +147,11 @@ impl Survey {
                     self.reasons.about_call(what, call.number);
                 }
             }
+            Memory::Free | Memory::FreeAsync if self.of_graphs.contains(&argument("dptr")) => {}
             Memory::Free | Memory::FreeAsync => {
+                if let Some(stream) = own_stream(call) {
+                    self.plan.handovers.freed(argument("dptr"), stream, call.number);
+                }
                 self.live.remove(argument("dptr"), begin);
                 self.usage.remove(argument("dptr"));
             }
@@ -158,6 +171,11 @@ impl Survey {
         }
     }
 
+    fn of_graph(&mut self, start: u64, len: u64) {
+        self.live.add(start, len, 0);
+        self.of_graphs.insert(start);
+    }
+
     /// Memory that comes into being beside the allocations: variables of modules, memory of graphs.
     fn variables(&mut self, call: &Call, function: &Function) {
         /// Where the length was not asked for.
@@ -175,7 +193,7 @@ impl Survey {
                 made.then(|| call.memory(When::Return, call.argument(param.name)?, to.size.into())).flatten()
             };
             if let Some((start, len)) = recorded(fields).and_then(|bytes| crate::check::made_in(fields, &bytes)) {
-                self.live.add(start, len, 0);
+                self.of_graph(start, len);
             }
         }
     }
@@ -251,8 +269,7 @@ impl Survey {
             return;
         }
         let Some(stream) = stream_of(call, function) else { return };
-        let own = (stream == 2 || stream == 0 && function.twin_of.is_some()).then_some(call.thread);
-        let latest = self.submissions.entry((stream, own)).or_insert((moment.end, moment.thread));
+        let latest = self.submissions.entry(own(call, function, stream)).or_insert((moment.end, moment.thread));
         if latest.1 != moment.thread && latest.0 > moment.begin {
             self.plan.overlapping_submissions += 1;
         }
@@ -265,8 +282,9 @@ impl Survey {
         let mut plan = self.plan;
         plan.order = Order::new(&self.moments, &self.lifetimes.edges);
         plan.peaks = self.usage.into_peaks();
-        let placed = plan.allocations.values().map(|a| a.range.clone()).chain(self.reserved);
+        let placed = plan.allocations.values().map(|a| a.range.clone()).chain(self.reserved.iter().cloned());
         plan.device = Ranges::union(placed, 1);
+        plan.reserved = self.reserved;
         plan.host = self.host;
         plan.pages = Ranges::union(plan.host.iter(), PAGE);
         plan.blocks = Ranges::union(plan.device.iter(), BLOCK);
@@ -310,6 +328,16 @@ impl Survey {
         };
         plan
     }
+}
+
+/// A stream, with the thread if it is that thread's own.
+fn own(call: &Call, function: &Function, stream: u64) -> (u64, Option<u32>) {
+    (stream, (stream == 2 || stream == 0 && function.twin_of.is_some()).then_some(call.thread))
+}
+
+/// The stream in whose order memory comes or goes.
+fn own_stream(call: &Call) -> Option<(u64, Option<u32>)> {
+    Some(own(call, call.function()?, call.argument("hStream")?))
 }
 
 /// The stream that a submission names, in a parameter or in its launch configuration.

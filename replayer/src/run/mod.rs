@@ -1,6 +1,7 @@
 //! The run: one worker a recorded thread, each call when what preceded it has returned.
 
 pub mod callbacks;
+pub mod edges;
 pub mod finish;
 pub mod queue;
 pub mod results;
@@ -182,6 +183,9 @@ impl<'t> Worker<'_, 't> {
                 let waiting = by_name(wait).expect("the exceptions name functions of the table");
                 self.execute(call, function, waiting);
             }
+            Action::Memory(Memory::Allocate) if self.world.plan.captured.contains_key(&call.number) => {
+                self.execute(call, function, function);
+            }
             Action::Memory(memory) if call.succeeded() => self.emulate(&call, function, memory),
             _ => self.execute(call, function, function),
         }
@@ -335,12 +339,18 @@ impl<'t> Worker<'_, 't> {
         let sized = |start: u64, len: &str| start..start.saturating_add(argument(len));
         let done: Result<(), Failure> = match memory {
             Memory::Allocate => match self.world.plan.allocations.get(&call.number) {
-                Some(allocation) => placement.allocate(allocation, Ordered::of(call, function, self.world.objects)),
+                Some(allocation) => {
+                    let (ordered, start) = (Ordered::of(call, function, self.world.objects), allocation.range.start);
+                    placement.takes_over(&self.world.plan.handovers, call.number, start, ordered);
+                    placement.allocate(allocation, ordered)
+                }
                 None => return self.refuse(call, function, "the address it returned was not recorded"),
             },
             Memory::Free => placement.free(argument("dptr")),
             Memory::FreeAsync => {
-                placement.free_async(argument("dptr"), Ordered::of(call, function, self.world.objects))
+                let (ordered, start) = (Ordered::of(call, function, self.world.objects), argument("dptr"));
+                placement.hands_over(&self.world.plan.handovers, call.number, start, ordered);
+                placement.free_async(start, ordered)
             }
             Memory::HostAllocate => match call.output("pp") {
                 Some(start) => placement.pin(sized(start, "bytesize")),

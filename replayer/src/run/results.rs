@@ -2,6 +2,7 @@
 
 use crate::check::payload;
 use crate::check::report::Tally;
+use crate::memory::words::Layout;
 use crate::run::sinks::Sink;
 use crate::run::world::World;
 use crate::run::written::host;
@@ -32,8 +33,14 @@ pub fn after_wait(world: &World, call: &Call, tally: &mut Tally) {
             slices: 1,
             slice_pitch: image.len,
         };
-        let sink =
-            Sink { name: "mapped host memory", region, memory: None, expected: vec![(0, image.len, image.content)] };
+        let sink = Sink {
+            name: "mapped host memory",
+            region,
+            memory: None,
+            expected: vec![(0, image.len, image.content)],
+            words: Layout::dense(image.address),
+            since: world.translation.now(),
+        };
         // SAFETY: as above.
         let now = Hash::of(unsafe { std::slice::from_raw_parts(live as *const u8, image.len as usize) });
         let mut compared = Tally::default();

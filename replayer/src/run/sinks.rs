@@ -2,6 +2,7 @@
 
 use crate::call::driver::Driver;
 use crate::call::frame::Memory;
+use crate::memory::words::Layout;
 use crate::run::queue::{GONE, Queue, current_context};
 use parking_lot::Mutex;
 use std::collections::HashSet;
@@ -19,6 +20,10 @@ pub struct Sink<'t> {
     pub memory: Option<Memory>,
     /// Recorded content by offset into the packed bytes; empty if there is none.
     pub expected: Vec<(u64, u64, Content<'t>)>,
+    /// Where addresses may stand in the packed bytes.
+    pub words: Layout,
+    /// When it was put on its way, as [`Translation::now`](crate::memory::translate::Translation::now) tells.
+    pub since: usize,
 }
 
 impl Sink<'_> {

@@ -4,6 +4,7 @@
 //! first, for it may only have looked at what the device had written; then that agrees, and something was checked.
 
 use crate::check::report::Tally;
+use crate::run::edges;
 use crate::run::queue::{current_context, within};
 use crate::run::world::World;
 use std::ops::Range;
@@ -33,7 +34,9 @@ pub fn before(world: &World, call: &Call, tally: &mut Tally) {
 pub fn on_host_only(world: &World, written: &Written, tally: &mut Tally) {
     for image in written.images() {
         let Some(bytes) = world.trace.bytes(&image) else { continue };
-        if let Some(live) = host(world, &(image.address..image.address + bytes.len() as u64)) {
+        let (start, bytes, words) = edges::translated(world, image.address, bytes, |range| read_host(world, range));
+        if let Some(live) = host(world, &(start..start + bytes.len() as u64)) {
+            tally.words.add(words);
             // SAFETY: as in `write`. The device has come to where it waits for this.
             unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), live as *mut u8, bytes.len()) };
             tally.written += bytes.len() as u64;
@@ -56,7 +59,10 @@ fn write(world: &World, call: &Call, written: &Written, image: &Image, tally: &m
         tally.lost_writes += 1;
         return;
     };
-    let range = image.address..image.address + bytes.len() as u64;
+    let (start, bytes, words) = edges::translated(world, image.address, bytes, |range| read(world, range));
+    let bytes = &*bytes;
+    tally.words.add(words);
+    let range = start..start + bytes.len() as u64;
     if let Some(live) = host(world, &range) {
         let live = live..live + bytes.len() as u64;
         // SAFETY: the placement (or the graph whose source it is) holds this memory, readable and writable, until the end.
@@ -73,7 +79,7 @@ fn write(world: &World, call: &Call, written: &Written, image: &Image, tally: &m
             unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), live.start as *mut u8, bytes.len()) };
         });
         tally.written += bytes.len() as u64;
-    } else if let Some(live) = device(world, image.address) {
+    } else if let Some(live) = device(world, start) {
         let agreed = on_device(world, live, bytes);
         match agreed {
             Some(true) if written.is_seen() => {
@@ -101,6 +107,36 @@ pub fn host(world: &World, recorded: &Range<u64>) -> Option<u64> {
 fn device(world: &World, recorded: u64) -> Option<u64> {
     let placed = || world.plan.device.contains(recorded).then_some(recorded);
     world.translation.live(recorded).or_else(placed)
+}
+
+/// What the replay has at recorded addresses.
+fn read(world: &World, recorded: &Range<u64>) -> Option<Vec<u8>> {
+    if let Some(bytes) = read_host(world, recorded) {
+        return Some(bytes);
+    }
+    let len = (recorded.end - recorded.start) as usize;
+    let live = device(world, recorded.start)?;
+    let mut found = vec![0u8; len];
+    let context = some_context(world)?;
+    let words = [found.as_mut_ptr() as u64, live, len as u64];
+    let copied = world.placement.relaxed(|| {
+        // SAFETY: a buffer of this length, and memory that the placement holds.
+        within(world.driver, context, || unsafe { world.driver.ask("cuMemcpyDtoH_v2", &words) })
+    });
+    copied.ok()?.ok().map(|()| found)
+}
+
+fn read_host(world: &World, recorded: &Range<u64>) -> Option<Vec<u8>> {
+    let len = (recorded.end - recorded.start) as usize;
+    // SAFETY: the placement (or the graph whose source it is) holds this memory, readable, until the end.
+    host(world, recorded).map(|live| unsafe { std::slice::from_raw_parts(live as *const u8, len) }.to_vec())
+}
+
+fn some_context(world: &World) -> Option<u64> {
+    match current_context(world.driver) {
+        0 => world.contexts.lock().first().copied(),
+        context => Some(context),
+    }
 }
 
 /// Waits, not for long, for what is known to read the memory, and compares what copies have brought there.
@@ -133,10 +169,7 @@ fn settle(world: &World, call: &Call, live: &Range<u64>, tally: &mut Tally) {
 /// Has these bytes in device memory; whether they were there already. None if the driver will not.
 fn on_device(world: &World, live: u64, bytes: &[u8]) -> Option<bool> {
     let len = bytes.len() as u64;
-    let context = match current_context(world.driver) {
-        0 => *world.contexts.lock().first()?,
-        context => context,
-    };
+    let context = some_context(world)?;
     let mut found = vec![0u8; bytes.len()];
     world.placement.relaxed(|| {
         within(world.driver, context, || {

@@ -1,5 +1,6 @@
 //! Stream-ordered memory: pools. Where they lie is fixed, as measured on the real driver.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -18,6 +19,8 @@ pub struct Pool {
     pub device: i32,
     /// A device's own pool cannot be destroyed.
     default: bool,
+    /// Which of the places for pools it has.
+    slot: u64,
     inner: Mutex<Inner>,
 }
 
@@ -33,19 +36,21 @@ struct Inner {
 }
 
 static POOLS: Registry<Pool> = Registry::new();
-static MADE: Mutex<u64> = Mutex::new(0);
+/// Places that pools have; a later pool comes to have that of one which was destroyed when it was empty.
+static TAKEN: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
 
 /// By device: its own pool and the one in use.
 static DEVICES: Mutex<Vec<(Handle, Handle)>> = Mutex::new(Vec::new());
 
 fn make(device: i32, default: bool) -> Handle {
-    let number = {
-        let mut made = MADE.lock();
-        *made += 1;
-        *made - 1
+    let slot = {
+        let mut taken = TAKEN.lock();
+        let free = (0..).find(|slot| !taken.contains(slot)).expect("some number is free");
+        taken.insert(free);
+        free
     };
     let inner = Inner {
-        arena: Arena::new(FIRST + number * STRIDE),
+        arena: Arena::new(FIRST + slot * STRIDE),
         used: 0,
         used_high: 0,
         reserved: 0,
@@ -53,7 +58,7 @@ fn make(device: i32, default: bool) -> Handle {
         threshold: 0,
         reuse: [1; 3],
     };
-    POOLS.insert(Arc::new(Pool { device, default, inner: Mutex::new(inner) }))
+    POOLS.insert(Arc::new(Pool { device, default, slot, inner: Mutex::new(inner) }))
 }
 
 pub fn create(device: i32) -> Handle {
@@ -95,7 +100,9 @@ pub fn destroy(handle: Handle) -> Result {
         }
     }
     // What is still allocated stays until it is freed: `release` then finds no pool and leaves the pages be.
-    drop(pool);
+    if pool.inner.lock().used == 0 {
+        TAKEN.lock().remove(&pool.slot);
+    }
     Ok(())
 }
 

@@ -1,0 +1,154 @@
+//! Words of a call's bytes that are addresses: in payloads, and in kernel arguments.
+
+use crate::call::buffers::Builder;
+use crate::memory::translate::Tables;
+use crate::memory::words::{Layout, Word, Words};
+use crate::plan::Plan;
+use std::borrow::Cow;
+use trace::api::copies::Region;
+use trace::api::roles::{Extent, Field, Role};
+use trace::api::types::{Form, Kind};
+use trace::record::Kernel;
+
+/// Where in one argument an address may stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Addresses {
+    /// In this 8-byte word alone, or in none.
+    Whole,
+    /// Anywhere: a struct, or arguments whose sizes are not known.
+    Anywhere,
+    Nowhere,
+}
+
+/// The one place that says so. Sizes are all that a trace holds of a kernel's parameters; where its code tells which of
+/// them are pointers, that belongs here.
+fn addresses(_: Option<&Kernel>, _ordinal: usize, size: usize) -> Addresses {
+    match size {
+        0..8 => Addresses::Nowhere,
+        8 => Addresses::Whole,
+        _ => Addresses::Anywhere,
+    }
+}
+
+/// Whether the field is the word that an operation on a stream writes to memory, or compares with it.
+pub fn is_word(fields: &[Field], field: &Field) -> bool {
+    let is_memory =
+        |field: &Field| matches!(field.role, Role::Reads(Extent::Fixed(8)) | Role::Writes(Extent::Fixed(8)));
+    field.name == "value" && field.ty.size == 8 && fields.iter().any(is_memory)
+}
+
+impl Builder<'_, '_> {
+    /// Such a word.
+    pub fn word(&mut self, value: u64) -> u64 {
+        let bytes = value.to_le_bytes();
+        let live = self.payload(Cow::Borrowed(&bytes), Layout::dense(0));
+        u64::from_le_bytes(live[..].try_into().expect("8 bytes"))
+    }
+
+    /// How words lie in host bytes that parameter `name` copies to or from the device.
+    pub fn layout(&self, name: &str, host: &Region) -> Layout {
+        let is_other_side = |param: &&Field| param.name != name && matches!(param.ty.form, Form::Address);
+        let device = self.function.params.iter().find(is_other_side).and_then(|param| self.call.argument(param.name));
+        Layout::rows(host, device.unwrap_or(host.address))
+    }
+
+    /// A payload for the replay's device.
+    pub fn payload<'b>(&mut self, bytes: Cow<'b, [u8]>, layout: Layout) -> Cow<'b, [u8]> {
+        let (bytes, words) = self.world.placement.to_live(bytes, layout);
+        self.tally.words.add(words);
+        bytes
+    }
+
+    /// What must be rewritten in arguments that lie as the device has them. Offset and new word.
+    pub fn packed_arguments(&mut self, bytes: &[u8]) -> Vec<(usize, u64)> {
+        let is_function = |param: &&Field| matches!(param.ty.form, Form::Handle(Kind::Function));
+        let handle = self.function.params.iter().find(is_function).and_then(|param| self.call.argument(param.name));
+        let kernel = handle.and_then(|handle| self.world.trace.kernel(handle));
+        let params = kernel.and_then(|kernel| kernel.params.as_deref()).unwrap_or_default();
+        // A handle may be another function's later, with other parameters.
+        let end = params.iter().map(|(offset, size)| offset + size).max();
+        if end.is_none_or(|end| end as usize != bytes.len()) {
+            return self.argument(None, 0, bytes);
+        }
+        let mut found = Vec::new();
+        for (ordinal, (offset, size)) in params.iter().enumerate() {
+            let (offset, size) = (*offset as usize, *size as usize);
+            let inside = self.argument(kernel, ordinal, &bytes[offset..offset + size]);
+            found.extend(inside.into_iter().map(|(at, live)| (offset + at, live)));
+        }
+        found
+    }
+
+    /// What must be rewritten in one argument, or in several whose sizes are not known: addresses of memory that is
+    /// elsewhere, and objects that kernels use by value. Offset and new word.
+    pub fn argument(&mut self, kernel: Option<&Kernel>, ordinal: usize, bytes: &[u8]) -> Vec<(usize, u64)> {
+        let (world, place) = (self.world, &self.world.placement);
+        let kind = addresses(kernel, ordinal, bytes.len());
+        if kind == Addresses::Nowhere {
+            return Vec::new();
+        }
+        let (mut found, mut aligned, mut lost) = (Vec::new(), Vec::new(), Vec::new());
+        let mut words = Words::default();
+        let host = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")));
+        self.frame.sources.extend(host.filter_map(|value| place.host_around(value)));
+        let tables = place.translation.tables();
+        let at = |at: usize| bytes.get(at..at + 8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")));
+        for offset in (0..bytes.len()).step_by(8) {
+            let Some(value) = at(offset) else { break };
+            let object = || if kind == Addresses::Whole { world.objects.in_arguments(value) } else { None };
+            match place.word(&tables, value) {
+                Word::Moved(live) => {
+                    words.arguments += 1;
+                    found.push((offset, live));
+                }
+                Word::Left => words.left += 1,
+                Word::Same => match object() {
+                    Some(live) => found.push((offset, live)),
+                    None if is_known(world.plan, &tables, value) => aligned.push(offset),
+                    None if looks_like_address(value) => lost.push(offset),
+                    None => {}
+                },
+            }
+        }
+        aligned.extend(found.iter().map(|(offset, _)| *offset));
+        // Packed structs align addresses to 4 bytes, too. The halves of an aligned one belong to no other.
+        for offset in (4..bytes.len()).step_by(8) {
+            let overlaps = |at: &usize| at + 8 > offset && offset + 8 > *at;
+            let Some(value) = at(offset).filter(|value| is_known(world.plan, &tables, *value)) else { continue };
+            if aligned.iter().any(overlaps) {
+                continue;
+            }
+            lost.retain(|at| !overlaps(at));
+            if let Word::Moved(live) = place.word(&tables, value) {
+                words.arguments += 1;
+                found.push((offset, live));
+            }
+        }
+        drop(tables);
+        self.tally.unresolved_pointers += lost.len() as u64;
+        self.tally.words.add(words);
+        found
+    }
+}
+
+fn is_known(plan: &Plan, tables: &Tables, value: u64) -> bool {
+    plan.device.contains(value) || plan.host.contains(value) || tables.live(value).is_some()
+}
+
+/// Within what x86-64 gives a process, and too large for a small number.
+fn looks_like_address(value: u64) -> bool {
+    (1 << 32..1 << 47).contains(&value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_arguments_hold_no_addresses() {
+        assert_eq!(
+            [4, 8, 16].map(|size| addresses(None, 0, size)),
+            [Addresses::Nowhere, Addresses::Whole, Addresses::Anywhere]
+        );
+    }
+}

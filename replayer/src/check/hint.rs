@@ -1,0 +1,39 @@
+//! Why bytes may differ that hold addresses.
+
+use crate::memory::words::Layout;
+use crate::run::world::World;
+
+/// More words are not looked at: each is a question to the driver.
+const MOST: usize = 4096;
+
+/// Words of a result that lead into device memory which no call of the trace gave: variables of modules, for one, whose
+/// addresses kernels know and the program never asked for. They cannot be mapped back. In words; none if there are none.
+pub fn strange_addresses(world: &World, bytes: &[u8], layout: Layout) -> Option<String> {
+    let mut found = 0;
+    let mut asked = 0;
+    layout.each(bytes, |_, value| {
+        let is_address = (1 << 32..1 << 47).contains(&value);
+        if is_address && asked < MOST && !is_known(world, value) {
+            asked += 1;
+            found += u64::from(is_device_memory(world, value));
+        }
+    });
+    (found > 0).then(|| {
+        format!(
+            "; {found} of its words lead into memory that no call gave: variables whose address was never asked for?"
+        )
+    })
+}
+
+fn is_known(world: &World, value: u64) -> bool {
+    world.placement.is_at_home(value) || world.translation.recorded(value).is_some()
+}
+
+fn is_device_memory(world: &World, value: u64) -> bool {
+    const MEMORY_TYPE: u64 = 2;
+    const DEVICE: u32 = 2;
+    let mut kind = 0u32;
+    // SAFETY: one output word; the driver does not follow the address.
+    let asked = unsafe { world.driver.ask("cuPointerGetAttribute", &[&raw mut kind as u64, MEMORY_TYPE, value]) };
+    asked.is_ok() && kind == DEVICE
+}

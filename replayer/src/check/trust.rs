@@ -1,0 +1,63 @@
+//! How far a replay can be trusted in which memory is not where it was.
+
+use crate::check::report::{Placed, Report};
+use crate::memory::words::Words;
+
+/// What translation cannot find, wherever memory is elsewhere.
+pub const BLIND: &str = "addresses that kernels make out of integers, and any that are kept in another form than 8 aligned bytes, cannot be found";
+
+impl Report {
+    /// What was done about memory that is elsewhere, and what that may miss; nothing if all of it is at its place and
+    /// no variable of a module, and no memory of a graph, is named in anything.
+    pub fn trust(&self) -> Vec<String> {
+        trust(&self.words, &self.placement)
+    }
+}
+
+fn trust(words: &Words, placed: &Placed) -> Vec<String> {
+    let is_elsewhere = placed.translated + placed.host_translated > 0;
+    if !is_elsewhere && *words == Words::default() {
+        return Vec::new();
+    }
+    let mut lines = vec![format!(
+        "{} in payloads, {} in kernel arguments, {} mapped back in results",
+        addresses(words.payloads),
+        words.arguments,
+        words.results
+    )];
+    if words.left > 0 {
+        lines.push(format!("{} left, which lead where memory was recorded and is not any more", addresses(words.left)));
+    }
+    if is_elsewhere {
+        lines.push(BLIND.to_owned());
+    }
+    lines
+}
+
+fn addresses(count: u64) -> String {
+    format!("{count} address{}", if count == 1 { "" } else { "es" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_to_say_where_all_is_at_its_place() {
+        assert_eq!(trust(&Words::default(), &Placed { placed: 5, host_placed: 2, ..Placed::default() }), [""; 0]);
+        let words = Words { arguments: 1, ..Words::default() };
+        assert_eq!(
+            trust(&words, &Placed::default()),
+            ["0 addresses in payloads, 1 in kernel arguments, 0 mapped back in results"]
+        );
+    }
+
+    #[test]
+    fn what_may_be_missed_is_said() {
+        let words = Words { payloads: 1, left: 2, ..Words::default() };
+        let lines = trust(&words, &Placed { translated: 1, ..Placed::default() });
+        assert!(lines[0].starts_with("1 address in payloads"), "{lines:?}");
+        assert!(lines[1].starts_with("2 addresses left"), "{lines:?}");
+        assert_eq!(lines[2..], [BLIND]);
+    }
+}

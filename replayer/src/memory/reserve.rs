@@ -1,0 +1,44 @@
+//! Takes recorded addresses for memory to be put back.
+
+use crate::call::driver::Driver;
+use crate::memory::ranges::{Ranges, widen};
+use crate::plan::BLOCK;
+use std::ops::Range;
+
+/// Reserves a run of blocks, as a whole or as much of it as is free: the program's own ranges in one piece each, if they
+/// can be had so, for its mappings may lie anywhere in them.
+pub fn reserve(driver: &Driver, run: Range<u64>, own: &[Range<u64>]) -> Vec<Range<u64>> {
+    let exactly = |range: Range<u64>| {
+        let (mut got, len) = (0u64, range.end - range.start);
+        let words = [&raw mut got as u64, len, 0, range.start, 0];
+        // SAFETY: one output word.
+        if unsafe { driver.ask("cuMemAddressReserve", &words) }.is_ok() && got != range.start {
+            // SAFETY: the reservation just made.
+            let _ = unsafe { driver.ask("cuMemAddressFree", &[got, len]) };
+        }
+        (got == range.start).then_some(range)
+    };
+    if run.start == 0 {
+        return Vec::new();
+    }
+    if let Some(whole) = exactly(run.clone()) {
+        return vec![whole];
+    }
+    let mut had = Ranges::default();
+    let mut pieces = Vec::new();
+    let inside = own.iter().map(|range| widen(range.clone(), BLOCK));
+    for range in inside.filter(|range| run.start <= range.start && range.end <= run.end) {
+        if !had.overlaps(&range)
+            && let Some(range) = exactly(range)
+        {
+            had.insert(range.clone());
+            pieces.push(range);
+        }
+    }
+    let blocks = (run.end - run.start) / BLOCK;
+    // A run without end comes from a damaged trace; its blocks are not worth trying one by one.
+    let starts = (0..blocks.min(1 << 16)).map(|n| run.start + n * BLOCK);
+    let rest = starts.map(|start| start..start + BLOCK).filter(|block| !had.overlaps(block));
+    pieces.extend(rest.filter_map(exactly));
+    pieces
+}
