@@ -24,6 +24,10 @@ pub enum Hook {
     ModuleEnds,
     /// A lookup in a module, the second word.
     ModuleUsed,
+    /// A lookup in a library, the second word.
+    KernelFound,
+    /// The function of a kernel, the second word.
+    KernelFunction,
     /// Pinned memory begins or ends.
     HostRegister,
     HostFree,
@@ -55,6 +59,8 @@ const HOOKS: &[(&str, Hook)] = &[
     ("cuLibraryGetModule", Hook::LibraryModule),
     ("cuFuncGetModule", Hook::ModuleMade),
     ("cuModuleGetFunction", Hook::ModuleUsed),
+    ("cuLibraryGetKernel", Hook::KernelFound),
+    ("cuKernelGetFunction", Hook::KernelFunction),
     ("cuLibraryUnload", Hook::CodeEnds),
     ("cuCtxDestroy", Hook::CodeEnds),
     ("cuCtxDestroy_v2", Hook::CodeEnds),
@@ -131,8 +137,14 @@ pub fn before(hook: Hook, words: &[u64]) -> u64 {
 fn ending(hook: Hook, lane: &Lane, words: &[u64]) -> u64 {
     let recorder = start::recorder();
     match hook {
-        Hook::ModuleEnds => recorder.kernels.forget_module(words[0]),
-        Hook::CodeEnds => recorder.kernels.forget(),
+        Hook::ModuleEnds => {
+            recorder.kernels.forget_module(words[0]);
+            recorder.images.owner_ends(words[0]);
+        }
+        Hook::CodeEnds => {
+            recorder.kernels.forget();
+            recorder.images.owner_ends(words[0]);
+        }
         Hook::StreamEnds => {
             recorder.pending.stream_ends(Queue::of(words[0], false, lane.index(), ask::current_context))
         }
@@ -179,9 +191,15 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
             // SAFETY: the driver has just written a handle there for the application.
             let module = unsafe { *(words[0] as *const u64) };
             let library = if matches!(hook, Hook::LibraryModule) { words[1] } else { 0 };
+            recorder.images.library_module(module, library);
             recorder.modules.add(module, library, ask::current_context());
         }
-        (Hook::ModuleUsed, _) => adopt::looked_into(lane, words[1]),
+        (Hook::ModuleUsed, _) => {
+            adopt::looked_into(lane, words[1]);
+            recorder.images.function_found(words[0], words[1], words[2], false);
+        }
+        (Hook::KernelFound, _) => recorder.images.function_found(words[0], words[1], words[2], true),
+        (Hook::KernelFunction, _) => recorder.images.kernel_function(words[0], words[1]),
         // Memory of devices is never read by the CPU: it may have side effects.
         (Hook::HostRegister, _) if words[2] & IO_MEMORY == 0 => recorder.pinned.add(words[0], words[1]),
         (Hook::EventRecord { per_thread }, _) if recorder.pending.any() => {

@@ -28,6 +28,7 @@ mod draft;
 mod file;
 mod finish;
 mod hooks;
+mod images;
 mod kernels;
 mod lane;
 mod last_words;
