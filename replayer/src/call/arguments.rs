@@ -17,7 +17,9 @@ impl Builder<'_, '_> {
         let Some((kernel, count, packed)) = found else { return Err(self.missing(name)) };
         let params = self.world.trace.kernels.get(&kernel).and_then(|kernel| kernel.params.as_ref());
         let Some(params) = params else {
-            return Err(Refusal("the driver would not tell how large the kernel's arguments are".into()));
+            return Err(Refusal(
+                "neither the driver nor the code would tell how large the kernel's arguments are".into(),
+            ));
         };
         let mut values = Memory::of(packed)?;
         let mut pointers = Vec::with_capacity(count as usize * 8);
