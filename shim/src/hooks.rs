@@ -88,6 +88,8 @@ const HOOKS: &[(&str, Hook)] = &[
     ("cuStreamBeginCapture_v2_ptsz", Hook::BeginCapture),
     ("cuStreamBeginCaptureToGraph", Hook::BeginCapture),
     ("cuStreamBeginCaptureToGraph_ptsz", Hook::BeginCapture),
+    ("cuStreamBeginRecaptureToGraph", Hook::BeginCapture),
+    ("cuStreamBeginRecaptureToGraph_ptsz", Hook::BeginCapture),
     ("cuEventDestroy", Hook::EventEnds),
     ("cuEventDestroy_v2", Hook::EventEnds),
 ];
@@ -104,7 +106,8 @@ pub const fn of(name: &str) -> Hook {
 }
 
 /// Copies between unified addresses, of which either may be host memory.
-const UNIFIED: &[&str] = &["cuMemcpy", "cuMemcpyAsync", "cuMemcpyBatchAsync", "cuMemcpyBatchAsync_v2"];
+const UNIFIED: &[&str] =
+    &["cuMemcpy", "cuMemcpyAsync", "cuMemcpyBatchAsync", "cuMemcpyBatchAsync_v2", "cuMemcpyWithAttributesAsync"];
 
 pub const fn copies_unified(function: &Function) -> bool {
     let name = match function.twin_of {

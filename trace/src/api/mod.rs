@@ -28,7 +28,7 @@ macro_rules! for_each_family {
     ($with:ident) => {
         $with! {
             device context module memory memory_pool memory_virtual copy array launch stream event
-            graph graph_node graph_exec external graphics gl no_prototype
+            graph graph_node graph_exec endpoint external graphics gl no_prototype
         }
     };
 }
