@@ -2,6 +2,7 @@
 
 mod checking;
 mod elsewhere;
+mod exercised;
 mod older;
 mod tampering;
 mod waits;

@@ -53,6 +53,9 @@ fn grouped(number: usize) -> String {
 
 macro_rules! workloads {
     ($($name:ident $file:literal $verdict:literal [$($kernel:literal),*];)*) => {
+        /// All of them.
+        pub const PROGRAMS: &[&str] = &[$($file),*];
+
         $(
             #[test]
             fn $name() {

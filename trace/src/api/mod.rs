@@ -16,6 +16,7 @@ pub mod table;
 pub mod attributes;
 pub mod copies;
 pub mod enums;
+pub mod refusal;
 pub mod roles;
 pub mod structs;
 pub mod types;
