@@ -1,6 +1,6 @@
 //! Which functions the replay of the workloads makes again: a list that SUPPORT.md is derived from.
 
-use crate::workloads::PROGRAMS;
+use crate::workloads::{self, PROGRAMS};
 use std::collections::BTreeSet;
 use tests::*;
 use trace::api::roles::Policy;
@@ -8,7 +8,7 @@ use trace::api::roles::Policy;
 /// Functions of which a call that succeeded is in a trace whose replay comes out verified.
 fn replayed(program: &str) -> BTreeSet<&'static str> {
     let place = Place::new();
-    run(place.recorded(client(program)).env("CUTRACE_SIM_SEED", "1")).expect(0);
+    run(place.recorded(workloads::program(program)).env("CUTRACE_SIM_SEED", "1")).expect(0);
     let verified = run(place.cutrace(["replay", "--driver", "sim"]).env("CUTRACE_SIM_SEED", "1"));
     assert!(verified.stdout.starts_with("verified\n"), "{program}: {}", verified.stdout);
     let trace = place.trace();

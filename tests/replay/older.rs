@@ -63,6 +63,8 @@ workloads! {
     virtual_memory "virtual_memory.c" "12020" "replayable" ["twice"];
     graphs "graphs.c" "12020" "partly" ["add_two", "twice"];
     kernel_libraries "kernel_libraries.c" "12020" "replayable" ["add_two", "twice"];
+    every_node "every_node.c" "12020" "replayable" [];
+    stream_operations "stream_operations.c" "12020" "replayable" ["add_two"];
     texture "texture.c" "12020" "replayable" ["sample"];
     // What is looked up through a hidden table has no name before 12.3.
     hidden_tables "hidden_tables.c" "12030" "replayable" ["add_two", "twice"];

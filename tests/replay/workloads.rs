@@ -1,11 +1,12 @@
 //! From record to replay, for each program of tests/apps, three times with memory elsewhere each time.
 
 use serde_json::Value;
+use std::path::PathBuf;
 use tests::*;
 
 /// Records, looks, replays. `kernels` are launched by the program, and shown by their names.
 fn there_and_back(app: &str, verdict: &str, kernels: &[&str]) {
-    let program = client(app);
+    let program = program(app);
     let bare = run(Place::new().bare(&program).env("CUTRACE_SIM_SEED", "1")).expect(0);
     for seed in ["1", "2", "3"] {
         let place = Place::new();
@@ -42,6 +43,14 @@ fn there_and_back(app: &str, verdict: &str, kernels: &[&str]) {
             let replayed = run(replay.env("CUTRACE_SIM_SEED", elsewhere)).expect(0);
             assert!(replayed.stdout.starts_with("verified\n"), "{}", replayed.stdout);
         }
+    }
+}
+
+/// A name that ends in `+` is built for per-thread default streams: it then calls the twins.
+pub fn program(app: &str) -> PathBuf {
+    match app.strip_suffix('+') {
+        Some(app) => client_with(app, &["-DCUDA_API_PER_THREAD_DEFAULT_STREAM"]),
+        None => client(app),
     }
 }
 
@@ -92,6 +101,13 @@ workloads! {
     ordered_memory "ordered_memory.c" "replayable" [];
     texture "texture.c" "replayable" ["sample"];
     hidden_tables "hidden_tables.c" "replayable" ["add_two", "twice"];
+    every_copy "every_copy.c" "replayable" [];
+    every_copy_per_thread "every_copy.c+" "replayable" [];
+    every_question "every_question.c" "replayable" [];
+    every_question_per_thread "every_question.c+" "replayable" [];
+    every_node "every_node.c" "replayable" [];
+    stream_operations "stream_operations.c" "replayable" ["add_two"];
+    stream_operations_per_thread "stream_operations.c+" "replayable" ["add_two"];
     failing_calls "hostile/failing_calls.c" "replayable" [];
     stale_handles "hostile/stale_handles.c" "replayable" [];
     out_of_memory "hostile/out_of_memory.c" "replayable" [];
