@@ -18,6 +18,7 @@ static void device(CUdevice d)
     CHECK(cuDeviceGetProperties(&properties, d));
     CHECK(cuDeviceComputeCapability(&major, &minor, d));
     CHECK(cuDeviceCanAccessPeer(&number, d, d));
+    EXPECT(CUDA_ERROR_INVALID_DEVICE, cuDeviceGetP2PAttribute(&number, CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED, d, d));
     CHECK(cuProfilerStart());
     CHECK(cuProfilerStop());
 }
@@ -47,6 +48,7 @@ static void context(CUcontext c, CUdevice d)
     CHECK(cuCtxGetCacheConfig(&cache));
     CHECK(cuCtxSetCacheConfig(cache));
     CHECK(cuCtxGetStreamPriorityRange(&least, &greatest));
+    CHECK(cuCtxSetFlags(flags));
     CHECK(cuCtxResetPersistingL2Cache());
     CHECK(cuThreadExchangeStreamCaptureMode(&mode));
     CHECK(cuThreadExchangeStreamCaptureMode(&mode));
@@ -59,6 +61,7 @@ static void code(void)
     CUfunction function, all[16];
     CUmoduleLoadingMode mode;
     CUfunctionLoadingState state;
+    CUlaunchConfig config = {.gridDimX = 2, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 64, .blockDimY = 1, .blockDimZ = 1};
     const char *name;
     size_t offset, size;
     unsigned count;
@@ -84,6 +87,9 @@ static void code(void)
     CHECK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&value, function, 64, 0));
     CHECK(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&value, function, 64, 0, 0));
     CHECK(cuOccupancyAvailableDynamicSMemPerBlock(&size, function, 1, 64));
+    config.hStream = NULL;
+    CHECK(cuOccupancyMaxPotentialClusterSize(&value, function, &config));
+    CHECK(cuOccupancyMaxActiveClusters(&value, function, &config));
     CHECK(cuModuleUnload(module));
 }
 

@@ -63,6 +63,7 @@ workloads! {
     virtual_memory "virtual_memory.c" "12020" "replayable" ["twice"];
     graphs "graphs.c" "12020" "partly" ["add_two", "twice"];
     kernel_libraries "kernel_libraries.c" "12020" "replayable" ["add_two", "twice"];
+    older_forms "older_forms.c" "12020" "replayable" ["weigh_all"];
     every_node "every_node.c" "12020" "replayable" [];
     stream_operations "stream_operations.c" "12020" "replayable" ["add_two"];
     texture "texture.c" "12020" "replayable" ["sample"];

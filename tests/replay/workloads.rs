@@ -106,6 +106,9 @@ workloads! {
     every_question "every_question.c" "replayable" [];
     every_question_per_thread "every_question.c+" "replayable" [];
     every_node "every_node.c" "replayable" [];
+    older_forms "older_forms.c" "replayable" ["weigh_all"];
+    kinds_of_memory "kinds_of_memory.c" "replayable" [];
+    kinds_of_memory_per_thread "kinds_of_memory.c+" "replayable" [];
     stream_operations "stream_operations.c" "replayable" ["add_two"];
     stream_operations_per_thread "stream_operations.c+" "replayable" ["add_two"];
     failing_calls "hostile/failing_calls.c" "replayable" [];
