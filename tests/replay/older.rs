@@ -20,8 +20,9 @@ fn there_and_back(app: &str, version: &str, verdict: &str, kernels: &[&str]) {
         assert!(kernel.params.is_some(), "{kernel:?}");
         assert!(!kernel.name.is_empty(), "{kernel:?}");
     }
-    let info = run(&mut place.cutrace(["info"])).expect(0);
-    assert!(info.stdout.contains(verdict), "{}", info.stdout);
+    let info = run(&mut place.cutrace(["info", "--json"])).expect(0);
+    let info: serde_json::Value = serde_json::from_str(&info.stdout).expect("JSON");
+    assert_eq!(info["verdict"], verdict, "{}", info["reasons"]);
     let dump = run(&mut place.cutrace(["dump"])).expect(0);
     for kernel in kernels {
         let launched = |line: &str| line.contains("Launch") && line.contains(kernel);
@@ -88,4 +89,25 @@ fn the_questions_are_gone() {
         }
         assert_eq!(bare.stdout.matches("status 0, found").count(), names.len() - gone, "{}", bare.stdout);
     }
+}
+
+/// A function that no recorded call looked up has no name before 12.3: its arguments are lost, counted, and in the verdict.
+#[test]
+fn a_function_without_a_name_is_counted_as_lost() {
+    let program = client("hidden_tables.c");
+    let place = Place::new();
+    let bare = run(Place::new().bare(&program).env("CUTRACE_SIM_SEED", "1"));
+    let recorded =
+        run(place.recorded(&program).env("CUTRACE_SIM_SEED", "1").env("CUTRACE_SIM_DRIVER_VERSION", "12020"));
+    place.same(&bare, &recorded);
+    let trace = place.trace();
+    let [(what, count)] = &trace.losses[..] else { panic!("{:?}", trace.losses) };
+    assert_eq!(what, "kernel arguments: neither the driver nor the code tells their sizes");
+    assert_eq!(*count, 2, "of three launches, one is of a function that was looked up openly");
+    let unnamed = trace.kernels.values().filter(|kernel| kernel.params.is_none()).count();
+    assert_eq!((unnamed, trace.kernels.len()), (2, 3));
+    let info = run(&mut place.cutrace(["info", "--json"])).expect(0);
+    let info: serde_json::Value = serde_json::from_str(&info.stdout).expect("JSON");
+    assert_eq!(info["verdict"], "partly");
+    assert!(info["reasons"].to_string().contains(what.as_str()), "{}", info["reasons"]);
 }
