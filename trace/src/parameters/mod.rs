@@ -4,6 +4,9 @@
 //! An image is read where it lies, through a function, a piece at a time: fatbins of hundreds of megabytes are common, of which
 //! one entry counts. Nothing in it is trusted: whatever makes no sense is [`Unread`], never a panic, and no length in it makes
 //! more memory be used than the image itself (LZ4: 255 times that, the most it can mean).
+//!
+//! Seen to hold besides the tests: in libcurand of 11.8 and 12.9, all 592 kernels have parameters of the same sizes by their
+//! machine code and by their compressed text; those of 12.9, where both are for one device, also at the same offsets.
 
 mod cubin;
 mod fatbin;
