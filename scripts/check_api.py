@@ -1,9 +1,13 @@
 """Compares the driver table with the CUDA headers: run by scripts/check-api.
 
-    check_api.py TABLE INCLUDE
+    check_api.py TABLE VERSION=INCLUDE...
 
-TABLE is what the example `table` of the crate `trace` prints, INCLUDE the folder of the headers. Prototypes, structs
-and enumerations are read from the preprocessed headers; sizes, offsets and values come from a C program made of them.
+TABLE is what the example `table` of the crate `trace` prints, INCLUDE the folder of the headers of a release, the newest
+first. Prototypes, structs and enumerations are read from the preprocessed headers; sizes, offsets and values come from a C
+program made of them.
+
+The table must be what the newest header says. An older one may lack what came later; where it says something else, EARLIER
+has the reason.
 """
 
 import copy
@@ -40,16 +44,20 @@ NESTED = {
     "StreamWaitValue64": ("CUstreamBatchMemOpParams", "waitValue", 8),
     "StreamWriteValue32": ("CUstreamBatchMemOpParams", "writeValue", 8),
     "StreamWriteValue64": ("CUstreamBatchMemOpParams", "writeValue", 8),
+    "StreamAtomicReduction": ("CUstreamBatchMemOpParams", "atomicReduction", 8),
 }
 OWN_FIELDS = {
     "CUstreamBatchMemOpParams.op": "what the members of the union have behind `operation`",
     "StreamWaitValue32.reserved": "the unused half of the 64-bit value",
     "StreamWriteValue32.reserved": "the unused half of the 64-bit value",
+    "CUdevResource.nextResource": "the address of another, not followed: before 13.5 these bytes were padding",
     "StreamWaitValue64.value": "value64",
     "StreamWriteValue64.value": "value64",
 }
 OPAQUE = {
     "CUctxCigParam.sharedData": "a Direct3D queue, or a blob whose size only the graphics driver knows",
+    "CUstreamCigParam.streamSharedData": "a command list of Direct3D or a command buffer of Vulkan",
+    "CUdevResource.nextResource": "before 13.5 these bytes were padding, which may be anything",
     "CUDA_MEMCPY3D.reserved0": "must be null",
     "CUDA_MEMCPY3D.reserved1": "must be null",
     "CUDA_MEMCPY3D_v1.reserved0": "must be null",
@@ -58,6 +66,29 @@ OPAQUE = {
     "CUmemAllocationProp.win32HandleMetaData": "Windows only",
     "CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS.nvSciSync_fence": "an object of another library",
     "CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS.nvSciSync_fence": "an object of another library",
+}
+
+# What was different before the newest release: in which releases, and why the table's form does for them, too.
+EARLIER = {
+    "CUcheckpointCheckpointArgs": ("12.9 13.0", "had nothing but bytes that must be zero: no storage is asked for"),
+    "CUcheckpointRestoreArgs": ("12.9 13.0", "had bytes that must be zero: no pairs (12.9), no storage"),
+    "CUdevResource": ("12.9 13.0", "had 8 bytes more for its union: the link behind it is not followed"),
+    "CUdevSmResource": ("12.9 13.0", "has grown, within the union of fixed size that holds it"),
+    "CUmemPoolProps": ("12.9 13.0", "had one more byte that must be zero"),
+    "CUDA_HOST_NODE_PARAMS_v2": ("12.9 13.0", "has grown over bytes of CUgraphNodeParams that must be zero"),
+    "CUDA_EVENT_RECORD_NODE_PARAMS": ("12.9 13.0", "has grown over bytes of CUgraphNodeParams that must be zero"),
+    "CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_v2": ("12.9 13.0", "has grown over bytes of CUgraphNodeParams that must be zero"),
+    "CUDA_EXT_SEM_WAIT_NODE_PARAMS_v2": ("12.9 13.0", "has grown over bytes of CUgraphNodeParams that must be zero"),
+    "cuDevSmResourceSplitByCount": ("12.9 13.0", "two parameters had other names"),
+    "CUdevSmResourceSplit_flags": ("12.9 13.0", "now called CUdevSmResourceSplitByCount_flags"),
+    "CUdevResourceType": ("12.9 13.0", "counted its values; that is no value any more"),
+    "CUjit_target": ("12.9", "had 10.1, which is 11.0 now"),
+    "CUCoredumpGenerationFlags": ("12.9 13.0", "a light-weight dump leaves out more now"),
+    "CUdevice_attribute": ("12.9 13.0", "the number of its values has grown"),
+    "CUfunction_attribute": ("12.9 13.0", "the number of its values has grown"),
+    "CUjit_option": ("12.9 13.0", "the number of its values has grown"),
+    "CUlimit": ("12.9 13.0", "the number of its values has grown"),
+    "CUlaunchAttributeID": ("12.9 13.0", "the number of its values has grown"),
 }
 
 # What the headers of other interfaces would declare.
@@ -120,6 +151,13 @@ class Header:
 
     def __init__(self, text):
         self.text = re.sub(r"__attribute__\s*\(\(.*?\)\)|_Alignas\s*\(.*?\)", " ", text)
+        # `typedef struct A B;` and later `struct A {...};` are one declaration.
+        for tag, name in re.findall(r"\btypedef\s+struct\s+(\w+)\s+(\w+)\s*;", self.text):
+            if later := re.search(rf"(?<!typedef )\bstruct\s+{tag}\s*{{", self.text):
+                _, end = closed(self.text, later.end())
+                body = self.text[later.start() : end]
+                self.text = f"{self.text[: later.start()]}typedef {body} {name}{self.text[end:]}"
+                self.text = re.sub(rf"\btypedef\s+struct\s+{tag}\s+{name}\s*;", " ", self.text)
         self.enums = {
             name: [value.split("=")[0].strip() for value in body.split(",") if value.strip()]
             for body, name in re.findall(r"typedef\s+enum\s+\w*\s*\{([^}]*)\}\s*(\w+)\s*;", self.text)
@@ -231,6 +269,16 @@ class Findings:
     def add(self, kind, where, table, header):
         self.rows.append((kind, where, str(table), str(header)))
 
+    def explain(self, version):
+        """Takes out what an older release lacks, and what EARLIER explains."""
+        lacking = {("prototype", "none"), ("struct", "none"), ("value", "none")}
+        rows = [row for row in self.rows if (row[0], row[3]) not in lacking]
+        names = {row: re.split(r"[.(:]", row[1])[0] for row in rows}
+        explained = {name for name, (versions, _) in EARLIER.items() if version in versions.split()}
+        self.rows = [row for row in rows if names[row] not in explained]
+        for name in sorted(explained - set(names.values())):
+            self.add("exception", f"EARLIER: {name}", version, "no longer needed")
+
     def meant(self, exceptions, name):
         """Whether a difference is listed as meant."""
         self.used.add((id(exceptions), name))
@@ -305,12 +353,13 @@ def measure(table, header, compiler, findings):
                 path = tuple(member.split("."))
             else:
                 parent, path = split_name(name, header)
-        if parent not in header.structs:
+        members = header.structs.get(parent)
+        for part in path:
+            found = [m.inner for m in flattened(members or []) if m.path and m.path[-1] == part]
+            members = found[0] if found else None
+        if members is None:
             findings.add("struct", name, "described", "none")
             continue
-        members = header.structs[parent]
-        for part in path:
-            members = next(m.inner for m in flattened(members) if m.path and m.path[-1] == part)
         whole = f"(({parent} *)0)" + ("->" + ".".join(path) if path else "[0]")
         start = f"({skip}" + (f" + offsetof({parent}, {'.'.join(path)})" if path else "") + ")"
         wanted[name] = (flattened(members), len(expressions))
@@ -426,9 +475,35 @@ def main():
     structs = {line["struct"]: line for line in lines if "struct" in line}
     enums = {line["enum"]: line["values"] for line in lines if "enum" in line}
 
+    releases = [release.split("=") for release in sys.argv[2:]]
+    versions = {version for version, _ in releases}
+    wrong = 0
+    for number, (version, include) in enumerate(releases):
+        findings = compare(functions, structs, enums, include)
+        if number > 0:
+            findings.explain(version)
+        else:
+            findings.add_stale(
+                NOT_EXPORTED=NOT_EXPORTED, WITHOUT_PROTOTYPE=WITHOUT_PROTOTYPE, PLAIN_WORD_ENUMS=PLAIN_WORD_ENUMS,
+                NESTED=NESTED, OWN_FIELDS=OWN_FIELDS, OPAQUE=OPAQUE,
+            )  # fmt: skip
+            for name, (when, _) in EARLIER.items():
+                if not set(when.split()) <= versions:
+                    findings.add("exception", f"EARLIER: {name}", when, "no such release here")
+        print(f"{len(functions)} functions, {len(structs)} structs, {len(enums)} enumerations against CUDA {version}:", end=" ")
+        if findings.rows:
+            print(f"{len(findings.rows)} differences")
+            findings.print()
+        else:
+            print("no differences" if number == 0 else "none but what came later and what is explained")
+        wrong += len(findings.rows)
+    return int(wrong > 0)
+
+
+def compare(functions, structs, enums, include):
     findings = Findings()
     with tempfile.TemporaryDirectory() as folder:
-        compiler = Compiler(sys.argv[2], folder)
+        compiler = Compiler(include, folder)
         header = Header(compiler.preprocess())
         sized = ["unsigned long long", "unsigned int", "unsigned char", *header.unions]
         sizes = dict(zip(sized, compiler.evaluate(f"sizeof({name})" for name in sized)))
@@ -439,18 +514,7 @@ def main():
         check_structs(structs, header, types, compiler, findings)
         check_enums(enums, header, types, compiler, findings)
         check_roles(functions, structs, findings)
-    findings.add_stale(
-        NOT_EXPORTED=NOT_EXPORTED, WITHOUT_PROTOTYPE=WITHOUT_PROTOTYPE, PLAIN_WORD_ENUMS=PLAIN_WORD_ENUMS,
-        NESTED=NESTED, OWN_FIELDS=OWN_FIELDS, OPAQUE=OPAQUE,
-    )  # fmt: skip
-
-    print(f"{len(functions)} functions, {len(structs)} structs, {len(enums)} enumerations against CUDA 13.0:", end=" ")
-    if findings.rows:
-        print(f"{len(findings.rows)} differences")
-        findings.print()
-        return 1
-    print("no differences")
-    return 0
+    return findings
 
 
 sys.exit(main())

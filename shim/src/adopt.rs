@@ -11,6 +11,7 @@ use crate::start;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
+use trace::hash::Hash;
 use trace::image::{self, Pieces, Wrapper};
 use trace::record::{self, Adopted};
 
@@ -49,7 +50,7 @@ pub fn looked_into(lane: &Lane, module: u64) {
     if module == 0 || recorder.modules.modules.lock().insert(module, (0, context)).is_some() {
         return;
     }
-    let mut images: Vec<[u8; 16]> = Vec::new();
+    let mut images: Vec<(Hash, usize)> = Vec::new();
     let mut lost = 0;
     for wrapper in wrappers() {
         let read = |at: u64, len: usize| bytes_at(at, len, true).map(Cow::into_owned);
@@ -57,8 +58,8 @@ pub fn looked_into(lane: &Lane, module: u64) {
         // The first piece is the wrapper itself; version 2 has pointers between the fatbins.
         for (at, len) in pieces.into_iter().skip(1).filter(|(_, len)| *len > 8) {
             match bytes_at(at, len, true).and_then(|bytes| recorder.file.blob(&bytes)) {
-                Some(hash) if images.contains(&hash.to_bytes()) => {}
-                Some(hash) => images.push(hash.to_bytes()),
+                Some(hash) if images.contains(&(hash, len)) => {}
+                Some(hash) => images.push((hash, len)),
                 None => lost += 1,
             }
         }
@@ -67,7 +68,9 @@ pub fn looked_into(lane: &Lane, module: u64) {
         0 => "fatbins in the data of the loaded files".into(),
         lost => format!("fatbins in the data of the loaded files; {lost} more could not be stored"),
     };
-    lane.append(&record::with_body(record::ADOPTED, &Adopted { module, images, origin }));
+    let hashes = images.iter().map(|(hash, _)| hash.to_bytes()).collect();
+    recorder.images.adopted(module, images);
+    lane.append(&record::with_body(record::ADOPTED, &Adopted { module, images: hashes, origin }));
 }
 
 /// Addresses of fatbin wrappers in the writable data of all loaded files.

@@ -100,6 +100,16 @@ pub fn array_element(array: u64) -> Option<u64> {
     copies::element_bytes(CUarray_format(found.Format.0), found.NumChannels)
 }
 
+/// The compute capability of the calling thread's device: 90 for 9.0.
+pub fn compute_capability() -> Option<u32> {
+    type Device = unsafe extern "C" fn(*mut i32) -> u32;
+    let mut device = 0;
+    // SAFETY: the signature is that of cuda.h.
+    let result = unsafe { real::function::<Device>("cuCtxGetDevice").map(|ask| ask(&mut device)) };
+    let (major, minor) = devices::compute(device);
+    (result == Some(0) && major > 0).then_some((major * 10 + minor) as u32)
+}
+
 static DESCRIBED: AtomicBool = AtomicBool::new(false);
 
 /// Describes the devices in the trace, once, after the first cuInit that succeeded.
@@ -135,6 +145,19 @@ mod devices {
         count
     }
 
+    /// Compute capability, major and minor; zeros if the driver would not tell.
+    pub fn compute(ordinal: i32) -> (i32, i32) {
+        let mut compute = (0, 0);
+        // SAFETY: the signature is that of cuda.h; a CUdevice is its ordinal.
+        unsafe {
+            if let Some(ask) = function::<Attribute>("cuDeviceGetAttribute") {
+                ask(&mut compute.0, 75, ordinal);
+                ask(&mut compute.1, 76, ordinal);
+            }
+        }
+        compute
+    }
+
     pub fn describe(ordinal: i32) -> Device {
         let mut name = [0u8; 256];
         let mut device = Device { ordinal, name: String::new(), uuid: [0; 16], memory: 0, compute: (0, 0) };
@@ -143,11 +166,8 @@ mod devices {
             function::<Name>("cuDeviceGetName").map(|ask| ask(name.as_mut_ptr(), 256, ordinal));
             function::<Uuid>("cuDeviceGetUuid_v2").map(|ask| ask(&mut device.uuid, ordinal));
             function::<Memory>("cuDeviceTotalMem_v2").map(|ask| ask(&mut device.memory, ordinal));
-            if let Some(ask) = function::<Attribute>("cuDeviceGetAttribute") {
-                ask(&mut device.compute.0, 75, ordinal);
-                ask(&mut device.compute.1, 76, ordinal);
-            }
         }
+        device.compute = compute(ordinal);
         let end = name.iter().position(|b| *b == 0).unwrap_or(0);
         device.name = String::from_utf8_lossy(&name[..end]).into_owned();
         device

@@ -5,9 +5,10 @@
 //! before the call are only payloads in pinned memory and what the call will overwrite.
 
 use crate::draft::Draft;
+use crate::images::{Content, Piece};
 use crate::lane::Lane;
 use crate::manners::guarded;
-use crate::memory::{bytes_at, word_at};
+use crate::memory::{bytes_at, text_at, word_at};
 use crate::pending::Landing;
 use crate::{clock, hooks};
 use trace::Function;
@@ -52,6 +53,8 @@ pub(crate) struct Capture<'a> {
     pub(crate) call: u32,
     /// Inside a structure that is attached at the other moment: look for nested memory only.
     pub(crate) passing: bool,
+    /// Pieces of the image that this call has loaded, while they are stored.
+    pub(crate) image: Option<Vec<Piece>>,
 }
 
 pub fn entry(lane: &Lane, function: &'static Function, id: u16, flags: u8, words: &[u64]) {
@@ -92,7 +95,7 @@ impl<'a> Capture<'a> {
         call: u32,
     ) -> Capture<'a> {
         let draft = Draft::new(lane, head);
-        Capture { lane, draft, function, words, moment, deferred: Vec::new(), call, passing: false }
+        Capture { lane, draft, function, words, moment, deferred: Vec::new(), call, passing: false, image: None }
     }
 
     pub(crate) fn careful(&self) -> bool {
@@ -263,7 +266,7 @@ impl<'a> Capture<'a> {
             std::io::Read::read_to_end(&mut file, &mut content).map(|_| content)
         });
         match content {
-            Ok(content) => self.payload(0, &content, 0),
+            Ok(content) => self.loading(|capture| capture.payload(0, &content, 0)),
             Err(_) => self.lost(0, 0, "files that the driver was told to read and the recorder could not"),
         }
     }
@@ -294,10 +297,18 @@ impl<'a> Capture<'a> {
         let len = bytes.len() as u32;
         if bytes.len() <= record::INLINE_LIMIT {
             self.draft.attach(record::INLINE | rows, address, len, bytes);
+            self.keep(address, bytes.len(), || Content::Bytes(bytes.to_vec()));
         } else if let Some(hash) = self.lane.recorder().file.blob(bytes) {
             self.draft.attach(record::BLOB | rows, address, len, &hash.to_bytes());
+            self.keep(address, bytes.len(), || Content::Blob(hash));
         } else {
             self.lost(address, len, "payloads not stored for lack of space");
+        }
+    }
+
+    fn keep(&mut self, address: u64, len: usize, content: impl FnOnce() -> Content) {
+        if let Some(image) = &mut self.image {
+            image.push(Piece { address, len, content: content() });
         }
     }
 
@@ -306,15 +317,4 @@ impl<'a> Capture<'a> {
         let count = self.lane.recorder().lose(what);
         self.deferred.push(record::with_body(record::LOSS, &record::Loss { what: what.into(), count }));
     }
-}
-
-fn text_at(address: u64) -> Option<Vec<u8>> {
-    let mut text = Vec::new();
-    for at in address..address + 65536 {
-        match bytes_at(at, 1, true)?[0] {
-            0 => return Some(text),
-            byte => text.push(byte),
-        }
-    }
-    None
 }

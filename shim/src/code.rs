@@ -5,6 +5,7 @@ use crate::memory::{bytes_at, word_at};
 use crate::watch::Finds;
 use std::borrow::Cow;
 use trace::api::attributes::LOG_BUFFERS;
+use trace::api::roles::{Class, Field, Role};
 use trace::extra::Extra;
 use trace::image::{self, Pieces};
 use trace::preamble::Data;
@@ -22,8 +23,23 @@ impl Capture<'_> {
             None => image::pieces(address, &read),
         };
         match pieces {
-            Pieces::Found(pieces) => pieces.into_iter().for_each(|(at, len)| self.attach(at, len as u64, false)),
+            Pieces::Found(pieces) => self.loading(|capture| {
+                pieces.into_iter().for_each(|(at, len)| capture.attach(at, len as u64, false));
+            }),
             Pieces::Unknown(why) => self.lost(address, 0, why),
+        }
+    }
+
+    /// Stores an image; if that makes a module or library, which the first word says where to find, it is kept in mind.
+    pub(crate) fn loading(&mut self, store: impl FnOnce(&mut Self)) {
+        let makes = matches!(self.function.params, [Field { role: Role::Create(_), .. }, ..]);
+        if self.function.class != Class::load || !makes || self.moment != Moment::Success {
+            return store(self);
+        }
+        self.image = Some(Vec::new());
+        store(self);
+        if let (Some(owner), Some(pieces)) = (word_at(self.words[0], 8, false), self.image.take()) {
+            self.lane.recorder().images.loaded(owner, pieces);
         }
     }
 
@@ -32,7 +48,7 @@ impl Capture<'_> {
         let careful = self.careful();
         let Some(layout) = self.layout(function) else { return };
         let Some(sizes) = &layout.sizes else {
-            return self.lost(address, 0, "kernel arguments: this driver does not tell their sizes");
+            return self.lost(address, 0, "kernel arguments: neither the driver nor the code tells their sizes");
         };
         if careful && !readable_arguments(address, sizes) {
             return self.lost(address, 0, "arguments of failed launches that could not be read");

@@ -4,7 +4,7 @@
 //! reserves first, because a full disk under a mapping is one too.
 
 use crate::lock::Lock;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
@@ -23,7 +23,8 @@ pub struct TraceFile {
     identity: (u64, u64),
     pub path: PathBuf,
     end: AtomicU64,
-    stored: Lock<HashSet<Hash>>,
+    /// Blobs, and where their bytes begin in the file.
+    stored: Lock<HashMap<Hash, u64>>,
     /// Payload capture has stopped: the disk is nearly full, or a write failed.
     pub stopped: AtomicBool,
 }
@@ -54,7 +55,7 @@ impl TraceFile {
             identity,
             path,
             end: AtomicU64::new(0),
-            stored: Lock::new(HashSet::new()),
+            stored: Lock::new(HashMap::new()),
             stopped: AtomicBool::new(false),
         })
     }
@@ -99,8 +100,8 @@ impl TraceFile {
         Ok(offset)
     }
 
-    /// Appends a whole segment.
-    pub fn append(&self, kind: Kind, thread: u32, id: u128, content: &[u8]) -> io::Result<()> {
+    /// Appends a whole segment. Where its content begins.
+    pub fn append(&self, kind: Kind, thread: u32, id: u128, content: &[u8]) -> io::Result<u64> {
         let size = segment::round_up((HEADER + content.len()) as u64);
         let offset = self.end.fetch_add(size, Relaxed);
         within_limit(offset + size)?;
@@ -116,29 +117,40 @@ impl TraceFile {
         file.write_all_at(&[0], offset + size - 1)?;
         file.write_all_at(&Header::new(Kind::Free, size).encode(), offset)?;
         file.write_all_at(content, offset + HEADER as u64)?;
-        file.write_all_at(&header.encode(), offset)
+        file.write_all_at(&header.encode(), offset)?;
+        Ok(offset + HEADER as u64)
     }
 
     /// Stores bytes under their hash, once. An error stops payload capture for good; the caller counts it.
     pub fn blob(&self, bytes: &[u8]) -> Option<Hash> {
         let hash = Hash::of(bytes);
-        if self.stored.lock().contains(&hash) {
+        if self.stored.lock().contains_key(&hash) {
             return Some(hash);
         }
         if self.stopped.load(Relaxed) {
             return None;
         }
-        if let Err(error) = self.room_for(bytes.len() as u64).and_then(|()| self.append(Kind::Blob, 0, hash.0, bytes)) {
+        let appended = self.room_for(bytes.len() as u64).and_then(|()| self.append(Kind::Blob, 0, hash.0, bytes));
+        let place = appended.map_err(|error| {
             if !self.stopped.swap(true, Relaxed) {
                 crate::config::tell(&format!(
                     "{}: {error}; payloads and module images are no longer recorded, calls still are",
                     self.path.display()
                 ));
             }
-            return None;
-        }
-        self.stored.lock().insert(hash);
+        });
+        self.stored.lock().insert(hash, place.ok()?);
         Some(hash)
+    }
+
+    /// `len` bytes of a blob that was stored here, from its byte `skip` on.
+    pub fn read_blob(&self, hash: Hash, skip: u64, len: usize) -> Option<Vec<u8>> {
+        let place = *self.stored.lock().get(&hash)?;
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(len).ok()?;
+        bytes.resize(len, 0);
+        self.file().ok()?.read_exact_at(&mut bytes, place + skip).ok()?;
+        Some(bytes)
     }
 
     /// Leaves max(5 %, 2 GiB) of the file system free, or 5 % where the whole is smaller than 8 GiB.

@@ -27,13 +27,15 @@ pub enum Hook {
     ModuleEnds,
     /// A lookup in a module, the second word, of a function.
     ModuleUsed,
-    /// A CUfunction or CUkernel was handed out.
-    FunctionMade,
     /// Managed memory: its place is the first word, its length the second, or stands where the second points.
     ManagedMade,
     ManagedVariable,
     /// Device memory, maybe managed, is given back.
     MemoryFree,
+    /// A lookup in a library, the second word.
+    KernelFound,
+    /// The function of a kernel, the second word.
+    KernelFunction,
     /// Pinned memory begins or ends.
     HostRegister,
     HostFree,
@@ -69,8 +71,8 @@ const HOOKS: &[(&str, Hook)] = &[
     ("cuLibraryGetModule", Hook::LibraryModule),
     ("cuFuncGetModule", Hook::ModuleMade),
     ("cuModuleGetFunction", Hook::ModuleUsed),
-    ("cuLibraryGetKernel", Hook::FunctionMade),
-    ("cuKernelGetFunction", Hook::FunctionMade),
+    ("cuLibraryGetKernel", Hook::KernelFound),
+    ("cuKernelGetFunction", Hook::KernelFunction),
     ("cuMemAllocManaged", Hook::ManagedMade),
     ("cuLibraryGetManaged", Hook::ManagedVariable),
     ("cuMemFree_v2", Hook::MemoryFree),
@@ -110,9 +112,14 @@ const HOOKS: &[(&str, Hook)] = &[
     ("cuGraphExecHostNodeSetParams", Hook::HandsOver),
     ("cuGraphAddNode", Hook::HandsOver),
     ("cuGraphAddNode_v2", Hook::HandsOver),
+    ("cuGraphAddNode_v3", Hook::HandsOver),
     ("cuGraphNodeSetParams", Hook::HandsOver),
     ("cuGraphExecNodeSetParams", Hook::HandsOver),
+    ("cuGraphNodeSetParams_v2", Hook::HandsOver),
     ("cuGraphHostNodeGetParams", Hook::HandsBack),
+    ("cuGraphNodeGetParams", Hook::HandsBack),
+    ("cuStreamBeginRecaptureToGraph", Hook::BeginCapture),
+    ("cuStreamBeginRecaptureToGraph_ptsz", Hook::BeginCapture),
     ("cuEventDestroy", Hook::EventEnds),
     ("cuEventDestroy_v2", Hook::EventEnds),
 ];
@@ -129,7 +136,8 @@ pub const fn of(name: &str) -> Hook {
 }
 
 /// Copies between unified addresses, of which either may be host memory.
-const UNIFIED: &[&str] = &["cuMemcpy", "cuMemcpyAsync", "cuMemcpyBatchAsync", "cuMemcpyBatchAsync_v2"];
+const UNIFIED: &[&str] =
+    &["cuMemcpy", "cuMemcpyAsync", "cuMemcpyBatchAsync", "cuMemcpyBatchAsync_v2", "cuMemcpyWithAttributesAsync"];
 
 pub const fn copies_unified(function: &Function) -> bool {
     let name = match function.twin_of {
@@ -187,8 +195,14 @@ pub fn restore(site: Site, words: &[u64], made: Option<Substitute>, result: u32)
 fn ending(hook: Hook, lane: &Lane, words: &[u64]) -> u64 {
     let recorder = start::recorder();
     match hook {
-        Hook::ModuleEnds => recorder.kernels.forget_module(words[0]),
-        Hook::CodeEnds => recorder.kernels.forget(),
+        Hook::ModuleEnds => {
+            recorder.kernels.forget_module(words[0]);
+            recorder.images.owner_ends(words[0]);
+        }
+        Hook::CodeEnds => {
+            recorder.kernels.forget();
+            recorder.images.owner_ends(words[0]);
+        }
         Hook::StreamEnds => {
             recorder.pending.stream_ends(Queue::of(words[0], false, lane.index(), ask::current_context))
         }
@@ -245,13 +259,22 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
         (Hook::ModuleMade | Hook::LibraryModule, _) => {
             let module = handed_out(words[0]);
             let library = if matches!(hook, Hook::LibraryModule) { words[1] } else { 0 };
+            recorder.images.library_module(module, library);
             recorder.modules.add(module, library, ask::current_context());
         }
         (Hook::ModuleUsed, _) => {
             adopt::looked_into(lane, words[1]);
             recorder.kernels.give(handed_out(words[0]));
+            recorder.images.function_found(words[0], words[1], words[2], false);
         }
-        (Hook::FunctionMade, _) => recorder.kernels.give(handed_out(words[0])),
+        (Hook::KernelFound, _) => {
+            recorder.kernels.give(handed_out(words[0]));
+            recorder.images.function_found(words[0], words[1], words[2], true);
+        }
+        (Hook::KernelFunction, _) => {
+            recorder.kernels.give(handed_out(words[0]));
+            recorder.images.kernel_function(words[0], words[1]);
+        }
         (Hook::ManagedMade, _) => managed(handed_out(words[0]), words[1]),
         (Hook::ManagedVariable, _) if words[0] != 0 && words[1] != 0 => {
             managed(handed_out(words[0]), handed_out(words[1]));

@@ -5,7 +5,7 @@
 //! the end of a library or context makes all of it stale.
 
 use crate::lock::Lock;
-use crate::real;
+use crate::{real, start};
 use std::collections::HashSet;
 use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::*};
@@ -112,10 +112,22 @@ impl Layouts {
     fn ask(&self, handle: u64, epoch: u32, slot: usize) -> (&'static Layout, Option<Kernel>) {
         let id = self.next.fetch_add(1, Relaxed);
         let (is_kernel, params) = parameters(handle);
+        let (mut is_kernel, mut module) = (is_kernel, module(handle, is_kernel));
+        let mut name = name(handle, is_kernel);
+        let params = params.or_else(|| {
+            let recorder = start::recorder();
+            let found = recorder.images.function(handle, module);
+            let mut owner = module;
+            if let Some(found) = found {
+                is_kernel = found.is_kernel;
+                (owner, name) = (found.owner, found.name);
+            }
+            recorder.images.parameters(owner, &name, &recorder.file)
+        });
         let sizes: Option<Vec<u32>> = params.as_ref().map(|p| p.iter().map(|(_, size)| *size).collect());
         let packed = sizes.iter().flatten().map(|size| size.div_ceil(8) as usize * 8).sum();
-        let kernel =
-            Kernel { id, handle, is_kernel, name: name(handle, is_kernel), params, module: module(handle, is_kernel) };
+        module = if is_kernel { 0 } else { module };
+        let kernel = Kernel { id, handle, is_kernel, name, params, module };
         let dead = AtomicBool::new(false);
         // A CUkernel belongs to a library: only what ends everything ends it.
         let module = if is_kernel { u64::MAX } else { kernel.module };

@@ -31,6 +31,7 @@ mod file;
 mod finish;
 mod hooks;
 mod host;
+mod images;
 mod kernels;
 mod lane;
 mod last_words;

@@ -36,6 +36,25 @@ pub fn bytes_at(address: u64, len: usize, careful: bool) -> Option<Cow<'static, 
     Some(Cow::Owned(copy))
 }
 
+/// The string at an address without its nul, if it can be read and is no longer than 64 KiB.
+pub fn text_at(address: u64) -> Option<Vec<u8>> {
+    const MOST: usize = 1 << 16;
+    let mut text: Vec<u8> = Vec::new();
+    while text.len() < MOST {
+        let at = address.checked_add(text.len() as u64)?;
+        // Up to where something unreadable may begin.
+        let bytes = bytes_at(at, (256 - at % 256) as usize, true)?;
+        match bytes.iter().position(|byte| *byte == 0) {
+            Some(nul) => {
+                text.extend_from_slice(&bytes[..nul]);
+                return Some(text);
+            }
+            None => text.extend_from_slice(&bytes),
+        }
+    }
+    None
+}
+
 /// Up to 8 bytes as a little-endian word.
 #[inline]
 pub fn word_at(address: u64, size: u32, careful: bool) -> Option<u64> {

@@ -81,6 +81,11 @@ pub unsafe fn function<F: Copy>(name: &str) -> Option<F> {
     (!address.is_null()).then(|| unsafe { std::mem::transmute_copy(&address) })
 }
 
+/// Whether this driver has the function.
+pub fn has(name: &str) -> bool {
+    crate::wrappers::id_of(name.as_bytes()).is_some_and(|id| !REAL[id as usize].load(Relaxed).is_null())
+}
+
 /// The id of the function at this address of the real driver.
 pub fn id_at(address: *const c_void) -> Option<u16> {
     // SAFETY: once published the vector is never changed nor freed.

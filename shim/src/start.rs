@@ -8,7 +8,7 @@ use crate::config::{self, Config, tell};
 use crate::file::TraceFile;
 use crate::last_words::LastWords;
 use crate::lock::Lock;
-use crate::{adopt, clock, kernels, pending, pinned, real, watch};
+use crate::{adopt, clock, images, kernels, pending, pinned, real, watch};
 use std::ffi::OsStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
@@ -23,6 +23,7 @@ pub struct Recorder {
     pub threads: AtomicU32,
     pub kernels: kernels::Layouts,
     pub modules: adopt::Known,
+    pub images: images::Images,
     pub pinned: pinned::Ranges,
     pub pending: pending::Pending,
     pub watch: watch::Watch,
@@ -175,6 +176,7 @@ fn start() -> Result<(), String> {
         threads: AtomicU32::new(0),
         kernels: kernels::Layouts::default(),
         modules: adopt::Known::default(),
+        images: images::Images::default(),
         pinned: pinned::Ranges::default(),
         pending: pending::Pending::default(),
         watch: watch::Watch::default(),

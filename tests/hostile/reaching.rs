@@ -103,6 +103,17 @@ fn names_that_the_driver_lacks() {
     place.no_traces();
 }
 
+/// Functions of CUDA 13.5, which the table has and the simulated driver has not: lacking as they are without the recorder.
+#[test]
+fn functions_newer_than_the_driver() {
+    let names =
+        ["cuFuncGetParamCount", "cuMemcpyWithAttributesAsync", "cuMemcpyWithAttributesAsync_ptsz", "cuGraphAddNode_v3"];
+    let place = Place::new();
+    let ran = place.unchanged(client("hostile/lacking_names.c"), &names).expect(0);
+    assert_eq!(ran.stdout.matches(": not found, ").count(), 3 + names.len(), "{}", ran.stdout);
+    assert_eq!(ran.stdout.matches(": result 500, status 1, not found").count(), names.len(), "{}", ran.stdout);
+}
+
 /// Runs without the simulated driver in any path.
 fn without_driver(place: &Place, program: &Path, argument: &str) -> Option<Outcome> {
     if std::process::Command::new("sh").args(["-c", "ldconfig -p | grep -q 'libcuda.so'"]).status().ok()?.success() {

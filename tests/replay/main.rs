@@ -2,6 +2,8 @@
 
 mod checking;
 mod elsewhere;
+mod exercised;
+mod older;
 mod tampering;
 mod translation;
 mod waits;

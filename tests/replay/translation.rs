@@ -1,6 +1,6 @@
 //! Addresses of memory that is not where it was: all of it, or what another mapping is in the way of.
 
-use crate::workloads::APPS;
+use crate::workloads::{PROGRAMS, program};
 use serde_json::Value;
 use tests::*;
 
@@ -9,7 +9,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[];
 
 fn recorded(app: &str) -> Place {
     let place = Place::new();
-    run(place.recorded(client(app)).env("CUTRACE_SIM_SEED", "1")).expect(0);
+    run(place.recorded(program(app)).env("CUTRACE_SIM_SEED", "1")).expect(0);
     place
 }
 
@@ -34,7 +34,7 @@ fn words(report: &Value) -> [u64; 4] {
 
 #[test]
 fn every_program_with_nothing_placed() {
-    for app in APPS.iter().chain(&["host_ranges.c", "far_apart.c", "graph_copies.c", "mapped_addresses.c"]) {
+    for app in PROGRAMS.iter().chain(&["host_ranges.c", "far_apart.c", "graph_copies.c", "mapped_addresses.c"]) {
         let place = recorded(app);
         for (options, is_exception) in [
             (&["--no-placement"][..], EXCEPTIONS.iter().any(|(name, _)| name == app)),

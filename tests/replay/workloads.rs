@@ -1,11 +1,12 @@
 //! From record to replay, for each program of tests/apps, three times with memory elsewhere each time.
 
 use serde_json::Value;
+use std::path::PathBuf;
 use tests::*;
 
 /// Records, looks, replays. `kernels` are launched by the program, and shown by their names.
 fn there_and_back(app: &str, verdict: &str, kernels: &[&str]) {
-    let program = client(app);
+    let program = program(app);
     let bare = run(Place::new().bare(&program).env("CUTRACE_SIM_SEED", "1")).expect(0);
     for seed in ["1", "2", "3"] {
         let place = Place::new();
@@ -45,6 +46,14 @@ fn there_and_back(app: &str, verdict: &str, kernels: &[&str]) {
     }
 }
 
+/// A name that ends in `+` is built for per-thread default streams: it then calls the twins.
+pub fn program(app: &str) -> PathBuf {
+    match app.strip_suffix('+') {
+        Some(app) => client_with(app, &["-DCUDA_API_PER_THREAD_DEFAULT_STREAM"]),
+        None => client(app),
+    }
+}
+
 fn grouped(number: usize) -> String {
     let digits = number.to_string();
     let groups: Vec<&str> = digits.as_bytes().rchunks(3).rev().map(|g| str::from_utf8(g).expect("digits")).collect();
@@ -53,7 +62,8 @@ fn grouped(number: usize) -> String {
 
 macro_rules! workloads {
     ($($name:ident $file:literal $verdict:literal [$($kernel:literal),*];)*) => {
-        pub const APPS: &[&str] = &[$($file),*];
+        /// All of them.
+        pub const PROGRAMS: &[&str] = &[$($file),*];
 
         $(
             #[test]
@@ -73,6 +83,7 @@ workloads! {
     struct_by_value "struct_by_value.c" "replayable" ["run_job"];
     globals "globals.c" "replayable" ["use_globals"];
     packed_arguments "packed_arguments.c" "replayable" ["scale_quads"];
+    kernel_libraries "kernel_libraries.c" "replayable" ["add_two", "twice"];
     two_contexts "two_contexts.c" "replayable" ["add_two", "twice"];
     linking "linking.c" "replayable" ["weigh_all"];
     streams_events "streams_events.c" "replayable" ["add_two", "twice"];
@@ -100,6 +111,16 @@ workloads! {
     mapped_results "mapped_results.c" "replayable" ["take", "pass"];
     mapped_input "mapped_input.c" "replayable" ["take"];
     hidden_tables "hidden_tables.c" "replayable" ["add_two", "twice"];
+    every_copy "every_copy.c" "replayable" [];
+    every_copy_per_thread "every_copy.c+" "replayable" [];
+    every_question "every_question.c" "replayable" [];
+    every_question_per_thread "every_question.c+" "replayable" [];
+    every_node "every_node.c" "replayable" [];
+    older_forms "older_forms.c" "replayable" ["weigh_all"];
+    kinds_of_memory "kinds_of_memory.c" "replayable" [];
+    kinds_of_memory_per_thread "kinds_of_memory.c+" "replayable" [];
+    stream_operations "stream_operations.c" "replayable" ["add_two"];
+    stream_operations_per_thread "stream_operations.c+" "replayable" ["add_two"];
     failing_calls "hostile/failing_calls.c" "replayable" [];
     stale_handles "hostile/stale_handles.c" "replayable" [];
     out_of_memory "hostile/out_of_memory.c" "replayable" [];

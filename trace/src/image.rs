@@ -77,7 +77,7 @@ pub enum Pieces {
 }
 
 /// Reads memory: nothing where it cannot be read.
-type Read<'a> = &'a dyn Fn(u64, usize) -> Option<Vec<u8>>;
+pub type Read<'a> = &'a dyn Fn(u64, usize) -> Option<Vec<u8>>;
 
 pub fn pieces(address: u64, read: Read) -> Pieces {
     let Some(start) = read(address, 8) else { return Pieces::Unknown("a module image that cannot be read") };
@@ -121,8 +121,12 @@ fn elf(address: u64, read: Read) -> Option<usize> {
     let header = read(address, 64)?;
     let short = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]) as u64;
     let (phoff, shoff) = (u64_at(&header, 32), u64_at(&header, 40));
-    let (phsize, phcount, shsize, shcount) = (short(54), short(56), short(58), short(60));
-    let mut end = 64u64.max(phoff.checked_add(phsize * phcount)?).max(shoff.checked_add(shsize * shcount)?);
+    let (phsize, phcount, shsize, mut shcount) = (short(54), short(56), short(58), short(60));
+    if shcount == 0 && shoff != 0 && shsize == 64 {
+        // More than the field can count: the first section counts them (ELF's extended numbering).
+        shcount = u64_at(&read(address.checked_add(shoff)?, 64)?, 32);
+    }
+    let mut end = 64u64.max(phoff.checked_add(phsize * phcount)?).max(shoff.checked_add(shsize.checked_mul(shcount)?)?);
     for i in 0..phcount {
         let segment = read(address.checked_add(phoff + i * phsize)?, 56)?;
         end = end.max(u64_at(&segment, 8).checked_add(u64_at(&segment, 32))?);

@@ -15,6 +15,7 @@ mod index;
 mod lookup;
 mod mapping;
 pub mod objects;
+pub mod parameters;
 pub mod preamble;
 pub mod reader;
 pub mod record;

@@ -117,7 +117,7 @@ pub struct Kernel {
     /// Whether `handle` is a CUkernel.
     pub is_kernel: bool,
     pub name: String,
-    /// None: the driver would not tell, and the arguments are not recorded.
+    /// None: neither the driver nor the code would tell, and the arguments are not recorded.
     pub params: Option<Vec<(u32, u32)>>,
     /// The CUmodule, when the driver would tell; 0 otherwise.
     pub module: u64,

@@ -175,6 +175,35 @@ proptest! {
 }
 
 #[test]
+fn an_image_costs_what_it_can_mean() {
+    use trace::parameters::Code;
+    let header = |size: u64| [&0xba55_ed50u32.to_le_bytes()[..], &[1, 0, 16, 0], &size.to_le_bytes()].concat();
+    let entry = |stored: u64, plain: u64| {
+        let sizes = [
+            &stored.to_le_bytes()[..],
+            &(stored as u32).to_le_bytes(),
+            &[0; 8],
+            &[50, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        ];
+        [&[1, 0, 1, 1, 64, 0, 0, 0][..], &sizes.concat(), &0x2000u64.to_le_bytes(), &[0; 8], &plain.to_le_bytes()]
+            .concat()
+    };
+    // A block that claims all of memory; a thousand of them, one behind the other, that claim as much as they could mean.
+    let lie = [header(64 + 4096), entry(4096, 1 << 40), vec![0; 4096]].concat();
+    let many = [header(1000 * 164), [entry(100, 25_000), vec![0xff; 100]].concat().repeat(1000)].concat();
+    for image in [lie, many] {
+        let (bytes, kernels) = most(|| {
+            let read = trace::parameters::from(&image);
+            let mut code = Code::new(0, image.len(), Some(90), &read);
+            assert_eq!(code.unread().count(), 0, "the entries themselves are in order");
+            code.all(&read).len()
+        });
+        assert_eq!(kernels, 0);
+        assert!(bytes < image.len() * 3 + 65536, "{bytes} for {}", image.len());
+    }
+}
+
+#[test]
 fn a_call_with_many_images_is_shown_in_passing() {
     // Looking at each image for each address would take 10^9 looks.
     const COUNT: u64 = 40_000;

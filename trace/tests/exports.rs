@@ -1,4 +1,5 @@
-//! The table against the driver: it names what libcuda.so.1 of release 580 exports, each once, and nothing else.
+//! The table against the driver: it names all that libcuda.so.1 of release 580 exports, each once. What it names besides came later;
+//! `scripts/check-api` knows that from the header.
 
 use std::collections::BTreeSet;
 use trace::api::{FUNCTIONS, base, by_name};
@@ -6,13 +7,11 @@ use trace::api::{FUNCTIONS, base, by_name};
 const EXPORTS: &str = include_str!("libcuda-580-exports.txt");
 
 #[test]
-fn the_table_is_the_export_list() {
+fn the_table_contains_the_export_list() {
     let exported: BTreeSet<&str> = EXPORTS.lines().collect();
     let described: BTreeSet<&str> = FUNCTIONS.iter().map(|f| f.name).collect();
     let missing: Vec<_> = exported.difference(&described).collect();
-    let unknown: Vec<_> = described.difference(&exported).collect();
     assert!(missing.is_empty(), "exported but not described: {missing:?}");
-    assert!(unknown.is_empty(), "described but not exported: {unknown:?}");
     assert_eq!(FUNCTIONS.len(), described.len(), "a function is described twice");
 }
 

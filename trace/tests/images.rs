@@ -80,6 +80,18 @@ fn an_elf_that_would_end_beyond_all_memory_has_no_length() {
     assert!(matches!(Memory(vec![(0x100, elf)]).pieces(0x100), Pieces::Unknown(_)));
 }
 
+/// More sections than the header can count: the first says how many.
+#[test]
+fn an_elf_of_very_many_sections() {
+    let mut elf = b"\x7fELF".to_vec();
+    elf.resize(64 * 4, 0);
+    (elf[40], elf[58], elf[64 + 32]) = (64, 64, 3);
+    // The last one's content ends last.
+    (elf[64 * 3 + 25], elf[64 * 3 + 32]) = (1, 9);
+    elf.resize(4096, 0);
+    assert_eq!(Memory(vec![(0x1000, elf)]).pieces(0x1000), Pieces::Found(vec![(0x1000, 0x109)]));
+}
+
 #[test]
 fn text_ends_with_its_nul() {
     let mut text = vec![b'/'; 5000];

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
+use trace::api::refusal::why_refused;
 use trace::api::roles::{Class, Field, Policy, Role};
 use trace::api::types::Form;
-use trace::api::{FUNCTIONS, Function};
+use trace::api::{FUNCTIONS, Function, by_name};
 
 const HEAD: &str = "\
 # Support matrix
@@ -15,9 +16,14 @@ of its twin.
 
 Replay: *executed* as recorded; *placed*, reached by other calls that put memory back at its address; *waited for*, a poll: where
 the recorded answer was yes replay waits, any other is left out; *left out*, because it has no effect on what the program computes;
-*refused*, named in the verdict.
+*refused*, named in the verdict with the reason.
+
+Tests: *replayed*, where a program of `tests/replay` calls the function on the simulated driver and its replay comes out verified.
 
 ";
+
+/// Derived by `tests/replay/exercised.rs`.
+const EXERCISED: &str = include_str!("exercised.txt");
 
 #[test]
 fn support_matrix_is_current() {
@@ -33,29 +39,41 @@ fn support_matrix_is_current() {
 fn matrix() -> String {
     let mut out = HEAD.to_string();
     let replayed = |policy| FUNCTIONS.iter().filter(|f| f.policy == policy).count();
+    let exercised = |function: &Function| EXERCISED.lines().any(|name| name == function.name);
     writeln!(
         out,
-        "{} functions: {} executed, {} placed, {} waited for, {} left out, {} refused.",
+        "{} functions: {} executed, {} placed, {} waited for, {} left out, {} refused. Seen replayed in tests: {}.",
         FUNCTIONS.len(),
         replayed(Policy::execute),
         replayed(Policy::emulate),
         replayed(Policy::custom),
         replayed(Policy::skip),
-        replayed(Policy::refuse)
+        replayed(Policy::refuse),
+        FUNCTIONS.iter().filter(|f| exercised(f)).count()
     )
     .expect("writing to a string");
     let mut family = "";
     for function in FUNCTIONS.iter().filter(|f| f.twin_of.is_none()) {
         if function.family != family {
             family = function.family;
-            writeln!(out, "\n## {family}\n\n| function | kind | recorded | replay |\n| --- | --- | --- | --- |")
-                .expect("writing to a string");
+            writeln!(
+                out,
+                "\n## {family}\n\n| function | kind | recorded | replay | tests |\n| --- | --- | --- | --- | --- |"
+            )
+            .expect("writing to a string");
         }
         let twin = FUNCTIONS.iter().find(|f| f.twin_of == Some(function.name));
-        let twin = twin.map_or(String::new(), |t| format!(" (`{}`)", &t.name[t.name.len() - 5..]));
+        let ending = |t: &Function| t.name[t.name.len() - 5..].to_owned();
+        let tested = match (exercised(function), twin.is_some_and(exercised)) {
+            (true, true) => "both replayed".into(),
+            (true, false) => "replayed".into(),
+            (false, true) => format!("`{}` replayed", twin.map(ending).unwrap_or_default()),
+            (false, false) => String::new(),
+        };
+        let twin = twin.map_or(String::new(), |t| format!(" (`{}`)", ending(t)));
         writeln!(
             out,
-            "| `{}`{twin} | {} | {} | {} |",
+            "| `{}`{twin} | {} | {} | {} | {tested} |",
             function.name,
             kind(function),
             recorded(function),
@@ -113,13 +131,28 @@ fn collect(fields: &[Field], what: &mut BTreeSet<&'static str>) {
     }
 }
 
-fn replay(function: &Function) -> &'static str {
+fn replay(function: &Function) -> String {
     match function.policy {
-        Policy::execute => "executed",
-        Policy::emulate => "placed",
-        Policy::custom => "waited for",
-        Policy::skip => "left out",
-        Policy::refuse => "refused",
+        Policy::execute => "executed".into(),
+        Policy::emulate => "placed".into(),
+        Policy::custom => "waited for".into(),
+        Policy::skip => "left out".into(),
+        Policy::refuse => format!("refused: {}", why_refused(function).unwrap_or_default()),
+    }
+}
+
+#[test]
+fn what_is_refused_has_a_reason() {
+    for function in FUNCTIONS.iter().filter(|f| f.policy == Policy::refuse) {
+        assert!(why_refused(function).is_some(), "{}", function.name);
+    }
+}
+
+#[test]
+fn what_tests_replay_is_not_refused() {
+    for name in EXERCISED.lines() {
+        let function = by_name(name).unwrap_or_else(|| panic!("{name} is not in the table"));
+        assert!(!matches!(function.policy, Policy::refuse | Policy::skip), "{name}");
     }
 }
 

@@ -17,7 +17,9 @@ impl Builder<'_, '_> {
         let Some((kernel, count, packed)) = found else { return Err(self.missing(name)) };
         let kernel = self.world.trace.kernels.get(&kernel);
         let Some(params) = kernel.and_then(|kernel| kernel.params.as_ref()) else {
-            return Err(Refusal("the driver would not tell how large the kernel's arguments are".into()));
+            return Err(Refusal(
+                "neither the driver nor the code would tell how large the kernel's arguments are".into(),
+            ));
         };
         let mut values = Memory::of(packed)?;
         let mut pointers = Vec::with_capacity(count as usize * 8);

@@ -1,8 +1,8 @@
 //! What replay does with each function: the policy of its line in the table, and the exceptions.
 
 use trace::api::Function;
-use trace::api::roles::{Class, Field, Policy};
-use trace::api::types::Form;
+use trace::api::refusal::why_refused;
+use trace::api::roles::{Class, Policy};
 
 /// A memory call that is replayed by other means, see [`place`](crate::memory::place).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub fn action(function: &Function) -> Action {
     match function.policy {
         Policy::execute => Action::Execute,
         Policy::skip => Action::Skip(why_skipped(function)),
-        Policy::refuse => Action::Refuse(why_refused(function)),
+        Policy::refuse => Action::Refuse(why_refused(function).unwrap_or("not replayable")),
         Policy::emulate => memory(function).map_or(Action::Refuse(NO_CODE), Action::Memory),
         Policy::custom => wait(function).map_or(Action::Refuse(NO_CODE), |wait| Action::Poll { wait }),
     }
@@ -89,31 +89,6 @@ fn why_skipped(function: &Function) -> &'static str {
 
 fn sets_attribute(function: &Function) -> bool {
     function.name == "cuPointerSetAttribute"
-}
-
-fn why_refused(function: &Function) -> &'static str {
-    let is_short = |param: &Field| match param.ty.form {
-        Form::Pointer(to) => to.name == "CUdeviceptr_v1",
-        _ => param.ty.name == "CUdeviceptr_v1",
-    };
-    if function.opaque {
-        return "its prototype is not public, its arguments are not recorded";
-    }
-    if function.name.starts_with("cuMulticast") {
-        return "multicast memory is not placed";
-    }
-    if function.params.iter().any(is_short) {
-        return "a 32-bit address: such memory is not placed";
-    }
-    match function.family {
-        "external" | "graphics" | "gl" => {
-            "an object of another programming interface, which exists only in the recorded process"
-        }
-        "memory" | "memory_virtual" | "memory_pool" => "shared with another process",
-        "module" => "hands out code of the driver itself",
-        "device" => "acts on or speaks to something outside the process",
-        _ => "not replayable",
-    }
 }
 
 #[cfg(test)]

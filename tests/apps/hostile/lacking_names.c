@@ -1,4 +1,4 @@
-// Asks the driver for names that it lacks
+// Asks the driver for names that it lacks; for those given as arguments also in the driver's own way
 #include "check.h"
 #include <dlfcn.h>
 
@@ -11,7 +11,20 @@ static void ask(void *driver, const char *name)
     printf("%s: %s, %s\n", name, function ? "found" : "not found", dlerror());
 }
 
-int main(void)
+static void ask_properly(void *driver, const char *name)
+{
+    CUresult (*find)(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *);
+    CUdriverProcAddressQueryResult status = 77;
+    void *function = &function;
+    CUresult result;
+
+    *(void **)&find = dlsym(driver, "cuGetProcAddress_v2");
+    REQUIRE(find);
+    result = find(name, &function, 13050, 0, &status);
+    printf("%s: result %d, status %d, %s\n", name, result, status, function ? "found" : "not found");
+}
+
+int main(int count, char **names)
 {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW);
 
@@ -19,5 +32,9 @@ int main(void)
     ask(driver, "cuNoSuchFunction");
     ask(driver, "cuVDPAUGetDevice"); // NVIDIA's has it, the simulated one has not
     ask(driver, "noSuchFunction");
+    while (--count > 0) {
+        ask(driver, *++names);
+        ask_properly(driver, *names);
+    }
     return 0;
 }

@@ -7,6 +7,7 @@ use std::ffi::c_char;
 
 use crate::abi::In;
 use crate::code::{Code, Result};
+use crate::ptx::Kernel;
 
 const WRAPPER: u32 = 0x466243B1;
 const FATBIN: u32 = 0xBA55_ED50;
@@ -110,6 +111,8 @@ fn fatbin(image: &[u8]) -> Result<String> {
 
 /// Size of a section's header, and of the file's.
 const SECTION: usize = 64;
+/// Which section holds the texts.
+const TEXTS: usize = 2;
 /// ELF of 64 bits, little endian, in its first version.
 const IDENT: [u8; 7] = [0x7f, b'E', b'L', b'F', 2, 1, 1];
 /// No image is larger: a header that says so is broken.
@@ -118,13 +121,27 @@ const MACHINE_CUDA: u16 = 190;
 /// e_flags of a container: "sim".
 const OURS: u32 = 0x006D_6973;
 
-/// The container that linking makes: an ELF file whose one section holds the texts, each ended by a nul.
-pub fn container(texts: &[String]) -> Vec<u8> {
-    let body: Vec<u8> = texts.iter().flat_map(|text| text.bytes().chain([0])).collect();
-    let names = b"\0.shstrtab\0.sim.ptx\0";
-    let names_at = SECTION + body.len();
-    let table = (names_at + names.len()).next_multiple_of(8);
-    let mut out = Vec::with_capacity(table + 3 * SECTION);
+/// The container that linking makes: an ELF file with a section that holds the texts, each ended by a nul, and one for each
+/// kernel that tells its parameters, as a cubin has it.
+pub fn container(texts: &[String], kernels: &[Kernel]) -> Vec<u8> {
+    let mut names = b"\0.shstrtab\0.sim.ptx\0".to_vec();
+    let mut body: Vec<u8> = texts.iter().flat_map(|text| text.bytes().chain([0])).collect();
+    // Name, type, content.
+    let mut sections = vec![(0, 0, 0..0), (1, 3, 0..0), (11, 1, 0..body.len())];
+    for kernel in kernels {
+        let start = body.len();
+        for (ordinal, parameter) in kernel.parameters.iter().enumerate().rev() {
+            const KPARAM_INFO_V2: u8 = 0x45;
+            body.extend([4, KPARAM_INFO_V2, 12, 0, 0, 0, 0, 0]);
+            body.extend([ordinal, parameter.offset, parameter.size, 0].map(|n| (n as u16).to_le_bytes()).concat());
+        }
+        sections.push((names.len() as u32, 0x7000_0000, start..body.len()));
+        names.extend([b".nv.info.", kernel.name.as_bytes(), b"\0"].concat());
+    }
+    sections[1].2 = body.len()..body.len() + names.len();
+    body.extend(names);
+    let table = (SECTION + body.len()).next_multiple_of(8);
+    let mut out = Vec::with_capacity(table + sections.len() * SECTION);
     out.extend_from_slice(&IDENT);
     out.extend_from_slice(&[0x33, 7, 0, 0, 0, 0, 0, 0, 0]);
     for half in [2u16, MACHINE_CUDA] {
@@ -135,22 +152,19 @@ pub fn container(texts: &[String]) -> Vec<u8> {
         out.extend_from_slice(&word.to_le_bytes());
     }
     out.extend_from_slice(&OURS.to_le_bytes());
-    for half in [SECTION as u16, 56, 0, SECTION as u16, 3, 1] {
+    for half in [SECTION as u16, 56, 0, SECTION as u16, sections.len() as u16, 1] {
         out.extend_from_slice(&half.to_le_bytes());
     }
     out.extend_from_slice(&body);
-    out.extend_from_slice(names);
     out.resize(table, 0);
-    let mut section = |name: u32, kind: u32, at: usize, size: usize| {
+    for (name, kind, place) in sections {
+        let (name, kind): (u32, u32) = (name, kind);
         out.extend_from_slice(&name.to_le_bytes());
         out.extend_from_slice(&kind.to_le_bytes());
-        for word in [0u64, 0, at as u64, size as u64, 0, 1, 0] {
-            out.extend_from_slice(&word.to_le_bytes());
+        for word in [0, 0, SECTION + place.start, place.len(), 0, 1, 0] {
+            out.extend_from_slice(&(word as u64).to_le_bytes());
         }
-    };
-    section(0, 0, 0, 0);
-    section(1, 3, names_at, names.len());
-    section(11, 1, SECTION, body.len());
+    }
     out
 }
 
@@ -168,7 +182,7 @@ fn length_of(header: &[u8]) -> Result<usize> {
         return Err(Code::NO_BINARY_FOR_GPU);
     }
     let (sections, size, count) = (u64_at(header, 40)?, u16_at(header, 58)?, u16_at(header, 60)?);
-    if sections > LARGEST || usize::from(size) != SECTION || count != 3 {
+    if sections > LARGEST || usize::from(size) != SECTION || count < TEXTS as u16 + 1 {
         return Err(Code::INVALID_IMAGE);
     }
     Ok(sections as usize + usize::from(count) * SECTION)
@@ -176,8 +190,8 @@ fn length_of(header: &[u8]) -> Result<usize> {
 
 /// The texts of a container.
 fn sections(image: &[u8]) -> Result<Vec<String>> {
-    let table = length_of(image)? - 3 * SECTION;
-    let section = table + 2 * SECTION;
+    length_of(image)?;
+    let section = u64_at(image, 40)? as usize + TEXTS * SECTION;
     let (at, size) = (u64_at(image, section + 24)?, u64_at(image, section + 32)?);
     let end = at.checked_add(size).ok_or(Code::INVALID_IMAGE)?;
     let body = image.get(at as usize..end as usize).ok_or(Code::INVALID_IMAGE)?;
@@ -188,19 +202,19 @@ fn sections(image: &[u8]) -> Result<Vec<String>> {
 mod tests {
     use super::*;
 
-    const TEXTS: [&str; 2] = [".version 8.0 // one", ".version 8.0 // two"];
+    const SOURCES: [&str; 2] = [".version 8.0 // one", ".version 8.0 // two"];
 
     #[test]
     fn a_container_gives_its_texts_back() {
-        let image = container(&TEXTS.map(str::to_owned));
-        assert_eq!(texts_in(&image).unwrap(), TEXTS);
-        assert_eq!(texts_at(image.as_ptr()).unwrap(), TEXTS);
+        let image = container(&SOURCES.map(str::to_owned), &[]);
+        assert_eq!(texts_in(&image).unwrap(), SOURCES);
+        assert_eq!(texts_at(image.as_ptr()).unwrap(), SOURCES);
     }
 
     /// Sections end where the file ends, so anybody can tell its length from its header.
     #[test]
     fn a_container_has_the_length_its_header_says() {
-        let image = container(&TEXTS.map(str::to_owned));
+        let image = container(&SOURCES.map(str::to_owned), &[]);
         let sections = u64_at(&image, 40).unwrap() as usize;
         let (size, count) = (u16_at(&image, 58).unwrap(), u16_at(&image, 60).unwrap());
         assert_eq!(image.len(), sections + usize::from(size) * usize::from(count));
@@ -241,9 +255,9 @@ mod tests {
     #[test]
     fn a_broken_elf_file_is_refused() {
         assert_eq!(texts_at(c"\x7fELFgarbage".as_ptr().cast()), Err(Code::INVALID_IMAGE));
-        let image = container(&TEXTS.map(str::to_owned));
-        // Another class, another machine, sections nowhere, sections of another size, too many of them.
-        for (at, value) in [(4, 1), (18, 3), (46, 0x7f), (58, 1), (60, 200)] {
+        let image = container(&SOURCES.map(str::to_owned), &[]);
+        // Another class, another machine, sections nowhere, sections of another size, too few of them.
+        for (at, value) in [(4, 1), (18, 3), (46, 0x7f), (58, 1), (60, 2)] {
             let mut image = image.clone();
             image[at] = value;
             assert_eq!(texts_at(image.as_ptr()), Err(Code::INVALID_IMAGE), "byte {at}");

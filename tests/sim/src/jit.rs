@@ -178,9 +178,9 @@ impl Linker {
     /// Links; gives the address and length of the image.
     pub fn complete(&self) -> Result<(*const u8, usize)> {
         let texts = self.texts.lock().clone();
-        self.options.compile(&texts)?;
+        let program = self.options.compile(&texts)?.program(0).map_err(|_| Code::INVALID_PTX)?;
         let mut image = self.image.lock();
-        let image = image.insert(image::container(&texts));
+        let image = image.insert(image::container(&texts, &program.kernels));
         Ok((image.as_ptr(), image.len()))
     }
 }

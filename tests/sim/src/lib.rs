@@ -18,9 +18,11 @@
 //! leaves what it had written.
 //!
 //! Knobs: `CUTRACE_SIM_SEED` (where memory lies; else random), `CUTRACE_SIM_MEMORY` (bytes of device memory, default
-//! 1 GiB), `CUTRACE_SIM_DEVICES` (default 1), `CUTRACE_SIM_SLOW_US` (least duration of a synchronising call).
+//! 1 GiB), `CUTRACE_SIM_DEVICES` (default 1), `CUTRACE_SIM_SLOW_US` (least duration of a synchronising call),
+//! `CUTRACE_SIM_DRIVER_VERSION` (an older driver: see `age`).
 
 mod abi;
+mod age;
 mod array;
 mod code;
 mod context;

@@ -122,6 +122,8 @@ macro_rules! array {
                 oobFill: CUtensorMapFloatOOBfill) create;
             cuTensorMapReplaceAddress(tensorMap: *mut CUtensorMap = InOut(One), globalAddress: *mut c_void = Address)
                 create;
+            cuTensorMapSetAllocationClass(tensorMap: *mut CUtensorMap = InOut(One), allocClass: CUtensorMapAllocClass,
+                outAllocClass: *mut CUtensorMapAllocClass = Volatile(One)) create;
         }
     };
 }

@@ -21,6 +21,8 @@ pub const LAUNCH_ATTRIBUTES: &[(u32, &Type)] = &[
     (CUstreamAttrID::CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE.0, DeviceUpdatableKernelNode::TYPE),
     (CUstreamAttrID::CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT.0, u32::TYPE),
     (CUstreamAttrID::CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING.0, u32::TYPE),
+    (CUstreamAttrID::CU_LAUNCH_ATTRIBUTE_PORTABLE_CLUSTER_SIZE_MODE.0, CUlaunchAttributePortableClusterMode::TYPE),
+    (CUstreamAttrID::CU_LAUNCH_ATTRIBUTE_SHARED_MEMORY_MODE.0, CUsharedMemoryMode::TYPE),
 ];
 
 /// Operations of `cuStreamBatchMemOp` that have more to say than their flags.
@@ -29,6 +31,7 @@ pub const STREAM_MEM_OPS: &[(u32, &Type)] = &[
     (CUstreamBatchMemOpType::CU_STREAM_MEM_OP_WRITE_VALUE_32.0, StreamWriteValue32::TYPE),
     (CUstreamBatchMemOpType::CU_STREAM_MEM_OP_WAIT_VALUE_64.0, StreamWaitValue64::TYPE),
     (CUstreamBatchMemOpType::CU_STREAM_MEM_OP_WRITE_VALUE_64.0, StreamWriteValue64::TYPE),
+    (CUstreamBatchMemOpType::CU_STREAM_MEM_OP_ATOMIC_REDUCTION.0, StreamAtomicReduction::TYPE),
 ];
 
 /// What `CUgraphNodeParams` holds, by the type of the node. An empty node has nothing.
@@ -46,6 +49,8 @@ pub const GRAPH_NODES: &[(u32, &Type)] = &[
     (CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_FREE.0, CUDA_MEM_FREE_NODE_PARAMS::TYPE),
     (CUgraphNodeType::CU_GRAPH_NODE_TYPE_BATCH_MEM_OP.0, CUDA_BATCH_MEM_OP_NODE_PARAMS_v2::TYPE),
     (CUgraphNodeType::CU_GRAPH_NODE_TYPE_CONDITIONAL.0, CUDA_CONDITIONAL_NODE_PARAMS::TYPE),
+    (CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMCPY_BATCH.0, CUDA_MEMCPY_BATCH_NODE_PARAMS::TYPE),
+    (CUgraphNodeType::CU_GRAPH_NODE_TYPE_FABRIC_CPY_BATCH.0, CUDA_FABRIC_CPY_BATCH_NODE_PARAMS::TYPE),
 ];
 
 /// The status with which `cuStreamGetCaptureInfo` fills in the rest; else it leaves it untouched (driver 580).

@@ -87,8 +87,11 @@ macro_rules! context {
                 r#type: CUdevResourceType) query;
             cuDevSmResourceSplitByCount(result: *mut CUdevResource = Volatile(LenAt(nbGroups)),
                 nbGroups: *mut u32 = InOut(One), input: *const CUdevResource = In(One),
-                remaining: *mut CUdevResource = Volatile(One), useFlags: u32 = CUdevSmResourceSplit_flags::BITS,
+                remainder: *mut CUdevResource = Volatile(One), flags: u32 = CUdevSmResourceSplitByCount_flags::BITS,
                 minCount: u32) query;
+            cuDevSmResourceSplit(result: *mut CUdevResource = Volatile(Len(nbGroups)), nbGroups: u32,
+                input: *const CUdevResource = In(One), remainder: *mut CUdevResource = Volatile(One), flags: u32,
+                groupParams: *mut CU_DEV_SM_RESOURCE_GROUP_PARAMS = InOut(Len(nbGroups))) query;
             cuDevResourceGenerateDesc(phDesc: *mut CUdevResourceDesc = Create(One),
                 resources: *mut CUdevResource = In(Len(nbResources)), nbResources: u32) create;
         }

@@ -112,6 +112,12 @@ macro_rules! copy {
                 hStream: CUstream) submit | cuMemcpy3DBatchAsync_v2_ptsz;
             cuMemcpy3DBatchAsync(numOps: usize, opList: *mut CUDA_MEMCPY3D_BATCH_OP = In(Len(numOps)),
                 failIdx: *mut usize = Out(One), flags: u64, hStream: CUstream) submit | cuMemcpy3DBatchAsync_ptsz;
+            // One copy with what a batch can say of each of its copies.
+            cuMemcpyWithAttributesAsync(dst: CUdeviceptr = Writes(Len(size)), src: CUdeviceptr = Reads(Len(size)),
+                size: usize, attr: *mut CUmemcpyAttributes = In(One), hStream: CUstream)
+                submit | cuMemcpyWithAttributesAsync_ptsz;
+            cuMemcpy3DWithAttributesAsync(op: *mut CUDA_MEMCPY3D_BATCH_OP = In(One), flags: u64, hStream: CUstream)
+                submit | cuMemcpy3DWithAttributesAsync_ptsz;
             cuMemBatchDecompressAsync(paramsArray: *mut CUmemDecompressParams = In(Len(count)), count: usize,
                 flags: u32, errorIndex: *mut usize = Volatile(One), stream: CUstream)
                 submit | cuMemBatchDecompressAsync_ptsz;

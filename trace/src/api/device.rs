@@ -45,6 +45,12 @@ macro_rules! device {
             cuDeviceGetNvSciSyncAttributes(nvSciSyncAttrList: *mut c_void = Opaque, dev: CUdevice,
                 flags: i32) query refuse;
 
+            // The fabric that the recorded machine is part of.
+            cuDeviceGetFabricClusterUuid(uuid: *mut CUuuid = Volatile(One), dev: CUdevice) query skip;
+            cuDeviceGetCliqueCount(count: *mut usize = Volatile(One), dev: CUdevice) query skip;
+            cuDeviceGetCliqueInfo(cliqueInfo: *mut CUcliqueInfo = Volatile(LenAt(count)),
+                count: *mut usize = InOut(One), dev: CUdevice) query skip;
+
             // Pairs of devices
             cuDeviceCanAccessPeer(canAccessPeer: *mut i32 = Volatile(One), dev: CUdevice, peerDev: CUdevice) query;
             cuDeviceGetP2PAttribute(value: *mut i32 = Volatile(One), attrib: CUdevice_P2PAttribute,
@@ -77,6 +83,13 @@ macro_rules! device {
             cuCoredumpSetAttributeGlobal(attrib: CUcoredumpSettings, value: *mut c_void = In(LenAt(size)),
                 size: *mut usize = In(One)) state skip;
 
+            cuCoredumpRegisterStartCallback(callback: CUcoredumpStatusCallback = Callback,
+                userData: *mut c_void = UserData, callbackOut: *mut CUcoredumpCallbackHandle = Create(One)) create skip;
+            cuCoredumpRegisterCompleteCallback(callback: CUcoredumpStatusCallback = Callback,
+                userData: *mut c_void = UserData, callbackOut: *mut CUcoredumpCallbackHandle = Create(One)) create skip;
+            cuCoredumpDeregisterStartCallback(callback: CUcoredumpCallbackHandle = Destroy) destroy skip;
+            cuCoredumpDeregisterCompleteCallback(callback: CUcoredumpCallbackHandle = Destroy) destroy skip;
+
             // The driver's log of errors
             cuLogsRegisterCallback(callbackFunc: CUlogsCallback = Callback, userData: *mut c_void = UserData,
                 callback_out: *mut CUlogsCallbackHandle = Create(One)) create skip;
@@ -93,6 +106,7 @@ macro_rules! device {
             cuCheckpointProcessLock(pid: i32, args: *mut CUcheckpointLockArgs = In(One)) state refuse;
             cuCheckpointProcessCheckpoint(pid: i32, args: *mut CUcheckpointCheckpointArgs = In(One)) state refuse;
             cuCheckpointProcessRestore(pid: i32, args: *mut CUcheckpointRestoreArgs = In(One)) state refuse;
+            cuCheckpointOperationComplete(handle: CUcheckpointOperationHandle = Destroy) state refuse;
             cuCheckpointProcessUnlock(pid: i32, args: *mut CUcheckpointUnlockArgs = In(One)) state refuse;
         }
     };

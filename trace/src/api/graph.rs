@@ -6,6 +6,7 @@ macro_rules! graph {
         $($with)+! {
             "graph";
             cuGraphCreate(phGraph: *mut CUgraph = Create(One), flags: u32) create;
+            cuGraphGetId(hGraph: CUgraph, graphId: *mut u32 = Volatile(One)) query;
             cuGraphClone(phGraphClone: *mut CUgraph = Create(One), originalGraph: CUgraph) create;
             cuGraphDestroy(hGraph: CUgraph = Destroy) destroy;
             // Writes a file.

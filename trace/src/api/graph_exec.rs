@@ -16,6 +16,7 @@ macro_rules! graph_exec {
             cuGraphInstantiate(phGraphExec: *mut CUgraphExec = Create(One), hGraph: CUgraph,
                 phErrorNode: *mut CUgraphNode = Out(One), logBuffer: *mut c_char = Volatile(TextUpTo(bufferSize)),
                 bufferSize: usize) create;
+            cuGraphExecGetId(hGraphExec: CUgraphExec, graphId: *mut u32 = Volatile(One)) query;
             cuGraphExecGetFlags(hGraphExec: CUgraphExec, flags: *mut u64 = Out(One)) query;
             cuGraphExecDestroy(hGraphExec: CUgraphExec = Destroy) destroy;
 

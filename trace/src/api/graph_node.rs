@@ -103,6 +103,10 @@ macro_rules! graph_node {
             cuGraphMemFreeNodeGetParams(hNode: CUgraphNode, dptr_out: *mut CUdeviceptr = Out(One)) query;
 
             // Any kind of node.
+            cuGraphAddNode_v3(phGraphNode: *mut CUgraphNode = Create(One), hGraph: CUgraph,
+                dependencies: *const CUgraphNode = In(Len(numDependencies)),
+                dependencyData: *const CUgraphEdgeData = In(Len(numDependencies)), numDependencies: usize,
+                nodeParams: *mut CUgraphNodeParams = InOut(One)) graph;
             cuGraphAddNode_v2(phGraphNode: *mut CUgraphNode = Create(One), hGraph: CUgraph,
                 dependencies: *const CUgraphNode = In(Len(numDependencies)),
                 dependencyData: *const CUgraphEdgeData = In(Len(numDependencies)), numDependencies: usize,
@@ -110,10 +114,16 @@ macro_rules! graph_node {
             cuGraphAddNode(phGraphNode: *mut CUgraphNode = Create(One), hGraph: CUgraph,
                 dependencies: *const CUgraphNode = In(Len(numDependencies)), numDependencies: usize,
                 nodeParams: *mut CUgraphNodeParams = InOut(One)) graph;
+            cuGraphNodeSetParams_v2(hNode: CUgraphNode, nodeParams: *mut CUgraphNodeParams = In(One)) graph;
             cuGraphNodeSetParams(hNode: CUgraphNode, nodeParams: *mut CUgraphNodeParams = In(One)) graph;
+            // Much of it is addresses in the driver.
+            cuGraphNodeGetParams(hNode: CUgraphNode, nodeParams: *mut CUgraphNodeParams = Volatile(One)) query;
             cuGraphConditionalHandleCreate(pHandle_out: *mut CUgraphConditionalHandle = Create(One), hGraph: CUgraph,
                 ctx: CUcontext, defaultLaunchValue: u32, flags: u32) create;
             cuGraphNodeGetType(hNode: CUgraphNode, r#type: *mut CUgraphNodeType = Out(One)) query;
+            cuGraphNodeGetContainingGraph(hNode: CUgraphNode, phGraph: *mut CUgraph = Out(One)) query;
+            cuGraphNodeGetLocalId(hNode: CUgraphNode, nodeId: *mut u32 = Volatile(One)) query;
+            cuGraphNodeGetToolsId(hNode: CUgraphNode, toolsNodeId: *mut u64 = Volatile(One)) query;
             cuGraphNodeFindInClone(phNode: *mut CUgraphNode = Out(One), hOriginalNode: CUgraphNode,
                 hClonedGraph: CUgraph) query;
             cuGraphNodeGetDependencies_v2(hNode: CUgraphNode,

@@ -18,6 +18,8 @@ macro_rules! launch {
                 numDevices: u32, flags: u32) launch;
             cuLaunchHostFunc(hStream: CUstream, r#fn: CUhostFn = Callback, userData: *mut c_void = UserData)
                 submit | cuLaunchHostFunc_ptsz;
+            cuLaunchHostFunc_v2(hStream: CUstream, r#fn: CUhostFn = Callback, userData: *mut c_void = UserData,
+                syncMode: u32 = CUhostTaskSyncMode::BITS) submit | cuLaunchHostFunc_v2_ptsz;
 
             // Launches before CUDA 4.0: arguments are put into the function one by one, and stay there. Addresses go in
             // by `cuParamSetv`, or in halves by `cuParamSeti`: as recorded, so they are right where memory could be placed.

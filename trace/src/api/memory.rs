@@ -26,6 +26,10 @@ macro_rules! memory {
             cuMemGetAddressRange(pbase: *mut CUdeviceptr_v1 = Out(One), psize: *mut u32 = Out(One),
                 dptr: CUdeviceptr_v1) query skip;
 
+            // One location for each region of this size; the first is described.
+            cuMemGetLocationInfo(ptr: CUdeviceptr, size: usize, summaryGranularity: usize, samplingGranularity: usize,
+                location_out: *mut CUmemLocation = Volatile(One)) query skip;
+
             // Pinned host memory.
             cuMemAllocHost_v2(pp: *mut *mut c_void = HostAlloc(Len(bytesize)), bytesize: usize) allocate emulate;
             cuMemAllocHost(pp: *mut *mut c_void = HostAlloc(Len(bytesize)), bytesize: u32) allocate emulate;

@@ -39,8 +39,12 @@ macro_rules! memory_virtual {
             cuMulticastCreate(mcHandle: *mut CUmemGenericAllocationHandle = Create(One),
                 prop: *const CUmulticastObjectProp = In(One)) allocate refuse;
             cuMulticastAddDevice(mcHandle: CUmemGenericAllocationHandle, dev: CUdevice) state refuse;
+            cuMulticastBindMem_v2(mcHandle: CUmemGenericAllocationHandle, dev: CUdevice, mcOffset: usize,
+                memHandle: CUmemGenericAllocationHandle, memOffset: usize, size: usize, flags: u64) state refuse;
             cuMulticastBindMem(mcHandle: CUmemGenericAllocationHandle, mcOffset: usize,
                 memHandle: CUmemGenericAllocationHandle, memOffset: usize, size: usize, flags: u64) state refuse;
+            cuMulticastBindAddr_v2(mcHandle: CUmemGenericAllocationHandle, dev: CUdevice, mcOffset: usize,
+                memptr: CUdeviceptr, size: usize, flags: u64) state refuse;
             cuMulticastBindAddr(mcHandle: CUmemGenericAllocationHandle, mcOffset: usize, memptr: CUdeviceptr,
                 size: usize, flags: u64) state refuse;
             cuMulticastUnbind(mcHandle: CUmemGenericAllocationHandle, dev: CUdevice, mcOffset: usize, size: usize)

@@ -16,6 +16,7 @@ pub mod table;
 pub mod attributes;
 pub mod copies;
 pub mod enums;
+pub mod refusal;
 pub mod roles;
 pub mod structs;
 pub mod types;
@@ -28,7 +29,7 @@ macro_rules! for_each_family {
     ($with:ident) => {
         $with! {
             device context module memory memory_pool memory_virtual copy array launch stream event
-            graph graph_node graph_exec external graphics gl no_prototype
+            graph graph_node graph_exec endpoint external graphics gl no_prototype
         }
     };
 }

@@ -83,6 +83,7 @@ macro_rules! module {
             cuKernelGetName(name: *mut *const c_char = TextOut, hfunc: CUkernel) query;
             cuKernelGetParamInfo(kernel: CUkernel, paramIndex: usize, paramOffset: *mut usize = Volatile(One),
                 paramSize: *mut usize = Volatile(One)) query;
+            cuKernelGetParamCount(kernel: CUkernel, paramCount: *mut usize = Out(One)) query;
             cuKernelGetAttribute(pi: *mut i32 = Volatile(One), attrib: CUfunction_attribute, kernel: CUkernel,
                 dev: CUdevice) query;
             cuKernelSetAttribute(attrib: CUfunction_attribute, val: i32, kernel: CUkernel, dev: CUdevice) state;
@@ -93,6 +94,7 @@ macro_rules! module {
             cuFuncGetName(name: *mut *const c_char = TextOut, hfunc: CUfunction) query;
             cuFuncGetParamInfo(func: CUfunction, paramIndex: usize, paramOffset: *mut usize = Volatile(One),
                 paramSize: *mut usize = Volatile(One)) query;
+            cuFuncGetParamCount(func: CUfunction, paramCount: *mut usize = Out(One)) query;
             cuFuncGetAttribute(pi: *mut i32 = Volatile(One), attrib: CUfunction_attribute, hfunc: CUfunction) query;
             cuFuncSetAttribute(hfunc: CUfunction, attrib: CUfunction_attribute, value: i32) state;
             cuFuncSetCacheConfig(hfunc: CUfunction, config: CUfunc_cache) state;

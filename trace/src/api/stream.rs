@@ -20,6 +20,8 @@ macro_rules! stream {
                 query | cuStreamGetCtx_v2_ptsz;
             cuStreamGetCtx(hStream: CUstream, pctx: *mut CUcontext = Out(One)) query | cuStreamGetCtx_ptsz;
             cuStreamGetGreenCtx(hStream: CUstream, phCtx: *mut CUgreenCtx = Out(One)) query;
+            cuStreamGetDevResource(hStream: CUstream, resource: *mut CUdevResource = Volatile(One),
+                r#type: CUdevResourceType) query | cuStreamGetDevResource_ptsz;
             cuStreamCopyAttributes(dst: CUstream, src: CUstream) state | cuStreamCopyAttributes_ptsz;
             cuStreamGetAttribute(hStream: CUstream, attr: CUstreamAttrID,
                 value_out: *mut CUstreamAttrValue = AttributeOut(attr, LAUNCH_ATTRIBUTES))
@@ -46,6 +48,14 @@ macro_rules! stream {
                 dependencies: *const CUgraphNode = In(Len(numDependencies)),
                 dependencyData: *const CUgraphEdgeData = In(Len(numDependencies)), numDependencies: usize,
                 mode: CUstreamCaptureMode) graph | cuStreamBeginCaptureToGraph_ptsz;
+            // The callback decides which nodes may stay as they were.
+            cuStreamBeginRecaptureToGraph(hStream: CUstream, mode: CUstreamCaptureMode, hGraph: CUgraph,
+                callbackFunc: CUgraphRecaptureCallback = Callback, userData: *mut c_void = UserData)
+                graph refuse | cuStreamBeginRecaptureToGraph_ptsz;
+            // Into a command list of Direct3D or Vulkan.
+            cuStreamBeginCaptureToCig(hStream: CUstream, streamCigCaptureParams: *mut CUstreamCigCaptureParams = In(One))
+                graph refuse | cuStreamBeginCaptureToCig_ptsz;
+            cuStreamEndCaptureToCig(hStream: CUstream) graph refuse | cuStreamEndCaptureToCig_ptsz;
             cuStreamEndCapture(hStream: CUstream, phGraph: *mut CUgraph = Create(One)) graph | cuStreamEndCapture_ptsz;
             cuStreamIsCapturing(hStream: CUstream, captureStatus: *mut CUstreamCaptureStatus = Out(One))
                 query | cuStreamIsCapturing_ptsz;

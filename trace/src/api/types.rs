@@ -166,6 +166,8 @@ handles! {
     CUlinkState(usize) Link "link";
     CUdevResourceDesc(usize) ResourceDesc "resourcedesc";
     CUlogsCallbackHandle(usize) LogsCallback "logscallback";
+    CUcoredumpCallbackHandle(usize) CoredumpCallback "coredumpcallback";
+    CUcheckpointOperationHandle(usize) CheckpointOperation "checkpoint";
     CUeglStreamConnection(usize) EglStream "eglstream";
 }
 
@@ -182,7 +184,10 @@ macro_rules! callbacks {
     )*};
 }
 
-callbacks! { CUhostFn CUstreamCallback CUoccupancyB2DSize CUasyncCallback CUlogsCallback }
+callbacks! {
+    CUhostFn CUstreamCallback CUoccupancyB2DSize CUasyncCallback CUlogsCallback CUcoredumpStatusCallback
+    CUgraphRecaptureCallback
+}
 
 /// Declares enumerations as transparent newtypes with the names of their values.
 ///

@@ -5,7 +5,7 @@ use std::ffi::c_char;
 use super::{entries, hidden};
 use crate::abi::{In, Out};
 use crate::code::Code;
-use crate::{device, state};
+use crate::state;
 
 entries! {
     always cuInit(flags: u32) {
@@ -13,7 +13,7 @@ entries! {
     }
 
     always cuDriverGetVersion(version: Out<i32>) {
-        version.set(device::DRIVER_VERSION)
+        version.set(crate::age::version())
     }
 
     always cuGetErrorName(error: u32, name: Out<*const c_char>) {

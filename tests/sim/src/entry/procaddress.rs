@@ -68,7 +68,7 @@ const VERSIONS: &[(&str, &str, i32)] = &[
 
 fn exports() -> &'static HashMap<&'static str, usize> {
     static EXPORTS: OnceLock<HashMap<&'static str, usize>> = OnceLock::new();
-    EXPORTS.get_or_init(|| super::all().into_iter().collect())
+    EXPORTS.get_or_init(|| super::all().into_iter().filter(|(name, _)| !crate::age::lacks(name)).collect())
 }
 
 /// The exported name that a base name means to a caller of this CUDA version, or why there is none.

@@ -35,6 +35,14 @@ structs! {
         sharedDataType: CUcigDataType,
         sharedData: *mut c_void = Opaque,
     }
+    // A command list of Direct3D, or a command buffer of Vulkan.
+    CUstreamCigParam {
+        streamSharedDataType: CUstreamCigDataType,
+        streamSharedData: *mut c_void = Opaque,
+    }
+    CUstreamCigCaptureParams {
+        streamCigParams: *mut CUstreamCigParam = In(One),
+    }
     CUctxCreateParams {
         execAffinityParams: *mut CUexecAffinityParam = In(Len(numExecAffinityParams)),
         numExecAffinityParams: i32,
@@ -44,12 +52,32 @@ structs! {
         smCount: u32,
         minSmPartitionSize: u32,
         smCoscheduledAlignment: u32,
+        flags: u32 = CUdevSmResourceGroup_flags::BITS,
+        localityDomainId: u32,
     }
-    // The padding carries the driver's own state from the call that made the resource to the one that takes it.
+    CUdevWorkqueueConfigResource {
+        device: CUdevice,
+        wqConcurrencyLimit: u32,
+        sharingScope: CUdevWorkqueueConfigScope,
+    }
+    CUdevWorkqueueResource {
+        reserved: [u8; 40],
+    }
+    CU_DEV_SM_RESOURCE_GROUP_PARAMS {
+        smCount: u32,
+        coscheduledSmCount: u32,
+        preferredCoscheduledSmCount: u32,
+        flags: u32 = CUdevSmResourceGroup_flags::BITS,
+        localityDomainId: u32,
+        reserved: [u32; 11],
+    }
+    // The padding carries the driver's own state from the call that made the resource to the one that takes it. Before CUDA 13.5
+    // the link was padding, too, and may be anything.
     CUdevResource {
         r#type: CUdevResourceType,
         _internal_padding: [u8; 92],
-        sm: [u32; 12] = Union(r#type, DEVICE_RESOURCES),
+        sm: [u64; 5] = Union(r#type, DEVICE_RESOURCES),
+        nextResource: *mut c_void = Opaque,
     }
     // Addresses of host functions and data, kept by the driver for kernels that call back into the host.
     CUlibraryHostUniversalFunctionAndDataTable {
@@ -63,8 +91,20 @@ structs! {
         reserved0: u32,
         reserved1: [u64; 7],
     }
+    // The driver hands out memory of its own, with device memory in it that the application is to save.
+    CUcheckpointCustomStoragePerDeviceData {
+        devPtr: CUdeviceptr,
+        size: usize,
+        stream: CUstream,
+    }
+    CUcheckpointCustomStorageInfo {
+        handle: CUcheckpointOperationHandle,
+        perDeviceData: *mut CUcheckpointCustomStoragePerDeviceData = Owned(Len(deviceCount)),
+        deviceCount: u32,
+    }
     CUcheckpointCheckpointArgs {
-        reserved: [u64; 8],
+        customStorageInfo_out: *mut *mut CUcheckpointCustomStorageInfo = Owned(One),
+        reserved: [c_char; 56],
     }
     CUcheckpointGpuPair {
         oldUuid: CUuuid,
@@ -73,8 +113,9 @@ structs! {
     CUcheckpointRestoreArgs {
         gpuPairs: *mut CUcheckpointGpuPair = In(Len(gpuPairsCount)),
         gpuPairsCount: u32,
-        reserved: [c_char; 44],
-        reserved1: u64,
+        padding0: u32,
+        customStorageInfo_out: *mut *mut CUcheckpointCustomStorageInfo = Owned(One),
+        reserved: [c_char; 40],
     }
     CUcheckpointUnlockArgs {
         reserved: [u64; 8],
@@ -88,4 +129,8 @@ structs! {
 /// A position in the driver's ring of log messages.
 pub type CUlogIterator = u32;
 
-const DEVICE_RESOURCES: &[(u32, &Type)] = &[(CUdevResourceType::CU_DEV_RESOURCE_TYPE_SM.0, CUdevSmResource::TYPE)];
+const DEVICE_RESOURCES: &[(u32, &Type)] = &[
+    (CUdevResourceType::CU_DEV_RESOURCE_TYPE_SM.0, CUdevSmResource::TYPE),
+    (CUdevResourceType::CU_DEV_RESOURCE_TYPE_WORKQUEUE_CONFIG.0, CUdevWorkqueueConfigResource::TYPE),
+    (CUdevResourceType::CU_DEV_RESOURCE_TYPE_WORKQUEUE.0, CUdevWorkqueueResource::TYPE),
+];

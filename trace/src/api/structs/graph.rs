@@ -1,7 +1,8 @@
 //! What the nodes of a graph do, and what comes back from instantiating and updating.
 //!
 //! Fields that a node will read or write when the graph runs (host addresses of copies, user data of host functions)
-//! are only named when the node is made.
+//! are only named when the node is made. Where the header has a union of a context and a green one, the context stands for both:
+//! they are the same address (measured). Before CUDA 13.5 some of these were bytes that had to be zero.
 
 #![allow(non_snake_case)]
 
@@ -113,6 +114,25 @@ structs! {
     CUDA_HOST_NODE_PARAMS_v2 {
         r#fn: CUhostFn = Callback,
         userData: *mut c_void = UserData,
+        syncMode: u32 = CUhostTaskSyncMode::BITS,
+        ctx: CUcontext,
+    }
+    // The copies are made when the graph runs.
+    CUDA_MEMCPY_BATCH_NODE_PARAMS {
+        count: usize,
+        dsts: *mut CUdeviceptr = In(Len(count)),
+        srcs: *mut CUdeviceptr = In(Len(count)),
+        sizes: *mut usize = In(Len(count)),
+        attrs: *mut CUmemcpyAttributes = In(Len(numAttrs)),
+        attrsIdxs: *mut usize = In(Len(numAttrs)),
+        numAttrs: usize,
+        ctx: CUcontext,
+    }
+    CUDA_FABRIC_CPY_BATCH_NODE_PARAMS {
+        numOps: usize,
+        opList: *mut CUDA_FABRIC_COPY_BATCH_OP = In(Len(numOps)),
+        flags: u64,
+        ctx: CUcontext,
     }
 }
 
@@ -131,6 +151,7 @@ structs! {
     }
     CUDA_EVENT_RECORD_NODE_PARAMS {
         event: CUevent,
+        ctx: CUcontext,
     }
     CUDA_EVENT_WAIT_NODE_PARAMS {
         event: CUevent,
@@ -182,6 +203,7 @@ structs! {
         extSemArray: *mut CUexternalSemaphore = In(Len(numExtSems)),
         paramsArray: *const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS = In(Len(numExtSems)),
         numExtSems: u32,
+        ctx: CUcontext,
     }
     CUDA_EXT_SEM_WAIT_NODE_PARAMS {
         extSemArray: *mut CUexternalSemaphore = In(Len(numExtSems)),
@@ -192,6 +214,7 @@ structs! {
         extSemArray: *mut CUexternalSemaphore = In(Len(numExtSems)),
         paramsArray: *const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS = In(Len(numExtSems)),
         numExtSems: u32,
+        ctx: CUcontext,
     }
     CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS {
         fence_value: u64,

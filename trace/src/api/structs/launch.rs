@@ -96,6 +96,13 @@ structs! {
         flags: u32 = CUstreamWaitValue_flags::BITS,
         alias: CUdeviceptr = Filled,
     }
+    StreamAtomicReduction {
+        reductionOp: CUstreamAtomicReductionOpType,
+        dataType: CUstreamAtomicReductionDataType,
+        address: CUdeviceptr = Writes(Fixed(8)),
+        value: u64,
+        alias: CUdeviceptr = Filled,
+    }
     StreamWaitValue64 {
         address: CUdeviceptr = Reads(Fixed(8)),
         value: u64,

@@ -29,6 +29,7 @@ pub const POINTER_ATTRIBUTES: &[(u32, &Type)] = {
         (A::CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR.0, CUdeviceptr::TYPE),
         (A::CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID.0, u64::TYPE),
         (A::CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE.0, u32::TYPE),
+        (A::CU_POINTER_ATTRIBUTE_LOCALITY_DOMAIN_ORDINAL.0, i32::TYPE),
     ]
 };
 
@@ -60,6 +61,13 @@ pub const MEM_POOL_ATTRIBUTES: &[(u32, &Type)] = {
         (A::CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH.0, u64::TYPE),
         (A::CU_MEMPOOL_ATTR_USED_MEM_CURRENT.0, u64::TYPE),
         (A::CU_MEMPOOL_ATTR_USED_MEM_HIGH.0, u64::TYPE),
+        (A::CU_MEMPOOL_ATTR_ALLOCATION_TYPE.0, CUmemAllocationType::TYPE),
+        (A::CU_MEMPOOL_ATTR_EXPORT_HANDLE_TYPES.0, CUmemAllocationHandleType::TYPE),
+        (A::CU_MEMPOOL_ATTR_LOCATION_ID.0, i32::TYPE),
+        (A::CU_MEMPOOL_ATTR_LOCATION_TYPE.0, CUmemLocationType::TYPE),
+        (A::CU_MEMPOOL_ATTR_MAX_POOL_SIZE.0, u64::TYPE),
+        (A::CU_MEMPOOL_ATTR_HW_DECOMPRESS_ENABLED.0, i32::TYPE),
+        (A::CU_MEMPOOL_ATTR_LOCALITY_DOMAIN_ID.0, i32::TYPE),
     ]
 };
 
@@ -126,7 +134,8 @@ structs! {
         win32SecurityAttributes: *mut c_void = Opaque,
         maxSize: usize,
         usage: u16 = CUmemPoolCreate_usage::BITS,
-        reserved: [u8; 54],
+        gpuDirectRDMACapable: u8,
+        reserved: [u8; 53],
     }
 
     // Virtual memory. The metadata mean something on Windows alone.

@@ -3,6 +3,7 @@
 mod array;
 mod context;
 mod copy;
+mod endpoint;
 mod external;
 mod flags;
 mod graph;
@@ -12,6 +13,7 @@ mod memory;
 pub use array::*;
 pub use context::*;
 pub use copy::*;
+pub use endpoint::*;
 pub use external::*;
 pub use flags::*;
 pub use graph::*;
