@@ -1,10 +1,14 @@
 //! `cutrace replay`: makes the calls of a trace again and compares what comes back.
 
+mod culprit;
+mod finding;
+
 use crate::driver::{self, Choice};
 use crate::exit::{DIVERGED, DONE, FAILED, NO_DRIVER, UNREADABLE, UNVERIFIED, failure};
 use crate::figures::{counted, grouped, size};
 use crate::{exit, layout, signals};
 use anyhow::Result;
+use finding::Finding;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use replayer::{Divergence, Options, Outcome, Plan, Progress, Report, Verdict};
 use serde_json::{Value, json};
@@ -27,9 +31,10 @@ Examples:
   cutrace replay app.bin --dry-run       what would be done, without a driver
   cutrace replay app.bin --device 0=1    what ran on device 0 runs on device 1
   cutrace replay app.bin --driver sim
+  cutrace replay --sync-launches         which launch made the program fail
 
 Exit status:
-  0 verified (or --no-verify)       1 not replayable
+  0 verified (or --no-verify)       1 not replayable, or a launch failed as recorded
   3 the trace cannot be read        4 diverged
   5 no usable driver                6 nothing that the device computed could be compared
   128 + signal if interrupted")]
@@ -55,6 +60,8 @@ pub struct Arguments {
     /// As JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    finding: Finding,
 }
 
 /// Version of the JSON form. Fields may be added within a version.
@@ -137,6 +144,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         devices,
         place: !arguments.no_placement,
         translate: true,
+        tools: arguments.finding.tools()?,
     };
     let bar = Bar::new(bar, plan.calls());
     let report = replayer::replay(&trace, &plan, &options, &bar);
@@ -156,6 +164,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     Ok(match report.outcome {
         Outcome::Diverged => DIVERGED,
         Outcome::Unverified => UNVERIFIED,
+        Outcome::Faulted => FAILED,
         _ => DONE,
     })
 }
@@ -240,6 +249,7 @@ fn text(out: &mut impl Write, plan: &Plan, report: &Report) -> Result<()> {
         (Outcome::Verified, 1) => writeln!(out, "verified, except for 1 call that was refused")?,
         (Outcome::Verified, n) => writeln!(out, "verified, except for {} calls that were refused", grouped(n))?,
         (Outcome::Diverged, _) => writeln!(out, "diverged")?,
+        (Outcome::Faulted, _) => writeln!(out, "a launch failed, as recorded")?,
         (Outcome::Unverified, _) => {
             writeln!(out, "unverified: nothing that the device computed could be compared")?;
         }
@@ -290,6 +300,9 @@ fn text(out: &mut impl Write, plan: &Plan, report: &Report) -> Result<()> {
             writeln!(out, "    {reason}")?;
         }
     }
+    if let Some(watched) = &report.watched {
+        culprit::text(out, watched, report.culprit.as_ref())?;
+    }
     if let Some(first) = &report.first {
         divergence(out, first, report.divergences)?;
     }
@@ -316,6 +329,7 @@ fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) -> Val
         Outcome::Diverged => "diverged",
         Outcome::Unverified => "unverified",
         Outcome::Replayed => "replayed",
+        Outcome::Faulted => "faulted",
     };
     let placed = &report.placement;
     json!({
@@ -370,6 +384,8 @@ fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) -> Val
             "launches": first.launches.iter().map(|(call, kernel)| json!({ "call": call, "kernel": kernel }))
                 .collect::<Vec<_>>(),
         })),
+        "one_by_one": report.watched.as_ref().map(culprit::watched_object),
+        "culprit": report.culprit.as_ref().map(culprit::object),
         "elapsed_ns": report.elapsed.as_nanos() as u64,
     })
 }

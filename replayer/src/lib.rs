@@ -20,6 +20,8 @@ use std::time::Duration;
 pub use check::report::{Checked, Divergence, LeftOut, Outcome, Placed, Report};
 pub use plan::verdict::{Reason, Verdict};
 pub use plan::{Plan, plan};
+pub use run::culprit::{Argument, Culprit, Recorded, Shape, What};
+pub use run::launches::Watched;
 pub use run::replay;
 
 /// How to replay.
@@ -36,6 +38,14 @@ pub struct Options {
     pub place: bool,
     /// Where mappings of this process lie in recorded ranges, translate, rather than stop with [`Error::Collision`].
     pub translate: bool,
+    pub tools: Tools,
+}
+
+/// What a replay does besides, to find out what is wrong with the program or with the replay.
+#[derive(Debug, Clone, Default)]
+pub struct Tools {
+    /// Wait for every launch, and stop at the first that fails.
+    pub sync_launches: bool,
 }
 
 /// Told how far a replay has come.

@@ -1,5 +1,7 @@
 //! What a replay did and what it found.
 
+use crate::run::culprit::Culprit;
+use crate::run::launches::Watched;
 use crate::run::world::World;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,6 +17,8 @@ pub enum Outcome {
     Unverified,
     /// Nothing was to be compared.
     Replayed,
+    /// A launch failed as one did when recorded, and is named.
+    Faulted,
 }
 
 /// What was compared.
@@ -96,14 +100,24 @@ pub struct Report {
     pub divergences: u64,
     pub first: Option<Divergence>,
     pub placement: Placed,
+    /// If launches went one at a time.
+    pub watched: Option<Watched>,
+    /// The launch that failed, if they did and one was found. The replay has stopped there.
+    pub culprit: Option<Culprit>,
     pub elapsed: Duration,
 }
 
 impl Report {
-    pub fn new(world: &World, tally: Tally, elapsed: Duration) -> Report {
+    pub fn new(world: World, tally: Tally, elapsed: Duration) -> Report {
+        let (watched, culprit) = world.watch.map_or((None, None), |watch| {
+            let (watched, culprit) = watch.into_results();
+            (Some(watched), culprit)
+        });
         let (plan, counts) = (world.plan, &world.placement.counts);
         let (launches, unreached_launches) = plan.reach.count(|call| tally.compared.contains(&call));
         let outcome = match tally.divergences {
+            _ if culprit.as_ref().is_some_and(Culprit::is_as_recorded) => Outcome::Faulted,
+            _ if culprit.is_some() => Outcome::Diverged,
             _ if !world.verify => Outcome::Replayed,
             0 if tally.checked.bytes > 0 && (launches == 0 || unreached_launches < launches) => Outcome::Verified,
             0 => Outcome::Unverified,
@@ -134,6 +148,8 @@ impl Report {
                 bytes: counts.bytes.load(Relaxed),
                 unfilled: counts.unfilled.load(Relaxed),
             },
+            watched,
+            culprit,
             elapsed,
         }
     }

@@ -68,6 +68,7 @@ pub fn finish(world: &World, tally: &mut Tally) {
         all_at_rest &= rest != Rest::Never;
         if let Rest::Failed(code) = rest
             && world.verify
+            && !world.is_stopped()
             && world.plan.fault.is_none_or(|fault| fault.code != code)
         {
             failed_at_the_end(world, code, tally);

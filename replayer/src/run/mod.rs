@@ -1,9 +1,13 @@
 //! The run: one worker a recorded thread, each call when what preceded it has returned.
 
+pub mod culprit;
 pub mod finish;
+pub mod instances;
+pub mod launches;
 pub mod queue;
 pub mod sinks;
 pub mod stall;
+pub mod unroll;
 pub mod world;
 
 use crate::call::buffers::Builder;
@@ -18,6 +22,7 @@ use crate::memory::translate::Translation;
 use crate::plan::Plan;
 use crate::plan::action::{Action, Memory, action};
 use crate::plan::order::{Gate, Lane};
+use crate::run::launches::Watch;
 use crate::run::queue::{Queue, current_context};
 use crate::run::sinks::{Pending, Sinks};
 use crate::run::stall::{EndAtLast, PATIENCE, Stall, watched};
@@ -62,10 +67,11 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
         linked: Mutex::default(),
         resources: Mutex::default(),
         verify: options.verify,
+        watch: options.tools.sync_launches.then(Watch::default),
     };
     let mut tally = run(&world, progress)?;
     watched(|| progress.stalled(PATIENCE, &[]), || finish::finish(&world, &mut tally));
-    Ok(Report::new(&world, tally, started.elapsed()))
+    Ok(Report::new(world, tally, started.elapsed()))
 }
 
 /// Runs all lanes, each begun when its first call may start.
@@ -138,6 +144,9 @@ impl<'t> Worker<'_, 't> {
             if let Some(call) = self.world.trace.call(step.call) {
                 stall.within(index, call.number, || self.perform(call));
             }
+            if self.world.is_stopped() {
+                return gate.abort();
+            }
             gate.finish(step.rank);
             done += 1;
             if done == STRIDE {
@@ -202,8 +211,12 @@ impl<'t> Worker<'_, 't> {
             let start = call.argument("ptr").unwrap_or(0);
             let _ = world.placement.vacate(&(start..start.saturating_add(call.argument("size").unwrap_or(0))));
         }
-        // SAFETY: the arguments were built from the recording by the table's description of this function.
-        let result = unsafe { world.driver.call(id(live), &words) };
+        let result = match &world.watch {
+            // SAFETY: the arguments were built from the recording by the table's description of this function.
+            None => unsafe { world.driver.call(id(live), &words) },
+            // SAFETY: as above.
+            Some(watch) => unsafe { watch.call(world, &call, live, &words) },
+        };
         self.tally.executed += 1;
         self.compare(&call, function, result);
         if result == result::SUCCESS && call.succeeded() {

@@ -6,6 +6,7 @@ use crate::call::objects::Objects;
 use crate::memory::place::Placement;
 use crate::memory::translate::Translation;
 use crate::plan::Plan;
+use crate::run::launches::Watch;
 use crate::run::sinks::Sinks;
 use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap};
@@ -28,4 +29,13 @@ pub struct World<'a> {
     /// Device resources are bytes with a checksum of the driver's: recorded to live.
     pub resources: Mutex<HashMap<Vec<u8>, Vec<u8>>>,
     pub verify: bool,
+    /// If launches go one at a time.
+    pub watch: Option<Watch>,
+}
+
+impl World<'_> {
+    /// Whether what was looked for is found: no further call is made.
+    pub fn is_stopped(&self) -> bool {
+        self.watch.as_ref().is_some_and(Watch::is_found)
+    }
 }
