@@ -32,9 +32,11 @@ Examples:
   cutrace replay app.bin --device 0=1    what ran on device 0 runs on device 1
   cutrace replay app.bin --driver sim
   cutrace replay --sync-launches         which launch made the program fail
+  cutrace replay --break vector_add#2 --dump-memory mem#3 before.bin
 
 Exit status:
-  0 verified (or --no-verify)       1 not replayable, or a launch failed as recorded
+  0 verified (or --no-verify, or stopped as asked)
+  1 not replayable, or a launch failed as recorded
   3 the trace cannot be read        4 diverged
   5 no usable driver                6 nothing that the device computed could be compared
   128 + signal if interrupted")]
@@ -144,13 +146,13 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         devices,
         place: !arguments.no_placement,
         translate: true,
-        tools: arguments.finding.tools()?,
+        tools: arguments.finding.tools(&trace, &plan)?,
     };
     let bar = Bar::new(bar, plan.calls());
     let report = replayer::replay(&trace, &plan, &options, &bar);
     bar.bar.finish_and_clear();
     let report = report.map_err(|error| match error {
-        replayer::Error::Worker => failure(FAILED, error),
+        replayer::Error::Worker | replayer::Error::Dump { .. } => failure(FAILED, error),
         error => failure(NO_DRIVER, format_args!("{error}; the driver is {} ({})", found.path.display(), found.how)),
     })?;
     let mut out = std::io::stdout().lock();
@@ -159,6 +161,9 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         writeln!(out)?;
     } else {
         text(&mut out, &plan, &report)?;
+        if report.culprit.is_none() {
+            finding::dumped(&mut out, &options.tools)?;
+        }
     }
     out.flush()?;
     Ok(match report.outcome {
@@ -249,10 +254,14 @@ fn text(out: &mut impl Write, plan: &Plan, report: &Report) -> Result<()> {
         (Outcome::Verified, 1) => writeln!(out, "verified, except for 1 call that was refused")?,
         (Outcome::Verified, n) => writeln!(out, "verified, except for {} calls that were refused", grouped(n))?,
         (Outcome::Diverged, _) => writeln!(out, "diverged")?,
+        (Outcome::Stopped, _) => writeln!(out, "stopped, and nothing up to there differs")?,
         (Outcome::Faulted, _) => writeln!(out, "a launch failed, as recorded")?,
         (Outcome::Unverified, _) => {
             writeln!(out, "unverified: nothing that the device computed could be compared")?;
         }
+    }
+    if let Some((call, function)) = &report.stopped_before {
+        writeln!(out, "  stopped      before call {call} {function}")?;
     }
     let elapsed = report.elapsed.as_secs_f64();
     let (executed, emulated) = (counted(report.executed, "call"), grouped(report.emulated));
@@ -330,6 +339,7 @@ fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) -> Val
         Outcome::Unverified => "unverified",
         Outcome::Replayed => "replayed",
         Outcome::Faulted => "faulted",
+        Outcome::Stopped => "stopped",
     };
     let placed = &report.placement;
     json!({
@@ -384,6 +394,7 @@ fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) -> Val
             "launches": first.launches.iter().map(|(call, kernel)| json!({ "call": call, "kernel": kernel }))
                 .collect::<Vec<_>>(),
         })),
+        "stopped_before": report.stopped_before.as_ref().map(|(call, _)| call),
         "one_by_one": report.watched.as_ref().map(culprit::watched_object),
         "culprit": report.culprit.as_ref().map(culprit::object),
         "elapsed_ns": report.elapsed.as_nanos() as u64,

@@ -18,10 +18,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use check::report::{Checked, Divergence, LeftOut, Outcome, Placed, Report};
+pub use plan::stops::{Memory, find_call, find_memory};
 pub use plan::verdict::{Reason, Verdict};
 pub use plan::{Plan, plan};
 pub use run::culprit::{Argument, Culprit, Recorded, Shape, What};
 pub use run::launches::Watched;
+pub use run::peek::Dump;
 pub use run::replay;
 
 /// How to replay.
@@ -46,6 +48,10 @@ pub struct Options {
 pub struct Tools {
     /// Wait for every launch, and stop at the first that fails.
     pub sync_launches: bool,
+    /// Stop before the call of this number.
+    pub end: Option<u64>,
+    /// Device memory to be written to files when the replay stops, or at its end.
+    pub dumps: Vec<Dump>,
 }
 
 /// Told how far a replay has come.
@@ -77,6 +83,8 @@ pub enum Error {
     Device { device: i32, failure: String },
     #[error("a thread for the recorded thread {thread} cannot be started: {source}")]
     Thread { thread: u32, source: std::io::Error },
+    #[error("{path}: {why}")]
+    Dump { path: PathBuf, why: String },
     #[error("a worker of the replay panicked; its message stands above")]
     Worker,
 }

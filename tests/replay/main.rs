@@ -3,6 +3,7 @@
 mod checking;
 mod culprit;
 mod elsewhere;
+mod stopping;
 mod tampering;
 mod waits;
 mod workloads;

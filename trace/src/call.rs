@@ -83,6 +83,10 @@ impl<'a> Call<'a> {
         self.trace.function(self.id)
     }
 
+    pub fn trace(&self) -> &'a Trace {
+        self.trace
+    }
+
     pub fn words(&self) -> impl ExactSizeIterator<Item = u64> + 'a {
         self.words.chunks_exact(8).map(|w| u64_at(w, 0))
     }

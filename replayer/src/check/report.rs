@@ -17,6 +17,8 @@ pub enum Outcome {
     Unverified,
     /// Nothing was to be compared.
     Replayed,
+    /// Stopped where it was asked to, and nothing before that differs.
+    Stopped,
     /// A launch failed as one did when recorded, and is named.
     Faulted,
 }
@@ -100,6 +102,8 @@ pub struct Report {
     pub divergences: u64,
     pub first: Option<Divergence>,
     pub placement: Placed,
+    /// The call that the replay was asked to stop before.
+    pub stopped_before: Option<(u64, String)>,
     /// If launches went one at a time.
     pub watched: Option<Watched>,
     /// The launch that failed, if they did and one was found. The replay has stopped there.
@@ -114,11 +118,13 @@ impl Report {
             (Some(watched), culprit)
         });
         let (plan, counts) = (world.plan, &world.placement.counts);
-        let (launches, unreached_launches) = plan.reach.count(|call| tally.compared.contains(&call));
+        let stopped_before = world.trace.call(world.end).map(|call| (call.number, call.name().to_owned()));
+        let (launches, unreached_launches) = plan.reach.count_below(world.end, |call| tally.compared.contains(&call));
         let outcome = match tally.divergences {
             _ if culprit.as_ref().is_some_and(Culprit::is_as_recorded) => Outcome::Faulted,
             _ if culprit.is_some() => Outcome::Diverged,
             _ if !world.verify => Outcome::Replayed,
+            0 if stopped_before.is_some() => Outcome::Stopped,
             0 if tally.checked.bytes > 0 && (launches == 0 || unreached_launches < launches) => Outcome::Verified,
             0 => Outcome::Unverified,
             _ => Outcome::Diverged,
@@ -148,6 +154,7 @@ impl Report {
                 bytes: counts.bytes.load(Relaxed),
                 unfilled: counts.unfilled.load(Relaxed),
             },
+            stopped_before,
             watched,
             culprit,
             elapsed,

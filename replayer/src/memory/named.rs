@@ -50,6 +50,16 @@ impl Named {
         named
     }
 
+    /// The call that makes an allocation of this name, whenever that is.
+    pub fn birth(trace: &Trace, label: &str, number: u64) -> Option<u64> {
+        let mut named = Named { objects: Objects::default(), alive: BTreeMap::new(), gone: Vec::new() };
+        let mut makes = |call: &Call| {
+            named.step(call);
+            named.objects.born().any(|range| (range.label, range.number) == (label, number))
+        };
+        trace.calls().find(|call| makes(call)).map(|call| call.number)
+    }
+
     fn step(&mut self, call: &Call) {
         if !self.objects.concerned(call) {
             return self.objects.until(call);
@@ -74,7 +84,6 @@ impl Named {
     }
 
     /// Allocations that were not any more, with the call that gave them up.
-    #[expect(dead_code)]
     pub fn gone(&self) -> impl Iterator<Item = (Range, u64)> {
         self.gone.iter().copied()
     }

@@ -10,6 +10,7 @@ pub mod nested;
 pub mod order;
 pub mod origins;
 pub mod reach;
+pub mod stops;
 pub mod survey;
 pub mod usage;
 pub mod verdict;

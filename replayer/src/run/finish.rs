@@ -100,7 +100,10 @@ fn forgo(world: &World, pending: Pending, tally: &mut Tally) {
 }
 
 fn failed_at_the_end(world: &World, code: u32, tally: &mut Tally) {
-    let Some(last) = world.trace.len().checked_sub(1).and_then(|last| world.trace.call(last as u64)) else { return };
+    let Some(last) = (world.trace.len() as u64).min(world.end).checked_sub(1).and_then(|last| world.trace.call(last))
+    else {
+        return;
+    };
     tally.diverged(Divergence {
         call: last.number,
         function: last.name().to_owned(),

@@ -4,6 +4,7 @@ pub mod culprit;
 pub mod finish;
 pub mod instances;
 pub mod launches;
+pub mod peek;
 pub mod queue;
 pub mod sinks;
 pub mod stall;
@@ -67,9 +68,14 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
         linked: Mutex::default(),
         resources: Mutex::default(),
         verify: options.verify,
+        end: options.tools.end.unwrap_or(u64::MAX),
         watch: options.tools.sync_launches.then(Watch::default),
     };
     let mut tally = run(&world, progress)?;
+    if !world.is_stopped() {
+        peek::dump(&world, &options.tools.dumps, |what| progress.warn(what))
+            .map_err(|(path, why)| Error::Dump { path, why })?;
+    }
     watched(|| progress.stalled(PATIENCE, &[]), || finish::finish(&world, &mut tally));
     Ok(Report::new(world, tally, started.elapsed()))
 }
@@ -86,6 +92,9 @@ fn run(world: &World, progress: &dyn Progress) -> Result<Tally, Error> {
         let mut workers = Vec::new();
         let mut refused = None;
         for (index, lane) in order.lanes.iter().enumerate() {
+            if lane.steps[0].call >= world.end {
+                continue;
+            }
             if gate.wait(lane.steps[0].after).is_err() {
                 break;
             }
@@ -137,7 +146,8 @@ struct Worker<'w, 't> {
 impl<'t> Worker<'_, 't> {
     fn run(&mut self, lane: &Lane, gate: &Gate, stall: &Stall, index: usize, progress: &dyn Progress) {
         let mut done = 0;
-        for step in &lane.steps {
+        // What a call below the end waits for is below it, too.
+        for step in lane.steps.iter().take_while(|step| step.call < self.world.end) {
             if gate.start(&self.world.plan.order, step).is_err() {
                 return;
             }

@@ -67,7 +67,7 @@ pub fn synchronize(driver: &Driver, context: u64) -> Result<(), Failure> {
 }
 
 /// Has `work` done with this context current on this thread.
-fn within<T>(driver: &Driver, context: u64, work: impl FnOnce() -> T) -> Result<T, Failure> {
+pub fn within<T>(driver: &Driver, context: u64, work: impl FnOnce() -> T) -> Result<T, Failure> {
     if current_context(driver) == context {
         return Ok(work());
     }

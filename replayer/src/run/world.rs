@@ -29,6 +29,8 @@ pub struct World<'a> {
     /// Device resources are bytes with a checksum of the driver's: recorded to live.
     pub resources: Mutex<HashMap<Vec<u8>, Vec<u8>>>,
     pub verify: bool,
+    /// Calls from this number on are not made.
+    pub end: u64,
     /// If launches go one at a time.
     pub watch: Option<Watch>,
 }
