@@ -1,5 +1,6 @@
 //! `cutrace replay`: makes the calls of a trace again and compares what comes back.
 
+mod compared;
 mod culprit;
 mod finding;
 
@@ -32,6 +33,8 @@ Examples:
   cutrace replay app.bin --device 0=1    what ran on device 0 runs on device 1
   cutrace replay app.bin --driver sim
   cutrace replay --sync-launches         which launch made the program fail
+  cutrace replay --fill 0xa5             does the program read memory that it never wrote?
+  cutrace replay --verify 1e-4,1e-6,f32  a trace of record --data=all, compared as numbers
   cutrace replay --break vector_add#2 --dump-memory mem#3 before.bin
 
 Exit status:
@@ -270,6 +273,10 @@ fn text(out: &mut impl Write, plan: &Plan, report: &Report) -> Result<()> {
         let (results, outputs) = (counted(checked.results, "result"), counted(checked.outputs, "output"));
         let copies = counted(checked.copies, "copy");
         writeln!(out, "  compared     {results}, {outputs}, {copies} to the host ({})", size(checked.bytes))?;
+        if checked.within_tolerance != 0 {
+            let copies = counted(checked.within_tolerance, "copy");
+            writeln!(out, "  close        {copies} within the tolerance, not the same byte for byte")?;
+        }
         let mut missing = Vec::new();
         if report.unchecked_copies != 0 {
             missing.push(format!("{} to the host", counted(report.unchecked_copies, "copy")));
@@ -326,6 +333,9 @@ fn divergence(out: &mut impl Write, first: &Divergence, all: u64) -> Result<()> 
     }
     writeln!(out, "  expected {}", first.expected)?;
     writeln!(out, "  found    {}", first.found)?;
+    if let Some(extent) = &first.extent {
+        compared::text(out, extent)?;
+    }
     for (call, kernel) in &first.launches {
         writeln!(out, "  launched before with this memory: call {call} {kernel}")?;
     }
@@ -367,6 +377,7 @@ fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) -> Val
             "outputs": report.checked.outputs,
             "copies": report.checked.copies,
             "bytes": report.checked.bytes,
+            "within_tolerance": report.checked.within_tolerance,
         },
         "unchecked_copies": report.unchecked_copies,
         "launches": report.launches,
@@ -391,6 +402,7 @@ fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) -> Val
             "offset": first.offset,
             "expected": first.expected,
             "found": first.found,
+            "extent": first.extent.as_ref().map(compared::object),
             "launches": first.launches.iter().map(|(call, kernel)| json!({ "call": call, "kernel": kernel }))
                 .collect::<Vec<_>>(),
         })),

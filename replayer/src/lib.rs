@@ -17,6 +17,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use check::extent::{Elements, Extent, Fill, Float, Tolerance};
 pub use check::report::{Checked, Divergence, LeftOut, Outcome, Placed, Report};
 pub use plan::stops::{Memory, find_call, find_memory};
 pub use plan::verdict::{Reason, Verdict};
@@ -48,6 +49,11 @@ pub struct Options {
 pub struct Tools {
     /// Wait for every launch, and stop at the first that fails.
     pub sync_launches: bool,
+    /// What device memory holds that the replay allocates, before the program could use it. None: zeros, and memory that
+    /// is allocated again keeps what it held, as a driver may have it.
+    pub fill: Option<u8>,
+    /// By how much copies to the host may differ from recorded bytes. None: by nothing.
+    pub tolerance: Option<Tolerance>,
     /// Stop before the call of this number.
     pub end: Option<u64>,
     /// Device memory to be written to files when the replay stops, or at its end.

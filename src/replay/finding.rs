@@ -1,5 +1,6 @@
 //! The flags of `replay` that look for what is wrong, in the program or in the replay.
 
+use super::compared::Verify;
 use crate::exit::{USAGE, failure};
 use crate::figures::size;
 use anyhow::Result;
@@ -8,6 +9,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::str::FromStr;
 use trace::Trace;
+use trace::preamble::Data;
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Finding the culprit")]
@@ -28,6 +30,22 @@ pub struct Finding {
     /// allocation as `cutrace dump` numbers them, mem#n (or alloc#n) or global#n; may be repeated
     #[arg(long, num_args = 2, value_names = ["MEMORY", "FILE"])]
     dump_memory: Vec<String>,
+    /// Fill device memory with this byte each time that it is allocated, and say if what differs still holds it
+    ///
+    /// A program that reads what it never wrote shows other differences with another fill. Physical memory of
+    /// cuMemCreate and variables of modules are left as they are.
+    #[arg(long, value_name = "BYTE", value_parser = byte)]
+    fill: Option<u8>,
+    /// How copies to the host are compared: byte for byte, or as numbers, where |found - recorded| may be up to
+    /// ATOL + RTOL * |recorded|; TYPE is f16, bf16, f32 (the default) or f64, and needs a trace of record --data=all
+    #[arg(
+        long,
+        value_name = "exact|RTOL,ATOL[,TYPE]",
+        default_value = "exact",
+        conflicts_with = "no_verify",
+        hide_default_value = true
+    )]
+    verify: Verify,
     /// Let --dump-memory replace files that exist
     #[arg(long, requires = "dump_memory")]
     force: bool,
@@ -50,6 +68,14 @@ impl FromStr for Point {
             _ => Err("expected NAME or NAME#n, with n from 1 on".into()),
         }
     }
+}
+
+fn byte(text: &str) -> Result<u8, String> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(hex) => u8::from_str_radix(hex, 16),
+        None => text.parse(),
+    };
+    parsed.map_err(|_| "expected a byte: 0 to 255, or 0x00 to 0xff".into())
 }
 
 fn memory(text: &str) -> Result<Memory, String> {
@@ -110,7 +136,16 @@ impl Finding {
             }
             dumps.push(Dump { range, path, force: self.force });
         }
-        Ok(Tools { sync_launches: self.sync_launches, end, dumps })
+        let tolerance = match self.verify {
+            Verify::Exact => None,
+            Verify::Within(_) if trace.preamble.data != Data::All => {
+                let why = "the trace holds hashes of results, not their bytes: numbers can be compared only in a trace of \
+                           record --data=all";
+                return Err(usage("--verify", why.into()));
+            }
+            Verify::Within(tolerance) => Some(tolerance),
+        };
+        Ok(Tools { sync_launches: self.sync_launches, fill: self.fill, tolerance, end, dumps })
     }
 }
 

@@ -1,5 +1,6 @@
 //! Compares what copies brought to the host with what they brought when recorded.
 
+use crate::check::extent::{extent, within};
 use crate::check::report::{Divergence, Tally};
 use crate::run::sinks::Sink;
 use crate::run::world::World;
@@ -13,7 +14,7 @@ pub fn compare(world: &World, call: u64, sink: &Sink, tally: &mut Tally) {
         return;
     }
     let packed = packed(sink);
-    let mut compared = 0;
+    let (mut compared, mut is_close) = (0, false);
     for (offset, len, content) in &sink.expected {
         // The length field of an attachment ends at 4 GiB; the hash of a longer copy covers all of it.
         let len = if *len == u32::MAX.into() { (packed.len() as u64).saturating_sub(*offset) } else { *len };
@@ -21,6 +22,13 @@ pub fn compare(world: &World, call: u64, sink: &Sink, tally: &mut Tally) {
         let Some(live) = packed.get(*offset as usize..end) else { continue };
         let Some(found) = difference(world, content, live) else { continue };
         compared += len;
+        let was = recorded(world, content);
+        if let (Some(tolerance), Some(was), Some(_)) = (&world.tolerance, was, &found)
+            && within(tolerance, was, live).0
+        {
+            is_close = true;
+            continue;
+        }
         if let (Some((at, expected, found)), Some(call)) = (found, world.trace.call(call)) {
             tally.diverged(Divergence {
                 call: call.number,
@@ -30,8 +38,10 @@ pub fn compare(world: &World, call: u64, sink: &Sink, tally: &mut Tally) {
                 offset: at.map(|at| offset + at),
                 expected,
                 found,
+                extent: Some(extent(was, live, world.tolerance.as_ref(), world.placement.fill)),
                 launches: launches(world, call.number),
             });
+            is_close = false;
             break;
         }
     }
@@ -39,6 +49,7 @@ pub fn compare(world: &World, call: u64, sink: &Sink, tally: &mut Tally) {
     if compared > 0 {
         tally.checked.copies += 1;
         tally.checked.bytes += compared;
+        tally.checked.within_tolerance += u64::from(is_close);
         tally.compared.insert(call);
     }
 }
@@ -66,6 +77,15 @@ fn difference(world: &World, content: &Content, live: &[u8]) -> Option<Option<Di
             None => Some(by_hash(hash, false)),
         },
         Content::Hash { hash, late } => Some(by_hash(hash, *late)),
+        _ => None,
+    }
+}
+
+/// The bytes that were recorded, if they were.
+fn recorded<'a>(world: &'a World, content: &'a Content) -> Option<&'a [u8]> {
+    match *content {
+        Content::Bytes(bytes) => Some(bytes),
+        Content::Blob(hash) => world.trace.blob(hash),
         _ => None,
     }
 }

@@ -1,5 +1,6 @@
 //! What a replay did and what it found.
 
+use crate::check::extent::Extent;
 use crate::run::culprit::Culprit;
 use crate::run::launches::Watched;
 use crate::run::world::World;
@@ -33,10 +34,12 @@ pub struct Checked {
     /// Copies from the device to the host, and their bytes.
     pub copies: u64,
     pub bytes: u64,
+    /// Copies among those that agree within the tolerance, and not byte for byte.
+    pub within_tolerance: u64,
 }
 
 /// A place where the replay and the recording differ.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Divergence {
     pub call: u64,
     pub function: String,
@@ -47,6 +50,8 @@ pub struct Divergence {
     pub offset: Option<u64>,
     pub expected: String,
     pub found: String,
+    /// Of the bytes of a copy.
+    pub extent: Option<Extent>,
     /// The last launches that were given this memory, latest first: call and kernel.
     pub launches: Vec<(u64, String)>,
 }
@@ -209,6 +214,7 @@ impl Tally {
         self.checked.outputs += other.checked.outputs;
         self.checked.copies += other.checked.copies;
         self.checked.bytes += other.checked.bytes;
+        self.checked.within_tolerance += other.checked.within_tolerance;
         self.unchecked_copies += other.unchecked_copies;
         self.compared.extend(other.compared);
         self.unresolved_pointers += other.unresolved_pointers;

@@ -112,6 +112,7 @@ fn failed_at_the_end(world: &World, code: u32, tally: &mut Tally) {
         offset: None,
         expected: "no failure".into(),
         found: result_name(code),
+        extent: None,
         launches: Vec::new(),
     });
 }

@@ -53,7 +53,7 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
     unsafe { driver.ask("cuInit", &[0]) }.map_err(|failure| Error::Init { failure: failure.to_string() })?;
     let objects = Objects::new(options.devices.clone());
     let translation = Translation::default();
-    let placement = Placement::prepare(&driver, &objects, &translation, plan, options.place)?;
+    let placement = Placement::prepare(&driver, &objects, &translation, plan, options.place, options.tools.fill)?;
     placement.shortages.iter().for_each(|shortage| progress.warn(shortage));
     let world = World {
         trace,
@@ -68,6 +68,7 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
         linked: Mutex::default(),
         resources: Mutex::default(),
         verify: options.verify,
+        tolerance: options.tools.tolerance,
         end: options.tools.end.unwrap_or(u64::MAX),
         watch: options.tools.sync_launches.then(Watch::default),
     };
@@ -403,6 +404,7 @@ impl<'t> Worker<'_, 't> {
             offset: None,
             expected,
             found,
+            extent: None,
             launches: Vec::new(),
         });
     }

@@ -3,6 +3,7 @@
 use crate::call::driver::Driver;
 use crate::call::frame::Frame;
 use crate::call::objects::Objects;
+use crate::check::extent::Tolerance;
 use crate::memory::place::Placement;
 use crate::memory::translate::Translation;
 use crate::plan::Plan;
@@ -29,6 +30,8 @@ pub struct World<'a> {
     /// Device resources are bytes with a checksum of the driver's: recorded to live.
     pub resources: Mutex<HashMap<Vec<u8>, Vec<u8>>>,
     pub verify: bool,
+    /// By how much copies to the host may differ, where their bytes were recorded.
+    pub tolerance: Option<Tolerance>,
     /// Calls from this number on are not made.
     pub end: u64,
     /// If launches go one at a time.
