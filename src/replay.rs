@@ -1,5 +1,6 @@
 //! `cutrace replay`: makes the calls of a trace again and compares what comes back.
 
+mod bisect;
 mod compared;
 mod culprit;
 mod finding;
@@ -33,6 +34,7 @@ Examples:
   cutrace replay app.bin --device 0=1    what ran on device 0 runs on device 1
   cutrace replay app.bin --driver sim
   cutrace replay --sync-launches         which launch made the program fail
+  cutrace replay --bisect                which kernel does not compute the same twice
   cutrace replay --fill 0xa5             does the program read memory that it never wrote?
   cutrace replay --verify 1e-4,1e-6,f32  a trace of record --data=all, compared as numbers
   cutrace replay --break vector_add#2 --dump-memory mem#3 before.bin
@@ -158,12 +160,25 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         replayer::Error::Worker | replayer::Error::Dump { .. } => failure(FAILED, error),
         error => failure(NO_DRIVER, format_args!("{error}; the driver is {} ({})", found.path.display(), found.how)),
     })?;
+    let bisection = match &arguments.finding {
+        Finding { trail: Some(path), .. } => {
+            bisect::leave(path, &report)?;
+            None
+        }
+        Finding { bisect: true, .. } => bisect::second(&report)?,
+        _ => None,
+    };
     let mut out = std::io::stdout().lock();
     if arguments.json {
-        serde_json::to_writer_pretty(&mut out, &object(&trace, &plan, &report, &options))?;
+        let mut whole = object(&trace, &plan, &report, &options);
+        whole["bisection"] = bisection.as_ref().map_or(Value::Null, bisect::object);
+        serde_json::to_writer_pretty(&mut out, &whole)?;
         writeln!(out)?;
     } else {
         text(&mut out, &plan, &report)?;
+        if arguments.finding.bisect {
+            bisect::text(&mut out, bisection.as_ref(), &report)?;
+        }
         if report.culprit.is_none() {
             finding::dumped(&mut out, &options.tools)?;
         }

@@ -17,6 +17,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use check::bisection::{self, Bisection, Parting};
 pub use check::extent::{Elements, Extent, Fill, Float, Tolerance};
 pub use check::report::{Checked, Divergence, LeftOut, Outcome, Placed, Report};
 pub use plan::stops::{Memory, find_call, find_memory};
@@ -49,6 +50,8 @@ pub struct Options {
 pub struct Tools {
     /// Wait for every launch, and stop at the first that fails.
     pub sync_launches: bool,
+    /// The same, and hash what every launch can have written.
+    pub trail: bool,
     /// What device memory holds that the replay allocates, before the program could use it. None: zeros, and memory that
     /// is allocated again keeps what it held, as a driver may have it.
     pub fill: Option<u8>,

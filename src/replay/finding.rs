@@ -30,6 +30,16 @@ pub struct Finding {
     /// allocation as `cutrace dump` numbers them, mem#n (or alloc#n) or global#n; may be repeated
     #[arg(long, num_args = 2, value_names = ["MEMORY", "FILE"])]
     dump_memory: Vec<String>,
+    /// On a divergence, replay once more in a new process, and name the first launch that does not compute the same twice
+    ///
+    /// Implies --sync-launches. Before and after every launch, the memory that its arguments lead to is hashed. A launch
+    /// whose result differs between two replays is nondeterministic; if none does, the replay itself differs from the
+    /// recording, or its driver or device do.
+    #[arg(long, conflicts_with_all = ["no_verify", "dump_memory"])]
+    pub bisect: bool,
+    /// Be the second replay of --bisect: write what every launch made of memory to this file
+    #[arg(long, hide = true, value_name = "FILE", requires = "bisect")]
+    pub trail: Option<PathBuf>,
     /// Fill device memory with this byte each time that it is allocated, and say if what differs still holds it
     ///
     /// A program that reads what it never wrote shows other differences with another fill. Physical memory of
@@ -145,7 +155,7 @@ impl Finding {
             }
             Verify::Within(tolerance) => Some(tolerance),
         };
-        Ok(Tools { sync_launches: self.sync_launches, fill: self.fill, tolerance, end, dumps })
+        Ok(Tools { sync_launches: self.sync_launches, trail: self.bisect, fill: self.fill, tolerance, end, dumps })
     }
 }
 

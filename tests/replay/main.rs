@@ -1,5 +1,6 @@
 //! A recorded program is made again, and checked; a trace that is not what was recorded is found out.
 
+mod bisecting;
 mod checking;
 mod comparing;
 mod culprit;

@@ -1,5 +1,6 @@
 //! Compares what calls hand out with what they handed out when recorded, and learns new handles and addresses from it.
 
+pub mod bisection;
 pub mod extent;
 pub mod payload;
 pub mod report;

@@ -1,5 +1,6 @@
 //! What a replay did and what it found.
 
+use crate::check::bisection::Entry;
 use crate::check::extent::Extent;
 use crate::run::culprit::Culprit;
 use crate::run::launches::Watched;
@@ -113,14 +114,16 @@ pub struct Report {
     pub watched: Option<Watched>,
     /// The launch that failed, if they did and one was found. The replay has stopped there.
     pub culprit: Option<Culprit>,
+    /// What every launch made of memory, if that was asked for.
+    pub trail: Vec<Entry>,
     pub elapsed: Duration,
 }
 
 impl Report {
     pub fn new(world: World, tally: Tally, elapsed: Duration) -> Report {
-        let (watched, culprit) = world.watch.map_or((None, None), |watch| {
-            let (watched, culprit) = watch.into_results();
-            (Some(watched), culprit)
+        let (watched, culprit, trail) = world.watch.map_or((None, None, Vec::new()), |watch| {
+            let (watched, culprit, trail) = watch.into_results();
+            (Some(watched), culprit, trail)
         });
         let (plan, counts) = (world.plan, &world.placement.counts);
         let stopped_before = world.trace.call(world.end).map(|call| (call.number, call.name().to_owned()));
@@ -162,6 +165,7 @@ impl Report {
             stopped_before,
             watched,
             culprit,
+            trail,
             elapsed,
         }
     }

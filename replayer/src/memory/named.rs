@@ -9,6 +9,8 @@ use trace::{Call, Trace};
 /// Allocations that were alive, and those that were not any more.
 pub struct Named {
     pub objects: Objects,
+    /// The first call that has not been followed yet.
+    next: u64,
     /// By their start.
     alive: BTreeMap<u64, Range>,
     /// With the call that gave them up.
@@ -36,23 +38,34 @@ pub enum Side {
 impl Named {
     /// As things were when call `at` was entered.
     pub fn at(trace: &Trace, plan: &Plan, at: u64) -> Named {
-        let mut named = Named { objects: Objects::default(), alive: BTreeMap::new(), gone: Vec::new() };
-        for call in trace.calls().take_while(|call| call.number < at) {
-            named.step(&call);
-            if let Some(end) = plan.ends.get(&call.number) {
-                // The driver ends them with their context, without a call for each.
-                end.memory.iter().for_each(|base| named.end(*base, call.number));
-            }
-        }
+        let mut named = Named::new();
+        named.advance(trace, plan, at);
         if let Some(call) = trace.call(at) {
             named.objects.until(&call);
         }
         named
     }
 
+    /// Before the first call.
+    pub fn new() -> Named {
+        Named { objects: Objects::default(), next: 0, alive: BTreeMap::new(), gone: Vec::new() }
+    }
+
+    /// Moves on to the entry of call `at`, if that is not behind.
+    pub fn advance(&mut self, trace: &Trace, plan: &Plan, at: u64) {
+        for call in (self.next..at).map_while(|number| trace.call(number)) {
+            self.step(&call);
+            if let Some(end) = plan.ends.get(&call.number) {
+                // The driver ends them with their context, without a call for each.
+                end.memory.iter().for_each(|base| self.end(*base, call.number));
+            }
+        }
+        self.next = self.next.max(at);
+    }
+
     /// The call that makes an allocation of this name, whenever that is.
     pub fn birth(trace: &Trace, label: &str, number: u64) -> Option<u64> {
-        let mut named = Named { objects: Objects::default(), alive: BTreeMap::new(), gone: Vec::new() };
+        let mut named = Named::new();
         let mut makes = |call: &Call| {
             named.step(call);
             named.objects.born().any(|range| (range.label, range.number) == (label, number))
@@ -88,9 +101,18 @@ impl Named {
         self.gone.iter().copied()
     }
 
+    /// The live allocation around an address.
+    pub fn holder(&self, address: u64) -> Option<Range> {
+        self.alive
+            .range(..=address)
+            .next_back()
+            .map(|(_, range)| *range)
+            .filter(|range| address - range.base < range.len)
+    }
+
     pub fn place(&self, address: u64) -> Place {
         let holds = |range: &Range| address.checked_sub(range.base).is_some_and(|offset| offset < range.len);
-        if let Some(range) = self.ranges().find(holds) {
+        if let Some(range) = self.holder(address) {
             return Place::Inside(range);
         }
         if let Some((range, call)) = self.gone.iter().rev().find(|(range, _)| holds(range)) {

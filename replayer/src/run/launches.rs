@@ -9,10 +9,12 @@
 
 use crate::call::driver::{Driver, Failure, id, result, result_name};
 use crate::call::objects::Found;
+use crate::check::bisection::Entry;
 use crate::run::culprit::{Culprit, Suspect};
 use crate::run::instances::Instances;
 use crate::run::queue::{current_context, synchronize};
-use crate::run::unroll::{Node, Work};
+use crate::run::trail::{self, Step, Trail};
+use crate::run::unroll::{Node, Work, name_of};
 use crate::run::world::World;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -37,7 +39,6 @@ pub struct Watched {
     pub not_waited: u64,
 }
 
-#[derive(Default)]
 pub struct Watch {
     turn: Mutex<Turn>,
     is_found: AtomicBool,
@@ -51,16 +52,28 @@ struct Turn {
     watched: Watched,
     /// Work that no wait has covered: its context and call.
     open: Vec<(u64, u64)>,
+    trail: Option<Trail>,
 }
 
 impl Watch {
+    /// `trail`: with hashes of what every launch can have written.
+    pub fn new(trail: bool) -> Watch {
+        Watch {
+            turn: Mutex::new(Turn { trail: trail.then(Trail::new), ..Turn::default() }),
+            is_found: AtomicBool::new(false),
+            captures: AtomicU64::new(0),
+            found: Mutex::default(),
+        }
+    }
+
     /// Whether a launch has failed: nothing more is to be done.
     pub fn is_found(&self) -> bool {
         self.is_found.load(Relaxed)
     }
 
-    pub fn into_results(self) -> (Watched, Option<Culprit>) {
-        (self.turn.into_inner().watched, self.found.into_inner())
+    pub fn into_results(self) -> (Watched, Option<Culprit>, Vec<Entry>) {
+        let turn = self.turn.into_inner();
+        (turn.watched, self.found.into_inner(), turn.trail.map_or_else(Vec::new, |trail| trail.entries))
     }
 
     /// Makes a call in the place of [`Driver::call`].
@@ -135,20 +148,25 @@ impl Watch {
             let why = match turn.instances.nodes(words[0]) {
                 Ok(nodes) => {
                     let put = |node: &Node| node.work.put(driver, stream.unwrap_or(0), is_twin);
-                    match self.node_by_node(world, call, context, &mut turn.watched, &nodes, put) {
+                    match self.node_by_node(world, call, context, &mut turn, &nodes, put) {
                         Ok(result) => return result,
                         Err(why) => why,
                     }
                 }
                 Err(why) => why,
             };
-            return self.whole(world, call, context, &mut turn.watched, why, plain);
+            return self.whole(world, call, context, &mut turn, why, plain);
         }
+        let step = turn.trail.as_mut().map(|trail| {
+            let kernel = crate::plan::stops::kernel(call).unwrap_or(call.name());
+            trail.before(world, call, None, kernel.to_owned(), trail::words(call))
+        });
         let result = plain();
         if result == result::SUCCESS {
             turn.watched.launches += 1;
-            if let Some(code) = self.wait(world, context) {
-                self.accuse(Culprit::new(world, call, code, Suspect::Launch));
+            match self.wait(world, context) {
+                Some(code) => self.accuse(Culprit::new(world, call, code, Suspect::Launch)),
+                None => turn.waited(world, step),
             }
         }
         result
@@ -160,25 +178,30 @@ impl Watch {
         world: &World,
         call: &Call,
         context: u64,
-        watched: &mut Watched,
+        turn: &mut Turn,
         nodes: &[Node],
         put: impl Fn(&Node) -> u32,
     ) -> Result<u32, String> {
         let enabled = nodes.iter().enumerate().filter(|(_, node)| node.enabled);
         for (ran, (index, node)) in enabled.enumerate() {
+            let step = turn.trail.as_mut().map(|trail| {
+                let (kernel, words) = (node.work.name(world), Some(node.work.words()));
+                trail.before(world, call, Some(index as u64), kernel, words)
+            });
             match put(node) {
                 result::SUCCESS => {}
                 result if ran == 0 => return Err(format!("its first node says {} by itself", result_name(result))),
                 result => return Ok(result),
             }
-            watched.nodes += 1;
+            turn.watched.nodes += 1;
             if let Some(code) = self.wait(world, context) {
                 let suspect = Suspect::Node { index, of: nodes.len(), work: &node.work };
                 self.accuse(Culprit::new(world, call, code, suspect));
                 break;
             }
+            turn.waited(world, step);
         }
-        watched.graphs += 1;
+        turn.watched.graphs += 1;
         Ok(result::SUCCESS)
     }
 
@@ -188,16 +211,18 @@ impl Watch {
         world: &World,
         call: &Call,
         context: u64,
-        watched: &mut Watched,
+        turn: &mut Turn,
         why: String,
         plain: impl Fn() -> u32,
     ) -> u32 {
-        watched.whole.entry(why.clone()).or_insert((0, call.number)).0 += 1;
+        turn.watched.whole.entry(why.clone()).or_insert((0, call.number)).0 += 1;
+        let step = turn.trail.as_mut().map(|trail| trail.before(world, call, None, "(a graph)".into(), None));
         let result = plain();
-        if result == result::SUCCESS
-            && let Some(code) = self.wait(world, context)
-        {
-            self.accuse(Culprit::new(world, call, code, Suspect::Graph(why)));
+        if result == result::SUCCESS {
+            match self.wait(world, context) {
+                Some(code) => self.accuse(Culprit::new(world, call, code, Suspect::Graph(why))),
+                None => turn.waited(world, step),
+            }
         }
         result
     }
@@ -254,7 +279,33 @@ pub fn recorded_name(world: &World, live: u64) -> Option<String> {
     world.trace.kernels.values().find(|kernel| is_it(kernel.handle)).map(|kernel| kernel.name.clone())
 }
 
+impl Turn {
+    /// A launch has been waited for.
+    fn waited(&mut self, world: &World, step: Option<Step>) {
+        if let (Some(trail), Some(step)) = (&mut self.trail, step) {
+            trail.after(world, step);
+        }
+    }
+}
+
 impl Work {
+    /// What it runs: the kernel's name, or its kind.
+    fn name(&self, world: &World) -> String {
+        let Work::Kernel(kernel) = self else { return self.kind().to_owned() };
+        let name = name_of(world.driver, kernel.function).or_else(|| recorded_name(world, kernel.function));
+        name.unwrap_or_else(|| self.kind().to_owned())
+    }
+
+    /// Live words that may be addresses.
+    fn words(&self) -> Vec<u64> {
+        let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("8 bytes"));
+        match self {
+            Work::Kernel(kernel) => kernel.arguments.iter().flat_map(|bytes| bytes.chunks_exact(8).map(word)).collect(),
+            Work::Copy(words) => words.clone(),
+            Work::Set(set) => vec![set.dst.0],
+        }
+    }
+
     pub fn kind(&self) -> &'static str {
         match self {
             Work::Kernel(_) => "kernel",

@@ -8,6 +8,7 @@ pub mod peek;
 pub mod queue;
 pub mod sinks;
 pub mod stall;
+pub mod trail;
 pub mod unroll;
 pub mod world;
 
@@ -70,7 +71,7 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
         verify: options.verify,
         tolerance: options.tools.tolerance,
         end: options.tools.end.unwrap_or(u64::MAX),
-        watch: options.tools.sync_launches.then(Watch::default),
+        watch: (options.tools.sync_launches || options.tools.trail).then(|| Watch::new(options.tools.trail)),
     };
     let mut tally = run(&world, progress)?;
     if !world.is_stopped() {
