@@ -42,6 +42,7 @@ Examples:
 Exit status:
   0 verified (or --no-verify, or stopped as asked)
   1 not replayable, or a launch failed as recorded
+  2 usage
   3 the trace cannot be read        4 diverged
   5 no usable driver                6 nothing that the device computed could be compared
   128 + signal if interrupted")]
@@ -137,6 +138,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
             (damage, _) => damage,
         });
     }
+    let tools = arguments.finding.tools(&trace, &plan)?;
     if !arguments.no_placement {
         layout::make_room(&plan)?;
     }
@@ -151,7 +153,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         devices,
         place: !arguments.no_placement,
         translate: true,
-        tools: arguments.finding.tools(&trace, &plan)?,
+        tools,
     };
     let bar = Bar::new(bar, plan.calls());
     let report = replayer::replay(&trace, &plan, &options, &bar);
@@ -332,7 +334,7 @@ fn text(out: &mut impl Write, plan: &Plan, report: &Report) -> Result<()> {
         }
     }
     if let Some(watched) = &report.watched {
-        culprit::text(out, watched, report.culprit.as_ref())?;
+        culprit::text(out, watched, report)?;
     }
     if let Some(first) = &report.first {
         divergence(out, first, report.divergences)?;

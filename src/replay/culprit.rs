@@ -1,12 +1,12 @@
 //! The launch that failed, as text and as JSON.
 
 use crate::figures::{counted, grouped};
-use replayer::{Argument, Culprit, Shape, Watched, What};
+use replayer::{Argument, Culprit, Report, Shape, Watched, What};
 use serde_json::{Value, json};
 use std::io::{Result, Write};
 
 /// What was waited for, and what was found.
-pub fn text(out: &mut impl Write, watched: &Watched, culprit: Option<&Culprit>) -> Result<()> {
+pub fn text(out: &mut impl Write, watched: &Watched, report: &Report) -> Result<()> {
     let launches = counted(watched.launches, "launch");
     write!(out, "  one by one   {launches}")?;
     if watched.graphs != 0 {
@@ -20,7 +20,16 @@ pub fn text(out: &mut impl Write, watched: &Watched, culprit: Option<&Culprit>) 
         let launches = counted(watched.not_waited, "launch");
         writeln!(out, "  not waited   {launches} made while a stream capture was under way")?;
     }
-    let Some(culprit) = culprit else { return Ok(()) };
+    let Some(culprit) = &report.culprit else {
+        if let (Some((failure, heard)), None) = (&report.recorded_fault, &report.stopped_before) {
+            writeln!(out, "  not met      {failure}, recorded at call {heard}: no launch of the replay fails")?;
+            writeln!(
+                out,
+                "               freed memory stays mapped here; --no-placement frees as the program did"
+            )?;
+        }
+        return Ok(());
+    };
     let Culprit { call, function, thread, failure, .. } = culprit;
     match &culprit.what {
         What::Launch => writeln!(out, "the launch that failed: {failure}")?,

@@ -1,5 +1,6 @@
 //! What a replay did and what it found.
 
+use crate::call::driver::result_name;
 use crate::check::bisection::Entry;
 use crate::check::extent::Extent;
 use crate::run::culprit::Culprit;
@@ -114,6 +115,8 @@ pub struct Report {
     pub watched: Option<Watched>,
     /// The launch that failed, if they did and one was found. The replay has stopped there.
     pub culprit: Option<Culprit>,
+    /// A failure of earlier work that the program had met, and the call that told it.
+    pub recorded_fault: Option<(String, u64)>,
     /// What every launch made of memory, if that was asked for.
     pub trail: Vec<Entry>,
     pub elapsed: Duration,
@@ -165,6 +168,7 @@ impl Report {
             stopped_before,
             watched,
             culprit,
+            recorded_fault: plan.fault.map(|fault| (result_name(fault.code), fault.heard)),
             trail,
             elapsed,
         }
