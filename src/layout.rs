@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 /// How many layouts were tried already.
-const TRIES: &str = "CUTRACE_REPLAY_LAYOUTS";
+pub const TRIES: &str = "CUTRACE_REPLAY_LAYOUTS";
 const MOST: u32 = 6;
 
 /// Starts anew with another layout if one of our own mappings lies where recorded memory has to go: by turns without

@@ -1,10 +1,16 @@
 //! `cutrace replay`: makes the calls of a trace again and compares what comes back.
 
+mod bisect;
+mod compared;
+mod culprit;
+mod finding;
+
 use crate::driver::{self, Choice};
 use crate::exit::{DIVERGED, DONE, FAILED, NO_DRIVER, UNREADABLE, UNVERIFIED, failure};
 use crate::figures::{counted, grouped, size};
 use crate::{exit, layout, signals};
 use anyhow::Result;
+use finding::Finding;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use replayer::{Divergence, Options, Outcome, Plan, Progress, Report, Verdict};
 use serde_json::{Value, json};
@@ -27,9 +33,16 @@ Examples:
   cutrace replay app.bin --dry-run       what would be done, without a driver
   cutrace replay app.bin --device 0=1    what ran on device 0 runs on device 1
   cutrace replay app.bin --driver sim
+  cutrace replay --sync-launches         which launch made the program fail
+  cutrace replay --bisect                which kernel does not compute the same twice
+  cutrace replay --fill 0xa5             does the program read memory that it never wrote?
+  cutrace replay --verify 1e-4,1e-6,f32  a trace of record --data=all, compared as numbers
+  cutrace replay --break vector_add#2 --dump-memory mem#3 before.bin
 
 Exit status:
-  0 verified (or --no-verify)       1 not replayable
+  0 verified (or --no-verify, or stopped as asked)
+  1 not replayable, or a launch failed as recorded
+  2 usage
   3 the trace cannot be read        4 diverged
   5 no usable driver                6 nothing that the device computed could be compared
   128 + signal if interrupted")]
@@ -55,6 +68,8 @@ pub struct Arguments {
     /// As JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    finding: Finding,
 }
 
 /// Version of the JSON form. Fields may be added within a version.
@@ -123,6 +138,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
             (damage, _) => damage,
         });
     }
+    let tools = arguments.finding.tools(&trace, &plan)?;
     if !arguments.no_placement {
         layout::make_room(&plan)?;
     }
@@ -137,25 +153,43 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         devices,
         place: !arguments.no_placement,
         translate: true,
+        tools,
     };
     let bar = Bar::new(bar, plan.calls());
     let report = replayer::replay(&trace, &plan, &options, &bar);
     bar.bar.finish_and_clear();
     let report = report.map_err(|error| match error {
-        replayer::Error::Worker => failure(FAILED, error),
+        replayer::Error::Worker | replayer::Error::Dump { .. } => failure(FAILED, error),
         error => failure(NO_DRIVER, format_args!("{error}; the driver is {} ({})", found.path.display(), found.how)),
     })?;
+    let bisection = match &arguments.finding {
+        Finding { trail: Some(path), .. } => {
+            bisect::leave(path, &report)?;
+            None
+        }
+        Finding { bisect: true, .. } => bisect::second(&report)?,
+        _ => None,
+    };
     let mut out = std::io::stdout().lock();
     if arguments.json {
-        serde_json::to_writer_pretty(&mut out, &object(&trace, &plan, &report, &options))?;
+        let mut whole = object(&trace, &plan, &report, &options);
+        whole["bisection"] = bisection.as_ref().map_or(Value::Null, bisect::object);
+        serde_json::to_writer_pretty(&mut out, &whole)?;
         writeln!(out)?;
     } else {
         text(&mut out, &plan, &report)?;
+        if arguments.finding.bisect {
+            bisect::text(&mut out, bisection.as_ref(), &report)?;
+        }
+        if report.culprit.is_none() {
+            finding::dumped(&mut out, &options.tools)?;
+        }
     }
     out.flush()?;
     Ok(match report.outcome {
         Outcome::Diverged => DIVERGED,
         Outcome::Unverified => UNVERIFIED,
+        Outcome::Faulted => FAILED,
         _ => DONE,
     })
 }
@@ -244,9 +278,14 @@ fn text(out: &mut impl Write, plan: &Plan, report: &Report) -> Result<()> {
         (Outcome::Verified, 1) => writeln!(out, "verified, except for 1 call that was refused")?,
         (Outcome::Verified, n) => writeln!(out, "verified, except for {} calls that were refused", grouped(n))?,
         (Outcome::Diverged, _) => writeln!(out, "diverged")?,
+        (Outcome::Stopped, _) => writeln!(out, "stopped, and nothing up to there differs")?,
+        (Outcome::Faulted, _) => writeln!(out, "a launch failed, as recorded")?,
         (Outcome::Unverified, _) => {
             writeln!(out, "unverified: nothing that the device computed could be compared")?;
         }
+    }
+    if let Some((call, function)) = &report.stopped_before {
+        writeln!(out, "  stopped      before call {call} {function}")?;
     }
     let elapsed = report.elapsed.as_secs_f64();
     let (executed, emulated) = (counted(report.executed, "call"), grouped(report.emulated));
@@ -255,6 +294,10 @@ fn text(out: &mut impl Write, plan: &Plan, report: &Report) -> Result<()> {
         let (results, outputs) = (counted(checked.results, "result"), counted(checked.outputs, "output"));
         let copies = counted(checked.copies, "copy");
         writeln!(out, "  compared     {results}, {outputs}, {copies} to the host ({})", size(checked.bytes))?;
+        if checked.within_tolerance != 0 {
+            let copies = counted(checked.within_tolerance, "copy");
+            writeln!(out, "  close        {copies} within the tolerance, not the same byte for byte")?;
+        }
         let mut missing = Vec::new();
         if report.unchecked_copies != 0 {
             missing.push(format!("{} to the host", counted(report.unchecked_copies, "copy")));
@@ -302,6 +345,9 @@ fn text(out: &mut impl Write, plan: &Plan, report: &Report) -> Result<()> {
             writeln!(out, "    {reason}")?;
         }
     }
+    if let Some(watched) = &report.watched {
+        culprit::text(out, watched, report)?;
+    }
     if let Some(first) = &report.first {
         divergence(out, first, report.divergences)?;
     }
@@ -316,6 +362,9 @@ fn divergence(out: &mut impl Write, first: &Divergence, all: u64) -> Result<()> 
     }
     writeln!(out, "  expected {}", first.expected)?;
     writeln!(out, "  found    {}", first.found)?;
+    if let Some(extent) = &first.extent {
+        compared::text(out, extent)?;
+    }
     for (call, kernel) in &first.launches {
         writeln!(out, "  launched before with this memory: call {call} {kernel}")?;
     }
@@ -328,6 +377,8 @@ fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) -> Val
         Outcome::Diverged => "diverged",
         Outcome::Unverified => "unverified",
         Outcome::Replayed => "replayed",
+        Outcome::Faulted => "faulted",
+        Outcome::Stopped => "stopped",
     };
     let placed = &report.placement;
     json!({
@@ -355,6 +406,7 @@ fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) -> Val
             "outputs": report.checked.outputs,
             "copies": report.checked.copies,
             "bytes": report.checked.bytes,
+            "within_tolerance": report.checked.within_tolerance,
         },
         "unchecked_copies": report.unchecked_copies,
         "launches": report.launches,
@@ -390,9 +442,13 @@ fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) -> Val
             "offset": first.offset,
             "expected": first.expected,
             "found": first.found,
+            "extent": first.extent.as_ref().map(compared::object),
             "launches": first.launches.iter().map(|(call, kernel)| json!({ "call": call, "kernel": kernel }))
                 .collect::<Vec<_>>(),
         })),
+        "stopped_before": report.stopped_before.as_ref().map(|(call, _)| call),
+        "one_by_one": report.watched.as_ref().map(culprit::watched_object),
+        "culprit": report.culprit.as_ref().map(culprit::object),
         "elapsed_ns": report.elapsed.as_nanos() as u64,
     })
 }

@@ -17,12 +17,18 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use check::bisection::{self, Bisection, Parting};
+pub use check::extent::{Elements, Extent, Fill, Float, Tolerance};
 pub use check::report::{Checked, Divergence, LeftOut, Outcome, Placed, Report};
 pub use check::trust::BLIND;
 pub use memory::words::Words;
 pub use plan::outstanding::{Work, outstanding};
+pub use plan::stops::{Memory, find_call, find_memory};
 pub use plan::verdict::{Reason, Verdict};
 pub use plan::{Plan, plan};
+pub use run::culprit::{Argument, Culprit, Recorded, Shape, What};
+pub use run::launches::Watched;
+pub use run::peek::Dump;
 pub use run::replay;
 
 /// How to replay.
@@ -39,6 +45,25 @@ pub struct Options {
     pub place: bool,
     /// Where mappings of this process lie in recorded ranges, translate, rather than stop with [`Error::Collision`].
     pub translate: bool,
+    pub tools: Tools,
+}
+
+/// What a replay does besides, to find out what is wrong with the program or with the replay.
+#[derive(Debug, Clone, Default)]
+pub struct Tools {
+    /// Wait for every launch, and stop at the first that fails.
+    pub sync_launches: bool,
+    /// The same, and hash what every launch can have written.
+    pub trail: bool,
+    /// What device memory holds that the replay allocates, before the program could use it. None: zeros, and memory that
+    /// is allocated again keeps what it held, as a driver may have it.
+    pub fill: Option<u8>,
+    /// By how much copies to the host may differ from recorded bytes. None: by nothing.
+    pub tolerance: Option<Tolerance>,
+    /// Stop before the call of this number.
+    pub end: Option<u64>,
+    /// Device memory to be written to files when the replay stops, or at its end.
+    pub dumps: Vec<Dump>,
 }
 
 /// Told how far a replay has come.
@@ -70,6 +95,8 @@ pub enum Error {
     Device { device: i32, failure: String },
     #[error("a thread for the recorded thread {thread} cannot be started: {source}")]
     Thread { thread: u32, source: std::io::Error },
+    #[error("{path}: {why}")]
+    Dump { path: PathBuf, why: String },
     #[error("a worker of the replay panicked; its message stands above")]
     Worker,
 }

@@ -1,9 +1,13 @@
 //! A recorded program is made again, and checked; a trace that is not what was recorded is found out.
 
+mod bisecting;
 mod checking;
+mod comparing;
+mod culprit;
 mod elsewhere;
 mod exercised;
 mod older;
+mod stopping;
 mod tampering;
 mod translation;
 mod waits;

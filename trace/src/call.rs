@@ -89,6 +89,10 @@ impl<'a> Call<'a> {
         self.trace.kernels.get(&id)
     }
 
+    pub fn trace(&self) -> &'a Trace {
+        self.trace
+    }
+
     pub fn words(&self) -> impl ExactSizeIterator<Item = u64> + 'a {
         self.words.chunks_exact(8).map(|w| u64_at(w, 0))
     }

@@ -161,6 +161,20 @@ impl Objects {
         made.next().or_else(|| self.ranges.range(..=address).next_back().map(|(_, r)| *r).filter(holds))
     }
 
+    /// Ranges that the call moved to last has brought.
+    pub fn born(&self) -> impl Iterator<Item = Range> {
+        let fresh = self.fresh.and_then(|call| self.things.get(&call)).into_iter().flatten();
+        fresh.filter_map(|thing| match thing {
+            Thing::Range(range) => Some(*range),
+            Thing::Object(..) => None,
+        })
+    }
+
+    /// Where ranges begin that the call moved to last gives up.
+    pub fn given_up(&self) -> &[u64] {
+        &self.freed
+    }
+
     fn remove(&mut self, kind: Kind, value: u64) {
         if self.live.remove(&(kind, value)).is_none() || !OWNS.iter().any(|(owner, _)| *owner == kind) {
             return;

@@ -136,7 +136,7 @@ fn is_known(plan: &Plan, tables: &Tables, value: u64) -> bool {
 }
 
 /// Within what x86-64 gives a process, and too large for a small number.
-fn looks_like_address(value: u64) -> bool {
+pub fn looks_like_address(value: u64) -> bool {
     (1 << 32..1 << 47).contains(&value)
 }
 

@@ -1,5 +1,7 @@
 //! Compares what calls hand out with what they handed out when recorded, and learns new handles and addresses from it.
 
+pub mod bisection;
+pub mod extent;
 pub mod hint;
 pub mod payload;
 pub mod report;
@@ -293,8 +295,8 @@ impl Checker<'_, '_> {
     fn report(&mut self, what: &str, offset: Option<u64>, expected: String, found: String) {
         let (call, function) = (self.call.number, self.function.name.to_owned());
         let (thread, what) = (self.call.thread, what.to_owned());
-        let launches = Vec::new();
-        self.tally.diverged(Divergence { call, function, thread, what, offset, expected, found, launches });
+        let (launches, extent) = (Vec::new(), None);
+        self.tally.diverged(Divergence { call, function, thread, what, offset, expected, found, extent, launches });
     }
 }
 

@@ -1,5 +1,6 @@
 //! Compares what copies brought to the host with what they brought when recorded.
 
+use crate::check::extent::{extent, within};
 use crate::check::hint::strange_addresses;
 use crate::check::report::{Divergence, Tally};
 use crate::run::sinks::Sink;
@@ -18,6 +19,7 @@ pub fn compare(world: &World, call: u64, sink: &Sink, tally: &mut Tally) {
     // Only if the bytes differ as they are.
     let mapped = LazyCell::new(|| world.translation.to_recorded(&packed, sink.words, sink.since));
     let (mut compared, mut mapped_back) = (0, 0);
+    let mut is_close = false;
     for (offset, len, content) in &sink.expected {
         // The length field of an attachment ends at 4 GiB; the hash of a longer copy covers all of it.
         let len = if *len == u32::MAX.into() { (packed.len() as u64).saturating_sub(*offset) } else { *len };
@@ -32,6 +34,13 @@ pub fn compare(world: &World, call: u64, sink: &Sink, tally: &mut Tally) {
             mapped_back = *words;
         }
         compared += len;
+        let was = recorded(world, content);
+        if let (Some(tolerance), Some(was), Some(_)) = (&world.tolerance, was, &found)
+            && within(tolerance, was, live).0
+        {
+            is_close = true;
+            continue;
+        }
         if let (Some((at, expected, found)), Some(call)) = (found, world.trace.call(call)) {
             tally.diverged(Divergence {
                 call: call.number,
@@ -41,8 +50,10 @@ pub fn compare(world: &World, call: u64, sink: &Sink, tally: &mut Tally) {
                 offset: at.map(|at| offset + at),
                 expected,
                 found: found + &strange_addresses(world, &packed, sink.words).unwrap_or_default(),
+                extent: Some(extent(was, live, world.tolerance.as_ref(), world.placement.fill)),
                 launches: launches(world, call.number),
             });
+            is_close = false;
             break;
         }
     }
@@ -51,6 +62,7 @@ pub fn compare(world: &World, call: u64, sink: &Sink, tally: &mut Tally) {
     if compared > 0 {
         tally.checked.copies += 1;
         tally.checked.bytes += compared;
+        tally.checked.within_tolerance += u64::from(is_close);
         tally.compared.insert(call);
     }
 }
@@ -78,6 +90,15 @@ fn difference(world: &World, content: &Content, live: &[u8]) -> Option<Option<Di
             None => Some(by_hash(hash, false)),
         },
         Content::Hash { hash, late } => Some(by_hash(hash, *late)),
+        _ => None,
+    }
+}
+
+/// The bytes that were recorded, if they were.
+fn recorded<'a>(world: &'a World, content: &'a Content) -> Option<&'a [u8]> {
+    match *content {
+        Content::Bytes(bytes) => Some(bytes),
+        Content::Blob(hash) => world.trace.blob(hash),
         _ => None,
     }
 }

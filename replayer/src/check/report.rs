@@ -1,6 +1,11 @@
 //! What a replay did and what it found.
 
+use crate::call::driver::result_name;
+use crate::check::bisection::Entry;
+use crate::check::extent::Extent;
 use crate::memory::words::Words;
+use crate::run::culprit::Culprit;
+use crate::run::launches::Watched;
 use crate::run::world::World;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
@@ -16,6 +21,10 @@ pub enum Outcome {
     Unverified,
     /// Nothing was to be compared.
     Replayed,
+    /// Stopped where it was asked to, and nothing before that differs.
+    Stopped,
+    /// A launch failed as one did when recorded, and is named.
+    Faulted,
 }
 
 /// What was compared.
@@ -28,10 +37,12 @@ pub struct Checked {
     /// Copies from the device to the host, and their bytes.
     pub copies: u64,
     pub bytes: u64,
+    /// Copies among those that agree within the tolerance, and not byte for byte.
+    pub within_tolerance: u64,
 }
 
 /// A place where the replay and the recording differ.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Divergence {
     pub call: u64,
     pub function: String,
@@ -42,6 +53,8 @@ pub struct Divergence {
     pub offset: Option<u64>,
     pub expected: String,
     pub found: String,
+    /// Of the bytes of a copy.
+    pub extent: Option<Extent>,
     /// The last launches that were given this memory, latest first: call and kernel.
     pub launches: Vec<(u64, String)>,
 }
@@ -109,15 +122,33 @@ pub struct Report {
     pub divergences: u64,
     pub first: Option<Divergence>,
     pub placement: Placed,
+    /// The call that the replay was asked to stop before.
+    pub stopped_before: Option<(u64, String)>,
+    /// If launches went one at a time.
+    pub watched: Option<Watched>,
+    /// The launch that failed, if they did and one was found. The replay has stopped there.
+    pub culprit: Option<Culprit>,
+    /// A failure of earlier work that the program had met, and the call that told it.
+    pub recorded_fault: Option<(String, u64)>,
+    /// What every launch made of memory, if that was asked for.
+    pub trail: Vec<Entry>,
     pub elapsed: Duration,
 }
 
 impl Report {
-    pub fn new(world: &World, tally: Tally, elapsed: Duration) -> Report {
+    pub fn new(world: World, tally: Tally, elapsed: Duration) -> Report {
+        let (watched, culprit, trail) = world.watch.map_or((None, None, Vec::new()), |watch| {
+            let (watched, culprit, trail) = watch.into_results();
+            (Some(watched), culprit, trail)
+        });
         let (plan, counts) = (world.plan, &world.placement.counts);
-        let (launches, unreached_launches) = plan.reach.count(|call| tally.compared.contains(&call));
+        let stopped_before = world.trace.call(world.end).map(|call| (call.number, call.name().to_owned()));
+        let (launches, unreached_launches) = plan.reach.count_below(world.end, |call| tally.compared.contains(&call));
         let outcome = match tally.divergences {
+            _ if culprit.as_ref().is_some_and(Culprit::is_as_recorded) => Outcome::Faulted,
+            _ if culprit.is_some() => Outcome::Diverged,
             _ if !world.verify => Outcome::Replayed,
+            0 if stopped_before.is_some() => Outcome::Stopped,
             0 if tally.checked.bytes > 0 && (launches == 0 || unreached_launches < launches) => Outcome::Verified,
             0 => Outcome::Unverified,
             _ => Outcome::Diverged,
@@ -153,6 +184,11 @@ impl Report {
                 unfilled: counts.unfilled.load(Relaxed),
                 unordered: counts.unordered.load(Relaxed),
             },
+            stopped_before,
+            watched,
+            culprit,
+            recorded_fault: plan.fault.map(|fault| (result_name(fault.code), fault.heard)),
+            trail,
             elapsed,
         }
     }
@@ -214,6 +250,7 @@ impl Tally {
         self.checked.outputs += other.checked.outputs;
         self.checked.copies += other.checked.copies;
         self.checked.bytes += other.checked.bytes;
+        self.checked.within_tolerance += other.checked.within_tolerance;
         self.unchecked_copies += other.unchecked_copies;
         self.compared.extend(other.compared);
         self.unresolved_pointers += other.unresolved_pointers;

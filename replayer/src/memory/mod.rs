@@ -1,6 +1,7 @@
 //! Where recorded memory lies in the replay: at its own addresses, or elsewhere and translated.
 
 pub mod handover;
+pub mod named;
 pub mod ordered;
 pub mod pieces;
 pub mod pinned;

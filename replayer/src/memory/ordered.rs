@@ -2,8 +2,9 @@
 
 use crate::call::driver::{Failure, result};
 use crate::call::objects::{Found, Objects};
-use crate::memory::place::{Placement, clear};
+use crate::memory::place::Placement;
 use crate::run::queue::current_context;
+use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use trace::api::types::Kind;
 use trace::{Call, Function};
@@ -40,7 +41,7 @@ impl Ordered {
 }
 
 impl Placement<'_> {
-    /// Device memory somewhere, filled with zeros, with room behind it: so its end is no other memory's address, and is
+    /// Device memory somewhere, filled, with room behind it: so its end is no other memory's address, and is
     /// known for what it is in results. Where a capture of another stream is under way, this
     /// one's order may not be touched: then it comes at once.
     pub(crate) fn allocate_elsewhere(&self, len: u64, ordered: Option<Ordered>) -> Result<u64, Failure> {
@@ -56,17 +57,36 @@ impl Placement<'_> {
         let Some(Ordered { function, is_twin, pool, stream }) = ordered.filter(|_| self.may_wait()) else {
             // SAFETY: one output word.
             self.relaxed(|| unsafe { self.driver.ask("cuMemAlloc_v2", &[&raw mut live as u64, len]) })?;
-            self.fill(live..live + len);
+            self.put_fill(live..live + len);
             return Ok(live);
         };
         let words = [&raw mut live as u64, len].into_iter().chain(pool).chain([stream]);
         // SAFETY: an output word, then plain values, in the order of the function's parameters.
         unsafe { self.driver.ask(function, &words.collect::<Vec<u64>>()) }?;
         // SAFETY: the memory just allocated, from here on in the stream's order.
-        if unsafe { clear(self.driver, live, len, stream, is_twin) }.is_err() {
+        if unsafe { self.set(live, len, stream, is_twin) }.is_err() {
             self.counts.unfilled.fetch_add(1, Relaxed);
         }
         Ok(live)
+    }
+
+    /// Fills memory that is allocated, perhaps again: when nothing uses it any more, or in the stream's order.
+    pub(crate) fn refill(&self, range: Range<u64>, ordered: &Option<Ordered>) {
+        let len = range.end - range.start;
+        match ordered {
+            // Work of the last owner, or a capture, may be under way: whoever waits would break it.
+            _ if !self.may_wait() => _ = self.counts.unfilled.fetch_add(1, Relaxed),
+            Some(Ordered { is_twin, stream, .. }) => {
+                // SAFETY: memory of this placement's, from here on in the order of a live stream.
+                if unsafe { self.set(range.start, len, *stream, *is_twin) }.is_err() {
+                    self.counts.unfilled.fetch_add(1, Relaxed);
+                }
+            }
+            None => match self.wait() {
+                Ok(()) => self.put_fill(range),
+                Err(_) => _ = self.counts.unfilled.fetch_add(1, Relaxed),
+            },
+        }
     }
 
     /// Frees in the stream's order what is elsewhere. What is at its place stays mapped.

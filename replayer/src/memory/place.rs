@@ -75,6 +75,8 @@ pub struct Placement<'a> {
     pub(crate) pinned: Mutex<BTreeMap<u64, u64>>,
     /// Captures under way: none of them would survive a wait for the whole context.
     pub captures: AtomicI64,
+    /// What memory is filled with each time that it is allocated; none: with zeros, when it is mapped.
+    pub fill: Option<u8>,
     pub counts: Counts,
     /// Devices that may be too small, in words.
     pub shortages: Vec<String>,
@@ -88,6 +90,7 @@ impl<'a> Placement<'a> {
         translation: &'a Translation,
         plan: &Plan,
         place: bool,
+        fill: Option<u8>,
     ) -> Result<Self, Error> {
         let mut shortages = Vec::new();
         for recorded in &plan.devices {
@@ -119,6 +122,7 @@ impl<'a> Placement<'a> {
             left: Mutex::default(),
             shortages,
             homes: Mutex::default(),
+            fill,
             elsewhere: Mutex::default(),
             marks: Mutex::default(),
             pinned: Mutex::default(),
@@ -133,7 +137,7 @@ impl<'a> Placement<'a> {
         let wide = widen(allocation.range.clone(), GRANULE);
         let len = allocation.range.end - allocation.range.start;
         self.counts.bytes.fetch_add(len, Relaxed);
-        if self.held.covers(&wide) && self.put_back(allocation, device)? {
+        if self.held.covers(&wide) && self.put_back(allocation, device, &ordered)? {
             self.counts.placed.fetch_add(1, Relaxed);
             return Ok(());
         }
@@ -144,7 +148,7 @@ impl<'a> Placement<'a> {
     }
 
     /// At its addresses; false if the driver will not have it there.
-    fn put_back(&self, allocation: &Allocation, device: i32) -> Result<bool, Failure> {
+    fn put_back(&self, allocation: &Allocation, device: i32, ordered: &Option<Ordered>) -> Result<bool, Failure> {
         // What was here before may have been elsewhere: a variable of a module that is gone, a neighbour in need of more.
         self.translation.forget(&allocation.range);
         let mut pieces = self.pieces.lock();
@@ -163,8 +167,11 @@ impl<'a> Placement<'a> {
                 }
                 done?;
                 pieces.mapped(piece.clone(), device);
-                self.fill(piece);
+                self.put_fill(piece);
             }
+        }
+        if self.fill.is_some() {
+            self.refill(allocation.range.clone(), ordered);
         }
         pieces.allocated(allocation.range.clone());
         self.homes.lock().insert(allocation.range.start, allocation.range.end);
@@ -327,15 +334,25 @@ impl<'a> Placement<'a> {
         if self.devices.len() > 1 && allow(&self.devices).is_ok() { Ok(()) } else { allow(&[device]) }
     }
 
-    /// Zeros, so that what was never written is the same in every replay. On a stream of its own: the default stream
+    /// Puts the fill on a stream. `is_twin`: stream 0 is the thread's own.
+    ///
+    /// # Safety
+    /// The memory is the placement's own, and the stream is alive.
+    pub(crate) unsafe fn set(&self, start: u64, len: u64, stream: u64, is_twin: bool) -> Result<(), Failure> {
+        let function = if is_twin { "cuMemsetD8Async_ptsz" } else { "cuMemsetD8Async" };
+        // SAFETY: plain values; the caller vouches for the memory.
+        unsafe { self.driver.ask(function, &[start, self.fill.unwrap_or(0).into(), len, stream]) }
+    }
+
+    /// Zeros (or what was asked for), so that what was never written is the same in every replay. On a stream of its own: the default stream
     /// would wait for, or break, what the program has under way.
-    pub(crate) fn fill(&self, range: Range<u64>) {
+    pub(crate) fn put_fill(&self, range: Range<u64>) {
         let mut stream = 0u64;
         let filled = self.relaxed(|| {
             // SAFETY: an output word, then plain values.
             unsafe {
                 self.driver.ask("cuStreamCreate", &[&raw mut stream as u64, NON_BLOCKING])?;
-                let set = clear(self.driver, range.start, range.end - range.start, stream, false);
+                let set = self.set(range.start, range.end - range.start, stream, false);
                 let done = self.driver.ask("cuStreamSynchronize", &[stream]);
                 self.driver.ask("cuStreamDestroy_v2", &[stream])?;
                 set.and(done)
@@ -345,16 +362,6 @@ impl<'a> Placement<'a> {
             self.counts.unfilled.fetch_add(1, Relaxed);
         }
     }
-}
-
-/// Puts zeros on a stream. `is_twin`: stream 0 is the thread's own.
-///
-/// # Safety
-/// The memory is the placement's own, and the stream is alive.
-pub(crate) unsafe fn clear(driver: &Driver, start: u64, len: u64, stream: u64, is_twin: bool) -> Result<(), Failure> {
-    let function = if is_twin { "cuMemsetD8Async_ptsz" } else { "cuMemsetD8Async" };
-    // SAFETY: plain values; the caller vouches for the memory.
-    unsafe { driver.ask(function, &[start, 0, len, stream]) }
 }
 
 fn total_memory(driver: &Driver, device: i32) -> Result<u64, Error> {

@@ -14,6 +14,8 @@ pub struct Fault {
     pub code: u32,
     /// The first call that may fail with it.
     pub since: u64,
+    /// The call by which the program heard of it.
+    pub heard: u64,
 }
 
 /// A stream: its context, its handle, and the thread if it is the thread's own.
@@ -36,7 +38,7 @@ impl Faults {
         }
         if let Some(code) = call.result.filter(|code| is_sticky(*code)) {
             let since = self.open.values().copied().min().unwrap_or(call.number).min(call.number);
-            self.first = Some(Fault { code, since });
+            self.first = Some(Fault { code, since, heard: call.number });
             return;
         }
         if !call.succeeded() {

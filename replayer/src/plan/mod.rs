@@ -12,6 +12,7 @@ pub mod order;
 pub mod origins;
 pub mod outstanding;
 pub mod reach;
+pub mod stops;
 pub mod survey;
 pub mod usage;
 pub mod verdict;

@@ -107,9 +107,14 @@ impl Reach {
 
     /// The launches, and how many of them reach no check. `is_made` tells which checks are (or were) made.
     pub fn count(&self, is_made: impl Fn(u64) -> bool) -> (u64, u64) {
+        self.count_below(u64::MAX, is_made)
+    }
+
+    /// As [`count`](Reach::count), of the calls below this number.
+    pub fn count_below(&self, end: u64, is_made: impl Fn(u64) -> bool) -> (u64, u64) {
         let (mut launches, mut unreached) = (0, 0);
         let mut checked: HashSet<u32> = HashSet::new();
-        for event in self.events.iter().rev() {
+        for event in self.events.iter().rev().filter(|event| event.call < end) {
             let is_check = event.what == What::Check && is_made(event.call);
             let reached = is_check || event.uses.iter().any(|id| checked.contains(id));
             if event.what == What::Launch {

@@ -68,6 +68,7 @@ pub fn finish(world: &World, tally: &mut Tally) {
         all_at_rest &= rest != Rest::Never;
         if let Rest::Failed(code) = rest
             && world.verify
+            && !world.is_stopped()
             && world.plan.fault.is_none_or(|fault| fault.code != code)
         {
             failed_at_the_end(world, code, tally);
@@ -99,7 +100,10 @@ fn forgo(world: &World, pending: Pending, tally: &mut Tally) {
 }
 
 fn failed_at_the_end(world: &World, code: u32, tally: &mut Tally) {
-    let Some(last) = world.trace.len().checked_sub(1).and_then(|last| world.trace.call(last as u64)) else { return };
+    let Some(last) = (world.trace.len() as u64).min(world.end).checked_sub(1).and_then(|last| world.trace.call(last))
+    else {
+        return;
+    };
     tally.diverged(Divergence {
         call: last.number,
         function: last.name().to_owned(),
@@ -108,6 +112,7 @@ fn failed_at_the_end(world: &World, code: u32, tally: &mut Tally) {
         offset: None,
         expected: "no failure".into(),
         found: result_name(code),
+        extent: None,
         launches: Vec::new(),
     });
 }

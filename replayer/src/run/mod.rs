@@ -1,12 +1,18 @@
 //! The run: one worker a recorded thread, each call when what preceded it has returned.
 
 pub mod callbacks;
+pub mod culprit;
 pub mod edges;
 pub mod finish;
+pub mod instances;
+pub mod launches;
+pub mod peek;
 pub mod queue;
 pub mod results;
 pub mod sinks;
 pub mod stall;
+pub mod trail;
+pub mod unroll;
 pub mod world;
 pub mod written;
 
@@ -23,6 +29,7 @@ use crate::plan::Plan;
 use crate::plan::action::{Action, Memory, action};
 use crate::plan::order::{Gate, Lane};
 use crate::run::callbacks::Callbacks;
+use crate::run::launches::Watch;
 use crate::run::queue::{Queue, current_context};
 use crate::run::sinks::{Pending, Sinks};
 use crate::run::stall::{EndAtLast, PATIENCE, Stall, watched};
@@ -52,7 +59,7 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
     unsafe { driver.ask("cuInit", &[0]) }.map_err(|failure| Error::Init { failure: failure.to_string() })?;
     let objects = Objects::new(options.devices.clone());
     let translation = Translation::default();
-    let placement = Placement::prepare(&driver, &objects, &translation, plan, options.place)?;
+    let placement = Placement::prepare(&driver, &objects, &translation, plan, options.place, options.tools.fill)?;
     placement.shortages.iter().for_each(|shortage| progress.warn(shortage));
     let world = World {
         trace,
@@ -71,11 +78,18 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
         callbacks: Callbacks::of(trace),
         before_launches: Mutex::default(),
         verify: options.verify,
+        tolerance: options.tools.tolerance,
+        end: options.tools.end.unwrap_or(u64::MAX),
+        watch: (options.tools.sync_launches || options.tools.trail).then(|| Watch::new(options.tools.trail)),
     };
     let mut tally = run(&world, progress)?;
+    if !world.is_stopped() {
+        peek::dump(&world, &options.tools.dumps, |what| progress.warn(what))
+            .map_err(|(path, why)| Error::Dump { path, why })?;
+    }
     watched(|| progress.stalled(PATIENCE, &[]), || finish::finish(&world, &mut tally));
     world.callbacks.close(&mut tally);
-    Ok(Report::new(&world, tally, started.elapsed()))
+    Ok(Report::new(world, tally, started.elapsed()))
 }
 
 /// Runs all lanes, each begun when its first call may start.
@@ -90,6 +104,9 @@ fn run(world: &World, progress: &dyn Progress) -> Result<Tally, Error> {
         let mut workers = Vec::new();
         let mut refused = None;
         for (index, lane) in order.lanes.iter().enumerate() {
+            if lane.steps[0].call >= world.end {
+                continue;
+            }
             if gate.wait(lane.steps[0].after).is_err() {
                 break;
             }
@@ -141,12 +158,16 @@ struct Worker<'w, 't> {
 impl<'t> Worker<'_, 't> {
     fn run(&mut self, lane: &Lane, gate: &Gate, stall: &Stall, index: usize, progress: &dyn Progress) {
         let mut done = 0;
-        for step in &lane.steps {
+        // What a call below the end waits for is below it, too.
+        for step in lane.steps.iter().take_while(|step| step.call < self.world.end) {
             if gate.start(&self.world.plan.order, step).is_err() {
                 return;
             }
             if let Some(call) = self.world.trace.call(step.call) {
                 stall.within(index, call.number, || self.perform(call));
+            }
+            if self.world.is_stopped() {
+                return gate.abort();
             }
             gate.finish(step.rank);
             done += 1;
@@ -220,8 +241,12 @@ impl<'t> Worker<'_, 't> {
         if function.class == Class::launch && world.verify {
             results::before_launch(world, &call);
         }
-        // SAFETY: the arguments were built from the recording by the table's description of this function.
-        let result = unsafe { world.driver.call(id(live), &words) };
+        let result = match &world.watch {
+            // SAFETY: the arguments were built from the recording by the table's description of this function.
+            None => unsafe { world.driver.call(id(live), &words) },
+            // SAFETY: as above.
+            Some(watch) => unsafe { watch.call(world, &call, live, &words) },
+        };
         self.tally.executed += 1;
         self.compare(&call, function, result);
         if result == result::SUCCESS && call.succeeded() {
@@ -417,6 +442,7 @@ impl<'t> Worker<'_, 't> {
             offset: None,
             expected,
             found,
+            extent: None,
             launches: Vec::new(),
         });
     }

@@ -3,10 +3,12 @@
 use crate::call::driver::Driver;
 use crate::call::frame::Frame;
 use crate::call::objects::Objects;
+use crate::check::extent::Tolerance;
 use crate::memory::place::Placement;
 use crate::memory::translate::Translation;
 use crate::plan::Plan;
 use crate::run::callbacks::Callbacks;
+use crate::run::launches::Watch;
 use crate::run::sinks::Sinks;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -37,4 +39,17 @@ pub struct World<'a> {
     /// What host memory held when a launch was given it: by the launch's number and the recorded address.
     pub before_launches: Mutex<HashMap<(u64, u64), Hash>>,
     pub verify: bool,
+    /// By how much copies to the host may differ, where their bytes were recorded.
+    pub tolerance: Option<Tolerance>,
+    /// Calls from this number on are not made.
+    pub end: u64,
+    /// If launches go one at a time.
+    pub watch: Option<Watch>,
+}
+
+impl World<'_> {
+    /// Whether what was looked for is found: no further call is made.
+    pub fn is_stopped(&self) -> bool {
+        self.watch.as_ref().is_some_and(Watch::is_found)
+    }
 }

@@ -1,0 +1,159 @@
+//! The program's allocations at one point of a trace, by the names that `cutrace dump` gives them.
+
+use crate::plan::Plan;
+use std::collections::BTreeMap;
+use trace::decode::decode;
+use trace::objects::{Objects, Range};
+use trace::{Call, Trace};
+
+/// Allocations that were alive, and those that were not any more.
+pub struct Named {
+    pub objects: Objects,
+    /// The first call that has not been followed yet.
+    next: u64,
+    /// By their start.
+    alive: BTreeMap<u64, Range>,
+    /// With the call that gave them up.
+    gone: Vec<(Range, u64)>,
+}
+
+/// Where an address lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    Inside(Range),
+    /// Inside an allocation that this call had given up.
+    Gone(Range, u64),
+    /// In none: the nearest, and how many bytes lie between the address and it. 1 is the first byte past the end.
+    Missed(Range, Side, u64),
+    /// There is none.
+    Nowhere,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    Before,
+    Behind,
+}
+
+impl Named {
+    /// As things were when call `at` was entered.
+    pub fn at(trace: &Trace, plan: &Plan, at: u64) -> Named {
+        let mut named = Named::new();
+        named.advance(trace, plan, at);
+        if let Some(call) = trace.call(at) {
+            named.objects.until(&call);
+        }
+        named
+    }
+
+    /// Before the first call.
+    pub fn new() -> Named {
+        Named { objects: Objects::default(), next: 0, alive: BTreeMap::new(), gone: Vec::new() }
+    }
+
+    /// Moves on to the entry of call `at`, if that is not behind.
+    pub fn advance(&mut self, trace: &Trace, plan: &Plan, at: u64) {
+        for call in (self.next..at).map_while(|number| trace.call(number)) {
+            self.step(&call);
+            if let Some(end) = plan.ends.get(&call.number) {
+                // The driver ends them with their context, without a call for each.
+                end.memory.iter().for_each(|base| self.end(*base, call.number));
+            }
+        }
+        self.next = self.next.max(at);
+    }
+
+    /// The call that makes an allocation of this name, whenever that is.
+    pub fn birth(trace: &Trace, label: &str, number: u64) -> Option<u64> {
+        let mut named = Named::new();
+        let mut makes = |call: &Call| {
+            named.step(call);
+            named.objects.born().any(|range| (range.label, range.number) == (label, number))
+        };
+        trace.calls().find(|call| makes(call)).map(|call| call.number)
+    }
+
+    fn step(&mut self, call: &Call) {
+        if !self.objects.concerned(call) {
+            return self.objects.until(call);
+        }
+        match decode(call) {
+            Some(decoded) => self.objects.advance(call, &decoded),
+            None => self.objects.until(call),
+        }
+        for base in self.objects.given_up().to_vec() {
+            self.end(base, call.number);
+        }
+        self.alive.extend(self.objects.born().map(|range| (range.base, range)));
+    }
+
+    fn end(&mut self, base: u64, call: u64) {
+        self.gone.extend(self.alive.remove(&base).map(|range| (range, call)));
+    }
+
+    /// Allocations that were alive.
+    pub fn ranges(&self) -> impl Iterator<Item = Range> {
+        self.alive.values().copied()
+    }
+
+    /// Allocations that were not any more, with the call that gave them up.
+    pub fn gone(&self) -> impl Iterator<Item = (Range, u64)> {
+        self.gone.iter().copied()
+    }
+
+    /// The live allocation around an address.
+    pub fn holder(&self, address: u64) -> Option<Range> {
+        self.alive
+            .range(..=address)
+            .next_back()
+            .map(|(_, range)| *range)
+            .filter(|range| address - range.base < range.len)
+    }
+
+    pub fn place(&self, address: u64) -> Place {
+        let holds = |range: &Range| address.checked_sub(range.base).is_some_and(|offset| offset < range.len);
+        if let Some(range) = self.holder(address) {
+            return Place::Inside(range);
+        }
+        if let Some((range, call)) = self.gone.iter().rev().find(|(range, _)| holds(range)) {
+            return Place::Gone(*range, *call);
+        }
+        let distance = |range: &Range| match range.base.checked_sub(address) {
+            Some(before) => (before, Side::Before),
+            None => (address - range.base.saturating_add(range.len) + 1, Side::Behind),
+        };
+        match self.ranges().min_by_key(|range| (distance(range).0, range.number)) {
+            Some(range) => {
+                let (bytes, side) = distance(&range);
+                Place::Missed(range, side, bytes)
+            }
+            None => Place::Nowhere,
+        }
+    }
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        match self {
+            Place::Inside(range) => write!(f, "in {}", Shown(*range)),
+            Place::Gone(range, call) => write!(f, "in {}, which call {call} had given up", Shown(*range)),
+            Place::Missed(range, Side::Before, bytes) => {
+                write!(f, "in no allocation; {bytes} bytes before {}, the nearest", Shown(*range))
+            }
+            Place::Missed(range, Side::Behind, bytes) => {
+                write!(f, "in no allocation; {bytes} bytes past the end of {}, the nearest", Shown(*range))
+            }
+            Place::Nowhere => f.write_str("in no allocation: there is none"),
+        }
+    }
+}
+
+/// A range by its name, with where and how long it is.
+pub struct Shown(pub Range);
+
+impl std::fmt::Display for Shown {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        let Range { label, number, base, len } = self.0;
+        write!(f, "{label}#{number} ({base:#x}, {len} bytes)")
+    }
+}

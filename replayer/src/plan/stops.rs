@@ -1,0 +1,138 @@
+//! Points of a trace that a replay can stop at, and memory that can be looked at there, by the names that a user knows.
+
+use crate::memory::named::{Named, Shown};
+use crate::plan::Plan;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use trace::call::Content;
+use trace::text::plain;
+use trace::{Call, Trace};
+
+/// Names shown where one is not known.
+const SHOWN: usize = 8;
+
+/// The `nth` (from 1) call of a driver function, or launch of a kernel, of this name. A function is also found without
+/// the ending of its version or stream mode. Kernels inside graphs are no launches of their own.
+pub fn find_call(trace: &Trace, name: &str, nth: u64) -> Result<u64, String> {
+    let mut seen = 0;
+    let mut names: BTreeMap<&str, u64> = BTreeMap::new();
+    for call in trace.calls().filter(|call| !call.inner) {
+        let kernel = kernel(&call);
+        if call.name() == name || stem(call.name()) == name || kernel == Some(name) {
+            seen += 1;
+            if seen == nth {
+                return Ok(call.number);
+            }
+        }
+        [Some(call.name()), kernel].into_iter().flatten().for_each(|name| *names.entry(name).or_default() += 1);
+    }
+    if nth == 0 {
+        return Err(format!("{name}#0: the first one is #1"));
+    }
+    if seen > 0 {
+        return Err(format!("{name}#{nth}: it stands in the trace {seen} times only"));
+    }
+    let mut near: Vec<(usize, &str)> = names.keys().map(|known| (distance(name, known), *known)).collect();
+    near.sort_unstable();
+    let more = if near.len() > SHOWN { ", ..." } else { "" };
+    let near: Vec<String> = near.into_iter().take(SHOWN).map(|(_, name)| plain(name).into_owned()).collect();
+    let near = near.join(", ");
+    Err(format!("{name:?}: no call of such a driver function, or launch of such a kernel; nearest: {near}{more}"))
+}
+
+/// The kernel that a call launches.
+pub fn kernel<'t>(call: &Call<'t>) -> Option<&'t str> {
+    call.images().find_map(|image| match image.content {
+        Content::Arguments { kernel, .. } => call.trace().kernels.get(&kernel).map(|kernel| kernel.name.as_str()),
+        _ => None,
+    })
+}
+
+/// `cuMemcpyHtoD` of `cuMemcpyHtoD_v2_ptds`.
+fn stem(name: &str) -> &str {
+    ["_ptsz", "_ptds", "_v2", "_v3", "_v4"].iter().fold(name, |name, end| name.strip_suffix(end).unwrap_or(name))
+}
+
+/// Changes of a letter between two names; none for a part of the other.
+fn distance(wanted: &str, known: &str) -> usize {
+    let (wanted, known) = (wanted.to_lowercase(), known.to_lowercase());
+    if !wanted.is_empty() && known.contains(&wanted) {
+        return 0;
+    }
+    let known: Vec<char> = known.chars().collect();
+    let mut row: Vec<usize> = (0..=known.len()).collect();
+    for (at, letter) in wanted.chars().enumerate() {
+        let mut corner = row[0];
+        row[0] = at + 1;
+        for (n, other) in known.iter().enumerate() {
+            let changed = corner + usize::from(letter != *other);
+            corner = row[n + 1];
+            row[n + 1] = changed.min(row[n] + 1).min(corner + 1);
+        }
+    }
+    row[known.len()]
+}
+
+/// Device memory to look at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Memory {
+    /// Recorded addresses.
+    Range(Range<u64>),
+    /// An allocation as `cutrace dump` names it: `mem` or `global`, and its number.
+    Allocation(&'static str, u64),
+}
+
+/// The recorded addresses of memory that is alive when call `end` is entered.
+pub fn find_memory(trace: &Trace, plan: &Plan, end: u64, memory: &Memory) -> Result<Range<u64>, String> {
+    let named = Named::at(trace, plan, end);
+    let ends_with = |call: u64| {
+        let name = trace.call(call).map_or("?", |call| call.name());
+        format!("call {call} {name} gives it up; stop before it: --until {}", call.saturating_sub(1))
+    };
+    match memory {
+        Memory::Range(wanted) => {
+            let holder = named.ranges().find(|range| (range.base..range.base + range.len).contains(&wanted.start));
+            let Some(holder) = holder.filter(|range| range.label != "host") else {
+                return Err(format!("{:#x} is {}", wanted.start, named.place(wanted.start)));
+            };
+            match wanted.end.saturating_sub(holder.base + holder.len) {
+                0 => Ok(wanted.clone()),
+                over => Err(format!("the range ends {over} bytes behind {}", Shown(holder))),
+            }
+        }
+        Memory::Allocation(label, number) => {
+            let is_it = |range: &trace::objects::Range| (range.label, range.number) == (*label, *number);
+            if let Some(range) = named.ranges().find(is_it) {
+                return Ok(range.base..range.base + range.len);
+            }
+            if let Some((_, call)) = named.gone().find(|(range, _)| is_it(range)) {
+                return Err(format!("{label}#{number} is no more: {}", ends_with(call)));
+            }
+            if let Some(call) = Named::birth(trace, label, *number) {
+                return Err(format!("{label}#{number} is not there yet: call {call} makes it"));
+            }
+            let there: Vec<String> = named
+                .ranges()
+                .filter(|range| range.label != "host")
+                .take(SHOWN)
+                .map(|range| format!("{}#{}", range.label, range.number))
+                .collect();
+            let there = if there.is_empty() { "none".to_owned() } else { there.join(", ") };
+            Err(format!("the trace has no {label}#{number}; alive at that point: {there}"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_are_near() {
+        assert_eq!(stem("cuMemcpyHtoDAsync_v2_ptsz"), "cuMemcpyHtoDAsync");
+        assert_eq!(distance("vector_ad", "vector_add"), 0);
+        assert_eq!(distance("vectr_add", "vector_add"), 1);
+        assert_eq!(distance("cuMemcpyHtoD", "cuMemcpyDtoH"), 2);
+        assert!(distance("histogram", "vector_add") > 5);
+    }
+}

@@ -1,0 +1,216 @@
+//! The launch that failed: what it ran, what it was given, and whether the recorded program met the same failure.
+
+use crate::call::driver::result_name;
+use crate::call::words::looks_like_address;
+use crate::memory::named::{Named, Place};
+use crate::run::launches::recorded_name;
+use crate::run::unroll::{Work, name_of};
+use crate::run::world::World;
+use trace::Call;
+use trace::api::roles::Class;
+use trace::api::structs::CUlaunchConfig;
+use trace::api::types::Typed;
+use trace::call::When;
+use trace::decode::decode;
+use trace::objects::Range;
+use trace::text::{Guess, guess, plain};
+use trace::value::Value;
+
+/// The first launch whose work failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Culprit {
+    /// The recorded call; with [`Suspects`](What::Earlier) the first one that was found to come after the failure.
+    pub call: u64,
+    pub function: String,
+    pub thread: u32,
+    /// The driver's name of the failure.
+    pub failure: String,
+    pub what: What,
+    /// Name of the kernel, if one failed.
+    pub kernel: Option<String>,
+    pub shape: Option<Shape>,
+    pub arguments: Vec<Argument>,
+    /// The failure that the recorded program heard of, if it did.
+    pub recorded: Option<Recorded>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum What {
+    /// The launch of a kernel.
+    Launch,
+    /// A node of a graph: its position among those that do something, how many there are, and its kind.
+    Node { index: u64, of: u64, kind: &'static str },
+    /// Some node of a graph that was launched whole, and why it was.
+    Graph { why: String },
+    /// One of these calls, which were not waited for one by one.
+    Earlier { calls: Vec<(u64, String)> },
+}
+
+/// Blocks, threads of a block, bytes of dynamic shared memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    pub shared: u32,
+}
+
+/// One argument of the kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Argument {
+    /// In bytes.
+    pub size: u64,
+    /// What a value of this size most likely is.
+    pub value: String,
+    /// Where the addresses in it lead: offset in the argument, and words.
+    pub places: Vec<(u64, String)>,
+}
+
+/// A failure in the trace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recorded {
+    pub failure: String,
+    /// The call that told the program.
+    pub heard: u64,
+    /// Launches that can have caused it: those from `since` to `heard`.
+    pub since: u64,
+    pub launches: u64,
+    /// The same failure, of a launch among those.
+    pub is_same: bool,
+}
+
+/// What is accused, before it is described.
+pub enum Suspect<'a> {
+    Launch,
+    Node { index: usize, of: usize, work: &'a Work },
+    Graph(String),
+    Earlier(Vec<u64>),
+}
+
+impl Culprit {
+    pub fn new(world: &World, call: &Call, code: u32, suspect: Suspect) -> Culprit {
+        let named = Named::at(world.trace, world.plan, call.number);
+        let mut culprit = Culprit {
+            call: call.number,
+            function: call.name().to_owned(),
+            thread: call.thread,
+            failure: result_name(code),
+            what: What::Launch,
+            kernel: None,
+            shape: None,
+            arguments: Vec::new(),
+            recorded: recorded(world, call.number, code),
+        };
+        match suspect {
+            Suspect::Launch => {
+                culprit.shape = shape(call);
+                let decoded = decode(call).map(|decoded| decoded.arguments).unwrap_or_default();
+                for value in decoded.iter().map(|(_, value)| value) {
+                    if let Value::Launch { kernel, arguments } = value {
+                        culprit.kernel = Some(plain(kernel).into_owned());
+                        culprit.arguments = arguments.iter().map(|value| recorded_argument(value, &named)).collect();
+                    }
+                }
+            }
+            Suspect::Node { index, of, work } => {
+                culprit.what = What::Node { index: index as u64, of: of as u64, kind: work.kind() };
+                if let Work::Kernel(kernel) = work {
+                    let name = name_of(world.driver, kernel.function);
+                    culprit.kernel = name.or_else(|| recorded_name(world, kernel.function));
+                    culprit.shape = Some(Shape { grid: kernel.grid, block: kernel.block, shared: kernel.shared });
+                    let back = |bytes: &Vec<u8>| argument(&back(world, &named, bytes), &named);
+                    culprit.arguments = kernel.arguments.iter().map(back).collect();
+                }
+            }
+            Suspect::Graph(why) => culprit.what = What::Graph { why },
+            Suspect::Earlier(calls) => {
+                let name = |call| world.trace.call(call).map_or("?", |call| call.name()).to_owned();
+                culprit.what = What::Earlier { calls: calls.into_iter().map(|call| (call, name(call))).collect() };
+            }
+        }
+        culprit
+    }
+
+    /// Whether the recorded program met the same failure, as far as its trace can tell.
+    pub fn is_as_recorded(&self) -> bool {
+        self.recorded.as_ref().is_some_and(|recorded| recorded.is_same)
+    }
+}
+
+fn recorded(world: &World, call: u64, code: u32) -> Option<Recorded> {
+    let fault = world.plan.fault?;
+    let window = fault.since..=fault.heard;
+    let is_launch =
+        |call: &Call| call.succeeded() && call.function().is_some_and(|function| function.class == Class::launch);
+    let launches = world.trace.calls().skip(fault.since as usize).take_while(|call| window.contains(&call.number));
+    Some(Recorded {
+        failure: result_name(fault.code),
+        heard: fault.heard,
+        since: fault.since,
+        launches: launches.filter(is_launch).count() as u64,
+        is_same: fault.code == code && window.contains(&call),
+    })
+}
+
+fn shape(call: &Call) -> Option<Shape> {
+    const NAMES: [&str; 7] =
+        ["gridDimX", "gridDimY", "gridDimZ", "blockDimX", "blockDimY", "blockDimZ", "sharedMemBytes"];
+    let mut values = [0; 7];
+    match call.argument("config") {
+        // The configuration begins with the same seven numbers.
+        Some(config) => {
+            let bytes = call.memory(When::Entry, config, CUlaunchConfig::TYPE.size.into())?;
+            for (value, word) in values.iter_mut().zip(bytes.chunks_exact(4)) {
+                *value = u32::from_le_bytes(word.try_into().expect("4 bytes"));
+            }
+        }
+        None => {
+            for (value, name) in values.iter_mut().zip(NAMES) {
+                *value = call.argument(name)? as u32;
+            }
+        }
+    }
+    let [gx, gy, gz, bx, by, bz, shared] = values;
+    Some(Shape { grid: [gx, gy, gz], block: [bx, by, bz], shared })
+}
+
+fn recorded_argument(value: &Value, named: &Named) -> Argument {
+    match value {
+        Value::Argument(bytes) | Value::Bytes(bytes) => argument(bytes, named),
+        _ => Argument { size: 0, value: "not recorded".into(), places: Vec::new() },
+    }
+}
+
+fn argument(bytes: &[u8], named: &Named) -> Argument {
+    let value = match guess(bytes, &named.objects) {
+        Guess::Address(word) | Guess::Word(word) => format!("{word:#x}"),
+        Guess::Integer(number) => number.to_string(),
+        Guess::Single(number) => format!("{number:?}f"),
+        Guess::Double(number) => format!("{number:?}"),
+        Guess::Bytes(bytes) => crate::check::payload::hex(bytes),
+    };
+    let words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")));
+    let places = words.enumerate().filter_map(|(n, word)| {
+        let place = named.place(word);
+        let leads_somewhere = matches!(place, Place::Inside(_) | Place::Gone(..)) || looks_like_address(word);
+        leads_somewhere.then(|| (n as u64 * 8, place.to_string()))
+    });
+    Argument { size: bytes.len() as u64, value, places: places.collect() }
+}
+
+/// Live addresses as the recorded ones, where memory was moved.
+fn back(world: &World, named: &Named, bytes: &[u8]) -> Vec<u8> {
+    let recorded = |word: u64| {
+        named.ranges().find_map(|Range { base, len, .. }| {
+            let offset = word.checked_sub(world.translation.live(base)?)?;
+            (offset < len).then_some(base + offset)
+        })
+    };
+    let mut out = bytes.to_vec();
+    for word in out.chunks_exact_mut(8) {
+        let value = u64::from_le_bytes((&*word).try_into().expect("8 bytes"));
+        if let Some(was) = recorded(value) {
+            word.copy_from_slice(&was.to_le_bytes());
+        }
+    }
+    out
+}

@@ -1,0 +1,316 @@
+//! Launches one at a time: each is waited for before the next call that launches, as a whole or node by node.
+//!
+//! Attribution needs it: a context tells that its work failed, never which. Everything that launches, changes an
+//! executable graph or begins a capture takes its turn, so that what fails in a turn is what was put there in it. As
+//! with CUDA_LAUNCH_BLOCKING, a launch that waits for a later call never ends.
+//!
+//! While a capture is under way nothing is waited for: no capture survives a wait for its context. What was put on
+//! streams then is remembered, and waited for before the next launch.
+
+use crate::call::driver::{Driver, Failure, id, result, result_name};
+use crate::call::objects::Found;
+use crate::check::bisection::Entry;
+use crate::run::culprit::{Culprit, Suspect};
+use crate::run::instances::Instances;
+use crate::run::queue::{current_context, synchronize};
+use crate::run::trail::{self, Step, Trail};
+use crate::run::unroll::{Node, Work, name_of};
+use crate::run::world::World;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use trace::api::roles::Class;
+use trace::api::types::{Form, Kind};
+use trace::{Call, Function};
+
+const CAPTURE_INVALIDATED: u32 = 901;
+
+/// What was done launch by launch.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Watched {
+    /// Launches that were waited for, one by one; nodes of graphs are counted apart.
+    pub launches: u64,
+    /// Launches of graphs that were taken apart, and the nodes that were run for them.
+    pub graphs: u64,
+    pub nodes: u64,
+    /// Graphs that were launched whole: why, how often, and the first call.
+    pub whole: BTreeMap<String, (u64, u64)>,
+    /// Launches made while a capture was under way, which were not waited for at once.
+    pub not_waited: u64,
+}
+
+pub struct Watch {
+    turn: Mutex<Turn>,
+    is_found: AtomicBool,
+    captures: AtomicU64,
+    found: Mutex<Option<Culprit>>,
+}
+
+#[derive(Default)]
+struct Turn {
+    instances: Instances,
+    watched: Watched,
+    /// Work that no wait has covered: its context and call.
+    open: Vec<(u64, u64)>,
+    trail: Option<Trail>,
+}
+
+impl Watch {
+    /// `trail`: with hashes of what every launch can have written.
+    pub fn new(trail: bool) -> Watch {
+        Watch {
+            turn: Mutex::new(Turn { trail: trail.then(Trail::new), ..Turn::default() }),
+            is_found: AtomicBool::new(false),
+            captures: AtomicU64::new(0),
+            found: Mutex::default(),
+        }
+    }
+
+    /// Whether a launch has failed: nothing more is to be done.
+    pub fn is_found(&self) -> bool {
+        self.is_found.load(Relaxed)
+    }
+
+    pub fn into_results(self) -> (Watched, Option<Culprit>, Vec<Entry>) {
+        let turn = self.turn.into_inner();
+        (turn.watched, self.found.into_inner(), turn.trail.map_or_else(Vec::new, |trail| trail.entries))
+    }
+
+    /// Makes a call in the place of [`Driver::call`].
+    ///
+    /// # Safety
+    /// As for [`Driver::call`].
+    pub unsafe fn call(&self, world: &World, call: &Call, live: &'static Function, words: &[u64]) -> u32 {
+        // SAFETY: forwarded from the caller.
+        let plain = || unsafe { world.driver.call(id(live), words) };
+        match (live.class, live.twin_of.unwrap_or(live.name)) {
+            (Class::launch, name) => self.launch(world, call, live, words, name == "cuGraphLaunch", plain),
+            (Class::submit, _) => {
+                let mut turn = self.turn.lock();
+                let result = plain();
+                if result == result::SUCCESS {
+                    turn.open.push((current_context(world.driver), call.number));
+                }
+                result
+            }
+            (_, "cuStreamBeginCapture" | "cuStreamBeginCapture_v2" | "cuStreamBeginCaptureToGraph") => {
+                let _turn = self.turn.lock();
+                let result = plain();
+                self.captures.fetch_add(u64::from(result == result::SUCCESS), Relaxed);
+                result
+            }
+            (_, "cuStreamEndCapture") => {
+                let result = plain();
+                if matches!(result, result::SUCCESS | CAPTURE_INVALIDATED) {
+                    self.captures.fetch_sub(1, Relaxed);
+                }
+                result
+            }
+            (_, name) if name.starts_with("cuGraph") => {
+                let mut turn = self.turn.lock();
+                let result = plain();
+                if result == result::SUCCESS {
+                    turn.instances.see(world.driver, live, words);
+                }
+                result
+            }
+            _ => plain(),
+        }
+    }
+
+    fn launch(
+        &self,
+        world: &World,
+        call: &Call,
+        live: &'static Function,
+        words: &[u64],
+        is_graph: bool,
+        plain: impl Fn() -> u32,
+    ) -> u32 {
+        let driver = world.driver;
+        let mut turn = self.turn.lock();
+        if self.captures.load(Relaxed) > 0 {
+            turn.watched.not_waited += 1;
+            turn.open.push((current_context(driver), call.number));
+            return plain();
+        }
+        let (stream, is_twin) = (stream_of(live, words), live.twin_of.is_some());
+        let context = stream.map_or(0, |stream| context_of(driver, stream));
+        if !turn.open.is_empty() {
+            let suspects = turn.open.iter().filter(|(of, _)| *of == context).map(|(_, call)| *call).collect();
+            if let Some(code) = self.wait(world, context) {
+                self.accuse(Culprit::new(world, call, code, Suspect::Earlier(suspects)));
+                return result::SUCCESS;
+            }
+            turn.open.retain(|(of, _)| *of != context);
+        }
+        if is_graph {
+            let why = match turn.instances.nodes(words[0]) {
+                Ok(nodes) => {
+                    let put = |node: &Node| node.work.put(driver, stream.unwrap_or(0), is_twin);
+                    match self.node_by_node(world, call, context, &mut turn, &nodes, put) {
+                        Ok(result) => return result,
+                        Err(why) => why,
+                    }
+                }
+                Err(why) => why,
+            };
+            return self.whole(world, call, context, &mut turn, why, plain);
+        }
+        let step = turn.trail.as_mut().map(|trail| {
+            let kernel = crate::plan::stops::kernel(call).unwrap_or(call.name());
+            trail.before(world, call, None, kernel.to_owned(), trail::words(call))
+        });
+        let result = plain();
+        if result == result::SUCCESS {
+            turn.watched.launches += 1;
+            match self.wait(world, context) {
+                Some(code) => self.accuse(Culprit::new(world, call, code, Suspect::Launch)),
+                None => turn.waited(world, step),
+            }
+        }
+        result
+    }
+
+    /// The result of the launch; an error if not even the first node runs by itself.
+    fn node_by_node(
+        &self,
+        world: &World,
+        call: &Call,
+        context: u64,
+        turn: &mut Turn,
+        nodes: &[Node],
+        put: impl Fn(&Node) -> u32,
+    ) -> Result<u32, String> {
+        let enabled = nodes.iter().enumerate().filter(|(_, node)| node.enabled);
+        for (ran, (index, node)) in enabled.enumerate() {
+            let step = turn.trail.as_mut().map(|trail| {
+                let (kernel, words) = (node.work.name(world), Some(node.work.words()));
+                trail.before(world, call, Some(index as u64), kernel, words)
+            });
+            match put(node) {
+                result::SUCCESS => {}
+                result if ran == 0 => return Err(format!("its first node says {} by itself", result_name(result))),
+                result => return Ok(result),
+            }
+            turn.watched.nodes += 1;
+            if let Some(code) = self.wait(world, context) {
+                let suspect = Suspect::Node { index, of: nodes.len(), work: &node.work };
+                self.accuse(Culprit::new(world, call, code, suspect));
+                break;
+            }
+            turn.waited(world, step);
+        }
+        turn.watched.graphs += 1;
+        Ok(result::SUCCESS)
+    }
+
+    /// Launches a graph that cannot be taken apart.
+    fn whole(
+        &self,
+        world: &World,
+        call: &Call,
+        context: u64,
+        turn: &mut Turn,
+        why: String,
+        plain: impl Fn() -> u32,
+    ) -> u32 {
+        turn.watched.whole.entry(why.clone()).or_insert((0, call.number)).0 += 1;
+        let step = turn.trail.as_mut().map(|trail| trail.before(world, call, None, "(a graph)".into(), None));
+        let result = plain();
+        if result == result::SUCCESS {
+            match self.wait(world, context) {
+                Some(code) => self.accuse(Culprit::new(world, call, code, Suspect::Graph(why))),
+                None => turn.waited(world, step),
+            }
+        }
+        result
+    }
+
+    fn accuse(&self, culprit: Culprit) {
+        self.found.lock().get_or_insert(culprit);
+        self.is_found.store(true, Relaxed);
+    }
+
+    /// Waits for a live context, or for all of them; the code of work that failed.
+    fn wait(&self, world: &World, context: u64) -> Option<u32> {
+        let all: Vec<u64> = match context {
+            0 => world.contexts.lock().iter().copied().collect(),
+            one => vec![one],
+        };
+        all.into_iter().find_map(|context| match world.placement.relaxed(|| synchronize(world.driver, context)) {
+            Err(Failure { code: Some(code), .. }) if result::is_sticky(code) => Some(code),
+            _ => None,
+        })
+    }
+}
+
+/// The live stream that a launch names, in a parameter or in its configuration.
+fn stream_of(function: &Function, words: &[u64]) -> Option<u64> {
+    let is_stream = |form: &Form| matches!(form, Form::Handle(Kind::Stream));
+    function.params.iter().find_map(|param| {
+        let word = *words.get(param.offset as usize / 8)?;
+        match param.ty.form {
+            form if is_stream(&form) => Some(word),
+            Form::Pointer(to) if word != 0 && function.name.starts_with("cuLaunchKernelEx") => {
+                let Form::Struct(fields) = to.form else { return None };
+                let field = fields.iter().find(|field| is_stream(&field.ty.form))?;
+                // SAFETY: the configuration of a launch, in memory of the call's own.
+                Some(unsafe { ((word + u64::from(field.offset)) as *const u64).read_unaligned() })
+            }
+            _ => None,
+        }
+    })
+}
+
+/// The live context of a live stream; that of the thread for its default streams.
+fn context_of(driver: &Driver, stream: u64) -> u64 {
+    let mut context = 0u64;
+    if stream > 2 {
+        // SAFETY: a live stream and an output word.
+        let _ = unsafe { driver.ask("cuStreamGetCtx", &[stream, &raw mut context as u64]) };
+    }
+    if context == 0 { current_context(driver) } else { context }
+}
+
+/// The recorded name of a live function, where the driver does not tell names.
+pub fn recorded_name(world: &World, live: u64) -> Option<String> {
+    let is_it = |handle: u64| world.objects.find(Kind::Function, handle) == Found::Live(live);
+    world.trace.kernels.values().find(|kernel| is_it(kernel.handle)).map(|kernel| kernel.name.clone())
+}
+
+impl Turn {
+    /// A launch has been waited for.
+    fn waited(&mut self, world: &World, step: Option<Step>) {
+        if let (Some(trail), Some(step)) = (&mut self.trail, step) {
+            trail.after(world, step);
+        }
+    }
+}
+
+impl Work {
+    /// What it runs: the kernel's name, or its kind.
+    fn name(&self, world: &World) -> String {
+        let Work::Kernel(kernel) = self else { return self.kind().to_owned() };
+        let name = name_of(world.driver, kernel.function).or_else(|| recorded_name(world, kernel.function));
+        name.unwrap_or_else(|| self.kind().to_owned())
+    }
+
+    /// Live words that may be addresses.
+    fn words(&self) -> Vec<u64> {
+        let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("8 bytes"));
+        match self {
+            Work::Kernel(kernel) => kernel.arguments.iter().flat_map(|bytes| bytes.chunks_exact(8).map(word)).collect(),
+            Work::Copy(words) => words.clone(),
+            Work::Set(set) => vec![set.dst.0],
+        }
+    }
+
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Work::Kernel(_) => "kernel",
+            Work::Copy(_) => "copy",
+            Work::Set(_) => "memset",
+        }
+    }
+}

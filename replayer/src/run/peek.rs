@@ -1,0 +1,119 @@
+//! Device memory read by the replay itself, beside what the program does: on a stream of its own, in a mode in which a
+//! capture elsewhere neither forbids it nor is broken by it.
+
+use crate::call::driver::{Failure, result};
+use crate::call::frame::Memory;
+use crate::run::queue::{synchronize, within};
+use crate::run::world::World;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Bytes read at a time.
+const PIECE: u64 = 16 << 20;
+const NON_BLOCKING: u64 = 1;
+/// CU_POINTER_ATTRIBUTE_CONTEXT
+const CONTEXT_OF_POINTER: u64 = 1;
+
+/// Memory to be written to a file when the replay stops.
+#[derive(Debug, Clone)]
+pub struct Dump {
+    /// Recorded addresses within one allocation.
+    pub range: Range<u64>,
+    pub path: PathBuf,
+    /// Replace a file that exists.
+    pub force: bool,
+}
+
+/// Hands over the bytes of live device memory, piece by piece.
+pub fn read(world: &World, live: Range<u64>, mut see: impl FnMut(&[u8])) -> Result<(), Failure> {
+    let driver = world.driver;
+    let no_memory = |_| Failure { name: "malloc", code: Some(result::OUT_OF_MEMORY) };
+    let buffer = Memory::zeroed(PIECE.min(live.end - live.start) as usize).map_err(no_memory)?;
+    let mut stream = 0u64;
+    let mut work = || -> Result<(), Failure> {
+        // SAFETY: an output word, then plain values.
+        unsafe { driver.ask("cuStreamCreate", &[&raw mut stream as u64, NON_BLOCKING]) }?;
+        let mut at = live.start;
+        let mut done = Ok(());
+        while at < live.end && done.is_ok() {
+            let len = PIECE.min(live.end - at);
+            // SAFETY: the buffer is as long, and is not looked at before the stream has been waited for.
+            done = unsafe {
+                driver
+                    .ask("cuMemcpyDtoHAsync_v2", &[buffer.address(), at, len, stream])
+                    .and_then(|()| driver.ask("cuStreamSynchronize", &[stream]))
+            };
+            if done.is_ok() {
+                see(&buffer.bytes()[..len as usize]);
+            }
+            at += len;
+        }
+        // SAFETY: the stream just made.
+        unsafe { driver.ask("cuStreamDestroy_v2", &[stream]) }.and(done)
+    };
+    let context = context_of(world, live.start)?;
+    world.placement.relaxed(|| within(driver, context, &mut work))?
+}
+
+/// A live context from which the memory can be reached: its own if it has one, else any.
+fn context_of(world: &World, live: u64) -> Result<u64, Failure> {
+    let mut context = 0u64;
+    // SAFETY: one output word.
+    let asked =
+        unsafe { world.driver.ask("cuPointerGetAttribute", &[&raw mut context as u64, CONTEXT_OF_POINTER, live]) };
+    if asked.is_ok() && world.contexts.lock().contains(&context) {
+        return Ok(context);
+    }
+    if let Some(any) = world.contexts.lock().first() {
+        return Ok(*any);
+    }
+    let device = world.plan.devices.first().copied().unwrap_or(0);
+    // SAFETY: an output word and a device.
+    unsafe {
+        let device = u64::from(world.objects.device(device) as u32);
+        world.driver.ask("cuDevicePrimaryCtxRetain", &[&raw mut context as u64, device])?;
+    }
+    world.contexts.lock().insert(context);
+    Ok(context)
+}
+
+/// Writes what was asked for, once all work has been waited for. What can spoil it is told to `warn`.
+pub fn dump(world: &World, dumps: &[Dump], warn: impl Fn(&str)) -> Result<(), (PathBuf, String)> {
+    if dumps.is_empty() {
+        return Ok(());
+    }
+    if world.placement.captures.load(Relaxed) > 0 {
+        warn("a stream capture is under way at the stop, so that nothing can be waited for: memory is dumped as it is");
+    } else {
+        let contexts: Vec<u64> = world.contexts.lock().iter().copied().collect();
+        for context in contexts {
+            // Failures come back from the copies below.
+            let _ = world.placement.relaxed(|| synchronize(world.driver, context));
+        }
+    }
+    dumps.iter().try_for_each(|dump| write(world, dump).map_err(|why| (dump.path.clone(), why)))
+}
+
+fn write(world: &World, Dump { range, path, force }: &Dump) -> Result<(), String> {
+    let start = world.translation.live(range.start).unwrap_or(range.start);
+    let mut options = OpenOptions::new();
+    let options = if *force { options.create(true).truncate(true) } else { options.create_new(true) };
+    let mut file: File = options.write(true).open(path).map_err(|error| error.to_string())?;
+    let mut written = Ok(());
+    let read = read(world, start..start + (range.end - range.start), |bytes| {
+        if written.is_ok() {
+            written = file.write_all(bytes);
+        }
+    });
+    let why = match (read, written) {
+        (Ok(()), Ok(())) => return Ok(()),
+        (Err(failure), _) => format!("{:#x}..{:#x} cannot be read: {failure}", range.start, range.end),
+        (_, Err(error)) => error.to_string(),
+    };
+    // Half a dump would pass for a whole one.
+    let _ = std::fs::remove_file(path);
+    Err(why)
+}

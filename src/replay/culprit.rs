@@ -1,0 +1,127 @@
+//! The launch that failed, as text and as JSON.
+
+use crate::figures::{counted, grouped};
+use replayer::{Argument, Culprit, Report, Shape, Watched, What};
+use serde_json::{Value, json};
+use std::io::{Result, Write};
+
+/// What was waited for, and what was found.
+pub fn text(out: &mut impl Write, watched: &Watched, report: &Report) -> Result<()> {
+    let launches = counted(watched.launches, "launch");
+    write!(out, "  one by one   {launches}")?;
+    if watched.graphs != 0 {
+        write!(out, ", and {} of {}", counted(watched.nodes, "node"), counted(watched.graphs, "launched graph"))?;
+    }
+    writeln!(out)?;
+    for (why, (count, first)) in &watched.whole {
+        writeln!(out, "  graph whole  {}, first call {first}: {why}", counted(*count, "launch"))?;
+    }
+    if watched.not_waited != 0 {
+        let launches = counted(watched.not_waited, "launch");
+        writeln!(out, "  not waited   {launches} made while a stream capture was under way")?;
+    }
+    let Some(culprit) = &report.culprit else {
+        if let (Some((failure, heard)), None) = (&report.recorded_fault, &report.stopped_before) {
+            writeln!(out, "  not met      {failure}, recorded at call {heard}: no launch of the replay fails")?;
+            writeln!(out, "               freed memory stays mapped here; --no-placement frees as the program did")?;
+        }
+        return Ok(());
+    };
+    let Culprit { call, function, thread, failure, .. } = culprit;
+    match &culprit.what {
+        What::Launch => writeln!(out, "the launch that failed: {failure}")?,
+        What::Node { index, of, kind } => {
+            let (node, of) = (grouped(index + 1), counted(*of, "node"));
+            writeln!(out, "the {kind} that failed, node {node} of {of} of a launched graph: {failure}")?;
+        }
+        What::Graph { why } => writeln!(out, "some node of a graph failed, launched whole because {why}: {failure}")?,
+        What::Earlier { .. } => writeln!(out, "work that was not waited for failed before this call: {failure}")?,
+    }
+    writeln!(out, "  call {call} {function} on thread t{thread}")?;
+    if let What::Earlier { calls } = &culprit.what {
+        for (call, function) in calls {
+            writeln!(out, "  under way    call {call} {function}")?;
+        }
+    }
+    if let Some(kernel) = &culprit.kernel {
+        writeln!(out, "  kernel       {kernel}")?;
+    }
+    if let Some(Shape { grid, block, shared }) = &culprit.shape {
+        let text = |sizes: &[u32; 3]| sizes.map(|size| size.to_string()).join(" x ");
+        writeln!(out, "  grid         {} blocks of {} threads, {shared} B shared", text(grid), text(block))?;
+    }
+    for (index, Argument { size, value, places }) in culprit.arguments.iter().enumerate() {
+        write!(out, "  argument {index:<3} {size} B  {value}")?;
+        for (offset, place) in places {
+            match (places.len(), offset) {
+                (1, 0) => write!(out, "  {place}")?,
+                _ => write!(out, "\n      at byte {offset}: {place}")?,
+            }
+        }
+        writeln!(out)?;
+    }
+    match &culprit.recorded {
+        None => writeln!(out, "  recorded     no failure: the program did not meet it, or ended before it was told")?,
+        Some(recorded) => {
+            let window = match (recorded.launches, recorded.is_same) {
+                (1, true) => "the same failure: only this launch can have caused it".to_owned(),
+                (n, true) => format!("the same failure: one of {} up to there", counted(n, "launch")),
+                (n, false) if recorded.failure == *failure => {
+                    format!("another launch: one of {} from call {} on", counted(n, "launch"), recorded.since)
+                }
+                (_, false) => "another failure".to_owned(),
+            };
+            writeln!(out, "  recorded     {} at call {}, {window}", recorded.failure, recorded.heard)?;
+        }
+    }
+    Ok(())
+}
+
+pub fn watched_object(watched: &Watched) -> Value {
+    json!({
+        "launches": watched.launches,
+        "graphs": watched.graphs,
+        "nodes": watched.nodes,
+        "graphs_whole": watched.whole.iter().map(|(why, (count, first))| json!({
+            "reason": why, "count": count, "first": first,
+        })).collect::<Vec<_>>(),
+        "not_waited": watched.not_waited,
+    })
+}
+
+pub fn object(culprit: &Culprit) -> Value {
+    let mut all = json!({
+        "call": culprit.call,
+        "function": culprit.function,
+        "thread": culprit.thread,
+        "failure": culprit.failure,
+        "kernel": culprit.kernel,
+        "grid": culprit.shape.map(|shape| shape.grid),
+        "block": culprit.shape.map(|shape| shape.block),
+        "shared_bytes": culprit.shape.map(|shape| shape.shared),
+        "arguments": culprit.arguments.iter().map(|argument| json!({
+            "size": argument.size,
+            "value": argument.value,
+            "places": argument.places.iter().map(|(offset, place)| json!({ "offset": offset, "place": place }))
+                .collect::<Vec<_>>(),
+        })).collect::<Vec<_>>(),
+        "recorded": culprit.recorded.as_ref().map(|recorded| json!({
+            "failure": recorded.failure,
+            "heard": recorded.heard,
+            "since": recorded.since,
+            "launches": recorded.launches,
+            "same": recorded.is_same,
+        })),
+    });
+    let (what, more) = match &culprit.what {
+        What::Launch => ("launch", Value::Null),
+        What::Node { index, of, kind } => ("node", json!({ "index": index, "of": of, "kind": kind })),
+        What::Graph { why } => ("graph", json!(why)),
+        What::Earlier { calls } => {
+            ("earlier", calls.iter().map(|(call, name)| json!({ "call": call, "function": name })).collect())
+        }
+    };
+    all["what"] = what.into();
+    all[what] = more;
+    all
+}

@@ -1,0 +1,189 @@
+//! The flags of `replay` that look for what is wrong, in the program or in the replay.
+
+use super::compared::Verify;
+use crate::exit::{USAGE, failure};
+use crate::figures::size;
+use anyhow::Result;
+use replayer::{Dump, Memory, Plan, Tools};
+use std::io::Write;
+use std::path::PathBuf;
+use std::str::FromStr;
+use trace::Trace;
+use trace::preamble::Data;
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Finding the culprit")]
+pub struct Finding {
+    /// Wait for every launch, run graphs node by node, and name the first launch that fails, with its arguments
+    ///
+    /// As under CUDA_LAUNCH_BLOCKING, a launch that waits for a later call never ends. While a stream capture is under
+    /// way, nothing is waited for.
+    #[arg(long)]
+    pub sync_launches: bool,
+    /// Stop after the call of this number
+    #[arg(long, value_name = "CALL", conflicts_with = "stop")]
+    until: Option<u64>,
+    /// Stop before the nth call of a driver function, or launch of a kernel, of this name [default n: 1]
+    #[arg(long = "break", id = "stop", value_name = "NAME[#n]")]
+    stop: Option<Point>,
+    /// Write device memory to a file where the replay stops: START+LENGTH or START..END in recorded addresses, or an
+    /// allocation as `cutrace dump` numbers them, mem#n (or alloc#n) or global#n; may be repeated
+    #[arg(long, num_args = 2, value_names = ["MEMORY", "FILE"])]
+    dump_memory: Vec<String>,
+    /// On a divergence, replay once more in a new process, and name the first launch that does not compute the same twice
+    ///
+    /// Implies --sync-launches. Before and after every launch, the memory that its arguments lead to is hashed. A launch
+    /// whose result differs between two replays is nondeterministic; if none does, the replay itself differs from the
+    /// recording, or its driver or device do.
+    #[arg(long, conflicts_with_all = ["no_verify", "dump_memory"])]
+    pub bisect: bool,
+    /// Be the second replay of --bisect: write what every launch made of memory to this file
+    #[arg(long, hide = true, value_name = "FILE", requires = "bisect")]
+    pub trail: Option<PathBuf>,
+    /// Fill device memory with this byte each time that it is allocated, and say if what differs still holds it
+    ///
+    /// A program that reads what it never wrote shows other differences with another fill. Physical memory of
+    /// cuMemCreate and variables of modules are left as they are.
+    #[arg(long, value_name = "BYTE", value_parser = byte)]
+    fill: Option<u8>,
+    /// How copies to the host are compared: byte for byte, or as numbers, where |found - recorded| may be up to
+    /// ATOL + RTOL * |recorded|; TYPE is f16, bf16, f32 (the default) or f64, and needs a trace of record --data=all
+    #[arg(
+        long,
+        value_name = "exact|RTOL,ATOL[,TYPE]",
+        default_value = "exact",
+        conflicts_with = "no_verify",
+        hide_default_value = true
+    )]
+    verify: Verify,
+    /// Let --dump-memory replace files that exist
+    #[arg(long, requires = "dump_memory")]
+    force: bool,
+}
+
+/// NAME or NAME#n
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Point {
+    name: String,
+    nth: u64,
+}
+
+impl FromStr for Point {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Point, String> {
+        let (name, nth) = text.split_once('#').unwrap_or((text, "1"));
+        match nth.parse() {
+            Ok(nth @ 1..) if !name.is_empty() => Ok(Point { name: name.to_owned(), nth }),
+            _ => Err("expected NAME or NAME#n, with n from 1 on".into()),
+        }
+    }
+}
+
+fn byte(text: &str) -> Result<u8, String> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(hex) => u8::from_str_radix(hex, 16),
+        None => text.parse(),
+    };
+    parsed.map_err(|_| "expected a byte: 0 to 255, or 0x00 to 0xff".into())
+}
+
+fn memory(text: &str) -> Result<Memory, String> {
+    let number = |text: &str| {
+        let digits = text.trim().replace('_', "");
+        let parsed = match digits.strip_prefix("0x") {
+            Some(hex) => u64::from_str_radix(hex, 16),
+            None => digits.parse(),
+        };
+        parsed.map_err(|_| format!("{text:?} is not a number"))
+    };
+    if let Some((label, n)) = text.split_once('#') {
+        return match label {
+            "mem" | "alloc" => Ok(Memory::Allocation("mem", number(n)?)),
+            "global" => Ok(Memory::Allocation("global", number(n)?)),
+            _ => Err(format!("{label:?} is no device memory; expected mem#n, alloc#n or global#n")),
+        };
+    }
+    let range = match (text.split_once(".."), text.split_once('+')) {
+        (Some((start, end)), _) => Some((number(start)?, number(end)?)),
+        (_, Some((start, len))) => Some((number(start)?, number(start)?.saturating_add(number(len)?))),
+        _ => None,
+    };
+    match range {
+        Some((start, end)) if start < end => Ok(Memory::Range(start..end)),
+        Some(_) => Err("no byte is in it".into()),
+        None => Err("expected START+LENGTH, START..END, mem#n, alloc#n or global#n".into()),
+    }
+}
+
+impl Finding {
+    pub fn tools(&self, trace: &Trace, plan: &Plan) -> Result<Tools> {
+        let usage = |what: &str, why: String| failure(USAGE, format_args!("{what}: {why}"));
+        let calls = trace.len() as u64;
+        let end = match (self.until, &self.stop) {
+            (Some(last), _) if last >= calls => {
+                let there = format!("the trace holds calls 0 to {} only", calls.saturating_sub(1));
+                return Err(usage("--until", format!("{last}: {there}")));
+            }
+            (Some(last), _) => Some(last + 1),
+            (None, Some(Point { name, nth })) => {
+                Some(replayer::find_call(trace, name, *nth).map_err(|why| usage("--break", why))?)
+            }
+            (None, None) => None,
+        };
+        let mut dumps = Vec::new();
+        for pair in self.dump_memory.chunks_exact(2) {
+            let told = |why: String| usage("--dump-memory", format!("{}: {why}", pair[0]));
+            let path = PathBuf::from(&pair[1]);
+            let range = memory(&pair[0])
+                .and_then(|memory| replayer::find_memory(trace, plan, end.unwrap_or(calls), &memory))
+                .map_err(told)?;
+            if !self.force && path.exists() {
+                return Err(usage(
+                    "--dump-memory",
+                    format!("{}: the file exists; --force replaces it", path.display()),
+                ));
+            }
+            dumps.push(Dump { range, path, force: self.force });
+        }
+        let tolerance = match self.verify {
+            Verify::Exact => None,
+            Verify::Within(_) if trace.preamble.data != Data::All => {
+                let why = "the trace holds hashes of results, not their bytes: numbers can be compared only in a trace of \
+                           record --data=all";
+                return Err(usage("--verify", why.into()));
+            }
+            Verify::Within(tolerance) => Some(tolerance),
+        };
+        Ok(Tools { sync_launches: self.sync_launches, trail: self.bisect, fill: self.fill, tolerance, end, dumps })
+    }
+}
+
+/// The files that were written.
+pub fn dumped(out: &mut impl Write, tools: &Tools) -> std::io::Result<()> {
+    tools.dumps.iter().try_for_each(|Dump { range, path, .. }| {
+        let bytes = size(range.end - range.start);
+        writeln!(out, "  dumped       {:#x}..{:#x} ({bytes}) to {}", range.start, range.end, path.display())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn points_and_memory() {
+        assert_eq!("f#3".parse(), Ok(Point { name: "f".into(), nth: 3 }));
+        assert_eq!("f".parse(), Ok(Point { name: "f".into(), nth: 1 }));
+        for wrong in ["", "#2", "f#0", "f#x", "f#"] {
+            assert!(wrong.parse::<Point>().is_err(), "{wrong}");
+        }
+        assert_eq!(memory("0x10+16"), Ok(Memory::Range(16..32)));
+        assert_eq!(memory("0x10..0x1_0"), Err("no byte is in it".into()));
+        assert_eq!(memory("16..0x20"), Ok(Memory::Range(16..32)));
+        assert_eq!([memory("mem#2"), memory("alloc#2")], [(); 2].map(|()| Ok(Memory::Allocation("mem", 2))));
+        for wrong in ["", "5", "host#1", "mem#", "a..b", "1+"] {
+            assert!(memory(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! `replay --sync-launches`: which launch failed.
+
+use serde_json::Value;
+use tests::*;
+
+fn recorded(app: &str, arguments: &[&str]) -> Place {
+    let place = Place::new();
+    run(place.recorded(client(app)).args(arguments));
+    place
+}
+
+fn replayed(place: &Place, options: &[&str]) -> Outcome {
+    run(place.cutrace(["replay", "--driver", "sim", "--sync-launches"]).args(options))
+}
+
+fn report(place: &Place, options: &[&str], code: i32) -> Value {
+    let ran = replayed(place, &[&["--json"], options].concat()).expect(code);
+    serde_json::from_str(&ran.stdout).expect("JSON")
+}
+
+#[test]
+fn the_launch_that_failed_is_named() {
+    let place = recorded("late_fault.c", &[]);
+    let trace = place.trace();
+    let last = calls_named(&trace, "cuLaunchKernel").pop().expect("launches").number;
+    for options in [&[][..], &["--no-placement"]] {
+        let report = report(&place, options, 1);
+        let culprit = &report["culprit"];
+        assert_eq!(report["outcome"], "faulted");
+        assert_eq!((&culprit["call"], &culprit["kernel"]), (&last.into(), &"vector_add".into()));
+        assert_eq!(culprit["failure"], "CUDA_ERROR_ILLEGAL_ADDRESS");
+        assert_eq!((&culprit["grid"], &culprit["block"]), (&[4, 1, 1].into(), &[256, 1, 1].into()));
+        assert_eq!((&culprit["recorded"]["same"], &culprit["recorded"]["launches"]), (&true.into(), &1.into()));
+        assert_eq!((&report["one_by_one"]["launches"], &report["divergences"]), (&11.into(), &0.into()));
+        let arguments = culprit["arguments"].as_array().expect("a list");
+        let place = |index: usize| arguments[index]["places"][0]["place"].as_str().unwrap_or("");
+        assert!(place(0).starts_with("in mem#1 (0x") && place(0).ends_with(", 4000 bytes)"), "{culprit}");
+        assert_eq!(arguments[2]["value"], "0x1234567000");
+        assert!(place(2).starts_with("in no allocation; ") && place(2).ends_with(", the nearest"), "{culprit}");
+        assert_eq!((&arguments[3]["value"], &arguments[3]["size"]), (&"991".into(), &4.into()));
+    }
+    let text = replayed(&place, &[]).expect(1).stdout;
+    assert!(text.starts_with("a launch failed, as recorded\n"), "{text}");
+    assert!(text.contains("the same failure: only this launch can have caused it"), "{text}");
+}
+
+#[test]
+fn the_distance_to_the_nearest_allocation() {
+    let place = recorded("graph_fault.c", &["changed"]);
+    let culprit = &report(&place, &[], 1)["culprit"];
+    let bytes = (1u64 << 40) - 512 + 1;
+    let expected = format!("in no allocation; {bytes} bytes past the end of mem#1 (");
+    let found = culprit["arguments"][0]["places"][0]["place"].as_str().expect("a place");
+    assert!(found.starts_with(&expected), "{found}");
+}
+
+#[test]
+fn a_node_of_a_graph_is_named() {
+    for (how, index, of) in [("captured", 2, 3), ("changed", 1, 2)] {
+        let place = recorded("graph_fault.c", &[how]);
+        let report = report(&place, &[], 1);
+        let culprit = &report["culprit"];
+        assert_eq!((&culprit["function"], &culprit["kernel"]), (&"cuGraphLaunch".into(), &"twice".into()), "{how}");
+        let node = &culprit["node"];
+        assert_eq!((&node["index"], &node["of"], &node["kind"]), (&index.into(), &of.into(), &"kernel".into()));
+        assert_eq!((&culprit["grid"], &culprit["block"]), (&[2, 1, 1].into(), &[64, 1, 1].into()));
+        assert_eq!(culprit["recorded"]["same"], true);
+    }
+}
+
+#[test]
+fn a_graph_that_cannot_be_taken_apart_is_launched_whole() {
+    let place = recorded("graph_fault.c", &["host"]);
+    let report = report(&place, &[], 1);
+    let why = "it has a node of type CU_GRAPH_NODE_TYPE_HOST";
+    assert_eq!((&report["culprit"]["what"], &report["culprit"]["graph"]), (&"graph".into(), &why.into()));
+    let whole = &report["one_by_one"]["graphs_whole"][0];
+    assert_eq!((&whole["reason"], &whole["count"]), (&why.into(), &1.into()));
+}
+
+#[test]
+fn a_failure_that_was_not_recorded_is_a_difference() {
+    let place = recorded("work_at_exit.c", &["fault"]);
+    let report = report(&place, &[], 4);
+    assert_eq!((&report["outcome"], &report["culprit"]["kernel"]), (&"diverged".into(), &"vector_add".into()));
+    assert_eq!(report["culprit"]["recorded"], Value::Null);
+}
+
+/// Captures survive, graphs run node by node with the same results, and every launch is counted.
+#[test]
+fn what_does_not_fail_is_verified() {
+    for (app, launches, graphs, nodes) in
+        [("graphs.c", 0, 4, 12), ("captured_only.c", 0, 0, 0), ("streams_events.c", 2, 0, 0), ("vector_add.c", 1, 0, 0)]
+    {
+        let place = recorded(app, &[]);
+        let report = report(&place, &[], 0);
+        assert_eq!((&report["outcome"], &report["culprit"]), (&"verified".into(), &Value::Null), "{app}");
+        let one_by_one = &report["one_by_one"];
+        let counts = ["launches", "graphs", "nodes"].map(|what| one_by_one[what].as_u64().expect("a number"));
+        assert_eq!(counts, [launches, graphs, nodes], "{app}: {one_by_one}");
+    }
+}
+
+#[test]
+fn a_conditional_graph_is_launched_whole() {
+    let place = recorded("conditional_graph.c", &[]);
+    let report = report(&place, &[], 0);
+    let why = "it has a node of type CU_GRAPH_NODE_TYPE_CONDITIONAL";
+    assert_eq!(report["one_by_one"]["graphs_whole"][0]["reason"], why);
+}
+
+/// A capture would not survive a wait, so what runs beside it is waited for afterwards.
+#[test]
+fn nothing_is_waited_for_while_a_stream_is_captured() {
+    let place = recorded("launch_beside_capture.c", &[]);
+    let verified = report(&place, &[], 0);
+    let counts = ["launches", "not_waited"].map(|what| verified["one_by_one"][what].as_u64());
+    assert_eq!((&verified["outcome"], counts), (&"verified".into(), [Some(1), Some(2)]));
+
+    let place = recorded("launch_beside_capture.c", &["fault"]);
+    let calls = calls_named(&place.trace(), "cuLaunchKernel").iter().map(|call| call.number).collect::<Vec<_>>();
+    let culprit = &report(&place, &[], 1)["culprit"];
+    assert_eq!((&culprit["what"], &culprit["call"]), (&"earlier".into(), &calls[2].into()));
+    let suspects: Vec<u64> =
+        culprit["earlier"].as_array().expect("a list").iter().filter_map(|one| one["call"].as_u64()).collect();
+    // The memset before them was not waited for, either.
+    assert_eq!((suspects.len(), &suspects[1..]), (3, &calls[..2]));
+}
+
+/// Freed memory stays mapped where it was, unless it is not put there.
+#[test]
+fn freed_memory_that_is_used() {
+    let place = recorded("use_after_free.c", &[]);
+    let trace = place.trace();
+    let free = calls_named(&trace, "cuMemFree_v2")[0].number;
+    let missed = replayed(&place, &[]).expect(4).stdout;
+    assert!(missed.contains("not met      CUDA_ERROR_ILLEGAL_ADDRESS, recorded at call "), "{missed}");
+    assert!(missed.contains("--no-placement"), "{missed}");
+    let culprit = &report(&place, &["--no-placement"], 1)["culprit"];
+    let text = culprit["arguments"][0]["places"][0]["place"].as_str().expect("a place");
+    assert!(text.ends_with(&format!("67108864 bytes), which call {free} had given up")), "{text}");
+    assert_eq!(culprit["call"], calls_named(&trace, "cuLaunchKernel")[1].number);
+}

@@ -1,0 +1,112 @@
+//! `replay --until`, `--break` and `--dump-memory`.
+
+use serde_json::Value;
+use tests::*;
+
+fn recorded(app: &str) -> Place {
+    let place = Place::new();
+    run(&mut place.recorded(client(app))).expect(0);
+    place
+}
+
+fn replayed(place: &Place, options: &[&str]) -> Outcome {
+    run(place.cutrace(["replay", "--driver", "sim"]).args(options))
+}
+
+fn floats(place: &Place, file: &str) -> Vec<f32> {
+    let bytes = std::fs::read(place.join(file)).expect("a dump");
+    bytes.chunks_exact(4).map(|float| f32::from_le_bytes(float.try_into().expect("4 bytes"))).collect()
+}
+
+#[test]
+fn memory_before_and_after_a_launch() {
+    let place = recorded("vector_add.c");
+    let launch = calls_named(&place.trace(), "cuLaunchKernel")[0].number;
+    let until = launch.to_string();
+    for options in [&[][..], &["--no-placement"]] {
+        let before = ["--break", "vector_add", "--dump-memory", "mem#3", "before", "--force"];
+        let ran = replayed(&place, &[options, &before].concat()).expect(0);
+        assert!(ran.stdout.starts_with("stopped, and nothing up to there differs\n"), "{}", ran.stdout);
+        assert!(ran.stdout.contains(&format!("before call {launch} cuLaunchKernel")), "{}", ran.stdout);
+        let after = ["--until", &until, "--dump-memory", "alloc#3", "after", "--dump-memory", "mem#1", "a", "--force"];
+        replayed(&place, &[options, &after].concat()).expect(0);
+        assert_eq!(floats(&place, "before"), vec![0.0; 1000]);
+        let sum: Vec<f32> = (0..1000).map(|i| 3.0 * i as f32 + 0.5).collect();
+        assert_eq!(floats(&place, "after"), sum);
+        assert_eq!(floats(&place, "a"), (0..1000).map(|i| i as f32).collect::<Vec<_>>());
+    }
+    let report = replayed(&place, &["--json", "--break", "cuMemcpyDtoH"]).expect(0).stdout;
+    let report: Value = serde_json::from_str(&report).expect("JSON");
+    let copy = calls_named(&place.trace(), "cuMemcpyDtoH_v2")[0].number;
+    assert_eq!((&report["outcome"], &report["stopped_before"]), (&"stopped".into(), &copy.into()));
+    assert_eq!((&report["launches"], &report["checked"]["copies"]), (&1.into(), &0.into()));
+}
+
+#[test]
+fn a_range_of_recorded_addresses() {
+    let place = recorded("late_fault.c");
+    let trace = place.trace();
+    let sum = trace.calls().filter_map(|call| call.output("dptr")).nth(2).expect("three allocations");
+    // The second launch of the kernel brings 999 sums; the first one's stand there before it.
+    for (nth, value) in [(1, 0.0), (3, 1.0)] {
+        let (stop, file) = (format!("vector_add#{nth}"), format!("dump{nth}"));
+        let range = format!("{:#x}+{}", sum + 8, 4 * 10);
+        replayed(&place, &["--break", &stop, "--dump-memory", &range, &file]).expect(0);
+        assert_eq!(floats(&place, &file), [value; 10]);
+    }
+    let beyond = format!("{sum:#x}..{:#x}", sum + 4004);
+    let told = replayed(&place, &["--dump-memory", &beyond, "x"]).expect(2).stderr;
+    assert!(told.contains("the range ends 4 bytes behind mem#3 (0x"), "{told}");
+    let told = replayed(&place, &["--dump-memory", "0x5+1", "x"]).expect(2).stderr;
+    assert!(told.contains("0x5 is in no allocation; "), "{told}");
+    assert!(!place.join("x").exists());
+}
+
+/// At the end of a program that never frees.
+#[test]
+fn memory_at_the_end() {
+    let place = recorded("set_and_copied.c");
+    replayed(&place, &["--dump-memory", "mem#1", "end"]).expect(0);
+    let bytes = std::fs::read(place.join("end")).expect("a dump");
+    assert!(!bytes.is_empty() && bytes.iter().all(|byte| *byte == bytes[0] && *byte != 0), "{bytes:?}");
+}
+
+#[test]
+fn what_is_not_there_is_told() {
+    let place = recorded("vector_add.c");
+    let trace = place.trace();
+    let number = |name, n: usize| calls_named(&trace, name)[n].number;
+    let told = |options: &[&str]| {
+        let ran = replayed(&place, options).expect(2);
+        assert_eq!(ran.said().len(), 1, "{}", ran.stderr);
+        ran.stderr
+    };
+    let first_free = number("cuMemFree_v2", 0);
+    let gone = format!(
+        "mem#1 is no more: call {first_free} cuMemFree_v2 gives it up; stop before it: --until {}",
+        first_free - 1
+    );
+    assert!(told(&["--dump-memory", "mem#1", "x"]).contains(&gone));
+    let later = format!("mem#2 is not there yet: call {} makes it", number("cuMemAlloc_v2", 1));
+    assert!(told(&["--break", "cuMemAlloc#2", "--dump-memory", "mem#2", "x"]).contains(&later));
+    let none = told(&["--break", "vector_add", "--dump-memory", "mem#9", "x"]);
+    assert!(none.contains("the trace has no mem#9; alive at that point: mem#1, mem#2, mem#3"), "{none}");
+    let near = told(&["--break", "vectr_add"]);
+    assert!(near.contains("nearest: vector_add, "), "{near}");
+    assert!(told(&["--break", "vector_add#2"]).contains("it stands in the trace 1 times only"));
+    assert!(told(&["--until", "999"]).contains("the trace holds calls 0 to 18 only"));
+    std::fs::write(place.join("x"), "mine").expect("written");
+    assert!(told(&["--break", "vector_add", "--dump-memory", "mem#1", "x"]).contains("the file exists; --force"));
+    assert_eq!(std::fs::read(place.join("x")).expect("still there"), b"mine");
+}
+
+/// With several threads, what a call below the stop waits for is below it as well.
+#[test]
+fn every_stop_of_a_program_with_threads() {
+    for app in ["two_contexts.c", "streams_events.c", "graphs.c"] {
+        let place = recorded(app);
+        for call in (0..place.trace().len()).step_by(3) {
+            replayed(&place, &["--until", &call.to_string()]).expect(0);
+        }
+    }
+}
