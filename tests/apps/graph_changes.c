@@ -29,7 +29,7 @@ static CUgraph make(CUcontext context, CUfunction f, CUfunction g, void **argume
     kernel.func = g;
     CHECK(cuGraphAddKernelNode(&inner, child, NULL, 0, &kernel));
     CHECK(cuGraphAddChildGraphNode(&nodes[1], graph, &nodes[0], 1, child));
-    CHECK(cuGraphAddDependencies(graph, &nodes[1], &nodes[2], 1));
+    CHECK(cuGraphAddDependencies(graph, &nodes[1], &nodes[2], NULL, 1));
     CHECK(cuGraphDestroy(child));
     return graph;
 }

@@ -141,3 +141,13 @@ fn freed_memory_that_is_used() {
     assert!(text.ends_with(&format!("67108864 bytes), which call {free} had given up")), "{text}");
     assert_eq!(culprit["call"], calls_named(&trace, "cuLaunchKernel")[1].number);
 }
+
+/// One at a time, launches compute what they computed all together.
+#[test]
+fn launches_that_do_not_fail_are_verified() {
+    for app in ["graph_changes.c", "graphs.c", "graph_inputs.c", "conditional_graph.c", "two_contexts.c", "callbacks.c"] {
+        let place = recorded(app, &[]);
+        let text = replayed(&place, &[]).expect(0).stdout;
+        assert!(text.starts_with("verified\n"), "{app}: {text}");
+    }
+}

@@ -106,6 +106,7 @@ workloads! {
     context_memory "context_memory.c" "replayable" [];
     ordered_memory "ordered_memory.c" "replayable" [];
     texture "texture.c" "replayable" ["sample"];
+    graph_changes "graph_changes.c" "replayable" [];
     graph_inputs "graph_inputs.c" "replayable" ["take"];
     callbacks "callbacks.c" "replayable" [];
     mapped_results "mapped_results.c" "replayable" ["take", "pass"];
