@@ -3,15 +3,16 @@
 
 use crate::lane::Lane;
 use crate::memory::{bytes_at, word_at};
-use crate::pending::{Copy, Landing, Queue};
+use crate::pending::{Copy, Landing, Queue, Work};
 use crate::shape::{Launch, Site};
 use crate::watch::Finds;
 use crate::{ask, payload};
 use std::borrow::Cow;
 use trace::Function;
-use trace::api::roles::{Class, Field};
+use trace::api::roles::{Class, Field, Role};
 use trace::api::types::{Form, Kind};
 use trace::extra::Extra;
+use trace::walk::{View, reach};
 
 /// What launches make of longer memory is not looked at.
 const MOST_HASHED: u64 = 1 << 20;
@@ -33,6 +34,8 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
     } else if site.function.class == Class::launch && recorder.watch.any() {
         // A graph, which may have been made of any of it.
         launched(lane, site.function, words, recorder.watch.pinned().into_iter());
+    } else if site.function.class == Class::submit && recorder.pinned.any() {
+        fills(lane, site.function, words);
     }
     // Copies read managed memory by whatever argument names it.
     let managed = &recorder.watch.managed;
@@ -43,9 +46,39 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
 
 /// Pinned memory that is given to a launch is looked at when the application may.
 fn launched(lane: &Lane, function: &Function, words: &[u64], given: impl Iterator<Item = (u64, u64)>) {
+    let watch = &lane.recorder().watch;
+    let known = given.filter(|(start, len)| *len <= MOST_HASHED && watch.follows(*start, *len));
+    under_way(lane, function, words, Work::Launch, known);
+}
+
+/// What fills pinned memory does so when its stream gets there: until then its bytes are nobody's.
+fn fills(lane: &Lane, function: &'static Function, words: &[u64]) {
+    let filled = function.params.iter().enumerate().filter_map(|(index, param)| {
+        let address = words[param.offset as usize / 8];
+        let is_filled = matches!(param.role, Role::Writes(_)) && lane.recorder().pinned.find(address).is_some();
+        let len = is_filled.then(|| reach(function.params, index, 0, &Words(words))).flatten()?;
+        Some((address, len))
+    });
+    under_way(lane, function, words, Work::Fill, filled);
+}
+
+struct Words<'w>(&'w [u64]);
+
+impl View for Words<'_> {
+    fn load(&self, offset: u32, size: u32) -> Option<u64> {
+        let word = self.0.get(offset as usize / 8)?;
+        Some(if size < 8 { word & ((1 << (size * 8)) - 1) } else { *word })
+    }
+
+    fn at(&self, address: u64, size: u32) -> Option<u64> {
+        word_at(address, size, true)
+    }
+}
+
+fn under_way(lane: &Lane, function: &Function, words: &[u64], work: Work, memory: impl Iterator<Item = (u64, u64)>) {
     let recorder = lane.recorder();
     let mut queue = None;
-    for (start, len) in given.filter(|(start, len)| *len <= MOST_HASHED && recorder.watch.follows(*start, *len)) {
+    for (start, len) in memory {
         let per_thread = function.twin_of.is_some();
         let (stream, captured, context) = *queue.get_or_insert_with(|| {
             let stream = stream(function, words).unwrap_or(0);
@@ -55,9 +88,10 @@ fn launched(lane: &Lane, function: &Function, words: &[u64], given: impl Iterato
             return;
         }
         let landing = Landing::Flat { address: start, len };
-        let copy = Copy::new(landing, context, ask::is_blocking(stream), lane.index(), lane.sequence());
+        let mut copy = Copy::new(landing, context, ask::is_blocking(stream), lane.index(), lane.sequence());
+        copy.work = work;
         let queue = Queue::of(stream, per_thread, lane.index(), || context);
-        let given_up = recorder.pending.add_launched(queue, copy);
+        let given_up = recorder.pending.add_work(queue, copy);
         given_up.iter().filter_map(payload::give_up).for_each(|record| lane.append(&record));
     }
 }

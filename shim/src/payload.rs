@@ -7,7 +7,7 @@ use crate::clock;
 use crate::lane::Lane;
 use crate::manners::guarded;
 use crate::memory::bytes_at;
-use crate::pending::{Copy, Covered, Landing, Queue};
+use crate::pending::{Copy, Covered, Landing, Queue, Work};
 use crate::watch::{Finds, without};
 use trace::Function;
 use trace::api::copies::{Region, region};
@@ -51,7 +51,8 @@ pub fn finished(lane: &Lane, covered: Covered, position: u64) {
     for copy in recorder.pending.finished(covered, position) {
         let (start, len) = (copy.landing.address(), copy.landing.span());
         // What a kernel made of memory can be told only while nobody else writes there.
-        if copy.launched && (recorder.pending.may_write(start, len) || recorder.watch.is_stirred(start, len)) {
+        let is_stirred = || recorder.pending.may_write(start, len) || recorder.watch.is_stirred(start, len);
+        if copy.work == Work::Fill || copy.work == Work::Launch && is_stirred() {
             continue;
         }
         let found = landed(lane, copy.landing, false);
@@ -61,14 +62,14 @@ pub fn finished(lane: &Lane, covered: Covered, position: u64) {
 
 /// Writes down what a copy brought; nothing, if it can no longer be known.
 pub fn observed(lane: &Lane, copy: &Copy, found: Option<(u8, Hash)>) {
-    if found.is_some() || !copy.launched {
+    if found.is_some() || copy.work == Work::Copy {
         lane.append(&observation(copy, found));
     }
 }
 
 /// A copy that nobody waited for makes room for others.
 pub fn give_up(copy: &Copy) -> Option<Vec<u8>> {
-    if copy.launched {
+    if copy.work != Work::Copy {
         return None;
     }
     crate::start::recorder().lose("results of copies that nobody had waited for, 65,536 copies later");

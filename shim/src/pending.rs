@@ -78,6 +78,17 @@ impl Landing {
     }
 }
 
+/// What brings the bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Work {
+    /// A copy to the host, whose bytes are the program's to see.
+    Copy,
+    /// A launch, which was given the memory and may write there.
+    Launch,
+    /// A fill, or a copy within the device's reach.
+    Fill,
+}
+
 #[derive(Clone, Copy)]
 pub struct Copy {
     pub landing: Landing,
@@ -89,8 +100,7 @@ pub struct Copy {
     pub late: bool,
     /// Whether the legacy stream waits for its queue; none if the driver would not tell.
     pub blocking: Option<bool>,
-    /// No copy: memory that a launch was given and may write.
-    pub launched: bool,
+    pub work: Work,
     position: u64,
 }
 
@@ -157,14 +167,15 @@ impl Pending {
         given_up
     }
 
-    /// Keeps in mind that a launch was given this memory; what launches before it on the same queue made of it does not matter.
-    pub fn add_launched(&self, queue: Queue, copy: Copy) -> Vec<Copy> {
+    /// Keeps in mind that other work than a copy to the host may write this memory; what such work before it on the same queue
+    /// made of it does not matter.
+    pub fn add_work(&self, queue: Queue, copy: Copy) -> Vec<Copy> {
         if let Some(copies) = self.state.lock().copies.get_mut(&queue) {
-            let same = |old: &mut Copy| old.launched && old.landing.address() == copy.landing.address();
+            let same = |old: &mut Copy| old.work == copy.work && old.landing.address() == copy.landing.address();
             let replaced = copies.extract_if(.., same).count();
             self.count.fetch_sub(replaced, Relaxed);
         }
-        self.add(queue, Copy { launched: true, ..copy })
+        self.add(queue, copy)
     }
 
     /// Whether work under way may still write there.
@@ -269,7 +280,7 @@ impl Pending {
         }
         let end = start + len;
         let state = self.state.lock();
-        let copies = state.copies.values().flatten().filter(|copy| !copy.launched);
+        let copies = state.copies.values().flatten().filter(|copy| copy.work != Work::Launch);
         let places = copies.map(|c| c.landing.address()..c.landing.address() + c.landing.span());
         let within = places.map(|place| place.start.max(start)..place.end.min(end)).filter(|place| !place.is_empty());
         let mut within: Vec<Range<u64>> = within.collect();
@@ -300,6 +311,6 @@ fn take_blocking(copies: &mut HashMap<Queue, Vec<Copy>>, finished: &mut Vec<Copy
 
 impl Copy {
     pub fn new(landing: Landing, context: u64, blocking: Option<bool>, thread: u32, call: u32) -> Copy {
-        Copy { landing, context, thread, call, late: false, blocking, launched: false, position: 0 }
+        Copy { landing, context, thread, call, late: false, blocking, work: Work::Copy, position: 0 }
     }
 }

@@ -19,6 +19,8 @@ int main(void)
     for (i = 0; i < N; i++)
         input[i] = i;
     CHECK(cuMemcpyHtoD(memory, input, N * sizeof(int)));
+    // The bytes may still be on their way, and the stream waits for nothing else
+    CHECK(cuCtxSynchronize());
     CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     CHECK(cuEventCreate(&event, CU_EVENT_DEFAULT));
     for (round = 0; round < 3; round++) {

@@ -156,3 +156,18 @@ fn a_forged_stamp_does_not_hang_the_replay() {
     });
     replayed(&place, &[]).expect(0);
 }
+
+/// What a stream is still filling is nobody's when a kernel is given it: a replay whose device is faster must not bring back what
+/// stood there.
+#[test]
+fn pinned_memory_that_is_being_filled_is_not_recorded() {
+    let place = Place::new();
+    run(&mut place.recorded(client("reused_pinned.c"))).expect(0);
+    let trace = place.trace();
+    let launches = calls_named(&trace, "cuLaunchKernel");
+    assert_eq!(launches.len(), 7);
+    for launch in &launches[..6] {
+        assert_eq!(launch.written().flat_map(|written| written.images()).count(), 0, "call {}", launch.number);
+    }
+    assert_eq!(launches[6].written().flat_map(|written| written.images()).count(), 1);
+}

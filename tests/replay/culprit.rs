@@ -145,7 +145,8 @@ fn freed_memory_that_is_used() {
 /// One at a time, launches compute what they computed all together.
 #[test]
 fn launches_that_do_not_fail_are_verified() {
-    for app in ["graph_changes.c", "graphs.c", "graph_inputs.c", "conditional_graph.c", "two_contexts.c", "callbacks.c"] {
+    for app in ["graph_changes.c", "graphs.c", "graph_inputs.c", "conditional_graph.c", "two_contexts.c", "callbacks.c"]
+    {
         let place = recorded(app, &[]);
         let text = replayed(&place, &[]).expect(0).stdout;
         assert!(text.starts_with("verified\n"), "{app}: {text}");

@@ -110,6 +110,7 @@ workloads! {
     graph_inputs "graph_inputs.c" "replayable" ["take"];
     callbacks "callbacks.c" "replayable" [];
     mapped_results "mapped_results.c" "replayable" ["take", "pass"];
+    reused_pinned "reused_pinned.c" "replayable" ["take", "busy"];
     mapped_input "mapped_input.c" "replayable" ["take"];
     hidden_tables "hidden_tables.c" "replayable" ["add_two", "twice"];
     every_copy "every_copy.c" "replayable" [];

@@ -6,6 +6,7 @@
 use crate::call::buffers::{Builder, Here, dense};
 use crate::call::frame::{Memory, Refusal};
 use crate::plan::captures::memory_type;
+use crate::run::readers;
 use crate::run::sinks::Sink;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -23,7 +24,10 @@ impl<'t> Builder<'_, 't> {
         let Some(bytes) = self.packed(&recorded) else {
             // A node is made long before it runs: nobody could know then what it would read.
             return match host {
-                Some(live) => Ok(live),
+                Some(live) => {
+                    self.frame.sources.push(live..live + recorded.span());
+                    Ok(live)
+                }
                 None if self.function.class == Class::graph => {
                     self.frame.retain = true;
                     Ok(self.own(Memory::zeroed(recorded.span() as usize)?))
@@ -87,16 +91,12 @@ impl<'t> Builder<'_, 't> {
         let rows = || to.row_addresses().zip(bytes.chunks_exact(to.row_bytes.max(1) as usize));
         // SAFETY: the placement holds this memory, readable and writable, until the end.
         let at = |row: u64| unsafe { std::slice::from_raw_parts(row as *const u8, to.row_bytes as usize) };
-        if rows().all(|(row, bytes)| at(row) == bytes) {
+        let range = to.address..to.address + to.span();
+        // What a copy is still bringing may change what agrees now.
+        if !self.world.sinks.is_landing_in(&range) && rows().all(|(row, bytes)| at(row) == bytes) {
             return;
         }
-        let range = to.address..to.address + to.span();
-        // The program knew by other means than a call that the copies had finished.
-        let (placement, captures) = (&self.world.placement, self.world.placement.captures.load(Relaxed) > 0);
-        for queue in self.world.sinks.take_readers(&range) {
-            placement.relaxed(|| queue.wait(self.world.driver, self.call.thread, captures));
-        }
-        self.settle(&range);
+        readers::release(self.world, self.call.thread, &range, self.tally);
         self.world.callbacks.write(self.world, self.call.begin, || {
             for (row, bytes) in rows() {
                 // SAFETY: as above; no copy of the replay reads or writes it any more.
@@ -110,7 +110,8 @@ impl<'t> Builder<'_, 't> {
         let expected = self.expected(&recorded);
         let (live, memory) = match self.world.placement.host(&range(name, &recorded)?) {
             Some(live) => {
-                self.settle(&(live..live + recorded.span()));
+                let span = live..live + recorded.span();
+                readers::overtake(self.world, self.call.thread, &span, self.tally);
                 (live, None)
             }
             None => {
@@ -122,18 +123,6 @@ impl<'t> Builder<'_, 't> {
         let (words, since) = (self.layout(name, &recorded), self.world.translation.now());
         self.frame.sinks.push(Sink { name, region, memory, expected, words, since });
         Ok(live)
-    }
-
-    /// Compares what earlier copies brought into host memory that is about to change, or gives up on it.
-    fn settle(&mut self, live: &Range<u64>) {
-        let may_ask = self.world.placement.captures.load(Relaxed) == 0;
-        let (sinks, driver) = (&self.world.sinks, self.world.driver);
-        for (pending, finished) in sinks.overwritten(driver, live, self.call.thread, may_ask) {
-            match finished {
-                true => crate::check::payload::compare(self.world, pending.call, &pending.sink, self.tally),
-                false => self.tally.unchecked_copies += 1,
-            }
-        }
     }
 
     /// An address that may be of either side. It is the host's if the recorder found bytes there. `len`: as many as the

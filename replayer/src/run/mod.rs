@@ -8,6 +8,7 @@ pub mod instances;
 pub mod launches;
 pub mod peek;
 pub mod queue;
+pub mod readers;
 pub mod results;
 pub mod sinks;
 pub mod stall;
@@ -303,10 +304,11 @@ impl<'t> Worker<'_, 't> {
             self.world.graph_reads.lock().extend(frame.sources.drain(..).map(|range| (range.start, range.end)));
         }
         if submits && !(captures && queue.is_captured(self.world.driver)) {
-            frame.sources.drain(..).for_each(|range| self.world.sinks.use_source(range, queue));
+            let is_launch = function.class == Class::launch;
+            frame.sources.drain(..).for_each(|range| self.world.sinks.use_source(range, queue, is_launch));
             if runs_graph {
                 let reads = self.world.graph_reads.lock();
-                reads.iter().for_each(|(start, end)| self.world.sinks.use_source(*start..*end, queue));
+                reads.iter().for_each(|(start, end)| self.world.sinks.use_source(*start..*end, queue, true));
             }
             self.world.sinks.lend(frame.lent.drain(..), queue);
         }

@@ -48,7 +48,7 @@ impl Queue {
         unsafe { driver.ask(ask, &[self.stream, &raw mut status as u64]) }.is_err() || status != 0
     }
 
-    fn has_name(self, thread: u32) -> bool {
+    pub fn has_name(self, thread: u32) -> bool {
         self.stream != GONE && self.thread.is_none_or(|own| own == thread)
     }
 }

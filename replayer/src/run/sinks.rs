@@ -43,6 +43,8 @@ pub struct Pending<'t> {
 struct Source {
     range: Range<u64>,
     queue: Queue,
+    /// A kernel was given it, rather than a copy.
+    is_launch: bool,
 }
 
 #[derive(Default)]
@@ -105,27 +107,13 @@ impl<'t> Sinks<'t> {
         }
     }
 
-    /// Before the program (or a copy for it) writes a placed host range: pending copies into it, each finished or not.
-    /// That is not asked of the driver if it must not be.
-    pub fn overwritten(
-        &self,
-        driver: &Driver,
-        range: &Range<u64>,
-        thread: u32,
-        may_ask: bool,
-    ) -> Vec<(Pending<'t>, bool)> {
-        let hit = self.landing_in(range);
-        if hit.is_empty() {
-            return Vec::new();
-        }
-        let context = current_context(driver);
-        let finished = |p: &Pending| may_ask && p.queue.is_finished(driver, context, thread);
-        hit.into_iter().map(|p| (finished(&p), p)).map(|(finished, p)| (p, finished)).collect()
-    }
-
     /// Pending copies into a placed or translated host range.
     pub fn landing_in(&self, range: &Range<u64>) -> Vec<Pending<'t>> {
         take(&mut self.pending.lock(), |p| p.sink.memory.is_none() && overlap(&p.sink.range(), range))
+    }
+
+    pub fn is_landing_in(&self, range: &Range<u64>) -> bool {
+        self.pending.lock().iter().any(|p| p.sink.memory.is_none() && overlap(&p.sink.range(), range))
     }
 
     /// Everything that is left.
@@ -134,8 +122,8 @@ impl<'t> Sinks<'t> {
     }
 
     /// A copy of this queue reads the host range.
-    pub fn use_source(&self, range: Range<u64>, queue: Queue) {
-        self.sources.lock().insert(Source { range, queue });
+    pub fn use_source(&self, range: Range<u64>, queue: Queue, is_launch: bool) {
+        self.sources.lock().insert(Source { range, queue, is_launch });
     }
 
     /// A copy of this queue reads the memory, which is given back when it has finished.
@@ -148,11 +136,11 @@ impl<'t> Sinks<'t> {
         self.lent.lock().retain(|(_, queue)| queue.context != context);
     }
 
-    /// Where copies were put that may still be reading this host range. They are to be waited for.
-    pub fn take_readers(&self, range: &Range<u64>) -> Vec<Queue> {
+    /// Where copies and launches were put that may still be reading this host range, and whether it is a launch.
+    pub fn take_readers(&self, range: &Range<u64>) -> Vec<(Queue, bool)> {
         let mut sources = self.sources.lock();
-        let readers: HashSet<Queue> =
-            sources.extract_if(|source| overlap(&source.range, range)).map(|source| source.queue).collect();
+        let reading = sources.extract_if(|source| overlap(&source.range, range));
+        let readers: HashSet<(Queue, bool)> = reading.map(|source| (source.queue, source.is_launch)).collect();
         readers.into_iter().collect()
     }
 }

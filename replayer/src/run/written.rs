@@ -6,20 +6,12 @@
 use crate::check::report::Tally;
 use crate::run::edges;
 use crate::run::queue::{current_context, within};
+use crate::run::readers;
 use crate::run::world::World;
 use std::ops::Range;
-use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
 use trace::Call;
 use trace::call::Image;
 use trace::written::Written;
-
-/// The program may have known by a flag in this very memory that the device was done, or the device may wait for what is
-/// written: nobody can wait for both.
-const WAIT: Duration = Duration::from_millis(50);
-/// What is no longer than this may be such a flag.
-const FLAG: u64 = 64;
-const WAIT_FOR_FLAG: Duration = Duration::from_millis(1);
 
 /// Before the call is made, whatever becomes of it.
 pub fn before(world: &World, call: &Call, tally: &mut Tally) {
@@ -66,12 +58,13 @@ fn write(world: &World, call: &Call, written: &Written, image: &Image, tally: &m
     if let Some(live) = host(world, &range) {
         let live = live..live + bytes.len() as u64;
         // SAFETY: the placement (or the graph whose source it is) holds this memory, readable and writable, until the end.
-        if unsafe { std::slice::from_raw_parts(live.start as *const u8, bytes.len()) } == bytes {
+        let agrees = || unsafe { std::slice::from_raw_parts(live.start as *const u8, bytes.len()) } == bytes;
+        // What a copy is still bringing may change what agrees now.
+        if !world.sinks.is_landing_in(&live) && agrees() {
             return;
         }
-        settle(world, call, &live, tally);
-        // SAFETY: as above.
-        if unsafe { std::slice::from_raw_parts(live.start as *const u8, bytes.len()) } == bytes {
+        readers::release(world, call.thread, &live, tally);
+        if agrees() {
             return;
         }
         world.callbacks.write(world, written.about.begin, || {
@@ -136,33 +129,6 @@ fn some_context(world: &World) -> Option<u64> {
     match current_context(world.driver) {
         0 => world.contexts.lock().first().copied(),
         context => Some(context),
-    }
-}
-
-/// Waits, not for long, for what is known to read the memory, and compares what copies have brought there.
-fn settle(world: &World, call: &Call, live: &Range<u64>, tally: &mut Tally) {
-    let wait = if live.end - live.start <= FLAG { WAIT_FOR_FLAG } else { WAIT };
-    let until = Instant::now() + wait;
-    let may_ask = world.placement.captures.load(Relaxed) == 0;
-    for queue in world.sinks.take_readers(live) {
-        let finished = || {
-            let asked =
-                within(world.driver, queue.context, || queue.is_finished(world.driver, queue.context, call.thread));
-            asked.unwrap_or(true)
-        };
-        while may_ask && !finished() {
-            if Instant::now() > until {
-                tally.written_in_use += 1;
-                break;
-            }
-            std::thread::yield_now();
-        }
-    }
-    for (pending, finished) in world.sinks.overwritten(world.driver, live, call.thread, may_ask) {
-        match finished {
-            true => crate::check::payload::compare(world, pending.call, &pending.sink, tally),
-            false => tally.unchecked_copies += 1,
-        }
     }
 }
 

@@ -1,0 +1,66 @@
+//! Before host memory changes: whoever still reads it, or is still bringing bytes there, is waited for.
+//!
+//! The program may have known by other means than a call that they were done: by a flag that a kernel wrote, by a callback. Copies
+//! end by themselves. A kernel may be waiting for the very bytes that are about to be written: nobody can wait for both, so it
+//! is given little time.
+
+use crate::check::payload;
+use crate::check::report::Tally;
+use crate::run::queue::{Queue, within};
+use crate::run::world::World;
+use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+const FOR_COPIES: Duration = Duration::from_secs(5);
+const FOR_LAUNCHES: Duration = Duration::from_millis(50);
+/// What is no longer than this may be a flag.
+const FLAG: u64 = 64;
+const FOR_FLAGS: Duration = Duration::from_millis(1);
+
+/// Of live memory.
+pub fn release(world: &World, thread: u32, live: &Range<u64>, tally: &mut Tally) {
+    for (queue, is_launch) in world.sinks.take_readers(live) {
+        let wait = match (is_launch, live.end - live.start) {
+            (false, _) => FOR_COPIES,
+            (true, ..=FLAG) => FOR_FLAGS,
+            (true, _) => FOR_LAUNCHES,
+        };
+        if !finished(world, thread, queue, wait) {
+            tally.written_in_use += 1;
+        }
+    }
+    arrived(world, thread, live, FOR_COPIES, tally);
+}
+
+/// Before a copy that comes behind them brings other bytes: compares what earlier copies brought, or gives up on it.
+pub fn overtake(world: &World, thread: u32, live: &Range<u64>, tally: &mut Tally) {
+    arrived(world, thread, live, Duration::ZERO, tally);
+}
+
+fn arrived(world: &World, thread: u32, live: &Range<u64>, wait: Duration, tally: &mut Tally) {
+    for pending in world.sinks.landing_in(live) {
+        match finished(world, thread, pending.queue, wait) {
+            true => payload::compare(world, pending.call, &pending.sink, tally),
+            false => tally.unchecked_copies += 1,
+        }
+    }
+}
+
+/// Whether the work of a queue is done within this time.
+fn finished(world: &World, thread: u32, queue: Queue, wait: Duration) -> bool {
+    let captures = world.placement.captures.load(Relaxed) > 0;
+    if captures || !queue.has_name(thread) {
+        // Nobody can ask: only wait.
+        return wait >= FOR_COPIES && world.placement.relaxed(|| queue.wait(world.driver, thread, captures));
+    }
+    let until = Instant::now() + wait;
+    let ask = || queue.is_finished(world.driver, queue.context, thread);
+    while !within(world.driver, queue.context, ask).unwrap_or(true) {
+        if Instant::now() > until {
+            return false;
+        }
+        std::thread::yield_now();
+    }
+    true
+}

@@ -1,0 +1,52 @@
+// Pinned memory that is freed and comes back at the same address, filled by the stream while its kernels already know it; and a
+// staging buffer that the CPU writes again while copies from it are still to come
+#include "check.h"
+
+enum { N = 256 };
+
+int main(void)
+{
+    int *flag, *again, *staging, results[N], n = N, i, round;
+    CUdeviceptr out, slots;
+    CUstream stream, copies;
+    CUevent event;
+
+    start_driver();
+    CUmodule module = load_module("memory");
+    CUfunction take = find_kernel(module, "take");
+    CUfunction busy = find_kernel(load_module("faults"), "busy");
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(cuStreamCreate(&copies, CU_STREAM_NON_BLOCKING));
+    CHECK(cuEventCreate(&event, CU_EVENT_DEFAULT));
+    out = allocate(N * sizeof(int));
+    slots = allocate(N * sizeof(int));
+    unsigned rounds = 200000;
+    for (round = 0; round < 3; round++) {
+        CHECK(cuMemHostAlloc((void **)&flag, N * sizeof(int), CU_MEMHOSTALLOC_PORTABLE));
+        CHECK(cuLaunchKernel(busy, 1, 1, 1, 1, 1, 1, 0, stream, (void *[]){&rounds, &slots}, NULL));
+        CHECK(cuMemsetD32Async((CUdeviceptr)flag, 5 + round, N, stream));
+        CHECK(cuLaunchKernel(take, 1, 1, 1, N, 1, 1, 0, stream, (void *[]){&out, &flag, &n}, NULL));
+        CHECK(cuStreamSynchronize(stream));
+        CHECK(cuMemcpyDtoH(results, out, sizeof results));
+        REQUIRE(results[N - 1] == 5 + round);
+        for (i = 0; i < N; i++)
+            flag[i] = 1000;
+        CHECK(cuMemFreeHost(flag));
+    }
+    CHECK(cuMemHostAlloc((void **)&again, N * sizeof(int), CU_MEMHOSTALLOC_PORTABLE));
+    CHECK(cuMemHostAlloc((void **)&staging, N * sizeof(int), CU_MEMHOSTALLOC_PORTABLE));
+    // Known to a kernel, so that its changes are followed
+    CHECK(cuLaunchKernel(take, 1, 1, 1, N, 1, 1, 0, stream, (void *[]){&out, &staging, &n}, NULL));
+    CHECK(cuStreamSynchronize(stream));
+    for (round = 0; round < 4; round++) {
+        staging[0] = 10 + round;
+        CHECK(cuMemcpyHtoDAsync(slots + round * 4, staging, 4, copies));
+        while (cuStreamQuery(copies) == CUDA_ERROR_NOT_READY)
+            ;
+    }
+    CHECK(cuMemcpyDtoH(results, slots, 16));
+    for (round = 0; round < 4; round++)
+        REQUIRE(results[round] == 10 + round);
+    printf("%d %d\n", results[0], results[3]);
+    return 0;
+}
