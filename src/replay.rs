@@ -125,8 +125,10 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         exit::say(format_args!("interrupted by {name} {so_far}; there is no verdict"));
     });
     let mut trace = Trace::open(&arguments.file)?;
+    let damage = exit::damage_of(&trace);
+    // Up to the first call that needs a blob that is damaged, all can be made again.
     trace.check_blobs();
-    if let Some(damage) = exit::damage_of(&trace).filter(|_| !arguments.dry_run) {
+    if let Some(damage) = damage.filter(|_| !arguments.dry_run) {
         let hint = "a replay needs all of it (cutrace repair -o makes a trace of what can be read)";
         return Err(failure(UNREADABLE, format_args!("{damage}; {hint}")));
     }
@@ -138,7 +140,9 @@ pub fn run(arguments: Arguments) -> Result<u8> {
             (damage, _) => damage,
         });
     }
-    let tools = arguments.finding.tools(&trace, &plan)?;
+    let mut tools = arguments.finding.tools(&trace, &plan)?;
+    let missing = plan.missing.as_ref().filter(|missing| tools.end.is_none_or(|end| missing.call < end));
+    tools.end = missing.map(|missing| missing.call).or(tools.end);
     if !arguments.no_placement {
         layout::make_room(&plan)?;
     }
@@ -186,8 +190,15 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         }
     }
     out.flush()?;
+    if let Some(missing) = missing {
+        let (call, function, size) = (missing.call, missing.function, size(missing.len));
+        let place = exit::damage_of(&trace).unwrap_or_else(|| trace.path.display().to_string());
+        let what = format_args!("call {call} {function} needs {size} of blob {}", missing.blob);
+        exit::say(format_args!("{place}: stopped: {what}, which is damaged or not in the file"));
+    }
     Ok(match report.outcome {
         Outcome::Diverged => DIVERGED,
+        _ if missing.is_some() => UNREADABLE,
         Outcome::Unverified => UNVERIFIED,
         Outcome::Faulted => FAILED,
         _ => DONE,

@@ -29,6 +29,7 @@ use crate::plan::verdict::{Reason, Verdict};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use trace::Trace;
+use trace::hash::Hash;
 
 /// The driver gives out neighbouring device addresses in blocks of this size, and reserves them exactly (facts of
 /// driver 580: a hint is honoured if it is aligned to 32 MiB and the size is about that or more).
@@ -97,6 +98,18 @@ pub struct Plan {
     pub(crate) reach: Reach,
     pub(crate) handovers: Handovers,
     pub(crate) environment: Vec<(String, String)>,
+    /// The first call whose input is stored in a blob that the file does not have.
+    pub missing: Option<Missing>,
+}
+
+/// A call that cannot be made for want of a part of the file; nothing behind it can be trusted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    pub call: u64,
+    pub function: &'static str,
+    pub blob: Hash,
+    /// Bytes that the call needs of it.
+    pub len: u64,
 }
 
 pub fn plan(trace: &Trace) -> Plan {

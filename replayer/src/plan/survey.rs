@@ -13,7 +13,7 @@ use crate::plan::reach::Live;
 use crate::plan::usage::Usage;
 use crate::plan::verdict::{Reasons, Verdict};
 use crate::plan::waits;
-use crate::plan::{Allocation, BLOCK, End, PAGE, Plan};
+use crate::plan::{Allocation, BLOCK, End, Missing, PAGE, Plan};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use trace::api::roles::{Class, Extent, Field, Role};
@@ -224,6 +224,15 @@ impl Survey {
         if !matches!(action(function), Action::Execute) {
             return;
         }
+        let written = call.written().flat_map(|written| written.images());
+        let lost = call.images().filter(|image| !(sinks.contains(&image.address) && image.when == When::Return));
+        let missing = written.chain(lost).find_map(|image| match image.content {
+            Content::Blob(blob) if trace.blob(blob).is_none() => {
+                Some(Missing { call: call.number, function: function.name, blob, len: image.len })
+            }
+            _ => None,
+        });
+        self.plan.missing = self.plan.missing.take().or(missing);
         for image in call.images() {
             let gone = match image.content {
                 Content::Lost => image.when == When::Entry || !sinks.contains(&image.address),
