@@ -87,15 +87,20 @@ impl Forge {
         }
     }
 
-    /// Takes all blobs out: their segments become free space. Returns how many there were.
-    pub fn lose_blobs(&mut self) -> usize {
-        let blobs = self.segments(Kind::Blob);
+    /// Takes all blobs out, but for one: their segments become free space. Returns how many there were.
+    pub fn lose_blobs_but(&mut self, kept: Option<Hash>) -> usize {
+        let mut blobs = self.segments(Kind::Blob);
+        blobs.retain(|(_, header)| Some(Hash(header.id)) != kept);
         for (offset, header) in &blobs {
             let free = Header::new(Kind::Free, header.size).encode();
             self.bytes[*offset..*offset + HEADER].copy_from_slice(&free);
         }
         self.lose_footer();
         blobs.len()
+    }
+
+    pub fn lose_blobs(&mut self) -> usize {
+        self.lose_blobs_but(None)
     }
 
     /// Cuts the footer off: it lists segments that are no more.
