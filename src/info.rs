@@ -4,6 +4,7 @@ use crate::dump::NOT_READY;
 use crate::figures::{counted, grouped, size};
 use crate::reading::Reading;
 use crate::unfinished::Unfinished;
+use crate::verdict::Said;
 use crate::{exit, verdict};
 use anyhow::Result;
 use serde::Serialize;
@@ -70,17 +71,17 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let mut trace = reading.open()?;
     trace.check_blobs();
     let counts = count(&trace, reading)?;
-    let (verdict, reasons) = verdict::of(&trace);
+    let said = verdict::of(&trace);
     let mut functions: Vec<_> = counts.functions.iter().map(|(name, n)| (*name, *n)).collect();
     functions.sort_by_key(|(name, (calls, _))| (std::cmp::Reverse(*calls), *name));
     functions.truncate(reading.limit.unwrap_or(u64::MAX) as usize);
     let mut out = BufWriter::new(std::io::stdout().lock());
     if reading.json {
-        let whole = object(&trace, &counts, &functions, &verdict, &reasons);
+        let whole = object(&trace, &counts, &functions, &said);
         serde_json::to_writer_pretty(&mut out, &whole)?;
         out.write_all(b"\n")?;
     } else {
-        text(&mut out, &trace, &counts, &functions, (&verdict, &reasons), reading.colored())?;
+        text(&mut out, &trace, &counts, &functions, &said, reading.colored())?;
     }
     out.flush()?;
     Ok(exit::damage(&trace, counts.missing.pieces))
@@ -148,7 +149,7 @@ const THREADS: usize = 16;
 
 type Functions<'a> = [(&'a str, (u64, u64))];
 
-fn object(trace: &Trace, counts: &Counts, functions: &Functions, verdict: &str, reasons: &[String]) -> Value {
+fn object(trace: &Trace, counts: &Counts, functions: &Functions, said: &Said) -> Value {
     let about = &trace.preamble;
     let by_name = |pick: fn(&(u64, u64)) -> u64| {
         let all = functions.iter().filter(|(_, n)| pick(n) != 0).map(|(name, n)| (name.to_string(), pick(n).into()));
@@ -158,8 +159,9 @@ fn object(trace: &Trace, counts: &Counts, functions: &Functions, verdict: &str, 
         "schema": SCHEMA,
         "calls": counts.calls,
         "functions": by_name(|n| n.0),
-        "verdict": verdict,
-        "reasons": reasons,
+        "verdict": said.verdict,
+        "reasons": said.reasons,
+        "notes": said.notes,
         "failed": { "calls": counts.failed, "functions": by_name(|n| n.1) },
         "in_flight": counts.in_flight,
         "unfinished": Unfinished::of(trace).map(|unfinished| unfinished.json(trace)),
@@ -220,7 +222,7 @@ fn text(
     trace: &Trace,
     counts: &Counts,
     functions: &Functions,
-    (verdict, reasons): (&str, &[String]),
+    said: &Said,
     colored: bool,
 ) -> Result<()> {
     let about = &trace.preamble;
@@ -295,15 +297,18 @@ fn text(
         let failed = if *failed == 0 { String::new() } else { format!("  ({} failed)", grouped(*failed)) };
         line(out, format!("{:>12}  {name}{failed}", grouped(*calls)))?;
     }
-    let (on, off) = match (colored, verdict) {
+    let (on, off) = match (colored, said.verdict.as_str()) {
         (false, _) => ("", ""),
         (true, "replayable") => ("\x1b[32m", "\x1b[0m"),
         (true, "partly") => ("\x1b[33m", "\x1b[0m"),
         (true, _) => ("\x1b[31m", "\x1b[0m"),
     };
-    writeln!(out, "\nverdict: {on}{verdict}{off}")?;
-    for reason in reasons {
+    writeln!(out, "\nverdict: {on}{}{off}", said.verdict)?;
+    for reason in &said.reasons {
         line(out, format!("  {reason}"))?;
+    }
+    for note in &said.notes {
+        line(out, format!("  note: {note}"))?;
     }
     Ok(())
 }

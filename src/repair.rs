@@ -41,7 +41,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         trace = Trace::open(output)?;
     }
     trace.check_blobs();
-    let done = finish(&trace, verdict::of)?;
+    let done = finish(&trace, verdict::in_words)?;
     let mut out = std::io::stdout().lock();
     let name = trace.path.display().to_string();
     let name = plain(&name);

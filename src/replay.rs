@@ -252,6 +252,7 @@ fn show_plan(trace: &Trace, plan: &Plan, place: bool, as_json: bool) -> Result<(
             "outcome": Value::Null,
             "verdict": plan.verdict.name(),
             "reasons": reasons,
+            "notes": plan.notes.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "calls": trace.len(),
             "launches": plan.launches,
             "unreached_launches": plan.unreached_launches,
@@ -269,6 +270,9 @@ fn show_plan(trace: &Trace, plan: &Plan, place: bool, as_json: bool) -> Result<(
     writeln!(out, "verdict: {}", plan.verdict)?;
     for reason in &reasons {
         writeln!(out, "  {reason}")?;
+    }
+    for note in &plan.notes {
+        writeln!(out, "  note: {note}")?;
     }
     let devices = counted(plan.devices.len() as u64, "device");
     writeln!(out, "{} of {}", counted(trace.len() as u64, "call"), counted(trace.threads.len() as u64, "thread"))?;

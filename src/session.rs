@@ -18,7 +18,7 @@ pub fn close(session: &Path, program: &OsStr) {
     // A process that could not create its trace has said why, and announces none.
     for path in announced.split(|byte| *byte == b'\n').filter_map(announced_path) {
         let name = relative(&path);
-        match Trace::open(&path).map_err(anyhow::Error::from).map(|trace| finish(&trace, verdict::of)) {
+        match Trace::open(&path).map_err(anyhow::Error::from).map(|trace| finish(&trace, verdict::in_words)) {
             Ok(Ok(finished)) => closed.push((name, finished)),
             Ok(Err(finish::Error::InUse { pid, .. })) => open.push(format!("{name} (process {pid})")),
             Ok(Err(error)) => say(error),

@@ -2,8 +2,24 @@
 
 use trace::Trace;
 
-/// `replayable`, `partly` or `no`, and why not.
-pub fn of(trace: &Trace) -> (String, Vec<String>) {
+/// In words.
+pub struct Said {
+    /// `replayable`, `partly` or `no`.
+    pub verdict: String,
+    /// Why not.
+    pub reasons: Vec<String>,
+    /// What does not stand in the way, and is good to know.
+    pub notes: Vec<String>,
+}
+
+pub fn of(trace: &Trace) -> Said {
     let plan = replayer::plan(trace);
-    (plan.verdict.to_string(), plan.reasons.iter().map(ToString::to_string).collect())
+    let words = |reasons: &[replayer::Reason]| reasons.iter().map(ToString::to_string).collect();
+    Said { verdict: plan.verdict.to_string(), reasons: words(&plan.reasons), notes: words(&plan.notes) }
+}
+
+/// The verdict and its reasons, as a footer keeps them.
+pub fn in_words(trace: &Trace) -> (String, Vec<String>) {
+    let said = of(trace);
+    (said.verdict, said.reasons)
 }

@@ -19,3 +19,16 @@ fn a_wait_for_the_cpu_is_left_out() {
     let report: Value = serde_json::from_str(&replayed.stdout).expect("JSON");
     assert_eq!(report["divergences"], 0, "{}", replayed.stdout);
 }
+
+#[test]
+fn a_kernel_that_waits_for_the_cpu_is_noted() {
+    let place = Place::new();
+    run(&mut place.recorded(client("spinning.c"))).expect(0);
+    let info = run(&mut place.cutrace(["info", "--json"])).expect(0);
+    let info: Value = serde_json::from_str(&info.stdout).expect("JSON");
+    assert_eq!((&info["verdict"], info["notes"].as_array().map(Vec::len)), (&"replayable".into(), Some(1)), "{info}");
+    let text = run(&mut place.cutrace(["info"])).expect(0).stdout;
+    assert!(text.contains("note: the CPU wrote memory that a launch under way had been given"), "{text}");
+    let replayed = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(0);
+    assert!(replayed.stdout.starts_with("verified\n"), "{}", replayed.stdout);
+}

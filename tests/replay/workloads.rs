@@ -111,6 +111,7 @@ workloads! {
     callbacks "callbacks.c" "replayable" [];
     mapped_results "mapped_results.c" "replayable" ["take", "pass"];
     reused_pinned "reused_pinned.c" "replayable" ["take", "busy"];
+    spinning "spinning.c" "replayable" ["wait_for_host"];
     mapped_input "mapped_input.c" "replayable" ["take"];
     hidden_tables "hidden_tables.c" "replayable" ["add_two", "twice"];
     every_copy "every_copy.c" "replayable" [];

@@ -33,6 +33,11 @@ impl Trace {
         self.preamble.more.iter().any(|(key, _)| key == Trace::FOLLOWS)
     }
 
+    /// Whether the CPU wrote anything without a call, as far as was found.
+    pub fn has_written(&self) -> bool {
+        !self.written.is_empty()
+    }
+
     /// Calls that handed over a callback which ran.
     pub fn callers_back(&self) -> Vec<Call<'_>> {
         if self.written.is_empty() {

@@ -12,6 +12,7 @@ pub mod order;
 pub mod origins;
 pub mod outstanding;
 pub mod reach;
+pub mod spins;
 pub mod stops;
 pub mod survey;
 pub mod usage;
@@ -58,6 +59,8 @@ pub struct End {
 pub struct Plan {
     pub verdict: Verdict,
     pub reasons: Vec<Reason>,
+    /// What does not stand in the way, and is good to know.
+    pub notes: Vec<Reason>,
     pub(crate) order: Order,
     /// Device memory, by the call that allocated it.
     pub(crate) allocations: HashMap<u64, Allocation>,

@@ -5,9 +5,10 @@
 
 use crate::plan::contexts::Contexts;
 use crate::plan::survey::stream_of;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use trace::api::roles::Class;
 use trace::api::types::Kind;
+use trace::call::Content;
 use trace::objects::Objects;
 use trace::{Call, Function, Trace, decode};
 
@@ -31,7 +32,7 @@ pub struct Work {
 type Reach = HashMap<Queue, u64>;
 
 #[derive(Default)]
-struct Walk {
+pub(crate) struct Walk {
     contexts: Contexts,
     objects: Objects,
     work: HashMap<Queue, Vec<u64>>,
@@ -43,6 +44,9 @@ struct Walk {
     events: HashMap<u64, Reach>,
     waits: HashMap<Queue, Reach>,
     captures: crate::plan::captures::Captures,
+    /// Pinned memory, start to end, and which of it each launch was given that is not known to have finished.
+    pinned: BTreeMap<u64, u64>,
+    given: HashMap<u64, Vec<u64>>,
 }
 
 const LEGACY: u64 = 1;
@@ -67,7 +71,43 @@ pub fn outstanding(trace: &Trace) -> Vec<Work> {
 }
 
 impl Walk {
-    fn see(&mut self, call: &Call, function: &'static Function) {
+    /// Whether a launch that is not known to have finished was given the pinned memory that holds this address.
+    pub fn is_given(&self, address: u64) -> bool {
+        let Some(start) = self.pinned_around(address) else { return false };
+        let mut under_way = self.work.values().flatten().filter_map(|call| self.given.get(call));
+        under_way.any(|given| given.contains(&start))
+    }
+
+    fn pinned_around(&self, address: u64) -> Option<u64> {
+        let (start, end) = self.pinned.range(..=address).next_back()?;
+        (address < *end).then_some(*start)
+    }
+
+    fn follow_pinned(&mut self, call: &Call) {
+        let argument = |name| call.argument(name).unwrap_or(0);
+        match call.name() {
+            "cuMemAllocHost_v2" | "cuMemHostAlloc" => {
+                let range = call.output("pp").map(|start| (start, start.saturating_add(argument("bytesize"))));
+                self.pinned.extend(range);
+            }
+            "cuMemHostRegister" | "cuMemHostRegister_v2" => {
+                self.pinned.insert(argument("p"), argument("p").saturating_add(argument("bytesize")));
+            }
+            "cuMemFreeHost" | "cuMemHostUnregister" => _ = self.pinned.remove(&argument("p")),
+            _ => {}
+        }
+    }
+
+    fn given(&self, call: &Call) -> Vec<u64> {
+        let packed = call.images().find_map(|image| match image.content {
+            Content::Arguments { packed, .. } => Some(packed),
+            _ => None,
+        });
+        let words = packed.unwrap_or(&[]).chunks_exact(8).map(|w| u64::from_le_bytes(w.try_into().expect("8 bytes")));
+        words.filter_map(|word| self.pinned_around(word)).collect()
+    }
+
+    pub fn see(&mut self, call: &Call, function: &'static Function) {
         match self.objects.concerned(call).then(|| decode::decode(call)).flatten() {
             Some(decoded) => self.objects.advance(call, &decoded),
             None => self.objects.until(call),
@@ -76,6 +116,7 @@ impl Walk {
         if !call.succeeded() {
             return;
         }
+        self.follow_pinned(call);
         let context = self.contexts.current(call.thread).unwrap_or(0);
         let per_thread = function.twin_of.is_some();
         let queue = |stream: u64| match stream {
@@ -125,6 +166,10 @@ impl Walk {
                 Class::submit | Class::launch if !captured => {
                     let queue = queue(stream.unwrap_or(0));
                     self.name(queue);
+                    if !self.pinned.is_empty() && function.class == Class::launch {
+                        let given = self.given(call);
+                        self.given.extend((!given.is_empty()).then_some((call.number, given)));
+                    }
                     self.work.entry(queue).or_default().push(call.number);
                 }
                 Class::copy => self.finished(queue(0), call.number),

@@ -10,6 +10,7 @@ use crate::plan::lifetimes::Lifetimes;
 use crate::plan::order::{Moment, Order};
 use crate::plan::origins::Origins;
 use crate::plan::reach::Live;
+use crate::plan::spins::spins;
 use crate::plan::usage::Usage;
 use crate::plan::verdict::{Reasons, Verdict};
 use crate::plan::waits;
@@ -330,6 +331,7 @@ impl Survey {
             self.reasons.about_trace("parts of the file are damaged or missing", trace.damage.len() as u64);
         }
         plan.reasons = self.reasons.into_list();
+        plan.notes = spins(trace);
         plan.verdict = match (nothing, plan.reasons.is_empty()) {
             (Some(_), _) => Verdict::No,
             (None, true) => Verdict::Replayable,
