@@ -12,7 +12,7 @@ use crate::pinned::Ranges;
 use crate::shadow::Shadow;
 use crate::tracker::{PAGE, Tracker};
 use crate::{clock, start};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::time::{Duration, Instant};
@@ -23,6 +23,8 @@ use trace::record::{self, Written};
 const MOST_COMPARED: u64 = 256 << 10;
 /// Longer than most callbacks take.
 const SHORT: Duration = Duration::from_millis(10);
+/// Of one range no more than this is recorded when watching begins; what is larger is not watched, and counted.
+const MOST_WATCHED: u64 = 1 << 30;
 /// Memory is read and stored in pieces of this size.
 const PIECE: u64 = 64 << 10;
 /// A record grows to about this size; further pieces go into the next.
@@ -41,6 +43,8 @@ struct State {
     tracker: Option<Tracker>,
     /// By their start.
     ranges: BTreeMap<u64, Watched>,
+    /// Ranges that are too large to be watched.
+    refused: BTreeSet<u64>,
     /// Callbacks that run now: what they write is theirs to tell, as copies behind them may read it before the next call.
     callbacks: usize,
     /// When the latest of them began.
@@ -182,11 +186,14 @@ impl Watch {
         if let Some((_, known)) = before.filter(|(_, known)| start + len <= known.end) {
             return known.tracked;
         }
+        if state.refused.contains(&start) {
+            return false;
+        }
         let Some(shadow) = Shadow::of(len) else {
             finds.lose(start, len as usize, "memory written by the CPU, for lack of memory");
             return false;
         };
-        let State { tracker, ranges, .. } = &mut *state;
+        let State { tracker, ranges, refused, .. } = &mut *state;
         let tracker = tracker.get_or_insert_with(Tracker::open);
         let mut watched = Watched { end: start + len, managed, tracked: managed, shadow };
         let pages = watched.pages(start);
@@ -197,6 +204,12 @@ impl Watch {
         } else {
             watched.tracked = tracker.arm(&pages);
             here.push(pages);
+        }
+        if here.iter().map(|pages| pages.end - pages.start).sum::<u64>() > MOST_WATCHED {
+            refused.insert(start);
+            tracker.disarm(&watched.pages(start));
+            finds.lose(start, 0, "host memory of more than 1 GiB that kernels were given");
+            return false;
         }
         let landing = start::recorder().pending.landing_in(start, len);
         for range in here {
@@ -283,6 +296,7 @@ impl Watch {
     /// The memory is about to be given back; what the CPU had in managed memory is what the program saw of it.
     pub fn forget(&self, start: u64, finds: Option<&mut Finds>) {
         let mut state = self.state.lock();
+        state.refused.remove(&start);
         let State { tracker, ranges, .. } = &mut *state;
         let (Some(mut watched), Some(tracker)) = (ranges.remove(&start), tracker) else { return };
         self.count.store(ranges.len(), Relaxed);

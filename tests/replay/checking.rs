@@ -171,3 +171,14 @@ fn pinned_memory_that_is_being_filled_is_not_recorded() {
     }
     assert_eq!(launches[6].written().flat_map(|written| written.images()).count(), 1);
 }
+
+/// It would fill the disk; that it is not there is counted once, and said.
+#[test]
+fn pinned_memory_that_is_too_large_is_not_recorded() {
+    let place = recorded("large_pinned.c", &[]);
+    assert_eq!(place.trace().losses, [("host memory of more than 1 GiB that kernels were given".to_owned(), 1)]);
+    assert!(std::fs::metadata(place.join("trace.bin")).expect("a trace").len() < 1 << 20);
+    let info = run(&mut place.cutrace(["info", "--json"])).expect(0);
+    let info: Value = serde_json::from_str(&info.stdout).expect("JSON");
+    assert_eq!(info["verdict"], "partly");
+}
