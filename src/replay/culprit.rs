@@ -23,7 +23,10 @@ pub fn text(out: &mut impl Write, watched: &Watched, report: &Report) -> Result<
     let Some(culprit) = &report.culprit else {
         if let (Some((failure, heard)), None) = (&report.recorded_fault, &report.stopped_before) {
             writeln!(out, "  not met      {failure}, recorded at call {heard}: no launch of the replay fails")?;
-            writeln!(out, "               freed memory stays mapped here; --no-placement frees as the program did")?;
+            writeln!(
+                out,
+                "               memory is freed here by steps of 2 MiB; --no-placement frees as the program did"
+            )?;
         }
         return Ok(());
     };

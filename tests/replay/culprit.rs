@@ -127,19 +127,26 @@ fn nothing_is_waited_for_while_a_stream_is_captured() {
     assert_eq!((suspects.len(), &suspects[1..]), (3, &calls[..2]));
 }
 
-/// Freed memory stays mapped where it was, unless it is not put there.
 #[test]
 fn freed_memory_that_is_used() {
     let place = recorded("use_after_free.c", &[]);
     let trace = place.trace();
     let free = calls_named(&trace, "cuMemFree_v2")[0].number;
+    for options in [&[][..], &["--no-placement"]] {
+        let culprit = &report(&place, options, 1)["culprit"];
+        let text = culprit["arguments"][0]["places"][0]["place"].as_str().expect("a place");
+        assert!(text.ends_with(&format!("67108864 bytes), which call {free} had given up")), "{text}");
+        assert_eq!(culprit["call"], calls_named(&trace, "cuLaunchKernel")[1].number);
+    }
+}
+
+/// Memory that shares its 2 MiB with other allocations stays mapped.
+#[test]
+fn little_freed_memory_that_is_used() {
+    let place = recorded("use_after_free.c", &["small"]);
     let missed = replayed(&place, &[]).expect(4).stdout;
     assert!(missed.contains("not met      CUDA_ERROR_ILLEGAL_ADDRESS, recorded at call "), "{missed}");
     assert!(missed.contains("--no-placement"), "{missed}");
-    let culprit = &report(&place, &["--no-placement"], 1)["culprit"];
-    let text = culprit["arguments"][0]["places"][0]["place"].as_str().expect("a place");
-    assert!(text.ends_with(&format!("67108864 bytes), which call {free} had given up")), "{text}");
-    assert_eq!(culprit["call"], calls_named(&trace, "cuLaunchKernel")[1].number);
 }
 
 /// One at a time, launches compute what they computed all together.

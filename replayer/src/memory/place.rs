@@ -75,6 +75,8 @@ pub struct Placement<'a> {
     pub(crate) pinned: Mutex<BTreeMap<u64, u64>>,
     /// Captures under way: none of them would survive a wait for the whole context.
     pub captures: AtomicI64,
+    /// Freed memory is unmapped at once.
+    unmaps: bool,
     /// What memory is filled with each time that it is allocated; none: with zeros, when it is mapped.
     pub fill: Option<u8>,
     pub counts: Counts,
@@ -122,6 +124,7 @@ impl<'a> Placement<'a> {
             left: Mutex::default(),
             shortages,
             homes: Mutex::default(),
+            unmaps: plan.fault.is_some(),
             fill,
             elsewhere: Mutex::default(),
             marks: Mutex::default(),
@@ -184,14 +187,20 @@ impl<'a> Placement<'a> {
         self.pieces.lock().freed(start);
     }
 
-    /// Frees what is elsewhere, and waits as the driver's own free does; memory at its place stays mapped.
+    /// Frees what is elsewhere, and waits as the driver's own free does. Memory at its place stays mapped, unless the recorded
+    /// program met a fault: it may have used what it had freed.
     pub fn free(&self, start: u64) -> Result<(), Failure> {
         if let Some(live) = self.translation.unbind(start) {
             // SAFETY: no pointers.
             return unsafe { self.driver.ask("cuMemFree_v2", &[live]) };
         }
+        let end = self.homes.lock().get(&start).copied();
         self.freed(start);
-        self.wait()
+        self.wait()?;
+        if let Some(end) = end.filter(|_| self.unmaps) {
+            self.vacate(&(start..end))?;
+        }
+        Ok(())
     }
 
     /// The memory of a context that has ended: the driver has freed what is elsewhere.
