@@ -4,11 +4,12 @@ use crate::ask::{self, Place};
 use crate::callback;
 use crate::capture::{Capture, Live, Moment};
 use crate::clock;
+use crate::finds::Finds;
 use crate::lane::Lane;
 use crate::manners::guarded;
 use crate::memory::bytes_at;
 use crate::pending::{Copy, Covered, Landing, Queue};
-use crate::watch::{Finds, without};
+use crate::watch::without;
 use trace::Function;
 use trace::api::copies::{Region, region};
 use trace::api::roles::{Class, Field, Role, Sibling, Side};
@@ -51,10 +52,16 @@ pub fn finished(lane: &Lane, covered: Covered, position: u64) {
     for copy in recorder.pending.finished(covered, position) {
         let (start, len) = (copy.landing.address(), copy.landing.span());
         // What a kernel made of memory can be told only while nobody else writes there.
-        if copy.launched && (recorder.pending.may_write(start, len) || recorder.watch.is_stirred(start, len)) {
+        let is_disturbed =
+            || copy.launched && (recorder.pending.may_write(start, len) || recorder.watch.is_stirred(start, len));
+        if is_disturbed() {
             continue;
         }
         let found = landed(lane, copy.landing, false);
+        // Or has just begun to.
+        if is_disturbed() {
+            continue;
+        }
         observed(lane, &copy, found);
     }
 }
