@@ -3,11 +3,11 @@
 //!
 //! The one place where an argument is changed. Whoever asks for a node's parameters is given the application's back.
 
+use crate::finds::Finds;
 use crate::lane::{self, Lane};
 use crate::manners::guarded;
 use crate::memory::{bytes_at, word_at};
 use crate::pending::{Covered, Queue};
-use crate::watch::Finds;
 use crate::{ask, clock, payload, start};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
@@ -100,28 +100,27 @@ fn substitute(lane: &Lane, function: &'static Function, words: &[u64], call: u32
         let words = [ours, callback as u64];
         return Some(Substitute { place: at, words, count: 2, callback, copy: std::ptr::null_mut() });
     }
-    let (param, ty) = function.params.iter().find_map(|p| match p.ty.form {
-        Form::Pointer(ty) if matches!(ty.form, Form::Struct(_)) && matches!(p.role, Role::In(_) | Role::InOut(_)) => {
-            Some((p, ty))
+    function.params.iter().find_map(|param| {
+        let Form::Pointer(ty) = param.ty.form else { return None };
+        if !matches!(ty.form, Form::Struct(_)) || !matches!(param.role, Role::In(_) | Role::InOut(_)) {
+            return None;
         }
-        _ => None,
-    })?;
-    let given = words[place(param)];
-    let mut copy = Box::new([0u64; STRUCT]);
-    let bytes = bytes_at(given, (ty.size as usize).min(STRUCT * 8), true)?;
-    for (word, bytes) in copy.iter_mut().zip(bytes.chunks(8)) {
-        let mut whole = [0; 8];
-        whole[..bytes.len()].copy_from_slice(bytes);
-        *word = u64::from_le_bytes(whole);
-    }
-    let at = within(ty, 0, &Copied(&copy))? / 8;
-    if copy[at] == 0 {
-        return None;
-    }
-    let callback = Box::into_raw(Box::new(callback(copy[at], copy[at + 1], None)));
-    (copy[at], copy[at + 1]) = (run as *const () as u64, callback as u64);
-    let copy = Box::into_raw(copy);
-    Some(Substitute { place: place(param), words: [copy as u64, 0], count: 1, callback, copy })
+        let mut copy = Box::new([0u64; STRUCT]);
+        let bytes = bytes_at(words[place(param)], (ty.size as usize).min(STRUCT * 8), true)?;
+        for (word, bytes) in copy.iter_mut().zip(bytes.chunks(8)) {
+            let mut whole = [0; 8];
+            whole[..bytes.len()].copy_from_slice(bytes);
+            *word = u64::from_le_bytes(whole);
+        }
+        let at = within(ty, 0, &Copied(&copy))? / 8;
+        if copy[at] == 0 {
+            return None;
+        }
+        let callback = Box::into_raw(Box::new(callback(copy[at], copy[at + 1], None)));
+        (copy[at], copy[at + 1]) = (run as *const () as u64, callback as u64);
+        let copy = Box::into_raw(copy);
+        Some(Substitute { place: place(param), words: [copy as u64, 0], count: 1, callback, copy })
+    })
 }
 
 struct Copied<'c>(&'c [u64; STRUCT]);
@@ -195,10 +194,10 @@ unsafe extern "C-unwind" fn run(data: *mut c_void) {
     // SAFETY: what `substitute` made, and what the application gave for its own function.
     unsafe {
         let callback = &*data.cast::<Callback>();
-        let begin = began(callback);
+        let begun = began(callback);
         let function: unsafe extern "C-unwind" fn(u64) = std::mem::transmute(callback.function);
         function(callback.data);
-        ended(callback, begin);
+        ended(callback, begun);
         let ran_once = callback.after.is_some();
         if ran_once {
             UNDER_WAY.fetch_sub(1, AcqRel);
@@ -211,10 +210,10 @@ unsafe extern "C-unwind" fn run_with_status(stream: u64, status: u32, data: *mut
     // SAFETY: as above.
     unsafe {
         let callback = &*data.cast::<Callback>();
-        let begin = began(callback);
+        let begun = began(callback);
         let function: unsafe extern "C-unwind" fn(u64, u32, u64) = std::mem::transmute(callback.function);
         function(stream, status, callback.data);
-        ended(callback, begin);
+        ended(callback, begun);
         if callback.after.is_some() {
             UNDER_WAY.fetch_sub(1, AcqRel);
             drop(Box::from_raw(data.cast::<Callback>()));
@@ -222,30 +221,37 @@ unsafe extern "C-unwind" fn run_with_status(stream: u64, status: u32, data: *mut
     }
 }
 
+/// A run under way.
+struct Begun {
+    time: u64,
+    /// By which the watch knows it.
+    number: u64,
+}
+
 /// The work before it has finished: the application may look at what it brought.
-fn began(callback: &Callback) -> u64 {
-    let begin = clock::entry();
+fn began(callback: &Callback) -> Begun {
+    let mut begun = Begun { time: clock::entry(), number: 0 };
     if callback.generation == start::generation() {
         lane::with_any_lane(|lane| {
-            lane.recorder().watch.callback_begins();
+            begun.number = lane.recorder().watch.callback_begins();
             let Some((queue, position)) = callback.after else { return };
             if lane.recorder().pending.any() {
                 payload::finished(lane, Covered::Stream(queue), position);
             }
         });
     }
-    begin
+    begun
 }
 
-fn ended(callback: &Callback, begin: u64) {
+fn ended(callback: &Callback, begun: Begun) {
     if callback.generation != start::generation() {
         return;
     }
     let run = callback.runs.fetch_add(1, AcqRel) + 1;
     lane::with_any_lane(|lane| {
         let (thread, call, end) = (callback.thread, callback.call, clock::exit());
-        let mut finds = Finds::at(Written { begin, end, thread, call, run, seen: 0 });
-        lane.recorder().watch.callback_ends(&mut finds);
+        let mut finds = Finds::at(Written { begin: begun.time, end, thread, call, run, seen: 0 });
+        lane.recorder().watch.callback_ends(begun.number, &mut finds);
         finds.append_run(lane);
     });
 }

@@ -1,8 +1,8 @@
 //! What code is made of and launched with: module images, options, kernel arguments.
 
 use crate::capture::{Capture, Moment};
+use crate::finds::Finds;
 use crate::memory::{bytes_at, word_at};
-use crate::watch::Finds;
 use std::borrow::Cow;
 use trace::api::attributes::LOG_BUFFERS;
 use trace::api::roles::{Class, Field, Role};

@@ -1,10 +1,10 @@
 //! The functions that the recorder must do more about than their table line says: the one list of exceptions.
 
 use crate::callback::{self, Substitute};
+use crate::finds::Finds;
 use crate::lane::{self, Lane, Open};
 use crate::pending::Queue;
 use crate::shape::Site;
-use crate::watch::Finds;
 use crate::{adopt, ask, nets, payload, start};
 use std::ffi::c_void;
 use std::sync::atomic::Ordering::*;
@@ -38,7 +38,10 @@ pub enum Hook {
     KernelFunction,
     /// Pinned memory begins or ends.
     HostRegister,
-    HostFree,
+    HostFree {
+        /// The memory itself, not only its being pinned.
+        gone: bool,
+    },
     /// What pending copies an event or stream covers.
     EventRecord {
         per_thread: bool,
@@ -87,8 +90,8 @@ const HOOKS: &[(&str, Hook)] = &[
     ("cuGreenCtxDestroy", Hook::CodeEnds),
     ("cuMemHostRegister", Hook::HostRegister),
     ("cuMemHostRegister_v2", Hook::HostRegister),
-    ("cuMemHostUnregister", Hook::HostFree),
-    ("cuMemFreeHost", Hook::HostFree),
+    ("cuMemHostUnregister", Hook::HostFree { gone: false }),
+    ("cuMemFreeHost", Hook::HostFree { gone: true }),
     ("cuEventRecord", Hook::EventRecord { per_thread: false }),
     ("cuEventRecord_ptsz", Hook::EventRecord { per_thread: true }),
     ("cuEventRecordWithFlags", Hook::EventRecord { per_thread: false }),
@@ -105,6 +108,8 @@ const HOOKS: &[(&str, Hook)] = &[
     ("cuStreamBeginCaptureToGraph_ptsz", Hook::BeginCapture),
     ("cuLaunchHostFunc", Hook::HandsOver),
     ("cuLaunchHostFunc_ptsz", Hook::HandsOver),
+    ("cuLaunchHostFunc_v2", Hook::HandsOver),
+    ("cuLaunchHostFunc_v2_ptsz", Hook::HandsOver),
     ("cuStreamAddCallback", Hook::HandsOver),
     ("cuStreamAddCallback_ptsz", Hook::HandsOver),
     ("cuGraphAddHostNode", Hook::HandsOver),
@@ -158,7 +163,7 @@ pub const fn copies_unified(function: &Function) -> bool {
 #[inline(always)]
 pub fn before(hook: Hook, words: &[u64]) -> u64 {
     match hook {
-        Hook::HostFree | Hook::ModuleEnds | Hook::CodeEnds | Hook::StreamEnds => {
+        Hook::HostFree { .. } | Hook::ModuleEnds | Hook::CodeEnds | Hook::StreamEnds => {
             lane::with_lane(|lane| ending(hook, lane, words))
         }
         Hook::MemoryFree if start::recording() && start::recorder().watch.managed.any() => {
@@ -210,13 +215,14 @@ fn ending(hook: Hook, lane: &Lane, words: &[u64]) -> u64 {
             let Some(len) = recorder.watch.managed.remove(words[0]) else { return 0 };
             // The call's entry has been written: it is the latest.
             let mut finds = Finds::before(lane, lane.sequence().wrapping_sub(1));
-            recorder.watch.forget(words[0], Some(&mut finds));
+            recorder.watch.forget(words[0], len, true, Some(&mut finds));
             finds.append(lane);
             return len;
         }
         _ => {
             let Some(len) = recorder.pinned.remove(words[0]) else { return 0 };
-            recorder.watch.forget(words[0], None);
+            let gone = matches!(hook, Hook::HostFree { gone: true });
+            recorder.watch.forget(words[0], len, gone, None);
             // What copies still bring there nobody will look at.
             recorder.pending.forget(words[0], len).iter().for_each(|copy| payload::observed(lane, copy, None));
             return len;
@@ -254,7 +260,7 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
             recorder.modules.remove(words[0]);
         }
         (Hook::MemoryFree, false) if removed != 0 => recorder.watch.managed.add(words[0], removed),
-        (Hook::HostFree, false) if removed != 0 => recorder.pinned.add(words[0], removed),
+        (Hook::HostFree { .. }, false) if removed != 0 => recorder.pinned.add(words[0], removed),
         (_, false) => {}
         (Hook::ModuleMade | Hook::LibraryModule, _) => {
             let module = handed_out(words[0]);
@@ -297,7 +303,7 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
 
 fn managed(start: u64, len: u64) {
     let watch = &start::recorder().watch;
-    watch.forget(start, None);
+    watch.forget(start, len, true, None);
     watch.managed.add(start, len);
 }
 

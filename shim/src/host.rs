@@ -1,11 +1,11 @@
 //! Before a call that gives the device work or waits for it: what kernel arguments refer to is watched, and what the CPU wrote
 //! is written down.
 
+use crate::finds::Finds;
 use crate::lane::Lane;
 use crate::memory::{bytes_at, word_at};
 use crate::pending::{Copy, Landing, Queue, Work};
 use crate::shape::{Launch, Site};
-use crate::watch::Finds;
 use crate::{ask, payload};
 use std::borrow::Cow;
 use trace::Function;
@@ -106,7 +106,7 @@ fn stream(function: &Function, words: &[u64]) -> Option<u64> {
     function.params.iter().find_map(|param| {
         let Form::Pointer(to) = param.ty.form else { return None };
         let Form::Struct(fields) = to.form else { return None };
-        word_at(word(param) + u64::from(fields.iter().find(is_stream)?.offset), 8, true)
+        word_at(word(param).wrapping_add(u64::from(fields.iter().find(is_stream)?.offset)), 8, true)
     })
 }
 
@@ -121,7 +121,7 @@ fn arguments(lane: &Lane, launch: Launch, words: &[u64]) -> Vec<u64> {
     let mut found = Vec::new();
     let stack = Stack::here(lane);
     for (i, size) in layout.sizes.iter().flatten().enumerate().filter(|(_, size)| **size >= 8) {
-        let Some(at) = stack.bytes(array + i as u64 * 8, 8).map(|bytes| word(&bytes)) else { continue };
+        let Some(at) = stack.bytes(array.wrapping_add(i as u64 * 8), 8).map(|bytes| word(&bytes)) else { continue };
         if let Some(bytes) = stack.bytes(at, *size as usize) {
             found.extend(bytes.chunks_exact(8).map(word));
         }

@@ -28,6 +28,7 @@ mod code;
 mod config;
 mod draft;
 mod file;
+mod finds;
 mod finish;
 mod hooks;
 mod host;

@@ -4,11 +4,12 @@ use crate::ask::{self, Place};
 use crate::callback;
 use crate::capture::{Capture, Live, Moment};
 use crate::clock;
+use crate::finds::Finds;
 use crate::lane::Lane;
 use crate::manners::guarded;
 use crate::memory::bytes_at;
 use crate::pending::{Copy, Covered, Landing, Queue, Work};
-use crate::watch::{Finds, without};
+use crate::watch::without;
 use trace::Function;
 use trace::api::copies::{Region, region};
 use trace::api::roles::{Class, Field, Role, Sibling, Side};
@@ -51,11 +52,18 @@ pub fn finished(lane: &Lane, covered: Covered, position: u64) {
     for copy in recorder.pending.finished(covered, position) {
         let (start, len) = (copy.landing.address(), copy.landing.span());
         // What a kernel made of memory can be told only while nobody else writes there.
-        let is_stirred = || recorder.pending.may_write(start, len) || recorder.watch.is_stirred(start, len);
-        if copy.work == Work::Fill || copy.work == Work::Launch && is_stirred() {
+        let is_disturbed = || {
+            let is_launch = copy.work == Work::Launch;
+            is_launch && (recorder.pending.may_write(start, len) || recorder.watch.is_stirred(start, len))
+        };
+        if copy.work == Work::Fill || is_disturbed() {
             continue;
         }
         let found = landed(lane, copy.landing, false);
+        // Or has just begun to.
+        if is_disturbed() {
+            continue;
+        }
         observed(lane, &copy, found);
     }
 }

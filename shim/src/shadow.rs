@@ -18,7 +18,12 @@ impl Shadow {
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
         // SAFETY: a new mapping at a place the kernel chooses.
         let at = unsafe { libc::mmap(std::ptr::null_mut(), len as usize, access, kind, -1, 0) };
-        (at != libc::MAP_FAILED).then_some(Shadow { at: at.cast(), len: len as usize })
+        if at == libc::MAP_FAILED {
+            return None;
+        }
+        // SAFETY: the new mapping. A child begins anew, and copying the page tables would cost it time.
+        unsafe { libc::madvise(at, len as usize, libc::MADV_DONTFORK) };
+        Some(Shadow { at: at.cast(), len: len as usize })
     }
 
     fn bytes(&mut self) -> &mut [u8] {

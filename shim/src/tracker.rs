@@ -93,17 +93,20 @@ impl Tracker {
         tracker
     }
 
-    /// Whether writes to the pages of this range will show from now on.
+    /// Whether writes to the pages of this range will show from now on. Earlier writes show no more.
     pub fn arm(&self, pages: &Range<u64>) -> bool {
+        let mut protect = Protect { start: pages.start, len: pages.end - pages.start, mode: WRITE_PROTECT };
+        // SAFETY: the struct is what the call takes, which does not touch the memory itself.
+        let protects = |faults: &File| unsafe { libc::ioctl(faults.as_raw_fd(), IOCTL_PROTECT, &mut protect) } == 0;
+        self.register(pages) && self.faults.as_ref().is_some_and(protects)
+    }
+
+    /// As `arm`, but that pages which were not armed before count as written.
+    pub fn register(&self, pages: &Range<u64>) -> bool {
         let (Some(faults), true) = (&self.faults, self.scans) else { return false };
-        let len = pages.end - pages.start;
-        let mut register = Register { start: pages.start, len, mode: MODE_WP, ioctls: 0 };
-        let mut protect = Protect { start: pages.start, len, mode: WRITE_PROTECT };
-        // SAFETY: both structs are what the calls take; neither touches the memory itself.
-        unsafe {
-            libc::ioctl(faults.as_raw_fd(), IOCTL_REGISTER, &mut register) == 0
-                && libc::ioctl(faults.as_raw_fd(), IOCTL_PROTECT, &mut protect) == 0
-        }
+        let mut register = Register { start: pages.start, len: pages.end - pages.start, mode: MODE_WP, ioctls: 0 };
+        // SAFETY: as above.
+        unsafe { libc::ioctl(faults.as_raw_fd(), IOCTL_REGISTER, &mut register) == 0 }
     }
 
     /// Gives the pages back as they were.

@@ -5,30 +5,27 @@
 //! is captured by the copies. When watching begins all of the memory is recorded. From then on the kernel tells which pages the
 //! CPU touched, and of those only what differs from the shadow is recorded, so that what the device writes nearby is left alone.
 
-use crate::lane::Lane;
+use crate::finds::{Finds, PIECE, joined};
 use crate::lock::Lock;
 use crate::memory::bytes_at;
 use crate::pinned::Ranges;
 use crate::shadow::Shadow;
+use crate::start;
 use crate::tracker::{PAGE, Tracker};
-use crate::{clock, start};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::time::{Duration, Instant};
 use trace::preamble::Data;
-use trace::record::{self, Written};
 
 /// Where the kernel cannot tell what was written, everything is compared; longer memory than this is not, and counted.
 const MOST_COMPARED: u64 = 256 << 10;
-/// Longer than most callbacks take.
+/// Longer than most callbacks take. One that takes longer waits for somebody, who is heard for himself.
 const SHORT: Duration = Duration::from_millis(10);
 /// Of one range no more than this is recorded when watching begins; what is larger is not watched, and counted.
-const MOST_WATCHED: u64 = 1 << 30;
-/// Memory is read and stored in pieces of this size.
-const PIECE: u64 = 64 << 10;
-/// A record grows to about this size; further pieces go into the next.
-const MOST_IN_RECORD: usize = 256 << 10;
+const MOST_RECORDED: u64 = 1 << 30;
+/// Each piece may cost the program two mappings, of which a process has 65,530.
+const MOST_WATCHED: usize = 8192;
 
 #[derive(Default)]
 pub struct Watch {
@@ -45,98 +42,34 @@ struct State {
     ranges: BTreeMap<u64, Watched>,
     /// Ranges that are too large to be watched.
     refused: BTreeSet<u64>,
-    /// Callbacks that run now: what they write is theirs to tell, as copies behind them may read it before the next call.
-    callbacks: usize,
-    /// When the latest of them began.
-    began: Option<Instant>,
+    /// Callbacks that began not long ago and may still run.
+    callbacks: Vec<Running>,
+    begun: u64,
+}
+
+/// What a callback writes is its to tell, as copies behind it may read that before the next call. A look in the meantime cannot
+/// know whose the changes are: they are told for the call that looks, and once more for the callback.
+struct Running {
+    number: u64,
+    began: Instant,
+    found: Vec<Range<u64>>,
 }
 
 struct Watched {
     end: u64,
     managed: bool,
+    /// Known to the driver: otherwise a graph's node reads it, whatever ends.
+    pinned: bool,
     /// Whether the kernel tells which of its pages were written.
     tracked: bool,
+    /// That it does not has been told.
+    told: bool,
     shadow: Shadow,
 }
 
 impl Watched {
     fn pages(&self, start: u64) -> Range<u64> {
         start / PAGE * PAGE..self.end.next_multiple_of(PAGE)
-    }
-}
-
-/// What was found, on its way into the trace.
-pub struct Finds {
-    about: Written,
-    /// The record being written, of what was written and of what was seen.
-    open: [Vec<u8>; 2],
-    records: Vec<Vec<u8>>,
-}
-
-impl Finds {
-    /// Found before this call of the lane's.
-    pub fn before(lane: &Lane, call: u32) -> Finds {
-        let now = clock::exit();
-        Finds::at(Written { begin: now, end: now, thread: lane.index(), call, run: 0, seen: 0 })
-    }
-
-    pub fn at(about: Written) -> Finds {
-        Finds { about, open: [Vec::new(), Vec::new()], records: Vec::new() }
-    }
-
-    /// What the host holds there now.
-    pub fn take(&mut self, range: Range<u64>) {
-        for at in range.clone().step_by(PIECE as usize) {
-            let step = PIECE.min(range.end - at) as usize;
-            match bytes_at(at, step, true) {
-                Some(bytes) => self.add(false, at, &bytes),
-                None => self.lose(at, step, "pinned memory that could not be read"),
-            }
-        }
-    }
-
-    fn add(&mut self, seen: bool, address: u64, bytes: &[u8]) {
-        if bytes.len() <= record::INLINE_LIMIT {
-            return self.attach(seen, record::INLINE, address, bytes.len(), bytes);
-        }
-        match start::recorder().file.blob(bytes) {
-            Some(hash) => self.attach(seen, record::BLOB, address, bytes.len(), &hash.to_bytes()),
-            None => self.lose(address, bytes.len(), "memory written by the CPU, for lack of space"),
-        }
-    }
-
-    fn lose(&mut self, address: u64, len: usize, what: &'static str) {
-        self.attach(false, record::LOST, address, len, &[]);
-        let count = start::recorder().lose(what);
-        self.records.push(record::with_body(record::LOSS, &record::Loss { what: what.into(), count }));
-    }
-
-    fn attach(&mut self, seen: bool, form: u8, address: u64, len: usize, data: &[u8]) {
-        let record = &mut self.open[usize::from(seen)];
-        if record.is_empty() {
-            *record = record::with_body(record::WRITTEN, &Written { seen: seen.into(), ..self.about });
-        }
-        record::attach(record, form, address, len as u32, data);
-        if record.len() > MOST_IN_RECORD {
-            self.records.push(std::mem::take(record));
-        }
-    }
-
-    /// A run of a callback is written down even if it wrote nothing.
-    pub fn append_run(mut self, lane: &Lane) {
-        if self.open[0].is_empty() {
-            self.open[0] = record::with_body(record::WRITTEN, &self.about);
-        }
-        self.append(lane);
-    }
-
-    pub fn append(self, lane: &Lane) {
-        self.into_records().iter().for_each(|record| lane.append(record));
-    }
-
-    pub fn into_records(mut self) -> Vec<Vec<u8>> {
-        self.records.extend(self.open.into_iter().filter(|record| !record.is_empty()));
-        self.records
     }
 }
 
@@ -182,11 +115,16 @@ impl Watch {
     /// Begins to watch this memory, and records what it holds. Whether the kernel tells what is written there.
     pub fn watch(&self, start: u64, len: u64, managed: bool, finds: &mut Finds) -> bool {
         let mut state = self.state.lock();
+        finds.found_now();
         let before = state.ranges.range(..=start).next_back();
         if let Some((_, known)) = before.filter(|(_, known)| start + len <= known.end) {
             return known.tracked;
         }
         if state.refused.contains(&start) {
+            return false;
+        }
+        if state.ranges.len() >= MOST_WATCHED {
+            finds.lose(start, len as usize, "memory written by the CPU, in too many pieces");
             return false;
         }
         let Some(shadow) = Shadow::of(len) else {
@@ -195,7 +133,8 @@ impl Watch {
         };
         let State { tracker, ranges, refused, .. } = &mut *state;
         let tracker = tracker.get_or_insert_with(Tracker::open);
-        let mut watched = Watched { end: start + len, managed, tracked: managed, shadow };
+        let pinned = start::recorder().pinned.holds(start, len);
+        let mut watched = Watched { end: start + len, managed, pinned, tracked: managed, told: false, shadow };
         let pages = watched.pages(start);
         let mut here = Vec::new();
         if managed {
@@ -203,9 +142,13 @@ impl Watch {
             watched.tracked = tracker.present(pages, &mut here);
         } else {
             watched.tracked = tracker.arm(&pages);
+            // What was written beside it, on a page in common, shows no more.
+            for (other, known) in sharing(ranges, &pages) {
+                let _ = known.compare(*other, &pages, finds);
+            }
             here.push(pages);
         }
-        if here.iter().map(|pages| pages.end - pages.start).sum::<u64>() > MOST_WATCHED {
+        if here.iter().map(|pages| pages.end - pages.start).sum::<u64>() > MOST_RECORDED {
             refused.insert(start);
             tracker.disarm(&watched.pages(start));
             finds.lose(start, 0, "host memory of more than 1 GiB that kernels were given");
@@ -220,7 +163,7 @@ impl Watch {
                     match bytes_at(at, step, true) {
                         Some(bytes) => {
                             watched.shadow.put((at - start) as usize, &bytes);
-                            finds.add(managed, at, &bytes);
+                            finds.add(managed.into(), at, &bytes);
                         }
                         None => finds.lose(at, step, "pinned memory that could not be read"),
                     }
@@ -236,27 +179,42 @@ impl Watch {
     /// Adds what the CPU wrote since the last look.
     pub fn look(&self, finds: &mut Finds) {
         let mut state = self.state.lock();
-        // One that takes long waits for somebody, who has to be heard.
-        let is_short = |began: Instant| began.elapsed() < SHORT;
-        if state.callbacks == 0 || !state.began.is_some_and(is_short) {
-            self.look_at(&mut state, finds);
-        }
-    }
-
-    pub fn callback_begins(&self) {
-        let mut state = self.state.lock();
-        state.callbacks += 1;
-        state.began = Some(Instant::now());
-    }
-
-    /// As `look`. Also where nothing seems to be watched: a copy may just be beginning to watch what this callback wrote.
-    pub fn callback_ends(&self, finds: &mut Finds) {
-        let mut state = self.state.lock();
-        state.callbacks = state.callbacks.saturating_sub(1);
+        finds.found_now();
         self.look_at(&mut state, finds);
     }
 
+    /// The number by which its end is told.
+    pub fn callback_begins(&self) -> u64 {
+        let mut state = self.state.lock();
+        // Those that took long; some have been left by a jump, and never end.
+        state.callbacks.retain(|running| running.began.elapsed() < SHORT);
+        state.begun += 1;
+        let running = Running { number: state.begun, began: Instant::now(), found: Vec::new() };
+        state.callbacks.push(running);
+        state.begun
+    }
+
+    /// As `look`. Also where nothing seems to be watched: a copy may just be beginning to watch what this callback wrote.
+    pub fn callback_ends(&self, number: u64, finds: &mut Finds) {
+        let mut state = self.state.lock();
+        finds.found_now();
+        let at = state.callbacks.iter().position(|running| running.number == number);
+        let ended = at.map(|at| state.callbacks.swap_remove(at)).filter(|ended| ended.began.elapsed() < SHORT);
+        self.look_at(&mut state, finds);
+        let found = ended.map_or(Vec::new(), |ended| joined(ended.found));
+        found.into_iter().for_each(|range| finds.tell_again(range));
+    }
+
     fn look_at(&self, state: &mut State, finds: &mut Finds) {
+        let already = finds.places.len();
+        self.look_everywhere(state, finds);
+        let found = &finds.places[already..];
+        state.callbacks.iter_mut().filter(|running| running.began.elapsed() < SHORT).for_each(|running| {
+            running.found.extend_from_slice(found);
+        });
+    }
+
+    fn look_everywhere(&self, state: &mut State, finds: &mut Finds) {
         let State { tracker, ranges, .. } = state;
         let Some(tracker) = tracker else { return };
         // Ranges may share pages, whose protection is renewed when one of them is looked at: pages first, then their bytes.
@@ -277,7 +235,7 @@ impl Watch {
                 here.extend(touched[first..].iter().take_while(|pages| pages.start < watched.end).cloned());
             } else if watched.end - start <= MOST_COMPARED && !watched.managed {
                 here.push(watched.pages(*start));
-            } else {
+            } else if !std::mem::replace(&mut watched.told, true) {
                 finds.lose(*start, 0, "memory written by the CPU, which this kernel cannot follow");
             }
             if !here.iter().all(|pages| watched.compare(*start, pages, finds)) {
@@ -293,41 +251,44 @@ impl Watch {
         self.count.store(ranges.len(), Relaxed);
     }
 
-    /// The memory is about to be given back; what the CPU had in managed memory is what the program saw of it.
-    pub fn forget(&self, start: u64, finds: Option<&mut Finds>) {
+    /// The memory is about to be given back; what the CPU had in managed memory is what the program saw of it. `entirely`: parts
+    /// of it that are watched for themselves end with it.
+    pub fn forget(&self, start: u64, len: u64, entirely: bool, mut finds: Option<&mut Finds>) {
         let mut state = self.state.lock();
-        state.refused.remove(&start);
-        let State { tracker, ranges, .. } = &mut *state;
-        let (Some(mut watched), Some(tracker)) = (ranges.remove(&start), tracker) else { return };
-        self.count.store(ranges.len(), Relaxed);
-        let pages = watched.pages(start);
-        if watched.managed {
-            let mut here = Vec::new();
-            if let (Some(finds), true) = (finds, tracker.present(pages, &mut here)) {
-                let _ = here.iter().all(|pages| watched.compare(start, pages, finds));
-            }
-        } else if watched.tracked {
-            tracker.disarm(&pages);
-            // Those that had a page in common with it are watched on.
-            for (other, watched) in ranges.iter().filter(|(_, watched)| watched.tracked && !watched.managed) {
-                let shared = watched.pages(*other);
-                if shared.start < pages.end && pages.start < shared.end {
-                    tracker.arm(&(shared.start.max(pages.start)..shared.end.min(pages.end)));
+        let end = if entirely { start.saturating_add(len.max(1)) } else { start + 1 };
+        let ending: Vec<u64> = state.ranges.range(start..end).map(|(start, _)| *start).collect();
+        ending.iter().chain(&[start]).for_each(|start| _ = state.refused.remove(start));
+        let State { tracker: Some(tracker), ranges, .. } = &mut *state else { return };
+        for start in ending {
+            let Some(mut watched) = ranges.remove(&start) else { continue };
+            let pages = watched.pages(start);
+            if watched.managed {
+                let mut here = Vec::new();
+                if let (Some(finds), true) = (finds.as_deref_mut(), tracker.present(pages, &mut here)) {
+                    let _ = here.iter().all(|pages| watched.compare(start, pages, finds));
+                }
+            } else if watched.tracked {
+                tracker.disarm(&pages);
+                // Those that had a page in common with it are watched on; what was written there since the last look must show.
+                for (other, watched) in sharing(ranges, &pages) {
+                    let shared = watched.pages(*other);
+                    tracker.register(&(shared.start.max(pages.start)..shared.end.min(pages.end)));
                 }
             }
         }
+        self.count.store(ranges.len(), Relaxed);
     }
 
     /// Stops watching what is no pinned memory any more.
     pub fn drop_gone(&self) {
         let state = self.state.lock();
         let gone = |(start, watched): (&u64, &Watched)| {
-            let known = watched.managed || start::recorder().pinned.holds(*start, watched.end - start);
-            (!known).then_some(*start)
+            let len = watched.end - start;
+            (watched.pinned && !start::recorder().pinned.holds(*start, len)).then_some((*start, len))
         };
-        let gone: Vec<u64> = state.ranges.iter().filter_map(gone).collect();
+        let gone: Vec<(u64, u64)> = state.ranges.iter().filter_map(gone).collect();
         drop(state);
-        gone.into_iter().for_each(|start| self.forget(start, None));
+        gone.into_iter().for_each(|(start, len)| self.forget(start, len, false, None));
     }
 
     /// Whether the CPU has written into this memory since the last look, as far as the kernel tells.
@@ -345,6 +306,10 @@ impl Watched {
     /// False if the memory is not there any more.
     fn compare(&mut self, start: u64, pages: &Range<u64>, finds: &mut Finds) -> bool {
         let range = pages.start.max(start)..pages.end.min(self.end);
+        // They may have a page in common, and on it nothing.
+        if range.is_empty() {
+            return true;
+        }
         // What copies are still bringing is theirs.
         let landing = start::recorder().pending.landing_in(range.start, range.end - range.start);
         for range in without(range, &landing) {
@@ -352,7 +317,7 @@ impl Watched {
                 let step = PIECE.min(range.end - at) as usize;
                 let Some(bytes) = bytes_at(at, step, true) else { return false };
                 for stretch in self.shadow.update((at - start) as usize, &bytes) {
-                    finds.add(self.managed, at + stretch.start as u64, &bytes[stretch]);
+                    finds.add(self.managed.into(), at + stretch.start as u64, &bytes[stretch]);
                 }
             }
         }
@@ -370,6 +335,16 @@ pub fn without(range: Range<u64>, others: &[Range<u64>]) -> Vec<Range<u64>> {
     left.push(at..range.end);
     left.retain(|part| !part.is_empty());
     left
+}
+
+/// The ranges whose writes show and which have a page in common with these.
+fn sharing<'r>(
+    ranges: &'r mut BTreeMap<u64, Watched>,
+    pages: &Range<u64>,
+) -> impl Iterator<Item = (&'r u64, &'r mut Watched)> + use<'r> {
+    let (start, end) = (pages.start, pages.end);
+    let below = ranges.range_mut(..end);
+    below.filter(move |(other, w)| w.tracked && !w.managed && w.pages(**other).end > start)
 }
 
 /// The pages of all ranges whose writes show, neighbours together, in order.

@@ -6,6 +6,7 @@ mod comparing;
 mod culprit;
 mod elsewhere;
 mod exercised;
+mod following;
 mod older;
 mod stopping;
 mod tampering;

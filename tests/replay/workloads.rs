@@ -113,6 +113,10 @@ workloads! {
     reused_pinned "reused_pinned.c" "replayable" ["take", "busy"];
     spinning "spinning.c" "replayable" ["wait_for_host"];
     mapped_input "mapped_input.c" "replayable" ["take"];
+    mapped_threads "mapped_threads.c" "replayable" ["take"];
+    shared_pages "shared_pages.c" "replayable" ["take"];
+    host_nodes "host_nodes.c" "replayable" [];
+    slow_callbacks "slow_callbacks.c" "replayable" ["take"];
     hidden_tables "hidden_tables.c" "replayable" ["add_two", "twice"];
     every_copy "every_copy.c" "replayable" [];
     every_copy_per_thread "every_copy.c+" "replayable" [];

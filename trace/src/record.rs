@@ -149,9 +149,15 @@ pub struct Written {
     pub call: u32,
     /// 0 before a call; n for what the callback's n-th run wrote.
     pub run: u32,
-    /// 1: in managed memory, where it is not known whether the CPU wrote the bytes or only looked at them.
+    /// WRITTEN_HERE, SEEN or TOLD.
     pub seen: u32,
 }
+
+pub const WRITTEN_HERE: u32 = 0;
+/// In managed memory, where it is not known whether the CPU wrote the bytes or only looked at them.
+pub const SEEN: u32 = 1;
+/// Found before another call while the callback ran: told there, and once more for the callback, as it may be the callback's.
+pub const TOLD: u32 = 2;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Clock {

@@ -15,7 +15,12 @@ pub struct Written<'a> {
 impl<'a> Written<'a> {
     /// In managed memory: the CPU may have written these bytes or only looked at them.
     pub fn is_seen(&self) -> bool {
-        self.about.seen != 0
+        self.about.seen == record::SEEN
+    }
+
+    /// By a callback or, while it ran, by somebody else, for whose call it is told as well.
+    pub fn is_told_elsewhere(&self) -> bool {
+        self.about.seen == record::TOLD
     }
 
     /// The pieces of memory, in the order of capture.

@@ -13,14 +13,17 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::time::{Duration, Instant};
+use trace::written::Written;
 use trace::{Call, Trace};
 
 /// A run that does not come in this time is given up: the work before it may have been left out.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-pub struct Callbacks {
+pub struct Callbacks<'t> {
     /// All recorded runs in the order of their beginnings.
-    runs: Vec<Run>,
+    runs: Vec<Run<'t>>,
+    /// The latest end among the first, the first two, the first three ...
+    latest: Vec<u64>,
     /// Where each run stands in `runs`, by its call.
     places: HashMap<u64, Vec<usize>>,
     /// Runs before this one are done.
@@ -33,11 +36,12 @@ pub struct Callbacks {
     open: Arc<RwLock<bool>>,
 }
 
-struct Run {
+struct Run<'t> {
     begin: u64,
     end: u64,
     call: u64,
     number: usize,
+    written: Vec<Written<'t>>,
 }
 
 /// What the driver is given with our function.
@@ -50,13 +54,13 @@ struct Handed<'w, 't> {
     open: Arc<RwLock<bool>>,
 }
 
-impl Callbacks {
-    pub fn of(trace: &Trace) -> Callbacks {
+impl<'t> Callbacks<'t> {
+    pub fn of(trace: &'t Trace) -> Callbacks<'t> {
         let mut runs: Vec<Run> = Vec::new();
         for call in trace.callers_back() {
-            for (number, run) in call.callback_runs().iter().enumerate() {
-                let (begin, end) = run.first().map_or((u64::MAX, u64::MAX), |w| (w.about.begin, w.about.end));
-                runs.push(Run { begin, end, call: call.number, number });
+            for (number, written) in call.callback_runs().into_iter().enumerate() {
+                let (begin, end) = written.first().map_or((u64::MAX, u64::MAX), |w| (w.about.begin, w.about.end));
+                runs.push(Run { begin, end, call: call.number, number, written });
             }
         }
         runs.sort_by_key(|run| (run.begin, run.call, run.number));
@@ -64,7 +68,12 @@ impl Callbacks {
         let mut by_number: Vec<usize> = (0..runs.len()).collect();
         by_number.sort_by_key(|at| runs[*at].number);
         by_number.into_iter().for_each(|at| places.entry(runs[at].call).or_default().push(at));
+        let latest = runs.iter().scan(0, |latest: &mut u64, run| {
+            *latest = run.end.max(*latest);
+            Some(*latest)
+        });
         Callbacks {
+            latest: latest.collect(),
             done: Mutex::new(vec![false; runs.len()]),
             runs,
             places,
@@ -96,10 +105,7 @@ impl Callbacks {
         drop(done);
         let before = self.frontier.fetch_max(to, AcqRel);
         for run in self.runs.get(before..to).into_iter().flatten() {
-            let Some(caller) = world.trace.call(run.call) else { continue };
-            for written in caller.callback_runs().get(run.number).into_iter().flatten() {
-                written::on_device_only(world, call, written, tally);
-            }
+            run.written.iter().for_each(|written| written::on_device_only(world, call, written, tally));
         }
     }
 
@@ -125,10 +131,12 @@ impl Callbacks {
         }
         let done = self.done.lock();
         write();
-        for (_, run) in self.runs.iter().enumerate().filter(|(at, run)| run.end > since && done[*at]) {
-            let Some(caller) = world.trace.call(run.call) else { continue };
-            for written in caller.callback_runs().get(run.number).into_iter().flatten() {
-                written::on_host_only(world, written, &mut Tally::default());
+        let first = self.latest.partition_point(|end| *end <= since);
+        for (at, run) in self.runs.iter().enumerate().skip(first) {
+            if run.end > since && done[at] {
+                // What others had found before is theirs, too, and not newer.
+                let own = run.written.iter().filter(|written| !written.is_told_elsewhere());
+                own.for_each(|written| written::on_host_only(world, written, &mut Tally::default()));
             }
         }
     }
@@ -167,10 +175,9 @@ impl Handed<'_, '_> {
             payload::compare(self.world, pending.call, &pending.sink, &mut tally);
         }
         let mut done = callbacks.done.lock();
-        for written in self.call.callback_runs().get(number).into_iter().flatten() {
-            written::on_host_only(self.world, written, &mut tally);
-        }
         if let Some(at) = callbacks.places.get(&self.call.number).and_then(|places| places.get(number)) {
+            let run = &callbacks.runs[*at];
+            run.written.iter().for_each(|written| written::on_host_only(self.world, written, &mut tally));
             done[*at] = true;
             callbacks.changed.notify_all();
         }

@@ -6,6 +6,7 @@
 use crate::memory::ranges::widen;
 use crate::memory::words::{Layout, Words};
 use crate::run::world::World;
+use crate::run::written::extent;
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -18,9 +19,9 @@ pub fn translated<'b>(
     read: impl FnOnce(&Range<u64>) -> Option<Vec<u8>>,
 ) -> (u64, Cow<'b, [u8]>, Words) {
     let (plain, words) = world.placement.to_live(Cow::Borrowed(bytes), Layout::dense(at));
-    let range = at..at + bytes.len() as u64;
+    let range = extent(at, bytes.len());
     let wide = widen(range.clone(), 8);
-    if wide == range || !world.translation.has_moved() {
+    if range.end - at != bytes.len() as u64 || wide == range || !world.translation.has_moved() {
         return (at, plain, words);
     }
     let Some(mut now) = read(&wide) else { return (at, plain, words) };

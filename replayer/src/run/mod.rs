@@ -35,6 +35,7 @@ use crate::run::queue::{Queue, current_context};
 use crate::run::sinks::{Pending, Sinks};
 use crate::run::stall::{EndAtLast, PATIENCE, Stall, watched};
 use crate::run::world::World;
+use crate::run::written::Writes;
 use crate::{Error, Options, Progress, check};
 use parking_lot::Mutex;
 use std::sync::atomic::Ordering::Relaxed;
@@ -77,6 +78,7 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
         graph_sources: Mutex::default(),
         graph_reads: Mutex::default(),
         callbacks: Callbacks::of(trace),
+        writes: Writes::of(trace),
         before_launches: Mutex::default(),
         verify: options.verify,
         tolerance: options.tools.tolerance,
@@ -182,7 +184,7 @@ impl<'t> Worker<'_, 't> {
 
     fn perform(&mut self, call: Call<'t>) {
         self.world.callbacks.before(self.world, &call, &mut self.tally);
-        written::before(self.world, &call, &mut self.tally);
+        self.world.writes.before(self.world, &call, &mut self.tally);
         let Some(function) = call.function() else {
             return self.tally.leave_out(call.name(), "this cutrace does not know the function", true, call.number);
         };

@@ -10,6 +10,7 @@ use crate::plan::Plan;
 use crate::run::callbacks::Callbacks;
 use crate::run::launches::Watch;
 use crate::run::sinks::Sinks;
+use crate::run::written::Writes;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use trace::Trace;
@@ -35,7 +36,8 @@ pub struct World<'a> {
     pub graph_sources: Mutex<BTreeMap<u64, (u64, u64)>>,
     /// Live host memory that graphs may read.
     pub graph_reads: Mutex<BTreeSet<(u64, u64)>>,
-    pub callbacks: Callbacks,
+    pub callbacks: Callbacks<'a>,
+    pub writes: Writes<'a>,
     /// What host memory held when a launch was given it: by the launch's number and the recorded address.
     pub before_launches: Mutex<HashMap<(u64, u64), Hash>>,
     pub verify: bool,

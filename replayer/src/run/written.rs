@@ -8,17 +8,55 @@ use crate::run::edges;
 use crate::run::queue::{current_context, within};
 use crate::run::readers;
 use crate::run::world::World;
+use parking_lot::Mutex;
 use std::ops::Range;
-use trace::Call;
+use std::sync::atomic::{AtomicUsize, Ordering::*};
 use trace::call::Image;
 use trace::written::Written;
+use trace::{Call, Trace};
 
-/// Before the call is made, whatever becomes of it.
-pub fn before(world: &World, call: &Call, tally: &mut Tally) {
-    for written in call.written() {
-        for image in written.images() {
-            write(world, call, &written, &image, tally);
+/// All that was found before calls, in the order in which it was found. What one thread wrote another thread's call may have
+/// found, and made its own call later than the writer: each is there for every call that began after it was found.
+pub struct Writes<'t> {
+    found: Vec<Found<'t>>,
+    /// Those before this one are written.
+    frontier: AtomicUsize,
+    turn: Mutex<()>,
+}
+
+struct Found<'t> {
+    time: u64,
+    call: u64,
+    written: Written<'t>,
+}
+
+impl<'t> Writes<'t> {
+    pub fn of(trace: &'t Trace) -> Writes<'t> {
+        let mut found = Vec::new();
+        for call in trace.calls() {
+            // What a call's own arguments led to was found when it had returned, and counts from its beginning.
+            let of_call =
+                |written: Written<'t>| Found { time: written.about.begin.min(call.begin), call: call.number, written };
+            found.extend(call.written().map(of_call));
         }
+        found.sort_by_key(|found: &Found| (found.time, found.call));
+        Writes { found, frontier: AtomicUsize::new(0), turn: Mutex::new(()) }
+    }
+
+    /// Before the call is made, whatever becomes of it.
+    pub fn before(&self, world: &World, call: &Call, tally: &mut Tally) {
+        let is_due = |at: usize| self.found.get(at).is_some_and(|found| found.time <= call.begin);
+        if !is_due(self.frontier.load(Acquire)) {
+            return;
+        }
+        let _turn = self.turn.lock();
+        let mut at = self.frontier.load(Acquire);
+        while is_due(at) {
+            let Found { written, call: finder, .. } = &self.found[at];
+            written.images().for_each(|image| write(world, call, *finder, written, &image, tally));
+            at += 1;
+        }
+        self.frontier.store(at, Release);
     }
 }
 
@@ -27,7 +65,7 @@ pub fn on_host_only(world: &World, written: &Written, tally: &mut Tally) {
     for image in written.images() {
         let Some(bytes) = world.trace.bytes(&image) else { continue };
         let (start, bytes, words) = edges::translated(world, image.address, bytes, |range| read_host(world, range));
-        if let Some(live) = host(world, &(start..start + bytes.len() as u64)) {
+        if let Some(live) = host(world, &extent(start, bytes.len())) {
             tally.words.add(words);
             // SAFETY: as in `write`. The device has come to where it waits for this.
             unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), live as *mut u8, bytes.len()) };
@@ -39,14 +77,15 @@ pub fn on_host_only(world: &World, written: &Written, tally: &mut Tally) {
 /// The rest of what a callback did, once it has run.
 pub fn on_device_only(world: &World, call: &Call, written: &Written, tally: &mut Tally) {
     for image in written.images() {
-        let len = world.trace.bytes(&image).map_or(0, <[u8]>::len) as u64;
-        if host(world, &(image.address..image.address + len)).is_none() {
-            write(world, call, written, &image, tally);
+        let len = world.trace.bytes(&image).map_or(0, <[u8]>::len);
+        if host(world, &extent(image.address, len)).is_none() {
+            write(world, call, call.number, written, &image, tally);
         }
     }
 }
 
-fn write(world: &World, call: &Call, written: &Written, image: &Image, tally: &mut Tally) {
+/// `call` is about to be made; `finder` is the one before which it was found.
+fn write(world: &World, call: &Call, finder: u64, written: &Written, image: &Image, tally: &mut Tally) {
     let Some(bytes) = world.trace.bytes(image) else {
         tally.lost_writes += 1;
         return;
@@ -54,7 +93,7 @@ fn write(world: &World, call: &Call, written: &Written, image: &Image, tally: &m
     let (start, bytes, words) = edges::translated(world, image.address, bytes, |range| read(world, range));
     let bytes = &*bytes;
     tally.words.add(words);
-    let range = start..start + bytes.len() as u64;
+    let range = extent(start, bytes.len());
     if let Some(live) = host(world, &range) {
         let live = live..live + bytes.len() as u64;
         // SAFETY: the placement (or the graph whose source it is) holds this memory, readable and writable, until the end.
@@ -77,7 +116,7 @@ fn write(world: &World, call: &Call, written: &Written, image: &Image, tally: &m
         match agreed {
             Some(true) if written.is_seen() => {
                 tally.checked.bytes += if world.verify { bytes.len() as u64 } else { 0 };
-                tally.compared.insert(call.number);
+                tally.compared.insert(finder);
             }
             Some(_) => tally.written += bytes.len() as u64,
             None => tally.lost_writes += 1,
@@ -85,6 +124,11 @@ fn write(world: &World, call: &Call, written: &Written, image: &Image, tally: &m
     } else {
         tally.lost_writes += 1;
     }
+}
+
+/// An address that no memory can have makes a range that nothing holds.
+pub fn extent(start: u64, len: usize) -> Range<u64> {
+    start..start.saturating_add(len as u64)
 }
 
 /// Host memory of the replay that stands for the recorded one.

@@ -1,0 +1,122 @@
+//! What was found in host memory that the device can reach, on its way into the trace.
+
+use crate::lane::Lane;
+use crate::memory::bytes_at;
+use crate::{clock, start};
+use std::ops::Range;
+use trace::record::{self, TOLD, WRITTEN_HERE, Written};
+
+/// Memory is read and stored in pieces of this size.
+pub const PIECE: u64 = 64 << 10;
+/// A record grows to about this size; further pieces go into the next.
+const MOST_IN_RECORD: usize = 256 << 10;
+
+pub struct Finds {
+    about: Written,
+    /// The record being written, of what was written, of what was seen, and of what was told before.
+    open: [Vec<u8>; 3],
+    records: Vec<Vec<u8>>,
+    /// Where something was found to be written.
+    pub places: Vec<Range<u64>>,
+}
+
+impl Finds {
+    /// Found before this call of the lane's.
+    pub fn before(lane: &Lane, call: u32) -> Finds {
+        let now = clock::exit();
+        Finds::at(Written { begin: now, end: now, thread: lane.index(), call, run: 0, seen: 0 })
+    }
+
+    pub fn at(about: Written) -> Finds {
+        Finds { about, open: Default::default(), records: Vec::new(), places: Vec::new() }
+    }
+
+    /// What is found from here on is found now. With the lock held: whoever looks later finds only what is written later.
+    pub fn found_now(&mut self) {
+        self.about.end = clock::entry();
+        if self.about.run == 0 {
+            self.about.begin = self.about.end;
+        }
+    }
+
+    /// What the host holds there now.
+    pub fn take(&mut self, range: Range<u64>) {
+        for at in range.clone().step_by(PIECE as usize) {
+            let step = PIECE.min(range.end - at) as usize;
+            match bytes_at(at, step, true) {
+                Some(bytes) => self.add(WRITTEN_HERE, at, &bytes),
+                None => self.lose(at, step, "pinned memory that could not be read"),
+            }
+        }
+    }
+
+    /// What was found by others, and is told for a callback, too.
+    pub fn tell_again(&mut self, range: Range<u64>) {
+        for at in range.clone().step_by(PIECE as usize) {
+            // What is not there any more no copy reads.
+            if let Some(bytes) = bytes_at(at, PIECE.min(range.end - at) as usize, true) {
+                self.add(TOLD, at, &bytes);
+            }
+        }
+    }
+
+    pub fn add(&mut self, how: u32, address: u64, bytes: &[u8]) {
+        if how == WRITTEN_HERE {
+            self.places.push(address..address + bytes.len() as u64);
+        }
+        if bytes.len() <= record::INLINE_LIMIT {
+            return self.attach(how, record::INLINE, address, bytes.len(), bytes);
+        }
+        match start::recorder().file.blob(bytes) {
+            Some(hash) => self.attach(how, record::BLOB, address, bytes.len(), &hash.to_bytes()),
+            None => self.lose(address, bytes.len(), "memory written by the CPU, for lack of space"),
+        }
+    }
+
+    pub fn lose(&mut self, address: u64, len: usize, what: &'static str) {
+        self.attach(WRITTEN_HERE, record::LOST, address, len, &[]);
+        let count = start::recorder().lose(what);
+        self.records.push(record::with_body(record::LOSS, &record::Loss { what: what.into(), count }));
+    }
+
+    fn attach(&mut self, how: u32, form: u8, address: u64, len: usize, data: &[u8]) {
+        let record = &mut self.open[how as usize];
+        if record.is_empty() {
+            *record = record::with_body(record::WRITTEN, &Written { seen: how, ..self.about });
+        }
+        record::attach(record, form, address, len as u32, data);
+        if record.len() > MOST_IN_RECORD {
+            self.records.push(std::mem::take(record));
+        }
+    }
+
+    /// A run of a callback is written down even if it wrote nothing.
+    pub fn append_run(mut self, lane: &Lane) {
+        if self.open[0].is_empty() {
+            self.open[0] = record::with_body(record::WRITTEN, &self.about);
+        }
+        self.append(lane);
+    }
+
+    pub fn append(self, lane: &Lane) {
+        self.into_records().iter().for_each(|record| lane.append(record));
+    }
+
+    pub fn into_records(mut self) -> Vec<Vec<u8>> {
+        self.records.extend(self.open.into_iter().filter(|record| !record.is_empty()));
+        self.records
+    }
+}
+
+/// Stretches of memory in order, those that touch as one.
+pub fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.sort_unstable_by_key(|range| range.start);
+    let mut joined: Vec<Range<u64>> = Vec::new();
+    for range in ranges {
+        match joined.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => joined.push(range),
+        }
+    }
+    joined
+}

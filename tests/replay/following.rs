@@ -1,0 +1,64 @@
+//! What the CPU wrote without a call, where others write, run or look at the same time.
+
+use tests::forge::Forge;
+use tests::*;
+use trace::record::{WRITTEN, WRITTEN_SIZE};
+use trace::segment::{HEADER, Kind};
+
+/// It runs until the program ends: looks by other calls go on, and are theirs.
+#[test]
+fn a_callback_that_never_returns() {
+    let place = Place::new();
+    run(place.recorded(client("slow_callbacks.c")).arg("never")).expect(0);
+    let replayed = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(0);
+    assert!(replayed.stdout.starts_with("verified\n"), "{}", replayed.stdout);
+}
+
+/// What cannot be followed is told once for each piece of memory, not at every call.
+#[test]
+fn where_the_kernel_tells_nothing() {
+    let place = Place::new();
+    run(&mut place.recorded(client("hostile/untracked.c"))).expect(0);
+    let trace = place.trace();
+    let [(what, count)] = &trace.losses[..] else { panic!("{:?}", trace.losses) };
+    assert!(what.contains("cannot follow"), "{what}");
+    assert_eq!(*count, 1);
+    let replayed = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(4);
+    assert!(replayed.stdout.contains("recorded in part"), "{}", replayed.stdout);
+}
+
+/// Whatever a trace says that the CPU wrote, when, where and in which run of what: the replay ends in one of its own ways.
+#[test]
+fn any_byte_of_what_was_written() {
+    for app in ["mapped_input.c", "host_nodes.c", "shared_pages.c"] {
+        let place = Place::new();
+        run(&mut place.recorded(client(app))).expect(0);
+        let path = place.join("trace.bin");
+        let (whole, bytes) = (Forge::open(&path), std::fs::read(&path).expect("a trace"));
+        let mut places = Vec::new();
+        for (offset, header) in whole.segments(Kind::Chunk) {
+            let (mut at, end) = (offset + HEADER, offset + HEADER + header.length as usize);
+            while at < end {
+                let size = u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes")) as usize;
+                if bytes[at + 4] == WRITTEN {
+                    // The body, and the first attachment up to its data.
+                    places.extend(at + 4..at + size.min(WRITTEN_SIZE + 16));
+                }
+                at += size;
+            }
+        }
+        assert!(!places.is_empty(), "{app}");
+        for (index, at) in places.iter().step_by(7).enumerate() {
+            // The lowest bit, the highest, and one between.
+            for bit in [0, 7, index as u32 % 8] {
+                let mut forge = whole.clone();
+                forge.flip_bit(*at, bit);
+                forge.reseal();
+                forge.write(&path);
+                let ran = run(&mut place.cutrace(["replay", "--driver", "sim"]));
+                assert!(matches!(ran.code(), 0 | 1 | 3 | 4 | 5 | 6), "{app}, offset {at}, bit {bit}: {ran:?}");
+                assert!(!ran.stderr.contains("panicked"), "{app}, offset {at}, bit {bit}: {ran:?}");
+            }
+        }
+    }
+}
