@@ -3,7 +3,7 @@
 
 use crate::finds::Finds;
 use crate::lane::Lane;
-use crate::memory::{bytes_at, word_at};
+use crate::memory::{bytes_at, gathered, word_at};
 use crate::pending::{Copy, Landing, Queue};
 use crate::shape::{Launch, Site};
 use crate::{ask, payload};
@@ -84,14 +84,19 @@ fn arguments(lane: &Lane, launch: Launch, words: &[u64]) -> Vec<u64> {
     }
     // A handle that nobody is known to have been given may be anything, and the driver may not survive being asked about it.
     let Some(layout) = lane.layout_before_launch(words[launch.function as usize]) else { return Vec::new() };
-    let mut found = Vec::new();
+    let Some(sizes) = &layout.sizes else { return Vec::new() };
     let stack = Stack::here(lane);
-    for (i, size) in layout.sizes.iter().flatten().enumerate().filter(|(_, size)| **size >= 8) {
-        let Some(at) = stack.bytes(array.wrapping_add(i as u64 * 8), 8).map(|bytes| word(&bytes)) else { continue };
-        if let Some(bytes) = stack.bytes(at, *size as usize) {
-            found.extend(bytes.chunks_exact(8).map(word));
+    let Some(pointers) = stack.bytes(array, sizes.len() * 8) else { return Vec::new() };
+    let (mut found, mut elsewhere) = (Vec::new(), Vec::new());
+    for (pointer, size) in pointers.chunks_exact(8).map(word).zip(sizes).filter(|(_, size)| **size >= 8) {
+        match stack.used(pointer, *size as usize) {
+            Some(bytes) => found.extend(bytes.chunks_exact(8).map(word)),
+            None => elsewhere.push((pointer, *size as usize / 8 * 8)),
         }
     }
+    // What cannot be read is the driver's to find out.
+    let read = if elsewhere.is_empty() { None } else { gathered(&elsewhere) };
+    found.extend(read.iter().flat_map(|bytes| bytes.chunks_exact(8)).map(word));
     found
 }
 
@@ -122,7 +127,13 @@ impl Stack {
     }
 
     fn bytes(&self, at: u64, len: usize) -> Option<Cow<'static, [u8]>> {
+        self.used(at, len).map(Cow::Borrowed).or_else(|| bytes_at(at, len, true))
+    }
+
+    /// The bytes, if they all lie here.
+    fn used(&self, at: u64, len: usize) -> Option<&'static [u8]> {
         let inside = at >= self.from && at.saturating_add(len as u64) <= self.to;
-        bytes_at(at, len, !inside)
+        // SAFETY: that part of the stack is mapped, and the calls whose frames these are have not returned.
+        inside.then(|| unsafe { std::slice::from_raw_parts(at as *const u8, len) })
     }
 }
