@@ -6,10 +6,10 @@ use crate::lane::Lane;
 use crate::memory::{bytes_at, gathered, word_at};
 use crate::pending::{Copy, Landing, Queue};
 use crate::shape::{Launch, Site};
-use crate::{ask, payload};
+use crate::{ask, hooks, payload};
 use std::borrow::Cow;
 use trace::Function;
-use trace::api::roles::{Class, Field};
+use trace::api::roles::{Class, Field, Role};
 use trace::api::types::{Form, Kind};
 use trace::extra::Extra;
 
@@ -33,6 +33,11 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
     } else if site.function.class == Class::launch && recorder.watch.any() {
         // A graph, which may have been made of any of it.
         launched(lane, site.function, words, recorder.watch.pinned().into_iter());
+    }
+    if site.shape.launch.is_none() && !hooks::copies_unified(site.function) {
+        // Pinned memory by its device address: as the host's it would be captured with the call.
+        let reads = site.function.params.iter().filter(|param| matches!(param.role, Role::Reads(_)));
+        recorder.watch.refer(reads.map(|param| words[param.offset as usize / 8]), &mut finds);
     }
     // Copies read managed memory by whatever argument names it.
     let managed = &recorder.watch.managed;
