@@ -95,11 +95,25 @@ impl Capture<'_> {
         if let Some(bytes) = word_at(size, 8, careful) {
             self.attach(size, 8, true);
             self.attach(buffer, bytes, true);
+            // What a launch was given has been looked at before it; a node is launched by its graph.
+            if self.function.class == Class::graph && self.moment == Moment::Success {
+                self.refer(buffer, bytes);
+            }
         }
         let function = self.function.param("f").map(|f| self.words[self.function.params[f].offset as usize / 8]);
         if let Some(function) = function {
             self.layout(function);
         }
+    }
+
+    fn refer(&mut self, buffer: u64, len: u64) {
+        let recorder = self.lane.recorder();
+        let bytes = bytes_at(buffer, len.min(1 << 16) as usize, true).filter(|_| recorder.reaches_host());
+        let Some(bytes) = bytes else { return };
+        let mut finds = Finds::before(self.lane, self.call);
+        let words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")));
+        recorder.watch.refer(words, &mut finds);
+        self.deferred.extend(finds.into_records());
     }
 
     pub(crate) fn options(&mut self, address: u64, codes: u64, count: u64) {

@@ -3,6 +3,7 @@
 use crate::callback::{self, Substitute};
 use crate::finds::Finds;
 use crate::lane::{self, Lane, Open};
+use crate::memory::word_at;
 use crate::pending::Queue;
 use crate::shape::Site;
 use crate::{adopt, ask, nets, payload, start};
@@ -57,7 +58,15 @@ pub enum Hook {
     HandsOver,
     /// A callback that was handed over may be handed back.
     HandsBack,
+    /// A texture or surface over memory: its address is this word, or stands there in what the word points to.
+    Textured {
+        word: usize,
+        within: Option<u64>,
+    },
 }
+
+/// Where CUDA_RESOURCE_DESC has the address of linear and of pitched memory.
+const OF_RESOURCE: Option<u64> = Some(8);
 
 /// CU_MEMHOSTREGISTER_IOMEMORY
 const IO_MEMORY: u64 = 4;
@@ -123,6 +132,10 @@ const HOOKS: &[(&str, Hook)] = &[
     ("cuGraphNodeSetParams_v2", Hook::HandsOver),
     ("cuGraphHostNodeGetParams", Hook::HandsBack),
     ("cuGraphNodeGetParams", Hook::HandsBack),
+    ("cuTexObjectCreate", Hook::Textured { word: 1, within: OF_RESOURCE }),
+    ("cuTexRefSetAddress_v2", Hook::Textured { word: 2, within: None }),
+    ("cuTexRefSetAddress2D_v2", Hook::Textured { word: 2, within: None }),
+    ("cuTexRefSetAddress2D_v3", Hook::Textured { word: 2, within: None }),
     ("cuStreamBeginRecaptureToGraph", Hook::BeginCapture),
     ("cuStreamBeginRecaptureToGraph_ptsz", Hook::BeginCapture),
     ("cuEventDestroy", Hook::EventEnds),
@@ -295,6 +308,13 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
         (Hook::StreamWait { per_thread }, _) if recorder.pending.any() => {
             let queue = Queue::of(words[0], per_thread, lane.index(), ask::current_context);
             recorder.pending.stream_waits(queue, words[1]);
+        }
+        (Hook::Textured { word, within }, _) if recorder.reaches_host() => {
+            let address = within.map_or(Some(words[word]), |offset| word_at(words[word] + offset, 8, true));
+            // The call's entry has been written: it is the latest.
+            let mut finds = Finds::before(lane, lane.sequence().wrapping_sub(1));
+            recorder.watch.refer(address.into_iter(), &mut finds);
+            finds.append(lane);
         }
         (Hook::BeginCapture, _) => ask::CAPTURES.store(true, Relaxed),
         _ => {}

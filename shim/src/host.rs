@@ -3,10 +3,10 @@
 
 use crate::finds::Finds;
 use crate::lane::Lane;
-use crate::memory::{bytes_at, word_at};
+use crate::memory::{bytes_at, gathered, word_at};
 use crate::pending::{Copy, Landing, Queue, Work};
 use crate::shape::{Launch, Site};
-use crate::{ask, payload};
+use crate::{ask, hooks, payload};
 use std::borrow::Cow;
 use trace::Function;
 use trace::api::roles::{Class, Field, Role};
@@ -36,6 +36,11 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
         launched(lane, site.function, words, recorder.watch.pinned().into_iter());
     } else if site.function.class == Class::submit && recorder.pinned.any() {
         fills(lane, site.function, words);
+    }
+    if site.shape.launch.is_none() && !hooks::copies_unified(site.function) {
+        // Pinned memory by its device address: as the host's it would be captured with the call.
+        let reads = site.function.params.iter().filter(|param| matches!(param.role, Role::Reads(_)));
+        recorder.watch.refer(reads.map(|param| words[param.offset as usize / 8]), &mut finds);
     }
     // Copies read managed memory by whatever argument names it.
     let managed = &recorder.watch.managed;
@@ -118,14 +123,19 @@ fn arguments(lane: &Lane, launch: Launch, words: &[u64]) -> Vec<u64> {
     }
     // A handle that nobody is known to have been given may be anything, and the driver may not survive being asked about it.
     let Some(layout) = lane.layout_before_launch(words[launch.function as usize]) else { return Vec::new() };
-    let mut found = Vec::new();
+    let Some(sizes) = &layout.sizes else { return Vec::new() };
     let stack = Stack::here(lane);
-    for (i, size) in layout.sizes.iter().flatten().enumerate().filter(|(_, size)| **size >= 8) {
-        let Some(at) = stack.bytes(array.wrapping_add(i as u64 * 8), 8).map(|bytes| word(&bytes)) else { continue };
-        if let Some(bytes) = stack.bytes(at, *size as usize) {
-            found.extend(bytes.chunks_exact(8).map(word));
+    let Some(pointers) = stack.bytes(array, sizes.len() * 8) else { return Vec::new() };
+    let (mut found, mut elsewhere) = (Vec::new(), Vec::new());
+    for (pointer, size) in pointers.chunks_exact(8).map(word).zip(sizes).filter(|(_, size)| **size >= 8) {
+        match stack.used(pointer, *size as usize) {
+            Some(bytes) => found.extend(bytes.chunks_exact(8).map(word)),
+            None => elsewhere.push((pointer, *size as usize / 8 * 8)),
         }
     }
+    // What cannot be read is the driver's to find out.
+    let read = if elsewhere.is_empty() { None } else { gathered(&elsewhere) };
+    found.extend(read.iter().flat_map(|bytes| bytes.chunks_exact(8)).map(word));
     found
 }
 
@@ -156,7 +166,13 @@ impl Stack {
     }
 
     fn bytes(&self, at: u64, len: usize) -> Option<Cow<'static, [u8]>> {
+        self.used(at, len).map(Cow::Borrowed).or_else(|| bytes_at(at, len, true))
+    }
+
+    /// The bytes, if they all lie here.
+    fn used(&self, at: u64, len: usize) -> Option<&'static [u8]> {
         let inside = at >= self.from && at.saturating_add(len as u64) <= self.to;
-        bytes_at(at, len, !inside)
+        // SAFETY: that part of the stack is mapped, and the calls whose frames these are have not returned.
+        inside.then(|| unsafe { std::slice::from_raw_parts(at as *const u8, len) })
     }
 }

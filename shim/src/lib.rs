@@ -38,6 +38,7 @@ mod lane;
 mod last_words;
 mod lock;
 mod manners;
+mod maps;
 mod memory;
 mod nets;
 mod payload;

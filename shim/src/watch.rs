@@ -10,8 +10,8 @@ use crate::lock::Lock;
 use crate::memory::bytes_at;
 use crate::pinned::Ranges;
 use crate::shadow::Shadow;
-use crate::start;
 use crate::tracker::{PAGE, Tracker};
+use crate::{maps, start};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
@@ -141,7 +141,11 @@ impl Watch {
             // What is not here the device has, or nobody touched.
             watched.tracked = tracker.present(pages, &mut here);
         } else {
-            watched.tracked = tracker.arm(&pages);
+            let is_shared = maps::is_shared(&pages);
+            watched.tracked = !(is_shared && len <= MOST_COMPARED) && tracker.arm(&pages);
+            if is_shared && watched.tracked {
+                finds.lose(start, 0, "shared memory, into which others may write unseen");
+            }
             // What was written beside it, on a page in common, shows no more.
             for (other, known) in sharing(ranges, &pages) {
                 let _ = known.compare(*other, &pages, finds);

@@ -115,6 +115,8 @@ workloads! {
     mapped_input "mapped_input.c" "replayable" ["take"];
     mapped_threads "mapped_threads.c" "replayable" ["take"];
     shared_pages "shared_pages.c" "replayable" ["take"];
+    other_writers "other_writers.c" "replayable" ["take"];
+    device_reads "device_reads.c" "replayable" [];
     host_nodes "host_nodes.c" "replayable" [];
     slow_callbacks "slow_callbacks.c" "replayable" ["take"];
     hidden_tables "hidden_tables.c" "replayable" ["add_two", "twice"];

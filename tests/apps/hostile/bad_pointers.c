@@ -8,6 +8,8 @@ int main(int argc, char **argv)
     const char *what = argc == 2 ? argv[1] : "";
     CUdeviceptr memory, *nowhere = BAD;
     CUresult result = CUDA_SUCCESS;
+    CUgraphNode node;
+    void *pinned;
     CUfunction function;
     CUmodule module;
     void *arguments[4] = {&memory, BAD, &memory, NULL};
@@ -15,6 +17,8 @@ int main(int argc, char **argv)
 
     start_driver();
     CHECK(cuMemAlloc(&memory, 1 << 20));
+    // From here on arguments are looked at before the driver sees them
+    CHECK(cuMemAllocHost(&pinned, 4096));
     module = load_module("vector_add");
     function = find_kernel(module, "vector_add");
     printf("%s:", what);
@@ -49,6 +53,12 @@ int main(int argc, char **argv)
         result = cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
     if (!strcmp(what, "arguments nowhere"))
         result = cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, BAD, NULL);
+    if (!strcmp(what, "arguments at the end of memory"))
+        result = cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, (void **)-8, NULL);
+    if (!strcmp(what, "host function null"))
+        result = cuLaunchHostFunc(NULL, NULL, BAD);
+    if (!strcmp(what, "host node nowhere"))
+        result = cuGraphAddHostNode(&node, NULL, NULL, 0, BAD);
     if (!strcmp(what, "an argument nowhere"))
         result = cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, arguments, NULL);
     if (!strcmp(what, "packed arguments nowhere"))
