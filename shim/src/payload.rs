@@ -200,7 +200,7 @@ impl Capture<'_> {
             return;
         }
         let mut finds = Finds::before(self.lane, self.call);
-        if callback::any_under_way() && recorder.watch.watch(address, bytes, false, &mut finds) {
+        if callback::any_under_way() && recorder.watch.watch_prepared(address, bytes, &mut finds) {
             return self.deferred.extend(finds.into_records());
         }
         let landing = recorder.pending.landing_in(address, bytes);

@@ -27,6 +27,9 @@ const MOST_RECORDED: u64 = 1 << 30;
 /// Each piece may cost the program two mappings, of which a process has 65,530.
 const MOST_WATCHED: usize = 8192;
 
+/// Longer than a callback takes that prepares what copies read.
+const LONG: Duration = Duration::from_secs(1);
+
 #[derive(Default)]
 pub struct Watch {
     /// Managed memory, whether watched or not.
@@ -64,6 +67,10 @@ struct Watched {
     tracked: bool,
     /// That it does not has been told.
     told: bool,
+    /// Only copies read it, and callbacks were about to run when the first did: what changes while one runs is left to it.
+    prepared: bool,
+    /// Pages that were, until it ends.
+    left: Vec<Range<u64>>,
     shadow: Shadow,
 }
 
@@ -112,13 +119,26 @@ impl Watch {
         known.map(|(start, watched)| (*start, watched.end - start)).collect()
     }
 
+    /// Begins to watch the source of a copy, which callbacks under way may still write.
+    pub fn watch_prepared(&self, start: u64, len: u64, finds: &mut Finds) -> bool {
+        let tracked = self.watch(start, len, false, finds);
+        if let Some(watched) = self.state.lock().ranges.get_mut(&start).filter(|watched| watched.end == start + len) {
+            watched.prepared = true;
+        }
+        tracked
+    }
+
     /// Begins to watch this memory, and records what it holds. Whether the kernel tells what is written there.
     pub fn watch(&self, start: u64, len: u64, managed: bool, finds: &mut Finds) -> bool {
         let mut state = self.state.lock();
         finds.found_now();
         let before = state.ranges.range(..=start).next_back();
-        if let Some((_, known)) = before.filter(|(_, known)| start + len <= known.end) {
-            return known.tracked;
+        if let Some((at, known)) = before.filter(|(_, known)| start + len <= known.end) {
+            let (at, tracked) = (*at, known.tracked);
+            if let Some(known) = state.ranges.get_mut(&at) {
+                known.prepared = false;
+            }
+            return tracked;
         }
         if state.refused.contains(&start) {
             return false;
@@ -134,7 +154,16 @@ impl Watch {
         let State { tracker, ranges, refused, .. } = &mut *state;
         let tracker = tracker.get_or_insert_with(Tracker::open);
         let pinned = start::recorder().pinned.holds(start, len);
-        let mut watched = Watched { end: start + len, managed, pinned, tracked: managed, told: false, shadow };
+        let mut watched = Watched {
+            end: start + len,
+            managed,
+            pinned,
+            tracked: managed,
+            told: false,
+            prepared: false,
+            left: Vec::new(),
+            shadow,
+        };
         let pages = watched.pages(start);
         let mut here = Vec::new();
         if managed {
@@ -184,14 +213,15 @@ impl Watch {
     pub fn look(&self, finds: &mut Finds) {
         let mut state = self.state.lock();
         finds.found_now();
-        self.look_at(&mut state, finds);
+        let running = state.callbacks.iter().any(|running| running.began.elapsed() < LONG);
+        self.look_at(&mut state, running, finds);
     }
 
     /// The number by which its end is told.
     pub fn callback_begins(&self) -> u64 {
         let mut state = self.state.lock();
         // Those that took long; some have been left by a jump, and never end.
-        state.callbacks.retain(|running| running.began.elapsed() < SHORT);
+        state.callbacks.retain(|running| running.began.elapsed() < LONG);
         state.begun += 1;
         let running = Running { number: state.begun, began: Instant::now(), found: Vec::new() };
         state.callbacks.push(running);
@@ -204,21 +234,22 @@ impl Watch {
         finds.found_now();
         let at = state.callbacks.iter().position(|running| running.number == number);
         let ended = at.map(|at| state.callbacks.swap_remove(at)).filter(|ended| ended.began.elapsed() < SHORT);
-        self.look_at(&mut state, finds);
+        self.look_at(&mut state, false, finds);
         let found = ended.map_or(Vec::new(), |ended| joined(ended.found));
         found.into_iter().for_each(|range| finds.tell_again(range));
     }
 
-    fn look_at(&self, state: &mut State, finds: &mut Finds) {
+    /// `running`: a callback is, whose own memory is left to it.
+    fn look_at(&self, state: &mut State, running: bool, finds: &mut Finds) {
         let already = finds.places.len();
-        self.look_everywhere(state, finds);
+        self.look_everywhere(state, running, finds);
         let found = &finds.places[already..];
         state.callbacks.iter_mut().filter(|running| running.began.elapsed() < SHORT).for_each(|running| {
             running.found.extend_from_slice(found);
         });
     }
 
-    fn look_everywhere(&self, state: &mut State, finds: &mut Finds) {
+    fn look_everywhere(&self, state: &mut State, running: bool, finds: &mut Finds) {
         let State { tracker, ranges, .. } = state;
         let Some(tracker) = tracker else { return };
         // Ranges may share pages, whose protection is renewed when one of them is looked at: pages first, then their bytes.
@@ -237,6 +268,10 @@ impl Watch {
             } else if watched.tracked {
                 let first = touched.partition_point(|pages| pages.end <= *start);
                 here.extend(touched[first..].iter().take_while(|pages| pages.start < watched.end).cloned());
+                here.append(&mut watched.left);
+                if running && watched.prepared {
+                    watched.left = std::mem::take(&mut here);
+                }
             } else if watched.end - start <= MOST_COMPARED && !watched.managed {
                 here.push(watched.pages(*start));
             } else if !std::mem::replace(&mut watched.told, true) {
