@@ -1,6 +1,7 @@
 //! `cutrace dump`: one line a call.
 
 use crate::exit;
+use crate::figures::duration;
 use crate::json::Fields;
 use crate::reading::Reading;
 use anyhow::Result;
@@ -186,13 +187,4 @@ fn kernel<'x>(call: &Call, decoded: &'x Decoded<'x>, objects: &'x Objects) -> Op
         Value::Handle { kind: Kind::Function, value, .. } => objects.object(Kind::Function, *value)?.1,
         _ => None,
     })
-}
-
-fn duration(ns: i64) -> String {
-    match ns {
-        ..1_000 => format!("{ns} ns"),
-        1_000..1_000_000 => format!("{:.1} us", ns as f64 / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
-        _ => format!("{:.2} s", ns as f64 / 1e9),
-    }
 }

@@ -12,10 +12,12 @@ mod info;
 mod json;
 mod layout;
 mod program;
+mod progress;
 mod reading;
 mod record;
 mod repair;
 mod replay;
+mod report;
 mod session;
 mod signals;
 mod unfinished;
@@ -37,6 +39,7 @@ Examples:
   cutrace record ./app              record a program's driver calls into trace.bin
   cutrace info                      what trace.bin holds, and whether it can be replayed
   cutrace dump --grep Memcpy        the copies, one line a call
+  cutrace report                    where time and memory went, and what to look at
   cutrace replay                    make the same calls again and compare what comes back
 
 Exit status:
@@ -52,6 +55,7 @@ enum Command {
     Replay(replay::Arguments),
     Info(info::Arguments),
     Dump(dump::Arguments),
+    Report(report::Arguments),
     Repair(repair::Arguments),
     Doctor(doctor::Arguments),
     Completions(completions::Arguments),
@@ -63,6 +67,7 @@ fn main() -> ExitCode {
         Command::Replay(arguments) => replay::run(arguments),
         Command::Info(arguments) => info::run(arguments),
         Command::Dump(arguments) => dump::run(arguments),
+        Command::Report(arguments) => report::run(arguments),
         Command::Repair(arguments) => repair::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Completions(arguments) => completions::run(arguments),
