@@ -140,9 +140,9 @@ fn text(
     Ok(())
 }
 
-/// A line of `--json`.
+/// A call as an object: a line of `--json`, and of `export --to jsonl`.
 #[derive(Serialize)]
-struct Line<'x> {
+pub struct Line<'x> {
     call: u64,
     time_ns: i64,
     thread: u32,
@@ -160,7 +160,7 @@ struct Line<'x> {
     words: Vec<String>,
 }
 
-fn object<'x>(trace: &Trace, call: &Call<'x>, decoded: Option<&'x Decoded<'x>>, objects: &'x Objects) -> Line<'x> {
+pub fn object<'x>(trace: &Trace, call: &Call<'x>, decoded: Option<&'x Decoded<'x>>, objects: &'x Objects) -> Line<'x> {
     let words = || call.words().map(|word| format!("{word:#x}")).collect();
     Line {
         call: call.number,

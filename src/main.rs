@@ -7,6 +7,7 @@ mod doctor;
 mod driver;
 mod dump;
 mod exit;
+mod export;
 mod figures;
 mod info;
 mod json;
@@ -40,6 +41,8 @@ Examples:
   cutrace info                      what trace.bin holds, and whether it can be replayed
   cutrace dump --grep Memcpy        the copies, one line a call
   cutrace report                    where time and memory went, and what to look at
+  cutrace export --to perfetto -o app.pftrace
+                                    the calls, for ui.perfetto.dev
   cutrace replay                    make the same calls again and compare what comes back
 
 Exit status:
@@ -56,6 +59,7 @@ enum Command {
     Info(info::Arguments),
     Dump(dump::Arguments),
     Report(report::Arguments),
+    Export(export::Arguments),
     Repair(repair::Arguments),
     Doctor(doctor::Arguments),
     Completions(completions::Arguments),
@@ -68,6 +72,7 @@ fn main() -> ExitCode {
         Command::Info(arguments) => info::run(arguments),
         Command::Dump(arguments) => dump::run(arguments),
         Command::Report(arguments) => report::run(arguments),
+        Command::Export(arguments) => export::run(arguments),
         Command::Repair(arguments) => repair::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Completions(arguments) => completions::run(arguments),

@@ -5,7 +5,7 @@ mod api_trace;
 mod durations;
 mod errors;
 mod finding;
-mod kernel_name;
+pub mod kernel_name;
 mod launches;
 mod list;
 mod memory;
@@ -16,7 +16,7 @@ mod summary;
 mod sync;
 mod table;
 mod transfers;
-mod walk;
+pub mod walk;
 
 use crate::exit;
 use crate::reading::Reading;
