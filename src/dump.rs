@@ -67,7 +67,8 @@ pub fn run(arguments: Arguments) -> Result<u8> {
             }
         }
         if reading.json {
-            serde_json::to_writer(&mut out, &object(&trace, &call, decoded.as_ref(), &objects))?;
+            let line = object(&trace, &call, decoded.as_ref(), &objects);
+            serde_json::to_writer(&mut out, &line).map_err(std::io::Error::from)?;
         } else {
             line.clear();
             text(&mut line, &trace, &call, decoded.as_ref(), &objects, colored)?;

@@ -125,7 +125,8 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         }
         Format::Jsonl => each(&trace, reading, true, |event| {
             let line = dump::object(&trace, &event.call, event.decoded.as_ref(), event.objects);
-            serde_json::to_writer(&mut out, &line)?;
+            // A reader that went away must be recognised.
+            serde_json::to_writer(&mut out, &line).map_err(std::io::Error::from)?;
             Ok(out.write_all(b"\n")?)
         })?,
     };
