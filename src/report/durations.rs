@@ -82,7 +82,7 @@ mod tests {
         assert_eq!((figures.median, figures.min, figures.max), (9.0, 1, 1_000_000));
         assert_eq!(figures.average, 1_005_017.0 / 5.0);
         // Against Python's statistics.stdev.
-        assert!((figures.deviation - 446_657.9133).abs() < 0.01, "{}", figures.deviation);
+        assert!((figures.deviation - 446_657.913_3).abs() < 0.01, "{}", figures.deviation);
         durations.add(11);
         assert_eq!(durations.figures().median, 10.0);
     }

@@ -1,6 +1,7 @@
 //! `memory`: every byte by kind of memory and by the function that got it; the peak and what made it up; failed allocations
 //! and what was live then; what was never freed.
 
+mod asked;
 mod ledger;
 mod left;
 mod physical;
@@ -9,15 +10,14 @@ use super::finding::{Cost, Finding};
 use super::table::{Cell, Column, Head, Layout, Table, column};
 use super::walk::{Ending, Report, Step};
 use crate::figures::{counted, size};
+use asked::{array_bytes, asked, place};
 use ledger::{Held, Ledger, Name, Side};
 use left::{Left, group};
 use physical::{Change, Physical};
 use std::collections::BTreeMap;
 use trace::Trace;
-use trace::api::copies::element_bytes;
-use trace::api::enums::{CUarray_format, CUresult};
+use trace::api::enums::CUresult;
 use trace::api::roles::Class;
-use trace::api::types::Form;
 use trace::text::symbol;
 
 #[derive(Default)]
@@ -275,55 +275,6 @@ impl<'t> Memory<'t> {
         }
         table
     }
-}
-
-/// The kind of memory that a call gets, and where.
-fn place(step: &Step) -> (&'static str, Side) {
-    let device = || Side::Device(step.contexts.device_of_allocation(&step.call));
-    let line = step.line();
-    match line {
-        "cuMemAllocManaged" => ("managed", device()),
-        "cuMemAllocAsync" | "cuMemAllocFromPoolAsync" => ("pool", device()),
-        "cuMemCreate" => ("virtual", Side::Device(physical_device(step).unwrap_or(0))),
-        _ if line.starts_with("cuMemHostRegister") => ("registered", Side::Host),
-        _ if line.starts_with("cuMemAllocHost") || line.starts_with("cuMemHostAlloc") => ("pinned", Side::Host),
-        _ if line.starts_with("cuArray") || line.starts_with("cuMipmapped") => ("array", device()),
-        _ => ("device", device()),
-    }
-}
-
-/// The device of a CUmemAllocationProp.
-fn physical_device(step: &Step) -> Option<i32> {
-    use std::mem::offset_of;
-    use trace::api::structs::{CUmemAllocationProp, CUmemLocation};
-    let at = offset_of!(CUmemAllocationProp, location) + offset_of!(CUmemLocation, id);
-    let bytes = step.call.memory(trace::call::When::Entry, step.call.argument("prop")?.checked_add(at as u64)?, 4)?;
-    Some(i32::from_le_bytes(bytes.as_ref().try_into().ok()?))
-}
-
-/// The bytes that an allocating call asks for.
-fn asked(step: &Step) -> Option<u64> {
-    let argument = |name| step.call.argument(name);
-    let plain = argument("bytesize").or_else(|| argument("size"));
-    plain.or_else(|| argument("WidthInBytes")?.checked_mul(argument("Height")?))
-}
-
-/// Bytes of an array's elements; of mipmapped arrays, of the first level. None where elements have no size of their own.
-fn array_bytes(step: &Step) -> Option<u64> {
-    let param = step.function?.params.iter().find(|p| p.name.contains("Desc") || p.name == "pAllocateArray")?;
-    let (Form::Pointer(ty), address) = (param.ty.form, step.call.argument(param.name)?) else { return None };
-    let Form::Struct(fields) = ty.form else { return None };
-    let bytes = step.call.memory(trace::call::When::Entry, address, ty.size.into())?;
-    let field = |name: &str| {
-        let field = fields.iter().find(|field| field.name == name)?;
-        let mut word = [0; 8];
-        let size = field.ty.size.min(8) as usize;
-        word[..size].copy_from_slice(bytes.get(field.offset as usize..)?.get(..size)?);
-        Some(u64::from_le_bytes(word))
-    };
-    let extent = ["Width", "Height", "Depth"].map(|name| field(name).unwrap_or(0).max(1));
-    let element = element_bytes(CUarray_format(field("Format")? as u32), field("NumChannels")? as u32)?;
-    extent.into_iter().try_fold(element, |product, n| product.checked_mul(n))
 }
 
 const fn head(part: &'static str, title: &'static str, columns: &'static [Column]) -> Head {
