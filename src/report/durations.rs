@@ -32,7 +32,7 @@ impl Durations {
     pub fn add(&mut self, ns: i64) {
         let ns = ns.max(0);
         self.count += 1;
-        self.sum += ns;
+        self.sum = self.sum.saturating_add(ns);
         if (ns as usize) < SMALL {
             if self.small.is_empty() {
                 self.small = vec![0; SMALL];

@@ -14,17 +14,16 @@ enum Needs {
 }
 
 impl Needs {
-    /// Why this trace does not have it; none if it does.
-    fn missing(self, _: &Trace) -> Option<&'static str> {
-        // No trace of this version has records of either.
-        Some(match self {
+    /// Why the report cannot be made.
+    fn missing(self) -> &'static str {
+        match self {
             Needs::DeviceTimes => {
                 "needs device times, and this trace has none: cutrace replay --profile -o timed.bin makes one that does"
             }
             Needs::Annotations => {
                 "needs NVTX annotations, and this trace has none: a recorder that takes them must have made it"
             }
-        })
+        }
     }
 }
 
@@ -35,7 +34,8 @@ enum Way {
     Walk(Make),
     /// Written call by call, in a walk of its own.
     Stream,
-    Refused(Needs),
+    /// Needs what no trace of this version holds.
+    Later(Needs),
 }
 
 struct Entry {
@@ -62,43 +62,40 @@ const REPORTS: &[Entry] = &[
     entry("modules", "module images: size, loads, time", Way::Walk(modules::make)),
     entry("errors", "calls that failed", Way::Walk(errors::make)),
     entry("pending", "submitted, and not known to have finished at the end", Way::Walk(pending::make)),
-    entry("cuda_gpu_kern_sum", "kernels: device times", Way::Refused(Needs::DeviceTimes)),
-    entry("cuda_gpu_kern_gb_sum", "kernels by grid and block: device times", Way::Refused(Needs::DeviceTimes)),
-    entry("cuda_gpu_trace", "every kernel, copy and fill on the device", Way::Refused(Needs::DeviceTimes)),
-    entry("cuda_gpu_mem_time_sum", "copies and fills: device times", Way::Refused(Needs::DeviceTimes)),
-    entry("cuda_gpu_mem_size_sum", "copies and fills on the device: sizes", Way::Refused(Needs::DeviceTimes)),
-    entry("cuda_gpu_sum", "kernels, copies and fills: device times", Way::Refused(Needs::DeviceTimes)),
-    entry("cuda_kern_exec_sum", "kernels: launch, queue and device times", Way::Refused(Needs::DeviceTimes)),
-    entry("cuda_kern_exec_trace", "every kernel: launch, queue and device time", Way::Refused(Needs::DeviceTimes)),
-    entry("gaps", "why the device idled", Way::Refused(Needs::DeviceTimes)),
-    entry("nvtx_sum", "NVTX ranges", Way::Refused(Needs::Annotations)),
-    entry("nvtx_pushpop_sum", "NVTX ranges that were pushed and popped", Way::Refused(Needs::Annotations)),
-    entry("nvtx_gpu_proj_sum", "NVTX ranges on the device", Way::Refused(Needs::Annotations)),
+    entry("cuda_gpu_kern_sum", "kernels: device times", Way::Later(Needs::DeviceTimes)),
+    entry("cuda_gpu_kern_gb_sum", "kernels by grid and block: device times", Way::Later(Needs::DeviceTimes)),
+    entry("cuda_gpu_trace", "every kernel, copy and fill on the device", Way::Later(Needs::DeviceTimes)),
+    entry("cuda_gpu_mem_time_sum", "copies and fills: device times", Way::Later(Needs::DeviceTimes)),
+    entry("cuda_gpu_mem_size_sum", "copies and fills on the device: sizes", Way::Later(Needs::DeviceTimes)),
+    entry("cuda_gpu_sum", "kernels, copies and fills: device times", Way::Later(Needs::DeviceTimes)),
+    entry("cuda_kern_exec_sum", "kernels: launch, queue and device times", Way::Later(Needs::DeviceTimes)),
+    entry("cuda_kern_exec_trace", "every kernel: launch, queue and device time", Way::Later(Needs::DeviceTimes)),
+    entry("gaps", "why the device idled", Way::Later(Needs::DeviceTimes)),
+    entry("nvtx_sum", "NVTX ranges", Way::Later(Needs::Annotations)),
+    entry("nvtx_pushpop_sum", "NVTX ranges that were pushed and popped", Way::Later(Needs::Annotations)),
+    entry("nvtx_gpu_proj_sum", "NVTX ranges on the device", Way::Later(Needs::Annotations)),
 ];
 
-/// A report that can be made of this trace.
+/// A report that can be made.
 pub enum Chosen {
     Walk(Make),
     Stream,
 }
 
 /// What was asked for, or why it cannot be had.
-pub fn choose(names: &[String], trace: &Trace) -> Result<Vec<Chosen>> {
+pub fn choose(names: &[String]) -> Result<Vec<Chosen>> {
     let names = names.iter().map(|name| name.trim()).filter(|name| !name.is_empty());
-    names.map(|name| one(name, trace)).collect()
+    names.map(one).collect()
 }
 
-fn one(name: &str, trace: &Trace) -> Result<Chosen> {
+fn one(name: &str) -> Result<Chosen> {
     let Some(entry) = REPORTS.iter().find(|entry| entry.name == name) else {
         return Err(unknown(name));
     };
     match &entry.way {
         Way::Walk(make) => Ok(Chosen::Walk(*make)),
         Way::Stream => Ok(Chosen::Stream),
-        Way::Refused(needs) => match needs.missing(trace) {
-            Some(why) => Err(failure(USAGE, format_args!("report {name} {why}"))),
-            None => unreachable!("a report without a maker needs what no trace has"),
-        },
+        Way::Later(needs) => Err(failure(USAGE, format_args!("report {name} {}", needs.missing()))),
     }
 }
 
@@ -107,17 +104,11 @@ fn unknown(name: &str) -> anyhow::Error {
     failure(USAGE, format_args!("no report {name:?}; there are {}", known.join(", ")))
 }
 
-/// Before there is a trace: names that are none in any.
-pub fn check(names: &[String]) -> Result<()> {
-    let mut names = names.iter().map(|name| name.trim()).filter(|name| !name.is_empty());
-    names.find(|name| !REPORTS.iter().any(|entry| entry.name == *name)).map_or(Ok(()), |name| Err(unknown(name)))
-}
-
 /// The list for `--help`.
 pub fn described() -> String {
     let line = |entry: &Entry| match entry.way {
-        Way::Refused(Needs::DeviceTimes) => format!("  {:<22} {} (needs device times)\n", entry.name, entry.about),
-        Way::Refused(Needs::Annotations) => format!("  {:<22} {} (needs annotations)\n", entry.name, entry.about),
+        Way::Later(Needs::DeviceTimes) => format!("  {:<22} {} (needs device times)\n", entry.name, entry.about),
+        Way::Later(Needs::Annotations) => format!("  {:<22} {} (needs annotations)\n", entry.name, entry.about),
         _ => format!("  {:<22} {}\n", entry.name, entry.about),
     };
     REPORTS.iter().map(line).collect()

@@ -70,9 +70,8 @@ Examples:
 
 pub fn run(arguments: Arguments) -> Result<u8> {
     let reading = &arguments.reading;
-    list::check(&arguments.report)?;
+    let chosen = list::choose(&arguments.report)?;
     let trace = reading.open()?;
-    let chosen = list::choose(&arguments.report, &trace)?;
     let style = match arguments {
         Arguments { mangled: true, .. } => Style::Mangled,
         Arguments { short: true, .. } => Style::Short,

@@ -37,7 +37,7 @@ pub struct Step<'s, 't> {
 impl Step<'_, '_> {
     /// Nanoseconds; none if it did not return.
     pub fn duration(&self) -> Option<i64> {
-        Some(self.end? - self.begin)
+        Some(self.end?.saturating_sub(self.begin).max(0))
     }
 
     pub fn class(&self) -> Option<Class> {

@@ -42,6 +42,11 @@ int main(void)
     CHECK(cuMemcpyHtoDAsync(b, pinned, BYTES, stream));
     CHECK(cuMemsetD8Async(b, 0, BYTES, stream));
     CHECK(cuMemcpyHtoDAsync(b, pinned, BYTES, stream));
+    // Some of it may have been copied over.
+    CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = c, .srcPitch = 64, .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .dstDevice = b, .dstPitch = 64, .WidthInBytes = 16, .Height = 4};
+    CHECK(cuMemcpy2D(&rows));
+    CHECK(cuMemcpyHtoDAsync(b, pinned, BYTES, stream));
     // Asynchronous in name only.
     CHECK(cuMemcpyDtoHAsync(pageable, c, BYTES, stream));
 

@@ -147,8 +147,8 @@ fn perfetto_reads_it() {
     let trace = place.trace();
     assert_eq!(counts["threads"], 1);
     assert_eq!(counts["process"], trace.preamble.pid);
-    // Kernels, and copies: 4 launches, 6 synchronous copies, 3 asynchronous ones, and a fill.
-    assert_eq!(counts["flows"], 14);
+    // Kernels, and copies: 4 launches, 7 synchronous copies, 4 asynchronous ones, and a fill.
+    assert_eq!(counts["flows"], 16);
     assert_eq!(counts["kernels"], serde_json::json!({ "vector_add": 4 }));
 }
 

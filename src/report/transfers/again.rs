@@ -50,7 +50,7 @@ impl<'t> Repeats<'t> {
     pub fn transfer(&mut self, step: &Step<'_, 't>, copy: &Transfer, ns: i64) -> Option<bool> {
         let to = copy.destination?;
         let Some(hash) = copy.hash.filter(|_| copy.is_dense && copy.bytes > 0) else {
-            self.written(to, copy.bytes);
+            self.overwritten(step, copy);
             return None;
         };
         let number = step.call.number;
@@ -79,7 +79,17 @@ impl<'t> Repeats<'t> {
         step.selected.then_some(is_redundant)
     }
 
-    /// Follows every call that is no transfer from the host: what it may have written is known no more.
+    /// What lies there now is not from the host, or not known.
+    pub fn overwritten(&mut self, step: &Step, copy: &Transfer) {
+        match copy.destination {
+            Some(to) if copy.is_dense => self.written(to, copy.bytes),
+            // Rows, with gaps between them.
+            Some(_) => self.anywhere = step.call.number,
+            None => {}
+        }
+    }
+
+    /// Follows every call that is no copy: what it may have written is known no more.
     pub fn see(&mut self, step: &Step<'_, 't>) {
         if self.last.is_empty() {
             return;
@@ -91,14 +101,20 @@ impl<'t> Repeats<'t> {
         let Some(function) = step.function else { return };
         match function.class {
             Class::launch => self.launch(step),
-            Class::submit | Class::copy => {
-                for param in function.params {
+            Class::submit => {
+                let mut writes = false;
+                for (index, param) in function.params.iter().enumerate() {
                     if let Role::Writes(_) = param.role {
+                        writes = true;
                         let view = Words(step.call.argument_bytes());
-                        let index = function.param(param.name).unwrap_or(0);
                         let bytes = trace::walk::reach(function.params, index, 0, &view).unwrap_or(u64::MAX);
                         self.written(step.call.argument(param.name).unwrap_or(0), bytes);
                     }
+                }
+                // Operations in an array, some of which write.
+                let is_batch = function.name.contains("Batch");
+                if is_batch && !writes {
+                    self.anywhere = step.call.number;
                 }
             }
             _ => {}
@@ -106,20 +122,22 @@ impl<'t> Repeats<'t> {
     }
 
     fn launch(&mut self, step: &Step) {
-        let arguments = step.call.images().find_map(|image| match image.content {
-            Content::Arguments { packed, .. } => Some(packed),
-            _ => None,
-        });
-        let Some(packed) = arguments else {
+        let arguments = || {
+            step.call.images().filter_map(|image| match image.content {
+                Content::Arguments { packed, .. } => Some(packed),
+                _ => None,
+            })
+        };
+        if arguments().next().is_none() {
             self.anywhere = step.call.number;
             return;
-        };
+        }
         let (Some((first, _)), Some((end, last))) = (self.last.first_key_value(), self.last.last_key_value()) else {
             return;
         };
         // An address before the first transfer's may lie in its allocation.
         let (from, to) = (first.saturating_sub(1 << 40), end.saturating_add(last.bytes));
-        for word in packed.chunks_exact(8) {
+        for word in arguments().flat_map(|packed| packed.chunks_exact(8)) {
             let word = u64::from_le_bytes(word.try_into().expect("8 bytes"));
             if let Some(range) = (from..to).contains(&word).then(|| step.objects.range(word)).flatten() {
                 self.launched_on.insert(range.base, step.call.number);

@@ -146,7 +146,7 @@ impl<'t> Report<'t> for Transfers<'t> {
                     None => {}
                 }
             } else {
-                self.repeats.see(step);
+                self.repeats.overwritten(step, copy);
             }
             if !step.selected {
                 continue;
