@@ -210,8 +210,8 @@ impl<'t> Report<'t> for Transfers<'t> {
         again.note(match ending.trace.preamble.data {
             trace::preamble::Data::None => "recorded with --data=none: what was copied is not known",
             _ => {
-                "redundant: nothing in the trace can have written there in between; repeated: a launch in between was given an \
-                 address in that allocation"
+                "redundant: nothing in the trace can have written there in between; repeated: a launch that was given an \
+                 address in that allocation, a graph or a copy of rows can"
             }
         });
         vec![ways, again]
@@ -221,7 +221,7 @@ impl<'t> Report<'t> for Transfers<'t> {
         let copies = |tally: &Tally, what: &str| format!("{} {what}", counted(tally.copies, "copy"));
         let repeated = match self.repeated.copies {
             0 => String::new(),
-            n => format!("; besides, {} that a kernel may have made necessary", counted(n, "copy")),
+            n => format!("; besides, {} that something in between may have made necessary", counted(n, "copy")),
         };
         let found = [
             self.blocking.finding(
