@@ -1,6 +1,7 @@
 //! `cutrace dump`: one line a call.
 
 use crate::exit;
+use crate::figures::duration;
 use crate::json::Fields;
 use crate::reading::Reading;
 use anyhow::Result;
@@ -66,7 +67,8 @@ pub fn run(arguments: Arguments) -> Result<u8> {
             }
         }
         if reading.json {
-            serde_json::to_writer(&mut out, &object(&trace, &call, decoded.as_ref(), &objects))?;
+            let line = object(&trace, &call, decoded.as_ref(), &objects);
+            serde_json::to_writer(&mut out, &line).map_err(std::io::Error::from)?;
         } else {
             line.clear();
             text(&mut line, &trace, &call, decoded.as_ref(), &objects, colored)?;
@@ -139,9 +141,9 @@ fn text(
     Ok(())
 }
 
-/// A line of `--json`.
+/// A call as an object: a line of `--json`, and of `export --to jsonl`.
 #[derive(Serialize)]
-struct Line<'x> {
+pub struct Line<'x> {
     call: u64,
     time_ns: i64,
     thread: u32,
@@ -159,7 +161,7 @@ struct Line<'x> {
     words: Vec<String>,
 }
 
-fn object<'x>(trace: &Trace, call: &Call<'x>, decoded: Option<&'x Decoded<'x>>, objects: &'x Objects) -> Line<'x> {
+pub fn object<'x>(trace: &Trace, call: &Call<'x>, decoded: Option<&'x Decoded<'x>>, objects: &'x Objects) -> Line<'x> {
     let words = || call.words().map(|word| format!("{word:#x}")).collect();
     Line {
         call: call.number,
@@ -186,13 +188,4 @@ fn kernel<'x>(call: &Call, decoded: &'x Decoded<'x>, objects: &'x Objects) -> Op
         Value::Handle { kind: Kind::Function, value, .. } => objects.object(Kind::Function, *value)?.1,
         _ => None,
     })
-}
-
-fn duration(ns: i64) -> String {
-    match ns {
-        ..1_000 => format!("{ns} ns"),
-        1_000..1_000_000 => format!("{:.1} us", ns as f64 / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
-        _ => format!("{:.2} s", ns as f64 / 1e9),
-    }
 }

@@ -323,7 +323,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// A command line that a shell would read as it was.
-fn shell(words: &[String]) -> String {
+pub fn shell(words: &[String]) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
     let quoted = words.iter().map(|word| match word.as_str() {
         "" => "''".into(),

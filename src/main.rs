@@ -7,15 +7,18 @@ mod doctor;
 mod driver;
 mod dump;
 mod exit;
+mod export;
 mod figures;
 mod info;
 mod json;
 mod layout;
 mod program;
+mod progress;
 mod reading;
 mod record;
 mod repair;
 mod replay;
+mod report;
 mod session;
 mod signals;
 mod unfinished;
@@ -37,6 +40,9 @@ Examples:
   cutrace record ./app              record a program's driver calls into trace.bin
   cutrace info                      what trace.bin holds, and whether it can be replayed
   cutrace dump --grep Memcpy        the copies, one line a call
+  cutrace report                    where time and memory went, and what to look at
+  cutrace export --to perfetto -o app.pftrace
+                                    the calls, for ui.perfetto.dev
   cutrace replay                    make the same calls again and compare what comes back
 
 Exit status:
@@ -52,6 +58,8 @@ enum Command {
     Replay(replay::Arguments),
     Info(info::Arguments),
     Dump(dump::Arguments),
+    Report(report::Arguments),
+    Export(export::Arguments),
     Repair(repair::Arguments),
     Doctor(doctor::Arguments),
     Completions(completions::Arguments),
@@ -63,6 +71,8 @@ fn main() -> ExitCode {
         Command::Replay(arguments) => replay::run(arguments),
         Command::Info(arguments) => info::run(arguments),
         Command::Dump(arguments) => dump::run(arguments),
+        Command::Report(arguments) => report::run(arguments),
+        Command::Export(arguments) => export::run(arguments),
         Command::Repair(arguments) => repair::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Completions(arguments) => completions::run(arguments),
