@@ -108,7 +108,7 @@ impl<'a> Annotations<'a> {
             _ => field("of", subject(annotation, objects).map(Value::from)),
         }
         field("category", self.category(annotation).map(Value::from));
-        field("payload", annotation.payload().map(|payload| in_json(payload)));
+        field("payload", annotation.payload().map(in_json));
         field("color", annotation.color().map(|color| format!("#{color:08x}").into()));
         Value::Object(fields)
     }
