@@ -126,7 +126,9 @@ fn annotations_are_shown_between_the_calls() {
 
     let info = run(&mut place.cutrace(["info"])).expect(0).stdout;
     assert!(info.contains("annotations       8 ranges, 9 marks, 8 names, in 2 domains\n"), "{info}");
-    assert!(run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(0).stdout.starts_with("verified\n"));
+    // Nothing in it computes; what there is agrees.
+    let replayed = run(&mut place.cutrace(["replay", "--driver", "sim"])).stdout;
+    assert!(replayed.contains("made again   8 calls") && replayed.contains("compared     8 results"), "{replayed}");
 }
 
 #[test]
