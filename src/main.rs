@@ -2,6 +2,7 @@
 //!
 //! stdout carries results, stderr everything else. A reader that goes away (`| head`) ends a command quietly.
 
+mod annotations;
 mod completions;
 mod doctor;
 mod driver;

@@ -169,6 +169,8 @@ impl Trace {
             lane.has_gaps |= self.damage.len() > known;
         }
         self.calls.sort_by_key(|c| (c.begin, c.thread, c.sequence));
+        // Those with the same stamp stay in the order in which their thread wrote them.
+        self.annotations.sort_by_key(|(time, thread, _)| (*time, *thread));
         let observed =
             self.calls.iter().enumerate().map(|(number, call)| ((call.thread, call.sequence), number as u64));
         self.observed_calls = observed.filter(|(key, _)| self.observed.contains_key(key)).collect();
@@ -352,6 +354,7 @@ impl Trace {
                     self.written.entry((written.thread, written.call)).or_default().push(at);
                 }
             }
+            record::ANNOTATION => self.index_annotation(thread, at, end),
             record::LOSS => self.losses.extend(body_of::<record::Loss>(body).map(|loss| (loss.what, loss.count))),
             _ => return flags & record::OPTIONAL != 0,
         }

@@ -88,6 +88,11 @@ pub struct Trace {
     pub(crate) observed_by: HashMap<(u32, u32), Vec<Observed>>,
     /// Offsets of WRITTEN records, by the thread and call that they name.
     pub(crate) written: HashMap<(u32, u32), Vec<u64>>,
+    /// Annotations by time: the stamp, the thread, the record's offset.
+    pub(crate) annotations: Vec<(u64, u32, u64)>,
+    /// What domains and registered texts are called, by their numbers.
+    pub(crate) domains: HashMap<u32, String>,
+    pub(crate) texts: HashMap<u32, String>,
     /// Calls with large records, by the offset of their entry.
     pub(crate) crowded: HashMap<u64, OnceLock<Lookup>>,
     /// What was launched last under a handle.
@@ -129,6 +134,9 @@ impl Trace {
             observed_calls: HashMap::new(),
             observed_by: HashMap::new(),
             written: HashMap::new(),
+            annotations: Vec::new(),
+            domains: HashMap::new(),
+            texts: HashMap::new(),
             crowded: HashMap::new(),
             launched: HashMap::new(),
             calls: Vec::new(),
