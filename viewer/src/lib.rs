@@ -1,1 +1,7 @@
-//! The timeline in the terminal. Nothing is here yet: `cutrace dump` and `cutrace info` show a trace meanwhile.
+//! The timeline in the terminal.
+//!
+//! [`data`] is what a trace amounts to.
+
+pub mod data;
+pub mod synthetic;
+pub mod text;
