@@ -20,6 +20,7 @@ mod session;
 mod signals;
 mod unfinished;
 mod verdict;
+mod view;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -37,6 +38,7 @@ Examples:
   cutrace record ./app              record a program's driver calls into trace.bin
   cutrace info                      what trace.bin holds, and whether it can be replayed
   cutrace dump --grep Memcpy        the copies, one line a call
+  cutrace view                      look at it: timeline, calls, tables
   cutrace replay                    make the same calls again and compare what comes back
 
 Exit status:
@@ -50,6 +52,7 @@ Exit status:
 enum Command {
     Record(record::Arguments),
     Replay(replay::Arguments),
+    View(view::Arguments),
     Info(info::Arguments),
     Dump(dump::Arguments),
     Repair(repair::Arguments),
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
     let ended = match Arguments::parse().command {
         Command::Record(arguments) => record::run(arguments),
         Command::Replay(arguments) => replay::run(arguments),
+        Command::View(arguments) => view::run(arguments),
         Command::Info(arguments) => info::run(arguments),
         Command::Dump(arguments) => dump::run(arguments),
         Command::Repair(arguments) => repair::run(arguments),

@@ -35,7 +35,7 @@ fn measure(calls: u64) {
         let (took, lives) = timed(|| opened.find_lives());
         opened.model.lives = lives;
         println!("  names of objects     {took:>10.1?}");
-        let (took, saved) = timed(|| opened.save().expect("saved"));
+        let (took, saved) = timed(|| opened.save(opened.model.lives.as_ref().expect("found")).expect("saved"));
         let bytes = saved.and_then(|path| std::fs::metadata(path).ok()).map_or(0, |about| about.len());
         println!(
             "  index written        {took:>10.1?}   {} MB, {:.2} B a call",

@@ -93,7 +93,7 @@ fn work_ends_with_the_wait_that_covers_it() {
 fn a_model_comes_back_from_its_index() {
     let (_directory, path) = synthetic(Shape::default());
     let first = opened(&path);
-    let index = first.save().expect("saved").expect("a closed trace is kept");
+    let index = first.save(first.model.lives.as_ref().expect("found")).expect("saved").expect("a closed trace is kept");
     assert_eq!(index, path.with_extension("bin.idx"));
     let second = opened(&path);
     assert_eq!(second.index, Some(index));
@@ -137,7 +137,7 @@ fn objects_have_the_names_that_dump_gives_them() {
 fn an_index_that_does_not_agree_is_not_used() {
     let (_directory, path) = synthetic(Shape::default());
     let first = opened(&path);
-    let index = first.save().expect("saved").expect("kept");
+    let index = first.save(first.model.lives.as_ref().expect("found")).expect("saved").expect("kept");
     let good = fs::read(&index).expect("an index");
     // Another trace in its place.
     write(&path, Shape { seed: 2, ..Shape::default() }).expect("written");
@@ -145,7 +145,7 @@ fn an_index_that_does_not_agree_is_not_used() {
     write(&path, Shape::default()).expect("written");
     let again = opened(&path);
     assert_eq!(again.index, None, "the time of change differs");
-    again.save().expect("saved").expect("kept");
+    again.save(again.model.lives.as_ref().expect("found")).expect("saved").expect("kept");
     assert!(Opened::open(&path, true).expect("opened").index.is_some());
     for cut in [0, 1, 63, 64, good.len() / 2, good.len() - 1] {
         fs::write(&index, &good[..cut]).expect("written");
@@ -160,7 +160,7 @@ proptest! {
     fn no_changed_byte_of_an_index_is_believed(at in 0.0..1.0f64, bit in 0..8u32) {
         let (_directory, path) = synthetic(Shape { calls: 2000, ..Shape::default() });
         let first = opened(&path);
-        let index = first.save().expect("saved").expect("kept");
+        let index = first.save(first.model.lives.as_ref().expect("found")).expect("saved").expect("kept");
         let mut bytes = fs::read(&index).expect("an index");
         let at = (at * bytes.len() as f64) as usize;
         bytes[at] ^= 1 << bit;

@@ -345,23 +345,9 @@ impl Thread {
         self.open.push(found.end);
         while self.lanes.len() <= depth {
             let depth = self.lanes.len() as u32;
-            self.lanes.push(empty(Source::Thread { thread, depth }));
+            self.lanes.push(Lane::empty(Source::Thread { thread, depth }));
         }
         push(&mut self.lanes[depth], found.begin, found.end, found.name, found.flags, found.call);
-    }
-}
-
-pub(super) fn empty(source: Source) -> Lane {
-    Lane {
-        source,
-        begin: Default::default(),
-        length: Default::default(),
-        long: Default::default(),
-        name: Default::default(),
-        flags: Default::default(),
-        call: Default::default(),
-        done: Default::default(),
-        pyramid: Default::default(),
     }
 }
 
@@ -420,7 +406,7 @@ fn closed(mut lane: Lane, end: u64) -> Lane {
 
 fn stream_lane(work: Work, end: u64) -> Lane {
     let Work { queue, begin, name, flags, call, done, .. } = work;
-    let mut lane = empty(Source::Stream(Queue { ..queue }));
+    let mut lane = Lane::empty(Source::Stream(Queue { ..queue }));
     for index in 0..begin.len() {
         let next = begin.get(index + 1).copied().unwrap_or(u64::MAX);
         let until = done[index].min(next).min(end).max(begin[index]);

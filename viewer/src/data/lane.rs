@@ -61,6 +61,20 @@ pub struct Cell {
 }
 
 impl Lane {
+    pub fn empty(source: Source) -> Lane {
+        Lane {
+            source,
+            begin: Column::default(),
+            length: Column::default(),
+            long: Column::default(),
+            name: Column::default(),
+            flags: Column::default(),
+            call: Column::default(),
+            done: Column::default(),
+            pyramid: Pyramid::default(),
+        }
+    }
+
     pub fn len(&self) -> usize {
         self.begin.len()
     }
@@ -181,13 +195,12 @@ fn gallop(sorted: &[u64], start: usize, value: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::build::empty;
     use crate::data::event::{Category, Flags};
     use proptest::prelude::*;
 
     /// A lane of (pause, length, flags), and its events.
     fn lane(events: &[(u64, u64, u8)]) -> Lane {
-        let mut lane = empty(Source::Thread { thread: 0, depth: 0 });
+        let mut lane = Lane::empty(Source::Thread { thread: 0, depth: 0 });
         let (mut begin, mut length, mut long, mut flags) = (vec![], vec![], vec![], vec![]);
         let mut now = 0;
         for (index, (pause, took, bits)) in events.iter().enumerate() {

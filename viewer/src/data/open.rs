@@ -63,12 +63,16 @@ impl Opened {
 
     /// Keeps the model for the next time; where. Nothing is kept of a trace that is still being written, or that comes
     /// from an index.
-    pub fn save(&self) -> io::Result<Option<PathBuf>> {
-        let is_whole = self.model.lives.is_some() && !self.is_live();
-        if self.index.is_some() || !is_whole || Key::of(&self.path).ok() != Some(self.key) {
+    pub fn save(&self, lives: &Lives) -> io::Result<Option<PathBuf>> {
+        if self.index.is_some() || self.is_live() || self.has_changed() {
             return Ok(None);
         }
-        store::save(&self.path, self.key, &self.model, self.trace.known()).map(Some)
+        store::save(&self.path, self.key, &self.model, lives, self.trace.known()).map(Some)
+    }
+
+    /// Whether the file is not what it was when the model was made.
+    pub fn has_changed(&self) -> bool {
+        Key::of(&self.path).ok() != Some(self.key)
     }
 
     /// Whether a process is still writing the trace.

@@ -221,11 +221,11 @@ impl Directory {
     }
 }
 
-/// Writes the index to the first place that takes it; where that was. The model must have its lives.
-pub fn save(trace: &Path, key: Key, model: &Model, known: Known) -> io::Result<PathBuf> {
+/// Writes the index to the first place that takes it; where that was.
+pub fn save(trace: &Path, key: Key, model: &Model, lives: &Lives, known: Known) -> io::Result<PathBuf> {
     let mut refused = None;
     for path in places(trace) {
-        match write(&path, key, model, &known) {
+        match write(&path, key, model, lives, &known) {
             Ok(()) => return Ok(path),
             Err(error) => refused = Some(error),
         }
@@ -233,7 +233,7 @@ pub fn save(trace: &Path, key: Key, model: &Model, known: Known) -> io::Result<P
     Err(refused.unwrap_or_else(|| io::Error::other("there is nowhere to put an index")))
 }
 
-fn write(path: &Path, key: Key, model: &Model, known: &Known) -> io::Result<()> {
+fn write(path: &Path, key: Key, model: &Model, lives: &Lives, known: &Known) -> io::Result<()> {
     if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
         fs::create_dir_all(directory)?;
     }
@@ -242,7 +242,7 @@ fn write(path: &Path, key: Key, model: &Model, known: &Known) -> io::Result<()> 
     let temporary = PathBuf::from(name);
     // A trace holds the application's data, and an index its names.
     let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
-    let written = write_into(file, key, model, known).and_then(|()| fs::rename(&temporary, path));
+    let written = write_into(file, key, model, lives, known).and_then(|()| fs::rename(&temporary, path));
     if written.is_err() {
         let _gone_already = fs::remove_file(&temporary);
     }
@@ -269,7 +269,7 @@ impl Output {
     }
 }
 
-fn write_into(file: File, key: Key, model: &Model, known: &Known) -> io::Result<()> {
+fn write_into(file: File, key: Key, model: &Model, lives: &Lives, known: &Known) -> io::Result<()> {
     let mut out = Output { out: BufWriter::with_capacity(1 << 20, file), at: 0 };
     out.put(&[0; HEADER])?;
     let mut lanes = Vec::new();
@@ -290,7 +290,6 @@ fn write_into(file: File, key: Key, model: &Model, known: &Known) -> io::Result<
     for lane in &model.memory {
         memory.push((lane.device, out.section(&lane.time)?, out.section(&lane.live)?));
     }
-    let lives = model.lives.clone().unwrap_or_default();
     let directory = Directory {
         summary: model.summary.clone(),
         known: known.clone(),
@@ -298,7 +297,7 @@ fn write_into(file: File, key: Key, model: &Model, known: &Known) -> io::Result<
         memory,
         concerned: out.section(&model.concerned)?,
         lives: out.section(&lives.all)?,
-        life_names: lives.names,
+        life_names: lives.names.clone(),
     };
     let directory = encode(&directory);
     let start = out.at;
