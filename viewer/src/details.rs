@@ -53,11 +53,16 @@ pub fn of(state: &State) -> Vec<Detail> {
         return all;
     };
     let (met, objects) = named(state.lives.as_deref(), &decoded, event.call);
+    let shape = shape(&decoded);
     for (name, value) in &decoded.arguments {
         if let Value::Launch { kernel, arguments } = value {
-            all.push(detail("kernel", tame(kernel), Tone::Plain));
-            for (index, argument) in arguments.iter().enumerate() {
-                all.push(detail(format!("  #{index}"), tame(&Text(argument, &objects).to_string()), Tone::Plain));
+            let list: Vec<String> = arguments.iter().map(|value| Text(value, &objects).to_string()).collect();
+            all.insert(1, detail("kernel", tame(&format!("{kernel}({})", list.join(", "))), Tone::Plain));
+            continue;
+        }
+        if let Some(shape) = shape.as_ref().filter(|_| SHAPE.contains(name)) {
+            if *name == SHAPE[0] {
+                all.push(detail("grid, block", shape.clone(), Tone::Plain));
             }
             continue;
         }
@@ -72,6 +77,22 @@ pub fn of(state: &State) -> Vec<Detail> {
     }
     all.extend(met.iter().filter_map(|life| life_of(state, life)));
     all
+}
+
+/// Parameters that are shown as one line.
+const SHAPE: [&str; 7] = ["gridDimX", "gridDimY", "gridDimZ", "blockDimX", "blockDimY", "blockDimZ", "sharedMemBytes"];
+
+/// `4 x 1 x 1 blocks of 256 x 1 x 1 threads, 0 B shared`, of a launch that has all these parameters.
+fn shape(decoded: &Decoded) -> Option<String> {
+    let mut found = [0; 7];
+    for (name, into) in SHAPE.iter().zip(&mut found) {
+        *into = decoded.arguments.iter().find_map(|(other, value)| match value {
+            Value::Unsigned(value) if other == name => Some(*value),
+            _ => None,
+        })?;
+    }
+    let [gx, gy, gz, bx, by, bz, shared] = found;
+    Some(format!("{gx} x {gy} x {gz} blocks of {bx} x {by} x {bz} threads, {} of shared memory", bytes(shared)))
 }
 
 fn heading(state: &State, lane: &Lane, event: &Event) -> Vec<Detail> {
@@ -103,9 +124,7 @@ fn work_of(state: &State, lane: &Lane, index: usize, returned: u64) -> String {
     match lane.done.get(index) {
         Some(&done) if done != u64::MAX => {
             let after = duration(done.saturating_sub(returned));
-            format!(
-                "{name}: done at the latest {after} after the call returned, as a wait told (no device times in the trace)"
-            )
+            format!("{name}, done {after} after the return at the latest: a wait told (no device times here)")
         }
         _ => format!("{name}: nothing in the trace tells that it was done"),
     }

@@ -277,7 +277,7 @@ impl Lane {
             let name = "cuMemAlloc_v2";
             let bytes = 4096 << self.random(12);
             let call = self.enter(name, &[SCRATCH, bytes], false);
-            if self.random(12) == 0 {
+            if self.steps / 16 % 9 == 4 {
                 self.leave(call, name, &[], 30_000, 2);
             } else {
                 let address = MEMORY + u64::from(self.index) * (1 << 36) + self.random(1 << 10) * (1 << 26);

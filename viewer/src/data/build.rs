@@ -257,7 +257,7 @@ impl<'t> Building<'t> {
             }
             What::EventRecorded { event, on } => streams.event_recorded(op, event, on),
             What::EventAwaited { event, on } => streams.event_awaited(op, event, on),
-            What::StreamMade { stream, blocking } => streams.stream_made(op.thread, stream, blocking),
+            What::StreamMade { stream, blocking } => streams.stream_made(op, stream, blocking),
             What::StreamGone { stream } => streams.stream_gone(stream),
             What::CaptureBegun { stream } => streams.capture_begun(stream),
             What::CaptureEnded { stream } => streams.capture_ended(stream),

@@ -306,7 +306,9 @@ impl Plan {
             Rule::HostRegistered => What::HostAllocated { address: argument("p"), bytes: argument("bytesize") },
             Rule::HostFreed => What::HostFreed { address: argument("p") },
             Rule::Loaded => {
-                let largest = call.images().max_by_key(|image| image.len);
+                // The first word is where the handle goes.
+                let images = call.images().filter(|image| image.address != call.word(0));
+                let largest = images.max_by_key(|image| image.len);
                 let image = largest.and_then(|image| match image.content {
                     Content::Blob(Hash(hash)) => Some(hash as u64),
                     _ => None,

@@ -6,7 +6,7 @@
 use super::findings::Gap;
 use super::lane::{LEGACY, PER_THREAD, Queue};
 use super::ops::{Named, Op};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// The work of one stream so far.
 pub struct Work {
@@ -19,8 +19,6 @@ pub struct Work {
     pub done: Vec<u64>,
     /// The first that is not known to be done.
     pending: usize,
-    /// The handle stands for something else now.
-    gone: bool,
 }
 
 /// Up to which call of which stream something reaches.
@@ -32,12 +30,14 @@ pub struct Streams {
     by_key: HashMap<(u64, u64, Option<u32>), usize>,
     stacks: HashMap<u32, Vec<u64>>,
     device_of: HashMap<u64, i32>,
-    /// Of streams: whether the legacy stream waits for them, and their context.
-    made: HashMap<u64, (bool, u64)>,
+    /// Of streams: whether the legacy stream waits for them, their context, and the call that made them.
+    made: HashMap<u64, (bool, u64, u32)>,
     events: HashMap<u64, Reach>,
     waits: HashMap<usize, Reach>,
     captures: HashMap<u64, u64>,
     captured_events: HashMap<u64, u64>,
+    /// Streams with work that is not known to be done: there may be many that have none.
+    busy: BTreeSet<usize>,
     /// By device: since when nothing is outstanding, and the call that said so.
     idle: HashMap<i32, (u64, u32)>,
     pub gaps: Vec<Gap>,
@@ -72,19 +72,10 @@ impl Streams {
             return *known;
         }
         let (_, stream, thread) = key;
-        let context =
-            self.made.get(&stream).filter(|_| thread.is_none()).map_or(self.context(op.thread), |made| made.1);
-        let queue = Queue { device: self.device_of_context(context), context, stream, thread, call: op.call };
-        let work = Work {
-            queue,
-            begin: vec![],
-            name: vec![],
-            flags: vec![],
-            call: vec![],
-            done: vec![],
-            pending: 0,
-            gone: false,
-        };
+        let made = self.made.get(&stream).filter(|_| thread.is_none()).copied();
+        let (_, context, call) = made.unwrap_or((false, self.context(op.thread), op.call));
+        let queue = Queue { device: self.device_of_context(context), context, stream, thread, call };
+        let work = Work { queue, begin: vec![], name: vec![], flags: vec![], call: vec![], done: vec![], pending: 0 };
         self.work.push(work);
         self.by_key.insert(key, self.work.len() - 1);
         self.work.len() - 1
@@ -110,6 +101,7 @@ impl Streams {
         work.flags.push(flags);
         work.call.push(op.call);
         work.done.push(u64::MAX);
+        self.busy.insert(at);
     }
 
     /// A wait for this stream succeeded; how much work that finished.
@@ -127,9 +119,9 @@ impl Streams {
         if key.1 == LEGACY {
             let blocking = |work: &Work| match work.queue.thread {
                 Some(_) => work.queue.context == key.0,
-                None => self.made.get(&work.queue.stream).is_some_and(|made| *made == (true, key.0)),
+                None => self.made.get(&work.queue.stream).is_some_and(|made| (made.0, made.1) == (true, key.0)),
             };
-            let others: Vec<usize> = (0..self.work.len()).filter(|at| blocking(&self.work[*at])).collect();
+            let others: Vec<usize> = self.busy.iter().copied().filter(|at| blocking(&self.work[*at])).collect();
             done += others.into_iter().map(|at| self.finish(at, op.call, op)).sum::<usize>();
         }
         done
@@ -142,7 +134,7 @@ impl Streams {
 
     pub fn context_done(&mut self, op: &Op, context: u64) -> usize {
         let context = if context == 0 { self.context(op.thread) } else { context };
-        let own: Vec<usize> = (0..self.work.len()).filter(|at| self.work[*at].queue.context == context).collect();
+        let own: Vec<usize> = self.busy.iter().copied().filter(|at| self.work[*at].queue.context == context).collect();
         own.into_iter().map(|at| self.finish(at, op.call, op)).sum()
     }
 
@@ -155,8 +147,10 @@ impl Streams {
         }
         let done = work.pending - before;
         let device = work.queue.device;
-        let is_idle = |work: &Work| work.queue.device != device || work.pending == work.call.len();
-        if done > 0 && self.work.iter().all(is_idle) {
+        if work.pending == work.call.len() {
+            self.busy.remove(&at);
+        }
+        if done > 0 && !self.busy.iter().any(|at| self.work[*at].queue.device == device) {
             self.idle.insert(device, (op.end, op.call));
         }
         done
@@ -189,14 +183,13 @@ impl Streams {
         }
     }
 
-    pub fn stream_made(&mut self, thread: u32, stream: u64, blocking: bool) {
-        let context = self.context(thread);
-        self.made.insert(stream, (blocking, context));
+    pub fn stream_made(&mut self, op: &Op, stream: u64, blocking: bool) {
+        let context = self.context(op.thread);
+        self.made.insert(stream, (blocking, context, op.call));
     }
 
     pub fn stream_gone(&mut self, stream: u64) {
         if let Some(at) = self.by_key.remove(&(0, stream, None)) {
-            self.work[at].gone = true;
             self.waits.remove(&at);
         }
     }

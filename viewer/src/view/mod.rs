@@ -74,10 +74,14 @@ fn title(state: &State, theme: &Theme, buffer: &mut Buffer) {
     }
     let summary = state.opened.summary();
     let name = state.opened.path.file_name().map_or(String::new(), |name| tame(&name.to_string_lossy()));
-    let about = format!(" {name}: {}, {} ", counted(summary.calls, "call"), duration(summary.end));
-    let room = area.width.saturating_sub(x);
-    let width = (about.width() as u16).min(room);
-    put(buffer, area.width - width, area.y, &about, width, theme.quiet());
+    let calls = format!("{}, {} ", counted(summary.calls, "call"), duration(summary.end));
+    let room = usize::from(area.width.saturating_sub(x));
+    // As much as fits.
+    let abouts = [format!(" {name}: {calls}"), format!(" {calls}"), format!(" {} ", duration(summary.end))];
+    if let Some(about) = abouts.iter().find(|about| about.width() <= room) {
+        let width = about.width() as u16;
+        put(buffer, area.width - width, area.y, about, width, theme.quiet());
+    }
 }
 
 fn status(state: &State, theme: &Theme, buffer: &mut Buffer) {

@@ -111,7 +111,7 @@ fn cells_row(
             end += 1;
         }
         if end > column {
-            bar(state, theme, buffer, (at, lane), longest, (column, end), y, (flags, is_work, dimmed));
+            bar(state, theme, buffer, lane, longest, (column, end), y, (flags, is_work, dimmed));
             column = end;
             continue;
         }
@@ -151,7 +151,7 @@ fn bar(
     state: &State,
     theme: &Theme,
     buffer: &mut Buffer,
-    (at, lane): (usize, &Lane),
+    lane: &Lane,
     index: usize,
     (from, to): (usize, usize),
     y: u16,
@@ -191,16 +191,16 @@ fn bar(
         for column in from..to {
             glyph(buffer, place(state, column), y, " ", style);
         }
-        put(buffer, x, y, &label, width.saturating_sub(1).max(1), style);
-        if theme.ascii || theme.depth == super::theme::Depth::None {
-            // Two bars beside each other must not look like one.
+        // Without colours two bars beside each other must not look like one.
+        let edge = u16::from(theme.ascii || theme.depth == super::theme::Depth::None);
+        put(buffer, x + edge, y, &label, width.saturating_sub(1 + edge).max(1 - edge), style);
+        if edge > 0 {
             glyph(buffer, x, y, if failed { "!" } else { "[" }, style);
         }
     }
     if state.search.as_ref().is_some_and(|search| search.hits(event.name)) {
         tint(buffer, Area { x, y, width, height: 1 }, theme.found());
     }
-    let _ = at;
 }
 
 /// The event that the user is at, wherever it is drawn.
@@ -260,8 +260,20 @@ fn memory_row(state: &State, theme: &Theme, buffer: &mut Buffer, at: usize, edge
     }
     let names = state.layout.names;
     let live = format!("{} of {}", bytes(memory.at(state.window.cursor)), bytes(peak));
-    let width = (live.len() as u16).min(names.width.saturating_sub(15));
-    put(buffer, names.width.saturating_sub(width + 1), y, &live, width, theme.quiet());
+    // Behind the row's name, if both fit.
+    let width = live.len() as u16;
+    if names.width > width + 16 {
+        put(buffer, names.width - width - 1, y, &live, width, theme.quiet());
+    } else if names.width > width + 5 {
+        put(
+            buffer,
+            3,
+            y,
+            &format!("{live:>room$}", room = usize::from(names.width - 4)),
+            names.width - 4,
+            theme.quiet(),
+        );
+    }
 }
 
 /// The selection, the marks and the cursor, over all rows.
@@ -277,12 +289,11 @@ fn marks(state: &State, theme: &Theme, buffer: &mut Buffer) {
         for y in area.y..area.y + area.height {
             for x in area.x + first..area.x + first + width {
                 // Only the background of cells that show nothing: bars keep their colours.
-                if let Some(cell) =
-                    buffer.cell_mut((x, y)).filter(|cell| cell.symbol() == " " && cell.modifier.is_empty())
-                {
-                    if cell.bg == ratatui::style::Color::Reset {
-                        cell.set_style(theme.selected());
-                    }
+                let free = |cell: &ratatui::buffer::Cell| {
+                    cell.symbol() == " " && cell.modifier.is_empty() && cell.bg == ratatui::style::Color::Reset
+                };
+                if let Some(cell) = buffer.cell_mut((x, y)).filter(|cell| free(cell)) {
+                    cell.set_style(theme.selected());
                 }
             }
         }
