@@ -466,21 +466,21 @@ impl State {
 
     /// Makes the lane's row one that is shown.
     fn unfold(&mut self, lane: usize) {
-        if !self.rows.iter().any(|row| row.lanes.contains(&lane)) {
+        if !self.rows.iter().any(|row| row.is_of(lane)) {
             let (folded, hidden) =
                 (std::mem::take(&mut self.arrangement.folded), std::mem::take(&mut self.arrangement.hidden));
             // Only what is in the way is opened.
             for id in folded {
                 self.arrangement.folded.insert(id);
                 let rows = rows::rows(&self.opened.model, &self.arrangement);
-                if !rows.iter().any(|row| row.lanes.contains(&lane)) {
+                if !rows.iter().any(|row| row.is_of(lane)) {
                     self.arrangement.folded.remove(&id);
                 }
             }
             for id in hidden {
                 self.arrangement.hidden.insert(id);
                 let rows = rows::rows(&self.opened.model, &self.arrangement);
-                if !rows.iter().any(|row| row.lanes.contains(&lane)) {
+                if !rows.iter().any(|row| row.is_of(lane)) {
                     self.arrangement.hidden.remove(&id);
                 }
             }

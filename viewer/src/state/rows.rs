@@ -40,6 +40,13 @@ pub struct Row {
     pub pinned: bool,
 }
 
+impl Row {
+    /// Whether this is the lane's own row, rather than a group that it is folded into.
+    pub fn is_of(&self, lane: usize) -> bool {
+        self.lanes == [lane] && !matches!(self.id, Id::Process | Id::Device(_) | Id::Context(..))
+    }
+}
+
 /// Which rows the user wants how.
 #[derive(Debug, Clone, Default)]
 pub struct Arrangement {

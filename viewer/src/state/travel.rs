@@ -30,9 +30,9 @@ impl State {
         let begin = lane.begin[at.1];
         self.event = Some(at);
         self.window = self.window.showing(begin);
-        if !self.rows.get(self.row).is_some_and(|row| row.lanes.contains(&at.0)) {
+        if !self.rows.get(self.row).is_some_and(|row| row.is_of(at.0)) {
             self.unfold(at.0);
-            if let Some(row) = self.rows.iter().position(|row| row.lanes.contains(&at.0)) {
+            if let Some(row) = self.rows.iter().position(|row| row.is_of(at.0)) {
                 self.row = row;
             }
         }
