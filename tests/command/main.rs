@@ -6,3 +6,4 @@ mod golden;
 mod reading;
 mod recording;
 mod replaying;
+mod viewing;

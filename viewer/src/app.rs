@@ -26,6 +26,8 @@ const FRAME: Duration = Duration::from_millis(33);
 const FOLLOW: Duration = Duration::from_secs(1);
 /// Inputs taken between two frames: bounded, so that a storm of them cannot keep the screen from being drawn.
 const DRAINED: usize = 256;
+/// Calls that make or end objects: the names that so many give are there with the first frame, those of more follow it.
+const AT_ONCE: usize = 10_000;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -88,7 +90,13 @@ fn begin(opened: Arc<Opened>, options: &Options, size: (u16, u16)) -> State {
 
 /// Shows a trace until the user has seen enough.
 pub fn run(path: &Path, options: &Options) -> Result<(), Error> {
-    let opened = Arc::new(Opened::open(path, options.index)?);
+    let mut opened = Opened::open(path, options.index)?;
+    if opened.model.concerned.len() <= AT_ONCE
+        && let Some(lives) = opened.find_lives()
+    {
+        opened.model.lives = Some(lives);
+    }
+    let opened = Arc::new(opened);
     let ended = Arc::new(AtomicUsize::new(0));
     for signal in [SIGTERM, SIGHUP, SIGINT] {
         signal_hook::flag::register_usize(signal, ended.clone(), signal as usize)?;
@@ -219,13 +227,14 @@ fn beside(opened: Arc<Opened>, index: bool, sender: Sender<News>) {
             let _closed = sender.send(news);
             return;
         }
-        if let Some(lives) = opened.find_lives() {
-            if index && let Err(error) = opened.save(&lives) {
-                let _closed = sender.send(News::Say(format!("no index was kept: {error}")));
-            }
-            if sender.send(News::Lives(lives)).is_err() {
-                return;
-            }
+        let found = opened.find_lives();
+        if let Some(lives) = found.as_ref().or(opened.model.lives.as_ref()).filter(|_| index)
+            && let Err(error) = opened.save(lives)
+        {
+            let _closed = sender.send(News::Say(format!("no index was kept: {error}")));
+        }
+        if found.is_some_and(|lives| sender.send(News::Lives(lives)).is_err()) {
+            return;
         }
         if opened.is_live() {
             follow(&opened, &sender);

@@ -9,6 +9,7 @@ use crossterm::terminal::{
 };
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
+use ratatui::layout::Rect;
 use std::io::{self, BufWriter, Stdout, Write};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -58,7 +59,10 @@ impl Term {
         restore();
         signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGTSTP)?;
         enter(self.mouse)?;
-        self.terminal.clear()
+        // Everything is drawn anew after a change of size. Terminal::clear asks where the cursor is, and the answer would go to
+        // the thread that reads input.
+        let size = self.terminal.size()?;
+        self.terminal.resize(Rect::new(0, 0, size.width, size.height))
     }
 
     /// Text to the terminal's clipboard, if it takes any: OSC 52.
