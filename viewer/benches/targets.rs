@@ -2,10 +2,21 @@
 //!
 //! Traces are made in $CUTRACE_BENCH_DIR, or the temporary directory, and kept for the next time.
 
+use ratatui::backend::CrosstermBackend;
+use ratatui::layout::Rect;
+use ratatui::{Terminal, TerminalOptions, Viewport};
+use std::cell::Cell;
+use std::io::Write;
 use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use viewer::data::open::Opened;
+use viewer::state::State;
+use viewer::state::keymap::Keymap;
 use viewer::synthetic::{Shape, write};
+use viewer::view::draw;
+use viewer::view::theme::{Depth, Theme};
 
 const LANES: usize = 16;
 const COLUMNS: u64 = 400;
@@ -56,6 +67,7 @@ fn measure(calls: u64) {
     println!("  resident             {:>7} MB", resident());
     let (took, _) = timed(|| opened.call(opened.summary().calls as u32 / 2).expect("a call").name().len());
     println!("  one call in the file {took:>10.1?}");
+    bytes(opened);
 }
 
 fn views(opened: &Opened) {
@@ -76,6 +88,59 @@ fn views(opened: &Opened) {
         }
         all.sort();
         println!("  {LANES} x {COLUMNS} cells, 1/{part:<9} mean {:>9.1?}  p99 {:>9.1?}", mean(&all), all[197]);
+    }
+}
+
+/// Bytes that a terminal of 240 by 60 gets for a pan by one column, and for a frame in which nothing changed.
+fn bytes(opened: Opened) {
+    const SIZE: (u16, u16) = (240, 60);
+    let mut state = State::new(Arc::new(opened), Keymap::default(), SIZE);
+    for part in [1, 1_000, 100_000] {
+        let end = state.window.end;
+        let window = state.window.fitting(end / 2, end / 2 + end / part / 2);
+        for (name, depth) in [("256 colours", Depth::Many), ("true colour", Depth::True)] {
+            state.window = window;
+            let theme = Theme { depth, light: false, ascii: false };
+            let written = Written::default();
+            let viewport = Viewport::Fixed(Rect::new(0, 0, SIZE.0, SIZE.1));
+            let backend = CrosstermBackend::new(written.clone());
+            let mut terminal = Terminal::with_options(backend, TerminalOptions { viewport }).expect("memory");
+            let mut frame = |state: &State| {
+                written.0.set(0);
+                let start = Instant::now();
+                terminal.draw(|frame| draw(state, &theme, frame.buffer_mut())).expect("memory");
+                (written.0.get(), start.elapsed())
+            };
+            let first = frame(&state);
+            let still = frame(&state);
+            let mut all: Vec<(usize, Duration)> = Vec::new();
+            for _ in 0..20 {
+                state.window = state.window.panned(1.0 / state.window.columns as f64);
+                all.push(frame(&state));
+            }
+            all.sort();
+            let (median, most) = (all[10].0, all[19].0);
+            let took = all.iter().map(|(_, took)| *took).sum::<Duration>() / 20;
+            println!(
+                "  240x60, 1/{part:<6} {name}: first {} B in {:.1?}, unchanged {} B, pan {median} B (most {most} B) in {took:.1?}",
+                first.0, first.1, still.0
+            );
+        }
+    }
+}
+
+/// Counts what is written.
+#[derive(Clone, Default)]
+struct Written(Rc<Cell<usize>>);
+
+impl Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.set(self.0.get() + bytes.len());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 

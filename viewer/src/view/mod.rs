@@ -117,12 +117,14 @@ fn status(state: &State, theme: &Theme, buffer: &mut Buffer) {
         }
         parts.join("  ")
     };
-    let right = match state.opened.label() {
-        Some(label) => tame(&label),
-        None => format!("{}  ? help", state.tab.command()),
-    };
     let used = put(buffer, 0, area.y, &left, area.width, Style::new());
     let room = area.width.saturating_sub(used + 2);
+    let help = format!("{}  ? help", state.tab.command());
+    let right = match state.opened.label() {
+        Some(label) => tame(&label),
+        None if help.width() <= room.into() => help,
+        None => "? help".into(),
+    };
     let width = (right.width() as u16).min(room);
     let style = if state.opened.trace.damage.is_empty() { theme.quiet() } else { theme.alarm() };
     put(buffer, area.width - width, area.y, &right, width, style);
