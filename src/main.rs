@@ -24,6 +24,7 @@ mod session;
 mod signals;
 mod unfinished;
 mod verdict;
+mod view;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -44,6 +45,7 @@ Examples:
   cutrace report                    where time and memory went, and what to look at
   cutrace export --to perfetto -o app.pftrace
                                     the calls, for ui.perfetto.dev
+  cutrace view                      look at it: timeline, calls, tables
   cutrace replay                    make the same calls again and compare what comes back
 
 Exit status:
@@ -57,6 +59,7 @@ Exit status:
 enum Command {
     Record(record::Arguments),
     Replay(replay::Arguments),
+    View(view::Arguments),
     Info(info::Arguments),
     Dump(dump::Arguments),
     Report(report::Arguments),
@@ -70,6 +73,7 @@ fn main() -> ExitCode {
     let ended = match Arguments::parse().command {
         Command::Record(arguments) => record::run(arguments),
         Command::Replay(arguments) => replay::run(arguments),
+        Command::View(arguments) => view::run(arguments),
         Command::Info(arguments) => info::run(arguments),
         Command::Dump(arguments) => dump::run(arguments),
         Command::Report(arguments) => report::run(arguments),

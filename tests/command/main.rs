@@ -8,3 +8,4 @@ mod reading;
 mod recording;
 mod replaying;
 mod reporting;
+mod viewing;

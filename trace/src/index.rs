@@ -113,6 +113,17 @@ impl Trace {
         (checksum(content) == header.seal).then(|| decode(content)).flatten()
     }
 
+    /// Where blobs lie, as far as the headers tell without complaint.
+    pub(crate) fn blobs_of_segments(&mut self) {
+        let len = self.map.len() as u64;
+        for (offset, header) in self.segments.iter().filter(|(_, header)| header.kind == Kind::Blob) {
+            let start = offset + HEADER as u64;
+            if header.length <= header.room() && start.saturating_add(header.length) <= len {
+                self.blobs.insert(Hash(header.id), (start, header.length));
+            }
+        }
+    }
+
     pub(crate) fn index(&mut self) {
         self.clocks = self.preamble.clocks.to_vec();
         let mut chunks: Vec<(u64, Header)> = Vec::new();

@@ -13,6 +13,7 @@ pub mod finish;
 pub mod hash;
 pub mod image;
 mod index;
+pub mod known;
 mod lookup;
 mod mapping;
 pub mod objects;

@@ -98,11 +98,20 @@ pub struct Trace {
     /// What was launched last under a handle.
     pub(crate) launched: HashMap<u64, u32>,
     pub(crate) calls: Vec<Located>,
+    /// By thread: number of the first call and offset of each chunk. For calls that are not in `calls`.
+    pub(crate) chunks: OnceLock<HashMap<u32, Vec<(u32, u64)>>>,
 }
 
 impl Trace {
     pub fn open(path: impl AsRef<Path>) -> Result<Trace, Error> {
-        let path = path.as_ref().to_path_buf();
+        let mut trace = Trace::located(path.as_ref())?;
+        trace.index();
+        Ok(trace)
+    }
+
+    /// With its segments found, and nothing known of what is in them.
+    pub(crate) fn located(path: &Path) -> Result<Trace, Error> {
+        let path = path.to_path_buf();
         let io = |source| Error::Io { path: path.clone(), source };
         let found = std::fs::metadata(&path).map_err(io)?;
         if !found.is_file() {
@@ -140,9 +149,9 @@ impl Trace {
             crowded: HashMap::new(),
             launched: HashMap::new(),
             calls: Vec::new(),
+            chunks: OnceLock::new(),
         };
         trace.locate();
-        trace.index();
         Ok(trace)
     }
 
@@ -165,7 +174,10 @@ impl Trace {
     }
 
     pub fn call(&self, number: u64) -> Option<Call<'_>> {
-        let at = self.calls.get(number as usize)?;
+        self.read(self.calls.get(number as usize)?, number)
+    }
+
+    pub(crate) fn read(&self, at: &Located, number: u64) -> Option<Call<'_>> {
         let entry = self.record(at.entry)?;
         let id = entry.head.function;
         let words = self.preamble.functions.get(id as usize).map_or(0, |(_, words)| *words as usize * 8);
