@@ -54,7 +54,7 @@ impl Trace {
         offsets.dedup();
         let mut end = 0;
         for offset in offsets {
-            let header = self.map.get(offset as usize..).and_then(Header::decode);
+            let header = self.map.peek::<HEADER>(offset).and_then(|bytes| Header::decode(&bytes));
             let what = match header.and_then(|h| Some((h, end_of(offset, &h)?))) {
                 None => "a segment header that does not match its checksum",
                 Some(_) if !offset.is_multiple_of(PAGE) => "the footer lists a segment that begins within a page",

@@ -124,7 +124,7 @@ fn work_of(state: &State, lane: &Lane, index: usize, returned: u64) -> String {
     match lane.done.get(index) {
         Some(&done) if done != u64::MAX => {
             let after = duration(done.saturating_sub(returned));
-            format!("{name}, done {after} after the return at the latest: a wait told (no device times here)")
+            format!("{name}, known to be done {after} after the return")
         }
         _ => format!("{name}: nothing in the trace tells that it was done"),
     }

@@ -1,7 +1,7 @@
 //! Live device memory over time: a step function for each device.
 
 use super::column::Column;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap as HashMap;
 
 const RUN: usize = 64;
 

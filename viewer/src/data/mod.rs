@@ -14,6 +14,8 @@ pub mod pyramid;
 pub mod store;
 pub mod streams;
 pub mod tables;
+pub mod threads;
+pub mod walk;
 
 use bincode::{Decode, Encode};
 use column::Column;

@@ -6,7 +6,8 @@
 use super::findings::Gap;
 use super::lane::{LEGACY, PER_THREAD, Queue};
 use super::ops::{Named, Op};
-use std::collections::{BTreeSet, HashMap};
+use rustc_hash::FxHashMap as HashMap;
+use std::collections::BTreeSet;
 
 /// The work of one stream so far.
 pub struct Work {
@@ -100,8 +101,10 @@ impl Streams {
         work.name.push(name);
         work.flags.push(flags);
         work.call.push(op.call);
+        if work.pending == work.done.len() {
+            self.busy.insert(at);
+        }
         work.done.push(u64::MAX);
-        self.busy.insert(at);
     }
 
     /// A wait for this stream succeeded; how much work that finished.

@@ -5,6 +5,7 @@ pub mod action;
 pub mod filter;
 pub mod keymap;
 pub mod layout;
+pub mod overview;
 mod prompt;
 pub mod rows;
 pub mod select;
@@ -19,6 +20,7 @@ use action::Action;
 use filter::{Filter, Search};
 use keymap::{Key, Keymap};
 use layout::Layout;
+use overview::Sum;
 pub use prompt::{Ask, Prompt};
 use rows::{Arrangement, Id, Row};
 use select::Mark;
@@ -72,6 +74,8 @@ pub struct State {
     pub size: (u16, u16),
     pub layout: Layout,
     pub window: Window,
+    /// The whole trace, for the width of the lanes.
+    pub overview: Vec<Sum>,
     pub rows: Vec<Row>,
     /// The selected row, and the first that is on the screen.
     pub row: usize,
@@ -111,6 +115,7 @@ impl State {
             size,
             layout: Layout::default(),
             window: Window::whole(opened.summary().end.saturating_add(1), 1),
+            overview: Vec::new(),
             rows,
             row: first,
             top: 0,
@@ -148,6 +153,7 @@ impl State {
         self.search = search.and_then(|text| Search::new(&text, &self.opened.model).ok());
         self.filter = filter.and_then(|text| Filter::new(&text, &self.opened.model).ok());
         self.trail.clear();
+        self.look_over();
         self.arrange();
         self.show_tab(self.tab);
         if call.is_some() {
@@ -513,7 +519,14 @@ impl State {
         self.size = (width, height);
         self.layout = Layout::of(width, height, self.details);
         self.window = self.window.resized(self.layout.lanes.width.into());
+        if self.overview.len() != usize::from(self.layout.overview.width) {
+            self.look_over();
+        }
         self.scroll();
+    }
+
+    fn look_over(&mut self) {
+        self.overview = overview::sums(&self.opened.model, self.window.end, self.layout.overview.width.into());
     }
 
     /// Keeps the selected row on the screen.

@@ -3,9 +3,9 @@
 use super::theme::Theme;
 use super::{glyph, put, tint};
 use crate::data::event::Category;
-use crate::data::lane::Source;
 use crate::state::State;
 use crate::state::layout::Area;
+use crate::state::overview::Sum;
 use crate::state::table::Tab;
 use crate::text::moment;
 use ratatui::buffer::Buffer;
@@ -27,27 +27,12 @@ fn whole(state: &State, theme: &Theme, buffer: &mut Buffer) {
         return;
     }
     let end = state.window.end;
-    let edges: Vec<u64> = (0..=width).map(|n| (u128::from(end) * u128::from(n) / u128::from(width)) as u64).collect();
-    let (mut sums, mut cells) = (vec![(0u64, 0u64, 0u64, 0u64); width as usize], Vec::new());
-    let lanes: Vec<_> =
-        state.opened.model.lanes.iter().filter(|l| matches!(l.source, Source::Thread { depth: 0, .. })).collect();
-    for lane in &lanes {
-        lane.view(&edges, &mut cells);
-        for (sum, cell) in sums.iter_mut().zip(&cells) {
-            sum.0 += cell.busy;
-            sum.1 += u64::from(cell.failed);
-            sum.2 += u64::from(cell.synchronisations);
-            sum.3 += u64::from(cell.loads);
-        }
-    }
     let names = state.layout.names.width;
     put(buffer, 0, area.y, "whole trace", names, theme.quiet());
     put(buffer, 0, area.y + 1, "failed ! sync | load +", names, theme.quiet());
-    let capacity = |n: usize| (edges[n + 1] - edges[n]).saturating_mul(lanes.len() as u64).max(1);
-    for (n, (busy, failed, waits, loads)) in sums.into_iter().enumerate() {
+    for (n, Sum { share, failed, waits, loads }) in state.overview.iter().copied().enumerate().take(width as usize) {
         let x = area.x + n as u16;
-        let share = busy as f64 / capacity(n) as f64;
-        let eighths = if busy == 0 { 0 } else { ((share * 8.0).ceil() as usize).clamp(1, 8) };
+        let eighths = if share == 0.0 { 0 } else { ((share * 8.0).ceil() as usize).clamp(1, 8) };
         glyph(buffer, x, area.y, theme.level(eighths), theme.ink_of(Category::Launch, false));
         match (failed, loads, waits) {
             (1.., ..) => glyph(buffer, x, area.y + 1, "!", theme.alarm()),
