@@ -198,7 +198,8 @@ impl Capture<'_> {
             return;
         }
         let mut finds = Finds::before(self.lane, self.call);
-        if callback::any_under_way() && recorder.watch.watch(address, bytes, false, &mut finds) {
+        let may_change = callback::any_under_way() && recorder.watch.has_room();
+        if may_change && recorder.watch.watch(address, bytes, false, &mut finds) {
             return self.deferred.extend(finds.into_records());
         }
         let landing = recorder.pending.landing_in(address, bytes);

@@ -12,11 +12,12 @@ use crate::pinned::Ranges;
 use crate::shadow::Shadow;
 use crate::tracker::{PAGE, Tracker};
 use crate::{maps, start};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::time::{Duration, Instant};
 use trace::preamble::Data;
+use trace::record;
 
 /// Where the kernel cannot tell what was written, everything is compared; longer memory than this is not, and counted.
 const MOST_COMPARED: u64 = 256 << 10;
@@ -41,6 +42,8 @@ struct State {
     /// Callbacks that began not long ago and may still run.
     callbacks: Vec<Running>,
     begun: u64,
+    /// What there was no room to watch.
+    refused: BTreeSet<u64>,
 }
 
 /// What a callback writes is its to tell, as copies behind it may read that before the next call. A look in the meantime cannot
@@ -54,6 +57,7 @@ struct Running {
 struct Watched {
     end: u64,
     managed: bool,
+    since: Instant,
     /// Known to the driver: otherwise a graph's node reads it, whatever ends.
     pinned: bool,
     /// Whether the kernel tells which of its pages were written.
@@ -91,6 +95,11 @@ impl Watch {
         }
     }
 
+    /// Whether there is room for pieces that can be recorded otherwise, too.
+    pub fn has_room(&self) -> bool {
+        self.count.load(Relaxed) < MOST_WATCHED / 2
+    }
+
     /// Whether what the CPU writes there is found without being compared as a whole.
     pub fn follows(&self, start: u64, len: u64) -> bool {
         if !self.any() {
@@ -116,18 +125,26 @@ impl Watch {
         if let Some((_, known)) = before.filter(|(_, known)| start + len <= known.end) {
             return known.tracked;
         }
-        if state.ranges.len() >= MOST_WATCHED {
-            finds.lose(start, len as usize, "memory written by the CPU, in too many pieces");
+        if state.refused.contains(&start) {
             return false;
         }
-        let Some(shadow) = Shadow::of(len) else {
-            finds.lose(start, len as usize, "memory written by the CPU, for lack of memory");
+        let is_crowded = state.ranges.len() >= MOST_WATCHED;
+        let Some(shadow) = (if is_crowded { None } else { Shadow::of(len) }) else {
+            let why =
+                ["memory written by the CPU, for lack of memory", "memory written by the CPU, in too many pieces"];
+            finds.lose(start, len as usize, why[usize::from(is_crowded)]);
+            // Once for each: the next launch is likely to be given it again.
+            if state.refused.len() >= MOST_WATCHED {
+                state.refused.clear();
+            }
+            state.refused.insert(start);
             return false;
         };
         let State { tracker, ranges, .. } = &mut *state;
         let tracker = tracker.get_or_insert_with(Tracker::open);
         let pinned = start::recorder().pinned.holds(start, len);
-        let mut watched = Watched { end: start + len, managed, pinned, tracked: managed, told: false, shadow };
+        let (end, since) = (start + len, Instant::now());
+        let mut watched = Watched { end, managed, since, pinned, tracked: managed, told: false, shadow };
         let pages = watched.pages(start);
         let mut here = Vec::new();
         if managed {
@@ -192,8 +209,13 @@ impl Watch {
         let at = state.callbacks.iter().position(|running| running.number == number);
         let ended = at.map(|at| state.callbacks.swap_remove(at)).filter(|ended| ended.began.elapsed() < SHORT);
         self.look_at(&mut state, finds);
-        let found = ended.map_or(Vec::new(), |ended| joined(ended.found));
-        found.into_iter().for_each(|range| finds.tell_again(range));
+        let Some(Running { began, found, .. }) = ended else { return };
+        for range in joined(found) {
+            // What began to be watched meanwhile was recorded as a whole then: what came later is newer than that.
+            let around = state.ranges.range(..=range.start).next_back();
+            let is_newer = around.is_some_and(|(_, watched)| watched.since >= began);
+            finds.tell_again(if is_newer { record::WRITTEN_HERE } else { record::TOLD }, range);
+        }
     }
 
     fn look_at(&self, state: &mut State, finds: &mut Finds) {
@@ -247,6 +269,7 @@ impl Watch {
     pub fn forget(&self, start: u64, len: u64, entirely: bool, mut finds: Option<&mut Finds>) {
         let mut state = self.state.lock();
         let end = if entirely { start.saturating_add(len.max(1)) } else { start + 1 };
+        state.refused.remove(&start);
         let ending: Vec<u64> = state.ranges.range(start..end).map(|(start, _)| *start).collect();
         let State { tracker: Some(tracker), ranges, .. } = &mut *state else { return };
         for start in ending {
