@@ -21,8 +21,8 @@ use trace::record;
 
 /// Where the kernel cannot tell what was written, everything is compared; longer memory than this is not, and counted.
 const MOST_COMPARED: u64 = 256 << 10;
-/// Longer than most callbacks take. One that takes longer waits for somebody, who is heard for himself.
-const SHORT: Duration = Duration::from_millis(10);
+/// Longer than most callbacks take. One that takes longer waits for somebody: what is found meanwhile is rather his.
+const SHORT: Duration = Duration::from_millis(100);
 /// Each piece may cost the program two mappings, of which a process has 65,530.
 const MOST_WATCHED: usize = 8192;
 
