@@ -11,7 +11,7 @@ use crate::run::world::World;
 use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
-use trace::call::Image;
+use trace::call::{Image, When};
 use trace::written::Written;
 use trace::{Call, Trace};
 
@@ -121,9 +121,14 @@ fn write(world: &World, call: &Call, finder: u64, written: &Written, image: &Ima
             Some(_) => tally.written += bytes.len() as u64,
             None => tally.lost_writes += 1,
         }
-    } else {
+    } else if !brings(world, finder, image) {
         tally.lost_writes += 1;
     }
+}
+
+/// Whether the call has these bytes with it: a node is made with what its source held then, of which nothing is known before.
+fn brings(world: &World, call: u64, image: &Image) -> bool {
+    world.trace.call(call).is_some_and(|call| call.memory(When::Entry, image.address, image.len).is_some())
 }
 
 /// An address that no memory can have makes a range that nothing holds.
