@@ -1,6 +1,8 @@
 //! `cutrace dump`: one line a call.
 
+use crate::annotations::Annotations;
 use crate::exit;
+use crate::figures::duration;
 use crate::json::Fields;
 use crate::reading::Reading;
 use anyhow::Result;
@@ -20,7 +22,7 @@ use trace::{Call, Trace};
 ///
 /// A line holds the call's number, seconds since the start of the trace, the thread, the function with its arguments by
 /// name, what it wrote behind the arrow, its result and how long it took. An ampersand stands for memory that the call
-/// fills. Handles are named by kind and number (ctx#1, stream#3), addresses by the allocation they lie in (mem#2+0x40).
+/// fills. Annotations by NVTX stand between the calls. Handles are named by kind and number (ctx#1, stream#3), addresses by the allocation they lie in (mem#2+0x40).
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -38,10 +40,12 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let trace = reading.open()?;
     let wanted = reading.selection(&trace)?;
     let mut out = BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
+    let mut annotations = Annotations::of(&trace, reading)?;
     let mut objects = Objects::default();
     let (mut line, mut left, mut missing) = (String::new(), reading.limit.unwrap_or(u64::MAX), 0);
     let colored = reading.colored();
     for call in trace.calls().take_while(|call| call.number < reading.end()) {
+        annotations.print(&mut out, call.begin, call.number, &objects, &mut left)?;
         if left == 0 {
             break;
         }
@@ -66,7 +70,8 @@ pub fn run(arguments: Arguments) -> Result<u8> {
             }
         }
         if reading.json {
-            serde_json::to_writer(&mut out, &object(&trace, &call, decoded.as_ref(), &objects))?;
+            let line = object(&trace, &call, decoded.as_ref(), &objects);
+            serde_json::to_writer(&mut out, &line).map_err(std::io::Error::from)?;
         } else {
             line.clear();
             text(&mut line, &trace, &call, decoded.as_ref(), &objects, colored)?;
@@ -76,6 +81,9 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         left -= 1;
         let values = decoded.iter().flat_map(|d| d.arguments.iter().chain(&d.outputs));
         missing += values.map(|(_, value)| missing_in(value)).sum::<u64>();
+    }
+    if reading.end() >= trace.len() as u64 {
+        annotations.print(&mut out, u64::MAX, trace.len() as u64, &objects, &mut left)?;
     }
     out.flush()?;
     Ok(exit::damage(&trace, missing))
@@ -103,9 +111,8 @@ fn text(
     objects: &Objects,
     colored: bool,
 ) -> Result<()> {
-    let ns = trace.nanoseconds(call.begin).max(0);
-    let (seconds, rest) = (ns / 1_000_000_000, ns % 1_000_000_000);
-    write!(out, "{:>7} {seconds:>4}.{rest:09} t{:<2} {}(", call.number, call.thread, plain(call.name()))?;
+    let time = seconds(trace, call.begin);
+    write!(out, "{:>7} {time} t{:<2} {}(", call.number, call.thread, plain(call.name()))?;
     match decoded {
         None => {
             out.push('?');
@@ -139,9 +146,9 @@ fn text(
     Ok(())
 }
 
-/// A line of `--json`.
+/// A call as an object: a line of `--json`, and of `export --to jsonl`.
 #[derive(Serialize)]
-struct Line<'x> {
+pub struct Line<'x> {
     call: u64,
     time_ns: i64,
     thread: u32,
@@ -159,7 +166,7 @@ struct Line<'x> {
     words: Vec<String>,
 }
 
-fn object<'x>(trace: &Trace, call: &Call<'x>, decoded: Option<&'x Decoded<'x>>, objects: &'x Objects) -> Line<'x> {
+pub fn object<'x>(trace: &Trace, call: &Call<'x>, decoded: Option<&'x Decoded<'x>>, objects: &'x Objects) -> Line<'x> {
     let words = || call.words().map(|word| format!("{word:#x}")).collect();
     Line {
         call: call.number,
@@ -188,11 +195,8 @@ fn kernel<'x>(call: &Call, decoded: &'x Decoded<'x>, objects: &'x Objects) -> Op
     })
 }
 
-fn duration(ns: i64) -> String {
-    match ns {
-        ..1_000 => format!("{ns} ns"),
-        1_000..1_000_000 => format!("{:.1} us", ns as f64 / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
-        _ => format!("{:.2} s", ns as f64 / 1e9),
-    }
+/// Seconds since the start of the trace.
+pub fn seconds(trace: &Trace, stamp: u64) -> String {
+    let ns = trace.nanoseconds(stamp).max(0);
+    format!("{:>4}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000)
 }

@@ -12,10 +12,12 @@ use serde_json::{Map, Value, json};
 use std::collections::{HashMap, HashSet};
 use std::io::{BufWriter, Write};
 use trace::Trace;
+use trace::annotation::Annotation;
 use trace::api::roles::Side;
 use trace::call::Content;
 use trace::decode::decode;
 use trace::hash::Hash;
+use trace::record::annotated::MARK;
 use trace::text::plain;
 use trace::value::Value as Shown;
 
@@ -139,6 +141,35 @@ impl Counts<'_> {
     }
 }
 
+/// Annotations by NVTX, of all threads: they are no calls, and not selected by what selects calls.
+#[derive(Serialize)]
+struct Annotated {
+    all: u64,
+    ranges: u64,
+    /// Ranges that the trace ends in.
+    open: u64,
+    marks: u64,
+    names: u64,
+    /// That anything was annotated in, the default one included.
+    domains: u64,
+}
+
+impl Annotated {
+    fn of(trace: &Trace) -> Annotated {
+        let ranges = trace.annotated_ranges();
+        let count = |test: &dyn Fn(&Annotation) -> bool| trace.annotations().filter(|a| test(a)).count() as u64;
+        let domains: HashSet<u32> = trace.annotations().map(|annotation| annotation.about.domain).collect();
+        Annotated {
+            all: count(&|_| true),
+            ranges: ranges.len() as u64,
+            open: ranges.iter().filter(|range| range.end.is_none()).count() as u64,
+            marks: count(&|annotation| annotation.about.what == MARK),
+            names: count(&|annotation| annotation.is_name()),
+            domains: domains.len() as u64,
+        }
+    }
+}
+
 /// `13000` as `13.0`.
 fn version(number: i32) -> String {
     format!("{}.{}", number / 1000, number % 1000 / 10)
@@ -207,6 +238,7 @@ fn object(trace: &Trace, counts: &Counts, functions: &Functions, said: &Said) ->
             "not_recorded": counts.not_recorded,
             "missing": counts.missing,
         },
+        "annotations": Annotated::of(trace),
         "adopted": trace.adopted.iter().map(|a| json!({
             "module": format!("{:#x}", a.module),
             "images": a.images.iter().map(|hash| Hash::from_bytes(*hash).to_string()).collect::<Vec<_>>(),
@@ -276,6 +308,14 @@ fn text(
             line(out, format!("{what:<17} {:>9} in {}", size(amount.bytes), counted(amount.pieces, "piece")))?;
         }
     }
+    let annotated = Annotated::of(trace);
+    if annotated.all != 0 {
+        let open =
+            if annotated.open == 0 { String::new() } else { format!(" ({} not ended)", grouped(annotated.open)) };
+        let (ranges, marks) = (counted(annotated.ranges, "range"), counted(annotated.marks, "mark"));
+        let (names, domains) = (counted(annotated.names, "name"), counted(annotated.domains, "domain"));
+        line(out, format!("annotations       {ranges}{open}, {marks}, {names}, in {domains}"))?;
+    }
     for module in &trace.adopted {
         let images = counted(module.images.len() as u64, "image");
         line(out, format!("adopted: module {:#x}, {images} from {}", module.module, module.origin))?;
@@ -323,7 +363,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// A command line that a shell would read as it was.
-fn shell(words: &[String]) -> String {
+pub fn shell(words: &[String]) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
     let quoted = words.iter().map(|word| match word.as_str() {
         "" => "''".into(),

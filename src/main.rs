@@ -2,24 +2,29 @@
 //!
 //! stdout carries results, stderr everything else. A reader that goes away (`| head`) ends a command quietly.
 
+mod annotations;
 mod completions;
 mod doctor;
 mod driver;
 mod dump;
 mod exit;
+mod export;
 mod figures;
 mod info;
 mod json;
 mod layout;
 mod program;
+mod progress;
 mod reading;
 mod record;
 mod repair;
 mod replay;
+mod report;
 mod session;
 mod signals;
 mod unfinished;
 mod verdict;
+mod view;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -37,6 +42,10 @@ Examples:
   cutrace record ./app              record a program's driver calls into trace.bin
   cutrace info                      what trace.bin holds, and whether it can be replayed
   cutrace dump --grep Memcpy        the copies, one line a call
+  cutrace report                    where time and memory went, and what to look at
+  cutrace export --to perfetto -o app.pftrace
+                                    the calls, for ui.perfetto.dev
+  cutrace view                      look at it: timeline, calls, tables
   cutrace replay                    make the same calls again and compare what comes back
 
 Exit status:
@@ -50,8 +59,11 @@ Exit status:
 enum Command {
     Record(record::Arguments),
     Replay(replay::Arguments),
+    View(view::Arguments),
     Info(info::Arguments),
     Dump(dump::Arguments),
+    Report(report::Arguments),
+    Export(export::Arguments),
     Repair(repair::Arguments),
     Doctor(doctor::Arguments),
     Completions(completions::Arguments),
@@ -61,8 +73,11 @@ fn main() -> ExitCode {
     let ended = match Arguments::parse().command {
         Command::Record(arguments) => record::run(arguments),
         Command::Replay(arguments) => replay::run(arguments),
+        Command::View(arguments) => view::run(arguments),
         Command::Info(arguments) => info::run(arguments),
         Command::Dump(arguments) => dump::run(arguments),
+        Command::Report(arguments) => report::run(arguments),
+        Command::Export(arguments) => export::run(arguments),
         Command::Repair(arguments) => repair::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Completions(arguments) => completions::run(arguments),

@@ -84,6 +84,18 @@ impl Reading {
         })
     }
 
+    /// The test for what stands before a call, by thread and that call's number; behind the last call that is how many there
+    /// are.
+    pub fn between(&self, trace: &Trace) -> Result<impl Fn(u32, u64) -> bool + use<>> {
+        let calls = self.calls.unwrap_or(Range { start: 0, end: u64::MAX });
+        let behind = (calls.end >= trace.len() as u64).then_some(trace.len() as u64);
+        let thread = self.thread.as_deref().map(|wanted| find_thread(trace, wanted)).transpose()?;
+        Ok(move |of: u32, next: u64| {
+            let is_within = calls.start <= next && next < calls.end || behind == Some(next);
+            is_within && thread.is_none_or(|thread| thread == of)
+        })
+    }
+
     /// The first call number that cannot be asked for any more.
     pub fn end(&self) -> u64 {
         self.calls.map_or(u64::MAX, |calls| calls.end)

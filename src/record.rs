@@ -32,6 +32,9 @@ LD_PRELOAD=libcutrace.so may):
   CUTRACE_SESSION   a file to which each recorded process appends its id and
                     the path of its trace
   CUTRACE_DISABLE   1: make the driver calls, record nothing
+  NVTX_INJECTION64_PATH
+                    path of libcutrace.so: annotations by NVTX are recorded;
+                    `record` leaves another tool's path as it is
 and by `record` itself:
   CUTRACE_SHIM      path of libcutrace.so
   CUTRACE_SIM       path of libcuda_sim.so, for --driver sim
@@ -72,6 +75,17 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     command.env("LD_PRELOAD", preload(&recorder.path, env::var_os("LD_PRELOAD"))?);
     command.env("CUTRACE_SESSION", session.path());
     command.env("CUTRACE_OUTPUT", output(arguments.output.as_deref())?);
+    match env::var_os("NVTX_INJECTION64_PATH").filter(|tool| !tool.is_empty()) {
+        Some(tool) if Path::new(&tool) != recorder.path => {
+            say(format_args!(
+                "NVTX_INJECTION64_PATH is {}: annotations by NVTX go there and are not recorded",
+                tool.display()
+            ));
+        }
+        _ => {
+            command.env("NVTX_INJECTION64_PATH", &recorder.path);
+        }
+    }
     if let Some(data) = &arguments.data {
         command.env("CUTRACE_DATA", data);
     }

@@ -16,7 +16,7 @@ mod recording;
 #[path = "harness/run.rs"]
 mod run;
 
-pub use artifacts::{artifact, driver_directory, kernels};
+pub use artifacts::{artifact, driver_directory, kernels, nvtx_include};
 pub use clients::{client, client_with};
 pub use place::Place;
 pub use recording::{calls_named, names, sound, thread_names};

@@ -2,7 +2,7 @@
 //! that was committed is in the file all the same.
 
 use crate::config::tell;
-use crate::{lane, nets, start, wrappers};
+use crate::{early, lane, nets, start, wrappers};
 use std::sync::atomic::Ordering::Relaxed;
 use trace::record::{self, Loss};
 
@@ -40,6 +40,8 @@ fn losses() {
     }
     let counted = [
         ("calls made by signal handlers in the middle of a record", lane::REENTRANT.load(Relaxed)),
+        ("annotations made by signal handlers in the middle of a record", lane::INTERRUPTING.load(Relaxed)),
+        ("annotations made before the first driver call", early::lost()),
         ("calls of functions without a known prototype", wrappers::OPAQUE_CALLS.load(Relaxed)),
         ("driver functions handed out that this cutrace does not know", nets::UNKNOWN_NAMES.load(Relaxed)),
     ];

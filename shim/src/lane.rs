@@ -10,7 +10,7 @@ use crate::manners::{guarded, unseen};
 use crate::memory::word_at;
 use crate::shape::{Launch, Site};
 use crate::start::{self, Recorder};
-use crate::{ask, capture, clock, host, payload};
+use crate::{ask, capture, clock, early, host, payload};
 use std::cell::{Cell, UnsafeCell};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*, compiler_fence};
@@ -21,6 +21,8 @@ use trace::record::{
 /// Calls that came while their own thread was writing a record: forwarded unrecorded. A signal handler's; or, after a jump out
 /// of such a handler, all that follow.
 pub static REENTRANT: AtomicU64 = AtomicU64::new(0);
+/// Annotations that came so.
+pub static INTERRUPTING: AtomicU64 = AtomicU64::new(0);
 
 pub struct Lane {
     generation: Cell<u64>,
@@ -189,6 +191,24 @@ pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, op
         compiler_fence(SeqCst);
         lane.busy.set(false);
     }
+}
+
+/// Lets an annotation be written. Returns whether this process records: an annotation is no reason to begin.
+#[inline]
+pub fn annotate(work: impl FnOnce(&Lane)) -> bool {
+    let lane = lane();
+    if lane.generation.get() != start::generation() && !(start::recording() && lane.join()) {
+        return false;
+    }
+    if lane.busy.replace(true) {
+        INTERRUPTING.fetch_add(1, Relaxed);
+        return true;
+    }
+    compiler_fence(SeqCst);
+    work(lane);
+    compiler_fence(SeqCst);
+    lane.busy.set(false);
+    true
 }
 
 /// The return of a plain launch whose kernel was launched before; false if it is not that simple.
@@ -380,6 +400,7 @@ impl Lane {
         if self.index.get() == 0 {
             ask::forget_devices();
         }
+        early::bring(self);
         self.generation.set(generation);
         self.busy.set(false);
         generation == start::generation()

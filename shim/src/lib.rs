@@ -16,7 +16,8 @@
 //! The way of a call: `wrappers` (one function a table line) -> `lane` (entry record) -> the real driver -> `lane` (return
 //! record). `capture` follows pointers where the table says there is more than words. `start` makes the file and the
 //! recorder thread, `chunk` the memory records are written to, `file` everything else on disk. `nets` and `real` see to it
-//! that we are asked and that we know whom to ask.
+//! that we are asked and that we know whom to ask. `nvtx` is asked by the program itself, and `notes` writes into the
+//! lane what it says.
 
 mod adopt;
 mod ask;
@@ -27,6 +28,7 @@ mod clock;
 mod code;
 mod config;
 mod draft;
+mod early;
 mod file;
 mod finds;
 mod finish;
@@ -41,10 +43,13 @@ mod manners;
 mod maps;
 mod memory;
 mod nets;
+mod notes;
+mod nvtx;
 mod payload;
 mod pending;
 mod pinned;
 mod real;
+mod registered;
 mod shadow;
 mod shape;
 mod start;

@@ -79,7 +79,7 @@ extern "C" fn filter_dlsym(handle: *mut c_void, name: *const c_char, caller: *co
     let name = unsafe { CStr::from_ptr(name) };
     let is_driver_name = name.to_bytes().starts_with(b"cu");
     let Some(id) = is_driver_name.then(|| crate::wrappers::id_of(name.to_bytes())).flatten() else {
-        if handle != OWN.load(Acquire) || !real::present() {
+        if handle != OWN.load(Acquire) || crate::nvtx::is_entry(name.to_bytes()) || !real::present() {
             return pass;
         }
         // Asked of the driver by its handle, which is ours: a newer driver may have more than this table.

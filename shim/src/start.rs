@@ -154,9 +154,15 @@ fn start() -> Result<(), String> {
         return Err(String::new());
     }
     // A child counts anew.
-    [&crate::lane::REENTRANT, &crate::wrappers::OPAQUE_CALLS, &crate::nets::UNKNOWN_NAMES, &AFTERWARDS]
-        .iter()
-        .for_each(|counter| counter.store(0, Relaxed));
+    [
+        &crate::lane::REENTRANT,
+        &crate::lane::INTERRUPTING,
+        &crate::wrappers::OPAQUE_CALLS,
+        &crate::nets::UNKNOWN_NAMES,
+        &AFTERWARDS,
+    ]
+    .iter()
+    .for_each(|counter| counter.store(0, Relaxed));
     let clock = clock::choose();
     let file = TraceFile::create(&config::expand(&config.output)).map_err(|e| {
         announce(&config, OsStr::new(""));

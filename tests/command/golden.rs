@@ -11,6 +11,8 @@ use tests::*;
 const GOLDEN: &[(&str, &str)] =
     &[("vector_add", "vector_add.c"), ("linking", "linking.c"), ("failing_calls", "hostile/failing_calls.c")];
 
+const REPORTS: &str = "cuda_api_sum,cuda_api_trace,sync,memory,transfers,launches,modules,errors,pending";
+
 fn directory() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("golden")
 }
@@ -31,6 +33,8 @@ fn golden_traces_are_read_shown_and_replayed() {
         };
         insta::assert_snapshot!(format!("{name}-info"), command(&["info"]));
         insta::assert_snapshot!(format!("{name}-dump"), command(&["dump"]));
+        insta::assert_snapshot!(format!("{name}-summary"), command(&["report"]));
+        insta::assert_snapshot!(format!("{name}-reports"), command(&["report", "-r", REPORTS]));
         let replayed = command(&["replay", "--driver", "sim"]);
         assert!(replayed.starts_with("verified\n"), "{name}: {replayed}");
     }

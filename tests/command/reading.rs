@@ -6,7 +6,14 @@ use tests::forge::Forge;
 use tests::*;
 use trace::segment::{HEADER, Kind, MAGIC};
 
-const READERS: &[&[&str]] = &[&["info"], &["dump"], &["replay", "--driver", "sim"], &["repair"]];
+const READERS: &[&[&str]] = &[
+    &["info"],
+    &["dump"],
+    &["report"],
+    &["export", "--to", "jsonl", "-o", "-"],
+    &["replay", "--driver", "sim"],
+    &["repair"],
+];
 
 /// A closed trace of the sum of two vectors, and its place.
 fn recorded(app: &str) -> (Place, PathBuf) {

@@ -35,6 +35,14 @@ pub fn cuda_include() -> PathBuf {
     path
 }
 
+/// NVTX's own headers.
+pub fn nvtx_include() -> PathBuf {
+    let path = source("../target/cuda/include-nvtx");
+    let header = path.join("nvtx3/nvToolsExt.h");
+    assert!(header.exists(), "{} is missing: run scripts/cuda-headers first", header.display());
+    path
+}
+
 /// A directory in which the simulated driver has the names that programs know the driver by.
 pub fn driver_directory() -> PathBuf {
     let directory = target().join("clients/driver");

@@ -49,6 +49,20 @@ impl Forge {
         found[0]
     }
 
+    /// Puts other bytes of the same number in the place of these, wherever they stand within the content of segments of a kind.
+    #[track_caller]
+    pub fn replace(&mut self, kind: Kind, old: &[u8], new: &[u8]) {
+        assert_eq!(old.len(), new.len());
+        for (offset, header) in self.segments(kind) {
+            let start = offset + HEADER;
+            for at in start..start + (header.length as usize + 1).saturating_sub(old.len()) {
+                if &self.bytes[at..at + old.len()] == old {
+                    self.bytes[at..at + new.len()].copy_from_slice(new);
+                }
+            }
+        }
+    }
+
     /// Changes the lowest bit of the byte at this offset of the file.
     pub fn flip(&mut self, at: usize) {
         self.flip_bit(at, 0);

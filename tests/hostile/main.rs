@@ -1,5 +1,6 @@
 //! Programs that make a preloaded recorder's life hard: each must behave as it does without, and be recorded.
 
+mod annotations;
 mod processes;
 mod reaching;
 mod surroundings;

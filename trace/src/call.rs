@@ -79,6 +79,11 @@ impl<'a> Call<'a> {
         self.trace.function_name(self.id)
     }
 
+    /// The function's id in the file.
+    pub fn function_id(&self) -> u16 {
+        self.id
+    }
+
     /// The table's line for this function; none if this build does not know the name.
     pub fn function(&self) -> Option<&'static Function> {
         self.trace.function(self.id)

@@ -54,7 +54,7 @@ impl Trace {
         offsets.dedup();
         let mut end = 0;
         for offset in offsets {
-            let header = self.map.get(offset as usize..).and_then(Header::decode);
+            let header = self.map.peek::<HEADER>(offset).and_then(|bytes| Header::decode(&bytes));
             let what = match header.and_then(|h| Some((h, end_of(offset, &h)?))) {
                 None => "a segment header that does not match its checksum",
                 Some(_) if !offset.is_multiple_of(PAGE) => "the footer lists a segment that begins within a page",
@@ -113,6 +113,17 @@ impl Trace {
         (checksum(content) == header.seal).then(|| decode(content)).flatten()
     }
 
+    /// Where blobs lie, as far as the headers tell without complaint.
+    pub(crate) fn blobs_of_segments(&mut self) {
+        let len = self.map.len() as u64;
+        for (offset, header) in self.segments.iter().filter(|(_, header)| header.kind == Kind::Blob) {
+            let start = offset + HEADER as u64;
+            if header.length <= header.room() && start.saturating_add(header.length) <= len {
+                self.blobs.insert(Hash(header.id), (start, header.length));
+            }
+        }
+    }
+
     pub(crate) fn index(&mut self) {
         self.clocks = self.preamble.clocks.to_vec();
         let mut chunks: Vec<(u64, Header)> = Vec::new();
@@ -169,6 +180,8 @@ impl Trace {
             lane.has_gaps |= self.damage.len() > known;
         }
         self.calls.sort_by_key(|c| (c.begin, c.thread, c.sequence));
+        // Those with the same stamp stay in the order in which their thread wrote them.
+        self.annotations.sort_by_key(|(time, thread, _)| (*time, *thread));
         let observed =
             self.calls.iter().enumerate().map(|(number, call)| ((call.thread, call.sequence), number as u64));
         self.observed_calls = observed.filter(|(key, _)| self.observed.contains_key(key)).collect();
@@ -352,6 +365,7 @@ impl Trace {
                     self.written.entry((written.thread, written.call)).or_default().push(at);
                 }
             }
+            record::ANNOTATION => self.index_annotation(thread, at, end),
             record::LOSS => self.losses.extend(body_of::<record::Loss>(body).map(|loss| (loss.what, loss.count))),
             _ => return flags & record::OPTIONAL != 0,
         }

@@ -4,6 +4,7 @@
 //! are the bytes of a trace (field by field in FORMAT.md), [`Trace`] reads them back and [`finish`] closes them.
 //! [`decode`] makes [values](value) of a call, [`objects`] names what they refer to, [`text`] writes them down.
 
+pub mod annotation;
 pub mod api;
 pub mod call;
 pub mod decode;
@@ -12,6 +13,7 @@ pub mod finish;
 pub mod hash;
 pub mod image;
 mod index;
+pub mod known;
 mod lookup;
 mod mapping;
 pub mod objects;

@@ -4,10 +4,11 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Deref;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 
 /// Mapped; or read, where looking at a hole of the file could be answered with SIGBUS.
 pub enum Mapping {
-    Mapped(memmap2::Mmap),
+    Mapped(memmap2::Mmap, File),
     Read(Vec<u8>),
 }
 
@@ -19,7 +20,19 @@ impl Mapping {
             return Ok(Mapping::Read(bytes));
         }
         // SAFETY: the mapping is read as bytes only; a trace only ever grows while it is written.
-        Ok(Mapping::Mapped(unsafe { memmap2::Mmap::map(&file) }?))
+        let map = unsafe { memmap2::Mmap::map(&file) }?;
+        Ok(Mapping::Mapped(map, file))
+    }
+
+    /// A few bytes at an offset, read without touching the mapping: a look at a page maps its neighbours too, and a look at
+    /// every chunk's header half of the file.
+    pub fn peek<const N: usize>(&self, offset: u64) -> Option<[u8; N]> {
+        let mut bytes = [0; N];
+        match self {
+            Mapping::Mapped(_, file) => file.read_exact_at(&mut bytes, offset).ok()?,
+            Mapping::Read(all) => bytes.copy_from_slice(all.get(offset as usize..)?.get(..N)?),
+        }
+        Some(bytes)
     }
 }
 
@@ -28,7 +41,7 @@ impl Deref for Mapping {
 
     fn deref(&self) -> &[u8] {
         match self {
-            Mapping::Mapped(map) => map,
+            Mapping::Mapped(map, _) => map,
             Mapping::Read(bytes) => bytes,
         }
     }

@@ -4,6 +4,7 @@
 //! the call that made the object returns, and ends when the call that destroys it is entered.
 
 use crate::Call;
+use crate::api::Function;
 use crate::api::roles::{Class, Role};
 use crate::api::types::{Form, Kind};
 use crate::decode::Decoded;
@@ -69,17 +70,20 @@ impl Objects {
     /// Whether calls of this function make, show or end anything; others need not be decoded for [`Objects::advance`].
     pub fn concerned(&mut self, call: &Call) -> bool {
         let Some(function) = call.function() else { return false };
-        *self.relevant.entry(function.name).or_insert_with(|| {
-            function.class == Class::allocate
-                || function.class == Class::free
-                || function.params.iter().any(|p| match p.role {
-                    Role::Destroy | Role::HostAlloc(_) => true,
-                    Role::Out(_) | Role::Create(_) | Role::Volatile(_) | Role::InOut(_) => {
-                        matches!(p.ty.form, Form::Pointer(to) if walk::has_structure(to))
-                    }
-                    _ => false,
-                })
-        })
+        *self.relevant.entry(function.name).or_insert_with(|| Objects::concerns(function))
+    }
+
+    /// Whether calls of this function make, show or end anything.
+    pub fn concerns(function: &Function) -> bool {
+        function.class == Class::allocate
+            || function.class == Class::free
+            || function.params.iter().any(|p| match p.role {
+                Role::Destroy | Role::HostAlloc(_) => true,
+                Role::Out(_) | Role::Create(_) | Role::Volatile(_) | Role::InOut(_) => {
+                    matches!(p.ty.form, Form::Pointer(to) if walk::has_structure(to))
+                }
+                _ => false,
+            })
     }
 
     /// Moves to this call: what its predecessors destroyed is gone, and what it makes itself has names.
@@ -173,6 +177,30 @@ impl Objects {
     /// Where ranges begin that the call moved to last gives up.
     pub fn given_up(&self) -> &[u64] {
         &self.freed
+    }
+
+    /// Objects that the call moved to last has brought: kind, handle, number, and the name if the program gave one.
+    pub fn made(&self) -> impl Iterator<Item = (Kind, u64, u64, Option<&str>)> {
+        let fresh = self.fresh.and_then(|call| self.things.get(&call)).into_iter().flatten();
+        fresh.filter_map(|thing| match thing {
+            Thing::Object(kind, value, object) => Some((*kind, *value, object.number, object.name.as_deref())),
+            Thing::Range(_) => None,
+        })
+    }
+
+    /// Objects that the call moved to last gives up; not those that they take along.
+    pub fn doomed(&self) -> &[(Kind, u64)] {
+        &self.doomed
+    }
+
+    /// Tells of a live object, for a reader that kept what an earlier walk had found.
+    pub fn know(&mut self, kind: Kind, value: u64, number: u64, name: Option<&str>) {
+        self.live.insert((kind, value), Object { number, owner: None, name: name.map(str::to_owned) });
+    }
+
+    /// Tells of a live range, as [`Objects::know`] does of objects.
+    pub fn know_range(&mut self, range: Range) {
+        self.place(range);
     }
 
     fn remove(&mut self, kind: Kind, value: u64) {

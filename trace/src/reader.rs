@@ -88,16 +88,30 @@ pub struct Trace {
     pub(crate) observed_by: HashMap<(u32, u32), Vec<Observed>>,
     /// Offsets of WRITTEN records, by the thread and call that they name.
     pub(crate) written: HashMap<(u32, u32), Vec<u64>>,
+    /// Annotations by time: the stamp, the thread, the record's offset.
+    pub(crate) annotations: Vec<(u64, u32, u64)>,
+    /// What domains and registered texts are called, by their numbers.
+    pub(crate) domains: HashMap<u32, String>,
+    pub(crate) texts: HashMap<u32, String>,
     /// Calls with large records, by the offset of their entry.
     pub(crate) crowded: HashMap<u64, OnceLock<Lookup>>,
     /// What was launched last under a handle.
     pub(crate) launched: HashMap<u64, u32>,
     pub(crate) calls: Vec<Located>,
+    /// By thread: number of the first call and offset of each chunk. For calls that are not in `calls`.
+    pub(crate) chunks: OnceLock<HashMap<u32, Vec<(u32, u64)>>>,
 }
 
 impl Trace {
     pub fn open(path: impl AsRef<Path>) -> Result<Trace, Error> {
-        let path = path.as_ref().to_path_buf();
+        let mut trace = Trace::located(path.as_ref())?;
+        trace.index();
+        Ok(trace)
+    }
+
+    /// With its segments found, and nothing known of what is in them.
+    pub(crate) fn located(path: &Path) -> Result<Trace, Error> {
+        let path = path.to_path_buf();
         let io = |source| Error::Io { path: path.clone(), source };
         let found = std::fs::metadata(&path).map_err(io)?;
         if !found.is_file() {
@@ -129,12 +143,15 @@ impl Trace {
             observed_calls: HashMap::new(),
             observed_by: HashMap::new(),
             written: HashMap::new(),
+            annotations: Vec::new(),
+            domains: HashMap::new(),
+            texts: HashMap::new(),
             crowded: HashMap::new(),
             launched: HashMap::new(),
             calls: Vec::new(),
+            chunks: OnceLock::new(),
         };
         trace.locate();
-        trace.index();
         Ok(trace)
     }
 
@@ -157,7 +174,10 @@ impl Trace {
     }
 
     pub fn call(&self, number: u64) -> Option<Call<'_>> {
-        let at = self.calls.get(number as usize)?;
+        self.read(self.calls.get(number as usize)?, number)
+    }
+
+    pub(crate) fn read(&self, at: &Located, number: u64) -> Option<Call<'_>> {
         let entry = self.record(at.entry)?;
         let id = entry.head.function;
         let words = self.preamble.functions.get(id as usize).map_or(0, |(_, words)| *words as usize * 8);

@@ -49,6 +49,8 @@ pub const ADOPTED: u8 = 9;
 
 /// Host memory that the CPU had written without a call, and the runs of callbacks. Attachments follow the body.
 pub const WRITTEN: u8 = 10;
+/// What the program itself says it is doing. Text follows the body.
+pub const ANNOTATION: u8 = 11;
 
 /// A reader that does not know the kind may pass over the record.
 pub const OPTIONAL: u8 = 0x80;
@@ -159,6 +161,53 @@ pub const SEEN: u32 = 1;
 /// Found before another call while the callback ran: told there, and once more for the callback, as it may be the callback's.
 pub const TOLD: u32 = 2;
 
+/// One annotation by NVTX, or the name that a number in annotations stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode)]
+pub struct Annotation {
+    pub time: u64,
+    /// The payload's bits, by `payload_type`.
+    pub payload: u64,
+    /// What it is about: a range's id, a category, a thread's operating-system id, a handle, or the number that is defined.
+    pub subject: u64,
+    /// 0: none; with `registered`, the number of a TEXT; else one more than the bytes of text behind the body.
+    pub message: u32,
+    /// 0: the default domain; else the number of a DOMAIN.
+    pub domain: u32,
+    pub category: u32,
+    /// ARGB.
+    pub color: u32,
+    pub what: u8,
+    /// NVTX's nvtxPayloadType_t, 0 for none; 255: a type that the recorder did not know.
+    pub payload_type: u8,
+    pub has_color: bool,
+    pub registered: bool,
+    pub zero: u32,
+}
+
+/// What an annotation is.
+pub mod annotated {
+    pub const MARK: u8 = 1;
+    pub const PUSH: u8 = 2;
+    pub const POP: u8 = 3;
+    /// A range that any thread may end: `subject` is its id.
+    pub const START: u8 = 4;
+    pub const END: u8 = 5;
+    /// `subject` is the category, in the record's domain.
+    pub const CATEGORY: u8 = 6;
+    /// `subject` is the thread's operating-system id.
+    pub const THREAD: u8 = 7;
+    /// `subject` is the handle, or the device's ordinal.
+    pub const DEVICE: u8 = 8;
+    pub const CONTEXT: u8 = 9;
+    pub const STREAM: u8 = 10;
+    pub const EVENT: u8 = 11;
+    pub const DOMAIN_DESTROYED: u8 = 12;
+    /// The domain or text that has the number `subject`. Written before the thread's record that needs it; another thread's
+    /// may come first.
+    pub const DOMAIN: u8 = 13;
+    pub const TEXT: u8 = 14;
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Clock {
     pub tsc: u64,
@@ -196,6 +245,8 @@ pub const RETURN_SIZE: usize = 24;
 pub const ATTACHMENT: usize = 8;
 /// Where the attachments of a WRITTEN record begin.
 pub const WRITTEN_SIZE: usize = HEAD + size_of::<Written>();
+/// Where the text of an ANNOTATION record begins.
+pub const ANNOTATION_SIZE: usize = HEAD + size_of::<Annotation>();
 
 /// Bytes an attachment takes, address and padding included.
 pub const fn attachment_size(field: u8, data: usize) -> usize {

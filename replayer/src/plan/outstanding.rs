@@ -5,7 +5,7 @@
 
 use crate::plan::contexts::Contexts;
 use crate::plan::survey::stream_of;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use trace::api::roles::Class;
 use trace::api::types::Kind;
 use trace::call::Content;
@@ -29,13 +29,23 @@ pub struct Work {
     pub calls: Vec<u64>,
 }
 
+/// What a successful wait, or a poll that said yes, tells to have finished.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Wait {
+    /// Submissions of which nothing had told before.
+    pub covered: u64,
+    /// The latest of them, by its number.
+    pub last: Option<u64>,
+}
+
 type Reach = HashMap<Queue, u64>;
 
+/// What is outstanding, moved along the calls of a trace in the order of their entry.
 #[derive(Default)]
-pub(crate) struct Walk {
+pub struct Outstanding {
     contexts: Contexts,
-    objects: Objects,
-    work: HashMap<Queue, Vec<u64>>,
+    /// By stream, in order.
+    work: HashMap<Queue, VecDeque<u64>>,
     names: HashMap<Queue, String>,
     /// Streams that the legacy stream does not wait for, and the contexts of all.
     free_running: HashMap<u64, bool>,
@@ -47,6 +57,8 @@ pub(crate) struct Walk {
     /// Pinned memory, start to end, and which of it each launch was given that is not known to have finished.
     pinned: BTreeMap<u64, u64>,
     given: HashMap<u64, Vec<u64>>,
+    /// By the call moved to last.
+    told: Wait,
 }
 
 const LEGACY: u64 = 1;
@@ -54,23 +66,21 @@ const PER_THREAD: u64 = 2;
 
 /// By stream; those with the earliest work first.
 pub fn outstanding(trace: &Trace) -> Vec<Work> {
-    let mut walk = Walk::default();
+    let mut walk = Outstanding::default();
+    let mut objects = Objects::default();
     for call in trace.calls().filter(|call| !call.inner) {
+        match objects.concerned(&call).then(|| decode::decode(&call)).flatten() {
+            Some(decoded) => objects.advance(&call, &decoded),
+            None => objects.until(&call),
+        }
         if let Some(function) = call.function() {
-            walk.see(&call, function);
+            walk.see(&call, function, &objects);
         }
     }
-    let mut left: Vec<Work> = Vec::new();
-    for (queue, calls) in walk.work {
-        if !calls.is_empty() {
-            left.push(Work { stream: walk.names.remove(&queue).unwrap_or_default(), calls });
-        }
-    }
-    left.sort_by_key(|work| work.calls[0]);
-    left
+    walk.left()
 }
 
-impl Walk {
+impl Outstanding {
     /// Whether a launch that is not known to have finished was given the pinned memory that holds this address.
     pub fn is_given(&self, address: u64) -> bool {
         let Some(start) = self.pinned_around(address) else { return false };
@@ -107,15 +117,29 @@ impl Walk {
         words.filter_map(|word| self.pinned_around(word)).collect()
     }
 
-    pub fn see(&mut self, call: &Call, function: &'static Function) {
-        match self.objects.concerned(call).then(|| decode::decode(call)).flatten() {
-            Some(decoded) => self.objects.advance(call, &decoded),
-            None => self.objects.until(call),
+    /// By stream; those with the earliest work first.
+    pub fn left(mut self) -> Vec<Work> {
+        let mut left: Vec<Work> = Vec::new();
+        for (queue, calls) in self.work {
+            if !calls.is_empty() {
+                left.push(Work { stream: self.names.remove(&queue).unwrap_or_default(), calls: calls.into() });
+            }
+        }
+        left.sort_by_key(|work| work.calls[0]);
+        left
+    }
+
+    /// Moves past a call that was not made inside another one. `objects` must have been moved to it. What it tells to
+    /// have finished, if it is a wait or a poll that succeeded, or a copy that is done when it returns.
+    pub fn see(&mut self, call: &Call, function: &'static Function, objects: &Objects) -> Option<Wait> {
+        if function.class == Class::query {
+            return None;
         }
         self.contexts.see(call);
         if !call.succeeded() {
-            return;
+            return None;
         }
+        self.told = Wait::default();
         self.follow_pinned(call);
         let context = self.contexts.current(call.thread).unwrap_or(0);
         let per_thread = function.twin_of.is_some();
@@ -165,22 +189,27 @@ impl Walk {
             _ => match function.class {
                 Class::submit | Class::launch if !captured => {
                     let queue = queue(stream.unwrap_or(0));
-                    self.name(queue);
                     if !self.pinned.is_empty() && function.class == Class::launch {
                         let given = self.given(call);
                         self.given.extend((!given.is_empty()).then_some((call.number, given)));
                     }
-                    self.work.entry(queue).or_default().push(call.number);
+                    let work = self.work.entry(queue).or_default();
+                    work.push_back(call.number);
+                    // A handle may be another stream's by now, but not while work is outstanding on it.
+                    if work.len() == 1 {
+                        self.name(queue, objects);
+                    }
                 }
                 Class::copy => self.finished(queue(0), call.number),
                 _ => {}
             },
         }
+        matches!(function.class, Class::synchronize | Class::poll | Class::copy).then_some(self.told)
     }
 
-    fn name(&mut self, queue: Queue) {
+    fn name(&mut self, queue: Queue, objects: &Objects) {
         let Queue { context, stream, thread } = queue;
-        let number = |kind: Kind, value| match self.objects.object(kind, value) {
+        let number = |kind: Kind, value| match objects.object(kind, value) {
             Some((number, _)) => format!("{}#{number}", kind.label()),
             None => format!("{}@{value:#x}", kind.label()),
         };
@@ -213,19 +242,29 @@ impl Walk {
     }
 
     fn drop_until(&mut self, queue: Queue, until: u64) {
-        if let Some(work) = self.work.get_mut(&queue) {
-            work.retain(|call| *call >= until);
+        let Some(work) = self.work.get_mut(&queue) else { return };
+        while let Some(done) = work.front().copied().filter(|call| *call < until) {
+            work.pop_front();
+            self.told.covered += 1;
+            self.told.last = self.told.last.max(Some(done));
         }
     }
 
     /// All work of a context is done, or gone with it.
     fn ended(&mut self, context: u64) {
-        let Walk { work, made_in, .. } = self;
+        let Outstanding { work, made_in, told, .. } = self;
         let of = |queue: &Queue| match queue.context {
             0 => made_in.get(&queue.stream).copied(),
             known => Some(known),
         };
-        work.retain(|queue, _| of(queue) != Some(context));
+        work.retain(|queue, calls| {
+            let stays = of(queue) != Some(context);
+            if !stays {
+                told.covered += calls.len() as u64;
+                told.last = told.last.max(calls.back().copied());
+            }
+            stays
+        });
     }
 }
 

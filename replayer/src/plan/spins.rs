@@ -3,9 +3,10 @@
 //! Such a program replays if the write is found before the call that waits for the kernel. It is named all the same: a kernel that
 //! spins on a flag while no thread makes a call waits for ever.
 
-use crate::plan::outstanding::Walk;
+use crate::plan::outstanding::Outstanding;
 use crate::plan::verdict::{Reason, Reasons};
-use trace::Trace;
+use trace::objects::Objects;
+use trace::{Trace, decode};
 
 const WHAT: &str = "the CPU wrote memory that a launch under way had been given: a kernel may have waited for it";
 
@@ -14,14 +15,19 @@ pub fn spins(trace: &Trace) -> Vec<Reason> {
     if !trace.has_written() {
         return Vec::new();
     }
-    let mut walk = Walk::default();
+    let mut walk = Outstanding::default();
+    let mut objects = Objects::default();
     for call in trace.calls().filter(|call| !call.inner) {
         let mut written = call.written().filter(|written| !written.is_seen()).flat_map(|written| written.images());
         if written.any(|image| walk.is_given(image.address)) {
             reasons.about_call(WHAT, call.number);
         }
+        match objects.concerned(&call).then(|| decode::decode(&call)).flatten() {
+            Some(decoded) => objects.advance(&call, &decoded),
+            None => objects.until(&call),
+        }
         if let Some(function) = call.function() {
-            walk.see(&call, function);
+            walk.see(&call, function, &objects);
         }
     }
     reasons.into_list()

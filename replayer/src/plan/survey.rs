@@ -17,6 +17,7 @@ use crate::plan::waits;
 use crate::plan::{Allocation, BLOCK, End, Missing, PAGE, Plan};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
+use trace::annotation;
 use trace::api::roles::{Class, Extent, Field, Role};
 use trace::api::types::{Form, Kind};
 use trace::call::{Content, Image, When};
@@ -315,7 +316,7 @@ impl Survey {
         if let Some(why) = nothing {
             self.reasons.about_trace(why, 1);
         }
-        for (what, count) in &trace.losses {
+        for (what, count) in trace.losses.iter().filter(|(what, _)| !annotation::is_loss_of_them(what)) {
             self.reasons.about_trace(format!("not recorded: {what}"), *count);
         }
         plan.found = self.origins.take_found();

@@ -1,0 +1,158 @@
+//! Annotations as `dump` shows them: between the calls, at their time.
+
+use crate::dump::seconds;
+use crate::reading::Reading;
+use anyhow::Result;
+use serde_json::{Map, Value, json};
+use std::collections::HashMap;
+use std::io::Write;
+use std::iter::Peekable;
+use trace::Trace;
+use trace::annotation::{Annotation, Payload};
+use trace::api::types::Kind;
+use trace::objects::Objects;
+use trace::record::annotated;
+use trace::text::{handle, plain};
+
+/// What NVTX calls them.
+const NAMES: &[(u8, &str)] = &[
+    (annotated::MARK, "mark"),
+    (annotated::PUSH, "push"),
+    (annotated::POP, "pop"),
+    (annotated::START, "start"),
+    (annotated::END, "end"),
+    (annotated::CATEGORY, "name category"),
+    (annotated::THREAD, "name thread"),
+    (annotated::DEVICE, "name device"),
+    (annotated::CONTEXT, "name context"),
+    (annotated::STREAM, "name stream"),
+    (annotated::EVENT, "name event"),
+    (annotated::DOMAIN_DESTROYED, "destroy domain"),
+];
+
+/// Those that have not been shown yet, by time.
+pub struct Annotations<'a> {
+    trace: &'a Trace,
+    reading: &'a Reading,
+    wanted: Box<dyn Fn(u32, u64) -> bool>,
+    left: Peekable<Box<dyn Iterator<Item = Annotation<'a>> + 'a>>,
+    categories: HashMap<(u32, u32), String>,
+}
+
+impl<'a> Annotations<'a> {
+    pub fn of(trace: &'a Trace, reading: &'a Reading) -> Result<Annotations<'a>> {
+        let all: Box<dyn Iterator<Item = Annotation>> = Box::new(trace.annotations());
+        let wanted = Box::new(reading.between(trace)?);
+        Ok(Annotations { trace, reading, wanted, left: all.peekable(), categories: trace.categories() })
+    }
+
+    /// Those before `time`, at which the call `next` begins, as long as there may be more lines.
+    pub fn print(
+        &mut self,
+        out: &mut impl Write,
+        time: u64,
+        next: u64,
+        objects: &Objects,
+        lines: &mut u64,
+    ) -> Result<()> {
+        while let Some(annotation) = self.left.next_if(|annotation| annotation.about.time < time) {
+            if *lines == 0 || !(self.wanted)(annotation.thread, next) {
+                continue;
+            }
+            let text = self.text(&annotation, objects);
+            if self.reading.grep.as_ref().is_some_and(|pattern| !pattern.is_match(&text)) {
+                continue;
+            }
+            if self.reading.json {
+                serde_json::to_writer(&mut *out, &self.object(&annotation, objects))?;
+                out.write_all(b"\n")?;
+            } else {
+                writeln!(out, "{text}")?;
+            }
+            *lines -= 1;
+        }
+        Ok(())
+    }
+
+    fn text(&self, annotation: &Annotation, objects: &Objects) -> String {
+        let about = &annotation.about;
+        let time = seconds(self.trace, about.time);
+        let mut line = format!("{:>7} {time} t{:<2} nvtx {}", "", annotation.thread, name(about.what));
+        match about.what {
+            annotated::START | annotated::END => line += &format!(" {}", about.subject),
+            _ => line.extend(subject(annotation, objects).map(|subject| format!(" {}", plain(&subject)))),
+        }
+        line.extend(annotation.message.as_ref().map(|message| format!(" {:?}", message)));
+        line.extend(annotation.domain.as_ref().map(|domain| format!("  domain={}", plain(domain))));
+        line.extend(self.category(annotation).map(|category| format!("  category={}", plain(&category))));
+        line.extend(annotation.payload().map(|payload| format!("  payload={}", in_text(payload))));
+        line.extend(annotation.color().map(|color| format!("  color=#{color:08x}")));
+        line
+    }
+
+    fn object(&self, annotation: &Annotation, objects: &Objects) -> Value {
+        let about = &annotation.about;
+        let mut fields = Map::new();
+        let mut field = |name: &str, value: Option<Value>| {
+            value.into_iter().for_each(|value| {
+                fields.insert(name.into(), value);
+            });
+        };
+        field("annotation", Some(name(about.what).into()));
+        field("time_ns", Some(self.trace.nanoseconds(about.time).into()));
+        field("thread", Some(annotation.thread.into()));
+        field("message", annotation.message.as_deref().map(Value::from));
+        field("domain", annotation.domain.as_deref().map(Value::from));
+        match about.what {
+            annotated::START | annotated::END => field("range", Some(about.subject.into())),
+            _ => field("of", subject(annotation, objects).map(Value::from)),
+        }
+        field("category", self.category(annotation).map(Value::from));
+        field("payload", annotation.payload().map(in_json));
+        field("color", annotation.color().map(|color| format!("#{color:08x}").into()));
+        Value::Object(fields)
+    }
+
+    /// The category's name, or its number; 0 is none.
+    fn category(&self, annotation: &Annotation) -> Option<String> {
+        let (domain, number) = (annotation.about.domain, annotation.about.category);
+        let named = || self.categories.get(&(domain, number)).cloned().unwrap_or_else(|| number.to_string());
+        (number != 0).then(named)
+    }
+}
+
+fn name(what: u8) -> &'static str {
+    NAMES.iter().find(|(known, _)| *known == what).map_or("of an unknown kind", |(_, name)| name)
+}
+
+/// What is named.
+fn subject(annotation: &Annotation, objects: &Objects) -> Option<String> {
+    let value = annotation.about.subject;
+    Some(match annotation.about.what {
+        annotated::CATEGORY | annotated::THREAD => value.to_string(),
+        annotated::DEVICE => handle(Kind::Device, value, objects),
+        annotated::CONTEXT => handle(Kind::Context, value, objects),
+        annotated::STREAM => handle(Kind::Stream, value, objects),
+        annotated::EVENT => handle(Kind::Event, value, objects),
+        _ => return None,
+    })
+}
+
+fn in_text(payload: Payload) -> String {
+    match payload {
+        Payload::Unsigned(n) => n.to_string(),
+        Payload::Signed(n) => n.to_string(),
+        Payload::Float(x) => format!("{x:?}"),
+        Payload::Unknown(bits) => format!("{bits:#x} (of an unknown type)"),
+    }
+}
+
+/// What JSON has no number for is a string.
+fn in_json(payload: Payload) -> Value {
+    match payload {
+        Payload::Unsigned(n) => n.into(),
+        Payload::Signed(n) => n.into(),
+        Payload::Float(x) if x.is_finite() => json!(x),
+        Payload::Float(_) | Payload::Unknown(_) => in_text(payload).into(),
+    }
+}

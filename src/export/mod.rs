@@ -1,0 +1,179 @@
+//! `cutrace export`: a trace in the formats of other tools.
+
+mod perfetto;
+mod proto;
+mod sink;
+
+use crate::dump;
+use crate::exit;
+use crate::figures::{counted, size};
+use crate::progress::Progress;
+use crate::reading::Reading;
+use crate::report::kernel_name::{Names, Style};
+use crate::report::walk::matches;
+use anyhow::{Context, Result};
+use perfetto::Perfetto;
+use serde_json::json;
+use sink::Sink;
+use std::io::Write;
+use std::path::PathBuf;
+use trace::decode::{Decoded, decode};
+use trace::objects::Objects;
+use trace::{Call, Trace};
+
+/// Write a trace in a format of other tools
+///
+/// perfetto is for ui.perfetto.dev and trace_processor: a track for each thread, a slice for each call with its arguments. jsonl
+/// is one JSON object a line for each call, as cutrace dump --json prints them.
+///
+/// Memory does not grow with the trace. The file is written under a temporary name and gets its own when it is whole; like a
+/// trace it holds the application's data, and only its owner may read it. --grep is matched against function names and, for
+/// launches, "FUNCTION KERNEL".
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  cutrace export --to perfetto -o app.pftrace           trace.bin, for ui.perfetto.dev
+  cutrace export app.bin --to perfetto --no-args -o app.pftrace
+                                                        without arguments: smaller, faster
+  cutrace export --to jsonl -o calls.jsonl --force      replaces calls.jsonl
+  cutrace export --to jsonl --grep Memcpy -o - | jq -r .function | sort | uniq -c")]
+pub struct Arguments {
+    /// The format
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    to: Format,
+    /// The file to write; - for stdout
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Replace the file if it exists
+    #[arg(long)]
+    force: bool,
+    /// Leave out the arguments of the calls (perfetto)
+    #[arg(long)]
+    no_args: bool,
+    #[command(flatten)]
+    reading: Reading,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// For ui.perfetto.dev and trace_processor
+    Perfetto,
+    /// One JSON object a line
+    Jsonl,
+}
+
+impl Format {
+    fn name(self) -> &'static str {
+        match self {
+            Format::Perfetto => "perfetto",
+            Format::Jsonl => "jsonl",
+        }
+    }
+}
+
+/// Version of the JSON form of what is said at the end. Fields may be added within a version.
+const SCHEMA: u32 = 1;
+
+/// One call, and what is alive when it is made.
+pub struct Event<'s, 't> {
+    pub call: Call<'t>,
+    /// None if this build does not know the function, or if nothing of it is written.
+    pub decoded: Option<Decoded<'t>>,
+    pub objects: &'s Objects,
+}
+
+/// Counts what goes through.
+struct Counted {
+    sink: Sink,
+    bytes: u64,
+}
+
+impl Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let written = self.sink.write(bytes)?;
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.sink.flush()
+    }
+}
+
+pub fn run(arguments: Arguments) -> Result<u8> {
+    let Arguments { to, output, reading, .. } = &arguments;
+    if arguments.no_args && *to != Format::Perfetto {
+        return Err(exit::failure(
+            exit::USAGE,
+            "--no-args is for --to perfetto; calls in JSON Lines have their arguments",
+        ));
+    }
+    let is_stdout = output.as_os_str() == "-";
+    if is_stdout && reading.json {
+        return Err(exit::failure(exit::USAGE, "--json tells on stdout what was written: give -o a file"));
+    }
+    let sink = Sink::create(output, arguments.force, *to == Format::Perfetto, &reading.file)?;
+    let trace = reading.open()?;
+    let mut out = Counted { sink, bytes: 0 };
+    let written = match to {
+        Format::Perfetto => {
+            let mut perfetto = Perfetto::new(&trace, !arguments.no_args, Names::new(Style::Full));
+            perfetto.begin(&mut out)?;
+            let calls = each(&trace, reading, !arguments.no_args, |event| perfetto.call(&mut out, event))?;
+            perfetto.finish(&mut out)?;
+            calls
+        }
+        Format::Jsonl => each(&trace, reading, true, |event| {
+            let line = dump::object(&trace, &event.call, event.decoded.as_ref(), event.objects);
+            // A reader that went away must be recognised.
+            serde_json::to_writer(&mut out, &line).map_err(std::io::Error::from)?;
+            Ok(out.write_all(b"\n")?)
+        })?,
+    };
+    let Counted { sink, bytes } = out;
+    sink.finish()?;
+    if reading.json {
+        let path = output.display().to_string();
+        println_json(
+            &json!({ "schema": SCHEMA, "output": path, "format": to.name(), "calls": written, "bytes": bytes }),
+        )?;
+    } else if !is_stdout {
+        let said = format!("{}: {}, {}, {}", output.display(), to.name(), counted(written, "call"), size(bytes));
+        writeln!(std::io::stdout(), "{}", trace::text::plain(&said))?;
+    }
+    Ok(exit::damage(&trace, 0))
+}
+
+fn println_json(value: &serde_json::Value) -> Result<()> {
+    Ok(writeln!(std::io::stdout(), "{value}")?)
+}
+
+/// Hands over the calls that are asked for, and says how many there were.
+fn each<'t>(
+    trace: &'t Trace,
+    reading: &Reading,
+    arguments: bool,
+    mut see: impl FnMut(&Event<'_, 't>) -> Result<()>,
+) -> Result<u64> {
+    let wanted = reading.selection(trace)?;
+    let mut objects = Objects::default();
+    let mut progress = Progress::new("writing", (trace.len() as u64).min(reading.end()));
+    let (most, mut written) = (reading.limit.unwrap_or(u64::MAX), 0);
+    for call in trace.calls().take_while(|call| call.number < reading.end()) {
+        progress.advance();
+        if written == most {
+            break;
+        }
+        let selected = wanted(&call) && matches(reading, &call);
+        let decoded = (selected && arguments || objects.concerned(&call)).then(|| decode(&call)).flatten();
+        match &decoded {
+            Some(decoded) => objects.advance(&call, decoded),
+            None => objects.until(&call),
+        }
+        if selected {
+            written += 1;
+            see(&Event { call, decoded, objects: &objects }).context("writing the export")?;
+        }
+    }
+    Ok(written)
+}

@@ -1,0 +1,300 @@
+//! Perfetto's own format: a track for each thread, a slice for each call, its arguments as annotations.
+//!
+//! Field numbers are those of `perfetto/protos/perfetto/trace/perfetto_trace.proto`. Names stand once, in the interned data of the
+//! packet that first needs them. A call that gives the device work begins a flow, by its number plus one: a kernel's slice ends it,
+//! once a trace holds device times.
+
+use super::Event;
+use super::proto::Message;
+use crate::report::kernel_name::Names;
+use crate::report::walk::kernel_name;
+use anyhow::Result;
+use std::collections::HashMap;
+use std::io::Write;
+use trace::api::enums::CUresult;
+use trace::api::roles::Class;
+use trace::objects::Objects;
+use trace::text::{Text, symbol};
+use trace::value::Value;
+use trace::{Call, Trace};
+
+/// Fields of the messages that are written.
+mod field {
+    pub const PACKET: u64 = 1;
+    // TracePacket
+    pub const TIMESTAMP: u64 = 8;
+    pub const SEQUENCE: u64 = 10;
+    pub const TRACK_EVENT: u64 = 11;
+    pub const INTERNED: u64 = 12;
+    pub const FLAGS: u64 = 13;
+    pub const DESCRIPTOR: u64 = 60;
+    // TrackDescriptor
+    pub const UUID: u64 = 1;
+    pub const NAME: u64 = 2;
+    pub const PROCESS: u64 = 3;
+    pub const THREAD: u64 = 4;
+    pub const PARENT: u64 = 5;
+    // ProcessDescriptor
+    pub const PID: u64 = 1;
+    pub const COMMAND_LINE: u64 = 2;
+    pub const PROCESS_NAME: u64 = 6;
+    // ThreadDescriptor
+    pub const THREAD_PID: u64 = 1;
+    pub const TID: u64 = 2;
+    pub const THREAD_NAME: u64 = 5;
+    // TrackEvent
+    pub const CATEGORY_IID: u64 = 3;
+    pub const ANNOTATION: u64 = 4;
+    pub const TYPE: u64 = 9;
+    pub const NAME_IID: u64 = 10;
+    pub const TRACK: u64 = 11;
+    pub const FLOW: u64 = 47;
+    // InternedData
+    pub const CATEGORIES: u64 = 1;
+    pub const EVENT_NAMES: u64 = 2;
+    pub const ANNOTATION_NAMES: u64 = 3;
+    pub const IID: u64 = 1;
+    pub const INTERNED_NAME: u64 = 2;
+    // DebugAnnotation
+    pub const ANNOTATION_NAME: u64 = 1;
+    pub const BOOL: u64 = 2;
+    pub const UNSIGNED: u64 = 3;
+    pub const SIGNED: u64 = 4;
+    pub const DOUBLE: u64 = 5;
+    pub const STRING: u64 = 6;
+    pub const POINTER: u64 = 7;
+}
+
+const BEGIN: u64 = 1;
+const END: u64 = 2;
+const STATE_CLEARED: u64 = 1;
+const NEEDS_STATE: u64 = 2;
+const SEQUENCE: u64 = 1;
+const PROCESS_TRACK: u64 = 1;
+/// Of the first thread.
+const THREAD_TRACKS: u64 = 2;
+
+#[derive(Default)]
+struct Interned<'t> {
+    numbers: HashMap<&'t str, u64>,
+}
+
+impl<'t> Interned<'t> {
+    /// The number of a name; `new` is told if it is the first time.
+    fn number(&mut self, name: &'t str, new: &mut Vec<(u64, u64, &'t str)>, field: u64) -> u64 {
+        let next = self.numbers.len() as u64 + 1;
+        let number = *self.numbers.entry(name).or_insert(next);
+        if number == next {
+            new.push((field, number, name));
+        }
+        number
+    }
+}
+
+pub struct Perfetto<'t> {
+    trace: &'t Trace,
+    /// With the arguments of the calls.
+    arguments: bool,
+    names: Names,
+    categories: Interned<'t>,
+    events: Interned<'t>,
+    annotations: Interned<'t>,
+    /// Slices that have begun, by thread: when they end.
+    open: HashMap<u32, Vec<Option<i64>>>,
+    new: Vec<(u64, u64, &'t str)>,
+    /// One packet.
+    packet: Message,
+    body: Message,
+}
+
+impl<'t> Perfetto<'t> {
+    pub fn new(trace: &'t Trace, arguments: bool, names: Names) -> Perfetto<'t> {
+        Perfetto {
+            trace,
+            arguments,
+            names,
+            categories: Interned::default(),
+            events: Interned::default(),
+            annotations: Interned::default(),
+            open: HashMap::new(),
+            new: Vec::new(),
+            packet: Message::default(),
+            body: Message::default(),
+        }
+    }
+
+    /// The tracks.
+    pub fn begin(&mut self, out: &mut impl Write) -> Result<()> {
+        let (trace, about) = (self.trace, &self.trace.preamble);
+        self.put(out, |packet| {
+            packet.number(field::FLAGS, STATE_CLEARED);
+            packet.message(field::DESCRIPTOR, |track| {
+                track.number(field::UUID, PROCESS_TRACK);
+                track.message(field::PROCESS, |process| {
+                    process.number(field::PID, about.pid.into());
+                    about.command_line.iter().for_each(|word| process.text(field::COMMAND_LINE, word));
+                    process.text(field::PROCESS_NAME, about.program.rsplit('/').next().unwrap_or(&about.program));
+                });
+            });
+        })?;
+        for (index, thread) in trace.threads.iter().enumerate() {
+            self.put(out, |packet| {
+                packet.message(field::DESCRIPTOR, |track| {
+                    track.number(field::UUID, THREAD_TRACKS + index as u64);
+                    track.number(field::PARENT, PROCESS_TRACK);
+                    track.text(field::NAME, "CUDA driver");
+                    track.message(field::THREAD, |about_thread| {
+                        about_thread.number(field::THREAD_PID, about.pid.into());
+                        about_thread.number(field::TID, thread.os_id.into());
+                        about_thread.text(field::THREAD_NAME, &thread.name);
+                    });
+                });
+            })?;
+        }
+        Ok(())
+    }
+
+    pub fn call(&mut self, out: &mut impl Write, event: &Event<'_, 't>) -> Result<()> {
+        let call = &event.call;
+        let begin = self.trace.nanoseconds(call.begin);
+        self.close(out, call, begin)?;
+        self.new.clear();
+        let name = self.events.number(call.name(), &mut self.new, field::EVENT_NAMES);
+        let family = call.function().map_or("unknown", |function| function.family);
+        let category = self.categories.number(family, &mut self.new, field::CATEGORIES);
+        let mut body = std::mem::take(&mut self.body);
+        body.clear();
+        body.number(field::TYPE, BEGIN);
+        body.number(field::TRACK, track(call));
+        body.number(field::NAME_IID, name);
+        body.number(field::CATEGORY_IID, category);
+        if gives_work(call) {
+            body.fixed(field::FLOW, call.number + 1);
+        }
+        self.annotate(&mut body, "call", |value| value.number(field::UNSIGNED, call.number));
+        match call.result {
+            Some(result) => {
+                let result = symbol(CUresult::ENUM, result.into());
+                self.annotate(&mut body, "result", |value| value.text(field::STRING, &result));
+            }
+            None => self.annotate(&mut body, "did not return", |value| value.number(field::BOOL, 1)),
+        }
+        if let Some(kernel) = kernel_name(call) {
+            let kernel = self.names.of(kernel);
+            self.annotate(&mut body, "kernel", |value| value.text(field::STRING, &kernel));
+        }
+        if self.arguments {
+            for (name, value) in
+                event.decoded.iter().flat_map(|decoded| decoded.arguments.iter().chain(&decoded.outputs))
+            {
+                self.value(&mut body, name, value, event.objects);
+            }
+        }
+        let new = std::mem::take(&mut self.new);
+        self.event(out, begin, &new, &body)?;
+        (self.new, self.body) = (new, body);
+        self.open.entry(call.thread).or_default().push(call.end.map(|end| self.trace.nanoseconds(end)));
+        Ok(())
+    }
+
+    /// Ends what had ended when this call was made on its thread. A call that did not return, and after which the thread made
+    /// others, was left: by an exception, or a longjmp.
+    fn close(&mut self, out: &mut impl Write, call: &Call, begin: i64) -> Result<()> {
+        while let Some(latest) = self.open.get(&call.thread).and_then(|open| open.last()).copied() {
+            let end = match latest {
+                Some(end) if end <= begin && !(call.inner && end == begin) => end,
+                None if !call.inner => begin,
+                _ => break,
+            };
+            self.open.entry(call.thread).or_default().pop();
+            self.end(out, call.thread, end)?;
+        }
+        Ok(())
+    }
+
+    pub fn finish(&mut self, out: &mut impl Write) -> Result<()> {
+        let mut open: Vec<(u32, Vec<Option<i64>>)> = self.open.drain().collect();
+        open.sort_by_key(|(thread, _)| *thread);
+        for (thread, mut slices) in open {
+            while let Some(end) = slices.pop() {
+                // One that did not return stays open to the end.
+                end.map_or(Ok(()), |end| self.end(out, thread, end))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, out: &mut impl Write, thread: u32, at: i64) -> Result<()> {
+        let mut body = std::mem::take(&mut self.body);
+        body.clear();
+        body.number(field::TYPE, END);
+        body.number(field::TRACK, THREAD_TRACKS + u64::from(thread));
+        self.event(out, at, &[], &body)?;
+        self.body = body;
+        Ok(())
+    }
+
+    fn event(&mut self, out: &mut impl Write, at: i64, new: &[(u64, u64, &str)], body: &Message) -> Result<()> {
+        self.put(out, |packet| {
+            packet.number(field::FLAGS, NEEDS_STATE);
+            packet.number(field::TIMESTAMP, at.max(0) as u64);
+            if !new.is_empty() {
+                packet.message(field::INTERNED, |interned| {
+                    for (field, number, name) in new {
+                        interned.message(*field, |entry| {
+                            entry.number(field::IID, *number);
+                            entry.text(field::INTERNED_NAME, name);
+                        });
+                    }
+                });
+            }
+            packet.bytes(field::TRACK_EVENT, body.as_bytes());
+        })
+    }
+
+    fn put(&mut self, out: &mut impl Write, fill: impl FnOnce(&mut Message)) -> Result<()> {
+        self.packet.clear();
+        self.packet.message(field::PACKET, |packet| {
+            packet.number(field::SEQUENCE, SEQUENCE);
+            fill(packet);
+        });
+        Ok(out.write_all(self.packet.as_bytes())?)
+    }
+
+    fn annotate(&mut self, body: &mut Message, name: &'t str, fill: impl FnOnce(&mut Message)) {
+        let number = self.annotations.number(name, &mut self.new, field::ANNOTATION_NAMES);
+        body.message(field::ANNOTATION, |annotation| {
+            annotation.number(field::ANNOTATION_NAME, number);
+            fill(annotation);
+        });
+    }
+
+    fn value(&mut self, body: &mut Message, name: &'static str, value: &Value, objects: &Objects) {
+        match value {
+            // What stands there afterwards is among the outputs.
+            Value::Result(_) => {}
+            Value::Unsigned(n) => self.annotate(body, name, |to| to.number(field::UNSIGNED, *n)),
+            Value::Signed(n) => self.annotate(body, name, |to| to.number(field::SIGNED, *n as u64)),
+            Value::Float(x) => self.annotate(body, name, |to| to.double(field::DOUBLE, *x)),
+            Value::Pointer(at) => self.annotate(body, name, |to| to.number(field::POINTER, *at)),
+            value => {
+                let text = Text(value, objects).to_string();
+                self.annotate(body, name, |to| to.text(field::STRING, &text));
+            }
+        }
+    }
+}
+
+fn track(call: &Call) -> u64 {
+    THREAD_TRACKS + u64::from(call.thread)
+}
+
+/// Whether the device has a slice of its own for what this call submits.
+fn gives_work(call: &Call) -> bool {
+    let Some(function) = call.function().filter(|_| call.succeeded()) else { return false };
+    match function.class {
+        Class::launch | Class::copy => true,
+        Class::submit => function.family == "copy",
+        _ => false,
+    }
+}

@@ -1,0 +1,77 @@
+//! `cuda_api_sum`: the functions by the time that their calls took, with the columns of Nsight Systems.
+
+use super::durations::Durations;
+use super::table::{Cell, Column, Head, Layout, Table, same};
+use super::walk::{Ending, Report, Step};
+use std::collections::HashMap;
+use trace::Trace;
+
+#[derive(Default)]
+pub struct ApiSum<'t> {
+    functions: HashMap<&'t str, Durations>,
+    unreturned: u64,
+}
+
+pub fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
+    Box::new(ApiSum::default())
+}
+
+const COLUMNS: &[Column] = &[
+    same("Time (%)"),
+    same("Total Time (ns)"),
+    same("Num Calls"),
+    same("Avg (ns)"),
+    same("Med (ns)"),
+    same("Min (ns)"),
+    same("Max (ns)"),
+    same("StdDev (ns)"),
+    same("Name"),
+];
+
+const HEAD: Head = Head {
+    report: "cuda_api_sum",
+    part: "",
+    title: "CUDA API Summary (cuda_api_sum)",
+    columns: COLUMNS,
+    layout: Layout::Grid,
+};
+
+impl<'t> Report<'t> for ApiSum<'t> {
+    fn see(&mut self, step: &Step<'_, 't>) {
+        if !step.selected {
+            return;
+        }
+        match step.duration() {
+            Some(ns) => self.functions.entry(step.call.name()).or_default().add(ns),
+            None => self.unreturned += 1,
+        }
+    }
+
+    fn tables(&mut self, _: &Ending<'t>) -> Vec<Table> {
+        let mut table = Table::new(HEAD);
+        let mut functions: Vec<_> = self.functions.iter().collect();
+        functions.sort_by_key(|(name, durations)| (std::cmp::Reverse(durations.sum), **name));
+        let whole: i64 = functions.iter().map(|(_, durations)| durations.sum).sum();
+        for (name, durations) in functions {
+            let figures = durations.figures();
+            table.row([
+                Cell::Percent(durations.sum as f64 * 100.0 / whole.max(1) as f64),
+                Cell::Nanoseconds(durations.sum),
+                Cell::Count(durations.count),
+                Cell::Real(figures.average),
+                Cell::Real(figures.median),
+                Cell::Nanoseconds(figures.min),
+                Cell::Nanoseconds(figures.max),
+                Cell::Real(figures.deviation),
+                (*name).into(),
+            ]);
+        }
+        if self.unreturned > 0 {
+            table.note(format!(
+                "{} did not return and is not counted",
+                crate::figures::counted(self.unreturned, "call")
+            ));
+        }
+        vec![table]
+    }
+}

@@ -1,0 +1,68 @@
+//! `cuda_api_trace`: every call, with the columns of Nsight Systems. Written as it is read: there may be more calls than memory.
+
+use super::render::Output;
+use super::table::{Cell, Column, Head, Layout, same};
+use super::walk::matches;
+use crate::progress::Progress;
+use crate::reading::Reading;
+use anyhow::Result;
+use std::io::Write;
+use trace::Trace;
+
+const COLUMNS: &[Column] = &[
+    same("Start (ns)"),
+    same("Duration (ns)"),
+    same("Name"),
+    same("Result"),
+    same("CorrID"),
+    same("Pid"),
+    same("Tid"),
+    same("T-Pri"),
+    same("Thread Name"),
+];
+
+const HEAD: Head = Head {
+    report: "cuda_api_trace",
+    part: "",
+    title: "CUDA API Trace (cuda_api_trace)",
+    columns: COLUMNS,
+    layout: Layout::Grid,
+};
+
+/// Rows come one by one, so these are guesses.
+const WIDTHS: [usize; 9] = [16, 13, 28, 6, 9, 8, 8, 5, 11];
+
+pub fn write(trace: &Trace, reading: &Reading, out: &mut Output<impl Write>) -> Result<()> {
+    let wanted = reading.selection(trace)?;
+    out.begin(HEAD, WIDTHS.to_vec())?;
+    let mut progress = Progress::new("writing", trace.len() as u64);
+    let mut left = reading.limit.unwrap_or(u64::MAX);
+    for call in trace.calls().take_while(|call| call.number < reading.end()) {
+        progress.advance();
+        if left == 0 {
+            break;
+        }
+        if !wanted(&call) || !matches(reading, &call) {
+            continue;
+        }
+        left -= 1;
+        let thread = trace.threads.get(call.thread as usize);
+        let begin = trace.nanoseconds(call.begin);
+        out.row(&[
+            Cell::Nanoseconds(begin),
+            call.end.map(|end| Cell::Nanoseconds(trace.nanoseconds(end) - begin)).into(),
+            call.name().into(),
+            call.result.map(|result| Cell::Number(result.into())).into(),
+            Cell::Number(call.number),
+            Cell::Number(trace.preamble.pid.into()),
+            thread.map(|thread| Cell::Number(thread.os_id.into())).into(),
+            // Not recorded.
+            Cell::None,
+            thread.map_or("", |thread| &thread.name).into(),
+        ])?;
+    }
+    drop(progress);
+    let notes =
+        ["CorrID is the call's number, as in cutrace dump; the priority of threads (T-Pri) is not recorded".into()];
+    out.end(&notes)
+}

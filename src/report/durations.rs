@@ -1,0 +1,89 @@
+//! How long calls took: exact figures in bounded memory.
+//!
+//! What is counted are different durations, not calls: n different ones of whole nanoseconds last at least n²/2 together, so an
+//! hour of calls has fewer than three million of them, however many calls there were.
+
+use std::collections::HashMap;
+
+/// Durations below this many nanoseconds are counted in an array.
+const SMALL: usize = 4096;
+
+#[derive(Default)]
+pub struct Durations {
+    pub count: u64,
+    /// Nanoseconds.
+    pub sum: i64,
+    small: Vec<u64>,
+    large: HashMap<i64, u64>,
+}
+
+/// The figures of a summary, in nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Figures {
+    pub average: f64,
+    pub median: f64,
+    pub min: i64,
+    pub max: i64,
+    /// Of the sample; 0 for a single one.
+    pub deviation: f64,
+}
+
+impl Durations {
+    pub fn add(&mut self, ns: i64) {
+        let ns = ns.max(0);
+        self.count += 1;
+        self.sum = self.sum.saturating_add(ns);
+        if (ns as usize) < SMALL {
+            if self.small.is_empty() {
+                self.small = vec![0; SMALL];
+            }
+            self.small[ns as usize] += 1;
+        } else {
+            *self.large.entry(ns).or_default() += 1;
+        }
+    }
+
+    pub fn figures(&self) -> Figures {
+        let small = self.small.iter().enumerate().filter(|(_, n)| **n > 0).map(|(ns, n)| (ns as i64, *n));
+        let mut large: Vec<(i64, u64)> = self.large.iter().map(|(ns, n)| (*ns, *n)).collect();
+        large.sort_unstable();
+        let all: Vec<(i64, u64)> = small.chain(large).collect();
+        let (Some(first), Some(last)) = (all.first(), all.last()) else { return Figures::default() };
+        let average = self.sum as f64 / self.count as f64;
+        let squares: f64 = all.iter().map(|(ns, n)| (*ns as f64 - average).powi(2) * *n as f64).sum();
+        let deviation = if self.count > 1 { (squares / (self.count - 1) as f64).sqrt() } else { 0.0 };
+        let at = |rank: u64| {
+            let mut passed = 0;
+            let found = all.iter().find(|(_, n)| {
+                passed += n;
+                passed > rank
+            });
+            found.map_or(0, |(ns, _)| *ns) as f64
+        };
+        let median = (at((self.count - 1) / 2) + at(self.count / 2)) / 2.0;
+        Figures { average, median, min: first.0, max: last.0, deviation }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_exact() {
+        let mut durations = Durations::default();
+        assert_eq!(durations.figures(), Figures::default());
+        durations.add(7);
+        assert_eq!(durations.figures(), Figures { average: 7.0, median: 7.0, min: 7, max: 7, deviation: 0.0 });
+        for ns in [1, 9, 5000, 1_000_000] {
+            durations.add(ns);
+        }
+        let figures = durations.figures();
+        assert_eq!((figures.median, figures.min, figures.max), (9.0, 1, 1_000_000));
+        assert_eq!(figures.average, 1_005_017.0 / 5.0);
+        // Against Python's statistics.stdev.
+        assert!((figures.deviation - 446_657.913_3).abs() < 0.01, "{}", figures.deviation);
+        durations.add(11);
+        assert_eq!(durations.figures().median, 10.0);
+    }
+}

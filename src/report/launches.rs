@@ -1,0 +1,228 @@
+//! `launches`: kernel by kernel how often, in which configurations, and which arguments change from launch to launch.
+
+use super::table::{Cell, Head, Layout, Table, column};
+use super::walk::{Ending, Report, Step, kernel_name};
+use std::collections::{HashMap, HashSet};
+use std::mem::offset_of;
+use trace::api::roles::Class;
+use trace::api::structs::CUlaunchConfig;
+use trace::call::{Content, When};
+use trace::record::Kernel;
+use trace::{Call, Trace};
+
+#[derive(Default)]
+pub struct Launches<'t> {
+    kernels: HashMap<&'t str, Launched<'t>>,
+    graphs: u64,
+}
+
+/// Grid, block, dynamic shared memory in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Shape {
+    grid: [u32; 3],
+    block: [u32; 3],
+    shared: u32,
+}
+
+#[derive(Default)]
+struct Launched<'t> {
+    launches: u64,
+    /// Nanoseconds of the host.
+    time: i64,
+    shapes: HashMap<Option<Shape>, u64>,
+    /// Launches in shapes beyond those that are told apart.
+    other_shapes: u64,
+    streams: HashSet<u64>,
+    first: u64,
+    /// By position.
+    arguments: Vec<Argument<'t>>,
+    recorded: bool,
+}
+
+struct Argument<'t> {
+    changes: u64,
+    latest: &'t [u8],
+}
+
+/// Configurations of one kernel, and streams, that are told apart.
+const TOLD_APART: usize = 1024;
+/// Configurations of one kernel that are listed.
+const LISTED: usize = 8;
+
+pub fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
+    Box::new(Launches::default())
+}
+
+const KERNELS: Head = Head {
+    report: "launches",
+    part: "kernels",
+    title: "Kernels by launches (launches)",
+    columns: &[
+        column("launches", "launches"),
+        column("host time", "host_ns"),
+        column("average", "average_ns"),
+        column("shapes", "configurations"),
+        column("streams", "streams"),
+        column("arguments", "arguments"),
+        column("first", "first_call"),
+        column("varying", "varying"),
+        column("kernel", "kernel"),
+    ],
+    layout: Layout::Grid,
+};
+
+const SHAPES: Head = Head {
+    report: "launches",
+    part: "configurations",
+    title: "Configurations of each kernel (launches)",
+    columns: &[
+        column("launches", "launches"),
+        column("grid", "grid"),
+        column("block", "block"),
+        column("threads", "threads"),
+        column("dynamic shared", "dynamic_shared_bytes"),
+        column("kernel", "kernel"),
+    ],
+    layout: Layout::Grid,
+};
+
+impl<'t> Report<'t> for Launches<'t> {
+    fn see(&mut self, step: &Step<'_, 't>) {
+        if step.class() != Some(Class::launch) || !step.selected || !step.call.succeeded() {
+            return;
+        }
+        if step.line() == "cuGraphLaunch" {
+            self.graphs += 1;
+            return;
+        }
+        let number = step.call.number;
+        let name = kernel_name(&step.call).unwrap_or("?");
+        let kernel = self.kernels.entry(name).or_insert_with(|| Launched { first: number, ..Launched::default() });
+        kernel.launches += 1;
+        kernel.time += step.duration().unwrap_or(0);
+        let shape = shape(&step.call);
+        if kernel.shapes.len() < TOLD_APART || kernel.shapes.contains_key(&shape) {
+            *kernel.shapes.entry(shape).or_default() += 1;
+        } else {
+            kernel.other_shapes += 1;
+        }
+        if kernel.streams.len() < TOLD_APART {
+            kernel.streams.insert(step.call.argument("hStream").unwrap_or(0));
+        }
+        if let Some((about, packed)) = arguments(&step.call) {
+            kernel.argue(about, packed);
+        }
+    }
+
+    fn tables(&mut self, ending: &Ending<'t>) -> Vec<Table> {
+        let mut all: Vec<_> = self.kernels.iter().collect();
+        all.sort_by_key(|(name, kernel)| (std::cmp::Reverse(kernel.launches), **name));
+        let (mut kernels, mut shapes) = (Table::new(KERNELS), Table::new(SHAPES));
+        for (name, kernel) in all {
+            let name = ending.names.of(name);
+            kernels.row([
+                Cell::Count(kernel.launches),
+                Cell::Time(kernel.time),
+                Cell::Time(kernel.time / kernel.launches.max(1) as i64),
+                Cell::Count(kernel.shapes.len() as u64),
+                Cell::Count(kernel.streams.len() as u64),
+                kernel.recorded.then_some(Cell::Count(kernel.arguments.len() as u64)).into(),
+                Cell::Number(kernel.first),
+                kernel.varying().into(),
+                name.clone().into(),
+            ]);
+            let mut of_kernel: Vec<_> = kernel.shapes.iter().collect();
+            of_kernel.sort_by_key(|(shape, count)| (std::cmp::Reverse(**count), **shape));
+            for (shape, count) in of_kernel.into_iter().take(LISTED) {
+                let text = |xyz: [u32; 3]| Cell::Text(format!("{}x{}x{}", xyz[0], xyz[1], xyz[2]));
+                let threads =
+                    |s: Shape| s.grid.iter().chain(&s.block).map(|n| u64::from(*n)).fold(1, u64::saturating_mul);
+                shapes.row([
+                    Cell::Count(*count),
+                    shape.map(|s| text(s.grid)).into(),
+                    shape.map(|s| text(s.block)).into(),
+                    shape.map(|s| Cell::Count(threads(s))).into(),
+                    shape.map(|s| Cell::Bytes(s.shared.into())).into(),
+                    name.clone().into(),
+                ]);
+            }
+            if kernel.shapes.len() > LISTED || kernel.other_shapes > 0 {
+                shapes.note(format!("of {name}, the {LISTED} most frequent of {}", kernel.shapes.len()));
+            }
+        }
+        kernels.note(
+            "varying: positions of the arguments that are not the same in all launches, and how often they change",
+        );
+        if self.graphs > 0 {
+            let launches = crate::figures::counted(self.graphs, "graph launch");
+            kernels.note(format!("beside these, {launches}, whose kernels are not counted here"));
+        }
+        vec![kernels, shapes]
+    }
+}
+
+impl<'t> Launched<'t> {
+    fn argue(&mut self, about: &'t Kernel, packed: &'t [u8]) {
+        self.recorded = true;
+        let mut rest = packed;
+        for (index, (_, size)) in about.params.iter().flatten().enumerate() {
+            let Some(bytes) = rest.get(..*size as usize) else { return };
+            rest = rest.get((*size as usize).div_ceil(8) * 8..).unwrap_or(&[]);
+            match self.arguments.get_mut(index) {
+                None => self.arguments.push(Argument { changes: 0, latest: bytes }),
+                Some(argument) if argument.latest != bytes => {
+                    argument.changes += 1;
+                    argument.latest = bytes;
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// `0 (12), 3 (1)`; none if no arguments were recorded.
+    fn varying(&self) -> Option<String> {
+        let varying = self.arguments.iter().enumerate().filter(|(_, argument)| argument.changes > 0);
+        let all: Vec<String> = varying.map(|(index, argument)| format!("{index} ({})", argument.changes)).collect();
+        self.recorded.then(|| if all.is_empty() { "none".into() } else { all.join(", ") })
+    }
+}
+
+impl<'t> Launches<'t> {
+    /// Kernels launched most: name, launches, nanoseconds of the host.
+    pub fn most(&self, count: usize) -> Vec<(&'t str, u64, i64)> {
+        let mut all: Vec<_> = self.kernels.iter().map(|(name, k)| (*name, k.launches, k.time)).collect();
+        all.sort_by_key(|(name, launches, _)| (std::cmp::Reverse(*launches), *name));
+        all.truncate(count);
+        all
+    }
+
+    /// Kernels, their launches, and launches of graphs.
+    pub fn counts(&self) -> (u64, u64, u64) {
+        (self.kernels.len() as u64, self.kernels.values().map(|kernel| kernel.launches).sum(), self.graphs)
+    }
+}
+
+/// What the call launches with, packed by the recorder.
+fn arguments<'t>(call: &Call<'t>) -> Option<(&'t Kernel, &'t [u8])> {
+    call.images().find_map(|image| match image.content {
+        Content::Arguments { kernel, packed, .. } => Some((call.kernel(kernel)?, packed)),
+        _ => None,
+    })
+}
+
+/// None where a launch has its shape from calls before it.
+fn shape(call: &Call) -> Option<Shape> {
+    let word = |name| call.argument(name).map(|value| value as u32);
+    if let (Some(x), Some(y), Some(z)) = (word("gridDimX"), word("gridDimY"), word("gridDimZ")) {
+        let block = [word("blockDimX")?, word("blockDimY")?, word("blockDimZ")?];
+        return Some(Shape { grid: [x, y, z], block, shared: word("sharedMemBytes")? });
+    }
+    let config = call.memory(When::Entry, call.argument("config")?, size_of::<CUlaunchConfig>() as u64)?;
+    let word = |at: usize| Some(u32::from_le_bytes(config.get(at..at + 4)?.try_into().ok()?));
+    let three = |at: usize| Some([word(at)?, word(at + 4)?, word(at + 8)?]);
+    Some(Shape {
+        grid: three(offset_of!(CUlaunchConfig, gridDimX))?,
+        block: three(offset_of!(CUlaunchConfig, blockDimX))?,
+        shared: word(offset_of!(CUlaunchConfig, sharedMemBytes))?,
+    })
+}

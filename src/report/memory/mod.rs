@@ -1,0 +1,358 @@
+//! `memory`: every byte by kind of memory and by the function that got it; the peak and what made it up; failed allocations
+//! and what was live then; what was never freed.
+
+mod asked;
+mod ledger;
+mod left;
+mod physical;
+
+use super::finding::{Cost, Finding};
+use super::table::{Cell, Column, Head, Layout, Table, column};
+use super::walk::{Ending, Report, Step};
+use crate::figures::{counted, size};
+use asked::{array_bytes, asked, place};
+use ledger::{Held, Ledger, Name, Side};
+use left::{Left, group};
+use physical::{Change, Physical};
+use std::collections::BTreeMap;
+use trace::Trace;
+use trace::api::enums::CUresult;
+use trace::api::roles::Class;
+use trace::text::symbol;
+
+#[derive(Default)]
+pub struct Memory<'t> {
+    ledger: Ledger<'t>,
+    physical: Physical,
+    sites: BTreeMap<(Side, &'static str, &'t str, u32), Site>,
+    failures: Vec<Failed<'t>>,
+    failed: u64,
+    /// What was live when the first allocation failed.
+    at_failure: Vec<Held<'t>>,
+    left: Left<'t>,
+}
+
+/// What one function got on one thread.
+#[derive(Default)]
+struct Site {
+    allocations: u64,
+    bytes: u64,
+    largest: u64,
+    time: i64,
+    frees: u64,
+    freed: u64,
+}
+
+struct Failed<'t> {
+    call: u64,
+    function: &'t str,
+    result: u32,
+    asked: Option<u64>,
+    side: Side,
+    live: (u64, u64),
+}
+
+/// Failed allocations that are listed.
+const FAILURES: usize = 100;
+
+pub fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
+    Box::new(Memory::default())
+}
+
+impl<'t> Report<'t> for Memory<'t> {
+    fn see(&mut self, step: &Step<'_, 't>) {
+        if let Some(context) = step.ended_context {
+            self.left.ended.extend(self.ledger.end(context));
+        }
+        let Some(function) = step.function else { return };
+        let is_array = step.line().starts_with("cuArray") || step.line().starts_with("cuMipmappedArray");
+        if !matches!(function.class, Class::allocate | Class::free) && !is_array {
+            return;
+        }
+        if !step.call.succeeded() {
+            if step.call.result.is_some() && function.class == Class::allocate && step.selected {
+                self.fail(step);
+            }
+            return;
+        }
+        for base in step.objects.given_up() {
+            self.freed(Name::Base(*base), step);
+        }
+        match self.physical.see(step) {
+            Some(Change::Made(piece, bytes)) => self.got(step, Name::Physical(piece), bytes),
+            Some(Change::Gone(pieces)) => pieces.into_iter().for_each(|piece| self.freed(Name::Physical(piece), step)),
+            None if is_array => self.array(step),
+            // A range of addresses holds nothing.
+            None if step.line() == "cuMemAddressReserve" => {}
+            None => {
+                let born: Vec<_> = step.objects.born().collect();
+                for range in born.iter().filter(|range| range.label != "global") {
+                    self.got(step, Name::Base(range.base), range.len);
+                }
+            }
+        }
+    }
+
+    fn tables(&mut self, ending: &Ending<'t>) -> Vec<Table> {
+        let mut tables = vec![self.sides(ending.trace), self.by_site(), self.peaks()];
+        if self.failed > 0 {
+            tables.push(self.failures());
+            tables.push(group(FAILURE, self.at_failure.iter()));
+        }
+        tables.push(self.left.table(LEFT, &self.ledger, ending));
+        tables
+    }
+
+    fn findings(&self, ending: &Ending<'t>) -> Vec<Finding> {
+        let mut found = Vec::new();
+        if let Some(first) = self.failures.first() {
+            let asked = first.asked.map_or(String::new(), |bytes| format!(" asked for {}", size(bytes)));
+            let (live, count) = first.live;
+            found.push(Finding {
+                kind: "failed_allocations",
+                what: format!("{} failed", counted(self.failed, "allocation")),
+                evidence: format!(
+                    "the first is call {}: {}{asked} while {} held {} in {}: {}",
+                    first.call,
+                    first.function,
+                    first.side,
+                    size(live),
+                    counted(count, "allocation"),
+                    symbol(CUresult::ENUM, first.result.into())
+                ),
+                next: "cutrace report -r memory".into(),
+                cost: Cost::Wrong,
+            });
+        }
+        // What the program still held when it was cut off is no leak.
+        if ending.trace.footer.is_some() {
+            found.extend(self.left.finding(&self.ledger));
+        }
+        found
+    }
+}
+
+impl<'t> Memory<'t> {
+    /// Where memory was, and the most bytes at a time.
+    pub fn most(&self) -> impl Iterator<Item = (Side, u64)> {
+        self.ledger.accounts.iter().map(|(side, account)| (*side, account.peak))
+    }
+
+    fn got(&mut self, step: &Step<'_, 't>, name: Name, bytes: u64) {
+        let (family, side) = place(step);
+        let call = &step.call;
+        // Memory of pools and physical memory outlive contexts.
+        let context = match family {
+            "pool" | "virtual" => None,
+            _ => step.contexts.current(call.thread),
+        };
+        let since = call.end.unwrap_or(u64::MAX);
+        let function = call.name();
+        self.ledger
+            .add(name, Held { side, family, function, thread: call.thread, call: call.number, bytes, since, context });
+        if step.selected {
+            let site = self.sites.entry((side, family, function, call.thread)).or_default();
+            site.allocations += 1;
+            site.bytes = site.bytes.saturating_add(bytes);
+            site.largest = site.largest.max(bytes);
+            site.time += step.duration().unwrap_or(0);
+        }
+    }
+
+    fn freed(&mut self, name: Name, step: &Step<'_, 't>) {
+        let Some(held) = self.ledger.free(name, step.call.begin) else { return };
+        if let Some(site) = self.sites.get_mut(&(held.side, held.family, held.function, held.thread)) {
+            site.frees += 1;
+            site.freed = site.freed.saturating_add(held.bytes);
+        }
+    }
+
+    fn array(&mut self, step: &Step<'_, 't>) {
+        let call = &step.call;
+        let Some(function) = step.function else { return };
+        match function.class {
+            Class::create => {
+                if let Some((handle, bytes)) = call.output("pHandle").zip(array_bytes(step)) {
+                    self.got(step, Name::Array(handle), bytes);
+                }
+            }
+            Class::destroy => {
+                let handle = function.params.first().and_then(|param| call.argument(param.name));
+                handle.into_iter().for_each(|handle| self.freed(Name::Array(handle), step));
+            }
+            _ => {}
+        }
+    }
+
+    fn fail(&mut self, step: &Step<'_, 't>) {
+        // Ranges of addresses, mappings and handles of what is there already.
+        let brings = step.line() == "cuMemCreate"
+            || step.function.is_some_and(|f| f.family != "memory_virtual" && !f.name.starts_with("cuIpc"));
+        if !brings {
+            return;
+        }
+        self.failed += 1;
+        let (_, side) = place(step);
+        if self.failures.is_empty() {
+            self.at_failure = self.ledger.live().filter(|held| held.side == side).copied().collect();
+        }
+        if self.failures.len() < FAILURES {
+            self.failures.push(Failed {
+                call: step.call.number,
+                function: step.call.name(),
+                result: step.call.result.unwrap_or(0),
+                asked: asked(step),
+                side,
+                live: self.ledger.live_on(side),
+            });
+        }
+    }
+
+    fn sides(&self, trace: &Trace) -> Table {
+        let mut table = Table::new(SIDES);
+        for (side, account) in &self.ledger.accounts {
+            let at = trace.call(account.peak_call).map(|call| trace.nanoseconds(call.begin));
+            table.row([
+                side.to_string().into(),
+                Cell::Bytes(account.peak),
+                Cell::Number(account.peak_call),
+                at.map(Cell::Time).into(),
+                Cell::Bytes(account.total),
+                Cell::Real(account.total as f64 / account.peak.max(1) as f64),
+                Cell::Count(account.allocations),
+                Cell::Count(account.frees),
+                Cell::Count(account.ended),
+                Cell::Bytes(account.live),
+            ]);
+        }
+        table.note("churn: bytes allocated in all, as a multiple of the peak; ended: gone with their context");
+        table
+    }
+
+    fn by_site(&self) -> Table {
+        let mut table = Table::new(SITES);
+        let mut sites: Vec<_> = self.sites.iter().collect();
+        sites.sort_by_key(|(key, site)| (key.0, std::cmp::Reverse(site.bytes), **key));
+        for ((side, family, function, thread), site) in sites {
+            table.row([
+                side.to_string().into(),
+                (*family).into(),
+                Cell::Bytes(site.bytes),
+                Cell::Count(site.allocations),
+                Cell::Bytes(site.largest),
+                Cell::Time(site.time),
+                Cell::Bytes(site.freed),
+                Cell::Count(site.frees),
+                format!("t{thread}").into(),
+                (*function).into(),
+            ]);
+        }
+        table.note("which library called is not recorded; function and thread stand for it");
+        table
+    }
+
+    fn peaks(&self) -> Table {
+        let sides = self.ledger.accounts.keys();
+        group(PEAK, sides.flat_map(|side| self.ledger.at_peak(*side)))
+    }
+
+    fn failures(&self) -> Table {
+        let mut table = Table::new(FAILED);
+        for failed in &self.failures {
+            table.row([
+                Cell::Number(failed.call),
+                failed.asked.map(Cell::Bytes).into(),
+                failed.side.to_string().into(),
+                Cell::Bytes(failed.live.0),
+                Cell::Count(failed.live.1),
+                symbol(CUresult::ENUM, failed.result.into()).into(),
+                failed.function.into(),
+            ]);
+        }
+        let more = self.failed - self.failures.len() as u64;
+        if more > 0 {
+            table.note(format!("and {} more", counted(more, "failure")));
+        }
+        table
+    }
+}
+
+const fn head(part: &'static str, title: &'static str, columns: &'static [Column]) -> Head {
+    Head { report: "memory", part, title, columns, layout: Layout::Grid }
+}
+
+const SIDES: Head = head(
+    "sides",
+    "Memory by where it is (memory)",
+    &[
+        column("where", "where"),
+        column("peak", "peak_bytes"),
+        column("at call", "peak_call"),
+        column("at", "peak_ns"),
+        column("in all", "total_bytes"),
+        column("churn", "churn"),
+        column("allocations", "allocations"),
+        column("frees", "frees"),
+        column("ended", "ended_with_context"),
+        column("live at the end", "live_bytes"),
+    ],
+);
+
+const SITES: Head = head(
+    "families",
+    "Memory by kind and by the function that got it (memory)",
+    &[
+        column("where", "where"),
+        column("kind", "kind"),
+        column("in all", "bytes"),
+        column("allocations", "allocations"),
+        column("largest", "largest_bytes"),
+        column("time", "time_ns"),
+        column("freed", "freed_bytes"),
+        column("frees", "frees"),
+        column("thread", "thread"),
+        column("function", "function"),
+    ],
+);
+
+const GROUP: &[Column] = &[
+    column("where", "where"),
+    column("bytes", "bytes"),
+    column("allocations", "allocations"),
+    column("of", "each_bytes"),
+    column("kind", "kind"),
+    column("first call", "first_call"),
+    column("function", "function"),
+];
+
+const PEAK: Head = head("peak", "Live at the peak (memory)", GROUP);
+const FAILURE: Head = head("live_at_failure", "Live when the first allocation failed (memory)", GROUP);
+
+const LEFT: Head = head(
+    "left",
+    "Not freed by the program (memory)",
+    &[
+        column("where", "where"),
+        column("bytes", "bytes"),
+        column("allocations", "allocations"),
+        column("of", "each_bytes"),
+        column("kind", "kind"),
+        column("first call", "first_call"),
+        column("how it ended", "end"),
+        column("function", "function"),
+    ],
+);
+
+const FAILED: Head = head(
+    "failed",
+    "Allocations that failed (memory)",
+    &[
+        column("call", "call"),
+        column("asked for", "asked_bytes"),
+        column("where", "where"),
+        column("live then", "live_bytes"),
+        column("in allocations", "live_allocations"),
+        column("result", "result"),
+        column("function", "function"),
+    ],
+);

@@ -1,0 +1,129 @@
+//! `cutrace report`: what a trace says about the program, in tables.
+
+mod api_sum;
+mod api_trace;
+mod durations;
+mod errors;
+mod finding;
+pub mod kernel_name;
+mod launches;
+mod list;
+mod memory;
+mod modules;
+mod pending;
+mod render;
+mod summary;
+mod sync;
+mod table;
+mod transfers;
+pub mod walk;
+
+use crate::exit;
+use crate::reading::Reading;
+use anyhow::Result;
+use kernel_name::{Names, Style};
+use list::Chosen;
+use render::{Format, Output};
+use serde_json::json;
+use std::io::BufWriter;
+use trace::Trace;
+
+/// Say where a program's time and memory went
+///
+/// Without -r: one page on what ran, where the host's time went, and what to look at. Times are the host's, as recorded:
+/// how long the driver's functions took, not what the device did meanwhile.
+///
+/// --grep is matched against function names and, for launches, "FUNCTION KERNEL"; --limit is the number of rows of each
+/// table. Names of Nsight Systems' reports give its columns.
+#[derive(clap::Args)]
+#[command(after_help = help())]
+pub struct Arguments {
+    /// Which reports: names from the list below, separated by commas; may be given again
+    #[arg(short, long = "report", value_name = "NAME", value_delimiter = ',', default_value = list::SUMMARY)]
+    report: Vec<String>,
+    /// How they are written; --json is short for --format json
+    #[arg(long, value_enum, value_name = "FORMAT", conflicts_with = "json")]
+    format: Option<Format>,
+    /// Names of kernels as the compiler made them
+    #[arg(long, conflicts_with = "short")]
+    mangled: bool,
+    /// Names of kernels without namespaces, template arguments and parameters
+    #[arg(long)]
+    short: bool,
+    #[command(flatten)]
+    reading: Reading,
+}
+
+fn help() -> String {
+    format!(
+        "Reports:\n{}\n\
+Examples:
+  cutrace report                                  one page about trace.bin
+  cutrace report app.bin -r cuda_api_sum          the functions, by the time they took
+  cutrace report -r sync,transfers --limit 5      the five most of each
+  cutrace report -r launches --short --grep gemm  kernels with gemm in their names, in short
+  cutrace report -r memory --json | jq '.reports[].rows'
+  cutrace report -r cuda_api_trace --format csv > calls.csv",
+        list::described()
+    )
+}
+
+pub fn run(arguments: Arguments) -> Result<u8> {
+    let reading = &arguments.reading;
+    let chosen = list::choose(&arguments.report)?;
+    let trace = reading.open()?;
+    let style = match arguments {
+        Arguments { mangled: true, .. } => Style::Mangled,
+        Arguments { short: true, .. } => Style::Short,
+        _ => Style::Full,
+    };
+    let format = match reading.json {
+        true => Format::Json,
+        false => arguments.format.unwrap_or(Format::Table),
+    };
+    let mut reports = Vec::new();
+    for chosen in &chosen {
+        if let Chosen::Walk(make) = chosen {
+            reports.push(make(&trace));
+        }
+    }
+    let ending = match reports.is_empty() {
+        true => None,
+        false => Some(walk::walk(&trace, reading, Names::new(style), &mut reports)?),
+    };
+    let mut reports = reports.into_iter();
+    let mut made = Vec::new();
+    for chosen in &chosen {
+        made.push(match (chosen, &ending) {
+            (Chosen::Walk(_), Some(ending)) => reports.next().map(|mut report| report.tables(ending)),
+            _ => None,
+        });
+    }
+    let many = made.iter().map(|tables| tables.as_ref().map_or(1, Vec::len)).sum::<usize>() > 1;
+    let out = BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
+    let mut out = Output::new(out, format, reading.colored(), many, &about(&trace))?;
+    for tables in made {
+        match tables {
+            None => api_trace::write(&trace, reading, &mut out)?,
+            Some(tables) => {
+                for mut table in tables {
+                    table.limit(reading.limit.unwrap_or(u64::MAX));
+                    out.table(&table)?;
+                }
+            }
+        }
+    }
+    out.finish()?;
+    Ok(exit::damage(&trace, 0))
+}
+
+fn about(trace: &Trace) -> serde_json::Value {
+    json!({
+        "path": trace.path.display().to_string(),
+        "calls": trace.len(),
+        "program": trace.preamble.program,
+        "pid": trace.preamble.pid,
+        "closed": trace.footer.is_some(),
+        "losses": trace.losses.iter().map(|(what, count)| json!({ "what": what, "count": count })).collect::<Vec<_>>(),
+    })
+}

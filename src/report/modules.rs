@@ -1,0 +1,283 @@
+//! `modules`: the images that were loaded: how large, how often, how long it took, and what of them was used.
+
+use super::finding::{Cost, Finding};
+use super::table::{Cell, Head, Layout, Table, column};
+use super::walk::{Ending, Report, Step};
+use crate::figures::{counted, duration, size};
+use std::collections::{HashMap, HashSet};
+use trace::Trace;
+use trace::api::roles::{Class, Role};
+use trace::api::types::{Form, Kind};
+use trace::call::Content;
+use trace::hash::Hash;
+use trace::image::Format;
+use trace::text::handle;
+use trace::value::Value;
+
+#[derive(Default)]
+pub struct Modules<'t> {
+    images: HashMap<Key, Image<'t>>,
+    /// The image of a module, library, kernel or function.
+    of: HashMap<(Kind, u64), Key>,
+}
+
+/// An image by its content; by its address where the content was not recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Key {
+    Content(Hash),
+    Address(u64),
+}
+
+#[derive(Default)]
+struct Image<'t> {
+    format: &'static str,
+    bytes: u64,
+    loads: u64,
+    failed: u64,
+    unloads: u64,
+    /// Nanoseconds, and those of loads after the first in their context.
+    time: i64,
+    repeated: u64,
+    repeated_time: i64,
+    longest: i64,
+    first: u64,
+    contexts: HashSet<Option<u64>>,
+    functions: HashSet<u64>,
+    launches: u64,
+    /// As the first load names it.
+    name: String,
+    function: &'t str,
+}
+
+pub fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
+    Box::new(Modules::default())
+}
+
+const HEAD: Head = Head {
+    report: "modules",
+    part: "",
+    title: "Module images (modules)",
+    columns: &[
+        column("size", "bytes"),
+        column("loads", "loads"),
+        column("repeated", "repeated"),
+        column("failed", "failed"),
+        column("unloads", "unloads"),
+        column("time", "time_ns"),
+        column("longest", "longest_ns"),
+        column("kernels", "functions_looked_up"),
+        column("launches", "launches"),
+        column("first", "first_call"),
+        column("kind", "kind"),
+        column("first as", "first_as"),
+        column("content", "content"),
+        column("function", "function"),
+    ],
+    layout: Layout::Grid,
+};
+
+impl<'t> Report<'t> for Modules<'t> {
+    fn see(&mut self, step: &Step<'_, 't>) {
+        let Some(function) = step.function else { return };
+        match function.class {
+            Class::load => self.load(step),
+            Class::unload if step.call.succeeded() => {
+                let of = function.params.first().and_then(|param| match param.ty.form {
+                    Form::Handle(kind) => Some((kind, step.call.argument(param.name)?)),
+                    _ => None,
+                });
+                if let Some(image) = of.and_then(|of| self.of.remove(&of)).and_then(|key| self.images.get_mut(&key)) {
+                    image.unloads += 1;
+                }
+            }
+            Class::launch => {
+                let launched = step.call.argument("f").and_then(|f| {
+                    self.of.get(&(Kind::Function, f)).or_else(|| self.of.get(&(Kind::Kernel, f))).copied()
+                });
+                if let Some(image) = launched.and_then(|key| self.images.get_mut(&key)) {
+                    image.launches += 1;
+                }
+            }
+            Class::query if function.family == "module" => self.lookup(step),
+            _ => {}
+        }
+    }
+
+    fn tables(&mut self, ending: &Ending<'t>) -> Vec<Table> {
+        let mut table = Table::new(HEAD);
+        let mut all: Vec<_> = self.images.iter().collect();
+        all.sort_by_key(|(_, image)| (std::cmp::Reverse(image.time), image.first));
+        for (key, image) in all {
+            table.row([
+                Cell::Bytes(image.bytes),
+                Cell::Count(image.loads),
+                Cell::Count(image.repeated),
+                Cell::Count(image.failed),
+                Cell::Count(image.unloads),
+                Cell::Time(image.time),
+                Cell::Time(image.longest),
+                Cell::Count(image.functions.len() as u64),
+                Cell::Count(image.launches),
+                Cell::Number(image.first),
+                image.format.into(),
+                image.name.clone().into(),
+                match key {
+                    Key::Content(hash) => format!("{:.8}", hash.to_string()).into(),
+                    Key::Address(_) => Cell::None,
+                },
+                image.function.into(),
+            ]);
+        }
+        table.note("repeated: loaded again into a context that had loaded the same bytes before");
+        for adopted in &ending.trace.adopted {
+            let images = counted(adopted.images.len() as u64, "image");
+            table.note(format!(
+                "module {:#x} was loaded by no recorded call: {images} from {}",
+                adopted.module, adopted.origin
+            ));
+        }
+        vec![table]
+    }
+
+    fn findings(&self, _: &Ending<'t>) -> Vec<Finding> {
+        let mut found = Vec::new();
+        let again = self.images.values().filter(|image| image.repeated > 0);
+        let (mut repeated, mut time, mut most) = (0, 0, None::<&Image>);
+        for image in again {
+            repeated += image.repeated;
+            time += image.repeated_time;
+            most = most.filter(|most| most.repeated_time >= image.repeated_time).or(Some(image));
+        }
+        if let Some(most) = most {
+            found.push(Finding {
+                kind: "repeated_module_loads",
+                what: format!(
+                    "{} brought an image that its context had loaded before",
+                    counted(repeated, "module load")
+                ),
+                evidence: format!(
+                    "{} in all; most of it an image of {}, loaded {}, first by call {}",
+                    duration(time),
+                    size(most.bytes),
+                    counted(most.loads, "time"),
+                    most.first
+                ),
+                next: "cutrace report -r modules".into(),
+                cost: Cost::Time(time),
+            });
+        }
+        let compiled = || self.images.values().filter(|image| image.format == "PTX");
+        let time: i64 = compiled().map(|image| image.time).sum();
+        if let Some(longest) = compiled().max_by_key(|image| (image.longest, std::cmp::Reverse(image.first))) {
+            let loads = compiled().map(|image| image.loads).sum();
+            found.push(Finding {
+                kind: "ptx_loads",
+                what: format!("{} brought PTX, which the driver compiles", counted(loads, "module load")),
+                evidence: format!(
+                    "{} in all; the longest took {}, of an image first loaded by call {}",
+                    duration(time),
+                    duration(longest.longest),
+                    longest.first
+                ),
+                next: "cutrace report -r modules".into(),
+                cost: Cost::Time(time),
+            });
+        }
+        found
+    }
+}
+
+impl<'t> Modules<'t> {
+    fn load(&mut self, step: &Step<'_, 't>) {
+        let Some(function) = step.function else { return };
+        let created = function.params.iter().find_map(|param| match (param.role, param.ty.form) {
+            (Role::Create(_), Form::Pointer(to)) => match to.form {
+                Form::Handle(kind @ (Kind::Module | Kind::Library)) => Some((kind, param.name)),
+                _ => None,
+            },
+            _ => None,
+        });
+        let Some((kind, output)) = created else { return };
+        let Some((key, format, bytes, path)) = image(step) else { return };
+        let made = step.call.output(output).filter(|_| step.call.succeeded()).map(|value| (kind, value));
+        self.of.extend(made.map(|made| (made, key)));
+        if !step.selected {
+            return;
+        }
+        let ns = step.duration().unwrap_or(0);
+        let image = self.images.entry(key).or_insert_with(|| Image {
+            format,
+            bytes,
+            first: step.call.number,
+            name: path.or(made.map(|(kind, value)| handle(kind, value, step.objects))).unwrap_or_default(),
+            function: step.call.name(),
+            ..Image::default()
+        });
+        image.loads += 1;
+        image.time += ns;
+        image.longest = image.longest.max(ns);
+        if made.is_none() {
+            image.failed += 1;
+        } else if !image.contexts.insert(step.contexts.current(step.call.thread)) {
+            image.repeated += 1;
+            image.repeated_time += ns;
+        }
+    }
+
+    /// A function of a module, a kernel of a library, the module of a library, the function of a kernel.
+    fn lookup(&mut self, step: &Step<'_, 't>) {
+        let Some(decoded) = step.decoded.filter(|_| step.call.succeeded()) else { return };
+        let of = decoded.arguments.iter().find_map(|(_, value)| match value {
+            Value::Handle { kind: kind @ (Kind::Module | Kind::Library | Kind::Kernel), value, .. } => {
+                Some((*kind, *value))
+            }
+            _ => None,
+        });
+        let Some(key) = of.and_then(|of| self.of.get(&of).copied()) else { return };
+        for (_, value) in &decoded.outputs {
+            let Value::Handle { kind, value, .. } = value else { continue };
+            self.of.insert((*kind, *value), key);
+            let is_kernel = matches!((of, kind), (Some((Kind::Module, _)), Kind::Function) | (_, Kind::Kernel));
+            if let Some(image) = self.images.get_mut(&key).filter(|_| is_kernel) {
+                image.functions.insert(*value);
+            }
+        }
+    }
+}
+
+/// What a call loads: its content, what it is, its bytes, and its file if it is read from one.
+fn image(step: &Step) -> Option<(Key, &'static str, u64, Option<String>)> {
+    let param =
+        step.function?.params.iter().find(|p| matches!(p.role, Role::Image | Role::SizedImage(_) | Role::Path))?;
+    let shown = step.decoded?.arguments.iter().find(|(name, _)| *name == param.name).map(|(_, value)| value)?;
+    let trace = step.call.trace();
+    let known = |content: &Content, len: u64| match content {
+        Content::Blob(hash) => {
+            let bytes = trace.blob(*hash);
+            Some((Key::Content(*hash), bytes.map_or("not in the file", kind), bytes.map_or(len, |b| b.len() as u64)))
+        }
+        Content::Bytes(bytes) => Some((Key::Content(Hash::of(bytes)), kind(bytes), bytes.len() as u64)),
+        _ => None,
+    };
+    let (found, path) = match shown {
+        Value::Payload { content, len, .. } => (known(content, *len), None),
+        // The content of a file stands at address 0.
+        Value::Text(path) => {
+            let content = step.call.images_at(0).next();
+            (content.and_then(|image| known(&image.content, image.len)), Some(path.to_string()))
+        }
+        _ => (None, None),
+    };
+    let (key, format, bytes) = found.unwrap_or((Key::Address(step.call.argument(param.name)?), "not recorded", 0));
+    Some((key, format, bytes, path))
+}
+
+fn kind(bytes: &[u8]) -> &'static str {
+    match Format::of(bytes.get(..8).unwrap_or(bytes)) {
+        Format::Wrapper => "fatbin wrapper",
+        Format::Fatbin => "fatbin",
+        Format::Elf => "cubin",
+        Format::Archive => "archive",
+        Format::Text => "PTX",
+    }
+}

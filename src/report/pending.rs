@@ -1,0 +1,119 @@
+//! `pending`: what was submitted and not known to have finished when the trace ends, and the calls that had not returned.
+
+use super::finding::{Cost, Finding};
+use super::table::{Cell, Column, Head, Layout, Table, column};
+use super::walk::{Ending, Report, Step};
+use crate::figures::counted;
+use trace::{Call, Trace};
+
+#[derive(Default)]
+pub struct Pending<'t> {
+    inside: Vec<Call<'t>>,
+    /// Nanoseconds since the start of the trace.
+    latest: i64,
+}
+
+pub fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
+    Box::new(Pending::default())
+}
+
+const INSIDE: Head = Head {
+    report: "pending",
+    part: "inside",
+    title: "Calls that had not returned (pending)",
+    columns: &[
+        column("thread", "thread"),
+        column("call", "call"),
+        column("since", "since_ns"),
+        column("for", "for_ns"),
+        column("function", "function"),
+    ],
+    layout: Layout::Grid,
+};
+
+const SUBMITTED: Head = Head {
+    report: "pending",
+    part: "submitted",
+    title: "Submitted, and not known to have finished (pending)",
+    columns: SUBMITTED_COLUMNS,
+    layout: Layout::Grid,
+};
+
+const SUBMITTED_COLUMNS: &[Column] = &[
+    column("stream", "stream"),
+    column("submissions", "submissions"),
+    column("place", "place"),
+    column("call", "call"),
+    column("since", "since_ns"),
+    column("for", "for_ns"),
+    column("what", "what"),
+];
+
+/// Submissions of a stream that are listed.
+const LISTED: usize = 16;
+
+impl<'t> Report<'t> for Pending<'t> {
+    fn see(&mut self, step: &Step<'_, 't>) {
+        self.latest = self.latest.max(step.end.unwrap_or(step.begin));
+        if step.end.is_none() {
+            self.inside.push(step.call);
+        }
+    }
+
+    fn tables(&mut self, ending: &Ending<'t>) -> Vec<Table> {
+        let trace = ending.trace;
+        let mut inside = Table::new(INSIDE);
+        for call in &self.inside {
+            let (since, thread) = (trace.nanoseconds(call.begin), trace.threads.get(call.thread as usize));
+            inside.row([
+                format!("t{} {}", call.thread, thread.map_or("", |thread| &thread.name)).into(),
+                Cell::Number(call.number),
+                Cell::Time(since),
+                Cell::Time(self.latest - since),
+                call.name().into(),
+            ]);
+        }
+        let mut submitted = Table::new(SUBMITTED);
+        for work in &ending.pending {
+            for (place, call) in work.calls.iter().take(LISTED).enumerate() {
+                let Some(call) = trace.call(*call) else { continue };
+                let since = trace.nanoseconds(call.begin);
+                submitted.row([
+                    work.stream.clone().into(),
+                    Cell::Count(work.calls.len() as u64),
+                    Cell::Number(place as u64 + 1),
+                    Cell::Number(call.number),
+                    Cell::Time(since),
+                    Cell::Time(self.latest - since),
+                    ending.described(&call).into(),
+                ]);
+            }
+        }
+        if !submitted.rows.is_empty() {
+            submitted
+                .note(format!("of each stream the first {LISTED}; the last moment of the trace counts as the end"));
+        }
+        vec![inside, submitted]
+    }
+
+    fn findings(&self, ending: &Ending<'t>) -> Vec<Finding> {
+        // What a program that ended by itself had not waited for, nobody asks.
+        if self.inside.is_empty() && ending.trace.footer.is_some() {
+            return Vec::new();
+        }
+        let calls: usize = ending.pending.iter().map(|work| work.calls.len()).sum();
+        let inside =
+            self.inside.first().map(|call| format!("t{} is inside call {} {}", call.thread, call.number, call.name()));
+        if inside.is_none() && calls == 0 {
+            return Vec::new();
+        }
+        let pending = format!("{} not known to have finished", counted(calls as u64, "submission"));
+        vec![Finding {
+            kind: "unfinished",
+            what: "the trace ends while the program was at work".into(),
+            evidence: inside.into_iter().chain([pending]).collect::<Vec<_>>().join("; "),
+            next: "cutrace report -r pending".into(),
+            cost: Cost::Wrong,
+        }]
+    }
+}

@@ -1,0 +1,255 @@
+//! `summary`: one page. What ran, where the host's time went, what to look at.
+
+use super::errors::Errors;
+use super::finding::{Cost, Finding};
+use super::launches::Launches;
+use super::memory::Memory;
+use super::modules::Modules;
+use super::pending::Pending;
+use super::sync::Sync;
+use super::table::{Cell, Head, Layout, Table, column};
+use super::transfers::Transfers;
+use super::walk::{Ending, Report, Step};
+use crate::figures::{counted, duration, grouped, size};
+use crate::info::shell;
+use std::collections::HashMap;
+use trace::Trace;
+use trace::api::roles::Class;
+
+#[derive(Default)]
+pub struct Summary<'t> {
+    errors: Errors<'t>,
+    pending: Pending<'t>,
+    sync: Sync<'t>,
+    memory: Memory<'t>,
+    transfers: Transfers<'t>,
+    modules: Modules<'t>,
+    launches: Launches<'t>,
+    kinds: HashMap<&'static str, Kind<'t>>,
+    calls: u64,
+    /// Nanoseconds: the first entry and the last return of each thread.
+    threads: HashMap<u32, (i64, i64)>,
+}
+
+/// Calls of a kind.
+#[derive(Default)]
+struct Kind<'t> {
+    calls: u64,
+    time: i64,
+    longest: i64,
+    longest_call: u64,
+    function: &'t str,
+}
+
+/// Kernels that are listed.
+const KERNELS: usize = 5;
+/// Findings that cost less than this part of the run are only counted.
+const NEGLIGIBLE: f64 = 0.001;
+
+pub fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
+    Box::new(Summary::default())
+}
+
+const fn head(part: &'static str, title: &'static str, layout: Layout) -> Head {
+    Head { report: "summary", part, title, columns: &[], layout }
+}
+
+const RAN: Head =
+    Head { columns: &[column("what", "what"), column("how", "how")], ..head("ran", "What ran", Layout::Facts) };
+
+const TIME: Head = Head {
+    columns: &[
+        column("time", "time_ns"),
+        column("%", "percent"),
+        column("calls", "calls"),
+        column("longest", "longest_ns"),
+        column("call", "longest_call"),
+        column("kind", "kind"),
+        column("the longest is", "longest_function"),
+    ],
+    ..head("host_time", "Where the host's time in the driver went", Layout::Grid)
+};
+
+const LAUNCHED: Head = Head {
+    columns: &[column("launches", "launches"), column("host time", "host_ns"), column("kernel", "kernel")],
+    ..head("kernels", "Kernels launched most", Layout::Grid)
+};
+
+const FINDINGS: Head = Head {
+    columns: &[
+        column("what", "what"),
+        column("evidence", "evidence"),
+        column("next", "next"),
+        column("kind", "kind"),
+        column("time", "cost_ns"),
+        column("bytes", "cost_bytes"),
+    ],
+    ..head("findings", "What to look at", Layout::List)
+};
+
+impl<'t> Report<'t> for Summary<'t> {
+    fn see(&mut self, step: &Step<'_, 't>) {
+        self.errors.see(step);
+        self.pending.see(step);
+        self.sync.see(step);
+        self.memory.see(step);
+        self.transfers.see(step);
+        self.modules.see(step);
+        self.launches.see(step);
+        if !step.selected {
+            return;
+        }
+        self.calls += 1;
+        let end = step.end.unwrap_or(step.begin);
+        let span = self.threads.entry(step.call.thread).or_insert((step.begin, end));
+        span.1 = span.1.max(end);
+        // The time of a call made inside another is the other's already.
+        let Some(ns) = step.duration().filter(|_| !step.call.inner) else { return };
+        let kind = self.kinds.entry(kind_of(step)).or_default();
+        kind.calls += 1;
+        kind.time += ns;
+        if ns >= kind.longest {
+            (kind.longest, kind.longest_call, kind.function) = (ns, step.call.number, step.call.name());
+        }
+    }
+
+    fn tables(&mut self, ending: &Ending<'t>) -> Vec<Table> {
+        let mut tables = vec![self.ran(ending), self.time()];
+        if !self.launches.most(1).is_empty() {
+            tables.push(self.kernels(ending));
+        }
+        tables.push(self.look_at(ending));
+        tables
+    }
+}
+
+impl<'t> Summary<'t> {
+    /// From the first entry to the last return.
+    fn elapsed(&self) -> i64 {
+        let begin = self.threads.values().map(|(begin, _)| *begin).min().unwrap_or(0);
+        self.threads.values().map(|(_, end)| *end).max().unwrap_or(0) - begin
+    }
+
+    fn in_driver(&self) -> i64 {
+        self.kinds.values().map(|kind| kind.time).sum()
+    }
+
+    fn ran(&self, ending: &Ending<'t>) -> Table {
+        let mut table = Table::new(RAN);
+        let mut fact = |what: &str, how: String| table.row([what.into(), how.into()]);
+        let (trace, about) = (ending.trace, &ending.trace.preamble);
+        let closed = if trace.footer.is_some() { "" } else { ", not closed (see cutrace repair)" };
+        fact("trace", format!("{} ({}{closed})", trace.path.display(), size(trace.bytes_on_disk())));
+        fact("command", shell(&about.command_line));
+        for device in &trace.devices {
+            fact("device", format!("{} {} ({})", device.ordinal, device.name, size(device.memory)));
+        }
+        let threads = self.threads.len() as u64;
+        let who = format!("{} by {}", counted(self.calls, "call"), counted(threads, "thread"));
+        fact("calls", format!("{who}, {} from the first to the last", duration(self.elapsed())));
+        let spans: i64 = self.threads.values().map(|(begin, end)| end - begin).sum();
+        let outside = duration((spans - self.in_driver()).max(0));
+        let summed = if threads > 1 { ", summed over the threads" } else { "" };
+        fact("host time", format!("{} in the driver, {outside} outside of it{summed}", duration(self.in_driver())));
+        let (kernels, launches, graphs) = self.launches.counts();
+        let of_graphs = if graphs > 0 { format!(", {} of graphs", counted(graphs, "launch")) } else { String::new() };
+        fact("launches", format!("{} of {}{of_graphs}", counted(launches, "launch"), counted(kernels, "kernel")));
+        let [to, from] = self.transfers.across();
+        let across = |(copies, bytes)| format!("{} in {}", size(bytes), counted(copies, "copy"));
+        fact("copies", format!("{} to the device, {} from it", across(to), across(from)));
+        let peaks: Vec<String> = self
+            .memory
+            .most()
+            .map(|(side, peak)| format!("{} on {side}", size(peak)).replace("on host", "pinned"))
+            .collect();
+        if !peaks.is_empty() {
+            fact("memory", format!("{} at the most", peaks.join(", ")));
+        }
+        for (what, count) in &trace.losses {
+            table.note(format!("not recorded: {what} ({})", grouped(*count)));
+        }
+        table
+    }
+
+    fn time(&self) -> Table {
+        let mut table = Table::new(TIME);
+        let mut kinds: Vec<_> = self.kinds.iter().collect();
+        kinds.sort_by_key(|(name, kind)| (std::cmp::Reverse(kind.time), **name));
+        let whole = self.in_driver().max(1) as f64;
+        for (name, kind) in kinds {
+            table.row([
+                Cell::Time(kind.time),
+                Cell::Percent(kind.time as f64 * 100.0 / whole),
+                Cell::Count(kind.calls),
+                Cell::Time(kind.longest),
+                Cell::Number(kind.longest_call),
+                (*name).into(),
+                kind.function.into(),
+            ]);
+        }
+        table
+    }
+
+    fn kernels(&self, ending: &Ending<'t>) -> Table {
+        let mut table = Table::new(LAUNCHED);
+        for (name, launches, time) in self.launches.most(KERNELS) {
+            table.row([Cell::Count(launches), Cell::Time(time), ending.names.brief(name).into()]);
+        }
+        let more = self.launches.counts().0.saturating_sub(KERNELS as u64);
+        if more > 0 {
+            table.note(format!("and {} more: cutrace report -r launches", counted(more, "kernel")));
+        }
+        table
+    }
+
+    fn look_at(&self, ending: &Ending<'t>) -> Table {
+        let parts: [&dyn Report<'t>; 7] =
+            [&self.errors, &self.pending, &self.memory, &self.sync, &self.transfers, &self.modules, &self.launches];
+        let mut found: Vec<Finding> = parts.iter().flat_map(|part| part.findings(ending)).collect();
+        let all = found.len();
+        let least = (self.elapsed() as f64 * NEGLIGIBLE) as i64;
+        found.retain(|finding| !matches!(finding.cost, Cost::Time(ns) if ns < least));
+        let negligible = all - found.len();
+        found.sort_by_key(|finding| match finding.cost {
+            Cost::Wrong => (0, 0),
+            Cost::Time(ns) => (1, -ns),
+            Cost::Memory(_) => (2, 0),
+        });
+        let mut table = Table::new(FINDINGS);
+        let command = format!("cutrace report {}", shell(&[ending.trace.path.display().to_string()]));
+        for finding in found {
+            let (ns, bytes) = match finding.cost {
+                Cost::Wrong => (None, None),
+                Cost::Time(ns) => (Some(Cell::Time(ns)), None),
+                Cost::Memory(bytes) => (None, Some(Cell::Bytes(bytes))),
+            };
+            let next = finding.next.replacen("cutrace report", &command, 1);
+            let kind = finding.kind.into();
+            table.row([finding.what.into(), finding.evidence.into(), next.into(), kind, ns.into(), bytes.into()]);
+        }
+        if negligible > 0 {
+            table.note(format!(
+                "left out: {} that cost less than 0.1 % of the run",
+                counted(negligible as u64, "finding")
+            ));
+        }
+        table
+    }
+}
+
+fn kind_of(step: &Step) -> &'static str {
+    let Some(function) = step.function else { return "other" };
+    match function.class {
+        Class::launch => "launching",
+        Class::copy => "copying",
+        Class::submit if function.family == "copy" => "copying",
+        Class::synchronize | Class::poll => "waiting",
+        Class::allocate | Class::free => "memory",
+        Class::load | Class::unload => "loading code",
+        Class::graph => "graphs",
+        _ if matches!(function.family, "stream" | "event") => "streams and events",
+        _ if matches!(function.family, "device" | "context") => "devices and contexts",
+        _ if function.family == "module" => "looking up code",
+        _ => "other",
+    }
+}

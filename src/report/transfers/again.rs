@@ -1,0 +1,173 @@
+//! The same bytes to the same place again: what the device had already.
+//!
+//! A transfer is *redundant* if nothing between the two can have written there, as far as the trace tells: no copy, no fill, no
+//! launch that was given an address within the allocation, no graph. If there was one, it is only *repeated*: the kernel may have
+//! read what it was given, or changed it.
+
+use super::copy::Transfer;
+use crate::report::walk::Step;
+use std::collections::{BTreeMap, HashMap};
+use trace::api::roles::{Class, Role};
+use trace::call::Content;
+use trace::hash::Hash;
+
+/// What the host gave last.
+struct Last {
+    bytes: u64,
+    hash: Hash,
+    call: u64,
+}
+
+/// Transfers to one place of one size.
+#[derive(Debug, Default)]
+pub struct Again {
+    pub redundant: u64,
+    pub repeated: u64,
+    /// Nanoseconds that the redundant ones took.
+    pub time: i64,
+    pub original: u64,
+    pub latest: u64,
+    /// The allocation, as `dump` names it.
+    pub place: String,
+}
+
+#[derive(Default)]
+pub struct Repeats<'t> {
+    /// By destination.
+    last: BTreeMap<u64, Last>,
+    /// The latest launch that was given an address in the allocation that begins there.
+    launched_on: HashMap<u64, u64>,
+    /// The latest call that may have written anywhere.
+    anywhere: u64,
+    pub found: HashMap<(u64, u64, &'t str), Again>,
+}
+
+/// Places that are told apart.
+const PLACES: usize = 100_000;
+
+impl<'t> Repeats<'t> {
+    /// A transfer from the host. What it is, if it brings what was brought before.
+    pub fn transfer(&mut self, step: &Step<'_, 't>, copy: &Transfer, ns: i64) -> Option<bool> {
+        let to = copy.destination?;
+        let Some(hash) = copy.hash.filter(|_| copy.is_dense && copy.bytes > 0) else {
+            self.overwritten(step, copy);
+            return None;
+        };
+        let number = step.call.number;
+        let before = self.last.get(&to).filter(|last| (last.bytes, last.hash) == (copy.bytes, hash)).map(|l| l.call);
+        self.written(to, copy.bytes);
+        self.last.insert(to, Last { bytes: copy.bytes, hash, call: number });
+        let before = before?;
+        let range = step.objects.range(to);
+        let launched = range.and_then(|range| self.launched_on.get(&range.base)).copied().unwrap_or(0);
+        let is_redundant = launched.max(self.anywhere) < before;
+        let key = (to, copy.bytes, step.call.name());
+        if step.selected && (self.found.len() < PLACES || self.found.contains_key(&key)) {
+            let again = self.found.entry(key).or_insert_with(|| Again {
+                original: before,
+                place: match range {
+                    Some(range) if range.base == to => format!("{}#{}", range.label, range.number),
+                    Some(range) => format!("{}#{}+{:#x}", range.label, range.number, to - range.base),
+                    None => format!("{to:#x}"),
+                },
+                ..Again::default()
+            });
+            *(if is_redundant { &mut again.redundant } else { &mut again.repeated }) += 1;
+            again.time += if is_redundant { ns } else { 0 };
+            again.latest = number;
+        }
+        step.selected.then_some(is_redundant)
+    }
+
+    /// What lies there now is not from the host, or not known.
+    pub fn overwritten(&mut self, step: &Step, copy: &Transfer) {
+        match copy.destination {
+            Some(to) if copy.is_dense => self.written(to, copy.bytes),
+            // Rows, with gaps between them.
+            Some(_) => self.anywhere = step.call.number,
+            None => {}
+        }
+    }
+
+    /// Follows every call that is no copy: what it may have written is known no more.
+    pub fn see(&mut self, step: &Step<'_, 't>) {
+        if self.last.is_empty() {
+            return;
+        }
+        for base in step.objects.given_up() {
+            let len = step.objects.range(*base).map_or(1, |range| range.len);
+            self.written(*base, len);
+        }
+        let Some(function) = step.function else { return };
+        match function.class {
+            Class::launch => self.launch(step),
+            Class::submit => {
+                let mut writes = false;
+                for (index, param) in function.params.iter().enumerate() {
+                    if let Role::Writes(_) = param.role {
+                        writes = true;
+                        let view = Words(step.call.argument_bytes());
+                        let bytes = trace::walk::reach(function.params, index, 0, &view).unwrap_or(u64::MAX);
+                        self.written(step.call.argument(param.name).unwrap_or(0), bytes);
+                    }
+                }
+                // Operations in an array, some of which write.
+                let is_batch = function.name.contains("Batch");
+                if is_batch && !writes {
+                    self.anywhere = step.call.number;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn launch(&mut self, step: &Step) {
+        let arguments = || {
+            step.call.images().filter_map(|image| match image.content {
+                Content::Arguments { packed, .. } => Some(packed),
+                _ => None,
+            })
+        };
+        if arguments().next().is_none() {
+            self.anywhere = step.call.number;
+            return;
+        }
+        let (Some((first, _)), Some((end, last))) = (self.last.first_key_value(), self.last.last_key_value()) else {
+            return;
+        };
+        // An address before the first transfer's may lie in its allocation.
+        let (from, to) = (first.saturating_sub(1 << 40), end.saturating_add(last.bytes));
+        for word in arguments().flat_map(|packed| packed.chunks_exact(8)) {
+            let word = u64::from_le_bytes(word.try_into().expect("8 bytes"));
+            if let Some(range) = (from..to).contains(&word).then(|| step.objects.range(word)).flatten() {
+                self.launched_on.insert(range.base, step.call.number);
+            }
+        }
+    }
+
+    /// Something else is there now.
+    fn written(&mut self, at: u64, bytes: u64) {
+        let end = at.saturating_add(bytes.max(1));
+        let mut over: Vec<u64> = self.last.range(at..end).map(|(at, _)| *at).collect();
+        let before = self.last.range(..at).next_back();
+        over.extend(before.filter(|(start, last)| start.saturating_add(last.bytes) > at).map(|(start, _)| *start));
+        for start in over {
+            self.last.remove(&start);
+        }
+    }
+}
+
+/// Argument words alone: extents of what a copy or fill writes need no memory.
+struct Words<'x>(&'x [u8]);
+
+impl trace::walk::View for Words<'_> {
+    fn load(&self, offset: u32, size: u32) -> Option<u64> {
+        let mut word = [0; 8];
+        word.get_mut(..size as usize)?.copy_from_slice(self.0.get(offset as usize..)?.get(..size as usize)?);
+        Some(u64::from_le_bytes(word))
+    }
+
+    fn at(&self, _: u64, _: u32) -> Option<u64> {
+        None
+    }
+}

@@ -1,0 +1,245 @@
+//! `transfers`: copies by direction, kind of memory and function; and the same bytes to the same place again.
+
+mod again;
+mod copy;
+
+use super::finding::{Cost, Finding};
+use super::table::{Cell, Head, Layout, Table, column};
+use super::walk::{Ending, Report, Step};
+use crate::figures::{counted, duration, size};
+use again::Repeats;
+use copy::{Place, copies, is_copy};
+use std::collections::{HashMap, HashSet};
+use trace::Trace;
+use trace::api::roles::Class;
+
+#[derive(Default)]
+pub struct Transfers<'t> {
+    ways: HashMap<(Place, Place, &'t str), Way>,
+    managed: HashSet<u64>,
+    repeats: Repeats<'t>,
+    /// Blocking copies from or to pageable memory, and those that only look asynchronous.
+    blocking: Tally,
+    pageable: Tally,
+    redundant: Tally,
+    repeated: Tally,
+}
+
+#[derive(Default)]
+struct Way {
+    copies: u64,
+    bytes: u64,
+    smallest: u64,
+    largest: u64,
+    time: i64,
+    longest: i64,
+    longest_call: u64,
+    /// The host waits for the bytes: the time is theirs.
+    waits: bool,
+}
+
+#[derive(Default)]
+struct Tally {
+    copies: u64,
+    bytes: u64,
+    time: i64,
+    first: Option<u64>,
+}
+
+impl Tally {
+    fn add(&mut self, call: u64, bytes: u64, ns: i64) {
+        self.copies += 1;
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.time += ns;
+        self.first.get_or_insert(call);
+    }
+
+    fn finding(&self, kind: &'static str, what: String, more: &str) -> Option<Finding> {
+        let first = self.first?;
+        Some(Finding {
+            kind,
+            what,
+            evidence: format!("{} in {}; the first is call {first}{more}", size(self.bytes), duration(self.time)),
+            next: "cutrace report -r transfers".into(),
+            cost: Cost::Time(self.time),
+        })
+    }
+}
+
+impl Transfers<'_> {
+    /// Copies and bytes from the host, and to the host.
+    pub fn across(&self) -> [(u64, u64); 2] {
+        let sum = |wanted: fn(Place, Place) -> bool| {
+            let ways = self.ways.iter().filter(|((from, to, _), _)| wanted(*from, *to));
+            ways.fold((0, 0), |(copies, bytes), (_, way)| (copies + way.copies, bytes + way.bytes))
+        };
+        [sum(|from, to| from.is_host() && !to.is_host()), sum(|from, to| !from.is_host() && to.is_host())]
+    }
+}
+
+pub fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
+    Box::new(Transfers::default())
+}
+
+const WAYS: Head = Head {
+    report: "transfers",
+    part: "ways",
+    title: "Copies by direction and kind of memory (transfers)",
+    columns: &[
+        column("from", "from"),
+        column("to", "to"),
+        column("bytes", "bytes"),
+        column("copies", "copies"),
+        column("smallest", "smallest_bytes"),
+        column("largest", "largest_bytes"),
+        column("time", "time_ns"),
+        column("rate", "bytes_per_second"),
+        column("longest", "longest_ns"),
+        column("call", "longest_call"),
+        column("function", "function"),
+    ],
+    layout: Layout::Grid,
+};
+
+const AGAIN: Head = Head {
+    report: "transfers",
+    part: "again",
+    title: "The same bytes to the same place again (transfers)",
+    columns: &[
+        column("redundant", "redundant"),
+        column("repeated", "repeated"),
+        column("bytes each", "bytes"),
+        column("time", "redundant_ns"),
+        column("first sent", "original_call"),
+        column("last again", "latest_call"),
+        column("to", "destination"),
+        column("function", "function"),
+    ],
+    layout: Layout::Grid,
+};
+
+impl<'t> Report<'t> for Transfers<'t> {
+    fn see(&mut self, step: &Step<'_, 't>) {
+        if step.line() == "cuMemAllocManaged" {
+            self.managed.extend(step.objects.born().map(|range| range.base));
+        }
+        for base in step.objects.given_up() {
+            self.managed.remove(base);
+        }
+        if !step.call.succeeded() || step.call.inner && !is_copy(step) {
+            return;
+        }
+        if !is_copy(step) {
+            self.repeats.see(step);
+            return;
+        }
+        let all = copies(step, &self.managed);
+        // The call's time is that of all its copies.
+        let ns = step.duration().unwrap_or(0) / all.len().max(1) as i64;
+        let waits = step.class() == Some(Class::copy);
+        for copy in &all {
+            let number = step.call.number;
+            if copy.from.is_host() {
+                match self.repeats.transfer(step, copy, ns) {
+                    Some(true) => self.redundant.add(number, copy.bytes, ns),
+                    Some(false) => self.repeated.add(number, copy.bytes, ns),
+                    None => {}
+                }
+            } else {
+                self.repeats.overwritten(step, copy);
+            }
+            if !step.selected {
+                continue;
+            }
+            let is_pageable = copy.from == Place::Pageable || copy.to == Place::Pageable;
+            if is_pageable {
+                let tally = if waits { &mut self.blocking } else { &mut self.pageable };
+                tally.add(number, copy.bytes, ns);
+            }
+            let way = self.ways.entry((copy.from, copy.to, step.call.name())).or_default();
+            way.smallest = if way.copies == 0 { copy.bytes } else { way.smallest.min(copy.bytes) };
+            way.largest = way.largest.max(copy.bytes);
+            way.copies += 1;
+            way.bytes = way.bytes.saturating_add(copy.bytes);
+            way.time += ns;
+            way.waits = waits;
+            if ns >= way.longest {
+                (way.longest, way.longest_call) = (ns, number);
+            }
+        }
+    }
+
+    fn tables(&mut self, ending: &Ending<'t>) -> Vec<Table> {
+        let mut ways = Table::new(WAYS);
+        let mut all: Vec<_> = self.ways.iter().collect();
+        all.sort_by_key(|(key, way)| (std::cmp::Reverse(way.bytes), **key));
+        for ((from, to, function), way) in all {
+            let rate = (way.waits && way.time > 0).then(|| Cell::Rate(way.bytes as f64 * 1e9 / way.time as f64));
+            ways.row([
+                from.name().into(),
+                to.name().into(),
+                Cell::Bytes(way.bytes),
+                Cell::Count(way.copies),
+                Cell::Bytes(way.smallest),
+                Cell::Bytes(way.largest),
+                Cell::Time(way.time),
+                rate.into(),
+                Cell::Time(way.longest),
+                Cell::Number(way.longest_call),
+                (*function).into(),
+            ]);
+        }
+        ways.note(
+            "the rate is the host's, waiting for earlier work included; of a copy that is only submitted there is none",
+        );
+        let mut again = Table::new(AGAIN);
+        let mut all: Vec<_> = self.repeats.found.iter().collect();
+        all.sort_by_key(|((to, bytes, _), a)| (std::cmp::Reverse((a.redundant * bytes, a.repeated * bytes)), *to));
+        for ((_, bytes, function), found) in all {
+            again.row([
+                Cell::Count(found.redundant),
+                Cell::Count(found.repeated),
+                Cell::Bytes(*bytes),
+                Cell::Time(found.time),
+                Cell::Number(found.original),
+                Cell::Number(found.latest),
+                found.place.clone().into(),
+                (*function).into(),
+            ]);
+        }
+        again.note(match ending.trace.preamble.data {
+            trace::preamble::Data::None => "recorded with --data=none: what was copied is not known",
+            _ => {
+                "redundant: nothing in the trace can have written there in between; repeated: a launch that was given an \
+                 address in that allocation, a graph or a copy of rows can"
+            }
+        });
+        vec![ways, again]
+    }
+
+    fn findings(&self, _: &Ending<'t>) -> Vec<Finding> {
+        let copies = |tally: &Tally, what: &str| format!("{} {what}", counted(tally.copies, "copy"));
+        let repeated = match self.repeated.copies {
+            0 => String::new(),
+            n => format!("; besides, {} that something in between may have made necessary", counted(n, "copy")),
+        };
+        let found = [
+            self.blocking.finding(
+                "synchronous_pageable_copies",
+                copies(&self.blocking, "from or to pageable memory, for which the host waited"),
+                "",
+            ),
+            self.pageable.finding(
+                "asynchronous_pageable_copies",
+                copies(&self.pageable, "asynchronous in name only: from or to pageable memory"),
+                "",
+            ),
+            self.redundant.finding(
+                "redundant_transfers",
+                copies(&self.redundant, "brought bytes that were there already"),
+                &repeated,
+            ),
+        ];
+        found.into_iter().flatten().collect()
+    }
+}

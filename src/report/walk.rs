@@ -1,0 +1,141 @@
+//! One walk over a trace for all reports that are asked for.
+
+use super::finding::Finding;
+use super::kernel_name::Names;
+use super::table::Table;
+use crate::progress::Progress;
+use crate::reading::Reading;
+use anyhow::Result;
+use replayer::{Contexts, Outstanding, Wait, Work};
+use trace::api::roles::Class;
+use trace::call::Content;
+use trace::decode::{Decoded, decode};
+use trace::objects::Objects;
+use trace::{Call, Function, Trace};
+
+/// A call, and what is known when it is made.
+pub struct Step<'s, 't> {
+    pub call: Call<'t>,
+    /// None if this build does not know it.
+    pub function: Option<&'static Function>,
+    /// Nanoseconds since the start of the trace.
+    pub begin: i64,
+    /// None if it did not return.
+    pub end: Option<i64>,
+    /// Asked for by --calls, --thread and --grep. What is not still makes and ends objects.
+    pub selected: bool,
+    /// Of calls that make or end objects.
+    pub decoded: Option<&'s Decoded<'t>>,
+    pub objects: &'s Objects,
+    pub contexts: &'s Contexts,
+    /// The context whose life this call ends.
+    pub ended_context: Option<u64>,
+    /// What the call waited for, if it is one that waits and succeeded.
+    pub wait: Option<Wait>,
+}
+
+impl Step<'_, '_> {
+    /// Nanoseconds; none if it did not return.
+    pub fn duration(&self) -> Option<i64> {
+        Some(self.end?.saturating_sub(self.begin).max(0))
+    }
+
+    pub fn class(&self) -> Option<Class> {
+        self.function.map(|function| function.class)
+    }
+
+    /// The name under which the function's line stands, whichever twin was called.
+    pub fn line(&self) -> &str {
+        self.function.map_or(self.call.name(), |function| function.twin_of.unwrap_or(function.name))
+    }
+}
+
+/// What came of the walk besides.
+pub struct Ending<'t> {
+    pub trace: &'t Trace,
+    pub pending: Vec<Work>,
+    pub names: Names,
+}
+
+impl Ending<'_> {
+    /// A submission as notes name it: `cuLaunchKernel of vector_add`.
+    pub fn described(&self, call: &Call) -> String {
+        match kernel_name(call) {
+            Some(kernel) => format!("{} of {}", call.name(), self.names.of(kernel)),
+            None => call.name().to_owned(),
+        }
+    }
+}
+
+/// Something that is found out about the calls of a trace, one by one in the order of their entry.
+pub trait Report<'t> {
+    fn see(&mut self, step: &Step<'_, 't>);
+
+    /// What it came to. Asked once.
+    fn tables(&mut self, ending: &Ending<'t>) -> Vec<Table>;
+
+    /// What somebody should look at.
+    fn findings(&self, _: &Ending<'t>) -> Vec<Finding> {
+        Vec::new()
+    }
+}
+
+pub fn walk<'t>(
+    trace: &'t Trace,
+    reading: &Reading,
+    names: Names,
+    reports: &mut [Box<dyn Report<'t> + 't>],
+) -> Result<Ending<'t>> {
+    let wanted = reading.selection(trace)?;
+    let (mut objects, mut contexts, mut outstanding) =
+        (Objects::default(), Contexts::default(), Outstanding::default());
+    let mut progress = Progress::new("reading", trace.len() as u64);
+    for call in trace.calls() {
+        progress.advance();
+        let decoded = objects.concerned(&call).then(|| decode(&call)).flatten();
+        match &decoded {
+            Some(decoded) => objects.advance(&call, decoded),
+            None => objects.until(&call),
+        }
+        let function = call.function();
+        let ended_context = contexts.see(&call);
+        let known = function.filter(|_| !call.inner);
+        let step = Step {
+            call,
+            function,
+            begin: trace.nanoseconds(call.begin),
+            end: call.end.map(|end| trace.nanoseconds(end)),
+            selected: wanted(&call) && matches(reading, &call),
+            decoded: decoded.as_ref(),
+            objects: &objects,
+            contexts: &contexts,
+            ended_context,
+            wait: known.and_then(|function| outstanding.see(&call, function, &objects)),
+        };
+        reports.iter_mut().for_each(|report| report.see(&step));
+    }
+    drop(progress);
+    Ok(Ending { trace, pending: outstanding.left(), names })
+}
+
+/// `--grep`: the function's name, and the kernel's behind a blank.
+pub fn matches(reading: &Reading, call: &Call) -> bool {
+    let Some(pattern) = &reading.grep else { return true };
+    pattern.is_match(call.name())
+        || kernel_name(call).is_some_and(|kernel| pattern.is_match(&format!("{} {kernel}", call.name())))
+}
+
+/// The kernel that a launch names, as the trace has it.
+pub fn kernel_name<'t>(call: &Call<'t>) -> Option<&'t str> {
+    let function = call.function().filter(|function| function.class == Class::launch)?;
+    let recorded = call.images().find_map(|image| match image.content {
+        Content::Arguments { kernel, .. } => Some(kernel),
+        _ => None,
+    });
+    if let Some(kernel) = recorded.and_then(|id| call.kernel(id)) {
+        return Some(&kernel.name);
+    }
+    // Launched without arguments, or with them packed.
+    let handle = function.params.iter().find(|param| matches!(param.ty.name, "CUfunction"))?;
+    Some(&call.trace().kernel(call.argument(handle.name)?)?.name)
+}

@@ -1,0 +1,117 @@
+//! `cutrace view`: the timeline in the terminal.
+
+use crate::exit::{self, DONE, USAGE, damage, failure};
+use anyhow::Result;
+use clap::{Args, ColorChoice, ValueEnum};
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::str::FromStr;
+use viewer::app::{Error, Options, once, run as show};
+use viewer::data::open::Opened;
+use viewer::{config, report};
+
+/// Look at a trace: timeline, calls, tables and findings, in the terminal
+///
+/// Threads are shown with their calls, streams with their work from its submission to when a wait told of its end: the trace
+/// holds no device times, and the timeline says so. Off a terminal the tables are printed as a report. An index is kept beside
+/// the trace (FILE.idx, or in the cache directory), so that it opens at once the next time; it can be deleted.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  cutrace view                           look at trace.bin; ? shows the keys
+  cutrace view app.bin --at 1234         begin at call 1234 (or at 1.5s, or at 50%)
+  cutrace view --once --size 120x40      print one frame as text
+  cutrace view | less                    print the tables")]
+pub struct Arguments {
+    /// The trace
+    #[arg(value_name = "FILE", default_value = "trace.bin")]
+    file: PathBuf,
+    /// Begin at a call (1234), a time (1.5s, 20ms) or a share (50%)
+    #[arg(long, value_name = "PLACE")]
+    at: Option<String>,
+    /// Print one frame as text and end
+    #[arg(long)]
+    once: bool,
+    /// Size of that frame
+    #[arg(long, value_name = "WIDTHxHEIGHT", default_value = "120x40", requires = "once")]
+    size: Size,
+    /// Neither read nor write an index
+    #[arg(long)]
+    no_index: bool,
+    /// Leave the mouse to the terminal
+    #[arg(long)]
+    no_mouse: bool,
+    /// Draw with ASCII alone
+    #[arg(long)]
+    ascii: bool,
+    /// For a light or a dark background
+    #[arg(long, value_name = "THEME")]
+    theme: Option<Background>,
+    /// Colour: auto follows the terminal and NO_COLOR
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    color: ColorChoice,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Background {
+    Light,
+    Dark,
+}
+
+/// Of a frame, in cells.
+#[derive(Clone, Copy)]
+struct Size(u16, u16);
+
+impl FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Size, String> {
+        let wrong = || format!("{text:?} is not a size; expected as 120x40, from 1x1 to 1000x1000");
+        let (width, height) = text.split_once('x').ok_or_else(wrong)?;
+        match (width.parse(), height.parse()) {
+            (Ok(width @ 1..=1000), Ok(height @ 1..=1000)) => Ok(Size(width, height)),
+            _ => Err(wrong()),
+        }
+    }
+}
+
+pub fn run(arguments: Arguments) -> Result<u8> {
+    let mut config = config::load().map_err(|error| failure(USAGE, error))?;
+    config.ascii = arguments.ascii.then_some(true).or(config.ascii);
+    config.light = arguments.theme.map(|theme| matches!(theme, Background::Light)).or(config.light);
+    config.mouse = arguments.no_mouse.then_some(false).or(config.mouse);
+    let colored = match arguments.color {
+        ColorChoice::Always => true,
+        ColorChoice::Never => false,
+        ColorChoice::Auto => std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+    };
+    let theme = config::theme(&config, colored);
+    let options = Options { theme, config, index: !arguments.no_index, go_to: arguments.at };
+    let is_terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
+    if arguments.once || !is_terminal {
+        let opened = Opened::open(&arguments.file, options.index).map_err(explained)?;
+        let ended = damage(&opened.trace, 0);
+        let text = match arguments.once {
+            true => once(opened, &options, (arguments.size.0, arguments.size.1)),
+            false => report::text(&opened),
+        };
+        let mut out = std::io::stdout().lock();
+        out.write_all(text.as_bytes())?;
+        out.flush()?;
+        return Ok(ended);
+    }
+    match show(&arguments.file, &options) {
+        Ok(()) => Ok(DONE),
+        Err(Error::Signal(signal)) => Ok(128 + signal as u8),
+        Err(Error::Open(error)) => Err(explained(error)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// So that a trace that cannot be read has its own exit status.
+fn explained(error: viewer::data::open::Error) -> anyhow::Error {
+    match error {
+        viewer::data::open::Error::Trace(error) => error.into(),
+        error => failure(exit::FAILED, error),
+    }
+}

@@ -1,0 +1,243 @@
+//! `cutrace export`: what is in the file, and how it comes to be there.
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tests::*;
+
+fn recorded(app: &str) -> Place {
+    let place = Place::new();
+    run(&mut place.recorded(client(app))).expect(0);
+    place
+}
+
+fn export(place: &Place, arguments: &[&str]) -> Outcome {
+    run(place.cutrace(["export"]).args(arguments))
+}
+
+/// A field of a message: its number, and its value or bytes.
+enum Field<'x> {
+    Number(u64, u64),
+    Bytes(u64, &'x [u8]),
+}
+
+/// Protocol buffers, read by other code than has written them.
+fn fields(mut bytes: &[u8]) -> Vec<Field<'_>> {
+    fn varint(bytes: &mut &[u8]) -> u64 {
+        let end = bytes.iter().position(|byte| byte & 0x80 == 0).expect("a varint ends") + 1;
+        let value = bytes[..end].iter().rev().fold(0, |value, byte| value << 7 | u64::from(byte & 0x7f));
+        *bytes = &bytes[end..];
+        value
+    }
+    let mut found = Vec::new();
+    while !bytes.is_empty() {
+        let tag = varint(&mut bytes);
+        match tag & 7 {
+            0 => found.push(Field::Number(tag >> 3, varint(&mut bytes))),
+            1 => {
+                found.push(Field::Number(tag >> 3, u64::from_le_bytes(bytes[..8].try_into().expect("8 bytes"))));
+                bytes = &bytes[8..];
+            }
+            2 => {
+                let (body, rest) = {
+                    let len = varint(&mut bytes) as usize;
+                    bytes.split_at(len)
+                };
+                found.push(Field::Bytes(tag >> 3, body));
+                bytes = rest;
+            }
+            kind => panic!("wire type {kind}"),
+        }
+    }
+    found
+}
+
+fn numbers(message: &[u8], field: u64) -> Vec<u64> {
+    let of = |found: &Field| match found {
+        Field::Number(number, value) if *number == field => Some(*value),
+        _ => None,
+    };
+    fields(message).iter().filter_map(of).collect()
+}
+
+fn messages(message: &[u8], field: u64) -> Vec<&[u8]> {
+    let of = |found: Field<'_>| match found {
+        Field::Bytes(number, bytes) if number == field => Some(bytes.as_ptr_range()),
+        _ => None,
+    };
+    let start = message.as_ptr() as usize;
+    let ranges = fields(message).into_iter().filter_map(of);
+    ranges.map(|range| &message[range.start as usize - start..range.end as usize - start]).collect()
+}
+
+/// Slices by function: how many, and nanoseconds in all. Each thread's must nest.
+fn slices(file: &Path) -> BTreeMap<String, (u64, u64)> {
+    let bytes = std::fs::read(file).expect("the export");
+    let (mut names, mut open, mut sums) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    for packet in messages(&bytes, 1) {
+        for name in messages(packet, 12).into_iter().flat_map(|interned| messages(interned, 2)) {
+            let text = String::from_utf8(messages(name, 2)[0].to_vec()).expect("UTF-8");
+            names.insert(numbers(name, 1)[0], text);
+        }
+        let Some(event) = messages(packet, 11).first().copied() else { continue };
+        let (at, track) = (numbers(packet, 8)[0], numbers(event, 11)[0]);
+        let stack: &mut Vec<(u64, u64)> = open.entry(track).or_default();
+        match numbers(event, 9)[..] {
+            [1] => stack.push((numbers(event, 10)[0], at)),
+            [2] => {
+                let (name, begin) = stack.pop().expect("a slice to end");
+                let sum: &mut (u64, u64) = sums.entry(names[&name].clone()).or_default();
+                *sum = (sum.0 + 1, sum.1 + at - begin);
+            }
+            ref other => panic!("an event of type {other:?}"),
+        }
+    }
+    assert!(open.values().all(Vec::is_empty), "slices left open: {open:?}");
+    sums
+}
+
+/// By what `report` says.
+fn expected(place: &Place) -> BTreeMap<String, (u64, u64)> {
+    let ran = run(&mut place.cutrace(["report", "-r", "cuda_api_sum", "--json"])).expect(0);
+    let whole: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    let rows = whole["reports"][0]["rows"].as_array().expect("rows").clone();
+    let number = |row: &Value, key: &str| row[key].as_u64().expect("a number");
+    let of = |row: &Value| {
+        (row["Name"].as_str().expect("a name").to_owned(), (number(row, "Num Calls"), number(row, "Total Time (ns)")))
+    };
+    rows.iter().map(of).collect()
+}
+
+#[test]
+fn every_call_is_a_slice() {
+    // One thread, several, and calls within calls.
+    for app in ["wasteful.c", "two_contexts.c", "hostile/calls_in_callback.c"] {
+        let place = recorded(app);
+        let ran = export(&place, &["--to", "perfetto", "-o", "app.pftrace"]).expect(0);
+        let count = place.trace().len();
+        assert!(ran.stdout.starts_with(&format!("app.pftrace: perfetto, {count} calls, ")), "{}", ran.stdout);
+        assert_eq!(slices(&place.join("app.pftrace")), expected(&place), "{app}");
+        export(&place, &["--to", "perfetto", "--no-args", "-o", "bare.pftrace"]).expect(0);
+        assert_eq!(slices(&place.join("bare.pftrace")), expected(&place), "{app}");
+        let size = |name| std::fs::metadata(place.join(name)).expect("a file").len();
+        assert!(size("bare.pftrace") < size("app.pftrace"));
+    }
+}
+
+/// Perfetto's own trace_processor opens and counts it; where that cannot be had, what its own schema makes of it is counted.
+/// `scripts/perfetto` fetches both.
+#[test]
+fn perfetto_reads_it() {
+    let python = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target/perfetto/bin/python");
+    if !python.exists() {
+        eprintln!("SKIPPED: Perfetto's own reader is not here; scripts/perfetto fetches it");
+        return;
+    }
+    let place = recorded("wasteful.c");
+    export(&place, &["--to", "perfetto", "-o", "app.pftrace"]).expect(0);
+    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("command/perfetto_counts.py");
+    let ran = run(Command::new(&python).arg(script).arg(place.join("app.pftrace"))).expect(0);
+    let counts: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"));
+    if counts["reader"] != "trace_processor" {
+        eprintln!("SKIPPED: trace_processor itself, which scripts/perfetto could not fetch; read by Perfetto's schema");
+    }
+    let found: BTreeMap<String, (u64, u64)> = serde_json::from_value(counts["slices"].clone()).expect("counts");
+    assert_eq!(found, expected(&place));
+    let trace = place.trace();
+    assert_eq!(counts["threads"], 1);
+    assert_eq!(counts["process"], trace.preamble.pid);
+    // Kernels, and copies: 4 launches, 7 synchronous copies, 4 asynchronous ones, and a fill.
+    assert_eq!(counts["flows"], 16);
+    assert_eq!(counts["kernels"], serde_json::json!({ "vector_add": 4 }));
+}
+
+#[test]
+fn lines_are_those_of_dump() {
+    let place = recorded("wasteful.c");
+    let dump = run(&mut place.cutrace(["dump", "--json"])).expect(0).stdout;
+    let ran = export(&place, &["--to", "jsonl", "-o", "-"]).expect(0);
+    assert_eq!((ran.stdout, ran.stderr), (dump.clone(), String::new()));
+    let ran = export(&place, &["--to", "jsonl", "-o", "calls.jsonl", "--json"]).expect(0);
+    assert_eq!(std::fs::read_to_string(place.join("calls.jsonl")).expect("the export"), dump);
+    let told: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    assert_eq!(
+        (&told["schema"], &told["format"], &told["output"]),
+        (&1.into(), &"jsonl".into(), &"calls.jsonl".into())
+    );
+    assert_eq!((&told["calls"], &told["bytes"]), (&place.trace().len().into(), &dump.len().into()));
+    let some = export(&place, &["--to", "jsonl", "-o", "-", "--grep", "Launch", "--limit", "2"]).expect(0).stdout;
+    let launches: Vec<&str> = dump.lines().filter(|line| line.contains("cuLaunchKernel")).collect();
+    assert_eq!(some.lines().collect::<Vec<_>>(), launches[..2]);
+}
+
+#[test]
+fn nothing_is_overwritten_or_left_behind() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = recorded("vector_add.c");
+    let files = || {
+        let mut all: Vec<String> = std::fs::read_dir(place.path())
+            .expect("our own directory")
+            .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+            .collect();
+        all.sort();
+        all
+    };
+    std::fs::write(place.join("kept"), "mine").expect("written");
+    let ran = export(&place, &["--to", "jsonl", "-o", "kept"]).expect(1);
+    assert_eq!(ran.stderr, "cutrace: kept exists already; --force replaces it\n");
+    assert_eq!(std::fs::read_to_string(place.join("kept")).expect("kept"), "mine");
+    // Neither does an export that fails on the way replace anything.
+    let bytes = std::fs::read(place.join("trace.bin")).expect("a trace");
+    std::fs::write(place.join("cut"), &bytes[..100]).expect("written");
+    export(&place, &["cut", "--to", "jsonl", "-o", "kept", "--force"]).expect(3);
+    assert_eq!(std::fs::read_to_string(place.join("kept")).expect("kept"), "mine");
+    assert_eq!(files(), ["cut", "kept", "trace.bin"]);
+    export(&place, &["--to", "jsonl", "-o", "kept", "--force"]).expect(0);
+    let mode = std::fs::metadata(place.join("kept")).expect("kept").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "it holds the application's data");
+    assert_eq!(files(), ["cut", "kept", "trace.bin"]);
+    // The trace itself, under whatever name.
+    std::fs::hard_link(place.join("trace.bin"), place.join("same")).expect("linked");
+    for name in ["trace.bin", "./trace.bin", "same"] {
+        let ran = export(&place, &["--to", "jsonl", "--force", "-o", name]).expect(2);
+        assert!(ran.stderr.contains("that is the trace itself"), "{}", ran.stderr);
+    }
+    let ran = export(&place, &["--to", "jsonl", "-o", "nowhere/calls"]).expect(1);
+    assert!(ran.stderr.contains("nowhere: cannot be written to"), "{}", ran.stderr);
+    for (wrong, why) in [
+        (&["--to", "xml", "-o", "x"][..], "[possible values: perfetto, jsonl]"),
+        (&["--to", "jsonl"], "--output <FILE>"),
+        (&["-o", "x"], "--to <FORMAT>"),
+        (&["--to", "jsonl", "--no-args", "-o", "x"], "--no-args is for --to perfetto"),
+        (&["--to", "jsonl", "--json", "-o", "-"], "give -o a file"),
+    ] {
+        let ran = export(&place, wrong).expect(2);
+        assert!(ran.stderr.contains(why), "{}", ran.stderr);
+    }
+}
+
+/// Interrupted on the way: nothing stays.
+#[test]
+fn an_interrupted_export_leaves_nothing() {
+    let place = Place::new();
+    run(place.recorded(client("hostile/many_calls.c")).arg("400000")).expect(0);
+    let mut command = place.cutrace(["export", "--to", "perfetto", "-o", "app.pftrace"]);
+    let mut child = command.stderr(std::process::Stdio::piped()).spawn().expect("started");
+    let is_partial = |name: &str| name.ends_with(".partial");
+    let files = || -> Vec<String> {
+        let entries = std::fs::read_dir(place.path()).expect("our own directory");
+        entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect()
+    };
+    while !files().iter().any(|name| is_partial(name)) {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        assert!(child.try_wait().expect("our child").is_none(), "too fast to be interrupted");
+    }
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    // SAFETY: the child is ours and has not been waited for.
+    unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
+    let ended = child.wait_with_output().expect("our child");
+    assert_eq!(String::from_utf8_lossy(&ended.stderr), "cutrace: interrupted by SIGINT; nothing was written\n");
+    assert_eq!(ended.status.code(), Some(128 + libc::SIGINT));
+    assert_eq!(files(), ["trace.bin"]);
+}

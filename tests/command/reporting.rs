@@ -1,0 +1,376 @@
+//! `cutrace report`: that what it says is so, and how it is asked.
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+use tests::forge::Forge;
+use tests::*;
+use trace::segment::Kind;
+
+const OURS: [&str; 8] = ["summary", "sync", "memory", "transfers", "launches", "modules", "errors", "pending"];
+const NSIGHT: [(&str, &str); 2] = [
+    ("cuda_api_sum", "Time (%),Total Time (ns),Num Calls,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name"),
+    ("cuda_api_trace", "Start (ns),Duration (ns),Name,Result,CorrID,Pid,Tid,T-Pri,Thread Name"),
+];
+
+fn recorded(app: &str) -> Place {
+    let place = Place::new();
+    run(&mut place.recorded(client(app))).expect(0);
+    place
+}
+
+fn report(place: &Place, arguments: &[&str]) -> Outcome {
+    run(place.cutrace(["report"]).args(arguments))
+}
+
+/// The rows of one table.
+#[track_caller]
+fn rows(place: &Place, name: &str, part: &str) -> Vec<Value> {
+    let ran = report(place, &["-r", name, "--json"]).expect(0);
+    assert_eq!(ran.stderr, "");
+    let whole: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    assert_eq!(whole["schema"], 1);
+    let tables = whole["reports"].as_array().expect("reports");
+    let table = tables.iter().find(|table| table["report"] == name && table["table"].as_str().unwrap_or("") == part);
+    let table = table.unwrap_or_else(|| panic!("no table {part:?}: {whole}"));
+    table["rows"].as_array().expect("rows").clone()
+}
+
+fn one<'v>(rows: &'v [Value], key: &str, value: &str) -> &'v Value {
+    let found: Vec<&Value> = rows.iter().filter(|row| row[key] == value).collect();
+    assert_eq!(found.len(), 1, "{key} {value}: {rows:?}");
+    found[0]
+}
+
+/// The values of some columns.
+fn pick(row: &Value, keys: &[&str]) -> Vec<Value> {
+    keys.iter().map(|key| row[*key].clone()).collect()
+}
+
+fn numbers(row: &Value, keys: &[&str]) -> Vec<u64> {
+    pick(row, keys).iter().map(|value| value.as_u64().unwrap_or_else(|| panic!("{row}"))).collect()
+}
+
+#[test]
+fn every_report_in_every_form() {
+    let place = recorded("wasteful.c");
+    for name in OURS.into_iter().chain(NSIGHT.map(|(name, _)| name)) {
+        let table = report(&place, &["-r", name]).expect(0);
+        assert!(table.stderr.is_empty() && !table.stdout.contains("\x1b["), "{name}: {table:?}");
+        let csv = report(&place, &["-r", name, "--format", "csv"]).expect(0);
+        let json = report(&place, &["-r", name, "--format", "json"]).expect(0);
+        assert_eq!(report(&place, &["-r", name, "--json"]).expect(0), json);
+        let json: Value = serde_json::from_str(&json.stdout).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let tables = json["reports"].as_array().expect("reports");
+        // In CSV: each table its header and its rows, set apart by empty lines.
+        let apart: Vec<&str> = csv.stdout.trim_end().split("\n\n").collect();
+        assert_eq!(apart.len(), tables.len(), "{name}");
+        for (text, table) in apart.into_iter().zip(tables) {
+            let mut lines = text.lines().filter(|line| !line.starts_with('#'));
+            let keys: Vec<&str> =
+                table["columns"].as_array().expect("columns").iter().filter_map(Value::as_str).collect();
+            assert_eq!(lines.next(), Some(keys.join(",").as_str()), "{name}");
+            assert_eq!(lines.count(), table["rows"].as_array().expect("rows").len(), "{name}");
+            for row in table["rows"].as_array().expect("rows") {
+                assert_eq!(row.as_object().expect("an object").keys().collect::<Vec<_>>(), keys, "{name}");
+            }
+        }
+    }
+    let all = report(&place, &["-r", "errors,sync", "-r", "pending"]).expect(0).stdout;
+    let at = |title| all.find(title).unwrap_or_else(|| panic!("{title}: {all}"));
+    assert!(at("(errors)") < at("(sync)") && at("(sync)") < at("(pending)"), "{all}");
+}
+
+#[test]
+fn nsights_columns_are_nsights() {
+    let place = recorded("vector_add.c");
+    for (name, columns) in NSIGHT {
+        let ran = report(&place, &["-r", name, "--format", "csv"]).expect(0);
+        assert_eq!(ran.stdout.lines().next(), Some(columns));
+    }
+}
+
+/// Against what `dump` says, call by call.
+#[test]
+fn the_sums_are_those_of_the_calls() {
+    let place = recorded("wasteful.c");
+    let dump = run(&mut place.cutrace(["dump", "--json"])).expect(0).stdout;
+    let calls: Vec<Value> = dump.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let mut expected: BTreeMap<String, Vec<i64>> = BTreeMap::new();
+    for call in &calls {
+        let function = call["function"].as_str().expect("a name").to_owned();
+        expected.entry(function).or_default().push(call["duration_ns"].as_i64().expect("a duration"));
+    }
+    let found = rows(&place, "cuda_api_sum", "");
+    assert_eq!(found.len(), expected.len());
+    let mut percent = 0.0;
+    for (function, mut durations) in expected {
+        let row = one(&found, "Name", &function);
+        durations.sort_unstable();
+        let (count, middle) = (durations.len(), durations.len() / 2);
+        let median = (durations[(count - 1) / 2] + durations[middle]) as f64 / 2.0;
+        let sums: Vec<Value> =
+            vec![durations.iter().sum::<i64>().into(), count.into(), durations[0].into(), durations[count - 1].into()];
+        assert_eq!(pick(row, &["Total Time (ns)", "Num Calls", "Min (ns)", "Max (ns)"]), sums, "{function}");
+        assert_eq!(row["Med (ns)"], median, "{function}");
+        percent += row["Time (%)"].as_f64().expect("a number");
+    }
+    assert!((percent - 100.0).abs() < 2.0, "{percent}");
+    let trace = rows(&place, "cuda_api_trace", "");
+    assert_eq!(trace.len(), calls.len());
+    for (row, call) in trace.iter().zip(&calls) {
+        let keys = ["Start (ns)", "Duration (ns)", "Name", "Result", "CorrID"];
+        assert_eq!(pick(row, &keys), pick(call, &["time_ns", "duration_ns", "function", "result_code", "call"]));
+        assert_eq!(row["T-Pri"], Value::Null);
+    }
+}
+
+#[test]
+fn waits_for_nothing_are_found() {
+    let place = recorded("wasteful.c");
+    let found = rows(&place, "sync", "");
+    let keys = ["calls", "needless", "submissions_covered"];
+    assert_eq!(numbers(one(&found, "function", "cuStreamSynchronize"), &keys), [2, 1, 5]);
+    let context = one(&found, "function", "cuCtxSynchronize");
+    assert_eq!(numbers(context, &keys), [3, 2, 3]);
+    assert_eq!(context["object"], "ctx#1");
+    assert!(context["longest_waited_for"].as_str().is_some_and(|text| text.ends_with("cuLaunchKernel of vector_add")));
+    // A synchronous copy waits for the launch before it.
+    assert_eq!(numbers(one(&found, "function", "cuMemcpyHtoD_v2"), &keys), [6, 0, 1]);
+}
+
+#[test]
+fn memory_is_accounted_for() {
+    let place = recorded("wasteful.c");
+    let sides = rows(&place, "memory", "sides");
+    let keys = ["peak_bytes", "allocations", "frees", "ended_with_context", "total_bytes", "live_bytes"];
+    let (big, small, four) = (1 << 20, 1 << 10, 4096);
+    let total = 3 * four + big + 4 * small + 2 * four + 1000;
+    assert_eq!(numbers(one(&sides, "where", "device 0"), &keys), [3 * four + big, 11, 8, 3, total, 0]);
+    assert_eq!(numbers(one(&sides, "where", "host"), &keys), [four, 1, 1, 0, four, 0]);
+    let families = rows(&place, "memory", "families");
+    let kinds: Vec<&str> = families.iter().filter_map(|row| row["kind"].as_str()).collect();
+    assert_eq!(kinds, ["device", "managed", "pool", "pinned"]);
+    let peak: u64 = rows(&place, "memory", "peak").iter().filter_map(|row| row["bytes"].as_u64()).sum();
+    assert_eq!(peak, 3 * four + big + four);
+    let failed = rows(&place, "memory", "failed");
+    assert_eq!(failed.len(), 1);
+    assert_eq!(numbers(&failed[0], &["asked_bytes", "live_bytes", "live_allocations"]), [1 << 45, 3 * four, 3]);
+    let left = rows(&place, "memory", "left");
+    assert_eq!(
+        left.iter().map(|row| numbers(row, &["bytes", "allocations"])).collect::<Vec<_>>(),
+        [[2 * four, 2], [1000, 1]]
+    );
+}
+
+/// Physical memory lives as long as a handle or a mapping of it does.
+#[test]
+fn virtual_memory_is_counted_once() {
+    for app in ["virtual_memory.c", "expandable.c"] {
+        let place = recorded(app);
+        let found = rows(&place, "memory", "families");
+        let physical = one(&found, "function", "cuMemCreate");
+        assert_eq!(physical["kind"], "virtual");
+        assert_eq!(physical["allocations"], calls_named(&place.trace(), "cuMemCreate").len(), "{app}");
+        assert!(found.iter().all(|row| !matches!(row["function"].as_str(), Some("cuMemAddressReserve" | "cuMemMap"))));
+        let freed = numbers(physical, &["bytes", "freed_bytes"]);
+        let left = rows(&place, "memory", "left");
+        let live = left.iter().filter(|row| row["kind"] == "virtual").filter_map(|row| row["bytes"].as_u64());
+        assert_eq!(freed[0], freed[1] + live.sum::<u64>(), "{app}");
+    }
+}
+
+#[test]
+fn transfers_and_their_repeats() {
+    let place = recorded("wasteful.c");
+    let ways = rows(&place, "transfers", "ways");
+    let way = |function| pick(one(&ways, "function", function), &["from", "to", "copies", "bytes"]);
+    let expected = |from: &str, to: &str, copies: u64| -> Vec<Value> {
+        vec![from.into(), to.into(), copies.into(), (copies * 4096).into()]
+    };
+    assert_eq!(way("cuMemcpyHtoD_v2"), expected("pageable", "device", 6));
+    assert_eq!(way("cuMemcpyHtoDAsync_v2"), expected("pinned", "device", 3));
+    let rows_copied: Vec<Value> = vec!["device".into(), "device".into(), 1.into(), 64.into()];
+    assert_eq!(way("cuMemcpy2D_v2"), rows_copied);
+    assert_eq!(way("cuMemcpyDtoHAsync_v2"), expected("device", "pageable", 1));
+    assert!(one(&ways, "function", "cuMemcpyHtoD_v2")["bytes_per_second"].as_f64().is_some_and(|rate| rate > 0.0));
+    assert_eq!(one(&ways, "function", "cuMemcpyHtoDAsync_v2")["bytes_per_second"], Value::Null);
+    let again = rows(&place, "transfers", "again");
+    let found: Vec<_> = again.iter().map(|row| numbers(row, &["redundant", "repeated", "bytes"])).collect();
+    assert_eq!(found, [[2, 1, 4096], [0, 1, 4096]]);
+    assert_eq!((&again[0]["destination"], &again[1]["destination"]), (&"mem#1".into(), &"mem#2".into()));
+}
+
+/// Rectangles, boxes, arrays, batches: every way to copy is one that is counted.
+#[test]
+fn every_copy_has_its_bytes() {
+    for app in ["every_copy.c", "batch_copies.c", "pitched_copies.c", "unified_copies.c"] {
+        let place = recorded(app);
+        let trace = place.trace();
+        let is_copy = |name: &str| name.starts_with("cuMemcpy");
+        let copied = trace.calls().filter(|call| call.succeeded() && is_copy(call.name()));
+        let functions: std::collections::BTreeSet<&str> = copied.map(|call| call.name()).collect();
+        let ways = rows(&place, "transfers", "ways");
+        let found: std::collections::BTreeSet<&str> = ways.iter().filter_map(|row| row["function"].as_str()).collect();
+        assert_eq!(found, functions, "{app}");
+        assert!(ways.iter().all(|row| row["bytes"].as_u64().is_some_and(|bytes| bytes > 0)), "{app}: {ways:?}");
+    }
+}
+
+#[test]
+fn launches_and_modules() {
+    let place = recorded("wasteful.c");
+    let kernels = rows(&place, "launches", "kernels");
+    assert_eq!(numbers(&kernels[0], &["launches", "configurations", "arguments"]), [4, 3, 4]);
+    assert_eq!((&kernels[0]["kernel"], &kernels[0]["varying"]), (&"vector_add".into(), &"3 (3)".into()));
+    let shapes = rows(&place, "launches", "configurations");
+    assert_eq!(
+        shapes.iter().map(|row| row["block"].as_str().unwrap_or("")).collect::<Vec<_>>(),
+        ["32x1x1", "64x1x1", "256x1x1"]
+    );
+    let modules = rows(&place, "modules", "");
+    assert_eq!(modules.len(), 1);
+    let keys = ["loads", "repeated", "failed", "unloads", "functions_looked_up", "launches"];
+    assert_eq!(numbers(&modules[0], &keys), [2, 1, 0, 1, 1, 4]);
+    let ptx = std::fs::metadata(kernels_file()).expect("the PTX").len();
+    // Read up to and including the NUL.
+    assert_eq!((&modules[0]["kind"], &modules[0]["bytes"]), (&"PTX".into(), &(ptx + 1).into()));
+}
+
+fn kernels_file() -> std::path::PathBuf {
+    tests::kernels().join("vector_add.ptx")
+}
+
+#[test]
+fn failures_and_the_summary() {
+    let place = recorded("wasteful.c");
+    let errors = rows(&place, "errors", "");
+    let found: Vec<_> = errors.iter().map(|row| pick(row, &["calls", "result", "function"])).collect();
+    let expected: [[Value; 3]; 2] = [
+        [1.into(), "CUDA_ERROR_OUT_OF_MEMORY".into(), "cuMemAlloc_v2".into()],
+        [2.into(), "CUDA_ERROR_NOT_FOUND".into(), "cuModuleGetFunction".into()],
+    ];
+    assert_eq!(found, expected);
+    let findings = rows(&place, "summary", "findings");
+    let kinds: Vec<&str> = findings.iter().filter_map(|row| row["kind"].as_str()).collect();
+    assert_eq!(kinds[..2], ["failed_calls", "failed_allocations"]);
+    for kind in ["synchronous_pageable_copies", "repeated_module_loads", "not_freed"] {
+        assert!(kinds.contains(&kind), "{kind}: {kinds:?}");
+    }
+    assert!(
+        findings
+            .iter()
+            .all(|row| row["next"].as_str().is_some_and(|next| next.starts_with("cutrace report trace.bin")))
+    );
+    // The times of the kinds are those of the calls.
+    let time = |rows: Vec<Value>, key: &str| rows.iter().filter_map(|row| row[key].as_u64()).sum::<u64>();
+    let kinds = time(rows(&place, "summary", "host_time"), "time_ns");
+    assert_eq!(kinds, time(rows(&place, "cuda_api_sum", ""), "Total Time (ns)"));
+    // Nothing is wrong with this one.
+    let place = recorded("vector_add.c");
+    let findings = rows(&place, "summary", "findings");
+    assert!(findings.iter().all(|row| !row["cost_ns"].is_null()), "{findings:?}");
+}
+
+#[test]
+fn what_is_under_way_when_the_program_dies() {
+    let place = Place::new();
+    let mut program = place.recorded(client("hostile/killed_in_call.c"));
+    run(program.env("CUTRACE_SIM_SLOW_US", "2000000")).expect(128 + 9);
+    let inside = rows(&place, "pending", "inside");
+    assert_eq!(inside.len(), 1, "{inside:?}");
+    assert_eq!(inside[0]["function"], "cuCtxSynchronize");
+    let findings = rows(&place, "summary", "findings");
+    assert!(findings.iter().any(|row| row["kind"] == "unfinished"), "{findings:?}");
+    // A call without an end has no duration.
+    let ran = report(&place, &["-r", "cuda_api_trace", "--format", "csv", "--grep", "cuCtxSynchronize"]).expect(0);
+    let fields: Vec<&str> = ran.stdout.lines().nth(1).expect("the call").split(',').collect();
+    assert_eq!((fields[1], fields[3]), ("", ""));
+}
+
+#[test]
+fn reports_that_cannot_be_had_are_refused_by_name() {
+    let place = recorded("vector_add.c");
+    for name in [
+        "cuda_gpu_kern_sum",
+        "cuda_gpu_kern_gb_sum",
+        "cuda_gpu_trace",
+        "cuda_gpu_mem_time_sum",
+        "cuda_gpu_mem_size_sum",
+        "cuda_gpu_sum",
+        "cuda_kern_exec_sum",
+        "cuda_kern_exec_trace",
+        "gaps",
+    ] {
+        let ran = report(&place, &["-r", name]).expect(2);
+        assert_eq!(ran.stdout, "");
+        let why = "needs device times, and this trace has none: cutrace replay --profile -o timed.bin";
+        assert!(ran.stderr.starts_with(&format!("cutrace: report {name} {why}")), "{}", ran.stderr);
+    }
+    for name in ["nvtx_sum", "nvtx_pushpop_sum", "nvtx_gpu_proj_sum"] {
+        let ran = report(&place, &["-r", name]).expect(2);
+        assert!(ran.stderr.contains("needs NVTX annotations"), "{}", ran.stderr);
+    }
+    // Unknown names list the known ones, with or without a trace.
+    for place in [&place, &Place::new()] {
+        let ran = report(place, &["-r", "cuda_api_sum,sums"]).expect(2);
+        assert!(ran.stderr.contains("no report \"sums\"; there are summary, cuda_api_sum, "), "{}", ran.stderr);
+        assert!(ran.stderr.trim_end().ends_with("nvtx_gpu_proj_sum"), "{}", ran.stderr);
+    }
+    let help = report(&place, &["--help"]).expect(0).stdout;
+    for name in OURS.into_iter().chain(NSIGHT.map(|(name, _)| name)).chain(["gaps", "nvtx_sum"]) {
+        assert!(help.contains(&format!("\n  {name} ")), "{name}");
+    }
+    for wrong in [["--format", "xml"], ["--json", "--format=csv"], ["--mangled", "--short"]] {
+        assert_eq!(report(&place, &wrong).code(), 2, "{wrong:?}");
+    }
+}
+
+#[test]
+fn reports_select() {
+    let place = recorded("two_contexts.c");
+    let calls = |arguments: &[&str]| {
+        let ran = report(&place, &[&["-r", "cuda_api_trace", "--format", "csv"], arguments].concat()).expect(0);
+        ran.stdout.lines().count() - 1
+    };
+    let all = calls(&[]);
+    assert_eq!(calls(&["--calls", "3..7"]), 4);
+    assert_eq!(calls(&["--limit", "2"]), 2);
+    assert_eq!(calls(&["--thread", "t0"]) + calls(&["--thread", "1"]), all);
+    assert_eq!(calls(&["--grep", "^cuLaunchKernel "]), 3, "with its kernel");
+    let ran = report(&place, &["-r", "cuda_api_sum", "--limit", "2", "--json"]).expect(0);
+    let whole: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    assert_eq!(whole["reports"][0]["rows"].as_array().map(Vec::len), Some(2));
+    assert!(whole["reports"][0]["notes"][0].as_str().is_some_and(|note| note.starts_with("and ")), "{whole}");
+    // What is left out still makes and ends objects.
+    let some = report(&place, &["-r", "sync", "--grep", "Synchronize", "--json"]).expect(0).stdout;
+    assert!(!some.contains("ctx@"), "{some}");
+    assert_eq!(report(&place, &["--thread", "t9"]).code(), 2);
+}
+
+#[test]
+fn names_and_colours() {
+    let place = recorded("vector_add.c");
+    let mut forge = Forge::open(place.join("trace.bin"));
+    // A name of the same length, as C++ makes them.
+    forge.replace(Kind::Chunk, b"vector_add", b"_ZN1f1gEii");
+    forge.reseal();
+    forge.write(place.join("named.bin"));
+    let kernel = |flags: &[&str]| {
+        let ran = report(&place, &[&["named.bin", "-r", "launches", "--json"], flags].concat()).expect(0);
+        let whole: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+        whole["reports"][0]["rows"][0]["kernel"].as_str().expect("a name").to_owned()
+    };
+    assert_eq!(kernel(&["--mangled"]), "_ZN1f1gEii");
+    assert_eq!((kernel(&[]), kernel(&["--short"])), ("f::g(int, int)".into(), "g".into()));
+    let colored = report(&place, &["--color", "always"]).expect(0).stdout;
+    assert!(colored.contains("\x1b[1mWhat ran\x1b[0m"), "{colored}");
+}
+
+#[test]
+fn completions_know_the_commands() {
+    let place = Place::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let script = run(&mut place.cutrace(["completions", shell])).expect(0).stdout;
+        assert!(script.contains("report") && script.contains("export") && script.contains("no-args"), "{shell}");
+    }
+}

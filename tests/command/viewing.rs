@@ -1,0 +1,175 @@
+//! `cutrace view`: in a terminal (tmux), with real keys and the screen as it is; and without one.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use tests::*;
+
+/// A terminal of 100 by 30 cells, with a shell in it. Ends with the test.
+struct Screen {
+    socket: String,
+}
+
+impl Screen {
+    fn new(place: &Place) -> Screen {
+        let screen = Screen { socket: place.join("tmux").display().to_string() };
+        let shell = "env PS1='$ ' LC_ALL=C.UTF-8 TERM=tmux-256color sh";
+        let directory = place.path().display().to_string();
+        screen.tmux(&["-f", "/dev/null", "-u", "new-session", "-d", "-x", "100", "-y", "30", "-c", &directory, shell]);
+        screen.wait("$");
+        screen
+    }
+
+    fn tmux(&self, arguments: &[&str]) -> String {
+        let mut command = Command::new("tmux");
+        // Not of a session that the tests may run in.
+        command.env_remove("TMUX").args(["-S", &self.socket]).args(arguments);
+        let done = command.output().expect("tmux is needed: run scripts/prerequisites");
+        String::from_utf8_lossy(&done.stdout).into_owned()
+    }
+
+    /// Keys as tmux names them.
+    fn keys(&self, keys: &[&str]) {
+        self.tmux(&[&["send-keys"], keys].concat());
+    }
+
+    fn run(&self, line: &str) {
+        self.tmux(&["send-keys", "-l", line]);
+        self.keys(&["Enter"]);
+    }
+
+    fn text(&self) -> String {
+        self.tmux(&["capture-pane", "-p"])
+    }
+
+    /// Waits until the screen shows this.
+    #[track_caller]
+    fn wait(&self, wanted: &str) -> String {
+        let started = Instant::now();
+        loop {
+            let text = self.text();
+            if text.contains(wanted) {
+                return text;
+            }
+            assert!(started.elapsed() < Duration::from_secs(30), "no {wanted:?} on the screen:\n{text}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Waits until what the shell says of its terminal is what it said before the viewer, and of the exit status.
+    #[track_caller]
+    fn restored(&self, status: &str) {
+        self.wait(status);
+        self.run(
+            "clear; stty -a | tr ' ;' '\\n\\n' | grep -x -e '-*icanon' -e '-*echo' | tr '\\n' ,; tput cnorm; echo done",
+        );
+        let text = self.wait("done");
+        assert!(text.contains("icanon,echo,done"), "{text}");
+        let modes = self.tmux(&["display-message", "-p", "#{alternate_on}#{mouse_any_flag}#{cursor_flag}"]);
+        assert_eq!(modes.trim(), "001", "alternate screen, mouse, cursor");
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        self.tmux(&["kill-server"]);
+    }
+}
+
+fn recorded(app: &str) -> Place {
+    let place = Place::new();
+    run(&mut place.recorded(client(app))).expect(0);
+    place
+}
+
+fn view() -> String {
+    format!("{} view", artifact("cutrace").display())
+}
+
+#[test]
+fn keys_move_through_a_recorded_program() {
+    let place = recorded("streams_events.c");
+    let screen = Screen::new(&place);
+    screen.run(&format!("{}; echo status=$?", view()));
+    let text = screen.wait("stream#1");
+    for shown in ["1 Timeline", "process", "device 0", "stream#1", " calls, "] {
+        assert!(text.contains(shown), "no {shown:?}:\n{text}");
+    }
+    // To the first launch, and to its work.
+    screen.keys(&["/"]);
+    screen.run("cuLaunchKernel");
+    screen.wait("grid, block");
+    screen.keys(&["]"]);
+    screen.wait("submitted");
+    screen.keys(&["2"]);
+    screen.wait("begin");
+    screen.keys(&["4"]);
+    screen.wait("Function");
+    screen.keys(&["Escape"]);
+    screen.keys(&["?"]);
+    screen.wait("Zoom in at the cursor");
+    screen.keys(&["x"]);
+    screen.wait("whole trace");
+    // Smaller and larger.
+    screen.tmux(&["resize-window", "-x", "60", "-y", "15"]);
+    screen.wait("? help");
+    screen.tmux(&["resize-window", "-x", "100", "-y", "30"]);
+    screen.wait("whole trace");
+    screen.keys(&["q"]);
+    screen.restored("status=0");
+    assert!(place.join("trace.bin.idx").exists(), "the index is kept");
+}
+
+#[test]
+fn the_terminal_is_given_back() {
+    let place = recorded("vector_add.c");
+    let screen = Screen::new(&place);
+    // Stopped by the user, and back again.
+    screen.run(&view());
+    screen.wait("? help");
+    screen.keys(&["C-z"]);
+    screen.wait("topped");
+    screen.run("clear; fg");
+    screen.wait("? help");
+    screen.keys(&["q"]);
+    screen.wait("cutrace view\n$");
+    screen.run("echo status=$?");
+    screen.restored("status=0");
+    // Asked to end.
+    screen.run(&format!("clear; {}; echo status=$?", view()));
+    screen.wait("? help");
+    let shell = screen.tmux(&["display-message", "-p", "#{pane_pid}"]).trim().to_owned();
+    let children = std::fs::read_to_string(format!("/proc/{shell}/task/{shell}/children")).expect("the shell runs");
+    run(Command::new("kill").args(["-TERM", children.trim()])).expect(0);
+    screen.restored("status=143");
+}
+
+#[test]
+fn without_a_terminal_the_tables_are_printed() {
+    let place = recorded("streams_events.c");
+    let report = run(&mut place.cutrace(["view"])).expect(0).stdout;
+    for shown in ["calls", "API", "cuModuleLoadData", "Kernels", "add_two"] {
+        assert!(report.contains(shown), "no {shown:?}:\n{report}");
+    }
+    assert!(!report.contains('\x1b'));
+    let frame = run(&mut place.cutrace(["view", "--once", "--size", "80x24", "--at", "100"])).expect(0).stdout;
+    assert_eq!(frame.lines().count(), 24);
+    assert!(frame.lines().all(|line| line.chars().count() <= 80), "{frame}");
+    assert!(frame.contains("call 100"), "{frame}");
+    assert!(frame.is_ascii(), "the locale is C");
+    run(&mut place.cutrace(["view", "--once", "--size", "0x24"])).expect(2);
+}
+
+#[test]
+fn damaged_and_partial_traces_open_labelled() {
+    let place = recorded("vector_add.c");
+    let path = place.join("trace.bin");
+    let whole = std::fs::read(&path).expect("a trace");
+    std::fs::write(&path, &whole[..whole.len() * 3 / 4]).expect("written");
+    let cut = run(&mut place.cutrace(["view", "--once"]));
+    assert!(cut.stdout.contains("damaged at offset") || cut.stdout.contains("partial"), "{}", cut.stdout);
+    std::fs::write(&path, b"nothing of ours").expect("written");
+    let foreign = run(&mut place.cutrace(["view"])).expect(3);
+    assert!(foreign.stderr.contains("not a cutrace trace"), "{}", foreign.stderr);
+    assert!(!Path::new("trace.bin.idx").exists());
+}

@@ -1,0 +1,152 @@
+//! What the program said about itself, by NVTX: ranges, marks, and names.
+
+use crate::Trace;
+use crate::index::body_of;
+use crate::record::{self, ANNOTATION_SIZE, HEAD, annotated};
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+/// One annotation.
+#[derive(Debug, Clone)]
+pub struct Annotation<'a> {
+    pub thread: u32,
+    pub about: record::Annotation,
+    /// None: it has no message, or the registered text it names is not in the file.
+    pub message: Option<Cow<'a, str>>,
+    /// None: the default domain.
+    pub domain: Option<Cow<'a, str>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Payload {
+    Unsigned(u64),
+    Signed(i64),
+    Float(f64),
+    /// Of a type that the recorder did not know.
+    Unknown(u64),
+}
+
+/// A range that was pushed, or started.
+#[derive(Debug, Clone)]
+pub struct Range<'a> {
+    pub opened: Annotation<'a>,
+    /// Time stamp; none if the trace ends first.
+    pub end: Option<u64>,
+    /// Ranges of the thread and domain around it; 0 for one that was started.
+    pub depth: u32,
+}
+
+impl Annotation<'_> {
+    pub fn payload(&self) -> Option<Payload> {
+        let bits = self.about.payload;
+        match self.about.payload_type {
+            0 => None,
+            1 => Some(Payload::Unsigned(bits)),
+            2 => Some(Payload::Signed(bits as i64)),
+            3 => Some(Payload::Float(f64::from_bits(bits))),
+            4 => Some(Payload::Unsigned(bits as u32 as u64)),
+            5 => Some(Payload::Signed(bits as u32 as i32 as i64)),
+            6 => Some(Payload::Float(f32::from_bits(bits as u32).into())),
+            _ => Some(Payload::Unknown(bits)),
+        }
+    }
+
+    /// ARGB.
+    pub fn color(&self) -> Option<u32> {
+        self.about.has_color.then_some(self.about.color)
+    }
+
+    /// Whether it gives something a name, rather than happening at a time.
+    pub fn is_name(&self) -> bool {
+        (annotated::CATEGORY..=annotated::EVENT).contains(&self.about.what)
+    }
+}
+
+impl Trace {
+    /// All annotations by time.
+    pub fn annotations(&self) -> impl Iterator<Item = Annotation<'_>> {
+        self.annotations.iter().filter_map(|(_, thread, at)| {
+            let found = self.record_within(*at, self.bytes_on_disk())?;
+            let about = body_of::<record::Annotation>(&found.bytes[HEAD..])?;
+            let message = match about.registered {
+                true => self.texts.get(&about.message).map(|text| Cow::Borrowed(text.as_str())),
+                false => text_of(found.bytes, &about),
+            };
+            let unknown = || Cow::Owned(format!("domain {}", about.domain));
+            let named = || self.domains.get(&about.domain).map_or_else(unknown, |name| Cow::Borrowed(name.as_str()));
+            Some(Annotation { thread: *thread, about, message, domain: (about.domain != 0).then(named) })
+        })
+    }
+
+    /// The annotations of one thread by time.
+    pub fn annotations_of(&self, thread: u32) -> impl Iterator<Item = Annotation<'_>> {
+        self.annotations().filter(move |annotation| annotation.thread == thread)
+    }
+
+    /// Ranges by the time they were opened. A pop ends the range that its thread pushed last in its domain; one that finds
+    /// none counts for nothing, as does the end of a range that was not started.
+    pub fn annotated_ranges(&self) -> Vec<Range<'_>> {
+        let mut ranges: Vec<Range> = Vec::new();
+        let mut pushed: HashMap<(u32, u32), Vec<usize>> = HashMap::new();
+        let mut started: HashMap<u64, usize> = HashMap::new();
+        for annotation in self.annotations() {
+            let record::Annotation { what, time, domain, subject, .. } = annotation.about;
+            let stack = pushed.entry((annotation.thread, domain)).or_default();
+            let ended = match what {
+                annotated::PUSH => {
+                    let depth = stack.len() as u32;
+                    stack.push(ranges.len());
+                    ranges.push(Range { opened: annotation, end: None, depth });
+                    None
+                }
+                annotated::START => {
+                    started.insert(subject, ranges.len());
+                    ranges.push(Range { opened: annotation, end: None, depth: 0 });
+                    None
+                }
+                annotated::POP => stack.pop(),
+                annotated::END => started.remove(&subject),
+                _ => None,
+            };
+            if let Some(range) = ended {
+                ranges[range].end = Some(time);
+            }
+        }
+        ranges
+    }
+
+    /// The names of categories, by domain and number: the last that each was given.
+    pub fn categories(&self) -> HashMap<(u32, u32), String> {
+        let named = self.annotations().filter(|annotation| annotation.about.what == annotated::CATEGORY);
+        named.filter_map(|a| Some(((a.about.domain, a.about.subject as u32), a.message?.into_owned()))).collect()
+    }
+
+    pub(crate) fn index_annotation(&mut self, thread: u32, at: u64, end: u64) {
+        let Some(found) = self.record_within(at, end) else { return };
+        let Some(about) = body_of::<record::Annotation>(&found.bytes[HEAD..]) else { return };
+        let text = || text_of(found.bytes, &about).map_or_else(String::new, Cow::into_owned);
+        let number = about.subject as u32;
+        match about.what {
+            annotated::DOMAIN => {
+                let name = text();
+                self.domains.insert(number, name);
+            }
+            annotated::TEXT => {
+                let text = text();
+                self.texts.insert(number, text);
+            }
+            _ => self.annotations.push((about.time, thread, at)),
+        }
+    }
+}
+
+/// Whether a loss is of annotations only: no replay needs them.
+pub fn is_loss_of_them(what: &str) -> bool {
+    what.contains("annotations")
+}
+
+/// The text behind the body, as far as the record goes.
+fn text_of<'a>(bytes: &'a [u8], about: &record::Annotation) -> Option<Cow<'a, str>> {
+    let text = bytes.get(ANNOTATION_SIZE..)?;
+    (about.message != 0).then(|| String::from_utf8_lossy(&text[..text.len().min(about.message as usize - 1)]))
+}

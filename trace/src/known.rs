@@ -1,0 +1,145 @@
+//! Opening a trace without looking at its records, for a reader that keeps what [`Trace::open`] had found in an index of
+//! its own. Single calls are then found by the chunk that they stand in.
+
+use crate::Trace;
+use crate::call::Call;
+use crate::hash::checksum;
+use crate::reader::{Damage, Error, Located, Thread};
+use crate::record::{self, Adopted, Clock, Device, Kernel, Observed};
+use crate::segment::{HEADER, Kind, u32_at};
+use bincode::{Decode, Encode};
+use std::collections::HashMap;
+use std::path::Path;
+
+/// What the records of a trace say beside its calls.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub struct Known {
+    /// Operating-system id, name, calls.
+    pub threads: Vec<(u32, String, u64)>,
+    pub kernels: Vec<Kernel>,
+    pub devices: Vec<Device>,
+    pub adopted: Vec<Adopted>,
+    pub losses: Vec<(String, u64)>,
+    /// Offset, and what was found and expected there.
+    pub damage: Vec<(u64, String)>,
+    pub clocks: Vec<Clock>,
+    pub observed: Vec<Observed>,
+}
+
+impl Trace {
+    /// What an index keeps for [`Trace::open_known`].
+    pub fn known(&self) -> Known {
+        let mut kernels: Vec<Kernel> = self.kernels.values().cloned().collect();
+        kernels.sort_by_key(|kernel| kernel.id);
+        let mut observed: Vec<Observed> = self.observed.values().flatten().copied().collect();
+        observed.sort_by_key(|o| (o.thread, o.call, o.address));
+        Known {
+            threads: self.threads.iter().map(|t| (t.os_id, t.name.clone(), t.calls)).collect(),
+            kernels,
+            devices: self.devices.clone(),
+            adopted: self.adopted.clone(),
+            losses: self.losses.clone(),
+            damage: self.damage.iter().map(|d| (d.offset, d.what.clone())).collect(),
+            clocks: self.clocks.clone(),
+            observed,
+        }
+    }
+
+    /// Opens a trace of which everything but its calls is known. [`Trace::calls`] is empty then; calls are had from
+    /// [`Trace::call_at`]. Fails as [`Trace::open`] does.
+    pub fn open_known(path: impl AsRef<Path>, known: Known) -> Result<Trace, Error> {
+        let mut trace = Trace::located(path.as_ref())?;
+        trace.blobs_of_segments();
+        trace.threads = known.threads.into_iter().map(|(os_id, name, calls)| Thread { os_id, name, calls }).collect();
+        trace.devices = known.devices;
+        trace.adopted = known.adopted;
+        trace.losses = known.losses;
+        trace.damage = known.damage.into_iter().map(|(offset, what)| Damage { offset, what }).collect();
+        trace.clocks = known.clocks;
+        if trace.clocks.is_empty() {
+            trace.clocks = trace.preamble.clocks.to_vec();
+        }
+        for kernel in known.kernels {
+            let last = trace.launched.entry(kernel.handle).or_insert(kernel.id);
+            *last = kernel.id.max(*last);
+            trace.kernels.insert(kernel.id, kernel);
+        }
+        for observed in known.observed {
+            trace.observed.entry((observed.thread, observed.call)).or_default().push(observed);
+        }
+        Ok(trace)
+    }
+
+    /// A number that changes with what the segments hold, without reading them: of their headers, which hold checksums.
+    pub fn fingerprint(path: impl AsRef<Path>) -> Result<u64, Error> {
+        let trace = Trace::located(path.as_ref())?;
+        let mut bytes = trace.bytes_on_disk().to_le_bytes().to_vec();
+        for (offset, header) in &trace.segments {
+            bytes.extend(offset.to_le_bytes());
+            bytes.extend(header.encode());
+        }
+        Ok(checksum(&bytes))
+    }
+
+    /// The call with this number on its thread, read from the chunk it stands in; `number` is its number in the trace.
+    /// None if no chunk of the thread holds it.
+    pub fn call_at(&self, thread: u32, sequence: u32, number: u64, inner: bool) -> Option<Call<'_>> {
+        let chunks = self.chunks.get_or_init(|| self.chunks_by_thread()).get(&thread)?;
+        let index = chunks.partition_point(|(first, _)| *first <= sequence).checked_sub(1)?;
+        let (mut entry, mut ret) = (None, 0);
+        let mut at_call = chunks[index].0;
+        'chunks: for (_, offset) in &chunks[index..] {
+            for (at, kind, call) in self.records_of(*offset) {
+                match kind {
+                    record::ENTRY => {
+                        if entry.is_none() && at_call == sequence {
+                            entry = Some(at);
+                        }
+                        at_call = at_call.wrapping_add(1);
+                    }
+                    record::RETURN if entry.is_some() && call == sequence => {
+                        ret = at;
+                        break 'chunks;
+                    }
+                    _ => {}
+                }
+            }
+            entry?;
+        }
+        let entry = entry?;
+        let begin = crate::segment::u64_at(self.record(entry)?.bytes, 8);
+        self.read(&Located { begin, thread, sequence, entry, inner, ret }, number)
+    }
+
+    /// Entries and returns of a chunk: offset, kind, and of returns the call they belong to.
+    fn records_of(&self, offset: u64) -> impl Iterator<Item = (u64, u8, u32)> + '_ {
+        let mut at = offset + HEADER as u64;
+        let header = self.map.get(offset as usize..).and_then(crate::segment::Header::decode);
+        let end = header.map_or(at, |h| (at + h.length.min(h.room())).min(self.map.len() as u64));
+        std::iter::from_fn(move || {
+            while at < end {
+                let found = self.record_within(at, end)?;
+                let here = at;
+                at += found.bytes.len() as u64;
+                match found.head.kind {
+                    record::ENTRY => return Some((here, record::ENTRY, 0)),
+                    record::RETURN => return Some((here, record::RETURN, u32_at(found.bytes, 16))),
+                    _ => {}
+                }
+            }
+            None
+        })
+    }
+
+    fn chunks_by_thread(&self) -> HashMap<u32, Vec<(u32, u64)>> {
+        let mut chunks: Vec<_> = self.segments.iter().filter(|(_, h)| h.kind == Kind::Chunk).collect();
+        // Of two copies of a chunk the sealed one comes first.
+        chunks.sort_by_key(|(_, h)| (h.thread, h.ordinal(), h.seal == 0));
+        chunks.dedup_by_key(|(_, h)| (h.thread, h.ordinal()));
+        let mut by_thread: HashMap<u32, Vec<(u32, u64)>> = HashMap::new();
+        for (offset, header) in chunks {
+            by_thread.entry(header.thread).or_default().push((header.first_call() as u32, *offset));
+        }
+        by_thread
+    }
+}

@@ -1,0 +1,189 @@
+//! From a trace to lanes: calls are read in parallel, block by block; what depends on order is followed after each block.
+
+use super::event::{Category, Flags};
+use super::lane::Lane;
+use super::ops::{Op, Plan};
+use super::streams::Work;
+use super::tables::{Collected, rows};
+use super::threads::{Calls, Found, closed};
+use super::walk::{Walk, stream_lane};
+use super::{Model, Name, Summary};
+use rustc_hash::FxHashMap;
+use std::collections::HashMap;
+use std::ops::Range;
+use trace::Trace;
+use trace::api::enums::CUresult;
+
+/// Calls read by one worker at a time: enough to keep it busy, few enough that what they leave stays small.
+const BLOCK: u64 = 1 << 16;
+/// Idle stretches that are kept, the longest.
+const GAPS: usize = 10_000;
+
+/// An answer, not an error.
+pub const NOT_READY: u32 = CUresult::CUDA_ERROR_NOT_READY.0;
+
+#[derive(Debug, thiserror::Error)]
+#[error("{calls} calls: the viewer numbers them with 32 bits, and takes up to {}", u32::MAX)]
+pub struct TooMany {
+    calls: usize,
+}
+
+/// What one worker read.
+struct Block {
+    by_thread: FxHashMap<u32, Vec<Found>>,
+    ops: Vec<Op>,
+    failed: Vec<(u32, u16, u32, u64)>,
+    concerned: Vec<u32>,
+    collected: Vec<Collected>,
+    /// The latest stamp.
+    end: u64,
+}
+
+/// Everything but the names of objects.
+pub fn build(trace: &Trace) -> Result<Model, TooMany> {
+    if trace.len() > u32::MAX as usize {
+        return Err(TooMany { calls: trace.len() });
+    }
+    let plans = Plan::all(trace);
+    let (names, kernels) = names(trace);
+    let mut calls = Calls { functions: vec![Collected::default(); plans.len()], ..Calls::default() };
+    let mut walk = Walk::new(trace, kernels, names.len());
+    let workers = std::thread::available_parallelism().map_or(1, |n| n.get()) as u64;
+    let all = trace.len() as u64;
+    // Small traces are split among the workers too.
+    let size = all.div_ceil(workers).clamp(1, BLOCK);
+    let ranges = |first: u64| (0..workers).map(move |n| (first + n * size).min(all)..(first + (n + 1) * size).min(all));
+    let mut blocks: Vec<Block> = Vec::new();
+    let mut next = 0;
+    // What was read is taken in while the next is read.
+    while next < all || !blocks.is_empty() {
+        let ready = std::mem::take(&mut blocks);
+        std::thread::scope(|scope| {
+            let started: Vec<_> = ranges(next)
+                .filter(|r| !r.is_empty())
+                .map(|range| scope.spawn(|| read(trace, &plans, range)))
+                .collect();
+            for block in ready {
+                calls.end = calls.end.max(block.end);
+                calls.take(block.by_thread, block.collected, block.concerned);
+                walk.take(block.failed, &block.ops, &plans);
+            }
+            blocks = started.into_iter().map(|worker| worker.join().expect("reading does not panic")).collect();
+        });
+        next = (next + workers * size).min(all);
+    }
+    Ok(finish(trace, names, calls, walk))
+}
+
+/// Functions by their ids, then kernels; and where each kernel's is.
+fn names(trace: &Trace) -> (Vec<Name>, HashMap<u32, u32>) {
+    let functions = trace.preamble.functions.iter().enumerate().map(|(id, (name, _))| {
+        let category = trace.function(id as u16).map_or(Category::Other, |f| Category::of(f.class, f.name));
+        Name { text: crate::text::tame(name), category: category as u8, kernel: false }
+    });
+    let mut names: Vec<Name> = functions.collect();
+    let mut sorted: Vec<_> = trace.kernels.values().collect();
+    sorted.sort_by_key(|kernel| kernel.id);
+    let (mut kernels, mut known) = (HashMap::new(), HashMap::new());
+    for kernel in sorted {
+        // A kernel that was loaded again is the same one to the reader.
+        let name = *known.entry(kernel.name.as_str()).or_insert_with(|| {
+            let text = crate::text::tame(&kernel.name);
+            names.push(Name { text, category: Category::Launch as u8, kernel: true });
+            names.len() as u32 - 1
+        });
+        kernels.insert(kernel.id, name);
+    }
+    (names, kernels)
+}
+
+fn ns(trace: &Trace, ticks: u64) -> u64 {
+    trace.nanoseconds(ticks).max(0) as u64
+}
+
+fn read(trace: &Trace, plans: &[Plan], range: Range<u64>) -> Block {
+    let mut block = Block {
+        by_thread: FxHashMap::default(),
+        ops: Vec::new(),
+        failed: Vec::new(),
+        concerned: Vec::new(),
+        collected: vec![Collected::default(); plans.len()],
+        end: 0,
+    };
+    for number in range {
+        let Some(call) = trace.call(number) else { continue };
+        let plan = plans.get(usize::from(call.function_id()));
+        let category = plan.map_or(Category::Other, |plan| plan.category);
+        let failed = call.result.is_some_and(|result| result != 0 && result != NOT_READY);
+        let begin = ns(trace, call.begin);
+        let end = call.end.map_or(u64::MAX, |end| ns(trace, end));
+        block.end = block.end.max(if end == u64::MAX { begin } else { end });
+        let (function, number) = (call.function_id(), number as u32);
+        let flags = Flags::new(category, failed, call.end.is_none()).0;
+        let (name, sequence, inner) = (function.into(), call.sequence, call.inner);
+        let found = Found { begin, end, call: number, sequence, name, flags, inner };
+        block.by_thread.entry(call.thread).or_default().push(found);
+        let took = if end == u64::MAX { 0 } else { end - begin };
+        if let Some(collected) = block.collected.get_mut(usize::from(function)) {
+            collected.add(number, took, failed, 0);
+        }
+        if failed {
+            block.failed.push((number, function, call.result.unwrap_or(0), took));
+        }
+        let Some(plan) = plan else { continue };
+        if plan.concerned {
+            block.concerned.push(number);
+        }
+        if plan.matters()
+            && !call.inner
+            && let Some(what) = plan.op(&call)
+        {
+            block.ops.push(Op { call: number, thread: call.thread, begin, end, function, what });
+        }
+    }
+    block
+}
+
+fn finish(trace: &Trace, names: Vec<Name>, calls: Calls, walk: Walk) -> Model {
+    let end = calls.end;
+    let mut jumps: Vec<(u32, Vec<(u64, u32)>)> = Vec::new();
+    let mut threads: Vec<_> = calls.threads.into_iter().collect();
+    threads.sort_by_key(|(thread, _)| *thread);
+    let mut lanes: Vec<Lane> = Vec::new();
+    for (thread, found) in threads {
+        jumps.push((thread, found.jumps));
+        lanes.extend(found.lanes.into_iter().map(|lane| closed(lane, end)));
+    }
+    let mut gaps = walk.streams.gaps;
+    let findings = walk.findings.finish(&gaps, &walk.memory, trace.footer.is_some());
+    gaps.sort_by_key(|gap| std::cmp::Reverse(gap.length()));
+    gaps.truncate(GAPS);
+    gaps.sort_by_key(|gap| gap.begin);
+    let mut work: Vec<Work> = walk.streams.work.into_iter().filter(|work| !work.begin.is_empty()).collect();
+    work.sort_by_key(|work| (work.queue.device, work.queue.context, work.queue.call));
+    let mut sums = (Vec::new(), Vec::new(), Vec::new());
+    std::thread::scope(|scope| {
+        let (functions, launches, moves) = (calls.functions, walk.launches, walk.moves);
+        let of_functions = scope.spawn(|| rows(functions));
+        let of_launches = scope.spawn(|| (rows(launches), rows(moves)));
+        lanes.extend(work.into_iter().map(|work| stream_lane(work, end)));
+        lanes.iter_mut().for_each(Lane::build_pyramid);
+        let (kernels, moves) = of_launches.join().expect("sums do not panic");
+        sums = (of_functions.join().expect("sums do not panic"), kernels, moves);
+    });
+    let (functions, kernels, moves) = sums;
+    let summary = Summary {
+        calls: trace.len() as u64,
+        end,
+        names,
+        jumps,
+        functions,
+        kernels,
+        moves,
+        loads: walk.loads,
+        findings,
+        gaps,
+        closed: trace.footer.is_some(),
+    };
+    Model { summary, lanes, memory: walk.memory.into_lanes(), concerned: calls.concerned.into(), lives: None }
+}

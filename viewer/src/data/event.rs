@@ -1,0 +1,120 @@
+//! One event of a lane, and the kinds that colours stand for.
+
+use trace::api::roles::Class;
+
+/// What kind of call an event is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Category {
+    Query,
+    Poll,
+    State,
+    Object,
+    Load,
+    Memory,
+    Copy,
+    Launch,
+    Submit,
+    Synchronize,
+    Graph,
+    Other,
+}
+
+impl Category {
+    pub const ALL: [Category; 12] = [
+        Category::Query,
+        Category::Poll,
+        Category::State,
+        Category::Object,
+        Category::Load,
+        Category::Memory,
+        Category::Copy,
+        Category::Launch,
+        Category::Submit,
+        Category::Synchronize,
+        Category::Graph,
+        Category::Other,
+    ];
+
+    /// Of a function of this class and name.
+    pub fn of(class: Class, name: &str) -> Category {
+        let copies = ["cuMemcpy", "cuMemset", "cuMemPrefetch"].iter().any(|start| name.starts_with(start));
+        match class {
+            Class::query => Category::Query,
+            Class::poll => Category::Poll,
+            Class::state => Category::State,
+            Class::create | Class::destroy => Category::Object,
+            Class::load | Class::unload => Category::Load,
+            Class::allocate | Class::free => Category::Memory,
+            Class::copy => Category::Copy,
+            Class::submit if copies => Category::Copy,
+            Class::submit => Category::Submit,
+            Class::launch => Category::Launch,
+            Class::synchronize => Category::Synchronize,
+            Class::graph => Category::Graph,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Category::Query => "query",
+            Category::Poll => "poll",
+            Category::State => "state",
+            Category::Object => "object",
+            Category::Load => "load",
+            Category::Memory => "memory",
+            Category::Copy => "copy",
+            Category::Launch => "launch",
+            Category::Submit => "submit",
+            Category::Synchronize => "sync",
+            Category::Graph => "graph",
+            Category::Other => "other",
+        }
+    }
+}
+
+/// A byte an event: what went wrong in the low bits, the category above.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Flags(pub u8);
+
+impl Flags {
+    pub const FAILED: u8 = 1;
+    /// The call had not returned when the trace ended; of stream lanes, nothing tells that the work was done.
+    pub const OPEN: u8 = 2;
+
+    pub fn new(category: Category, failed: bool, open: bool) -> Flags {
+        let bits = if failed { Flags::FAILED } else { 0 } | if open { Flags::OPEN } else { 0 };
+        Flags(bits | (category as u8) << 2)
+    }
+
+    pub fn failed(self) -> bool {
+        self.0 & Flags::FAILED != 0
+    }
+
+    pub fn open(self) -> bool {
+        self.0 & Flags::OPEN != 0
+    }
+
+    pub fn category(self) -> Category {
+        Category::ALL.get(usize::from(self.0 >> 2)).copied().unwrap_or(Category::Other)
+    }
+}
+
+/// An event as a lane holds it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event {
+    /// Nanoseconds since the start of the trace.
+    pub begin: u64,
+    pub end: u64,
+    /// Index into [`Model::names`](super::Model::names).
+    pub name: u32,
+    pub flags: Flags,
+    /// The call's number in the trace.
+    pub call: u32,
+}
+
+impl Event {
+    pub fn length(&self) -> u64 {
+        self.end - self.begin
+    }
+}

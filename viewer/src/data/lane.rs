@@ -1,0 +1,288 @@
+//! A lane: events that do not overlap, in order of time, with the pyramid over them.
+
+use super::column::Column;
+use super::event::{Event, Flags};
+use super::pyramid::{Node, Pyramid};
+
+/// What a lane shows.
+#[derive(Debug, Clone, PartialEq, Eq, bincode::Encode, bincode::Decode)]
+pub enum Source {
+    /// Calls of a thread; `depth` 0, or made within calls of the lane above.
+    Thread { thread: u32, depth: u32 },
+    /// Work of a stream, from its submission to the next one's, or to when it is known to be done.
+    Stream(Queue),
+}
+
+/// A stream as work is ordered on it.
+#[derive(Debug, Clone, PartialEq, Eq, bincode::Encode, bincode::Decode)]
+pub struct Queue {
+    pub device: i32,
+    pub context: u64,
+    /// The handle; [`LEGACY`] and [`PER_THREAD`] for the default streams.
+    pub stream: u64,
+    /// Whose, if it is a thread's own default stream.
+    pub thread: Option<u32>,
+    /// A call that used it, to look up names by.
+    pub call: u32,
+}
+
+pub const LEGACY: u64 = 1;
+pub const PER_THREAD: u64 = 2;
+
+#[derive(Clone)]
+pub struct Lane {
+    pub source: Source,
+    /// Nanoseconds since the start of the trace, rising.
+    pub begin: Column<u64>,
+    /// Nanoseconds; u32::MAX stands for what `long` says.
+    pub length: Column<u32>,
+    /// Index of the event and its length, for those that take 4.3 s and more.
+    pub long: Column<[u64; 2]>,
+    pub name: Column<u32>,
+    pub flags: Column<u8>,
+    /// Rising.
+    pub call: Column<u32>,
+    /// Of streams: when the work is known to be done, ns; u64::MAX if nothing tells.
+    pub done: Column<u64>,
+    pub pyramid: Pyramid,
+}
+
+/// What of a lane touches a piece of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cell {
+    pub count: u64,
+    /// Nanoseconds within the piece.
+    pub busy: u64,
+    /// The longest of the events, the first of several.
+    pub longest: Option<u32>,
+    pub failed: u32,
+    pub synchronisations: u32,
+    pub loads: u32,
+}
+
+impl Lane {
+    pub fn empty(source: Source) -> Lane {
+        Lane {
+            source,
+            begin: Column::default(),
+            length: Column::default(),
+            long: Column::default(),
+            name: Column::default(),
+            flags: Column::default(),
+            call: Column::default(),
+            done: Column::default(),
+            pyramid: Pyramid::default(),
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.begin.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.begin.is_empty()
+    }
+
+    pub fn length(&self, index: usize) -> u64 {
+        match self.length[index] {
+            u32::MAX => {
+                let at = self.long.partition_point(|[of, _]| *of < index as u64);
+                self.long.get(at).filter(|[of, _]| *of == index as u64).map_or(u32::MAX.into(), |[_, length]| *length)
+            }
+            short => short.into(),
+        }
+    }
+
+    pub fn end(&self, index: usize) -> u64 {
+        self.begin[index].saturating_add(self.length(index))
+    }
+
+    pub fn event(&self, index: usize) -> Event {
+        Event {
+            begin: self.begin[index],
+            end: self.end(index),
+            name: self.name[index],
+            flags: Flags(self.flags[index]),
+            call: self.call[index],
+        }
+    }
+
+    pub fn events(&self) -> impl ExactSizeIterator<Item = Event> + '_ {
+        (0..self.len()).map(|index| self.event(index))
+    }
+
+    pub fn node(&self, index: usize) -> Node {
+        Node::event(index, self.length(index), self.flags[index])
+    }
+
+    pub(crate) fn build_pyramid(&mut self) {
+        self.pyramid = Pyramid::build(self.len(), |index| self.node(index));
+    }
+
+    /// The first event that ends after `time`, or begins then or later.
+    pub fn first_from(&self, time: u64) -> usize {
+        let after = self.begin.partition_point(|begin| *begin < time);
+        // Events do not overlap: of those that began before, only the last can reach beyond.
+        if after > 0 && self.end(after - 1) > time { after - 1 } else { after }
+    }
+
+    /// The first event that begins at `time` or later.
+    pub fn first_at(&self, time: u64) -> usize {
+        self.begin.partition_point(|begin| *begin < time)
+    }
+
+    /// The event under `time`, if there is one: the last that began by then and is not over.
+    pub fn under(&self, time: u64) -> Option<usize> {
+        let index = self.begin.partition_point(|begin| *begin <= time).checked_sub(1)?;
+        (self.end(index) > time || self.begin[index] == time).then_some(index)
+    }
+
+    pub fn of_call(&self, call: u32) -> Option<usize> {
+        self.call.binary_search(&call).ok()
+    }
+
+    /// What touches the time from `from` up to `to`.
+    pub fn cell(&self, from: u64, to: u64) -> Cell {
+        let first = self.first_from(from);
+        self.sum(first, self.first_at(to).max(first), from, to)
+    }
+
+    fn sum(&self, first: usize, end: usize, from: u64, to: u64) -> Cell {
+        let node = self.pyramid.sum(first, end, |index| self.node(index));
+        let mut busy = node.busy;
+        if first < end {
+            busy -= from.saturating_sub(self.begin[first]).min(self.length(first));
+            busy -= self.end(end - 1).saturating_sub(to);
+        }
+        Cell {
+            count: (end - first) as u64,
+            busy,
+            longest: (node.longest_at != u32::MAX).then_some(node.longest_at),
+            failed: node.failed,
+            synchronisations: node.synchronisations,
+            loads: node.loads,
+        }
+    }
+
+    /// Cells between neighbouring edges, which must rise.
+    pub fn view(&self, edges: &[u64], cells: &mut Vec<Cell>) {
+        cells.clear();
+        let Some(&left) = edges.first() else { return };
+        let (mut first, mut began) = (self.first_from(left), self.first_at(left));
+        for pair in edges.windows(2) {
+            let (from, to) = (pair[0], pair[1]);
+            began = gallop(&self.begin, began, to);
+            cells.push(self.sum(first, began.max(first), from, to));
+            first = if began > 0 && self.end(began - 1) > to { began - 1 } else { began };
+        }
+    }
+}
+
+/// The first from `start` on that is not less than `value`, sought near by first.
+fn gallop(sorted: &[u64], start: usize, value: u64) -> usize {
+    let (mut low, mut step) = (start, 1);
+    while let Some(found) = sorted.get(low + step - 1) {
+        if *found >= value {
+            break;
+        }
+        low += step;
+        step *= 2;
+    }
+    let high = (low + step - 1).min(sorted.len());
+    low + sorted[low..high].partition_point(|found| *found < value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::event::{Category, Flags};
+    use proptest::prelude::*;
+
+    /// A lane of (pause, length, flags), and its events.
+    fn lane(events: &[(u64, u64, u8)]) -> Lane {
+        let mut lane = Lane::empty(Source::Thread { thread: 0, depth: 0 });
+        let (mut begin, mut length, mut long, mut flags) = (vec![], vec![], vec![], vec![]);
+        let mut now = 0;
+        for (index, (pause, took, bits)) in events.iter().enumerate() {
+            now += pause;
+            begin.push(now);
+            if *took >= u32::MAX.into() {
+                long.push([index as u64, *took]);
+            }
+            length.push((*took).min(u32::MAX.into()) as u32);
+            let category = Category::ALL[usize::from(bits % 12)];
+            flags.push(Flags::new(category, bits & 0x80 != 0, false).0);
+            now += took;
+        }
+        let calls = (0..events.len() as u32).collect::<Vec<_>>();
+        (lane.begin, lane.length, lane.long) = (begin.into(), length.into(), long.into());
+        (lane.name, lane.flags, lane.call) = (calls.clone().into(), flags.into(), calls.into());
+        lane.build_pyramid();
+        lane
+    }
+
+    /// The same, event by event.
+    fn scan(lane: &Lane, from: u64, to: u64) -> Cell {
+        let mut cell = Cell { count: 0, busy: 0, longest: None, failed: 0, synchronisations: 0, loads: 0 };
+        for (index, event) in lane.events().enumerate() {
+            if event.begin >= to || (event.end <= from && event.begin < from) {
+                continue;
+            }
+            cell.count += 1;
+            cell.busy += event.end.min(to) - event.begin.max(from);
+            if cell.longest.is_none_or(|longest| event.length() > lane.event(longest as usize).length()) {
+                cell.longest = Some(index as u32);
+            }
+            cell.failed += u32::from(event.flags.failed());
+            cell.synchronisations += u32::from(event.flags.category() == Category::Synchronize);
+            cell.loads += u32::from(event.flags.category() == Category::Load);
+        }
+        cell
+    }
+
+    fn events() -> impl Strategy<Value = Vec<(u64, u64, u8)>> {
+        let length = prop_oneof![8 => 0..50u64, 2 => Just(0), 1 => (1u64 << 31)..(1 << 34)];
+        prop::collection::vec((0..20u64, length, any::<u8>()), 0..6000)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        #[test]
+        fn a_view_equals_a_linear_scan(events in events(), cuts in prop::collection::vec(0.0..1.1f64, 2..40)) {
+            let lane = lane(&events);
+            let end = lane.len().checked_sub(1).map_or(10, |last| lane.end(last) + 1);
+            let mut edges: Vec<u64> = cuts.iter().map(|cut| (cut * end as f64) as u64).collect();
+            edges.extend(lane.begin.iter().step_by(997).copied());
+            edges.sort_unstable();
+            edges.dedup();
+            let mut cells = Vec::new();
+            lane.view(&edges, &mut cells);
+            for (pair, cell) in edges.windows(2).zip(&cells) {
+                prop_assert_eq!(*cell, scan(&lane, pair[0], pair[1]), "{:?}", pair);
+                prop_assert_eq!(*cell, lane.cell(pair[0], pair[1]));
+            }
+            prop_assert_eq!(cells.len(), edges.len().saturating_sub(1));
+        }
+
+        #[test]
+        fn the_next_failure_is_the_next_failure(events in events(), from in 0..6000usize) {
+            let lane = lane(&events);
+            let from = from.min(lane.len());
+            let failed = |index: &usize| Flags(lane.flags[*index]).failed();
+            let has = |node: &Node| node.failed > 0;
+            let next = lane.pyramid.next(from, lane.len(), |index| lane.node(index), has);
+            prop_assert_eq!(next, (from..lane.len()).find(failed));
+            let previous = lane.pyramid.previous(from, |index| lane.node(index), has);
+            prop_assert_eq!(previous, (0..from).rev().find(failed));
+        }
+    }
+
+    #[test]
+    fn an_event_is_found_by_time_and_call() {
+        let lane = lane(&[(10, 5, 0), (0, 0, 0), (5, 10, 0)]);
+        let under = [9, 10, 14, 15, 16, 20, 29, 30].map(|time| lane.under(time));
+        assert_eq!(under, [None, Some(0), Some(0), Some(1), None, Some(2), Some(2), None]);
+        assert_eq!([0, 2, 3].map(|call| lane.of_call(call)), [Some(0), Some(2), None]);
+    }
+}

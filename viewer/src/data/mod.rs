@@ -1,0 +1,111 @@
+//! What a trace is to the viewer: lanes of events with a pyramid over each, memory over time, sums, findings, and the
+//! lives of objects. Made from a [`trace::Trace`] by [`build`], kept in a file beside it by [`store`].
+
+pub mod build;
+pub mod column;
+pub mod event;
+pub mod findings;
+pub mod lane;
+pub mod lives;
+pub mod memory;
+pub mod open;
+pub mod ops;
+pub mod pyramid;
+pub mod store;
+pub mod streams;
+pub mod tables;
+pub mod threads;
+pub mod walk;
+
+use bincode::{Decode, Encode};
+use column::Column;
+use event::Category;
+use findings::{Finding, Gap};
+use lane::{Lane, Source};
+use lives::Lives;
+use memory::Memory;
+use tables::{Load, Row};
+
+/// A function's or a kernel's name, tame enough for a terminal.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Name {
+    pub text: String,
+    category: u8,
+    pub kernel: bool,
+}
+
+impl Name {
+    pub fn category(&self) -> Category {
+        Category::ALL.get(usize::from(self.category)).copied().unwrap_or(Category::Other)
+    }
+}
+
+/// What is small enough to be read whole.
+#[derive(Debug, Clone, Default, PartialEq, Encode, Decode)]
+pub struct Summary {
+    pub calls: u64,
+    /// When the last thing happened, nanoseconds since the start of the trace.
+    pub end: u64,
+    /// Functions by their ids in the file, then kernels.
+    pub names: Vec<Name>,
+    /// By thread: where the count of its calls and their numbers in the file part.
+    jumps: Vec<(u32, Vec<(u64, u32)>)>,
+    pub functions: Vec<Row>,
+    pub kernels: Vec<Row>,
+    pub moves: Vec<Row>,
+    pub loads: Vec<Load>,
+    pub findings: Vec<Finding>,
+    /// The longest times in which a device had nothing to do, in order of time.
+    pub gaps: Vec<Gap>,
+    /// Whether the trace has a footer.
+    pub closed: bool,
+}
+
+/// A trace as the viewer sees it.
+#[derive(Clone, Default)]
+pub struct Model {
+    pub summary: Summary,
+    /// Threads with their depths, then streams.
+    pub lanes: Vec<Lane>,
+    pub memory: Vec<Memory>,
+    /// Numbers of the calls that make, name or end objects.
+    pub concerned: Column<u32>,
+    /// None until they are known.
+    pub lives: Option<Lives>,
+}
+
+impl Model {
+    pub fn name(&self, name: u32) -> &str {
+        self.summary.names.get(name as usize).map_or("?", |name| &name.text)
+    }
+
+    /// The lane and event of a call, on its thread.
+    pub fn find_call(&self, call: u32) -> Option<(usize, usize)> {
+        let threads = self.lanes.iter().enumerate().filter(|(_, lane)| matches!(lane.source, Source::Thread { .. }));
+        threads.into_iter().find_map(|(at, lane)| Some((at, lane.of_call(call)?)))
+    }
+
+    /// The lane and event of the work that a call submitted.
+    pub fn find_work(&self, call: u32) -> Option<(usize, usize)> {
+        let streams = self.lanes.iter().enumerate().filter(|(_, lane)| matches!(lane.source, Source::Stream(_)));
+        streams.into_iter().find_map(|(at, lane)| Some((at, lane.of_call(call)?)))
+    }
+
+    /// Thread, number on the thread, and whether it was made within another call: what [`trace::Trace::call_at`] asks for.
+    pub fn place(&self, call: u32) -> Option<(u32, u32, bool)> {
+        let (lane, _) = self.find_call(call)?;
+        let Source::Thread { thread, depth } = self.lanes[lane].source else { return None };
+        let of_thread =
+            self.lanes.iter().filter(|lane| matches!(lane.source, Source::Thread { thread: t, .. } if t == thread));
+        let before: u64 = of_thread.map(|lane| lane.call.partition_point(|other| *other < call) as u64).sum();
+        let jumps = &self.summary.jumps.iter().find(|(of, _)| *of == thread)?.1;
+        let (count, sequence) = jumps[jumps.partition_point(|(count, _)| *count <= before).checked_sub(1)?];
+        Some((thread, sequence.wrapping_add((before - count) as u32), depth > 0))
+    }
+
+    /// Calls in lanes of threads.
+    pub fn events(&self) -> u64 {
+        let threads = self.lanes.iter().filter(|lane| matches!(lane.source, Source::Thread { .. }));
+        threads.map(|lane| lane.len() as u64).sum()
+    }
+}

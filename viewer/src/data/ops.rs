@@ -1,0 +1,346 @@
+//! What the streams and the memory of a device can be followed by: each call that matters for them, in a few words.
+
+use super::event::Category;
+use trace::api::roles::{Class, Extent, Role};
+use trace::call::Content;
+use trace::hash::Hash;
+use trace::objects::Objects;
+use trace::{Call, Function, Trace};
+
+/// A call that matters for streams, memory or findings.
+#[derive(Debug, Clone, Copy)]
+pub struct Op {
+    pub call: u32,
+    pub thread: u32,
+    /// Nanoseconds since the start of the trace.
+    pub begin: u64,
+    pub end: u64,
+    /// The function's id in the file.
+    pub function: u16,
+    pub what: What,
+}
+
+/// A stream as a call names it; `own`: the call's default stream is its thread's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Named {
+    pub stream: u64,
+    pub own: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub enum What {
+    /// Work put on a stream; the kernel's id, or u32::MAX.
+    Work {
+        on: Named,
+        kernel: u32,
+        host: u64,
+        bytes: u64,
+    },
+    /// A copy that is done when the call returns.
+    Copied {
+        own: bool,
+        host: u64,
+        bytes: u64,
+    },
+    /// A wait or a question that says that the work before is done.
+    StreamDone {
+        on: Named,
+        waited: bool,
+    },
+    EventDone {
+        event: u64,
+        waited: bool,
+    },
+    /// 0 stands for the current one.
+    ContextDone {
+        context: u64,
+    },
+    EventRecorded {
+        event: u64,
+        on: Named,
+    },
+    EventAwaited {
+        event: u64,
+        on: Named,
+    },
+    StreamMade {
+        stream: u64,
+        blocking: bool,
+    },
+    StreamGone {
+        stream: u64,
+    },
+    CaptureBegun {
+        stream: u64,
+    },
+    CaptureEnded {
+        stream: u64,
+    },
+    ContextOf {
+        context: u64,
+        device: i32,
+        pushed: bool,
+    },
+    ContextPushed {
+        context: u64,
+    },
+    ContextPopped,
+    ContextSet {
+        context: u64,
+    },
+    ContextGone {
+        context: u64,
+    },
+    DeviceReset {
+        device: i32,
+    },
+    Allocated {
+        address: u64,
+        bytes: u64,
+        pooled: bool,
+    },
+    Freed {
+        address: u64,
+    },
+    HostAllocated {
+        address: u64,
+        bytes: u64,
+    },
+    HostFreed {
+        address: u64,
+    },
+    /// A module image: the low half of its hash (0 if the trace does not hold it), and its bytes.
+    Loaded {
+        image: u64,
+        bytes: u64,
+    },
+}
+
+/// What calls of one function are to the viewer.
+pub struct Plan {
+    pub category: Category,
+    /// Whether its calls make, name or end objects.
+    pub concerned: bool,
+    rule: Rule,
+    /// Argument words.
+    stream: Option<usize>,
+    host: Option<usize>,
+    amount: Amount,
+    own: bool,
+}
+
+/// Where the number of bytes that a copy or fill moves stands: argument words and factors.
+#[derive(Clone, Copy)]
+enum Amount {
+    Unknown,
+    Word(usize, u64),
+    Area(usize, usize, u64),
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Rule {
+    Nothing,
+    Work,
+    Copied,
+    StreamDone(bool),
+    EventDone(bool),
+    ContextDone,
+    EventRecorded,
+    EventAwaited,
+    StreamMade,
+    StreamGone,
+    CaptureBegun,
+    CaptureEnded,
+    Retained,
+    ContextMade,
+    ContextPushed,
+    ContextPopped,
+    ContextSet,
+    ContextGone,
+    DeviceReset,
+    Allocated(&'static str, &'static str, bool),
+    Pitched,
+    Freed(&'static str),
+    HostAllocated(&'static str),
+    HostRegistered,
+    HostFreed,
+    Loaded,
+}
+
+/// The functions that are more to the viewer than their class says.
+fn rule(name: &str, class: Class) -> Rule {
+    match name {
+        "cuStreamSynchronize" => Rule::StreamDone(true),
+        "cuStreamQuery" => Rule::StreamDone(false),
+        "cuEventSynchronize" => Rule::EventDone(true),
+        "cuEventQuery" => Rule::EventDone(false),
+        "cuCtxSynchronize" | "cuCtxSynchronize_v2" => Rule::ContextDone,
+        "cuEventRecord" | "cuEventRecordWithFlags" => Rule::EventRecorded,
+        "cuStreamWaitEvent" => Rule::EventAwaited,
+        "cuStreamCreate" | "cuStreamCreateWithPriority" | "cuGreenCtxStreamCreate" => Rule::StreamMade,
+        "cuStreamDestroy" | "cuStreamDestroy_v2" => Rule::StreamGone,
+        "cuStreamBeginCapture" | "cuStreamBeginCapture_v2" | "cuStreamBeginCaptureToGraph" => Rule::CaptureBegun,
+        "cuStreamEndCapture" => Rule::CaptureEnded,
+        "cuDevicePrimaryCtxRetain" => Rule::Retained,
+        "cuCtxCreate" | "cuCtxCreate_v2" | "cuCtxCreate_v3" | "cuCtxCreate_v4" => Rule::ContextMade,
+        "cuCtxPushCurrent" | "cuCtxPushCurrent_v2" => Rule::ContextPushed,
+        "cuCtxPopCurrent" | "cuCtxPopCurrent_v2" => Rule::ContextPopped,
+        "cuCtxSetCurrent" => Rule::ContextSet,
+        "cuCtxDestroy" | "cuCtxDestroy_v2" => Rule::ContextGone,
+        "cuDevicePrimaryCtxReset" | "cuDevicePrimaryCtxReset_v2" => Rule::DeviceReset,
+        "cuMemAlloc_v2" | "cuMemAlloc" | "cuMemAllocManaged" => Rule::Allocated("dptr", "bytesize", false),
+        "cuMemAllocAsync" | "cuMemAllocFromPoolAsync" => Rule::Allocated("dptr", "bytesize", true),
+        // What is mapped is what was made; address ranges alone hold nothing.
+        "cuMemCreate" => Rule::Allocated("handle", "size", true),
+        "cuMemRelease" => Rule::Freed("handle"),
+        "cuMemAllocPitch_v2" | "cuMemAllocPitch" => Rule::Pitched,
+        "cuMemFree_v2" | "cuMemFree" | "cuMemFreeAsync" => Rule::Freed("dptr"),
+        "cuMemAllocHost_v2" | "cuMemAllocHost" | "cuMemHostAlloc" => Rule::HostAllocated("pp"),
+        "cuMemHostRegister_v2" | "cuMemHostRegister" => Rule::HostRegistered,
+        "cuMemFreeHost" | "cuMemHostUnregister" => Rule::HostFreed,
+        "cuModuleLoad"
+        | "cuModuleLoadData"
+        | "cuModuleLoadDataEx"
+        | "cuModuleLoadFatBinary"
+        | "cuLibraryLoadData"
+        | "cuLibraryLoadFromFile" => Rule::Loaded,
+        _ => match class {
+            Class::submit | Class::launch => Rule::Work,
+            Class::copy => Rule::Copied,
+            _ => Rule::Nothing,
+        },
+    }
+}
+
+impl Plan {
+    /// By function id of the file.
+    pub fn all(trace: &Trace) -> Vec<Plan> {
+        (0..trace.preamble.functions.len()).map(|id| Plan::of(trace, id as u16)).collect()
+    }
+
+    fn of(trace: &Trace, id: u16) -> Plan {
+        let Some(function) = trace.function(id) else {
+            let (category, amount) = (Category::Other, Amount::Unknown);
+            return Plan {
+                category,
+                concerned: false,
+                rule: Rule::Nothing,
+                stream: None,
+                host: None,
+                amount,
+                own: false,
+            };
+        };
+        let word =
+            |test: &dyn Fn(Role) -> bool| function.params.iter().find(|p| test(p.role)).map(|p| p.offset as usize / 8);
+        let stream = function.param("hStream").or(function.param("stream"));
+        Plan {
+            category: Category::of(function.class, function.name),
+            concerned: Objects::concerns(function),
+            rule: rule(function.twin_of.unwrap_or(function.name), function.class),
+            stream: stream.map(|index| function.params[index].offset as usize / 8),
+            host: word(&|role| matches!(role, Role::Source(_) | Role::Sink(_))),
+            amount: amount(function),
+            own: function.twin_of.is_some(),
+        }
+    }
+
+    /// Whether [`Plan::op`] has anything to say.
+    pub fn matters(&self) -> bool {
+        self.rule != Rule::Nothing
+    }
+
+    pub fn op(&self, call: &Call) -> Option<What> {
+        if !call.succeeded() {
+            return None;
+        }
+        let argument = |name| call.argument(name).unwrap_or(0);
+        let output = |name| call.output(name);
+        let named = |stream| Named { stream, own: self.own };
+        let on = named(self.stream.map_or(0, |word| call.word(word)));
+        let host = self.host.map_or(0, |word| call.word(word));
+        let bytes = match self.amount {
+            Amount::Unknown => 0,
+            Amount::Word(word, factor) => call.word(word).saturating_mul(factor),
+            Amount::Area(width, height, factor) => {
+                call.word(width).saturating_mul(call.word(height)).saturating_mul(factor)
+            }
+        };
+        let context_of =
+            |name, pushed| Some(What::ContextOf { context: output(name)?, device: argument("dev") as i32, pushed });
+        Some(match self.rule {
+            Rule::Nothing => return None,
+            Rule::Work => {
+                let kernel = if self.category == Category::Launch { kernel_of(call) } else { None };
+                What::Work { on, kernel: kernel.unwrap_or(u32::MAX), host, bytes }
+            }
+            Rule::Copied => What::Copied { own: self.own, host, bytes },
+            Rule::StreamDone(waited) => What::StreamDone { on, waited },
+            Rule::EventDone(waited) => What::EventDone { event: argument("hEvent"), waited },
+            Rule::ContextDone => What::ContextDone { context: argument("ctx") },
+            Rule::EventRecorded => What::EventRecorded { event: argument("hEvent"), on },
+            Rule::EventAwaited => What::EventAwaited { event: argument("hEvent"), on },
+            Rule::StreamMade => {
+                let flags = call.argument("Flags").or(call.argument("flags")).unwrap_or(0);
+                What::StreamMade { stream: output("phStream")?, blocking: flags & 1 == 0 }
+            }
+            Rule::StreamGone => What::StreamGone { stream: on.stream },
+            Rule::CaptureBegun => What::CaptureBegun { stream: on.stream },
+            Rule::CaptureEnded => What::CaptureEnded { stream: on.stream },
+            Rule::Retained => return context_of("pctx", false),
+            Rule::ContextMade => return context_of("pctx", true),
+            Rule::ContextPushed => What::ContextPushed { context: argument("ctx") },
+            Rule::ContextPopped => What::ContextPopped,
+            Rule::ContextSet => What::ContextSet { context: argument("ctx") },
+            Rule::ContextGone => What::ContextGone { context: argument("ctx") },
+            Rule::DeviceReset => What::DeviceReset { device: argument("dev") as i32 },
+            Rule::Allocated(address, size, pooled) => {
+                What::Allocated { address: output(address)?, bytes: argument(size), pooled }
+            }
+            Rule::Pitched => {
+                let bytes = output("pPitch")?.saturating_mul(argument("Height"));
+                What::Allocated { address: output("dptr")?, bytes, pooled: false }
+            }
+            Rule::Freed(name) => What::Freed { address: argument(name) },
+            Rule::HostAllocated(name) => What::HostAllocated { address: output(name)?, bytes: argument("bytesize") },
+            Rule::HostRegistered => What::HostAllocated { address: argument("p"), bytes: argument("bytesize") },
+            Rule::HostFreed => What::HostFreed { address: argument("p") },
+            Rule::Loaded => {
+                // The first word is where the handle goes.
+                let images = call.images().filter(|image| image.address != call.word(0));
+                let largest = images.max_by_key(|image| image.len);
+                let image = largest.and_then(|image| match image.content {
+                    Content::Blob(Hash(hash)) => Some(hash as u64),
+                    _ => None,
+                });
+                What::Loaded { image: image.unwrap_or(0), bytes: largest.map_or(0, |image| image.len) }
+            }
+        })
+    }
+}
+
+/// The kernel that a launch names.
+pub fn kernel_of(call: &Call) -> Option<u32> {
+    let told = call.images().find_map(|image| match image.content {
+        Content::Arguments { kernel, .. } => Some(kernel),
+        _ => None,
+    });
+    told.or_else(|| call.trace().kernel(call.argument("f")?).map(|kernel| kernel.id))
+}
+
+fn amount(function: &'static Function) -> Amount {
+    let word = |sibling: trace::api::roles::Sibling| {
+        function.params.get(usize::from(sibling.0)).map_or(0, |p| p.offset as usize / 8)
+    };
+    let extents = function.params.iter().filter_map(|param| match param.role {
+        Role::Source(extent) | Role::Sink(extent) | Role::Writes(extent) | Role::Reads(extent) => Some(extent),
+        _ => None,
+    });
+    let known = extents.map(|extent| match extent {
+        Extent::Len(bytes) => Amount::Word(word(bytes), 1),
+        Extent::Scaled(count, size) => Amount::Word(word(count), size.into()),
+        Extent::Rect { width, height, element, .. } => Amount::Area(word(width), word(height), element.into()),
+        _ => Amount::Unknown,
+    });
+    known.into_iter().find(|amount| !matches!(amount, Amount::Unknown)).unwrap_or(Amount::Unknown)
+}

@@ -1,0 +1,315 @@
+//! The index file, `trace.bin.idx`: a [`Model`] kept beside its trace, so that it opens at once.
+//!
+//! ```text
+//! header     magic "CUTRIDX\n" | version u32 | zero u32 | fingerprint u64 | modified u64 | directory offset u64, length u64,
+//!            checksum u64 | checksum of all this u64
+//! sections   columns, each on a 64-byte boundary
+//! directory  bincode(Directory): the summary, and where each column is, with a checksum for every 4 MiB
+//! ```
+//!
+//! It is a copy of what the trace says and can be deleted. It counts only for a trace with the same segment headers
+//! (they hold checksums of all content) and time of change; anything that does not agree is rebuilt.
+
+use super::column::Column;
+use super::lane::{Lane, Source};
+use super::lives::{Life, Lives};
+use super::memory::Memory;
+use super::pyramid::{Node, Pyramid};
+use super::{Model, Summary};
+use bincode::{Decode, Encode};
+use bytemuck::Pod;
+use memmap2::Mmap;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use trace::Trace;
+use trace::hash::checksum;
+use trace::known::Known;
+use trace::preamble::{decode, encode};
+
+const MAGIC: [u8; 8] = *b"CUTRIDX\n";
+const VERSION: u32 = 1;
+const HEADER: usize = 64;
+const ALIGNED: u64 = 64;
+/// Bytes under one checksum.
+const PIECE: usize = 4 << 20;
+/// An index up to this size is checked before it is used; a longer one while it is.
+const CHECKED_AT_ONCE: u64 = 64 << 20;
+
+/// What an index must agree with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Key {
+    fingerprint: u64,
+    /// Nanoseconds since 1970.
+    modified: u64,
+}
+
+impl Key {
+    pub fn of(trace: &Path) -> Result<Key, trace::Error> {
+        let fingerprint = Trace::fingerprint(trace)?;
+        let about = fs::metadata(trace).map_err(|source| trace::Error::Io { path: trace.to_path_buf(), source })?;
+        Ok(Key {
+            fingerprint,
+            modified: (about.mtime() as u64).wrapping_mul(1_000_000_000) + about.mtime_nsec() as u64,
+        })
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+struct Section {
+    offset: u64,
+    length: u64,
+    checks: Vec<u64>,
+}
+
+#[derive(Encode, Decode)]
+struct LaneEntry {
+    source: Source,
+    begin: Section,
+    length: Section,
+    long: Section,
+    name: Section,
+    flags: Section,
+    call: Section,
+    done: Section,
+    nodes: Section,
+}
+
+#[derive(Encode, Decode)]
+struct Directory {
+    summary: Summary,
+    known: Known,
+    lanes: Vec<LaneEntry>,
+    memory: Vec<(i32, Section, Section)>,
+    concerned: Section,
+    lives: Section,
+    life_names: Vec<String>,
+}
+
+/// Where the index of a trace may be: beside it, or in the cache directory.
+pub fn places(trace: &Path) -> Vec<PathBuf> {
+    let mut beside = trace.as_os_str().to_owned();
+    beside.push(".idx");
+    let mut places = vec![PathBuf::from(beside)];
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let cache = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")));
+    if let (Some(cache), Ok(whole)) = (cache, fs::canonicalize(trace)) {
+        let name = format!("{:016x}.idx", checksum(whole.as_os_str().as_encoded_bytes()));
+        places.push(cache.join("cutrace").join(name));
+    }
+    places
+}
+
+/// An index that agrees with the trace, and how to finish checking it.
+pub struct Loaded {
+    pub model: Model,
+    pub known: Known,
+    pub path: PathBuf,
+    /// None: it has been checked. Otherwise [`Unchecked::check`] is to be called, and its answer heeded.
+    pub unchecked: Option<Unchecked>,
+}
+
+pub struct Unchecked {
+    path: PathBuf,
+    sections: Vec<Section>,
+}
+
+impl Unchecked {
+    /// Reads the whole file; false if a byte is not as it was written.
+    pub fn check(&self) -> bool {
+        let Ok(mut file) = File::open(&self.path) else { return false };
+        let mut bytes = vec![0; PIECE];
+        self.sections.iter().all(|section| sound(&mut file, section, &mut bytes).unwrap_or(false))
+    }
+}
+
+fn sound(file: &mut File, section: &Section, bytes: &mut [u8]) -> io::Result<bool> {
+    file.seek(SeekFrom::Start(section.offset))?;
+    let mut left = section.length as usize;
+    for check in &section.checks {
+        let piece = &mut bytes[..left.min(PIECE)];
+        file.read_exact(piece)?;
+        if checksum(piece) != *check {
+            return Ok(false);
+        }
+        left -= piece.len();
+    }
+    Ok(left == 0)
+}
+
+/// The index of a trace, if there is one that agrees with it.
+pub fn load(trace: &Path, key: Key) -> Option<Loaded> {
+    places(trace).into_iter().find_map(|path| read(&path, key))
+}
+
+fn read(path: &Path, key: Key) -> Option<Loaded> {
+    let file = File::open(path).ok()?;
+    // SAFETY: the mapping is read as plain numbers, all of which are checked before they index anything. Nobody but
+    // another viewer writes here, and that one puts a new file in its place.
+    let map = Arc::new(unsafe { Mmap::map(&file) }.ok()?);
+    let header = map.get(..HEADER)?;
+    let word = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().expect("8 bytes"));
+    let version = u32::from_le_bytes(header[8..12].try_into().expect("4 bytes"));
+    if header[..8] != MAGIC || version != VERSION || checksum(&header[..56]) != word(56) {
+        return None;
+    }
+    if (Key { fingerprint: word(16), modified: word(24) }) != key {
+        return None;
+    }
+    let (start, end) = (word(32), word(32).checked_add(word(40))?);
+    let directory = map.get(start as usize..end as usize)?;
+    if checksum(directory) != word(48) {
+        return None;
+    }
+    let directory: Directory = decode(directory)?;
+    let sections = directory.sections();
+    let mut unchecked = Some(Unchecked { path: path.to_path_buf(), sections });
+    if map.len() as u64 <= CHECKED_AT_ONCE && !unchecked.take().is_some_and(|unchecked| unchecked.check()) {
+        return None;
+    }
+    let (model, known) = directory.open(&map)?;
+    Some(Loaded { model, known, path: path.to_path_buf(), unchecked })
+}
+
+impl Directory {
+    fn sections(&self) -> Vec<Section> {
+        let mut all = vec![self.concerned.clone(), self.lives.clone()];
+        for (_, time, live) in &self.memory {
+            all.extend([time.clone(), live.clone()]);
+        }
+        for lane in &self.lanes {
+            let LaneEntry { begin, length, long, name, flags, call, done, nodes, .. } = lane;
+            all.extend([begin, length, long, name, flags, call, done, nodes].map(Section::clone));
+        }
+        all
+    }
+
+    fn open(self, map: &Arc<Mmap>) -> Option<(Model, Known)> {
+        fn column<T: Pod>(map: &Arc<Mmap>, section: &Section) -> Option<Column<T>> {
+            Column::mapped(map, section.offset, section.length)
+        }
+        let lanes = self.lanes.iter().map(|entry| {
+            let begin: Column<u64> = column(map, &entry.begin)?;
+            let events = begin.len();
+            let lane = Lane {
+                source: entry.source.clone(),
+                begin,
+                length: column(map, &entry.length)?,
+                long: column(map, &entry.long)?,
+                name: column(map, &entry.name)?,
+                flags: column(map, &entry.flags)?,
+                call: column(map, &entry.call)?,
+                done: column(map, &entry.done)?,
+                pyramid: Pyramid::of(column::<Node>(map, &entry.nodes)?, events)?,
+            };
+            let lengths = [lane.length.len(), lane.name.len(), lane.flags.len(), lane.call.len()];
+            let is_stream = matches!(lane.source, Source::Stream(_));
+            let done = if is_stream { events } else { 0 };
+            (lengths == [events; 4] && lane.done.len() == done).then_some(lane)
+        });
+        let lanes: Vec<Lane> = lanes.collect::<Option<_>>()?;
+        let memory = self.memory.iter().map(|(device, time, live)| {
+            let (time, live) = (column::<u64>(map, time)?, column::<u64>(map, live)?);
+            (time.len() == live.len()).then(|| Memory::new(*device, time, live))
+        });
+        let memory = memory.collect::<Option<_>>()?;
+        let lives = Lives { all: column::<Life>(map, &self.lives)?, names: self.life_names };
+        let concerned = column(map, &self.concerned)?;
+        Some((Model { summary: self.summary, lanes, memory, concerned, lives: Some(lives) }, self.known))
+    }
+}
+
+/// Writes the index to the first place that takes it; where that was.
+pub fn save(trace: &Path, key: Key, model: &Model, lives: &Lives, known: Known) -> io::Result<PathBuf> {
+    let mut refused = None;
+    for path in places(trace) {
+        match write(&path, key, model, lives, &known) {
+            Ok(()) => return Ok(path),
+            Err(error) => refused = Some(error),
+        }
+    }
+    Err(refused.unwrap_or_else(|| io::Error::other("there is nowhere to put an index")))
+}
+
+fn write(path: &Path, key: Key, model: &Model, lives: &Lives, known: &Known) -> io::Result<()> {
+    if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
+        fs::create_dir_all(directory)?;
+    }
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}", std::process::id()));
+    let temporary = PathBuf::from(name);
+    // A trace holds the application's data, and an index its names.
+    let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+    let written = write_into(file, key, model, lives, known).and_then(|()| fs::rename(&temporary, path));
+    if written.is_err() {
+        let _gone_already = fs::remove_file(&temporary);
+    }
+    written
+}
+
+struct Output {
+    out: BufWriter<File>,
+    at: u64,
+}
+
+impl Output {
+    fn section<T: Pod>(&mut self, column: &Column<T>) -> io::Result<Section> {
+        let pad = self.at.next_multiple_of(ALIGNED) - self.at;
+        self.put(&vec![0; pad as usize])?;
+        let (offset, bytes) = (self.at, column.bytes());
+        self.put(bytes)?;
+        Ok(Section { offset, length: bytes.len() as u64, checks: bytes.chunks(PIECE).map(checksum).collect() })
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.at += bytes.len() as u64;
+        self.out.write_all(bytes)
+    }
+}
+
+fn write_into(file: File, key: Key, model: &Model, lives: &Lives, known: &Known) -> io::Result<()> {
+    let mut out = Output { out: BufWriter::with_capacity(1 << 20, file), at: 0 };
+    out.put(&[0; HEADER])?;
+    let mut lanes = Vec::new();
+    for lane in &model.lanes {
+        lanes.push(LaneEntry {
+            source: lane.source.clone(),
+            begin: out.section(&lane.begin)?,
+            length: out.section(&lane.length)?,
+            long: out.section(&lane.long)?,
+            name: out.section(&lane.name)?,
+            flags: out.section(&lane.flags)?,
+            call: out.section(&lane.call)?,
+            done: out.section(&lane.done)?,
+            nodes: out.section(lane.pyramid.nodes())?,
+        });
+    }
+    let mut memory = Vec::new();
+    for lane in &model.memory {
+        memory.push((lane.device, out.section(&lane.time)?, out.section(&lane.live)?));
+    }
+    let directory = Directory {
+        summary: model.summary.clone(),
+        known: known.clone(),
+        lanes,
+        memory,
+        concerned: out.section(&model.concerned)?,
+        lives: out.section(&lives.all)?,
+        life_names: lives.names.clone(),
+    };
+    let directory = encode(&directory);
+    let start = out.at;
+    out.put(&directory)?;
+    let mut header = MAGIC.to_vec();
+    header.extend(VERSION.to_le_bytes());
+    header.extend([0; 4]);
+    for word in [key.fingerprint, key.modified, start, directory.len() as u64, checksum(&directory)] {
+        header.extend(word.to_le_bytes());
+    }
+    header.extend(checksum(&header).to_le_bytes());
+    let mut file = out.out.into_inner().map_err(io::IntoInnerError::into_error)?;
+    file.seek(SeekFrom::Start(0))?;
+    file.write_all(&header)
+}

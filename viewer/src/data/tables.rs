@@ -1,0 +1,94 @@
+//! Sums over all calls: of each function, of each kernel, of each kind of memory operation; and the modules loaded.
+
+use bincode::{Decode, Encode};
+
+/// Calls of one name. Times are the host's: how long the calls took.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Row {
+    /// Index into [`Model::names`](super::Model::names).
+    pub name: u32,
+    pub count: u64,
+    pub failed: u64,
+    /// Nanoseconds.
+    pub total: u64,
+    pub least: u64,
+    pub median: u64,
+    /// 99 of 100 took no longer.
+    pub p99: u64,
+    pub most: u64,
+    /// The call that took the most.
+    pub slowest: u32,
+    /// Moved, of copies and fills; 0 where the call does not say in its arguments.
+    pub bytes: u64,
+}
+
+/// A module image that was loaded.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Load {
+    pub call: u32,
+    pub name: u32,
+    pub bytes: u64,
+    /// Low half of the image's hash; 0 if the trace does not hold it.
+    pub image: u64,
+    pub took: u64,
+}
+
+/// Collects the calls of one name.
+#[derive(Default, Clone)]
+pub struct Collected {
+    pub lengths: Vec<u32>,
+    pub total: u64,
+    pub failed: u64,
+    pub bytes: u64,
+    most: u64,
+    slowest: u32,
+}
+
+impl Collected {
+    pub fn add(&mut self, call: u32, took: u64, failed: bool, bytes: u64) {
+        if took > self.most || self.lengths.is_empty() {
+            (self.most, self.slowest) = (took, call);
+        }
+        self.lengths.push(took.min(u32::MAX.into()) as u32);
+        self.total = self.total.saturating_add(took);
+        self.failed += u64::from(failed);
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+
+    /// Takes in what another part of the trace had of the same name.
+    pub fn merge(&mut self, other: Collected) {
+        if other.most > self.most || self.lengths.is_empty() {
+            (self.most, self.slowest) = (other.most, other.slowest);
+        }
+        self.lengths.extend(other.lengths);
+        self.total = self.total.saturating_add(other.total);
+        self.failed += other.failed;
+        self.bytes = self.bytes.saturating_add(other.bytes);
+    }
+
+    pub fn row(mut self, name: u32) -> Option<Row> {
+        let count = self.lengths.len();
+        let last = count.checked_sub(1)?;
+        let mut at = |index: usize| u64::from(*self.lengths.select_nth_unstable(index).1);
+        let (median, p99, least) = (at(last / 2), at((count * 99).div_ceil(100) - 1), at(0));
+        Some(Row {
+            name,
+            count: count as u64,
+            failed: self.failed,
+            total: self.total,
+            least,
+            median,
+            p99,
+            most: self.most,
+            slowest: self.slowest,
+            bytes: self.bytes,
+        })
+    }
+}
+
+/// Rows of all names that have any, the largest total first.
+pub fn rows(collected: Vec<Collected>) -> Vec<Row> {
+    let mut rows: Vec<Row> = collected.into_iter().enumerate().filter_map(|(name, all)| all.row(name as u32)).collect();
+    rows.sort_by_key(|row| (std::cmp::Reverse(row.total), row.name));
+    rows
+}

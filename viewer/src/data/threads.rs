@@ -1,0 +1,129 @@
+//! The lanes of threads, filled call by call.
+
+use super::column::Column::Owned;
+use super::lane::{Lane, Source};
+use super::tables::Collected;
+use rustc_hash::FxHashMap;
+
+/// A call as its lane will hold it.
+pub struct Found {
+    pub begin: u64,
+    /// u64::MAX: it did not return.
+    pub end: u64,
+    pub call: u32,
+    pub sequence: u32,
+    pub name: u32,
+    pub flags: u8,
+    pub inner: bool,
+}
+
+/// The calls of a thread, lane by lane.
+#[derive(Default)]
+pub struct Thread {
+    pub lanes: Vec<Lane>,
+    /// Calls that enclose what comes next: their ends, ns.
+    open: Vec<u64>,
+    calls: u64,
+    /// Where the count of calls and the numbers in the file part: (calls so far, number on the thread).
+    pub jumps: Vec<(u64, u32)>,
+    expected: u32,
+}
+
+/// Everything that is filled from calls one by one, whatever their order on other threads.
+#[derive(Default)]
+pub struct Calls {
+    /// When the last thing happened, ns.
+    pub end: u64,
+    pub threads: FxHashMap<u32, Thread>,
+    /// By function id.
+    pub functions: Vec<Collected>,
+    pub concerned: Vec<u32>,
+}
+
+impl Calls {
+    pub fn take(&mut self, by_thread: FxHashMap<u32, Vec<Found>>, collected: Vec<Collected>, concerned: Vec<u32>) {
+        for (thread, found) in by_thread {
+            let lanes = self.threads.entry(thread).or_default();
+            found.into_iter().for_each(|found| lanes.push(thread, found));
+        }
+        for (into, from) in self.functions.iter_mut().zip(collected) {
+            into.merge(from);
+        }
+        self.concerned.extend(concerned);
+    }
+}
+
+impl Thread {
+    fn push(&mut self, thread: u32, found: Found) {
+        if self.calls == 0 || found.sequence != self.expected {
+            self.jumps.push((self.calls, found.sequence));
+        }
+        self.expected = found.sequence.wrapping_add(1);
+        self.calls += 1;
+        if found.inner {
+            while self.open.last().is_some_and(|end| *end <= found.begin) {
+                self.open.pop();
+            }
+        } else {
+            self.open.clear();
+        }
+        let depth = self.open.len();
+        self.open.push(found.end);
+        while self.lanes.len() <= depth {
+            let depth = self.lanes.len() as u32;
+            self.lanes.push(Lane::empty(Source::Thread { thread, depth }));
+        }
+        push(&mut self.lanes[depth], found.begin, found.end, found.name, found.flags, found.call);
+    }
+}
+
+/// Puts an event behind the others; the one before ends by then at the latest.
+pub fn push(lane: &mut Lane, begin: u64, end: u64, name: u32, flags: u8, call: u32) {
+    let (Owned(begins), Owned(lengths), Owned(long), Owned(names), Owned(all), Owned(calls)) =
+        (&mut lane.begin, &mut lane.length, &mut lane.long, &mut lane.name, &mut lane.flags, &mut lane.call)
+    else {
+        unreachable!("a lane under construction is not mapped");
+    };
+    if let (Some(last), Some(length)) = (begins.last(), lengths.last_mut()) {
+        let at = begins.len() as u64 - 1;
+        let room = begin.saturating_sub(*last);
+        let was = match long.last() {
+            Some([of, length]) if *of == at => *length,
+            _ => u64::from(*length),
+        };
+        if was > room {
+            long.pop_if(|[of, _]| *of == at);
+            if room < u32::MAX.into() {
+                *length = room as u32;
+            } else {
+                (*length, _) = (u32::MAX, long.push([at, room]));
+            }
+        }
+    }
+    let length = end.saturating_sub(begin);
+    if length >= u32::MAX.into() {
+        long.push([begins.len() as u64, length]);
+    }
+    begins.push(begin);
+    lengths.push(length.min(u32::MAX.into()) as u32);
+    names.push(name);
+    all.push(flags);
+    calls.push(call);
+}
+
+/// Ends what did not return when the trace does.
+pub fn closed(mut lane: Lane, end: u64) -> Lane {
+    if let (Owned(begins), Owned(lengths), Owned(long)) = (&lane.begin, &mut lane.length, &mut lane.long)
+        && let (Some(begin), Some(length)) = (begins.last(), lengths.last_mut())
+        && let Some([of, open]) = long.last_mut()
+        && *of == begins.len() as u64 - 1
+        && begin.saturating_add(*open) > end
+    {
+        *open = end.saturating_sub(*begin);
+        if *open < u32::MAX.into() {
+            *length = *open as u32;
+            long.pop();
+        }
+    }
+    lane
+}

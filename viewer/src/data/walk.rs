@@ -1,0 +1,145 @@
+//! What depends on the order of calls: streams, memory, findings, and the sums of launches, copies and loads.
+
+use super::event::{Category, Flags};
+use super::findings::Collector;
+use super::lane::{Lane, Source};
+use super::memory::Usage;
+use super::ops::{Named, Op, Plan, What};
+use super::streams::{Streams, Work};
+use super::tables::{Collected, Load};
+use super::threads::push;
+use std::collections::HashMap;
+use trace::Trace;
+use trace::api::enums::CUresult;
+use trace::text::symbol;
+
+/// Module loads that the table lists.
+const LOADS: usize = 10_000;
+
+pub struct Walk<'t> {
+    trace: &'t Trace,
+    /// Kernel ids to names.
+    kernels: HashMap<u32, u32>,
+    pub streams: Streams,
+    pub memory: Usage,
+    pub findings: Collector,
+    /// By name.
+    pub launches: Vec<Collected>,
+    /// By function.
+    pub moves: Vec<Collected>,
+    pub loads: Vec<Load>,
+}
+
+impl<'t> Walk<'t> {
+    /// `names`: how many there are; functions come first.
+    pub fn new(trace: &'t Trace, kernels: HashMap<u32, u32>, names: usize) -> Walk<'t> {
+        Walk {
+            trace,
+            kernels,
+            streams: Streams::default(),
+            memory: Usage::default(),
+            findings: Collector::default(),
+            launches: vec![Collected::default(); names],
+            moves: vec![Collected::default(); trace.preamble.functions.len()],
+            loads: Vec::new(),
+        }
+    }
+
+    /// Goes on over what a block holds; `failed`: call, function, result, how long it took.
+    pub fn take(&mut self, failed: Vec<(u32, u16, u32, u64)>, ops: &[Op], plans: &[Plan]) {
+        for (call, function, result, took) in failed {
+            let function = self.trace.function_name(function);
+            self.findings.failed(function, symbol(CUresult::ENUM, result.into()), call, took);
+        }
+        for op in ops {
+            let category = plans.get(usize::from(op.function)).map_or(Category::Other, |plan| plan.category);
+            self.follow(op, category);
+        }
+    }
+
+    fn follow(&mut self, op: &Op, category: Category) {
+        let took = op.end - op.begin;
+        let streams = &mut self.streams;
+        match op.what {
+            What::Work { on, kernel, host, bytes } => {
+                let name = self.kernels.get(&kernel).copied().unwrap_or(op.function.into());
+                match category {
+                    Category::Launch => self.launches[name as usize].add(op.call, took, false, 0),
+                    Category::Copy => {
+                        self.moves[usize::from(op.function)].add(op.call, took, false, bytes);
+                        self.findings.copied(host, op.call, took, false);
+                    }
+                    _ => {}
+                }
+                if !streams.is_captured(on.stream) {
+                    streams.submit(op, on, name, Flags::new(category, false, false).0);
+                }
+            }
+            What::Copied { own, host, bytes } => {
+                self.moves[usize::from(op.function)].add(op.call, took, false, bytes);
+                self.findings.copied(host, op.call, took, true);
+                let on = Named { stream: 0, own };
+                streams.submit(op, on, op.function.into(), Flags::new(category, false, false).0);
+                // It covers itself.
+                streams.stream_done(&Op { call: op.call + 1, ..*op }, on);
+            }
+            What::StreamDone { on, waited } => {
+                if streams.stream_done(op, on) == 0 && waited && !streams.is_captured(on.stream) {
+                    self.findings.needless(op.call, took);
+                }
+            }
+            What::EventDone { event, waited } => {
+                if streams.event_done(op, event) == 0 && waited {
+                    self.findings.needless(op.call, took);
+                }
+            }
+            What::ContextDone { context } => {
+                if streams.context_done(op, context) == 0 {
+                    self.findings.needless(op.call, took);
+                }
+            }
+            What::EventRecorded { event, on } => streams.event_recorded(op, event, on),
+            What::EventAwaited { event, on } => streams.event_awaited(op, event, on),
+            What::StreamMade { stream, blocking } => streams.stream_made(op, stream, blocking),
+            What::StreamGone { stream } => streams.stream_gone(stream),
+            What::CaptureBegun { stream } => streams.capture_begun(stream),
+            What::CaptureEnded { stream } => streams.capture_ended(stream),
+            What::ContextOf { context, device, pushed } => streams.context_of(op.thread, context, device, pushed),
+            What::ContextPushed { context } => streams.context_pushed(op.thread, context),
+            What::ContextPopped => streams.context_popped(op.thread),
+            What::ContextSet { context } => streams.context_set(op.thread, context),
+            What::ContextGone { context } => {
+                streams.context_gone(op, context);
+                self.memory.end(op.end, |of, _| of == context);
+            }
+            What::DeviceReset { device } => self.memory.end(op.end, |_, of| of == device),
+            What::Allocated { address, bytes, pooled } => {
+                let context = (!pooled).then(|| streams.context(op.thread));
+                self.memory.add(op.end, address, bytes, streams.device(op.thread), context, op.call);
+            }
+            What::Freed { address } => self.memory.remove(op.begin, address),
+            What::HostAllocated { address, bytes } => self.findings.pin(address, bytes),
+            What::HostFreed { address } => self.findings.unpin(address),
+            What::Loaded { image, bytes } => {
+                self.findings.loaded(image, op.call, took);
+                if self.loads.len() < LOADS {
+                    self.loads.push(Load { call: op.call, name: op.function.into(), bytes, image, took });
+                }
+            }
+        }
+    }
+}
+
+/// Work lasts until the next of its stream, or until it is known to be done; `end`: of the trace.
+pub fn stream_lane(work: Work, end: u64) -> Lane {
+    let Work { queue, begin, name, flags, call, done, .. } = work;
+    let mut lane = Lane::empty(Source::Stream(queue));
+    for index in 0..begin.len() {
+        let next = begin.get(index + 1).copied().unwrap_or(u64::MAX);
+        let until = done[index].min(next).min(end).max(begin[index]);
+        let open = if done[index] == u64::MAX { Flags::OPEN } else { 0 };
+        push(&mut lane, begin[index], until, name[index], flags[index] | open, call[index]);
+    }
+    lane.done = done.into();
+    lane
+}

@@ -1,0 +1,210 @@
+//! One call in words: every argument by name, enumerations by theirs, handles and addresses by their objects.
+
+use crate::data::event::Event;
+use crate::data::lane::{Lane, Source};
+use crate::data::lives::{Life, Lives};
+use crate::state::State;
+use crate::text::{bytes, counted, duration, moment, tame};
+use trace::api::enums::CUresult;
+use trace::decode::{Decoded, decode};
+use trace::text::{Text, symbol};
+use trace::value::Value;
+
+/// A line of the details.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Detail {
+    pub label: String,
+    pub text: String,
+    pub tone: Tone,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tone {
+    Title,
+    Plain,
+    Bad,
+    Quiet,
+}
+
+fn detail(label: impl Into<String>, text: impl Into<String>, tone: Tone) -> Detail {
+    Detail { label: label.into(), text: text.into(), tone }
+}
+
+/// What is known of the current event; empty if there is none.
+pub fn of(state: &State) -> Vec<Detail> {
+    let Some((at, event)) = state.current() else { return Vec::new() };
+    let model = &state.opened.model;
+    let Some(lane) = model.lanes.get(at) else { return Vec::new() };
+    let mut all = heading(state, lane, &event);
+    let Some(call) = state.opened.call(event.call) else {
+        all.push(detail("", "the record of this call cannot be read any more", Tone::Bad));
+        return all;
+    };
+    if let Some(result) = call.result {
+        let tone = if event.flags.failed() { Tone::Bad } else { Tone::Plain };
+        let name = symbol(CUresult::ENUM, result.into());
+        all.push(detail("result", if result == 0 { name } else { format!("{name} ({result})") }, tone));
+    } else {
+        all.push(detail("result", "it had not returned when the trace ended", Tone::Bad));
+    }
+    let Some(decoded) = decode(&call) else {
+        let words: Vec<String> = call.words().map(|word| format!("{word:#x}")).collect();
+        all.push(detail("words", words.join(" "), Tone::Quiet));
+        return all;
+    };
+    let (met, objects) = named(state.lives.as_deref(), &decoded, event.call);
+    let shape = shape(&decoded);
+    for (name, value) in &decoded.arguments {
+        if let Value::Launch { kernel, arguments } = value {
+            let list: Vec<String> = arguments.iter().map(|value| Text(value, &objects).to_string()).collect();
+            all.insert(1, detail("kernel", tame(&format!("{kernel}({})", list.join(", "))), Tone::Plain));
+            continue;
+        }
+        if let Some(shape) = shape.as_ref().filter(|_| SHAPE.contains(name)) {
+            if *name == SHAPE[0] {
+                all.push(detail("grid, block", shape.clone(), Tone::Plain));
+            }
+            continue;
+        }
+        let text = match value {
+            Value::Result(address) => format!("fills {address:#x}"),
+            value => tame(&Text(value, &objects).to_string()),
+        };
+        all.push(detail(*name, text, Tone::Plain));
+    }
+    for (name, value) in &decoded.outputs {
+        all.push(detail(format!("-> {name}"), tame(&Text(value, &objects).to_string()), Tone::Plain));
+    }
+    all.extend(met.iter().filter_map(|life| life_of(state, life)));
+    all
+}
+
+/// Parameters that are shown as one line.
+const SHAPE: [&str; 7] = ["gridDimX", "gridDimY", "gridDimZ", "blockDimX", "blockDimY", "blockDimZ", "sharedMemBytes"];
+
+/// `4 x 1 x 1 blocks of 256 x 1 x 1 threads, 0 B shared`, of a launch that has all these parameters.
+fn shape(decoded: &Decoded) -> Option<String> {
+    let mut found = [0; 7];
+    for (name, into) in SHAPE.iter().zip(&mut found) {
+        *into = decoded.arguments.iter().find_map(|(other, value)| match value {
+            Value::Unsigned(value) if other == name => Some(*value),
+            _ => None,
+        })?;
+    }
+    let [gx, gy, gz, bx, by, bz, shared] = found;
+    Some(format!("{gx} x {gy} x {gz} blocks of {bx} x {by} x {bz} threads, {} of shared memory", bytes(shared)))
+}
+
+fn heading(state: &State, lane: &Lane, event: &Event) -> Vec<Detail> {
+    let model = &state.opened.model;
+    let name = model.name(event.name);
+    let mut all = vec![detail(format!("call {}", event.call), name, Tone::Title)];
+    let step = state.window.step().min(1_000);
+    match &lane.source {
+        Source::Thread { thread, .. } => {
+            let at = format!("{} for {} on t{thread}", moment(event.begin, step), duration(event.length()));
+            all.push(detail("when", at, Tone::Plain));
+            if let Some((work, index)) = model.find_work(event.call) {
+                all.push(detail("work", work_of(state, &model.lanes[work], index, event.end), Tone::Plain));
+            }
+        }
+        Source::Stream(_) => {
+            all.push(detail("submitted", moment(event.begin, step), Tone::Plain));
+            let index = lane.of_call(event.call).unwrap_or(0);
+            let returned = model.find_call(event.call).map_or(event.begin, |(at, index)| model.lanes[at].end(index));
+            all.push(detail("work", work_of(state, lane, index, returned), Tone::Plain));
+        }
+    }
+    all
+}
+
+/// What is known of when submitted work ran: between its submission and the wait that covered it.
+fn work_of(state: &State, lane: &Lane, index: usize, returned: u64) -> String {
+    let name = state.opened.model.name(lane.name[index]);
+    match lane.done.get(index) {
+        Some(&done) if done != u64::MAX => {
+            let after = duration(done.saturating_sub(returned));
+            format!("{name}, known to be done {after} after the return")
+        }
+        _ => format!("{name}: nothing in the trace tells that it was done"),
+    }
+}
+
+/// The lives that a call's values name, and what stands for them in text.
+fn named(lives: Option<&Lives>, decoded: &Decoded, call: u32) -> (Vec<Life>, trace::objects::Objects) {
+    match lives {
+        Some(lives) => {
+            let met = lives.met(decoded, call);
+            let objects = lives.objects(&met);
+            (met, objects)
+        }
+        None => (Vec::new(), Default::default()),
+    }
+}
+
+/// `mem#2: 4.1 kB, made by call 9, ended by call 17`
+fn life_of(state: &State, life: &Life) -> Option<Detail> {
+    let lives = state.lives.as_deref()?;
+    let size = if life.is_range() { format!("{}, ", bytes(life.len)) } else { String::new() };
+    let ended = match life.ended {
+        u32::MAX => "never ended".into(),
+        call => format!("ended by call {call}"),
+    };
+    let text = format!("{size}made by call {}, {ended}", life.made);
+    Some(detail(lives.title(life), text, Tone::Quiet))
+}
+
+/// A call in one line, as `dump` writes it.
+pub fn line(state: &State, number: u32) -> String {
+    let Some(call) = state.opened.call(number) else { return format!("{number} ?") };
+    let trace = &state.opened.trace;
+    let ns = trace.nanoseconds(call.begin).max(0);
+    let mut text =
+        format!("{number} {}.{:09} t{} {}(", ns / 1_000_000_000, ns % 1_000_000_000, call.thread, tame(call.name()));
+    let decoded = decode(&call);
+    if let Some(decoded) = &decoded {
+        let (_, objects) = named(state.lives.as_deref(), decoded, number);
+        let arguments: Vec<String> = decoded
+            .arguments
+            .iter()
+            .map(|(name, value)| match value {
+                Value::Result(_) => format!("&{name}"),
+                value => format!("{name}={}", Text(value, &objects)),
+            })
+            .collect();
+        text.push_str(&arguments.join(", "));
+        text.push_str(") -> ");
+        decoded.outputs.iter().for_each(|(name, value)| text.push_str(&format!("{name}={}, ", Text(value, &objects))));
+    } else {
+        text.push_str("?) -> ");
+    }
+    match (call.result, call.end) {
+        (Some(result), Some(end)) => {
+            let took = (trace.nanoseconds(end) - trace.nanoseconds(call.begin)).max(0) as u64;
+            text.push_str(&format!("{}  {}", symbol(CUresult::ENUM, result.into()), duration(took)));
+        }
+        _ => text.push_str("(did not return)"),
+    }
+    tame(&text)
+}
+
+/// What the selection holds, in one line for the status.
+pub fn selection(state: &State) -> Option<String> {
+    let (from, to) = state.selection()?;
+    let width = duration(to - from);
+    let Some(all) = state.statistics(from, to) else { return Some(format!("{width} selected")) };
+    let share = crate::text::percent(all.busy, all.width);
+    let mut text = format!("{width} selected: {}, {} busy ({share})", counted(all.count, "event"), duration(all.busy));
+    if all.own != all.busy {
+        text.push_str(&format!(", own {}", duration(all.own)));
+    }
+    text.push_str(&format!(", pauses {}", crate::text::percent(all.width.saturating_sub(all.busy), all.width)));
+    if let Some([least, median, p99, most]) = all.lengths {
+        let [least, median, p99, most] = [least, median, p99, most].map(duration);
+        text.push_str(&format!(", min {least} med {median} p99 {p99} max {most}"));
+    }
+    if all.failed > 0 {
+        text.push_str(&format!(", {} failed", all.failed));
+    }
+    Some(text)
+}

@@ -1,0 +1,98 @@
+//! Writing down what is seen: the events of a piece of time as JSON or CSV, marks beside the trace, a frame as text.
+
+use crate::data::lane::Source;
+use crate::state::rows::{self, Row};
+use crate::state::{State, select::Mark};
+use ratatui::buffer::Buffer;
+use serde_json::{Value, json};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// Writes the events between two moments that the filter lets pass, of the rows that are shown; how many. An existing file
+/// is left alone.
+pub fn events(state: &State, path: &Path, from: u64, to: u64) -> io::Result<u64> {
+    let mut out = BufWriter::new(File::create_new(path)?);
+    let is_json = path.extension().is_some_and(|extension| extension == "json");
+    let (mut count, mut first) = (0, true);
+    if is_json {
+        write!(out, "{{\"schema\":\"cutrace.view.events/1\",\"from_ns\":{from},\"to_ns\":{to},\"events\":[")?;
+    } else {
+        writeln!(out, "call,lane,name,category,begin_ns,end_ns,failed,known_end")?;
+    }
+    for row in &state.rows {
+        for at in shown(row) {
+            let Some(lane) = state.opened.model.lanes.get(at) else { continue };
+            let title = rows::title(row, &state.opened.model, state.lives.as_deref(), &state.opened.trace);
+            for index in lane.first_from(from)..lane.first_at(to) {
+                let event = lane.event(index);
+                if state.filter.as_ref().is_some_and(|filter| !filter.passes(&event, &lane.source)) {
+                    continue;
+                }
+                let name = state.opened.model.name(event.name);
+                let (category, failed) = (event.flags.category().name(), event.flags.failed());
+                let is_known = !matches!(lane.source, Source::Stream(_)) && !event.flags.open();
+                if is_json {
+                    let object: Value = json!({
+                        "call": event.call, "lane": title, "name": name, "category": category,
+                        "begin_ns": event.begin, "end_ns": event.end, "failed": failed, "known_end": is_known,
+                    });
+                    write!(out, "{}\n{object}", if first { "" } else { "," })?;
+                } else {
+                    let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
+                    let (title, name) = (quoted(&title), quoted(name));
+                    let (begin, end) = (event.begin, event.end);
+                    writeln!(out, "{},{title},{name},{category},{begin},{end},{failed},{is_known}", event.call)?;
+                }
+                (count, first) = (count + 1, false);
+            }
+        }
+    }
+    if is_json {
+        writeln!(out, "\n]}}")?;
+    }
+    out.flush()?;
+    Ok(count)
+}
+
+/// Lanes of a row that has some of its own, or that others are folded into.
+fn shown(row: &Row) -> Vec<usize> {
+    row.lanes.clone()
+}
+
+/// Where the marks of a trace are kept.
+pub fn marks_path(trace: &Path) -> PathBuf {
+    let mut name = OsString::from(trace);
+    name.push(".marks");
+    name.into()
+}
+
+pub fn load_marks(trace: &Path) -> Vec<Mark> {
+    let read = std::fs::read(marks_path(trace)).ok().and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
+    read.map_or_else(Vec::new, |value| State::marks_from_json(&value))
+}
+
+/// Keeps the marks beside the trace; no file is left where there are none.
+pub fn save_marks(state: &State) -> io::Result<()> {
+    let path = marks_path(&state.opened.path);
+    if state.marks.is_empty() {
+        return match std::fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        };
+    }
+    std::fs::write(path, format!("{:#}\n", state.marks_as_json()))
+}
+
+/// A frame as text, without colours and without blanks at the ends of lines.
+pub fn frame(buffer: &Buffer) -> String {
+    let mut out = String::new();
+    for y in 0..buffer.area().height {
+        let line: String =
+            (0..buffer.area().width).filter_map(|x| buffer.cell((x, y))).map(|cell| cell.symbol()).collect();
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    out
+}

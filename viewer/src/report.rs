@@ -1,0 +1,72 @@
+//! What the viewer would show, for readers that are no terminal: the tables, as plain text.
+
+use crate::data::open::Opened;
+use crate::state::table::{Tab, Table};
+use crate::text::{bytes, counted, duration, moment, tame};
+use std::fmt::Write;
+
+/// Rows of each table.
+const ROWS: usize = 20;
+
+pub fn text(opened: &Opened) -> String {
+    let summary = opened.summary();
+    let mut out = String::new();
+    let mut line = |text: String| {
+        out.push_str(&tame(&text));
+        out.push('\n');
+    };
+    let about = &opened.trace.preamble;
+    line(format!(
+        "{}: {} (process {}), {}, {}",
+        opened.path.display(),
+        about.program,
+        about.pid,
+        counted(summary.calls, "call"),
+        duration(summary.end)
+    ));
+    if let Some(label) = opened.label() {
+        line(label);
+    }
+    for memory in &opened.model.memory {
+        let (when, most) = memory.peak();
+        line(format!("device {}: at most {} live, at {}", memory.device, bytes(most), moment(when, 1_000)));
+    }
+    for tab in [Tab::Findings, Tab::Api, Tab::Kernels, Tab::Memory, Tab::Modules] {
+        let mut table = Table::of(tab, &opened.model);
+        table.sort();
+        if !table.rows.is_empty() {
+            out.push('\n');
+            one(&mut out, tab, &table);
+        }
+    }
+    out
+}
+
+fn one(out: &mut String, tab: Tab, table: &Table) {
+    let note = if table.note.is_empty() { String::new() } else { format!(" ({})", table.note) };
+    writeln!(out, "{}{note}", tab.title()).expect("writing to memory");
+    let shown: Vec<Vec<String>> =
+        table.rows.iter().take(ROWS).map(|row| row.iter().map(|value| value.text()).collect()).collect();
+    let columns = table.columns.len();
+    let width =
+        |n: usize| shown.iter().map(|row| row[n].chars().count()).chain([table.columns[n].len()]).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut line = |cells: &[String]| {
+        for (n, text) in cells.iter().enumerate() {
+            let is_last = n + 1 == columns;
+            let numeric = table.rows[0][n].is_number();
+            let text = match (is_last, numeric) {
+                (true, _) => text.clone(),
+                (_, true) => format!("{text:>width$}  ", width = widths[n]),
+                (_, false) => format!("{text:<width$}  ", width = widths[n]),
+            };
+            out.push_str(&text);
+        }
+        out.push('\n');
+    };
+    line(&table.columns.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+    shown.iter().for_each(|row| line(row));
+    if table.rows.len() > ROWS {
+        writeln!(out, "and {} more", table.rows.len() - ROWS).expect("writing to memory");
+    }
+}

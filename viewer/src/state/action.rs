@@ -1,0 +1,153 @@
+//! What the user can ask for: one line each, from which the keymap, the help and the palette are made.
+
+/// Something that a key, the palette or the mouse asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Action {
+    ZoomIn,
+    ZoomOut,
+    PanLeft,
+    PanRight,
+    Left,
+    Right,
+    PageLeft,
+    PageRight,
+    Up,
+    Down,
+    PageUp,
+    PageDown,
+    First,
+    Last,
+    Fit,
+    FitAll,
+    NextEvent,
+    PreviousEvent,
+    NextError,
+    PreviousError,
+    NextGap,
+    PreviousGap,
+    Follow,
+    Back,
+    Search,
+    NextMatch,
+    PreviousMatch,
+    Filter,
+    FilterMode,
+    Select,
+    Mark,
+    NextMark,
+    PreviousMark,
+    Unmark,
+    GoTo,
+    Open,
+    Clear,
+    Fold,
+    Pin,
+    Hide,
+    ShowAll,
+    Timeline,
+    Events,
+    Kernels,
+    Api,
+    Memory,
+    Modules,
+    Findings,
+    NextView,
+    PreviousView,
+    Sort,
+    Reverse,
+    Copy,
+    Export,
+    Mouse,
+    Palette,
+    Help,
+    Suspend,
+    Quit,
+}
+
+/// An action, its name in the configuration, what the help says, and the keys it has unless configured otherwise.
+pub struct Line {
+    pub action: Action,
+    pub name: &'static str,
+    pub about: &'static str,
+    pub keys: &'static [&'static str],
+}
+
+macro_rules! actions {
+    ($($action:ident $name:literal $about:literal [$($key:literal)*];)*) => {
+        pub const ACTIONS: &[Line] = &[
+            $(Line { action: Action::$action, name: $name, about: $about, keys: &[$($key),*] },)*
+        ];
+    };
+}
+
+actions! {
+    ZoomIn "zoom-in" "Zoom in at the cursor" ["w" "+" "="];
+    ZoomOut "zoom-out" "Zoom out at the cursor" ["s" "-"];
+    PanLeft "pan-left" "Move the window to earlier" ["a"];
+    PanRight "pan-right" "Move the window to later" ["d"];
+    Left "left" "Move the cursor a column to earlier" ["left" "h"];
+    Right "right" "Move the cursor a column to later" ["right" "l"];
+    PageLeft "page-left" "A quarter of the window to earlier" ["shift-left" "A" "H"];
+    PageRight "page-right" "A quarter of the window to later" ["shift-right" "D" "L"];
+    Up "up" "The lane or row above" ["up" "k"];
+    Down "down" "The lane or row below" ["down" "j"];
+    PageUp "page-up" "A page up" ["pageup" "ctrl-b"];
+    PageDown "page-down" "A page down" ["pagedown" "ctrl-f"];
+    First "first" "To the start" ["home"];
+    Last "last" "To the end" ["end"];
+    Fit "fit" "Fit the selection, or the event under the cursor" ["f"];
+    FitAll "fit-all" "Fit the whole trace" ["0" "F"];
+    NextEvent "next-event" "Next event of the lane" ["." "tab"];
+    PreviousEvent "previous-event" "Previous event of the lane" ["," "shift-tab"];
+    NextError "next-error" "Next call that failed, on any lane" ["e"];
+    PreviousError "previous-error" "Previous call that failed" ["E"];
+    NextGap "next-gap" "Next pause on the lane of 100 us and more" ["g"];
+    PreviousGap "previous-gap" "Previous pause on the lane" ["G"];
+    Follow "follow" "From a call to the work it submitted, and from work to its call" ["]"];
+    Back "back" "Back to where the last jump began" ["["];
+    Search "search" "Search names of functions and kernels (regular expression)" ["/"];
+    NextMatch "next-match" "Next match" ["n"];
+    PreviousMatch "previous-match" "Previous match" ["N"];
+    Filter "filter" "Filter: words are regular expressions for names; also failed, >10us, <1ms, is:copy, t0, call:10..20" ["&"];
+    FilterMode "filter-mode" "Dim or hide what the filter leaves out" ["*"];
+    Select "select" "Begin or end a selection of time; it snaps to events of the lane" ["v"];
+    Mark "mark" "Mark this moment, with a note" ["m"];
+    NextMark "next-mark" "Next mark" ["'"];
+    PreviousMark "previous-mark" "Previous mark" ["\""];
+    Unmark "unmark" "Remove the mark nearest to the cursor" ["M"];
+    GoTo "go-to" "Go to a call (1234), a time (1.5s, 20ms) or a share (50%)" ["ctrl-g" "@"];
+    Open "open" "Details of the event; from a table, its slowest instance" ["enter"];
+    Clear "clear" "Close what is open: prompt, help, selection, details, filter" ["esc"];
+    Fold "fold" "Fold or unfold the row" ["space"];
+    Pin "pin" "Keep the lane at the top, or let it go" ["p"];
+    Hide "hide" "Hide the lane" ["z"];
+    ShowAll "show-all" "Show hidden lanes again" ["Z"];
+    Timeline "timeline" "Timeline" ["1"];
+    Events "events" "Events of the lane" ["2"];
+    Kernels "kernels" "Kernels" ["3"];
+    Api "api" "API functions" ["4"];
+    Memory "memory" "Copies and fills" ["5"];
+    Modules "modules" "Modules loaded" ["6"];
+    Findings "findings" "Findings" ["7"];
+    NextView "next-view" "The next of these" ["}"];
+    PreviousView "previous-view" "The one before" ["{"];
+    Sort "sort" "Sort the table by the next column" ["o"];
+    Reverse "reverse" "Turn the order of the table" ["O"];
+    Copy "copy" "Copy the call as text to the terminal's clipboard (OSC 52)" ["y"];
+    Export "export" "Write the selection, or what is in the window, to a file (.json or .csv)" ["x"];
+    Mouse "mouse" "Mouse on or off (off: the terminal selects text)" ["ctrl-t"];
+    Palette "palette" "All actions, by name" [":" "ctrl-p"];
+    Help "help" "This help" ["?" "f1"];
+    Suspend "suspend" "To the shell (fg comes back)" ["ctrl-z"];
+    Quit "quit" "Quit" ["q" "ctrl-c"];
+}
+
+impl Action {
+    pub fn line(self) -> &'static Line {
+        ACTIONS.iter().find(|line| line.action == self).expect("every action has a line")
+    }
+
+    pub fn by_name(name: &str) -> Option<Action> {
+        ACTIONS.iter().find(|line| line.name == name).map(|line| line.action)
+    }
+}

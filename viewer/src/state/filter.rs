@@ -1,0 +1,184 @@
+//! Which events are asked for: the search's pattern, and the filter's expression.
+
+use crate::data::Model;
+use crate::data::event::{Category, Event};
+use crate::data::lane::{Lane, Source};
+use regex::{Regex, RegexBuilder};
+use std::ops::Range;
+
+/// A pattern over names, and how many events have such names.
+#[derive(Debug, Clone)]
+pub struct Search {
+    pub text: String,
+    /// By name.
+    hit: Vec<bool>,
+    pub count: u64,
+}
+
+/// Small letters match both, as in many pagers.
+fn pattern(text: &str) -> Result<Regex, String> {
+    let insensitive = !text.contains(char::is_uppercase);
+    let built = RegexBuilder::new(text).case_insensitive(insensitive).size_limit(1 << 20).build();
+    built.map_err(|error| {
+        let why = error.to_string();
+        format!("{text}: {}", why.lines().last().unwrap_or("not a regular expression").trim())
+    })
+}
+
+impl Search {
+    pub fn new(text: &str, model: &Model) -> Result<Search, String> {
+        let pattern = pattern(text)?;
+        let hit: Vec<bool> = model.summary.names.iter().map(|name| pattern.is_match(&name.text)).collect();
+        let tables = model.summary.functions.iter().chain(&model.summary.kernels);
+        let count = tables.filter(|row| hit.get(row.name as usize) == Some(&true)).map(|row| row.count).sum();
+        Ok(Search { text: text.into(), hit, count })
+    }
+
+    pub fn hits(&self, name: u32) -> bool {
+        self.hit.get(name as usize) == Some(&true)
+    }
+}
+
+/// All terms must hold.
+#[derive(Debug, Clone)]
+pub struct Filter {
+    pub text: String,
+    terms: Vec<Term>,
+    /// By lane of the model: the events that pass.
+    pub lanes: Vec<Passing>,
+    pub count: u64,
+}
+
+/// A lane of the events that pass, and where each is in the whole lane.
+#[derive(Clone)]
+pub struct Passing {
+    pub lane: Lane,
+    pub index: Vec<u32>,
+}
+
+impl std::fmt::Debug for Passing {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        write!(f, "{} events", self.index.len())
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Term {
+    Name(Vec<bool>),
+    Failed,
+    Longer(u64),
+    Shorter(u64),
+    Is(Category),
+    Thread(u32),
+    Calls(Range<u64>),
+    Not(Box<Term>),
+}
+
+impl Filter {
+    pub fn new(text: &str, model: &Model) -> Result<Filter, String> {
+        let terms: Vec<Term> = text.split_whitespace().map(|word| term(word, model)).collect::<Result<_, _>>()?;
+        let mut filter = Filter { text: text.into(), terms, lanes: Vec::new(), count: 0 };
+        filter.lanes = model.lanes.iter().map(|lane| filter.passing(lane)).collect();
+        let threads = filter.lanes.iter().filter(|lane| matches!(lane.lane.source, Source::Thread { .. }));
+        filter.count = threads.map(|lane| lane.index.len() as u64).sum();
+        Ok(filter)
+    }
+
+    pub fn passes(&self, event: &Event, source: &Source) -> bool {
+        self.terms.iter().all(|term| term.holds(event, source))
+    }
+
+    fn passing(&self, lane: &Lane) -> Passing {
+        let index: Vec<u32> =
+            (0..lane.len()).filter(|at| self.passes(&lane.event(*at), &lane.source)).map(|at| at as u32).collect();
+        let mut kept = Lane::empty(lane.source.clone());
+        kept.begin = index.iter().map(|at| lane.begin[*at as usize]).collect::<Vec<_>>().into();
+        kept.length = index.iter().map(|at| lane.length[*at as usize]).collect::<Vec<_>>().into();
+        kept.name = index.iter().map(|at| lane.name[*at as usize]).collect::<Vec<_>>().into();
+        kept.flags = index.iter().map(|at| lane.flags[*at as usize]).collect::<Vec<_>>().into();
+        kept.call = index.iter().map(|at| lane.call[*at as usize]).collect::<Vec<_>>().into();
+        let long = index.iter().enumerate().filter(|(_, at)| lane.length[**at as usize] == u32::MAX);
+        kept.long = long.map(|(new, at)| [new as u64, lane.length(*at as usize)]).collect::<Vec<_>>().into();
+        kept.build_pyramid();
+        Passing { lane: kept, index }
+    }
+}
+
+impl Term {
+    fn holds(&self, event: &Event, source: &Source) -> bool {
+        match self {
+            Term::Name(hit) => hit.get(event.name as usize) == Some(&true),
+            Term::Failed => event.flags.failed(),
+            Term::Longer(ns) => event.length() > *ns,
+            Term::Shorter(ns) => event.length() < *ns,
+            Term::Is(category) => event.flags.category() == *category,
+            Term::Thread(wanted) => matches!(source, Source::Thread { thread, .. } if thread == wanted),
+            Term::Calls(range) => range.contains(&event.call.into()),
+            Term::Not(term) => !term.holds(event, source),
+        }
+    }
+}
+
+fn term(word: &str, model: &Model) -> Result<Term, String> {
+    if let Some(rest) = word.strip_prefix('!').filter(|rest| !rest.is_empty()) {
+        return Ok(Term::Not(Box::new(term(rest, model)?)));
+    }
+    if word == "failed" {
+        return Ok(Term::Failed);
+    }
+    if let Some(rest) = word.strip_prefix('>') {
+        return Ok(Term::Longer(time(rest)?));
+    }
+    if let Some(rest) = word.strip_prefix('<') {
+        return Ok(Term::Shorter(time(rest)?));
+    }
+    if let Some(rest) = word.strip_prefix("is:") {
+        let found = Category::ALL.into_iter().find(|category| category.name() == rest);
+        let known = || Category::ALL.map(Category::name).join(", ");
+        return found.map(Term::Is).ok_or_else(|| format!("is:{rest}: expected one of {}", known()));
+    }
+    if let Some(rest) = word.strip_prefix("call:") {
+        let number = |text: &str, otherwise| match text {
+            "" => Ok(otherwise),
+            text => text
+                .parse::<u64>()
+                .map_err(|_| format!("call:{rest}: expected call:7, call:10..20, call:10.. or call:..20")),
+        };
+        return Ok(Term::Calls(match rest.split_once("..") {
+            Some((from, to)) => number(from, 0)?..number(to, u64::MAX)?,
+            None => number(rest, 0).map(|only| only..only.saturating_add(1))?,
+        }));
+    }
+    if let Some(thread) = word.strip_prefix('t').and_then(|rest| rest.parse::<u32>().ok()) {
+        return Ok(Term::Thread(thread));
+    }
+    let pattern = pattern(word)?;
+    Ok(Term::Name(model.summary.names.iter().map(|name| pattern.is_match(&name.text)).collect()))
+}
+
+/// `20ms`, `1.5s`, `300` (ns) in nanoseconds.
+pub fn time(text: &str) -> Result<u64, String> {
+    let wrong = || format!("{text:?} is not a time; expected as 300ns, 20us, 1.5ms or 2s");
+    let split = text.find(|c: char| c.is_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = (text[..split].trim().replace('_', ""), text[split..].trim());
+    let scale = match unit {
+        "" | "ns" => 1.0,
+        "us" | "\u{b5}s" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        _ => return Err(wrong()),
+    };
+    let value: f64 = number.parse().map_err(|_| wrong())?;
+    if !value.is_finite() || value < 0.0 { Err(wrong()) } else { Ok((value * scale) as u64) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!(["300", "20us", "1.5ms", "2 s"].map(time), [Ok(300), Ok(20_000), Ok(1_500_000), Ok(2_000_000_000)]);
+        assert!(["", "x", "-1s", "1m", "infs"].iter().all(|text| time(text).is_err()));
+    }
+}

@@ -1,0 +1,86 @@
+//! Where things are on a screen of a given size: for drawing, and for what the mouse points at.
+
+/// A rectangle of cells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Area {
+    pub x: u16,
+    pub y: u16,
+    pub width: u16,
+    pub height: u16,
+}
+
+impl Area {
+    pub fn contains(&self, x: u16, y: u16) -> bool {
+        (self.x..self.x.saturating_add(self.width)).contains(&x)
+            && (self.y..self.y.saturating_add(self.height)).contains(&y)
+    }
+}
+
+/// From top to bottom: title, overview of the whole trace, time axis, main part, details, status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Layout {
+    pub title: Area,
+    pub overview: Area,
+    pub axis: Area,
+    /// Names of rows, left of the lanes.
+    pub names: Area,
+    pub lanes: Area,
+    /// The whole main part, where tables and lists stand.
+    pub main: Area,
+    pub details: Area,
+    pub status: Area,
+}
+
+impl Layout {
+    pub fn of(width: u16, height: u16, details: bool) -> Layout {
+        let names = (width / 4).clamp(0, 28);
+        let mut left = height;
+        let mut take = |wanted: u16, spare: u16| {
+            let taken = if left >= wanted.saturating_add(spare) { wanted } else { 0 };
+            left -= taken;
+            taken
+        };
+        // What matters most takes its rows first.
+        let status = take(1, 0);
+        let title = take(1, 1);
+        let axis = take(1, 2);
+        let overview = take(2, 6);
+        let details = if details { take((height / 3).clamp(4, 14), 4) } else { 0 };
+        let main = left;
+        let row = |y, height| Area { x: 0, y, width, height };
+        let right = |y, height| Area { x: names, y, width: width - names, height };
+        let top = title + overview + axis;
+        Layout {
+            title: row(0, title),
+            overview: right(title, overview),
+            axis: right(title + overview, axis),
+            names: Area { x: 0, y: top, width: names, height: main },
+            lanes: right(top, main),
+            main: row(top, main),
+            details: row(top + main, details),
+            status: row(top + main + details, status),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_size_has_its_rows_and_no_more() {
+        for (width, height) in (0..60).flat_map(|w| (0..60).map(move |h| (w * 5, h * 2))) {
+            for details in [false, true] {
+                let l = Layout::of(width, height, details);
+                let rows = l.title.height
+                    + l.overview.height
+                    + l.axis.height
+                    + l.main.height
+                    + l.details.height
+                    + l.status.height;
+                assert_eq!(rows, height);
+                assert_eq!(l.names.width + l.lanes.width, width);
+            }
+        }
+    }
+}

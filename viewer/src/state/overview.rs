@@ -1,0 +1,37 @@
+//! The whole trace in as many columns as there are: what its two rows show. It changes with the trace and the width alone.
+
+use crate::data::Model;
+use crate::data::lane::Source;
+
+/// What all threads did in one column.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Sum {
+    /// Of all threads' time, in calls.
+    pub share: f64,
+    pub failed: u64,
+    pub waits: u64,
+    pub loads: u64,
+}
+
+/// `end`: where the last column ends, ns.
+pub fn sums(model: &Model, end: u64, columns: u64) -> Vec<Sum> {
+    if columns == 0 {
+        return Vec::new();
+    }
+    let at = |n: u64| (u128::from(end) * u128::from(n) / u128::from(columns)) as u64;
+    let edges: Vec<u64> = (0..=columns).map(at).collect();
+    let (mut sums, mut cells) = (vec![Sum::default(); columns as usize], Vec::new());
+    let threads = model.lanes.iter().filter(|lane| matches!(lane.source, Source::Thread { depth: 0, .. }));
+    let lanes: Vec<_> = threads.collect();
+    for lane in &lanes {
+        lane.view(&edges, &mut cells);
+        for ((sum, cell), edge) in sums.iter_mut().zip(&cells).zip(edges.windows(2)) {
+            let whole = (edge[1] - edge[0]).saturating_mul(lanes.len() as u64).max(1);
+            sum.share += cell.busy as f64 / whole as f64;
+            sum.failed += u64::from(cell.failed);
+            sum.waits += u64::from(cell.synchronisations);
+            sum.loads += u64::from(cell.loads);
+        }
+    }
+    sums
+}

@@ -1,0 +1,187 @@
+//! The line in which text is asked for.
+
+use super::action::{ACTIONS, Action, Line};
+use super::filter::{Filter, Search};
+use super::keymap::Key;
+use super::{Effect, State};
+use crate::text::counted;
+
+/// What is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ask {
+    Search,
+    Filter,
+    GoTo,
+    Note,
+    Export,
+    Palette,
+}
+
+impl Ask {
+    pub fn title(self) -> &'static str {
+        match self {
+            Ask::Search => "/",
+            Ask::Filter => "filter: ",
+            Ask::GoTo => "go to (1234, 1.5s, 50%): ",
+            Ask::Note => "note of the mark: ",
+            Ask::Export => "write to (.json or .csv): ",
+            Ask::Palette => ":",
+        }
+    }
+}
+
+/// What has been typed so far.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prompt {
+    pub ask: Ask,
+    pub text: String,
+    /// The chosen one of [`State::offered`].
+    pub choice: usize,
+}
+
+/// Longer text is nothing that anybody typed.
+const LONGEST: usize = 1000;
+
+impl State {
+    pub(super) fn ask(&mut self, ask: Ask) {
+        let text = match ask {
+            Ask::Filter => self.filter.as_ref().map_or(String::new(), |filter| filter.text.clone()),
+            _ => String::new(),
+        };
+        self.prompt = Some(Prompt { ask, text, choice: 0 });
+    }
+
+    pub(super) fn type_char(&mut self, c: char) {
+        if let Some(prompt) = &mut self.prompt
+            && prompt.text.len() < LONGEST
+        {
+            prompt.text.push(c);
+            prompt.choice = 0;
+            self.typed();
+        }
+    }
+
+    pub(super) fn type_key(&mut self, key: &Key) -> Vec<Effect> {
+        let offered = self.offered().len();
+        let Some(prompt) = &mut self.prompt else { return Vec::new() };
+        match key.0.as_str() {
+            "esc" | "ctrl-c" | "ctrl-g" => {
+                if prompt.ask == Ask::Search {
+                    self.search = None;
+                }
+                self.prompt = None;
+            }
+            "enter" => return self.answer(),
+            "backspace" if prompt.text.is_empty() => self.prompt = None,
+            "backspace" => {
+                prompt.text.pop();
+                prompt.choice = 0;
+                self.typed();
+            }
+            "ctrl-u" => {
+                prompt.text.clear();
+                self.typed();
+            }
+            "up" => prompt.choice = prompt.choice.saturating_sub(1),
+            "down" | "tab" => prompt.choice = (prompt.choice + 1).min(offered.saturating_sub(1)),
+            _ => {
+                if let Some(c) = key.char() {
+                    self.type_char(c);
+                }
+            }
+        }
+        Vec::new()
+    }
+
+    /// A search tells of its matches while it is typed.
+    fn typed(&mut self) {
+        let Some(prompt) = self.prompt.as_ref().filter(|prompt| prompt.ask == Ask::Search) else { return };
+        if prompt.text.is_empty() {
+            self.search = None;
+            return;
+        }
+        match Search::new(&prompt.text, &self.opened.model) {
+            Ok(search) => {
+                self.message = counted(search.count, "match").replace("matchs", "matches");
+                self.search = Some(search);
+            }
+            Err(wrong) => self.message = wrong,
+        }
+    }
+
+    fn answer(&mut self) -> Vec<Effect> {
+        let chosen = self.offered().get(self.prompt.as_ref().map_or(0, |prompt| prompt.choice)).map(|line| line.action);
+        let Some(prompt) = self.prompt.take() else { return Vec::new() };
+        let text = prompt.text.trim().to_owned();
+        match prompt.ask {
+            Ask::Search if text.is_empty() => self.step_match(true),
+            Ask::Search => match Search::new(&text, &self.opened.model) {
+                Ok(search) => {
+                    let count = counted(search.count, "match");
+                    self.search = Some(search);
+                    self.step_match(true);
+                    if self.message.is_empty() {
+                        self.say(format!("{count}; n and N go on"));
+                    }
+                }
+                Err(wrong) => self.say(wrong),
+            },
+            Ask::Filter if text.is_empty() => self.filter = None,
+            Ask::Filter => match Filter::new(&text, &self.opened.model) {
+                Ok(filter) => {
+                    self.say(format!("{} pass; esc lets all pass", counted(filter.count, "call")));
+                    self.filter = Some(filter);
+                    self.event = None;
+                }
+                Err(wrong) => self.say(wrong),
+            },
+            Ask::GoTo if text.is_empty() => {}
+            Ask::GoTo => self.go_to(&text),
+            Ask::Note => {
+                self.mark(&text);
+                return vec![Effect::SaveMarks];
+            }
+            Ask::Export if text.is_empty() => self.say("nothing was written"),
+            Ask::Export if text.ends_with(".json") || text.ends_with(".csv") => {
+                let (from, to) = self.selection().unwrap_or((self.window.from, self.window.to));
+                return vec![Effect::Export { path: text, from, to }];
+            }
+            Ask::Export => self.say(format!("{text}: expected a name that ends in .json or .csv")),
+            Ask::Palette => match chosen {
+                Some(action) => return self.act(action),
+                // A number is a call, as in many pagers.
+                None => self.go_to(&text),
+            },
+        }
+        Vec::new()
+    }
+
+    /// The actions that the palette offers for what is typed, the best match first.
+    pub fn offered(&self) -> Vec<&'static Line> {
+        let Some(prompt) = self.prompt.as_ref().filter(|prompt| prompt.ask == Ask::Palette) else { return Vec::new() };
+        let mut offered: Vec<(usize, &Line)> = ACTIONS
+            .iter()
+            .filter(|line| line.action != Action::Palette)
+            .filter_map(|line| Some((rank(&prompt.text, line)?, line)))
+            .collect();
+        offered.sort_by_key(|(rank, _)| *rank);
+        offered.into_iter().map(|(_, line)| line).collect()
+    }
+}
+
+/// How badly an action fits; none if the letters are not in it in this order.
+fn rank(text: &str, line: &Line) -> Option<usize> {
+    let (text, about) = (text.trim().to_lowercase(), line.about.to_lowercase());
+    if line.name.starts_with(&text) {
+        return Some(0);
+    }
+    if let Some(at) = line.name.find(&text) {
+        return Some(10 + at);
+    }
+    if let Some(at) = about.find(&text) {
+        return Some(100 + at);
+    }
+    let mut letters = line.name.chars();
+    let spread = text.chars().filter(|c| *c != ' ').try_fold(0, |sum, c| Some(sum + letters.position(|l| l == c)?));
+    spread.map(|spread| 1000 + spread)
+}

@@ -1,0 +1,189 @@
+//! The rows of the timeline: process, threads, devices, contexts, streams, memory; folded, pinned or hidden.
+
+use crate::data::Model;
+use crate::data::lane::{LEGACY, PER_THREAD, Source};
+use crate::data::lives::Lives;
+use crate::text::tame;
+use std::collections::HashSet;
+use trace::Trace;
+use trace::api::types::Kind;
+
+/// What a row is, in a way that holds when the trace grows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Id {
+    Process,
+    Thread {
+        thread: u32,
+        depth: u32,
+    },
+    Device(i32),
+    Context(i32, u64),
+    /// The first call that used it tells streams apart whose handles are the same.
+    Stream {
+        stream: u64,
+        call: u32,
+    },
+    Memory(i32),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    pub id: Id,
+    /// How far it is indented.
+    pub level: u16,
+    /// Lanes that it shows: its own, or those that are folded into it.
+    pub lanes: Vec<usize>,
+    /// Index into [`Model::memory`].
+    pub memory: Option<usize>,
+    /// Some: it can be folded, and whether it is.
+    pub folded: Option<bool>,
+    pub pinned: bool,
+}
+
+impl Row {
+    /// Whether this is the lane's own row, rather than a group that it is folded into.
+    pub fn is_of(&self, lane: usize) -> bool {
+        self.lanes == [lane] && !matches!(self.id, Id::Process | Id::Device(_) | Id::Context(..))
+    }
+}
+
+/// Which rows the user wants how.
+#[derive(Debug, Clone, Default)]
+pub struct Arrangement {
+    pub folded: HashSet<Id>,
+    pub pinned: Vec<Id>,
+    pub hidden: HashSet<Id>,
+}
+
+impl Arrangement {
+    /// Calls within calls are folded away at first: their callers stand for them.
+    pub fn new(model: &Model) -> Arrangement {
+        let deep = model.lanes.iter().filter_map(|lane| match lane.source {
+            Source::Thread { thread, depth: 1 } => Some(Id::Thread { thread, depth: 0 }),
+            _ => None,
+        });
+        Arrangement { folded: deep.collect(), ..Arrangement::default() }
+    }
+}
+
+/// The rows to show, from top to bottom: pinned ones first.
+pub fn rows(model: &Model, arrangement: &Arrangement) -> Vec<Row> {
+    let mut all = Vec::new();
+    let mut folded_at: Option<u16> = None;
+    for row in tree(model) {
+        let mut row = row;
+        if folded_at.is_some_and(|level| row.level > level) {
+            continue;
+        }
+        folded_at = None;
+        let is_folded = arrangement.folded.contains(&row.id);
+        if let Some(folded) = &mut row.folded {
+            *folded = is_folded;
+            match row.id {
+                // What is made within a call lies within it: the outermost lane stands for all.
+                Id::Thread { .. } => row.lanes.truncate(1),
+                _ if !is_folded => row.lanes.clear(),
+                _ => {}
+            }
+            if is_folded {
+                folded_at = Some(row.level);
+            }
+        }
+        row.pinned = arrangement.pinned.contains(&row.id);
+        if !arrangement.hidden.contains(&row.id) {
+            all.push(row);
+        }
+    }
+    let (mut top, rest): (Vec<Row>, Vec<Row>) = all.into_iter().partition(|row| row.pinned);
+    top.sort_by_key(|row| arrangement.pinned.iter().position(|id| *id == row.id));
+    top.extend(rest);
+    top
+}
+
+/// All rows, each group with the lanes of everything in it.
+fn tree(model: &Model) -> Vec<Row> {
+    let row = |id, level, lanes, folded| Row { id, level, lanes, memory: None, folded, pinned: false };
+    let (mut threads, mut streams) = (Vec::new(), Vec::new());
+    for (at, lane) in model.lanes.iter().enumerate() {
+        match &lane.source {
+            Source::Thread { thread, depth } => threads.push((*thread, *depth, at)),
+            Source::Stream(queue) => streams.push((queue, at)),
+        }
+    }
+    let mut all = vec![row(Id::Process, 0, threads.iter().map(|(_, _, at)| *at).collect(), Some(false))];
+    for (thread, depth, at) in &threads {
+        let of_thread = threads.iter().filter(|(other, ..)| other == thread).map(|(_, _, at)| *at);
+        let id = Id::Thread { thread: *thread, depth: *depth };
+        let lanes: Vec<usize> = of_thread.collect();
+        match depth {
+            0 if lanes.len() > 1 => all.push(row(id, 1, lanes, Some(false))),
+            0 => all.push(row(id, 1, vec![*at], None)),
+            _ => all.push(row(id, 2, vec![*at], None)),
+        }
+    }
+    let mut devices: Vec<i32> = streams.iter().map(|(queue, _)| queue.device).collect();
+    devices.extend(model.memory.iter().map(|memory| memory.device));
+    devices.sort_unstable();
+    devices.dedup();
+    for device in devices {
+        let own: Vec<_> = streams.iter().filter(|(queue, _)| queue.device == device).collect();
+        all.push(row(Id::Device(device), 0, own.iter().map(|(_, at)| *at).collect(), Some(false)));
+        let mut contexts: Vec<u64> = own.iter().map(|(queue, _)| queue.context).collect();
+        contexts.dedup();
+        for context in &contexts {
+            let of_context: Vec<_> = own.iter().filter(|(queue, _)| queue.context == *context).collect();
+            // A level with one child says nothing.
+            let level = if contexts.len() > 1 {
+                let lanes = of_context.iter().map(|(_, at)| *at).collect();
+                all.push(row(Id::Context(device, *context), 1, lanes, Some(false)));
+                2
+            } else {
+                1
+            };
+            for (queue, at) in of_context {
+                all.push(row(Id::Stream { stream: queue.stream, call: queue.call }, level, vec![*at], None));
+            }
+        }
+        let memory = model.memory.iter().position(|memory| memory.device == device);
+        all.extend(memory.map(|at| Row { memory: Some(at), ..row(Id::Memory(device), 1, vec![], None) }));
+    }
+    all
+}
+
+/// What a row is called.
+pub fn title(row: &Row, model: &Model, lives: Option<&Lives>, trace: &Trace) -> String {
+    let object = |kind: Kind, value: u64, call: u32| {
+        let life = lives.and_then(|lives| lives.object(kind, value, call));
+        life.map_or_else(|| format!("{} {value:#x}", kind.label()), |life| format!("{}#{}", kind.label(), life.number))
+    };
+    match row.id {
+        Id::Process => {
+            let program = trace.preamble.program.rsplit('/').next().unwrap_or("");
+            tame(&format!("process {} {program}", trace.preamble.pid))
+        }
+        Id::Thread { thread, depth: 0 } => {
+            let name = trace.threads.get(thread as usize).map_or("", |thread| &thread.name);
+            tame(&format!("t{thread} {name}"))
+        }
+        Id::Thread { depth, .. } => format!("within, {depth}"),
+        Id::Device(device) => {
+            let about = trace.devices.iter().find(|about| about.ordinal == device);
+            tame(&format!("device {device} {}", about.map_or("", |about| &about.name)))
+        }
+        Id::Context(_, context) => {
+            let call =
+                row.lanes.first().and_then(|at| model.lanes.get(*at)).and_then(|lane| lane.call.first().copied());
+            let first = model.lanes.iter().find_map(|lane| match &lane.source {
+                Source::Stream(queue) if queue.context == context => Some(queue.call),
+                _ => None,
+            });
+            object(Kind::Context, context, call.or(first).unwrap_or(0))
+        }
+        Id::Stream { stream, call } => match stream {
+            LEGACY => "~ legacy stream".into(),
+            PER_THREAD => "~ thread's own stream".into(),
+            _ => format!("~ {}", object(Kind::Stream, stream, call)),
+        },
+        Id::Memory(_) => "live memory".into(),
+    }
+}

@@ -1,0 +1,226 @@
+//! Going from event to event: next, previous, failures, pauses, matches, and along from call to work.
+
+use super::State;
+use crate::data::event::Flags;
+use crate::data::lane::{Lane, Source};
+use crate::state::filter::time;
+use crate::text::{counted, duration};
+
+/// A pause on a lane is worth stopping at from this length on, ns.
+pub const PAUSE: u64 = 100_000;
+/// Jumps that [`State::back`] remembers.
+const TRAIL: usize = 256;
+
+/// Where an event is: lane of the model, and place in it.
+pub type At = (usize, usize);
+
+impl State {
+    /// The lane of the selected row: its own, or the first that is folded into it.
+    pub fn lane(&self) -> Option<usize> {
+        self.rows.get(self.row)?.lanes.first().copied()
+    }
+
+    pub(super) fn lane_of(&self, at: usize) -> Option<&Lane> {
+        self.opened.model.lanes.get(at)
+    }
+
+    /// Selects an event, and shows it.
+    pub(super) fn select(&mut self, at: At) {
+        let Some(lane) = self.lane_of(at.0).filter(|lane| at.1 < lane.len()) else { return };
+        let begin = lane.begin[at.1];
+        self.event = Some(at);
+        self.window = self.window.showing(begin);
+        if !self.rows.get(self.row).is_some_and(|row| row.is_of(at.0)) {
+            self.unfold(at.0);
+            if let Some(row) = self.rows.iter().position(|row| row.is_of(at.0)) {
+                self.row = row;
+            }
+        }
+    }
+
+    /// As [`State::select`], from where [`State::back`] leads back.
+    pub(super) fn jump(&mut self, at: At) {
+        self.trail.push((self.event, self.window, self.row));
+        if self.trail.len() > TRAIL {
+            self.trail.remove(0);
+        }
+        self.select(at);
+    }
+
+    pub(super) fn back(&mut self) {
+        match self.trail.pop() {
+            Some((event, window, row)) => {
+                (self.event, self.row) = (event, row.min(self.rows.len().saturating_sub(1)));
+                self.window = window.resized(self.window.columns).ended(self.window.end);
+            }
+            None => self.say("no jump to go back from"),
+        }
+    }
+
+    /// The next event of the lane, or the one before: that passes the filter, if there is one.
+    pub(super) fn step_event(&mut self, forward: bool) {
+        let Some(at) = self.lane() else { return self.say("no events on this row") };
+        let index = match self.event.filter(|(lane, _)| *lane == at) {
+            Some((_, index)) if forward => Some(index + 1),
+            Some((_, index)) => index.checked_sub(1),
+            None => {
+                let Some(lane) = self.lane_of(at) else { return };
+                let here = lane.under(self.window.cursor);
+                let next = lane.first_at(self.window.cursor);
+                if forward { here.or(Some(next)) } else { here.or(next.checked_sub(1)) }
+            }
+        };
+        let found = index.and_then(|index| self.passing(at, index, forward));
+        match found {
+            Some(index) => self.select((at, index)),
+            None => self.say(if forward { "no later event on this lane" } else { "no earlier event on this lane" }),
+        }
+    }
+
+    /// The event at `index` or the nearest in that direction that passes the filter.
+    pub(super) fn passing(&self, at: usize, index: usize, forward: bool) -> Option<usize> {
+        let len = self.lane_of(at)?.len();
+        let Some(filter) = &self.filter else { return Some(index).filter(|index| *index < len) };
+        let kept = &filter.lanes.get(at)?.index;
+        let place = kept.partition_point(|of| (*of as usize) < index);
+        match kept.get(place).filter(|of| forward || **of as usize == index) {
+            Some(found) => Some(*found as usize),
+            None if forward => None,
+            None => kept.get(place.checked_sub(1)?).map(|found| *found as usize),
+        }
+    }
+
+    /// Where searches over all lanes begin: the selected event, or the cursor.
+    fn here(&self) -> (u64, u32) {
+        let selected = self.event.and_then(|(lane, index)| {
+            let event = self.lane_of(lane).filter(|lane| index < lane.len())?.event(index);
+            Some((event.begin, event.call))
+        });
+        // Past the cursor itself, so that what begins there is found when the cursor was merely put there.
+        selected.unwrap_or((self.window.cursor, if self.event.is_some() { u32::MAX } else { 0 }))
+    }
+
+    /// The nearest event on any lane of threads that `find` finds in that direction.
+    fn nearest(&self, forward: bool, find: impl Fn(&Lane, usize) -> Option<usize>) -> Option<At> {
+        let (time, call) = self.here();
+        let has_event = self.event.is_some();
+        let threads = self.opened.model.lanes.iter().enumerate();
+        let found =
+            threads.filter(|(_, lane)| matches!(lane.source, Source::Thread { .. })).filter_map(|(at, lane)| {
+                let start = if has_event {
+                    lane.call.partition_point(|other| if forward { *other <= call } else { *other < call })
+                } else {
+                    lane.first_at(time)
+                };
+                Some((at, find(lane, start)?))
+            });
+        let by_call = |(at, index): &At| self.opened.model.lanes[*at].call[*index];
+        if forward { found.min_by_key(by_call) } else { found.max_by_key(by_call) }
+    }
+
+    pub(super) fn step_failure(&mut self, forward: bool) {
+        let found = self.nearest(forward, |lane, start| {
+            let has = |node: &crate::data::pyramid::Node| node.failed > 0;
+            match forward {
+                true => lane.pyramid.next(start, lane.len(), |index| lane.node(index), has),
+                false => lane.pyramid.previous(start, |index| lane.node(index), has),
+            }
+        });
+        match found {
+            Some(at) => self.jump(at),
+            None => self.say(if forward { "no later call failed" } else { "no earlier call failed" }),
+        }
+    }
+
+    pub(super) fn step_match(&mut self, forward: bool) {
+        let Some(search) = &self.search else { return self.say("nothing was searched for: / begins") };
+        let model = &self.opened.model;
+        // A launch matches by its kernel, whose name its work has.
+        let kernels: Vec<&Lane> = model.lanes.iter().filter(|lane| matches!(lane.source, Source::Stream(_))).collect();
+        let hits = |lane: &Lane, index: usize| {
+            search.hits(lane.name[index])
+                || Flags(lane.flags[index]).category() == crate::data::event::Category::Launch
+                    && kernels
+                        .iter()
+                        .any(|work| work.of_call(lane.call[index]).is_some_and(|at| search.hits(work.name[at])))
+        };
+        let found = self.nearest(forward, |lane, start| match forward {
+            true => (start..lane.len()).find(|index| hits(lane, *index)),
+            false => (0..start).rev().find(|index| hits(lane, *index)),
+        });
+        match found {
+            Some(at) => self.jump(at),
+            None => {
+                let text = format!("no {} match of {:?}", if forward { "later" } else { "earlier" }, search.text);
+                self.say(text);
+            }
+        }
+    }
+
+    /// The next pause on the lane, or the one before, with its length.
+    pub(super) fn step_pause(&mut self, forward: bool) {
+        let Some(at) = self.lane() else { return self.say("no events on this row") };
+        let cursor = self.window.cursor;
+        let Some(lane) = self.lane_of(at) else { return };
+        let pause = |index: &usize| lane.begin[*index].saturating_sub(lane.end(*index - 1)) >= PAUSE;
+        let found = match forward {
+            true => (lane.first_at(cursor + 1).max(1)..lane.len()).find(|n| pause(n) && lane.end(*n - 1) > cursor),
+            false => (1..lane.first_at(cursor).max(1)).rev().find(|n| pause(n) && lane.end(*n - 1) < cursor),
+        };
+        let Some(index) = found else {
+            return self.say(if forward { "no later pause on this lane" } else { "no earlier pause on this lane" });
+        };
+        let (from, to) = (lane.end(index - 1), lane.begin[index]);
+        self.event = None;
+        self.window = self.window.showing(from);
+        self.say(format!("a pause of {}", duration(to - from)));
+    }
+
+    /// From a call to the work that it put on a stream, or from work to its call.
+    pub(super) fn follow(&mut self) {
+        let Some((lane, event)) = self.current() else { return self.say("no event under the cursor") };
+        let model = &self.opened.model;
+        let found = match model.lanes[lane].source {
+            Source::Thread { .. } => model.find_work(event.call),
+            Source::Stream(_) => model.find_call(event.call),
+        };
+        match found {
+            Some(at) => self.jump(at),
+            None => self.say("this call put no work on a stream"),
+        }
+    }
+
+    pub(super) fn go_to_call(&mut self, call: u32) {
+        match self.opened.model.find_call(call) {
+            Some(at) => self.jump(at),
+            None => {
+                let calls = self.opened.summary().calls;
+                self.say(format!("no call {call}; the trace holds {}", counted(calls, "call")));
+            }
+        }
+    }
+
+    /// To a call number, a time with a unit, or a share.
+    pub(super) fn go_to(&mut self, text: &str) {
+        let text = text.trim();
+        if let Ok(call) = text.replace(['_', ','], "").parse::<u64>() {
+            return self.go_to_call(call.min(u32::MAX.into()) as u32);
+        }
+        let end = self.window.end;
+        let share = text.strip_suffix('%').map(|share| share.trim().parse::<f64>());
+        let moment = match share {
+            Some(Ok(share)) if (0.0..=100.0).contains(&share) => Ok((end as f64 * share / 100.0) as u64),
+            Some(_) => Err(format!("{text:?} is not a share; expected 0% to 100%")),
+            None => time(text)
+                .map_err(|_| format!("{text:?}: expected a call (1234), a time (1.5s, 20ms) or a share (50%)")),
+        };
+        match moment {
+            Ok(moment) => {
+                self.trail.push((self.event, self.window, self.row));
+                self.event = None;
+                self.window = self.window.showing(moment);
+            }
+            Err(wrong) => self.say(wrong),
+        }
+    }
+}

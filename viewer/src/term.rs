@@ -1,0 +1,138 @@
+//! The terminal: taken, given back whatever happens, and written to only where something changed.
+
+use crossterm::cursor::{Hide, Show};
+use crossterm::event::{DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture};
+use crossterm::execute;
+use crossterm::terminal::{
+    BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode,
+    enable_raw_mode,
+};
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::layout::Rect;
+use std::io::{self, BufWriter, Stdout, Write};
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether the terminal is ours, so that giving it back twice does nothing.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+pub struct Term {
+    pub terminal: Terminal<CrosstermBackend<BufWriter<Stdout>>>,
+    mouse: bool,
+}
+
+impl Term {
+    /// Takes the terminal. It is given back when this is dropped, and when something panics.
+    pub fn take(mouse: bool) -> io::Result<Term> {
+        static HOOK: Once = Once::new();
+        HOOK.call_once(|| {
+            let before = std::panic::take_hook();
+            std::panic::set_hook(Box::new(move |info| {
+                restore();
+                before(info);
+            }));
+        });
+        enter(mouse)?;
+        // A frame is one write: what is between two writes can be seen to tear.
+        let out = BufWriter::with_capacity(1 << 20, io::stdout());
+        let terminal = Terminal::new(CrosstermBackend::new(out)).inspect_err(|_| restore())?;
+        Ok(Term { terminal, mouse })
+    }
+
+    /// Draws one frame, shown at once by terminals that know how.
+    pub fn frame(&mut self, draw: impl FnOnce(&mut ratatui::Frame)) -> io::Result<()> {
+        execute_buffered(&mut self.terminal, BeginSynchronizedUpdate)?;
+        self.terminal.draw(draw)?;
+        execute_buffered(&mut self.terminal, EndSynchronizedUpdate)?;
+        self.terminal.backend_mut().flush()
+    }
+
+    pub fn set_mouse(&mut self, on: bool) -> io::Result<()> {
+        self.mouse = on;
+        let out = self.terminal.backend_mut();
+        if on { execute!(out, EnableMouseCapture) } else { execute!(out, DisableMouseCapture) }
+    }
+
+    /// Gives the terminal to the shell, stops, and takes it again when the shell says so.
+    pub fn suspend(&mut self) -> io::Result<()> {
+        restore();
+        signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGTSTP)?;
+        enter(self.mouse)?;
+        // Everything is drawn anew after a change of size. Terminal::clear asks where the cursor is, and the answer would go to
+        // the thread that reads input.
+        let size = self.terminal.size()?;
+        self.terminal.resize(Rect::new(0, 0, size.width, size.height))
+    }
+
+    /// Text to the terminal's clipboard, if it takes any: OSC 52.
+    pub fn copy(&mut self, text: &str) -> io::Result<()> {
+        let out = self.terminal.backend_mut();
+        write!(out, "\x1b]52;c;{}\x07", base64(text.as_bytes()))?;
+        out.flush()
+    }
+}
+
+impl Drop for Term {
+    fn drop(&mut self) {
+        restore();
+    }
+}
+
+fn execute_buffered<W: Write>(
+    terminal: &mut Terminal<CrosstermBackend<W>>,
+    command: impl crossterm::Command,
+) -> io::Result<()> {
+    crossterm::queue!(terminal.backend_mut(), command)
+}
+
+fn enter(mouse: bool) -> io::Result<()> {
+    enable_raw_mode()?;
+    TAKEN.store(true, Ordering::SeqCst);
+    let mut out = io::stdout();
+    let entered = execute!(out, EnterAlternateScreen, EnableBracketedPaste, Hide);
+    let entered = entered.and_then(|()| if mouse { execute!(out, EnableMouseCapture) } else { Ok(()) });
+    entered.inspect_err(|_| restore())
+}
+
+/// Gives the terminal back as it was. There is nobody to tell if that fails.
+fn restore() {
+    if TAKEN.swap(false, Ordering::SeqCst) {
+        let mut out = io::stdout();
+        let _gone = execute!(
+            out,
+            EndSynchronizedUpdate,
+            DisableMouseCapture,
+            DisableBracketedPaste,
+            LeaveAlternateScreen,
+            Show
+        );
+        let _gone = disable_raw_mode();
+    }
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for three in bytes.chunks(3) {
+        let word = three.iter().fold(0u32, |word, byte| word << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
+        for n in 0..4 {
+            let letter = LETTERS[(word >> (18 - 6 * n) & 63) as usize] as char;
+            out.push(if n <= three.len() { letter } else { '=' });
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::base64;
+
+    #[test]
+    fn the_clipboard_gets_base64() {
+        assert_eq!(
+            ["", "f", "fo", "foo", "foob"].map(|text| base64(text.as_bytes())),
+            ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYg=="]
+        );
+    }
+}

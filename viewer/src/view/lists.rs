@@ -1,0 +1,116 @@
+//! The list of a lane's events, and the tables. Only the rows that are on the screen are made.
+
+use super::theme::Theme;
+use super::{put, tint};
+use crate::state::State;
+use crate::state::layout::Area;
+use crate::state::rows;
+use crate::text::{counted, cut, duration, grouped, moment};
+use ratatui::buffer::Buffer;
+use ratatui::style::Style;
+use unicode_width::UnicodeWidthStr;
+
+pub fn events(state: &State, theme: &Theme, buffer: &mut Buffer) {
+    let area = state.layout.main;
+    if area.height == 0 {
+        return;
+    }
+    let row = state.rows.get(state.row);
+    let title = row.map_or(String::new(), |row| {
+        rows::title(row, &state.opened.model, state.lives.as_deref(), &state.opened.trace)
+    });
+    let head = format!("{:>10} {:>16} {:>9}  {}", "call", "begin", "took", "what");
+    put(buffer, area.x, area.y, &head, area.width, theme.title());
+    let about = format!("{title}: {}", counted(state.listed() as u64, "event"));
+    let width = (about.width() as u16).min(area.width.saturating_sub(head.len() as u16 + 2));
+    put(buffer, area.width - width, area.y, &about, width, theme.quiet());
+    let Some(at) = state.lane() else {
+        put(
+            buffer,
+            area.x,
+            area.y + 1,
+            "no events on this row: choose a lane in the timeline",
+            area.width,
+            theme.quiet(),
+        );
+        return;
+    };
+    let (chosen, top) = (state.list_row(), state.list_row() - state.list_offset());
+    let lane = &state.opened.model.lanes[at];
+    for line in 0..usize::from(area.height - 1) {
+        let Some(index) = state.listed_at(top + line) else { break };
+        let (event, y) = (lane.event(index), area.y + 1 + line as u16);
+        let x = area.x;
+        let left = format!(
+            "{:>10} {:>16} {:>9}  ",
+            grouped(event.call.into()),
+            moment(event.begin, 1),
+            duration(event.length())
+        );
+        let used = put(buffer, x, y, &left, area.width, theme.quiet());
+        let style = theme.ink_of(event.flags.category(), event.flags.failed());
+        let failed = if event.flags.failed() { "! " } else { "" };
+        let name = format!("{failed}{}", state.opened.model.name(event.name));
+        put(buffer, x + used, y, &name, area.width.saturating_sub(used), style);
+        if top + line == chosen {
+            tint(buffer, Area { y, height: 1, ..area }, theme.chosen());
+        }
+        if state.search.as_ref().is_some_and(|search| search.hits(event.name)) {
+            tint(buffer, Area { x: x + used, y, width: area.width.saturating_sub(used), height: 1 }, theme.found());
+        }
+    }
+}
+
+pub fn table(state: &State, theme: &Theme, buffer: &mut Buffer) {
+    let (area, table) = (state.layout.main, &state.table);
+    if area.height == 0 {
+        return;
+    }
+    if table.rows.is_empty() {
+        put(buffer, area.x, area.y, "nothing of this kind is in the trace", area.width, theme.quiet());
+        return;
+    }
+    let top = state.table_top();
+    let height = usize::from(area.height - 1);
+    let shown: Vec<Vec<String>> =
+        table.rows.iter().skip(top).take(height).map(|row| row.iter().map(|value| value.text()).collect()).collect();
+    // As wide as what is shown; the wide column takes the rest.
+    let width = |column: usize| {
+        let cells = shown.iter().map(|row| row.get(column).map_or(0, |text| text.width()));
+        cells.max().unwrap_or(0).max(table.columns[column].len() + 1)
+    };
+    let mut widths: Vec<usize> = (0..table.columns.len()).map(width).collect();
+    let others: usize = widths.iter().enumerate().filter(|(n, _)| *n != table.wide).map(|(_, width)| width + 2).sum();
+    widths[table.wide] = usize::from(area.width).saturating_sub(others).max(8);
+    // What does not fit is left out from the right, but for the wide column.
+    let mut columns: Vec<usize> = (0..widths.len()).collect();
+    let total = |columns: &[usize]| columns.iter().map(|n| widths[*n] + 2).sum::<usize>();
+    while total(&columns) > usize::from(area.width) + 2 && columns.len() > 2 {
+        let last = columns.iter().rposition(|n| *n != table.wide && *n != table.sorted).unwrap_or(0);
+        columns.remove(last);
+    }
+    let line = |buffer: &mut Buffer, y: u16, texts: &dyn Fn(usize) -> (String, bool), style: Style| {
+        let mut x = area.x;
+        for n in &columns {
+            let (text, right) = texts(*n);
+            let text = cut(&text, widths[*n]).to_owned();
+            let pad = if right { widths[*n].saturating_sub(text.width()) as u16 } else { 0 };
+            put(buffer, x.saturating_add(pad), y, &text, area.width.saturating_sub(x + pad), style);
+            x = x.saturating_add(widths[*n] as u16 + 2);
+        }
+    };
+    let numeric = |n: usize| table.rows.first().and_then(|row| row.get(n)).is_some_and(|value| value.is_number());
+    let arrow = if table.reversed { theme.glyph("\u{2191}", "^") } else { theme.glyph("\u{2193}", "v") };
+    let head = |n: usize| {
+        let sorted = if n == table.sorted { arrow } else { "" };
+        (format!("{}{sorted}", table.columns[n]), numeric(n))
+    };
+    line(buffer, area.y, &head, theme.title());
+    for (index, row) in shown.iter().enumerate() {
+        let y = area.y + 1 + index as u16;
+        line(buffer, y, &|n| (row.get(n).cloned().unwrap_or_default(), numeric(n)), Style::new());
+        if top + index == state.table_row {
+            tint(buffer, Area { y, height: 1, ..area }, theme.chosen());
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! Where an index goes when it cannot lie beside its trace. Alone in its process, because it changes the environment.
+
+use std::fs;
+use viewer::data::open::Opened;
+use viewer::synthetic::{Shape, write};
+
+#[test]
+fn a_read_only_directory_has_its_index_in_the_cache() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("trace.bin");
+    write(&path, Shape::default()).expect("written");
+    // Root may write into any directory, but not where another one stands.
+    fs::create_dir(path.with_extension("bin.idx")).expect("made");
+    fs::write(path.with_extension("bin.idx").join("in the way"), "").expect("written");
+    let cache = directory.path().join("cache");
+    // SAFETY: this is the only test of this process, and has started no thread yet.
+    unsafe { std::env::set_var("XDG_CACHE_HOME", &cache) };
+    let mut first = Opened::open(&path, true).expect("a trace");
+    first.model.lives = first.find_lives();
+    let index = first.save(first.model.lives.as_ref().expect("found")).expect("saved").expect("kept");
+    assert!(index.starts_with(&cache), "{}", index.display());
+    assert_eq!(Opened::open(&path, true).expect("opened").index, Some(index));
+}

@@ -1,0 +1,153 @@
+//! Frames: every view at several sizes, with and without colours; and that nothing makes drawing fail.
+
+use proptest::prelude::*;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Color;
+use std::path::PathBuf;
+use std::sync::{Arc, LazyLock};
+use viewer::data::open::Opened;
+use viewer::export::frame;
+use viewer::state::action::{ACTIONS, Action};
+use viewer::state::keymap::{Key, Keymap};
+use viewer::state::{Input, State};
+use viewer::synthetic::{Shape, write};
+use viewer::view::draw;
+use viewer::view::theme::{Depth, Theme};
+
+const UNICODE: Theme = Theme { depth: Depth::Many, light: false, ascii: false };
+
+fn opened(path: PathBuf) -> Arc<Opened> {
+    let mut opened = Opened::open(&path, false).unwrap_or_else(|error| panic!("{error}"));
+    opened.model.lives = opened.find_lives();
+    // Where it lies is nobody's business in a snapshot.
+    opened.path = "trace.bin".into();
+    Arc::new(opened)
+}
+
+static SYNTHETIC: LazyLock<Arc<Opened>> = LazyLock::new(|| {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("trace.bin");
+    write(&path, Shape { calls: 4000, threads: 2, ..Shape::default() }).expect("written");
+    opened(path)
+});
+
+static GOLDEN: LazyLock<Arc<Opened>> =
+    LazyLock::new(|| opened(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/failing_calls.bin")));
+
+fn state(opened: &Arc<Opened>, size: (u16, u16)) -> State {
+    let mut state = State::new(opened.clone(), Keymap::default(), size);
+    state.lives = opened.model.lives.clone().map(Arc::new);
+    state
+}
+
+fn drawn(state: &State, theme: &Theme) -> Buffer {
+    let mut buffer = Buffer::empty(Rect::new(0, 0, state.size.0, state.size.1));
+    draw(state, theme, &mut buffer);
+    buffer
+}
+
+fn keys(state: &mut State, keys: &str) {
+    for key in keys.split_whitespace() {
+        state.update(Input::Key(Key(key.into())));
+    }
+}
+
+#[test]
+fn views() {
+    let views = [
+        ("timeline", ""),
+        ("call", "@ 7 0 0 enter w w w w w w w"),
+        ("events", "@ 7 0 0 enter 2"),
+        ("kernels", "3"),
+        ("api", "4 o o"),
+        ("copies", "5"),
+        ("modules", "6"),
+        ("findings", "7 down"),
+        ("selection", "e w w w w w w w w v l l l l l l l l v"),
+        ("filter", "& i s : c o p y enter"),
+        ("help", "?"),
+        ("palette", ": p a n"),
+    ];
+    for (name, typed) in views {
+        for (width, height) in [(80, 24), (120, 40), (200, 50)] {
+            let mut state = state(&SYNTHETIC, (width, height));
+            keys(&mut state, typed);
+            insta::assert_snapshot!(format!("{name}-{width}x{height}"), frame(&drawn(&state, &UNICODE)));
+        }
+        let mut state = state(&SYNTHETIC, (80, 24));
+        keys(&mut state, typed);
+        let plain = drawn(&state, &Theme::PLAIN);
+        insta::assert_snapshot!(format!("{name}-ascii"), frame(&plain));
+        assert!(frame(&plain).is_ascii(), "{name}");
+        let colours = |cell: &ratatui::buffer::Cell| (cell.fg, cell.bg) != (Color::Reset, Color::Reset);
+        assert!(!plain.content().iter().any(colours), "{name}: no colour means none");
+    }
+}
+
+#[test]
+fn a_recorded_program() {
+    let mut state = state(&GOLDEN, (120, 30));
+    insta::assert_snapshot!("recorded", frame(&drawn(&state, &UNICODE)));
+    keys(&mut state, "e");
+    insta::assert_snapshot!("recorded-failure", frame(&drawn(&state, &UNICODE)));
+}
+
+#[test]
+fn what_is_chosen_can_be_seen_without_colours() {
+    let mut state = state(&SYNTHETIC, (100, 30));
+    keys(&mut state, "4");
+    let rows = |buffer: &Buffer, y: u16| (0..100).map(|x| buffer[(x, y)].modifier).collect::<Vec<_>>();
+    let buffer = drawn(&state, &Theme::PLAIN);
+    let (first, second) = (state.layout.main.y + 1, state.layout.main.y + 2);
+    assert_ne!(rows(&buffer, first), rows(&buffer, second));
+}
+
+#[test]
+fn failures_win_their_cell_in_every_depth() {
+    for depth in [Depth::Eight, Depth::Sixteen, Depth::Many, Depth::True] {
+        let theme = Theme { depth, ..UNICODE };
+        let buffer = drawn(&state(&SYNTHETIC, (120, 40)), &theme);
+        assert!(buffer.content().iter().any(|cell| cell.fg == theme.bad()), "{depth:?}");
+    }
+}
+
+fn any_key() -> impl Strategy<Value = String> {
+    let bound: Vec<String> = ACTIONS
+        .iter()
+        .filter(|line| line.action != Action::Suspend)
+        .flat_map(|line| line.keys.iter().map(|key| (*key).to_owned()))
+        .collect();
+    prop_oneof![6 => prop::sample::select(bound), 2 => "[ -~]".prop_map(|c| if c == " " { "space".into() } else { c }), 1 => Just("backspace".to_owned())]
+}
+
+fn any_input() -> impl Strategy<Value = Input> {
+    let place = || (0..320u16, 0..110u16);
+    prop_oneof![
+        12 => any_key().prop_map(|key| Input::Key(Key(key))),
+        1 => (0..320u16, 0..110u16).prop_map(|(width, height)| Input::Resize(width, height)),
+        1 => place().prop_map(|(x, y)| Input::Press(x, y)),
+        1 => place().prop_map(|(x, y)| Input::Drag(x, y)),
+        1 => Just(Input::Release),
+        1 => (place(), any::<bool>(), any::<bool>()).prop_map(|((x, y), up, pan)| Input::Wheel { x, y, up, pan }),
+        1 => any::<String>().prop_map(Input::Paste),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn any_size_and_any_input_can_be_drawn(
+        size in (0..320u16, 0..110u16), inputs in prop::collection::vec(any_input(), 0..60),
+        theme in prop::sample::select(vec![UNICODE, Theme::PLAIN]), golden in any::<bool>(),
+    ) {
+        let mut state = state(if golden { &GOLDEN } else { &SYNTHETIC }, size);
+        for input in inputs {
+            state.update(input);
+            let buffer = drawn(&state, &theme);
+            let wild = buffer.content().iter().find(|cell| cell.symbol().contains(char::is_control));
+            prop_assert!(wild.is_none(), "{:?}", wild);
+        }
+    }
+}

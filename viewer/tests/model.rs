@@ -1,0 +1,190 @@
+//! A trace's model against the trace itself, and the index file against whatever can become of it.
+
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+use trace::Trace;
+use trace::decode::decode;
+use trace::objects::Objects;
+use trace::text::Text;
+use viewer::data::event::Category;
+use viewer::data::lane::Source;
+use viewer::data::open::Opened;
+use viewer::synthetic::{Shape, write};
+
+fn synthetic(shape: Shape) -> (TempDir, PathBuf) {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("trace.bin");
+    write(&path, shape).expect("written");
+    (directory, path)
+}
+
+fn opened(path: &Path) -> Opened {
+    let mut opened = Opened::open(path, true).unwrap_or_else(|error| panic!("{error}"));
+    if let Some(lives) = opened.find_lives() {
+        opened.model.lives = Some(lives);
+    }
+    opened
+}
+
+/// Everything that a model says, to compare two.
+fn told(opened: &Opened) -> impl PartialEq + std::fmt::Debug + use<> {
+    let model = &opened.model;
+    let lanes: Vec<_> =
+        model.lanes.iter().map(|lane| (lane.source.clone(), lane.events().collect::<Vec<_>>())).collect();
+    let memory: Vec<_> = model.memory.iter().map(|m| (m.device, m.time.to_vec(), m.live.to_vec())).collect();
+    let lives = model.lives.as_ref().map(|lives| (lives.all.to_vec(), lives.names.clone()));
+    (model.summary.clone(), lanes, memory, lives)
+}
+
+#[test]
+fn every_call_is_in_a_lane_once() {
+    let (_directory, path) = synthetic(Shape::default());
+    let trace = Trace::open(&path).expect("a trace");
+    assert_eq!(trace.damage, []);
+    let opened = opened(&path);
+    let mut seen = BTreeMap::new();
+    for lane in &opened.model.lanes {
+        let Source::Thread { thread, .. } = lane.source else { continue };
+        for event in lane.events() {
+            seen.insert(event.call, (thread, event));
+        }
+        let orderly = lane.events().zip(lane.events().skip(1)).all(|(a, b)| a.end <= b.begin && a.call < b.call);
+        assert!(orderly, "{:?}", lane.source);
+    }
+    assert_eq!(seen.len(), trace.len());
+    for call in trace.calls() {
+        let (thread, event) = seen[&(call.number as u32)];
+        assert_eq!((thread, opened.model.name(event.name)), (call.thread, call.name()));
+        assert_eq!(event.begin, trace.nanoseconds(call.begin) as u64);
+        assert_eq!(event.flags.failed(), !matches!(call.result, Some(0 | 600)));
+    }
+    let depths = opened.model.lanes.iter().filter(|l| matches!(l.source, Source::Thread { depth: 1, .. })).count();
+    assert_eq!(depths, 4, "each thread makes calls within calls");
+}
+
+#[test]
+fn work_ends_with_the_wait_that_covers_it() {
+    let (_directory, path) = synthetic(Shape { threads: 1, calls: 3000, ..Shape::default() });
+    let trace = Trace::open(&path).expect("a trace");
+    let opened = opened(&path);
+    // Its own stream, and the legacy one, for cuMemcpyDtoH.
+    let streams: Vec<_> = opened.model.lanes.iter().filter(|l| matches!(l.source, Source::Stream(_))).collect();
+    assert_eq!(streams.len(), 2);
+    let lane = streams.iter().max_by_key(|lane| lane.len()).expect("two");
+    let waits: Vec<_> = trace
+        .calls()
+        .filter(|c| c.name() == "cuStreamSynchronize" || c.name() == "cuEventQuery" && c.result == Some(0))
+        .collect();
+    for (index, event) in lane.events().enumerate() {
+        // A query may cover less than what was submitted: the first wait after is the earliest that can.
+        let first = waits.iter().find(|wait| wait.number > event.call.into());
+        let earliest = first.map_or(u64::MAX, |wait| trace.nanoseconds(wait.end.expect("returned")) as u64);
+        assert!(lane.done[index] >= earliest, "event {index}");
+        assert!(lane.done[index] == u64::MAX || lane.done[index] >= event.end);
+        assert_eq!(event.flags.open(), lane.done[index] == u64::MAX);
+    }
+    assert!(lane.events().filter(|event| event.flags.category() == Category::Launch).count() > 1000);
+}
+
+#[test]
+fn a_model_comes_back_from_its_index() {
+    let (_directory, path) = synthetic(Shape::default());
+    let first = opened(&path);
+    let index = first.save(first.model.lives.as_ref().expect("found")).expect("saved").expect("a closed trace is kept");
+    assert_eq!(index, path.with_extension("bin.idx"));
+    let second = opened(&path);
+    assert_eq!(second.index, Some(index));
+    assert_eq!(told(&second), told(&first));
+    // Single calls are found in the file without reading the others.
+    for number in [0, 1, 999, 5_000, first.summary().calls as u32 - 1] {
+        let (a, b) = (first.call(number).expect("a call"), second.call(number).expect("a call"));
+        assert_eq!((a.name(), a.thread, a.result, a.end, a.begin), (b.name(), b.thread, b.result, b.end, b.begin));
+        assert_eq!((a.inner, a.argument_bytes()), (b.inner, b.argument_bytes()));
+        assert_eq!(format!("{:?}", decode(&a)), format!("{:?}", decode(&b)));
+    }
+    assert!(second.call(u32::MAX).is_none());
+}
+
+#[test]
+fn objects_have_the_names_that_dump_gives_them() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden");
+    let (_directory, synthetic) = synthetic(Shape { calls: 3000, ..Shape::default() });
+    let mut handles = 0;
+    for path in [golden.join("vector_add.bin"), golden.join("linking.bin"), golden.join("failing_calls.bin"), synthetic]
+    {
+        let trace = Trace::open(&path).expect("a trace");
+        let opened = opened(&path);
+        let lives = opened.model.lives.as_ref().expect("found");
+        let mut objects = Objects::default();
+        for call in trace.calls() {
+            let Some(decoded) = decode(&call) else { continue };
+            objects.advance(&call, &decoded);
+            let met = lives.objects(&lives.met(&decoded, call.number as u32));
+            for (name, value) in decoded.arguments.iter().chain(&decoded.outputs) {
+                let (ours, dumps) = (Text(value, &met).to_string(), Text(value, &objects).to_string());
+                assert_eq!(ours, dumps, "{}: call {} {name}", path.display(), call.number);
+                handles += usize::from(dumps.contains('#'));
+            }
+        }
+    }
+    assert!(handles > 1000, "{handles}");
+}
+
+#[test]
+fn an_index_that_does_not_agree_is_not_used() {
+    let (_directory, path) = synthetic(Shape::default());
+    let first = opened(&path);
+    let index = first.save(first.model.lives.as_ref().expect("found")).expect("saved").expect("kept");
+    let good = fs::read(&index).expect("an index");
+    // Another trace in its place.
+    write(&path, Shape { seed: 2, ..Shape::default() }).expect("written");
+    assert_eq!(Opened::open(&path, true).expect("opened").index, None);
+    write(&path, Shape::default()).expect("written");
+    let again = opened(&path);
+    assert_eq!(again.index, None, "the time of change differs");
+    again.save(again.model.lives.as_ref().expect("found")).expect("saved").expect("kept");
+    assert!(Opened::open(&path, true).expect("opened").index.is_some());
+    for cut in [0, 1, 63, 64, good.len() / 2, good.len() - 1] {
+        fs::write(&index, &good[..cut]).expect("written");
+        assert_eq!(Opened::open(&path, true).expect("opened").index, None, "cut at {cut}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn no_changed_byte_of_an_index_is_believed(at in 0.0..1.0f64, bit in 0..8u32) {
+        let (_directory, path) = synthetic(Shape { calls: 2000, ..Shape::default() });
+        let first = opened(&path);
+        let index = first.save(first.model.lives.as_ref().expect("found")).expect("saved").expect("kept");
+        let mut bytes = fs::read(&index).expect("an index");
+        let at = (at * bytes.len() as f64) as usize;
+        bytes[at] ^= 1 << bit;
+        fs::write(&index, &bytes).expect("written");
+        let again = opened(&path);
+        // Padding between the columns may be anything.
+        prop_assert_eq!(told(&again), told(&first));
+    }
+}
+
+#[test]
+fn a_trace_that_was_cut_off_opens_and_says_so() {
+    let (_directory, path) = synthetic(Shape { footer: false, ..Shape::default() });
+    let bytes = fs::read(&path).expect("a trace");
+    assert!(opened(&path).label().expect("a label").contains("not closed"));
+    fs::write(&path, &bytes[..bytes.len() * 2 / 3]).expect("written");
+    let cut = opened(&path);
+    assert!(cut.label().expect("a label").contains("damaged"), "{:?}", cut.label());
+    assert!(cut.summary().calls > 1000);
+    let mut corrupt = bytes;
+    let middle = corrupt.len() / 2;
+    corrupt[middle] ^= 1;
+    fs::write(&path, &corrupt).expect("written");
+    let corrupt = opened(&path);
+    assert!(corrupt.label().expect("a label").contains("checksum"), "{:?}", corrupt.label());
+    assert!(corrupt.model.events() > 100);
+}

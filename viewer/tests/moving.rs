@@ -1,0 +1,296 @@
+//! What keys do, without a terminal.
+
+use std::sync::{Arc, LazyLock};
+use trace::Trace;
+use viewer::data::lane::Source;
+use viewer::data::open::Opened;
+use viewer::state::keymap::{Key, Keymap};
+use viewer::state::table::Tab;
+use viewer::state::{Effect, Input, State};
+use viewer::synthetic::{Shape, write};
+
+static OPENED: LazyLock<(Arc<Opened>, Trace)> = LazyLock::new(|| {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("trace.bin");
+    write(&path, Shape { calls: 6000, threads: 2, ..Shape::default() }).expect("written");
+    let trace = Trace::open(&path).expect("a trace");
+    (Arc::new(Opened::open(&path, false).expect("a trace")), trace)
+});
+
+fn state() -> State {
+    State::new(OPENED.0.clone(), Keymap::default(), (120, 40))
+}
+
+/// Types keys by their names, divided by blanks; what is to be done outside.
+fn keys(state: &mut State, keys: &str) -> Vec<Effect> {
+    keys.split_whitespace().flat_map(|key| state.update(Input::Key(Key(key.into())))).collect()
+}
+
+/// Types text into a prompt.
+fn text(state: &mut State, text: &str) {
+    state.update(Input::Paste(text.into()));
+}
+
+fn call(state: &State) -> u32 {
+    state.current().expect("an event").1.call
+}
+
+#[test]
+fn every_failure_is_met_once_in_order() {
+    let failed: Vec<u64> =
+        OPENED.1.calls().filter(|c| c.result.is_some_and(|r| r != 0 && r != 600)).map(|c| c.number).collect();
+    assert!(failed.len() >= 2);
+    let mut state = state();
+    let mut met = Vec::new();
+    loop {
+        keys(&mut state, "e");
+        if state.message.contains("no later") {
+            break;
+        }
+        met.push(u64::from(call(&state)));
+        assert!((state.window.from..state.window.to).contains(&state.current().expect("one").1.begin));
+    }
+    assert_eq!(met, failed);
+    keys(&mut state, "E");
+    assert_eq!(u64::from(call(&state)), failed[failed.len() - 2]);
+    // Each jump can be gone back from.
+    keys(&mut state, "[");
+    assert_eq!(u64::from(call(&state)), failed[failed.len() - 1]);
+}
+
+#[test]
+fn a_launch_leads_to_its_work_and_back() {
+    let mut state = state();
+    let launch = OPENED.1.calls().filter(|c| c.name() == "cuLaunchKernel").nth(100).expect("launches").number;
+    keys(&mut state, "@");
+    text(&mut state, &launch.to_string());
+    keys(&mut state, "enter ]");
+    let lane = state.current().expect("work").0;
+    assert!(matches!(state.opened.model.lanes[lane].source, Source::Stream(_)));
+    assert_eq!(u64::from(call(&state)), launch);
+    keys(&mut state, "]");
+    assert!(matches!(state.opened.model.lanes[state.current().expect("a call").0].source, Source::Thread { .. }));
+    keys(&mut state, "[");
+    assert_eq!(state.current().expect("work").0, lane);
+    keys(&mut state, "@");
+    text(&mut state, "0");
+    keys(&mut state, "enter ]");
+    assert_eq!(state.message, "this call put no work on a stream");
+}
+
+#[test]
+fn events_are_stepped_through_one_by_one() {
+    let mut state = state();
+    keys(&mut state, ". .");
+    let second = call(&state);
+    keys(&mut state, ".");
+    assert!(call(&state) > second);
+    keys(&mut state, ",");
+    assert_eq!(call(&state), second);
+    keys(&mut state, ", , ,");
+    assert_eq!(state.message, "no earlier event on this lane");
+}
+
+#[test]
+fn places_are_calls_times_or_shares() {
+    let mut state = state();
+    for (place, cursor) in [("20ms", 20_000_000), ("0.03s", 30_000_000), ("50%", state.window.end / 2)] {
+        keys(&mut state, "@");
+        text(&mut state, place);
+        keys(&mut state, "enter");
+        assert_eq!(state.window.cursor, cursor, "{place}");
+    }
+    for (wrong, told) in [("9999999", "no call 9999999"), ("101%", "not a share"), ("soon", "expected a call")] {
+        keys(&mut state, "@");
+        text(&mut state, wrong);
+        keys(&mut state, "enter");
+        assert!(state.message.contains(told), "{wrong}: {}", state.message);
+    }
+}
+
+#[test]
+fn a_search_counts_while_it_is_typed_and_finds_kernels_by_their_launches() {
+    let mut state = state();
+    keys(&mut state, "/");
+    text(&mut state, "GELU");
+    assert_eq!(state.message, "0 matches");
+    keys(&mut state, "ctrl-u");
+    text(&mut state, "^gelu$");
+    let count = state.search.as_ref().expect("a search").count;
+    assert!(count > 10);
+    keys(&mut state, "enter");
+    let mut met = 1;
+    loop {
+        keys(&mut state, "n");
+        if state.message.contains("no later match") {
+            break;
+        }
+        met += 1;
+    }
+    assert_eq!(met, count);
+    keys(&mut state, "/");
+    text(&mut state, "(");
+    keys(&mut state, "enter");
+    assert!(state.message.contains("unclosed group"), "{}", state.message);
+}
+
+#[test]
+fn a_filter_lets_pass_what_it_says() {
+    let mut state = state();
+    for (filter, expected) in [
+        ("is:copy", OPENED.1.calls().filter(|c| c.name().starts_with("cuMemcpy")).count()),
+        ("failed", OPENED.1.calls().filter(|c| c.result.is_some_and(|r| r != 0 && r != 600)).count()),
+        ("Launch t1", OPENED.1.calls().filter(|c| c.name().contains("Launch") && c.thread == 1).count()),
+        (
+            "!is:launch call:100..200",
+            OPENED.1.calls().skip(100).take(100).filter(|c| c.name() != "cuLaunchKernel").count(),
+        ),
+        (">1ms", OPENED.1.calls().filter(|c| c.end.is_some_and(|end| end - c.begin > 1_000_000)).count()),
+    ] {
+        keys(&mut state, "& ctrl-u");
+        text(&mut state, filter);
+        keys(&mut state, "enter");
+        assert_eq!(state.filter.as_ref().map(|f| f.count), Some(expected as u64), "{filter}");
+    }
+    // Stepping passes over what the filter leaves out.
+    keys(&mut state, "& ctrl-u");
+    text(&mut state, "cuEventQuery t0");
+    keys(&mut state, "enter home . .");
+    assert_eq!(state.opened.model.name(state.current().expect("an event").1.name), "cuEventQuery");
+    keys(&mut state, "esc");
+    assert!(state.filter.is_none());
+    keys(&mut state, "&");
+    text(&mut state, "is:nothing");
+    keys(&mut state, "enter");
+    assert!(state.message.contains("expected one of query, poll"), "{}", state.message);
+}
+
+#[test]
+fn a_selection_snaps_to_events_and_is_counted() {
+    let mut state = state();
+    keys(&mut state, "@");
+    text(&mut state, "300");
+    keys(&mut state, "enter f f v . . . . v");
+    let (from, to) = state.selection().expect("a selection");
+    let lane = &state.opened.model.lanes[state.lane().expect("a lane")];
+    let first = lane.under(from).expect("an event");
+    assert_eq!(lane.begin[first], from);
+    assert!(to > lane.end(first + 2));
+    let all = state.statistics(from, to).expect("statistics");
+    assert!((4..=5).contains(&all.count), "{all:?}");
+    assert_eq!(
+        all.lengths.expect("few events")[3],
+        (first..first + all.count as usize).map(|n| lane.length(n)).max().expect("some")
+    );
+    keys(&mut state, "f");
+    assert!(state.window.from <= from && state.window.to >= to);
+    keys(&mut state, "esc");
+    assert!(state.selection().is_none());
+}
+
+#[test]
+fn tables_lead_to_the_slowest_instance() {
+    let mut state = state();
+    keys(&mut state, "4");
+    assert_eq!(state.tab, Tab::Api);
+    let expected = state.table.calls[2].expect("a call");
+    keys(&mut state, "down down enter");
+    assert_eq!((state.tab, call(&state)), (Tab::Timeline, expected));
+}
+
+#[test]
+fn lanes_are_folded_pinned_and_hidden() {
+    let mut state = state();
+    let before = state.rows.len();
+    state.row = 0;
+    keys(&mut state, "space");
+    assert_eq!(state.rows.len(), before - 2);
+    assert_eq!(state.rows[0].lanes.len(), 4, "what is folded into the process");
+    // What is gone to is unfolded.
+    keys(&mut state, "e");
+    assert_eq!(state.rows.len(), before);
+    keys(&mut state, "down p");
+    assert!(state.rows[0].pinned);
+    assert_eq!(state.row, 0);
+    keys(&mut state, "p z");
+    assert_eq!(state.rows.len(), before - 1);
+    keys(&mut state, "Z");
+    assert_eq!(state.rows.len(), before);
+}
+
+#[test]
+fn marks_are_kept_and_gone_to() {
+    let mut state = state();
+    keys(&mut state, "@");
+    text(&mut state, "10ms");
+    keys(&mut state, "enter m");
+    text(&mut state, "here \x1b[31m");
+    assert_eq!(keys(&mut state, "enter"), [Effect::SaveMarks]);
+    assert_eq!((state.marks[0].time, state.marks[0].note.as_str()), (10_000_000, "here [31m"));
+    keys(&mut state, "home '");
+    assert_eq!((state.window.cursor, state.message.as_str()), (10_000_000, "here [31m"));
+    assert_eq!(State::marks_from_json(&state.marks_as_json()), state.marks);
+    assert_eq!(keys(&mut state, "M"), [Effect::SaveMarks]);
+    assert_eq!(state.marks, []);
+}
+
+#[test]
+fn the_palette_finds_actions_by_letters() {
+    let mut state = state();
+    keys(&mut state, ":");
+    text(&mut state, "kern");
+    keys(&mut state, "enter");
+    assert_eq!(state.tab, Tab::Kernels);
+    keys(&mut state, ":");
+    text(&mut state, "quit");
+    assert_eq!(keys(&mut state, "enter"), [Effect::Quit]);
+    // What is no action is a place, as in pagers.
+    keys(&mut state, ":");
+    text(&mut state, "42");
+    keys(&mut state, "enter");
+    assert_eq!(call(&state), 42);
+}
+
+#[test]
+fn the_mouse_points_drags_and_zooms() {
+    let mut state = state();
+    let lanes = state.layout.lanes;
+    let width = state.window.width();
+    state.update(Input::Wheel { x: lanes.x + 40, y: lanes.y + 1, up: true, pan: false });
+    assert!(state.window.width() < width);
+    let under = state.window.at(40);
+    state.update(Input::Press(lanes.x + 40, lanes.y + 1));
+    assert_eq!((state.window.cursor, state.row), (under, 1));
+    state.update(Input::Drag(lanes.x + 60, lanes.y + 1));
+    state.update(Input::Release);
+    let (from, to) = state.selection().expect("dragged over");
+    assert!(to - from > 15 * state.window.step());
+}
+
+#[test]
+fn an_export_needs_a_name_that_says_its_form() {
+    let mut state = state();
+    keys(&mut state, "x");
+    text(&mut state, "events.txt");
+    assert_eq!(keys(&mut state, "enter"), []);
+    assert!(state.message.contains("expected a name that ends in .json or .csv"));
+    keys(&mut state, "x");
+    text(&mut state, "events.csv");
+    let (from, to) = (state.window.from, state.window.to);
+    assert_eq!(keys(&mut state, "enter"), [Effect::Export { path: "events.csv".into(), from, to }]);
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    for name in ["events.json", "events.csv"] {
+        let path = directory.path().join(name);
+        let count = viewer::export::events(&state, &path, from, to).expect("written");
+        let text = std::fs::read_to_string(&path).expect("a file");
+        match name {
+            "events.json" => {
+                let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+                assert_eq!(value["events"].as_array().map(|all| all.len() as u64), Some(count));
+            }
+            _ => assert_eq!(text.lines().count() as u64, count + 1),
+        }
+        let again = viewer::export::events(&state, &path, from, to).expect_err("it is there already");
+        assert_eq!(again.kind(), std::io::ErrorKind::AlreadyExists);
+    }
+}
