@@ -273,7 +273,8 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
             recorder.modules.remove(words[0]);
         }
         (Hook::MemoryFree, false) if removed != 0 => recorder.watch.managed.add(words[0], removed),
-        (Hook::HostFree { .. }, false) if removed != 0 => recorder.pinned.add(words[0], removed),
+        (Hook::HostFree { gone: true }, false) if removed != 0 => recorder.pinned.add(words[0], removed),
+        (Hook::HostFree { gone: false }, false) if removed != 0 => recorder.pinned.register(words[0], removed),
         (_, false) => {}
         (Hook::ModuleMade | Hook::LibraryModule, _) => {
             let module = handed_out(words[0]);
@@ -299,7 +300,7 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
             managed(handed_out(words[0]), handed_out(words[1]));
         }
         // Memory of devices is never read by the CPU: it may have side effects.
-        (Hook::HostRegister, _) if words[2] & IO_MEMORY == 0 => recorder.pinned.add(words[0], words[1]),
+        (Hook::HostRegister, _) if words[2] & IO_MEMORY == 0 => recorder.pinned.register(words[0], words[1]),
         (Hook::EventRecord { per_thread }, _) if recorder.pending.any() => {
             let queue = Queue::of(words[1], per_thread, lane.index(), ask::current_context);
             recorder.pending.event_recorded(words[0], queue, position);

@@ -182,7 +182,7 @@ impl Watch {
             // What is not here the device has, or nobody touched.
             watched.tracked = tracker.present(pages, &mut here);
         } else {
-            let is_shared = maps::is_shared(&pages);
+            let is_shared = maps::is_shared(&pages, start::recorder().pinned.is_the_drivers(start));
             watched.tracked = !(is_shared && len <= MOST_COMPARED) && tracker.arm(&pages);
             if is_shared && watched.tracked {
                 finds.lose(start, 0, "shared memory, into which others may write unseen");

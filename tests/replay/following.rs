@@ -27,6 +27,17 @@ fn where_the_kernel_tells_nothing() {
     assert!(replayed.stdout.contains("recorded in part"), "{}", replayed.stdout);
 }
 
+/// What others may write into it through a mapping of their own is in no page table of the program's.
+#[test]
+fn memory_that_a_child_has_too() {
+    let place = Place::new();
+    run(&mut place.recorded(client("hostile/shared_with_child.c"))).expect(0);
+    let info = run(&mut place.cutrace(["info"])).expect(0).stdout;
+    assert!(info.contains("partly") && info.contains("not recorded: shared memory, into which others may"), "{info}");
+    let replayed = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(4);
+    assert!(replayed.stdout.contains("recorded in part"), "{}", replayed.stdout);
+}
+
 /// Whatever a trace says that the CPU wrote, when, where and in which run of what: the replay ends in one of its own ways.
 #[test]
 fn any_byte_of_what_was_written() {
