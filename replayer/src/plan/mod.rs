@@ -7,6 +7,7 @@ pub mod fault;
 pub mod graphs;
 pub mod handover;
 pub mod lifetimes;
+pub mod meanwhile;
 pub mod nested;
 pub mod order;
 pub mod origins;

@@ -7,6 +7,7 @@ use crate::plan::captures::Captures;
 use crate::plan::contexts::Contexts;
 use crate::plan::fault::Faults;
 use crate::plan::lifetimes::Lifetimes;
+use crate::plan::meanwhile::meanwhile;
 use crate::plan::order::{Moment, Order};
 use crate::plan::origins::Origins;
 use crate::plan::reach::Live;
@@ -333,6 +334,7 @@ impl Survey {
         }
         plan.reasons = self.reasons.into_list();
         plan.notes = spins(trace);
+        plan.notes.extend(meanwhile(trace));
         plan.verdict = match (nothing, plan.reasons.is_empty()) {
             (Some(_), _) => Verdict::No,
             (None, true) => Verdict::Replayable,
