@@ -3,10 +3,11 @@
 use crate::callback::{self, Substitute};
 use crate::finds::Finds;
 use crate::lane::{self, Lane, Open};
+use crate::manners::guarded;
 use crate::memory::word_at;
 use crate::pending::Queue;
 use crate::shape::Site;
-use crate::{adopt, ask, nets, payload, start};
+use crate::{adopt, ask, nets, payload, picture, start};
 use std::ffi::c_void;
 use std::sync::atomic::Ordering::*;
 use trace::Function;
@@ -58,6 +59,8 @@ pub enum Hook {
     HandsOver,
     /// A callback that was handed over may be handed back.
     HandsBack,
+    /// It may be shown in a file, whose name is the second word.
+    Draws,
     /// A texture or surface over memory: its address is this word, or stands there in what the word points to.
     Textured {
         word: usize,
@@ -132,6 +135,7 @@ const HOOKS: &[(&str, Hook)] = &[
     ("cuGraphNodeSetParams_v2", Hook::HandsOver),
     ("cuGraphHostNodeGetParams", Hook::HandsBack),
     ("cuGraphNodeGetParams", Hook::HandsBack),
+    ("cuGraphDebugDotPrint", Hook::Draws),
     ("cuTexObjectCreate", Hook::Textured { word: 1, within: OF_RESOURCE }),
     ("cuTexRefSetAddress_v2", Hook::Textured { word: 2, within: None }),
     ("cuTexRefSetAddress2D_v2", Hook::Textured { word: 2, within: None }),
@@ -205,6 +209,9 @@ pub fn restore(site: Site, words: &[u64], made: Option<Substitute>, result: u32)
     }
     if matches!(site.hook, Hook::HandsBack) && result == 0 {
         callback::give_back(site.function, words);
+    }
+    if matches!(site.hook, Hook::Draws) && result == 0 {
+        guarded(|| picture::give_back(words[1]));
     }
 }
 
