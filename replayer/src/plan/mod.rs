@@ -294,6 +294,21 @@ mod tests {
     }
 
     #[test]
+    fn pinned_memory_with_two_addresses_is_named() {
+        let mut sample = initialised();
+        for (time, device) in [(10, AT), (20, AT + 0x1000)] {
+            let given = (0x100, &device.to_le_bytes()[..]);
+            sample.call(0, "cuMemHostGetDevicePointer_v2", time..time + 1, &[0x100, AT, 0], &[given]);
+        }
+        let reasons: Vec<String> = plan(&sample.trace()).reasons.iter().map(Reason::to_string).collect();
+        let [reason] = &reasons[..] else { panic!("{reasons:?}") };
+        assert!(
+            reason.starts_with("the device has pinned host memory at another address")
+                && reason.ends_with("(1 call: 2)")
+        );
+    }
+
+    #[test]
     fn only_the_drivers_own_variables_are_set_again() {
         let plan = plan(&initialised().trace());
         assert_eq!(plan.environment(), [("CUDA_MODULE_LOADING".to_owned(), "EAGER".to_owned())]);
