@@ -9,8 +9,9 @@ use crate::manners::guarded;
 use crate::memory::{bytes_at, word_at};
 use crate::pending::{Covered, Queue};
 use crate::{ask, clock, payload, start};
+use std::collections::HashMap;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
 use trace::Function;
 use trace::api::roles::{Field, Role};
 use trace::api::types::{Form, Type};
@@ -29,6 +30,29 @@ struct Callback {
     /// The work before it; none for a node, which is run by graphs.
     after: Option<(Queue, u64)>,
     runs: AtomicU32,
+    /// Of nodes: the one handed over before.
+    before: AtomicPtr<Callback>,
+}
+
+/// The last that was handed over for a node: graphs, their copies and what is instantiated from them run it as long as they live,
+/// so that it stays.
+static OF_NODES: AtomicPtr<Callback> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Function and data of the application's by the data that the driver was given, of all nodes.
+pub fn of_nodes() -> HashMap<u64, (u64, u64)> {
+    let mut all = HashMap::new();
+    let mut next = OF_NODES.load(Acquire);
+    // SAFETY: what is in this list is never freed.
+    while let Some(callback) = unsafe { next.as_ref() } {
+        all.insert(next as u64, (callback.function, callback.data));
+        next = callback.before.load(Acquire);
+    }
+    all
+}
+
+/// What the driver is given for the function of a node.
+pub fn own_function() -> u64 {
+    run as *const () as u64
 }
 
 /// Handed over and not run yet, those of graphs aside. While there are any, what a copy will read may still be written by one.
@@ -47,6 +71,7 @@ pub struct Substitute {
     /// Ours, and our copy of the application's struct; given up if the driver refuses the call.
     callback: *mut Callback,
     copy: *mut [u64; STRUCT],
+    of_node: bool,
 }
 
 /// Words of the largest struct that holds a callback, CUgraphNodeParams.
@@ -83,6 +108,7 @@ fn substitute(lane: &Lane, function: &'static Function, words: &[u64], call: u32
         call,
         after,
         runs: AtomicU32::new(0),
+        before: AtomicPtr::default(),
     };
     if let Some(index) = by_value {
         let at = place(&function.params[index]);
@@ -94,11 +120,12 @@ fn substitute(lane: &Lane, function: &'static Function, words: &[u64], call: u32
         let queue = Queue::of(words[0], function.twin_of.is_some(), lane.index(), ask::current_context);
         // A captured one has become a node.
         let after = (!ask::is_capturing(words[0], function.twin_of.is_some())).then_some((queue, position));
-        UNDER_WAY.fetch_add(usize::from(after.is_some()), AcqRel);
+        let of_node = after.is_none();
+        UNDER_WAY.fetch_add(usize::from(!of_node), AcqRel);
         let callback = Box::into_raw(Box::new(callback(code, data, after)));
         let ours = if with_status { run_with_status as *const () as u64 } else { run as *const () as u64 };
         let words = [ours, callback as u64];
-        return Some(Substitute { place: at, words, count: 2, callback, copy: std::ptr::null_mut() });
+        return Some(Substitute { place: at, words, count: 2, callback, copy: std::ptr::null_mut(), of_node });
     }
     function.params.iter().find_map(|param| {
         let Form::Pointer(ty) = param.ty.form else { return None };
@@ -119,7 +146,7 @@ fn substitute(lane: &Lane, function: &'static Function, words: &[u64], call: u32
         let callback = Box::into_raw(Box::new(callback(copy[at], copy[at + 1], None)));
         (copy[at], copy[at + 1]) = (run as *const () as u64, callback as u64);
         let copy = Box::into_raw(copy);
-        Some(Substitute { place: place(param), words: [copy as u64, 0], count: 1, callback, copy })
+        Some(Substitute { place: place(param), words: [copy as u64, 0], count: 1, callback, copy, of_node: true })
     })
 }
 
@@ -158,6 +185,11 @@ pub fn handed_over(made: Substitute, result: u32) {
         if result != 0 {
             let callback = Box::from_raw(made.callback);
             UNDER_WAY.fetch_sub(usize::from(callback.after.is_some()), AcqRel);
+        } else if made.of_node {
+            let _ = OF_NODES.fetch_update(AcqRel, Acquire, |last| {
+                (*made.callback).before.store(last, Release);
+                Some(made.callback)
+            });
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::lane::Lane;
 use crate::memory::bytes_at;
 use crate::{clock, start};
 use std::ops::Range;
-use trace::record::{self, TOLD, WRITTEN_HERE, Written};
+use trace::record::{self, WRITTEN_HERE, Written};
 
 /// Memory is read and stored in pieces of this size.
 pub const PIECE: u64 = 64 << 10;
@@ -51,11 +51,11 @@ impl Finds {
     }
 
     /// What was found by others, and is told for a callback, too.
-    pub fn tell_again(&mut self, range: Range<u64>) {
+    pub fn tell_again(&mut self, how: u32, range: Range<u64>) {
         for at in range.clone().step_by(PIECE as usize) {
             // What is not there any more no copy reads.
             if let Some(bytes) = bytes_at(at, PIECE.min(range.end - at) as usize, true) {
-                self.add(TOLD, at, &bytes);
+                self.add(how, at, &bytes);
             }
         }
     }

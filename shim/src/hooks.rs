@@ -3,10 +3,11 @@
 use crate::callback::{self, Substitute};
 use crate::finds::Finds;
 use crate::lane::{self, Lane, Open};
+use crate::manners::guarded;
 use crate::memory::word_at;
 use crate::pending::Queue;
 use crate::shape::Site;
-use crate::{adopt, ask, nets, payload, start};
+use crate::{adopt, ask, nets, payload, picture, start};
 use std::ffi::c_void;
 use std::sync::atomic::Ordering::*;
 use trace::Function;
@@ -58,6 +59,8 @@ pub enum Hook {
     HandsOver,
     /// A callback that was handed over may be handed back.
     HandsBack,
+    /// It may be shown in a file, whose name is the second word.
+    Draws,
     /// A texture or surface over memory: its address is this word, or stands there in what the word points to.
     Textured {
         word: usize,
@@ -132,6 +135,7 @@ const HOOKS: &[(&str, Hook)] = &[
     ("cuGraphNodeSetParams_v2", Hook::HandsOver),
     ("cuGraphHostNodeGetParams", Hook::HandsBack),
     ("cuGraphNodeGetParams", Hook::HandsBack),
+    ("cuGraphDebugDotPrint", Hook::Draws),
     ("cuTexObjectCreate", Hook::Textured { word: 1, within: OF_RESOURCE }),
     ("cuTexRefSetAddress_v2", Hook::Textured { word: 2, within: None }),
     ("cuTexRefSetAddress2D_v2", Hook::Textured { word: 2, within: None }),
@@ -206,6 +210,9 @@ pub fn restore(site: Site, words: &[u64], made: Option<Substitute>, result: u32)
     if matches!(site.hook, Hook::HandsBack) && result == 0 {
         callback::give_back(site.function, words);
     }
+    if matches!(site.hook, Hook::Draws) && result == 0 {
+        guarded(|| picture::give_back(words[1]));
+    }
 }
 
 /// The length of the pinned or managed memory that ends, if it is one.
@@ -273,7 +280,8 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
             recorder.modules.remove(words[0]);
         }
         (Hook::MemoryFree, false) if removed != 0 => recorder.watch.managed.add(words[0], removed),
-        (Hook::HostFree { .. }, false) if removed != 0 => recorder.pinned.add(words[0], removed),
+        (Hook::HostFree { gone: true }, false) if removed != 0 => recorder.pinned.add(words[0], removed),
+        (Hook::HostFree { gone: false }, false) if removed != 0 => recorder.pinned.register(words[0], removed),
         (_, false) => {}
         (Hook::ModuleMade | Hook::LibraryModule, _) => {
             let module = handed_out(words[0]);
@@ -299,7 +307,7 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
             managed(handed_out(words[0]), handed_out(words[1]));
         }
         // Memory of devices is never read by the CPU: it may have side effects.
-        (Hook::HostRegister, _) if words[2] & IO_MEMORY == 0 => recorder.pinned.add(words[0], words[1]),
+        (Hook::HostRegister, _) if words[2] & IO_MEMORY == 0 => recorder.pinned.register(words[0], words[1]),
         (Hook::EventRecord { per_thread }, _) if recorder.pending.any() => {
             let queue = Queue::of(words[1], per_thread, lane.index(), ask::current_context);
             recorder.pending.event_recorded(words[0], queue, position);

@@ -47,6 +47,7 @@ mod notes;
 mod nvtx;
 mod payload;
 mod pending;
+mod picture;
 mod pinned;
 mod real;
 mod registered;

@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-/// Whether part of this memory is a file's, so that it may be written through other mappings, by other processes or by system
-/// calls: none of which shows in this process's page table.
-pub fn is_shared(pages: &Range<u64>) -> bool {
-    std::fs::read_to_string("/proc/self/maps").is_ok_and(|maps| maps.lines().any(|line| shares(line, pages)))
+/// Whether part of this memory may be written through other mappings, by other processes or by system calls: none of which shows
+/// in this process's page table. What the driver gives is shared with devices, and with no process that is forked.
+pub fn is_shared(pages: &Range<u64>, by_driver: bool) -> bool {
+    std::fs::read_to_string("/proc/self/maps").is_ok_and(|maps| maps.lines().any(|line| shares(line, pages, by_driver)))
 }
 
-fn shares(line: &str, pages: &Range<u64>) -> bool {
+fn shares(line: &str, pages: &Range<u64>, by_driver: bool) -> bool {
     let mut words = line.split_ascii_whitespace();
     let (Some((start, end)), Some(access)) = (words.next().and_then(|range| range.split_once('-')), words.next())
     else {
@@ -18,8 +18,12 @@ fn shares(line: &str, pages: &Range<u64>) -> bool {
     if !access.ends_with('s') || address(end) <= pages.start || pages.end <= address(start) {
         return false;
     }
-    // Devices give pinned memory that is the driver's own.
-    words.nth(3).is_some_and(|path| !path.starts_with("/dev/") || path.starts_with("/dev/shm/"))
+    // Shared memory without a name has this one.
+    words.nth(3).is_some_and(|path| match path.strip_prefix("/dev/") {
+        Some("zero") => !by_driver,
+        Some(device) => device.starts_with("shm/"),
+        None => true,
+    })
 }
 
 #[cfg(test)]
@@ -28,12 +32,14 @@ mod tests {
 
     #[test]
     fn files_are_shared_and_the_drivers_memory_is_not() {
-        let shared = |line: &str| shares(line, &(0x7f00_0000_1000..0x7f00_0000_2000));
+        let pages = 0x7f00_0000_1000..0x7f00_0000_2000;
+        let shared = |line: &str| shares(line, &pages, true);
+        let anonymous = "7f0000000000-7f0000002000 rw-s 00000000 00:01 9      /dev/zero (deleted)";
+        assert!(shares(anonymous, &pages, false) && !shared(anonymous));
         assert!(shared("7f0000000000-7f0000002000 rw-s 00000000 00:01 1025    /memfd:buffer (deleted)"));
         assert!(shared("7f0000001000-7f0000005000 rw-s 00000000 00:1a 7       /dev/shm/torch_12"));
         assert!(!shared("7f0000002000-7f0000005000 rw-s 00000000 00:1a 7      /dev/shm/torch_12"));
         assert!(!shared("7f0000000000-7f0000002000 rw-p 00000000 00:1a 7      /lib/libc.so.6"));
-        assert!(!shared("7f0000000000-7f0000002000 rw-s 00000000 00:05 9      /dev/zero (deleted)"));
         assert!(!shared("7f0000000000-7f0000002000 rw-s 00000000 00:06 9      /dev/nvidiactl"));
         assert!(!shared("7f0000000000-7f0000002000 rw-p 00000000 00:00 0"));
     }

@@ -7,13 +7,13 @@ use crate::clock;
 use crate::finds::Finds;
 use crate::lane::Lane;
 use crate::manners::guarded;
-use crate::memory::bytes_at;
+use crate::memory::{bytes_at, word_at};
 use crate::pending::{Copy, Covered, Landing, Queue, Work};
 use crate::watch::without;
 use trace::Function;
 use trace::api::copies::{Region, region};
 use trace::api::roles::{Class, Field, Role, Sibling, Side};
-use trace::api::types::Type;
+use trace::api::types::{Form, Type};
 use trace::hash::{Hash, Hasher};
 use trace::preamble::Data;
 use trace::record;
@@ -206,7 +206,8 @@ impl Capture<'_> {
             return;
         }
         let mut finds = Finds::before(self.lane, self.call);
-        if callback::any_under_way() && recorder.watch.watch_prepared(address, bytes, &mut finds) {
+        let may_change = callback::any_under_way() && recorder.watch.has_room();
+        if may_change && recorder.watch.watch_prepared(address, bytes, &mut finds) {
             return self.deferred.extend(finds.into_records());
         }
         let landing = recorder.pending.landing_in(address, bytes);
@@ -287,13 +288,30 @@ impl Capture<'_> {
         }
     }
 
+    /// A struct copy from a device address, which may be that of pinned memory.
+    fn device_source(&mut self, ty: &'static Type, descriptor: u64) {
+        let Form::Struct(fields) = ty.form else { return };
+        let field = fields.iter().find(|field| field.name == "srcDevice");
+        let address = field.and_then(|field| word_at(descriptor + u64::from(field.offset), 8, true));
+        if self.lane.recorder().reaches_host() {
+            let mut finds = Finds::before(self.lane, self.call);
+            self.lane.recorder().watch.refer(address.into_iter(), &mut finds);
+            self.deferred.extend(finds.into_records());
+        }
+    }
+
     /// The host side of a struct copy.
     pub(crate) fn rows(&mut self, ty: &'static Type, container: u64, base: u32, side: Side) {
         let recorder = self.lane.recorder();
         let Some(descriptor) = bytes_at(container + u64::from(base), ty.size as usize, self.careful()) else { return };
         let descriptor = descriptor.into_owned();
         let element = |array: trace::api::types::CUarray| ask::array_element(array.0 as u64);
-        let Some(region) = region(ty, &descriptor, side, element) else { return };
+        let Some(region) = region(ty, &descriptor, side, element) else {
+            if side == Side::Source && self.moment == Moment::Success {
+                self.device_source(ty, container + u64::from(base));
+            }
+            return;
+        };
         if recorder.data == Data::None || region.bytes() == 0 {
             return;
         }

@@ -9,8 +9,14 @@ pub struct Ranges {
     count: AtomicUsize,
     /// A bit for each 2 MiB of addresses, modulo 128 GiB, that a range has ever touched: most words are none of ours.
     touched: Box<[AtomicU64]>,
-    /// Length by start.
-    ranges: Lock<BTreeMap<u64, u64>>,
+    /// By their start.
+    ranges: Lock<BTreeMap<u64, Held>>,
+}
+
+struct Held {
+    len: u64,
+    /// The program had it before the driver knew it.
+    registered: bool,
 }
 
 const GRANULE: u32 = 21;
@@ -29,14 +35,24 @@ impl Ranges {
         self.count.load(Relaxed) != 0
     }
 
+    /// Memory that the driver gives.
     pub fn add(&self, start: u64, len: u64) {
+        self.insert(start, Held { len, registered: false });
+    }
+
+    /// Memory of the program's own.
+    pub fn register(&self, start: u64, len: u64) {
+        self.insert(start, Held { len, registered: true });
+    }
+
+    fn insert(&self, start: u64, held: Held) {
         if start != 0 {
-            let granules = start >> GRANULE..=start.saturating_add(len.max(1) - 1) >> GRANULE;
+            let granules = start >> GRANULE..=start.saturating_add(held.len.max(1) - 1) >> GRANULE;
             for granule in granules.take(GRANULES as usize) {
                 self.touched[(granule % GRANULES / 64) as usize].fetch_or(1 << (granule % 64), Relaxed);
             }
             let mut ranges = self.ranges.lock();
-            ranges.insert(start, len);
+            ranges.insert(start, held);
             self.count.store(ranges.len(), Relaxed);
         }
     }
@@ -44,9 +60,9 @@ impl Ranges {
     /// Removes the range that starts here; its length, if there was one.
     pub fn remove(&self, start: u64) -> Option<u64> {
         let mut ranges = self.ranges.lock();
-        let len = ranges.remove(&start);
+        let held = ranges.remove(&start);
         self.count.store(ranges.len(), Relaxed);
-        len
+        held.map(|held| held.len)
     }
 
     /// Drops the ranges that the driver no longer knows. It is asked without the lock.
@@ -65,7 +81,7 @@ impl Ranges {
             return None;
         }
         let ranges = self.ranges.lock();
-        let (start, len) = ranges.range(..=address).next_back()?;
+        let (start, Held { len, .. }) = ranges.range(..=address).next_back()?;
         (address - start < *len).then_some((*start, *len))
     }
 
@@ -75,6 +91,14 @@ impl Ranges {
             return false;
         }
         let ranges = self.ranges.lock();
-        ranges.range(..=start).next_back().is_some_and(|(s, l)| start - s <= *l && len <= l - (start - s))
+        let before = ranges.range(..=start).next_back();
+        before.is_some_and(|(s, held)| start - s <= held.len && len <= held.len - (start - s))
+    }
+
+    /// Whether the driver gave the memory at this address.
+    pub fn is_the_drivers(&self, address: u64) -> bool {
+        let ranges = self.ranges.lock();
+        let before = ranges.range(..=address).next_back();
+        before.is_some_and(|(start, held)| address - start < held.len && !held.registered)
     }
 }

@@ -2,6 +2,9 @@
 
 use std::ops::Range;
 
+/// For what is shorter nobody looks how much memory there is.
+const LONG: u64 = 64 << 20;
+
 /// A private copy of a range, whose pages take memory only once they are written.
 pub struct Shadow {
     at: *mut u8,
@@ -14,6 +17,9 @@ unsafe impl Send for Shadow {}
 impl Shadow {
     /// All zeros; none if there is no room.
     pub fn of(len: u64) -> Option<Shadow> {
+        if len >= LONG && room().is_some_and(|room| len > room / 2) {
+            return None;
+        }
         let (access, kind) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
         // SAFETY: a new mapping at a place the kernel chooses.
@@ -44,6 +50,20 @@ impl Shadow {
         }
         changed
     }
+}
+
+/// Bytes that may be had before the machine, or the container, runs out of memory and the program is killed for it.
+fn room() -> Option<u64> {
+    let read = |path| std::fs::read_to_string(path).ok();
+    let number = |path| read(path)?.trim().parse::<u64>().ok();
+    let machine = available(&read("/proc/meminfo")?);
+    let container = number("/sys/fs/cgroup/memory.max").zip(number("/sys/fs/cgroup/memory.current"));
+    machine.into_iter().chain(container.map(|(most, now)| most.saturating_sub(now))).min()
+}
+
+fn available(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kib| kib << 10)
 }
 
 impl Drop for Shadow {
@@ -77,6 +97,13 @@ fn differences(before: &[u8], now: &[u8]) -> Vec<Range<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_may_be_had_is_known() {
+        assert_eq!(available("MemTotal:  9 kB\nMemAvailable:    2048 kB\nBuffers: 7 kB\n"), Some(2 << 20));
+        assert!(room().is_some_and(|room| room > 0));
+        assert!(Shadow::of(1 << 60).is_none());
+    }
 
     #[test]
     fn what_changed_is_found_and_nothing_far_from_it() {

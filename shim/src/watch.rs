@@ -18,11 +18,12 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::time::{Duration, Instant};
 use trace::preamble::Data;
+use trace::record;
 
 /// Where the kernel cannot tell what was written, everything is compared; longer memory than this is not, and counted.
 const MOST_COMPARED: u64 = 256 << 10;
-/// Longer than most callbacks take. One that takes longer waits for somebody, who is heard for himself.
-const SHORT: Duration = Duration::from_millis(10);
+/// Longer than most callbacks take. One that takes longer waits for somebody: what is found meanwhile is rather his.
+const SHORT: Duration = Duration::from_millis(100);
 /// Of one range no more than this is recorded when watching begins; what is larger is not watched, and counted.
 const MOST_RECORDED: u64 = 1 << 30;
 /// Each piece may cost the program two mappings, of which a process has 65,530.
@@ -44,7 +45,7 @@ struct State {
     tracker: Option<Tracker>,
     /// By their start.
     ranges: BTreeMap<u64, Watched>,
-    /// Ranges that are too large to be watched.
+    /// The starts of ranges that are too large to be watched, or that there was no room for.
     refused: BTreeSet<u64>,
     /// Callbacks that began not long ago and may still run.
     callbacks: Vec<Running>,
@@ -62,6 +63,7 @@ struct Running {
 struct Watched {
     end: u64,
     managed: bool,
+    since: Instant,
     /// Known to the driver: otherwise a graph's node reads it, whatever ends.
     pinned: bool,
     /// Whether the kernel tells which of its pages were written.
@@ -101,6 +103,11 @@ impl Watch {
                 self.watch(start, len, true, finds);
             }
         }
+    }
+
+    /// Whether there is room for pieces that can be recorded otherwise, too.
+    pub fn has_room(&self) -> bool {
+        self.count.load(Relaxed) < MOST_WATCHED / 2
     }
 
     /// Whether what the CPU writes there is found without being compared as a whole.
@@ -144,12 +151,16 @@ impl Watch {
         if state.refused.contains(&start) {
             return false;
         }
-        if state.ranges.len() >= MOST_WATCHED {
-            finds.lose(start, len as usize, "memory written by the CPU, in too many pieces");
-            return false;
-        }
-        let Some(shadow) = Shadow::of(len) else {
-            finds.lose(start, len as usize, "memory written by the CPU, for lack of memory");
+        let is_crowded = state.ranges.len() >= MOST_WATCHED;
+        let Some(shadow) = (if is_crowded { None } else { Shadow::of(len) }) else {
+            let why =
+                ["memory written by the CPU, for lack of memory", "memory written by the CPU, in too many pieces"];
+            finds.lose(start, len as usize, why[usize::from(is_crowded)]);
+            // Once for each: the next launch is likely to be given it again.
+            if state.refused.len() >= MOST_WATCHED {
+                state.refused.clear();
+            }
+            state.refused.insert(start);
             return false;
         };
         let State { tracker, ranges, refused, .. } = &mut *state;
@@ -158,6 +169,7 @@ impl Watch {
         let mut watched = Watched {
             end: start + len,
             managed,
+            since: Instant::now(),
             pinned,
             tracked: managed,
             told: false,
@@ -171,7 +183,7 @@ impl Watch {
             // What is not here the device has, or nobody touched.
             watched.tracked = tracker.present(pages, &mut here);
         } else {
-            let is_shared = maps::is_shared(&pages);
+            let is_shared = maps::is_shared(&pages, start::recorder().pinned.is_the_drivers(start));
             watched.tracked = !(is_shared && len <= MOST_COMPARED) && tracker.arm(&pages);
             if is_shared && watched.tracked {
                 finds.lose(start, 0, "shared memory, into which others may write unseen");
@@ -252,8 +264,13 @@ impl Watch {
         let at = state.callbacks.iter().position(|running| running.number == number);
         let ended = at.map(|at| state.callbacks.swap_remove(at)).filter(|ended| ended.began.elapsed() < SHORT);
         self.look_at(&mut state, false, finds);
-        let found = ended.map_or(Vec::new(), |ended| joined(ended.found));
-        found.into_iter().for_each(|range| finds.tell_again(range));
+        let Some(Running { began, found, .. }) = ended else { return };
+        for range in joined(found) {
+            // What began to be watched meanwhile was recorded as a whole then: what came later is newer than that.
+            let around = state.ranges.range(..=range.start).next_back();
+            let is_newer = around.is_some_and(|(_, watched)| watched.since >= began);
+            finds.tell_again(if is_newer { record::WRITTEN_HERE } else { record::TOLD }, range);
+        }
     }
 
     /// `running`: a callback is, whose own memory is left to it.

@@ -31,13 +31,25 @@ int main(void)
         .blockDimY = 1, .blockDimZ = 1, .extra = extra};
     CHECK(cuGraphCreate(&graph, 0));
     CHECK(cuGraphAddKernelNode(&node, graph, NULL, 0, &params));
+    CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcPitch = 64, .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+        .dstPitch = 64, .WidthInBytes = 64, .Height = BYTES / 64};
+    CUdeviceptr three = allocate(BYTES);
+    int *pitched;
+    CHECK(cuMemAllocHost((void **)&pitched, BYTES));
+    CHECK(cuMemHostGetDevicePointer(&rows.srcDevice, pitched, 0));
+    rows.dstDevice = three;
     CHECK(cuGraphInstantiate(&exec, graph, 0));
     CHECK(cuMemHostGetDevicePointer(&from, copied, 0));
     for (round = 0; round < 3; round++) {
         for (i = 0; i < N; i++) {
             copied[i] = 100 * round + i;
             packed[i] = 200 * round + i;
+            pitched[i] = 300 * round + i;
         }
+        CHECK(cuMemcpy2D(&rows));
+        CHECK(cuMemcpyDtoH(results, three, BYTES));
+        for (i = 0; i < N; i++)
+            REQUIRE(results[i] == 300 * round + i);
         CHECK(cuMemcpyDtoD(one, from, BYTES));
         CHECK(cuGraphLaunch(exec, NULL));
         CHECK(cuMemcpyDtoH(results, one, BYTES));

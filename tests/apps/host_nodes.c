@@ -1,5 +1,6 @@
 // Host nodes put into graphs, asked about and changed in every form that the driver has
 #include "check.h"
+#include <unistd.h>
 
 static int runs;
 
@@ -12,6 +13,24 @@ static void CUDA_CB count_twice(void *place)
 {
     runs++;
     count(place);
+}
+
+// The driver's picture of the graph has the two among its numbers
+static void shown(CUgraph graph, CUhostFn function, void *data)
+{
+    static char drawn[1 << 16];
+    char path[] = "graph-XXXXXX", number[32];
+    int file = mkstemp(path);
+
+    REQUIRE(file >= 0);
+    CHECK(cuGraphDebugDotPrint(graph, path, CU_GRAPH_DEBUG_DOT_FLAGS_HOST_NODE_PARAMS));
+    ssize_t length = read(file, drawn, sizeof drawn - 1);
+    REQUIRE(length > 0 && !close(file) && !unlink(path));
+    drawn[length] = 0;
+    snprintf(number, sizeof number, "%p", (void *)function);
+    REQUIRE(strstr(drawn, number));
+    snprintf(number, sizeof number, "%p", data);
+    REQUIRE(strstr(drawn, number));
 }
 
 int main(void)
@@ -40,6 +59,8 @@ int main(void)
     CHECK(cuGraphHostNodeGetParams(second, &asked));
     REQUIRE(asked.fn == count && asked.userData == counted + 1);
     CHECK(cuGraphInstantiate(&exec, graph, 0));
+    shown(graph, count, counted);
+    shown(graph, count, counted + 1);
     CHECK(cuGraphLaunch(exec, NULL));
     CHECK(cuMemcpyDtoH(&result, memory + sizeof(int), sizeof result));
     REQUIRE(result == 2);
@@ -49,6 +70,27 @@ int main(void)
     CHECK(cuGraphLaunch(exec, NULL));
     CHECK(cuMemcpyDtoH(&result, memory + sizeof(int), sizeof result));
     REQUIRE(result == 5);
+
+    // Made by a capture, copied, and made again from what is asked
+    CUstream stream;
+    CUgraph captured, copied;
+    size_t one = 1;
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    CHECK(cuLaunchHostFunc(stream, count_twice, counted));
+    CHECK(cuStreamEndCapture(stream, &captured));
+    CHECK(cuGraphClone(&copied, captured));
+    CHECK(cuGraphGetNodes(copied, &host, &one));
+    CHECK(cuGraphHostNodeGetParams(host, &asked));
+    REQUIRE(asked.fn == count_twice && asked.userData == counted);
+    CHECK(cuGraphAddHostNode(&second, copied, &host, 1, &asked));
+    CHECK(cuGraphHostNodeGetParams(second, &asked));
+    REQUIRE(asked.fn == count_twice && asked.userData == counted);
+    shown(copied, count_twice, counted);
+    CHECK(cuGraphInstantiate(&exec, copied, 0));
+    CHECK(cuGraphLaunch(exec, NULL));
+    CHECK(cuCtxSynchronize());
+    REQUIRE(*counted == 9);
     printf("%d\n", result);
     return 0;
 }

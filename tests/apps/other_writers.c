@@ -16,8 +16,9 @@ static int deeper(int levels)
 
 int main(void)
 {
-    int *pinned, *shared, results[N], values[N], on_stack[16] = {1}, n = N, ends[2], round, i;
+    int *pinned, *shared, *nameless, results[N], values[N], on_stack[16] = {1}, n = N, ends[2], round, i;
     int file = memfd_create("shared", 0);
+    pid_t child;
     CUcontext context = start_driver();
     CUfunction take = find_kernel(load_module("memory"), "take");
     CUdeviceptr memory = allocate(BYTES);
@@ -29,6 +30,8 @@ int main(void)
     REQUIRE(!ftruncate(file, BYTES));
     shared = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     CHECK(cuMemHostRegister(shared, BYTES, CU_MEMHOSTREGISTER_DEVICEMAP));
+    nameless = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(cuMemHostRegister(nameless, BYTES, CU_MEMHOSTREGISTER_DEVICEMAP));
     REQUIRE(!pipe(ends));
     for (round = 0; round < 3; round++) {
         for (i = 0; i < N; i++)
@@ -44,6 +47,17 @@ int main(void)
         launch(take, N / 128, 128, (void *[]){&memory, &shared, &n});
         CHECK(cuMemcpyDtoH(results, memory, BYTES));
         REQUIRE(!memcmp(results, values, BYTES));
+
+        child = fork();
+        if (!child) {
+            for (i = 0; i < N; i++)
+                nameless[i] = 2000 * round + i;
+            _exit(0);
+        }
+        REQUIRE(child > 0 && waitpid(child, NULL, 0) == child);
+        launch(take, N / 128, 128, (void *[]){&memory, &nameless, &n});
+        CHECK(cuMemcpyDtoH(results, memory, BYTES));
+        REQUIRE(results[N - 1] == 2000 * round + N - 1);
     }
 
     // A node's source on the stack, which grows past it
@@ -54,7 +68,7 @@ int main(void)
     CHECK(cuGraphInstantiate(&exec, graph, 0));
     REQUIRE(deeper(1000) == 0);
     on_stack[3] = 77;
-    pid_t child = fork();
+    child = fork();
     if (!child) {
         on_stack[3] = 78;
         _exit(0);

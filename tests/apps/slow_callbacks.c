@@ -19,9 +19,20 @@ static void CUDA_CB quick(void *unused)
     ran++;
 }
 
+// Its work is seen by others before it is done
+static void CUDA_CB fill(void *place)
+{
+    int *numbers = place, i;
+
+    usleep(2000);
+    for (i = 0; i < N; i++)
+        numbers[i] = 7 * i + 1;
+    usleep(3000);
+}
+
 int main(int argc, char **argv)
 {
-    int *pinned, results[N], n = N, round, i;
+    int *pinned, *filled, results[N], n = N, round, i;
     CUdeviceptr memory;
     CUstream stream, beside, third;
     int never = argc > 1 && !strcmp(argv[1], "never");
@@ -34,6 +45,14 @@ int main(int argc, char **argv)
     CHECK(cuMemAllocHost((void **)&pinned, BYTES));
     memory = allocate(BYTES);
     memset(pinned, 1, BYTES);
+    CHECK(cuMemAllocHost((void **)&filled, BYTES));
+    memset(filled, 0, BYTES);
+    CHECK(cuLaunchHostFunc(stream, fill, filled));
+    CHECK(cuMemcpyHtoDAsync(memory, filled, BYTES, stream));
+    while (cuStreamQuery(stream) == CUDA_ERROR_NOT_READY)
+        usleep(200);
+    CHECK(cuMemcpyDtoH(results, memory, BYTES));
+    REQUIRE(results[N - 1] == 7 * (N - 1) + 1);
     CHECK(cuLaunchKernel(take, 2, 1, 1, N / 2, 1, 1, 0, stream, (void *[]){&memory, &pinned, &n}, NULL));
     CHECK(cuStreamSynchronize(stream));
     CHECK(cuLaunchHostFunc(beside, wait_for_it, NULL));

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::io;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// The directory of this profile's binaries: the test executable lies in its `deps`.
 pub fn target() -> PathBuf {
@@ -12,11 +13,21 @@ pub fn target() -> PathBuf {
     own.ancestors().nth(2).expect("cargo puts tests into target/<profile>/deps").to_path_buf()
 }
 
-/// A binary or library of the workspace.
+/// A binary or library of the workspace. `cargo test` alone does not build them, so that an old one would be tested.
 pub fn artifact(name: &str) -> PathBuf {
     let path = target().join(name);
-    assert!(path.exists(), "{} is missing: run `cargo build --workspace` first", path.display());
+    let built = modified(&path).unwrap_or_else(|| panic!("{} is missing: {BUILD_FIRST}", path.display()));
+    // Cargo names beside it what it was made of.
+    let sources = std::fs::read_to_string(path.with_extension("d")).unwrap_or_default();
+    let newer = sources.split_ascii_whitespace().skip(1).find(|source| modified(Path::new(source)) > Some(built));
+    assert!(newer.is_none(), "{} is older than {}: {BUILD_FIRST}", path.display(), newer.unwrap_or_default());
     path
+}
+
+const BUILD_FIRST: &str = "run `cargo build --workspace` first";
+
+fn modified(path: &Path) -> Option<SystemTime> {
+    std::fs::metadata(path).and_then(|found| found.modified()).ok()
 }
 
 pub fn source(relative: &str) -> PathBuf {

@@ -14,6 +14,19 @@ fn a_callback_that_never_returns() {
     assert!(replayed.stdout.starts_with("verified\n"), "{}", replayed.stdout);
 }
 
+/// Nobody knows whose a change is while a callback runs, and the verdict says so.
+#[test]
+fn what_changed_while_a_callback_ran() {
+    let place = Place::new();
+    run(&mut place.recorded(client("slow_callbacks.c"))).expect(0);
+    let info = run(&mut place.cutrace(["info"])).expect(0).stdout;
+    assert!(info.contains("note: memory written while a callback ran, by it or by others"), "{info}");
+    let place = Place::new();
+    run(&mut place.recorded(client("mapped_input.c"))).expect(0);
+    let info = run(&mut place.cutrace(["info"])).expect(0).stdout;
+    assert!(!info.contains("note: "), "{info}");
+}
+
 /// What cannot be followed is told once for each piece of memory, not at every call.
 #[test]
 fn where_the_kernel_tells_nothing() {
@@ -23,6 +36,17 @@ fn where_the_kernel_tells_nothing() {
     let [(what, count)] = &trace.losses[..] else { panic!("{:?}", trace.losses) };
     assert!(what.contains("cannot follow"), "{what}");
     assert_eq!(*count, 1);
+    let replayed = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(4);
+    assert!(replayed.stdout.contains("recorded in part"), "{}", replayed.stdout);
+}
+
+/// What others may write into it through a mapping of their own is in no page table of the program's.
+#[test]
+fn memory_that_a_child_has_too() {
+    let place = Place::new();
+    run(&mut place.recorded(client("hostile/shared_with_child.c"))).expect(0);
+    let info = run(&mut place.cutrace(["info"])).expect(0).stdout;
+    assert!(info.contains("partly") && info.contains("not recorded: shared memory, into which others may"), "{info}");
     let replayed = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(4);
     assert!(replayed.stdout.contains("recorded in part"), "{}", replayed.stdout);
 }

@@ -114,6 +114,7 @@ workloads! {
     mapped_results "mapped_results.c" "replayable" ["take", "pass"];
     reused_pinned "reused_pinned.c" "replayable" ["take", "busy"];
     spinning "spinning.c" "replayable" ["wait_for_host"];
+    spinning_managed "spinning_managed.c" "replayable" ["wait_for_host", "take"];
     mapped_input "mapped_input.c" "replayable" ["take"];
     mapped_threads "mapped_threads.c" "replayable" ["take"];
     shared_pages "shared_pages.c" "replayable" ["take"];

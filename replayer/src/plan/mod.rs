@@ -7,6 +7,7 @@ pub mod fault;
 pub mod graphs;
 pub mod handover;
 pub mod lifetimes;
+pub mod meanwhile;
 pub mod nested;
 pub mod order;
 pub mod origins;
@@ -290,6 +291,21 @@ mod tests {
         sample.launch(1, 15..25, AT);
         sample.launch(0, 30..40, AT);
         assert_eq!(plan(&sample.trace()).overlapping_submissions, 1);
+    }
+
+    #[test]
+    fn pinned_memory_with_two_addresses_is_named() {
+        let mut sample = initialised();
+        for (time, device) in [(10, AT), (20, AT + 0x1000)] {
+            let given = (0x100, &device.to_le_bytes()[..]);
+            sample.call(0, "cuMemHostGetDevicePointer_v2", time..time + 1, &[0x100, AT, 0], &[given]);
+        }
+        let reasons: Vec<String> = plan(&sample.trace()).reasons.iter().map(Reason::to_string).collect();
+        let [reason] = &reasons[..] else { panic!("{reasons:?}") };
+        assert!(
+            reason.starts_with("the device has pinned host memory at another address")
+                && reason.ends_with("(1 call: 2)")
+        );
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::plan::captures::Captures;
 use crate::plan::contexts::Contexts;
 use crate::plan::fault::Faults;
 use crate::plan::lifetimes::Lifetimes;
+use crate::plan::meanwhile::meanwhile;
 use crate::plan::order::{Moment, Order};
 use crate::plan::origins::Origins;
 use crate::plan::reach::Live;
@@ -48,6 +49,9 @@ pub struct Survey {
 
 const PINNED: &str =
     "the device was given pinned host memory to read: what the CPU wrote there without a call is not recorded";
+
+const ELSEWHERE: &str =
+    "the device has pinned host memory at another address than the CPU: what the CPU wrote there may not be recorded";
 
 impl Survey {
     pub fn see(&mut self, trace: &Trace, call: &Call) {
@@ -94,6 +98,7 @@ impl Survey {
             self.plan.ends.insert(call.number, End { context, memory });
         }
         self.variables(call, function);
+        self.mapped(call, function);
         self.reach(trace, call, function);
         self.inputs(trace, call, function);
         if self.captures.see(call, function, &self.host) && !trace.follows_host_memory() {
@@ -197,6 +202,14 @@ impl Survey {
             if let Some((start, len)) = recorded(fields).and_then(|bytes| crate::check::made_in(fields, &bytes)) {
                 self.of_graph(start, len);
             }
+        }
+    }
+
+    /// Pinned memory is known by one address. Where devices cannot use the CPU's they are given another, which nobody follows.
+    fn mapped(&mut self, call: &Call, function: &Function) {
+        let addresses = call.output("pdptr").zip(call.argument("p"));
+        if function.name == "cuMemHostGetDevicePointer_v2" && addresses.is_some_and(|(device, host)| device != host) {
+            self.reasons.about_call(ELSEWHERE, call.number);
         }
     }
 
@@ -333,6 +346,7 @@ impl Survey {
         }
         plan.reasons = self.reasons.into_list();
         plan.notes = spins(trace);
+        plan.notes.extend(meanwhile(trace));
         plan.verdict = match (nothing, plan.reasons.is_empty()) {
             (Some(_), _) => Verdict::No,
             (None, true) => Verdict::Replayable,

@@ -1,5 +1,6 @@
 //! The run: one worker a recorded thread, each call when what preceded it has returned.
 
+pub mod aside;
 pub mod callbacks;
 pub mod culprit;
 pub mod edges;
@@ -29,6 +30,7 @@ use crate::memory::translate::Translation;
 use crate::plan::Plan;
 use crate::plan::action::{Action, Memory, action};
 use crate::plan::order::{Gate, Lane};
+use crate::run::aside::Aside;
 use crate::run::callbacks::Callbacks;
 use crate::run::launches::Watch;
 use crate::run::queue::{Queue, current_context};
@@ -41,7 +43,7 @@ use parking_lot::Mutex;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 use trace::api::by_name;
-use trace::api::roles::{Class, Role};
+use trace::api::roles::{Class, Field, Role};
 use trace::api::types::{Form, Kind};
 use trace::{Call, Function, Trace};
 
@@ -63,6 +65,7 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
     let translation = Translation::default();
     let placement = Placement::prepare(&driver, &objects, &translation, plan, options.place, options.tools.fill)?;
     placement.shortages.iter().for_each(|shortage| progress.warn(shortage));
+    let writes = Writes::of(trace);
     let world = World {
         trace,
         plan,
@@ -78,7 +81,8 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
         graph_sources: Mutex::default(),
         graph_reads: Mutex::default(),
         callbacks: Callbacks::of(trace),
-        writes: Writes::of(trace),
+        aside: Aside::new(writes.has_seen()),
+        writes,
         before_launches: Mutex::default(),
         verify: options.verify,
         tolerance: options.tools.tolerance,
@@ -231,6 +235,7 @@ impl<'t> Worker<'_, 't> {
             && let Some((Kind::Stream, stream)) = function.params.first().and_then(|param| handle(param, &words))
         {
             world.sinks.destroys_stream(stream);
+            world.aside.destroys_stream(stream);
         }
         let ending = self.context_ended_by(&call);
         if let Some(context) = ending {
@@ -243,6 +248,9 @@ impl<'t> Worker<'_, 't> {
         }
         if function.class == Class::launch && world.verify {
             results::before_launch(world, &call);
+        }
+        if matches!(function.class, Class::submit | Class::launch) {
+            world.aside.submits(|| self.queue(function, &words));
         }
         let result = match &world.watch {
             // SAFETY: the arguments were built from the recording by the table's description of this function.
@@ -283,6 +291,14 @@ impl<'t> Worker<'_, 't> {
         }
     }
 
+    /// Where a call puts its work.
+    fn queue(&self, function: &Function, words: &[u64]) -> Queue {
+        let stream = function.params.iter().find_map(|param| stream(param, words));
+        let own = function.twin_of.is_some() && stream.unwrap_or(0) == 0 || stream == Some(2);
+        let thread = own.then_some(self.thread);
+        Queue { context: current_context(self.world.driver), stream: stream.unwrap_or(0), thread }
+    }
+
     /// Copies of this call: compared at once if it waited for them, later if it did not.
     fn copies(&mut self, call: &Call<'t>, function: &'static Function, frame: &mut Frame<'t>, words: &[u64]) {
         let waits = function.class == Class::copy;
@@ -291,14 +307,10 @@ impl<'t> Worker<'_, 't> {
         if frame.sinks.is_empty() && (waits || nothing) {
             return;
         }
-        let stream = function.params.iter().find_map(|param| match handle(param, words) {
-            Some((Kind::Stream, stream)) => Some(stream),
-            _ => None,
-        });
-        let own = function.twin_of.is_some() && stream == Some(0) || stream == Some(2);
-        let thread = own.then_some(self.thread);
-        let context = if waits { 0 } else { current_context(self.world.driver) };
-        let queue = Queue { context, stream: stream.unwrap_or(0), thread };
+        let queue = Queue {
+            context: if waits { 0 } else { current_context(self.world.driver) },
+            ..self.queue(function, words)
+        };
         // A copy under a capture has become a node, which reads whenever its graph runs; so does a node made by hand.
         let captures = self.world.placement.captures.load(Relaxed) > 0;
         let submits = matches!(function.class, Class::submit | Class::launch);
@@ -480,9 +492,22 @@ impl<'t> Worker<'_, 't> {
 }
 
 /// The handle that a parameter holds by value.
-fn handle(param: &trace::api::roles::Field, words: &[u64]) -> Option<(Kind, u64)> {
+fn handle(param: &Field, words: &[u64]) -> Option<(Kind, u64)> {
     match param.ty.form {
         Form::Handle(kind) => Some((kind, *words.get(param.offset as usize / 8)?)),
         _ => None,
     }
+}
+
+/// The stream that a parameter names: by value, or in a launch's configuration.
+fn stream(param: &Field, words: &[u64]) -> Option<u64> {
+    if let Some((kind, value)) = handle(param, words) {
+        return (kind == Kind::Stream).then_some(value);
+    }
+    let (Form::Pointer(to), Role::In(_)) = (param.ty.form, param.role) else { return None };
+    let Form::Struct(fields) = to.form else { return None };
+    let field = fields.iter().find(|field| matches!(field.ty.form, Form::Handle(Kind::Stream)))?;
+    let at = *words.get(param.offset as usize / 8)?;
+    // SAFETY: the frame was built with a whole struct there, and lives until the call has been made and looked at.
+    (at != 0).then(|| unsafe { ((at + u64::from(field.offset)) as *const u64).read_unaligned() })
 }

@@ -7,6 +7,7 @@ use crate::check::extent::Tolerance;
 use crate::memory::place::Placement;
 use crate::memory::translate::Translation;
 use crate::plan::Plan;
+use crate::run::aside::Aside;
 use crate::run::callbacks::Callbacks;
 use crate::run::launches::Watch;
 use crate::run::sinks::Sinks;
@@ -38,6 +39,7 @@ pub struct World<'a> {
     pub graph_reads: Mutex<BTreeSet<(u64, u64)>>,
     pub callbacks: Callbacks<'a>,
     pub writes: Writes<'a>,
+    pub aside: Aside,
     /// What host memory held when a launch was given it: by the launch's number and the recorded address.
     pub before_launches: Mutex<HashMap<(u64, u64), Hash>>,
     pub verify: bool,

@@ -4,14 +4,12 @@
 //! first, for it may only have looked at what the device had written; then that agrees, and something was checked.
 
 use crate::check::report::Tally;
-use crate::run::edges;
-use crate::run::queue::{current_context, within};
-use crate::run::readers;
 use crate::run::world::World;
+use crate::run::{aside, edges, readers};
 use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
-use trace::call::Image;
+use trace::call::{Image, When};
 use trace::written::Written;
 use trace::{Call, Trace};
 
@@ -41,6 +39,11 @@ impl<'t> Writes<'t> {
         }
         found.sort_by_key(|found: &Found| (found.time, found.call));
         Writes { found, frontier: AtomicUsize::new(0), turn: Mutex::new(()) }
+    }
+
+    /// Whether any of it was in managed memory.
+    pub fn has_seen(&self) -> bool {
+        self.found.iter().any(|found| found.written.is_seen())
     }
 
     /// Before the call is made, whatever becomes of it.
@@ -112,8 +115,7 @@ fn write(world: &World, call: &Call, finder: u64, written: &Written, image: &Ima
         });
         tally.written += bytes.len() as u64;
     } else if let Some(live) = device(world, start) {
-        let agreed = on_device(world, live, bytes);
-        match agreed {
+        match world.aside.have(world, call.thread, live, bytes, &mut tally.written_in_use) {
             Some(true) if written.is_seen() => {
                 tally.checked.bytes += if world.verify { bytes.len() as u64 } else { 0 };
                 tally.compared.insert(finder);
@@ -121,9 +123,14 @@ fn write(world: &World, call: &Call, finder: u64, written: &Written, image: &Ima
             Some(_) => tally.written += bytes.len() as u64,
             None => tally.lost_writes += 1,
         }
-    } else {
+    } else if !brings(world, finder, image) {
         tally.lost_writes += 1;
     }
+}
+
+/// Whether the call has these bytes with it: a node is made with what its source held then, of which nothing is known before.
+fn brings(world: &World, call: u64, image: &Image) -> bool {
+    world.trace.call(call).is_some_and(|call| call.memory(When::Entry, image.address, image.len).is_some())
 }
 
 /// An address that no memory can have makes a range that nothing holds.
@@ -154,45 +161,11 @@ fn read(world: &World, recorded: &Range<u64>) -> Option<Vec<u8>> {
     let len = (recorded.end - recorded.start) as usize;
     let live = device(world, recorded.start)?;
     let mut found = vec![0u8; len];
-    let context = some_context(world)?;
-    let words = [found.as_mut_ptr() as u64, live, len as u64];
-    let copied = world.placement.relaxed(|| {
-        // SAFETY: a buffer of this length, and memory that the placement holds.
-        within(world.driver, context, || unsafe { world.driver.ask("cuMemcpyDtoH_v2", &words) })
-    });
-    copied.ok()?.ok().map(|()| found)
+    aside::fetch(world, live, &mut found).map(|()| found)
 }
 
 fn read_host(world: &World, recorded: &Range<u64>) -> Option<Vec<u8>> {
     let len = (recorded.end - recorded.start) as usize;
     // SAFETY: the placement (or the graph whose source it is) holds this memory, readable, until the end.
     host(world, recorded).map(|live| unsafe { std::slice::from_raw_parts(live as *const u8, len) }.to_vec())
-}
-
-fn some_context(world: &World) -> Option<u64> {
-    match current_context(world.driver) {
-        0 => world.contexts.lock().first().copied(),
-        context => Some(context),
-    }
-}
-
-/// Has these bytes in device memory; whether they were there already. None if the driver will not.
-fn on_device(world: &World, live: u64, bytes: &[u8]) -> Option<bool> {
-    let len = bytes.len() as u64;
-    let context = some_context(world)?;
-    let mut found = vec![0u8; bytes.len()];
-    world.placement.relaxed(|| {
-        within(world.driver, context, || {
-            // SAFETY: a buffer of this length, and memory that the placement holds.
-            unsafe { world.driver.ask("cuMemcpyDtoH_v2", &[found.as_mut_ptr() as u64, live, len]) }.ok()?;
-            if found == bytes {
-                return Some(true);
-            }
-            // SAFETY: as above; the bytes lie in the trace.
-            unsafe { world.driver.ask("cuMemcpyHtoD_v2", &[live, bytes.as_ptr() as u64, len]) }.ok()?;
-            Some(false)
-        })
-        .ok()
-        .flatten()
-    })
 }

@@ -4,7 +4,13 @@ use super::entries;
 use crate::abi::{Handle, In, Out};
 use crate::code::{Code, Result};
 use crate::graph;
+use crate::graph::node::Kind;
 use crate::registry::handle_of;
+use std::ffi::c_char;
+
+// From CUgraphDebugDot_flags.
+const VERBOSE: u32 = 1 << 0;
+const HOST_NODES: u32 = 1 << 5;
 
 /// The two-call pattern: without storage the count is told; with it, as much as there is room for is filled in by `put`
 /// and the rest of the room cleared.
@@ -141,6 +147,23 @@ entries! {
         let node = graph::find_node(hnode)?;
         graph::find(node.graph)?.remove(hnode);
         Ok(())
+    }
+
+    /// What a host node runs is shown if that is wanted.
+    fn cuGraphDebugDotPrint(hgraph: Handle, path: In<c_char>, flags: u32) {
+        let mut drawn = "digraph dot {\n".to_owned();
+        for node in graph::find(hgraph)?.nodes() {
+            let (own, kind) = (handle_of(&node), node.kind());
+            let shown = match kind {
+                Kind::Host(function, data) if flags & (VERBOSE | HOST_NODES) != 0 => {
+                    format!("|{{fn|userData}}|{{{function:p}|{:#x}}}", data.0 as usize)
+                }
+                _ => String::new(),
+            };
+            drawn += &format!("\"{own:#x}\"[label=\"{{{}{shown}}}\"];\n", kind.number());
+            drawn.extend(node.dependencies().iter().map(|from| format!("\"{from:#x}\" -> \"{own:#x}\";\n")));
+        }
+        std::fs::write(path.text()?, drawn + "}\n").map_err(|_| Code::OPERATING_SYSTEM)
     }
 
     fn cuGraphNodeGetType(hnode: Handle, kind: Out<u32>) {

@@ -1,0 +1,126 @@
+//! Device memory read and written beside all other work, as the recorded CPU did with managed memory: a kernel under way may be
+//! waiting for the very bytes, or for what the program does next.
+
+use crate::run::queue::{Queue, current_context, within};
+use crate::run::world::World;
+use parking_lot::Mutex;
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// For work that may still bring what the CPU saw. A kernel that waits for the CPU takes longer than any time given to it.
+const FOR_WORK: Duration = Duration::from_secs(1);
+/// Once that was in vain.
+const FOR_MORE_WORK: Duration = Duration::from_millis(10);
+const BETWEEN_LOOKS: Duration = Duration::from_micros(200);
+const NON_BLOCKING: u64 = 1;
+
+pub struct Aside {
+    /// Whether the CPU touched memory that is the device's here.
+    needed: bool,
+    /// By context: a stream that waits for no other.
+    streams: Mutex<HashMap<u64, u64>>,
+    /// Where work was put that is not known to have finished.
+    busy: Mutex<HashSet<Queue>>,
+    in_vain: AtomicBool,
+}
+
+impl Aside {
+    pub fn new(needed: bool) -> Aside {
+        Aside { needed, streams: Mutex::default(), busy: Mutex::default(), in_vain: AtomicBool::new(false) }
+    }
+
+    /// Work is about to be put here.
+    pub fn submits(&self, queue: impl FnOnce() -> Queue) {
+        if self.needed {
+            self.busy.lock().insert(queue());
+        }
+    }
+
+    /// Before the stream is destroyed: it may not be asked afterwards.
+    pub fn destroys_stream(&self, stream: u64) {
+        self.busy.lock().retain(|queue| queue.stream != stream);
+    }
+
+    /// Before the context may end.
+    pub fn context_ends(&self, world: &World, context: u64) {
+        self.busy.lock().retain(|queue| queue.context != context);
+        if let Some(stream) = self.streams.lock().remove(&context) {
+            // SAFETY: a stream that the replay made, and that nobody finds any more.
+            let _ = within(world.driver, context, || unsafe { world.driver.ask("cuStreamDestroy_v2", &[stream]) });
+        }
+    }
+
+    /// Has these bytes in device memory; whether they were there already, or came there. None if the driver will not.
+    /// `in_use`: work was still under way when they were written.
+    pub fn have(&self, world: &World, thread: u32, live: u64, bytes: &[u8], in_use: &mut u64) -> Option<bool> {
+        let mut found = vec![0u8; bytes.len()];
+        let mut until = None;
+        loop {
+            let is_busy = self.is_busy(world, thread);
+            fetch(world, live, &mut found)?;
+            if found == bytes {
+                return Some(true);
+            }
+            let wait = if self.in_vain.load(Relaxed) { FOR_MORE_WORK } else { FOR_WORK };
+            if !is_busy {
+                break;
+            }
+            if Instant::now() > *until.get_or_insert_with(|| Instant::now() + wait) {
+                self.in_vain.store(true, Relaxed);
+                *in_use += 1;
+                break;
+            }
+            std::thread::sleep(BETWEEN_LOOKS);
+        }
+        let words = [live, bytes.as_ptr() as u64, bytes.len() as u64];
+        copy(world, "cuMemcpyHtoDAsync_v2", words).map(|()| false)
+    }
+
+    fn is_busy(&self, world: &World, thread: u32) -> bool {
+        let driver = world.driver;
+        let mut busy = self.busy.lock();
+        // To ask a stream that is captured would end that.
+        let is_finished = |queue: &Queue| queue.is_captured(driver) || queue.is_finished(driver, queue.context, thread);
+        busy.retain(|queue| {
+            let ask = || within(driver, queue.context, || is_finished(queue));
+            !queue.has_name(thread) || !world.placement.relaxed(ask).unwrap_or(true)
+        });
+        busy.iter().any(|queue| queue.has_name(thread))
+    }
+}
+
+/// What device memory holds now.
+pub fn fetch(world: &World, live: u64, into: &mut [u8]) -> Option<()> {
+    copy(world, "cuMemcpyDtoHAsync_v2", [into.as_mut_ptr() as u64, live, into.len() as u64])
+}
+
+fn copy(world: &World, function: &'static str, [to, from, len]: [u64; 3]) -> Option<()> {
+    let driver = world.driver;
+    let context = match current_context(driver) {
+        0 => world.contexts.lock().first().copied()?,
+        context => context,
+    };
+    let beside = || {
+        let stream = stream(world, context)?;
+        // SAFETY: a buffer of this length, which stays until the copy is done, and memory that the placement holds.
+        unsafe {
+            driver.ask(function, &[to, from, len, stream]).ok()?;
+            driver.ask("cuStreamSynchronize", &[stream]).ok()
+        }
+    };
+    world.placement.relaxed(|| within(driver, context, beside)).ok().flatten()
+}
+
+/// In the current context.
+fn stream(world: &World, context: u64) -> Option<u64> {
+    let mut streams = world.aside.streams.lock();
+    if let Some(stream) = streams.get(&context) {
+        return Some(*stream);
+    }
+    let mut stream = 0u64;
+    // SAFETY: one output word.
+    unsafe { world.driver.ask("cuStreamCreate", &[&raw mut stream as u64, NON_BLOCKING]) }.ok()?;
+    streams.insert(context, stream);
+    Some(stream)
+}
