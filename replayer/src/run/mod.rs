@@ -29,6 +29,7 @@ use crate::memory::translate::Translation;
 use crate::plan::Plan;
 use crate::plan::action::{Action, Memory, action};
 use crate::plan::order::{Gate, Lane};
+use crate::profile::Profiler;
 use crate::run::callbacks::Callbacks;
 use crate::run::launches::Watch;
 use crate::run::queue::{Queue, current_context};
@@ -57,13 +58,17 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
         return Err(Error::Collision { mapping });
     }
     let driver = Driver::load(&options.driver)?;
+    let profiler = options.tools.measure.as_ref().map(Profiler::start);
+    if let Some(why) = profiler.as_ref().map(Profiler::why).filter(|why| !why.is_empty()) {
+        progress.warn(&format!("times are taken from events: {why}"));
+    }
     // SAFETY: no pointers.
     unsafe { driver.ask("cuInit", &[0]) }.map_err(|failure| Error::Init { failure: failure.to_string() })?;
     let objects = Objects::new(options.devices.clone());
     let translation = Translation::default();
     let placement = Placement::prepare(&driver, &objects, &translation, plan, options.place, options.tools.fill)?;
     placement.shortages.iter().for_each(|shortage| progress.warn(shortage));
-    let world = World {
+    let mut world = World {
         trace,
         plan,
         driver: &driver,
@@ -83,6 +88,7 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
         verify: options.verify,
         tolerance: options.tools.tolerance,
         end: options.tools.end.unwrap_or(u64::MAX),
+        profiler,
         watch: (options.tools.sync_launches || options.tools.trail).then(|| Watch::new(options.tools.trail)),
     };
     let mut tally = run(&world, progress)?;
@@ -92,7 +98,9 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
     }
     watched(|| progress.stalled(PATIENCE, &[]), || finish::finish(&world, &mut tally));
     world.callbacks.close(&mut tally);
-    Ok(Report::new(world, tally, started.elapsed()))
+    let elapsed = started.elapsed();
+    let measured = world.profiler.take().map(|profiler| profiler.finish(&world));
+    Ok(Report { measured, ..Report::new(world, tally, elapsed) })
 }
 
 /// Runs all lanes, each begun when its first call may start.
@@ -244,11 +252,14 @@ impl<'t> Worker<'_, 't> {
         if function.class == Class::launch && world.verify {
             results::before_launch(world, &call);
         }
-        let result = match &world.watch {
+        let profiler = world.profiler.as_ref().filter(|_| Profiler::concerns(live));
+        let result = match (&world.watch, profiler) {
             // SAFETY: the arguments were built from the recording by the table's description of this function.
-            None => unsafe { world.driver.call(id(live), &words) },
+            (None, None) => unsafe { world.driver.call(id(live), &words) },
             // SAFETY: as above.
-            Some(watch) => unsafe { watch.call(world, &call, live, &words) },
+            (Some(watch), _) => unsafe { watch.call(world, &call, live, &words) },
+            // SAFETY: as above.
+            (None, Some(profiler)) => unsafe { profiler.call(world, &call, live, &words) },
         };
         self.tally.executed += 1;
         self.compare(&call, function, result);
@@ -269,6 +280,12 @@ impl<'t> Worker<'_, 't> {
                 for pending in world.sinks.synchronized(world.driver, self.thread, all) {
                     payload::compare(world, pending.call, &pending.sink, &mut self.tally);
                 }
+            }
+            if let Some(profiler) = world.profiler.as_ref()
+                && matches!(function.class, Class::synchronize | Class::poll)
+                && may_ask
+            {
+                profiler.waited(world);
             }
             if world.verify {
                 results::after_wait(world, &call, &mut self.tally);
