@@ -27,6 +27,7 @@ mod signals;
 mod unfinished;
 mod verdict;
 mod view;
+mod works;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;

@@ -4,7 +4,7 @@ use crate::driver::Choice;
 use crate::exit::{FAILED, failure};
 use crate::figures::{grouped, size};
 use crate::output::Output;
-use crate::{cupti, verdict};
+use crate::{cupti, verdict, works};
 use anyhow::{Context, Result};
 use parking_lot::Mutex;
 use replayer::Options;
@@ -15,7 +15,6 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use trace::Trace;
-use trace::record::timed;
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Taking times")]
@@ -88,19 +87,10 @@ impl Timed {
     }
 }
 
-/// What was measured with.
-pub fn source(source: u8, version: u32) -> String {
-    match source {
-        timed::CUPTI if version >= 1000 => format!("CUPTI of CUDA {}.{}", version / 10_000, version / 100 % 100),
-        timed::CUPTI => format!("CUPTI, version {version}"),
-        _ => "events round each submission".into(),
-    }
-}
-
 /// `made`: the file that holds it, and its size.
 pub fn text(out: &mut impl Write, measured: &Measured, made: &(PathBuf, u64)) -> std::io::Result<()> {
-    let (works, source) = (grouped(measured.works), source(measured.source, measured.version));
-    writeln!(out, "  timed        {works} kernels, copies and fills, by {source}")?;
+    let (timed, source) = (grouped(measured.works), works::source(measured.source, measured.version));
+    writeln!(out, "  timed        {timed} kernels, copies and fills, by {source}")?;
     for (why, count) in &measured.untimed {
         writeln!(out, "  not timed    {}: {why}", grouped(*count))?;
     }
@@ -112,7 +102,7 @@ pub fn object(measured: &Measured, made: &(PathBuf, u64)) -> Value {
     json!({
         "output": made.0.display().to_string(),
         "bytes": made.1,
-        "source": if measured.source == timed::CUPTI { "cupti" } else { "events" },
+        "source": works::source_name(measured.source),
         "version": measured.version,
         "why": measured.why,
         "works": measured.works,

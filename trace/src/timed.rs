@@ -20,6 +20,11 @@ impl Work<'_> {
         self.about.end.saturating_sub(self.about.start).max(0)
     }
 
+    /// Nanoseconds from the replay's making of the call to the start of the work.
+    pub fn delay(&self) -> i64 {
+        self.about.start.saturating_sub(self.about.submitted)
+    }
+
     pub fn is_kernel(&self) -> bool {
         self.about.what == timed::KERNEL
     }
@@ -112,5 +117,29 @@ impl Trace {
         // A thread's calls follow each other in time as in number.
         let at = of_thread.partition_point(|number| sequence_of(number) < sequence);
         of_thread.get(at).filter(|number| sequence_of(number) == sequence).map(|number| u64::from(*number))
+    }
+}
+
+/// Which calls gave a device which work.
+pub struct ByCall<'t> {
+    trace: &'t Trace,
+    /// Number of the call, and position of the work.
+    found: Vec<(u64, u32)>,
+}
+
+impl<'t> ByCall<'t> {
+    pub fn of(trace: &'t Trace) -> ByCall<'t> {
+        let calls = trace.timed().enumerate().filter_map(|(at, work)| Some((work.call?, at as u32)));
+        let mut found: Vec<(u64, u32)> = calls.collect();
+        found.sort_unstable();
+        ByCall { trace, found }
+    }
+
+    /// By the time at which it began.
+    pub fn call(&self, number: u64) -> impl Iterator<Item = Work<'t>> + use<'t, '_> {
+        let from = self.found.partition_point(|(call, _)| *call < number);
+        let works = self.found[from..].iter().take_while(move |(call, _)| *call == number);
+        works
+            .filter_map(|(_, at)| self.trace.timed.get(*at as usize).map(|(start, at)| self.trace.work_at(*start, *at)))
     }
 }

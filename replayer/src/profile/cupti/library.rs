@@ -23,7 +23,7 @@ macro_rules! functions {
         impl Library {
             /// Loads it for good: its threads outlive any use.
             pub fn load(path: &Path) -> Result<Library, String> {
-                let failed = |error: libloading::Error| format!("{}: {error}", path.display());
+                let failed = |error: libloading::Error| error.to_string();
                 // SAFETY: the user's own tools load the same library; its constructors set up its own state.
                 let library = unsafe { libloading::Library::new(path) }.map_err(failed)?;
                 let loaded = Library {
