@@ -185,7 +185,9 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let report = replayer::replay(&trace, &plan, &options, &bar);
     bar.bar.finish_and_clear();
     let report = report.map_err(|error| match error {
-        replayer::Error::Worker | replayer::Error::Dump { .. } => failure(FAILED, error),
+        replayer::Error::Worker | replayer::Error::Dump { .. } | replayer::Error::Cupti { .. } => {
+            failure(FAILED, error)
+        }
         error => failure(NO_DRIVER, format_args!("{error}; the driver is {} ({})", found.path.display(), found.how)),
     })?;
     let timed = match (timed, &report.measured) {

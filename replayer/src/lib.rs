@@ -101,6 +101,8 @@ pub enum Error {
     Device { device: i32, failure: String },
     #[error("a thread for the recorded thread {thread} cannot be started: {source}")]
     Thread { thread: u32, source: std::io::Error },
+    #[error("CUPTI cannot be used: {why}")]
+    Cupti { why: String },
     #[error("{path}: {why}")]
     Dump { path: PathBuf, why: String },
     #[error("a worker of the replay panicked; its message stands above")]

@@ -66,7 +66,10 @@ impl Timing {
         let shown = || path.display().to_string();
         let written = Written::begin(trace, output.file().try_clone().with_context(shown)?).with_context(shown)?;
         let written = Arc::new(Mutex::new(written));
-        Ok((Timed { output, written: written.clone() }, Measure { cupti, to: written }))
+        Ok((
+            Timed { output, written: written.clone() },
+            Measure { cupti, only_cupti: self.times == Source::Cupti, to: written },
+        ))
     }
 }
 

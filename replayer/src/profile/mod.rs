@@ -32,6 +32,8 @@ pub trait Times: Send {
 pub struct Measure {
     /// The library, or why events are used.
     pub cupti: Result<PathBuf, String>,
+    /// Do not use events if CUPTI cannot be used.
+    pub only_cupti: bool,
     pub to: Arc<Mutex<dyn Times>>,
 }
 

@@ -60,6 +60,9 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
     let driver = Driver::load(&options.driver)?;
     let profiler = options.tools.measure.as_ref().map(Profiler::start);
     if let Some(why) = profiler.as_ref().map(Profiler::why).filter(|why| !why.is_empty()) {
+        if options.tools.measure.as_ref().is_some_and(|measure| measure.only_cupti) {
+            return Err(Error::Cupti { why: why.to_owned() });
+        }
         progress.warn(&format!("times are taken from events: {why}"));
     }
     // SAFETY: no pointers.
