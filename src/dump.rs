@@ -5,6 +5,7 @@ use crate::exit;
 use crate::figures::duration;
 use crate::json::Fields;
 use crate::reading::Reading;
+use crate::works;
 use crate::writes::{self, Run, Wrote};
 use anyhow::Result;
 use serde::Serialize;
@@ -16,6 +17,7 @@ use trace::api::types::Kind;
 use trace::decode::{Decoded, decode};
 use trace::objects::Objects;
 use trace::text::{Text, plain, symbol};
+use trace::timed::ByCall;
 use trace::value::Value;
 use trace::{Call, Trace};
 
@@ -23,7 +25,8 @@ use trace::{Call, Trace};
 ///
 /// A line holds the call's number, seconds since the start of the trace, the thread, the function with its arguments by
 /// name, what it wrote behind the arrow, its result and how long it took. An ampersand stands for memory that the call
-/// fills. Annotations by NVTX and what the CPU wrote without a call stand between the calls. Handles are named by kind and number (ctx#1, stream#3), addresses by the allocation they lie in (mem#2+0x40).
+/// fills. Annotations by NVTX and what the CPU wrote without a call stand between the calls, and below a call
+/// what a device did for it, if a replay has measured that (replay --profile). Handles are named by kind and number (ctx#1, stream#3), addresses by the allocation they lie in (mem#2+0x40).
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -42,6 +45,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let wanted = reading.selection(&trace)?;
     let mut out = BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
     let mut annotations = Annotations::of(&trace, reading)?;
+    let works = ByCall::of(&trace);
     let mut objects = Objects::default();
     let (mut line, mut left, mut missing) = (String::new(), reading.limit.unwrap_or(u64::MAX), 0);
     let colored = reading.colored();
@@ -82,6 +86,13 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         }
         out.write_all(b"\n")?;
         left -= 1;
+        for work in works.call(call.number) {
+            match reading.json {
+                true => serde_json::to_writer(&mut out, &works::object(&work)).map_err(std::io::Error::from)?,
+                false => out.write_all(works::text(&work, trace.nanoseconds(call.begin)).as_bytes())?,
+            }
+            out.write_all(b"\n")?;
+        }
         let values = decoded.iter().flat_map(|d| d.arguments.iter().chain(&d.outputs));
         missing += values.map(|(_, value)| missing_in(value)).sum::<u64>();
     }

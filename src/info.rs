@@ -5,7 +5,7 @@ use crate::figures::{counted, grouped, size};
 use crate::reading::Reading;
 use crate::unfinished::Unfinished;
 use crate::verdict::Said;
-use crate::{exit, verdict};
+use crate::{exit, verdict, works};
 use anyhow::Result;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -239,6 +239,7 @@ fn object(trace: &Trace, counts: &Counts, functions: &Functions, said: &Said) ->
             "missing": counts.missing,
         },
         "annotations": Annotated::of(trace),
+        "device_times": trace.profile.as_ref().map(|profile| works::profile_object(profile, trace)),
         "adopted": trace.adopted.iter().map(|a| json!({
             "module": format!("{:#x}", a.module),
             "images": a.images.iter().map(|hash| Hash::from_bytes(*hash).to_string()).collect::<Vec<_>>(),
@@ -315,6 +316,9 @@ fn text(
         let (ranges, marks) = (counted(annotated.ranges, "range"), counted(annotated.marks, "mark"));
         let (names, domains) = (counted(annotated.names, "name"), counted(annotated.domains, "domain"));
         line(out, format!("annotations       {ranges}{open}, {marks}, {names}, in {domains}"))?;
+    }
+    for told in trace.profile.iter().flat_map(|profile| works::lines(profile, trace)) {
+        line(out, told)?;
     }
     for module in &trace.adopted {
         let images = counted(module.images.len() as u64, "image");

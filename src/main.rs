@@ -4,6 +4,7 @@
 
 mod annotations;
 mod completions;
+mod cupti;
 mod doctor;
 mod driver;
 mod dump;
@@ -13,6 +14,7 @@ mod figures;
 mod info;
 mod json;
 mod layout;
+mod output;
 mod program;
 mod progress;
 mod reading;
@@ -25,6 +27,7 @@ mod signals;
 mod unfinished;
 mod verdict;
 mod view;
+mod works;
 mod writes;
 
 use clap::{Parser, Subcommand};

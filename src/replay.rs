@@ -4,6 +4,7 @@ mod bisect;
 mod compared;
 mod culprit;
 mod finding;
+mod timing;
 
 use crate::driver::{self, Choice};
 use crate::exit::{DIVERGED, DONE, FAILED, NO_DRIVER, UNREADABLE, UNVERIFIED, failure};
@@ -12,13 +13,16 @@ use crate::{exit, layout, signals};
 use anyhow::Result;
 use finding::Finding;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use parking_lot::Mutex;
 use replayer::{Divergence, Options, Outcome, Plan, Progress, Report, Verdict};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::io::Write;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+use timing::Timing;
 use trace::Trace;
 
 /// Make the calls of a trace again and compare results, outputs and bytes
@@ -37,6 +41,7 @@ Examples:
   cutrace replay --bisect                which kernel does not compute the same twice
   cutrace replay --fill 0xa5             does the program read memory that it never wrote?
   cutrace replay --verify 1e-4,1e-6,f32  a trace of record --data=all, compared as numbers
+  cutrace replay --profile -o timed.bin  when the device did what: for cutrace report and export
   cutrace replay --break vector_add#2 --dump-memory mem#3 before.bin
 
 Exit status:
@@ -70,6 +75,11 @@ pub struct Arguments {
     json: bool,
     #[command(flatten)]
     finding: Finding,
+    #[command(flatten)]
+    timing: Timing,
+    /// Let --output and --dump-memory replace files that exist
+    #[arg(long)]
+    force: bool,
 }
 
 /// Version of the JSON form. Fields may be added within a version.
@@ -116,7 +126,12 @@ impl Devices {
 pub fn run(arguments: Arguments) -> Result<u8> {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
     let shown = bar.clone();
+    let partial = Arc::new(Mutex::new(None::<PathBuf>));
+    let unfinished = partial.clone();
     signals::on_interruption(move |name| {
+        if let Some(partial) = unfinished.lock().take() {
+            let _gone_already = std::fs::remove_file(partial);
+        }
         let so_far = match (shown.position(), shown.length()) {
             (done, Some(all)) => format!("after about {} of {} calls", grouped(done), grouped(all)),
             (_, None) => "before the first call".into(),
@@ -140,15 +155,22 @@ pub fn run(arguments: Arguments) -> Result<u8> {
             (damage, _) => damage,
         });
     }
-    let mut tools = arguments.finding.tools(&trace, &plan)?;
+    let mut tools = arguments.finding.tools(&trace, &plan, arguments.force)?;
     let missing = plan.missing.as_ref().filter(|missing| tools.end.is_none_or(|end| missing.call < end));
     tools.end = missing.map(|missing| missing.call).or(tools.end);
     if !arguments.no_placement {
         layout::make_room(&plan)?;
     }
     layout::set_environment(&plan);
-    let found = driver::find(arguments.driver.as_ref().unwrap_or(&Choice::System))
-        .map_err(|tried| tried.as_failure("no usable driver"))?;
+    let choice = arguments.driver.as_ref().unwrap_or(&Choice::System);
+    let found = driver::find(choice).map_err(|tried| tried.as_failure("no usable driver"))?;
+    let mut timed = None;
+    if arguments.timing.profile {
+        let cupti = arguments.timing.source(choice, &found.path)?;
+        let (begun, measure) = arguments.timing.begin(&trace, cupti, arguments.force)?;
+        *partial.lock() = Some(begun.partial().to_path_buf());
+        (timed, tools.measure) = (Some(begun), Some(measure));
+    }
     let devices = arguments.device.map_or_else(HashMap::new, |devices| devices.map(&trace, &plan));
     // The layout of this process is as good as it gets.
     let options = Options {
@@ -163,9 +185,16 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let report = replayer::replay(&trace, &plan, &options, &bar);
     bar.bar.finish_and_clear();
     let report = report.map_err(|error| match error {
-        replayer::Error::Worker | replayer::Error::Dump { .. } => failure(FAILED, error),
+        replayer::Error::Worker | replayer::Error::Dump { .. } | replayer::Error::Cupti { .. } => {
+            failure(FAILED, error)
+        }
         error => failure(NO_DRIVER, format_args!("{error}; the driver is {} ({})", found.path.display(), found.how)),
     })?;
+    let timed = match (timed, &report.measured) {
+        (Some(timed), Some(measured)) => Some((measured, timed.finish(&trace, &options, measured)?)),
+        _ => None,
+    };
+    *partial.lock() = None;
     let bisection = match &arguments.finding {
         Finding { trail: Some(path), .. } => {
             bisect::leave(path, &report)?;
@@ -177,6 +206,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let mut out = std::io::stdout().lock();
     if arguments.json {
         let mut whole = object(&trace, &plan, &report, &options);
+        whole["profile"] = timed.as_ref().map_or(Value::Null, |(measured, made)| timing::object(measured, made));
         whole["bisection"] = bisection.as_ref().map_or(Value::Null, bisect::object);
         serde_json::to_writer_pretty(&mut out, &whole)?;
         writeln!(out)?;
@@ -184,6 +214,9 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         text(&mut out, &plan, &report)?;
         if arguments.finding.bisect {
             bisect::text(&mut out, bisection.as_ref(), &report)?;
+        }
+        if let Some((measured, made)) = &timed {
+            timing::text(&mut out, measured, made)?;
         }
         if report.culprit.is_none() {
             finding::dumped(&mut out, &options.tools)?;

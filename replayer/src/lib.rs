@@ -9,6 +9,7 @@ mod call;
 mod check;
 mod memory;
 mod plan;
+pub mod profile;
 mod run;
 #[cfg(test)]
 mod sample;
@@ -23,6 +24,7 @@ pub use check::report::{Checked, Divergence, LeftOut, Outcome, Placed, Report};
 pub use check::trust::BLIND;
 pub use memory::words::Words;
 pub use plan::contexts::Contexts;
+pub use plan::copied::{Copied, End, copied};
 pub use plan::nested::structs;
 pub use plan::outstanding::{Outstanding, Wait, Work, outstanding};
 pub use plan::stops::{Memory, find_call, find_memory};
@@ -62,6 +64,8 @@ pub struct Tools {
     pub fill: Option<u8>,
     /// By how much copies to the host may differ from recorded bytes. None: by nothing.
     pub tolerance: Option<Tolerance>,
+    /// Take the device's times.
+    pub measure: Option<profile::Measure>,
     /// Stop before the call of this number.
     pub end: Option<u64>,
     /// Device memory to be written to files when the replay stops, or at its end.
@@ -97,6 +101,8 @@ pub enum Error {
     Device { device: i32, failure: String },
     #[error("a thread for the recorded thread {thread} cannot be started: {source}")]
     Thread { thread: u32, source: std::io::Error },
+    #[error("CUPTI cannot be used: {why}")]
+    Cupti { why: String },
     #[error("{path}: {why}")]
     Dump { path: PathBuf, why: String },
     #[error("a worker of the replay panicked; its message stands above")]

@@ -56,9 +56,6 @@ pub struct Finding {
         hide_default_value = true
     )]
     verify: Verify,
-    /// Let --dump-memory replace files that exist
-    #[arg(long, requires = "dump_memory")]
-    force: bool,
 }
 
 /// NAME or NAME#n
@@ -117,7 +114,8 @@ fn memory(text: &str) -> Result<Memory, String> {
 }
 
 impl Finding {
-    pub fn tools(&self, trace: &Trace, plan: &Plan) -> Result<Tools> {
+    /// `force`: files that exist are replaced.
+    pub fn tools(&self, trace: &Trace, plan: &Plan, force: bool) -> Result<Tools> {
         let usage = |what: &str, why: String| failure(USAGE, format_args!("{what}: {why}"));
         let calls = trace.len() as u64;
         let end = match (self.until, &self.stop) {
@@ -138,13 +136,13 @@ impl Finding {
             let range = memory(&pair[0])
                 .and_then(|memory| replayer::find_memory(trace, plan, end.unwrap_or(calls), &memory))
                 .map_err(told)?;
-            if !self.force && path.exists() {
+            if !force && path.exists() {
                 return Err(usage(
                     "--dump-memory",
                     format!("{}: the file exists; --force replaces it", path.display()),
                 ));
             }
-            dumps.push(Dump { range, path, force: self.force });
+            dumps.push(Dump { range, path, force });
         }
         let tolerance = match self.verify {
             Verify::Exact => None,
@@ -155,7 +153,8 @@ impl Finding {
             }
             Verify::Within(tolerance) => Some(tolerance),
         };
-        Ok(Tools { sync_launches: self.sync_launches, trail: self.bisect, fill: self.fill, tolerance, end, dumps })
+        let (sync_launches, trail, fill) = (self.sync_launches, self.bisect, self.fill);
+        Ok(Tools { sync_launches, trail, fill, tolerance, measure: None, end, dumps })
     }
 }
 

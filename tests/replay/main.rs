@@ -8,6 +8,7 @@ mod elsewhere;
 mod exercised;
 mod following;
 mod older;
+mod profiling;
 mod stopping;
 mod tampering;
 mod translation;

@@ -197,8 +197,14 @@ fn give_back(file: &File, from: u64, to: u64) {
     }
 }
 
+/// Segments of the trace that hold something which can be used, but for its footer.
+pub(crate) fn segments(trace: &Trace) -> Vec<(u64, Header)> {
+    let sealed = sealed_chunks(trace);
+    kept(trace, &|header| is_spent(&sealed, header))
+}
+
 /// Writes the footer at `end` and returns the size of the file, which ends with it.
-fn write(file: &File, end: u64, footer: &Footer) -> io::Result<u64> {
+pub(crate) fn write(file: &File, end: u64, footer: &Footer) -> io::Result<u64> {
     let content = encode(footer);
     let size = round_up((HEADER + content.len() + 16) as u64);
     let header = Header { length: content.len() as u64, seal: checksum(&content), ..Header::new(Kind::Footer, size) };

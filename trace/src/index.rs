@@ -182,6 +182,7 @@ impl Trace {
         self.calls.sort_by_key(|c| (c.begin, c.thread, c.sequence));
         // Those with the same stamp stay in the order in which their thread wrote them.
         self.annotations.sort_by_key(|(time, thread, _)| (*time, *thread));
+        self.timed.sort_unstable();
         let observed =
             self.calls.iter().enumerate().map(|(number, call)| ((call.thread, call.sequence), number as u64));
         self.observed_calls = observed.filter(|(key, _)| self.observed.contains_key(key)).collect();
@@ -365,6 +366,9 @@ impl Trace {
                     self.written.entry((written.thread, written.call)).or_default().push(at);
                 }
             }
+            record::TIMED => self.timed.extend(body_of::<record::Timed>(body).map(|timed| (timed.start, at))),
+            record::PROFILE => self.profile = body_of(body).or(self.profile.take()),
+            record::NAMED => self.timed_names.extend(body_of::<record::Named>(body).map(|n| (n.number, n.name))),
             record::ANNOTATION => self.index_annotation(thread, at, end),
             record::LOSS => self.losses.extend(body_of::<record::Loss>(body).map(|loss| (loss.what, loss.count))),
             _ => return flags & record::OPTIONAL != 0,

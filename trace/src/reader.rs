@@ -93,11 +93,18 @@ pub struct Trace {
     /// What domains and registered texts are called, by their numbers.
     pub(crate) domains: HashMap<u32, String>,
     pub(crate) texts: HashMap<u32, String>,
+    /// What a device did, by its start: the time, the record's offset.
+    pub(crate) timed: Vec<(i64, u64)>,
+    pub(crate) timed_names: HashMap<u32, String>,
+    /// The replay that measured it.
+    pub profile: Option<record::Profile>,
     /// Calls with large records, by the offset of their entry.
     pub(crate) crowded: HashMap<u64, OnceLock<Lookup>>,
     /// What was launched last under a handle.
     pub(crate) launched: HashMap<u64, u32>,
     pub(crate) calls: Vec<Located>,
+    /// By thread: numbers of its calls. Made when first needed.
+    pub(crate) numbers: OnceLock<Vec<Vec<u32>>>,
     /// By thread: number of the first call and offset of each chunk. For calls that are not in `calls`.
     pub(crate) chunks: OnceLock<HashMap<u32, Vec<(u32, u64)>>>,
 }
@@ -146,6 +153,10 @@ impl Trace {
             annotations: Vec::new(),
             domains: HashMap::new(),
             texts: HashMap::new(),
+            timed: Vec::new(),
+            timed_names: HashMap::new(),
+            profile: None,
+            numbers: OnceLock::new(),
             crowded: HashMap::new(),
             launched: HashMap::new(),
             calls: Vec::new(),

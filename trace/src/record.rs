@@ -52,6 +52,13 @@ pub const WRITTEN: u8 = 10;
 /// What the program itself says it is doing. Text follows the body.
 pub const ANNOTATION: u8 = 11;
 
+/// When a device did what a call gave it, as a replay measured it.
+pub const TIMED: u8 = 12;
+/// The replay that measured.
+pub const PROFILE: u8 = 13;
+/// What a number in TIMED records stands for.
+pub const NAMED: u8 = 14;
+
 /// A reader that does not know the kind may pass over the record.
 pub const OPTIONAL: u8 = 0x80;
 /// The call was made inside another call of the same thread.
@@ -206,6 +213,100 @@ pub mod annotated {
     /// may come first.
     pub const DOMAIN: u8 = 13;
     pub const TEXT: u8 = 14;
+}
+
+/// One kernel, copy or fill on a device. All times are nanoseconds since the trace's first clock pair: the replay's own,
+/// moved so that its first call begins when the recorded one did. Numbers that are not known are [`UNKNOWN`](timed::UNKNOWN).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct Timed {
+    pub start: i64,
+    pub end: i64,
+    /// When the replay made the call, and when the call returned.
+    pub submitted: i64,
+    pub returned: i64,
+    /// Of a copy or fill.
+    pub bytes: u64,
+    /// The node of a graph, by the number that its source gives it; 0 if it is none.
+    pub node: u64,
+    /// The call that put it there: thread index and call number on that thread.
+    pub thread: u32,
+    pub call: u32,
+    /// The kernel, by the number of a NAMED record; 0 if it is none.
+    pub name: u32,
+    /// As the replay's driver and its source count them.
+    pub device: u32,
+    pub context: u32,
+    pub stream: u32,
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    /// A thread's.
+    pub registers: u32,
+    /// Bytes a block.
+    pub static_shared: u32,
+    pub dynamic_shared: u32,
+    /// Bytes a thread.
+    pub local: u32,
+    /// Warps that fit on a multiprocessor, as the driver computes it, in thousandths of those that it can hold.
+    pub occupancy: u16,
+    /// CUPTI's CUpti_ActivityMemcpyKind.
+    pub copy: u8,
+    pub zero: u8,
+    pub what: u8,
+    pub source: u8,
+    /// CUPTI's CUpti_ActivityMemoryKind; of a fill `to` alone.
+    pub from: u8,
+    pub to: u8,
+}
+
+pub mod timed {
+    pub const UNKNOWN: u32 = u32::MAX;
+    pub const UNKNOWN_OCCUPANCY: u16 = u16::MAX;
+
+    pub const KERNEL: u8 = 1;
+    pub const COPY: u8 = 2;
+    pub const FILL: u8 = 3;
+    /// A whole launch of a graph: its source cannot look inside.
+    pub const GRAPH: u8 = 4;
+
+    /// Activity records of CUPTI.
+    pub const CUPTI: u8 = 1;
+    /// Events of the driver round the submission: what the device did before it began the work may be in it.
+    pub const EVENTS: u8 = 2;
+
+    /// The thread that chunks name which hold nothing but TIMED, PROFILE and NAMED records: no recorded one.
+    pub const THREAD: u32 = u32::MAX;
+}
+
+/// Of the replay that took the times; the last record of its chunks.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Profile {
+    /// Nanoseconds since 1970.
+    pub created: u64,
+    /// As in TIMED records.
+    pub source: u8,
+    /// The source's own version, as it tells it; 0 for events.
+    pub version: u32,
+    /// Why it is not CUPTI.
+    pub why: String,
+    pub driver: String,
+    pub driver_version: i32,
+    /// Ordinal and name.
+    pub devices: Vec<(u32, String)>,
+    /// What was added to the replay's times (CLOCK_MONOTONIC).
+    pub offset: i64,
+    /// By how many nanoseconds device times may be off against times of calls.
+    pub uncertainty: u64,
+    pub works: u64,
+    /// Work of recorded calls that was not timed: why, and how often.
+    pub untimed: Vec<(String, u64)>,
+    /// Facts added later: name and value.
+    pub more: Vec<(String, String)>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Named {
+    pub number: u32,
+    pub name: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]

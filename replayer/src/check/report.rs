@@ -4,6 +4,7 @@ use crate::call::driver::result_name;
 use crate::check::bisection::Entry;
 use crate::check::extent::Extent;
 use crate::memory::words::Words;
+use crate::profile::Measured;
 use crate::run::culprit::Culprit;
 use crate::run::launches::Watched;
 use crate::run::world::World;
@@ -132,6 +133,8 @@ pub struct Report {
     pub recorded_fault: Option<(String, u64)>,
     /// What every launch made of memory, if that was asked for.
     pub trail: Vec<Entry>,
+    /// How the device's times were taken, if they were.
+    pub measured: Option<Measured>,
     pub elapsed: Duration,
 }
 
@@ -189,6 +192,7 @@ impl Report {
             culprit,
             recorded_fault: plan.fault.map(|fault| (result_name(fault.code), fault.heard)),
             trail,
+            measured: None,
             elapsed,
         }
     }

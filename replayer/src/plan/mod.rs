@@ -3,6 +3,7 @@
 pub mod action;
 pub mod captures;
 pub mod contexts;
+pub mod copied;
 pub mod fault;
 pub mod graphs;
 pub mod handover;

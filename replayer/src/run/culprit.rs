@@ -151,7 +151,8 @@ fn recorded(world: &World, call: u64, code: u32) -> Option<Recorded> {
     })
 }
 
-fn shape(call: &Call) -> Option<Shape> {
+/// Of a launch.
+pub fn shape(call: &Call) -> Option<Shape> {
     const NAMES: [&str; 7] =
         ["gridDimX", "gridDimY", "gridDimZ", "blockDimX", "blockDimY", "blockDimZ", "sharedMemBytes"];
     let mut values = [0; 7];

@@ -37,6 +37,9 @@ fn rest(world: &World, context: u64) -> Rest {
 pub fn context_ends(world: &World, context: u64, tally: &mut Tally) {
     // A capture would not survive the wait.
     let rest = if world.placement.captures.load(Relaxed) == 0 { rest(world, context) } else { Rest::Never };
+    if let Some(profiler) = &world.profiler {
+        profiler.context_ends(world, context);
+    }
     settle(world, world.sinks.of_context(context), rest == Rest::Done, tally);
     world.aside.context_ends(world, context);
     world.placement.ends_context(context);

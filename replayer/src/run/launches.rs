@@ -246,7 +246,7 @@ impl Watch {
 }
 
 /// The live stream that a launch names, in a parameter or in its configuration.
-fn stream_of(function: &Function, words: &[u64]) -> Option<u64> {
+pub fn stream_of(function: &Function, words: &[u64]) -> Option<u64> {
     let is_stream = |form: &Form| matches!(form, Form::Handle(Kind::Stream));
     function.params.iter().find_map(|param| {
         let word = *words.get(param.offset as usize / 8)?;
@@ -264,7 +264,7 @@ fn stream_of(function: &Function, words: &[u64]) -> Option<u64> {
 }
 
 /// The live context of a live stream; that of the thread for its default streams.
-fn context_of(driver: &Driver, stream: u64) -> u64 {
+pub fn context_of(driver: &Driver, stream: u64) -> u64 {
     let mut context = 0u64;
     if stream > 2 {
         // SAFETY: a live stream and an output word.

@@ -30,6 +30,7 @@ use crate::memory::translate::Translation;
 use crate::plan::Plan;
 use crate::plan::action::{Action, Memory, action};
 use crate::plan::order::{Gate, Lane};
+use crate::profile::Profiler;
 use crate::run::aside::Aside;
 use crate::run::callbacks::Callbacks;
 use crate::run::launches::Watch;
@@ -59,6 +60,13 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
         return Err(Error::Collision { mapping });
     }
     let driver = Driver::load(&options.driver)?;
+    let profiler = options.tools.measure.as_ref().map(Profiler::start);
+    if let Some(why) = profiler.as_ref().map(Profiler::why).filter(|why| !why.is_empty()) {
+        if options.tools.measure.as_ref().is_some_and(|measure| measure.only_cupti) {
+            return Err(Error::Cupti { why: why.to_owned() });
+        }
+        progress.warn(&format!("times are taken from events: {why}"));
+    }
     // SAFETY: no pointers.
     unsafe { driver.ask("cuInit", &[0]) }.map_err(|failure| Error::Init { failure: failure.to_string() })?;
     let objects = Objects::new(options.devices.clone());
@@ -66,7 +74,7 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
     let placement = Placement::prepare(&driver, &objects, &translation, plan, options.place, options.tools.fill)?;
     placement.shortages.iter().for_each(|shortage| progress.warn(shortage));
     let writes = Writes::of(trace);
-    let world = World {
+    let mut world = World {
         trace,
         plan,
         driver: &driver,
@@ -87,6 +95,7 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
         verify: options.verify,
         tolerance: options.tools.tolerance,
         end: options.tools.end.unwrap_or(u64::MAX),
+        profiler,
         watch: (options.tools.sync_launches || options.tools.trail).then(|| Watch::new(options.tools.trail)),
     };
     let mut tally = run(&world, progress)?;
@@ -96,7 +105,9 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
     }
     watched(|| progress.stalled(PATIENCE, &[]), || finish::finish(&world, &mut tally));
     world.callbacks.close(&mut tally);
-    Ok(Report::new(world, tally, started.elapsed()))
+    let elapsed = started.elapsed();
+    let measured = world.profiler.take().map(|profiler| profiler.finish(&world));
+    Ok(Report { measured, ..Report::new(world, tally, elapsed) })
 }
 
 /// Runs all lanes, each begun when its first call may start.
@@ -252,11 +263,14 @@ impl<'t> Worker<'_, 't> {
         if matches!(function.class, Class::submit | Class::launch) {
             world.aside.submits(|| self.queue(function, &words));
         }
-        let result = match &world.watch {
+        let profiler = world.profiler.as_ref().filter(|_| Profiler::concerns(live));
+        let result = match (&world.watch, profiler) {
             // SAFETY: the arguments were built from the recording by the table's description of this function.
-            None => unsafe { world.driver.call(id(live), &words) },
+            (None, None) => unsafe { world.driver.call(id(live), &words) },
             // SAFETY: as above.
-            Some(watch) => unsafe { watch.call(world, &call, live, &words) },
+            (Some(watch), _) => unsafe { watch.call(world, &call, live, &words) },
+            // SAFETY: as above.
+            (None, Some(profiler)) => unsafe { profiler.call(world, &call, live, &words) },
         };
         self.tally.executed += 1;
         self.compare(&call, function, result);
@@ -277,6 +291,12 @@ impl<'t> Worker<'_, 't> {
                 for pending in world.sinks.synchronized(world.driver, self.thread, all) {
                     payload::compare(world, pending.call, &pending.sink, &mut self.tally);
                 }
+            }
+            if let Some(profiler) = world.profiler.as_ref()
+                && matches!(function.class, Class::synchronize | Class::poll)
+                && may_ask
+            {
+                profiler.waited(world);
             }
             if world.verify {
                 results::after_wait(world, &call, &mut self.tally);

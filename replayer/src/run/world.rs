@@ -7,6 +7,7 @@ use crate::check::extent::Tolerance;
 use crate::memory::place::Placement;
 use crate::memory::translate::Translation;
 use crate::plan::Plan;
+use crate::profile::Profiler;
 use crate::run::aside::Aside;
 use crate::run::callbacks::Callbacks;
 use crate::run::launches::Watch;
@@ -47,6 +48,8 @@ pub struct World<'a> {
     pub tolerance: Option<Tolerance>,
     /// Calls from this number on are not made.
     pub end: u64,
+    /// If the device's times are taken.
+    pub profiler: Option<Profiler<'a>>,
     /// If launches go one at a time.
     pub watch: Option<Watch>,
 }

@@ -27,6 +27,7 @@ mod array;
 mod code;
 mod context;
 mod copy;
+mod cupti;
 mod device;
 mod entry;
 mod event;

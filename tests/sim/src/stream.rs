@@ -11,6 +11,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use crate::abi::{Handle, NullStream};
 use crate::code::{Code, Result};
 use crate::context::{self, Context};
+use crate::cupti::Origin;
 use crate::graph::capture::{self, Capture, Part};
 use crate::graph::node::Kind;
 use crate::memory::table::Submission;
@@ -79,7 +80,7 @@ pub struct Stream {
 
 #[derive(Default)]
 struct Queue {
-    waiting: VecDeque<(Work, Vec<Point>)>,
+    waiting: VecDeque<(Work, Origin, Vec<Point>)>,
     submitted: u64,
     /// A thread serves this stream.
     served: bool,
@@ -248,7 +249,7 @@ impl Stream {
         let mut queue = self.queue.lock();
         let (point, waits) = self.enter(&mut order, &mut queue, after);
         drop(order);
-        queue.waiting.push_back((work, waits));
+        queue.waiting.push_back((work, Origin::of(self), waits));
         if !queue.served {
             serve(self.clone())?;
             queue.served = true;
@@ -285,7 +286,7 @@ impl Stream {
         for wait in &waits {
             wait.wait();
         }
-        work.perform(&context);
+        Origin::of(self).perform(|| work.perform(&context));
         self.finish(self.queue.lock(), point.number);
         Ok(())
     }
@@ -333,7 +334,7 @@ impl Stream {
                 }
                 continue;
             }
-            let Some((work, waits)) = queue.waiting.pop_front() else { continue };
+            let Some((work, origin, waits)) = queue.waiting.pop_front() else { continue };
             let number = queue.submitted - queue.waiting.len() as u64;
             queue.busy = true;
             drop(queue);
@@ -341,7 +342,7 @@ impl Stream {
                 wait.wait();
             }
             if let Some(context) = self.context.upgrade() {
-                work.perform(&context);
+                origin.perform(|| work.perform(&context));
             }
             drop(work);
             self.finish(self.queue.lock(), number);

@@ -9,6 +9,7 @@ use crate::abi::{Handle, Opaque};
 use crate::code::{Code, Result};
 use crate::context::{self, Context};
 use crate::copy::{Copy, Fill};
+use crate::cupti::{Origin, timed};
 use crate::graph::memory;
 use crate::memory::{allocate, table};
 use crate::ptx::exec::{self, Fault, Grid};
@@ -79,13 +80,15 @@ impl Work {
             return;
         }
         if let Work::Graph(nodes) = self {
-            return nodes.iter().for_each(|node| node.perform(context));
+            return (1..).zip(nodes.iter()).for_each(|(number, node)| {
+                Origin::node(number).perform(|| node.perform(context));
+            });
         }
         if let Work::Host { f, data } = self {
             return user_code(|| f(*data));
         }
         // A mistake of ours must not end the stream's thread: everybody would wait for ever.
-        let outcome = catch_unwind(AssertUnwindSafe(|| self.attempt()));
+        let outcome = catch_unwind(AssertUnwindSafe(|| timed(self, || self.attempt())));
         if let Err(code) = outcome.unwrap_or(Err(Code::UNKNOWN)) {
             context.fail(code);
         }

@@ -77,6 +77,7 @@ macro_rules! entries {
         $(#[$meta])*
         #[unsafe(no_mangle)]
         pub extern "C" fn $name($($arg: $ty),*) -> $crate::code::Code {
+            let _call = $crate::cupti::Call::enter(stringify!($name));
             $crate::entry::outcome(|| {
                 $crate::state::ready()?;
                 $body
@@ -109,6 +110,7 @@ macro_rules! entries {
         #[unsafe(no_mangle)]
         pub extern "C" fn $name($($arg: $ty),*) -> $crate::code::Code {
             let $null = $crate::abi::NullStream::Legacy;
+            let _call = $crate::cupti::Call::enter(stringify!($name));
             $crate::entry::outcome(|| {
                 $crate::state::ready()?;
                 $body
@@ -119,6 +121,7 @@ macro_rules! entries {
         #[unsafe(no_mangle)]
         pub extern "C" fn $twin($($arg: $ty),*) -> $crate::code::Code {
             let $null = $crate::abi::NullStream::PerThread;
+            let _call = $crate::cupti::Call::enter(stringify!($twin));
             $crate::entry::outcome(|| {
                 $crate::state::ready()?;
                 $body
@@ -129,7 +132,7 @@ macro_rules! entries {
 use entries;
 
 /// Everything exported.
-fn all() -> Vec<Entry> {
+pub fn all() -> Vec<Entry> {
     let lists = [
         array::list,
         capture::list,

@@ -1,0 +1,129 @@
+//! What a call copies, as far as the call tells by itself: from where to where, and how much.
+
+use crate::plan::nested::structs;
+use trace::api::copies::region;
+use trace::api::roles::{Role, Side};
+use trace::api::types::{Form, Kind, Type};
+use trace::call::When;
+use trace::{Call, Function};
+
+/// One end of a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    Host(u64),
+    Device(u64),
+    /// Whose it is, the live ranges tell.
+    Unified(u64),
+    Array,
+}
+
+impl End {
+    pub fn address(self) -> Option<u64> {
+        match self {
+            End::Host(at) | End::Device(at) | End::Unified(at) => Some(at),
+            End::Array => None,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Copied {
+    pub from: End,
+    pub to: End,
+    pub bytes: u64,
+    /// Whether the bytes lie in one piece at both ends.
+    pub is_dense: bool,
+}
+
+/// The copies of a call.
+pub fn copied(call: &Call, function: &'static Function) -> Vec<Copied> {
+    if let Some(all) = batch(call, function) {
+        return all;
+    }
+    let (mut from, mut to) = (None, None);
+    let line = function.twin_of.unwrap_or(function.name);
+    let is_unified = matches!(line, "cuMemcpy" | "cuMemcpyAsync" | "cuMemcpyWithAttributesAsync");
+    for param in function.params {
+        let address = call.argument(param.name).unwrap_or(0);
+        let either = if is_unified { End::Unified(address) } else { End::Device(address) };
+        match (param.role, param.ty.form) {
+            (Role::Source(_), _) => from = Some(End::Host(address)),
+            (Role::Sink(_), _) => to = Some(End::Host(address)),
+            (Role::Reads(_), _) => from = Some(either),
+            (Role::Writes(_), _) => to = Some(either),
+            (_, Form::Handle(Kind::Array)) if param.name.starts_with("src") => from = Some(End::Array),
+            (_, Form::Handle(Kind::Array)) => to = Some(End::Array),
+            _ => {}
+        }
+    }
+    if let Some((from, to)) = from.zip(to) {
+        let bytes = call.argument("ByteCount").or_else(|| call.argument("size")).unwrap_or(0);
+        return vec![Copied { from, to, bytes, is_dense: true }];
+    }
+    let mut all = Vec::new();
+    structs(call, function, &mut |ty, bytes| all.extend(described(ty, bytes)));
+    all
+}
+
+/// Arrays of addresses and sizes.
+fn batch(call: &Call, function: &'static Function) -> Option<Vec<Copied>> {
+    let list = |name| {
+        let (address, count) = (call.argument(name)?, call.argument("count")?);
+        let bytes = call.memory(When::Entry, address, count.checked_mul(8)?)?;
+        Some(bytes.chunks_exact(8).map(|b| u64::from_le_bytes(b.try_into().expect("8 bytes"))).collect::<Vec<_>>())
+    };
+    let param = |wanted: fn(Role) -> bool| function.params.iter().find(|param| wanted(param.role)).map(|p| p.name);
+    let to = param(|role| matches!(role, Role::WritesEach { .. }))?;
+    let from = param(|role| matches!(role, Role::ReadsEach { .. }))?;
+    let (to, from, sizes) = (list(to)?, list(from)?, list("sizes")?);
+    let each = from.into_iter().zip(to).zip(sizes);
+    let copy = |((from, to), bytes)| {
+        let (from, to) = (End::Unified(from), End::Unified(to));
+        Copied { from, to, bytes, is_dense: true }
+    };
+    Some(each.map(copy).collect())
+}
+
+/// A copy by its descriptor.
+fn described(ty: &'static Type, bytes: &[u8]) -> Option<Copied> {
+    let Form::Struct(fields) = ty.form else { return None };
+    let fields: Vec<(&str, usize, &'static Type)> =
+        fields.iter().map(|field| (field.name, field.offset as usize, field.ty)).collect();
+    let field = |name: &str| {
+        let (_, offset, ty) = fields.iter().find(|(n, ..)| *n == name)?;
+        word(bytes.get(*offset..)?.get(..ty.size.min(8) as usize)?)
+    };
+    let named = |side| if side == Side::Source { "src" } else { "dst" };
+    // The sides on the host or at a unified address, and where they begin; what is none is an array or on a device.
+    let end = |side| {
+        let host = region(ty, bytes, side, |_| Some(1));
+        let name = named(side);
+        match field(&format!("{name}MemoryType")) {
+            Some(1) => host.map(|region| End::Host(region.address)),
+            Some(2) => field(&format!("{name}Device")).map(End::Device),
+            Some(3) => Some(End::Array),
+            Some(4) => host.map(|region| End::Unified(region.address)),
+            // An operand of a batch: a pointer, or an array.
+            _ if fields.iter().any(|(n, ..)| *n == name) => {
+                Some(host.map_or(End::Array, |region| End::Unified(region.address)))
+            }
+            _ => None,
+        }
+    };
+    let (from, to) = (end(Side::Source)?, end(Side::Destination)?);
+    let extent = match fields.iter().find(|(name, ..)| *name == "extent") {
+        Some((_, offset, _)) => {
+            let at = |index: usize| word(bytes.get(offset + 8 * index..)?.get(..8)?);
+            [at(0)?, at(1)?, at(2)?]
+        }
+        None => [field("WidthInBytes")?, field("Height")?, field("Depth").unwrap_or(1)],
+    };
+    let total = extent.into_iter().try_fold(1u64, |product, n| product.checked_mul(n))?;
+    Some(Copied { from, to, bytes: total, is_dense: false })
+}
+
+fn word(bytes: &[u8]) -> Option<u64> {
+    let mut word = [0; 8];
+    word.get_mut(..bytes.len())?.copy_from_slice(bytes);
+    Some(u64::from_le_bytes(word))
+}

@@ -1,0 +1,300 @@
+//! CUPTI as a source of times: activity records, matched with calls by the correlation ids that CUPTI gives the replay's own
+//! driver calls.
+//!
+//! The id of a call is told by CUPTI's callback for it, on the thread that makes the call. Callbacks are enabled for
+//! functions that give a device work and for no others, so that all other calls cost what they cost without CUPTI.
+//!
+//! CUPTI hands out whole buffers, from its own threads or from within a flush. A record may come before the replay has noted
+//! the id: it is kept until the end then.
+
+mod activity;
+mod library;
+
+use crate::call::driver::{id, result};
+use crate::profile::described::launched;
+use crate::profile::kernels::Kernels;
+use crate::profile::{Collector, Profiler, Submitted, now};
+use crate::run::culprit::shape;
+use crate::run::world::World;
+use library::{DRIVER_API, Library};
+use parking_lot::Mutex;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+use trace::api::by_name;
+use trace::record::{Timed, timed};
+use trace::{Call, Function};
+
+/// Bytes of a buffer for records; the size that CUPTI's documentation advises.
+const BUFFER: usize = 8 << 20;
+const ALIGNMENT: usize = 8;
+/// Records that stay in memory until their call is known, before they are looked up again.
+const WAITING: usize = 1 << 12;
+
+thread_local! {
+    /// Whether the thread makes a call of the trace, and the ids of what it has called so far.
+    static ATTENDS: Cell<bool> = const { Cell::new(false) };
+    static IDS: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
+}
+
+/// CUPTI's callbacks get no word of the user's: one session a process.
+static SESSION: OnceLock<Session> = OnceLock::new();
+
+struct Session {
+    library: Library,
+    collector: Arc<Collector>,
+    /// What is to be added to CUPTI's time to make it CLOCK_MONOTONIC.
+    offset: i64,
+    calls: Mutex<HashMap<u32, Submitted>>,
+    waiting: Mutex<Vec<Waiting>>,
+}
+
+/// A record whose call was not known yet when it came.
+struct Waiting {
+    correlation: u32,
+    timed: Timed,
+    kernel: Option<String>,
+    /// It has been looked up in vain since.
+    late: bool,
+}
+
+pub struct Cupti {
+    session: &'static Session,
+    subscriber: *const c_void,
+    version: u32,
+    /// How far apart the two readings were that `offset` stands on.
+    apart: u64,
+}
+
+// SAFETY: the subscriber is a handle that CUPTI takes on any thread.
+unsafe impl Sync for Cupti {}
+// SAFETY: as above.
+unsafe impl Send for Cupti {}
+
+impl Cupti {
+    /// Says why it cannot be used.
+    pub fn start(path: &Path, collector: Arc<Collector>) -> Result<Cupti, String> {
+        let library = Library::load(path)?;
+        let shown = path.display();
+        let mut version = 0u32;
+        // SAFETY: an output word.
+        library.check("cuptiGetVersion", unsafe { (library.version)(&raw mut version) })?;
+        if !activity::KNOWN.iter().any(|known| known.contains(&version)) {
+            let known = "18 to 28 (CUDA 12) and 130000 to 130599 (CUDA 13)";
+            return Err(format!(
+                "{shown} is CUPTI of version {version}, whose records are not known; known are {known}"
+            ));
+        }
+        let (offset, apart) = clocks(&library)?;
+        let (calls, waiting) = (Mutex::default(), Mutex::default());
+        if SESSION.set(Session { library, collector, offset, calls, waiting }).is_err() {
+            return Err("CUPTI has been used in this process before".into());
+        }
+        let session = SESSION.get().expect("just set");
+        let library = &session.library;
+        let mut subscriber = std::ptr::null();
+        // SAFETY: an output word, a function with the signature that CUPTI calls, and no user data.
+        let subscribed = unsafe { (library.subscribe)(&raw mut subscriber, called, std::ptr::null()) };
+        library
+            .check(&format!("{shown}: cuptiSubscribe (does another tool use CUPTI in this process?)"), subscribed)?;
+        let cupti = Cupti { session, subscriber, version, apart };
+        let enabled = cupti.enable();
+        if enabled.is_err() {
+            cupti.end();
+        }
+        enabled.map(|()| cupti).map_err(|why| format!("{shown}: {why}"))
+    }
+
+    fn enable(&self) -> Result<(), String> {
+        let library = &self.session.library;
+        let concerned = |name: &str| by_name(name).is_some_and(Profiler::concerns);
+        for id in library.callbacks(concerned) {
+            // SAFETY: our own subscriber.
+            let enabled = unsafe { (library.enable_callback)(1, self.subscriber, DRIVER_API, id) };
+            library.check("cuptiEnableCallback", enabled)?;
+        }
+        // SAFETY: functions with the signatures that CUPTI calls.
+        library.check("cuptiActivityRegisterCallbacks", unsafe { (library.register)(request, complete) })?;
+        activity::KINDS.iter().try_for_each(|kind| {
+            // SAFETY: no pointers.
+            library.check("cuptiActivityEnable", unsafe { (library.enable)(*kind) })
+        })
+    }
+
+    /// Makes a call of the trace.
+    ///
+    /// # Safety
+    /// As for [`Driver::call`](crate::call::driver::Driver::call).
+    pub unsafe fn call(
+        &self,
+        world: &World,
+        kernels: &Kernels,
+        call: &Call,
+        live: &'static Function,
+        words: &[u64],
+    ) -> u32 {
+        IDS.with_borrow_mut(Vec::clear);
+        ATTENDS.set(true);
+        let begin = now();
+        // SAFETY: forwarded from the caller.
+        let result = unsafe { world.driver.call(id(live), words) };
+        let end = now();
+        ATTENDS.set(false);
+        if result == result::SUCCESS {
+            let occupancy =
+                launched(live, words).zip(shape(call)).map_or(timed::UNKNOWN_OCCUPANCY, |(function, shape)| {
+                    kernels.facts(world.driver, function, shape.block.iter().product(), shape.shared).occupancy
+                });
+            let submitted = Submitted { thread: call.thread, call: call.sequence, begin, end, occupancy };
+            let mut calls = self.session.calls.lock();
+            IDS.with_borrow(|ids| calls.extend(ids.iter().map(|id| (*id, submitted))));
+        }
+        result
+    }
+
+    /// Has CUPTI hand out what is complete.
+    pub fn flush(&self) {
+        // SAFETY: no pointers.
+        unsafe { (self.session.library.flush)(0) };
+    }
+
+    /// The version, and by how many nanoseconds times may be off.
+    pub fn finish(self) -> (u32, u64) {
+        const FORCED: u32 = 1;
+        let session = self.session;
+        // SAFETY: no pointers.
+        let flushed = unsafe { (session.library.flush)(FORCED) };
+        if let Err(why) = session.library.check("cuptiActivityFlushAll", flushed) {
+            session.collector.untimed(&format!("CUPTI would not hand out all records: {why}"), 1);
+        }
+        let drift = clocks(&session.library).map_or(0, |(offset, _)| (offset - session.offset).unsigned_abs());
+        self.end();
+        session.match_up();
+        session.waiting.lock().clear();
+        (self.version, self.apart + drift)
+    }
+
+    fn end(&self) {
+        let library = &self.session.library;
+        for kind in activity::KINDS {
+            // SAFETY: no pointers.
+            unsafe { (library.disable)(kind) };
+        }
+        // SAFETY: our own subscriber, not used any more.
+        unsafe { (library.unsubscribe)(self.subscriber) };
+    }
+}
+
+impl Session {
+    fn see(&self, activity: activity::Activity) {
+        let mut timed = activity.timed;
+        if timed.start == 0 || timed.end < timed.start {
+            return self.collector.untimed("CUPTI has no times for it", 1);
+        }
+        timed.start = timed.start.saturating_add(self.offset);
+        timed.end = timed.end.saturating_add(self.offset);
+        let (correlation, kernel) = (activity.correlation, activity.kernel.map(|name| name.to_string_lossy()));
+        let submitted = self.calls.lock().get(&correlation).copied();
+        if let Some(submitted) = submitted {
+            return self.collector.take(submitted.owns(timed), kernel.as_deref());
+        }
+        let kernel = kernel.map(|name| name.into_owned());
+        let mut waiting = self.waiting.lock();
+        waiting.push(Waiting { correlation, timed, kernel, late: false });
+        if waiting.len() >= WAITING {
+            drop(waiting);
+            self.match_up();
+        }
+    }
+
+    /// Hands on what has waited for its call. What is looked up in vain twice is not the trace's: the replay fills memory, too.
+    fn match_up(&self) {
+        let waiting = std::mem::take(&mut *self.waiting.lock());
+        for record in waiting {
+            let submitted = self.calls.lock().get(&record.correlation).copied();
+            match submitted {
+                Some(submitted) => self.collector.take(submitted.owns(record.timed), record.kernel.as_deref()),
+                None if record.late => {}
+                None => self.waiting.lock().push(Waiting { late: true, ..record }),
+            }
+        }
+    }
+}
+
+impl Submitted {
+    fn owns(&self, timed: Timed) -> Timed {
+        let occupancy = if timed.what == timed::KERNEL && timed.node == 0 { self.occupancy } else { timed.occupancy };
+        let Submitted { thread, call, begin: submitted, end: returned, .. } = *self;
+        Timed { thread, call, submitted, returned, occupancy, ..timed }
+    }
+}
+
+/// What is to be added to CUPTI's time to make it CLOCK_MONOTONIC, and how far apart the readings were.
+fn clocks(library: &Library) -> Result<(i64, u64), String> {
+    const TRIES: usize = 32;
+    let mut best = (0, u64::MAX);
+    for _ in 0..TRIES {
+        let mut theirs = 0u64;
+        let before = now();
+        // SAFETY: an output word.
+        library.check("cuptiGetTimestamp", unsafe { (library.timestamp)(&raw mut theirs) })?;
+        let after = now();
+        let apart = after.abs_diff(before);
+        if apart < best.1 {
+            best = (before + (apart / 2) as i64 - theirs as i64, apart);
+        }
+    }
+    Ok(best)
+}
+
+/// CUpti_CallbackData, as far as it is read: the site is its first word, the correlation id lies at 64.
+extern "C" fn called(_: *const c_void, _: u32, _: u32, data: *const u8) {
+    const ENTER: u32 = 0;
+    const CORRELATION_AT: usize = 64;
+    if !ATTENDS.get() {
+        return;
+    }
+    // SAFETY: CUPTI hands out a CUpti_CallbackData for callbacks of the driver's functions.
+    let (site, correlation) =
+        unsafe { (data.cast::<u32>().read_unaligned(), data.add(CORRELATION_AT).cast::<u32>().read_unaligned()) };
+    if site == ENTER {
+        IDS.with_borrow_mut(|ids| ids.push(correlation));
+    }
+}
+
+extern "C" fn request(buffer: *mut *mut u8, size: *mut usize, most: *mut usize) {
+    // SAFETY: CUPTI hands in three output words. Without memory it gets no buffer, and counts what it drops.
+    unsafe {
+        let layout = std::alloc::Layout::from_size_align_unchecked(BUFFER, ALIGNMENT);
+        let memory = std::alloc::alloc(layout);
+        *buffer = memory;
+        *size = if memory.is_null() { 0 } else { BUFFER };
+        // As many records as fit.
+        *most = 0;
+    }
+}
+
+extern "C" fn complete(context: *const c_void, stream: u32, buffer: *mut u8, _: usize, valid: usize) {
+    if buffer.is_null() {
+        return;
+    }
+    if let Some(session) = SESSION.get() {
+        let mut at = std::ptr::null();
+        // SAFETY: the buffer is ours, and `valid` bytes of it hold records.
+        while unsafe { (session.library.next)(buffer, valid, &raw mut at) } == 0 {
+            // SAFETY: a record of a version that was found to be known.
+            if let Some(activity) = unsafe { activity::read(at) } {
+                session.see(activity);
+            }
+        }
+        let mut dropped = 0;
+        // SAFETY: what CUPTI has just handed in, and an output word.
+        if unsafe { (session.library.dropped)(context, stream, &raw mut dropped) } == 0 {
+            session.collector.untimed("CUPTI has dropped its record", dropped as u64);
+        }
+    }
+    // SAFETY: allocated by `request` with this layout, and CUPTI gives it back.
+    unsafe { std::alloc::dealloc(buffer, std::alloc::Layout::from_size_align_unchecked(BUFFER, ALIGNMENT)) };
+}

@@ -1,0 +1,122 @@
+//! What a call gives the device, as far as the call tells.
+
+use crate::plan::copied::{Copied, End, copied};
+use crate::plan::stops;
+use crate::profile::blank;
+use crate::run::culprit::shape;
+use crate::run::world::World;
+use trace::api::roles::Class;
+use trace::record::{Timed, timed};
+use trace::{Call, Function};
+
+/// Work to be timed.
+pub struct Described<'t> {
+    pub timed: Timed,
+    pub kernel: Option<&'t str>,
+    /// The live function that is launched; 0 for none.
+    pub function: u64,
+}
+
+/// CUPTI's CUpti_ActivityMemoryKind.
+mod memory {
+    pub const PAGEABLE: u8 = 1;
+    pub const PINNED: u8 = 2;
+    pub const DEVICE: u8 = 3;
+    pub const ARRAY: u8 = 4;
+}
+
+/// CUpti_ActivityMemcpyKind of a copy between contexts.
+const PEER: u8 = 10;
+
+/// None: nothing that can be timed by itself.
+pub fn describe<'t>(world: &World, call: &Call<'t>, live: &Function, words: &[u64]) -> Option<Described<'t>> {
+    let name = live.twin_of.unwrap_or(live.name);
+    let mut described = Described { timed: blank(), kernel: None, function: 0 };
+    let timed = &mut described.timed;
+    match live.class {
+        Class::launch if name == "cuGraphLaunch" => timed.what = timed::GRAPH,
+        Class::launch => {
+            timed.what = timed::KERNEL;
+            described.kernel = stops::kernel(call);
+            described.function = launched(live, words)?;
+            if let Some(shape) = shape(call) {
+                (timed.grid, timed.block, timed.dynamic_shared) = (shape.grid, shape.block, shape.shared);
+            }
+        }
+        _ if name.starts_with("cuMemset") => {
+            (timed.what, timed.to, timed.bytes) = (timed::FILL, memory::DEVICE, filled(call, name));
+        }
+        _ => {
+            timed.what = timed::COPY;
+            let all = copied(call, call.function()?);
+            timed.bytes = all.iter().fold(0, |sum, copy| sum.saturating_add(copy.bytes));
+            let mut kinds = all.iter().map(|copy| kinds(world, copy));
+            let first = kinds.next()?;
+            // Of a batch of several kinds there is nothing to say.
+            if kinds.all(|other| other == first) {
+                (timed.from, timed.to) = first;
+                timed.copy = if name.starts_with("cuMemcpyPeer") { PEER } else { direction(first) };
+            }
+        }
+    }
+    Some(described)
+}
+
+/// The live function that a launch names.
+pub fn launched(live: &Function, words: &[u64]) -> Option<u64> {
+    let param = live.params.iter().find(|param| param.ty.name == "CUfunction")?;
+    words.get(param.offset as usize / 8).copied()
+}
+
+fn filled(call: &Call, name: &str) -> u64 {
+    let element = match name {
+        name if name.contains("D32") => 4,
+        name if name.contains("D16") => 2,
+        _ => 1,
+    };
+    let argument = |name| call.argument(name);
+    let elements = argument("N").or_else(|| argument("Width")?.checked_mul(argument("Height")?));
+    elements.unwrap_or(0).saturating_mul(element)
+}
+
+fn kinds(world: &World, copy: &Copied) -> (u8, u8) {
+    let kind = |end: End| match end {
+        End::Host(at) | End::Unified(at) if is_pinned(world, at) => memory::PINNED,
+        End::Host(_) => memory::PAGEABLE,
+        End::Device(_) => memory::DEVICE,
+        End::Unified(at) if world.placement.is_at_home(at) || world.translation.live(at).is_some() => memory::DEVICE,
+        End::Unified(_) => memory::PAGEABLE,
+        End::Array => memory::ARRAY,
+    };
+    (kind(copy.from), kind(copy.to))
+}
+
+fn is_pinned(world: &World, at: u64) -> bool {
+    let pinned = world.placement.pinned.lock();
+    pinned.range(..=at).next_back().is_some_and(|(_, end)| at < *end)
+}
+
+/// CUPTI's CUpti_ActivityMemcpyKind.
+fn direction((from, to): (u8, u8)) -> u8 {
+    const HOST: [u8; 2] = [memory::PAGEABLE, memory::PINNED];
+    let side = |kind: u8| {
+        if HOST.contains(&kind) {
+            'h'
+        } else if kind == memory::ARRAY {
+            'a'
+        } else {
+            'd'
+        }
+    };
+    match (side(from), side(to)) {
+        ('h', 'd') => 1,
+        ('d', 'h') => 2,
+        ('h', 'a') => 3,
+        ('a', 'h') => 4,
+        ('a', 'a') => 5,
+        ('a', _) => 6,
+        ('d', 'a') => 7,
+        ('d', _) => 8,
+        _ => 9,
+    }
+}

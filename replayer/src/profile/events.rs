@@ -1,0 +1,284 @@
+//! Events round each submission as a source of times, where CUPTI is not to be had.
+//!
+//! The first event happens when the work before it on the stream is done, and the second when the work is: what lies between
+//! them is the work, and on an idle stream the way of the launch to the device, too. Nobody waits for an event: pairs are
+//! read when the program has waited for something, and when there are many.
+//!
+//! Events tell differences, as floats: each is taken to a near base event, whose place on the host's clock is known.
+
+use crate::call::driver::{Driver, Failure, id, result};
+use crate::profile::described::{Described, describe};
+use crate::profile::kernels::Kernels;
+use crate::profile::{Collector, now};
+use crate::run::launches::{context_of, stream_of};
+use crate::run::queue::{Queue, within};
+use crate::run::world::World;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use trace::record::{Timed, timed};
+use trace::{Call, Function};
+
+/// Pairs under way before they are looked through, and how many more before the next time.
+const MANY: usize = 1 << 12;
+/// Nanoseconds that a base is good for: differences of events have 24 bits.
+const BASE: i64 = 500_000_000;
+const NON_BLOCKING: u64 = 1;
+/// What CUPTI calls the default streams.
+const LEGACY: u32 = 7;
+
+#[derive(Default)]
+pub struct Events<'t> {
+    state: Mutex<State<'t>>,
+}
+
+#[derive(Default)]
+struct State<'t> {
+    contexts: HashMap<u64, Context>,
+    /// Contexts so far.
+    count: u32,
+    pairs: Vec<Pair<'t>>,
+    /// How many pairs make it worth looking through them.
+    next: usize,
+    uncertainty: u64,
+    streams: HashMap<(u64, u64, Option<u32>), u32>,
+}
+
+struct Context {
+    number: u32,
+    device: u32,
+    /// A stream of our own, where nothing waits.
+    stream: u64,
+    spare: Vec<u64>,
+    base: Arc<Base>,
+}
+
+/// An event, and when it happened (CLOCK_MONOTONIC).
+struct Base {
+    event: u64,
+    at: i64,
+}
+
+struct Pair<'t> {
+    context: u64,
+    events: [u64; 2],
+    base: Arc<Base>,
+    timed: Timed,
+    kernel: Option<&'t str>,
+}
+
+const STREAM_FAILED: &str = "its stream takes no events";
+const CAPTURED: &str = "its stream may be captured";
+const FAILED: &str = "its events were not read";
+
+impl<'t> Events<'t> {
+    /// Makes a call of the trace.
+    ///
+    /// # Safety
+    /// As for [`Driver::call`].
+    pub unsafe fn call(
+        &self,
+        world: &World<'t>,
+        collector: &Collector,
+        kernels: &Kernels,
+        call: &Call<'t>,
+        live: &'static Function,
+        words: &[u64],
+    ) -> u32 {
+        let driver = world.driver;
+        // SAFETY: forwarded from the caller.
+        let plain = || unsafe { driver.call(id(live), words) };
+        let (stream, is_twin) = (stream_of(live, words).unwrap_or(0), live.twin_of.is_some());
+        let Some(Described { timed, kernel, function }) = describe(world, call, live, words) else { return plain() };
+        let context = context_of(driver, stream);
+        let own = is_twin && stream == 0 || stream == 2;
+        let queue = Queue { context, stream, thread: own.then_some(call.thread) };
+        let captures = world.placement.captures.load(Relaxed) > 0;
+        if captures && queue.is_captured(driver) {
+            // What is captured is timed when its graph runs.
+            if stream <= 2 {
+                collector.untimed(CAPTURED, 1);
+            }
+            return plain();
+        }
+        let record = |event: u64| {
+            let name = if is_twin { "cuEventRecord_ptsz" } else { "cuEventRecord" };
+            // SAFETY: an event of ours and the stream that the call names.
+            unsafe { driver.ask(name, &[event, stream]) }
+        };
+        let Ok((events, base)) = world.placement.relaxed(|| self.events(driver, context)) else {
+            collector.untimed(STREAM_FAILED, 1);
+            return plain();
+        };
+        let before = record(events[0]);
+        let begin = now();
+        let result = plain();
+        let end = now();
+        let after = record(events[1]);
+        let mut state = self.state.lock();
+        if result != result::SUCCESS || before.is_err() || after.is_err() {
+            if let Some(context) = state.contexts.get_mut(&context) {
+                context.spare.extend(events);
+            }
+            drop(state);
+            collector.untimed(STREAM_FAILED, u64::from(result == result::SUCCESS));
+            return result;
+        }
+        let (number, device) = state.contexts.get(&context).map_or((0, 0), |known| (known.number, known.device));
+        let known = state.streams.len() as u32;
+        let number_of_stream = match (own, stream) {
+            (false, 0 | 1) => LEGACY,
+            _ => *state.streams.entry((context, stream, queue.thread)).or_insert(LEGACY + 1 + known),
+        };
+        let mut timed = Timed {
+            submitted: begin,
+            returned: end,
+            thread: call.thread,
+            call: call.sequence,
+            device,
+            context: number,
+            stream: number_of_stream,
+            source: timed::EVENTS,
+            ..timed
+        };
+        if function != 0 {
+            let facts = kernels.facts(driver, function, timed.block.iter().product(), timed.dynamic_shared);
+            (timed.registers, timed.static_shared) = (facts.registers, facts.static_shared);
+            (timed.local, timed.occupancy) = (facts.local, facts.occupancy);
+        }
+        state.pairs.push(Pair { context, events, base, timed, kernel });
+        let many = state.pairs.len() >= state.next.max(MANY);
+        drop(state);
+        if many {
+            self.reap(world, collector, None);
+        }
+        result
+    }
+
+    /// Two events of a live context, and a base that is not old.
+    fn events(&self, driver: &Driver, context: u64) -> Result<([u64; 2], Arc<Base>), Failure> {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        if !state.contexts.contains_key(&context) {
+            let stream = within(driver, context, || made(driver, "cuStreamCreate", NON_BLOCKING))??;
+            let (base, apart) = within(driver, context, || based(driver, stream, None))??;
+            state.uncertainty = state.uncertainty.max(apart);
+            state.count += 1;
+            let (number, device) = (state.count, within(driver, context, || device(driver))?);
+            state.contexts.insert(context, Context { number, device, stream, spare: Vec::new(), base: Arc::new(base) });
+        }
+        let known = state.contexts.get_mut(&context).expect("just made");
+        if now() - known.base.at > BASE {
+            let (base, _) = within(driver, context, || based(driver, known.stream, Some(&known.base)))??;
+            known.base = Arc::new(base);
+        }
+        let mut one = || match known.spare.pop() {
+            Some(event) => Ok(event),
+            None => within(driver, context, || made(driver, "cuEventCreate", 0))?,
+        };
+        Ok(([one()?, one()?], known.base.clone()))
+    }
+
+    /// Reads the pairs that have happened; of a context that ends all, and forgets it.
+    pub fn reap(&self, world: &World, collector: &Collector, ends: Option<u64>) {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        if state.pairs.is_empty() && ends.is_none() {
+            return;
+        }
+        let driver = world.driver;
+        world.placement.relaxed(|| {
+            state.pairs.retain_mut(|pair| {
+                let is_ending = ends == Some(pair.context);
+                let read = within(driver, pair.context, || read(driver, pair));
+                match read.and_then(|read| read) {
+                    Ok(true) => {}
+                    Ok(false) if !is_ending => return true,
+                    Ok(false) | Err(_) => {
+                        collector.untimed(FAILED, 1);
+                        return false;
+                    }
+                }
+                collector.take(pair.timed, pair.kernel);
+                if let Some(context) = state.contexts.get_mut(&pair.context) {
+                    context.spare.extend(pair.events);
+                }
+                false
+            });
+        });
+        state.next = state.pairs.len() + MANY;
+        if let Some(context) = ends {
+            // Its events and its stream end with it.
+            state.contexts.remove(&context);
+        }
+    }
+
+    /// By how many nanoseconds times may be off.
+    pub fn finish(self, world: &World, collector: &Collector) -> u64 {
+        self.reap(world, collector, None);
+        let state = self.state.into_inner();
+        collector.untimed(FAILED, state.pairs.len() as u64);
+        state.uncertainty
+    }
+}
+
+/// Whether the pair has happened; its times then.
+fn read(driver: &Driver, pair: &mut Pair) -> Result<bool, Failure> {
+    const NOT_READY: u32 = 600;
+    // SAFETY: an event of ours.
+    match unsafe { driver.ask("cuEventQuery", &[pair.events[1]]) } {
+        Err(Failure { code: Some(NOT_READY), .. }) => return Ok(false),
+        asked => asked?,
+    }
+    pair.timed.start = pair.base.at + elapsed(driver, pair.base.event, pair.events[0])?;
+    pair.timed.end = pair.timed.start + elapsed(driver, pair.events[0], pair.events[1])?.max(0);
+    Ok(true)
+}
+
+/// Nanoseconds between two events that have happened.
+fn elapsed(driver: &Driver, from: u64, to: u64) -> Result<i64, Failure> {
+    let mut milliseconds = 0f32;
+    let second = "cuEventElapsedTime_v2";
+    let has_second = trace::api::by_name(second).is_some_and(|function| driver.has(id(function)));
+    let name = if has_second { second } else { "cuEventElapsedTime" };
+    // SAFETY: an output word and two events of ours.
+    unsafe { driver.ask(name, &[&raw mut milliseconds as u64, from, to]) }?;
+    Ok((f64::from(milliseconds) * 1e6).round() as i64)
+}
+
+/// A new event on an idle stream, and its place on the host's clock: measured, or told by the one before.
+fn based(driver: &Driver, stream: u64, before: Option<&Base>) -> Result<(Base, u64), Failure> {
+    const TRIES: usize = 16;
+    let event = made(driver, "cuEventCreate", 0)?;
+    let mut best = (0, u64::MAX);
+    for _ in 0..if before.is_some() { 1 } else { TRIES } {
+        let earlier = now();
+        // SAFETY: an event and a stream of ours.
+        unsafe { driver.ask("cuEventRecord", &[event, stream]) }?;
+        // SAFETY: as above.
+        unsafe { driver.ask("cuEventSynchronize", &[event]) }?;
+        let later = now();
+        // Later tries place the last record only: none is better than the one that is kept.
+        let apart = later.abs_diff(earlier);
+        best = (earlier + (apart / 2) as i64, apart);
+    }
+    if let Some(before) = before {
+        best.0 = before.at + elapsed(driver, before.event, event)?;
+    }
+    Ok((Base { event, at: best.0 }, best.1))
+}
+
+fn made(driver: &Driver, what: &'static str, flags: u64) -> Result<u64, Failure> {
+    let mut handle = 0u64;
+    // SAFETY: an output word.
+    unsafe { driver.ask(what, &[&raw mut handle as u64, flags]) }?;
+    Ok(handle)
+}
+
+fn device(driver: &Driver) -> u32 {
+    let mut device = timed::UNKNOWN;
+    // SAFETY: an output word.
+    let _ = unsafe { driver.ask("cuCtxGetDevice", &[&raw mut device as u64]) };
+    device
+}

@@ -1,0 +1,269 @@
+//! When the device did what the calls gave it: from CUPTI's activity records, or from events round each submission.
+//!
+//! What is measured goes where it is wanted at once ([`Times`]), so that memory does not grow with the trace, but for what is
+//! under way. Nothing is waited for that the recorded program did not wait for.
+
+mod cupti;
+mod described;
+mod events;
+mod kernels;
+pub mod written;
+
+use crate::run::world::World;
+use cupti::Cupti;
+use events::Events;
+use kernels::Kernels;
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use trace::api::roles::Class;
+use trace::record::{Timed, timed};
+use trace::{Call, Function, Trace};
+
+/// Takes what was measured. Called from threads of the replay and of CUPTI.
+pub trait Times: Send {
+    /// One kernel, copy or fill, with the kernel's name.
+    fn take(&mut self, timed: Timed, kernel: Option<&str>);
+}
+
+/// What is measured with, and where to.
+#[derive(Clone)]
+pub struct Measure {
+    /// The library, or why events are used.
+    pub cupti: Result<PathBuf, String>,
+    /// Do not use events if CUPTI cannot be used.
+    pub only_cupti: bool,
+    pub to: Arc<Mutex<dyn Times>>,
+}
+
+impl std::fmt::Debug for Measure {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.debug_struct("Measure").field("cupti", &self.cupti).finish_non_exhaustive()
+    }
+}
+
+/// How it was measured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Measured {
+    /// As in TIMED records.
+    pub source: u8,
+    /// CUPTI's own version; 0 for events.
+    pub version: u32,
+    /// Why it is not CUPTI.
+    pub why: String,
+    /// What was added to the replay's times (CLOCK_MONOTONIC, ns).
+    pub offset: i64,
+    /// By how many nanoseconds device times may be off against times of calls.
+    pub uncertainty: u64,
+    pub works: u64,
+    /// Work of recorded calls that was not timed: why, and how often.
+    pub untimed: Vec<(String, u64)>,
+    /// As cuDriverGetVersion tells it; 0 if it does not.
+    pub driver_version: i32,
+    /// Ordinal and name.
+    pub devices: Vec<(u32, String)>,
+}
+
+pub struct Profiler<'t> {
+    collector: Arc<Collector>,
+    source: Source<'t>,
+    kernels: Kernels,
+    why: String,
+}
+
+enum Source<'t> {
+    Cupti(Cupti),
+    Events(Events<'t>),
+}
+
+/// What both sources share, CUPTI's threads included.
+pub(crate) struct Collector {
+    to: Arc<Mutex<dyn Times>>,
+    offset: OnceLock<i64>,
+    counts: Mutex<Counts>,
+}
+
+#[derive(Default)]
+struct Counts {
+    works: u64,
+    untimed: BTreeMap<String, u64>,
+}
+
+/// A call that gave a device work, as the replay made it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Submitted {
+    /// As in TIMED records.
+    pub thread: u32,
+    pub call: u32,
+    /// CLOCK_MONOTONIC, ns.
+    pub begin: i64,
+    pub end: i64,
+    pub occupancy: u16,
+}
+
+/// Nanoseconds of CLOCK_MONOTONIC.
+pub fn now() -> i64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: fills the struct.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    time.tv_sec * 1_000_000_000 + time.tv_nsec
+}
+
+impl Collector {
+    /// With the times of the device and of the call on CLOCK_MONOTONIC; puts them on the trace's clock.
+    pub fn take(&self, mut timed: Timed, kernel: Option<&str>) {
+        let offset = self.offset.get().copied().unwrap_or(0);
+        for time in [&mut timed.start, &mut timed.end, &mut timed.submitted, &mut timed.returned] {
+            *time = time.saturating_add(offset);
+        }
+        self.counts.lock().works += 1;
+        self.to.lock().take(timed, kernel);
+    }
+
+    pub fn untimed(&self, why: &str, count: u64) {
+        if count > 0 {
+            let mut counts = self.counts.lock();
+            match counts.untimed.get_mut(why) {
+                Some(known) => *known += count,
+                None => _ = counts.untimed.insert(why.to_owned(), count),
+            }
+        }
+    }
+}
+
+impl<'t> Profiler<'t> {
+    /// To be called before cuInit: CUPTI wants to see it.
+    pub fn start(measure: &Measure) -> Profiler<'t> {
+        let to = measure.to.clone();
+        let collector = Arc::new(Collector { to, offset: OnceLock::new(), counts: Mutex::default() });
+        let cupti = measure.cupti.as_ref().map_err(String::clone);
+        let (source, why) = match cupti.and_then(|path| Cupti::start(path, collector.clone())) {
+            Ok(cupti) => (Source::Cupti(cupti), String::new()),
+            Err(why) => (Source::Events(Events::default()), why),
+        };
+        Profiler { collector, source, kernels: Kernels::default(), why }
+    }
+
+    /// Why events are used; empty if they are not.
+    pub fn why(&self) -> &str {
+        &self.why
+    }
+
+    /// Whether the function may give a device work that is timed.
+    pub fn concerns(function: &Function) -> bool {
+        function.class == Class::launch
+            || function.family == "copy"
+                && matches!(function.class, Class::copy | Class::submit)
+                && (function.name.starts_with("cuMemcpy") || function.name.starts_with("cuMemset"))
+    }
+
+    /// Makes a call in the place of [`Driver::call`](crate::call::driver::Driver::call).
+    ///
+    /// # Safety
+    /// As for that.
+    pub unsafe fn call(&self, world: &World<'t>, call: &Call<'t>, live: &'static Function, words: &[u64]) -> u32 {
+        self.begins(world.trace, call);
+        match &self.source {
+            // SAFETY: forwarded from the caller.
+            Source::Cupti(cupti) => unsafe { cupti.call(world, &self.kernels, call, live, words) },
+            // SAFETY: as above.
+            Source::Events(events) => unsafe { events.call(world, &self.collector, &self.kernels, call, live, words) },
+        }
+    }
+
+    /// The replay's clock is fixed to the trace's by the first call that gives a device work.
+    fn begins(&self, trace: &Trace, call: &Call) {
+        self.collector.offset.get_or_init(|| trace.nanoseconds(call.begin) - now());
+    }
+
+    /// Something has been waited for, or asked about, and has finished.
+    pub fn waited(&self, world: &World) {
+        if let Source::Events(events) = &self.source {
+            events.reap(world, &self.collector, None);
+        }
+    }
+
+    /// The context is at rest, and may be ended.
+    pub fn context_ends(&self, world: &World, context: u64) {
+        match &self.source {
+            Source::Cupti(cupti) => cupti.flush(),
+            Source::Events(events) => events.reap(world, &self.collector, Some(context)),
+        }
+    }
+
+    /// Everything is at rest: nothing more comes.
+    pub fn finish(self, world: &World) -> Measured {
+        let (source, version, uncertainty) = match self.source {
+            Source::Cupti(cupti) => {
+                let (version, uncertainty) = cupti.finish();
+                (timed::CUPTI, version, uncertainty)
+            }
+            Source::Events(events) => (timed::EVENTS, 0, events.finish(world, &self.collector)),
+        };
+        let counts = std::mem::take(&mut *self.collector.counts.lock());
+        Measured {
+            source,
+            version,
+            why: self.why,
+            offset: self.collector.offset.get().copied().unwrap_or(0),
+            uncertainty,
+            works: counts.works,
+            untimed: counts.untimed.into_iter().collect(),
+            driver_version: driver_version(world),
+            devices: devices(world),
+        }
+    }
+}
+
+fn driver_version(world: &World) -> i32 {
+    let mut version = 0i32;
+    // SAFETY: an output word.
+    let _ = unsafe { world.driver.ask("cuDriverGetVersion", &[&raw mut version as u64]) };
+    version
+}
+
+fn devices(world: &World) -> Vec<(u32, String)> {
+    let live: BTreeSet<i32> = world.plan.devices.iter().map(|recorded| world.objects.device(*recorded)).collect();
+    let name = |device: i32| {
+        let mut name = [0u8; 256];
+        // SAFETY: a buffer of this length, and a device's ordinal.
+        unsafe { world.driver.ask("cuDeviceGetName", &[name.as_mut_ptr() as u64, name.len() as u64, device as u64]) }
+            .ok()?;
+        let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+        Some((device as u32, String::from_utf8_lossy(name).into_owned()))
+    };
+    live.into_iter().filter_map(name).collect()
+}
+
+/// Of work that is yet to be described and timed.
+pub(crate) fn blank() -> Timed {
+    const NOT_KNOWN: u32 = timed::UNKNOWN;
+    Timed {
+        start: 0,
+        end: 0,
+        submitted: 0,
+        returned: 0,
+        bytes: 0,
+        node: 0,
+        thread: NOT_KNOWN,
+        call: NOT_KNOWN,
+        name: 0,
+        device: NOT_KNOWN,
+        context: NOT_KNOWN,
+        stream: NOT_KNOWN,
+        grid: [NOT_KNOWN; 3],
+        block: [NOT_KNOWN; 3],
+        registers: NOT_KNOWN,
+        static_shared: NOT_KNOWN,
+        dynamic_shared: NOT_KNOWN,
+        local: NOT_KNOWN,
+        occupancy: timed::UNKNOWN_OCCUPANCY,
+        copy: 0,
+        zero: 0,
+        what: 0,
+        source: 0,
+        from: 0,
+        to: 0,
+    }
+}

@@ -1,0 +1,71 @@
+//! A file that gets its name when it is whole.
+
+use crate::exit::{FAILED, USAGE, failure};
+use anyhow::{Context, Result};
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use tempfile::NamedTempFile;
+
+pub struct Output {
+    temporary: NamedTempFile,
+    path: PathBuf,
+    force: bool,
+}
+
+impl Output {
+    /// `source`: what is being read, and must not be replaced.
+    pub fn create(path: &Path, force: bool, source: &Path) -> Result<Output> {
+        let shown = path.display();
+        let file = |path: &Path| std::fs::metadata(path).map(|found| (found.dev(), found.ino())).ok();
+        match file(path) {
+            Some(found) if Some(found) == file(source) => {
+                return Err(failure(USAGE, format_args!("-o {shown}: that is the trace itself")));
+            }
+            Some(_) if !force => {
+                return Err(failure(FAILED, format_args!("{shown} exists already; --force replaces it")));
+            }
+            _ => {}
+        }
+        let directory = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+        let name = path.file_name().context(format!("-o {shown}: not the name of a file"))?;
+        let mut prefix = std::ffi::OsString::from(".");
+        prefix.push(name);
+        prefix.push(".");
+        // Mode 0600, as a trace: it holds the application's data.
+        let temporary = tempfile::Builder::new().prefix(&prefix).suffix(".partial").tempfile_in(directory);
+        let temporary = temporary.with_context(|| format!("{}: cannot be written to", directory.display()))?;
+        Ok(Output { temporary, path: path.to_path_buf(), force })
+    }
+
+    pub fn file(&self) -> &File {
+        self.temporary.as_file()
+    }
+
+    /// The name that it has until it is whole.
+    pub fn partial(&self) -> &Path {
+        self.temporary.path()
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Puts the file into its place.
+    pub fn finish(self) -> Result<()> {
+        let Output { temporary, path, force } = self;
+        let put = if force { temporary.persist(&path) } else { temporary.persist_noclobber(&path) };
+        put.map_err(|error| error.error).with_context(|| path.display().to_string())?;
+        Ok(())
+    }
+}
+
+impl std::io::Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.temporary.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.temporary.flush()
+    }
+}

@@ -1,0 +1,115 @@
+//! The flags of `replay` that take the device's times.
+
+use crate::driver::Choice;
+use crate::exit::{FAILED, failure};
+use crate::figures::{grouped, size};
+use crate::output::Output;
+use crate::{cupti, verdict, works};
+use anyhow::{Context, Result};
+use parking_lot::Mutex;
+use replayer::Options;
+use replayer::profile::written::Written;
+use replayer::profile::{Measure, Measured};
+use serde_json::{Value, json};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use trace::Trace;
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Taking times")]
+pub struct Timing {
+    /// Write a trace that holds everything of this one, and when the device did each kernel, copy and fill
+    ///
+    /// The times are the replay's. CUPTI's activity records if libcupti is found, otherwise events of the driver round each
+    /// submission, in which a graph is one piece of work, and which count the way of a launch to an idle device.
+    #[arg(long, conflicts_with_all = ["sync_launches", "bisect", "dry_run"])]
+    pub profile: bool,
+    /// The trace to write [default: timed.bin]
+    #[arg(short, long, value_name = "FILE", requires = "profile")]
+    output: Option<PathBuf>,
+    /// Where times are taken from
+    #[arg(long, value_enum, value_name = "SOURCE", default_value = "auto")]
+    times: Source,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Source {
+    /// CUPTI if it is there, else events
+    Auto,
+    /// CUPTI's activity records, or fail
+    Cupti,
+    /// Pairs of events
+    Events,
+}
+
+/// A trace that is being written.
+pub struct Timed {
+    output: Output,
+    written: Arc<Mutex<Written>>,
+}
+
+impl Timing {
+    /// Where times are to be taken from.
+    pub fn source(&self, driver: &Choice, path: &Path) -> Result<Result<PathBuf, String>> {
+        match (self.times, cupti::find(driver, path)) {
+            (Source::Events, _) => Ok(Err(String::new())),
+            (Source::Cupti, Err(why)) => Err(failure(FAILED, format_args!("--times cupti: {why}"))),
+            (_, found) => Ok(found),
+        }
+    }
+
+    /// Begins the trace: all of what is in the one that is replayed.
+    pub fn begin(&self, trace: &Trace, cupti: Result<PathBuf, String>, force: bool) -> Result<(Timed, Measure)> {
+        let path = self.output.as_deref().unwrap_or(Path::new("timed.bin"));
+        let output = Output::create(path, force, &trace.path)?;
+        let shown = || path.display().to_string();
+        let written = Written::begin(trace, output.file().try_clone().with_context(shown)?).with_context(shown)?;
+        let written = Arc::new(Mutex::new(written));
+        Ok((
+            Timed { output, written: written.clone() },
+            Measure { cupti, only_cupti: self.times == Source::Cupti, to: written },
+        ))
+    }
+}
+
+impl Timed {
+    /// The name that the file has until it is whole.
+    pub fn partial(&self) -> &Path {
+        self.output.partial()
+    }
+
+    /// Writes what is known only now, and puts the file into its place: its path and size.
+    pub fn finish(self, trace: &Trace, options: &Options, measured: &Measured) -> Result<(PathBuf, u64)> {
+        let path = self.output.path().to_path_buf();
+        let profile = measured.profile(options.driver.display().to_string());
+        let size = self.written.lock().finish(trace, &profile, verdict::in_words);
+        let size = size.with_context(|| path.display().to_string())?;
+        self.output.finish()?;
+        Ok((path, size))
+    }
+}
+
+/// `made`: the file that holds it, and its size.
+pub fn text(out: &mut impl Write, measured: &Measured, made: &(PathBuf, u64)) -> std::io::Result<()> {
+    let (timed, source) = (grouped(measured.works), works::source(measured.source, measured.version));
+    writeln!(out, "  timed        {timed} kernels, copies and fills, by {source}")?;
+    for (why, count) in &measured.untimed {
+        writeln!(out, "  not timed    {}: {why}", grouped(*count))?;
+    }
+    writeln!(out, "  written      {} ({})", made.0.display(), size(made.1))
+}
+
+pub fn object(measured: &Measured, made: &(PathBuf, u64)) -> Value {
+    let untimed = measured.untimed.iter().map(|(why, count)| json!({ "reason": why, "count": count }));
+    json!({
+        "output": made.0.display().to_string(),
+        "bytes": made.1,
+        "source": works::source_name(measured.source),
+        "version": measured.version,
+        "why": measured.why,
+        "works": measured.works,
+        "untimed": untimed.collect::<Vec<_>>(),
+        "uncertainty_ns": measured.uncertainty,
+    })
+}

@@ -1,0 +1,104 @@
+//! A copy of a trace with more records: everything that the trace holds, and behind it what a replay has measured.
+//!
+//! Segments are copied one by one, and records are written as they come, so that memory does not grow with either.
+
+use crate::Trace;
+use crate::finish;
+use crate::hash::checksum;
+use crate::preamble::{Footer, Located};
+use crate::record::timed;
+use crate::segment::{HEADER, Header, Kind, round_up};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+/// Bytes of records in a chunk.
+const CHUNK: usize = 1 << 20;
+
+pub struct Extension {
+    file: File,
+    /// Where the next segment goes.
+    end: u64,
+    located: Vec<Located>,
+    records: Vec<u8>,
+    chunks: u64,
+}
+
+impl Extension {
+    /// Copies the trace into an empty file. What an earlier replay has measured stays behind.
+    pub fn begin(trace: &Trace, file: File) -> io::Result<Extension> {
+        let mut extension = Extension { file, end: 0, located: Vec::new(), records: Vec::new(), chunks: 0 };
+        for (offset, header) in finish::segments(trace) {
+            if header.kind == Kind::Chunk && header.thread == timed::THREAD {
+                continue;
+            }
+            extension.copy(trace, offset, header)?;
+        }
+        Ok(extension)
+    }
+
+    fn copy(&mut self, trace: &Trace, offset: u64, header: Header) -> io::Result<()> {
+        let header = match header.kind {
+            // An open chunk ends with its last whole record.
+            Kind::Chunk if header.seal == 0 => Header { length: trace.whole_records(offset, &header), ..header },
+            _ => header,
+        };
+        let content = trace.content(offset, &header).ok_or(io::ErrorKind::UnexpectedEof)?;
+        let seal = if header.seal == 0 { checksum(content) } else { header.seal };
+        self.put(Header { seal, size: round_up(HEADER as u64 + header.length), ..header }, content)
+    }
+
+    fn put(&mut self, header: Header, content: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(&header.encode(), self.end)?;
+        self.file.write_all_at(content, self.end + HEADER as u64)?;
+        self.located.push(Located { kind: header.kind as u8, offset: self.end });
+        self.end += header.size;
+        // The padding is zeros without being written.
+        self.file.set_len(self.end)
+    }
+
+    /// A record made by [`with_body`](crate::record::with_body).
+    pub fn push(&mut self, record: &[u8]) -> io::Result<()> {
+        if !self.records.is_empty() && self.records.len() + record.len() > CHUNK {
+            self.flush()?;
+        }
+        self.records.extend_from_slice(record);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let records = std::mem::take(&mut self.records);
+        let header = Header {
+            thread: timed::THREAD,
+            id: u128::from(self.chunks) << 64,
+            length: records.len() as u64,
+            seal: checksum(&records),
+            ..Header::new(Kind::Chunk, round_up((HEADER + records.len()) as u64))
+        };
+        self.put(header, &records)?;
+        self.chunks += 1;
+        self.records = records;
+        self.records.clear();
+        Ok(())
+    }
+
+    /// Writes the footer: the trace's own, or one with the verdict that `judge` gives. The size of the file.
+    pub fn finish(mut self, trace: &Trace, judge: impl FnOnce(&Trace) -> (String, Vec<String>)) -> io::Result<u64> {
+        if !self.records.is_empty() {
+            self.flush()?;
+        }
+        let (verdict, reasons) = match &trace.footer {
+            Some(footer) => (footer.verdict.clone(), footer.reasons.clone()),
+            None => judge(trace),
+        };
+        let footer = Footer {
+            segments: self.located,
+            calls: trace.len() as u64,
+            blob_bytes: trace.blobs().map(|(_, len)| len).sum(),
+            losses: trace.losses.clone(),
+            verdict,
+            reasons,
+        };
+        finish::write(&self.file, self.end, &footer)
+    }
+}
