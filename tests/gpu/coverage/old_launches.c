@@ -41,9 +41,10 @@ int main(void)
     see();
     TELL(cuLaunchGridAsync(twice, 1, 1, stream));
     see();
-    // An argument of another type in the place of the number: its bits say as many as before or more, so all are doubled again.
-    TELL(cuParamSetf(twice, 8, 1.0f));
-    TELL(cuParamSeti(twice, 8, N));
+    // Half as many: the number's bits are those of a float here.
+    TELL(cuParamSetf(twice, 8, 4.48415509e-44f));
+    TELL(cuLaunch(twice));
+    see();
     if (TELL(cuTexRefCreate(&texture)) == CUDA_SUCCESS) {
         TELL(cuParamSetTexRef(twice, CU_PARAM_TR_DEFAULT, texture));
         TELL(cuTexRefDestroy(texture));

@@ -276,6 +276,10 @@ impl Context {
         self.error.compare_exchange(0, code.0, Ordering::AcqRel, Ordering::Relaxed).ok();
     }
 
+    pub fn legacy(&self) -> Result<Arc<stream::Stream>> {
+        self.lanes.legacy().ok_or(Code::INVALID_CONTEXT)
+    }
+
     /// Waits for all work of the context.
     pub fn synchronize(&self) -> Result {
         self.lanes.wait_all();

@@ -176,6 +176,10 @@ impl Lanes {
         self.legacy.get_or_init(|| make(context, Lane::Legacy, 0, 0));
     }
 
+    pub fn legacy(&self) -> Option<Arc<Stream>> {
+        self.legacy.get().cloned()
+    }
+
     /// Where all streams of the context stand now.
     pub fn points(&self) -> Vec<Point> {
         let mut order = self.order.lock();

@@ -2,6 +2,7 @@
 //! `cuGetProcAddress`.
 
 mod array;
+mod batch;
 mod capture;
 mod context;
 mod copy;
@@ -11,6 +12,7 @@ mod function;
 mod global;
 mod graph;
 mod graph_any;
+mod graph_attribute;
 mod graph_exec;
 mod graph_memory;
 mod graph_node;
@@ -21,15 +23,21 @@ mod launch;
 mod library;
 mod link;
 mod memory;
+mod mipmap;
 mod module;
 mod occupancy;
+mod older;
+mod older_launch;
 mod pointer;
 mod pool;
 mod procaddress;
+mod reference;
 mod set;
 mod stream;
 pub mod structs;
+mod tensor_map;
 mod texture;
+mod user_object;
 mod values;
 mod virt;
 
@@ -132,6 +140,7 @@ use entries;
 fn all() -> Vec<Entry> {
     let lists = [
         array::list,
+        batch::list,
         capture::list,
         context::list,
         copy::list,
@@ -141,6 +150,7 @@ fn all() -> Vec<Entry> {
         global::list,
         graph::list,
         graph_any::list,
+        graph_attribute::list,
         graph_exec::list,
         graph_memory::list,
         graph_node::list,
@@ -150,14 +160,20 @@ fn all() -> Vec<Entry> {
         library::list,
         link::list,
         memory::list,
+        mipmap::list,
         module::list,
         occupancy::list,
+        older::list,
+        older_launch::list,
         pointer::list,
         pool::list,
         procaddress::list,
+        reference::list,
         set::list,
         stream::list,
+        tensor_map::list,
         texture::list,
+        user_object::list,
         values::list,
         virt::list,
     ];

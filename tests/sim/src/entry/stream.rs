@@ -94,6 +94,15 @@ entries! {
         stream.submit(Work::Host { f, data }, Vec::new()).map(drop)
     }
 
+    /// Waiting for more of them in another way changes nothing here.
+    fn cuLaunchHostFunc_v2 / cuLaunchHostFunc_v2_ptsz [null] (
+        hstream: Handle, f: Option<HostFunction>, data: Opaque, mode: u32,
+    ) {
+        let stream = usable(hstream, null)?;
+        let f = f.filter(|_| mode <= 1).ok_or(Code::INVALID_VALUE)?;
+        stream.submit(Work::Host { f, data }, Vec::new()).map(drop)
+    }
+
     fn cuStreamAddCallback / cuStreamAddCallback_ptsz [null] (
         hstream: Handle, f: Option<StreamCallback>, data: Opaque, flags: u32,
     ) {
