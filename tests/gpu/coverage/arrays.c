@@ -102,9 +102,17 @@ static void surfaces(void)
 static void planes(void)
 {
     CUDA_ARRAY3D_DESCRIPTOR shape = {.Width = SIDE, .Height = SIDE, .Format = CU_AD_FORMAT_NV12, .NumChannels = 3};
+    const unsigned flags[] = {CUDA_ARRAY3D_VIDEO_ENCODE_DECODE, CUDA_ARRAY3D_SURFACE_LDST, 0};
     CUarray array, plane;
+    unsigned i;
 
-    if (TELL(cuArray3DCreate_v2(&array, &shape)) != CUDA_SUCCESS)
+    // Which of them makes an array of such a format depends on the device.
+    for (i = 0; i < sizeof flags / sizeof *flags; i++) {
+        shape.Flags = flags[i];
+        if (TELL(cuArray3DCreate_v2(&array, &shape)) == CUDA_SUCCESS)
+            break;
+    }
+    if (i == sizeof flags / sizeof *flags)
         return;
     if (TELL(cuArrayGetPlane(&plane, array, 0)) == CUDA_SUCCESS) {
         paint(plane, SIDE, 40);

@@ -12,6 +12,7 @@ static void see(void)
     CHECK(cuMemcpyDtoH_v2(seen, to, BYTES));
     printf("%u %u %u\n", seen[0], seen[BYTES / 2 - 1], seen[BYTES - 1]);
     CHECK(cuMemsetD8_v2(to, 0, BYTES));
+    CHECK(cuCtxSynchronize());
 }
 
 int main(void)
@@ -35,6 +36,7 @@ int main(void)
         seen[i] = i;
     CHECK(cuMemcpyHtoD_v2(from, seen, BYTES));
     CHECK(cuMemsetD8_v2(to, 0, BYTES));
+    CHECK(cuCtxSynchronize());
 
     TELL(cuMemcpyBatchAsync(&to, &from, &half, 1, &how, &first, 1, &failed, stream));
     see();

@@ -1,12 +1,12 @@
 // Code: a fatbin put together here, managed variables of a library, functions as they were configured before CUDA 4
 #include "tell.h"
 
-static const char text[] = ".version 7.0\n.target sm_50\n.address_size 64\n"
+static const char text[] = ".version 7.0\n.target sm_75\n.address_size 64\n"
                            ".visible .global .align 4 .u32 plain = 7;\n"
                            ".visible .global .attribute(.managed) .align 4 .u32 shared_by_all = 11;\n"
                            ".visible .entry nothing(.param .u64 p, .param .u32 n) { ret; }\n";
 
-// As trace/src/parameters/fatbin.rs draws it
+// As trace/src/parameters/fatbin.rs draws it, with a header as long as `fatbinary` of CUDA 13.0 makes for text: no options
 struct fatbin {
     unsigned magic;
     unsigned short version, header;
@@ -17,13 +17,13 @@ struct fatbin {
     unsigned compressed, options;
     unsigned short minor, major;
     unsigned sm, name_at, name_len;
-    unsigned long long flags, zero, plain;
+    unsigned long long flags, zero, plain, options_at, no_options;
     char code[(sizeof text + 7) / 8 * 8];
 };
 
-static struct fatbin fatbin = {.magic = 0xba55ed50, .version = 1, .header = 16, .body = 64 + sizeof fatbin.code, .kind = 1,
-    .entry_version = 0x0101, .entry_header = 64, .stored = sizeof fatbin.code, .options = 64, .minor = 0, .major = 7, .sm = 50,
-    .flags = 0x11};
+static struct fatbin fatbin = {.magic = 0xba55ed50, .version = 1, .header = 16, .body = 80 + sizeof fatbin.code, .kind = 1,
+    .entry_version = 0x0101, .entry_header = 80, .stored = sizeof fatbin.code, .options = 64, .minor = 0, .major = 7, .sm = 75,
+    .flags = 0x11, .options_at = 72};
 
 static void modules(void)
 {

@@ -123,6 +123,7 @@ static void batches(void)
     others[0].writeValue.address = flags + 8;
     others[1].writeValue.address = flags + 12;
     CHECK(cuMemsetD32_v2(flags, 0, 4));
+    CHECK(cuCtxSynchronize());
     CHECK(cuGraphCreate(&graph, 0));
     if (TELL(cuGraphAddBatchMemOpNode(&node, graph, NULL, 0, &params)) == CUDA_SUCCESS) {
         TELL(cuGraphBatchMemOpNodeGetParams(node, &told));

@@ -1,4 +1,4 @@
-// Arrays and copies in the forms with 32-bit sizes. They want a context that is made in the old form, too.
+// Arrays, copies and pinned memory in the forms with 32-bit sizes. They want a context that is made in the old form, too.
 #include "tell.h"
 
 enum { N = 64 };
@@ -66,6 +66,12 @@ static void all(void)
     CUDA_ARRAY_DESCRIPTOR now = {.Width = N, .Height = 0, .Format = CU_AD_FORMAT_UNSIGNED_INT8, .NumChannels = 1};
     CUarray one, other, box;
     CUstream stream;
+    unsigned little, all_of_it;
+    void *pinned;
+
+    TELL(cuMemGetInfo(&little, &all_of_it));
+    if (TELL(cuMemAllocHost(&pinned, N)) == CUDA_SUCCESS)
+        CHECK(cuMemFreeHost(pinned));
 
     CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     if (TELL(cuArrayCreate(&one, &flat)) != CUDA_SUCCESS)

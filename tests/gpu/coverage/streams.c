@@ -89,6 +89,7 @@ static void words(CUstream stream)
     unsigned seen[16];
 
     CHECK(cuMemsetD32_v2(at, 0, 16));
+    CHECK(cuCtxSynchronize());
     memset(&write, 0, sizeof write);
     write.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
     write.writeValue.address = at + 32;

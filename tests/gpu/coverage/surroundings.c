@@ -1,6 +1,7 @@
 // What surrounds a process: notices of memory pressure, core dumps, the driver's log, checkpoints
 #include "tell.h"
 #include <cudaProfiler.h>
+#include <stdbool.h>
 #include <unistd.h>
 
 static void notice(CUasyncNotificationInfo *info, void *data, CUasyncCallbackHandle handle)
@@ -20,8 +21,9 @@ static void surroundings(CUdevice d)
     CUlogIterator at;
     CUprocessState state;
     char text[4096], luid[8];
-    size_t size = sizeof(int);
-    int on = 0, thread;
+    bool on = false;
+    size_t size = sizeof on;
+    int thread;
     unsigned mask;
 
     TELL(cuDeviceGetLuid(luid, &mask, d));

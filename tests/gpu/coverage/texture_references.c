@@ -128,6 +128,7 @@ static void used(CUdeviceptr memory)
     TELL(cuTexRefSetFormat(line, CU_AD_FORMAT_FLOAT, 1));
     TELL(cuTexRefSetAddress_v2(&offset, line, memory, N * 4));
     TELL(cuTexRefSetArray(ref, picture, CU_TRSA_OVERRIDE_FORMAT));
+    TELL(cuParamSetTexRef(find_kernel(module, "read"), CU_PARAM_TR_DEFAULT, line));
     launch(find_kernel(module, "read"), 1, N, (void *[]){&out});
     TELL(cuCtxSynchronize());
     TELL(cuMemcpyDtoH_v2(seen, out, sizeof seen));

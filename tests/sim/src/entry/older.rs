@@ -187,12 +187,14 @@ entries! {
     }
 
     fn cuMemGetInfo(free: Out<u32>, total: Out<u32>) {
+        small()?;
         let (left, all) = balance(context::usable()?.device);
         free.set(saturated(left))?;
         total.set(saturated(all))
     }
 
     fn cuMemAllocHost(at: Out<*mut c_void>, bytes: u32) {
+        small()?;
         super::host::allocate(at, bytes as usize, 0)
     }
 
