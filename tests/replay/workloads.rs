@@ -135,14 +135,14 @@ workloads! {
     covered_code "../gpu/coverage/code.c" "replayable" [];
     covered_contexts "../gpu/coverage/contexts.c" "replayable" [];
     covered_devices "../gpu/coverage/devices.c" "replayable" [];
-    covered_graphs "../gpu/coverage/graphs.c" "replayable" ["twice"];
+    covered_graphs "../gpu/coverage/graphs.c" "replayable" [];
     covered_memory "../gpu/coverage/memory.c" "replayable" [];
     covered_old_arrays "../gpu/coverage/old_arrays.c" "replayable" [];
     covered_old_launches "../gpu/coverage/old_launches.c" "replayable" [];
     covered_streams "../gpu/coverage/streams.c" "replayable" ["twice"];
     covered_tensor_maps "../gpu/coverage/tensor_maps.c" "replayable" [];
     covered_texture_references "../gpu/coverage/texture_references.c" "replayable" [];
-    newest "newest.c" "replayable" ["twice"];
+    newest "newest.c" "replayable" [];
     failing_calls "hostile/failing_calls.c" "replayable" [];
     stale_handles "hostile/stale_handles.c" "replayable" [];
     out_of_memory "hostile/out_of_memory.c" "replayable" [];

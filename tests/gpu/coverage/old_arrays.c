@@ -19,7 +19,9 @@ static void linear(CUarray one, CUarray other, CUstream stream)
     see("there and back");
     in[0] = 2;
     TELL(cuMemcpyHtoAAsync(one, 0, in, N, stream));
+    CHECK(cuStreamSynchronize(stream));
     TELL(cuMemcpyAtoA(other, 0, one, 0, N));
+    CHECK(cuCtxSynchronize());
     TELL(cuMemcpyAtoHAsync(out, other, 0, N, stream));
     see("by way of another");
 }
