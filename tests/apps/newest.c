@@ -19,6 +19,14 @@ CUresult cuGraphNodeGetParams(CUgraphNode, CUgraphNodeParams *);
 CUresult cuGraphNodeGetContainingGraph(CUgraphNode, CUgraph *);
 CUresult cuGraphNodeGetLocalId(CUgraphNode, unsigned *);
 CUresult cuGraphNodeGetToolsId(CUgraphNode, unsigned long long *);
+CUresult cuMemGetLocationInfo(CUdeviceptr, size_t, size_t, size_t, CUmemLocation *);
+CUresult cuCoredumpRegisterStartCallback(void (*)(void *, int, CUdevice), void *, void **);
+CUresult cuCoredumpRegisterCompleteCallback(void (*)(void *, int, CUdevice), void *, void **);
+CUresult cuCoredumpDeregisterStartCallback(void *);
+CUresult cuCoredumpDeregisterCompleteCallback(void *);
+CUresult cuDevSmResourceSplit(CUdevResource *, unsigned, const CUdevResource *, CUdevResource *, unsigned, unsigned (*)[16]);
+CUresult cuStreamGetDevResource(CUstream, CUdevResource *, CUdevResourceType);
+CUresult cuStreamGetDevResource_ptsz(CUstream, CUdevResource *, CUdevResourceType);
 CUresult cuTensorMapSetAllocationClass(CUtensorMap *, unsigned, unsigned *);
 
 static CUdeviceptr memory, other;
@@ -112,6 +120,42 @@ static void graphs(void)
     CHECK(cuGraphDestroy(graph));
 }
 
+static void dumped(void *data, int pid, CUdevice device)
+{
+    (void)data, (void)pid, (void)device;
+}
+
+static void surroundings(void)
+{
+    CUmemLocation location;
+    void *handle;
+
+    CHECK(cuMemGetLocationInfo(memory, N, 0, 0, &location));
+    REQUIRE(location.type == CU_MEM_LOCATION_TYPE_DEVICE);
+    CHECK(cuCoredumpRegisterStartCallback(dumped, NULL, &handle));
+    CHECK(cuCoredumpDeregisterStartCallback(handle));
+    CHECK(cuCoredumpRegisterCompleteCallback(dumped, NULL, &handle));
+    CHECK(cuCoredumpDeregisterCompleteCallback(handle));
+}
+
+static void resources(void)
+{
+    CUdevResource all, parts[2], rest;
+    CUdevResourceDesc description;
+    CUgreenCtx green;
+    CUdevice device;
+    unsigned groups[2][16] = {{4}, {2}};
+
+    CHECK(cuDeviceGet(&device, 0));
+    CHECK(cuStreamGetDevResource(stream, &all, CU_DEV_RESOURCE_TYPE_SM));
+    CHECK(cuStreamGetDevResource_ptsz(stream, &all, CU_DEV_RESOURCE_TYPE_SM));
+    CHECK(cuDevSmResourceSplit(parts, 2, &all, &rest, 0, groups));
+    printf("%u %u %d\n", parts[0].sm.smCount, parts[1].sm.smCount, rest.sm.smCount == all.sm.smCount - 6);
+    CHECK(cuDevResourceGenerateDesc(&description, &parts[1], 1));
+    CHECK(cuGreenCtxCreate(&green, description, device, CU_GREEN_CTX_DEFAULT_STREAM));
+    CHECK(cuGreenCtxDestroy(green));
+}
+
 static void tensor_map(void)
 {
     cuuint64_t sizes[2] = {8, 8}, strides[1] = {32};
@@ -143,6 +187,8 @@ int main(void)
     called_back();
     graphs();
     tensor_map();
+    resources();
+    surroundings();
     CHECK(cuMemcpyDtoH(numbers, memory, sizeof numbers));
     printf("%d\n", numbers[N - 1]);
     CHECK(cuMemcpyDtoH(numbers, other, sizeof numbers));

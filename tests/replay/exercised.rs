@@ -11,8 +11,8 @@ use trace::text::symbol;
 /// the replay then left out, tell nothing.
 fn replayed(program: &str) -> BTreeMap<&'static str, u32> {
     let place = Place::new();
-    run(place.recorded(workloads::program(program)).env("CUTRACE_SIM_SEED", "1")).expect(0);
-    let verified = run(place.cutrace(["replay", "--driver", "sim"]).env("CUTRACE_SIM_SEED", "1"));
+    run(workloads::on(&mut place.recorded(workloads::program(program)), "1")).expect(0);
+    let verified = run(workloads::on(&mut place.cutrace(["replay", "--driver", "sim"]), "1"));
     assert!(verified.stdout.starts_with("verified\n"), "{program}: {}", verified.stdout);
     let skipped =
         verified.stdout.lines().filter_map(|line| line.trim().strip_prefix("skipped")?.split_whitespace().next());

@@ -126,8 +126,11 @@ pub fn create(flags: u32, priority: i32) -> Result<Handle> {
     if flags & !NON_BLOCKING != 0 {
         return Err(Code::INVALID_VALUE);
     }
-    let context = context::usable()?;
-    let stream = make(&context, Lane::Created, flags, priority.clamp(-5, 0));
+    create_in(&context::usable()?, flags, priority)
+}
+
+pub fn create_in(context: &Arc<Context>, flags: u32, priority: i32) -> Result<Handle> {
+    let stream = make(context, Lane::Created, flags, priority.clamp(-5, 0));
     context.lanes.order.lock().streams.push(Arc::downgrade(&stream));
     Ok(STREAMS.insert(stream))
 }

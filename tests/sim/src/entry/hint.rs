@@ -92,6 +92,15 @@ entries! {
         advise(at, which, if location.kind == 1 { location.id } else { HOST })
     }
 
+    /// All of a range is in one place here.
+    fn cuMemGetLocationInfo(at: DevicePointer, size: usize, _summary: usize, _sampling: usize, location: Out<Location>) {
+        let id = table::read().find(at).map(|range| range.device).ok_or(Code::INVALID_VALUE)?;
+        if size == 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        location.set(Location { kind: 1, id })
+    }
+
     fn cuMemRangeGetAttribute(data: Out<i32>, size: usize, which: u32, at: DevicePointer, count: usize) {
         if size != 4 {
             return Err(Code::INVALID_VALUE);

@@ -6,6 +6,7 @@ mod batch;
 mod capture;
 mod context;
 mod copy;
+mod core_dump;
 mod device;
 mod event;
 mod function;
@@ -16,6 +17,7 @@ mod graph_attribute;
 mod graph_exec;
 mod graph_memory;
 mod graph_node;
+mod green;
 mod hidden;
 mod hint;
 mod host;
@@ -144,6 +146,7 @@ fn all() -> Vec<Entry> {
         capture::list,
         context::list,
         copy::list,
+        core_dump::list,
         device::list,
         event::list,
         function::list,
@@ -154,6 +157,7 @@ fn all() -> Vec<Entry> {
         graph_exec::list,
         graph_memory::list,
         graph_node::list,
+        green::list,
         hint::list,
         host::list,
         launch::list,

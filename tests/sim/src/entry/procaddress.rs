@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(find("cuLaunchKernel", 13000, PER_THREAD), address("cuLaunchKernel_ptsz"));
         assert_eq!(find("cuMemcpyHtoD", 13000, PER_THREAD), address("cuMemcpyHtoD_v2_ptds"));
         assert_eq!(find("cuMemAlloc", 2000, 0), (0, TOO_OLD));
-        assert_eq!(find("cuGreenCtxCreate", 13000, 0), (0, NOT_FOUND));
+        assert_eq!(find("cuMulticastCreate", 13000, 0), (0, NOT_FOUND));
         assert_eq!(find("", 0, 0), (0, NOT_FOUND));
     }
 }

@@ -81,10 +81,10 @@ entries! {
         ctx.set(stream::find(hstream, null)?.context_handle)
     }
 
-    /// There are no green contexts.
     fn cuStreamGetCtx_v2 / cuStreamGetCtx_v2_ptsz [null] (hstream: Handle, ctx: Out<Handle>, green: Out<Handle>) {
-        ctx.set(stream::find(hstream, null)?.context_handle)?;
-        green.set_if(0);
+        let found = stream::find(hstream, null)?.context_handle;
+        ctx.set(found)?;
+        green.set_if(context::green(found).map_or(0, |_| found));
         Ok(())
     }
 
