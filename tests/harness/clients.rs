@@ -43,7 +43,8 @@ pub fn client_with(name: &str, flags: &[&str]) -> PathBuf {
 
     let mut hasher = DefaultHasher::new();
     format!("{command:?}").hash(&mut hasher);
-    for part in [&file, &source("apps/check.h")] {
+    let headers = [source("apps/check.h"), source("gpu/coverage/tell.h")];
+    for part in headers.iter().chain([&file]) {
         std::fs::read(part).unwrap_or_else(|e| panic!("{}: {e}", part.display())).hash(&mut hasher);
     }
     let directory = target().join("clients").join(format!("{:016x}", hasher.finish()));

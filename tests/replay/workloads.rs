@@ -2,15 +2,16 @@
 
 use serde_json::Value;
 use std::path::PathBuf;
+use std::process::Command;
 use tests::*;
 
 /// Records, looks, replays. `kernels` are launched by the program, and shown by their names.
 fn there_and_back(app: &str, verdict: &str, kernels: &[&str]) {
     let program = program(app);
-    let bare = run(Place::new().bare(&program).env("CUTRACE_SIM_SEED", "1")).expect(0);
+    let bare = run(on(&mut Place::new().bare(&program), "1")).expect(0);
     for seed in ["1", "2", "3"] {
         let place = Place::new();
-        let recorded = run(place.recorded(&program).env("CUTRACE_SIM_SEED", seed));
+        let recorded = run(on(&mut place.recorded(&program), seed));
         place.same(&bare, &recorded);
         let [line] = recorded.said()[..] else { panic!("one closing line was expected: {}", recorded.stderr) };
         let calls = place.trace().len();
@@ -42,10 +43,15 @@ fn there_and_back(app: &str, verdict: &str, kernels: &[&str]) {
 
         for elsewhere in [seed, "99"] {
             let mut replay = place.cutrace(["replay", "--driver", "sim"]);
-            let replayed = run(replay.env("CUTRACE_SIM_SEED", elsewhere)).expect(0);
+            let replayed = run(on(&mut replay, elsewhere)).expect(0);
             assert!(replayed.stdout.starts_with("verified\n"), "{}", replayed.stdout);
         }
     }
+}
+
+/// Two devices, and addresses that come of the seed.
+pub fn on<'c>(command: &'c mut Command, seed: &str) -> &'c mut Command {
+    command.env("CUTRACE_SIM_SEED", seed).env("CUTRACE_SIM_DEVICES", "2")
 }
 
 /// A name that ends in `+` is built for per-thread default streams: it then calls the twins.
@@ -133,6 +139,21 @@ workloads! {
     kinds_of_memory_per_thread "kinds_of_memory.c+" "replayable" [];
     stream_operations "stream_operations.c" "replayable" ["add_two"];
     stream_operations_per_thread "stream_operations.c+" "replayable" ["add_two"];
+    covered_arrays "../gpu/coverage/arrays.c" "replayable" [];
+    covered_batches "../gpu/coverage/batches.c" "replayable" [];
+    covered_code "../gpu/coverage/code.c" "replayable" [];
+    covered_contexts "../gpu/coverage/contexts.c" "replayable" [];
+    covered_devices "../gpu/coverage/devices.c" "replayable" [];
+    covered_graphs "../gpu/coverage/graphs.c" "replayable" [];
+    covered_green_contexts "../gpu/coverage/green_contexts.c" "replayable" ["twice"];
+    covered_memory "../gpu/coverage/memory.c" "replayable" [];
+    covered_old_arrays "../gpu/coverage/old_arrays.c" "replayable" [];
+    covered_old_launches "../gpu/coverage/old_launches.c" "replayable" [];
+    covered_peers "../gpu/coverage/peers.c" "replayable" [];
+    covered_streams "../gpu/coverage/streams.c" "replayable" ["twice"];
+    covered_tensor_maps "../gpu/coverage/tensor_maps.c" "replayable" [];
+    covered_texture_references "../gpu/coverage/texture_references.c" "replayable" [];
+    newest "newest.c" "replayable" [];
     failing_calls "hostile/failing_calls.c" "replayable" [];
     stale_handles "hostile/stale_handles.c" "replayable" [];
     out_of_memory "hostile/out_of_memory.c" "replayable" [];

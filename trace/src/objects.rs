@@ -62,6 +62,8 @@ pub struct Objects {
     fresh: Option<u64>,
     doomed: Vec<(Kind, u64)>,
     freed: Vec<u64>,
+    /// By handle of a physical allocation: how many releases it outlives, since it was retained that often.
+    holds: HashMap<u64, u64>,
     /// By function id: whether calls of it can matter here.
     relevant: HashMap<&'static str, bool>,
 }
@@ -231,6 +233,7 @@ impl Objects {
         for param in function.params {
             let value = call.argument(param.name).unwrap_or(0);
             match (param.role, param.ty.form) {
+                (Role::Destroy, Form::Handle(Kind::Allocation)) if self.outlives(value) => {}
                 (Role::Destroy, Form::Handle(kind)) => self.doomed.push((kind, value)),
                 (Role::Destroy, _) => self.freed.push(value),
                 (Role::HostAddress, _) if function.class == Class::free => self.freed.push(value),
@@ -239,12 +242,24 @@ impl Objects {
         }
     }
 
+    /// Gives up one hold of an allocation, if it has more than one.
+    fn outlives(&mut self, allocation: u64) -> bool {
+        let Some(holds) = self.holds.get_mut(&allocation).filter(|holds| **holds > 0) else { return false };
+        *holds -= 1;
+        true
+    }
+
     fn collect_births(&mut self, call: &Call, value: &Value, things: &mut Vec<Thing>) {
         match value {
             Value::List(all) => all.iter().for_each(|v| self.collect_births(call, v, things)),
             Value::Struct(fields) => fields.iter().for_each(|(_, v)| self.collect_births(call, v, things)),
             &Value::Handle { kind, value, born } if value != 0 && kind != Kind::Device => {
-                let known = !born && self.live.contains_key(&(kind, value));
+                let is_live = self.live.contains_key(&(kind, value));
+                if is_live && kind == Kind::Allocation {
+                    *self.holds.entry(value).or_insert(0) += 1;
+                    return;
+                }
+                let known = !born && is_live;
                 if known || things.iter().any(|t| matches!(t, Thing::Object(k, v, _) if (*k, *v) == (kind, value))) {
                     return;
                 }

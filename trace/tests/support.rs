@@ -18,12 +18,15 @@ Replay: *executed* as recorded; *placed*, reached by other calls that put memory
 the recorded answer was yes replay waits, any other is left out; *left out*, because it has no effect on what the program computes;
 *refused*, named in the verdict with the reason.
 
-Tests: *replayed*, where a program of `tests/replay` calls the function on the simulated driver and its replay comes out verified.
+Tests: where a call of the function is in a trace whose replay comes out verified: on the *simulator*, by a program of
+`tests/replay`, or on a *GPU*, by one that `scripts/gpu-test` runs. An error behind it is what every call returned there, and the
+replay again. What is left out is tested in that the replay does as well without it.
 
 ";
 
-/// Derived by `tests/replay/exercised.rs`.
-const EXERCISED: &str = include_str!("exercised.txt");
+/// Derived by `tests/replay/exercised.rs`, and by `scripts/gpu-test` on a GPU: a function, and an error if no call succeeded.
+const SIMULATOR: &str = include_str!("exercised.txt");
+const GPU: &str = include_str!("../../tests/gpu/exercised.txt");
 
 #[test]
 fn support_matrix_is_current() {
@@ -39,17 +42,20 @@ fn support_matrix_is_current() {
 fn matrix() -> String {
     let mut out = HEAD.to_string();
     let replayed = |policy| FUNCTIONS.iter().filter(|f| f.policy == policy).count();
-    let exercised = |function: &Function| EXERCISED.lines().any(|name| name == function.name);
+    let tested = |function: &&Function| !where_tested(function).is_empty();
     writeln!(
         out,
-        "{} functions: {} executed, {} placed, {} waited for, {} left out, {} refused. Seen replayed in tests: {}.",
+        "{} functions: {} executed, {} placed, {} waited for, {} left out, {} refused. Of those not refused {} are tested ({} of them by \
+         failing alike), {} are not.",
         FUNCTIONS.len(),
         replayed(Policy::execute),
         replayed(Policy::emulate),
         replayed(Policy::custom),
         replayed(Policy::skip),
         replayed(Policy::refuse),
-        FUNCTIONS.iter().filter(|f| exercised(f)).count()
+        FUNCTIONS.iter().filter(tested).count(),
+        FUNCTIONS.iter().filter(tested).filter(|f| where_tested(f).iter().all(|(_, error)| error.is_some())).count(),
+        FUNCTIONS.iter().filter(|f| f.policy != Policy::refuse && !tested(f)).count()
     )
     .expect("writing to a string");
     let mut family = "";
@@ -64,11 +70,11 @@ fn matrix() -> String {
         }
         let twin = FUNCTIONS.iter().find(|f| f.twin_of == Some(function.name));
         let ending = |t: &Function| t.name[t.name.len() - 5..].to_owned();
-        let tested = match (exercised(function), twin.is_some_and(exercised)) {
-            (true, true) => "both replayed".into(),
-            (true, false) => "replayed".into(),
-            (false, true) => format!("`{}` replayed", twin.map(ending).unwrap_or_default()),
-            (false, false) => String::new(),
+        let tested = match twin {
+            Some(twin) if tests(twin) != tests(function) => {
+                format!("{}; `{}`: {}", tests(function), ending(twin), tests(twin))
+            }
+            _ => tests(function),
         };
         let twin = twin.map_or(String::new(), |t| format!(" (`{}`)", ending(t)));
         writeln!(
@@ -82,6 +88,35 @@ fn matrix() -> String {
         .expect("writing to a string");
     }
     out
+}
+
+/// Where a verified replay has the function, each with the error if no call succeeded. A refused one may be there, failing.
+fn where_tested(function: &Function) -> Vec<(&'static str, Option<&'static str>)> {
+    if function.policy == Policy::refuse {
+        return Vec::new();
+    }
+    let of = |list: &'static str| {
+        let mut lines =
+            list.lines().map(|line| line.split_once(' ').map_or((line, None), |(name, error)| (name, Some(error))));
+        lines.find(|(name, _)| *name == function.name).map(|(_, error)| error)
+    };
+    [("simulator", of(SIMULATOR)), ("GPU", of(GPU))]
+        .into_iter()
+        .filter_map(|(name, found)| Some((name, found?)))
+        .collect()
+}
+
+fn tests(function: &Function) -> String {
+    if function.policy == Policy::refuse {
+        return "refused".into();
+    }
+    let all = where_tested(function);
+    // An error counts only where nothing better is known.
+    let succeeds = all.iter().any(|(_, error)| error.is_none());
+    let shown = all.iter().filter(|(_, error)| !succeeds || error.is_none());
+    let text: Vec<String> =
+        shown.map(|(name, error)| error.map_or((*name).into(), |error| format!("{name}: {error}"))).collect();
+    if text.is_empty() { "not exercised".into() } else { text.join(", ") }
 }
 
 fn kind(function: &Function) -> String {
@@ -149,10 +184,10 @@ fn what_is_refused_has_a_reason() {
 }
 
 #[test]
-fn what_tests_replay_is_not_refused() {
-    for name in EXERCISED.lines() {
-        let function = by_name(name).unwrap_or_else(|| panic!("{name} is not in the table"));
-        assert!(!matches!(function.policy, Policy::refuse | Policy::skip), "{name}");
+fn what_is_tested_is_in_the_table() {
+    for line in SIMULATOR.lines().chain(GPU.lines()) {
+        let name = line.split(' ').next().expect("a name");
+        assert!(by_name(name).is_some(), "{name}");
     }
 }
 

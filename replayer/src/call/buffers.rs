@@ -311,6 +311,12 @@ impl<'w, 't> Builder<'w, 't> {
         };
         let mut own = Memory::zeroed(room + SLACK)?;
         own.put(0, &recorded);
+        // An argument of a launch to come, put into the function.
+        if self.function.name == "cuParamSetv" && field.name == "ptr" {
+            for (at, live) in self.argument(None, 0, &recorded) {
+                own.put(at, &live.to_le_bytes());
+            }
+        }
         let live = self.own(own);
         if has_structure(element) {
             let here = Here { recorded: &recorded, memory, offset: 0 };

@@ -20,6 +20,8 @@ pub struct Context {
     pub flags: AtomicU32,
     pub api_version: u32,
     pub primary: bool,
+    /// How many multiprocessors a green context has.
+    share: Option<u32>,
     /// The first error of a kernel; the context is of no use from then on.
     error: AtomicU32,
     pub lanes: Lanes,
@@ -126,7 +128,7 @@ pub fn find_or_current(handle: Handle) -> Result<Arc<Context>> {
     if handle == 0 { current() } else { find(handle) }
 }
 
-fn make(device: i32, flags: u32, api_version: u32, primary: bool) -> Arc<Context> {
+fn make(device: i32, flags: u32, api_version: u32, primary: bool, share: Option<u32>) -> Arc<Context> {
     static IDS: AtomicU64 = AtomicU64::new(1);
     let context = Arc::new(Context {
         device,
@@ -134,6 +136,7 @@ fn make(device: i32, flags: u32, api_version: u32, primary: bool) -> Arc<Context
         flags: AtomicU32::new(flags),
         api_version,
         primary,
+        share,
         error: AtomicU32::new(0),
         lanes: Lanes::new(),
         cache_preference: AtomicU32::new(0),
@@ -159,9 +162,19 @@ fn check_flags(flags: u32) -> Result {
 pub fn create(device: i32, flags: u32, api_version: u32) -> Result<Handle> {
     device::check(device)?;
     check_flags(flags)?;
-    let context = make(device, flags, api_version, false);
+    let context = make(device, flags, api_version, false, None);
     push(handle_of(&context))?;
     Ok(handle_of(&context))
+}
+
+/// Makes a green context, which nobody's stack has.
+pub fn create_green(device: i32, share: u32) -> Result<Handle> {
+    device::check(device)?;
+    Ok(handle_of(&make(device, 0, 3020, false, Some(share))))
+}
+
+pub fn green(handle: Handle) -> Result<Arc<Context>> {
+    CONTEXTS.get(handle).filter(|context| context.share.is_some()).ok_or(Code::INVALID_CONTEXT)
 }
 
 pub fn destroy(handle: Handle) -> Result {
@@ -214,7 +227,7 @@ pub fn retain_primary(device: i32) -> Result<Handle> {
         let last = primary.last.take();
         handle_of(primary.context.get_or_insert_with(|| match last {
             Some(context) => revive(context, flags),
-            None => make(device, flags, 3020, true),
+            None => make(device, flags, 3020, true, None),
         }))
     })
 }
@@ -274,6 +287,14 @@ impl Context {
     /// Spoils the context; the first error stays.
     pub fn fail(&self, code: Code) {
         self.error.compare_exchange(0, code.0, Ordering::AcqRel, Ordering::Relaxed).ok();
+    }
+
+    pub fn multiprocessors(&self) -> u32 {
+        self.share.unwrap_or(device::MULTIPROCESSORS as u32)
+    }
+
+    pub fn legacy(&self) -> Result<Arc<stream::Stream>> {
+        self.lanes.legacy().ok_or(Code::INVALID_CONTEXT)
     }
 
     /// Waits for all work of the context.

@@ -70,6 +70,15 @@ impl Event {
         Ok(())
     }
 
+    /// After all that the context was given.
+    pub fn record_all(&self, context: &Arc<Context>) -> Result {
+        context.check()?;
+        let stamp = Arc::<Stamp>::default();
+        let point = context.legacy()?.submit(Work::Record(stamp.clone()), context.lanes.points())?;
+        self.recorded(point, stamp);
+        Ok(())
+    }
+
     pub fn recorded(&self, point: Point, stamp: Arc<Stamp>) {
         *self.state.lock() = State::Recorded(point, stamp);
     }

@@ -35,6 +35,22 @@ pub struct Function {
     pub name: CString,
     pub settings: Arc<Settings>,
     loaded: AtomicBool,
+    pub configured: Mutex<Configured>,
+}
+
+/// What launches before CUDA 4 are configured with.
+#[derive(Clone)]
+pub struct Configured {
+    pub threads: [u32; 3],
+    pub dynamic_shared: u32,
+    pub arguments: Vec<u8>,
+    pub size: usize,
+}
+
+impl Default for Configured {
+    fn default() -> Self {
+        Self { threads: [1; 3], dynamic_shared: 0, arguments: Vec::new(), size: 0 }
+    }
 }
 
 /// What cuFuncSetAttribute can change.
@@ -132,6 +148,7 @@ impl Module {
             name: CString::new(found.name.as_str()).unwrap_or_default(),
             settings: settings.clone(),
             loaded: AtomicBool::new(false),
+            configured: Mutex::default(),
         };
         let handle = FUNCTIONS.insert(Arc::new(function));
         functions.insert(kernel, handle);

@@ -127,8 +127,11 @@ pub fn create(flags: u32, priority: i32) -> Result<Handle> {
     if flags & !NON_BLOCKING != 0 {
         return Err(Code::INVALID_VALUE);
     }
-    let context = context::usable()?;
-    let stream = make(&context, Lane::Created, flags, priority.clamp(-5, 0));
+    create_in(&context::usable()?, flags, priority)
+}
+
+pub fn create_in(context: &Arc<Context>, flags: u32, priority: i32) -> Result<Handle> {
+    let stream = make(context, Lane::Created, flags, priority.clamp(-5, 0));
     context.lanes.order.lock().streams.push(Arc::downgrade(&stream));
     Ok(STREAMS.insert(stream))
 }
@@ -175,6 +178,10 @@ impl Lanes {
 
     pub fn open(&self, context: &Arc<Context>) {
         self.legacy.get_or_init(|| make(context, Lane::Legacy, 0, 0));
+    }
+
+    pub fn legacy(&self) -> Option<Arc<Stream>> {
+        self.legacy.get().cloned()
     }
 
     /// Where all streams of the context stand now.

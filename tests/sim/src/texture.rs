@@ -36,6 +36,13 @@ pub fn create(resource: ResourceDescriptor, texture: TextureDescriptor, view: Op
             let size = [d.width, array.rows(), array.slices()];
             (array.base, d.format, d.channels, size, array.pitch())
         }
+        // The largest level is all that is sampled.
+        1 => {
+            let largest = array::Mipmap::find(words[0] as usize)?.levels[0];
+            let array = array::find(largest)?;
+            let d = array.descriptor;
+            (array.base, d.format, d.channels, [d.width, array.rows(), array.slices()], array.pitch())
+        }
         2 => {
             let (format, channels) = (words[1] as u32, (words[1] >> 32) as u32);
             let texel = array::channel_bytes(format)? * channels as usize;
@@ -53,6 +60,28 @@ pub fn create(resource: ResourceDescriptor, texture: TextureDescriptor, view: Op
     let handle = all.keys().next_back().map_or(1, |last| last + 1);
     all.insert(handle, Texture { resource, texture, view, base, format, channels, size, pitch });
     Ok(handle)
+}
+
+static SURFACES: RwLock<BTreeMap<u64, ResourceDescriptor>> = RwLock::new(BTreeMap::new());
+
+/// Surfaces are on arrays that were made for it.
+pub fn create_surface(resource: ResourceDescriptor) -> Result<u64> {
+    const SURFACE_LOAD_STORE: u32 = 2;
+    if resource.kind != 0 || array::find(resource.words[0] as usize)?.descriptor.flags & SURFACE_LOAD_STORE == 0 {
+        return Err(Code::INVALID_VALUE);
+    }
+    let mut all = SURFACES.write();
+    let handle = all.keys().next_back().map_or(1, |last| last + 1);
+    all.insert(handle, resource);
+    Ok(handle)
+}
+
+pub fn surface(handle: u64) -> Result<ResourceDescriptor> {
+    SURFACES.read().get(&handle).copied().ok_or(Code::INVALID_VALUE)
+}
+
+pub fn destroy_surface(handle: u64) -> Result {
+    SURFACES.write().remove(&handle).map(drop).ok_or(Code::INVALID_VALUE)
 }
 
 pub fn find(handle: u64) -> Result<Texture> {

@@ -90,8 +90,9 @@ macro_rules! array {
                 pResViewDesc: *const CUDA_RESOURCE_VIEW_DESC = In(One)) create;
             cuTexObjectDestroy(texObject: CUtexObject = Destroy) destroy;
             cuTexObjectGetResourceDesc(pResDesc: *mut CUDA_RESOURCE_DESC = Out(One), texObject: CUtexObject) query;
-            cuTexObjectGetTextureDesc(pTexDesc: *mut CUDA_TEXTURE_DESC = Out(One), texObject: CUtexObject) query;
-            cuTexObjectGetResourceViewDesc(pResViewDesc: *mut CUDA_RESOURCE_VIEW_DESC = Out(One),
+            // What a texture has no use for is left as it was (driver 580).
+            cuTexObjectGetTextureDesc(pTexDesc: *mut CUDA_TEXTURE_DESC = InOut(One), texObject: CUtexObject) query;
+            cuTexObjectGetResourceViewDesc(pResViewDesc: *mut CUDA_RESOURCE_VIEW_DESC = InOut(One),
                 texObject: CUtexObject) query;
             cuSurfObjectCreate(pSurfObject: *mut CUsurfObject = Create(One),
                 pResDesc: *const CUDA_RESOURCE_DESC = In(One)) create;

@@ -99,7 +99,7 @@ macro_rules! copy {
             cuMemcpy3DPeerAsync(pCopy: *const CUDA_MEMCPY3D_PEER = In(One), hStream: CUstream)
                 submit | cuMemcpy3DPeerAsync_ptsz;
 
-            // Batches.
+            // Batches. The index of what failed may be left as it was where all went well.
             cuMemcpyBatchAsync_v2(dsts: *mut CUdeviceptr = WritesEach { count, sizes },
                 srcs: *mut CUdeviceptr = ReadsEach { count, sizes }, sizes: *mut usize = In(Len(count)), count: usize,
                 attrs: *mut CUmemcpyAttributes = In(Len(numAttrs)), attrsIdxs: *mut usize = In(Len(numAttrs)),
@@ -107,11 +107,11 @@ macro_rules! copy {
             cuMemcpyBatchAsync(dsts: *mut CUdeviceptr = WritesEach { count, sizes },
                 srcs: *mut CUdeviceptr = ReadsEach { count, sizes }, sizes: *mut usize = In(Len(count)), count: usize,
                 attrs: *mut CUmemcpyAttributes = In(Len(numAttrs)), attrsIdxs: *mut usize = In(Len(numAttrs)),
-                numAttrs: usize, failIdx: *mut usize = Out(One), hStream: CUstream) submit | cuMemcpyBatchAsync_ptsz;
+                numAttrs: usize, failIdx: *mut usize = InOut(One), hStream: CUstream) submit | cuMemcpyBatchAsync_ptsz;
             cuMemcpy3DBatchAsync_v2(numOps: usize, opList: *mut CUDA_MEMCPY3D_BATCH_OP = In(Len(numOps)), flags: u64,
                 hStream: CUstream) submit | cuMemcpy3DBatchAsync_v2_ptsz;
             cuMemcpy3DBatchAsync(numOps: usize, opList: *mut CUDA_MEMCPY3D_BATCH_OP = In(Len(numOps)),
-                failIdx: *mut usize = Out(One), flags: u64, hStream: CUstream) submit | cuMemcpy3DBatchAsync_ptsz;
+                failIdx: *mut usize = InOut(One), flags: u64, hStream: CUstream) submit | cuMemcpy3DBatchAsync_ptsz;
             // One copy with what a batch can say of each of its copies.
             cuMemcpyWithAttributesAsync(dst: CUdeviceptr = Writes(Len(size)), src: CUdeviceptr = Reads(Len(size)),
                 size: usize, attr: *mut CUmemcpyAttributes = In(One), hStream: CUstream)

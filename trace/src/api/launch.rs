@@ -22,7 +22,7 @@ macro_rules! launch {
                 syncMode: u32 = CUhostTaskSyncMode::BITS) submit | cuLaunchHostFunc_v2_ptsz;
 
             // Launches before CUDA 4.0: arguments are put into the function one by one, and stay there. Addresses go in
-            // by `cuParamSetv`, or in halves by `cuParamSeti`: as recorded, so they are right where memory could be placed.
+            // by `cuParamSetv`; halves that `cuParamSeti` puts there are right only where memory could be placed.
             cuParamSetSize(hfunc: CUfunction, numbytes: u32) state;
             cuParamSeti(hfunc: CUfunction, offset: i32, value: u32) state;
             cuParamSetf(hfunc: CUfunction, offset: i32, value: f32) state;

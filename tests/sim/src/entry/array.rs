@@ -28,8 +28,7 @@ entries! {
     }
 
     fn cuArrayGetDescriptor_v2(descriptor: Out<ArrayDescriptor>, harray: Handle) {
-        let Array3dDescriptor { width, height, format, channels, .. } = array::find(harray)?.descriptor;
-        descriptor.set(ArrayDescriptor { width, height, format, channels })
+        descriptor.set(array::find(harray)?.flat())
     }
 
     fn cuArray3DGetDescriptor_v2(descriptor: Out<Array3dDescriptor>, harray: Handle) {

@@ -8,7 +8,7 @@ use crate::abi::{Handle, In, Out};
 use crate::code::Code;
 use crate::graph::capture::check_unsafe_call;
 use crate::registry::handle_of;
-use crate::{context, state};
+use crate::{context, device, event, state};
 
 entries! {
     fn cuCtxCreate_v2(made: Out<Handle>, flags: u32, dev: i32) {
@@ -131,6 +131,25 @@ entries! {
         least.set_if(0);
         greatest.set_if(-5);
         Ok(())
+    }
+
+    /// All multiprocessors, whoever asks.
+    fn cuCtxGetExecAffinity(affinity: Out<[u32; 2]>, kind: u32) {
+        context::current()?;
+        if kind != 0 {
+            return Err(Code::UNSUPPORTED_EXEC_AFFINITY);
+        }
+        affinity.set([kind, device::MULTIPROCESSORS as u32])
+    }
+
+    fn cuCtxRecordEvent(ctx: Handle, hevent: Handle) {
+        event::find(hevent)?.record_all(&context::find_or_current(ctx)?)
+    }
+
+    /// What the context is given later comes later for that the caller waits here.
+    fn cuCtxWaitEvent(ctx: Handle, hevent: Handle) {
+        context::find_or_current(ctx)?.check()?;
+        event::find(hevent)?.synchronize()
     }
 
     fn cuCtxResetPersistingL2Cache() {

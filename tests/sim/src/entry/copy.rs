@@ -17,7 +17,7 @@ fn default(null: NullStream) -> Result<Arc<Stream>> {
 }
 
 /// Copies and returns when the bytes are there.
-fn now(copy: Copy, null: NullStream) -> Result {
+pub(super) fn now(copy: Copy, null: NullStream) -> Result {
     let stream = default(null)?;
     let context = stream.context()?;
     context.check()?;
@@ -29,7 +29,7 @@ fn now(copy: Copy, null: NullStream) -> Result {
 
 /// Copies in the stream's order. Pageable memory is the application's again on return, as with the driver: a source has
 /// been read by then, a target been written.
-fn later(mut copy: Copy, hstream: Handle, null: NullStream) -> Result {
+pub(super) fn later(mut copy: Copy, hstream: Handle, null: NullStream) -> Result {
     let stream = stream::find(hstream, null)?;
     let context = stream.context()?;
     context.check()?;
@@ -67,7 +67,7 @@ fn batch(
 }
 
 /// A place in an array's memory.
-fn element(array: Handle, offset: usize, bytes: usize) -> Result<Side> {
+pub(super) fn array_side(array: Handle, offset: usize, bytes: usize) -> Result<Side> {
     let array = array::find(array)?;
     if offset.checked_add(bytes).is_none_or(|end| end > array.bytes()) {
         return Err(Code::INVALID_VALUE);
@@ -75,7 +75,7 @@ fn element(array: Handle, offset: usize, bytes: usize) -> Result<Side> {
     Ok(Side::Device(array.base + offset as u64))
 }
 
-fn host(at: u64) -> Result<Side> {
+pub(super) fn host(at: u64) -> Result<Side> {
     if at == 0 { Err(Code::INVALID_VALUE) } else { Ok(Side::Host(at)) }
 }
 
@@ -114,8 +114,7 @@ impl Fields {
     }
 }
 
-fn two(given: In<Memcpy2d>) -> Result<Copy> {
-    let m = given.get()?;
+pub(super) fn two(m: Memcpy2d) -> Result<Copy> {
     let (start_from, start_to) = ([m.src_x, m.src_y, 0], [m.dst_x, m.dst_y, 0]);
     let from = Fields {
         kind: m.src_type,
@@ -169,7 +168,7 @@ pub fn three(m: &Memcpy3d) -> Result<Copy> {
     Ok(Copy { to, from, width: m.width, height: m.height, depth: m.depth })
 }
 
-fn linear(to: Side, from: Side, bytes: usize) -> Copy {
+pub(super) fn linear(to: Side, from: Side, bytes: usize) -> Copy {
     Copy::linear(to, from, bytes)
 }
 
@@ -250,15 +249,15 @@ entries! {
     }
 
     fn cuMemcpy2D_v2 / cuMemcpy2D_v2_ptds [null] (copy: In<Memcpy2d>) {
-        now(two(copy)?, null)
+        now(two(copy.get()?)?, null)
     }
 
     fn cuMemcpy2DUnaligned_v2 / cuMemcpy2DUnaligned_v2_ptds [null] (copy: In<Memcpy2d>) {
-        now(two(copy)?, null)
+        now(two(copy.get()?)?, null)
     }
 
     fn cuMemcpy2DAsync_v2 / cuMemcpy2DAsync_v2_ptsz [null] (copy: In<Memcpy2d>, hstream: Handle) {
-        later(two(copy)?, hstream, null)
+        later(two(copy.get()?)?, hstream, null)
     }
 
     fn cuMemcpy3D_v2 / cuMemcpy3D_v2_ptds [null] (copy: In<Memcpy3d>) {
@@ -278,36 +277,36 @@ entries! {
     }
 
     fn cuMemcpyHtoA_v2 / cuMemcpyHtoA_v2_ptds [null] (to: Handle, offset: usize, from: u64, bytes: usize) {
-        now(linear(element(to, offset, bytes)?, host(from)?, bytes), null)
+        now(linear(array_side(to, offset, bytes)?, host(from)?, bytes), null)
     }
 
     fn cuMemcpyAtoH_v2 / cuMemcpyAtoH_v2_ptds [null] (to: u64, from: Handle, offset: usize, bytes: usize) {
-        now(linear(host(to)?, element(from, offset, bytes)?, bytes), null)
+        now(linear(host(to)?, array_side(from, offset, bytes)?, bytes), null)
     }
 
     fn cuMemcpyDtoA_v2 / cuMemcpyDtoA_v2_ptds [null] (to: Handle, offset: usize, from: DevicePointer, bytes: usize) {
-        now(linear(element(to, offset, bytes)?, Side::Device(from), bytes), null)
+        now(linear(array_side(to, offset, bytes)?, Side::Device(from), bytes), null)
     }
 
     fn cuMemcpyAtoD_v2 / cuMemcpyAtoD_v2_ptds [null] (to: DevicePointer, from: Handle, offset: usize, bytes: usize) {
-        now(linear(Side::Device(to), element(from, offset, bytes)?, bytes), null)
+        now(linear(Side::Device(to), array_side(from, offset, bytes)?, bytes), null)
     }
 
     fn cuMemcpyAtoA_v2 / cuMemcpyAtoA_v2_ptds [null] (
         to: Handle, to_offset: usize, from: Handle, from_offset: usize, bytes: usize,
     ) {
-        now(linear(element(to, to_offset, bytes)?, element(from, from_offset, bytes)?, bytes), null)
+        now(linear(array_side(to, to_offset, bytes)?, array_side(from, from_offset, bytes)?, bytes), null)
     }
 
     fn cuMemcpyHtoAAsync_v2 / cuMemcpyHtoAAsync_v2_ptsz [null] (
         to: Handle, offset: usize, from: u64, bytes: usize, hstream: Handle,
     ) {
-        later(linear(element(to, offset, bytes)?, host(from)?, bytes), hstream, null)
+        later(linear(array_side(to, offset, bytes)?, host(from)?, bytes), hstream, null)
     }
 
     fn cuMemcpyAtoHAsync_v2 / cuMemcpyAtoHAsync_v2_ptsz [null] (
         to: u64, from: Handle, offset: usize, bytes: usize, hstream: Handle,
     ) {
-        later(linear(host(to)?, element(from, offset, bytes)?, bytes), hstream, null)
+        later(linear(host(to)?, array_side(from, offset, bytes)?, bytes), hstream, null)
     }
 }

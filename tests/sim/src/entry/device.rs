@@ -7,7 +7,7 @@ use super::structs::DeviceProperties;
 use crate::abi::{Handle, In, Out, put_text};
 use crate::code::Code;
 use crate::state::knobs;
-use crate::{context, device};
+use crate::{array, context, device};
 
 entries! {
     fn cuDeviceGet(found: Out<i32>, ordinal: i32) {
@@ -103,6 +103,43 @@ entries! {
             2..=4 => 1,
             _ => return Err(Code::INVALID_VALUE),
         })
+    }
+
+    fn cuDeviceGetTexture1DLinearMaxWidth(width: Out<usize>, format: u32, channels: u32, dev: i32) {
+        device::check(dev)?;
+        let element = array::channel_bytes(format)? * channels.max(1) as usize;
+        width.set((1 << 28) / element)
+    }
+
+    fn cuDeviceGetExecAffinitySupport(supported: Out<i32>, kind: u32, dev: i32) {
+        device::check(dev)?;
+        supported.set(if kind == 0 { 0 } else { return Err(Code::INVALID_VALUE) })
+    }
+
+    /// Reductions and all else, of 32 and 64 bits, signed and unsigned.
+    fn cuDeviceGetHostAtomicCapabilities(capabilities: Out<u32>, operations: In<u32>, count: u32, dev: i32) {
+        device::check(dev)?;
+        for index in 0..count as usize {
+            capabilities.set_at(index, if operations.at(index)? <= 12 { 0x1f } else { return Err(Code::INVALID_VALUE) });
+        }
+        Ok(())
+    }
+
+    fn cuDeviceGetP2PAtomicCapabilities(
+        capabilities: Out<u32>, operations: In<u32>, count: u32, from: i32, to: i32,
+    ) {
+        device::check(from)?;
+        device::check(to)?;
+        if from == to {
+            return Err(Code::INVALID_DEVICE);
+        }
+        (0..count as usize).try_for_each(|index| operations.at(index).map(|_| capabilities.set_at(index, 0x1f)))
+    }
+
+    /// Nobody else writes into the memory of a simulated device.
+    fn cuFlushGPUDirectRDMAWrites(target: u32, scope: u32) {
+        context::current()?;
+        if target == 0 && (scope == 100 || scope == 200) { Ok(()) } else { Err(Code::INVALID_VALUE) }
     }
 
     fn cuDevicePrimaryCtxRetain(found: Out<Handle>, dev: i32) {

@@ -43,6 +43,10 @@ entries! {
         Ok(())
     }
 
+    fn cuFuncGetParamCount(hfunction: Handle, count: Out<usize>) {
+        count.set(module::function(hfunction)?.kernel().parameters.len())
+    }
+
     fn cuFuncIsLoaded(state: Out<u32>, hfunction: Handle) {
         state.set(u32::from(module::function(hfunction)?.loaded()))
     }

@@ -5,7 +5,7 @@ use super::structs::{HostNodeParameters, KernelNodeParameters, Memcpy3d, MemsetN
 use crate::abi::{Handle, In, Out};
 use crate::code::{Code, Result};
 use crate::graph::exec;
-use crate::graph::node::{Conditional, Kind};
+use crate::graph::node::{Conditional, Kind, Node};
 use crate::registry::Registry;
 use crate::{event, graph};
 use std::sync::Arc;
@@ -54,8 +54,26 @@ fn kind(given: AnyParameters) -> Result<Kind> {
         6 => event::find(words[0] as Handle).map(|_| Kind::WaitEvent(words[0] as Handle)),
         13 => conditional(words[0] as Handle, words[1] as u32, (words[1] >> 32) as u32),
         7 => event::find(words[0] as Handle).map(|_| Kind::RecordEvent(words[0] as Handle)),
+        12 => super::graph_attribute::batch(In::from_raw(union.cast())),
         _ => Err(Code::NOT_SUPPORTED),
     }
+}
+
+/// The parameters of a node in the form in which they can be given.
+fn told(node: &Node) -> Result<AnyParameters> {
+    let kind = node.kind();
+    let mut all = AnyParameters { kind: kind.number(), reserved: [0; 3], words: [0; 29], reserved_too: 0 };
+    let union = Out::from_raw(all.words.as_mut_ptr());
+    match kind {
+        Kind::Kernel(_) => union.cast().set(node.kernel()?)?,
+        Kind::Copy(raw, _) => Out::from_raw(all.words[COPY_AT / 8..].as_mut_ptr()).cast().set(*raw)?,
+        Kind::Fill(fill) => union.cast().set(MemsetNodeParameters::of(&fill))?,
+        Kind::Host(f, data) => union.cast().set(HostNodeParameters { function: Some(f), data })?,
+        Kind::Child(handle) | Kind::WaitEvent(handle) | Kind::RecordEvent(handle) => all.words[0] = handle as u64,
+        Kind::Empty => {}
+        _ => return Err(Code::NOT_SUPPORTED),
+    }
+    Ok(all)
 }
 
 fn add(made: Out<Handle>, hgraph: Handle, after: In<Handle>, count: usize, given: Out<AnyParameters>) -> Result {
@@ -83,6 +101,20 @@ entries! {
         made: Out<Handle>, hgraph: Handle, after: In<Handle>, _edges: In<u64>, count: usize, given: Out<AnyParameters>,
     ) {
         add(made, hgraph, after, count, given)
+    }
+
+    fn cuGraphAddNode_v3(
+        made: Out<Handle>, hgraph: Handle, after: In<Handle>, _edges: In<u64>, count: usize, given: Out<AnyParameters>,
+    ) {
+        add(made, hgraph, after, count, given)
+    }
+
+    fn cuGraphNodeSetParams_v2(hnode: Handle, given: In<AnyParameters>) {
+        graph::find_node(hnode)?.set_kind(kind(given.get()?)?)
+    }
+
+    fn cuGraphNodeGetParams(hnode: Handle, to: Out<AnyParameters>) {
+        to.set(told(&*graph::find_node(hnode)?)?)
     }
 
     fn cuGraphConditionalHandleCreate(made: Out<u64>, hgraph: Handle, _context: Handle, default: u32, flags: u32) {

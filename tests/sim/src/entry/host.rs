@@ -10,7 +10,7 @@ use crate::graph::capture::check_unsafe_call;
 use crate::memory::pinned;
 use crate::registry::handle_of;
 
-fn allocate(at: Out<*mut c_void>, bytes: usize, flags: u32) -> Result {
+pub(super) fn allocate(at: Out<*mut c_void>, bytes: usize, flags: u32) -> Result {
     let context = context::usable()?;
     check_unsafe_call()?;
     if at.is_null() {

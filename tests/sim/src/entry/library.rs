@@ -111,6 +111,10 @@ entries! {
         library::kernel(hkernel).map(drop)
     }
 
+    fn cuKernelGetParamCount(hkernel: Handle, count: Out<usize>) {
+        count.set(library::kernel(hkernel)?.code().parameters.len())
+    }
+
     fn cuKernelGetParamInfo(hkernel: Handle, index: usize, offset: Out<usize>, size: Out<usize>) {
         let kernel = library::kernel(hkernel)?;
         let parameter = kernel.code().parameters.get(index).ok_or(Code::INVALID_VALUE)?;

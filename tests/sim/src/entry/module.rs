@@ -41,6 +41,17 @@ entries! {
         load(made, || image::texts_at(data), Options::NONE)
     }
 
+    /// The PTX that is read here has no references to textures and surfaces.
+    fn cuModuleGetTexRef(_found: Out<Handle>, hmodule: Handle, _name: In<c_char>) {
+        module::find(hmodule)?;
+        Err(Code::NOT_FOUND)
+    }
+
+    fn cuModuleGetSurfRef(_found: Out<Handle>, hmodule: Handle, _name: In<c_char>) {
+        module::find(hmodule)?;
+        Err(Code::NOT_FOUND)
+    }
+
     fn cuModuleUnload(hmodule: Handle) {
         module::unload(hmodule)
     }

@@ -26,6 +26,13 @@ fn allocate(at: Out<DevicePointer>, bytes: usize, pool: Handle, hstream: Handle,
     at.set(pool::find(pool)?.allocate(bytes as u64, stream.context_handle)?)
 }
 
+/// There are pools of pinned memory on devices.
+fn of_location(location: In<Location>, kind: u32) -> Result<i32> {
+    let location = location.get()?;
+    device::check(location.id)?;
+    if location.kind == 1 && kind == 1 { Ok(location.id) } else { Err(Code::INVALID_VALUE) }
+}
+
 entries! {
     fn cuMemAllocAsync / cuMemAllocAsync_ptsz [null] (at: Out<DevicePointer>, bytes: usize, hstream: Handle) {
         allocate(at, bytes, 0, hstream, null)
@@ -67,6 +74,18 @@ entries! {
     fn cuDeviceSetMemPool(dev: i32, pool: Handle) {
         device::check(dev)?;
         pool::set_current(dev, pool)
+    }
+
+    fn cuMemGetDefaultMemPool(pool: Out<Handle>, location: In<Location>, kind: u32) {
+        pool.set(pool::of_device(of_location(location, kind)?).0)
+    }
+
+    fn cuMemGetMemPool(pool: Out<Handle>, location: In<Location>, kind: u32) {
+        pool.set(pool::of_device(of_location(location, kind)?).1)
+    }
+
+    fn cuMemSetMemPool(location: In<Location>, kind: u32, pool: Handle) {
+        pool::set_current(of_location(location, kind)?, pool)
     }
 
     fn cuMemPoolCreate(pool: Out<Handle>, properties: In<PoolProperties>) {

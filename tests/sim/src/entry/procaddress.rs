@@ -17,6 +17,10 @@ const FIRST_TWINS: i32 = 7000;
 
 /// Base name, the exported name, and the first CUDA version whose header maps the one to the other.
 const VERSIONS: &[(&str, &str, i32)] = &[
+    ("cuArray3DCreate", "cuArray3DCreate_v2", 3020),
+    ("cuArray3DGetDescriptor", "cuArray3DGetDescriptor_v2", 3020),
+    ("cuArrayCreate", "cuArrayCreate_v2", 3020),
+    ("cuArrayGetDescriptor", "cuArrayGetDescriptor_v2", 3020),
     ("cuCtxCreate", "cuCtxCreate_v2", 3020),
     ("cuCtxCreate", "cuCtxCreate_v3", 11040),
     ("cuCtxCreate", "cuCtxCreate_v4", 12050),
@@ -50,6 +54,21 @@ const VERSIONS: &[(&str, &str, i32)] = &[
     ("cuLinkAddData", "cuLinkAddData_v2", 6050),
     ("cuLinkAddFile", "cuLinkAddFile_v2", 6050),
     ("cuLinkCreate", "cuLinkCreate_v2", 6050),
+    ("cuMemAllocHost", "cuMemAllocHost_v2", 3020),
+    ("cuMemGetInfo", "cuMemGetInfo_v2", 3020),
+    ("cuMemcpy2D", "cuMemcpy2D_v2", 3020),
+    ("cuMemcpy2DAsync", "cuMemcpy2DAsync_v2", 3020),
+    ("cuMemcpy2DUnaligned", "cuMemcpy2DUnaligned_v2", 3020),
+    ("cuMemcpy3D", "cuMemcpy3D_v2", 3020),
+    ("cuMemcpy3DAsync", "cuMemcpy3DAsync_v2", 3020),
+    ("cuMemcpy3DBatchAsync", "cuMemcpy3DBatchAsync_v2", 13000),
+    ("cuMemcpyAtoA", "cuMemcpyAtoA_v2", 3020),
+    ("cuMemcpyAtoH", "cuMemcpyAtoH_v2", 3020),
+    ("cuMemcpyAtoHAsync", "cuMemcpyAtoHAsync_v2", 3020),
+    ("cuMemcpyHtoA", "cuMemcpyHtoA_v2", 3020),
+    ("cuMemcpyHtoAAsync", "cuMemcpyHtoAAsync_v2", 3020),
+    ("cuTexRefSetAddress2D", "cuTexRefSetAddress2D_v2", 3020),
+    ("cuTexRefSetAddress2D", "cuTexRefSetAddress2D_v3", 4010),
     ("cuMemcpyBatchAsync", "cuMemcpyBatchAsync_v2", 13000),
     ("cuMemHostRegister", "cuMemHostRegister_v2", 6050),
     ("cuMemAdvise", "cuMemAdvise_v2", 12020),
@@ -154,7 +173,7 @@ mod tests {
         assert_eq!(find("cuLaunchKernel", 13000, PER_THREAD), address("cuLaunchKernel_ptsz"));
         assert_eq!(find("cuMemcpyHtoD", 13000, PER_THREAD), address("cuMemcpyHtoD_v2_ptds"));
         assert_eq!(find("cuMemAlloc", 2000, 0), (0, TOO_OLD));
-        assert_eq!(find("cuGreenCtxCreate", 13000, 0), (0, NOT_FOUND));
+        assert_eq!(find("cuMulticastCreate", 13000, 0), (0, NOT_FOUND));
         assert_eq!(find("", 0, 0), (0, NOT_FOUND));
     }
 }

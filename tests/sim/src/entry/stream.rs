@@ -81,16 +81,25 @@ entries! {
         ctx.set(stream::find(hstream, null)?.context_handle)
     }
 
-    /// There are no green contexts.
     fn cuStreamGetCtx_v2 / cuStreamGetCtx_v2_ptsz [null] (hstream: Handle, ctx: Out<Handle>, green: Out<Handle>) {
-        ctx.set(stream::find(hstream, null)?.context_handle)?;
-        green.set_if(0);
+        let found = stream::find(hstream, null)?.context_handle;
+        ctx.set(found)?;
+        green.set_if(context::green(found).map_or(0, |_| found));
         Ok(())
     }
 
     fn cuLaunchHostFunc / cuLaunchHostFunc_ptsz [null] (hstream: Handle, f: Option<HostFunction>, data: Opaque) {
         let stream = usable(hstream, null)?;
         let f = f.ok_or(Code::INVALID_VALUE)?;
+        stream.submit(Work::Host { f, data }, Vec::new()).map(drop)
+    }
+
+    /// Waiting for more of them in another way changes nothing here.
+    fn cuLaunchHostFunc_v2 / cuLaunchHostFunc_v2_ptsz [null] (
+        hstream: Handle, f: Option<HostFunction>, data: Opaque, mode: u32,
+    ) {
+        let stream = usable(hstream, null)?;
+        let f = f.filter(|_| mode <= 1).ok_or(Code::INVALID_VALUE)?;
         stream.submit(Work::Host { f, data }, Vec::new()).map(drop)
     }
 

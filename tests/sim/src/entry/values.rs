@@ -7,6 +7,9 @@ use crate::memory::table;
 use crate::stream;
 use crate::work::{Wait, Work};
 
+/// The comparisons, and that remote writes be flushed.
+const WAIT_FLAGS: u32 = 3 | 1 << 30;
+
 fn submit(work: Work, at: u64, size: u64, hstream: Handle, null: NullStream) -> Result {
     let stream = stream::find(hstream, null)?;
     stream.context()?.check()?;
@@ -24,23 +27,30 @@ fn write(hstream: Handle, at: u64, value: u64, wide: bool, flags: u32, null: Nul
 }
 
 fn wait(hstream: Handle, at: u64, value: u64, wide: bool, flags: u32, null: NullStream) -> Result {
-    if flags & !(3 | 1 << 30) != 0 {
+    if flags & !WAIT_FLAGS != 0 {
         return Err(Code::INVALID_VALUE);
     }
     submit(Work::WaitValue(Wait { at, value, wide, flags }), at, if wide { 8 } else { 4 }, hstream, null)
 }
 
-/// One element of a batch: waits, writes, barriers. `words` is the union, eight bytes each.
-fn batched(hstream: Handle, words: [u64; 6], null: NullStream) -> Result {
+/// One element of a batch: waits, writes; nothing for a barrier, as memory is in order here. `words` is the union, eight bytes
+/// each.
+pub(super) fn work(words: [u64; 6]) -> Result<Option<Work>> {
     let [operation, at, value, flags, ..] = words;
+    let (wide, flags) = (operation as u32 >= 4, flags as u32);
+    let value = if wide { value } else { u64::from(value as u32) };
     match operation as u32 {
-        1 => wait(hstream, at, u64::from(value as u32), false, flags as u32, null),
-        2 => write(hstream, at, u64::from(value as u32), false, flags as u32, null),
-        4 => wait(hstream, at, value, true, flags as u32, null),
-        5 => write(hstream, at, value, true, flags as u32, null),
-        // Memory is in order here.
-        3 | 6 => Ok(()),
+        1 | 4 if flags & !WAIT_FLAGS == 0 => Ok(Some(Work::WaitValue(Wait { at, value, wide, flags }))),
+        2 | 5 if flags <= 1 => Ok(Some(Work::WriteValue { at, value, wide })),
+        3 | 6 => Ok(None),
         _ => Err(Code::INVALID_VALUE),
+    }
+}
+
+fn batched(hstream: Handle, words: [u64; 6], null: NullStream) -> Result {
+    match work(words)? {
+        Some(work) => submit(work, words[1], if words[0] as u32 >= 4 { 8 } else { 4 }, hstream, null),
+        None => Ok(()),
     }
 }
 

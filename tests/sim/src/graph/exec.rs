@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 
 use super::node::Kind;
-use super::{Graph, find, memory};
+use super::user_object::Held;
+use super::{Graph, Id, find, memory};
 use crate::abi::Handle;
 use crate::code::{Code, Result};
 use crate::event::{self, Event};
@@ -18,6 +19,8 @@ use crate::work::{Stamp, Work};
 pub struct Exec {
     steps: Mutex<Vec<Step>>,
     pub flags: u64,
+    pub id: Id,
+    _held: Held,
 }
 
 struct Step {
@@ -39,8 +42,9 @@ pub fn instantiate(graph: Handle, flags: u64) -> Result<Handle> {
     if flags & !FLAGS != 0 {
         return Err(Code::INVALID_VALUE);
     }
-    let steps = Mutex::new(steps(&*find(graph)?)?);
-    Ok(EXECS.insert(Arc::new(Exec { steps, flags })))
+    let graph = find(graph)?;
+    let steps = Mutex::new(steps(&graph)?);
+    Ok(EXECS.insert(Arc::new(Exec { steps, flags, id: Id::default(), _held: graph.held.again() })))
 }
 
 fn steps(graph: &Graph) -> Result<Vec<Step>> {
@@ -86,6 +90,7 @@ impl Plan {
                 Kind::Fill(fill) => self.work.push(Work::Fill(*fill)),
                 Kind::Host(f, data) => self.work.push(Work::Host { f: *f, data: *data }),
                 Kind::Words(work) => self.work.push(work.clone()),
+                Kind::Batch(batch) => self.work.extend(batch.work.iter().cloned()),
                 Kind::Child(_) | Kind::Conditional(_) => self.add(&step.child)?,
                 Kind::Empty => {}
                 Kind::Allocate(memory) => {

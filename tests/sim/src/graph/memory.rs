@@ -1,7 +1,7 @@
 //! Memory that graphs allocate: an address for as long as the graph lives, contents from the allocating node to the
 //! freeing one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -20,6 +20,9 @@ pub struct Memory {
 
 /// What has been allocated by launches so far and not been freed by a launch or a call, in the order of the calls.
 static LIVE: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
+
+/// By device: the most that was live at a time, since that was asked for anew.
+static HIGH: Mutex<BTreeMap<i32, u64>> = Mutex::new(BTreeMap::new());
 
 impl Memory {
     pub fn new(size: u64, device: i32, context: Handle) -> Result<Arc<Self>> {
@@ -45,12 +48,39 @@ pub fn activate(at: u64, active: bool) {
 
 /// Notes that a launch allocates this. A graph that left it allocated cannot allocate it again.
 pub fn launch(at: u64) -> Result {
-    if LIVE.lock().insert(at) { Ok(()) } else { Err(Code::INVALID_VALUE) }
+    if !LIVE.lock().insert(at) {
+        return Err(Code::INVALID_VALUE);
+    }
+    if let Some(device) = table::read().find(at).map(|range| range.device) {
+        attribute(device, 1)?;
+    }
+    Ok(())
 }
 
 /// Whether a launch has allocated this and nothing has freed it since.
 pub fn live(at: u64) -> bool {
     LIVE.lock().contains(&at)
+}
+
+/// What launches have allocated on a device, in bytes.
+fn used(device: i32) -> u64 {
+    let (live, ranges) = (LIVE.lock(), table::read());
+    live.iter().filter_map(|at| ranges.find(*at)).filter(|range| range.device == device).map(|range| range.size).sum()
+}
+
+/// By the values of CUgraphMem_attribute: used, the most used, and the same of what is reserved, which is as much here.
+pub fn attribute(device: i32, which: u32) -> Result<u64> {
+    let used = used(device);
+    match which {
+        0 | 2 => Ok(used),
+        1 | 3 => Ok(*HIGH.lock().entry(device).and_modify(|high| *high = used.max(*high)).or_insert(used)),
+        _ => Err(Code::INVALID_VALUE),
+    }
+}
+
+pub fn reset_high(device: i32) {
+    let used = used(device);
+    HIGH.lock().insert(device, used);
 }
 
 /// Notes that a launch or a call frees this; false if it is not allocated.

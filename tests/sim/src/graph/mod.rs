@@ -4,9 +4,11 @@ pub mod capture;
 pub mod exec;
 pub mod memory;
 pub mod node;
+pub mod user_object;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::Mutex;
 
@@ -23,6 +25,18 @@ pub struct Graph {
     origins: Mutex<BTreeMap<Handle, Handle>>,
     /// A child graph belongs to its node and is not destroyed by the application.
     child: bool,
+    pub id: Id,
+    pub held: user_object::Held,
+}
+
+/// A number of its own for each graph, node and executable graph.
+pub struct Id(pub u32);
+
+impl Default for Id {
+    fn default() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        Id(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
 }
 
 static GRAPHS: Registry<Graph> = Registry::new();
@@ -68,7 +82,7 @@ fn discard(handle: Handle) {
 /// A copy with the same edges; its nodes can be found from the originals.
 pub fn copy(handle: Handle, child: bool) -> Result<Handle> {
     let original = find(handle)?;
-    let copy = Arc::new(Graph { child, ..Graph::default() });
+    let copy = Arc::new(Graph { child, held: original.held.again(), ..Graph::default() });
     let made = GRAPHS.insert(copy.clone());
     let mut origins = BTreeMap::new();
     for node in original.nodes() {
@@ -76,7 +90,12 @@ pub fn copy(handle: Handle, child: bool) -> Result<Handle> {
             Kind::Child(graph) => Kind::Child(self::copy(graph, true)?),
             kind => kind,
         };
-        origins.insert(handle_of(&node), copy.add(made, kind, Vec::new())?);
+        let twin = copy.add(made, kind, Vec::new())?;
+        let mut attributes = BTreeMap::new();
+        if node.attributes(|all| attributes = all.clone()).is_ok() {
+            find_node(twin)?.attributes(|all| *all = attributes)?;
+        }
+        origins.insert(handle_of(&node), twin);
     }
     for node in original.nodes() {
         let after = node.dependencies().iter().filter_map(|d| origins.get(d).copied()).collect();

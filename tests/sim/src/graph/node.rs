@@ -1,10 +1,12 @@
 //! What a node does, and its parameters as the interface shows them.
 
+use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::Id;
 use super::memory::Memory;
 use crate::abi::{Handle, In, Opaque};
 use crate::code::{Code, Result};
@@ -34,6 +36,15 @@ pub enum Kind {
     Free(u64),
     /// Writes and waits of words, from a capture.
     Words(Work),
+    /// The same, as a node of its own was given them.
+    Batch(Batch),
+}
+
+#[derive(Clone)]
+pub struct Batch {
+    pub context: Handle,
+    pub operations: Arc<[[u64; 6]]>,
+    pub work: Arc<[Work]>,
 }
 
 /// Conditions keep their default: no kernel here changes them.
@@ -44,6 +55,7 @@ pub struct Conditional {
 
 pub struct Node {
     pub graph: Handle,
+    pub id: Id,
     inner: Mutex<Inner>,
 }
 
@@ -52,12 +64,15 @@ struct Inner {
     dependencies: Vec<Handle>,
     /// Addresses of a kernel's arguments, which cuGraphKernelNodeGetParams hands out.
     arguments: Vec<usize>,
+    /// Of a kernel: hints, kept to be told again.
+    attributes: BTreeMap<u32, [u32; 16]>,
 }
 
 impl Node {
     pub fn new(graph: Handle, kind: Kind, dependencies: Vec<Handle>) -> Self {
         let arguments = arguments(&kind);
-        Self { graph, inner: Mutex::new(Inner { kind, dependencies, arguments }) }
+        let inner = Inner { kind, dependencies, arguments, attributes: BTreeMap::new() };
+        Self { graph, id: Id::default(), inner: Mutex::new(inner) }
     }
 
     pub fn kind(&self) -> Kind {
@@ -72,6 +87,16 @@ impl Node {
         }
         inner.arguments = arguments(&kind);
         inner.kind = kind;
+        Ok(())
+    }
+
+    /// Reads or changes the attributes of a kernel.
+    pub fn attributes(&self, then: impl FnOnce(&mut BTreeMap<u32, [u32; 16]>)) -> Result {
+        let mut inner = self.inner.lock();
+        if !matches!(inner.kind, Kind::Kernel(_)) {
+            return Err(Code::INVALID_VALUE);
+        }
+        then(&mut inner.attributes);
         Ok(())
     }
 
@@ -120,7 +145,7 @@ impl Kind {
             Kind::RecordEvent(_) => 7,
             Kind::Allocate(_) => 10,
             Kind::Free(_) => 11,
-            Kind::Words(_) => 12,
+            Kind::Words(_) | Kind::Batch(_) => 12,
             Kind::Conditional(_) => 13,
         }
     }

@@ -1,0 +1,120 @@
+//! Launches before CUDA 4: a function keeps its block and its arguments. And of grids on several devices at once.
+
+use std::ffi::c_void;
+
+use super::entries;
+use crate::abi::{Bytes, Handle, In, NullStream};
+use crate::code::{Code, Result};
+use crate::launch::{self, Shape};
+use crate::module::{self, Configured};
+use crate::stream;
+
+/// CUDA_LAUNCH_PARAMS.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct LaunchParameters {
+    function: Handle,
+    blocks: [u32; 3],
+    threads: [u32; 3],
+    dynamic_shared: u32,
+    stream: Handle,
+    values: In<*const c_void>,
+}
+
+fn configure(hfunction: Handle, change: impl FnOnce(&mut Configured) -> Result) -> Result {
+    change(&mut module::function(hfunction)?.configured.lock())
+}
+
+fn put(hfunction: Handle, offset: i32, bytes: &[u8]) -> Result {
+    configure(hfunction, |configured| {
+        let at = usize::try_from(offset).map_err(|_| Code::INVALID_VALUE)?;
+        let end = at.checked_add(bytes.len()).filter(|end| *end <= 4096).ok_or(Code::INVALID_VALUE)?;
+        if configured.arguments.len() < end {
+            configured.arguments.resize(end, 0);
+        }
+        configured.arguments[at..end].copy_from_slice(bytes);
+        Ok(())
+    })
+}
+
+fn grid(hfunction: Handle, width: i32, height: i32, hstream: Handle) -> Result {
+    let Configured { threads, dynamic_shared, arguments, size } =
+        module::function(hfunction)?.configured.lock().clone();
+    let (width, height) = (u32::try_from(width), u32::try_from(height));
+    let blocks = [width.map_err(|_| Code::INVALID_VALUE)?, height.map_err(|_| Code::INVALID_VALUE)?, 1];
+    let mut buffer = arguments;
+    buffer.resize(size, 0);
+    // As the packed form of a launch's arguments: where they are, and how long.
+    let packed = [1, buffer.as_ptr() as usize, 2, &raw const size as usize, 0];
+    let shape = Shape { blocks, threads, dynamic_shared, cooperative: false };
+    let extra = In::from_raw(packed.as_ptr().cast::<*const c_void>());
+    let grid = launch::prepare(hfunction, shape, In::from_raw(std::ptr::null()), extra)?;
+    launch::submit(&stream::find(hstream, NullStream::Legacy)?, grid)
+}
+
+entries! {
+    fn cuFuncSetBlockShape(hfunction: Handle, x: i32, y: i32, z: i32) {
+        let mut threads = [0; 3];
+        for (to, given) in threads.iter_mut().zip([x, y, z]) {
+            *to = u32::try_from(given).ok().filter(|n| *n > 0).ok_or(Code::INVALID_VALUE)?;
+        }
+        configure(hfunction, |configured| {
+            configured.threads = threads;
+            Ok(())
+        })
+    }
+
+    fn cuFuncSetSharedSize(hfunction: Handle, bytes: u32) {
+        configure(hfunction, |configured| {
+            configured.dynamic_shared = bytes;
+            Ok(())
+        })
+    }
+
+    fn cuParamSetSize(hfunction: Handle, bytes: u32) {
+        configure(hfunction, |configured| {
+            configured.size = bytes as usize;
+            Ok(())
+        })
+    }
+
+    fn cuParamSeti(hfunction: Handle, offset: i32, value: u32) {
+        put(hfunction, offset, &value.to_ne_bytes())
+    }
+
+    fn cuParamSetf(hfunction: Handle, offset: i32, value: f32) {
+        put(hfunction, offset, &value.to_ne_bytes())
+    }
+
+    fn cuParamSetv(hfunction: Handle, offset: i32, at: *const u8, bytes: u32) {
+        if at.is_null() {
+            return Err(Code::INVALID_VALUE);
+        }
+        put(hfunction, offset, &Bytes { at, length: bytes as usize }.to_vec())
+    }
+
+    fn cuLaunch(hfunction: Handle) {
+        grid(hfunction, 1, 1, 0)
+    }
+
+    fn cuLaunchGrid(hfunction: Handle, width: i32, height: i32) {
+        grid(hfunction, width, height, 0)
+    }
+
+    fn cuLaunchGridAsync(hfunction: Handle, width: i32, height: i32, hstream: Handle) {
+        grid(hfunction, width, height, hstream)
+    }
+
+    fn cuLaunchCooperativeKernelMultiDevice(list: In<LaunchParameters>, devices: u32, flags: u32) {
+        if devices == 0 || flags > 3 {
+            return Err(Code::INVALID_VALUE);
+        }
+        for one in list.all(devices as usize)? {
+            let LaunchParameters { function, blocks, threads, dynamic_shared, stream, values } = one;
+            let shape = Shape { blocks, threads, dynamic_shared, cooperative: true };
+            let grid = launch::prepare(function, shape, values, In::from_raw(std::ptr::null()))?;
+            launch::submit(&stream::find(stream, NullStream::Legacy)?, grid)?;
+        }
+        Ok(())
+    }
+}
