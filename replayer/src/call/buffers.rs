@@ -307,6 +307,10 @@ impl<'w, 't> Builder<'w, 't> {
         let recorded: Cow<[u8]> = match self.call.memory(When::Entry, address, len) {
             Some(recorded) => recorded,
             None if len == 0 => Cow::Borrowed(&[]),
+            // Recorded when the table said that the call only wrote there.
+            None if direction.is_output() && self.call.memory(When::Return, address, len).is_some() => {
+                Cow::Borrowed(&[])
+            }
             None => return Err(self.missing(field.name)),
         };
         let mut own = Memory::zeroed(room + SLACK)?;
