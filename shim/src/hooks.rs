@@ -51,6 +51,8 @@ pub enum Hook {
     StreamWait {
         per_thread: bool,
     },
+    /// An event that covers all of a context, the first word.
+    ContextRecord,
     /// The handle may be another stream's from now on.
     StreamEnds,
     EventEnds,
@@ -108,6 +110,8 @@ const HOOKS: &[(&str, Hook)] = &[
     ("cuEventRecord_ptsz", Hook::EventRecord { per_thread: true }),
     ("cuEventRecordWithFlags", Hook::EventRecord { per_thread: false }),
     ("cuEventRecordWithFlags_ptsz", Hook::EventRecord { per_thread: true }),
+    ("cuCtxRecordEvent", Hook::ContextRecord),
+    ("cuGreenCtxRecordEvent", Hook::ContextRecord),
     ("cuStreamWaitEvent", Hook::StreamWait { per_thread: false }),
     ("cuStreamWaitEvent_ptsz", Hook::StreamWait { per_thread: true }),
     ("cuStreamDestroy", Hook::StreamEnds),
@@ -311,6 +315,9 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
         (Hook::EventRecord { per_thread }, _) if recorder.pending.any() => {
             let queue = Queue::of(words[1], per_thread, lane.index(), ask::current_context);
             recorder.pending.event_recorded(words[0], queue, position);
+        }
+        (Hook::ContextRecord, _) if recorder.pending.any() => {
+            recorder.pending.context_recorded(words[1], words[0], position);
         }
         (Hook::EventEnds, _) => recorder.pending.event_ends(words[0]),
         (Hook::StreamWait { per_thread }, _) if recorder.pending.any() => {

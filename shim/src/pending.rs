@@ -195,6 +195,16 @@ impl Pending {
         state.events.insert(event, Recorded { reach, tick });
     }
 
+    /// An event was recorded behind all that a context had been given when a call began at `position`.
+    pub fn context_recorded(&self, event: u64, context: u64, position: u64) {
+        let mut state = self.state.lock();
+        let of_context = |copies: &[Copy]| copies.iter().any(|copy| copy.context == context);
+        let queues = state.copies.iter().filter(|(_, copies)| of_context(copies));
+        let reach: Reach = queues.map(|(queue, _)| (*queue, position)).collect();
+        let tick = self.next.fetch_add(1, Relaxed);
+        state.events.insert(event, Recorded { reach, tick });
+    }
+
     pub fn event_ends(&self, event: u64) {
         self.state.lock().events.remove(&event);
     }

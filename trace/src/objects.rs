@@ -20,6 +20,7 @@ const OWNS: &[(Kind, &[Kind])] = &[
     (Kind::Kernel, &[Kind::Function]),
     (Kind::Graph, &[Kind::GraphNode]),
     (Kind::MipmappedArray, &[Kind::Array]),
+    (Kind::Array, &[Kind::Array]),
 ];
 
 /// Parameters that hold the bytes of an allocation.

@@ -14,7 +14,8 @@ use crate::run::queue::{Queue, current_context};
 use crate::run::world::World;
 use std::borrow::Cow;
 use trace::api::roles::{Class, Field, Role, Sibling};
-use trace::api::types::{Form, Kind, Type};
+use trace::api::structs::CUtensorMap;
+use trace::api::types::{Form, Kind, Type, Typed};
 use trace::call::When;
 use trace::walk::{Direction, Target, View, has_structure, member, reach, resolve};
 use trace::{Call, Function};
@@ -307,6 +308,10 @@ impl<'w, 't> Builder<'w, 't> {
         let recorded: Cow<[u8]> = match self.call.memory(When::Entry, address, len) {
             Some(recorded) => recorded,
             None if len == 0 => Cow::Borrowed(&[]),
+            // Recorded when the table said that the call only wrote there.
+            None if direction.is_output() && self.call.memory(When::Return, address, len).is_some() => {
+                Cow::Borrowed(&[])
+            }
             None => return Err(self.missing(field.name)),
         };
         let mut own = Memory::zeroed(room + SLACK)?;
@@ -318,8 +323,12 @@ impl<'w, 't> Builder<'w, 't> {
             }
         }
         let live = self.own(own);
+        let here = Here { recorded: &recorded, memory, offset: 0 };
+        // The first word is the device address.
+        if element.name == CUtensorMap::TYPE.name {
+            self.put(here, 0, 8, self.moved(here.load(0, 8).unwrap_or(0)));
+        }
         if has_structure(element) {
-            let here = Here { recorded: &recorded, memory, offset: 0 };
             for n in 0..count {
                 self.value(element, (n * u64::from(element.size)) as u32, here)?;
             }

@@ -96,7 +96,7 @@ impl Outstanding {
     fn follow_pinned(&mut self, call: &Call) {
         let argument = |name| call.argument(name).unwrap_or(0);
         match call.name() {
-            "cuMemAllocHost_v2" | "cuMemHostAlloc" => {
+            "cuMemAllocHost_v2" | "cuMemAllocHost" | "cuMemHostAlloc" => {
                 let range = call.output("pp").map(|start| (start, start.saturating_add(argument("bytesize"))));
                 self.pinned.extend(range);
             }
@@ -161,6 +161,12 @@ impl Outstanding {
                     self.made_in.insert(stream, context);
                 }
             }
+            "cuGreenCtxStreamCreate" => {
+                if let Some(stream) = call.output("phStream") {
+                    self.free_running.insert(stream, argument("flags") & 1 != 0);
+                    self.made_in.insert(stream, argument("greenCtx"));
+                }
+            }
             "cuStreamSynchronize" | "cuStreamQuery" => self.finished(queue(argument("hStream")), call.number),
             "cuEventSynchronize" | "cuEventQuery" => {
                 let reach = self.events.get(&argument("hEvent")).cloned().unwrap_or_default();
@@ -175,6 +181,13 @@ impl Outstanding {
                 reach.insert(queue, call.number);
                 self.events.insert(argument("hEvent"), reach);
             }
+            "cuCtxRecordEvent" | "cuGreenCtxRecordEvent" => {
+                let context = argument("hCtx");
+                let all = self.work.keys().filter(|queue| context_of(&self.made_in, queue) == Some(context));
+                let reach = all.map(|queue| (*queue, call.number)).collect();
+                self.events.insert(argument("hEvent"), reach);
+            }
+            "cuCtxWaitEvent" | "cuGreenCtxWaitEvent" => {}
             "cuStreamWaitEvent" if !captured => {
                 let reach = self.events.get(&argument("hEvent")).cloned().unwrap_or_default();
                 let waits = self.waits.entry(queue(argument("hStream"))).or_default();
@@ -253,18 +266,21 @@ impl Outstanding {
     /// All work of a context is done, or gone with it.
     fn ended(&mut self, context: u64) {
         let Outstanding { work, made_in, told, .. } = self;
-        let of = |queue: &Queue| match queue.context {
-            0 => made_in.get(&queue.stream).copied(),
-            known => Some(known),
-        };
         work.retain(|queue, calls| {
-            let stays = of(queue) != Some(context);
+            let stays = context_of(made_in, queue) != Some(context);
             if !stays {
                 told.covered += calls.len() as u64;
                 told.last = told.last.max(calls.back().copied());
             }
             stays
         });
+    }
+}
+
+fn context_of(made_in: &HashMap<u64, u64>, queue: &Queue) -> Option<u64> {
+    match queue.context {
+        0 => made_in.get(&queue.stream).copied(),
+        known => Some(known),
     }
 }
 

@@ -31,15 +31,28 @@ static void old_forms(CUcontext primary, CUdevice d)
     TELL(cuCtxDestroy(made));
 }
 
+// The event covers a copy on a stream of the context: once it has happened, the buffer may be used for something else.
 static void events(CUcontext c)
 {
+    CUdeviceptr memory = allocate(64);
+    unsigned *pinned;
+    CUstream stream;
     CUevent event;
 
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(cuMemAllocHost_v2((void **)&pinned, 64));
     CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    CHECK(cuMemsetD32Async(memory, 21, 16, stream));
+    CHECK(cuMemcpyDtoHAsync_v2(pinned, memory, 64, stream));
     TELL(cuCtxRecordEvent(c, event));
-    TELL(cuCtxWaitEvent(c, event));
     TELL(cuEventSynchronize(event));
+    printf("%u\n", pinned[15]);
+    memset(pinned, 255, 64);
+    TELL(cuCtxWaitEvent(c, event));
+    CHECK(cuStreamSynchronize(stream));
     TELL(cuEventDestroy(event));
+    CHECK(cuMemFreeHost(pinned));
+    CHECK(cuStreamDestroy_v2(stream));
 }
 
 int main(void)

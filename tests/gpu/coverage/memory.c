@@ -141,12 +141,17 @@ static void mapped(CUdevice d)
 
 int main(void)
 {
+    CUmemGenericAllocationHandle none;
+    CUdeviceptr memory;
     CUdevice d;
 
     start_driver();
     CHECK(cuDeviceGet(&d, 0));
     host();
-    questions(allocate(BYTES));
+    memory = allocate(BYTES);
+    questions(memory);
+    // Such memory has no handle; where the replay has it is another matter.
+    TELL(cuMemRetainAllocationHandle(&none, (void *)memory));
     managed(d);
     pools(d);
     mapped(d);
