@@ -28,6 +28,7 @@ mod unfinished;
 mod verdict;
 mod view;
 mod works;
+mod writes;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
