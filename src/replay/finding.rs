@@ -154,7 +154,7 @@ impl Finding {
             Verify::Within(tolerance) => Some(tolerance),
         };
         let (sync_launches, trail, fill) = (self.sync_launches, self.bisect, self.fill);
-        Ok(Tools { sync_launches, trail, fill, tolerance, measure: None, end, dumps })
+        Ok(Tools { sync_launches, trail, fill, tolerance, measure: None, repeat: None, end, dumps })
     }
 }
 

@@ -9,6 +9,8 @@ pub mod launches;
 pub mod peek;
 pub mod queue;
 pub mod readers;
+pub mod repeat;
+pub mod restore;
 pub mod results;
 pub mod sinks;
 pub mod stall;
@@ -33,6 +35,7 @@ use crate::profile::Profiler;
 use crate::run::callbacks::Callbacks;
 use crate::run::launches::Watch;
 use crate::run::queue::{Queue, current_context};
+use crate::run::repeat::Repeats;
 use crate::run::sinks::{Pending, Sinks};
 use crate::run::stall::{EndAtLast, PATIENCE, Stall, watched};
 use crate::run::world::World;
@@ -92,9 +95,17 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
         tolerance: options.tools.tolerance,
         end: options.tools.end.unwrap_or(u64::MAX),
         profiler,
+        repeats: options.tools.repeat.clone().map(|about| {
+            let calls = plan.order.lanes.iter().flat_map(|lane| lane.steps.iter().map(|step| step.call));
+            Repeats::new(calls, about)
+        }),
         watch: (options.tools.sync_launches || options.tools.trail).then(|| Watch::new(options.tools.trail)),
     };
     let mut tally = run(&world, progress)?;
+    let repeated = match world.repeats.take() {
+        None => None,
+        Some(repeats) => Some(repeat::run(&world, repeats).map_err(|why| Error::Repeat { why })?),
+    };
     if !world.is_stopped() {
         peek::dump(&world, &options.tools.dumps, |what| progress.warn(what))
             .map_err(|(path, why)| Error::Dump { path, why })?;
@@ -103,7 +114,7 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
     world.callbacks.close(&mut tally);
     let elapsed = started.elapsed();
     let measured = world.profiler.take().map(|profiler| profiler.finish(&world));
-    Ok(Report { measured, ..Report::new(world, tally, elapsed) })
+    Ok(Report { measured, repeated, ..Report::new(world, tally, elapsed) })
 }
 
 /// Runs all lanes, each begun when its first call may start.
@@ -174,6 +185,10 @@ impl<'t> Worker<'_, 't> {
         let mut done = 0;
         // What a call below the end waits for is below it, too.
         for step in lane.steps.iter().take_while(|step| step.call < self.world.end) {
+            let held = self.world.repeats.as_ref().map(|repeats| repeats.before(self.world, gate, step.call));
+            if held.is_some_and(|held| held.is_err()) {
+                return gate.abort();
+            }
             if gate.start(&self.world.plan.order, step).is_err() {
                 return;
             }
@@ -184,6 +199,9 @@ impl<'t> Worker<'_, 't> {
                 return gate.abort();
             }
             gate.finish(step.rank);
+            if let Some(repeats) = &self.world.repeats {
+                repeats.returned(step.call);
+            }
             done += 1;
             if done == STRIDE {
                 progress.advance(done);

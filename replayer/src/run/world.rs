@@ -10,6 +10,7 @@ use crate::plan::Plan;
 use crate::profile::Profiler;
 use crate::run::callbacks::Callbacks;
 use crate::run::launches::Watch;
+use crate::run::repeat::Repeats;
 use crate::run::sinks::Sinks;
 use crate::run::written::Writes;
 use parking_lot::Mutex;
@@ -48,6 +49,8 @@ pub struct World<'a> {
     pub end: u64,
     /// If the device's times are taken.
     pub profiler: Option<Profiler<'a>>,
+    /// If a range of calls is to be made again and again.
+    pub repeats: Option<Repeats>,
     /// If launches go one at a time.
     pub watch: Option<Watch>,
 }
