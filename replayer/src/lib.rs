@@ -14,7 +14,7 @@ mod run;
 #[cfg(test)]
 mod sample;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub use plan::contexts::Contexts;
 pub use plan::copied::{Copied, End, copied};
 pub use plan::nested::structs;
 pub use plan::outstanding::{Outstanding, Wait, Work, outstanding};
-pub use plan::stops::{Memory, find_call, find_memory};
+pub use plan::stops::{Memory, find_call, find_launches, find_memory};
 pub use plan::verdict::{Reason, Verdict};
 pub use plan::{Plan, plan};
 pub use run::culprit::{Argument, Culprit, Recorded, Shape, What};
@@ -67,6 +67,8 @@ pub struct Tools {
     pub tolerance: Option<Tolerance>,
     /// Take the device's times.
     pub measure: Option<profile::Measure>,
+    /// Put cuProfilerStart and cuProfilerStop round these launches and nowhere else, for other tools.
+    pub marked: Option<BTreeSet<u64>>,
     /// Make a range of calls again and again, and stop behind it.
     pub repeat: Option<Repeat>,
     /// Stop before the call of this number.

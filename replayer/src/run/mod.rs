@@ -6,6 +6,7 @@ pub mod edges;
 pub mod finish;
 pub mod instances;
 pub mod launches;
+pub mod marks;
 pub mod peek;
 pub mod queue;
 pub mod readers;
@@ -60,6 +61,9 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
     {
         return Err(Error::Collision { mapping });
     }
+    if let Some(about) = &options.tools.repeat {
+        repeat::check(trace, plan, &about.range).map_err(|why| Error::Repeat { why })?;
+    }
     let driver = Driver::load(&options.driver)?;
     let profiler = options.tools.measure.as_ref().map(Profiler::start);
     if let Some(why) = profiler.as_ref().map(Profiler::why).filter(|why| !why.is_empty()) {
@@ -95,6 +99,7 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
         tolerance: options.tools.tolerance,
         end: options.tools.end.unwrap_or(u64::MAX),
         profiler,
+        marked: options.tools.marked.clone(),
         repeats: options.tools.repeat.clone().map(|about| {
             let calls = plan.order.lanes.iter().flat_map(|lane| lane.steps.iter().map(|step| step.call));
             Repeats::new(calls, about)
@@ -229,6 +234,9 @@ impl<'t> Worker<'_, 't> {
             _ => {}
         }
         match action(function) {
+            Action::Execute if self.world.marked.is_some() && marks::is_mark(function) => {
+                self.skip(&call, function, "only the kernels that were asked for are marked");
+            }
             Action::Skip(why) => self.skip(&call, function, why),
             Action::Refuse(_) if !call.succeeded() => self.skip(&call, function, "failed when recorded"),
             Action::Refuse(why) => self.refuse(&call, function, why),
@@ -274,6 +282,10 @@ impl<'t> Worker<'_, 't> {
             results::before_launch(world, &call);
         }
         let profiler = world.profiler.as_ref().filter(|_| Profiler::concerns(live));
+        let is_marked = world.marked.as_ref().is_some_and(|marked| marked.contains(&call.number));
+        if is_marked {
+            marks::begin(world, &mut self.tally, &call);
+        }
         let result = match (&world.watch, profiler) {
             // SAFETY: the arguments were built from the recording by the table's description of this function.
             (None, None) => unsafe { world.driver.call(id(live), &words) },
@@ -282,6 +294,9 @@ impl<'t> Worker<'_, 't> {
             // SAFETY: as above.
             (None, Some(profiler)) => unsafe { profiler.call(world, &call, live, &words) },
         };
+        if is_marked {
+            marks::end(world);
+        }
         self.tally.executed += 1;
         self.compare(&call, function, result);
         if result == result::SUCCESS && call.succeeded() {

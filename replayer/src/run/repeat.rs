@@ -12,6 +12,7 @@ use crate::call::buffers::Builder;
 use crate::call::driver::{id, result, result_name};
 use crate::call::frame::{Frame, Refusal};
 use crate::check::report::Tally;
+use crate::plan::Plan;
 use crate::plan::action::{Action, action};
 use crate::plan::order::{Aborted, Gate};
 use crate::profile::{Measure, Profiler, Times, now};
@@ -29,7 +30,7 @@ use trace::api::by_name;
 use trace::api::roles::Role;
 use trace::api::types::{Form, Kind};
 use trace::record::Timed;
-use trace::{Call, Function};
+use trace::{Call, Function, Trace};
 
 /// What to repeat.
 #[derive(Debug, Clone)]
@@ -210,16 +211,12 @@ fn prepare<'t>(
     written: &Written,
     repeated: &mut Repeated,
 ) -> Result<Vec<Prepared<'t>>, String> {
-    let steps = world.plan.order.lanes.iter().flat_map(|lane| lane.steps.iter().map(|step| (step.call, lane.thread)));
-    let mut numbers: Vec<(u64, u32)> = steps.filter(|(call, _)| range.contains(call)).collect();
-    numbers.sort_unstable();
     let mut left_out: HashMap<String, u64> = HashMap::new();
     let mut threads = HashSet::new();
-    let mut prepared = Vec::with_capacity(numbers.len());
-    for (number, thread) in numbers {
+    let mut prepared = Vec::new();
+    for (number, thread) in numbers(world.plan, range) {
         let Some(call) = world.trace.call(number) else { continue };
-        let one = one(world, call).map_err(|why| format!("call {number} {} cannot be repeated: {why}", call.name()))?;
-        match one {
+        match one(world, call).map_err(|why| unrepeatable(&call, &why))? {
             Ok(call) => {
                 threads.insert(thread);
                 prepared.push(call);
@@ -248,22 +245,41 @@ fn prepare<'t>(
     Ok(prepared)
 }
 
-/// The call as it is made; or why it is left out. An error if the range cannot be repeated because of it.
-fn one<'t>(world: &World<'t>, call: Call<'t>) -> Result<Result<Prepared<'t>, String>, String> {
-    let left_out = |why: &str| Ok(Err(why.to_owned()));
+/// Says why the range cannot be repeated, as far as the calls tell.
+pub fn check(trace: &Trace, plan: &Plan, range: &Range<u64>) -> Result<(), String> {
+    for number in numbers(plan, range).into_iter().map(|(number, _)| number) {
+        let Some(call) = trace.call(number) else { continue };
+        let _made = live(plan, &call).map_err(|why| unrepeatable(&call, &why))?;
+    }
+    Ok(())
+}
+
+fn unrepeatable(call: &Call, why: &str) -> String {
+    format!("call {} {}: {why}", call.number, call.name())
+}
+
+/// The calls of the range that a replay makes, and their threads.
+fn numbers(plan: &Plan, range: &Range<u64>) -> Vec<(u64, u32)> {
+    let steps = plan.order.lanes.iter().flat_map(|lane| lane.steps.iter().map(|step| (step.call, lane.thread)));
+    let mut numbers: Vec<(u64, u32)> = steps.filter(|(call, _)| range.contains(call)).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+/// The function that is called; or why the call is left out. An error if the range cannot be repeated because of it.
+fn live(plan: &Plan, call: &Call) -> Result<Result<&'static Function, &'static str>, String> {
     let Some(function) = call.function() else { return Err("this cutrace does not know the function".into()) };
-    let failed = matches!(
-        call.result,
-        Some(result::OUT_OF_MEMORY | result::NOT_INITIALIZED | result::DEINITIALIZED | result::NOT_READY)
-    );
-    if failed || world.plan.beyond.contains(&call.number) {
-        return left_out("failed when recorded");
+    match call.result {
+        Some(result::NOT_READY) => return Ok(Err("asked too early when recorded")),
+        Some(result::OUT_OF_MEMORY | result::NOT_INITIALIZED | result::DEINITIALIZED) => return Ok(Err(FAILED)),
+        _ if plan.beyond.contains(&call.number) => return Ok(Err(FAILED)),
+        _ => {}
     }
     let live = match action(function) {
-        Action::Skip(why) => return left_out(why),
-        Action::Refuse(_) if !call.succeeded() => return left_out("failed when recorded"),
+        Action::Skip(why) => return Ok(Err(why)),
+        Action::Refuse(_) if !call.succeeded() => return Ok(Err(FAILED)),
         Action::Refuse(why) => return Err(why.to_owned()),
-        Action::Memory(_) => return left_out("a memory call, which is made once"),
+        Action::Memory(_) => return Ok(Err("memory is given and taken once")),
         Action::Poll { wait } if call.succeeded() => by_name(wait).ok_or("its wait is not in the table")?,
         _ => function,
     };
@@ -282,6 +298,17 @@ fn one<'t>(world: &World<'t>, call: Call<'t>) -> Result<Result<Prepared<'t>, Str
     if call.written().any(|written| written.images().next().is_some()) {
         return Err("the CPU wrote memory before it without a call".into());
     }
+    Ok(Ok(live))
+}
+
+const FAILED: &str = "failed when recorded";
+
+/// The call, ready to be made; or why it is left out.
+fn one<'t>(world: &World<'t>, call: Call<'t>) -> Result<Result<Prepared<'t>, String>, String> {
+    let (function, live) = match (call.function(), live(world.plan, &call)?) {
+        (Some(function), Ok(live)) => (function, live),
+        (_, made) => return Ok(Err(made.err().unwrap_or(FAILED).to_owned())),
+    };
     if !world.driver.has(id(live)) {
         return Err("this driver has no such function".into());
     }
@@ -289,7 +316,7 @@ fn one<'t>(world: &World<'t>, call: Call<'t>) -> Result<Result<Prepared<'t>, Str
     let frame = match Builder::build(world, call, function, &mut tally) {
         Ok(frame) => frame,
         Err(Refusal(why)) if call.succeeded() => return Err(why),
-        Err(Refusal(_)) => return left_out("failed when recorded"),
+        Err(Refusal(_)) => return Ok(Err(FAILED.to_owned())),
     };
     let words = frame.words();
     let is_own =

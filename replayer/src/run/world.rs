@@ -49,6 +49,8 @@ pub struct World<'a> {
     pub end: u64,
     /// If the device's times are taken.
     pub profiler: Option<Profiler<'a>>,
+    /// Launches that other tools are to look at.
+    pub marked: Option<BTreeSet<u64>>,
     /// If a range of calls is to be made again and again.
     pub repeats: Option<Repeats>,
     /// If launches go one at a time.
