@@ -4,6 +4,7 @@ mod bisect;
 mod compared;
 mod culprit;
 mod finding;
+mod looping;
 mod timing;
 
 use crate::driver::{self, Choice};
@@ -13,6 +14,7 @@ use crate::{exit, layout, signals};
 use anyhow::Result;
 use finding::Finding;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use looping::Looping;
 use parking_lot::Mutex;
 use replayer::{Divergence, Options, Outcome, Plan, Progress, Report, Verdict};
 use serde_json::{Value, json};
@@ -41,6 +43,7 @@ Examples:
   cutrace replay --bisect                which kernel does not compute the same twice
   cutrace replay --fill 0xa5             does the program read memory that it never wrote?
   cutrace replay --verify 1e-4,1e-6,f32  a trace of record --data=all, compared as numbers
+  cutrace replay --loop 100 --nvtx step  one step again and again: how long it takes
   cutrace replay --profile -o timed.bin  when the device did what: for cutrace report and export
   cutrace replay --break vector_add#2 --dump-memory mem#3 before.bin
 
@@ -77,6 +80,8 @@ pub struct Arguments {
     finding: Finding,
     #[command(flatten)]
     timing: Timing,
+    #[command(flatten)]
+    looping: Looping,
     /// Let --output and --dump-memory replace files that exist
     #[arg(long)]
     force: bool,
@@ -156,6 +161,8 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         });
     }
     let mut tools = arguments.finding.tools(&trace, &plan, arguments.force)?;
+    let scope = arguments.looping.range(&trace)?;
+    tools.end = scope.as_ref().map(|scope| scope.end).or(tools.end);
     let missing = plan.missing.as_ref().filter(|missing| tools.end.is_none_or(|end| missing.call < end));
     tools.end = missing.map(|missing| missing.call).or(tools.end);
     if !arguments.no_placement {
@@ -171,6 +178,10 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         *partial.lock() = Some(begun.partial().to_path_buf());
         (timed, tools.measure) = (Some(begun), Some(measure));
     }
+    if let Some(scope) = &scope {
+        let cupti = arguments.timing.source(choice, &found.path)?;
+        tools.repeat = Some(arguments.looping.repeat(scope.clone(), cupti));
+    }
     let devices = arguments.device.map_or_else(HashMap::new, |devices| devices.map(&trace, &plan));
     // The layout of this process is as good as it gets.
     let options = Options {
@@ -185,9 +196,10 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let report = replayer::replay(&trace, &plan, &options, &bar);
     bar.bar.finish_and_clear();
     let report = report.map_err(|error| match error {
-        replayer::Error::Worker | replayer::Error::Dump { .. } | replayer::Error::Cupti { .. } => {
-            failure(FAILED, error)
-        }
+        replayer::Error::Worker
+        | replayer::Error::Dump { .. }
+        | replayer::Error::Cupti { .. }
+        | replayer::Error::Repeat { .. } => failure(FAILED, error),
         error => failure(NO_DRIVER, format_args!("{error}; the driver is {} ({})", found.path.display(), found.how)),
     })?;
     let timed = match (timed, &report.measured) {
@@ -207,6 +219,8 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     if arguments.json {
         let mut whole = object(&trace, &plan, &report, &options);
         whole["profile"] = timed.as_ref().map_or(Value::Null, |(measured, made)| timing::object(measured, made));
+        let repeated = scope.as_ref().zip(report.repeated.as_ref());
+        whole["loop"] = repeated.map_or(Value::Null, |(scope, repeated)| looping::object(scope, repeated));
         whole["bisection"] = bisection.as_ref().map_or(Value::Null, bisect::object);
         serde_json::to_writer_pretty(&mut out, &whole)?;
         writeln!(out)?;
@@ -217,6 +231,9 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         }
         if let Some((measured, made)) = &timed {
             timing::text(&mut out, measured, made)?;
+        }
+        if let Some((scope, repeated)) = scope.as_ref().zip(report.repeated.as_ref()) {
+            looping::text(&mut out, scope, repeated)?;
         }
         if report.culprit.is_none() {
             finding::dumped(&mut out, &options.tools)?;

@@ -14,7 +14,7 @@ mod run;
 #[cfg(test)]
 mod sample;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -27,12 +27,13 @@ pub use plan::contexts::Contexts;
 pub use plan::copied::{Copied, End, copied};
 pub use plan::nested::structs;
 pub use plan::outstanding::{Outstanding, Wait, Work, outstanding};
-pub use plan::stops::{Memory, find_call, find_memory};
+pub use plan::stops::{Memory, find_call, find_launches, find_memory};
 pub use plan::verdict::{Reason, Verdict};
 pub use plan::{Plan, plan};
 pub use run::culprit::{Argument, Culprit, Recorded, Shape, What};
 pub use run::launches::Watched;
 pub use run::peek::Dump;
+pub use run::repeat::{Repeat, Repeated};
 pub use run::replay;
 
 /// How to replay.
@@ -66,6 +67,10 @@ pub struct Tools {
     pub tolerance: Option<Tolerance>,
     /// Take the device's times.
     pub measure: Option<profile::Measure>,
+    /// Put cuProfilerStart and cuProfilerStop round these launches and nowhere else, for other tools.
+    pub marked: Option<BTreeSet<u64>>,
+    /// Make a range of calls again and again, and stop behind it.
+    pub repeat: Option<Repeat>,
     /// Stop before the call of this number.
     pub end: Option<u64>,
     /// Device memory to be written to files when the replay stops, or at its end.
@@ -103,6 +108,8 @@ pub enum Error {
     Thread { thread: u32, source: std::io::Error },
     #[error("CUPTI cannot be used: {why}")]
     Cupti { why: String },
+    #[error("the range cannot be repeated: {why}")]
+    Repeat { why: String },
     #[error("{path}: {why}")]
     Dump { path: PathBuf, why: String },
     #[error("a worker of the replay panicked; its message stands above")]

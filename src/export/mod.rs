@@ -1,5 +1,6 @@
 //! `cutrace export`: a trace in the formats of other tools.
 
+mod device;
 mod perfetto;
 mod proto;
 mod sink;
@@ -23,7 +24,8 @@ use trace::{Call, Trace};
 
 /// Write a trace in a format of other tools
 ///
-/// perfetto is for ui.perfetto.dev and trace_processor: a track for each thread, a slice for each call with its arguments. jsonl
+/// perfetto is for ui.perfetto.dev and trace_processor: a track for each thread, a slice for each call with its arguments; of a
+/// trace with device times (replay --profile) a track for each stream, and flows from calls to what the device did for them. jsonl
 /// is one JSON object a line for each call, as cutrace dump --json prints them.
 ///
 /// Memory does not grow with the trace. The file is written under a temporary name and gets its own when it is whole; like a

@@ -1,10 +1,11 @@
 //! Perfetto's own format: a track for each thread, a slice for each call, its arguments as annotations.
 //!
 //! Field numbers are those of `perfetto/protos/perfetto/trace/perfetto_trace.proto`. Names stand once, in the interned data of the
-//! packet that first needs them. A call that gives the device work begins a flow, by its number plus one: a kernel's slice ends it,
-//! once a trace holds device times.
+//! packet that first needs them. A call that gives the device work begins a flow for each piece of it, which that piece's slice
+//! ends; in a trace without device times one, by the call's number plus one.
 
 use super::Event;
+use super::device::{Devices, Slice, facts};
 use super::proto::Message;
 use crate::report::kernel_name::Names;
 use crate::report::walk::kernel_name;
@@ -19,7 +20,7 @@ use trace::value::Value;
 use trace::{Call, Trace};
 
 /// Fields of the messages that are written.
-mod field {
+pub mod field {
     pub const PACKET: u64 = 1;
     // TracePacket
     pub const TIMESTAMP: u64 = 8;
@@ -48,7 +49,9 @@ mod field {
     pub const TYPE: u64 = 9;
     pub const NAME_IID: u64 = 10;
     pub const TRACK: u64 = 11;
+    pub const EVENT_NAME: u64 = 23;
     pub const FLOW: u64 = 47;
+    pub const LAST_OF_FLOW: u64 = 48;
     // InternedData
     pub const CATEGORIES: u64 = 1;
     pub const EVENT_NAMES: u64 = 2;
@@ -96,6 +99,9 @@ pub struct Perfetto<'t> {
     /// With the arguments of the calls.
     arguments: bool,
     names: Names,
+    devices: Devices<'t>,
+    /// Flows so far.
+    flows: u64,
     categories: Interned<'t>,
     events: Interned<'t>,
     annotations: Interned<'t>,
@@ -113,6 +119,8 @@ impl<'t> Perfetto<'t> {
             trace,
             arguments,
             names,
+            devices: Devices::of(trace),
+            flows: 0,
             categories: Interned::default(),
             events: Interned::default(),
             annotations: Interned::default(),
@@ -168,7 +176,11 @@ impl<'t> Perfetto<'t> {
         body.number(field::TRACK, track(call));
         body.number(field::NAME_IID, name);
         body.number(field::CATEGORY_IID, category);
-        if gives_work(call) {
+        let slices = self.slices(out, call.number, begin)?;
+        for flow in 0..slices.len() as u64 {
+            body.fixed(field::FLOW, self.flows + flow + 1);
+        }
+        if !self.trace.has_device_times() && gives_work(call) {
             body.fixed(field::FLOW, call.number + 1);
         }
         self.annotate(&mut body, "call", |value| value.number(field::UNSIGNED, call.number));
@@ -194,6 +206,47 @@ impl<'t> Perfetto<'t> {
         self.event(out, begin, &new, &body)?;
         (self.new, self.body) = (new, body);
         self.open.entry(call.thread).or_default().push(call.end.map(|end| self.trace.nanoseconds(end)));
+        slices.iter().try_for_each(|slice| self.slice(out, slice))
+    }
+
+    /// What the call gave devices; streams that are new get their tracks.
+    fn slices(&mut self, out: &mut impl Write, call: u64, begin: i64) -> Result<Vec<Slice<'t>>> {
+        let mut tracks = Vec::new();
+        let slices = self.devices.slices(call, begin, &mut tracks);
+        for track in tracks {
+            self.put(out, |packet| {
+                packet.message(field::DESCRIPTOR, |descriptor| {
+                    descriptor.number(field::UUID, track.number);
+                    track.parent.into_iter().for_each(|parent| descriptor.number(field::PARENT, parent));
+                    descriptor.text(field::NAME, &track.name);
+                });
+            })?;
+        }
+        Ok(slices)
+    }
+
+    fn slice(&mut self, out: &mut impl Write, slice: &Slice<'t>) -> Result<()> {
+        self.flows += 1;
+        self.new.clear();
+        let work = &slice.work;
+        let name = work.name.map_or_else(|| work.about.operation(), |name| self.names.of(name));
+        let category = if work.is_kernel() { "kernel" } else { "copy" };
+        let category = self.categories.number(category, &mut self.new, field::CATEGORIES);
+        let mut body = std::mem::take(&mut self.body);
+        body.clear();
+        body.number(field::TYPE, BEGIN);
+        body.number(field::TRACK, slice.track);
+        body.text(field::EVENT_NAME, &name);
+        body.number(field::CATEGORY_IID, category);
+        body.fixed(field::LAST_OF_FLOW, self.flows);
+        facts(work, |name, fill| self.annotate(&mut body, name, fill));
+        let new = std::mem::take(&mut self.new);
+        self.event(out, slice.start, &new, &body)?;
+        body.clear();
+        body.number(field::TYPE, END);
+        body.number(field::TRACK, slice.track);
+        self.event(out, slice.end, &[], &body)?;
+        (self.new, self.body) = (new, body);
         Ok(())
     }
 

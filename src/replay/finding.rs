@@ -3,8 +3,10 @@
 use super::compared::Verify;
 use crate::exit::{USAGE, failure};
 use crate::figures::size;
+use crate::report::kernel_name::{Names, Style};
 use anyhow::Result;
 use replayer::{Dump, Memory, Plan, Tools};
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -26,6 +28,10 @@ pub struct Finding {
     /// Stop before the nth call of a driver function, or launch of a kernel, of this name [default n: 1]
     #[arg(long = "break", id = "stop", value_name = "NAME[#n]")]
     stop: Option<Point>,
+    /// Put cuProfilerStart and cuProfilerStop round the launches of this kernel (the nth of them) and nowhere else, for other tools:
+    /// ncu --profile-from-start off cutrace replay --only-kernel NAME
+    #[arg(long, value_name = "NAME[#n]", conflicts_with = "loop")]
+    only_kernel: Option<String>,
     /// Write device memory to a file where the replay stops: START+LENGTH or START..END in recorded addresses, or an
     /// allocation as `cutrace dump` numbers them, mem#n (or alloc#n) or global#n; may be repeated
     #[arg(long, num_args = 2, value_names = ["MEMORY", "FILE"])]
@@ -153,9 +159,24 @@ impl Finding {
             }
             Verify::Within(tolerance) => Some(tolerance),
         };
+        let marked = match &self.only_kernel {
+            None => None,
+            Some(text) => Some(launches(trace, text).map_err(|why| usage("--only-kernel", why))?),
+        };
         let (sync_launches, trail, fill) = (self.sync_launches, self.bisect, self.fill);
-        Ok(Tools { sync_launches, trail, fill, tolerance, measure: None, end, dumps })
+        Ok(Tools { sync_launches, trail, fill, tolerance, marked, measure: None, repeat: None, end, dumps })
     }
+}
+
+/// Of a kernel, by its name as recorded or as the reports show it.
+fn launches(trace: &Trace, text: &str) -> Result<BTreeSet<u64>, String> {
+    let (name, nth) = match text.rsplit_once('#').map(|(name, nth)| (name, nth.parse::<u64>())) {
+        Some((name, Ok(nth))) => (name, Some(nth)),
+        _ => (text, None),
+    };
+    let shown = [Style::Full, Style::Short].map(Names::new);
+    let is_meant = |kernel: &str| kernel == name || shown.iter().any(|names| names.of(kernel) == name);
+    replayer::find_launches(trace, name, nth, is_meant).map(|launches| launches.into_iter().collect())
 }
 
 /// The files that were written.

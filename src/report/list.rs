@@ -1,5 +1,7 @@
 //! The reports by name: what each is about, and what it needs that a trace may not have.
 
+use super::device::{self, Scope, exec, gaps, kernels, nvtx};
+use super::table::Table;
 use super::walk::Report;
 use super::{api_sum, errors, launches, memory, modules, pending, summary, sync, transfers};
 use crate::exit::{USAGE, failure};
@@ -8,21 +10,35 @@ use trace::Trace;
 
 /// What a report is made of besides the recorded calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Needs {
+pub enum Needs {
+    Calls,
     DeviceTimes,
     Annotations,
+    Both,
 }
 
 impl Needs {
     /// Why the report cannot be made.
-    fn missing(self) -> &'static str {
+    fn missing(self, trace: &Trace) -> Option<&'static str> {
+        const TIMES: &str =
+            "needs device times, and this trace has none: cutrace replay --profile -o timed.bin makes one that does";
+        const ANNOTATIONS: &str = "needs NVTX annotations, and this trace has none: the program made none, or the recorder \
+                                   could not take them";
+        let times = matches!(self, Needs::DeviceTimes | Needs::Both) && !trace.has_device_times();
+        let annotations = matches!(self, Needs::Annotations | Needs::Both) && !trace.has_annotations();
+        match (times, annotations) {
+            (_, true) => Some(ANNOTATIONS),
+            (true, _) => Some(TIMES),
+            _ => None,
+        }
+    }
+
+    fn described(self) -> &'static str {
         match self {
-            Needs::DeviceTimes => {
-                "needs device times, and this trace has none: cutrace replay --profile -o timed.bin makes one that does"
-            }
-            Needs::Annotations => {
-                "needs NVTX annotations, and this trace has none: a recorder that takes them must have made it"
-            }
+            Needs::Calls => "",
+            Needs::DeviceTimes => " (needs device times)",
+            Needs::Annotations => " (needs annotations)",
+            Needs::Both => " (needs both)",
         }
     }
 }
@@ -30,22 +46,42 @@ impl Needs {
 /// Makes it.
 type Make = for<'t> fn(&'t Trace) -> Box<dyn Report<'t> + 't>;
 
-enum Way {
+/// Makes it of what was measured and annotated.
+type Measured = fn(&Scope) -> Vec<Table>;
+
+/// A report that can be made.
+#[derive(Clone, Copy)]
+pub enum Way {
     Walk(Make),
-    /// Written call by call, in a walk of its own.
-    Stream,
-    /// Needs what no trace of this version holds.
-    Later(Needs),
+    Measured(Measured),
+    /// Written row by row, in a walk of its own.
+    Stream(Stream),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    Calls,
+    Works,
+    Launches,
 }
 
 struct Entry {
     name: &'static str,
     about: &'static str,
     way: Way,
+    needs: Needs,
 }
 
 const fn entry(name: &'static str, about: &'static str, way: Way) -> Entry {
-    Entry { name, about, way }
+    Entry { name, about, way, needs: Needs::Calls }
+}
+
+const fn measured(name: &'static str, about: &'static str, make: Measured, needs: Needs) -> Entry {
+    Entry { name, about, way: Way::Measured(make), needs }
+}
+
+const fn streamed(name: &'static str, about: &'static str, stream: Stream) -> Entry {
+    Entry { name, about, way: Way::Stream(stream), needs: Needs::DeviceTimes }
 }
 
 pub const SUMMARY: &str = "summary";
@@ -54,7 +90,7 @@ pub const SUMMARY: &str = "summary";
 const REPORTS: &[Entry] = &[
     entry(SUMMARY, "one page: what ran, where the host's time went, what to look at", Way::Walk(summary::make)),
     entry("cuda_api_sum", "driver functions: calls and their times", Way::Walk(api_sum::make)),
-    entry("cuda_api_trace", "every call: start, duration, result", Way::Stream),
+    entry("cuda_api_trace", "every call: start, duration, result", Way::Stream(Stream::Calls)),
     entry("sync", "who waited for what, and how long", Way::Walk(sync::make)),
     entry("memory", "bytes by kind of memory: peak, churn, live at the peak, leaks", Way::Walk(memory::make)),
     entry("transfers", "copies: direction, pageable or pinned, rate; the same bytes again", Way::Walk(transfers::make)),
@@ -62,41 +98,47 @@ const REPORTS: &[Entry] = &[
     entry("modules", "module images: size, loads, time", Way::Walk(modules::make)),
     entry("errors", "calls that failed", Way::Walk(errors::make)),
     entry("pending", "submitted, and not known to have finished at the end", Way::Walk(pending::make)),
-    entry("cuda_gpu_kern_sum", "kernels: device times", Way::Later(Needs::DeviceTimes)),
-    entry("cuda_gpu_kern_gb_sum", "kernels by grid and block: device times", Way::Later(Needs::DeviceTimes)),
-    entry("cuda_gpu_trace", "every kernel, copy and fill on the device", Way::Later(Needs::DeviceTimes)),
-    entry("cuda_gpu_mem_time_sum", "copies and fills: device times", Way::Later(Needs::DeviceTimes)),
-    entry("cuda_gpu_mem_size_sum", "copies and fills on the device: sizes", Way::Later(Needs::DeviceTimes)),
-    entry("cuda_gpu_sum", "kernels, copies and fills: device times", Way::Later(Needs::DeviceTimes)),
-    entry("cuda_kern_exec_sum", "kernels: launch, queue and device times", Way::Later(Needs::DeviceTimes)),
-    entry("cuda_kern_exec_trace", "every kernel: launch, queue and device time", Way::Later(Needs::DeviceTimes)),
-    entry("gaps", "why the device idled", Way::Later(Needs::DeviceTimes)),
-    entry("nvtx_sum", "NVTX ranges", Way::Later(Needs::Annotations)),
-    entry("nvtx_pushpop_sum", "NVTX ranges that were pushed and popped", Way::Later(Needs::Annotations)),
-    entry("nvtx_gpu_proj_sum", "NVTX ranges on the device", Way::Later(Needs::Annotations)),
+    measured("cuda_gpu_kern_sum", "kernels: device times", kernels::by_name, Needs::DeviceTimes),
+    measured("cuda_gpu_kern_gb_sum", "kernels by grid and block: device times", kernels::by_shape, Needs::DeviceTimes),
+    streamed("cuda_gpu_trace", "every kernel, copy and fill on the device", Stream::Works),
+    measured("cuda_gpu_mem_time_sum", "copies and fills: device times", device::memory::by_time, Needs::DeviceTimes),
+    measured(
+        "cuda_gpu_mem_size_sum",
+        "copies and fills on the device: sizes",
+        device::memory::by_size,
+        Needs::DeviceTimes,
+    ),
+    measured("cuda_gpu_sum", "kernels, copies and fills: device times", kernels::all, Needs::DeviceTimes),
+    measured("cuda_kern_exec_sum", "kernels: launch, queue and device times", exec::sum, Needs::DeviceTimes),
+    streamed("cuda_kern_exec_trace", "every kernel: launch, queue and device time", Stream::Launches),
+    measured("gaps", "why the device idled", gaps::tables, Needs::DeviceTimes),
+    measured("nvtx_sum", "NVTX ranges", nvtx::all, Needs::Annotations),
+    measured("nvtx_pushpop_sum", "NVTX ranges that were pushed and popped", nvtx::pushed, Needs::Annotations),
+    measured("nvtx_gpu_proj_sum", "NVTX ranges on the device", nvtx::projected, Needs::Both),
 ];
 
-/// A report that can be made.
-pub enum Chosen {
-    Walk(Make),
-    Stream,
+/// What was asked for.
+#[derive(Clone, Copy)]
+pub struct Chosen(&'static Entry);
+
+impl Chosen {
+    pub fn way(self) -> Way {
+        self.0.way
+    }
+
+    /// Says why it cannot be made of this trace.
+    pub fn check(self, trace: &Trace) -> Result<()> {
+        match self.0.needs.missing(trace) {
+            Some(missing) => Err(failure(USAGE, format_args!("report {} {missing}", self.0.name))),
+            None => Ok(()),
+        }
+    }
 }
 
-/// What was asked for, or why it cannot be had.
 pub fn choose(names: &[String]) -> Result<Vec<Chosen>> {
     let names = names.iter().map(|name| name.trim()).filter(|name| !name.is_empty());
+    let one = |name: &str| REPORTS.iter().find(|entry| entry.name == name).map(Chosen).ok_or_else(|| unknown(name));
     names.map(one).collect()
-}
-
-fn one(name: &str) -> Result<Chosen> {
-    let Some(entry) = REPORTS.iter().find(|entry| entry.name == name) else {
-        return Err(unknown(name));
-    };
-    match &entry.way {
-        Way::Walk(make) => Ok(Chosen::Walk(*make)),
-        Way::Stream => Ok(Chosen::Stream),
-        Way::Later(needs) => Err(failure(USAGE, format_args!("report {name} {}", needs.missing()))),
-    }
 }
 
 fn unknown(name: &str) -> anyhow::Error {
@@ -106,10 +148,6 @@ fn unknown(name: &str) -> anyhow::Error {
 
 /// The list for `--help`.
 pub fn described() -> String {
-    let line = |entry: &Entry| match entry.way {
-        Way::Later(Needs::DeviceTimes) => format!("  {:<22} {} (needs device times)\n", entry.name, entry.about),
-        Way::Later(Needs::Annotations) => format!("  {:<22} {} (needs annotations)\n", entry.name, entry.about),
-        _ => format!("  {:<22} {}\n", entry.name, entry.about),
-    };
+    let line = |entry: &Entry| format!("  {:<22} {}{}\n", entry.name, entry.about, entry.needs.described());
     REPORTS.iter().map(line).collect()
 }

@@ -2,6 +2,7 @@
 
 mod api_sum;
 mod api_trace;
+pub mod device;
 mod durations;
 mod errors;
 mod finding;
@@ -21,8 +22,9 @@ pub mod walk;
 use crate::exit;
 use crate::reading::Reading;
 use anyhow::Result;
+use device::Scope;
 use kernel_name::{Names, Style};
-use list::Chosen;
+use list::{Stream, Way};
 use render::{Format, Output};
 use serde_json::json;
 use std::io::BufWriter;
@@ -81,33 +83,39 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         true => Format::Json,
         false => arguments.format.unwrap_or(Format::Table),
     };
+    chosen.iter().try_for_each(|chosen| chosen.check(&trace))?;
     let mut reports = Vec::new();
     for chosen in &chosen {
-        if let Chosen::Walk(make) = chosen {
+        if let Way::Walk(make) = chosen.way() {
             reports.push(make(&trace));
         }
     }
     let ending = match reports.is_empty() {
         true => None,
-        false => Some(walk::walk(&trace, reading, Names::new(style), &mut reports)?),
+        false => Some(walk::walk(&trace, reading, style, &mut reports)?),
     };
+    let scope = Scope::new(&trace, reading, Names::new(style))?;
     let mut reports = reports.into_iter();
     let mut made = Vec::new();
     for chosen in &chosen {
-        made.push(match (chosen, &ending) {
-            (Chosen::Walk(_), Some(ending)) => reports.next().map(|mut report| report.tables(ending)),
+        made.push(match (chosen.way(), &ending) {
+            (Way::Walk(_), Some(ending)) => reports.next().map(|mut report| report.tables(ending)),
+            (Way::Measured(make), _) => Some(make(&scope)),
             _ => None,
         });
     }
     let many = made.iter().map(|tables| tables.as_ref().map_or(1, Vec::len)).sum::<usize>() > 1;
     let out = BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
     let mut out = Output::new(out, format, reading.colored(), many, &about(&trace))?;
-    for tables in made {
-        match tables {
-            None => api_trace::write(&trace, reading, &mut out)?,
-            Some(tables) => {
-                for mut table in tables {
-                    table.limit(reading.limit.unwrap_or(u64::MAX));
+    let limit = reading.limit.unwrap_or(u64::MAX);
+    for (chosen, tables) in chosen.iter().zip(made) {
+        match (chosen.way(), tables) {
+            (Way::Stream(Stream::Calls), _) => api_trace::write(&trace, reading, &mut out)?,
+            (Way::Stream(Stream::Works), _) => device::trace::write(&scope, limit, &mut out)?,
+            (Way::Stream(Stream::Launches), _) => device::exec::write(&scope, limit, &mut out)?,
+            (_, tables) => {
+                for mut table in tables.into_iter().flatten() {
+                    table.limit(limit);
                     out.table(&table)?;
                 }
             }

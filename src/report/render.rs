@@ -190,6 +190,7 @@ fn shown(cell: &Cell) -> String {
         Cell::Rate(rate) => format!("{}/s", size(*rate as u64)),
         Cell::Percent(x) => format!("{x:.1}"),
         Cell::Real(x) => real(*x),
+        Cell::Fine(x) => format!("{x:.3}"),
     }
 }
 
@@ -201,6 +202,7 @@ fn raw(cell: &Cell) -> String {
         Cell::Time(ns) | Cell::Nanoseconds(ns) => ns.to_string(),
         Cell::Rate(rate) => format!("{rate:.0}"),
         Cell::Percent(x) | Cell::Real(x) => format!("{x:.1}"),
+        Cell::Fine(x) => format!("{x:.3}"),
     }
 }
 
@@ -229,6 +231,7 @@ impl Serialize for Row<'_> {
                 Cell::Time(ns) | Cell::Nanoseconds(ns) => map.serialize_entry(column.key, ns),
                 Cell::Rate(rate) => map.serialize_entry(column.key, &rate.round()),
                 Cell::Percent(x) | Cell::Real(x) => map.serialize_entry(column.key, &((x * 10.0).round() / 10.0)),
+                Cell::Fine(x) => map.serialize_entry(column.key, &((x * 1000.0).round() / 1000.0)),
             }?;
         }
         map.end()

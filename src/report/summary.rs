@@ -1,5 +1,6 @@
 //! `summary`: one page. What ran, where the host's time went, what to look at.
 
+use super::device::{gaps, kernels};
 use super::errors::Errors;
 use super::finding::{Cost, Finding};
 use super::launches::Launches;
@@ -12,6 +13,7 @@ use super::transfers::Transfers;
 use super::walk::{Ending, Report, Step};
 use crate::figures::{counted, duration, grouped, size};
 use crate::info::shell;
+use crate::works::source;
 use std::collections::HashMap;
 use trace::Trace;
 use trace::api::roles::Class;
@@ -75,6 +77,17 @@ const LAUNCHED: Head = Head {
     ..head("kernels", "Kernels launched most", Layout::Grid)
 };
 
+const DEVICE: Head = Head {
+    columns: &[
+        column("time", "time_ns"),
+        column("%", "percent"),
+        column("instances", "instances"),
+        column("median", "median_ns"),
+        column("kernel or copy", "work"),
+    ],
+    ..head("device_time", "Where the device's time went (in a replay)", Layout::Grid)
+};
+
 const FINDINGS: Head = Head {
     columns: &[
         column("what", "what"),
@@ -117,6 +130,9 @@ impl<'t> Report<'t> for Summary<'t> {
         let mut tables = vec![self.ran(ending), self.time()];
         if !self.launches.most(1).is_empty() {
             tables.push(self.kernels(ending));
+        }
+        if ending.trace.has_device_times() {
+            tables.push(device(ending));
         }
         tables.push(self.look_at(ending));
         tables
@@ -165,6 +181,10 @@ impl<'t> Summary<'t> {
         if !peaks.is_empty() {
             fact("memory", format!("{} at the most", peaks.join(", ")));
         }
+        if let Some(profile) = &trace.profile {
+            let by = source(profile.source, profile.version);
+            gaps::described(&ending.scope).into_iter().for_each(|busy| fact("device time", format!("{busy}, by {by}")));
+        }
         for (what, count) in &trace.losses {
             table.note(format!("not recorded: {what} ({})", grouped(*count)));
         }
@@ -206,8 +226,9 @@ impl<'t> Summary<'t> {
         let parts: [&dyn Report<'t>; 7] =
             [&self.errors, &self.pending, &self.memory, &self.sync, &self.transfers, &self.modules, &self.launches];
         let mut found: Vec<Finding> = parts.iter().flat_map(|part| part.findings(ending)).collect();
-        let all = found.len();
         let least = (self.elapsed() as f64 * NEGLIGIBLE) as i64;
+        found.extend(gaps::finding(&ending.scope));
+        let all = found.len();
         found.retain(|finding| !matches!(finding.cost, Cost::Time(ns) if ns < least));
         let negligible = all - found.len();
         found.sort_by_key(|finding| match finding.cost {
@@ -235,6 +256,26 @@ impl<'t> Summary<'t> {
         }
         table
     }
+}
+
+/// The works that took most of the device's time.
+fn device(ending: &Ending) -> Table {
+    let mut table = Table::new(DEVICE);
+    let (groups, whole) = kernels::operations(&ending.scope);
+    let more = groups.len().saturating_sub(KERNELS) as u64;
+    for (name, durations) in groups.into_iter().take(KERNELS) {
+        table.row([
+            Cell::Time(durations.sum),
+            Cell::Percent(durations.sum as f64 * 100.0 / whole.max(1) as f64),
+            Cell::Count(durations.count),
+            Cell::Time(durations.figures().median as i64),
+            name.into(),
+        ]);
+    }
+    if more > 0 {
+        table.note(format!("and {more} more: cutrace report -r cuda_gpu_sum"));
+    }
+    table
 }
 
 fn kind_of(step: &Step) -> &'static str {

@@ -34,6 +34,8 @@ pub enum Cell {
     Percent(f64),
     /// With one digit after the point.
     Real(f64),
+    /// With three.
+    Fine(f64),
 }
 
 impl From<&str> for Cell {

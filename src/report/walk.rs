@@ -1,7 +1,8 @@
 //! One walk over a trace for all reports that are asked for.
 
+use super::device::Scope;
 use super::finding::Finding;
-use super::kernel_name::Names;
+use super::kernel_name::{Names, Style};
 use super::table::Table;
 use crate::progress::Progress;
 use crate::reading::Reading;
@@ -55,6 +56,8 @@ pub struct Ending<'t> {
     pub trace: &'t Trace,
     pub pending: Vec<Work>,
     pub names: Names,
+    /// What devices did, if a replay has measured it.
+    pub scope: Scope<'t>,
 }
 
 impl Ending<'_> {
@@ -82,8 +85,8 @@ pub trait Report<'t> {
 
 pub fn walk<'t>(
     trace: &'t Trace,
-    reading: &Reading,
-    names: Names,
+    reading: &'t Reading,
+    style: Style,
     reports: &mut [Box<dyn Report<'t> + 't>],
 ) -> Result<Ending<'t>> {
     let wanted = reading.selection(trace)?;
@@ -115,7 +118,8 @@ pub fn walk<'t>(
         reports.iter_mut().for_each(|report| report.see(&step));
     }
     drop(progress);
-    Ok(Ending { trace, pending: outstanding.left(), names })
+    let scope = Scope::new(trace, reading, Names::new(style))?;
+    Ok(Ending { trace, pending: outstanding.left(), names: Names::new(style), scope })
 }
 
 /// `--grep`: the function's name, and the kernel's behind a blank.

@@ -136,9 +136,7 @@ fn perfetto_reads_it() {
     }
     let place = recorded("wasteful.c");
     export(&place, &["--to", "perfetto", "-o", "app.pftrace"]).expect(0);
-    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("command/perfetto_counts.py");
-    let ran = run(Command::new(&python).arg(script).arg(place.join("app.pftrace"))).expect(0);
-    let counts: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"));
+    let counts = counts(&python, &place.join("app.pftrace"));
     if counts["reader"] != "trace_processor" {
         eprintln!("SKIPPED: trace_processor itself, which scripts/perfetto could not fetch; read by Perfetto's schema");
     }
@@ -150,6 +148,40 @@ fn perfetto_reads_it() {
     // Kernels, and copies: 4 launches, 7 synchronous copies, 4 asynchronous ones, and a fill.
     assert_eq!(counts["flows"], 16);
     assert_eq!(counts["kernels"], serde_json::json!({ "vector_add": 4 }));
+    assert_eq!((&counts["device"], &counts["arrows"]), (&serde_json::json!({}), &serde_json::json!({})));
+
+    // With device times, a flow leads from each call to each piece of its work.
+    let place = recorded("graphs.c");
+    run(&mut place.cutrace(["replay", "--driver", "sim", "--profile"])).expect(0);
+    export(&place, &["timed.bin", "--to", "perfetto", "-o", "timed.pftrace"]).expect(0);
+    let counts = self::counts(&python, &place.join("timed.pftrace"));
+    let found: BTreeMap<String, (u64, u64)> = serde_json::from_value(counts["slices"].clone()).expect("counts");
+    assert_eq!(found, expected(&place));
+    let timed = sound(place.join("timed.bin"));
+    let mut works: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for work in timed.timed() {
+        let name = work.name.map_or_else(|| work.about.operation(), String::from);
+        let entry = works.entry(name).or_default();
+        *entry = (entry.0 + 1, entry.1 + work.duration() as u64);
+    }
+    let found: BTreeMap<String, (u64, u64)> = serde_json::from_value(counts["device"].clone()).expect("counts");
+    assert_eq!(found, works);
+    let arrows = serde_json::json!({
+        "cuGraphLaunch -> add_two": 5,
+        "cuGraphLaunch -> twice": 3,
+        "cuGraphLaunch -> [CUDA memcpy Host-to-Device]": 2,
+        "cuGraphLaunch -> [CUDA memcpy Device-to-Host]": 2,
+        "cuMemcpyDtoH_v2 -> [CUDA memcpy Device-to-Host]": 1,
+    });
+    let sorted = |value: &Value| -> BTreeMap<String, u64> { serde_json::from_value(value.clone()).expect("counts") };
+    assert_eq!(sorted(&counts["arrows"]), sorted(&arrows));
+    assert_eq!(counts["tracks"].as_array().map(Vec::len), Some(2), "{}", counts["tracks"]);
+}
+
+fn counts(python: &Path, file: &Path) -> Value {
+    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("command/perfetto_counts.py");
+    let ran = run(Command::new(python).arg(script).arg(file)).expect(0);
+    serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"))
 }
 
 #[test]

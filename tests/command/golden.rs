@@ -1,16 +1,26 @@
 //! Traces of this format version, kept: they must be read, shown, and replayed as long as the version is.
 //!
 //! `cargo test -p tests --test command -- --ignored` makes them anew (only when there is a new format version; the old ones
-//! stay), and `INSTA_UPDATE=always cargo test -p tests --test command` what is shown of them.
+//! stay, and those that are there are left alone), and `INSTA_UPDATE=always cargo test -p tests --test command` what is shown of them.
 
 use std::path::PathBuf;
 use tests::forge::Forge;
 use tests::*;
+use trace::segment::Kind;
 
-/// The sum of two vectors; linking with options, logs and an error; calls that fail.
-const GOLDEN: &[(&str, &str)] =
-    &[("vector_add", "vector_add.c"), ("linking", "linking.c"), ("failing_calls", "hostile/failing_calls.c")];
+/// The sum of two vectors; linking with options, logs and an error; calls that fail; graphs, with device times.
+const GOLDEN: &[(&str, &str)] = &[
+    ("vector_add", "vector_add.c"),
+    ("linking", "linking.c"),
+    ("failing_calls", "hostile/failing_calls.c"),
+    (TIMED, "graphs.c"),
+];
 
+/// The one that a replay has measured.
+const TIMED: &str = "graphs_timed";
+
+const ON_TIMES: &str = "cuda_gpu_kern_sum,cuda_gpu_kern_gb_sum,cuda_gpu_trace,cuda_gpu_mem_time_sum,cuda_gpu_mem_size_sum,\
+                        cuda_gpu_sum,cuda_kern_exec_sum,cuda_kern_exec_trace,gaps";
 const REPORTS: &str = "cuda_api_sum,cuda_api_trace,sync,memory,transfers,launches,modules,errors,pending";
 
 fn directory() -> PathBuf {
@@ -35,6 +45,9 @@ fn golden_traces_are_read_shown_and_replayed() {
         insta::assert_snapshot!(format!("{name}-dump"), command(&["dump"]));
         insta::assert_snapshot!(format!("{name}-summary"), command(&["report"]));
         insta::assert_snapshot!(format!("{name}-reports"), command(&["report", "-r", REPORTS]));
+        if *name == TIMED {
+            insta::assert_snapshot!(format!("{name}-times"), command(&["report", "-r", ON_TIMES]));
+        }
         let replayed = command(&["replay", "--driver", "sim"]);
         assert!(replayed.starts_with("verified\n"), "{name}: {replayed}");
     }
@@ -45,6 +58,9 @@ fn golden_traces_are_read_shown_and_replayed() {
 #[ignore = "makes the golden traces anew"]
 fn make_golden_traces() {
     for (name, app) in GOLDEN {
+        if directory().join(format!("{name}.bin")).exists() {
+            continue;
+        }
         let place = Place::new();
         let program = client(app);
         run(place.recorded(&program).env("CUTRACE_SIM_SEED", "1")).expect(0);
@@ -58,6 +74,17 @@ fn make_golden_traces() {
             (about.pid, about.parent) = (1000, 999);
             about.environment = vec![("CUTRACE_DATA".into(), "inputs".into())];
         });
+        if *name == TIMED {
+            let driver = place.join("libcuda_sim.so");
+            std::fs::copy(artifact("libcuda_sim.so"), &driver).expect("copied");
+            forge.write(place.join("trace.bin"));
+            run(place.cutrace(["replay", "--driver", "sim", "--profile"]).env("CUTRACE_SIM", &driver)).expect(0);
+            forge = Forge::open(place.join("timed.bin"));
+            let driver = driver.to_str().expect("a plain path");
+            let plain = format!("/usr/lib{}libcuda_sim.so", "/".repeat(driver.len() - "/usr/liblibcuda_sim.so".len()));
+            forge.replace(Kind::Chunk, driver.as_bytes(), plain.as_bytes());
+            forge.reseal();
+        }
         std::fs::create_dir_all(directory()).expect("a directory for them");
         forge.write(directory().join(format!("{name}.bin")));
     }

@@ -8,4 +8,5 @@ mod reading;
 mod recording;
 mod replaying;
 mod reporting;
+mod timing;
 mod viewing;

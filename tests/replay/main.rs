@@ -7,6 +7,7 @@ mod culprit;
 mod elsewhere;
 mod exercised;
 mod following;
+mod looping;
 mod older;
 mod profiling;
 mod stopping;

@@ -63,6 +63,10 @@ impl Annotation<'_> {
 }
 
 impl Trace {
+    pub fn has_annotations(&self) -> bool {
+        !self.annotations.is_empty()
+    }
+
     /// All annotations by time.
     pub fn annotations(&self) -> impl Iterator<Item = Annotation<'_>> {
         self.annotations.iter().filter_map(|(_, thread, at)| {

@@ -7,6 +7,7 @@ use crate::memory::words::Words;
 use crate::profile::Measured;
 use crate::run::culprit::Culprit;
 use crate::run::launches::Watched;
+use crate::run::repeat::Repeated;
 use crate::run::world::World;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
@@ -135,6 +136,8 @@ pub struct Report {
     pub trail: Vec<Entry>,
     /// How the device's times were taken, if they were.
     pub measured: Option<Measured>,
+    /// What the repeated range took.
+    pub repeated: Option<Repeated>,
     pub elapsed: Duration,
 }
 
@@ -193,6 +196,7 @@ impl Report {
             recorded_fault: plan.fault.map(|fault| (result_name(fault.code), fault.heard)),
             trail,
             measured: None,
+            repeated: None,
             elapsed,
         }
     }

@@ -40,6 +40,26 @@ pub fn find_call(trace: &Trace, name: &str, nth: u64) -> Result<u64, String> {
     Err(format!("{name:?}: no call of such a driver function, or launch of such a kernel; nearest: {near}{more}"))
 }
 
+/// All launches of the kernels that are meant, or the `nth` (from 1) of them. `name` is what they are called in a message.
+pub fn find_launches(
+    trace: &Trace,
+    name: &str,
+    nth: Option<u64>,
+    is_meant: impl Fn(&str) -> bool,
+) -> Result<Vec<u64>, String> {
+    let launches = trace.calls().filter(|call| !call.inner && kernel(call).is_some_and(&is_meant));
+    let all: Vec<u64> = launches.map(|call| call.number).collect();
+    match nth {
+        None if !all.is_empty() => Ok(all),
+        Some(nth @ 1..) if nth <= all.len() as u64 => Ok(vec![all[nth as usize - 1]]),
+        // Whose name it may be instead.
+        nth if all.is_empty() => {
+            find_call(trace, name, nth.unwrap_or(1)).and_then(|_| Err(format!("{name:?} is the name of no kernel")))
+        }
+        nth => Err(format!("{name}#{}: it is launched {} times only", nth.unwrap_or(1), all.len())),
+    }
+}
+
 /// The kernel that a call launches.
 pub fn kernel<'t>(call: &Call<'t>) -> Option<&'t str> {
     call.images().find_map(|image| match image.content {

@@ -7,9 +7,12 @@ pub mod edges;
 pub mod finish;
 pub mod instances;
 pub mod launches;
+pub mod marks;
 pub mod peek;
 pub mod queue;
 pub mod readers;
+pub mod repeat;
+pub mod restore;
 pub mod results;
 pub mod sinks;
 pub mod stall;
@@ -35,6 +38,7 @@ use crate::run::aside::Aside;
 use crate::run::callbacks::Callbacks;
 use crate::run::launches::Watch;
 use crate::run::queue::{Queue, current_context};
+use crate::run::repeat::Repeats;
 use crate::run::sinks::{Pending, Sinks};
 use crate::run::stall::{EndAtLast, PATIENCE, Stall, watched};
 use crate::run::world::World;
@@ -58,6 +62,9 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
         && let Ok(Some(mapping)) = plan.collides_with_own_mappings()
     {
         return Err(Error::Collision { mapping });
+    }
+    if let Some(about) = &options.tools.repeat {
+        repeat::check(trace, plan, &about.range).map_err(|why| Error::Repeat { why })?;
     }
     let driver = Driver::load(&options.driver)?;
     let profiler = options.tools.measure.as_ref().map(Profiler::start);
@@ -96,9 +103,18 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
         tolerance: options.tools.tolerance,
         end: options.tools.end.unwrap_or(u64::MAX),
         profiler,
+        marked: options.tools.marked.clone(),
+        repeats: options.tools.repeat.clone().map(|about| {
+            let calls = plan.order.lanes.iter().flat_map(|lane| lane.steps.iter().map(|step| step.call));
+            Repeats::new(calls, about)
+        }),
         watch: (options.tools.sync_launches || options.tools.trail).then(|| Watch::new(options.tools.trail)),
     };
     let mut tally = run(&world, progress)?;
+    let repeated = match world.repeats.take() {
+        None => None,
+        Some(repeats) => Some(repeat::run(&world, repeats).map_err(|why| Error::Repeat { why })?),
+    };
     if !world.is_stopped() {
         peek::dump(&world, &options.tools.dumps, |what| progress.warn(what))
             .map_err(|(path, why)| Error::Dump { path, why })?;
@@ -107,7 +123,7 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
     world.callbacks.close(&mut tally);
     let elapsed = started.elapsed();
     let measured = world.profiler.take().map(|profiler| profiler.finish(&world));
-    Ok(Report { measured, ..Report::new(world, tally, elapsed) })
+    Ok(Report { measured, repeated, ..Report::new(world, tally, elapsed) })
 }
 
 /// Runs all lanes, each begun when its first call may start.
@@ -178,6 +194,10 @@ impl<'t> Worker<'_, 't> {
         let mut done = 0;
         // What a call below the end waits for is below it, too.
         for step in lane.steps.iter().take_while(|step| step.call < self.world.end) {
+            let held = self.world.repeats.as_ref().map(|repeats| repeats.before(self.world, gate, step.call));
+            if held.is_some_and(|held| held.is_err()) {
+                return gate.abort();
+            }
             if gate.start(&self.world.plan.order, step).is_err() {
                 return;
             }
@@ -188,6 +208,9 @@ impl<'t> Worker<'_, 't> {
                 return gate.abort();
             }
             gate.finish(step.rank);
+            if let Some(repeats) = &self.world.repeats {
+                repeats.returned(step.call);
+            }
             done += 1;
             if done == STRIDE {
                 progress.advance(done);
@@ -223,6 +246,9 @@ impl<'t> Worker<'_, 't> {
             _ => {}
         }
         match action(function) {
+            Action::Execute if self.world.marked.is_some() && marks::is_mark(function) => {
+                self.skip(&call, function, "only the kernels that were asked for are marked");
+            }
             Action::Skip(why) => self.skip(&call, function, why),
             Action::Refuse(_) if !call.succeeded() => self.skip(&call, function, "failed when recorded"),
             Action::Refuse(why) => self.refuse(&call, function, why),
@@ -272,6 +298,10 @@ impl<'t> Worker<'_, 't> {
             world.aside.submits(|| self.queue(function, &words));
         }
         let profiler = world.profiler.as_ref().filter(|_| Profiler::concerns(live));
+        let is_marked = world.marked.as_ref().is_some_and(|marked| marked.contains(&call.number));
+        if is_marked {
+            marks::begin(world, &mut self.tally, &call);
+        }
         let result = match (&world.watch, profiler) {
             // SAFETY: the arguments were built from the recording by the table's description of this function.
             (None, None) => unsafe { world.driver.call(id(live), &words) },
@@ -280,6 +310,9 @@ impl<'t> Worker<'_, 't> {
             // SAFETY: as above.
             (None, Some(profiler)) => unsafe { profiler.call(world, &call, live, &words) },
         };
+        if is_marked {
+            marks::end(world);
+        }
         self.tally.executed += 1;
         self.compare(&call, function, result);
         if result == result::SUCCESS && call.succeeded() {

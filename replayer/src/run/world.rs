@@ -11,6 +11,7 @@ use crate::profile::Profiler;
 use crate::run::aside::Aside;
 use crate::run::callbacks::Callbacks;
 use crate::run::launches::Watch;
+use crate::run::repeat::Repeats;
 use crate::run::sinks::Sinks;
 use crate::run::written::Writes;
 use parking_lot::Mutex;
@@ -50,6 +51,10 @@ pub struct World<'a> {
     pub end: u64,
     /// If the device's times are taken.
     pub profiler: Option<Profiler<'a>>,
+    /// Launches that other tools are to look at.
+    pub marked: Option<BTreeSet<u64>>,
+    /// If a range of calls is to be made again and again.
+    pub repeats: Option<Repeats>,
     /// If launches go one at a time.
     pub watch: Option<Watch>,
 }

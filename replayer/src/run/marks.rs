@@ -1,0 +1,31 @@
+//! Marks round a launch, which other tools look at and nothing else: `ncu --profile-from-start off`, `nsys -c cudaProfilerApi`.
+
+use crate::check::report::Tally;
+use crate::run::world::World;
+use std::sync::atomic::Ordering::Relaxed;
+use trace::{Call, Function};
+
+const START: &str = "cuProfilerStart";
+const STOP: &str = "cuProfilerStop";
+
+/// Whether the program sets a mark by it.
+pub fn is_mark(function: &Function) -> bool {
+    matches!(function.name, START | STOP)
+}
+
+pub fn begin(world: &World, tally: &mut Tally, call: &Call) {
+    // SAFETY: no arguments.
+    if unsafe { world.driver.ask(START, &[]) }.is_err() {
+        tally.leave_out(START, "the driver would not: the launch is not marked", true, call.number);
+    }
+}
+
+/// When the launch is done: a tool that is told to stop may not wait for it.
+pub fn end(world: &World) {
+    if world.placement.captures.load(Relaxed) == 0 {
+        // A failure is the next call's to report.
+        let _ = world.placement.wait();
+    }
+    // SAFETY: no arguments. Where no mark was set, none can be taken away.
+    let _ = unsafe { world.driver.ask(STOP, &[]) };
+}

@@ -1,0 +1,403 @@
+//! A range of calls made again and again, to be timed.
+//!
+//! The first time is the replay's own, by its workers and with all comparisons. Then the range's calls are built once more, all of
+//! them, and made by one thread in the order of their entry: nothing is decoded while the clock runs. Between two times what the
+//! range writes is put back as it was before. Host time is taken first, without any profiler in the process; device times in
+//! as many further runs.
+//!
+//! So a range must be such that it can be made again: objects that it makes or ends, callbacks, captures, and what the CPU
+//! writes without a call stand in the way, and are named.
+
+use crate::call::buffers::Builder;
+use crate::call::driver::{id, result, result_name};
+use crate::call::frame::{Frame, Refusal};
+use crate::check::report::Tally;
+use crate::plan::Plan;
+use crate::plan::action::{Action, action};
+use crate::plan::order::{Aborted, Gate};
+use crate::profile::{Measure, Profiler, Times, now};
+use crate::run::queue::synchronize;
+use crate::run::restore::{Snapshot, Written};
+use crate::run::world::World;
+use parking_lot::{Condvar, Mutex};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+use trace::api::by_name;
+use trace::api::roles::Role;
+use trace::api::types::{Form, Kind};
+use trace::record::Timed;
+use trace::{Call, Function, Trace};
+
+/// What to repeat.
+#[derive(Debug, Clone)]
+pub struct Repeat {
+    /// The calls, by number.
+    pub range: Range<u64>,
+    /// Times that are not counted, and times that are.
+    pub warmup: u64,
+    pub times: u64,
+    /// Where device times are taken from: the library, or why events are used.
+    pub cupti: Result<PathBuf, String>,
+}
+
+/// What it took. All times in nanoseconds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Repeated {
+    /// Calls that were made each time, and the threads that made them when recorded.
+    pub calls: u64,
+    pub threads: u64,
+    /// Calls of the range that were left out: why, and how many.
+    pub left_out: Vec<(String, u64)>,
+    /// Bytes that the range writes, which were put back each time.
+    pub restored: u64,
+    /// Allocations that could not be read, and so not be put back.
+    pub unread: u64,
+    /// Runs after which memory was not as after the first.
+    pub differing: u64,
+    /// From the first call until all work was done, and until the last call had returned: one for each time.
+    pub wall: Vec<i64>,
+    pub host: Vec<i64>,
+    /// From the start of the first work to the end of the last, and how long the device had work; in further runs.
+    pub device: Vec<i64>,
+    pub busy: Vec<i64>,
+    /// By name: how long each took, over all runs.
+    pub works: BTreeMap<String, Vec<i64>>,
+    /// As in TIMED records; the source's version, and why it is not CUPTI.
+    pub source: u8,
+    pub version: u32,
+    pub why: String,
+}
+
+/// Holds the workers at the range until memory has been looked at.
+pub struct Repeats {
+    pub about: Repeat,
+    /// Calls before the range that have not returned.
+    before: AtomicU64,
+    opened: Mutex<Option<Result<Snapshot, String>>>,
+    changed: Condvar,
+}
+
+impl Repeats {
+    pub fn new(world_calls: impl Iterator<Item = u64>, about: Repeat) -> Repeats {
+        let before = world_calls.filter(|call| *call < about.range.start).count() as u64;
+        Repeats { about, before: AtomicU64::new(before), opened: Mutex::new(None), changed: Condvar::new() }
+    }
+
+    /// Before a call: waits until memory is known as it is before the range, if the call belongs to it.
+    pub fn before(&self, world: &World, gate: &Gate, call: u64) -> Result<(), Aborted> {
+        if call < self.about.range.start {
+            return Ok(());
+        }
+        let mut opened = self.opened.lock();
+        while opened.is_none() {
+            if self.before.load(SeqCst) == 0 {
+                at_rest(world);
+                *opened = Some(Snapshot::take(world, self.about.range.start));
+                self.changed.notify_all();
+                break;
+            }
+            // Who would tell may have been told to stop.
+            self.changed.wait_for(&mut opened, Duration::from_millis(50));
+            gate.wait(0)?;
+        }
+        match opened.as_ref() {
+            Some(Err(_)) => Err(Aborted),
+            _ => Ok(()),
+        }
+    }
+
+    /// A call has returned.
+    pub fn returned(&self, call: u64) {
+        if call < self.about.range.start && self.before.fetch_sub(1, SeqCst) == 1 {
+            let _opened = self.opened.lock();
+            self.changed.notify_all();
+        }
+    }
+}
+
+/// Nothing is under way in any context.
+fn at_rest(world: &World) {
+    let contexts: Vec<u64> = world.contexts.lock().iter().copied().collect();
+    for context in contexts {
+        // A failure comes back from the next call.
+        let _ = world.placement.relaxed(|| synchronize(world.driver, context));
+    }
+}
+
+/// A call that can be made at once.
+struct Prepared<'t> {
+    call: Call<'t>,
+    live: &'static Function,
+    words: Vec<u64>,
+    expected: u32,
+    /// Bytes that pinned memory has to hold when the call is made.
+    host: Vec<(u64, Vec<u8>)>,
+    /// What the words lead to.
+    frame: Frame<'t>,
+}
+
+/// After the first time.
+pub fn run(world: &World, repeats: Repeats) -> Result<Repeated, String> {
+    let about = repeats.about;
+    let snapshot = repeats.opened.into_inner().unwrap_or_else(|| Err("no call of the range was made".into()))?;
+    let context = match &world.contexts.lock().iter().copied().collect::<Vec<u64>>()[..] {
+        [one] => *one,
+        all => return Err(format!("the program has {} contexts; only one can be repeated in", all.len())),
+    };
+    at_rest(world);
+    let written = snapshot.written(world);
+    // SAFETY: no pointers.
+    unsafe { world.driver.ask("cuCtxSetCurrent", &[context]) }.map_err(|failure| failure.to_string())?;
+    let mut repeated = Repeated { restored: written.bytes, unread: written.unread, ..Repeated::default() };
+    let mut prepared = prepare(world, &about.range, &written, &mut repeated)?;
+    for time in 0..about.warmup + about.times {
+        written.restore(world)?;
+        let (begin, issued, end) = once(world, &prepared, |call| {
+            // SAFETY: the arguments were built from the recording by the table's description of this function.
+            unsafe { world.driver.call(id(call.live), &call.words) }
+        })?;
+        repeated.differing += u64::from(written.differing(world) > 0);
+        if time >= about.warmup {
+            repeated.wall.push(end - begin);
+            repeated.host.push(issued - begin);
+        }
+    }
+    measure(world, &about, &written, &prepared, &mut repeated)?;
+    // As the replay left it: what follows compares nothing.
+    prepared.drain(..).for_each(|call| drop(call.frame));
+    Ok(repeated)
+}
+
+/// Makes all calls: when the first began, when the last had returned, and when all work was done.
+fn once<'t>(
+    world: &World,
+    prepared: &[Prepared<'t>],
+    make: impl Fn(&Prepared<'t>) -> u32,
+) -> Result<(i64, i64, i64), String> {
+    let mut failed = None;
+    let begin = now();
+    for call in prepared {
+        for (at, bytes) in &call.host {
+            // SAFETY: pinned memory that the placement holds; the program wrote it here, too.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), *at as *mut u8, bytes.len()) };
+        }
+        let result = make(call);
+        if result != call.expected {
+            failed = Some((call, result));
+            break;
+        }
+    }
+    let issued = now();
+    // SAFETY: no arguments.
+    let rest = unsafe { world.driver.ask("cuCtxSynchronize", &[]) };
+    let end = now();
+    match (failed, rest) {
+        (Some((call, result)), _) => {
+            let (number, name, expected) = (call.call.number, call.live.name, result_name(call.expected));
+            Err(format!("call {number} {name} says {} when it is repeated, not {expected}", result_name(result)))
+        }
+        (None, Err(failure)) => Err(format!("the work of the range fails when it is repeated: {failure}")),
+        (None, Ok(())) => Ok((begin, issued, end)),
+    }
+}
+
+fn prepare<'t>(
+    world: &World<'t>,
+    range: &Range<u64>,
+    written: &Written,
+    repeated: &mut Repeated,
+) -> Result<Vec<Prepared<'t>>, String> {
+    let mut left_out: HashMap<String, u64> = HashMap::new();
+    let mut threads = HashSet::new();
+    let mut prepared = Vec::new();
+    for (number, thread) in numbers(world.plan, range) {
+        let Some(call) = world.trace.call(number) else { continue };
+        match one(world, call).map_err(|why| unrepeatable(&call, &why))? {
+            Ok(call) => {
+                threads.insert(thread);
+                prepared.push(call);
+            }
+            Err(why) => *left_out.entry(why).or_default() += 1,
+        }
+    }
+    if prepared.is_empty() {
+        return Err(format!("no call of {}..{} is made by a replay", range.start, range.end));
+    }
+    // What stays the same in pinned memory is there once it is restored.
+    let mut contents: HashMap<u64, &Vec<u8>> = HashMap::new();
+    let mut changing: Vec<Range<u64>> = Vec::new();
+    for (at, bytes) in prepared.iter().flat_map(|call| &call.host) {
+        let range = *at..*at + bytes.len() as u64;
+        if contents.insert(*at, bytes).is_some_and(|known| known != bytes) || written.holds(&range) {
+            changing.push(range);
+        }
+    }
+    let changes = |at: u64, len: usize| changing.iter().any(|range| at < range.end && range.start < at + len as u64);
+    prepared.iter_mut().for_each(|call| call.host.retain(|(at, bytes)| changes(*at, bytes.len())));
+    repeated.calls = prepared.len() as u64;
+    repeated.threads = threads.len() as u64;
+    repeated.left_out = left_out.into_iter().collect();
+    repeated.left_out.sort();
+    Ok(prepared)
+}
+
+/// Says why the range cannot be repeated, as far as the calls tell.
+pub fn check(trace: &Trace, plan: &Plan, range: &Range<u64>) -> Result<(), String> {
+    for number in numbers(plan, range).into_iter().map(|(number, _)| number) {
+        let Some(call) = trace.call(number) else { continue };
+        let _made = live(plan, &call).map_err(|why| unrepeatable(&call, &why))?;
+    }
+    Ok(())
+}
+
+fn unrepeatable(call: &Call, why: &str) -> String {
+    format!("call {} {}: {why}", call.number, call.name())
+}
+
+/// The calls of the range that a replay makes, and their threads.
+fn numbers(plan: &Plan, range: &Range<u64>) -> Vec<(u64, u32)> {
+    let steps = plan.order.lanes.iter().flat_map(|lane| lane.steps.iter().map(|step| (step.call, lane.thread)));
+    let mut numbers: Vec<(u64, u32)> = steps.filter(|(call, _)| range.contains(call)).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+/// The function that is called; or why the call is left out. An error if the range cannot be repeated because of it.
+fn live(plan: &Plan, call: &Call) -> Result<Result<&'static Function, &'static str>, String> {
+    let Some(function) = call.function() else { return Err("this cutrace does not know the function".into()) };
+    match call.result {
+        Some(result::NOT_READY) => return Ok(Err("asked too early when recorded")),
+        Some(result::OUT_OF_MEMORY | result::NOT_INITIALIZED | result::DEINITIALIZED) => return Ok(Err(FAILED)),
+        _ if plan.beyond.contains(&call.number) => return Ok(Err(FAILED)),
+        _ => {}
+    }
+    let live = match action(function) {
+        Action::Skip(why) => return Ok(Err(why)),
+        Action::Refuse(_) if !call.succeeded() => return Ok(Err(FAILED)),
+        Action::Refuse(why) => return Err(why.to_owned()),
+        Action::Memory(_) => return Ok(Err("memory is given and taken once")),
+        Action::Poll { wait } if call.succeeded() => by_name(wait).ok_or("its wait is not in the table")?,
+        _ => function,
+    };
+    let stem = live.twin_of.unwrap_or(live.name);
+    if stem.starts_with("cuStreamBeginCapture") || stem == "cuStreamEndCapture" {
+        return Err("a capture makes a graph".into());
+    }
+    for param in live.params {
+        match param.role {
+            Role::Create(_) => return Err(format!("it makes an object ({})", param.name)),
+            Role::Destroy => return Err(format!("it ends an object ({})", param.name)),
+            Role::Callback => return Err("its callback is the program's".into()),
+            _ => {}
+        }
+    }
+    if call.written().any(|written| written.images().next().is_some()) {
+        return Err("the CPU wrote memory before it without a call".into());
+    }
+    Ok(Ok(live))
+}
+
+const FAILED: &str = "failed when recorded";
+
+/// The call, ready to be made; or why it is left out.
+fn one<'t>(world: &World<'t>, call: Call<'t>) -> Result<Result<Prepared<'t>, String>, String> {
+    let (function, live) = match (call.function(), live(world.plan, &call)?) {
+        (Some(function), Ok(live)) => (function, live),
+        (_, made) => return Ok(Err(made.err().unwrap_or(FAILED).to_owned())),
+    };
+    if !world.driver.has(id(live)) {
+        return Err("this driver has no such function".into());
+    }
+    let mut tally = Tally::default();
+    let frame = match Builder::build(world, call, function, &mut tally) {
+        Ok(frame) => frame,
+        Err(Refusal(why)) if call.succeeded() => return Err(why),
+        Err(Refusal(_)) => return Ok(Err(FAILED.to_owned())),
+    };
+    let words = frame.words();
+    let is_own =
+        |(kind, stream): (Kind, u64)| kind == Kind::Stream && (stream == 2 || stream == 0 && live.twin_of.is_some());
+    let handle = |param: &trace::api::roles::Field| match param.ty.form {
+        Form::Handle(kind) => Some((kind, *words.get(param.offset as usize / 8)?)),
+        _ => None,
+    };
+    if live.params.iter().filter_map(handle).any(is_own) {
+        return Err("it uses a thread's own default stream".into());
+    }
+    let host = frame.sources.iter().map(|range| {
+        let len = (range.end - range.start) as usize;
+        // SAFETY: pinned memory that the placement holds, which now has what the call read.
+        (range.start, unsafe { std::slice::from_raw_parts(range.start as *const u8, len) }.to_vec())
+    });
+    let host = host.collect();
+    Ok(Ok(Prepared { call, live, words, expected: call.result.unwrap_or(0), host, frame }))
+}
+
+/// Works as they come.
+#[derive(Default)]
+struct Samples {
+    works: Vec<(Timed, u32)>,
+    names: HashMap<String, u32>,
+}
+
+impl Times for Samples {
+    fn take(&mut self, timed: Timed, kernel: Option<&str>) {
+        let name = kernel.map_or_else(|| timed.operation(), str::to_owned);
+        let next = self.names.len() as u32;
+        let number = *self.names.entry(name).or_insert(next);
+        self.works.push((timed, number));
+    }
+}
+
+fn measure<'t>(
+    world: &World<'t>,
+    about: &Repeat,
+    written: &Written,
+    prepared: &[Prepared<'t>],
+    repeated: &mut Repeated,
+) -> Result<(), String> {
+    let samples = Arc::new(Mutex::new(Samples::default()));
+    let measure = Measure { cupti: about.cupti.clone(), only_cupti: false, to: samples.clone() };
+    let profiler = Profiler::start(&measure);
+    let mut windows = Vec::new();
+    for time in 0..about.warmup + about.times {
+        written.restore(world)?;
+        let (begin, _, end) = once(world, prepared, |call| match Profiler::concerns(call.live) {
+            // SAFETY: as for the runs before.
+            true => unsafe { profiler.call(world, &call.call, call.live, &call.words) },
+            // SAFETY: as above.
+            false => unsafe { world.driver.call(id(call.live), &call.words) },
+        })?;
+        profiler.waited(world);
+        repeated.differing += u64::from(written.differing(world) > 0);
+        if time >= about.warmup {
+            windows.push((begin, end));
+        }
+    }
+    let measured = profiler.finish(world);
+    (repeated.source, repeated.version) = (measured.source, measured.version);
+    repeated.why = measured.why;
+    let mut samples = std::mem::take(&mut *samples.lock());
+    samples.works.sort_unstable_by_key(|(timed, _)| timed.start);
+    let mut runs = vec![(None::<i64>, i64::MIN, 0i64); windows.len()];
+    let mut works: BTreeMap<u32, Vec<i64>> = BTreeMap::new();
+    for (timed, name) in &samples.works {
+        let made = timed.submitted - measured.offset;
+        let run = windows.partition_point(|(begin, _)| *begin <= made).checked_sub(1);
+        let Some(run) = run.filter(|run| made <= windows[*run].1) else { continue };
+        let (first, last, busy) = &mut runs[run];
+        first.get_or_insert(timed.start);
+        *busy += (timed.end - timed.start.max(*last)).max(0);
+        *last = timed.end.max(*last);
+        works.entry(*name).or_default().push(timed.end - timed.start);
+    }
+    let timed = runs.iter().filter_map(|(first, last, busy)| Some((last - (*first)?, *busy)));
+    (repeated.device, repeated.busy) = timed.unzip();
+    let names: HashMap<u32, &String> = samples.names.iter().map(|(name, number)| (*number, name)).collect();
+    repeated.works = works.into_iter().map(|(number, times)| (names[&number].clone(), times)).collect();
+    Ok(())
+}

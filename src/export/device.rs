@@ -1,0 +1,129 @@
+//! What devices did, as tracks: one for each stream, with a slice for each kernel, copy and fill, and a flow to it from its call.
+//!
+//! Times are a replay's. A slice stands as long after its recorded call as the work began after the replay's, or behind the one
+//! before it on its stream; it is as long as the work was.
+
+use super::proto::Message;
+use crate::works::source;
+use std::collections::HashMap;
+use trace::Trace;
+use trace::record::timed;
+use trace::timed::{ByCall, Work, known, memory_kind};
+
+/// Beyond those of threads.
+const TRACKS: u64 = 1 << 32;
+
+/// A track to be told of: its number, its parent's and its name.
+pub struct Track {
+    pub number: u64,
+    pub parent: Option<u64>,
+    pub name: String,
+}
+
+pub struct Devices<'t> {
+    trace: &'t Trace,
+    works: ByCall<'t>,
+    tracks: HashMap<(u32, Option<(u32, u32)>), u64>,
+    /// Of streams: when the last slice ends.
+    ends: HashMap<u64, i64>,
+}
+
+/// A slice to be written.
+pub struct Slice<'t> {
+    pub work: Work<'t>,
+    pub track: u64,
+    pub start: i64,
+    pub end: i64,
+}
+
+impl<'t> Devices<'t> {
+    pub fn of(trace: &'t Trace) -> Devices<'t> {
+        Devices { trace, works: ByCall::of(trace), tracks: HashMap::new(), ends: HashMap::new() }
+    }
+
+    /// What the call gave to devices. `begin`: of the recorded call, in nanoseconds.
+    pub fn slices(&mut self, call: u64, begin: i64, new: &mut Vec<Track>) -> Vec<Slice<'t>> {
+        let works: Vec<Work> = self.works.call(call).collect();
+        let place = |work: Work<'t>| {
+            let track = self.track(&work, new);
+            let last = self.ends.get(&track).copied().unwrap_or(i64::MIN);
+            let start = begin.saturating_add(work.delay().max(0)).max(last);
+            let end = start.saturating_add(work.duration());
+            self.ends.insert(track, end);
+            Slice { work, track, start, end }
+        };
+        works.into_iter().map(place).collect()
+    }
+
+    fn track(&mut self, work: &Work, new: &mut Vec<Track>) -> u64 {
+        let (device, stream) = (work.about.device, (work.about.context, work.about.stream));
+        let parent = self.number((device, None), new, |_| None);
+        self.number((device, Some(stream)), new, |_| Some(parent))
+    }
+
+    fn number(
+        &mut self,
+        key: (u32, Option<(u32, u32)>),
+        new: &mut Vec<Track>,
+        parent: impl FnOnce(&Self) -> Option<u64>,
+    ) -> u64 {
+        if let Some(number) = self.tracks.get(&key) {
+            return *number;
+        }
+        let number = TRACKS + self.tracks.len() as u64;
+        self.tracks.insert(key, number);
+        let name = match key {
+            (device, None) => self.device(device),
+            (_, Some((context, stream))) => match (known(stream), known(context)) {
+                (Some(stream), Some(context)) if context > 1 => format!("stream {stream} of context {context}"),
+                (Some(stream), _) => format!("stream {stream}"),
+                (None, _) => "unknown stream".into(),
+            },
+        };
+        let parent = parent(self);
+        new.push(Track { number, parent, name });
+        number
+    }
+
+    fn device(&self, device: u32) -> String {
+        let profile = self.trace.profile.as_ref();
+        let named = profile.and_then(|profile| profile.devices.iter().find(|(ordinal, _)| *ordinal == device));
+        let name = named.map_or(String::new(), |(_, name)| format!(" {name}"));
+        let how = profile.map_or(String::new(), |profile| source(profile.source, profile.version));
+        format!("device {device}{name} (a replay's times, by {how})")
+    }
+}
+
+/// The facts of a slice, by their names.
+pub fn facts(work: &Work, mut add: impl FnMut(&'static str, &dyn Fn(&mut Message))) {
+    use super::perfetto::field::{DOUBLE, STRING, UNSIGNED};
+    let about = &work.about;
+    let mut number = |name: &'static str, number: Option<u64>| {
+        if let Some(number) = number {
+            add(name, &|value: &mut Message| value.number(UNSIGNED, number));
+        }
+    };
+    let small = |value: u32| known(value).map(u64::from);
+    let moves = matches!(about.what, timed::COPY | timed::FILL);
+    number("call", work.call);
+    number("bytes", moves.then_some(about.bytes));
+    number("registers", small(about.registers));
+    number("static shared", small(about.static_shared));
+    number("dynamic shared", small(about.dynamic_shared));
+    number("local", small(about.local));
+    number("graph node", (about.node != 0).then_some(about.node));
+    let mut text = |name: &'static str, text: Option<String>| {
+        if let Some(text) = text {
+            add(name, &|value: &mut Message| value.text(STRING, &text));
+        }
+    };
+    let shape = |[x, y, z]: [u32; 3]| known(x).map(|x| format!("{x} x {y} x {z}"));
+    text("grid", shape(about.grid));
+    text("block", shape(about.block));
+    let memory = |kind: u8| Some(memory_kind(kind).to_owned()).filter(|kind| moves && !kind.is_empty());
+    text("from", memory(about.from));
+    text("to", memory(about.to));
+    if let Some(percent) = about.occupancy() {
+        add("occupancy %", &|value: &mut Message| value.double(DOUBLE, percent));
+    }
+}

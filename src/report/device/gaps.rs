@@ -1,0 +1,270 @@
+//! `gaps`: why devices and streams had nothing to do, by what the replay saw.
+//!
+//! A gap ends with work. Until its call was made, the host is why there was none (`host`); while the call was made, the way to the
+//! device is (`launch`); from then on, on a stream, the work of other streams on the device (`other work`) as long as there was some.
+//! For the rest nothing here tells why: an event that was waited for, or the device's own time between two works (`unknown`).
+
+use super::Scope;
+use crate::figures::{counted, duration};
+use crate::report::finding::{Cost, Finding};
+use crate::report::table::{Cell, Head, Layout, Table, column};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use trace::timed::Work;
+
+const DEVICES: Head = Head {
+    report: "gaps",
+    part: "causes",
+    title: "Why devices and streams idled (gaps)",
+    columns: &[
+        column("where", "where"),
+        column("cause", "cause"),
+        column("time", "time_ns"),
+        column("% of span", "percent"),
+        column("gaps", "gaps"),
+        column("longest", "longest_ns"),
+        column("before call", "longest_call"),
+    ],
+    layout: Layout::Grid,
+};
+
+const LONGEST: Head = Head {
+    report: "gaps",
+    part: "longest",
+    title: "The longest gaps of devices (gaps)",
+    columns: &[
+        column("gap", "gap_ns"),
+        column("start", "start_ns"),
+        column("device", "device"),
+        column("host", "host_ns"),
+        column("launch", "launch_ns"),
+        column("unknown", "unknown_ns"),
+        column("call", "call"),
+        column("ended by", "work"),
+        column("the thread's call before", "before"),
+    ],
+    layout: Layout::Grid,
+};
+
+/// Gaps that are listed.
+const LISTED: usize = 20;
+/// Stretches of a device's busy time that are kept to be looked at again: work that waits was submitted not long ago.
+const KEPT: usize = 1 << 14;
+
+const CAUSES: [&str; 4] = ["host", "launch", "other work", "unknown"];
+
+#[derive(Default)]
+struct Line {
+    first: Option<i64>,
+    end: i64,
+    busy: i64,
+    causes: [Cause; 4],
+}
+
+#[derive(Default, Clone, Copy)]
+struct Cause {
+    time: i64,
+    gaps: u64,
+    longest: i64,
+    call: Option<u64>,
+}
+
+impl Line {
+    /// The gap that this work ends, if there is one.
+    fn gap(&mut self, work: &Work) -> Option<(i64, i64)> {
+        let about = &work.about;
+        let gap = self.first.is_some().then_some((self.end, about.start)).filter(|(from, to)| from < to);
+        self.first.get_or_insert(about.start);
+        self.busy += (about.end - about.start.max(self.end)).max(0);
+        self.end = self.end.max(about.end);
+        gap
+    }
+
+    fn blame(&mut self, parts: [i64; 4], call: Option<u64>) {
+        for (cause, time) in self.causes.iter_mut().zip(parts).filter(|(_, time)| *time > 0) {
+            cause.time += time;
+            cause.gaps += 1;
+            if time > cause.longest {
+                (cause.longest, cause.call) = (time, call);
+            }
+        }
+    }
+
+    fn span(&self) -> i64 {
+        self.end - self.first.unwrap_or(self.end)
+    }
+}
+
+/// When a device was busy: stretches and the busy time before each.
+#[derive(Default)]
+struct Busy(VecDeque<(i64, i64, i64)>);
+
+impl Busy {
+    fn add(&mut self, work: &Work) {
+        let (start, end) = (work.about.start, work.about.end);
+        match self.0.back_mut() {
+            Some((_, until, _)) if *until >= start => *until = end.max(*until),
+            last => {
+                let before = last.map_or(0, |(from, until, before)| *before + *until - *from);
+                self.0.push_back((start, end, before));
+            }
+        }
+        if self.0.len() > KEPT {
+            self.0.pop_front();
+        }
+    }
+
+    fn until(&self, time: i64) -> i64 {
+        let after = self.0.partition_point(|(from, ..)| *from <= time);
+        let Some((from, end, before)) = after.checked_sub(1).and_then(|at| self.0.get(at)) else {
+            return self.0.front().map_or(0, |(.., before)| *before);
+        };
+        before + time.min(*end) - from
+    }
+
+    fn between(&self, from: i64, to: i64) -> i64 {
+        if from < to { self.until(to) - self.until(from) } else { 0 }
+    }
+}
+
+/// A gap by its causes.
+fn parts((from, to): (i64, i64), work: &Work, busy: Option<&Busy>) -> [i64; 4] {
+    let asked = work.about.submitted.clamp(from, to);
+    let made = work.about.returned.clamp(asked, to);
+    let other = busy.map_or(0, |busy| busy.between(made, to));
+    [asked - from, made - asked, other, to - made - other]
+}
+
+pub fn tables(scope: &Scope) -> Vec<Table> {
+    let mut devices: BTreeMap<u32, (Line, Busy)> = BTreeMap::new();
+    let mut streams: BTreeMap<(u32, u32, u32), Line> = BTreeMap::new();
+    // The shortest of those that are kept comes off first.
+    let mut longest: BinaryHeap<(std::cmp::Reverse<i64>, usize)> = BinaryHeap::new();
+    let mut kept: Vec<(i64, u32, [i64; 4], Work)> = Vec::new();
+    for work in scope.works() {
+        let about = &work.about;
+        let (line, busy) = devices.entry(about.device).or_default();
+        let stream = streams.entry((about.device, about.context, about.stream)).or_default();
+        if let Some(gap) = stream.gap(&work) {
+            stream.blame(parts(gap, &work, Some(busy)), work.call);
+        }
+        if let Some(gap) = line.gap(&work) {
+            let parts = parts(gap, &work, None);
+            line.blame(parts, work.call);
+            longest.push((std::cmp::Reverse(gap.1 - gap.0), kept.len()));
+            kept.push((gap.0, about.device, parts, work));
+            if longest.len() > LISTED {
+                let (_, at) = longest.pop().expect("not empty");
+                // The last takes its place.
+                kept.swap_remove(at);
+                let moved = kept.len();
+                longest =
+                    longest.into_iter().map(|(ns, place)| (ns, if place == moved { at } else { place })).collect();
+            }
+        }
+        busy.add(&work);
+    }
+    let mut table = Table::new(DEVICES);
+    let several = streams.len() > 1;
+    for (device, (line, _)) in &devices {
+        rows(&mut table, &format!("device {device}"), line);
+    }
+    for ((device, context, stream), line) in streams.iter().filter(|_| several) {
+        rows(&mut table, &format!("device {device}, context {context}, stream {stream}"), line);
+    }
+    table.notes = scope.notes();
+    let mut list = Table::new(LONGEST);
+    for (_, at) in longest.into_sorted_vec() {
+        let (start, device, [host, launch, _, unknown], work) = &kept[at];
+        let before = work.call.and_then(|call| before(scope, call));
+        list.row([
+            Cell::Time(host + launch + unknown),
+            Cell::Time(*start),
+            Cell::Number((*device).into()),
+            Cell::Time(*host),
+            Cell::Time(*launch),
+            Cell::Time(*unknown),
+            work.call.map(Cell::Number).into(),
+            scope.name(work).into(),
+            before.into(),
+        ]);
+    }
+    vec![table, list]
+}
+
+fn rows(table: &mut Table, name: &str, line: &Line) {
+    let percent = |time: i64| Cell::Percent(time as f64 * 100.0 / line.span().max(1) as f64);
+    table.row([
+        name.into(),
+        "busy".into(),
+        Cell::Time(line.busy),
+        percent(line.busy),
+        Cell::None,
+        Cell::None,
+        Cell::None,
+    ]);
+    for (cause, name_of_cause) in line.causes.iter().zip(CAUSES).filter(|(cause, _)| cause.gaps > 0) {
+        table.row([
+            name.into(),
+            name_of_cause.into(),
+            Cell::Time(cause.time),
+            percent(cause.time),
+            Cell::Count(cause.gaps),
+            Cell::Time(cause.longest),
+            cause.call.map(Cell::Number).into(),
+        ]);
+    }
+}
+
+/// What the thread did before the call, when recorded.
+fn before(scope: &Scope, call: u64) -> Option<String> {
+    let thread = scope.trace.call(call)?.thread;
+    // Its own call before is near; a thread that is silent for so long was doing something else.
+    const FAR: u64 = 4096;
+    let near = (call.saturating_sub(FAR)..call).rev().filter_map(|number| scope.trace.call(number));
+    let last = near.into_iter().find(|call| call.thread == thread)?;
+    let took = last.end.map(|end| scope.trace.nanoseconds(end) - scope.trace.nanoseconds(last.begin));
+    Some(format!("call {} {} ({} when recorded)", last.number, last.name(), took.map_or("?".into(), duration)))
+}
+
+/// By device: the time it was busy, of how much, and why it was not.
+fn lines(scope: &Scope) -> BTreeMap<u32, Line> {
+    let mut devices: BTreeMap<u32, Line> = BTreeMap::new();
+    for work in scope.works() {
+        let line = devices.entry(work.about.device).or_default();
+        if let Some(gap) = line.gap(&work) {
+            line.blame(parts(gap, &work, None), work.call);
+        }
+    }
+    devices
+}
+
+/// In words: `device 0 busy for 1.2 ms of 3.4 ms`.
+pub fn described(scope: &Scope) -> Vec<String> {
+    let busy = |(device, line): (u32, Line)| {
+        let (busy, span) = (line.busy, line.span());
+        let percent = busy as f64 * 100.0 / span.max(1) as f64;
+        format!("device {device} busy for {} of {} ({percent:.0} %)", duration(busy), duration(span))
+    };
+    lines(scope).into_iter().map(busy).collect()
+}
+
+/// That a device waited for the host, if it did for long.
+pub fn finding(scope: &Scope) -> Option<Finding> {
+    const MUCH: f64 = 0.2;
+    let worst = lines(scope).into_iter().max_by_key(|(_, line)| line.causes[0].time)?;
+    let (device, host, span) = (worst.0, worst.1.causes[0], worst.1.span());
+    (host.time as f64 > span as f64 * MUCH).then(|| Finding {
+        kind: "device_idle",
+        what: format!("device {device} waited for the host"),
+        evidence: format!(
+            "{} of {} of a replay in {}; the longest, {}, before call {}",
+            duration(host.time),
+            duration(span),
+            counted(host.gaps, "gap"),
+            duration(host.longest),
+            host.call.map_or_else(|| "?".into(), |call| call.to_string()),
+        ),
+        next: "cutrace report -r gaps".into(),
+        cost: Cost::Time(host.time),
+    })
+}

@@ -1,0 +1,103 @@
+//! `cuda_gpu_kern_sum`, `cuda_gpu_kern_gb_sum` and `cuda_gpu_sum`, with the columns of Nsight Systems.
+
+use super::{Scope, figures, xyz};
+use crate::report::durations::Durations;
+use crate::report::table::{Cell, Column, Head, Layout, Table, same};
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use trace::record::timed;
+
+const FIGURES: [Column; 8] = [
+    same("Time (%)"),
+    same("Total Time (ns)"),
+    same("Instances"),
+    same("Avg (ns)"),
+    same("Med (ns)"),
+    same("Min (ns)"),
+    same("Max (ns)"),
+    same("StdDev (ns)"),
+];
+
+const fn with<const N: usize, const M: usize>(last: [Column; N]) -> [Column; M] {
+    let mut all = [FIGURES[0]; M];
+    let mut at = 0;
+    while at < M {
+        all[at] = if at < FIGURES.len() { FIGURES[at] } else { last[at - FIGURES.len()] };
+        at += 1;
+    }
+    all
+}
+
+const BY_NAME: &[Column] = &with::<1, 9>([same("Name")]);
+const BY_SHAPE: &[Column] = &with::<3, 11>([same("GridXYZ"), same("BlockXYZ"), same("Name")]);
+const BY_OPERATION: &[Column] = &with::<2, 10>([same("Category"), same("Operation")]);
+
+const fn head(report: &'static str, title: &'static str, columns: &'static [Column]) -> Head {
+    Head { report, part: "", title, columns, layout: Layout::Grid }
+}
+
+type Key = (&'static str, String, [u32; 3], [u32; 3]);
+
+/// Groups, by the time that they took.
+fn grouped(scope: &Scope, key: impl Fn(&trace::timed::Work) -> Option<Key>) -> (Vec<(Key, Durations)>, i64) {
+    let mut groups: HashMap<Key, Durations> = HashMap::new();
+    for work in scope.works() {
+        if let Some(key) = key(&work) {
+            groups.entry(key).or_default().add(work.duration());
+        }
+    }
+    let mut groups: Vec<(Key, Durations)> = groups.into_iter().collect();
+    groups.sort_by(|(a, one), (b, other)| (Reverse(one.sum), a).cmp(&(Reverse(other.sum), b)));
+    let whole = groups.iter().map(|(_, durations)| durations.sum).sum();
+    (groups, whole)
+}
+
+const NO_SHAPE: [u32; 3] = [0; 3];
+
+pub fn by_name(scope: &Scope) -> Vec<Table> {
+    let mut table = Table::new(head("cuda_gpu_kern_sum", "CUDA GPU Kernel Summary (cuda_gpu_kern_sum)", BY_NAME));
+    let key = |work: &trace::timed::Work| work.is_kernel().then(|| ("", scope.name(work), NO_SHAPE, NO_SHAPE));
+    let (groups, whole) = grouped(scope, key);
+    for ((_, name, ..), durations) in groups {
+        table.row([&figures(&durations, whole)[..], &[name.into()]].concat());
+    }
+    table.notes = scope.notes();
+    vec![table]
+}
+
+pub fn by_shape(scope: &Scope) -> Vec<Table> {
+    let title = "CUDA GPU Kernel/Grid/Block Summary (cuda_gpu_kern_gb_sum)";
+    let mut table = Table::new(head("cuda_gpu_kern_gb_sum", title, BY_SHAPE));
+    let key =
+        |work: &trace::timed::Work| work.is_kernel().then(|| ("", scope.name(work), work.about.grid, work.about.block));
+    let (groups, whole) = grouped(scope, key);
+    for ((_, name, grid, block), durations) in groups {
+        table.row([&figures(&durations, whole)[..], &[xyz(grid), xyz(block), name.into()]].concat());
+    }
+    table.notes = scope.notes();
+    vec![table]
+}
+
+/// Kernels, copies and fills by what they are called; and how long all of them took.
+pub fn operations(scope: &Scope) -> (Vec<(String, Durations)>, i64) {
+    let (groups, whole) = grouped(scope, |work| Some(("", scope.name(work), NO_SHAPE, NO_SHAPE)));
+    (groups.into_iter().map(|((_, name, ..), durations)| (name, durations)).collect(), whole)
+}
+
+pub fn all(scope: &Scope) -> Vec<Table> {
+    let title = "CUDA GPU Summary (Kernels/MemOps) (cuda_gpu_sum)";
+    let mut table = Table::new(head("cuda_gpu_sum", title, BY_OPERATION));
+    let (groups, whole) = grouped(scope, |work| {
+        let category = match work.about.what {
+            timed::KERNEL => "CUDA_KERNEL",
+            timed::GRAPH => "CUDA_GRAPH",
+            _ => "MEMORY_OPER",
+        };
+        Some((category, scope.name(work), NO_SHAPE, NO_SHAPE))
+    });
+    for ((category, operation, ..), durations) in groups {
+        table.row([&figures(&durations, whole)[..], &[category.into(), Cell::Text(operation)]].concat());
+    }
+    table.notes = scope.notes();
+    vec![table]
+}

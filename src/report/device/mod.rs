@@ -1,0 +1,103 @@
+//! Reports on what devices did, from the times that a replay has measured. They go over the measured work, not over the calls.
+
+pub mod exec;
+pub mod gaps;
+pub mod kernels;
+pub mod memory;
+pub mod nvtx;
+pub mod trace;
+
+use super::durations::Durations;
+use super::kernel_name::Names;
+use super::table::Cell;
+use super::walk::matches;
+use crate::figures::counted;
+use crate::reading::Reading;
+use ::trace::Trace;
+use ::trace::record::timed;
+use ::trace::timed::Work;
+use anyhow::Result;
+
+/// What is reported on.
+pub struct Scope<'t> {
+    pub trace: &'t Trace,
+    pub names: Names,
+    wanted: Box<dyn Fn(&Work) -> bool + 't>,
+}
+
+impl<'t> Scope<'t> {
+    pub fn new(trace: &'t Trace, reading: &'t Reading, names: Names) -> Result<Scope<'t>> {
+        let everything = reading.calls.is_none() && reading.thread.is_none() && reading.grep.is_none();
+        let selected = reading.selection(trace)?;
+        let wanted = move |work: &Work| {
+            let call = || work.call.and_then(|call| trace.call(call));
+            everything || call().is_some_and(|call| selected(&call) && is_meant(reading, &call, work))
+        };
+        Ok(Scope { trace, names, wanted: Box::new(wanted) })
+    }
+
+    /// What was asked for, by the time at which it began.
+    pub fn works(&self) -> impl Iterator<Item = Work<'t>> {
+        self.trace.timed().filter(|work| (self.wanted)(work))
+    }
+
+    /// The kernel, or what stands for work that has no name.
+    pub fn name(&self, work: &Work) -> String {
+        work.name.map_or_else(|| work.about.operation(), |name| self.names.of(name))
+    }
+
+    /// What stands below every report on times.
+    pub fn notes(&self) -> Vec<String> {
+        let Some(profile) = &self.trace.profile else { return Vec::new() };
+        let mut notes = vec![match profile.source {
+            timed::CUPTI => "times of a replay, by CUPTI".into(),
+            _ => "times of a replay, by events round each submission: the way of a launch to an idle device counts"
+                .into(),
+        }];
+        let graphs = self.works().filter(|work| work.about.what == timed::GRAPH).count() as u64;
+        if graphs > 0 {
+            notes.push(format!("{} timed as a whole, without what is in them", counted(graphs, "graph launch")));
+        }
+        for (why, count) in &profile.untimed {
+            notes.push(format!("{} not timed: {why}", counted(*count, "piece") + " of work"));
+        }
+        notes
+    }
+}
+
+/// `--grep`, also by the names of kernels in graphs.
+fn is_meant(reading: &Reading, call: &::trace::Call, work: &Work) -> bool {
+    let by_node = || {
+        let named = work.name.map(|name| format!("{} {name}", call.name()));
+        reading.grep.as_ref().zip(named).is_some_and(|(pattern, named)| pattern.is_match(&named))
+    };
+    matches(reading, call) || by_node()
+}
+
+/// `Time (%)` to `StdDev (ns)`, with which most reports begin.
+fn figures(durations: &Durations, whole: i64) -> [Cell; 8] {
+    let figures = durations.figures();
+    [
+        Cell::Percent(durations.sum as f64 * 100.0 / whole.max(1) as f64),
+        Cell::Nanoseconds(durations.sum),
+        Cell::Count(durations.count),
+        Cell::Real(figures.average),
+        Cell::Real(figures.median),
+        Cell::Nanoseconds(figures.min),
+        Cell::Nanoseconds(figures.max),
+        Cell::Real(figures.deviation),
+    ]
+}
+
+/// Three numbers as Nsight Systems writes them.
+fn xyz(shape: [u32; 3]) -> Cell {
+    match ::trace::timed::known(shape[0]) {
+        Some(_) => Cell::Text(format!("{:>4} {:>4} {:>4}", shape[0], shape[1], shape[2])),
+        None => Cell::None,
+    }
+}
+
+/// Operating-system id of the thread that made the call.
+fn os_id(trace: &Trace, thread: u32) -> Cell {
+    trace.threads.get(thread as usize).map(|thread| Cell::Number(thread.os_id.into())).into()
+}

@@ -1,0 +1,158 @@
+//! `replay --loop`: a range made again and again; and `--only-kernel`, marks for other tools.
+
+use serde_json::Value;
+use tests::*;
+
+fn recorded(app: &str) -> Place {
+    let place = Place::new();
+    run(&mut place.recorded(client(app))).expect(0);
+    place
+}
+
+fn replayed(place: &Place, options: &[&str]) -> Outcome {
+    run(place.cutrace(["replay", "--driver", "sim"]).args(options))
+}
+
+#[track_caller]
+fn looped(place: &Place, options: &[&str]) -> Value {
+    let ran = replayed(place, &[options, &["--json"]].concat()).expect(0);
+    let report: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    assert_eq!(report["divergences"], 0);
+    report["loop"].clone()
+}
+
+/// Numbers of the first call of a name, and of the one behind the last of another.
+fn scope(place: &Place, from: &str, to: &str) -> String {
+    let trace = place.trace();
+    let last = calls_named(&trace, to).last().expect("a call").number;
+    format!("{}..{}", calls_named(&trace, from)[0].number, last + 1)
+}
+
+/// A kernel that adds to what is there: each time must begin with what was there before the first.
+#[test]
+fn what_the_range_writes_is_put_back() {
+    let place = recorded("streams_events.c");
+    for source in ["cupti", "events"] {
+        let found = looped(&place, &["--loop", "7", "--warmup", "2", "--times", source]);
+        assert_eq!((&found["source"], &found["differing_runs"]), (&source.into(), &0.into()), "{found}");
+        assert!(found["restored_bytes"].as_u64() > Some(0), "{found}");
+        for time in ["wall", "host", "device", "device_busy"] {
+            let [min, median, p99] =
+                ["min_ns", "median_ns", "p99_ns"].map(|key| found[time][key].as_i64().expect("ns"));
+            assert!(0 < min && min <= median && median <= p99, "{time}: {found}");
+            assert_eq!(found[time]["times"], 7, "{time}");
+        }
+        assert!(found["host"]["median_ns"].as_i64() <= found["wall"]["median_ns"].as_i64());
+        assert!(found["device_busy"]["median_ns"].as_i64() <= found["device"]["median_ns"].as_i64());
+        assert_eq!((&found["works"]["add_two"]["times"], &found["works"]["twice"]["times"]), (&7.into(), &7.into()));
+    }
+    let text = replayed(&place, &["--loop", "3"]).expect(0).stdout;
+    for line in ["  repeated     ", "  restored     24.0 kB each time\n", "  wall  ", "kernel or copy\n"] {
+        assert!(text.contains(line), "{text}");
+    }
+}
+
+/// What does not compute the same each time is told.
+#[test]
+fn runs_that_differ_are_counted() {
+    let place = Place::new();
+    run(place.recorded(client("nondeterministic.c")).arg("direct")).expect(0);
+    let ran = replayed(
+        &place,
+        &["--no-verify", "--loop", "3", "--json", "--scope", &scope(&place, "cuLaunchKernel", "cuLaunchKernel")],
+    );
+    let report: Value = serde_json::from_str(&ran.expect(0).stdout).expect("JSON");
+    assert_ne!(report["loop"]["differing_runs"], 0, "{report}");
+}
+
+/// Copies from pinned memory that the program fills anew within the range.
+#[test]
+fn the_range_may_read_what_the_cpu_writes_on_the_way() {
+    let place = recorded("reused_pinned.c");
+    let scope = scope(&place, "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoH_v2");
+    let ran = replayed(&place, &["--loop", "3", "--scope", &scope, "--json"]);
+    if ran.code() == 1 {
+        assert!(ran.stderr.contains("cannot be repeated: "), "{}", ran.stderr);
+    } else {
+        let report: Value = serde_json::from_str(&ran.expect(0).stdout).expect("JSON");
+        assert_eq!(report["loop"]["differing_runs"], 0, "{report}");
+    }
+}
+
+#[test]
+fn ranges_by_annotation() {
+    let place = Place::new();
+    let include = nvtx_include();
+    run(&mut place.recorded(client_with("ranges.c", &["-I", include.to_str().expect("a path"), "-ldl"]))).expect(0);
+    let trace = place.trace();
+    let launches = calls_named(&trace, "cuLaunchKernel");
+    for (name, nth) in [("step", 0), ("step#1", 0), ("step#3", 2)] {
+        let found = looped(&place, &["--loop", "2", "--nvtx", name]);
+        let from = launches[nth].number;
+        assert_eq!((&found["range"], &found["calls"]), (&serde_json::json!([from, from + 2]), &2.into()), "{name}");
+    }
+    for (name, why) in [
+        ("stepp", "no NVTX range has this name; there are launch, nothing, step, whole"),
+        ("step#4", "there are 3 ranges of this name only"),
+        ("nothing", "no call is in it"),
+    ] {
+        let told = replayed(&place, &["--loop", "2", "--nvtx", name]).expect(2).stderr;
+        assert!(told.contains(why), "{told}");
+    }
+}
+
+#[test]
+fn what_cannot_be_repeated_is_named() {
+    let place = recorded("vector_add.c");
+    let trace = place.trace();
+    let told = |options: &[&str], code| replayed(&place, &[&["--loop", "2"], options].concat()).expect(code).stderr;
+    let all = format!("0..{}", trace.len());
+    let why = told(&["--scope", &all], 1);
+    let first = "cutrace: the range cannot be repeated: call 4 cuModuleLoadData: it makes an object (module)";
+    assert!(why.starts_with(first), "{why}");
+    assert!(told(&["--scope", "5..9999"], 2).contains("the trace holds calls 0 to "));
+    for wrong in [&["--scope", "9..5"][..], &["--scope", "x"], &["--profile"], &["--sync-launches"], &["--until", "3"]]
+    {
+        told(wrong, 2);
+    }
+    assert!(replayed(&place, &["--warmup", "2"]).expect(2).stderr.contains("--loop"));
+    let place = recorded("callbacks.c");
+    let why =
+        replayed(&place, &["--loop", "2", "--scope", &scope(&place, "cuLaunchHostFunc", "cuLaunchHostFunc")]).expect(1);
+    assert!(why.stderr.contains("its callback is the program's"), "{}", why.stderr);
+}
+
+/// The replay itself is recorded: what another tool would see of it.
+#[test]
+fn launches_are_marked_for_other_tools() {
+    let place = recorded("wasteful.c");
+    let marked = |options: &[&str], marks: &[usize]| {
+        let seen = Place::new();
+        let mut command = seen.recorded(artifact("cutrace"));
+        command.args(["replay", "--driver", "sim", "--only-kernel"]).args(options).arg(place.join("trace.bin"));
+        run(&mut command).expect(0);
+        let trace = seen.trace();
+        let names = names(&trace);
+        let launches: Vec<usize> = (0..names.len()).filter(|at| names[*at] == "cuLaunchKernel").collect();
+        assert_eq!(launches.len(), 4);
+        let of = |at: usize| names[at - 1] == "cuProfilerStart" && names[at + 1..].contains(&"cuProfilerStop");
+        let found: Vec<usize> = (0..4).filter(|nth| of(launches[*nth])).collect();
+        assert_eq!(found, marks, "{names:?}");
+        assert_eq!(names.iter().filter(|name| **name == "cuProfilerStop").count(), marks.len());
+        for nth in marks {
+            // It is done when the mark is taken away.
+            let after = names[launches[*nth] + 1..].iter().take_while(|name| **name != "cuProfilerStop");
+            let after: Vec<_> = after.collect();
+            assert!(after.contains(&&"cuCtxSynchronize") && !after.contains(&&"cuLaunchKernel"), "{after:?}");
+        }
+    };
+    marked(&["vector_add"], &[0, 1, 2, 3]);
+    marked(&["vector_add#3"], &[2]);
+    let told = replayed(&place, &["--only-kernel", "vector_ad"]).expect(2).stderr;
+    assert!(
+        told.contains("no call of such a driver function, or launch of such a kernel; nearest: vector_add"),
+        "{told}"
+    );
+    let told = replayed(&place, &["--only-kernel", "vector_add#9"]).expect(2).stderr;
+    assert!(told.contains("it is launched 4 times only"), "{told}");
+}
