@@ -41,6 +41,8 @@ struct Object {
     owner: Option<(Kind, u64)>,
     /// The name the program gave: of a kernel or function.
     name: Option<String>,
+    /// Memory behind a handle is held as often as it was made or retained.
+    holds: u32,
 }
 
 #[derive(Debug)]
@@ -119,9 +121,10 @@ impl Objects {
             let Some(Reverse((_, number))) = self.pending.pop() else { break };
             for thing in self.things.remove(&number).into_iter().flatten() {
                 match thing {
-                    Thing::Object(kind, value, object) => {
-                        self.live.insert((kind, value), object);
-                    }
+                    Thing::Object(kind, value, object) => match self.live.get_mut(&(kind, value)) {
+                        Some(held) if kind == Kind::Allocation => held.holds += 1,
+                        _ => _ = self.live.insert((kind, value), object),
+                    },
                     Thing::Range(range) => self.place(range),
                 }
             }
@@ -195,7 +198,7 @@ impl Objects {
 
     /// Tells of a live object, for a reader that kept what an earlier walk had found.
     pub fn know(&mut self, kind: Kind, value: u64, number: u64, name: Option<&str>) {
-        self.live.insert((kind, value), Object { number, owner: None, name: name.map(str::to_owned) });
+        self.live.insert((kind, value), Object { number, owner: None, name: name.map(str::to_owned), holds: 1 });
     }
 
     /// Tells of a live range, as [`Objects::know`] does of objects.
@@ -204,6 +207,10 @@ impl Objects {
     }
 
     fn remove(&mut self, kind: Kind, value: u64) {
+        if let Some(held) = self.live.get_mut(&(kind, value)).filter(|held| held.holds > 1) {
+            held.holds -= 1;
+            return;
+        }
         if self.live.remove(&(kind, value)).is_none() || !OWNS.iter().any(|(owner, _)| *owner == kind) {
             return;
         }
@@ -217,7 +224,7 @@ impl Objects {
     /// Names an object that no call made.
     pub fn adopt(&mut self, kind: Kind, value: u64, owner: (Kind, u64), name: &str) {
         let number = self.number(kind.label());
-        self.live.insert((kind, value), Object { number, owner: Some(owner), name: Some(name.to_owned()) });
+        self.live.insert((kind, value), Object { number, owner: Some(owner), name: Some(name.to_owned()), holds: 1 });
     }
 
     fn number(&mut self, label: &'static str) -> u64 {
@@ -248,8 +255,9 @@ impl Objects {
                 if known || things.iter().any(|t| matches!(t, Thing::Object(k, v, _) if (*k, *v) == (kind, value))) {
                     return;
                 }
-                let number = self.number(kind.label());
-                let object = Object { number, owner: owner(call, kind), name: self.name(call, kind, value) };
+                let held = self.live.get(&(kind, value)).filter(|_| kind == Kind::Allocation);
+                let number = held.map(|held| held.number).unwrap_or_else(|| self.number(kind.label()));
+                let object = Object { number, owner: owner(call, kind), name: self.name(call, kind, value), holds: 1 };
                 things.push(Thing::Object(kind, value, object));
             }
             _ => {}
