@@ -41,8 +41,6 @@ struct Object {
     owner: Option<(Kind, u64)>,
     /// The name the program gave: of a kernel or function.
     name: Option<String>,
-    /// Memory behind a handle is held as often as it was made or retained.
-    holds: u32,
 }
 
 #[derive(Debug)]
@@ -64,6 +62,8 @@ pub struct Objects {
     fresh: Option<u64>,
     doomed: Vec<(Kind, u64)>,
     freed: Vec<u64>,
+    /// By handle of a physical allocation: how many releases it outlives, since it was retained that often.
+    holds: HashMap<u64, u64>,
     /// By function id: whether calls of it can matter here.
     relevant: HashMap<&'static str, bool>,
 }
@@ -121,10 +121,9 @@ impl Objects {
             let Some(Reverse((_, number))) = self.pending.pop() else { break };
             for thing in self.things.remove(&number).into_iter().flatten() {
                 match thing {
-                    Thing::Object(kind, value, object) => match self.live.get_mut(&(kind, value)) {
-                        Some(held) if kind == Kind::Allocation => held.holds += 1,
-                        _ => _ = self.live.insert((kind, value), object),
-                    },
+                    Thing::Object(kind, value, object) => {
+                        self.live.insert((kind, value), object);
+                    }
                     Thing::Range(range) => self.place(range),
                 }
             }
@@ -198,7 +197,7 @@ impl Objects {
 
     /// Tells of a live object, for a reader that kept what an earlier walk had found.
     pub fn know(&mut self, kind: Kind, value: u64, number: u64, name: Option<&str>) {
-        self.live.insert((kind, value), Object { number, owner: None, name: name.map(str::to_owned), holds: 1 });
+        self.live.insert((kind, value), Object { number, owner: None, name: name.map(str::to_owned) });
     }
 
     /// Tells of a live range, as [`Objects::know`] does of objects.
@@ -207,10 +206,6 @@ impl Objects {
     }
 
     fn remove(&mut self, kind: Kind, value: u64) {
-        if let Some(held) = self.live.get_mut(&(kind, value)).filter(|held| held.holds > 1) {
-            held.holds -= 1;
-            return;
-        }
         if self.live.remove(&(kind, value)).is_none() || !OWNS.iter().any(|(owner, _)| *owner == kind) {
             return;
         }
@@ -224,7 +219,7 @@ impl Objects {
     /// Names an object that no call made.
     pub fn adopt(&mut self, kind: Kind, value: u64, owner: (Kind, u64), name: &str) {
         let number = self.number(kind.label());
-        self.live.insert((kind, value), Object { number, owner: Some(owner), name: Some(name.to_owned()), holds: 1 });
+        self.live.insert((kind, value), Object { number, owner: Some(owner), name: Some(name.to_owned()) });
     }
 
     fn number(&mut self, label: &'static str) -> u64 {
@@ -238,6 +233,7 @@ impl Objects {
         for param in function.params {
             let value = call.argument(param.name).unwrap_or(0);
             match (param.role, param.ty.form) {
+                (Role::Destroy, Form::Handle(Kind::Allocation)) if self.outlives(value) => {}
                 (Role::Destroy, Form::Handle(kind)) => self.doomed.push((kind, value)),
                 (Role::Destroy, _) => self.freed.push(value),
                 (Role::HostAddress, _) if function.class == Class::free => self.freed.push(value),
@@ -246,18 +242,29 @@ impl Objects {
         }
     }
 
+    /// Gives up one hold of an allocation, if it has more than one.
+    fn outlives(&mut self, allocation: u64) -> bool {
+        let Some(holds) = self.holds.get_mut(&allocation).filter(|holds| **holds > 0) else { return false };
+        *holds -= 1;
+        true
+    }
+
     fn collect_births(&mut self, call: &Call, value: &Value, things: &mut Vec<Thing>) {
         match value {
             Value::List(all) => all.iter().for_each(|v| self.collect_births(call, v, things)),
             Value::Struct(fields) => fields.iter().for_each(|(_, v)| self.collect_births(call, v, things)),
             &Value::Handle { kind, value, born } if value != 0 && kind != Kind::Device => {
-                let known = !born && self.live.contains_key(&(kind, value));
+                let is_live = self.live.contains_key(&(kind, value));
+                if is_live && kind == Kind::Allocation {
+                    *self.holds.entry(value).or_insert(0) += 1;
+                    return;
+                }
+                let known = !born && is_live;
                 if known || things.iter().any(|t| matches!(t, Thing::Object(k, v, _) if (*k, *v) == (kind, value))) {
                     return;
                 }
-                let held = self.live.get(&(kind, value)).filter(|_| kind == Kind::Allocation);
-                let number = held.map(|held| held.number).unwrap_or_else(|| self.number(kind.label()));
-                let object = Object { number, owner: owner(call, kind), name: self.name(call, kind, value), holds: 1 };
+                let number = self.number(kind.label());
+                let object = Object { number, owner: owner(call, kind), name: self.name(call, kind, value) };
                 things.push(Thing::Object(kind, value, object));
             }
             _ => {}
