@@ -63,7 +63,8 @@ impl Screen {
         self.run(
             "clear; stty -a | tr ' ;' '\\n\\n' | grep -x -e '-*icanon' -e '-*echo' | tr '\\n' ,; tput cnorm; echo done",
         );
-        let text = self.wait("done");
+        // Not the command itself, which the shell shows first.
+        let text = self.wait(",done");
         assert!(text.contains("icanon,echo,done"), "{text}");
         let modes = self.tmux(&["display-message", "-p", "#{alternate_on}#{mouse_any_flag}#{cursor_flag}"]);
         assert_eq!(modes.trim(), "001", "alternate screen, mouse, cursor");
