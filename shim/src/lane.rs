@@ -3,20 +3,24 @@
 //! A call costs two time stamps and two small records written into memory that is already there: no lock, no allocation,
 //! no system call. Lanes are plain thread-local words without destructors, usable in the last instruction of a thread.
 
+mod exit;
+mod join;
+mod room;
+
+pub use room::put;
+use room::put_padded;
+
 use crate::chunk::Chunk;
 use crate::hooks::Hook;
 use crate::kernels::Layout;
-use crate::manners::{guarded, unseen};
+use crate::manners::guarded;
 use crate::memory::word_at;
 use crate::shape::{Launch, Site};
 use crate::start::{self, Recorder};
-use crate::{ask, capture, clock, early, host, payload};
+use crate::{ask, capture, clock, host, payload};
 use std::cell::{Cell, UnsafeCell};
-use std::ops::Range;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*, compiler_fence};
-use trace::record::{
-    self, ATTACHMENT, Attachment, CONFIG, ENTRY_SIZE, Entry, HEAD, Head, INLINE, INNER, RETURN_SIZE, Return,
-};
+use std::sync::atomic::{AtomicU64, Ordering::*, compiler_fence};
+use trace::record::{self, ATTACHMENT, Attachment, ENTRY_SIZE, Entry, HEAD, Head, INLINE, INNER, RETURN_SIZE, Return};
 
 /// Calls that came while their own thread was writing a record: forwarded unrecorded. A signal handler's; or, after a jump out
 /// of such a handler, all that follow.
@@ -245,60 +249,7 @@ fn launched(lane: &Lane, launch: Launch, id: u16, words: &[u64], call: u32, end:
     true
 }
 
-/// Encodes with bincode at `at`.
-///
-/// # Safety
-/// The encoding of `value` must fit there.
-#[inline(always)]
-pub unsafe fn put<T: bincode::Encode>(at: *mut u8, value: &T) {
-    // SAFETY: the caller promises room; every record type encodes to exactly its size in memory.
-    let room = unsafe { std::slice::from_raw_parts_mut(at, size_of::<T>()) };
-    let written = bincode::encode_into_slice(value, room, CONFIG);
-    debug_assert!(matches!(written, Ok(n) if n == size_of::<T>()));
-}
-
-/// Copies bytes and pads them with zeros to 8; where the next ones go.
-///
-/// # Safety
-/// Both places must be as long as that.
-#[inline(always)]
-unsafe fn put_padded(at: *mut u8, from: *const u8, len: usize) -> *mut u8 {
-    let padded = len.div_ceil(8) * 8;
-    // SAFETY: the caller's promise; the last word lies within the padded length.
-    unsafe {
-        if padded != len {
-            at.add(padded - 8).cast::<u64>().write(0);
-        }
-        std::ptr::copy_nonoverlapping(from, at, len);
-        at.add(padded)
-    }
-}
-
 impl Lane {
-    #[inline(always)]
-    pub fn room(&self) -> usize {
-        self.limit.get() as usize - self.cursor.get() as usize
-    }
-
-    /// Makes `size` bytes from the cursor part of the trace.
-    ///
-    /// # Safety
-    /// They must have been written, and lie in the chunk.
-    #[inline(always)]
-    pub unsafe fn commit(&self, size: usize) {
-        // SAFETY: the caller's promise; the length word belongs to the same chunk.
-        unsafe {
-            let next = self.cursor.get().add(size);
-            self.cursor.set(next);
-            (*self.length.get()).store(next as u64 - self.start.get() as u64, Release);
-        }
-    }
-
-    /// Where the next record goes.
-    pub fn cursor(&self) -> *mut u8 {
-        self.cursor.get()
-    }
-
     pub fn recorder(&self) -> &'static Recorder {
         start::recorder()
     }
@@ -325,29 +276,6 @@ impl Lane {
         Some(layout)
     }
 
-    /// The addresses of the calling thread's stack.
-    pub fn stack(&self) -> Option<Range<u64>> {
-        if self.stack.get().0 == 0 {
-            self.stack.set(stack_of_thread().unwrap_or((1, 1)));
-        }
-        let (from, to) = self.stack.get();
-        (to > 1).then_some(from..to)
-    }
-
-    /// First call of a thread, or of a process, or after a fork. Returns whether this thread records now.
-    #[cold]
-    #[inline(never)]
-    fn join(&self) -> bool {
-        // A signal handler in the middle of this would wait for locks that its own thread holds.
-        if self.joining.replace(true) {
-            REENTRANT.fetch_add(1, Relaxed);
-            return false;
-        }
-        let joined = unseen(|| self.join_now());
-        self.joining.set(false);
-        joined
-    }
-
     /// Notes that calls from here on may be the driver's callbacks.
     #[cold]
     fn mark(&self, frame: &Cell<u64>) {
@@ -367,119 +295,6 @@ impl Lane {
             self.outer.set(0);
         }
         inside
-    }
-
-    fn join_now(&self) -> bool {
-        if !start::begin() {
-            return false;
-        }
-        let (recorder, generation) = (start::recorder(), start::generation());
-        if self.generation.get() == generation {
-            return true;
-        }
-        // The chunk of a former generation is the parent's: not mapped here, and not ours to seal.
-        // SAFETY: only this thread touches its lane, and nothing of it is borrowed.
-        unsafe { *self.chunk.get() = None };
-        self.cursor.set(std::ptr::null_mut());
-        self.limit.set(std::ptr::null_mut());
-        self.sequence.set(0);
-        self.calls.set(0);
-        self.ordinal.set(0);
-        self.outer.set(0);
-        // Until the lane is whole: a signal handler on this thread has to leave it alone.
-        self.busy.set(true);
-        self.index.set(recorder.threads.fetch_add(1, Relaxed));
-        let mut name = [0u8; 16];
-        // SAFETY: PR_GET_NAME writes at most 16 bytes; gettid takes nothing.
-        let os_id = unsafe {
-            libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr());
-            libc::syscall(libc::SYS_gettid) as u32
-        };
-        let name = name.split(|b| *b == 0).next().unwrap_or_default();
-        let name = String::from_utf8_lossy(name).into_owned();
-        self.append(&record::with_body(record::THREAD, &record::Thread { os_id, name }));
-        if self.index.get() == 0 {
-            ask::forget_devices();
-        }
-        early::bring(self);
-        self.generation.set(generation);
-        self.busy.set(false);
-        generation == start::generation()
-    }
-
-    /// Gives the lane a chunk with room for `size` more bytes; false, and recording off, if there is none to be had.
-    #[cold]
-    #[inline(never)]
-    pub fn refill(&self, size: usize) -> bool {
-        self.refill_keeping(size, 0)
-    }
-
-    /// As `refill`, moving `keep` uncommitted bytes at the cursor along.
-    #[cold]
-    pub fn refill_keeping(&self, size: usize, keep: usize) -> bool {
-        unseen(|| self.refill_now(size, keep))
-    }
-
-    fn refill_now(&self, size: usize, keep: usize) -> bool {
-        let recorder = self.recorder();
-        let first = self.ordinal.get() == 0;
-        // Chunks grow once: a thread that filled its first one will fill more.
-        let least = if first { 0 } else { crate::chunk::LARGE - trace::segment::HEADER };
-        if self.ordinal.get() == 1 {
-            recorder.supply.expect_more();
-        }
-        let chunk = match recorder.supply.take(&recorder.file, (size + keep).max(least)) {
-            Ok(chunk) => chunk,
-            Err(error) => {
-                start::off(&format!("{}: {error}", recorder.file.path.display()));
-                return false;
-            }
-        };
-        chunk.assign(self.index.get(), self.ordinal.get(), self.calls.get());
-        self.ordinal.set(self.ordinal.get() + 1);
-        if keep > 0 {
-            // SAFETY: the bytes were written at the old cursor; the new chunk has room for them.
-            unsafe { std::ptr::copy_nonoverlapping(self.cursor.get(), chunk.start(), keep) };
-        }
-        self.start.set(chunk.start());
-        self.cursor.set(chunk.start());
-        self.limit.set(chunk.end());
-        self.length.set(chunk.length());
-        // SAFETY: only this thread touches its lane, and nothing of it is borrowed.
-        let full = unsafe { (*self.chunk.get()).replace(chunk) };
-        if let Some(full) = full {
-            recorder.supply.retire(full);
-        } else {
-            exit::watch();
-        }
-        true
-    }
-
-    /// Appends a whole record made elsewhere.
-    #[cold]
-    pub fn append(&self, bytes: &[u8]) {
-        if self.room() < bytes.len() && !self.refill(bytes.len()) {
-            return;
-        }
-        // SAFETY: there is room, and only this thread writes there.
-        unsafe {
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.cursor.get(), bytes.len());
-            self.commit(bytes.len());
-        }
-    }
-}
-
-fn stack_of_thread() -> Option<(u64, u64)> {
-    // SAFETY: the attributes are filled by the first call and freed by the last.
-    unsafe {
-        let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
-        if libc::pthread_getattr_np(libc::pthread_self(), &mut attributes) != 0 {
-            return None;
-        }
-        let (mut start, mut len) = (std::ptr::null_mut(), 0);
-        let known = libc::pthread_attr_getstack(&attributes, &mut start, &mut len) == 0;
-        libc::pthread_attr_destroy(&mut attributes);
-        known.then_some((start as u64, start as u64 + len as u64))
     }
 }
 
@@ -505,47 +320,5 @@ pub fn with_any_lane(work: impl FnOnce(&Lane)) {
     let lane = lane();
     if lane.generation.get() == start::generation() || lane.join() {
         with_lane(work);
-    }
-}
-
-/// What happens when a thread ends: its chunk goes back. A key's destructor, because a thread-local with Drop could not be
-/// used by calls that come later still; if one comes, the key is set anew and its destructor runs again.
-mod exit {
-    use super::*;
-
-    /// 0: not made yet; otherwise the key plus one.
-    static KEY: AtomicU32 = AtomicU32::new(0);
-
-    pub fn watch() {
-        let mut key = KEY.load(Acquire);
-        if key == 0 {
-            let mut made = 0;
-            // SAFETY: the destructor is a plain function of the right type.
-            if unsafe { libc::pthread_key_create(&mut made, Some(ended)) } != 0 {
-                return;
-            }
-            key = match KEY.compare_exchange(0, made + 1, AcqRel, Acquire) {
-                Ok(_) => made + 1,
-                Err(other) => other,
-            };
-        }
-        // SAFETY: the key exists. The value only has to be non-null.
-        unsafe { libc::pthread_setspecific(key - 1, std::ptr::dangling()) };
-    }
-
-    extern "C" fn ended(_: *mut libc::c_void) {
-        LANE.with(|lane| {
-            if lane.generation.get() != start::generation() || lane.busy.replace(true) {
-                return;
-            }
-            // SAFETY: only this thread touches its lane, and nothing of it is borrowed.
-            let chunk = unsafe { (*lane.chunk.get()).take() };
-            if let Some(chunk) = chunk {
-                lane.recorder().supply.retire(chunk);
-            }
-            lane.cursor.set(std::ptr::null_mut());
-            lane.limit.set(std::ptr::null_mut());
-            lane.busy.set(false);
-        });
     }
 }

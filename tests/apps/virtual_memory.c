@@ -40,6 +40,22 @@ int main(void)
     CHECK(cuMemcpyDtoH(numbers, middle, sizeof numbers));
     printf("%d %d\n", numbers[39], numbers[40]);
     REQUIRE(numbers[39] == 78 && numbers[40] == 9);
+
+    // Held once more by its address, and once less: it is released as often as it is held
+    CUmemGenericAllocationHandle held;
+    CUdeviceptr allocated = allocate(4096);
+    CHECK(cuMemRetainAllocationHandle(&held, (void *)(range + 100)));
+    REQUIRE(held == pieces[0]);
+    CHECK(cuMemRelease(pieces[0]));
+    CHECK(cuMemMap(range + 2 * granule, granule, 0, held, 0));
+    CHECK(cuMemSetAccess(range + 2 * granule, granule, &access, 1));
+    CHECK(cuMemcpyDtoH(numbers, range + 3 * granule - 160, 160));
+    REQUIRE(numbers[39] == 78);
+    CHECK(cuMemUnmap(range + 2 * granule, granule));
+    // Not every driver says what other memory is made of
+    if (!cuMemRetainAllocationHandle(&held, (void *)allocated))
+        CHECK(cuMemRelease(held));
+
     CHECK(cuMemUnmap(range, 2 * granule));
     for (i = 0; i < 3; i++)
         CHECK(cuMemRelease(pieces[i]));

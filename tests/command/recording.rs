@@ -248,8 +248,11 @@ fn a_terminated_launcher_ends_the_program_and_closes_the_trace() {
 fn help_lists_every_variable() {
     let help = run(&mut Place::new().cutrace(["record", "--help"])).expect(0).stdout;
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let recorder = std::fs::read_dir(root.join("shim/src")).expect("sources").map(|file| file.expect("a file").path());
-    for source in recorder.chain(["src/record.rs", "src/driver.rs"].map(|file| root.join(file))) {
+    let files = ["shim/src", "shim/src/lane"].map(|folder| std::fs::read_dir(root.join(folder)).expect("sources"));
+    let recorder = files.into_iter().flatten().map(|file| file.expect("a file").path());
+    for source in
+        recorder.filter(|path| path.is_file()).chain(["src/record.rs", "src/driver.rs"].map(|file| root.join(file)))
+    {
         let text = std::fs::read_to_string(source).expect("a source");
         for (at, _) in text.match_indices("\"CUTRACE_") {
             let rest = text[at + 1..].chars();

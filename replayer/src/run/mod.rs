@@ -7,6 +7,7 @@ pub mod edges;
 pub mod finish;
 pub mod instances;
 pub mod launches;
+mod lifetimes;
 pub mod marks;
 pub mod peek;
 pub mod queue;
@@ -18,16 +19,16 @@ pub mod sinks;
 pub mod stall;
 pub mod trail;
 pub mod unroll;
+mod work;
 pub mod world;
 pub mod written;
 
 use crate::call::buffers::Builder;
 use crate::call::driver::{Driver, Failure, id, result, result_name};
-use crate::call::frame::{Frame, Refusal};
-use crate::call::objects::{Found, Objects};
+use crate::call::frame::Refusal;
+use crate::call::objects::Objects;
 use crate::check::payload;
 use crate::check::report::{Divergence, Report, Tally};
-use crate::memory::ordered::Ordered;
 use crate::memory::place::Placement;
 use crate::memory::translate::Translation;
 use crate::plan::Plan;
@@ -37,10 +38,10 @@ use crate::profile::Profiler;
 use crate::run::aside::Aside;
 use crate::run::callbacks::Callbacks;
 use crate::run::launches::Watch;
-use crate::run::queue::{Queue, current_context};
 use crate::run::repeat::Repeats;
-use crate::run::sinks::{Pending, Sinks};
+use crate::run::sinks::Sinks;
 use crate::run::stall::{EndAtLast, PATIENCE, Stall, watched};
+use crate::run::work::handle;
 use crate::run::world::World;
 use crate::run::written::Writes;
 use crate::{Error, Options, Progress, check};
@@ -48,7 +49,7 @@ use parking_lot::Mutex;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 use trace::api::by_name;
-use trace::api::roles::{Class, Field, Role};
+use trace::api::roles::{Class, Role};
 use trace::api::types::{Form, Kind};
 use trace::{Call, Function, Trace};
 
@@ -243,6 +244,14 @@ impl<'t> Worker<'_, 't> {
             _ if self.world.plan.beyond.contains(&call.number) => {
                 return self.skip(&call, function, "failed when recorded, beyond the end of an allocation");
             }
+            // Memory of the replay is mapped where the program's was allocated.
+            Some(_) if !call.succeeded() && function.name == "cuMemRetainAllocationHandle" => {
+                return self.skip(
+                    &call,
+                    function,
+                    "failed when recorded, about memory that replay serves in another way",
+                );
+            }
             _ => {}
         }
         match action(function) {
@@ -352,142 +361,6 @@ impl<'t> Worker<'_, 't> {
         }
     }
 
-    /// Where a call puts its work.
-    fn queue(&self, function: &Function, words: &[u64]) -> Queue {
-        let stream = function.params.iter().find_map(|param| stream(param, words));
-        let own = function.twin_of.is_some() && stream.unwrap_or(0) == 0 || stream == Some(2);
-        let thread = own.then_some(self.thread);
-        Queue { context: current_context(self.world.driver), stream: stream.unwrap_or(0), thread }
-    }
-
-    /// Copies of this call: compared at once if it waited for them, later if it did not.
-    fn copies(&mut self, call: &Call<'t>, function: &'static Function, frame: &mut Frame<'t>, words: &[u64]) {
-        let waits = function.class == Class::copy;
-        let runs_graph = matches!(function.twin_of.unwrap_or(function.name), "cuGraphLaunch");
-        let nothing = frame.sources.is_empty() && frame.lent.is_empty() && !runs_graph;
-        if frame.sinks.is_empty() && (waits || nothing) {
-            return;
-        }
-        let queue = Queue {
-            context: if waits { 0 } else { current_context(self.world.driver) },
-            ..self.queue(function, words)
-        };
-        // A copy under a capture has become a node, which reads whenever its graph runs; so does a node made by hand.
-        let captures = self.world.placement.captures.load(Relaxed) > 0;
-        let submits = matches!(function.class, Class::submit | Class::launch);
-        if function.class == Class::graph || captures && queue.is_captured(self.world.driver) {
-            self.world.graph_reads.lock().extend(frame.sources.drain(..).map(|range| (range.start, range.end)));
-        }
-        if submits && !(captures && queue.is_captured(self.world.driver)) {
-            let is_launch = function.class == Class::launch;
-            frame.sources.drain(..).for_each(|range| self.world.sinks.use_source(range, queue, is_launch));
-            if runs_graph {
-                let reads = self.world.graph_reads.lock();
-                reads.iter().for_each(|(start, end)| self.world.sinks.use_source(*start..*end, queue, true));
-            }
-            self.world.sinks.lend(frame.lent.drain(..), queue);
-        }
-        for sink in frame.sinks.drain(..) {
-            if waits {
-                payload::compare(self.world, call.number, &sink, &mut self.tally);
-            } else if sink.expected.is_empty() {
-                // Under a capture the copy has become a node, which writes whenever its graph runs.
-                self.tally.unchecked_copies += 1;
-                frame.retain |= sink.memory.is_some();
-                frame.memory.extend(sink.memory);
-            } else {
-                self.world.sinks.add(Pending { call: call.number, sink, queue });
-            }
-        }
-    }
-
-    /// The live context that ends with this call.
-    fn context_ended_by(&self, call: &Call) -> Option<u64> {
-        let end = self.world.plan.ends.get(&call.number)?;
-        match self.world.objects.find(Kind::Context, end.context) {
-            Found::Live(context) => Some(context),
-            _ => None,
-        }
-    }
-
-    /// What begins or ends with a call that succeeded.
-    fn ended(&mut self, call: &Call, function: &Function) {
-        for param in function.params.iter().filter(|param| matches!(param.role, Role::Destroy)) {
-            if let Form::Handle(kind) = param.ty.form {
-                self.world.objects.end(kind, call.argument(param.name).unwrap_or(0), call.number);
-            }
-        }
-        if let Some(end) = self.world.plan.ends.get(&call.number) {
-            self.world.placement.end(&end.memory);
-        }
-        match function.twin_of.unwrap_or(function.name) {
-            "cuLinkDestroy" => {
-                let state = call.argument("state");
-                self.world.linked.lock().retain(|_, (_, linker)| Some(*linker) != state);
-            }
-            "cuStreamBeginCapture" | "cuStreamBeginCapture_v2" | "cuStreamBeginCaptureToGraph" => {
-                self.world.placement.captures.fetch_add(1, Relaxed);
-            }
-            "cuStreamEndCapture" => {
-                self.world.placement.captures.fetch_sub(1, Relaxed);
-            }
-            _ => {}
-        }
-    }
-
-    fn emulate(&mut self, call: &Call<'t>, function: &'static Function, memory: Memory) {
-        let placement = &self.world.placement;
-        let argument = |name: &str| call.argument(name).unwrap_or(0);
-        let sized = |start: u64, len: &str| start..start.saturating_add(argument(len));
-        let done: Result<(), Failure> = match memory {
-            Memory::Allocate => match self.world.plan.allocations.get(&call.number) {
-                Some(allocation) => {
-                    let (ordered, start) = (Ordered::of(call, function, self.world.objects), allocation.range.start);
-                    placement.takes_over(&self.world.plan.handovers, call.number, start, ordered);
-                    placement.allocate(allocation, ordered)
-                }
-                None => return self.refuse(call, function, "the address it returned was not recorded"),
-            },
-            Memory::Free => placement.free(argument("dptr")),
-            Memory::FreeAsync => {
-                let (ordered, start) = (Ordered::of(call, function, self.world.objects), argument("dptr"));
-                placement.hands_over(&self.world.plan.handovers, call.number, start, ordered);
-                placement.free_async(start, ordered)
-            }
-            Memory::HostAllocate => match call.output("pp") {
-                Some(start) => placement.pin(sized(start, "bytesize")),
-                None => return self.refuse(call, function, "the address it returned was not recorded"),
-            },
-            Memory::HostRegister => placement.pin(sized(argument("p"), "bytesize")),
-            Memory::HostFree => {
-                if let Some(range) = placement.pinned_elsewhere(argument("p")) {
-                    finish::memory_ends(self.world, &range, self.thread, &mut self.tally);
-                }
-                placement.unpin(argument("p"))
-            }
-            Memory::Reserve => match call.output("ptr") {
-                Some(start) => placement.reserve(sized(start, "size"), argument("alignment")),
-                None => return self.refuse(call, function, "the address it returned was not recorded"),
-            },
-            Memory::Unreserve => placement.unreserve(argument("ptr"), argument("size")),
-        };
-        self.tally.emulated += 1;
-        match done {
-            Ok(()) => {}
-            Err(Failure { code: Some(code), .. }) if self.is_same_fault(call, result::SUCCESS, code) => {}
-            Err(Failure { code: Some(code), name }) => {
-                self.diverged(
-                    call,
-                    function,
-                    "result",
-                    "CUDA_SUCCESS".into(),
-                    format!("{}: {}", name, result_name(code)),
-                );
-            }
-            Err(failure) => self.diverged(call, function, "result", "CUDA_SUCCESS".into(), failure.to_string()),
-        }
-    }
-
     fn compare(&mut self, call: &Call, function: &Function, result: u32) {
         let expected = call.result.expect("only calls that returned are planned");
         if !self.world.verify || expected != result && self.is_same_fault(call, expected, result) {
@@ -550,25 +423,4 @@ impl<'t> Worker<'_, 't> {
             }
         }
     }
-}
-
-/// The handle that a parameter holds by value.
-fn handle(param: &Field, words: &[u64]) -> Option<(Kind, u64)> {
-    match param.ty.form {
-        Form::Handle(kind) => Some((kind, *words.get(param.offset as usize / 8)?)),
-        _ => None,
-    }
-}
-
-/// The stream that a parameter names: by value, or in a launch's configuration.
-fn stream(param: &Field, words: &[u64]) -> Option<u64> {
-    if let Some((kind, value)) = handle(param, words) {
-        return (kind == Kind::Stream).then_some(value);
-    }
-    let (Form::Pointer(to), Role::In(_)) = (param.ty.form, param.role) else { return None };
-    let Form::Struct(fields) = to.form else { return None };
-    let field = fields.iter().find(|field| matches!(field.ty.form, Form::Handle(Kind::Stream)))?;
-    let at = *words.get(param.offset as usize / 8)?;
-    // SAFETY: the frame was built with a whole struct there, and lives until the call has been made and looked at.
-    (at != 0).then(|| unsafe { ((at + u64::from(field.offset)) as *const u64).read_unaligned() })
 }

@@ -1,0 +1,100 @@
+//! What begins or ends with a call: objects, contexts, and memory, which is the placement's in a replay.
+
+use crate::call::driver::{Failure, result, result_name};
+use crate::call::objects::Found;
+use crate::memory::ordered::Ordered;
+use crate::plan::action::Memory;
+use crate::run::{Worker, finish};
+use std::sync::atomic::Ordering::Relaxed;
+use trace::api::roles::Role;
+use trace::api::types::{Form, Kind};
+use trace::{Call, Function};
+
+impl<'t> Worker<'_, 't> {
+    /// The live context that ends with this call.
+    pub(super) fn context_ended_by(&self, call: &Call) -> Option<u64> {
+        let end = self.world.plan.ends.get(&call.number)?;
+        match self.world.objects.find(Kind::Context, end.context) {
+            Found::Live(context) => Some(context),
+            _ => None,
+        }
+    }
+
+    /// What begins or ends with a call that succeeded.
+    pub(super) fn ended(&mut self, call: &Call, function: &Function) {
+        for param in function.params.iter().filter(|param| matches!(param.role, Role::Destroy)) {
+            if let Form::Handle(kind) = param.ty.form {
+                self.world.objects.end(kind, call.argument(param.name).unwrap_or(0), call.number);
+            }
+        }
+        if let Some(end) = self.world.plan.ends.get(&call.number) {
+            self.world.placement.end(&end.memory);
+        }
+        match function.twin_of.unwrap_or(function.name) {
+            "cuLinkDestroy" => {
+                let state = call.argument("state");
+                self.world.linked.lock().retain(|_, (_, linker)| Some(*linker) != state);
+            }
+            "cuStreamBeginCapture" | "cuStreamBeginCapture_v2" | "cuStreamBeginCaptureToGraph" => {
+                self.world.placement.captures.fetch_add(1, Relaxed);
+            }
+            "cuStreamEndCapture" => {
+                self.world.placement.captures.fetch_sub(1, Relaxed);
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn emulate(&mut self, call: &Call<'t>, function: &'static Function, memory: Memory) {
+        let placement = &self.world.placement;
+        let argument = |name: &str| call.argument(name).unwrap_or(0);
+        let sized = |start: u64, len: &str| start..start.saturating_add(argument(len));
+        let done: Result<(), Failure> = match memory {
+            Memory::Allocate => match self.world.plan.allocations.get(&call.number) {
+                Some(allocation) => {
+                    let (ordered, start) = (Ordered::of(call, function, self.world.objects), allocation.range.start);
+                    placement.takes_over(&self.world.plan.handovers, call.number, start, ordered);
+                    placement.allocate(allocation, ordered)
+                }
+                None => return self.refuse(call, function, "the address it returned was not recorded"),
+            },
+            Memory::Free => placement.free(argument("dptr")),
+            Memory::FreeAsync => {
+                let (ordered, start) = (Ordered::of(call, function, self.world.objects), argument("dptr"));
+                placement.hands_over(&self.world.plan.handovers, call.number, start, ordered);
+                placement.free_async(start, ordered)
+            }
+            Memory::HostAllocate => match call.output("pp") {
+                Some(start) => placement.pin(sized(start, "bytesize")),
+                None => return self.refuse(call, function, "the address it returned was not recorded"),
+            },
+            Memory::HostRegister => placement.pin(sized(argument("p"), "bytesize")),
+            Memory::HostFree => {
+                if let Some(range) = placement.pinned_elsewhere(argument("p")) {
+                    finish::memory_ends(self.world, &range, self.thread, &mut self.tally);
+                }
+                placement.unpin(argument("p"))
+            }
+            Memory::Reserve => match call.output("ptr") {
+                Some(start) => placement.reserve(sized(start, "size"), argument("alignment")),
+                None => return self.refuse(call, function, "the address it returned was not recorded"),
+            },
+            Memory::Unreserve => placement.unreserve(argument("ptr"), argument("size")),
+        };
+        self.tally.emulated += 1;
+        match done {
+            Ok(()) => {}
+            Err(Failure { code: Some(code), .. }) if self.is_same_fault(call, result::SUCCESS, code) => {}
+            Err(Failure { code: Some(code), name }) => {
+                self.diverged(
+                    call,
+                    function,
+                    "result",
+                    "CUDA_SUCCESS".into(),
+                    format!("{}: {}", name, result_name(code)),
+                );
+            }
+            Err(failure) => self.diverged(call, function, "result", "CUDA_SUCCESS".into(), failure.to_string()),
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Where a call puts its work, and what becomes of the copies in it.
+
+use crate::call::frame::Frame;
+use crate::check::payload;
+use crate::run::Worker;
+use crate::run::queue::{Queue, current_context};
+use crate::run::sinks::Pending;
+use std::sync::atomic::Ordering::Relaxed;
+use trace::api::roles::{Class, Field, Role};
+use trace::api::types::{Form, Kind};
+use trace::{Call, Function};
+
+impl<'t> Worker<'_, 't> {
+    /// Where a call puts its work.
+    pub(super) fn queue(&self, function: &Function, words: &[u64]) -> Queue {
+        let stream = function.params.iter().find_map(|param| stream(param, words));
+        let own = function.twin_of.is_some() && stream.unwrap_or(0) == 0 || stream == Some(2);
+        let thread = own.then_some(self.thread);
+        Queue { context: current_context(self.world.driver), stream: stream.unwrap_or(0), thread }
+    }
+
+    /// Copies of this call: compared at once if it waited for them, later if it did not.
+    pub(super) fn copies(
+        &mut self,
+        call: &Call<'t>,
+        function: &'static Function,
+        frame: &mut Frame<'t>,
+        words: &[u64],
+    ) {
+        let waits = function.class == Class::copy;
+        let runs_graph = matches!(function.twin_of.unwrap_or(function.name), "cuGraphLaunch");
+        let nothing = frame.sources.is_empty() && frame.lent.is_empty() && !runs_graph;
+        if frame.sinks.is_empty() && (waits || nothing) {
+            return;
+        }
+        let queue = Queue {
+            context: if waits { 0 } else { current_context(self.world.driver) },
+            ..self.queue(function, words)
+        };
+        // A copy under a capture has become a node, which reads whenever its graph runs; so does a node made by hand.
+        let captures = self.world.placement.captures.load(Relaxed) > 0;
+        let submits = matches!(function.class, Class::submit | Class::launch);
+        if function.class == Class::graph || captures && queue.is_captured(self.world.driver) {
+            self.world.graph_reads.lock().extend(frame.sources.drain(..).map(|range| (range.start, range.end)));
+        }
+        if submits && !(captures && queue.is_captured(self.world.driver)) {
+            let is_launch = function.class == Class::launch;
+            frame.sources.drain(..).for_each(|range| self.world.sinks.use_source(range, queue, is_launch));
+            if runs_graph {
+                let reads = self.world.graph_reads.lock();
+                reads.iter().for_each(|(start, end)| self.world.sinks.use_source(*start..*end, queue, true));
+            }
+            self.world.sinks.lend(frame.lent.drain(..), queue);
+        }
+        for sink in frame.sinks.drain(..) {
+            if waits {
+                payload::compare(self.world, call.number, &sink, &mut self.tally);
+            } else if sink.expected.is_empty() {
+                // Under a capture the copy has become a node, which writes whenever its graph runs.
+                self.tally.unchecked_copies += 1;
+                frame.retain |= sink.memory.is_some();
+                frame.memory.extend(sink.memory);
+            } else {
+                self.world.sinks.add(Pending { call: call.number, sink, queue });
+            }
+        }
+    }
+}
+
+/// The handle that a parameter holds by value.
+pub(super) fn handle(param: &Field, words: &[u64]) -> Option<(Kind, u64)> {
+    match param.ty.form {
+        Form::Handle(kind) => Some((kind, *words.get(param.offset as usize / 8)?)),
+        _ => None,
+    }
+}
+
+/// The stream that a parameter names: by value, or in a launch's configuration.
+fn stream(param: &Field, words: &[u64]) -> Option<u64> {
+    if let Some((kind, value)) = handle(param, words) {
+        return (kind == Kind::Stream).then_some(value);
+    }
+    let (Form::Pointer(to), Role::In(_)) = (param.ty.form, param.role) else { return None };
+    let Form::Struct(fields) = to.form else { return None };
+    let field = fields.iter().find(|field| matches!(field.ty.form, Form::Handle(Kind::Stream)))?;
+    let at = *words.get(param.offset as usize / 8)?;
+    // SAFETY: the frame was built with a whole struct there, and lives until the call has been made and looked at.
+    (at != 0).then(|| unsafe { ((at + u64::from(field.offset)) as *const u64).read_unaligned() })
+}

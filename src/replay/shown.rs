@@ -1,0 +1,238 @@
+//! What a replay says: of its plan, and of how it came out, as text and as JSON.
+
+use super::{compared, culprit};
+use crate::figures::{counted, grouped, size};
+use anyhow::Result;
+use replayer::{Divergence, Options, Outcome, Plan, Report, Verdict};
+use serde_json::{Value, json};
+use std::io::Write;
+use trace::Trace;
+
+/// Version of the JSON form. Fields may be added within a version.
+const SCHEMA: u32 = 1;
+
+pub fn plan(trace: &Trace, plan: &Plan, place: bool, as_json: bool) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    let reasons: Vec<String> = plan.reasons.iter().map(ToString::to_string).collect();
+    let (device, host) = (plan.device_memory().1, plan.host_memory());
+    if as_json {
+        let whole = json!({
+            "schema": SCHEMA,
+            "outcome": Value::Null,
+            "verdict": plan.verdict.name(),
+            "reasons": reasons,
+            "notes": plan.notes.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "calls": trace.len(),
+            "launches": plan.launches,
+            "unreached_launches": plan.unreached_launches,
+            "unfinished": plan.unfinished.len(),
+            "overlapping_submissions": plan.overlapping_submissions,
+            "device_bytes": device,
+            "host_bytes": host,
+            "devices": plan.devices,
+            "place": place,
+        });
+        serde_json::to_writer_pretty(&mut out, &whole)?;
+        writeln!(out)?;
+        return Ok(out.flush()?);
+    }
+    writeln!(out, "verdict: {}", plan.verdict)?;
+    for reason in &reasons {
+        writeln!(out, "  {reason}")?;
+    }
+    for note in &plan.notes {
+        writeln!(out, "  note: {note}")?;
+    }
+    let devices = counted(plan.devices.len() as u64, "device");
+    writeln!(out, "{} of {}", counted(trace.len() as u64, "call"), counted(trace.threads.len() as u64, "thread"))?;
+    writeln!(out, "{} of device memory on {devices}, {} of pinned host memory", size(device), size(host))?;
+    let launches = counted(plan.launches, "launch");
+    writeln!(out, "{launches}, of which {} reach no comparison", grouped(plan.unreached_launches))?;
+    if !place {
+        writeln!(out, "no memory is put back, all addresses are translated: {}", replayer::BLIND)?;
+    }
+    Ok(out.flush()?)
+}
+
+pub fn text(out: &mut impl Write, plan: &Plan, report: &Report) -> Result<()> {
+    let checked = &report.checked;
+    match (report.outcome, report.refused()) {
+        (Outcome::Replayed, _) => writeln!(out, "replayed, not compared")?,
+        (Outcome::Verified, 0) => writeln!(out, "verified")?,
+        (Outcome::Verified, 1) => writeln!(out, "verified, except for 1 call that was refused")?,
+        (Outcome::Verified, n) => writeln!(out, "verified, except for {} calls that were refused", grouped(n))?,
+        (Outcome::Diverged, _) => writeln!(out, "diverged")?,
+        (Outcome::Stopped, _) => writeln!(out, "stopped, and nothing up to there differs")?,
+        (Outcome::Faulted, _) => writeln!(out, "a launch failed, as recorded")?,
+        (Outcome::Unverified, _) => {
+            writeln!(out, "unverified: nothing that the device computed could be compared")?;
+        }
+    }
+    if let Some((call, function)) = &report.stopped_before {
+        writeln!(out, "  stopped      before call {call} {function}")?;
+    }
+    let elapsed = report.elapsed.as_secs_f64();
+    let (executed, emulated) = (counted(report.executed, "call"), grouped(report.emulated));
+    writeln!(out, "  made again   {executed}, {emulated} memory calls by other means, in {elapsed:.2} s")?;
+    if report.outcome != Outcome::Replayed {
+        let (results, outputs) = (counted(checked.results, "result"), counted(checked.outputs, "output"));
+        let copies = counted(checked.copies, "copy");
+        writeln!(out, "  compared     {results}, {outputs}, {copies} to the host ({})", size(checked.bytes))?;
+        if checked.within_tolerance != 0 {
+            let copies = counted(checked.within_tolerance, "copy");
+            writeln!(out, "  close        {copies} within the tolerance, not the same byte for byte")?;
+        }
+        let mut missing = Vec::new();
+        if report.unchecked_copies != 0 {
+            missing.push(format!("{} to the host", counted(report.unchecked_copies, "copy")));
+        }
+        if report.unreached_launches != 0 {
+            let (some, all) = (grouped(report.unreached_launches), grouped(report.launches));
+            missing.push(format!("the effect of {some} of {all} launches"));
+        }
+        if !missing.is_empty() {
+            writeln!(out, "  not compared {}", missing.join(", "))?;
+        }
+    }
+    let placed = &report.placement;
+    let moved = placed.translated + placed.host_translated;
+    let at_home = grouped(placed.placed + placed.host_placed);
+    writeln!(out, "  memory       {at_home} allocations where they were, {} elsewhere", grouped(moved))?;
+    for line in report.trust() {
+        writeln!(out, "  translated   {line}")?;
+    }
+    for left in &report.left_out {
+        let how = if left.refused { "refused" } else { "skipped" };
+        let (count, first) = (grouped(left.count), left.first);
+        writeln!(out, "  {how:<12} {} ({count}, first call {first}): {}", left.function, left.reason)?;
+    }
+    if report.unfinished != 0 {
+        writeln!(out, "  unfinished   {} when the recording ended", counted(report.unfinished, "call"))?;
+    }
+    for (what, count) in [
+        ("kernel arguments that look like addresses in no known memory", report.unresolved_pointers),
+        ("calls that failed and name an object which is not there (left out)", report.unknown_handles),
+        ("bytes written by the CPU without a call", report.written),
+        ("pieces of them written while the device may have been reading", report.written_in_use),
+        ("pieces written by the CPU that could not be written again", report.lost_writes),
+        ("runs of callbacks that did not come", report.missed_callbacks),
+        ("submissions to one stream that overlapped when recorded", report.overlapping_submissions),
+        ("allocations of what another stream freed, which do not wait for it here", placed.unordered),
+    ] {
+        if count != 0 {
+            writeln!(out, "  as recorded  {what}: {}", grouped(count))?;
+        }
+    }
+    if plan.verdict != Verdict::Replayable {
+        writeln!(out, "  recorded in part:")?;
+        for reason in &plan.reasons {
+            writeln!(out, "    {reason}")?;
+        }
+    }
+    if let Some(watched) = &report.watched {
+        culprit::text(out, watched, report)?;
+    }
+    if let Some(first) = &report.first {
+        divergence(out, first, report.divergences)?;
+    }
+    Ok(())
+}
+
+fn divergence(out: &mut impl Write, first: &Divergence, all: u64) -> Result<()> {
+    writeln!(out, "first of {}:", counted(all, "difference"))?;
+    writeln!(out, "  call {} {} on thread t{}: {}", first.call, first.function, first.thread, first.what)?;
+    if let Some(offset) = first.offset {
+        writeln!(out, "  at byte {offset}")?;
+    }
+    writeln!(out, "  expected {}", first.expected)?;
+    writeln!(out, "  found    {}", first.found)?;
+    if let Some(extent) = &first.extent {
+        compared::text(out, extent)?;
+    }
+    for (call, kernel) in &first.launches {
+        writeln!(out, "  launched before with this memory: call {call} {kernel}")?;
+    }
+    Ok(())
+}
+
+pub fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) -> Value {
+    let outcome = match report.outcome {
+        Outcome::Verified => "verified",
+        Outcome::Diverged => "diverged",
+        Outcome::Unverified => "unverified",
+        Outcome::Replayed => "replayed",
+        Outcome::Faulted => "faulted",
+        Outcome::Stopped => "stopped",
+    };
+    let placed = &report.placement;
+    json!({
+        "schema": SCHEMA,
+        "outcome": outcome,
+        "verdict": plan.verdict.name(),
+        "reasons": plan.reasons.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "driver": options.driver.display().to_string(),
+        "verify": options.verify,
+        "calls": trace.len(),
+        "executed": report.executed,
+        "emulated": report.emulated,
+        "left_out": report.left_out.iter().map(|left| json!({
+            "function": left.function,
+            "reason": left.reason,
+            "refused": left.refused,
+            "count": left.count,
+            "first": left.first,
+        })).collect::<Vec<_>>(),
+        "refused": report.refused(),
+        "inner": report.inner,
+        "unfinished": report.unfinished,
+        "checked": {
+            "results": report.checked.results,
+            "outputs": report.checked.outputs,
+            "copies": report.checked.copies,
+            "bytes": report.checked.bytes,
+            "within_tolerance": report.checked.within_tolerance,
+        },
+        "unchecked_copies": report.unchecked_copies,
+        "launches": report.launches,
+        "unreached_launches": report.unreached_launches,
+        "unresolved_pointers": report.unresolved_pointers,
+        "translated_words": {
+            "payloads": report.words.payloads,
+            "arguments": report.words.arguments,
+            "results": report.words.results,
+            "left": report.words.left,
+        },
+        "unknown_handles": report.unknown_handles,
+        "written_by_cpu": report.written,
+        "written_in_use": report.written_in_use,
+        "lost_writes": report.lost_writes,
+        "missed_callbacks": report.missed_callbacks,
+        "overlapping_submissions": report.overlapping_submissions,
+        "placement": {
+            "placed": placed.placed,
+            "translated": placed.translated,
+            "host_placed": placed.host_placed,
+            "host_translated": placed.host_translated,
+            "bytes": placed.bytes,
+            "unfilled": placed.unfilled,
+            "unordered": placed.unordered,
+        },
+        "divergences": report.divergences,
+        "first_divergence": report.first.as_ref().map(|first| json!({
+            "call": first.call,
+            "function": first.function,
+            "thread": first.thread,
+            "what": first.what,
+            "offset": first.offset,
+            "expected": first.expected,
+            "found": first.found,
+            "extent": first.extent.as_ref().map(compared::object),
+            "launches": first.launches.iter().map(|(call, kernel)| json!({ "call": call, "kernel": kernel }))
+                .collect::<Vec<_>>(),
+        })),
+        "stopped_before": report.stopped_before.as_ref().map(|(call, _)| call),
+        "one_by_one": report.watched.as_ref().map(culprit::watched_object),
+        "culprit": report.culprit.as_ref().map(culprit::object),
+        "elapsed_ns": report.elapsed.as_nanos() as u64,
+    })
+}
