@@ -125,6 +125,7 @@ workloads! {
     every_question "every_question.c" "replayable" [];
     every_question_per_thread "every_question.c+" "replayable" [];
     every_node "every_node.c" "replayable" [];
+    device_graph "device_graph.c" "replayable" ["sum_span"];
     older_forms "older_forms.c" "replayable" ["weigh_all"];
     kinds_of_memory "kinds_of_memory.c" "replayable" [];
     kinds_of_memory_per_thread "kinds_of_memory.c+" "replayable" [];
