@@ -4,6 +4,7 @@ mod bisect;
 mod compared;
 mod culprit;
 mod finding;
+mod printed;
 
 use crate::driver::{self, Choice};
 use crate::exit::{DIVERGED, DONE, FAILED, NO_DRIVER, UNREADABLE, UNVERIFIED, failure};
@@ -160,7 +161,9 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         tools,
     };
     let bar = Bar::new(bar, plan.calls());
+    let aside = printed::Aside::begin();
     let report = replayer::replay(&trace, &plan, &options, &bar);
+    drop(aside);
     bar.bar.finish_and_clear();
     let report = report.map_err(|error| match error {
         replayer::Error::Worker | replayer::Error::Dump { .. } => failure(FAILED, error),
