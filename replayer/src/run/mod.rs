@@ -6,6 +6,7 @@ pub mod edges;
 pub mod finish;
 pub mod instances;
 pub mod launches;
+pub mod numbers;
 pub mod peek;
 pub mod queue;
 pub mod readers;
@@ -253,6 +254,7 @@ impl<'t> Worker<'_, 't> {
         self.tally.executed += 1;
         self.compare(&call, function, result);
         if result == result::SUCCESS && call.succeeded() {
+            self.tally.other_numbers += u64::from(numbers::differs(world, &call, function, &words));
             check::outputs(world, &call, function, &frame, &mut self.tally);
             self.copies(&call, function, &mut frame, &words);
             self.ended(&call, function);
