@@ -6,6 +6,7 @@ mod compared;
 mod culprit;
 mod finding;
 mod looping;
+mod printed;
 mod shown;
 mod timing;
 
@@ -193,7 +194,9 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         tools,
     };
     let bar = Bar::new(bar, plan.calls());
+    let aside = printed::Aside::begin();
     let report = replayer::replay(&trace, &plan, &options, &bar);
+    drop(aside);
     bar.bar.finish_and_clear();
     let report = report.map_err(|error| match error {
         replayer::Error::Worker

@@ -38,6 +38,10 @@ pub enum Hook {
     KernelFound,
     /// The function of a kernel, the second word.
     KernelFunction,
+    /// A function is asked about or set up. The driver is asked who it is, if it handed it out through a hidden table.
+    FunctionUsed {
+        word: usize,
+    },
     /// Pinned memory begins or ends.
     HostRegister,
     HostFree {
@@ -90,6 +94,16 @@ const HOOKS: &[(&str, Hook)] = &[
     ("cuModuleGetFunction", Hook::ModuleUsed),
     ("cuLibraryGetKernel", Hook::KernelFound),
     ("cuKernelGetFunction", Hook::KernelFunction),
+    ("cuFuncGetAttribute", Hook::FunctionUsed { word: 2 }),
+    ("cuFuncSetAttribute", Hook::FunctionUsed { word: 0 }),
+    ("cuFuncSetCacheConfig", Hook::FunctionUsed { word: 0 }),
+    ("cuFuncSetSharedMemConfig", Hook::FunctionUsed { word: 0 }),
+    ("cuFuncLoad", Hook::FunctionUsed { word: 0 }),
+    ("cuOccupancyMaxActiveBlocksPerMultiprocessor", Hook::FunctionUsed { word: 1 }),
+    ("cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", Hook::FunctionUsed { word: 1 }),
+    ("cuOccupancyAvailableDynamicSMemPerBlock", Hook::FunctionUsed { word: 1 }),
+    ("cuOccupancyMaxPotentialClusterSize", Hook::FunctionUsed { word: 1 }),
+    ("cuOccupancyMaxActiveClusters", Hook::FunctionUsed { word: 1 }),
     ("cuMemAllocManaged", Hook::ManagedMade),
     ("cuLibraryGetManaged", Hook::ManagedVariable),
     ("cuMemFree_v2", Hook::MemoryFree),
@@ -261,12 +275,23 @@ pub fn after(hook: Hook, words: &[u64], result: u32, open: Option<Open>, removed
     if matches!(hook, Hook::None) || matches!(hook, Hook::MemoryFree) && (removed == 0 || result == 0) {
         return;
     }
+    if let Hook::FunctionUsed { word } = hook
+        && (result != 0 || open.is_none() || is_known(words[word]))
+    {
+        return;
+    }
     if matches!(hook, Hook::ProcAddress) && result == 0 {
         hand_out(words[1] as *mut *mut c_void);
     }
     if let Some(open) = open {
         lane::with_lane(|lane| ended(hook, lane, words, result == 0, open.position, removed));
     }
+}
+
+/// Whether the trace holds who this function is, or a call that looked it up.
+fn is_known(function: u64) -> bool {
+    let kernels = &start::recorder().kernels;
+    kernels.known(function).is_some() || kernels.is_given(function)
 }
 
 fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64, removed: u64) {
@@ -306,6 +331,7 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
             recorder.kernels.give(handed_out(words[0]));
             recorder.images.kernel_function(words[0], words[1]);
         }
+        (Hook::FunctionUsed { word }, _) => _ = lane.introduce(words[word]),
         (Hook::ManagedMade, _) => managed(handed_out(words[0]), words[1]),
         (Hook::ManagedVariable, _) if words[0] != 0 && words[1] != 0 => {
             managed(handed_out(words[0]), handed_out(words[1]));

@@ -271,9 +271,14 @@ impl Lane {
         if !kernels.is_given(function) {
             return None;
         }
-        let (layout, new) = kernels.of(function);
+        Some(self.introduce(function))
+    }
+
+    /// How the parameters of a function lie; the file learns who it is.
+    pub fn introduce(&self, function: u64) -> &'static Layout {
+        let (layout, new) = self.recorder().kernels.of(function);
         new.iter().for_each(|kernel| self.append(&record::with_body(record::KERNEL, kernel)));
-        Some(layout)
+        layout
     }
 
     /// Notes that calls from here on may be the driver's callbacks.

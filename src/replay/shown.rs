@@ -112,6 +112,7 @@ pub fn text(out: &mut impl Write, plan: &Plan, report: &Report) -> Result<()> {
     for (what, count) in [
         ("kernel arguments that look like addresses in no known memory", report.unresolved_pointers),
         ("calls that failed and name an object which is not there (left out)", report.unknown_handles),
+        ("texture and surface objects whose numbers are others here", report.other_numbers),
         ("bytes written by the CPU without a call", report.written),
         ("pieces of them written while the device may have been reading", report.written_in_use),
         ("pieces written by the CPU that could not be written again", report.lost_writes),
@@ -164,6 +165,20 @@ pub fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) ->
         Outcome::Faulted => "faulted",
         Outcome::Stopped => "stopped",
     };
+    let first = report.first.as_ref().map(|first| {
+        json!({
+            "call": first.call,
+            "function": first.function,
+            "thread": first.thread,
+            "what": first.what,
+            "offset": first.offset,
+            "expected": first.expected,
+            "found": first.found,
+            "extent": first.extent.as_ref().map(compared::object),
+            "launches": first.launches.iter().map(|(call, kernel)| json!({ "call": call, "kernel": kernel }))
+                .collect::<Vec<_>>(),
+        })
+    });
     let placed = &report.placement;
     json!({
         "schema": SCHEMA,
@@ -203,6 +218,7 @@ pub fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) ->
             "left": report.words.left,
         },
         "unknown_handles": report.unknown_handles,
+        "other_numbers": report.other_numbers,
         "written_by_cpu": report.written,
         "written_in_use": report.written_in_use,
         "lost_writes": report.lost_writes,
@@ -218,18 +234,7 @@ pub fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) ->
             "unordered": placed.unordered,
         },
         "divergences": report.divergences,
-        "first_divergence": report.first.as_ref().map(|first| json!({
-            "call": first.call,
-            "function": first.function,
-            "thread": first.thread,
-            "what": first.what,
-            "offset": first.offset,
-            "expected": first.expected,
-            "found": first.found,
-            "extent": first.extent.as_ref().map(compared::object),
-            "launches": first.launches.iter().map(|(call, kernel)| json!({ "call": call, "kernel": kernel }))
-                .collect::<Vec<_>>(),
-        })),
+        "first_divergence": first,
         "stopped_before": report.stopped_before.as_ref().map(|(call, _)| call),
         "one_by_one": report.watched.as_ref().map(culprit::watched_object),
         "culprit": report.culprit.as_ref().map(culprit::object),

@@ -50,7 +50,7 @@ int main(void)
     const struct table *table;
     CUuuid id;
     CUmodule hidden, open_one;
-    CUfunction function;
+    CUfunction function, other;
     CUdeviceptr memory;
     int numbers[N], n = N, threads, i;
 
@@ -75,6 +75,9 @@ int main(void)
         CHECK(table->function(&function, open_one, i ? "twice" : "add_two"));
         CHECK(cuFuncGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function));
         REQUIRE(threads >= N);
+        // Set up and never launched
+        CHECK(table->function(&other, open_one, i ? "add_two" : "twice"));
+        CHECK(cuFuncSetCacheConfig(other, CU_FUNC_CACHE_PREFER_L1));
         launch(function, 1, N, (void *[]){&memory, &n});
         CHECK(cuModuleUnload(open_one));
     }

@@ -43,6 +43,17 @@ fn nothing_to_compare_is_not_a_pass() {
 }
 
 #[test]
+fn what_kernels_print_is_not_the_result() {
+    let place = recorded("printing.c", &[]);
+    let said = ["block 0: value 5\n", "block 1: value 5\n"];
+    for form in [None, Some("--json")] {
+        let ran = run(place.cutrace(["replay", "--driver", "sim"]).args(form)).expect(0);
+        assert!(said.iter().all(|line| ran.stderr.contains(line) && !ran.stdout.contains(line)), "{ran:?}");
+        assert_eq!(serde_json::from_str::<Value>(&ran.stdout).is_ok(), form.is_some(), "{}", ran.stdout);
+    }
+}
+
+#[test]
 fn a_trace_without_data_cannot_be_replayed() {
     let place = recorded("vector_add.c", &["--data", "none"]);
     let ran = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(1);

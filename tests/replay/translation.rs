@@ -71,6 +71,12 @@ fn addresses_are_found_and_counted() {
 }
 
 #[test]
+fn graphs_that_kernels_launch_are_found_like_addresses() {
+    let found = report(replay(&recorded("device_graph.c"), &[]));
+    assert_eq!((&found["outcome"], words(&found)), (&"verified".into(), [1, 2, 1, 0]), "{found}");
+}
+
+#[test]
 fn a_wrong_address_is_found_out() {
     // The second link of the list leads to another node.
     let place = recorded("linked_list.c");

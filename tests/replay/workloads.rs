@@ -134,7 +134,10 @@ workloads! {
     every_question "every_question.c" "replayable" [];
     every_question_per_thread "every_question.c+" "replayable" [];
     every_node "every_node.c" "replayable" [];
+    device_graph "device_graph.c" "replayable" ["sum_span"];
     older_forms "older_forms.c" "replayable" ["weigh_all"];
+    printing "printing.c" "replayable" ["speak"];
+    stored_textures "stored_textures.c" "replayable" ["sample_stored"];
     kinds_of_memory "kinds_of_memory.c" "replayable" [];
     kinds_of_memory_per_thread "kinds_of_memory.c+" "replayable" [];
     stream_operations "stream_operations.c" "replayable" ["add_two"];

@@ -345,7 +345,14 @@ impl<'w, 't> Builder<'w, 't> {
         if kind == Kind::Function {
             self.adopt_function(recorded)?;
         }
-        let stray = match self.world.objects.find(kind, recorded) {
+        let found = match self.world.objects.find(kind, recorded) {
+            // What is known by this handle is an earlier one, whose module is gone.
+            Found::Live(_) if kind == Kind::Function && self.world.plan.strangers.contains(&self.call.number) => {
+                Found::Unknown
+            }
+            found => found,
+        };
+        let stray = match found {
             Found::Live(live) => return Ok(live),
             Found::Unknown if kind == Kind::Module && self.adopt(recorded) => return self.handle(kind, recorded),
             Found::Unknown if kind == Kind::Context && self.adopt_context(recorded) => {

@@ -13,6 +13,7 @@ use crate::check::payload::hex;
 use crate::check::report::{Divergence, Tally};
 use crate::run::world::World;
 use std::ffi::CStr;
+use trace::api::enums::CUgraphInstantiate_flags;
 use trace::api::roles::{Class, Field, Role};
 use trace::api::structs::CUtensorMap;
 use trace::api::types::{Form, Kind, Type, Typed};
@@ -252,8 +253,22 @@ impl Checker<'_, '_> {
         if kind == Kind::Context && is != 0 {
             self.world.contexts.lock().insert(is);
         }
+        if kind == Kind::GraphExec && how == How::Made && self.is_for_devices() {
+            // Kernels launch it by this value, which may stand wherever an address may.
+            self.world.translation.bind(was, 1, is);
+        }
         self.world.objects.bind(kind, was, is);
         true
+    }
+
+    /// Whether the graph that is instantiated can be launched by kernels.
+    fn is_for_devices(&self) -> bool {
+        let flags = || {
+            let parameters = self.call.argument("instantiateParams")?;
+            self.call.memory(When::Entry, parameters, 8).map(|bytes| word(&bytes))
+        };
+        let flags = self.call.argument("flags").or_else(flags).unwrap_or(0);
+        flags & u64::from(CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH.0) != 0
     }
 
     /// Memory that the driver gave, wherever it likes.

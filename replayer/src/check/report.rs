@@ -111,6 +111,8 @@ pub struct Report {
     pub words: Words,
     /// Calls that failed when recorded and name an object that is gone, or that no call of the trace made: left out.
     pub unknown_handles: u64,
+    /// Texture and surface objects whose numbers are others here: not found where a program keeps them in memory.
+    pub other_numbers: u64,
     /// Bytes of memory that the recorded CPU had written without a call.
     pub written: u64,
     /// Pieces of it that were written while the device may have been reading them.
@@ -174,6 +176,7 @@ impl Report {
             unresolved_pointers: tally.unresolved_pointers,
             words: tally.words,
             unknown_handles: tally.unknown_handles,
+            other_numbers: tally.other_numbers,
             written: tally.written,
             written_in_use: tally.written_in_use,
             lost_writes: tally.lost_writes,
@@ -222,6 +225,7 @@ pub struct Tally {
     pub unresolved_pointers: u64,
     pub words: Words,
     pub unknown_handles: u64,
+    pub other_numbers: u64,
     /// Bytes that the CPU had written without a call.
     pub written: u64,
     /// Of those, pieces that were written while the device may have been reading them.
@@ -264,6 +268,7 @@ impl Tally {
         self.unresolved_pointers += other.unresolved_pointers;
         self.words.add(other.words);
         self.unknown_handles += other.unknown_handles;
+        self.other_numbers += other.other_numbers;
         self.written += other.written;
         self.written_in_use += other.written_in_use;
         self.lost_writes += other.lost_writes;

@@ -84,6 +84,8 @@ pub struct Plan {
     pub primaries: HashMap<u64, i32>,
     /// Functions that no call looked up, by the call that needs them first.
     pub(crate) found: HashMap<u64, Found>,
+    /// Calls that need a function of which nothing tells what it is.
+    pub(crate) strangers: HashSet<u64>,
     pub(crate) peaks: HashMap<i32, u64>,
     /// Recorded devices that hold memory.
     pub devices: BTreeSet<i32>,

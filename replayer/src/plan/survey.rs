@@ -334,6 +334,9 @@ impl Survey {
         }
         plan.found = self.origins.take_found();
         for missing in self.origins.missing(trace, |context| plan.primaries.contains_key(&context)) {
+            if missing.kind == Kind::Function {
+                plan.strangers.insert(missing.call);
+            }
             let what = format!("{}: needs a {} that no call in the trace made", missing.function, missing.kind.label());
             self.reasons.about_call(what, missing.call);
         }

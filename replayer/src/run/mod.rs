@@ -9,6 +9,7 @@ pub mod instances;
 pub mod launches;
 mod lifetimes;
 pub mod marks;
+pub mod numbers;
 pub mod peek;
 pub mod queue;
 pub mod readers;
@@ -325,6 +326,7 @@ impl<'t> Worker<'_, 't> {
         self.tally.executed += 1;
         self.compare(&call, function, result);
         if result == result::SUCCESS && call.succeeded() {
+            self.tally.other_numbers += u64::from(numbers::differs(world, &call, function, &words));
             check::outputs(world, &call, function, &frame, &mut self.tally);
             self.copies(&call, function, &mut frame, &words);
             self.ended(&call, function);

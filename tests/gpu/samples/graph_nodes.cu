@@ -88,6 +88,7 @@ int main()
     EXPECT(cudaErrorGraphExecUpdateFailure, cudaGraphExecUpdate(executable, graph, &info));
     cudaGetLastError();
     printf("update: %d\n", info.result);
+    print("copied", download(copied, n));
     CHECK(cudaGraphExecDestroy(executable));
     CHECK(cudaGraphDestroy(graph));
     CHECK(cudaGraphDestroy(child));

@@ -43,7 +43,7 @@ int main()
     resource.resType = cudaResourceTypeLinear;
     resource.res.linear = {upload(values), cudaCreateChannelDesc<float>(), n * sizeof(float)};
     cudaTextureObject_t texture = make(resource, cudaAddressModeClamp, cudaFilterModePoint, cudaReadModeElementType, false);
-    float *out = allocate<float>(n);
+    float *out = allocate<float>(width * height);
     read_linear<<<(n + 127) / 128, 128>>>(texture, out, n);
     std::vector<float> results = download(out, n);
     for (int i = 0; i < n; i++)

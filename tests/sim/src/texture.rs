@@ -1,6 +1,7 @@
 //! Texture objects: point sampling of linear memory, pitched memory and arrays.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use parking_lot::RwLock;
 
@@ -9,6 +10,7 @@ use crate::code::{Code, Result};
 use crate::entry::structs::{ResourceDescriptor, TextureDescriptor, ViewDescriptor};
 use crate::memory::table::Ranges;
 use crate::ptx::exec::half_to_f32;
+use crate::state::knobs;
 
 #[derive(Clone, Copy)]
 pub struct Texture {
@@ -57,7 +59,7 @@ pub fn create(resource: ResourceDescriptor, texture: TextureDescriptor, view: Op
     };
     array::channel_bytes(format)?;
     let mut all = TEXTURES.write();
-    let handle = all.keys().next_back().map_or(1, |last| last + 1);
+    let handle = number(&all);
     all.insert(handle, Texture { resource, texture, view, base, format, channels, size, pitch });
     Ok(handle)
 }
@@ -82,6 +84,17 @@ pub fn surface(handle: u64) -> Result<ResourceDescriptor> {
 
 pub fn destroy_surface(handle: u64) -> Result {
     SURFACES.write().remove(&handle).map(drop).ok_or(Code::INVALID_VALUE)
+}
+
+/// A number that is free: the lowest, or the next one round. The seed decides, for nothing says which a driver takes.
+fn number(all: &BTreeMap<u64, Texture>) -> u64 {
+    const ROUND: u64 = 64;
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    let after = if knobs().seed.is_multiple_of(2) { 0 } else { LAST.load(Relaxed) };
+    let round = (0..ROUND).map(|n| (after + n) % ROUND + 1).find(|number| !all.contains_key(number));
+    let number = round.unwrap_or_else(|| all.keys().next_back().map_or(1, |last| last + 1));
+    LAST.store(number, Relaxed);
+    number
 }
 
 pub fn find(handle: u64) -> Result<Texture> {
