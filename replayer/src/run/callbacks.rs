@@ -10,14 +10,17 @@ use crate::run::world::World;
 use crate::run::written;
 use parking_lot::{Condvar, Mutex, RwLock};
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::time::{Duration, Instant};
 use trace::written::Written;
 use trace::{Call, Trace};
 
 /// A run that does not come in this time is given up: the work before it may have been left out.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// For a run that began earlier when recorded. The driver may have one thread for all, and have come to this one first.
+const FOR_EARLIER: Duration = Duration::from_millis(100);
 
 pub struct Callbacks<'t> {
     /// All recorded runs in the order of their beginnings.
@@ -30,6 +33,8 @@ pub struct Callbacks<'t> {
     frontier: AtomicUsize,
     done: Mutex<Vec<bool>>,
     changed: Condvar,
+    /// Runs wait for earlier ones that write the same memory, as long as those come.
+    in_turn: AtomicBool,
     /// What the driver's threads compared and wrote.
     tally: Mutex<Tally>,
     /// False once the replay's memory is given back: a run that comes later does nothing.
@@ -42,6 +47,17 @@ struct Run<'t> {
     call: u64,
     number: usize,
     written: Vec<Written<'t>>,
+}
+
+impl Run<'_> {
+    fn memory(&self) -> impl Iterator<Item = Range<u64>> {
+        let images = self.written.iter().flat_map(|written| written.images());
+        images.map(|image| image.address..image.address.saturating_add(image.len))
+    }
+
+    fn shares_memory(&self, other: &Run) -> bool {
+        self.memory().any(|own| other.memory().any(|range| own.start < range.end && range.start < own.end))
+    }
 }
 
 /// What the driver is given with our function.
@@ -79,6 +95,7 @@ impl<'t> Callbacks<'t> {
             places,
             frontier: AtomicUsize::new(0),
             changed: Condvar::new(),
+            in_turn: AtomicBool::new(true),
             tally: Mutex::default(),
             open: Arc::new(RwLock::new(true)),
         }
@@ -177,6 +194,13 @@ impl Handed<'_, '_> {
         let mut done = callbacks.done.lock();
         if let Some(at) = callbacks.places.get(&self.call.number).and_then(|places| places.get(number)) {
             let run = &callbacks.runs[*at];
+            for earlier in callbacks.frontier.load(Acquire)..*at {
+                let comes_first = callbacks.runs[earlier].shares_memory(run);
+                while comes_first && !done[earlier] && callbacks.in_turn.load(Acquire) {
+                    let late = callbacks.changed.wait_for(&mut done, FOR_EARLIER).timed_out();
+                    callbacks.in_turn.fetch_and(!late, AcqRel);
+                }
+            }
             run.written.iter().for_each(|written| written::on_host_only(self.world, written, &mut tally));
             done[*at] = true;
             callbacks.changed.notify_all();
