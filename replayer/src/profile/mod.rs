@@ -30,8 +30,8 @@ pub trait Times: Send {
 /// What is measured with, and where to.
 #[derive(Clone)]
 pub struct Measure {
-    /// The library, or why events are used.
-    pub cupti: Result<PathBuf, String>,
+    /// Libraries to try in this order, or why events are used.
+    pub cupti: Result<Vec<PathBuf>, String>,
     /// Do not use events if CUPTI cannot be used.
     pub only_cupti: bool,
     pub to: Arc<Mutex<dyn Times>>,
@@ -137,12 +137,23 @@ impl<'t> Profiler<'t> {
     pub fn start(measure: &Measure) -> Profiler<'t> {
         let to = measure.to.clone();
         let collector = Arc::new(Collector { to, offset: OnceLock::new(), counts: Mutex::default() });
-        let cupti = measure.cupti.as_ref().map_err(String::clone);
-        let (source, why) = match cupti.and_then(|path| Cupti::start(path, collector.clone())) {
-            Ok(cupti) => (Source::Cupti(cupti), String::new()),
-            Err(why) => (Source::Events(Events::default()), why),
+        let (mut why, libraries) = match &measure.cupti {
+            Ok(libraries) => (Vec::new(), &libraries[..]),
+            Err(why) => (vec![why.clone()], &[][..]),
         };
-        Profiler { collector, source, kernels: Kernels::default(), why }
+        let mut started = None;
+        for library in libraries {
+            match Cupti::start(library, collector.clone()) {
+                Ok(cupti) => started = Some(cupti),
+                Err(failure) => why.push(failure),
+            }
+            if started.is_some() {
+                why.clear();
+                break;
+            }
+        }
+        let source = started.map_or_else(|| Source::Events(Events::default()), Source::Cupti);
+        Profiler { collector, source, kernels: Kernels::default(), why: why.join("; ") }
     }
 
     /// Why events are used; empty if they are not.

@@ -22,7 +22,9 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::AtomicPtr;
+use std::sync::atomic::Ordering::{Acquire, Release};
 use trace::api::by_name;
 use trace::record::{Timed, timed};
 use trace::{Call, Function};
@@ -39,8 +41,13 @@ thread_local! {
     static IDS: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
 }
 
-/// CUPTI's callbacks get no word of the user's: one session a process.
-static SESSION: OnceLock<Session> = OnceLock::new();
+/// CUPTI's callbacks get no word of the user's: the session that was begun last. None is ever freed.
+static SESSION: AtomicPtr<Session> = AtomicPtr::new(std::ptr::null_mut());
+
+fn session() -> Option<&'static Session> {
+    // SAFETY: null, or leaked by `start`.
+    unsafe { SESSION.load(Acquire).as_ref() }
+}
 
 struct Session {
     library: Library,
@@ -89,10 +96,9 @@ impl Cupti {
         }
         let (offset, apart) = clocks(&library)?;
         let (calls, waiting) = (Mutex::default(), Mutex::default());
-        if SESSION.set(Session { library, collector, offset, calls, waiting }).is_err() {
-            return Err("CUPTI has been used in this process before".into());
-        }
-        let session = SESSION.get().expect("just set");
+        let session = Box::leak(Box::new(Session { library, collector, offset, calls, waiting }));
+        SESSION.store(session, Release);
+        let session: &'static Session = session;
         let library = &session.library;
         let mut subscriber = std::ptr::null();
         // SAFETY: an output word, a function with the signature that CUPTI calls, and no user data.
@@ -280,7 +286,7 @@ extern "C" fn complete(context: *const c_void, stream: u32, buffer: *mut u8, _: 
     if buffer.is_null() {
         return;
     }
-    if let Some(session) = SESSION.get() {
+    if let Some(session) = session() {
         let mut at = std::ptr::null();
         // SAFETY: the buffer is ours, and `valid` bytes of it hold records.
         while unsafe { (session.library.next)(buffer, valid, &raw mut at) } == 0 {
