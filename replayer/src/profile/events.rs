@@ -112,7 +112,7 @@ impl<'t> Events<'t> {
             return plain();
         };
         let before = record(events[0]);
-        let begin = now();
+        let begin = collector.begins(world.trace, call);
         let result = plain();
         let end = now();
         let after = record(events[1]);

@@ -111,6 +111,13 @@ pub fn now() -> i64 {
 }
 
 impl Collector {
+    /// The call is about to be made. The replay's clock is fixed to the trace's by the first that gives a device work.
+    pub fn begins(&self, trace: &Trace, call: &Call) -> i64 {
+        let begin = now();
+        self.offset.get_or_init(|| trace.nanoseconds(call.begin) - begin);
+        begin
+    }
+
     /// With the times of the device and of the call on CLOCK_MONOTONIC; puts them on the trace's clock.
     pub fn take(&self, mut timed: Timed, kernel: Option<&str>) {
         let offset = self.offset.get().copied().unwrap_or(0);
@@ -174,18 +181,12 @@ impl<'t> Profiler<'t> {
     /// # Safety
     /// As for that.
     pub unsafe fn call(&self, world: &World<'t>, call: &Call<'t>, live: &'static Function, words: &[u64]) -> u32 {
-        self.begins(world.trace, call);
         match &self.source {
             // SAFETY: forwarded from the caller.
             Source::Cupti(cupti) => unsafe { cupti.call(world, &self.kernels, call, live, words) },
             // SAFETY: as above.
             Source::Events(events) => unsafe { events.call(world, &self.collector, &self.kernels, call, live, words) },
         }
-    }
-
-    /// The replay's clock is fixed to the trace's by the first call that gives a device work.
-    fn begins(&self, trace: &Trace, call: &Call) {
-        self.collector.offset.get_or_init(|| trace.nanoseconds(call.begin) - now());
     }
 
     /// Something has been waited for, or asked about, and has finished.

@@ -143,7 +143,7 @@ impl Cupti {
     ) -> u32 {
         IDS.with_borrow_mut(Vec::clear);
         ATTENDS.set(true);
-        let begin = now();
+        let begin = self.session.collector.begins(world.trace, call);
         // SAFETY: forwarded from the caller.
         let result = unsafe { world.driver.call(id(live), words) };
         let end = now();
