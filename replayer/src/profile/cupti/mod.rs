@@ -23,8 +23,8 @@ use std::collections::HashMap;
 use std::ffi::c_void;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicPtr;
-use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicPtr, AtomicU64};
 use trace::api::by_name;
 use trace::record::{Timed, timed};
 use trace::{Call, Function};
@@ -56,6 +56,8 @@ struct Session {
     offset: i64,
     calls: Mutex<HashMap<u32, Submitted>>,
     waiting: Mutex<Vec<Waiting>>,
+    /// Records of calls that are not the trace's.
+    foreign: AtomicU64,
 }
 
 /// A record whose call was not known yet when it came.
@@ -96,7 +98,8 @@ impl Cupti {
         }
         let (offset, apart) = clocks(&library)?;
         let (calls, waiting) = (Mutex::default(), Mutex::default());
-        let session = Box::leak(Box::new(Session { library, collector, offset, calls, waiting }));
+        let session =
+            Box::leak(Box::new(Session { library, collector, offset, calls, waiting, foreign: AtomicU64::new(0) }));
         SESSION.store(session, Release);
         let session: &'static Session = session;
         let library = &session.library;
@@ -116,11 +119,14 @@ impl Cupti {
     fn enable(&self) -> Result<(), String> {
         let library = &self.session.library;
         let concerned = |name: &str| by_name(name).is_some_and(Profiler::concerns);
+        let mut enabled = Err("CUPTI names no driver function that is known here".to_owned());
         for id in library.callbacks(concerned) {
             // SAFETY: our own subscriber.
-            let enabled = unsafe { (library.enable_callback)(1, self.subscriber, DRIVER_API, id) };
-            library.check("cuptiEnableCallback", enabled)?;
+            let done = unsafe { (library.enable_callback)(1, self.subscriber, DRIVER_API, id) };
+            // A function that has no callback is not timed; the others are.
+            enabled = library.check("cuptiEnableCallback", done).or(enabled);
         }
+        enabled?;
         // SAFETY: functions with the signatures that CUPTI calls.
         library.check("cuptiActivityRegisterCallbacks", unsafe { (library.register)(request, complete) })?;
         activity::KINDS.iter().try_for_each(|kind| {
@@ -178,7 +184,10 @@ impl Cupti {
         let drift = clocks(&session.library).map_or(0, |(offset, _)| (offset - session.offset).unsigned_abs());
         self.end();
         session.match_up();
-        session.waiting.lock().clear();
+        let foreign = session.foreign.load(Relaxed) + session.waiting.lock().drain(..).count() as u64;
+        if session.collector.counts.lock().works == 0 {
+            session.collector.untimed("CUPTI's record fits no call of the trace", foreign);
+        }
         (self.version, self.apart + drift)
     }
 
@@ -222,7 +231,7 @@ impl Session {
             let submitted = self.calls.lock().get(&record.correlation).copied();
             match submitted {
                 Some(submitted) => self.collector.take(submitted.owns(record.timed), record.kernel.as_deref()),
-                None if record.late => {}
+                None if record.late => _ = self.foreign.fetch_add(1, Relaxed),
                 None => self.waiting.lock().push(Waiting { late: true, ..record }),
             }
         }
