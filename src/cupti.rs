@@ -1,31 +1,40 @@
 //! Where libcupti is: NVIDIA's profiling library, which comes with toolkits and as Python wheels, not with drivers.
 
 use crate::driver::Choice;
+use std::collections::HashSet;
 use std::env;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 const VARIABLE: &str = "CUTRACE_CUPTI";
 
-/// The newest that is found, or where it was looked for.
-pub fn find(driver: &Choice, driver_path: &Path) -> Result<PathBuf, String> {
+/// Those that are found, the newest first: an older driver takes an older one. Or where it was looked for.
+pub fn find(driver: &Choice, driver_path: &Path) -> Result<Vec<PathBuf>, String> {
     if let Some(path) = env::var_os(VARIABLE).filter(|path| !path.is_empty()) {
         let path = PathBuf::from(path);
-        return if path.is_file() { Ok(path) } else { Err(format!("{VARIABLE}: {} is not a file", path.display())) };
+        return if path.is_file() {
+            Ok(vec![path])
+        } else {
+            Err(format!("{VARIABLE}: {} is not a file", path.display()))
+        };
     }
     if matches!(driver, Choice::Sim) {
         // It has its own: NVIDIA's would look for a real device.
-        return Ok(driver_path.to_path_buf());
+        return Ok(vec![driver_path.to_path_buf()]);
     }
     let listed = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     let mut places: Vec<PathBuf> = env::split_paths(&listed).filter(|path| !path.as_os_str().is_empty()).collect();
     places.extend(toolkits());
     places.extend(wheels());
     let mut found: Vec<(Vec<u32>, PathBuf)> = places.iter().flat_map(|place| in_directory(place)).collect();
-    found.sort();
-    match found.pop() {
-        Some((_, path)) => Ok(path),
-        None => Err(format!(
+    found.sort_by(|(one, _), (other, _)| other.cmp(one));
+    let mut paths: Vec<PathBuf> = found.into_iter().map(|(_, path)| path).collect();
+    // A directory may be named twice, and a file by several names.
+    let mut files = HashSet::new();
+    paths.retain(|path| files.insert(path.canonicalize().unwrap_or_else(|_| path.clone())));
+    match paths.is_empty() {
+        false => Ok(paths),
+        true => Err(format!(
             "no libcupti.so.12 or .13 in LD_LIBRARY_PATH, under /usr/local/cuda* or among Python's packages ({VARIABLE} may \
              name it; the nvidia-cuda-cupti wheel has it)"
         )),

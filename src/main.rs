@@ -62,7 +62,7 @@ Exit status:
 #[derive(Subcommand)]
 enum Command {
     Record(record::Arguments),
-    Replay(replay::Arguments),
+    Replay(Box<replay::Arguments>),
     View(view::Arguments),
     Info(info::Arguments),
     Dump(dump::Arguments),
@@ -76,7 +76,7 @@ enum Command {
 fn main() -> ExitCode {
     let ended = match Arguments::parse().command {
         Command::Record(arguments) => record::run(arguments),
-        Command::Replay(arguments) => replay::run(arguments),
+        Command::Replay(arguments) => replay::run(*arguments),
         Command::View(arguments) => view::run(arguments),
         Command::Info(arguments) => info::run(arguments),
         Command::Dump(arguments) => dump::run(arguments),

@@ -77,7 +77,7 @@ impl Looping {
         Ok(Some(found))
     }
 
-    pub fn repeat(&self, range: Range<u64>, cupti: Result<PathBuf, String>) -> Repeat {
+    pub fn repeat(&self, range: Range<u64>, cupti: Result<Vec<PathBuf>, String>) -> Repeat {
         Repeat { range, warmup: self.warmup, times: self.times.unwrap_or(1), cupti }
     }
 }

@@ -51,7 +51,7 @@ pub struct Timed {
 
 impl Timing {
     /// Where times are to be taken from.
-    pub fn source(&self, driver: &Choice, path: &Path) -> Result<Result<PathBuf, String>> {
+    pub fn source(&self, driver: &Choice, path: &Path) -> Result<Result<Vec<PathBuf>, String>> {
         match (self.times, cupti::find(driver, path)) {
             (Source::Events, _) => Ok(Err(String::new())),
             (Source::Cupti, Err(why)) => Err(failure(FAILED, format_args!("--times cupti: {why}"))),
@@ -60,7 +60,7 @@ impl Timing {
     }
 
     /// Begins the trace: all of what is in the one that is replayed.
-    pub fn begin(&self, trace: &Trace, cupti: Result<PathBuf, String>, force: bool) -> Result<(Timed, Measure)> {
+    pub fn begin(&self, trace: &Trace, cupti: Result<Vec<PathBuf>, String>, force: bool) -> Result<(Timed, Measure)> {
         let path = self.output.as_deref().unwrap_or(Path::new("timed.bin"));
         let output = Output::create(path, force, &trace.path)?;
         let shown = || path.display().to_string();

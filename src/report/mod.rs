@@ -32,8 +32,8 @@ use trace::Trace;
 
 /// Say where a program's time and memory went
 ///
-/// Without -r: one page on what ran, where the host's time went, and what to look at. Times are the host's, as recorded:
-/// how long the driver's functions took, not what the device did meanwhile.
+/// Without -r: one page on what ran, where the host's time went, and what to look at. Times of calls are the host's, as
+/// recorded; those of devices are a replay's, in a trace made by replay --profile.
 ///
 /// --grep is matched against function names and, for launches, "FUNCTION KERNEL"; --limit is the number of rows of each
 /// table. Names of Nsight Systems' reports give its columns.

@@ -123,8 +123,9 @@ fn kernels_and_copies_are_summed() {
     let twice = rows(&place, &["cuda_gpu_trace", "--grep", "twice"]);
     assert!(twice.len() == 3 && twice.iter().all(|row| row["Name"] == "twice"), "{twice:?}");
     assert_eq!(rows(&place, &["cuda_gpu_trace", "--limit", "2"]).len(), 2);
-    let first = trace.timed().next().and_then(|work| work.call).expect("a call").to_string();
-    assert!(rows(&place, &["cuda_gpu_trace", "--calls", &first]).iter().all(|row| row["CorrId"].to_string() == first));
+    let call = trace.timed().next().and_then(|work| work.call).expect("a call");
+    let first = call.to_string();
+    assert!(rows(&place, &["cuda_gpu_trace", "--calls", &first]).iter().all(|row| row["CorrId"] == call));
 }
 
 #[test]

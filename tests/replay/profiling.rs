@@ -69,10 +69,12 @@ fn every_launch_copy_and_fill_has_its_times() {
         // One after the other on one stream, and none before its call.
         assert!(works.windows(2).all(|pair| pair[0].about.end <= pair[1].about.start), "{works:?}");
         assert!(works.iter().all(|work| work.about.start < work.about.end), "{works:?}");
-        assert!(works.iter().all(|work| work.about.submitted <= work.about.start), "{works:?}");
+        // The clocks were compared as well as that.
+        let off = trace.profile.as_ref().map_or(0, |profile| profile.uncertainty) as i64;
+        assert!(works.iter().all(|work| work.about.submitted <= work.about.start + off), "{off}: {works:?}");
         // The first call that gave the device something begins when it did.
         let first = trace.call(works[0].call.expect("a call")).expect("in the trace");
-        assert!((works[0].about.submitted - trace.nanoseconds(first.begin)).abs() < 5_000_000);
+        assert_eq!(works[0].about.submitted, trace.nanoseconds(first.begin));
         let profile = trace.profile.as_ref().expect("a profile");
         assert_eq!((profile.source, profile.works, &profile.untimed[..]), (number, 4, &[][..]));
         assert_eq!(profile.devices, [(0, "cutrace simulated device".to_owned())]);

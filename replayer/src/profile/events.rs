@@ -112,7 +112,7 @@ impl<'t> Events<'t> {
             return plain();
         };
         let before = record(events[0]);
-        let begin = now();
+        let begin = collector.begins(world.trace, call);
         let result = plain();
         let end = now();
         let after = record(events[1]);
@@ -247,26 +247,32 @@ fn elapsed(driver: &Driver, from: u64, to: u64) -> Result<i64, Failure> {
     Ok((f64::from(milliseconds) * 1e6).round() as i64)
 }
 
-/// A new event on an idle stream, and its place on the host's clock: measured, or told by the one before.
+/// A new event on an idle stream, and its place on the host's clock: told by the one before, or measured, as the best of some.
 fn based(driver: &Driver, stream: u64, before: Option<&Base>) -> Result<(Base, u64), Failure> {
     const TRIES: usize = 16;
-    let event = made(driver, "cuEventCreate", 0)?;
-    let mut best = (0, u64::MAX);
+    let mut best: Option<(Base, u64)> = None;
     for _ in 0..if before.is_some() { 1 } else { TRIES } {
+        let event = made(driver, "cuEventCreate", 0)?;
         let earlier = now();
         // SAFETY: an event and a stream of ours.
         unsafe { driver.ask("cuEventRecord", &[event, stream]) }?;
         // SAFETY: as above.
         unsafe { driver.ask("cuEventSynchronize", &[event]) }?;
-        let later = now();
-        // Later tries place the last record only: none is better than the one that is kept.
-        let apart = later.abs_diff(earlier);
-        best = (earlier + (apart / 2) as i64, apart);
+        let apart = now().abs_diff(earlier);
+        let at = match before {
+            Some(before) => before.at + elapsed(driver, before.event, event)?,
+            None => earlier + (apart / 2) as i64,
+        };
+        let worse = match &best {
+            Some((_, least)) if *least <= apart => Some(event),
+            _ => best.replace((Base { event, at }, apart)).map(|(base, _)| base.event),
+        };
+        if let Some(event) = worse {
+            // SAFETY: an event of ours that nobody knows any more.
+            let _ = unsafe { driver.ask("cuEventDestroy_v2", &[event]) };
+        }
     }
-    if let Some(before) = before {
-        best.0 = before.at + elapsed(driver, before.event, event)?;
-    }
-    Ok((Base { event, at: best.0 }, best.1))
+    Ok(best.expect("tried at least once"))
 }
 
 fn made(driver: &Driver, what: &'static str, flags: u64) -> Result<u64, Failure> {

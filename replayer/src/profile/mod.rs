@@ -30,8 +30,8 @@ pub trait Times: Send {
 /// What is measured with, and where to.
 #[derive(Clone)]
 pub struct Measure {
-    /// The library, or why events are used.
-    pub cupti: Result<PathBuf, String>,
+    /// Libraries to try in this order, or why events are used.
+    pub cupti: Result<Vec<PathBuf>, String>,
     /// Do not use events if CUPTI cannot be used.
     pub only_cupti: bool,
     pub to: Arc<Mutex<dyn Times>>,
@@ -111,6 +111,13 @@ pub fn now() -> i64 {
 }
 
 impl Collector {
+    /// The call is about to be made. The replay's clock is fixed to the trace's by the first that gives a device work.
+    pub fn begins(&self, trace: &Trace, call: &Call) -> i64 {
+        let begin = now();
+        self.offset.get_or_init(|| trace.nanoseconds(call.begin) - begin);
+        begin
+    }
+
     /// With the times of the device and of the call on CLOCK_MONOTONIC; puts them on the trace's clock.
     pub fn take(&self, mut timed: Timed, kernel: Option<&str>) {
         let offset = self.offset.get().copied().unwrap_or(0);
@@ -137,12 +144,23 @@ impl<'t> Profiler<'t> {
     pub fn start(measure: &Measure) -> Profiler<'t> {
         let to = measure.to.clone();
         let collector = Arc::new(Collector { to, offset: OnceLock::new(), counts: Mutex::default() });
-        let cupti = measure.cupti.as_ref().map_err(String::clone);
-        let (source, why) = match cupti.and_then(|path| Cupti::start(path, collector.clone())) {
-            Ok(cupti) => (Source::Cupti(cupti), String::new()),
-            Err(why) => (Source::Events(Events::default()), why),
+        let (mut why, libraries) = match &measure.cupti {
+            Ok(libraries) => (Vec::new(), &libraries[..]),
+            Err(why) => (vec![why.clone()], &[][..]),
         };
-        Profiler { collector, source, kernels: Kernels::default(), why }
+        let mut started = None;
+        for library in libraries {
+            match Cupti::start(library, collector.clone()) {
+                Ok(cupti) => started = Some(cupti),
+                Err(failure) => why.push(failure),
+            }
+            if started.is_some() {
+                why.clear();
+                break;
+            }
+        }
+        let source = started.map_or_else(|| Source::Events(Events::default()), Source::Cupti);
+        Profiler { collector, source, kernels: Kernels::default(), why: why.join("; ") }
     }
 
     /// Why events are used; empty if they are not.
@@ -163,18 +181,12 @@ impl<'t> Profiler<'t> {
     /// # Safety
     /// As for that.
     pub unsafe fn call(&self, world: &World<'t>, call: &Call<'t>, live: &'static Function, words: &[u64]) -> u32 {
-        self.begins(world.trace, call);
         match &self.source {
             // SAFETY: forwarded from the caller.
             Source::Cupti(cupti) => unsafe { cupti.call(world, &self.kernels, call, live, words) },
             // SAFETY: as above.
             Source::Events(events) => unsafe { events.call(world, &self.collector, &self.kernels, call, live, words) },
         }
-    }
-
-    /// The replay's clock is fixed to the trace's by the first call that gives a device work.
-    fn begins(&self, trace: &Trace, call: &Call) {
-        self.collector.offset.get_or_init(|| trace.nanoseconds(call.begin) - now());
     }
 
     /// Something has been waited for, or asked about, and has finished.

@@ -40,8 +40,8 @@ pub struct Repeat {
     /// Times that are not counted, and times that are.
     pub warmup: u64,
     pub times: u64,
-    /// Where device times are taken from: the library, or why events are used.
-    pub cupti: Result<PathBuf, String>,
+    /// Where device times are taken from: libraries to try in this order, or why events are used.
+    pub cupti: Result<Vec<PathBuf>, String>,
 }
 
 /// What it took. All times in nanoseconds.

@@ -86,8 +86,11 @@ fn duration(scope: &Scope, range: &Range) -> Option<i64> {
     Some(scope.trace.nanoseconds(range.end?) - scope.trace.nanoseconds(range.opened.about.time))
 }
 
+/// Style and name, and how long the ranges took.
+type Group = ((&'static str, String), Durations);
+
 /// Ranges by style and name, longest in all first; and how many did not end.
-fn summed(scope: &Scope, wanted: impl Fn(&Range) -> bool) -> (Vec<((&'static str, String), Durations)>, u64) {
+fn summed(scope: &Scope, wanted: impl Fn(&Range) -> bool) -> (Vec<Group>, u64) {
     let mut groups: HashMap<(&str, String), Durations> = HashMap::new();
     let mut open = 0;
     for range in scope.trace.annotated_ranges().iter().filter(|range| wanted(range)) {

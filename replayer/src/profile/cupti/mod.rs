@@ -22,7 +22,9 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicPtr, AtomicU64};
 use trace::api::by_name;
 use trace::record::{Timed, timed};
 use trace::{Call, Function};
@@ -39,8 +41,13 @@ thread_local! {
     static IDS: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
 }
 
-/// CUPTI's callbacks get no word of the user's: one session a process.
-static SESSION: OnceLock<Session> = OnceLock::new();
+/// CUPTI's callbacks get no word of the user's: the session that was begun last. None is ever freed.
+static SESSION: AtomicPtr<Session> = AtomicPtr::new(std::ptr::null_mut());
+
+fn session() -> Option<&'static Session> {
+    // SAFETY: null, or leaked by `start`.
+    unsafe { SESSION.load(Acquire).as_ref() }
+}
 
 struct Session {
     library: Library,
@@ -49,6 +56,8 @@ struct Session {
     offset: i64,
     calls: Mutex<HashMap<u32, Submitted>>,
     waiting: Mutex<Vec<Waiting>>,
+    /// Records of calls that are not the trace's.
+    foreign: AtomicU64,
 }
 
 /// A record whose call was not known yet when it came.
@@ -89,10 +98,10 @@ impl Cupti {
         }
         let (offset, apart) = clocks(&library)?;
         let (calls, waiting) = (Mutex::default(), Mutex::default());
-        if SESSION.set(Session { library, collector, offset, calls, waiting }).is_err() {
-            return Err("CUPTI has been used in this process before".into());
-        }
-        let session = SESSION.get().expect("just set");
+        let session =
+            Box::leak(Box::new(Session { library, collector, offset, calls, waiting, foreign: AtomicU64::new(0) }));
+        SESSION.store(session, Release);
+        let session: &'static Session = session;
         let library = &session.library;
         let mut subscriber = std::ptr::null();
         // SAFETY: an output word, a function with the signature that CUPTI calls, and no user data.
@@ -110,11 +119,14 @@ impl Cupti {
     fn enable(&self) -> Result<(), String> {
         let library = &self.session.library;
         let concerned = |name: &str| by_name(name).is_some_and(Profiler::concerns);
+        let mut enabled = Err("CUPTI names no driver function that is known here".to_owned());
         for id in library.callbacks(concerned) {
             // SAFETY: our own subscriber.
-            let enabled = unsafe { (library.enable_callback)(1, self.subscriber, DRIVER_API, id) };
-            library.check("cuptiEnableCallback", enabled)?;
+            let done = unsafe { (library.enable_callback)(1, self.subscriber, DRIVER_API, id) };
+            // A function that has no callback is not timed; the others are.
+            enabled = library.check("cuptiEnableCallback", done).or(enabled);
         }
+        enabled?;
         // SAFETY: functions with the signatures that CUPTI calls.
         library.check("cuptiActivityRegisterCallbacks", unsafe { (library.register)(request, complete) })?;
         activity::KINDS.iter().try_for_each(|kind| {
@@ -137,7 +149,7 @@ impl Cupti {
     ) -> u32 {
         IDS.with_borrow_mut(Vec::clear);
         ATTENDS.set(true);
-        let begin = now();
+        let begin = self.session.collector.begins(world.trace, call);
         // SAFETY: forwarded from the caller.
         let result = unsafe { world.driver.call(id(live), words) };
         let end = now();
@@ -172,7 +184,10 @@ impl Cupti {
         let drift = clocks(&session.library).map_or(0, |(offset, _)| (offset - session.offset).unsigned_abs());
         self.end();
         session.match_up();
-        session.waiting.lock().clear();
+        let foreign = session.foreign.load(Relaxed) + session.waiting.lock().drain(..).count() as u64;
+        if session.collector.counts.lock().works == 0 {
+            session.collector.untimed("CUPTI's record fits no call of the trace", foreign);
+        }
         (self.version, self.apart + drift)
     }
 
@@ -216,7 +231,7 @@ impl Session {
             let submitted = self.calls.lock().get(&record.correlation).copied();
             match submitted {
                 Some(submitted) => self.collector.take(submitted.owns(record.timed), record.kernel.as_deref()),
-                None if record.late => {}
+                None if record.late => _ = self.foreign.fetch_add(1, Relaxed),
                 None => self.waiting.lock().push(Waiting { late: true, ..record }),
             }
         }
@@ -280,7 +295,7 @@ extern "C" fn complete(context: *const c_void, stream: u32, buffer: *mut u8, _: 
     if buffer.is_null() {
         return;
     }
-    if let Some(session) = SESSION.get() {
+    if let Some(session) = session() {
         let mut at = std::ptr::null();
         // SAFETY: the buffer is ours, and `valid` bytes of it hold records.
         while unsafe { (session.library.next)(buffer, valid, &raw mut at) } == 0 {
