@@ -5,6 +5,7 @@ use crate::exit;
 use crate::figures::duration;
 use crate::json::Fields;
 use crate::reading::Reading;
+use crate::writes::{self, Run, Wrote};
 use anyhow::Result;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -22,7 +23,7 @@ use trace::{Call, Trace};
 ///
 /// A line holds the call's number, seconds since the start of the trace, the thread, the function with its arguments by
 /// name, what it wrote behind the arrow, its result and how long it took. An ampersand stands for memory that the call
-/// fills. Annotations by NVTX stand between the calls. Handles are named by kind and number (ctx#1, stream#3), addresses by the allocation they lie in (mem#2+0x40).
+/// fills. Annotations by NVTX and what the CPU wrote without a call stand between the calls. Handles are named by kind and number (ctx#1, stream#3), addresses by the allocation they lie in (mem#2+0x40).
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -74,7 +75,9 @@ pub fn run(arguments: Arguments) -> Result<u8> {
             serde_json::to_writer(&mut out, &line).map_err(std::io::Error::from)?;
         } else {
             line.clear();
+            writes::before(&mut line, &trace, &call, &objects);
             text(&mut line, &trace, &call, decoded.as_ref(), &objects, colored)?;
+            writes::behind(&mut line, &trace, &call, &objects);
             out.write_all(line.as_bytes())?;
         }
         out.write_all(b"\n")?;
@@ -122,6 +125,10 @@ fn text(
             for (index, (name, value)) in decoded.arguments.iter().enumerate() {
                 let comma = if index == 0 { "" } else { ", " };
                 match value {
+                    // Where in memory that the device knows, too.
+                    &Value::Result(at) if objects.range(at).is_some() => {
+                        write!(out, "{comma}&{name}={}", Text(&Value::Address { value: at, born: false }, objects))?
+                    }
                     Value::Result(_) => write!(out, "{comma}&{name}")?,
                     value => write!(out, "{comma}{name}={}", Text(value, objects))?,
                 }
@@ -164,6 +171,11 @@ pub struct Line<'x> {
     /// Of a function that this build does not know.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     words: Vec<String>,
+    /// Without a call, since the one before.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    cpu_wrote: Vec<Wrote>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    callback_runs: Vec<Run>,
 }
 
 pub fn object<'x>(trace: &Trace, call: &Call<'x>, decoded: Option<&'x Decoded<'x>>, objects: &'x Objects) -> Line<'x> {
@@ -180,6 +192,8 @@ pub fn object<'x>(trace: &Trace, call: &Call<'x>, decoded: Option<&'x Decoded<'x
         result_code: call.result,
         duration_ns: call.end.map(|end| trace.nanoseconds(end) - trace.nanoseconds(call.begin)),
         words: decoded.map_or_else(words, |_| Vec::new()),
+        cpu_wrote: writes::before_object(trace, call, objects),
+        callback_runs: writes::runs(trace, call, objects),
     }
 }
 

@@ -25,6 +25,7 @@ mod signals;
 mod unfinished;
 mod verdict;
 mod view;
+mod writes;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;

@@ -56,7 +56,12 @@ pub fn finished(lane: &Lane, covered: Covered, position: u64) {
             let is_launch = copy.work == Work::Launch;
             is_launch && (recorder.pending.may_write(start, len) || recorder.watch.is_stirred(start, len))
         };
-        if copy.work == Work::Fill || is_disturbed() {
+        if copy.work == Work::Fill {
+            // Of these no more is told: a replay fills the same.
+            bytes_at(start, len as usize, false).map(|bytes| recorder.watch.landed(start, bytes));
+            continue;
+        }
+        if is_disturbed() {
             continue;
         }
         let found = landed(lane, copy.landing, false);
@@ -101,7 +106,7 @@ fn landed(lane: &Lane, landing: Landing, fresh: bool) -> Option<(u8, Hash)> {
     match landing {
         Landing::Flat { address, len } => {
             let careful = !fresh && !recorder.pinned.holds(address, len);
-            let bytes = bytes_at(address, len as usize, careful)?;
+            let bytes = recorder.watch.landed(address, bytes_at(address, len as usize, careful)?);
             if keep && let Some(hash) = recorder.file.blob(&bytes) {
                 return Some((record::BLOB, hash));
             }
@@ -117,7 +122,7 @@ fn landed(lane: &Lane, landing: Landing, fresh: bool) -> Option<(u8, Hash)> {
             }
             let mut hasher = Hasher::default();
             for row in region.row_addresses() {
-                hasher.update(&bytes_at(row, region.row_bytes as usize, careful)?);
+                hasher.update(&recorder.watch.landed(row, bytes_at(row, region.row_bytes as usize, careful)?));
             }
             Some((record::HASH, hasher.finish()))
         }
@@ -128,7 +133,8 @@ fn packed_rows(region: &Region, careful: bool) -> Option<Vec<u8>> {
     let mut packed = Vec::new();
     packed.try_reserve_exact(usize::try_from(region.bytes()).ok()?).ok()?;
     for row in region.row_addresses() {
-        packed.extend_from_slice(&bytes_at(row, region.row_bytes as usize, careful)?);
+        let bytes = bytes_at(row, region.row_bytes as usize, careful)?;
+        packed.extend_from_slice(&crate::start::recorder().watch.landed(row, bytes));
     }
     Some(packed)
 }

@@ -12,6 +12,7 @@ use crate::pinned::Ranges;
 use crate::shadow::Shadow;
 use crate::tracker::{PAGE, Tracker};
 use crate::{maps, start};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
@@ -207,6 +208,22 @@ impl Watch {
         ranges.insert(start, watched);
         self.count.store(ranges.len(), Relaxed);
         tracked
+    }
+
+    /// What the device has brought is known as of now: what the CPU writes over it is new, also if it was there before.
+    pub fn landed<'b>(&self, address: u64, bytes: Cow<'b, [u8]>) -> Cow<'b, [u8]> {
+        if !self.any() {
+            return bytes;
+        }
+        let mut state = self.state.lock();
+        let around = state.ranges.range_mut(..=address).next_back();
+        let Some((start, watched)) = around.filter(|(_, w)| address + bytes.len() as u64 <= w.end) else {
+            return bytes;
+        };
+        // Both the trace and the shadow get what is read once.
+        let bytes = bytes.into_owned();
+        watched.shadow.put((address - start) as usize, &bytes);
+        Cow::Owned(bytes)
     }
 
     /// Adds what the CPU wrote since the last look.

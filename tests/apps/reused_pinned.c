@@ -47,6 +47,22 @@ int main(void)
     CHECK(cuMemcpyDtoH(results, slots, 16));
     for (round = 0; round < 4; round++)
         REQUIRE(results[round] == 10 + round);
+    // The same again over what a copy brought, and over what the stream filled
+    staging[0] = 7;
+    CHECK(cuMemcpyHtoDAsync(slots, staging, 4, copies));
+    CHECK(cuMemcpyDtoHAsync(staging, slots + 8, 4, copies));
+    CHECK(cuStreamSynchronize(copies));
+    REQUIRE(staging[0] == 12);
+    staging[0] = 7;
+    CHECK(cuMemcpyHtoDAsync(slots + 4, staging, 4, copies));
+    CHECK(cuMemsetD32Async((CUdeviceptr)staging, 99, 1, copies));
+    CHECK(cuStreamSynchronize(copies));
+    staging[0] = 7;
+    CHECK(cuMemcpyHtoDAsync(slots + 8, staging, 4, copies));
+    CHECK(cuStreamSynchronize(copies));
+    CHECK(cuMemcpyDtoH(results, slots, 16));
+    for (i = 0; i < 3; i++)
+        REQUIRE(results[i] == 7);
     printf("%d %d\n", results[0], results[3]);
     return 0;
 }

@@ -199,6 +199,21 @@ fn a_range_beyond_the_end_is_told() {
 }
 
 #[test]
+fn dump_shows_what_no_call_told() {
+    let (place, _) = recorded("callbacks.c");
+    let dump = run(&mut place.cutrace(["dump"])).expect(0).stdout;
+    let lines: Vec<&str> = dump.lines().collect();
+    let run_of_callback = lines.iter().position(|line| line.contains("its callback ran until")).expect("a run");
+    assert!(lines[run_of_callback - 1].contains("cuLaunchHostFunc"), "{dump}");
+    assert!(lines[run_of_callback + 1].trim_start().starts_with("wrote 0x"), "{dump}");
+    assert!(lines.iter().any(|line| line.contains(" the CPU wrote 0x")), "{dump}");
+    let dump = run(&mut place.cutrace(["dump", "--json"])).expect(0).stdout;
+    let objects: Vec<Value> = dump.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert!(objects.iter().any(|call| call["callback_runs"][0]["wrote"][0]["bytes"].as_u64() > Some(0)));
+    assert!(objects.iter().any(|call| call["cpu_wrote"][0]["content"].is_string()));
+}
+
+#[test]
 fn dump_in_json() {
     let (place, _) = recorded("vector_add.c");
     let ran = run(&mut place.cutrace(["dump", "--json", "--grep", "cuLaunchKernel"])).expect(0);
