@@ -110,12 +110,9 @@ fn tests(function: &Function) -> String {
     if function.policy == Policy::refuse {
         return "refused".into();
     }
-    let all = where_tested(function);
-    // An error counts only where nothing better is known.
-    let succeeds = all.iter().any(|(_, error)| error.is_none());
-    let shown = all.iter().filter(|(_, error)| !succeeds || error.is_none());
+    let all = where_tested(function).into_iter();
     let text: Vec<String> =
-        shown.map(|(name, error)| error.map_or((*name).into(), |error| format!("{name}: {error}"))).collect();
+        all.map(|(name, error)| error.map_or(name.into(), |error| format!("{name}: {error}"))).collect();
     if text.is_empty() { "not exercised".into() } else { text.join(", ") }
 }
 
