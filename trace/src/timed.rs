@@ -30,6 +30,9 @@ impl Work<'_> {
     }
 }
 
+/// Nanoseconds, some months: times of a damaged or forged trace are cut to it, so that sums of them are numbers.
+const FAR: i64 = 1 << 53;
+
 /// A number that is there.
 pub fn known(number: u32) -> Option<u32> {
     (number != timed::UNKNOWN).then_some(number)
@@ -98,7 +101,10 @@ impl Trace {
 
     fn work_at(&self, start: i64, at: u64) -> Work<'_> {
         let about = self.record(at).and_then(|found| body_of::<Timed>(&found.bytes[HEAD..]));
-        let about = about.unwrap_or_else(|| unreachable!("the record of {start} was read when it was indexed"));
+        let mut about = about.unwrap_or_else(|| unreachable!("the record of {start} was read when it was indexed"));
+        for time in [&mut about.start, &mut about.end, &mut about.submitted, &mut about.returned] {
+            *time = (*time).clamp(-FAR, FAR);
+        }
         let name = self.timed_names.get(&about.name).map(String::as_str);
         Work { about, call: self.number_of(about.thread, about.call), name }
     }
