@@ -42,7 +42,8 @@ int main(void)
         CHECK(cuMemsetD32(range + i * granule, i + 1, N));
     }
     CUdeviceptr plain = allocate(sizeof(int) * N);
-    // The two in the middle change places.
+    // The two in the middle change places, once they are filled: unmapping waits for nothing.
+    CHECK(cuCtxSynchronize());
     CHECK(cuMemUnmap(range + granule, 2 * granule));
     map(range + granule, pieces[2]);
     map(range + 2 * granule, pieces[1]);
