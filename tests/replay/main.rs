@@ -9,6 +9,7 @@ mod exercised;
 mod following;
 mod looping;
 mod older;
+mod portable;
 mod profiling;
 mod stopping;
 mod tampering;

@@ -80,7 +80,7 @@ pub struct Placement<'a> {
     /// What memory is filled with each time that it is allocated; none: with zeros, when it is mapped.
     pub fill: Option<u8>,
     pub counts: Counts,
-    /// Devices that may be too small, in words.
+    /// Devices that may be too small or of another kind, in words.
     pub shortages: Vec<String>,
 }
 
@@ -101,6 +101,14 @@ impl<'a> Placement<'a> {
             if needed > available {
                 shortages.push(format!(
                     "device {device} has {available} bytes of memory, the recorded program seems to have used {needed}"
+                ));
+            }
+            let (here, there) = (compute_capability(driver, device)?, plan.compute.get(recorded).copied());
+            if let Some((major, minor)) = there.filter(|there| *there != here) {
+                shortages.push(format!(
+                    "device {device} has compute capability {}.{}, the recorded one {major}.{minor}: code that the trace \
+                     holds for that one alone will not load, and what text is compiled to may round otherwise",
+                    here.0, here.1
                 ));
             }
         }
@@ -371,6 +379,21 @@ impl<'a> Placement<'a> {
             self.counts.unfilled.fetch_add(1, Relaxed);
         }
     }
+}
+
+fn compute_capability(driver: &Driver, device: i32) -> Result<(i32, i32), Error> {
+    const MAJOR: u64 = 75;
+    const MINOR: u64 = 76;
+    let attribute = |which: u64| {
+        let mut value = 0i32;
+        let words = [&raw mut value as u64, which, u64::from(device as u32)];
+        // SAFETY: one output word.
+        match unsafe { driver.ask("cuDeviceGetAttribute", &words) } {
+            Ok(()) => Ok(value),
+            Err(failure) => Err(Error::Device { device, failure: failure.to_string() }),
+        }
+    };
+    Ok((attribute(MAJOR)?, attribute(MINOR)?))
 }
 
 fn total_memory(driver: &Driver, device: i32) -> Result<u64, Error> {

@@ -87,6 +87,8 @@ pub struct Plan {
     /// Calls that need a function of which nothing tells what it is.
     pub(crate) strangers: HashSet<u64>,
     pub(crate) peaks: HashMap<i32, u64>,
+    /// Compute capability of the recorded devices.
+    pub(crate) compute: HashMap<i32, (i32, i32)>,
     /// Recorded devices that hold memory.
     pub devices: BTreeSet<i32>,
     /// Calls made inside other calls: the driver makes them again by itself.

@@ -306,6 +306,7 @@ impl Survey {
         let mut plan = self.plan;
         plan.order = Order::new(&self.moments, &self.lifetimes.edges);
         plan.peaks = self.usage.into_peaks();
+        plan.compute = trace.devices.iter().map(|device| (device.ordinal, device.compute)).collect();
         let placed = plan.allocations.values().map(|a| a.range.clone()).chain(self.reserved.iter().cloned());
         plan.device = Ranges::union(placed, 1);
         plan.reserved = self.reserved;

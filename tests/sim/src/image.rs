@@ -8,6 +8,7 @@ use std::ffi::c_char;
 use crate::abi::In;
 use crate::code::{Code, Result};
 use crate::ptx::Kernel;
+use crate::state::knobs;
 
 const WRAPPER: u32 = 0x466243B1;
 const FATBIN: u32 = 0xBA55_ED50;
@@ -16,8 +17,6 @@ const KIND_PTX: u16 = 1;
 const KIND_ELF: u16 = 2;
 /// Entry flags: either kind of compression.
 const COMPRESSED: u64 = 0x2000 | 0x8000;
-/// The newest architecture whose PTX the simulated device takes.
-const ARCHITECTURE: u32 = 90;
 
 fn u16_at(bytes: &[u8], at: usize) -> Result<u16> {
     bytes.get(at..at + 2).map(|b| u16::from_le_bytes([b[0], b[1]])).ok_or(Code::INVALID_IMAGE)
@@ -94,7 +93,7 @@ fn fatbin(image: &[u8]) -> Result<String> {
         let size = u64_at(image, at + 8)? as usize;
         let (architecture, flags) = (u32_at(image, at + 28)?, u64_at(image, at + 40)?);
         let body = image.get(at + header..at + header + size).ok_or(Code::INVALID_IMAGE)?;
-        let usable = kind == KIND_PTX && flags & COMPRESSED == 0 && architecture <= ARCHITECTURE;
+        let usable = kind == KIND_PTX && flags & COMPRESSED == 0 && architecture <= knobs().compute;
         if usable && best.as_ref().is_none_or(|(known, _)| *known < architecture) {
             best = Some((architecture, text_of(body)?));
         }

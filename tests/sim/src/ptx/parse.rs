@@ -5,6 +5,7 @@ use super::body;
 use super::lexer::{self, Token};
 use super::types::{Space, Type};
 use super::{Error, Result};
+use crate::state::knobs;
 
 /// Reads one PTX text.
 pub fn parse(text: &str) -> Result<Unit> {
@@ -100,7 +101,11 @@ impl<'a> Parser<'a> {
         loop {
             match self.word()? {
                 ".target" => {
-                    self.word()?;
+                    let architecture = self.word()?.trim_start_matches("sm_").trim_end_matches(['a', 'f']).parse();
+                    if architecture.is_ok_and(|architecture: u32| architecture > knobs().compute) {
+                        return self
+                            .error(format!("SM version specified by .target is higher than {}", knobs().compute));
+                    }
                     while self.accept(',') {
                         self.word()?;
                     }
