@@ -10,6 +10,7 @@ use crate::manners::guarded;
 use crate::memory::{bytes_at, word_at};
 use crate::pending::{Copy, Covered, Landing, Queue, Work};
 use crate::watch::without;
+use std::ops::Range;
 use trace::Function;
 use trace::api::copies::{Region, region};
 use trace::api::roles::{Class, Field, Role, Sibling, Side};
@@ -49,7 +50,7 @@ fn observe(lane: &Lane, function: &'static Function, words: &[u64], position: u6
 /// Writes down what the copies brought that were waited for.
 pub fn finished(lane: &Lane, covered: Covered, position: u64) {
     let recorder = lane.recorder();
-    for copy in recorder.pending.finished(covered, position) {
+    for (copy, beside) in recorder.pending.finished(covered, position) {
         let (start, len) = (copy.landing.address(), copy.landing.span());
         // What a kernel made of memory can be told only while nobody else writes there.
         let is_disturbed = || {
@@ -64,12 +65,22 @@ pub fn finished(lane: &Lane, covered: Covered, position: u64) {
         if is_disturbed() {
             continue;
         }
-        let found = landed(lane, copy.landing, false);
+        // What the CPU wrote meanwhile for itself: whether it was the last to do so is told by that.
+        let pieces: Vec<Copy> = match copy.landing {
+            Landing::Flat { address, len } if !beside.is_empty() => {
+                let mut places = without(address..address + len, &beside);
+                places.extend(beside);
+                let piece = |place: Range<u64>| Landing::Flat { address: place.start, len: place.end - place.start };
+                places.into_iter().map(|place| copy.at(piece(place))).collect()
+            }
+            _ => vec![copy],
+        };
+        let found: Vec<_> = pieces.iter().map(|piece| landed(lane, piece.landing, false)).collect();
         // Or has just begun to.
         if is_disturbed() {
             continue;
         }
-        observed(lane, &copy, found);
+        pieces.iter().zip(found).for_each(|(piece, found)| observed(lane, piece, found));
     }
 }
 

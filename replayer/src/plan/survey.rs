@@ -347,8 +347,11 @@ impl Survey {
         if !trace.damage.is_empty() {
             self.reasons.about_trace("parts of the file are damaged or missing", trace.damage.len() as u64);
         }
+        let spins = spins(trace);
+        plan.shared = spins.shared;
         plan.reasons = self.reasons.into_list();
-        plan.notes = spins(trace);
+        plan.reasons.extend(spins.reasons);
+        plan.notes = spins.notes;
         plan.notes.extend(meanwhile(trace));
         plan.verdict = match (nothing, plan.reasons.is_empty()) {
             (Some(_), _) => Verdict::No,
