@@ -62,6 +62,11 @@ pub fn finished(lane: &Lane, covered: Covered, position: u64) {
             bytes_at(start, len as usize, false).map(|bytes| recorder.watch.landed(start, bytes));
             continue;
         }
+        if let Work::Graph(before) = copy.work {
+            let found = landed(lane, copy.landing, false).filter(|(_, hash)| *hash != before);
+            observed(lane, &copy, found);
+            continue;
+        }
         if is_disturbed() {
             continue;
         }
@@ -247,6 +252,21 @@ impl Capture<'_> {
         }
     }
 
+    /// A node copies there, each time its graph runs.
+    fn destination(&mut self, landing: Landing) {
+        let region = match landing {
+            Landing::Rows(region) => region,
+            Landing::Flat { address, len } => {
+                Region { address, row_bytes: len, rows: 1, pitch: len, slices: 1, slice_pitch: len }
+            }
+        };
+        if self.lane.recorder().pinned.holds(region.address, region.span()) {
+            return self.watch_source(region.address, region.span());
+        }
+        let executable = self.function.param("hGraphExec").map(|at| self.function.params[at].offset as usize / 8);
+        self.lane.recorder().destinations.add(executable.map(|at| self.words[at]), &region);
+    }
+
     /// Result: at once if the bytes are there when the call returns, else when a synchronisation covers the copy.
     pub(crate) fn sink(&mut self, landing: Landing, batch: bool) {
         /// What one attachment can stand for; longer results are recorded in pieces of this size.
@@ -272,10 +292,7 @@ impl Capture<'_> {
         let per_thread = self.function.twin_of.is_some();
         if stream.is_some_and(|stream| ask::is_capturing(stream, per_thread)) {
             // Nothing was copied: the copy became a node. What it will bring is looked at when its graph has run.
-            if recorder.pinned.holds(address, landing.span()) {
-                self.watch_source(address, landing.span());
-            }
-            return;
+            return self.destination(landing);
         }
         let place = if recorder.pinned.holds(address, landing.span()) { Place::Pinned } else { ask::place(address) };
         match place {
@@ -330,6 +347,7 @@ impl Capture<'_> {
             Side::Destination if self.moment == Moment::Success && self.function.class != Class::graph => {
                 self.sink(Landing::Rows(region), ty.name.contains("BATCH"));
             }
+            Side::Destination if self.moment == Moment::Success => self.destination(Landing::Rows(region)),
             Side::Destination => {}
             Side::Source => {
                 let pinned = recorder.pinned.holds(region.address, region.span());

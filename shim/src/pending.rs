@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 use trace::api::copies::Region;
+use trace::hash::Hash;
 
 /// More copies than this that nobody waits for are not kept in mind: the oldest are given up, and counted.
 const MOST: usize = 1 << 16;
@@ -90,6 +91,8 @@ pub enum Work {
     Launch,
     /// A fill, or a copy within the device's reach.
     Fill,
+    /// A graph that may copy there, and what was there before: if that has changed it did.
+    Graph(Hash),
 }
 
 #[derive(Clone, Copy)]
@@ -177,8 +180,13 @@ impl Pending {
     /// made of it does not matter.
     pub fn add_work(&self, queue: Queue, mut copy: Copy) -> Vec<Copy> {
         if let Some(copies) = self.state.lock().copies.get_mut(&queue) {
-            let same = |old: &mut Copy| old.work == copy.work && old.landing.address() == copy.landing.address();
+            let same = |old: &mut Copy| {
+                let alike = std::mem::discriminant(&old.work) == std::mem::discriminant(&copy.work);
+                alike && old.landing.address() == copy.landing.address()
+            };
             let replaced: Vec<Copy> = copies.extract_if(.., same).collect();
+            // The graph may have been launched before, and be at work already.
+            copy.work = replaced.first().map_or(copy.work, |first| first.work);
             copy.since = replaced.iter().map(|old| old.since).min().unwrap_or(u64::MAX);
             self.count.fetch_sub(replaced.len(), Relaxed);
         }

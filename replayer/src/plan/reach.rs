@@ -156,6 +156,16 @@ impl Reach {
         }
     }
 
+    /// What a launch made of host memory, which is compared after this call. Where a graph copied to memory that no call made,
+    /// it may have copied what any of its nodes made.
+    pub fn result(&mut self, call: &Call, launch: u64, address: u64, live: &Live) {
+        let launch = || self.events.iter().rev().find(|event| event.call == launch).map(|event| event.uses.clone());
+        let uses = live.find(address).map(|id| Arc::new(BTreeSet::from([id]))).or_else(launch);
+        if let Some(uses) = uses.filter(|uses| !uses.is_empty()) {
+            self.events.push(Event { call: call.number, what: What::Check, uses });
+        }
+    }
+
     /// The launches, and how many of them reach no check. `is_made` tells which checks are (or were) made.
     pub fn count(&self, is_made: impl Fn(u64) -> bool) -> (u64, u64) {
         self.count_below(u64::MAX, is_made)

@@ -70,8 +70,11 @@ impl Survey {
             return;
         };
         let seen = call.written().filter(Written::is_seen).flat_map(|written| written.images());
-        let results = call.results().map(|(_, image)| image);
-        self.plan.reach.seen(call, seen.chain(results).map(|image| image.address), &self.live);
+        self.plan.reach.seen(call, seen.map(|image| image.address), &self.live);
+        for (launch, image) in call.results() {
+            self.plan.results.insert(image.address);
+            self.plan.reach.result(call, launch.number, image.address, &self.live);
+        }
         let ended = self.contexts.see(call);
         self.origins.see(trace, call, function);
         let stream = stream_of(call, function).unwrap_or(0);
