@@ -100,6 +100,49 @@ pub fn array_element(array: u64) -> Option<u64> {
     copies::element_bytes(CUarray_format(found.Format.0), found.NumChannels)
 }
 
+/// Where the copies of a graph, and of the graphs in its nodes, bring bytes to memory that may be the host's.
+pub fn copied_to_host(graph: u64) -> Vec<trace::api::copies::Region> {
+    use trace::api::{copies::region, enums::CUgraphNodeType, roles::Side, structs::CUDA_MEMCPY3D, types::Typed};
+    type Nodes = unsafe extern "C" fn(u64, *mut u64, *mut usize) -> u32;
+    type Type = unsafe extern "C" fn(u64, *mut u32) -> u32;
+    type Child = unsafe extern "C" fn(u64, *mut u64) -> u32;
+    type Parameters = unsafe extern "C" fn(u64, *mut u8) -> u32;
+    const SIZE: usize = size_of::<CUDA_MEMCPY3D>();
+    let (mut found, mut graphs) = (Vec::new(), vec![graph]);
+    while let Some(graph) = graphs.pop() {
+        // SAFETY: the signatures are those of cuda.h, the arrays as long as told; the graph is one that the application has
+        // just used, or lies within it.
+        unsafe {
+            let mut count = 0;
+            let Some(ask) = real::function::<Nodes>("cuGraphGetNodes") else { return found };
+            if ask(graph, std::ptr::null_mut(), &mut count) != 0 || count == 0 {
+                continue;
+            }
+            let mut nodes = vec![0; count];
+            if ask(graph, nodes.as_mut_ptr(), &mut count) != 0 {
+                continue;
+            }
+            for node in nodes.into_iter().take(count) {
+                let (mut kind, mut child, mut bytes) = (0, 0, [0u8; SIZE]);
+                if real::function::<Type>("cuGraphNodeGetType").map(|ask| ask(node, &mut kind)) != Some(0) {
+                    continue;
+                }
+                if kind == CUgraphNodeType::CU_GRAPH_NODE_TYPE_GRAPH.0 {
+                    let result =
+                        real::function::<Child>("cuGraphChildGraphNodeGetGraph").map(|ask| ask(node, &mut child));
+                    graphs.extend((result == Some(0)).then_some(child));
+                } else if kind == CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMCPY.0 {
+                    let ask = real::function::<Parameters>("cuGraphMemcpyNodeGetParams");
+                    if ask.map(|ask| ask(node, bytes.as_mut_ptr())) == Some(0) {
+                        found.extend(region(&CUDA_MEMCPY3D::TYPE, &bytes, Side::Destination, |_| None));
+                    }
+                }
+            }
+        }
+    }
+    found
+}
+
 /// The compute capability of the calling thread's device: 90 for 9.0.
 pub fn compute_capability() -> Option<u32> {
     type Device = unsafe extern "C" fn(*mut i32) -> u32;

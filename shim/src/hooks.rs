@@ -61,6 +61,10 @@ pub enum Hook {
     StreamEnds,
     EventEnds,
     BeginCapture,
+    /// An executable graph is made, whose place is the first word, of the second, or changed to be as that.
+    Instantiated,
+    GraphUpdated,
+    GraphEnds,
     /// A callback is handed over, as an argument or in a struct.
     HandsOver,
     /// A callback that was handed over may be handed back.
@@ -136,6 +140,14 @@ const HOOKS: &[(&str, Hook)] = &[
     ("cuStreamBeginCapture_v2_ptsz", Hook::BeginCapture),
     ("cuStreamBeginCaptureToGraph", Hook::BeginCapture),
     ("cuStreamBeginCaptureToGraph_ptsz", Hook::BeginCapture),
+    ("cuGraphInstantiate", Hook::Instantiated),
+    ("cuGraphInstantiate_v2", Hook::Instantiated),
+    ("cuGraphInstantiateWithFlags", Hook::Instantiated),
+    ("cuGraphInstantiateWithParams", Hook::Instantiated),
+    ("cuGraphInstantiateWithParams_ptsz", Hook::Instantiated),
+    ("cuGraphExecUpdate", Hook::GraphUpdated),
+    ("cuGraphExecUpdate_v2", Hook::GraphUpdated),
+    ("cuGraphExecDestroy", Hook::GraphEnds),
     ("cuLaunchHostFunc", Hook::HandsOver),
     ("cuLaunchHostFunc_ptsz", Hook::HandsOver),
     ("cuLaunchHostFunc_v2", Hook::HandsOver),
@@ -357,6 +369,13 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
             recorder.watch.refer(address.into_iter(), &mut finds);
             finds.append(lane);
         }
+        (Hook::Instantiated, _) if recorder.destinations.any() => {
+            recorder.destinations.instantiated(handed_out(words[0]), words[1]);
+        }
+        (Hook::GraphUpdated, _) if recorder.destinations.any() => {
+            recorder.destinations.instantiated(words[0], words[1]);
+        }
+        (Hook::GraphEnds, _) if recorder.destinations.any() => recorder.destinations.ends(words[0]),
         (Hook::BeginCapture, _) => ask::CAPTURES.store(true, Relaxed),
         _ => {}
     }

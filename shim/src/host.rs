@@ -31,9 +31,15 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
         recorder.watch.refer(arguments.iter().copied(), &mut finds);
         let given = arguments.iter().filter_map(|word| recorder.pinned.find(*word));
         launched(lane, site.function, words, given);
-    } else if site.function.class == Class::launch && recorder.watch.any() {
+    } else if site.function.class == Class::launch {
         // A graph, which may have been made of any of it.
-        launched(lane, site.function, words, recorder.watch.pinned().into_iter());
+        if recorder.watch.any() {
+            launched(lane, site.function, words, recorder.watch.pinned().into_iter());
+        }
+        if recorder.destinations.any() {
+            let copied = recorder.destinations.of(words[0]).into_iter();
+            under_way(lane, site.function, words, copied.map(|(start, len, before)| (start, len, Work::Graph(before))));
+        }
     } else if site.function.class == Class::submit && recorder.pinned.any() {
         fills(lane, site.function, words);
     }
@@ -53,7 +59,7 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
 fn launched(lane: &Lane, function: &Function, words: &[u64], given: impl Iterator<Item = (u64, u64)>) {
     let watch = &lane.recorder().watch;
     let known = given.filter(|(start, len)| *len <= MOST_HASHED && watch.follows(*start, *len));
-    under_way(lane, function, words, Work::Launch, known);
+    under_way(lane, function, words, known.map(|(start, len)| (start, len, Work::Launch)));
 }
 
 /// What fills pinned memory does so when its stream gets there: until then its bytes are nobody's.
@@ -62,9 +68,9 @@ fn fills(lane: &Lane, function: &'static Function, words: &[u64]) {
         let address = words[param.offset as usize / 8];
         let is_filled = matches!(param.role, Role::Writes(_)) && lane.recorder().pinned.find(address).is_some();
         let len = is_filled.then(|| reach(function.params, index, 0, &Words(words))).flatten()?;
-        Some((address, len))
+        Some((address, len, Work::Fill))
     });
-    under_way(lane, function, words, Work::Fill, filled);
+    under_way(lane, function, words, filled);
 }
 
 struct Words<'w>(&'w [u64]);
@@ -80,10 +86,10 @@ impl View for Words<'_> {
     }
 }
 
-fn under_way(lane: &Lane, function: &Function, words: &[u64], work: Work, memory: impl Iterator<Item = (u64, u64)>) {
+fn under_way(lane: &Lane, function: &Function, words: &[u64], memory: impl Iterator<Item = (u64, u64, Work)>) {
     let recorder = lane.recorder();
     let mut queue = None;
-    for (start, len) in memory {
+    for (start, len, work) in memory {
         let per_thread = function.twin_of.is_some();
         let (stream, captured, context) = *queue.get_or_insert_with(|| {
             let stream = stream(function, words).unwrap_or(0);

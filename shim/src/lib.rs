@@ -27,6 +27,7 @@ mod chunk;
 mod clock;
 mod code;
 mod config;
+mod destinations;
 mod draft;
 mod early;
 mod file;

@@ -10,6 +10,7 @@ use crate::manners::guarded;
 use crate::memory::{bytes_at, word_at};
 use crate::pending::{Copy, Covered, Landing, Queue, Work};
 use crate::watch::without;
+use std::ops::Range;
 use trace::Function;
 use trace::api::copies::{Region, region};
 use trace::api::roles::{Class, Field, Role, Sibling, Side};
@@ -49,7 +50,7 @@ fn observe(lane: &Lane, function: &'static Function, words: &[u64], position: u6
 /// Writes down what the copies brought that were waited for.
 pub fn finished(lane: &Lane, covered: Covered, position: u64) {
     let recorder = lane.recorder();
-    for copy in recorder.pending.finished(covered, position) {
+    for (copy, beside) in recorder.pending.finished(covered, position) {
         let (start, len) = (copy.landing.address(), copy.landing.span());
         // What a kernel made of memory can be told only while nobody else writes there.
         let is_disturbed = || {
@@ -61,15 +62,30 @@ pub fn finished(lane: &Lane, covered: Covered, position: u64) {
             bytes_at(start, len as usize, false).map(|bytes| recorder.watch.landed(start, bytes));
             continue;
         }
+        if let Work::Graph(before) = copy.work {
+            let found = landed(lane, copy.landing, false).filter(|(_, hash)| *hash != before);
+            observed(lane, &copy, found);
+            continue;
+        }
         if is_disturbed() {
             continue;
         }
-        let found = landed(lane, copy.landing, false);
+        // What the CPU wrote meanwhile for itself: whether it was the last to do so is told by that.
+        let pieces: Vec<Copy> = match copy.landing {
+            Landing::Flat { address, len } if !beside.is_empty() => {
+                let mut places = without(address..address + len, &beside);
+                places.extend(beside);
+                let piece = |place: Range<u64>| Landing::Flat { address: place.start, len: place.end - place.start };
+                places.into_iter().map(|place| copy.at(piece(place))).collect()
+            }
+            _ => vec![copy],
+        };
+        let found: Vec<_> = pieces.iter().map(|piece| landed(lane, piece.landing, false)).collect();
         // Or has just begun to.
         if is_disturbed() {
             continue;
         }
-        observed(lane, &copy, found);
+        pieces.iter().zip(found).for_each(|(piece, found)| observed(lane, piece, found));
     }
 }
 
@@ -236,6 +252,21 @@ impl Capture<'_> {
         }
     }
 
+    /// A node copies there, each time its graph runs.
+    fn destination(&mut self, landing: Landing) {
+        let region = match landing {
+            Landing::Rows(region) => region,
+            Landing::Flat { address, len } => {
+                Region { address, row_bytes: len, rows: 1, pitch: len, slices: 1, slice_pitch: len }
+            }
+        };
+        if self.lane.recorder().pinned.holds(region.address, region.span()) {
+            return self.watch_source(region.address, region.span());
+        }
+        let executable = self.function.param("hGraphExec").map(|at| self.function.params[at].offset as usize / 8);
+        self.lane.recorder().destinations.add(executable.map(|at| self.words[at]), &region);
+    }
+
     /// Result: at once if the bytes are there when the call returns, else when a synchronisation covers the copy.
     pub(crate) fn sink(&mut self, landing: Landing, batch: bool) {
         /// What one attachment can stand for; longer results are recorded in pieces of this size.
@@ -261,10 +292,7 @@ impl Capture<'_> {
         let per_thread = self.function.twin_of.is_some();
         if stream.is_some_and(|stream| ask::is_capturing(stream, per_thread)) {
             // Nothing was copied: the copy became a node. What it will bring is looked at when its graph has run.
-            if recorder.pinned.holds(address, landing.span()) {
-                self.watch_source(address, landing.span());
-            }
-            return;
+            return self.destination(landing);
         }
         let place = if recorder.pinned.holds(address, landing.span()) { Place::Pinned } else { ask::place(address) };
         match place {
@@ -319,6 +347,7 @@ impl Capture<'_> {
             Side::Destination if self.moment == Moment::Success && self.function.class != Class::graph => {
                 self.sink(Landing::Rows(region), ty.name.contains("BATCH"));
             }
+            Side::Destination if self.moment == Moment::Success => self.destination(Landing::Rows(region)),
             Side::Destination => {}
             Side::Source => {
                 let pinned = recorder.pinned.holds(region.address, region.span());

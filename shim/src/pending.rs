@@ -4,11 +4,13 @@
 //! synchronisation is ever added. Each copy has a position; a stream or event knows up to which position of which queue it
 //! waits, and a synchronisation covers only what stood before it began.
 
+use crate::finds::joined;
 use crate::lock::Lock;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 use trace::api::copies::Region;
+use trace::hash::Hash;
 
 /// More copies than this that nobody waits for are not kept in mind: the oldest are given up, and counted.
 const MOST: usize = 1 << 16;
@@ -27,6 +29,8 @@ struct State {
     events: HashMap<u64, Recorded>,
     /// What a stream waits for beside its own work: each time of a wait, and what it added.
     waits: HashMap<Queue, HashMap<Queue, Until>>,
+    /// What the CPU was found to have written since launches under way were put, and when it was found.
+    beside: Vec<(u64, Range<u64>)>,
     /// Streams that are gone while copies of theirs are not: names for them.
     gone: u64,
 }
@@ -87,6 +91,8 @@ pub enum Work {
     Launch,
     /// A fill, or a copy within the device's reach.
     Fill,
+    /// A graph that may copy there, and what was there before: if that has changed it did.
+    Graph(Hash),
 }
 
 #[derive(Clone, Copy)]
@@ -102,6 +108,8 @@ pub struct Copy {
     pub blocking: Option<bool>,
     pub work: Work,
     position: u64,
+    /// The position of the first launch of a row of which only the last is kept.
+    since: u64,
 }
 
 /// A stream as work is ordered on it: each context has a legacy stream of its own, and each thread there a default one.
@@ -158,6 +166,7 @@ impl Pending {
     pub fn add(&self, queue: Queue, mut copy: Copy) -> Vec<Copy> {
         let mut state = self.state.lock();
         copy.position = self.next.fetch_add(1, Relaxed);
+        copy.since = copy.since.min(copy.position);
         state.copies.entry(queue).or_default().push(copy);
         let crowded = self.count.fetch_add(1, Relaxed) >= MOST;
         let longest = state.copies.values_mut().max_by_key(|copies| copies.len()).filter(|_| crowded);
@@ -169,13 +178,37 @@ impl Pending {
 
     /// Keeps in mind that other work than a copy to the host may write this memory; what such work before it on the same queue
     /// made of it does not matter.
-    pub fn add_work(&self, queue: Queue, copy: Copy) -> Vec<Copy> {
+    pub fn add_work(&self, queue: Queue, mut copy: Copy) -> Vec<Copy> {
         if let Some(copies) = self.state.lock().copies.get_mut(&queue) {
-            let same = |old: &mut Copy| old.work == copy.work && old.landing.address() == copy.landing.address();
-            let replaced = copies.extract_if(.., same).count();
-            self.count.fetch_sub(replaced, Relaxed);
+            let same = |old: &mut Copy| {
+                let alike = std::mem::discriminant(&old.work) == std::mem::discriminant(&copy.work);
+                alike && old.landing.address() == copy.landing.address()
+            };
+            let replaced: Vec<Copy> = copies.extract_if(.., same).collect();
+            // The graph may have been launched before, and be at work already.
+            copy.work = replaced.first().map_or(copy.work, |first| first.work);
+            copy.since = replaced.iter().map(|old| old.since).min().unwrap_or(u64::MAX);
+            self.count.fetch_sub(replaced.len(), Relaxed);
         }
         self.add(queue, copy)
+    }
+
+    /// The CPU was found to have written there, maybe while launches were writing.
+    pub fn written(&self, places: &[Range<u64>]) {
+        if places.is_empty() || !self.any() {
+            return;
+        }
+        let mut state = self.state.lock();
+        let State { copies, beside, .. } = &mut *state;
+        let launches: Vec<&Copy> = copies.values().flatten().filter(|copy| copy.work == Work::Launch).collect();
+        let is_given = |place: &&Range<u64>| {
+            launches.iter().any(|launch| {
+                let start = launch.landing.address();
+                place.start < start + launch.landing.span() && start < place.end
+            })
+        };
+        let tick = self.next.fetch_add(1, Relaxed);
+        beside.extend(places.iter().filter(is_given).map(|place| (tick, place.clone())));
     }
 
     /// Whether work under way may still write there.
@@ -227,7 +260,7 @@ impl Pending {
     pub fn stream_ends(&self, queue: Queue) {
         let mut state = self.state.lock();
         state.waits.remove(&queue);
-        let State { copies, events, waits, gone } = &mut *state;
+        let State { copies, events, waits, gone, .. } = &mut *state;
         *gone += 1;
         let name = copies.remove(&queue).map(|left| {
             let name = Queue { stream: GONE, context: *gone, thread: 0 };
@@ -244,10 +277,11 @@ impl Pending {
         }
     }
 
-    /// Takes out the copies that have finished, now that a synchronisation has returned which began at `position`.
-    pub fn finished(&self, covered: Covered, position: u64) -> Vec<Copy> {
+    /// Takes out the copies that have finished, now that a synchronisation has returned which began at `position`. With each
+    /// launch goes where the CPU wrote meanwhile.
+    pub fn finished(&self, covered: Covered, position: u64) -> Vec<(Copy, Vec<Range<u64>>)> {
         let mut state = self.state.lock();
-        let State { copies, events, waits, .. } = &mut *state;
+        let State { copies, events, waits, beside, .. } = &mut *state;
         let mut finished = Vec::new();
         let mut take = |queue: &Queue, until: u64| {
             if let Some(copies) = copies.get_mut(queue) {
@@ -274,12 +308,18 @@ impl Pending {
             Covered::Legacy(context) => take_blocking(copies, &mut finished, context, position),
         }
         copies.retain(|_, copies| !copies.is_empty());
+        self.count.fetch_sub(finished.len(), Relaxed);
+        let finished = finished.into_iter().map(|copy| (copy, copy.beside(beside))).collect();
+        if !beside.is_empty() {
+            let launches = copies.values().flatten().filter(|copy| copy.work == Work::Launch);
+            let earliest = launches.map(|launch| launch.since).min().unwrap_or(u64::MAX);
+            beside.retain(|(tick, _)| *tick > earliest);
+        }
         if copies.is_empty() {
             // Whatever was known of events and waits is about positions that all lie behind.
             events.clear();
             waits.clear();
         }
-        self.count.fetch_sub(finished.len(), Relaxed);
         finished
     }
 
@@ -321,6 +361,27 @@ fn take_blocking(copies: &mut HashMap<Queue, Vec<Copy>>, finished: &mut Vec<Copy
 
 impl Copy {
     pub fn new(landing: Landing, context: u64, blocking: Option<bool>, thread: u32, call: u32) -> Copy {
-        Copy { landing, context, thread, call, late: false, blocking, work: Work::Copy, position: 0 }
+        let since = u64::MAX;
+        Copy { landing, context, thread, call, late: false, blocking, work: Work::Copy, position: 0, since }
+    }
+
+    /// Of another place.
+    pub fn at(self, landing: Landing) -> Copy {
+        Copy { landing, ..self }
+    }
+
+    /// Where the CPU wrote while the launch was under way, in order and apart; some of what lies between, too, if that is
+    /// very much in pieces.
+    fn beside(&self, written: &[(u64, Range<u64>)]) -> Vec<Range<u64>> {
+        const MOST: usize = 256;
+        if self.work != Work::Launch || written.is_empty() {
+            return Vec::new();
+        }
+        let (start, end) = (self.landing.address(), self.landing.address() + self.landing.span());
+        let since = written.iter().filter(|(tick, _)| *tick > self.since);
+        let within = since.map(|(_, place)| place.start.max(start)..place.end.min(end));
+        let places = joined(within.filter(|place| !place.is_empty()).collect());
+        let each = places.len().div_ceil(MOST).max(1);
+        places.chunks(each).map(|places| places[0].start..places[places.len() - 1].end).collect()
     }
 }

@@ -8,7 +8,7 @@ use crate::config::{self, Config, tell};
 use crate::file::TraceFile;
 use crate::last_words::LastWords;
 use crate::lock::Lock;
-use crate::{adopt, clock, images, kernels, pending, pinned, real, watch};
+use crate::{adopt, clock, destinations, images, kernels, pending, pinned, real, watch};
 use std::ffi::OsStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
@@ -26,6 +26,7 @@ pub struct Recorder {
     pub images: images::Images,
     pub pinned: pinned::Ranges,
     pub pending: pending::Pending,
+    pub destinations: destinations::Destinations,
     pub watch: watch::Watch,
     /// Losses by what was lost; cold.
     pub losses: Lock<Vec<(&'static str, u64)>>,
@@ -185,6 +186,7 @@ fn start() -> Result<(), String> {
         images: images::Images::default(),
         pinned: pinned::Ranges::default(),
         pending: pending::Pending::default(),
+        destinations: destinations::Destinations::default(),
         watch: watch::Watch::default(),
         losses: Lock::default(),
         last_words,
@@ -324,10 +326,10 @@ fn driver_version() -> i32 {
 }
 
 impl Recorder {
-    /// Whether the device can reach host memory that the CPU may write without a call.
+    /// Whether the device can reach host memory, so that the CPU may write there or read without a call.
     #[inline(always)]
     pub fn reaches_host(&self) -> bool {
-        self.pinned.any() || self.watch.managed.any() || self.watch.any()
+        self.pinned.any() || self.watch.managed.any() || self.watch.any() || self.destinations.any()
     }
 
     /// Counts something that is not in the trace; the count is written into the trace by the lane that lost it.

@@ -243,7 +243,9 @@ impl Watch {
         let mut state = self.state.lock();
         finds.found_now();
         let running = state.callbacks.iter().any(|running| running.began.elapsed() < LONG);
+        let already = finds.places.len();
         self.look_at(&mut state, running, finds);
+        start::recorder().pending.written(&finds.places[already..]);
     }
 
     /// The number by which its end is told.

@@ -7,6 +7,7 @@ mod culprit;
 mod elsewhere;
 mod exercised;
 mod following;
+mod graph_results;
 mod looping;
 mod older;
 mod portable;

@@ -32,3 +32,18 @@ fn a_kernel_that_waits_for_the_cpu_is_noted() {
     let replayed = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(0);
     assert!(replayed.stdout.starts_with("verified\n"), "{}", replayed.stdout);
 }
+
+#[test]
+fn what_both_write_is_named_and_not_compared() {
+    let place = Place::new();
+    run(&mut place.recorded(client("written_by_both.c"))).expect(0);
+    let info = run(&mut place.cutrace(["info", "--json"])).expect(0);
+    let info: Value = serde_json::from_str(&info.stdout).expect("JSON");
+    let reason = info["reasons"][0].as_str().unwrap_or_default();
+    assert!(reason.starts_with("the CPU and a launch under way wrote the same memory"), "{info}");
+    assert_eq!((&info["verdict"], info["reasons"].as_array().map(Vec::len)), (&"partly".into(), Some(1)), "{info}");
+    let replayed = run(&mut place.cutrace(["replay", "--driver", "sim", "--json"]));
+    let report: Value = serde_json::from_str(&replayed.stdout).expect("JSON");
+    // Both the flag and what both wrote; the rest of it nobody wrote.
+    assert_eq!((&report["divergences"], &report["unchecked_copies"]), (&0.into(), &2.into()), "{}", replayed.stdout);
+}

@@ -108,6 +108,7 @@ workloads! {
     virtual_memory "virtual_memory.c" "replayable" ["twice"];
     pitched_copies "pitched_copies.c" "replayable" [];
     graphs "graphs.c" "replayable" ["add_two", "twice"];
+    graph_results "graph_results.c" "replayable" ["twice"];
     captured_only "captured_only.c" "replayable" [];
     conditional_graph "conditional_graph.c" "replayable" [];
     batch_copies "batch_copies.c" "replayable" [];

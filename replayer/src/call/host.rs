@@ -56,7 +56,8 @@ impl<'t> Builder<'_, 't> {
     /// Memory for a copy to read, which lives as long as the copy may: a graph may run it again and again.
     fn lend(&mut self, recorded: u64, memory: Memory) -> u64 {
         if self.makes_node() {
-            return self.graph_source(recorded, memory);
+            let bytes = memory.bytes().to_vec();
+            return self.graph_memory(recorded, memory, Some(&bytes));
         }
         let address = memory.address();
         self.frame.lent.push(memory);
@@ -68,19 +69,21 @@ impl<'t> Builder<'_, 't> {
         self.function.class == Class::graph || self.world.placement.captures.load(Relaxed) > 0
     }
 
-    /// Memory for graphs to read: one for all that read the same, as what the CPU writes there they all see.
-    fn graph_source(&mut self, recorded: u64, memory: Memory) -> u64 {
+    /// Memory for graphs to read, or to write: one for all that use the same, as what the CPU writes there they all see.
+    fn graph_memory(&mut self, recorded: u64, memory: Memory, holds: Option<&[u8]>) -> u64 {
         let len = memory.bytes().len() as u64;
-        let mut sources = self.world.graph_sources.lock();
-        let known = sources.range(..=recorded).next_back().filter(|(start, (l, _))| recorded + len <= *start + l);
+        let mut of_graphs = self.world.graph_memory.lock();
+        let known = of_graphs.range(..=recorded).next_back().filter(|(start, (l, _))| recorded + len <= *start + l);
         if let Some((start, (_, live))) = known {
             let live = live + (recorded - start);
-            // SAFETY: memory of a frame that is retained until the end, at least as long.
-            unsafe { std::ptr::copy_nonoverlapping(memory.bytes().as_ptr(), live as *mut u8, len as usize) };
+            if let Some(bytes) = holds {
+                // SAFETY: memory of a frame that is retained until the end, at least as long.
+                unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), live as *mut u8, bytes.len()) };
+            }
             return live;
         }
-        sources.insert(recorded, (len, memory.address()));
-        drop(sources);
+        of_graphs.insert(recorded, (len, memory.address()));
+        drop(of_graphs);
         self.frame.sources.push(memory.address()..memory.address() + len);
         self.frame.retain = true;
         self.own(memory)
@@ -114,6 +117,12 @@ impl<'t> Builder<'_, 't> {
                 readers::overtake(self.world, self.call.thread, &span, self.tally);
                 (live, None)
             }
+            // A node copies there whenever its graph runs; what it brought is compared when that has been waited for.
+            None if self.makes_node() && self.region_images(&recorded).is_empty() => {
+                let is_compared = self.world.plan.results.contains(&recorded.address);
+                self.tally.unchecked_copies += u64::from(!is_compared);
+                return Ok(self.graph_memory(recorded.address, Memory::zeroed(recorded.span() as usize)?, None));
+            }
             None => {
                 let memory = Memory::zeroed(recorded.span() as usize)?;
                 (memory.address(), Some(memory))
@@ -138,6 +147,9 @@ impl<'t> Builder<'_, 't> {
         if found > 0 {
             let region = dense(address, len.unwrap_or(found));
             return if writes { self.sink(name, region) } else { self.source(name, region) };
+        }
+        if writes && self.makes_node() && !self.is_known(address) && self.world.plan.results.contains(&address) {
+            return self.sink(name, dense(address, len.unwrap_or(0)));
         }
         // A node may be made of any address, to ask about it (XLA has cuDNN capture graphs that never run).
         match self.is_known(address) || self.makes_node() || !self.call.succeeded() {

@@ -46,8 +46,7 @@ impl Graphs {
                 self.executable.insert(argument("hGraphExec"), self.of(argument("hGraph")));
             }
             "cuGraphLaunch" => {
-                let uses = self.executable.get(&argument("hGraphExec")).cloned().unwrap_or_default();
-                return self.put(capture, uses);
+                return self.put(capture, self.launched(argument("hGraphExec")));
             }
             "cuGraphDestroy" => {
                 self.graphs.remove(&argument("hGraph"));
@@ -99,6 +98,15 @@ impl Graphs {
         let Some(capture) = capture else { return Some(uses) };
         Arc::make_mut(self.captures.entry(capture).or_default()).extend(uses.iter());
         None
+    }
+
+    /// What a launch of this executable graph uses.
+    pub fn launched(&self, executable: u64) -> Uses {
+        self.executable.get(&executable).cloned().unwrap_or_default()
+    }
+
+    pub fn is_executable(&self, handle: u64) -> bool {
+        self.executable.contains_key(&handle)
     }
 
     fn of(&self, graph: u64) -> Uses {
@@ -192,6 +200,36 @@ mod tests {
             // This one is not part of the graph.
             sample.call(0, "cuMemsetD8Async", 20..21, &[AT + 512, 5, 100, STREAM + 1], &[]);
             assert_eq!(launched(&mut sample, from), found);
+        }
+    }
+
+    #[test]
+    fn what_a_kernel_launches_by_its_handle_the_kernel_uses() {
+        let handle = INSTANCE.to_le_bytes();
+        for is_stored in [false, true] {
+            for from in [AT, AT + 512] {
+                let mut sample = begun();
+                let stored = (0x100, &(AT + 1024).to_le_bytes()[..]);
+                sample.call(0, "cuMemAlloc_v2", 6..7, &[0x100, 512], &[stored]);
+                sample.call(0, "cuGraphCreate", 10..11, &[0x100, 0], &[(0x100, &GRAPH.to_le_bytes())]);
+                let node = (0x100, &0x77u64.to_le_bytes()[..]);
+                sample.call(0, "cuGraphAddMemFreeNode", 14..15, &[0x100, GRAPH, 0, 0, AT], &[node]);
+                let instance = (0x100, &handle[..]);
+                sample.call(0, "cuGraphInstantiateWithFlags", 20..21, &[0x100, GRAPH, 8], &[instance]);
+                if is_stored {
+                    sample.call(0, "cuMemcpyHtoD_v2", 22..23, &[AT + 1024, 0x6000, 8], &[(0x6000, &handle)]);
+                    sample.launch(0, 24..25, AT + 1024);
+                } else {
+                    sample.launch(0, 24..25, INSTANCE);
+                }
+                sample.copy_out(0, 80..81, from, 100);
+                let plan = plan(&sample.trace());
+                assert_eq!(
+                    (plan.launches, plan.unreached_launches),
+                    (1, u64::from(from != AT)),
+                    "{is_stored} {from:#x}"
+                );
+            }
         }
     }
 

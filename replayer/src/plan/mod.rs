@@ -105,6 +105,11 @@ pub struct Plan {
     /// The first error of work done earlier, as the program came to know it.
     pub(crate) fault: Option<Fault>,
     pub(crate) reach: Reach,
+    /// Where launches were found to have written host memory.
+    pub(crate) results: HashSet<u64>,
+    /// Host memory at the address that a launch, the first, had been given and the CPU wrote meanwhile, when the second call had
+    /// waited: what stands there says nothing of what the launch computed.
+    pub(crate) shared: HashSet<(u64, u64, u64)>,
     pub(crate) handovers: Handovers,
     pub(crate) environment: Vec<(String, String)>,
     /// The first call whose input is stored in a blob that the file does not have.

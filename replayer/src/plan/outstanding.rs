@@ -81,11 +81,15 @@ pub fn outstanding(trace: &Trace) -> Vec<Work> {
 }
 
 impl Outstanding {
-    /// Whether a launch that is not known to have finished was given the pinned memory that holds this address.
-    pub fn is_given(&self, address: u64) -> bool {
-        let Some(start) = self.pinned_around(address) else { return false };
-        let mut under_way = self.work.values().flatten().filter_map(|call| self.given.get(call));
-        under_way.any(|given| given.contains(&start))
+    /// Launches not known to have finished which were given the pinned memory that holds this address.
+    pub fn given_to(&self, address: u64) -> Vec<u64> {
+        let Some(start) = self.pinned_around(address) else { return Vec::new() };
+        let is_given = |call: &u64| self.given.get(call).is_some_and(|given| given.contains(&start));
+        self.work.values().flatten().copied().filter(is_given).collect()
+    }
+
+    pub fn is_under_way(&self, call: u64) -> bool {
+        self.work.values().any(|calls| calls.contains(&call))
     }
 
     fn pinned_around(&self, address: u64) -> Option<u64> {

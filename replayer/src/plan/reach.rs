@@ -2,10 +2,11 @@
 //!
 //! A launch is reached if memory it was given is later copied to the host and compared, or is given to a launch that
 //! is. Memory is told apart by allocation, so the answer errs towards "reached". A launch that is captured is part of a
-//! graph, and counts with the memory of its graph whenever that is launched.
+//! graph, and counts with the memory of its graph whenever that is launched. So does a launch whose kernels were given the
+//! handle of an executable graph, which they may launch: as an argument, or in memory that holds it.
 
 use crate::plan::graphs::{Graphs, Uses};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use trace::api::roles::{Class, Role};
 use trace::call::{Content, Image};
@@ -77,6 +78,14 @@ enum What {
 pub struct Reach {
     events: Vec<Event>,
     graphs: Graphs,
+    /// Executable graphs whose handles were put into an allocation.
+    stored: HashMap<u32, BTreeSet<u64>>,
+}
+
+#[derive(Default)]
+struct Given {
+    uses: BTreeSet<u32>,
+    executable: BTreeSet<u64>,
 }
 
 /// Longer memory is payload, not a description that holds addresses.
@@ -91,10 +100,52 @@ impl Reach {
             Class::copy | Class::submit | Class::graph => Some(What::Copy),
             _ => None,
         };
-        let given = what.map(|_| Arc::new(given(trace, call, live))).unwrap_or_default();
-        if let (Some(uses), Some(what)) = (self.graphs.see(call, function, capture, given), what) {
+        let Given { mut uses, executable } = what.map(|_| self.given(trace, call, live)).unwrap_or_default();
+        if !executable.is_empty() {
+            if matches!(function.class, Class::copy | Class::submit) {
+                uses.iter().for_each(|id| self.stored.entry(*id).or_default().extend(&executable));
+            }
+            executable.iter().for_each(|graph| uses.extend(self.graphs.launched(*graph).iter()));
+        }
+        if let (Some(mut uses), Some(what)) = (self.graphs.see(call, function, capture, Arc::new(uses)), what) {
+            if what == What::Launch && !self.stored.is_empty() {
+                self.follow_stored(&mut uses);
+            }
             self.events.push(Event { call: call.number, what, uses });
         }
+    }
+
+    /// Adds what the graphs use whose handles lie in this memory, and those whose handles lie in theirs.
+    fn follow_stored(&self, uses: &mut Uses) {
+        let mut seen = BTreeSet::new();
+        let mut left: Vec<u32> = uses.iter().copied().collect();
+        while let Some(id) = left.pop() {
+            for graph in self.stored.get(&id).into_iter().flatten().filter(|graph| seen.insert(**graph)) {
+                let further = self.graphs.launched(*graph);
+                left.extend(further.iter());
+                Arc::make_mut(uses).extend(further.iter());
+            }
+        }
+    }
+
+    /// The memory that a call was given, and the executable graphs, by their handles in memory or among a kernel's arguments.
+    fn given(&self, trace: &Trace, call: &Call, live: &Live) -> Given {
+        let mut given = Given::default();
+        let words = |bytes: &[u8]| -> Vec<u64> {
+            bytes.chunks_exact(8).map(|w| u64::from_le_bytes(w.try_into().expect("8 bytes"))).collect()
+        };
+        given.uses.extend(words(call.argument_bytes()).into_iter().filter_map(|word| live.find(word)));
+        for image in call.images().filter(|image| image.len <= DESCRIPTION) {
+            let bytes = match image.content {
+                Content::Arguments { packed, .. } => Some(packed),
+                _ => trace.bytes(&image),
+            };
+            for word in bytes.map(words).unwrap_or_default() {
+                given.uses.extend(live.find(word));
+                given.executable.extend(self.graphs.is_executable(word).then_some(word));
+            }
+        }
+        given
     }
 
     /// The CPU had these addresses in managed memory before a call: what it saw there is compared.
@@ -102,6 +153,16 @@ impl Reach {
         let uses: BTreeSet<u32> = addresses.filter_map(|address| live.find(address)).collect();
         if !uses.is_empty() {
             self.events.push(Event { call: call.number, what: What::Check, uses: Arc::new(uses) });
+        }
+    }
+
+    /// What a launch made of host memory, which is compared after this call. Where a graph copied to memory that no call made,
+    /// it may have copied what any of its nodes made.
+    pub fn result(&mut self, call: &Call, launch: u64, address: u64, live: &Live) {
+        let launch = || self.events.iter().rev().find(|event| event.call == launch).map(|event| event.uses.clone());
+        let uses = live.find(address).map(|id| Arc::new(BTreeSet::from([id]))).or_else(launch);
+        if let Some(uses) = uses.filter(|uses| !uses.is_empty()) {
+            self.events.push(Event { call: call.number, what: What::Check, uses });
         }
     }
 
@@ -136,23 +197,6 @@ impl Reach {
         let before = self.events[..at].iter().rev().filter(|event| event.what == What::Launch);
         before.filter(|event| event.uses.iter().any(|id| uses.contains(id))).map(|e| e.call).take(MOST).collect()
     }
-}
-
-/// The memory that a call was given.
-fn given(trace: &Trace, call: &Call, live: &Live) -> BTreeSet<u32> {
-    let mut uses = BTreeSet::new();
-    let mut look = |bytes: &[u8]| {
-        let words = bytes.chunks_exact(8).map(|w| u64::from_le_bytes(w.try_into().expect("8 bytes")));
-        uses.extend(words.filter_map(|word| live.find(word)));
-    };
-    look(call.argument_bytes());
-    for image in call.images().filter(|image| image.len <= DESCRIPTION) {
-        match image.content {
-            Content::Arguments { packed, .. } => look(packed),
-            _ => trace.bytes(&image).into_iter().for_each(&mut look),
-        }
-    }
-    uses
 }
 
 /// Whether the call brings bytes to the host that are recorded, or their hash is.

@@ -70,8 +70,11 @@ impl Survey {
             return;
         };
         let seen = call.written().filter(Written::is_seen).flat_map(|written| written.images());
-        let results = call.results().map(|(_, image)| image);
-        self.plan.reach.seen(call, seen.chain(results).map(|image| image.address), &self.live);
+        self.plan.reach.seen(call, seen.map(|image| image.address), &self.live);
+        for (launch, image) in call.results() {
+            self.plan.results.insert(image.address);
+            self.plan.reach.result(call, launch.number, image.address, &self.live);
+        }
         let ended = self.contexts.see(call);
         self.origins.see(trace, call, function);
         let stream = stream_of(call, function).unwrap_or(0);
@@ -348,8 +351,11 @@ impl Survey {
         if !trace.damage.is_empty() {
             self.reasons.about_trace("parts of the file are damaged or missing", trace.damage.len() as u64);
         }
+        let spins = spins(trace);
+        plan.shared = spins.shared;
         plan.reasons = self.reasons.into_list();
-        plan.notes = spins(trace);
+        plan.reasons.extend(spins.reasons);
+        plan.notes = spins.notes;
         plan.notes.extend(meanwhile(trace));
         plan.verdict = match (nothing, plan.reasons.is_empty()) {
             (Some(_), _) => Verdict::No,

@@ -95,7 +95,7 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
         retained: Mutex::default(),
         linked: Mutex::default(),
         resources: Mutex::default(),
-        graph_sources: Mutex::default(),
+        graph_memory: Mutex::default(),
         graph_reads: Mutex::default(),
         callbacks: Callbacks::of(trace),
         aside: Aside::new(writes.has_seen()),

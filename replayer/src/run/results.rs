@@ -25,6 +25,10 @@ pub fn after_wait(world: &World, call: &Call, tally: &mut Tally) {
     for (launch, image) in call.results() {
         let Some(live) = host(world, &(image.address..image.address.saturating_add(image.len))) else { continue };
         let Some(before) = world.before_launches.lock().remove(&(launch.number, image.address)) else { continue };
+        if world.plan.shared.contains(&(call.number, launch.number, image.address)) {
+            tally.unchecked_copies += 1;
+            continue;
+        }
         let region = Region {
             address: live,
             row_bytes: image.len,

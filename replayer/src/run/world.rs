@@ -35,8 +35,8 @@ pub struct World<'a> {
     pub linked: Mutex<HashMap<u64, (u64, u64)>>,
     /// Device resources are bytes with a checksum of the driver's: recorded to live.
     pub resources: Mutex<HashMap<Vec<u8>, Vec<u8>>>,
-    /// Host memory that graphs read and that is no pinned memory: recorded start to length and live start.
-    pub graph_sources: Mutex<BTreeMap<u64, (u64, u64)>>,
+    /// Host memory that graphs read or write and that is no pinned memory: recorded start to length and live start.
+    pub graph_memory: Mutex<BTreeMap<u64, (u64, u64)>>,
     /// Live host memory that graphs may read.
     pub graph_reads: Mutex<BTreeSet<(u64, u64)>>,
     pub callbacks: Callbacks<'a>,

@@ -143,7 +143,7 @@ pub fn host(world: &World, recorded: &Range<u64>) -> Option<u64> {
     if let Some(live) = world.placement.host(recorded) {
         return Some(live);
     }
-    let lent = world.graph_sources.lock();
+    let lent = world.graph_memory.lock();
     let (start, (len, live)) = lent.range(..=recorded.start).next_back()?;
     (recorded.end <= start + len).then(|| live + (recorded.start - start))
 }

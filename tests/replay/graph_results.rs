@@ -1,0 +1,32 @@
+//! What graphs copy to ordinary memory.
+
+use serde_json::Value;
+use tests::forge::Forge;
+use tests::*;
+use trace::segment::Kind;
+
+#[test]
+fn what_graphs_bring_to_pageable_memory_is_compared() {
+    let place = Place::new();
+    run(&mut place.recorded(client("graph_results.c"))).expect(0);
+    let replayed = run(&mut place.cutrace(["replay", "--driver", "sim", "--json"])).expect(0);
+    let report: Value = serde_json::from_str(&replayed.stdout).expect("JSON");
+    // Three launches, of which the last two copy to two places.
+    assert_eq!(report["checked"]["copies"], 5, "{}", replayed.stdout);
+    assert_eq!((&report["unchecked_copies"], &report["unreached_launches"]), (&0.into(), &0.into()));
+}
+
+#[test]
+fn a_difference_there_is_found() {
+    let place = Place::new();
+    run(&mut place.recorded(client("graph_results.c"))).expect(0);
+    // The numbers that all results are made of.
+    let mut forge = Forge::open(place.join("trace.bin"));
+    let numbers = |first: i32| [first, 2, 3].iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>();
+    forge.replace(Kind::Chunk, &numbers(1), &numbers(7));
+    forge.reseal();
+    forge.write(place.join("trace.bin"));
+    let replayed = run(&mut place.cutrace(["replay", "--driver", "sim", "--json"]));
+    let report: Value = serde_json::from_str(&replayed.stdout).unwrap_or_default();
+    assert_eq!(report["divergences"], 5, "{} {}", replayed.stdout, replayed.stderr);
+}
