@@ -13,9 +13,12 @@ TOLERANCE, LONG = 5.0, 20_000
 
 def original(path):
     times = collections.defaultdict(list)
-    for line in open(path, errors="replace"):
-        kind, ns, name = line.rstrip("\n").split(" ", 2)
-        times[(kind, name)].append(int(ns))
+    with open(path, errors="replace") as lines:
+        for line in lines:
+            kind, ns, name = line.rstrip("\n").split(" ", 2)
+            times[(kind, name)].append(int(ns))
+    if not times:
+        sys.exit(f"  FAILED: {path} is empty: CUPTI saw nothing in the original run, so nothing is compared")
     return times
 
 
@@ -64,11 +67,16 @@ def main():
             if key[0] == "kernel" and median >= LONG and times.get(key):
                 worst[column].append((abs(100 * (statistics.median(times[key]) - median) / median), key[1]))
     for name, offs in zip(("CUPTI", "events"), worst):
+        if not offs:
+            print(f"  by {name}: no kernel of {LONG // 1000} us or more is in both")
+            continue
         beyond = [f"{off:.1f}% {kernel[:60]}" for off, kernel in sorted(offs, reverse=True) if off > TOLERANCE]
         said = f"beyond {TOLERANCE:.0f}%: {'; '.join(beyond[:5])}" if beyond else f"all within {TOLERANCE:.0f}%"
-        print(f"  by {name}: {len(offs)} kernels of {LONG // 1000} us or more in the original, {said}")
+        print(f"  by {name}: {len(offs)} kernels of {LONG // 1000} us or more in both, {said}")
     counted = [sum(map(len, times.values())) for times in (first, *others)]
-    print(f"  works: original {counted[0]}, by CUPTI {counted[1]}, by events {counted[2]} (a graph is one work)")
+    print(f"  works: original {counted[0]}, by CUPTI {counted[1]}, by events {counted[2]} (by events a graph is one work)")
+    if not counted[1]:
+        sys.exit("  FAILED: the replay by CUPTI was not timed")
 
 
 main()

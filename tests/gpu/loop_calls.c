@@ -9,7 +9,7 @@ enum { ROUNDS = 60, CALLS = 500, N = 32 };
 static CUfunction function;
 static CUstream stream;
 static CUevent event;
-static void **arguments;
+static void **arguments, **own[CALLS];
 
 static double now(void)
 {
@@ -31,6 +31,13 @@ static void launches(void)
 {
     for (int call = 0; call < CALLS; call++)
         CHECK(cuLaunchKernel(function, 1, 1, 1, N, 1, 1, 0, stream, arguments, NULL));
+}
+
+// As a program's are: every launch with arguments of its own, somewhere in memory.
+static void scattered(void)
+{
+    for (int call = 0; call < CALLS; call++)
+        CHECK(cuLaunchKernel(function, 1, 1, 1, N, 1, 1, 0, stream, own[call], NULL));
 }
 
 static void mixed(void)
@@ -82,7 +89,15 @@ int main(void)
     CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
     timed("queries", queries);
+    for (int call = 0; call < CALLS; call++) {
+        own[call] = malloc(4 * sizeof *own[call]);
+        for (int at = 0; at < 4; at++) {
+            own[call][at] = malloc(64);
+            memcpy(own[call][at], values[at], at == 3 ? sizeof n : sizeof a);
+        }
+    }
     timed("launches", launches);
+    timed("scattered", scattered);
     timed("mixed", mixed);
     return 0;
 }

@@ -21,7 +21,7 @@ impl Builder<'_, '_> {
                 "neither the driver nor the code would tell how large the kernel's arguments are".into(),
             ));
         };
-        let mut values = Memory::of(packed)?;
+        let mut values = self.frame.holding(packed)?;
         let mut pointers = Vec::with_capacity(count as usize * 8);
         let mut at = 0;
         for (ordinal, (_, size)) in params.iter().take(count as usize).enumerate() {
@@ -34,7 +34,8 @@ impl Builder<'_, '_> {
             at += size.next_multiple_of(8);
         }
         self.own(values);
-        Ok(self.own(Memory::of(&pointers)?))
+        let pointers = self.frame.holding(&pointers)?;
+        Ok(self.own(pointers))
     }
 
     /// The packed form: pairs of a code and an address, ended by a zero.
@@ -48,13 +49,15 @@ impl Builder<'_, '_> {
             return Err(self.missing(name));
         };
         let bytes = self.call.memory(When::Entry, pointer, size).ok_or_else(|| self.missing(name))?;
-        let mut values = Memory::of(&bytes)?;
+        let mut values = self.frame.holding(&bytes)?;
         for (at, live) in self.packed_arguments(&bytes) {
             values.put(at, &live.to_le_bytes());
         }
-        let (values, size) = (self.own(values), self.own(Memory::of(&size.to_le_bytes())?));
+        let size = self.frame.holding(&size.to_le_bytes())?;
+        let (values, size) = (self.own(values), self.own(size));
         let live = [extra::BUFFER, values, extra::SIZE, size, 0].map(u64::to_le_bytes).concat();
-        Ok(self.own(Memory::of(&live)?))
+        let live = self.frame.holding(&live)?;
+        Ok(self.own(live))
     }
 
     /// Pointers to values whose types the codes tell.

@@ -4,7 +4,7 @@
 //! and live addresses in it; every span that it wrote becomes an empty one, to be compared afterwards. What a span is
 //! follows from the roles of the table; the argument words are the first buffer.
 
-use crate::call::frame::{Frame, Memory, Output, Refusal};
+use crate::call::frame::{Frame, Memory, Output, Refusal, Room};
 use crate::call::objects::Found;
 use crate::call::words;
 use crate::check::report::Tally;
@@ -13,6 +13,7 @@ use crate::run::callbacks;
 use crate::run::queue::{Queue, current_context};
 use crate::run::world::World;
 use std::borrow::Cow;
+use std::sync::Arc;
 use trace::api::roles::{Class, Field, Role, Sibling};
 use trace::api::structs::CUtensorMap;
 use trace::api::types::{Form, Kind, Type, Typed};
@@ -75,12 +76,13 @@ impl<'w, 't> Builder<'w, 't> {
         call: Call<'t>,
         function: &'static Function,
         tally: &'w mut Tally,
+        room: Option<&Arc<Room>>,
     ) -> Result<Frame<'t>, Refusal> {
         if waits::is_wait(&call, function, &world.plan.host) {
             return Err(Refusal(waits::WHY.into()));
         }
-        let mut frame = Frame::default();
-        frame.memory.push(Memory::of(call.argument_bytes())?);
+        let mut frame = Frame { room: room.cloned(), ..Frame::default() };
+        frame.memory.push(frame.holding(call.argument_bytes())?);
         let mut builder = Builder { world, call, function, frame, tally };
         let here = Here { recorded: call.argument_bytes(), memory: 0, offset: 0 };
         builder.fields(function.params, None, 0, here)?;
@@ -303,7 +305,8 @@ impl<'w, 't> Builder<'w, 't> {
             self.frame.outputs.push(output);
         }
         if !direction.is_input() {
-            return Ok(self.own(Memory::zeroed(room + SLACK)?));
+            let own = self.frame.zeroed(room + SLACK)?;
+            return Ok(self.own(own));
         }
         let recorded: Cow<[u8]> = match self.call.memory(When::Entry, address, len) {
             Some(recorded) => recorded,
@@ -314,7 +317,7 @@ impl<'w, 't> Builder<'w, 't> {
             }
             None => return Err(self.missing(field.name)),
         };
-        let mut own = Memory::zeroed(room + SLACK)?;
+        let mut own = self.frame.zeroed(room + SLACK)?;
         own.put(0, &recorded);
         // An argument of a launch to come, put into the function.
         if self.function.name == "cuParamSetv" && field.name == "ptr" {

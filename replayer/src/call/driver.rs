@@ -1,7 +1,7 @@
 //! The target driver: any `libcuda.so.1`, opened by path, its functions by the ids of the table.
 
 use crate::Error;
-use crate::call::thunk::THUNKS;
+use crate::call::thunk::{THUNKS, Thunk};
 use std::path::Path;
 use trace::api::types::Typed;
 use trace::api::{FUNCTIONS, Function, by_name, enums::CUresult};
@@ -79,6 +79,12 @@ impl Driver {
         assert!(self.has(id) && words.len() >= FUNCTIONS[id].words());
         // SAFETY: the entry point and the thunk belong to the same line; the caller vouches for the arguments.
         unsafe { THUNKS[id](self.entries[id], words.as_ptr()) }
+    }
+
+    /// What makes a call of a function that the driver [has](Driver::has), and its entry point.
+    pub fn thunk(&self, id: usize) -> (Thunk, *const ()) {
+        assert!(self.has(id));
+        (THUNKS[id], self.entries[id])
     }
 
     /// A call of the replayer's own, by name.

@@ -1,8 +1,10 @@
 //! The live memory of one call.
 
 use crate::run::sinks::Sink;
+use parking_lot::Mutex;
 use std::alloc::Layout;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use trace::api::types::Type;
 use trace::walk::Direction;
 
@@ -13,8 +15,38 @@ pub struct Refusal(pub String);
 /// Memory of the replayer's own, 16-byte aligned, that the driver may read and write by its address.
 pub struct Memory {
     start: *mut u8,
-    layout: Layout,
+    keeper: Keeper,
     len: usize,
+}
+
+enum Keeper {
+    Own(Layout),
+    Room { _keeps: Arc<Room> },
+}
+
+/// Memory of many calls, which lies in the order in which it was asked for.
+#[derive(Default)]
+pub struct Room {
+    blocks: Mutex<Vec<(Memory, usize)>>,
+}
+
+const BLOCK: usize = 1 << 20;
+/// What is larger is not for a room.
+const MOST: usize = 4096;
+
+impl Room {
+    fn give(room: &Arc<Room>, len: usize) -> Result<Memory, Refusal> {
+        let taken = len.max(1).next_multiple_of(16);
+        let mut blocks = room.blocks.lock();
+        if blocks.last().is_none_or(|(_, used)| used + taken > BLOCK) {
+            blocks.push((Memory::zeroed(BLOCK)?, 0));
+        }
+        let (block, used) = blocks.last_mut().expect("one has room");
+        // SAFETY: within the block; nobody else is given these bytes.
+        let start = unsafe { block.start.add(*used) };
+        *used += taken;
+        Ok(Memory { start, keeper: Keeper::Room { _keeps: room.clone() }, len })
+    }
 }
 
 // SAFETY: owned memory; the address is only shared with the driver.
@@ -26,7 +58,7 @@ impl Memory {
         let layout = Layout::from_size_align(len.max(1), 16).map_err(|_| too_much())?;
         // SAFETY: the size is not zero.
         let start = unsafe { std::alloc::alloc_zeroed(layout) };
-        if start.is_null() { Err(too_much()) } else { Ok(Memory { start, layout, len }) }
+        if start.is_null() { Err(too_much()) } else { Ok(Memory { start, keeper: Keeper::Own(layout), len }) }
     }
 
     pub fn of(bytes: &[u8]) -> Result<Memory, Refusal> {
@@ -40,7 +72,7 @@ impl Memory {
     }
 
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: `start` is valid for `len` initialised bytes as long as self is.
+        // SAFETY: `start` is valid for `len` initialised bytes as long as self is; a room outlives what it gave.
         unsafe { std::slice::from_raw_parts(self.start, self.len) }
     }
 
@@ -60,8 +92,10 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: allocated with this layout.
-        unsafe { std::alloc::dealloc(self.start, self.layout) };
+        if let Keeper::Own(layout) = self.keeper {
+            // SAFETY: allocated with this layout.
+            unsafe { std::alloc::dealloc(self.start, layout) };
+        }
     }
 }
 
@@ -91,9 +125,24 @@ pub struct Frame<'t> {
     pub lent: Vec<Memory>,
     /// The driver may use the memory after the call.
     pub retain: bool,
+    /// Where small memory of the call is to lie, instead of anywhere.
+    pub room: Option<Arc<Room>>,
 }
 
 impl Frame<'_> {
+    pub fn zeroed(&self, len: usize) -> Result<Memory, Refusal> {
+        match &self.room {
+            Some(room) if len <= MOST => Room::give(room, len),
+            _ => Memory::zeroed(len),
+        }
+    }
+
+    pub fn holding(&self, bytes: &[u8]) -> Result<Memory, Refusal> {
+        let mut memory = self.zeroed(bytes.len())?;
+        memory.put(0, bytes);
+        Ok(memory)
+    }
+
     pub fn words(&self) -> Vec<u64> {
         self.memory[0].words()
     }

@@ -13,6 +13,7 @@ pub mod numbers;
 pub mod peek;
 pub mod queue;
 pub mod readers;
+mod ready;
 pub mod repeat;
 pub mod restore;
 pub mod results;
@@ -280,7 +281,7 @@ impl<'t> Worker<'_, 't> {
         if !world.driver.has(id(live)) {
             return self.refuse(&call, function, "this driver has no such function");
         }
-        let mut frame = match Builder::build(world, call, function, &mut self.tally) {
+        let mut frame = match Builder::build(world, call, function, &mut self.tally, None) {
             Ok(frame) => frame,
             Err(Refusal(why)) if call.succeeded() => return self.refuse(&call, function, &why),
             Err(Refusal(why)) => return self.skip(&call, function, &why),

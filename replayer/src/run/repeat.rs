@@ -9,14 +9,15 @@
 //! writes without a call stand in the way, and are named.
 
 use crate::call::buffers::Builder;
-use crate::call::driver::{id, result, result_name};
-use crate::call::frame::{Frame, Refusal};
+use crate::call::driver::{Driver, id, result, result_name};
+use crate::call::frame::{Frame, Refusal, Room};
 use crate::check::report::Tally;
 use crate::plan::Plan;
 use crate::plan::action::{Action, action};
 use crate::plan::order::{Aborted, Gate};
 use crate::profile::{Measure, Profiler, Times, now};
 use crate::run::queue::synchronize;
+use crate::run::ready::Ready;
 use crate::run::restore::{Snapshot, Written};
 use crate::run::world::World;
 use parking_lot::{Condvar, Mutex};
@@ -154,11 +155,15 @@ pub fn run(world: &World, repeats: Repeats) -> Result<Repeated, String> {
     unsafe { world.driver.ask("cuCtxSetCurrent", &[context]) }.map_err(|failure| failure.to_string())?;
     let mut repeated = Repeated { restored: written.bytes, unread: written.unread, ..Repeated::default() };
     let mut prepared = prepare(world, &about.range, &written, &mut repeated)?;
+    let ready: Vec<Ready> = prepared.iter().map(|call| call.ready(world.driver)).collect();
     for time in 0..about.warmup + about.times {
         written.restore(world)?;
-        let (begin, issued, end) = once(world, &prepared, |call| {
-            // SAFETY: the arguments were built from the recording by the table's description of this function.
-            unsafe { world.driver.call(id(call.live), &call.words) }
+        let (begin, issued, end) = once(world, &prepared, &ready, |at| {
+            if let Some(next) = ready.get(at + 1) {
+                next.fetch();
+            }
+            // SAFETY: the arguments were built from the recording by the table's description of this function, and are kept.
+            unsafe { ready[at].make() }
         })?;
         repeated.differing += u64::from(written.differing(world) > 0);
         if time >= about.warmup {
@@ -166,28 +171,38 @@ pub fn run(world: &World, repeats: Repeats) -> Result<Repeated, String> {
             repeated.host.push(issued - begin);
         }
     }
-    measure(world, &about, &written, &prepared, &mut repeated)?;
+    measure(world, &about, &written, &prepared, &ready, &mut repeated)?;
+    drop(ready);
     // As the replay left it: what follows compares nothing.
     prepared.drain(..).for_each(|call| drop(call.frame));
     Ok(repeated)
+}
+
+impl Prepared<'_> {
+    fn ready(&self, driver: &Driver) -> Ready {
+        Ready::new(driver, self.live, &self.frame, self.expected, !self.host.is_empty())
+    }
 }
 
 /// Makes all calls: when the first began, when the last had returned, and when all work was done.
 fn once<'t>(
     world: &World,
     prepared: &[Prepared<'t>],
-    make: impl Fn(&Prepared<'t>) -> u32,
+    ready: &[Ready],
+    make: impl Fn(usize) -> u32,
 ) -> Result<(i64, i64, i64), String> {
     let mut failed = None;
     let begin = now();
-    for call in prepared {
-        for (at, bytes) in &call.host {
-            // SAFETY: pinned memory that the placement holds; the program wrote it here, too.
-            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), *at as *mut u8, bytes.len()) };
+    for (at, call) in ready.iter().enumerate() {
+        if call.writes {
+            for (to, bytes) in &prepared[at].host {
+                // SAFETY: pinned memory that the placement holds; the program wrote it here, too.
+                unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), *to as *mut u8, bytes.len()) };
+            }
         }
-        let result = make(call);
+        let result = make(at);
         if result != call.expected {
-            failed = Some((call, result));
+            failed = Some((&prepared[at], result));
             break;
         }
     }
@@ -214,9 +229,10 @@ fn prepare<'t>(
     let mut left_out: HashMap<String, u64> = HashMap::new();
     let mut threads = HashSet::new();
     let mut prepared = Vec::new();
+    let room = Arc::new(Room::default());
     for (number, thread) in numbers(world.plan, range) {
         let Some(call) = world.trace.call(number) else { continue };
-        match one(world, call).map_err(|why| unrepeatable(&call, &why))? {
+        match one(world, call, &room).map_err(|why| unrepeatable(&call, &why))? {
             Ok(call) => {
                 threads.insert(thread);
                 prepared.push(call);
@@ -304,7 +320,7 @@ fn live(plan: &Plan, call: &Call) -> Result<Result<&'static Function, &'static s
 const FAILED: &str = "failed when recorded";
 
 /// The call, ready to be made; or why it is left out.
-fn one<'t>(world: &World<'t>, call: Call<'t>) -> Result<Result<Prepared<'t>, String>, String> {
+fn one<'t>(world: &World<'t>, call: Call<'t>, room: &Arc<Room>) -> Result<Result<Prepared<'t>, String>, String> {
     let (function, live) = match (call.function(), live(world.plan, &call)?) {
         (Some(function), Ok(live)) => (function, live),
         (_, made) => return Ok(Err(made.err().unwrap_or(FAILED).to_owned())),
@@ -313,7 +329,7 @@ fn one<'t>(world: &World<'t>, call: Call<'t>) -> Result<Result<Prepared<'t>, Str
         return Err("this driver has no such function".into());
     }
     let mut tally = Tally::default();
-    let frame = match Builder::build(world, call, function, &mut tally) {
+    let frame = match Builder::build(world, call, function, &mut tally, Some(room)) {
         Ok(frame) => frame,
         Err(Refusal(why)) if call.succeeded() => return Err(why),
         Err(Refusal(_)) => return Ok(Err(FAILED.to_owned())),
@@ -358,6 +374,7 @@ fn measure<'t>(
     about: &Repeat,
     written: &Written,
     prepared: &[Prepared<'t>],
+    ready: &[Ready],
     repeated: &mut Repeated,
 ) -> Result<(), String> {
     let samples = Arc::new(Mutex::new(Samples::default()));
@@ -366,11 +383,13 @@ fn measure<'t>(
     let mut windows = Vec::new();
     for time in 0..about.warmup + about.times {
         written.restore(world)?;
-        let (begin, _, end) = once(world, prepared, |call| match Profiler::concerns(call.live) {
+        let (begin, _, end) = once(world, prepared, ready, |at| match &prepared[at] {
             // SAFETY: as for the runs before.
-            true => unsafe { profiler.call(world, &call.call, call.live, &call.words) },
+            call if Profiler::concerns(call.live) => unsafe {
+                profiler.call(world, &call.call, call.live, &call.words)
+            },
             // SAFETY: as above.
-            false => unsafe { world.driver.call(id(call.live), &call.words) },
+            _ => unsafe { ready[at].make() },
         })?;
         profiler.waited(world);
         repeated.differing += u64::from(written.differing(world) > 0);

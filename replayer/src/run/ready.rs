@@ -1,0 +1,61 @@
+//! Calls that need nothing but to be made.
+//!
+//! A C loop has its arguments at hand. Those of a repeated range lie one behind the other, and those of the next call
+//! are asked for while one is made: a launch would else wait for them to come from memory, line by line.
+
+use crate::call::driver::{Driver, id};
+use crate::call::frame::{Frame, Memory};
+use crate::call::thunk::Thunk;
+use trace::Function;
+use trace::api::FUNCTIONS;
+
+/// Bytes that come from memory at once, and how many such lines of a call are asked for.
+const LINE: u64 = 64;
+const LINES: u64 = 8;
+
+/// Must not be used without the frame that it was made from.
+pub struct Ready {
+    thunk: Thunk,
+    entry: *const (),
+    words: *const u64,
+    lines: u32,
+    pub expected: u32,
+    /// Pinned memory has to be written before it.
+    pub writes: bool,
+}
+
+impl Ready {
+    pub fn new(driver: &Driver, live: &'static Function, frame: &Frame, expected: u32, writes: bool) -> Ready {
+        let words = &frame.memory[0];
+        assert!(words.bytes().len() / 8 >= FUNCTIONS[id(live)].words());
+        let start = words.address();
+        let near = |memory: &Memory| {
+            let end = memory.address() + memory.bytes().len() as u64;
+            (start..start + LINE * LINES).contains(&memory.address()).then_some(end)
+        };
+        let end = frame.memory.iter().filter_map(near).max().unwrap_or(start);
+        let lines = (end.div_ceil(LINE) - start / LINE).min(LINES) as u32;
+        let (thunk, entry) = driver.thunk(id(live));
+        Ready { thunk, entry, words: start as *const u64, lines, expected, writes }
+    }
+
+    /// Makes the call.
+    ///
+    /// # Safety
+    /// The frame is still there, and built for this function.
+    pub unsafe fn make(&self) -> u32 {
+        // SAFETY: the thunk belongs to the entry point, and the words were counted; the caller vouches for the rest.
+        unsafe { (self.thunk)(self.entry, self.words) }
+    }
+
+    /// Has the memory of the call brought near.
+    pub fn fetch(&self) {
+        #[cfg(target_arch = "x86_64")]
+        for line in 0..self.lines {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            let at = self.words.cast::<i8>().wrapping_add((u64::from(line) * LINE) as usize);
+            // SAFETY: a hint, which reads nothing.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(at) };
+        }
+    }
+}
