@@ -53,7 +53,7 @@ pub fn text(work: &Work, begin: i64) -> String {
 
 /// As JSON: null for what is not known.
 pub fn object(work: &Work) -> Value {
-    let Work { about, name, call } = work;
+    let Work { about, name, call, .. } = work;
     let shape = |shape: [u32; 3]| known(shape[0]).map(|_| shape);
     json!({
         "device_work": name.map_or_else(|| about.operation(), str::to_owned),

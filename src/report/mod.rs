@@ -6,7 +6,6 @@ pub mod device;
 mod durations;
 mod errors;
 mod finding;
-pub mod kernel_name;
 mod launches;
 mod list;
 mod memory;
@@ -23,12 +22,13 @@ use crate::exit;
 use crate::reading::Reading;
 use anyhow::Result;
 use device::Scope;
-use kernel_name::{Names, Style};
 use list::{Stream, Way};
 use render::{Format, Output};
 use serde_json::json;
 use std::io::BufWriter;
 use trace::Trace;
+pub use viewer::kernel_name;
+use viewer::kernel_name::{Names, Style};
 
 /// Say where a program's time and memory went
 ///

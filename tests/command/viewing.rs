@@ -121,6 +121,39 @@ fn keys_move_through_a_recorded_program() {
     assert!(place.join("trace.bin.idx").exists(), "the index is kept");
 }
 
+fn once(place: &Place, options: &[&str]) -> String {
+    run(place.cutrace(["view", "--once", "--size", "120x40"]).args(options)).expect(0).stdout
+}
+
+/// What the program said by NVTX, and what the device did for it.
+#[test]
+fn ranges_and_device_times() {
+    let place = Place::new();
+    run(&mut place.recorded(client("ranges.c"))).expect(0);
+    let frame = once(&place, &[]);
+    assert!(frame.contains("t0 NVTX") && frame.contains("~ submission to known end"), "{frame}");
+    assert!(frame.contains("~ legacy stream"), "{frame}");
+    run(&mut place.cutrace(["replay", "--driver", "sim", "--profile", "-o", "timed.bin"])).expect(0);
+    let frame = once(&place, &["timed.bin"]);
+    assert!(frame.contains("t0 NVTX") && frame.contains("device times of a replay"), "{frame}");
+    assert!(!frame.contains("~ legacy stream") && frame.contains("   legacy stream"), "{frame}");
+    let screen = Screen::new(&place);
+    screen.run(&format!("{} timed.bin; echo status=$?", view()));
+    screen.wait("t0 NVTX");
+    // The longest instance of a range, with what it holds; a kernel of it, with the way it went.
+    screen.keys(&["8"]);
+    screen.wait("step");
+    screen.keys(&["Enter"]);
+    let text = screen.wait("holds");
+    assert!(text.contains("in the driver") && text.contains("of work, "), "{text}");
+    screen.keys(&["3", "Enter"]);
+    screen.wait("API queue exec");
+    screen.keys(&["]"]);
+    screen.wait("gridDimX");
+    screen.keys(&["q"]);
+    screen.restored("status=0");
+}
+
 #[test]
 fn the_terminal_is_given_back() {
     let place = recorded("vector_add.c");

@@ -2,7 +2,7 @@
 
 use crate::Trace;
 use crate::index::body_of;
-use crate::record::{HEAD, Timed, timed};
+use crate::record::{self, HEAD, Timed, timed};
 
 /// One kernel, copy or fill.
 #[derive(Debug, Clone, Copy)]
@@ -12,6 +12,8 @@ pub struct Work<'a> {
     pub call: Option<u64>,
     /// The kernel.
     pub name: Option<&'a str>,
+    /// Where its record stands in the file, for [`Trace::timed_at`].
+    pub at: u64,
 }
 
 impl Work<'_> {
@@ -100,13 +102,20 @@ impl Trace {
     }
 
     fn work_at(&self, start: i64, at: u64) -> Work<'_> {
-        let about = self.record(at).and_then(|found| body_of::<Timed>(&found.bytes[HEAD..]));
-        let mut about = about.unwrap_or_else(|| unreachable!("the record of {start} was read when it was indexed"));
+        let about = self.timed_at(at);
+        let about = about.unwrap_or_else(|| unreachable!("the record of {start} was read when it was indexed"));
+        let name = self.timed_names.get(&about.name).map(String::as_str);
+        Work { about, call: self.number_of(about.thread, about.call), name, at }
+    }
+
+    /// The record at a place that a [`Work`] told of, of this file: for readers that keep such places.
+    pub fn timed_at(&self, at: u64) -> Option<Timed> {
+        let found = self.record(at).filter(|found| found.head.kind == record::TIMED)?;
+        let mut about = body_of::<Timed>(&found.bytes[HEAD..])?;
         for time in [&mut about.start, &mut about.end, &mut about.submitted, &mut about.returned] {
             *time = (*time).clamp(-FAR, FAR);
         }
-        let name = self.timed_names.get(&about.name).map(String::as_str);
-        Work { about, call: self.number_of(about.thread, about.call), name }
+        Some(about)
     }
 
     /// The number of a call in the trace, by its thread and its number there.

@@ -1,5 +1,6 @@
 //! Writing down what is seen: the events of a piece of time as JSON or CSV, marks beside the trace, a frame as text.
 
+use crate::data::event::NO_CALL;
 use crate::data::lane::Source;
 use crate::state::rows::{self, Row};
 use crate::state::{State, select::Mark};
@@ -32,10 +33,11 @@ pub fn events(state: &State, path: &Path, from: u64, to: u64) -> io::Result<u64>
                 }
                 let name = state.opened.model.name(event.name);
                 let (category, failed) = (event.flags.category().name(), event.flags.failed());
+                let call = (event.call != NO_CALL).then_some(event.call);
                 let is_known = !matches!(lane.source, Source::Stream(_)) && !event.flags.open();
                 if is_json {
                     let object: Value = json!({
-                        "call": event.call, "lane": title, "name": name, "category": category,
+                        "call": call, "lane": title, "name": name, "category": category,
                         "begin_ns": event.begin, "end_ns": event.end, "failed": failed, "known_end": is_known,
                     });
                     write!(out, "{}\n{object}", if first { "" } else { "," })?;
@@ -43,7 +45,8 @@ pub fn events(state: &State, path: &Path, from: u64, to: u64) -> io::Result<u64>
                     let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
                     let (title, name) = (quoted(&title), quoted(name));
                     let (begin, end) = (event.begin, event.end);
-                    writeln!(out, "{},{title},{name},{category},{begin},{end},{failed},{is_known}", event.call)?;
+                    let call = call.map_or(String::new(), |call| call.to_string());
+                    writeln!(out, "{call},{title},{name},{category},{begin},{end},{failed},{is_known}")?;
                 }
                 (count, first) = (count + 1, false);
             }

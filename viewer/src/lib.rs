@@ -9,6 +9,7 @@ pub mod data;
 pub mod details;
 pub mod export;
 pub mod input;
+pub mod kernel_name;
 pub mod report;
 pub mod state;
 pub mod synthetic;

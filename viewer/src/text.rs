@@ -96,14 +96,6 @@ pub fn cut(text: &str, cells: usize) -> &str {
     text
 }
 
-/// A kernel's name by what it means: without return type, arguments, template arguments and namespaces.
-pub fn short(name: &str) -> &str {
-    let bare = name.split(['<', '(']).next().unwrap_or(name);
-    let bare = bare.rsplit("::").next().unwrap_or(bare);
-    let bare = bare.rsplit(' ').next().unwrap_or(bare);
-    if bare.is_empty() { name } else { bare }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,8 +113,6 @@ mod tests {
     #[test]
     fn names_are_tame() {
         assert_eq!(tame("a\x1b[31m\n\u{202e}b\u{200b}"), "a\\u{1b}[31m\\n\u{fffd}b\u{fffd}");
-        assert_eq!(short("void at::native::copy_kernel<float>(int, float*)"), "copy_kernel");
-        assert_eq!([short("gemm"), short("<x>")], ["gemm", "<x>"]);
         assert_eq!([cut("abc", 2), cut("\u{4e2d}\u{6587}", 3), cut("abc", 9)], ["ab", "\u{4e2d}", "abc"]);
     }
 }

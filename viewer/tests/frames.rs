@@ -35,6 +35,9 @@ static SYNTHETIC: LazyLock<Arc<Opened>> = LazyLock::new(|| {
 static GOLDEN: LazyLock<Arc<Opened>> =
     LazyLock::new(|| opened(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/failing_calls.bin")));
 
+static MEASURED: LazyLock<Arc<Opened>> =
+    LazyLock::new(|| opened(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/graphs_timed.bin")));
+
 fn state(opened: &Arc<Opened>, size: (u16, u16)) -> State {
     let mut state = State::new(opened.clone(), Keymap::default(), size);
     state.lives = opened.model.lives.clone().map(Arc::new);
@@ -91,6 +94,27 @@ fn a_recorded_program() {
     insta::assert_snapshot!("recorded", frame(&drawn(&state, &UNICODE)));
     keys(&mut state, "e");
     insta::assert_snapshot!("recorded-failure", frame(&drawn(&state, &UNICODE)));
+}
+
+/// With device times of a replay.
+#[test]
+fn a_measured_program() {
+    let views = [
+        ("timeline", "@ 2 5 enter f s s"),
+        ("launch", "/ a d d _ t w o enter f"),
+        ("kernel", "/ a d d _ t w o enter ] f"),
+        ("copy", "/ H t o D enter ] f"),
+        ("graph", "/ G r a p h L a u n c h enter f s s"),
+        ("kernels", "3"),
+        ("copies", "5"),
+    ];
+    for (name, typed) in views {
+        for (width, height) in [(80, 24), (120, 40)] {
+            let mut state = state(&MEASURED, (width, height));
+            keys(&mut state, typed);
+            insta::assert_snapshot!(format!("measured-{name}-{width}x{height}"), frame(&drawn(&state, &UNICODE)));
+        }
+    }
 }
 
 #[test]

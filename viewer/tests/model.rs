@@ -10,7 +10,7 @@ use trace::decode::decode;
 use trace::objects::Objects;
 use trace::text::Text;
 use viewer::data::event::Category;
-use viewer::data::lane::Source;
+use viewer::data::lane::{Lane, Source};
 use viewer::data::open::Opened;
 use viewer::synthetic::{Shape, write};
 
@@ -32,8 +32,9 @@ fn opened(path: &Path) -> Opened {
 /// Everything that a model says, to compare two.
 fn told(opened: &Opened) -> impl PartialEq + std::fmt::Debug + use<> {
     let model = &opened.model;
+    let more = |lane: &Lane| (lane.done.to_vec(), lane.record.to_vec());
     let lanes: Vec<_> =
-        model.lanes.iter().map(|lane| (lane.source.clone(), lane.events().collect::<Vec<_>>())).collect();
+        model.lanes.iter().map(|lane| (lane.source.clone(), lane.events().collect::<Vec<_>>(), more(lane))).collect();
     let memory: Vec<_> = model.memory.iter().map(|m| (m.device, m.time.to_vec(), m.live.to_vec())).collect();
     let lives = model.lives.as_ref().map(|lives| (lives.all.to_vec(), lives.names.clone()));
     (model.summary.clone(), lanes, memory, lives)
@@ -87,6 +88,39 @@ fn work_ends_with_the_wait_that_covers_it() {
         assert_eq!(event.flags.open(), lane.done[index] == u64::MAX);
     }
     assert!(lane.events().filter(|event| event.flags.category() == Category::Launch).count() > 1000);
+}
+
+/// A trace with the times of a replay, and each piece of work in it with its call.
+#[test]
+fn what_was_measured_is_in_a_lane_once() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/graphs_timed.bin");
+    let trace = Trace::open(&path).expect("a trace");
+    let opened = Opened::open(&path, false).expect("a trace");
+    let model = &opened.model;
+    let mut left: BTreeMap<u64, _> = trace.timed().map(|work| (work.at, work)).collect();
+    assert!(left.len() > 10);
+    for lane in model.lanes.iter().filter(|lane| matches!(lane.source, Source::Device { .. })) {
+        let mut free = 0;
+        for (index, event) in lane.events().enumerate() {
+            let work = left.remove(&lane.record[index]).expect("once");
+            assert_eq!(work.call, Some(event.call.into()));
+            let call = trace.call(event.call.into()).expect("its call");
+            let wanted = (trace.nanoseconds(call.begin) + work.delay()) as u64;
+            assert_eq!((event.begin, event.length()), (wanted.max(free), work.duration() as u64));
+            assert_eq!(model.name(event.name), work.name.map_or(work.about.operation(), str::to_owned));
+            assert_eq!(trace.timed_at(lane.record[index]).expect("a record").start, work.about.start);
+            free = event.end;
+        }
+    }
+    assert!(left.is_empty(), "{left:?}");
+    let timing = model.summary.timing.as_ref().expect("device times");
+    for row in &timing.kernels {
+        let of_name = trace.timed().filter(|work| work.name == Some(model.name(row.name)));
+        let lengths: Vec<u64> = of_name.map(|work| work.duration() as u64).collect();
+        assert_eq!((row.count, row.total), (lengths.len() as u64, lengths.iter().sum()));
+        assert_eq!(Some(&row.most), lengths.iter().max());
+    }
+    assert!(!model.lanes.iter().any(|lane| matches!(lane.source, Source::Stream(_))), "all work was timed");
 }
 
 #[test]

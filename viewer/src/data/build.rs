@@ -1,13 +1,16 @@
 //! From a trace to lanes: calls are read in parallel, block by block; what depends on order is followed after each block.
 
+use super::device::devices;
 use super::event::{Category, Flags};
-use super::lane::Lane;
+use super::lane::{Lane, Source};
 use super::ops::{Op, Plan};
+use super::ranges::ranges;
 use super::streams::Work;
 use super::tables::{Collected, rows};
 use super::threads::{Calls, Found, closed};
 use super::walk::{Walk, stream_lane};
 use super::{Model, Name, Summary};
+use crate::kernel_name::{Names, Style};
 use rustc_hash::FxHashMap;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -85,10 +88,11 @@ fn names(trace: &Trace) -> (Vec<Name>, HashMap<u32, u32>) {
     let mut sorted: Vec<_> = trace.kernels.values().collect();
     sorted.sort_by_key(|kernel| kernel.id);
     let (mut kernels, mut known) = (HashMap::new(), HashMap::new());
+    let demangled = Names::new(Style::Full);
     for kernel in sorted {
         // A kernel that was loaded again is the same one to the reader.
         let name = *known.entry(kernel.name.as_str()).or_insert_with(|| {
-            let text = crate::text::tame(&kernel.name);
+            let text = crate::text::tame(&demangled.of(&kernel.name));
             names.push(Name { text, category: Category::Launch as u8, kernel: true });
             names.len() as u32 - 1
         });
@@ -144,8 +148,8 @@ fn read(trace: &Trace, plans: &[Plan], range: Range<u64>) -> Block {
     block
 }
 
-fn finish(trace: &Trace, names: Vec<Name>, calls: Calls, walk: Walk) -> Model {
-    let end = calls.end;
+fn finish(trace: &Trace, mut names: Vec<Name>, calls: Calls, walk: Walk) -> Model {
+    let mut end = calls.end;
     let mut jumps: Vec<(u32, Vec<(u64, u32)>)> = Vec::new();
     let mut threads: Vec<_> = calls.threads.into_iter().collect();
     threads.sort_by_key(|(thread, _)| *thread);
@@ -159,14 +163,30 @@ fn finish(trace: &Trace, names: Vec<Name>, calls: Calls, walk: Walk) -> Model {
     gaps.sort_by_key(|gap| std::cmp::Reverse(gap.length()));
     gaps.truncate(GAPS);
     gaps.sort_by_key(|gap| gap.begin);
+    let ranges = ranges(trace, end, &mut names);
+    lanes.extend(ranges.lanes);
+    let timed = devices(trace, &walk.streams.work, &mut names);
     let mut work: Vec<Work> = walk.streams.work.into_iter().filter(|work| !work.begin.is_empty()).collect();
-    work.sort_by_key(|work| (work.queue.device, work.queue.context, work.queue.call));
     let mut sums = (Vec::new(), Vec::new(), Vec::new());
     std::thread::scope(|scope| {
         let (functions, launches, moves) = (calls.functions, walk.launches, walk.moves);
         let of_functions = scope.spawn(|| rows(functions));
         let of_launches = scope.spawn(|| (rows(launches), rows(moves)));
-        lanes.extend(work.into_iter().map(|work| stream_lane(work, end)));
+        let mut work_lanes: Vec<Lane> = Vec::new();
+        if let Some(timed) = &timed {
+            // What was timed is shown as it was; the rest stays as the host knows it.
+            work.iter_mut().for_each(|work| work.retain(|call| !timed.calls.contains(&call)));
+            work.retain(|work| !work.begin.is_empty());
+            work_lanes.extend(timed.lanes.iter().cloned());
+            end = work_lanes.iter().filter_map(|l| Some(l.end(l.len().checked_sub(1)?))).fold(end, u64::max);
+        }
+        work_lanes.extend(work.into_iter().map(|work| stream_lane(work, end)));
+        let place = |lane: &Lane| {
+            let timed = matches!(lane.source, Source::Device { .. });
+            lane.source.queue().map(|queue| (queue.device, queue.context, queue.call, !timed))
+        };
+        work_lanes.sort_by_key(place);
+        lanes.extend(work_lanes);
         lanes.iter_mut().for_each(Lane::build_pyramid);
         let (kernels, moves) = of_launches.join().expect("sums do not panic");
         sums = (of_functions.join().expect("sums do not panic"), kernels, moves);
@@ -180,6 +200,9 @@ fn finish(trace: &Trace, names: Vec<Name>, calls: Calls, walk: Walk) -> Model {
         functions,
         kernels,
         moves,
+        timing: timed.map(|timed| timed.timing),
+        ranges: ranges.rows,
+        domains: ranges.domains,
         loads: walk.loads,
         findings,
         gaps,

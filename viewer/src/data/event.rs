@@ -18,10 +18,12 @@ pub enum Category {
     Synchronize,
     Graph,
     Other,
+    /// Not a call: what the program said of itself.
+    Range,
 }
 
 impl Category {
-    pub const ALL: [Category; 12] = [
+    pub const ALL: [Category; 13] = [
         Category::Query,
         Category::Poll,
         Category::State,
@@ -34,6 +36,7 @@ impl Category {
         Category::Synchronize,
         Category::Graph,
         Category::Other,
+        Category::Range,
     ];
 
     /// Of a function of this class and name.
@@ -69,6 +72,7 @@ impl Category {
             Category::Synchronize => "sync",
             Category::Graph => "graph",
             Category::Other => "other",
+            Category::Range => "range",
         }
     }
 }
@@ -100,6 +104,9 @@ impl Flags {
     }
 }
 
+/// Of events that no call made.
+pub const NO_CALL: u32 = u32::MAX;
+
 /// An event as a lane holds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
@@ -109,7 +116,7 @@ pub struct Event {
     /// Index into [`Model::names`](super::Model::names).
     pub name: u32,
     pub flags: Flags,
-    /// The call's number in the trace.
+    /// The call's number in the trace; of annotations [`NO_CALL`].
     pub call: u32,
 }
 

@@ -11,6 +11,30 @@ pub enum Source {
     Thread { thread: u32, depth: u32 },
     /// Work of a stream, from its submission to the next one's, or to when it is known to be done.
     Stream(Queue),
+    /// Work of a stream, as a replay measured it. `part` tells apart what the replay's source saw on several streams: branches of
+    /// graphs.
+    Device { queue: Queue, part: u32 },
+    /// What a thread said by NVTX in one domain (an index into [`Summary::domains`](super::Summary::domains)); `depth` 0, or
+    /// within the lane above. `thread` none: ranges that any thread may end.
+    Range { thread: Option<u32>, domain: u32, depth: u32 },
+}
+
+impl Source {
+    pub fn is_thread(&self) -> bool {
+        matches!(self, Source::Thread { .. })
+    }
+
+    /// Whether it shows work rather than calls.
+    pub fn is_work(&self) -> bool {
+        matches!(self, Source::Stream(_) | Source::Device { .. })
+    }
+
+    pub fn queue(&self) -> Option<&Queue> {
+        match self {
+            Source::Stream(queue) | Source::Device { queue, .. } => Some(queue),
+            Source::Thread { .. } | Source::Range { .. } => None,
+        }
+    }
 }
 
 /// A stream as work is ordered on it.
@@ -40,10 +64,12 @@ pub struct Lane {
     pub long: Column<[u64; 2]>,
     pub name: Column<u32>,
     pub flags: Column<u8>,
-    /// Rising.
+    /// Never falling; equal where a call gave several pieces of work.
     pub call: Column<u32>,
     /// Of streams: when the work is known to be done, ns; u64::MAX if nothing tells.
     pub done: Column<u64>,
+    /// Of devices: where the record of the times stands in the trace.
+    pub record: Column<u64>,
     pub pyramid: Pyramid,
 }
 
@@ -71,6 +97,7 @@ impl Lane {
             flags: Column::default(),
             call: Column::default(),
             done: Column::default(),
+            record: Column::default(),
             pyramid: Pyramid::default(),
         }
     }
@@ -137,8 +164,10 @@ impl Lane {
         (self.end(index) > time || self.begin[index] == time).then_some(index)
     }
 
+    /// The first event of a call.
     pub fn of_call(&self, call: u32) -> Option<usize> {
-        self.call.binary_search(&call).ok()
+        let at = self.call.partition_point(|other| *other < call);
+        self.call.get(at).filter(|other| **other == call).map(|_| at)
     }
 
     /// What touches the time from `from` up to `to`.

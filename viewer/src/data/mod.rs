@@ -3,6 +3,7 @@
 
 pub mod build;
 pub mod column;
+pub mod device;
 pub mod event;
 pub mod findings;
 pub mod lane;
@@ -11,6 +12,7 @@ pub mod memory;
 pub mod open;
 pub mod ops;
 pub mod pyramid;
+pub mod ranges;
 pub mod store;
 pub mod streams;
 pub mod tables;
@@ -19,6 +21,7 @@ pub mod walk;
 
 use bincode::{Decode, Encode};
 use column::Column;
+use device::Timing;
 use event::Category;
 use findings::{Finding, Gap};
 use lane::{Lane, Source};
@@ -26,7 +29,7 @@ use lives::Lives;
 use memory::Memory;
 use tables::{Load, Row};
 
-/// A function's or a kernel's name, tame enough for a terminal.
+/// A function's, a kernel's or an annotation's name, tame enough for a terminal.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Name {
     pub text: String,
@@ -53,6 +56,12 @@ pub struct Summary {
     pub functions: Vec<Row>,
     pub kernels: Vec<Row>,
     pub moves: Vec<Row>,
+    /// Kernels, and copies and fills, by the times of a device; none if the trace does not hold any.
+    pub timing: Option<Timing>,
+    /// NVTX ranges and marks, by domain and message.
+    pub ranges: Vec<Row>,
+    /// Names of NVTX domains that have lanes.
+    pub domains: Vec<String>,
     pub loads: Vec<Load>,
     pub findings: Vec<Finding>,
     /// The longest times in which a device had nothing to do, in order of time.
@@ -65,7 +74,7 @@ pub struct Summary {
 #[derive(Clone, Default)]
 pub struct Model {
     pub summary: Summary,
-    /// Threads with their depths, then streams.
+    /// Threads with their depths, their annotations, then streams.
     pub lanes: Vec<Lane>,
     pub memory: Vec<Memory>,
     /// Numbers of the calls that make, name or end objects.
@@ -81,14 +90,14 @@ impl Model {
 
     /// The lane and event of a call, on its thread.
     pub fn find_call(&self, call: u32) -> Option<(usize, usize)> {
-        let threads = self.lanes.iter().enumerate().filter(|(_, lane)| matches!(lane.source, Source::Thread { .. }));
-        threads.into_iter().find_map(|(at, lane)| Some((at, lane.of_call(call)?)))
+        let mut threads = self.lanes.iter().enumerate().filter(|(_, lane)| lane.source.is_thread());
+        threads.find_map(|(at, lane)| Some((at, lane.of_call(call)?)))
     }
 
     /// The lane and event of the work that a call submitted.
     pub fn find_work(&self, call: u32) -> Option<(usize, usize)> {
-        let streams = self.lanes.iter().enumerate().filter(|(_, lane)| matches!(lane.source, Source::Stream(_)));
-        streams.into_iter().find_map(|(at, lane)| Some((at, lane.of_call(call)?)))
+        let mut streams = self.lanes.iter().enumerate().filter(|(_, lane)| lane.source.is_work());
+        streams.find_map(|(at, lane)| Some((at, lane.of_call(call)?)))
     }
 
     /// Thread, number on the thread, and whether it was made within another call: what [`trace::Trace::call_at`] asks for.

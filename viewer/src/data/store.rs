@@ -30,7 +30,7 @@ use trace::known::Known;
 use trace::preamble::{decode, encode};
 
 const MAGIC: [u8; 8] = *b"CUTRIDX\n";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const HEADER: usize = 64;
 const ALIGNED: u64 = 64;
 /// Bytes under one checksum.
@@ -74,6 +74,7 @@ struct LaneEntry {
     flags: Section,
     call: Section,
     done: Section,
+    record: Section,
     nodes: Section,
 }
 
@@ -180,8 +181,8 @@ impl Directory {
             all.extend([time.clone(), live.clone()]);
         }
         for lane in &self.lanes {
-            let LaneEntry { begin, length, long, name, flags, call, done, nodes, .. } = lane;
-            all.extend([begin, length, long, name, flags, call, done, nodes].map(Section::clone));
+            let LaneEntry { begin, length, long, name, flags, call, done, record, nodes, .. } = lane;
+            all.extend([begin, length, long, name, flags, call, done, record, nodes].map(Section::clone));
         }
         all
     }
@@ -202,12 +203,17 @@ impl Directory {
                 flags: column(map, &entry.flags)?,
                 call: column(map, &entry.call)?,
                 done: column(map, &entry.done)?,
+                record: column(map, &entry.record)?,
                 pyramid: Pyramid::of(column::<Node>(map, &entry.nodes)?, events)?,
             };
             let lengths = [lane.length.len(), lane.name.len(), lane.flags.len(), lane.call.len()];
-            let is_stream = matches!(lane.source, Source::Stream(_));
-            let done = if is_stream { events } else { 0 };
-            (lengths == [events; 4] && lane.done.len() == done).then_some(lane)
+            let (done, record) = match lane.source {
+                Source::Stream(_) => (events, 0),
+                Source::Device { .. } => (0, events),
+                Source::Thread { .. } | Source::Range { .. } => (0, 0),
+            };
+            let more = (lane.done.len(), lane.record.len()) == (done, record);
+            (lengths == [events; 4] && more).then_some(lane)
         });
         let lanes: Vec<Lane> = lanes.collect::<Option<_>>()?;
         let memory = self.memory.iter().map(|(device, time, live)| {
@@ -283,6 +289,7 @@ fn write_into(file: File, key: Key, model: &Model, lives: &Lives, known: &Known)
             flags: out.section(&lane.flags)?,
             call: out.section(&lane.call)?,
             done: out.section(&lane.done)?,
+            record: out.section(&lane.record)?,
             nodes: out.section(lane.pyramid.nodes())?,
         });
     }

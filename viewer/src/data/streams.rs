@@ -22,6 +22,18 @@ pub struct Work {
     pending: usize,
 }
 
+impl Work {
+    /// Keeps the work of these calls.
+    pub fn retain(&mut self, keeps: impl Fn(u32) -> bool) {
+        let kept: Vec<usize> = (0..self.call.len()).filter(|at| keeps(self.call[*at])).collect();
+        self.begin = kept.iter().map(|at| self.begin[*at]).collect();
+        self.name = kept.iter().map(|at| self.name[*at]).collect();
+        self.flags = kept.iter().map(|at| self.flags[*at]).collect();
+        self.done = kept.iter().map(|at| self.done[*at]).collect();
+        self.call = kept.into_iter().map(|at| self.call[at]).collect();
+    }
+}
+
 /// Up to which call of which stream something reaches.
 type Reach = HashMap<usize, u32>;
 

@@ -45,6 +45,7 @@ pub struct Collected {
 }
 
 impl Collected {
+    /// `call`: that it can be found by; `took` in nanoseconds.
     pub fn add(&mut self, call: u32, took: u64, failed: bool, bytes: u64) {
         if took > self.most || self.lengths.is_empty() {
             (self.most, self.slowest) = (took, call);

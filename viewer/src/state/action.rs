@@ -51,6 +51,7 @@ pub enum Action {
     Memory,
     Modules,
     Findings,
+    Ranges,
     NextView,
     PreviousView,
     Sort,
@@ -129,6 +130,7 @@ actions! {
     Memory "memory" "Copies and fills" ["5"];
     Modules "modules" "Modules loaded" ["6"];
     Findings "findings" "Findings" ["7"];
+    Ranges "ranges" "NVTX ranges" ["8"];
     NextView "next-view" "The next of these" ["}"];
     PreviousView "previous-view" "The one before" ["{"];
     Sort "sort" "Sort the table by the next column" ["o"];

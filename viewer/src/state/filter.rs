@@ -29,7 +29,8 @@ impl Search {
     pub fn new(text: &str, model: &Model) -> Result<Search, String> {
         let pattern = pattern(text)?;
         let hit: Vec<bool> = model.summary.names.iter().map(|name| pattern.is_match(&name.text)).collect();
-        let tables = model.summary.functions.iter().chain(&model.summary.kernels);
+        let summary = &model.summary;
+        let tables = summary.functions.iter().chain(&summary.kernels).chain(&summary.ranges);
         let count = tables.filter(|row| hit.get(row.name as usize) == Some(&true)).map(|row| row.count).sum();
         Ok(Search { text: text.into(), hit, count })
     }
@@ -112,7 +113,11 @@ impl Term {
             Term::Longer(ns) => event.length() > *ns,
             Term::Shorter(ns) => event.length() < *ns,
             Term::Is(category) => event.flags.category() == *category,
-            Term::Thread(wanted) => matches!(source, Source::Thread { thread, .. } if thread == wanted),
+            Term::Thread(wanted) => match source {
+                Source::Thread { thread, .. } => thread == wanted,
+                Source::Range { thread, .. } => *thread == Some(*wanted),
+                Source::Stream(_) | Source::Device { .. } => false,
+            },
             Term::Calls(range) => range.contains(&event.call.into()),
             Term::Not(term) => !term.holds(event, source),
         }

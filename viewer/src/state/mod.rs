@@ -309,6 +309,7 @@ impl State {
             Action::Memory => self.show_tab(Tab::Memory),
             Action::Modules => self.show_tab(Tab::Modules),
             Action::Findings => self.show_tab(Tab::Findings),
+            Action::Ranges => self.show_tab(Tab::Ranges),
             Action::NextView | Action::PreviousView => {
                 let at = Tab::ALL.iter().position(|tab| *tab == self.tab).unwrap_or(0);
                 let by = if action == Action::NextView { 1 } else { Tab::ALL.len() - 1 };
@@ -325,8 +326,8 @@ impl State {
             Action::Sort | Action::Reverse => self.say("this view is in the order of time"),
             Action::Copy => match self.current() {
                 Some((_, event)) => {
-                    self.say(format!("call {} copied", event.call));
-                    return vec![Effect::Copy(crate::details::line(self, event.call))];
+                    self.say("copied");
+                    return vec![Effect::Copy(crate::details::line(self, &event))];
                 }
                 None => self.say("no event under the cursor"),
             },
@@ -412,16 +413,25 @@ impl State {
                 }
                 self.resize(self.size.0, self.size.1);
             }
-            _ => match self.table.calls.get(self.table_row).copied().flatten() {
-                Some(call) => {
-                    self.show_tab(Tab::Timeline);
-                    self.go_to_call(call);
-                    if let Some((_, event)) = self.current() {
-                        self.approach(&event);
+            _ => {
+                let call = self.table.calls.get(self.table_row).copied().flatten();
+                let name = self.table.names.get(self.table_row).copied();
+                let slowest = name.and_then(|name| self.slowest(name, call));
+                match (slowest, call) {
+                    (Some(at), _) => {
+                        self.show_tab(Tab::Timeline);
+                        self.jump(at);
                     }
+                    (None, Some(call)) => {
+                        self.show_tab(Tab::Timeline);
+                        self.go_to_call(call);
+                    }
+                    (None, None) => return self.say("this row leads to no call"),
                 }
-                None => self.say("this row leads to no call"),
-            },
+                if let Some((_, event)) = self.current() {
+                    self.approach(&event);
+                }
+            }
         }
     }
 

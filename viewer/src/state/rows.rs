@@ -1,6 +1,7 @@
 //! The rows of the timeline: process, threads, devices, contexts, streams, memory; folded, pinned or hidden.
 
 use crate::data::Model;
+use crate::data::device::UNKNOWN;
 use crate::data::lane::{LEGACY, PER_THREAD, Source};
 use crate::data::lives::Lives;
 use crate::text::tame;
@@ -22,6 +23,17 @@ pub enum Id {
     Stream {
         stream: u64,
         call: u32,
+    },
+    /// Work of a stream as a replay measured it.
+    Timed {
+        stream: u64,
+        call: u32,
+        part: u32,
+    },
+    Range {
+        thread: Option<u32>,
+        domain: u32,
+        depth: u32,
     },
     Memory(i32),
 }
@@ -81,7 +93,7 @@ pub fn rows(model: &Model, arrangement: &Arrangement) -> Vec<Row> {
             *folded = is_folded;
             match row.id {
                 // What is made within a call lies within it: the outermost lane stands for all.
-                Id::Thread { .. } => row.lanes.truncate(1),
+                Id::Thread { .. } | Id::Range { .. } => row.lanes.truncate(1),
                 _ if !is_folded => row.lanes.clear(),
                 _ => {}
             }
@@ -103,15 +115,36 @@ pub fn rows(model: &Model, arrangement: &Arrangement) -> Vec<Row> {
 /// All rows, each group with the lanes of everything in it.
 fn tree(model: &Model) -> Vec<Row> {
     let row = |id, level, lanes, folded| Row { id, level, lanes, memory: None, folded, pinned: false };
-    let (mut threads, mut streams) = (Vec::new(), Vec::new());
+    let (mut threads, mut streams, mut ranges) = (Vec::new(), Vec::new(), Vec::new());
     for (at, lane) in model.lanes.iter().enumerate() {
         match &lane.source {
             Source::Thread { thread, depth } => threads.push((*thread, *depth, at)),
             Source::Stream(queue) => streams.push((queue, at)),
+            Source::Device { queue, .. } => streams.push((queue, at)),
+            Source::Range { thread, domain, depth } => ranges.push((*thread, *domain, *depth, at)),
         }
     }
+    // Ranges of a domain: all depths fold into the outermost.
+    let ranges_of = |wanted: Option<u32>, level: u16| {
+        let own = ranges.iter().filter(move |(thread, ..)| *thread == wanted);
+        own.map(|(thread, domain, depth, at)| {
+            let id = Id::Range { thread: *thread, domain: *domain, depth: *depth };
+            let within = ranges.iter().filter(|other| (other.0, other.1) == (*thread, *domain));
+            let all: Vec<usize> = within.map(|(.., at)| *at).collect();
+            match depth {
+                0 if all.len() > 1 => row(id, level, all, Some(false)),
+                0 => row(id, level, vec![*at], None),
+                _ => row(id, level + 1, vec![*at], None),
+            }
+        })
+        .collect::<Vec<Row>>()
+    };
     let mut all = vec![row(Id::Process, 0, threads.iter().map(|(_, _, at)| *at).collect(), Some(false))];
+    all.extend(ranges_of(None, 1));
     for (thread, depth, at) in &threads {
+        if *depth == 0 {
+            all.extend(ranges_of(Some(*thread), 1));
+        }
         let of_thread = threads.iter().filter(|(other, ..)| other == thread).map(|(_, _, at)| *at);
         let id = Id::Thread { thread: *thread, depth: *depth };
         let lanes: Vec<usize> = of_thread.collect();
@@ -141,7 +174,12 @@ fn tree(model: &Model) -> Vec<Row> {
                 1
             };
             for (queue, at) in of_context {
-                all.push(row(Id::Stream { stream: queue.stream, call: queue.call }, level, vec![*at], None));
+                let (stream, call) = (queue.stream, queue.call);
+                let id = match model.lanes[*at].source {
+                    Source::Device { part, .. } => Id::Timed { stream, call, part },
+                    _ => Id::Stream { stream, call },
+                };
+                all.push(row(id, level, vec![*at], None));
             }
         }
         let memory = model.memory.iter().position(|memory| memory.device == device);
@@ -155,6 +193,13 @@ pub fn title(row: &Row, model: &Model, lives: Option<&Lives>, trace: &Trace) -> 
     let object = |kind: Kind, value: u64, call: u32| {
         let life = lives.and_then(|lives| lives.object(kind, value, call));
         life.map_or_else(|| format!("{} {value:#x}", kind.label()), |life| format!("{}#{}", kind.label(), life.number))
+    };
+    let name_of = |stream: u64, call: u32| match stream {
+        LEGACY => "legacy stream".into(),
+        PER_THREAD => "thread's own stream".into(),
+        // What the replay calls a stream that no recorded call names.
+        stream if stream & UNKNOWN != 0 => format!("stream {} of the replay", stream & !UNKNOWN),
+        stream => object(Kind::Stream, stream, call),
     };
     match row.id {
         Id::Process => {
@@ -174,16 +219,19 @@ pub fn title(row: &Row, model: &Model, lives: Option<&Lives>, trace: &Trace) -> 
             let call =
                 row.lanes.first().and_then(|at| model.lanes.get(*at)).and_then(|lane| lane.call.first().copied());
             let first = model.lanes.iter().find_map(|lane| match &lane.source {
-                Source::Stream(queue) if queue.context == context => Some(queue.call),
-                _ => None,
+                source => source.queue().filter(|queue| queue.context == context).map(|queue| queue.call),
             });
             object(Kind::Context, context, call.or(first).unwrap_or(0))
         }
-        Id::Stream { stream, call } => match stream {
-            LEGACY => "~ legacy stream".into(),
-            PER_THREAD => "~ thread's own stream".into(),
-            _ => format!("~ {}", object(Kind::Stream, stream, call)),
-        },
+        Id::Stream { stream, call } => format!("~ {}", name_of(stream, call)),
+        Id::Timed { stream, call, part: 0 } => name_of(stream, call),
+        Id::Timed { stream, call, part } => format!("{}, branch {part}", name_of(stream, call)),
+        Id::Range { thread, domain, depth: 0 } => {
+            let domain = model.summary.domains.get(domain as usize).map_or("", |domain| domain.as_str());
+            let whose = thread.map_or("any thread".into(), |thread| format!("t{thread}"));
+            format!("{whose} NVTX {domain}")
+        }
+        Id::Range { depth, .. } => format!("within, {depth}"),
         Id::Memory(_) => "live memory".into(),
     }
 }

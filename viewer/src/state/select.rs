@@ -65,18 +65,14 @@ impl State {
         let at = self.lane()?;
         let lane = self.opened.model.lanes.get(at)?;
         let cell = lane.cell(from, to);
+        let inside = |inner: Source| {
+            let lanes = self.opened.model.lanes.iter().filter(|lane| lane.source == inner);
+            lanes.map(|lane| lane.cell(from, to).busy).sum()
+        };
         let within: u64 = match lane.source {
-            Source::Thread { thread, depth } => {
-                let inner = Source::Thread { thread, depth: depth + 1 };
-                self.opened
-                    .model
-                    .lanes
-                    .iter()
-                    .filter(|lane| lane.source == inner)
-                    .map(|lane| lane.cell(from, to).busy)
-                    .sum()
-            }
-            Source::Stream(_) => 0,
+            Source::Thread { thread, depth } => inside(Source::Thread { thread, depth: depth + 1 }),
+            Source::Range { thread, domain, depth } => inside(Source::Range { thread, domain, depth: depth + 1 }),
+            Source::Stream(_) | Source::Device { .. } => 0,
         };
         let first = lane.first_from(from);
         let count = cell.count as usize;

@@ -15,11 +15,12 @@ pub enum Tab {
     Memory,
     Modules,
     Findings,
+    Ranges,
 }
 
 impl Tab {
-    pub const ALL: [Tab; 7] =
-        [Tab::Timeline, Tab::Events, Tab::Kernels, Tab::Api, Tab::Memory, Tab::Modules, Tab::Findings];
+    pub const ALL: [Tab; 8] =
+        [Tab::Timeline, Tab::Events, Tab::Kernels, Tab::Api, Tab::Memory, Tab::Modules, Tab::Findings, Tab::Ranges];
 
     pub fn title(self) -> &'static str {
         match self {
@@ -30,6 +31,7 @@ impl Tab {
             Tab::Memory => "Copies",
             Tab::Modules => "Modules",
             Tab::Findings => "Findings",
+            Tab::Ranges => "Ranges",
         }
     }
 
@@ -38,7 +40,7 @@ impl Tab {
         match self {
             Tab::Timeline => "cutrace view --once",
             Tab::Events => "cutrace dump",
-            Tab::Kernels | Tab::Api | Tab::Memory | Tab::Modules | Tab::Findings => "cutrace view | cat",
+            Tab::Kernels | Tab::Api | Tab::Memory | Tab::Modules | Tab::Findings | Tab::Ranges => "cutrace view | cat",
         }
     }
 }
@@ -93,17 +95,42 @@ pub struct Table {
     pub calls: Vec<Option<u32>>,
     /// What the figures mean, where that is not plain.
     pub note: &'static str,
+    /// Of rows that lead to work of a device, or to annotations, rather than to calls: the names of those.
+    pub names: Vec<u32>,
     pub sorted: usize,
     pub reversed: bool,
 }
 
-/// Device times are not in a trace.
 const HOST_TIMES: &str = "times are the host's: how long the launching calls took; the trace holds no device times";
+
+const DEVICE_TIMES: &str = "times are the device's, as a replay measured them with CUPTI";
+const EVENT_TIMES: &str =
+    "times are the device's, as a replay measured them with events: what came before may be in them";
 
 impl Table {
     pub fn of(tab: Tab, model: &Model) -> Table {
         let summary = &model.summary;
         match tab {
+            Tab::Kernels | Tab::Memory if summary.timing.is_some() => {
+                let timing = summary.timing.iter();
+                let rows: Vec<&Row> = timing
+                    .clone()
+                    .flat_map(|all| if tab == Tab::Kernels { &all.kernels } else { &all.moves })
+                    .collect();
+                let by_events = timing.clone().any(|timing| timing.by_events);
+                let (name, count) = if tab == Tab::Kernels { ("Kernel", "Instances") } else { ("Operation", "Count") };
+                Table {
+                    note: if by_events { EVENT_TIMES } else { DEVICE_TIMES },
+                    names: rows.iter().map(|row| row.name).collect(),
+                    ..Table::sums(model, rows, name, count, tab == Tab::Memory)
+                }
+            }
+            Tab::Ranges => Table {
+                note: "NVTX ranges and marks of all threads and domains, by message; times are the host's",
+                calls: vec![None; summary.ranges.len()],
+                names: summary.ranges.iter().map(|row| row.name).collect(),
+                ..Table::sums(model, &summary.ranges, "Range", "Instances", false)
+            },
             Tab::Kernels => {
                 Table { note: HOST_TIMES, ..Table::sums(model, &summary.kernels, "Kernel", "Launches", false) }
             }
@@ -138,6 +165,7 @@ impl Table {
                     sorted: 0,
                     reversed: true,
                     note: "",
+                    names: Vec::new(),
                 }
             }
             Tab::Findings => Table {
@@ -158,7 +186,14 @@ impl Table {
         }
     }
 
-    fn sums(model: &Model, all: &[Row], name: &'static str, count: &'static str, moved: bool) -> Table {
+    fn sums<'a>(
+        model: &Model,
+        all: impl IntoIterator<Item = &'a Row>,
+        name: &'static str,
+        count: &'static str,
+        moved: bool,
+    ) -> Table {
+        let all: Vec<&Row> = all.into_iter().collect();
         let total: u64 = all.iter().map(|row| row.total).sum();
         let mut columns = vec!["Time", "Total", count, "Avg", "Med", "Min", "Max", "p99"];
         columns.push(if moved { "Bytes" } else { "Failed" });
@@ -192,6 +227,9 @@ impl Table {
         });
         self.rows = order.iter().map(|at| std::mem::take(&mut self.rows[*at])).collect();
         self.calls = order.iter().map(|at| self.calls[*at]).collect();
+        if !self.names.is_empty() {
+            self.names = order.iter().map(|at| self.names[*at]).collect();
+        }
     }
 }
 

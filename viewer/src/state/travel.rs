@@ -90,32 +90,34 @@ impl State {
         }
     }
 
-    /// Where searches over all lanes begin: the selected event, or the cursor.
-    fn here(&self) -> (u64, u32) {
-        let selected = self.event.and_then(|(lane, index)| {
-            let event = self.lane_of(lane).filter(|lane| index < lane.len())?.event(index);
-            Some((event.begin, event.call))
+    /// The nearest event that `find` finds in that direction, on any lane of threads and of what they annotated: by the time at
+    /// which it begins, then by its lane. From the selected event, or from the cursor.
+    fn nearest(&self, forward: bool, find: impl Fn(&Lane, usize) -> Option<usize>) -> Option<At> {
+        let selected = self.event.filter(|(at, index)| self.lane_of(*at).is_some_and(|lane| *index < lane.len()));
+        let time = selected.map_or(self.window.cursor, |(at, index)| self.opened.model.lanes[at].begin[index]);
+        let lanes = self.opened.model.lanes.iter().enumerate().filter(|(_, lane)| !lane.source.is_work());
+        let found = lanes.filter_map(|(at, lane)| {
+            let start = match selected {
+                Some((own, index)) if own == at => index + usize::from(forward),
+                Some((own, _)) if at < own => lane.begin.partition_point(|begin| *begin <= time),
+                // What begins at a cursor that was merely put there is found.
+                _ => lane.first_at(time),
+            };
+            Some((at, find(lane, start)?))
         });
-        // Past the cursor itself, so that what begins there is found when the cursor was merely put there.
-        selected.unwrap_or((self.window.cursor, if self.event.is_some() { u32::MAX } else { 0 }))
+        let by_time = |(at, index): &At| (self.opened.model.lanes[*at].begin[*index], *at);
+        if forward { found.min_by_key(by_time) } else { found.max_by_key(by_time) }
     }
 
-    /// The nearest event on any lane of threads that `find` finds in that direction.
-    fn nearest(&self, forward: bool, find: impl Fn(&Lane, usize) -> Option<usize>) -> Option<At> {
-        let (time, call) = self.here();
-        let has_event = self.event.is_some();
-        let threads = self.opened.model.lanes.iter().enumerate();
-        let found =
-            threads.filter(|(_, lane)| matches!(lane.source, Source::Thread { .. })).filter_map(|(at, lane)| {
-                let start = if has_event {
-                    lane.call.partition_point(|other| if forward { *other <= call } else { *other < call })
-                } else {
-                    lane.first_at(time)
-                };
-                Some((at, find(lane, start)?))
-            });
-        let by_call = |(at, index): &At| self.opened.model.lanes[*at].call[*index];
-        if forward { found.min_by_key(by_call) } else { found.max_by_key(by_call) }
+    /// The longest event of a name: work of this call, or an annotation.
+    pub(super) fn slowest(&self, name: u32, call: Option<u32>) -> Option<At> {
+        let lanes = self.opened.model.lanes.iter().enumerate();
+        let all = lanes.filter(|(_, lane)| !lane.source.is_thread()).flat_map(|(at, lane)| {
+            let first = call.map_or(Some(0), |call| lane.of_call(call)).unwrap_or(lane.len());
+            let those = (first..lane.len()).take_while(move |index| call.is_none_or(|call| lane.call[*index] == call));
+            those.filter(move |index| lane.name[*index] == name).map(move |index| (at, index))
+        });
+        all.max_by_key(|(at, index)| (self.opened.model.lanes[*at].length(*index), std::cmp::Reverse((*at, *index))))
     }
 
     pub(super) fn step_failure(&mut self, forward: bool) {
@@ -136,7 +138,7 @@ impl State {
         let Some(search) = &self.search else { return self.say("nothing was searched for: / begins") };
         let model = &self.opened.model;
         // A launch matches by its kernel, whose name its work has.
-        let kernels: Vec<&Lane> = model.lanes.iter().filter(|lane| matches!(lane.source, Source::Stream(_))).collect();
+        let kernels: Vec<&Lane> = model.lanes.iter().filter(|lane| lane.source.is_work()).collect();
         let hits = |lane: &Lane, index: usize| {
             search.hits(lane.name[index])
                 || Flags(lane.flags[index]).category() == crate::data::event::Category::Launch
@@ -182,7 +184,8 @@ impl State {
         let model = &self.opened.model;
         let found = match model.lanes[lane].source {
             Source::Thread { .. } => model.find_work(event.call),
-            Source::Stream(_) => model.find_call(event.call),
+            Source::Stream(_) | Source::Device { .. } => model.find_call(event.call),
+            Source::Range { .. } => None,
         };
         match found {
             Some(at) => self.jump(at),

@@ -2,6 +2,7 @@
 
 use super::theme::Theme;
 use super::{put, tint};
+use crate::data::event::NO_CALL;
 use crate::state::State;
 use crate::state::layout::Area;
 use crate::state::rows;
@@ -43,7 +44,7 @@ pub fn events(state: &State, theme: &Theme, buffer: &mut Buffer) {
         let x = area.x;
         let left = format!(
             "{:>10} {:>16} {:>9}  ",
-            grouped(event.call.into()),
+            if event.call == NO_CALL { String::new() } else { grouped(event.call.into()) },
             moment(event.begin, 1),
             duration(event.length())
         );

@@ -34,7 +34,9 @@ fn help(state: &State, theme: &Theme, buffer: &mut Buffer, scroll: u16) {
     let notes = [
         "",
         "Lanes of threads show calls: solid. Lanes with ~ show work of a stream, hatched: from its submission to the next",
-        "one, or to the wait that told of its end. When it ran in between, the trace does not say.",
+        "one, or to the wait that told of its end. When it ran in between, the trace does not say. Of a trace with device",
+        "times (cutrace replay --profile) lanes of streams are solid: work as a replay measured it, as long after its",
+        "recorded call as it came after the replay's, or behind the work before it.",
         "Colours: green launches, blue copies, yellow waits and questions, purple memory and modules, red failures.",
         "Keys are set in cutrace/view.toml in the configuration directory: [keys] zoom-in = [\"w\", \"+\"]",
     ];

@@ -89,5 +89,10 @@ fn axis(state: &State, theme: &Theme, buffer: &mut Buffer) {
         glyph(buffer, area.x + column as u16, area.y, theme.glyph("\u{25be}", "V"), theme.title());
     }
     let names = state.layout.names.width;
-    put(buffer, 0, area.y, "~ submission to known end", names.saturating_sub(1), theme.quiet());
+    // What lanes of streams show: with device times, hatched ones show only what was not timed.
+    let meaning = match &state.opened.summary().timing {
+        Some(_) => "device times of a replay",
+        None => "~ submission to known end",
+    };
+    put(buffer, 0, area.y, meaning, names.saturating_sub(1), theme.quiet());
 }

@@ -4,10 +4,11 @@ use super::theme::Theme;
 use super::{glyph, put, tint};
 use crate::data::event::{Category, Flags};
 use crate::data::lane::{Cell, Lane, Source};
+use crate::kernel_name::last_part;
 use crate::state::State;
 use crate::state::layout::Area;
 use crate::state::rows::{Row, title};
-use crate::text::{bytes, short};
+use crate::text::bytes;
 use ratatui::buffer::Buffer;
 use ratatui::style::{Modifier, Style};
 
@@ -89,6 +90,7 @@ fn cells_row(
     y: u16,
     dimmed: Option<bool>,
 ) {
+    // Work as the host knows it is not known to run all the time that it is outstanding.
     let is_work = matches!(lane.source, Source::Stream(_));
     let mut column = 0;
     while column < cells.len() {
@@ -117,10 +119,10 @@ fn cells_row(
         }
         let width = edges[column + 1] - edges[column];
         let eighths = ((cell.busy as f64 / width.max(1) as f64 * 8.0).ceil() as usize).clamp(1, 8);
-        let symbol = match (cell.count, is_work) {
+        let symbol = match cell.count {
             // One event that is shorter than its cell.
-            (1, _) if eighths <= 2 => theme.glyph("\u{258f}", "|"),
-            (_, true) => shade(theme, eighths),
+            1 if eighths <= 2 => theme.glyph("\u{258f}", "|"),
+            _ if is_work => shade(theme, eighths),
             _ => theme.level(eighths),
         };
         let style = theme.ink_of(flags.category(), failed);
@@ -161,10 +163,14 @@ fn bar(
     let event = lane.event(index);
     let model = &state.opened.model;
     let name = match flags.category() {
-        Category::Launch if !is_work => {
-            let kernel = model.find_work(event.call).map(|(lane, work)| model.lanes[lane].name[work]);
-            short(model.name(kernel.unwrap_or(event.name)))
+        Category::Launch if lane.source.is_thread() => {
+            // A graph is many kernels: its launch keeps its own name.
+            let work = model.find_work(event.call).map(|(lane, work)| (&model.lanes[lane], work));
+            let alone = work.filter(|(lane, work)| lane.call.get(work + 1) != Some(&event.call));
+            let kernel = alone.map(|(lane, work)| lane.name[work]);
+            last_part(model.name(kernel.unwrap_or(event.name)))
         }
+        Category::Launch => last_part(model.name(event.name)),
         _ => model.name(event.name),
     };
     let failed = flags.failed();
@@ -230,7 +236,7 @@ fn group_row(
 ) {
     let mut sums = vec![(0u64, 0u64); edges.len().saturating_sub(1)];
     for lane in lanes.iter().filter_map(|at| state.opened.model.lanes.get(*at)) {
-        if matches!(lane.source, Source::Thread { depth: 1.., .. }) {
+        if matches!(lane.source, Source::Thread { depth: 1.., .. } | Source::Range { .. }) {
             continue;
         }
         lane.view(edges, cells);

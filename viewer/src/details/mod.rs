@@ -1,8 +1,11 @@
 //! One call in words: every argument by name, enumerations by theirs, handles and addresses by their objects.
 
-use crate::data::event::Event;
+mod work;
+
+use crate::data::event::{Event, NO_CALL};
 use crate::data::lane::{Lane, Source};
 use crate::data::lives::{Life, Lives};
+use crate::kernel_name::{Names, Style};
 use crate::state::State;
 use crate::text::{bytes, counted, duration, moment, tame};
 use trace::api::enums::CUresult;
@@ -35,7 +38,10 @@ pub fn of(state: &State) -> Vec<Detail> {
     let Some((at, event)) = state.current() else { return Vec::new() };
     let model = &state.opened.model;
     let Some(lane) = model.lanes.get(at) else { return Vec::new() };
-    let mut all = heading(state, lane, &event);
+    let mut all = heading(state, at, lane, &event);
+    if event.call == NO_CALL {
+        return all;
+    }
     let Some(call) = state.opened.call(event.call) else {
         all.push(detail("", "the record of this call cannot be read any more", Tone::Bad));
         return all;
@@ -57,6 +63,7 @@ pub fn of(state: &State) -> Vec<Detail> {
     for (name, value) in &decoded.arguments {
         if let Value::Launch { kernel, arguments } = value {
             let list: Vec<String> = arguments.iter().map(|value| Text(value, &objects).to_string()).collect();
+            let kernel = Names::new(Style::Short).of(kernel);
             all.insert(1, detail("kernel", tame(&format!("{kernel}({})", list.join(", "))), Tone::Plain));
             continue;
         }
@@ -95,39 +102,39 @@ fn shape(decoded: &Decoded) -> Option<String> {
     Some(format!("{gx} x {gy} x {gz} blocks of {bx} x {by} x {bz} threads, {} of shared memory", bytes(shared)))
 }
 
-fn heading(state: &State, lane: &Lane, event: &Event) -> Vec<Detail> {
+fn heading(state: &State, at: usize, lane: &Lane, event: &Event) -> Vec<Detail> {
     let model = &state.opened.model;
     let name = model.name(event.name);
-    let mut all = vec![detail(format!("call {}", event.call), name, Tone::Title)];
+    let title = if event.call == NO_CALL { "NVTX".into() } else { format!("call {}", event.call) };
+    let mut all = vec![detail(title, name, Tone::Title)];
     let step = state.window.step().min(1_000);
     match &lane.source {
         Source::Thread { thread, .. } => {
             let at = format!("{} for {} on t{thread}", moment(event.begin, step), duration(event.length()));
             all.push(detail("when", at, Tone::Plain));
-            if let Some((work, index)) = model.find_work(event.call) {
-                all.push(detail("work", work_of(state, &model.lanes[work], index, event.end), Tone::Plain));
-            }
+            all.extend(work::of_call(state, event.call, event.end));
         }
         Source::Stream(_) => {
             all.push(detail("submitted", moment(event.begin, step), Tone::Plain));
             let index = lane.of_call(event.call).unwrap_or(0);
             let returned = model.find_call(event.call).map_or(event.begin, |(at, index)| model.lanes[at].end(index));
-            all.push(detail("work", work_of(state, lane, index, returned), Tone::Plain));
+            all.push(detail("work", work::outstanding(state, lane, index, returned), Tone::Plain));
+        }
+        Source::Device { .. } => {
+            let text = format!("{} for {} on the device", moment(event.begin, step), duration(event.length()));
+            all.push(detail("when", text, Tone::Plain));
+            let index = state.event.filter(|(lane, _)| *lane == at).map(|(_, index)| index);
+            let index = index.or_else(|| lane.under(event.begin)).unwrap_or(0);
+            all.extend(work::measured(state, lane, index));
+        }
+        Source::Range { thread, .. } => {
+            let open = if event.flags.open() { ", not ended when the trace did" } else { "" };
+            let text = format!("{} for {}{open}", moment(event.begin, step), duration(event.length()));
+            all.push(detail("when", text, Tone::Plain));
+            all.extend(thread.into_iter().flat_map(|thread| work::within(state, *thread, event)));
         }
     }
     all
-}
-
-/// What is known of when submitted work ran: between its submission and the wait that covered it.
-fn work_of(state: &State, lane: &Lane, index: usize, returned: u64) -> String {
-    let name = state.opened.model.name(lane.name[index]);
-    match lane.done.get(index) {
-        Some(&done) if done != u64::MAX => {
-            let after = duration(done.saturating_sub(returned));
-            format!("{name}, known to be done {after} after the return")
-        }
-        _ => format!("{name}: nothing in the trace tells that it was done"),
-    }
 }
 
 /// The lives that a call's values name, and what stands for them in text.
@@ -154,8 +161,13 @@ fn life_of(state: &State, life: &Life) -> Option<Detail> {
     Some(detail(lives.title(life), text, Tone::Quiet))
 }
 
-/// A call in one line, as `dump` writes it.
-pub fn line(state: &State, number: u32) -> String {
+/// An event in one line: a call as `dump` writes it.
+pub fn line(state: &State, event: &Event) -> String {
+    let number = event.call;
+    if number == NO_CALL {
+        let (from, took) = (moment(event.begin, 1), duration(event.length()));
+        return format!("NVTX {} {from} {took}", state.opened.model.name(event.name));
+    }
     let Some(call) = state.opened.call(number) else { return format!("{number} ?") };
     let trace = &state.opened.trace;
     let ns = trace.nanoseconds(call.begin).max(0);

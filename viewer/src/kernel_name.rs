@@ -66,7 +66,7 @@ fn demangled(name: &str) -> Cow<'_, str> {
 }
 
 /// `foo` of `void at::native::foo<float, (int)4>(float*)`.
-fn last_part(full: &str) -> &str {
+pub fn last_part(full: &str) -> &str {
     // Of the parts outside of all brackets: the word before the parameters, or before the template arguments.
     let (mut depth, mut start, mut end) = (0usize, 0, None);
     let bytes = full.as_bytes();

@@ -1,0 +1,147 @@
+//! When devices worked, as a replay measured it.
+//!
+//! Those times are of another run than the calls': work stands as long after its recorded call as it began after the replay's,
+//! or behind the work before it on its stream; it is as long as it was. `export` places it the same way.
+
+use super::Name;
+use super::event::{Category, Flags};
+use super::lane::{Lane, Queue, Source};
+use super::streams::Work as Submitted;
+use super::tables::{Collected, Row, rows};
+use super::threads::push;
+use crate::kernel_name::{Names, Style};
+use crate::text::tame;
+use bincode::{Decode, Encode};
+use rustc_hash::FxHashMap;
+use std::collections::HashSet;
+use trace::Trace;
+use trace::record::timed;
+
+/// What the device times of a trace amount to, and where they are from.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Timing {
+    /// Events of the driver, rather than CUPTI.
+    pub by_events: bool,
+    pub works: u64,
+    /// Work of recorded calls that was not timed.
+    pub untimed: u64,
+    pub kernels: Vec<Row>,
+    /// Copies, fills, and graphs that were timed as a whole.
+    pub moves: Vec<Row>,
+}
+
+pub struct Devices {
+    pub timing: Timing,
+    pub lanes: Vec<Lane>,
+    /// Calls whose work was timed.
+    pub calls: HashSet<u32>,
+}
+
+/// Of a trace that holds device times. New names go behind the others.
+pub fn devices(trace: &Trace, submitted: &[Submitted], names: &mut Vec<Name>) -> Option<Devices> {
+    let profile = trace.profile.as_ref()?;
+    let mut works: Vec<_> = trace.timed().filter_map(|work| Some((u32::try_from(work.call?).ok()?, work))).collect();
+    // By call, and for each call by time.
+    works.sort_by_key(|(call, work)| (*call, work.about.start));
+    let calls: HashSet<u32> = works.iter().map(|(call, _)| *call).collect();
+    let mut queues: FxHashMap<u32, &Queue> = FxHashMap::default();
+    for work in submitted {
+        queues.extend(work.call.iter().filter(|call| calls.contains(call)).map(|call| (*call, &work.queue)));
+    }
+    let mut naming = Naming::new(names);
+    let mut lanes: Vec<(Lane, Vec<u64>)> = Vec::new();
+    let mut known: FxHashMap<(u64, u64, Option<u32>, u32, u32, u32), usize> = FxHashMap::default();
+    let (mut kernels, mut moves) = (Vec::new(), Vec::new());
+    for (call, work) in &works {
+        let about = &work.about;
+        let own = || Queue {
+            device: about.device as i32,
+            context: about.context.into(),
+            stream: u64::from(about.stream) | UNKNOWN,
+            thread: None,
+            call: *call,
+        };
+        let queue = queues.get(call).map_or_else(own, |queue| (*queue).clone());
+        let key = (queue.context, queue.stream, queue.thread, about.device, about.context, about.stream);
+        let at = *known.entry(key).or_insert_with(|| {
+            let same = |lane: &Lane| {
+                lane.source
+                    .queue()
+                    .is_some_and(|other| (other.context, other.stream, other.thread) == (key.0, key.1, key.2))
+            };
+            let part = lanes.iter().filter(|(lane, _)| same(lane)).count() as u32;
+            lanes.push((Lane::empty(Source::Device { queue, part }), Vec::new()));
+            lanes.len() - 1
+        });
+        let category = match about.what {
+            timed::KERNEL => Category::Launch,
+            timed::COPY | timed::FILL => Category::Copy,
+            timed::GRAPH => Category::Graph,
+            _ => Category::Submit,
+        };
+        let name = match work.name {
+            Some(kernel) => naming.kernel(kernel),
+            None => naming.operation(about.operation(), category),
+        };
+        let (lane, records) = &mut lanes[at];
+        let submitted = trace.call(u64::from(*call)).map_or(0, |call| trace.nanoseconds(call.begin).max(0));
+        let free = lane.len().checked_sub(1).map_or(0, |last| lane.end(last));
+        let begin = (submitted.saturating_add(work.delay().max(0)) as u64).max(free);
+        let length = work.duration() as u64;
+        push(lane, begin, begin + length, name, Flags::new(category, false, false).0, *call);
+        records.push(work.at);
+        let sums = if work.is_kernel() { &mut kernels } else { &mut moves };
+        collected(sums, name).add(*call, length, false, about.bytes);
+    }
+    let lanes = lanes.into_iter().map(|(lane, records)| Lane { record: records.into(), ..lane }).collect();
+    let timing = Timing {
+        by_events: profile.source == timed::EVENTS,
+        works: works.len() as u64,
+        untimed: profile.untimed.iter().map(|(_, count)| count).sum(),
+        kernels: rows(kernels),
+        moves: rows(moves),
+    };
+    Some(Devices { timing, lanes, calls })
+}
+
+/// Set in the number of a stream that no recorded call names: the replay's own count of it.
+pub const UNKNOWN: u64 = 1 << 63;
+
+pub fn collected(sums: &mut Vec<Collected>, name: u32) -> &mut Collected {
+    let least = name as usize + 1;
+    if sums.len() < least {
+        sums.resize(least, Collected::default());
+    }
+    &mut sums[name as usize]
+}
+
+/// Names by their text, each once.
+struct Naming<'n> {
+    names: &'n mut Vec<Name>,
+    demangled: Names,
+    kernels: FxHashMap<String, u32>,
+    operations: FxHashMap<String, u32>,
+}
+
+impl Naming<'_> {
+    fn new(names: &mut Vec<Name>) -> Naming<'_> {
+        let known = names.iter().enumerate().filter(|(_, name)| name.kernel);
+        let kernels = known.map(|(at, name)| (name.text.clone(), at as u32)).collect();
+        Naming { names, demangled: Names::new(Style::Full), kernels, operations: FxHashMap::default() }
+    }
+
+    fn kernel(&mut self, name: &str) -> u32 {
+        let text = tame(&self.demangled.of(name));
+        *self.kernels.entry(text).or_insert_with_key(|text| {
+            self.names.push(Name { text: text.clone(), category: Category::Launch as u8, kernel: true });
+            self.names.len() as u32 - 1
+        })
+    }
+
+    fn operation(&mut self, text: String, category: Category) -> u32 {
+        *self.operations.entry(text).or_insert_with_key(|text| {
+            self.names.push(Name { text: text.clone(), category: category as u8, kernel: false });
+            self.names.len() as u32 - 1
+        })
+    }
+}

@@ -1,0 +1,148 @@
+//! What is known of a call's work on a device: as a replay measured it, or else from when the host submitted it to when it knew of
+//! its end. And what a range that the program annotated holds.
+
+use super::{Detail, Tone, detail};
+use crate::data::event::Event;
+use crate::data::lane::{Lane, Source};
+use crate::state::State;
+use crate::text::{bytes, counted, duration, grouped, percent};
+use trace::record::{Timed, timed};
+use trace::timed::{known, memory_kind};
+
+/// More pieces of work are not added up for a frame.
+const SUMMED: usize = 1 << 20;
+
+/// When submitted work ran, as far as the host knows.
+pub fn outstanding(state: &State, lane: &Lane, index: usize, returned: u64) -> String {
+    let name = state.opened.model.name(lane.name[index]);
+    match lane.done.get(index) {
+        Some(&done) if done != u64::MAX => {
+            let after = duration(done.saturating_sub(returned));
+            format!("{name}, known to be done {after} after the return")
+        }
+        _ => format!("{name}: nothing in the trace tells that it was done"),
+    }
+}
+
+/// What a call put on devices.
+pub fn of_call(state: &State, call: u32, returned: u64) -> Vec<Detail> {
+    let model = &state.opened.model;
+    let lanes = model.lanes.iter().filter(|lane| lane.source.is_work());
+    let mut found = lanes.filter_map(|lane| Some((lane, lane.of_call(call)?)));
+    let Some((lane, first)) = found.next() else { return Vec::new() };
+    if !matches!(lane.source, Source::Device { .. }) {
+        return vec![detail("work", outstanding(state, lane, first, returned), Tone::Plain)];
+    }
+    let all: Vec<(&Lane, usize)> = std::iter::once((lane, first))
+        .chain(found)
+        .flat_map(|(lane, first)| {
+            let those = (first..lane.len()).take_while(move |index| lane.call[*index] == call);
+            those.map(move |index| (lane, index))
+        })
+        .collect();
+    match all.as_slice() {
+        [(lane, index)] => {
+            let mut lines = vec![detail("work", model.name(lane.name[*index]), Tone::Plain)];
+            lines.extend(measured(state, lane, *index));
+            lines
+        }
+        many => {
+            let sum: u64 = many.iter().map(|(lane, index)| lane.length(*index)).sum();
+            let begin = many.iter().map(|(lane, index)| lane.begin[*index]).min().unwrap_or(0);
+            let end = many.iter().map(|(lane, index)| lane.end(*index)).max().unwrap_or(0);
+            let pieces = counted(many.len() as u64, "piece");
+            let text = format!("{pieces}, {} in all, {} from first to last", duration(sum), duration(end - begin));
+            vec![detail("work", text, Tone::Plain)]
+        }
+    }
+}
+
+/// The times of one piece of work, and what its source says of it.
+pub fn measured(state: &State, lane: &Lane, index: usize) -> Vec<Detail> {
+    let about = lane.record.get(index).and_then(|at| state.opened.trace.timed_at(*at));
+    let Some(about) = about else {
+        return vec![detail("", "the record of these times cannot be read any more", Tone::Bad)];
+    };
+    let mut all = vec![detail("API queue exec", split(&about), Tone::Plain)];
+    let by_events = about.source == timed::EVENTS;
+    let by = if by_events { "events: what came before it on the device may be in it" } else { "CUPTI" };
+    all.push(detail("measured", format!("by a replay, with {by}"), Tone::Quiet));
+    let shape = |[x, y, z]: [u32; 3]| known(x).map(|x| format!("{x} x {y} x {z}"));
+    if let (Some(grid), Some(block)) = (shape(about.grid), shape(about.block)) {
+        let threads: u64 = about.grid.iter().chain(&about.block).map(|n| u64::from(*n)).product();
+        let text = format!("{grid} blocks of {block} threads: {} threads", grouped(threads));
+        all.push(detail("ran as", text, Tone::Plain));
+    }
+    let figures = [
+        known(about.registers).map(|n| format!("{n} registers a thread")),
+        known(about.static_shared).map(|n| format!("{} static", bytes(n.into()))),
+        known(about.dynamic_shared).map(|n| format!("{} dynamic shared", bytes(n.into()))),
+        known(about.local).filter(|n| *n > 0).map(|n| format!("{} local a thread", bytes(n.into()))),
+        about.occupancy().map(|share| format!("occupancy {share:.1}%")),
+    ];
+    let figures: Vec<String> = figures.into_iter().flatten().collect();
+    if about.what == timed::KERNEL && !figures.is_empty() {
+        all.push(detail("figures", figures.join(", "), Tone::Plain));
+    }
+    if matches!(about.what, timed::COPY | timed::FILL) {
+        let ns = (about.end - about.start).max(1) as f64;
+        let way: Vec<&str> = [about.from, about.to].into_iter().map(memory_kind).filter(|k| !k.is_empty()).collect();
+        let text = format!("{}, {:.2} GB/s, {}", bytes(about.bytes), about.bytes as f64 / ns, way.join(" to "));
+        all.push(detail("moved", text.trim_end_matches([',', ' ']), Tone::Plain));
+    }
+    if about.node != 0 {
+        all.push(detail("graph node", about.node.to_string(), Tone::Quiet));
+    }
+    all
+}
+
+/// How long the replay's call took, how long the work waited after it had returned, and how long it ran. Work may begin before
+/// its call returns: it has not waited then.
+fn split(about: &Timed) -> String {
+    let length = |from: i64, to: i64| duration(to.saturating_sub(from).max(0) as u64);
+    let queued = match about.start.saturating_sub(about.returned) {
+        ..=0 => "begun before the call returned".to_owned(),
+        ns => format!("{} queued", duration(ns as u64)),
+    };
+    let (api, ran) = (length(about.submitted, about.returned), length(about.start, about.end));
+    format!("{api} in the call, {queued}, {ran} executing")
+}
+
+/// What a range of a thread holds: its calls, and what they gave to devices.
+pub fn within(state: &State, thread: u32, event: &Event) -> Vec<Detail> {
+    let model = &state.opened.model;
+    let own = Source::Thread { thread, depth: 0 };
+    let Some(calls) = model.lanes.iter().find(|lane| lane.source == own) else { return Vec::new() };
+    let cell = calls.cell(event.begin, event.end);
+    let share = percent(cell.busy, event.length());
+    let mut text = format!("{}, {} in the driver ({share})", counted(cell.count, "call"), duration(cell.busy));
+    if cell.failed > 0 {
+        text.push_str(&format!(", {} failed", cell.failed));
+    }
+    let mut all = vec![detail("holds", text, Tone::Plain)];
+    let (first, end) = (calls.first_at(event.begin), calls.first_at(event.end));
+    if first >= end || model.summary.timing.is_none() {
+        return all;
+    }
+    let (from, to) = (calls.call[first], calls.call[end - 1]);
+    let (mut count, mut sum, mut begin, mut until) = (0u64, 0u64, u64::MAX, 0u64);
+    for lane in model.lanes.iter().filter(|lane| matches!(lane.source, Source::Device { .. })) {
+        let start = lane.call.partition_point(|call| *call < from);
+        let stop = lane.call.partition_point(|call| *call <= to);
+        if stop - start > SUMMED {
+            all.push(detail("device", "too much work to add up here", Tone::Quiet));
+            return all;
+        }
+        for index in (start..stop).filter(|index| calls.of_call(lane.call[*index]).is_some()) {
+            (count, sum) = (count + 1, sum + lane.length(index));
+            (begin, until) = (begin.min(lane.begin[index]), until.max(lane.end(index)));
+        }
+    }
+    if count > 0 {
+        let pieces = counted(count, "piece");
+        let span = duration(until - begin);
+        let text = format!("{pieces} of work, {} in all, {span} from first to last", duration(sum));
+        all.push(detail("device", text, Tone::Plain));
+    }
+    all
+}
