@@ -22,7 +22,8 @@ if __name__ == "__main__":
         with torch.cuda.stream(ahead):
             x, y = x.cuda(non_blocking=True), y.cuda(non_blocking=True)
         torch.cuda.current_stream().wait_stream(ahead)
-        x.record_stream(torch.cuda.current_stream())
+        for copied in (x, y):
+            copied.record_stream(torch.cuda.current_stream())
         loss = torch.nn.functional.cross_entropy(model(x / 256), y)
         optimizer.zero_grad()
         loss.backward()

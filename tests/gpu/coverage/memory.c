@@ -128,6 +128,8 @@ static void mapped(CUdevice d)
     CHECK(cuMemsetD32_v2(range, 11, PAGE / 4));
     TELL(cuMemRetainAllocationHandle(&again, (void *)range));
     TELL(cuMemRelease(again));
+    // Unmapping does not wait for what fills it.
+    CHECK(cuCtxSynchronize());
     CHECK(cuMemUnmap(range, PAGE));
     // What the allocation holds is still there when it is mapped again.
     CHECK(cuMemMap(range, PAGE, 0, handle, 0));
