@@ -92,6 +92,7 @@ workloads! {
     globals "globals.c" "replayable" ["use_globals"];
     packed_arguments "packed_arguments.c" "replayable" ["scale_quads"];
     kernel_libraries "kernel_libraries.c" "replayable" ["add_two", "twice"];
+    context_waits "context_waits.c" "replayable" [];
     two_contexts "two_contexts.c" "replayable" ["add_two", "twice"];
     linking "linking.c" "replayable" ["weigh_all"];
     streams_events "streams_events.c" "replayable" ["add_two", "twice"];
