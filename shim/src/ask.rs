@@ -149,7 +149,7 @@ pub fn copied_to_host(graph: u64) -> Vec<trace::api::copies::Region> {
                 } else if kind == CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMCPY.0 {
                     let ask = real::function::<Parameters>("cuGraphMemcpyNodeGetParams");
                     if ask.map(|ask| ask(node, bytes.as_mut_ptr())) == Some(0) {
-                        found.extend(region(&CUDA_MEMCPY3D::TYPE, &bytes, Side::Destination, |_| None));
+                        found.extend(region(CUDA_MEMCPY3D::TYPE, &bytes, Side::Destination, |_| None));
                     }
                 }
             }
