@@ -130,6 +130,7 @@ workloads! {
     device_reads "device_reads.c" "replayable" [];
     host_nodes "host_nodes.c" "replayable" [];
     slow_callbacks "slow_callbacks.c" "replayable" ["take"];
+    hidden_memory "hidden_memory.c" "partly" ["take"];
     hidden_tables "hidden_tables.c" "replayable" ["add_two", "twice"];
     every_copy "every_copy.c" "replayable" [];
     every_copy_per_thread "every_copy.c+" "replayable" [];
