@@ -57,6 +57,7 @@ pub enum Hook {
     },
     /// An event that covers all of a context, the first word.
     ContextRecord,
+    ContextWait,
     /// The handle may be another stream's from now on.
     StreamEnds,
     EventEnds,
@@ -130,6 +131,7 @@ const HOOKS: &[(&str, Hook)] = &[
     ("cuEventRecordWithFlags_ptsz", Hook::EventRecord { per_thread: true }),
     ("cuCtxRecordEvent", Hook::ContextRecord),
     ("cuGreenCtxRecordEvent", Hook::ContextRecord),
+    ("cuCtxWaitEvent", Hook::ContextWait),
     ("cuStreamWaitEvent", Hook::StreamWait { per_thread: false }),
     ("cuStreamWaitEvent_ptsz", Hook::StreamWait { per_thread: true }),
     ("cuStreamDestroy", Hook::StreamEnds),
@@ -352,10 +354,14 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
         (Hook::HostRegister, _) if words[2] & IO_MEMORY == 0 => recorder.pinned.register(words[0], words[1]),
         (Hook::EventRecord { per_thread }, _) if recorder.pending.any() => {
             let queue = Queue::of(words[1], per_thread, lane.index(), ask::current_context);
-            recorder.pending.event_recorded(words[0], queue, position);
+            let context = payload::context_that_waits(words[1], per_thread);
+            recorder.pending.event_recorded(words[0], queue, context, position);
         }
         (Hook::ContextRecord, _) if recorder.pending.any() => {
-            recorder.pending.context_recorded(words[1], words[0], position);
+            recorder.pending.context_recorded(words[1], or_current(words[0]), position);
+        }
+        (Hook::ContextWait, _) if recorder.pending.any() => {
+            recorder.pending.context_waits(or_current(words[0]), words[1]);
         }
         (Hook::EventEnds, _) => recorder.pending.event_ends(words[0]),
         (Hook::StreamWait { per_thread }, _) if recorder.pending.any() => {
@@ -385,6 +391,11 @@ fn managed(start: u64, len: u64) {
     let watch = &start::recorder().watch;
     watch.forget(start, len, true, None);
     watch.managed.add(start, len);
+}
+
+/// The context that a call means.
+fn or_current(context: u64) -> u64 {
+    if context == 0 { ask::current_context() } else { context }
 }
 
 /// What a call that succeeded has put there.

@@ -14,7 +14,8 @@ int main(void)
         CUdeviceptr to, from;
         int n;
     } buffer;
-    size_t size = sizeof buffer;
+    // Up to the last argument: with padding behind it the node is refused.
+    size_t size = (char *)(&buffer.n + 1) - (char *)&buffer;
     void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &buffer, CU_LAUNCH_PARAM_BUFFER_SIZE, &size, CU_LAUNCH_PARAM_END};
 
     start_driver();

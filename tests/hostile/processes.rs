@@ -207,10 +207,10 @@ fn a_trace_is_read_while_its_program_hangs() {
     let inside = |info: &serde_json::Value| info["unfinished"]["inside"].as_array().is_some_and(|all| !all.is_empty());
     let info = (0..500).find_map(|_| {
         std::thread::sleep(std::time::Duration::from_millis(20));
+        // What is read later than it says so is its second wait.
+        std::fs::read_to_string(place.join("out")).ok().filter(|out| out == "hanging\n")?;
         let ran = place.cutrace(["info", "--json"]).output().expect("ran");
-        serde_json::from_slice::<serde_json::Value>(&ran.stdout).ok().filter(|info| {
-            inside(info) && std::fs::read_to_string(place.join("out")).is_ok_and(|out| out == "hanging\n")
-        })
+        serde_json::from_slice::<serde_json::Value>(&ran.stdout).ok().filter(inside)
     });
     let text = run(&mut place.cutrace(["info"]));
     child.kill().expect("ours");

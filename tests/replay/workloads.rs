@@ -92,6 +92,7 @@ workloads! {
     globals "globals.c" "replayable" ["use_globals"];
     packed_arguments "packed_arguments.c" "replayable" ["scale_quads"];
     kernel_libraries "kernel_libraries.c" "replayable" ["add_two", "twice"];
+    context_waits "context_waits.c" "replayable" [];
     two_contexts "two_contexts.c" "replayable" ["add_two", "twice"];
     linking "linking.c" "replayable" ["weigh_all"];
     streams_events "streams_events.c" "replayable" ["add_two", "twice"];
@@ -129,6 +130,7 @@ workloads! {
     device_reads "device_reads.c" "replayable" [];
     host_nodes "host_nodes.c" "replayable" [];
     slow_callbacks "slow_callbacks.c" "replayable" ["take"];
+    hidden_memory "hidden_memory.c" "partly" ["take"];
     hidden_tables "hidden_tables.c" "replayable" ["add_two", "twice"];
     every_copy "every_copy.c" "replayable" [];
     every_copy_per_thread "every_copy.c+" "replayable" [];

@@ -66,6 +66,8 @@ pub struct Plan {
     pub(crate) order: Order,
     /// Device memory, by the call that allocated it.
     pub(crate) allocations: HashMap<u64, Allocation>,
+    /// Memory that no call made, by the call that is the first to write there.
+    pub(crate) adopted: HashMap<u64, Vec<Allocation>>,
     /// Stream-ordered allocations under a capture, which are nodes of its graph: the call, and how many bytes.
     pub(crate) captured: HashMap<u64, u64>,
     /// Contexts, by the call that ended them.

@@ -49,6 +49,10 @@ impl Live {
         self.find(address).is_some()
     }
 
+    pub fn overlaps(&self, range: &std::ops::Range<u64>) -> bool {
+        self.ranges.range(..range.end).any(|(_, ranges)| ranges.iter().any(|known| known.end > range.start))
+    }
+
     /// Bytes from this address to the end of the allocation that holds it.
     pub fn room(&self, address: u64) -> Option<u64> {
         let (_, ranges) = self.ranges.range(..=address).next_back()?;

@@ -1,6 +1,7 @@
 //! The walk over a trace that makes its plan.
 
-use crate::memory::ranges::Ranges;
+use crate::memory::place::GRANULE;
+use crate::memory::ranges::{Ranges, widen};
 use crate::plan::action::{Action, Memory, action};
 use crate::plan::captures;
 use crate::plan::captures::Captures;
@@ -45,10 +46,15 @@ pub struct Survey {
     submissions: HashMap<(u64, Option<u32>), (u64, u32)>,
     lifetimes: Lifetimes,
     executable: u64,
+    /// Memory of others was opened, by a call that is refused.
+    foreign: bool,
 }
 
 const PINNED: &str =
     "the device was given pinned host memory to read: what the CPU wrote there without a call is not recorded";
+
+const ADOPTED: &str =
+    "writes memory that no recorded call made: what it held before is not recorded, and taken to be zeros";
 
 const ELSEWHERE: &str =
     "the device has pinned host memory at another address than the CPU: what the CPU wrote there may not be recorded";
@@ -90,7 +96,10 @@ impl Survey {
             self.plan.primaries.extend(call.output("pctx").map(|context| (context, device)));
         }
         match action(function) {
-            Action::Refuse(why) => self.reasons.about_call(format!("{}: {why}", function.name), call.number),
+            Action::Refuse(why) => {
+                self.reasons.about_call(format!("{}: {why}", function.name), call.number);
+                self.foreign |= hands_out_an_address(function);
+            }
             Action::Memory(memory) => self.memory(trace, call, memory),
             Action::Execute => self.executable += 1,
             _ => {}
@@ -100,6 +109,7 @@ impl Survey {
             memory.iter().for_each(|start| self.live.remove(*start, call.begin));
             self.plan.ends.insert(call.number, End { context, memory });
         }
+        self.adopt(call, function);
         self.variables(call, function);
         self.mapped(call, function);
         self.reach(trace, call, function);
@@ -113,18 +123,38 @@ impl Survey {
 
     fn leaves_its_allocation(&self, call: &Call, function: &Function) -> bool {
         function.params.iter().any(|param| {
-            let extent = match param.role {
-                Role::Reads(Extent::Len(len)) | Role::Writes(Extent::Len(len)) => {
-                    call.argument(function.params[len.0 as usize].name)
-                }
-                Role::Reads(Extent::Scaled(len, by)) | Role::Writes(Extent::Scaled(len, by)) => {
-                    call.argument(function.params[len.0 as usize].name).map(|len| len.saturating_mul(by.into()))
-                }
-                _ => None,
-            };
             let room = call.argument(param.name).and_then(|address| self.live.room(address));
-            extent.zip(room).is_some_and(|(extent, room)| extent > room)
+            extent(call, function, param).zip(room).is_some_and(|(extent, room)| extent > room)
         })
+    }
+
+    /// Memory that no recorded call made, as libraries have it of the driver's own tables: the first that is seen of it is a fill or
+    /// a copy into it. How far it goes nobody tells; the driver gives out such memory in whole granules.
+    fn adopt(&mut self, call: &Call, function: &Function) {
+        let is_captured = stream_of(call, function).is_some_and(|stream| self.captures.origin(stream).is_some());
+        if self.foreign || is_captured || !matches!(function.class, Class::copy | Class::submit) {
+            return;
+        }
+        for param in function.params.iter().filter(|param| matches!(param.role, Role::Writes(_))) {
+            let address = call.argument(param.name).filter(|address| *address != 0 && !self.live.holds(*address));
+            let Some((address, len)) = address.zip(extent(call, function, param).filter(|len| *len > 0)) else {
+                continue;
+            };
+            if call.images().any(|image| image.address == address) {
+                continue;
+            }
+            let exact = address..address.saturating_add(len);
+            let wide = widen(exact.clone(), GRANULE);
+            let range = if self.live.overlaps(&wide) { exact } else { wide };
+            let len = range.end - range.start;
+            let device = self.contexts.device_of_allocation(call);
+            self.live.add(range.start, len, 0);
+            self.usage.add(range.start, len, device, None);
+            self.plan.devices.insert(device);
+            let allocation = Allocation { call: call.number, range, device };
+            self.plan.adopted.entry(call.number).or_default().push(allocation);
+            self.reasons.about_call(ADOPTED, call.number);
+        }
     }
 
     fn memory(&mut self, trace: &Trace, call: &Call, memory: Memory) {
@@ -310,7 +340,8 @@ impl Survey {
         plan.order = Order::new(&self.moments, &self.lifetimes.edges);
         plan.peaks = self.usage.into_peaks();
         plan.compute = trace.devices.iter().map(|device| (device.ordinal, device.compute)).collect();
-        let placed = plan.allocations.values().map(|a| a.range.clone()).chain(self.reserved.iter().cloned());
+        let allocations = plan.allocations.values().chain(plan.adopted.values().flatten());
+        let placed = allocations.map(|a| a.range.clone()).chain(self.reserved.iter().cloned());
         plan.device = Ranges::union(placed, 1);
         plan.reserved = self.reserved;
         plan.host = self.host;
@@ -394,6 +425,24 @@ pub(crate) fn stream_of(call: &Call, function: &Function) -> Option<u64> {
         }
     }
     None
+}
+
+/// How many bytes of device memory from its address on an argument stands for, where the call says so by itself.
+fn extent(call: &Call, function: &Function, param: &Field) -> Option<u64> {
+    match param.role {
+        Role::Reads(Extent::Len(len)) | Role::Writes(Extent::Len(len)) => {
+            call.argument(function.params[len.0 as usize].name)
+        }
+        Role::Reads(Extent::Scaled(len, by)) | Role::Writes(Extent::Scaled(len, by)) => {
+            call.argument(function.params[len.0 as usize].name).map(|len| len.saturating_mul(by.into()))
+        }
+        _ => None,
+    }
+}
+
+fn hands_out_an_address(function: &Function) -> bool {
+    let is_address = |form: &Form| matches!(form, Form::Pointer(to) if matches!(to.form, Form::Address));
+    function.params.iter().any(|param| is_address(&param.ty.form))
 }
 
 /// Whether the call hands the driver code of the application that may run when work gets to it.

@@ -45,6 +45,15 @@ impl<'t> Worker<'_, 't> {
         }
     }
 
+    /// Has the memory that the call writes first and no call made.
+    pub(super) fn adopt(&mut self, call: &Call<'t>, function: &'static Function) {
+        for allocation in self.world.plan.adopted.get(&call.number).into_iter().flatten() {
+            if let Err(failure) = self.world.placement.allocate(allocation, None) {
+                self.diverged(call, function, "memory", "what no call had made".into(), failure.to_string());
+            }
+        }
+    }
+
     pub(super) fn emulate(&mut self, call: &Call<'t>, function: &'static Function, memory: Memory) {
         let placement = &self.world.placement;
         let argument = |name: &str| call.argument(name).unwrap_or(0);

@@ -256,6 +256,7 @@ impl<'t> Worker<'_, 't> {
             }
             _ => {}
         }
+        self.adopt(&call, function);
         match action(function) {
             Action::Execute if self.world.marked.is_some() && marks::is_mark(function) => {
                 self.skip(&call, function, "only the kernels that were asked for are marked");

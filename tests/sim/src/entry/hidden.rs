@@ -3,10 +3,13 @@
 
 use std::ffi::{c_char, c_void};
 
-use crate::abi::{Handle, In, Out};
+use crate::abi::{DevicePointer, Handle, In, Out};
 use crate::code::Code;
 use crate::entry::outcome;
-use crate::{image, module};
+use crate::memory::allocate as memory;
+use crate::memory::table::Kind;
+use crate::registry::handle_of;
+use crate::{context, image, module};
 
 /// What a client passes to cuGetExportTable.
 pub const ID: [u8; 16] = *b"simulated, ours.";
@@ -17,9 +20,10 @@ pub struct Table {
     size: usize,
     load: extern "C" fn(Out<Handle>, *const c_void) -> Code,
     function: extern "C" fn(Out<Handle>, Handle, In<c_char>) -> Code,
+    allocate: extern "C" fn(Out<DevicePointer>, usize) -> Code,
 }
 
-pub static TABLE: Table = Table { size: size_of::<Table>(), load, function };
+pub static TABLE: Table = Table { size: size_of::<Table>(), load, function, allocate };
 
 /// Loads a fatbin wrapper.
 extern "C" fn load(made: Out<Handle>, wrapper: *const c_void) -> Code {
@@ -31,4 +35,11 @@ extern "C" fn load(made: Out<Handle>, wrapper: *const c_void) -> Code {
 
 extern "C" fn function(found: Out<Handle>, hmodule: Handle, name: In<c_char>) -> Code {
     outcome(|| found.set(module::find(hmodule)?.named(&name.text()?)?))
+}
+
+extern "C" fn allocate(at: Out<DevicePointer>, bytes: usize) -> Code {
+    outcome(|| {
+        let context = context::usable()?;
+        at.set(memory::allocate(bytes as u64, Kind::Device, context.device, handle_of(&context))?)
+    })
 }
