@@ -7,7 +7,7 @@ use crate::manners::guarded;
 use crate::memory::word_at;
 use crate::pending::Queue;
 use crate::shape::Site;
-use crate::{adopt, ask, nets, payload, picture, start};
+use crate::{adopt, ask, nets, payload, picture, range, start};
 use std::ffi::c_void;
 use std::sync::atomic::Ordering::*;
 use trace::Function;
@@ -61,6 +61,11 @@ pub enum Hook {
     StreamEnds,
     EventEnds,
     BeginCapture,
+    EndCapture,
+    /// A capture range begins, or ends.
+    Profiler {
+        starts: bool,
+    },
     /// A callback is handed over, as an argument or in a struct.
     HandsOver,
     /// A callback that was handed over may be handed back.
@@ -136,6 +141,14 @@ const HOOKS: &[(&str, Hook)] = &[
     ("cuStreamBeginCapture_v2_ptsz", Hook::BeginCapture),
     ("cuStreamBeginCaptureToGraph", Hook::BeginCapture),
     ("cuStreamBeginCaptureToGraph_ptsz", Hook::BeginCapture),
+    ("cuStreamBeginCaptureToCig", Hook::BeginCapture),
+    ("cuStreamBeginCaptureToCig_ptsz", Hook::BeginCapture),
+    ("cuStreamEndCapture", Hook::EndCapture),
+    ("cuStreamEndCapture_ptsz", Hook::EndCapture),
+    ("cuStreamEndCaptureToCig", Hook::EndCapture),
+    ("cuStreamEndCaptureToCig_ptsz", Hook::EndCapture),
+    ("cuProfilerStart", Hook::Profiler { starts: true }),
+    ("cuProfilerStop", Hook::Profiler { starts: false }),
     ("cuLaunchHostFunc", Hook::HandsOver),
     ("cuLaunchHostFunc_ptsz", Hook::HandsOver),
     ("cuLaunchHostFunc_v2", Hook::HandsOver),
@@ -283,8 +296,11 @@ pub fn after(hook: Hook, words: &[u64], result: u32, open: Option<Open>, removed
     if matches!(hook, Hook::ProcAddress) && result == 0 {
         hand_out(words[1] as *mut *mut c_void);
     }
+    // A capture that was broken ends by this error.
+    const INVALIDATED: u32 = 901;
+    let succeeded = result == 0 || matches!(hook, Hook::EndCapture) && result == INVALIDATED;
     if let Some(open) = open {
-        lane::with_lane(|lane| ended(hook, lane, words, result == 0, open.position, removed));
+        lane::with_lane(|lane| ended(hook, lane, words, succeeded, open.position, removed));
     }
 }
 
@@ -308,6 +324,8 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
             recorder.kernels.forget_module(words[0]);
             recorder.modules.remove(words[0]);
         }
+        // A driver under another tool refuses it.
+        (Hook::Profiler { starts }, _) => range::profiler(&recorder.range, starts),
         (Hook::MemoryFree, false) if removed != 0 => recorder.watch.managed.add(words[0], removed),
         (Hook::HostFree { gone: true }, false) if removed != 0 => recorder.pinned.add(words[0], removed),
         (Hook::HostFree { gone: false }, false) if removed != 0 => recorder.pinned.register(words[0], removed),
@@ -357,7 +375,11 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
             recorder.watch.refer(address.into_iter(), &mut finds);
             finds.append(lane);
         }
-        (Hook::BeginCapture, _) => ask::CAPTURES.store(true, Relaxed),
+        (Hook::BeginCapture, _) => {
+            ask::CAPTURES.store(true, Relaxed);
+            range::capture_begins();
+        }
+        (Hook::EndCapture, _) => range::capture_ends(),
         _ => {}
     }
 }
