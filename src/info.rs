@@ -245,6 +245,10 @@ fn object(trace: &Trace, counts: &Counts, functions: &Functions, said: &Said) ->
             "images": a.images.iter().map(|hash| Hash::from_bytes(*hash).to_string()).collect::<Vec<_>>(),
             "origin": a.origin,
         })).collect::<Vec<_>>(),
+        "left_out": {
+            "calls": trace.calls_left_out(),
+            "works": trace.left_out.iter().map(|left| left.works).fold(0, u64::saturating_add),
+        },
         "losses": trace.losses.iter().map(|(what, count)| json!({ "what": what, "count": count })).collect::<Vec<_>>(),
         "damage": trace.damage.iter().map(|d| json!({ "offset": d.offset, "what": d.what })).collect::<Vec<_>>(),
     })
@@ -319,6 +323,11 @@ fn text(
     }
     for told in trace.profile.iter().flat_map(|profile| works::lines(profile, trace)) {
         line(out, told)?;
+    }
+    if !trace.left_out.is_empty() {
+        let works = trace.left_out.iter().map(|left| left.works).fold(0, u64::saturating_add);
+        let calls = counted(trace.calls_left_out(), "call");
+        line(out, format!("left out          {calls} by the range, {} of work for devices", grouped(works)))?;
     }
     for module in &trace.adopted {
         let images = counted(module.images.len() as u64, "image");

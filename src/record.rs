@@ -11,6 +11,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
+use std::time::Duration;
 
 /// Run a program and record its driver calls
 ///
@@ -22,6 +23,7 @@ Examples:
   cutrace record ./app --its-own-flags          into trace.bin, or trace.1.bin
   cutrace record -o '%n-%p.bin' -- python3 train.py
   cutrace record --driver sim -- ./app          without a GPU
+  cutrace record --range nvtx:step ./app        work within NVTX ranges alone
 
 Environment (read by the recorder in each process; `record` sets them, a bare
 LD_PRELOAD=libcutrace.so may):
@@ -31,6 +33,8 @@ LD_PRELOAD=libcutrace.so may):
   CUTRACE_LIBCUDA   path of the real driver
   CUTRACE_SESSION   a file to which each recorded process appends its id and
                     the path of its trace
+  CUTRACE_RANGE, CUTRACE_DELAY, CUTRACE_DURATION, CUTRACE_CALLS
+                    as --range, --delay, --duration and --calls
   CUTRACE_DISABLE   1: make the driver calls, record nothing
   NVTX_INJECTION64_PATH
                     path of libcutrace.so: annotations by NVTX are recorded;
@@ -52,6 +56,19 @@ pub struct Arguments {
     /// [default: CUTRACE_DATA, else inputs]
     #[arg(long, value_name = "LEVEL", value_parser = ["none", "inputs", "all"], hide_possible_values = true)]
     data: Option<String>,
+    /// Record work only within a range: from cuProfilerStart to cuProfilerStop (profiler), within NVTX ranges of a name
+    /// (nvtx:NAME), or from SIGUSR1 to SIGUSR2 (signals). Calls that make, change or end objects are recorded always
+    #[arg(long, value_name = "profiler|nvtx:NAME|signals", value_parser = range)]
+    range: Option<String>,
+    /// Begin the range so many seconds after the first driver call
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    delay: Option<f64>,
+    /// End the range for good so many seconds after it began
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    duration: Option<f64>,
+    /// End the range for good after so many calls; those that are recorded always are not counted
+    #[arg(long, value_name = "N")]
+    calls: Option<u64>,
     /// The driver to use: a path, or "sim" for the simulated one
     #[arg(long, value_name = "PATH|sim")]
     driver: Option<Choice>,
@@ -86,8 +103,15 @@ pub fn run(arguments: Arguments) -> Result<u8> {
             command.env("NVTX_INJECTION64_PATH", &recorder.path);
         }
     }
-    if let Some(data) = &arguments.data {
-        command.env("CUTRACE_DATA", data);
+    let number = |number: f64| number.to_string();
+    for (name, value) in [
+        ("CUTRACE_DATA", arguments.data),
+        ("CUTRACE_RANGE", arguments.range),
+        ("CUTRACE_DELAY", arguments.delay.map(number)),
+        ("CUTRACE_DURATION", arguments.duration.map(number)),
+        ("CUTRACE_CALLS", arguments.calls.map(|calls| calls.to_string())),
+    ] {
+        command.envs(value.map(|value| (name, value)));
     }
     match (driver::find(arguments.driver.as_ref().unwrap_or(&Choice::System)), &arguments.driver) {
         (Ok(found), _) => {
@@ -108,6 +132,19 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     })?;
     session::close(session.path(), name);
     Ok(exit_status(status))
+}
+
+fn range(text: &str) -> Result<String, String> {
+    match text {
+        "profiler" | "signals" => Ok(text.into()),
+        _ if text.strip_prefix("nvtx:").is_some_and(|name| !name.is_empty()) => Ok(text.into()),
+        _ => Err("there are profiler, nvtx:NAME and signals".into()),
+    }
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse().ok().filter(|seconds| Duration::try_from_secs_f64(*seconds).is_ok());
+    seconds.ok_or_else(|| "a number of seconds was expected".into())
 }
 
 /// The recorder behind what is preloaded already.

@@ -178,7 +178,7 @@ impl Supply {
     }
 
     /// One turn of the recorder thread.
-    pub fn tend(&self, file: &TraceFile) -> io::Result<()> {
+    pub fn tend(&self, file: &TraceFile, at_most: Duration) -> io::Result<()> {
         let mut state = self.state.lock();
         match state.full.pop_front() {
             Some(chunk) => {
@@ -187,7 +187,7 @@ impl Supply {
             }
             None => {
                 // A wait that was in vain is only a turn.
-                drop(self.wanted.wait_timeout(state, Duration::from_secs(1)));
+                drop(self.wanted.wait_timeout(state, at_most));
                 Ok(())
             }
         }

@@ -1,8 +1,10 @@
 //! CUTRACE_* variables, read once. A bad value is named on stderr and ignored: the program must run.
 
+use crate::range::{Asked, Trigger};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
+use std::time::Duration;
 use trace::preamble::Data;
 
 #[derive(Debug)]
@@ -12,6 +14,7 @@ pub struct Config {
     pub data: Data,
     /// Where each recorded process announces its trace to `cutrace record`.
     pub session: Option<PathBuf>,
+    pub range: Asked,
 }
 
 pub fn read() -> Config {
@@ -30,7 +33,36 @@ pub fn read() -> Config {
         output: std::env::var_os("CUTRACE_OUTPUT").filter(|o| !o.is_empty()).unwrap_or("trace.bin".into()),
         data,
         session: std::env::var_os("CUTRACE_SESSION").map(PathBuf::from),
+        range: range(),
     }
+}
+
+fn range() -> Asked {
+    let text = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
+    let seconds = |name: &str| {
+        let text = text(name)?;
+        let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        if seconds.is_none() {
+            tell(&format!("{name}={text:?} is no number of seconds; not kept"));
+        }
+        seconds
+    };
+    let trigger = match text("CUTRACE_RANGE") {
+        None => Trigger::None,
+        Some(text) => match (text.as_str(), text.strip_prefix("nvtx:").filter(|name| !name.is_empty())) {
+            ("profiler", _) => Trigger::Profiler,
+            ("signals", _) => Trigger::Signals,
+            (_, Some(name)) => Trigger::Nvtx(name.to_owned()),
+            _ => {
+                tell(&format!("CUTRACE_RANGE={text:?} is none of profiler, nvtx:NAME, signals; recording everything"));
+                Trigger::None
+            }
+        },
+    };
+    let calls = text("CUTRACE_CALLS").and_then(|text| {
+        text.parse().inspect_err(|_| tell(&format!("CUTRACE_CALLS={text:?} is no number; not kept"))).ok()
+    });
+    Asked { trigger, delay: seconds("CUTRACE_DELAY"), duration: seconds("CUTRACE_DURATION"), calls }
 }
 
 fn disabled() -> bool {

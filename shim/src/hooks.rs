@@ -7,7 +7,7 @@ use crate::manners::guarded;
 use crate::memory::word_at;
 use crate::pending::Queue;
 use crate::shape::Site;
-use crate::{adopt, ask, nets, payload, picture, start};
+use crate::{adopt, ask, nets, payload, picture, range, start};
 use std::ffi::c_void;
 use std::sync::atomic::Ordering::*;
 use trace::Function;
@@ -66,6 +66,11 @@ pub enum Hook {
     Instantiated,
     GraphUpdated,
     GraphEnds,
+    EndCapture,
+    /// A capture range begins, or ends.
+    Profiler {
+        starts: bool,
+    },
     /// A callback is handed over, as an argument or in a struct.
     HandsOver,
     /// A callback that was handed over may be handed back.
@@ -150,6 +155,14 @@ const HOOKS: &[(&str, Hook)] = &[
     ("cuGraphExecUpdate", Hook::GraphUpdated),
     ("cuGraphExecUpdate_v2", Hook::GraphUpdated),
     ("cuGraphExecDestroy", Hook::GraphEnds),
+    ("cuStreamBeginCaptureToCig", Hook::BeginCapture),
+    ("cuStreamBeginCaptureToCig_ptsz", Hook::BeginCapture),
+    ("cuStreamEndCapture", Hook::EndCapture),
+    ("cuStreamEndCapture_ptsz", Hook::EndCapture),
+    ("cuStreamEndCaptureToCig", Hook::EndCapture),
+    ("cuStreamEndCaptureToCig_ptsz", Hook::EndCapture),
+    ("cuProfilerStart", Hook::Profiler { starts: true }),
+    ("cuProfilerStop", Hook::Profiler { starts: false }),
     ("cuLaunchHostFunc", Hook::HandsOver),
     ("cuLaunchHostFunc_ptsz", Hook::HandsOver),
     ("cuLaunchHostFunc_v2", Hook::HandsOver),
@@ -297,8 +310,11 @@ pub fn after(hook: Hook, words: &[u64], result: u32, open: Option<Open>, removed
     if matches!(hook, Hook::ProcAddress) && result == 0 {
         hand_out(words[1] as *mut *mut c_void);
     }
+    // A capture that was broken ends by this error.
+    const INVALIDATED: u32 = 901;
+    let succeeded = result == 0 || matches!(hook, Hook::EndCapture) && result == INVALIDATED;
     if let Some(open) = open {
-        lane::with_lane(|lane| ended(hook, lane, words, result == 0, open.position, removed));
+        lane::with_lane(|lane| ended(hook, lane, words, succeeded, open.position, removed));
     }
 }
 
@@ -322,6 +338,8 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
             recorder.kernels.forget_module(words[0]);
             recorder.modules.remove(words[0]);
         }
+        // A driver under another tool refuses it.
+        (Hook::Profiler { starts }, _) => range::profiler(&recorder.range, starts),
         (Hook::MemoryFree, false) if removed != 0 => recorder.watch.managed.add(words[0], removed),
         (Hook::HostFree { gone: true }, false) if removed != 0 => recorder.pinned.add(words[0], removed),
         (Hook::HostFree { gone: false }, false) if removed != 0 => recorder.pinned.register(words[0], removed),
@@ -382,7 +400,11 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
             recorder.destinations.instantiated(words[0], words[1]);
         }
         (Hook::GraphEnds, _) if recorder.destinations.any() => recorder.destinations.ends(words[0]),
-        (Hook::BeginCapture, _) => ask::CAPTURES.store(true, Relaxed),
+        (Hook::BeginCapture, _) => {
+            ask::CAPTURES.store(true, Relaxed);
+            range::capture_begins();
+        }
+        (Hook::EndCapture, _) => range::capture_ends(),
         _ => {}
     }
 }

@@ -4,6 +4,7 @@
 //! no system call. Lanes are plain thread-local words without destructors, usable in the last instruction of a thread.
 
 mod exit;
+mod gap;
 mod join;
 mod room;
 
@@ -17,7 +18,7 @@ use crate::manners::guarded;
 use crate::memory::word_at;
 use crate::shape::{Launch, Site};
 use crate::start::{self, Recorder};
-use crate::{ask, capture, clock, host, payload};
+use crate::{ask, capture, clock, host, payload, range};
 use std::cell::{Cell, UnsafeCell};
 use std::sync::atomic::{AtomicU64, Ordering::*, compiler_fence};
 use trace::record::{self, ATTACHMENT, Attachment, ENTRY_SIZE, Entry, HEAD, Head, INLINE, INNER, RETURN_SIZE, Return};
@@ -47,6 +48,10 @@ pub struct Lane {
     /// The thread's stack: its lowest address and its end; 0 if not asked yet, 1 if nobody knows.
     stack: Cell<(u64, u64)>,
     chunk: UnsafeCell<Option<Chunk>>,
+    /// The last record, if it counts what a capture range leaves out.
+    gap: Cell<*mut u8>,
+    /// The NVTX range that has opened it: domain and depth.
+    within: Cell<(u32, u32)>,
 }
 
 thread_local! {
@@ -67,6 +72,8 @@ thread_local! {
             calls: Cell::new(0),
             stack: Cell::new((0, 0)),
             chunk: UnsafeCell::new(None),
+            gap: Cell::new(std::ptr::null_mut()),
+            within: Cell::new((0, 0)),
         }
     };
 }
@@ -101,6 +108,11 @@ pub fn enter<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>) ->
             return None;
         }
         compiler_fence(SeqCst);
+        if shape.may_be_left_out && range::applies() && !range::admits(lane.recorder(), &site) {
+            lane.leave_out(shape.works);
+            lane.busy.set(false);
+            return None;
+        }
         let inner = lane.outer.get() != 0 && lane.is_inside(frame);
         if shape.calls_back && !inner {
             lane.mark(frame);

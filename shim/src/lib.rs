@@ -15,7 +15,7 @@
 //!
 //! The way of a call: `wrappers` (one function a table line) -> `lane` (entry record) -> the real driver -> `lane` (return
 //! record). `capture` follows pointers where the table says there is more than words. `start` makes the file and the
-//! recorder thread, `chunk` the memory records are written to, `file` everything else on disk. `nets` and `real` see to it
+//! recorder thread, `chunk` the memory records are written to, `file` everything else on disk, `range` says when. `nets` and `real` see to it
 //! that we are asked and that we know whom to ask. `nvtx` is asked by the program itself, and `notes` writes into the
 //! lane what it says.
 
@@ -50,6 +50,7 @@ mod payload;
 mod pending;
 mod picture;
 mod pinned;
+mod range;
 mod real;
 mod registered;
 mod shadow;

@@ -4,7 +4,7 @@
 use crate::lane::{self, Lane, put};
 use crate::manners::guarded;
 use crate::registered::{self, Registered};
-use crate::{clock, early, start};
+use crate::{clock, early, range, start};
 use std::ffi::c_char;
 use std::sync::atomic::Ordering::*;
 use trace::record::{self, ANNOTATION, ANNOTATION_SIZE, Annotation, HEAD, Head, Loss, OPTIONAL, annotated};
@@ -39,6 +39,9 @@ pub fn write(mut about: Annotation, text: Text, trouble: Option<&'static str>) {
 fn add(lane: &Lane, mut about: Annotation, text: Text, mut trouble: Option<&'static str>) {
     if about.domain != 0 {
         registered::find(about.domain.into()).into_iter().for_each(|domain| tell(lane, about.domain, domain));
+    }
+    if range::by_name() {
+        guarded(|| range::annotated(lane, &about, || message(text)));
     }
     let (mut len, mut cut) = (0, false);
     match text {
@@ -85,8 +88,20 @@ pub fn add_early(lane: &Lane, about: &Annotation, text: Option<&[u8]>, trouble: 
         let number = about.message;
         registered::find(number.into()).into_iter().for_each(|found| tell(lane, number, found));
     }
+    if range::by_name() {
+        let registered = || registered::find(about.message.into()).map(|found| found.text.to_vec());
+        range::annotated(lane, about, || if about.registered { registered() } else { text.map(<[u8]>::to_vec) });
+    }
     lane.append(&whole(about, text));
     trouble.into_iter().for_each(|what| lose(lane, what));
+}
+
+#[cold]
+fn message(text: Text) -> Option<Vec<u8>> {
+    match text {
+        Text::Registered(handle) => registered::find(handle).map(|found| found.text.to_vec()),
+        _ => text.copied(),
+    }
 }
 
 /// Says what a number stands for, once a recording.

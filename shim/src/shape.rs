@@ -4,7 +4,7 @@ use crate::hooks::{self, Hook};
 use trace::Function;
 use trace::api::roles::{Class, Extent, Role};
 use trace::api::table::is_flat;
-use trace::api::types::Form;
+use trace::api::types::{Form, Kind};
 
 /// What a wrapper must do beyond its words, worked out from the table at compile time.
 #[derive(Clone, Copy)]
@@ -21,6 +21,10 @@ pub struct Shape {
     pub submits: bool,
     /// The driver may call the application before it returns.
     pub calls_back: bool,
+    /// A capture range may leave the call out.
+    pub may_be_left_out: bool,
+    /// The call may change what devices hold.
+    pub works: bool,
     /// The call is a plain kernel launch, and nothing but its arguments lies behind pointers.
     pub launch: Option<Launch>,
 }
@@ -50,6 +54,8 @@ pub const fn shape(function: &Function) -> Shape {
         waits: false,
         submits: false,
         calls_back: false,
+        may_be_left_out: may_be_left_out(function),
+        works: matches!(function.class, Class::launch | Class::submit | Class::copy),
         launch: None,
     };
     let mut count = 0;
@@ -94,6 +100,37 @@ pub const fn shape(function: &Function) -> Shape {
     shape.submits = matches!(function.class, Class::launch | Class::submit | Class::copy);
     shape.waits = matches!(function.class, Class::synchronize | Class::poll | Class::copy);
     shape
+}
+
+/// Whether other calls can be made again without this one: it makes, changes and ends nothing, and hands out no object or
+/// address that they may name.
+const fn may_be_left_out(function: &Function) -> bool {
+    match function.class {
+        Class::launch | Class::copy | Class::synchronize | Class::poll => true,
+        // An event that was never recorded answers otherwise.
+        Class::submit => !matches!(hooks::of(function.name), Hook::EventRecord { .. } | Hook::ContextRecord),
+        Class::query => !hands_out(function),
+        _ => false,
+    }
+}
+
+const fn hands_out(function: &Function) -> bool {
+    let mut i = 0;
+    while i < function.params.len() {
+        let field = &function.params[i];
+        if let (Role::Out(_) | Role::Create(_) | Role::InOut(_) | Role::Volatile(_), Form::Pointer(to)) =
+            (field.role, field.ty.form)
+        {
+            match to.form {
+                // The calls that make contexts are recorded; the most frequent questions are for them.
+                Form::Handle(Kind::Context | Kind::Device) => {}
+                Form::Handle(_) | Form::Address | Form::Struct(_) => return true,
+                _ => {}
+            }
+        }
+        i += 1;
+    }
+    false
 }
 
 const fn plain_launch(function: &Function) -> Option<Launch> {

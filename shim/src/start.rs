@@ -8,7 +8,7 @@ use crate::config::{self, Config, tell};
 use crate::file::TraceFile;
 use crate::last_words::LastWords;
 use crate::lock::Lock;
-use crate::{adopt, clock, destinations, images, kernels, pending, pinned, real, watch};
+use crate::{adopt, clock, destinations, images, kernels, pending, pinned, range, real, watch};
 use std::ffi::OsStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
@@ -28,6 +28,7 @@ pub struct Recorder {
     pub pending: pending::Pending,
     pub destinations: destinations::Destinations,
     pub watch: watch::Watch,
+    pub range: range::Range,
     /// Losses by what was lost; cold.
     pub losses: Lock<Vec<(&'static str, u64)>>,
     pub last_words: LastWords,
@@ -188,6 +189,7 @@ fn start() -> Result<(), String> {
         pending: pending::Pending::default(),
         destinations: destinations::Destinations::default(),
         watch: watch::Watch::default(),
+        range: range::begin(&config.range),
         losses: Lock::default(),
         last_words,
     }));
@@ -230,7 +232,7 @@ fn spawn() {
         // SAFETY: names the calling thread.
         unsafe { libc::prctl(libc::PR_SET_NAME, c"cutrace".as_ptr()) };
         let recorder = recorder();
-        let turn = || recorder.supply.tend(&recorder.file);
+        let turn = || recorder.supply.tend(&recorder.file, recorder.range.tend());
         loop {
             match std::panic::catch_unwind(std::panic::AssertUnwindSafe(turn)) {
                 Ok(Ok(())) => {}
@@ -255,7 +257,9 @@ fn spawn() {
         if libc::pthread_attr_init(&mut attributes) == 0 {
             libc::pthread_attr_setdetachstate(&mut attributes, libc::PTHREAD_CREATE_DETACHED);
             libc::pthread_attr_setstacksize(&mut attributes, 256 << 10);
-            libc::pthread_create(&mut thread, &attributes, tend, std::ptr::null_mut());
+            if libc::pthread_create(&mut thread, &attributes, tend, std::ptr::null_mut()) != 0 {
+                recorder().range.untended();
+            }
             libc::pthread_attr_destroy(&mut attributes);
         }
         libc::pthread_sigmask(libc::SIG_SETMASK, &old, std::ptr::null_mut());
@@ -306,7 +310,10 @@ fn preamble(config: &Config, clock: &str) -> Preamble {
         environment,
         driver_path: real::path(),
         driver_version: driver_version(),
-        more: vec![(trace::Trace::FOLLOWS.into(), "yes".into())],
+        more: [(trace::Trace::FOLLOWS.into(), "yes".into())]
+            .into_iter()
+            .chain(range::in_words(&config.range).map(|words| ("range".into(), words)))
+            .collect(),
     };
     // The rate between the clocks needs two pairs some way apart.
     while clock::pair().ns < first.ns + 200_000 {

@@ -163,6 +163,10 @@ impl<'t> Summary<'t> {
         let threads = self.threads.len() as u64;
         let who = format!("{} by {}", counted(self.calls, "call"), counted(threads, "thread"));
         fact("calls", format!("{who}, {} from the first to the last", duration(self.elapsed())));
+        if trace.calls_left_out() > 0 {
+            let range = about.more.iter().find(|(key, _)| key == "range").map_or("", |(_, words)| words);
+            fact("left out", format!("{} by the range ({range})", counted(trace.calls_left_out(), "call")));
+        }
         let spans: i64 = self.threads.values().map(|(begin, end)| end - begin).sum();
         let outside = duration((spans - self.in_driver()).max(0));
         let summed = if threads > 1 { ", summed over the threads" } else { "" };

@@ -376,3 +376,16 @@ fn completions_know_the_commands() {
         assert!(script.contains("report") && script.contains("export") && script.contains("no-args"), "{shell}");
     }
 }
+
+/// A program that hangs is asked from outside; it has been killed by the time the test looks.
+#[test]
+fn work_that_a_hanging_program_waits_for() {
+    let place = Place::new();
+    let mut command = place.preloaded("timeout");
+    run(command.args(["-s", "KILL", "3"]).arg(client("hanging.c"))).expect(128 + libc::SIGKILL);
+    let told = run(&mut place.cutrace(["report", "-r", "pending"])).expect(0).stdout;
+    let stands = |words: &[&str]| told.lines().any(|line| words.iter().all(|word| line.contains(word)));
+    assert!(stands(&["t0 hanging", "cuStreamSynchronize"]), "{told}");
+    assert!(stands(&["stream#1", "cuLaunchKernel of wait_for_host"]), "{told}");
+    assert!(stands(&["stream#1", "cuLaunchKernel of add_two"]), "{told}");
+}

@@ -77,6 +77,8 @@ def main():
     print(f"  works: original {counted[0]}, by CUPTI {counted[1]}, by events {counted[2]} (by events a graph is one work)")
     if not counted[1]:
         sys.exit("  FAILED: the replay by CUPTI was not timed")
+    if not first.keys() & others[0].keys():
+        sys.exit("  FAILED: nothing of the original has the same name in the replay by CUPTI")
 
 
 main()

@@ -2,6 +2,7 @@
 
 mod annotations;
 mod processes;
+mod ranges;
 mod reaching;
 mod surroundings;
 mod threads;

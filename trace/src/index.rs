@@ -187,6 +187,7 @@ impl Trace {
             self.calls.iter().enumerate().map(|(number, call)| ((call.thread, call.sequence), number as u64));
         self.observed_calls = observed.filter(|(key, _)| self.observed.contains_key(key)).collect();
         self.clocks.sort_by_key(|c| c.tsc);
+        self.unknown_since = self.left_out.iter().filter(|left| left.works > 0).map(|left| left.begin).min();
         self.observed.values_mut().for_each(|all| all.sort_by_key(|o| o.address));
         for kernel in self.kernels.values() {
             let last = self.launched.entry(kernel.handle).or_insert(kernel.id);
@@ -370,6 +371,7 @@ impl Trace {
             record::PROFILE => self.profile = body_of(body).or(self.profile.take()),
             record::NAMED => self.timed_names.extend(body_of::<record::Named>(body).map(|n| (n.number, n.name))),
             record::ANNOTATION => self.index_annotation(thread, at, end),
+            record::LEFT_OUT => self.left_out.extend(body_of::<record::LeftOut>(body)),
             record::LOSS => self.losses.extend(body_of::<record::Loss>(body).map(|loss| (loss.what, loss.count))),
             _ => return flags & record::OPTIONAL != 0,
         }

@@ -75,6 +75,10 @@ pub struct Trace {
     /// What was not recorded, and how often: as the recorder and the footer say.
     pub losses: Vec<(String, u64)>,
     pub damage: Vec<Damage>,
+    /// What a capture range left out, by thread and then by time.
+    pub left_out: Vec<record::LeftOut>,
+    /// When the first call was left out that may have changed what devices hold: what they held from then on is not known.
+    pub unknown_since: Option<u64>,
     pub clocks: Vec<Clock>,
     /// Every segment found, in file order.
     pub segments: Vec<(u64, Header)>,
@@ -142,6 +146,8 @@ impl Trace {
             adopted: Vec::new(),
             losses: Vec::new(),
             damage: found,
+            left_out: Vec::new(),
+            unknown_since: None,
             clocks: Vec::new(),
             segments: Vec::new(),
             functions,
@@ -164,6 +170,11 @@ impl Trace {
         };
         trace.locate();
         Ok(trace)
+    }
+
+    /// Calls that a capture range left out.
+    pub fn calls_left_out(&self) -> u64 {
+        self.left_out.iter().map(|left| left.calls).fold(0, u64::saturating_add)
     }
 
     /// Size of the file in bytes.

@@ -59,6 +59,9 @@ pub const PROFILE: u8 = 13;
 /// What a number in TIMED records stands for.
 pub const NAMED: u8 = 14;
 
+/// Calls that a capture range left out.
+pub const LEFT_OUT: u8 = 15;
+
 /// A reader that does not know the kind may pass over the record.
 pub const OPTIONAL: u8 = 0x80;
 /// The call was made inside another call of the same thread.
@@ -307,6 +310,16 @@ pub struct Profile {
 pub struct Named {
     pub number: u32,
     pub name: String,
+}
+
+/// Calls that came by here on this thread while the capture range was closed. The counts grow where they stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct LeftOut {
+    /// When the first one came.
+    pub begin: u64,
+    pub calls: u64,
+    /// Of those, calls that may have changed what devices hold.
+    pub works: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]

@@ -147,3 +147,26 @@ impl Frame<'_> {
         self.memory[0].words()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_room_gives_lies_in_order() {
+        let frame = Frame { room: Some(Arc::default()), ..Frame::default() };
+        let (mut one, other) = (frame.holding(&[7; 20]).unwrap(), frame.zeroed(MOST).unwrap());
+        assert_eq!((one.bytes(), other.address() - one.address()), (&[7; 20][..], 32));
+        one.put(16, &[8; 4]);
+        one.put(17, &[9; 4]);
+        assert_eq!((&one.bytes()[16..], other.bytes()), (&[8; 4][..], &[0; MOST][..]));
+        // Beyond a block, and what is too large for any.
+        let more: Vec<Memory> = (0..BLOCK / MOST + 2).map(|_| frame.zeroed(MOST).unwrap()).collect();
+        let mut starts: Vec<u64> = more.iter().map(Memory::address).collect();
+        starts.sort_unstable();
+        assert!(starts.windows(2).all(|pair| pair[1] - pair[0] >= MOST as u64));
+        assert_eq!(frame.zeroed(MOST + 1).unwrap().bytes().len(), MOST + 1);
+        drop(frame);
+        assert_eq!(other.bytes(), [0; MOST]);
+    }
+}

@@ -114,11 +114,22 @@ impl Survey {
         self.mapped(call, function);
         self.reach(trace, call, function);
         self.inputs(trace, call, function);
+        self.begins_unknown(trace, call, function);
         if self.captures.see(call, function, &self.host) && !trace.follows_host_memory() {
             self.reasons.about_call(captures::WHY, call.number);
         }
         self.submission(call, function, moment);
         self.lifetimes.see(call, function, moment);
+    }
+
+    /// Work that follows what a capture range left out begins with memory that nobody knows.
+    fn begins_unknown(&mut self, trace: &Trace, call: &Call, function: &Function) {
+        const UNKNOWN: &str =
+            "the range left calls out before it: what device memory held when it was made is not known";
+        let works = matches!(function.class, Class::launch | Class::submit | Class::copy);
+        if works && trace.unknown_since.is_some_and(|since| call.begin > since) {
+            self.reasons.about_call(UNKNOWN, call.number);
+        }
     }
 
     fn leaves_its_allocation(&self, call: &Call, function: &Function) -> bool {
@@ -387,6 +398,11 @@ impl Survey {
         plan.reasons = self.reasons.into_list();
         plan.reasons.extend(spins.reasons);
         plan.notes = spins.notes;
+        if trace.calls_left_out() > 0 {
+            let mut left_out = Reasons::default();
+            left_out.about_trace("calls left out by the range", trace.calls_left_out());
+            plan.notes.extend(left_out.into_list());
+        }
         plan.notes.extend(meanwhile(trace));
         plan.verdict = match (nothing, plan.reasons.is_empty()) {
             (Some(_), _) => Verdict::No,

@@ -48,6 +48,8 @@ impl Lane {
         self.calls.set(0);
         self.ordinal.set(0);
         self.outer.set(0);
+        self.gap.set(std::ptr::null_mut());
+        self.within.set((0, 0));
         // Until the lane is whole: a signal handler on this thread has to leave it alone.
         self.busy.set(true);
         self.index.set(recorder.threads.fetch_add(1, Relaxed));

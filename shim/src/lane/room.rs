@@ -82,6 +82,8 @@ impl Lane {
         self.cursor.set(chunk.start());
         self.limit.set(chunk.end());
         self.length.set(chunk.length());
+        // An address may come again with a chunk that is used once more.
+        self.gap.set(std::ptr::null_mut());
         // SAFETY: only this thread touches its lane, and nothing of it is borrowed.
         let full = unsafe { (*self.chunk.get()).replace(chunk) };
         if let Some(full) = full {
