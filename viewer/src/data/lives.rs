@@ -151,6 +151,13 @@ impl Lives {
         self.names.get(life.name.checked_sub(1)? as usize).map(String::as_str)
     }
 
+    /// The life that is called `stream#3`.
+    pub fn titled(&self, title: &str) -> Option<&Life> {
+        let (label, number) = title.split_once('#')?;
+        let number: u32 = number.split(':').next()?.parse().ok()?;
+        self.all.iter().find(|life| life.number == number && life.label() == label)
+    }
+
     /// `stream#3`
     pub fn title(&self, life: &Life) -> String {
         let name = self.name(life).map_or(String::new(), |name| format!(":{}", crate::text::tame(name)));
