@@ -4,6 +4,7 @@
 use super::{Detail, Tone, detail};
 use crate::data::event::Event;
 use crate::data::lane::{Cell, Lane, Source};
+use crate::kernel_name::last_part;
 use crate::state::State;
 use crate::text::{bytes, counted, duration, grouped, percent};
 use trace::record::{Timed, timed};
@@ -14,7 +15,7 @@ const SUMMED: usize = 1 << 20;
 
 /// When submitted work ran, as far as the host knows.
 pub fn outstanding(state: &State, lane: &Lane, index: usize, returned: u64) -> String {
-    let name = state.opened.model.name(lane.name[index]);
+    let name = last_part(state.opened.model.name(lane.name[index]));
     match lane.done.get(index) {
         Some(&done) if done != u64::MAX => {
             let after = duration(done.saturating_sub(returned));
@@ -42,7 +43,7 @@ pub fn of_call(state: &State, call: u32, returned: u64) -> Vec<Detail> {
         .collect();
     match all.as_slice() {
         [(lane, index)] => {
-            let mut lines = vec![detail("work", model.name(lane.name[*index]), Tone::Plain)];
+            let mut lines = vec![detail("work", last_part(model.name(lane.name[*index])), Tone::Plain)];
             lines.extend(measured(state, lane, *index));
             lines
         }

@@ -74,13 +74,18 @@ pub struct Arrangement {
 }
 
 impl Arrangement {
-    /// Calls within calls are folded away at first: their callers stand for them.
+    /// Calls within calls are folded away at first, and ranges nested more than three deep: what is around them stands for them.
     pub fn new(model: &Model) -> Arrangement {
         let deep = model.lanes.iter().filter_map(|lane| match lane.source {
             Source::Thread { thread, depth: 1 } => Some(Id::Thread { thread, depth: 0 }),
             _ => None,
         });
-        Arrangement { folded: deep.collect(), ..Arrangement::default() }
+        // Ranges that are nested deeper than this would leave no room for anything else.
+        let ranges = model.lanes.iter().filter_map(|lane| match lane.source {
+            Source::Range { thread, domain, depth: 3 } => Some(Id::Range { thread, domain, depth: 0 }),
+            _ => None,
+        });
+        Arrangement { folded: deep.chain(ranges).collect(), ..Arrangement::default() }
     }
 }
 

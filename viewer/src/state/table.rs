@@ -4,6 +4,7 @@ use crate::data::Model;
 use crate::data::lives::{Life, Lives};
 use crate::data::open::Opened;
 use crate::data::tables::Row;
+use crate::kernel_name::last_part;
 use crate::text::{bytes, duration, grouped, percent, tame};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -250,7 +251,14 @@ impl Table {
             let times = [row.total / row.count.max(1), row.median, row.least, row.most, row.p99];
             cells.extend(times.map(Value::Time));
             cells.push(if moved { Value::Bytes(row.bytes) } else { Value::Count(row.failed) });
-            cells.push(Value::Text(model.name(row.name).into()));
+            // The last part of a kernel's name says most, and the rest tells apart those that share it.
+            let name = model.name(row.name);
+            let short = if model.summary.names.get(row.name as usize).is_some_and(|name| name.kernel) {
+                last_part(name)
+            } else {
+                name
+            };
+            cells.push(Value::Text(if short == name { name.into() } else { format!("{short}  {name}") }));
             cells
         });
         Table {
