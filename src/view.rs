@@ -6,29 +6,50 @@ use clap::{Args, ColorChoice, ValueEnum};
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::str::FromStr;
-use viewer::app::{Error, Options, once, run as show};
-use viewer::data::open::Opened;
+use viewer::app::{Error, Options, once, open, run as show};
+use viewer::state::command::Shown;
+use viewer::state::filter::time;
+use viewer::state::table::Tab;
 use viewer::{config, report};
 
 /// Look at a trace: timeline, calls, tables and findings, in the terminal
 ///
-/// Threads are shown with their calls, streams with their work from its submission to when a wait told of its end: the trace
-/// holds no device times, and the timeline says so. Off a terminal the tables are printed as a report. An index is kept beside
+/// Threads are shown with their calls and NVTX ranges; streams with their work, as a replay measured it (replay --profile), or
+/// else from its submission to when a wait told of its end, drawn hatched. Off a terminal the tables are printed as a report. An index is kept beside
 /// the trace (FILE.idx, or in the cache directory), so that it opens at once the next time; it can be deleted.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   cutrace view                           look at trace.bin; ? shows the keys
   cutrace view app.bin --at 1234         begin at call 1234 (or at 1.5s, or at 50%)
+  cutrace view a.bin b.bin               what the second did differently
   cutrace view --once --size 120x40      print one frame as text
   cutrace view | less                    print the tables")]
 pub struct Arguments {
     /// The trace
     #[arg(value_name = "FILE", default_value = "trace.bin")]
     file: PathBuf,
+    /// Another trace to compare with: its calls beside those of the first, by their order
+    #[arg(value_name = "SECOND")]
+    second: Option<PathBuf>,
     /// Begin at a call (1234), a time (1.5s, 20ms) or a share (50%)
     #[arg(long, value_name = "PLACE")]
     at: Option<String>,
+    /// Begin with this view: timeline, events, kernels, api, copies, modules, findings, ranges or objects
+    #[arg(long, value_name = "VIEW", value_parser = view)]
+    view: Option<Tab>,
+    /// Begin with this piece of time: 1.5ms..2ms
+    #[arg(long, value_name = "FROM..TO", value_parser = window)]
+    window: Option<(u64, u64)>,
+    /// Begin on this row, from 0
+    #[arg(long, value_name = "N")]
+    row: Option<usize>,
+    /// Begin with this filter, as & takes it
+    #[arg(long, value_name = "FILTER")]
+    filter: Option<String>,
+    /// From the call of --at to its work
+    #[arg(long, requires = "at")]
+    follow: bool,
     /// Print one frame as text and end
     #[arg(long)]
     once: bool,
@@ -75,6 +96,17 @@ impl FromStr for Size {
     }
 }
 
+fn view(text: &str) -> Result<Tab, String> {
+    let known = || Tab::ALL.map(Tab::name).join(", ");
+    Tab::by_name(text).ok_or_else(|| format!("expected one of {}", known()))
+}
+
+fn window(text: &str) -> Result<(u64, u64), String> {
+    let (from, to) = text.split_once("..").ok_or("expected as 1.5ms..2ms")?;
+    let (from, to) = (time(from)?, time(to)?);
+    if from < to { Ok((from, to)) } else { Err("it ends before it begins".into()) }
+}
+
 pub fn run(arguments: Arguments) -> Result<u8> {
     let mut config = config::load().map_err(|error| failure(USAGE, error))?;
     config.ascii = arguments.ascii.then_some(true).or(config.ascii);
@@ -86,10 +118,12 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         ColorChoice::Auto => std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
     };
     let theme = config::theme(&config, colored);
-    let options = Options { theme, config, index: !arguments.no_index, go_to: arguments.at };
+    let Arguments { view, window, row, follow, filter, .. } = arguments;
+    let shown = Shown { view, window, row, place: arguments.at, follow, filter };
+    let options = Options { theme, config, index: !arguments.no_index, second: arguments.second, shown };
     let is_terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
     if arguments.once || !is_terminal {
-        let opened = Opened::open(&arguments.file, options.index).map_err(explained)?;
+        let opened = open(&arguments.file, &options).map_err(explained)?;
         let ended = damage(&opened.trace, 0);
         let text = match arguments.once {
             true => once(opened, &options, (arguments.size.0, arguments.size.1)),

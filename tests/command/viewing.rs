@@ -93,7 +93,7 @@ fn keys_move_through_a_recorded_program() {
     let screen = Screen::new(&place);
     screen.run(&format!("{}; echo status=$?", view()));
     let text = screen.wait("stream#1");
-    for shown in ["1 Timeline", "process", "device 0", "stream#1", " calls, "] {
+    for shown in ["1 Timeline", "process", "device 0", "stream#1", " ms "] {
         assert!(text.contains(shown), "no {shown:?}:\n{text}");
     }
     // To the first launch, and to its work.
@@ -129,7 +129,8 @@ fn once(place: &Place, options: &[&str]) -> String {
 #[test]
 fn ranges_and_device_times() {
     let place = Place::new();
-    run(&mut place.recorded(client("ranges.c"))).expect(0);
+    let include = nvtx_include();
+    run(&mut place.recorded(client_with("ranges.c", &["-I", include.to_str().expect("a path"), "-ldl"]))).expect(0);
     let frame = once(&place, &[]);
     assert!(frame.contains("t0 NVTX") && frame.contains("~ submission to known end"), "{frame}");
     assert!(frame.contains("~ legacy stream"), "{frame}");
@@ -149,7 +150,88 @@ fn ranges_and_device_times() {
     screen.keys(&["3", "Enter"]);
     screen.wait("API queue exec");
     screen.keys(&["]"]);
-    screen.wait("gridDimX");
+    screen.wait("grid, block");
+    screen.keys(&["q"]);
+    screen.restored("status=0");
+}
+
+/// Two recordings of a program, one of which does more.
+#[test]
+fn two_traces_are_shown_beside_each_other() {
+    let place = recorded("vector_add.c");
+    std::fs::rename(place.join("trace.bin"), place.join("first.bin")).expect("renamed");
+    run(&mut place.recorded(client("streams_events.c"))).expect(0);
+    let frame = once(&place, &["first.bin", "trace.bin"]);
+    assert!(frame.contains("t0 of the second") && frame.contains("second: trace.bin"), "{frame}");
+    let table = once(&place, &["first.bin", "trace.bin", "--view", "api"]);
+    assert!(table.contains("Total 1") && table.contains("Total 2") && table.contains("cuEventQuery"), "{table}");
+    let same = once(&place, &["first.bin", "first.bin", "--filter", "is:slower"]);
+    assert!(same.contains("0 calls pass"), "{same}");
+    let missing = run(&mut place.cutrace(["view", "first.bin", "none.bin", "--once"])).expect(3).stderr;
+    assert!(missing.contains("none.bin"), "{missing}");
+}
+
+/// What the status line says prints the same screen.
+#[test]
+fn every_screen_has_its_command() {
+    let place = recorded("streams_events.c");
+    let size = ["--size", "200x50"];
+    for options in [
+        &["--view", "kernels"][..],
+        &["--view", "api", "--row", "3"],
+        &["--view", "findings"],
+        &["--view", "objects", "--filter", "is:launch !failed"],
+        &["--at", "20"],
+        &["--at", "20", "--view", "events"],
+        &["--at", "50%", "--row", "4", "--window", "1ms..3ms"],
+        &["--filter", "Launch", "--at", "40", "--window", "0ns..9ms"],
+    ] {
+        let frame = run(place.cutrace(["view", "--once"]).args([options, &size].concat())).expect(0).stdout;
+        let line = frame.lines().last().expect("a status line");
+        let command = &line[line.find("cutrace view").unwrap_or_else(|| panic!("{frame}"))..];
+        let command = command.strip_suffix("  ? help").expect("the help's key stands behind it");
+        let command = command.replacen("cutrace", &artifact("cutrace").display().to_string(), 1);
+        let mut shell = place.bare("sh");
+        let again = run(shell.args(["-c", &command])).expect(0).stdout;
+        // What was said about the filter is not said again.
+        assert_eq!(again, frame, "{command}");
+    }
+}
+
+#[test]
+fn a_selection_goes_to_perfetto() {
+    let place = recorded("streams_events.c");
+    let screen = Screen::new(&place);
+    screen.run(&view());
+    screen.wait("? help");
+    screen.keys(&["x"]);
+    screen.wait("write to");
+    screen.run("all.pftrace");
+    screen.wait("all.pftrace: perfetto");
+    screen.keys(&["q"]);
+    let written = std::fs::read(place.join("all.pftrace")).expect("a file");
+    run(&mut place.cutrace(["export", "--to", "perfetto", "-o", "other.pftrace"])).expect(0);
+    assert_eq!(written, std::fs::read(place.join("other.pftrace")).expect("a file"));
+}
+
+/// A trace that a program is still writing.
+#[test]
+fn a_recording_is_followed() {
+    let place = Place::new();
+    let mut program = place.preloaded(client("two_halves.c")).arg("go").spawn().expect("started");
+    let started = Instant::now();
+    while !place.join("trace.bin").exists() && started.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let screen = Screen::new(&place);
+    screen.run(&format!("{}; echo status=$?", view()));
+    let text = screen.wait("still being written");
+    assert!(!text.contains("vector_add"), "{text}");
+    std::fs::write(place.join("go"), "").expect("written");
+    assert!(program.wait().expect("it ends").success());
+    screen.wait("partial");
+    screen.keys(&["3"]);
+    screen.wait("vector_add");
     screen.keys(&["q"]);
     screen.restored("status=0");
 }

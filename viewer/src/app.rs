@@ -1,9 +1,11 @@
 //! The viewer on a terminal: inputs in, frames out, and what takes long done beside.
 
 use crate::config::Config;
+use crate::data::compare;
 use crate::data::lives::Lives;
 use crate::data::open::{Error as OpenError, Opened};
 use crate::input::input;
+use crate::state::command::Shown;
 use crate::state::{Effect, Input, State};
 use crate::term::Term;
 use crate::view::theme::Theme;
@@ -47,8 +49,10 @@ pub struct Options {
     pub config: Config,
     /// Whether an index may be read and written.
     pub index: bool,
-    /// What to go to first: as the prompt takes it.
-    pub go_to: Option<String>,
+    /// A trace to compare with.
+    pub second: Option<PathBuf>,
+    /// What to show first.
+    pub shown: Shown,
 }
 
 /// What is done beside.
@@ -72,6 +76,7 @@ pub fn once(opened: Opened, options: &Options, (width, height): (u16, u16)) -> S
     let mut state = begin(Arc::new(opened), options, (width, height));
     let lives = state.opened.model.lives.clone();
     state.lives = lives.map(Arc::new);
+    state.set(&options.shown);
     let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
     view::draw(&state, &options.theme, &mut buffer);
     export::frame(&buffer)
@@ -81,16 +86,23 @@ fn begin(opened: Arc<Opened>, options: &Options, size: (u16, u16)) -> State {
     let mut state = State::new(opened, options.config.keymap.clone(), size);
     state.marks = export::load_marks(&state.opened.path);
     state.mouse = options.config.mouse.unwrap_or(true);
+    state.pause = options.config.pause.unwrap_or(state.pause);
     state.lives = state.opened.model.lives.clone().map(Arc::new);
-    if let Some(place) = &options.go_to {
-        state.show(place);
-    }
     state
+}
+
+/// The trace, beside the second if there is one.
+pub fn open(path: &Path, options: &Options) -> Result<Opened, OpenError> {
+    let opened = Opened::open(path, options.index)?;
+    match &options.second {
+        Some(second) => Ok(compare::beside(&opened, Opened::open(second, options.index)?, None)),
+        None => Ok(opened),
+    }
 }
 
 /// Shows a trace until the user has seen enough.
 pub fn run(path: &Path, options: &Options) -> Result<(), Error> {
-    let mut opened = Opened::open(path, options.index)?;
+    let mut opened = open(path, options)?;
     if opened.model.concerned.len() <= AT_ONCE
         && let Some(lives) = opened.find_lives()
     {
@@ -105,6 +117,7 @@ pub fn run(path: &Path, options: &Options) -> Result<(), Error> {
     let mut term = Term::take(options.config.mouse.unwrap_or(true))?;
     let size = term.terminal.size()?;
     let mut state = begin(opened.clone(), options, (size.width, size.height));
+    state.set(&options.shown);
     read_input(sender.clone());
     beside(opened, options.index, sender.clone());
     let shown = show(&mut term, &mut state, options, &news, &ended, &sender);
@@ -145,7 +158,7 @@ fn show(
             let effects = match news {
                 News::Input(event) => input(&event).map_or_else(Vec::new, |input| state.update(input)),
                 News::Lives(lives) => {
-                    state.lives = Some(Arc::new(lives));
+                    state.know(Arc::new(lives));
                     Vec::new()
                 }
                 News::Grown(opened) => {
@@ -170,13 +183,13 @@ fn show(
                 if effect == Effect::Quit {
                     return Ok(());
                 }
-                perform(effect, term, state)?;
+                perform(effect, term, state, sender)?;
             }
         }
     }
 }
 
-fn perform(effect: Effect, term: &mut Term, state: &mut State) -> io::Result<()> {
+fn perform(effect: Effect, term: &mut Term, state: &mut State, sender: &Sender<News>) -> io::Result<()> {
     match effect {
         Effect::Quit => {}
         Effect::Suspend => term.suspend()?,
@@ -187,6 +200,14 @@ fn perform(effect: Effect, term: &mut Term, state: &mut State) -> io::Result<()>
                 let path = export::marks_path(&state.opened.path);
                 state.say(format!("{}: {error}; the mark is kept until you quit", path.display()));
             }
+        }
+        Effect::Export { path, from, to } if path.ends_with(".pftrace") => {
+            state.say(format!("writing {path}"));
+            let (trace, calls, sender) =
+                (state.opened.path.clone(), state.opened.model.calls_between(from, to), sender.clone());
+            thread::spawn(move || {
+                let _closed = sender.send(News::Say(export::perfetto(&trace, &path, calls)));
+            });
         }
         Effect::Export { path, from, to } => {
             let path = PathBuf::from(path);
@@ -236,7 +257,8 @@ fn beside(opened: Arc<Opened>, index: bool, sender: Sender<News>) {
         if found.is_some_and(|lives| sender.send(News::Lives(lives)).is_err()) {
             return;
         }
-        if opened.is_live() {
+        // Beside another, a trace is shown as it is now.
+        if opened.is_live() && opened.second.is_none() {
             follow(&opened, &sender);
         }
     });

@@ -4,10 +4,12 @@
 //! theme = "light"        # or dark
 //! ascii = false
 //! mouse = true
+//! pause = "100us"        # the shortest that g and G stop at
 //! [keys]                 # of any action that the help lists
 //! zoom-in = ["w", "+"]
 //! ```
 
+use crate::state::filter::time;
 use crate::state::keymap::Keymap;
 use crate::view::theme::{Depth, Theme};
 use std::path::PathBuf;
@@ -17,6 +19,8 @@ pub struct Config {
     pub light: Option<bool>,
     pub ascii: Option<bool>,
     pub mouse: Option<bool>,
+    /// From which length on a pause on a lane is stopped at, ns.
+    pub pause: Option<u64>,
     pub keymap: Keymap,
 }
 
@@ -57,6 +61,10 @@ fn parse(text: &str) -> Result<Config, String> {
             },
             "ascii" => config.ascii = Some(boolean()?),
             "mouse" => config.mouse = Some(boolean()?),
+            "pause" => {
+                let text = value.as_str().ok_or_else(|| format!("pause: expected as \"100us\", found {value}"))?;
+                config.pause = Some(time(text).map_err(|wrong| format!("pause: {wrong}"))?);
+            }
             "keys" => {
                 let keys = value.as_table().ok_or_else(|| format!("keys: expected a table, found {value}"))?;
                 for (action, keys) in keys {
@@ -70,7 +78,7 @@ fn parse(text: &str) -> Result<Config, String> {
                     config.keymap.set(action, &list)?;
                 }
             }
-            _ => return Err(format!("{name:?} is no setting; there are theme, ascii, mouse and keys")),
+            _ => return Err(format!("{name:?} is no setting; there are theme, ascii, mouse, pause and keys")),
         }
     }
     Ok(config)

@@ -25,7 +25,7 @@ pub fn events(state: &State, path: &Path, from: u64, to: u64) -> io::Result<u64>
     for row in &state.rows {
         for at in shown(row) {
             let Some(lane) = state.opened.model.lanes.get(at) else { continue };
-            let title = rows::title(row, &state.opened.model, state.lives.as_deref(), &state.opened.trace);
+            let title = rows::title(row, &state.opened, state.lives.as_deref());
             for index in lane.first_from(from)..lane.first_at(to) {
                 let event = lane.event(index);
                 if state.filter.as_ref().is_some_and(|filter| !filter.passes(&event, &lane.source)) {
@@ -34,7 +34,7 @@ pub fn events(state: &State, path: &Path, from: u64, to: u64) -> io::Result<u64>
                 let name = state.opened.model.name(event.name);
                 let (category, failed) = (event.flags.category().name(), event.flags.failed());
                 let call = (event.call != NO_CALL).then_some(event.call);
-                let is_known = !matches!(lane.source, Source::Stream(_)) && !event.flags.open();
+                let is_known = !matches!(lane.source.inner(), Source::Stream(_)) && !event.flags.open();
                 if is_json {
                     let object: Value = json!({
                         "call": call, "lane": title, "name": name, "category": category,
@@ -57,6 +57,25 @@ pub fn events(state: &State, path: &Path, from: u64, to: u64) -> io::Result<u64>
     }
     out.flush()?;
     Ok(count)
+}
+
+/// Writes calls, from the first up to the one past the last, for Perfetto: with the command that does so; what it said.
+pub fn perfetto(trace: &Path, path: &str, (first, end): (u32, u32)) -> String {
+    if first >= end {
+        return "no call is in this piece of time: nothing was written".into();
+    }
+    let run = std::env::current_exe().and_then(|own| {
+        let mut command = std::process::Command::new(own);
+        command.arg("export").arg(trace).args(["--to", "perfetto", "-o", path]);
+        command.args(["--calls", &format!("{first}..{end}")]).stdin(std::process::Stdio::null()).output()
+    });
+    match run {
+        Ok(done) => {
+            let said = if done.status.success() { done.stdout } else { done.stderr };
+            String::from_utf8_lossy(&said).lines().last().unwrap_or("nothing was said").to_owned()
+        }
+        Err(error) => format!("cutrace export: {error}"),
+    }
 }
 
 /// Lanes of a row that has some of its own, or that others are folded into.

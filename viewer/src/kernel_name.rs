@@ -69,6 +69,10 @@ fn demangled(name: &str) -> Cow<'_, str> {
 pub fn last_part(full: &str) -> &str {
     // Of the parts outside of all brackets: the word before the parameters, or before the template arguments.
     let (mut depth, mut start, mut end) = (0usize, 0, None);
+    // `[CUDA memcpy Host-to-Device]` is no name of a kernel.
+    if full.starts_with('[') {
+        return full;
+    }
     let bytes = full.as_bytes();
     let mut at = 0;
     while at < bytes.len() {

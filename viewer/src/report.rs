@@ -31,8 +31,8 @@ pub fn text(opened: &Opened) -> String {
         let (when, most) = memory.peak();
         line(format!("device {}: at most {} live, at {}", memory.device, bytes(most), moment(when, 1_000)));
     }
-    for tab in [Tab::Findings, Tab::Api, Tab::Kernels, Tab::Memory, Tab::Modules] {
-        let mut table = Table::of(tab, &opened.model);
+    for tab in [Tab::Findings, Tab::Api, Tab::Kernels, Tab::Memory, Tab::Modules, Tab::Ranges] {
+        let mut table = Table::of(tab, opened, None);
         table.sort();
         if !table.rows.is_empty() {
             out.push('\n');

@@ -107,12 +107,36 @@ fn a_measured_program() {
         ("graph", "/ G r a p h L a u n c h enter f s s"),
         ("kernels", "3"),
         ("copies", "5"),
+        ("objects", "9"),
+        ("lens", "9 down down down down enter f s s s s"),
+        ("memory", "@ 5 0 % enter down down down down down down"),
+        ("replay", "@ 1 7 enter down . f s s"),
     ];
     for (name, typed) in views {
         for (width, height) in [(80, 24), (120, 40)] {
             let mut state = state(&MEASURED, (width, height));
             keys(&mut state, typed);
             insta::assert_snapshot!(format!("measured-{name}-{width}x{height}"), frame(&drawn(&state, &UNICODE)));
+        }
+    }
+}
+
+/// Two traces on one timeline.
+#[test]
+fn a_program_beside_another() {
+    let golden = |name: &str| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/golden").join(name);
+    let open = |name: &str| Opened::open(&golden(name), false).unwrap_or_else(|error| panic!("{error}"));
+    let mut both = viewer::data::compare::beside(&open("vector_add.bin"), open("failing_calls.bin"), None);
+    both.model.lives = both.find_lives();
+    both.path = "trace.bin".into();
+    let both = Arc::new(both);
+    for (name, typed) in
+        [("timeline", ""), ("partner", "down . . . . f s s s"), ("api", "4"), ("aligned", "@ 8 enter c f s s s")]
+    {
+        for (width, height) in [(80, 24), (120, 40)] {
+            let mut state = state(&both, (width, height));
+            keys(&mut state, typed);
+            insta::assert_snapshot!(format!("beside-{name}-{width}x{height}"), frame(&drawn(&state, &UNICODE)));
         }
     }
 }
@@ -164,9 +188,9 @@ proptest! {
     #[test]
     fn any_size_and_any_input_can_be_drawn(
         size in (0..320u16, 0..110u16), inputs in prop::collection::vec(any_input(), 0..60),
-        theme in prop::sample::select(vec![UNICODE, Theme::PLAIN]), golden in any::<bool>(),
+        theme in prop::sample::select(vec![UNICODE, Theme::PLAIN]), one in 0..3usize,
     ) {
-        let mut state = state(if golden { &GOLDEN } else { &SYNTHETIC }, size);
+        let mut state = state([&*GOLDEN, &*SYNTHETIC, &*MEASURED][one], size);
         for input in inputs {
             state.update(input);
             let buffer = drawn(&state, &theme);

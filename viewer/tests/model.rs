@@ -9,9 +9,11 @@ use trace::Trace;
 use trace::decode::decode;
 use trace::objects::Objects;
 use trace::text::Text;
+use viewer::data::compare::{aligned, beside};
 use viewer::data::event::Category;
 use viewer::data::lane::{Lane, Source};
 use viewer::data::open::Opened;
+use viewer::data::uses::uses;
 use viewer::synthetic::{Shape, write};
 
 fn synthetic(shape: Shape) -> (TempDir, PathBuf) {
@@ -121,6 +123,67 @@ fn what_was_measured_is_in_a_lane_once() {
         assert_eq!(Some(&row.most), lengths.iter().max());
     }
     assert!(!model.lanes.iter().any(|lane| matches!(lane.source, Source::Stream(_))), "all work was timed");
+}
+
+/// Who used an object, against what each call names.
+#[test]
+fn uses_are_found() {
+    let golden = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden").join(name);
+    let (_directory, path) = synthetic(Shape { calls: 1500, threads: 2, ..Shape::default() });
+    for path in [path, golden("graphs_timed.bin"), golden("linking.bin")] {
+        let opened = Opened::open(&path, false).expect("a trace");
+        let lives = opened.find_lives().expect("none were known");
+        assert!(lives.all.len() > 3);
+        let mut late = 0;
+        for life in lives.all.iter() {
+            let named = opened.trace.calls().filter(|call| {
+                let number = call.number as u32;
+                let met = decode(call).map_or_else(Vec::new, |decoded| lives.met(&decoded, number));
+                [life.made, life.ended].contains(&number) || met.contains(life)
+            });
+            let named: Vec<u32> = named.map(|call| call.number as u32).collect();
+            let found = uses(&opened, &lives, life).expect("few calls");
+            // Ranges within ranges are met once.
+            let within = named.iter().all(|call| found.calls.contains(call));
+            assert!(within, "{}: {named:?} {found:?}", lives.title(life));
+            assert!(life.is_range() || found.calls == named, "{}: {named:?} {found:?}", lives.title(life));
+            assert!(found.after.iter().all(|call| *call > life.ended));
+            late += found.after.len();
+        }
+        assert_eq!(late, 0, "nothing is used after its end in {}", path.display());
+    }
+}
+
+/// A trace beside itself, and beside another.
+#[test]
+fn two_traces_are_paired_by_their_calls() {
+    let shape = Shape { calls: 3000, threads: 2, ..Shape::default() };
+    let ((_one, first), (_other, second)) = (synthetic(shape), synthetic(Shape { seed: 7, ..shape }));
+    let open = |path: &Path| Opened::open(path, false).expect("a trace");
+    let same = beside(&open(&first), open(&first), None);
+    let found = same.second.as_ref().expect("a second");
+    let outer = same.model.lanes.iter().filter(|l| matches!(l.source, Source::Thread { depth: 0, .. }));
+    assert_eq!(found.pairs.len(), outer.map(Lane::len).sum::<usize>());
+    assert!(found.pairs.iter().all(|(one, other)| one == other));
+    assert_eq!((found.shift, found.slower, found.faster, found.only_first, found.only_second), (0, 0, 0, 0, 0));
+    let other = beside(&open(&first), open(&second), None);
+    let found = other.second.as_ref().expect("a second");
+    let (one, two) = (Trace::open(&first).expect("a trace"), Trace::open(&second).expect("a trace"));
+    let name = |trace: &Trace, call: u32| trace.call(call.into()).expect("a call").name().to_owned();
+    assert!(found.pairs.iter().all(|(a, b)| name(&one, *a) == name(&two, *b)));
+    assert!(found.pairs.len() > 500 && found.only_first > 0 && found.slower > 0, "{}", found.pairs.len());
+    // What was aligned begins together.
+    let (a, b) = found.pairs[found.pairs.len() / 2];
+    let moved = aligned(&other, a, b).expect("both are there");
+    let begin = |opened: &Opened, second: bool, call: u32| {
+        let lanes = opened.model.lanes.iter();
+        let mut lanes = lanes.filter(|l| {
+            if second { matches!(&l.source, Source::Second(inner) if inner.is_thread()) } else { l.source.is_thread() }
+        });
+        lanes.find_map(|lane| Some(lane.begin[lane.of_call(call)?])).expect("the call is in a lane")
+    };
+    assert_eq!(begin(&moved, false, a), begin(&moved, true, b));
+    assert_eq!(moved.model.lanes.len(), other.model.lanes.len());
 }
 
 #[test]

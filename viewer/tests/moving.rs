@@ -219,6 +219,54 @@ fn lanes_are_folded_pinned_and_hidden() {
 }
 
 #[test]
+fn rows_are_moved_past_their_neighbours() {
+    let mut state = state();
+    let ids = |state: &State| state.rows.iter().map(|row| row.id).collect::<Vec<_>>();
+    let before = ids(&state);
+    keys(&mut state, "J");
+    assert_eq!((state.row, ids(&state)[1], ids(&state)[2]), (2, before[2], before[1]));
+    keys(&mut state, "K");
+    assert_eq!(ids(&state), before);
+    // A group goes with what is in it, and nothing leaves its group.
+    keys(&mut state, "K");
+    assert_eq!(ids(&state), before);
+    state.row = 0;
+    keys(&mut state, "J");
+    let after = ids(&state);
+    assert_eq!(after.iter().position(|id| *id == before[0]).map(|at| &after[at..at + 3]), Some(&before[..3]));
+    assert_ne!(after, before);
+}
+
+#[test]
+fn objects_are_looked_through() {
+    let mut state = state();
+    state.know(Arc::new(OPENED.0.find_lives().expect("found")));
+    let launch = OPENED.1.calls().filter(|c| c.name() == "cuLaunchKernel").nth(5).expect("launches").number;
+    keys(&mut state, "@");
+    text(&mut state, &launch.to_string());
+    keys(&mut state, "enter u");
+    let filter = state.filter.as_ref().expect("a filter");
+    assert!(filter.text.starts_with("uses:") && filter.count > 1, "{}", filter.text);
+    assert!(state.message.contains("calls name"), "{}", state.message);
+    let mut seen = vec![filter.text.clone()];
+    loop {
+        keys(&mut state, "u");
+        match &state.filter {
+            Some(filter) => seen.push(filter.text.clone()),
+            None => break,
+        }
+    }
+    assert!(seen.len() > 1 && state.message == "all pass again", "{seen:?}");
+    keys(&mut state, "9 enter");
+    assert!(state.filter.as_ref().is_some_and(|filter| filter.text.starts_with("uses:")));
+    assert_eq!(state.tab, Tab::Timeline);
+    keys(&mut state, "&");
+    text(&mut state, " uses:stream#77");
+    keys(&mut state, "enter");
+    assert!(state.message.contains("no object stream#77"), "{}", state.message);
+}
+
+#[test]
 fn marks_are_kept_and_gone_to() {
     let mut state = state();
     keys(&mut state, "@");
@@ -273,7 +321,7 @@ fn an_export_needs_a_name_that_says_its_form() {
     keys(&mut state, "x");
     text(&mut state, "events.txt");
     assert_eq!(keys(&mut state, "enter"), []);
-    assert!(state.message.contains("expected a name that ends in .json or .csv"));
+    assert!(state.message.contains("expected a name that ends in .json, .csv or .pftrace"));
     keys(&mut state, "x");
     text(&mut state, "events.csv");
     let (from, to) = (state.window.from, state.window.to);

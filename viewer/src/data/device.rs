@@ -4,6 +4,7 @@
 //! or behind the work before it on its stream; it is as long as it was. `export` places it the same way.
 
 use super::Name;
+use super::compare::change;
 use super::event::{Category, Flags};
 use super::lane::{Lane, Queue, Source};
 use super::streams::Work as Submitted;
@@ -16,6 +17,7 @@ use rustc_hash::FxHashMap;
 use std::collections::HashSet;
 use trace::Trace;
 use trace::record::timed;
+use trace::timed::Work;
 
 /// What the device times of a trace amount to, and where they are from.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -37,6 +39,9 @@ pub struct Devices {
     pub calls: HashSet<u32>,
 }
 
+/// Context, stream and thread of the recording; device, context and stream as the replay's source counts them.
+type Key = (u64, u64, Option<u32>, u32, u32, u32);
+
 /// Of a trace that holds device times. New names go behind the others.
 pub fn devices(trace: &Trace, submitted: &[Submitted], names: &mut Vec<Name>) -> Option<Devices> {
     let profile = trace.profile.as_ref()?;
@@ -50,7 +55,7 @@ pub fn devices(trace: &Trace, submitted: &[Submitted], names: &mut Vec<Name>) ->
     }
     let mut naming = Naming::new(names);
     let mut lanes: Vec<(Lane, Vec<u64>)> = Vec::new();
-    let mut known: FxHashMap<(u64, u64, Option<u32>, u32, u32, u32), usize> = FxHashMap::default();
+    let mut known: FxHashMap<Key, usize> = FxHashMap::default();
     let (mut kernels, mut moves) = (Vec::new(), Vec::new());
     for (call, work) in &works {
         let about = &work.about;
@@ -93,7 +98,9 @@ pub fn devices(trace: &Trace, submitted: &[Submitted], names: &mut Vec<Name>) ->
         let sums = if work.is_kernel() { &mut kernels } else { &mut moves };
         collected(sums, name).add(*call, length, false, about.bytes);
     }
-    let lanes = lanes.into_iter().map(|(lane, records)| Lane { record: records.into(), ..lane }).collect();
+    let mut lanes: Vec<Lane> =
+        lanes.into_iter().map(|(lane, records)| Lane { record: records.into(), ..lane }).collect();
+    lanes.extend(replayed(trace, &works));
     let timing = Timing {
         by_events: profile.source == timed::EVENTS,
         works: works.len() as u64,
@@ -102,6 +109,30 @@ pub fn devices(trace: &Trace, submitted: &[Submitted], names: &mut Vec<Name>) ->
         moves: rows(moves),
     };
     Some(Devices { timing, lanes, calls })
+}
+
+/// The replay's own calls, on its own clock, of the calls that gave a device work: against the recorded ones.
+fn replayed(trace: &Trace, works: &[(u32, Work)]) -> Vec<Lane> {
+    let mut calls: Vec<(u32, i64, i64, u32)> = works
+        .iter()
+        .map(|(call, work)| (work.about.thread, work.about.submitted, work.about.returned, *call))
+        .collect();
+    calls.sort_unstable();
+    calls.dedup_by_key(|(.., call)| *call);
+    let mut lanes: Vec<Lane> = Vec::new();
+    for (thread, submitted, returned, number) in calls {
+        let Some(call) = trace.call(number.into()) else { continue };
+        let source = Source::Second(Box::new(Source::Thread { thread, depth: 0 }));
+        if lanes.last().is_none_or(|lane| lane.source != source) {
+            lanes.push(Lane::empty(source));
+        }
+        let lane = lanes.last_mut().expect("one was put there");
+        let recorded = call.end.map_or(0, |end| (trace.nanoseconds(end) - trace.nanoseconds(call.begin)).max(0));
+        let (begin, took) = (submitted.max(0) as u64, returned.saturating_sub(submitted).max(0) as u64);
+        let flags = Flags::new(change(recorded as u64, took), false, false).0;
+        push(lane, begin, begin + took, call.function_id().into(), flags, number);
+    }
+    lanes
 }
 
 /// Set in the number of a stream that no recorded call names: the replay's own count of it.

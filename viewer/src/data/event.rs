@@ -20,10 +20,16 @@ pub enum Category {
     Other,
     /// Not a call: what the program said of itself.
     Range,
+    /// Of the second of two traces: against the first.
+    Slower,
+    Faster,
+    Same,
+    /// The other trace does not have it.
+    Only,
 }
 
 impl Category {
-    pub const ALL: [Category; 13] = [
+    pub const ALL: [Category; 17] = [
         Category::Query,
         Category::Poll,
         Category::State,
@@ -37,6 +43,10 @@ impl Category {
         Category::Graph,
         Category::Other,
         Category::Range,
+        Category::Slower,
+        Category::Faster,
+        Category::Same,
+        Category::Only,
     ];
 
     /// Of a function of this class and name.
@@ -73,6 +83,10 @@ impl Category {
             Category::Graph => "graph",
             Category::Other => "other",
             Category::Range => "range",
+            Category::Slower => "slower",
+            Category::Faster => "faster",
+            Category::Same => "same",
+            Category::Only => "only",
         }
     }
 }

@@ -37,6 +37,8 @@ pub struct Finding {
     pub evidence: Vec<u32>,
 }
 
+pub const IDLE_TITLE: &str = "the device had nothing to do";
+
 /// Calls kept as evidence.
 const KEPT: usize = 64;
 /// Idle stretches shorter than this are not told of, ns.
@@ -130,7 +132,7 @@ impl Collector {
         let why = "nothing was outstanding on the device from the end of a wait to the next submission: submit ahead, \
                    or wait later; the calls are the submissions that ended each stretch";
         for (tally, title, why) in [
-            (idle, "the device had nothing to do", why),
+            (idle, IDLE_TITLE, why),
             (
                 self.pageable,
                 "copies between the device and pageable memory",

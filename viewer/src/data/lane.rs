@@ -17,6 +17,8 @@ pub enum Source {
     /// What a thread said by NVTX in one domain (an index into [`Summary::domains`](super::Summary::domains)); `depth` 0, or
     /// within the lane above. `thread` none: ranges that any thread may end.
     Range { thread: Option<u32>, domain: u32, depth: u32 },
+    /// The same of another run: of a second trace, or of the replay that took device times.
+    Second(Box<Source>),
 }
 
 impl Source {
@@ -29,10 +31,18 @@ impl Source {
         matches!(self, Source::Stream(_) | Source::Device { .. })
     }
 
+    /// What is shown, of whichever run.
+    pub fn inner(&self) -> &Source {
+        match self {
+            Source::Second(inner) => inner,
+            own => own,
+        }
+    }
+
     pub fn queue(&self) -> Option<&Queue> {
         match self {
             Source::Stream(queue) | Source::Device { queue, .. } => Some(queue),
-            Source::Thread { .. } | Source::Range { .. } => None,
+            Source::Thread { .. } | Source::Range { .. } | Source::Second(_) => None,
         }
     }
 }

@@ -4,6 +4,7 @@
 //! kept, sorted by what it is found by.
 
 use super::column::Column;
+use crate::kernel_name::{Names, Style};
 use bytemuck::{Pod, Zeroable};
 use std::collections::HashMap;
 use trace::api::types::Kind;
@@ -151,9 +152,21 @@ impl Lives {
         self.names.get(life.name.checked_sub(1)? as usize).map(String::as_str)
     }
 
+    /// The same in a word: of C++ and Rust functions the last part.
+    pub fn brief(&self, life: &Life) -> Option<String> {
+        self.name(life).map(|name| Names::new(Style::Short).brief(name))
+    }
+
+    /// The life that is called `stream#3`.
+    pub fn titled(&self, title: &str) -> Option<&Life> {
+        let (label, number) = title.split_once('#')?;
+        let number: u32 = number.split(':').next()?.parse().ok()?;
+        self.all.iter().find(|life| life.number == number && life.label() == label)
+    }
+
     /// `stream#3`
     pub fn title(&self, life: &Life) -> String {
-        let name = self.name(life).map_or(String::new(), |name| format!(":{}", crate::text::tame(name)));
+        let name = self.brief(life).map_or(String::new(), |name| format!(":{}", crate::text::tame(&name)));
         format!("{}#{}{name}", life.label(), life.number)
     }
 
@@ -199,7 +212,7 @@ impl Lives {
                 }
                 None => {
                     if let Some(kind) = KINDS.iter().find(|kind| **kind as u32 == life.kind) {
-                        objects.know(*kind, life.value, life.number.into(), self.name(life));
+                        objects.know(*kind, life.value, life.number.into(), self.brief(life).as_deref());
                     }
                 }
             }

@@ -3,6 +3,7 @@
 
 pub mod build;
 pub mod column;
+pub mod compare;
 pub mod device;
 pub mod event;
 pub mod findings;
@@ -17,6 +18,7 @@ pub mod store;
 pub mod streams;
 pub mod tables;
 pub mod threads;
+pub mod uses;
 pub mod walk;
 
 use bincode::{Decode, Encode};
@@ -92,6 +94,26 @@ impl Model {
     pub fn find_call(&self, call: u32) -> Option<(usize, usize)> {
         let mut threads = self.lanes.iter().enumerate().filter(|(_, lane)| lane.source.is_thread());
         threads.find_map(|(at, lane)| Some((at, lane.of_call(call)?)))
+    }
+
+    /// Numbers of the calls that touch a piece of time: the first, and one past the last.
+    pub fn calls_between(&self, from: u64, to: u64) -> (u32, u32) {
+        let threads = self.lanes.iter().filter(|lane| lane.source.is_thread());
+        let touched = threads.filter_map(|lane| {
+            let (first, end) = (lane.first_from(from), lane.first_at(to));
+            (first < end).then(|| (lane.call[first], lane.call[end - 1] + 1))
+        });
+        touched.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1))).unwrap_or((0, 0))
+    }
+
+    /// The last call that had begun at a time, on any thread.
+    pub fn last_call(&self, time: u64) -> Option<u32> {
+        let threads = self.lanes.iter().filter(|lane| lane.source.is_thread());
+        let last = threads.filter_map(|lane| {
+            let after = lane.begin.partition_point(|begin| *begin <= time);
+            Some(lane.call[after.checked_sub(1)?])
+        });
+        last.max()
     }
 
     /// The lane and event of the work that a call submitted.

@@ -1,11 +1,13 @@
 //! Opening: by the index if there is one that agrees with the trace, else by reading the trace.
 
 use super::build::{TooMany, build};
+use super::compare::Second;
 use super::lives::Lives;
 use super::store::{self, Key, Unchecked};
 use super::{Model, Summary};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use trace::{Call, Trace};
 
 #[derive(Debug, thiserror::Error)]
@@ -20,13 +22,15 @@ pub enum Error {
 pub struct Opened {
     pub path: PathBuf,
     /// Opened by its index, it knows its calls only one by one: ask [`Opened::call`].
-    pub trace: Trace,
+    pub trace: Arc<Trace>,
     pub model: Model,
     /// Of the trace as it was when the model was made.
     key: Key,
     /// The index that the model comes from, if it does.
     pub index: Option<PathBuf>,
     pub unchecked: Option<Unchecked>,
+    /// The trace that this one is compared with; its lanes are in the model.
+    pub second: Option<Arc<Second>>,
 }
 
 impl Opened {
@@ -37,11 +41,26 @@ impl Opened {
         if let Some(loaded) = loaded {
             let trace = Trace::open_known(path, loaded.known)?;
             let (model, unchecked) = (loaded.model, loaded.unchecked);
-            return Ok(Opened { path: path.into(), trace, model, key, index: Some(loaded.path), unchecked });
+            let (trace, index) = (Arc::new(trace), Some(loaded.path));
+            return Ok(Opened { path: path.into(), trace, model, key, index, unchecked, second: None });
         }
         let trace = Trace::open(path)?;
         let model = build(&trace)?;
-        Ok(Opened { path: path.into(), trace, model, key, index: None, unchecked: None })
+        let trace = Arc::new(trace);
+        Ok(Opened { path: path.into(), trace, model, key, index: None, unchecked: None, second: None })
+    }
+
+    /// The same once more, to be changed; what is mapped stays shared.
+    pub fn again(&self) -> Opened {
+        Opened {
+            path: self.path.clone(),
+            trace: self.trace.clone(),
+            model: self.model.clone(),
+            key: self.key,
+            index: self.index.clone(),
+            unchecked: None,
+            second: self.second.clone(),
+        }
     }
 
     pub fn summary(&self) -> &Summary {
@@ -64,7 +83,7 @@ impl Opened {
     /// Keeps the model for the next time; where. Nothing is kept of a trace that is still being written, or that comes
     /// from an index.
     pub fn save(&self, lives: &Lives) -> io::Result<Option<PathBuf>> {
-        if self.index.is_some() || self.is_live() || self.has_changed() {
+        if self.index.is_some() || self.second.is_some() || self.is_live() || self.has_changed() {
             return Ok(None);
         }
         store::save(&self.path, self.key, &self.model, lives, self.trace.known()).map(Some)

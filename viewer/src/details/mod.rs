@@ -1,8 +1,11 @@
 //! One call in words: every argument by name, enumerations by theirs, handles and addresses by their objects.
 
+mod memory;
 mod work;
 
-use crate::data::event::{Event, NO_CALL};
+use crate::data::Model;
+use crate::data::compare;
+use crate::data::event::{Category, Event, NO_CALL};
 use crate::data::lane::{Lane, Source};
 use crate::data::lives::{Life, Lives};
 use crate::kernel_name::{Names, Style};
@@ -35,6 +38,9 @@ fn detail(label: impl Into<String>, text: impl Into<String>, tone: Tone) -> Deta
 
 /// What is known of the current event; empty if there is none.
 pub fn of(state: &State) -> Vec<Detail> {
+    if let Some(memory) = state.rows.get(state.row).and_then(|row| row.memory) {
+        return memory::map(state, memory);
+    }
     let Some((at, event)) = state.current() else { return Vec::new() };
     let model = &state.opened.model;
     let Some(lane) = model.lanes.get(at) else { return Vec::new() };
@@ -42,7 +48,13 @@ pub fn of(state: &State) -> Vec<Detail> {
     if event.call == NO_CALL {
         return all;
     }
-    let Some(call) = state.opened.call(event.call) else {
+    // A call of a second trace is to be had from that one; its objects are not named.
+    let second = state.opened.second.as_deref().filter(|_| matches!(lane.source, Source::Second(_)));
+    let (opened, lives) = match second {
+        Some(second) => (&second.opened, None),
+        None => (&*state.opened, state.lives.as_deref()),
+    };
+    let Some(call) = opened.call(event.call) else {
         all.push(detail("", "the record of this call cannot be read any more", Tone::Bad));
         return all;
     };
@@ -58,7 +70,7 @@ pub fn of(state: &State) -> Vec<Detail> {
         all.push(detail("words", words.join(" "), Tone::Quiet));
         return all;
     };
-    let (met, objects) = named(state.lives.as_deref(), &decoded, event.call);
+    let (met, objects) = named(lives, &decoded, event.call);
     let shape = shape(&decoded);
     for (name, value) in &decoded.arguments {
         if let Value::Launch { kernel, arguments } = value {
@@ -112,6 +124,10 @@ fn heading(state: &State, at: usize, lane: &Lane, event: &Event) -> Vec<Detail> 
         Source::Thread { thread, .. } => {
             let at = format!("{} for {} on t{thread}", moment(event.begin, step), duration(event.length()));
             all.push(detail("when", at, Tone::Plain));
+            if let Some(second) = &state.opened.second {
+                let (pair, other) = (second.of_first(event.call), &second.opened.model);
+                all.push(against("second", pair, other, event.length(), false));
+            }
             all.extend(work::of_call(state, event.call, event.end));
         }
         Source::Stream(_) => {
@@ -127,14 +143,42 @@ fn heading(state: &State, at: usize, lane: &Lane, event: &Event) -> Vec<Detail> 
             let index = index.or_else(|| lane.under(event.begin)).unwrap_or(0);
             all.extend(work::measured(state, lane, index));
         }
+        Source::Second(_) => {
+            let text = format!("{} for {}", moment(event.begin, step), duration(event.length()));
+            all.push(detail("when", text, Tone::Plain));
+            match &state.opened.second {
+                Some(second) => all.push(against("first", second.of_second(event.call), model, event.length(), true)),
+                None => all.push(against("recorded", Some(event.call), model, event.length(), true)),
+            }
+        }
         Source::Range { thread, .. } => {
             let open = if event.flags.open() { ", not ended when the trace did" } else { "" };
             let text = format!("{} for {}{open}", moment(event.begin, step), duration(event.length()));
             all.push(detail("when", text, Tone::Plain));
-            all.extend(thread.into_iter().flat_map(|thread| work::within(state, *thread, event)));
+            all.extend(work::within(state, *thread, event));
         }
     }
     all
+}
+
+/// The call of the other run that belongs to one, and how much longer the later of the two took. `later`: the one at hand.
+fn against(label: &str, pair: Option<u32>, model: &Model, took: u64, later: bool) -> Detail {
+    let found = pair.and_then(|call| Some((call, model.find_call(call)?)));
+    let Some((call, (lane, at))) = found else {
+        return detail(label, "no such call there", Tone::Bad);
+    };
+    let other = model.lanes[lane].length(at);
+    let (before, after) = if later { (other, took) } else { (took, other) };
+    let change = (after as f64 - before as f64) / before.max(1) as f64 * 100.0;
+    let tone = if compare::change(before, after) == Category::Slower { Tone::Bad } else { Tone::Plain };
+    detail(label, format!("call {call}, {} ({change:+.0}%)", duration(other)), tone)
+}
+
+/// The objects that a call names.
+pub fn objects_of(state: &State, call: u32) -> Vec<Life> {
+    let lives = state.lives.as_deref();
+    let found = state.opened.call(call).and_then(|call| decode(&call));
+    found.map_or_else(Vec::new, |decoded| named(lives, &decoded, call).0)
 }
 
 /// The lives that a call's values name, and what stands for them in text.
@@ -150,7 +194,7 @@ fn named(lives: Option<&Lives>, decoded: &Decoded, call: u32) -> (Vec<Life>, tra
 }
 
 /// `mem#2: 4.1 kB, made by call 9, ended by call 17`
-fn life_of(state: &State, life: &Life) -> Option<Detail> {
+pub(crate) fn life_of(state: &State, life: &Life) -> Option<Detail> {
     let lives = state.lives.as_deref()?;
     let size = if life.is_range() { format!("{}, ", bytes(life.len)) } else { String::new() };
     let ended = match life.ended {

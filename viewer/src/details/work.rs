@@ -3,7 +3,8 @@
 
 use super::{Detail, Tone, detail};
 use crate::data::event::Event;
-use crate::data::lane::{Lane, Source};
+use crate::data::lane::{Cell, Lane, Source};
+use crate::kernel_name::last_part;
 use crate::state::State;
 use crate::text::{bytes, counted, duration, grouped, percent};
 use trace::record::{Timed, timed};
@@ -14,7 +15,7 @@ const SUMMED: usize = 1 << 20;
 
 /// When submitted work ran, as far as the host knows.
 pub fn outstanding(state: &State, lane: &Lane, index: usize, returned: u64) -> String {
-    let name = state.opened.model.name(lane.name[index]);
+    let name = last_part(state.opened.model.name(lane.name[index]));
     match lane.done.get(index) {
         Some(&done) if done != u64::MAX => {
             let after = duration(done.saturating_sub(returned));
@@ -42,7 +43,7 @@ pub fn of_call(state: &State, call: u32, returned: u64) -> Vec<Detail> {
         .collect();
     match all.as_slice() {
         [(lane, index)] => {
-            let mut lines = vec![detail("work", model.name(lane.name[*index]), Tone::Plain)];
+            let mut lines = vec![detail("work", last_part(model.name(lane.name[*index])), Tone::Plain)];
             lines.extend(measured(state, lane, *index));
             lines
         }
@@ -108,38 +109,50 @@ fn split(about: &Timed) -> String {
     format!("{api} in the call, {queued}, {ran} executing")
 }
 
-/// What a range of a thread holds: its calls, and what they gave to devices.
-pub fn within(state: &State, thread: u32, event: &Event) -> Vec<Detail> {
+/// What a range holds: calls of its thread, or of all if any may end it, and what they gave to devices.
+pub fn within(state: &State, thread: Option<u32>, event: &Event) -> Vec<Detail> {
     let model = &state.opened.model;
-    let own = Source::Thread { thread, depth: 0 };
-    let Some(calls) = model.lanes.iter().find(|lane| lane.source == own) else { return Vec::new() };
-    let cell = calls.cell(event.begin, event.end);
-    let share = percent(cell.busy, event.length());
-    let mut text = format!("{}, {} in the driver ({share})", counted(cell.count, "call"), duration(cell.busy));
-    if cell.failed > 0 {
-        text.push_str(&format!(", {} failed", cell.failed));
+    let own = |lane: &&Lane| match lane.source {
+        Source::Thread { thread: of, depth: 0 } => thread.is_none_or(|thread| thread == of),
+        _ => false,
+    };
+    let threads: Vec<&Lane> = model.lanes.iter().filter(own).collect();
+    let cells: Vec<Cell> = threads.iter().map(|lane| lane.cell(event.begin, event.end)).collect();
+    let (count, busy) = (cells.iter().map(|cell| cell.count).sum(), cells.iter().map(|cell| cell.busy).sum());
+    let failed: u64 = cells.iter().map(|cell| u64::from(cell.failed)).sum();
+    let mut text = format!("{}, {} in the driver", counted(count, "call"), duration(busy));
+    if threads.len() == 1 {
+        text.push_str(&format!(" ({})", percent(busy, event.length())));
+    }
+    if failed > 0 {
+        text.push_str(&format!(", {failed} failed"));
     }
     let mut all = vec![detail("holds", text, Tone::Plain)];
-    let (first, end) = (calls.first_at(event.begin), calls.first_at(event.end));
-    if first >= end || model.summary.timing.is_none() {
+    if model.summary.timing.is_none() {
         return all;
     }
-    let (from, to) = (calls.call[first], calls.call[end - 1]);
-    let (mut count, mut sum, mut begin, mut until) = (0u64, 0u64, u64::MAX, 0u64);
-    for lane in model.lanes.iter().filter(|lane| matches!(lane.source, Source::Device { .. })) {
-        let start = lane.call.partition_point(|call| *call < from);
-        let stop = lane.call.partition_point(|call| *call <= to);
-        if stop - start > SUMMED {
-            all.push(detail("device", "too much work to add up here", Tone::Quiet));
-            return all;
+    let (mut works, mut sum, mut begin, mut until) = (0u64, 0u64, u64::MAX, 0u64);
+    for calls in threads {
+        let (first, end) = (calls.first_at(event.begin), calls.first_at(event.end));
+        if first >= end {
+            continue;
         }
-        for index in (start..stop).filter(|index| calls.of_call(lane.call[*index]).is_some()) {
-            (count, sum) = (count + 1, sum + lane.length(index));
-            (begin, until) = (begin.min(lane.begin[index]), until.max(lane.end(index)));
+        let (from, to) = (calls.call[first], calls.call[end - 1]);
+        for lane in model.lanes.iter().filter(|lane| matches!(lane.source, Source::Device { .. })) {
+            let start = lane.call.partition_point(|call| *call < from);
+            let stop = lane.call.partition_point(|call| *call <= to);
+            if stop - start > SUMMED {
+                all.push(detail("device", "too much work to add up here", Tone::Quiet));
+                return all;
+            }
+            for index in (start..stop).filter(|index| calls.of_call(lane.call[*index]).is_some()) {
+                (works, sum) = (works + 1, sum + lane.length(index));
+                (begin, until) = (begin.min(lane.begin[index]), until.max(lane.end(index)));
+            }
         }
     }
-    if count > 0 {
-        let pieces = counted(count, "piece");
+    if works > 0 {
+        let pieces = counted(works, "piece");
         let span = duration(until - begin);
         let text = format!("{pieces} of work, {} in all, {span} from first to last", duration(sum));
         all.push(detail("device", text, Tone::Plain));

@@ -52,11 +52,17 @@ pub enum Action {
     Modules,
     Findings,
     Ranges,
+    Objects,
+    Lens,
+    Align,
+    Raise,
+    Lower,
     NextView,
     PreviousView,
     Sort,
     Reverse,
     Copy,
+    CopyCommand,
     Export,
     Mouse,
     Palette,
@@ -102,16 +108,18 @@ actions! {
     PreviousEvent "previous-event" "Previous event of the lane" ["," "shift-tab"];
     NextError "next-error" "Next call that failed, on any lane" ["e"];
     PreviousError "previous-error" "Previous call that failed" ["E"];
-    NextGap "next-gap" "Next pause on the lane of 100 us and more" ["g"];
+    NextGap "next-gap" "Next pause on the lane (of 100 us and more, unless configured)" ["g"];
     PreviousGap "previous-gap" "Previous pause on the lane" ["G"];
     Follow "follow" "From a call to the work it submitted, and from work to its call" ["]"];
     Back "back" "Back to where the last jump began" ["["];
     Search "search" "Search names of functions and kernels (regular expression)" ["/"];
     NextMatch "next-match" "Next match" ["n"];
     PreviousMatch "previous-match" "Previous match" ["N"];
-    Filter "filter" "Filter: words are regular expressions for names; also failed, >10us, <1ms, is:copy, t0, call:10..20" ["&"];
+    Filter "filter" "Filter: words are regular expressions for names; also failed, >10us, <1ms, is:copy, t0, call:10..20, uses:stream#1" ["&"];
     FilterMode "filter-mode" "Dim or hide what the filter leaves out" ["*"];
     Select "select" "Begin or end a selection of time; it snaps to events of the lane" ["v"];
+    Lens "lens" "Only what names an object of this call; again: the next object" ["u"];
+    Align "align" "Two traces: let this call and its partner begin together" ["c"];
     Mark "mark" "Mark this moment, with a note" ["m"];
     NextMark "next-mark" "Next mark" ["'"];
     PreviousMark "previous-mark" "Previous mark" ["\""];
@@ -121,6 +129,8 @@ actions! {
     Clear "clear" "Close what is open: prompt, help, selection, details, filter" ["esc"];
     Fold "fold" "Fold or unfold the row" ["space"];
     Pin "pin" "Keep the lane at the top, or let it go" ["p"];
+    Raise "raise" "Move the row up" ["K"];
+    Lower "lower" "Move the row down" ["J"];
     Hide "hide" "Hide the lane" ["z"];
     ShowAll "show-all" "Show hidden lanes again" ["Z"];
     Timeline "timeline" "Timeline" ["1"];
@@ -131,12 +141,14 @@ actions! {
     Modules "modules" "Modules loaded" ["6"];
     Findings "findings" "Findings" ["7"];
     Ranges "ranges" "NVTX ranges" ["8"];
+    Objects "objects" "Objects: who made and ended them; enter shows who used one" ["9"];
     NextView "next-view" "The next of these" ["}"];
     PreviousView "previous-view" "The one before" ["{"];
     Sort "sort" "Sort the table by the next column" ["o"];
     Reverse "reverse" "Turn the order of the table" ["O"];
     Copy "copy" "Copy the call as text to the terminal's clipboard (OSC 52)" ["y"];
-    Export "export" "Write the selection, or what is in the window, to a file (.json or .csv)" ["x"];
+    CopyCommand "copy-command" "Copy the command line that prints this screen" ["Y"];
+    Export "export" "Write the selection, or what is in the window, to a file (.json, .csv or .pftrace for Perfetto)" ["x"];
     Mouse "mouse" "Mouse on or off (off: the terminal selects text)" ["ctrl-t"];
     Palette "palette" "All actions, by name" [":" "ctrl-p"];
     Help "help" "This help" ["?" "f1"];

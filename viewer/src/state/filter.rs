@@ -3,6 +3,9 @@
 use crate::data::Model;
 use crate::data::event::{Category, Event};
 use crate::data::lane::{Lane, Source};
+use crate::data::lives::Lives;
+use crate::data::open::Opened;
+use crate::data::uses::{Uses, uses};
 use regex::{Regex, RegexBuilder};
 use std::ops::Range;
 
@@ -72,12 +75,16 @@ enum Term {
     Is(Category),
     Thread(u32),
     Calls(Range<u64>),
+    /// Numbers, rising.
+    Uses(Vec<u32>),
     Not(Box<Term>),
 }
 
 impl Filter {
-    pub fn new(text: &str, model: &Model) -> Result<Filter, String> {
-        let terms: Vec<Term> = text.split_whitespace().map(|word| term(word, model)).collect::<Result<_, _>>()?;
+    pub fn new(text: &str, opened: &Opened, lives: Option<&Lives>) -> Result<Filter, String> {
+        let model = &opened.model;
+        let term = |word| term(word, opened, lives);
+        let terms: Vec<Term> = text.split_whitespace().map(term).collect::<Result<_, _>>()?;
         let mut filter = Filter { text: text.into(), terms, lanes: Vec::new(), count: 0 };
         filter.lanes = model.lanes.iter().map(|lane| filter.passing(lane)).collect();
         let threads = filter.lanes.iter().filter(|lane| matches!(lane.lane.source, Source::Thread { .. }));
@@ -116,17 +123,19 @@ impl Term {
             Term::Thread(wanted) => match source {
                 Source::Thread { thread, .. } => thread == wanted,
                 Source::Range { thread, .. } => *thread == Some(*wanted),
-                Source::Stream(_) | Source::Device { .. } => false,
+                Source::Stream(_) | Source::Device { .. } | Source::Second(_) => false,
             },
             Term::Calls(range) => range.contains(&event.call.into()),
+            Term::Uses(calls) => calls.binary_search(&event.call).is_ok(),
             Term::Not(term) => !term.holds(event, source),
         }
     }
 }
 
-fn term(word: &str, model: &Model) -> Result<Term, String> {
+fn term(word: &str, opened: &Opened, lives: Option<&Lives>) -> Result<Term, String> {
+    let model = &opened.model;
     if let Some(rest) = word.strip_prefix('!').filter(|rest| !rest.is_empty()) {
-        return Ok(Term::Not(Box::new(term(rest, model)?)));
+        return Ok(Term::Not(Box::new(term(rest, opened, lives)?)));
     }
     if word == "failed" {
         return Ok(Term::Failed);
@@ -153,6 +162,14 @@ fn term(word: &str, model: &Model) -> Result<Term, String> {
             Some((from, to)) => number(from, 0)?..number(to, u64::MAX)?,
             None => number(rest, 0).map(|only| only..only.saturating_add(1))?,
         }));
+    }
+    if let Some(title) = word.strip_prefix("uses:") {
+        let lives = lives.ok_or("the names of objects are still being read")?;
+        let life =
+            lives.titled(title).ok_or_else(|| format!("no object {title}; the objects' table (9) has their names"))?;
+        let Uses { mut calls, after } = uses(opened, lives, life)?;
+        calls.extend(after);
+        return Ok(Term::Uses(calls));
     }
     if let Some(thread) = word.strip_prefix('t').and_then(|rest| rest.parse::<u32>().ok()) {
         return Ok(Term::Thread(thread));

@@ -2,6 +2,7 @@
 //! answers with what is to be done outside.
 
 pub mod action;
+pub mod command;
 pub mod filter;
 pub mod keymap;
 pub mod layout;
@@ -13,9 +14,12 @@ pub mod table;
 pub mod travel;
 pub mod window;
 
+use crate::data::compare;
 use crate::data::event::Event;
-use crate::data::lives::Lives;
+use crate::data::lane::Source;
+use crate::data::lives::{Life, Lives};
 use crate::data::open::Opened;
+use crate::text::counted;
 use action::Action;
 use filter::{Filter, Search};
 use keymap::{Key, Keymap};
@@ -25,9 +29,14 @@ pub use prompt::{Ask, Prompt};
 use rows::{Arrangement, Id, Row};
 use select::Mark;
 use std::sync::Arc;
-use table::{Tab, Table};
+use table::{Tab, Table, Value};
 use travel::At;
 use window::Window;
+
+/// `stream#3`, without the name that a function has besides.
+fn plain(lives: &Lives, life: &Life) -> String {
+    lives.title(life).split(':').next().unwrap_or_default().into()
+}
 
 /// Something that happened outside.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,6 +108,8 @@ pub struct State {
     /// The help is open, scrolled by this many lines.
     pub help: Option<u16>,
     pub mouse: bool,
+    /// From which length on a pause on a lane is stopped at, ns.
+    pub pause: u64,
     /// What was said last; the next key clears it.
     pub message: String,
     trail: Vec<(Option<At>, Window, usize)>,
@@ -134,6 +145,7 @@ impl State {
             prompt: None,
             help: None,
             mouse: true,
+            pause: travel::PAUSE,
             message: String::new(),
             trail: Vec::new(),
             opened,
@@ -151,7 +163,7 @@ impl State {
         let filter = self.filter.take().map(|filter| filter.text);
         let search = self.search.take().map(|search| search.text);
         self.search = search.and_then(|text| Search::new(&text, &self.opened.model).ok());
-        self.filter = filter.and_then(|text| Filter::new(&text, &self.opened.model).ok());
+        self.filter = filter.and_then(|text| Filter::new(&text, &self.opened, self.lives.as_deref()).ok());
         self.trail.clear();
         self.look_over();
         self.arrange();
@@ -310,6 +322,11 @@ impl State {
             Action::Modules => self.show_tab(Tab::Modules),
             Action::Findings => self.show_tab(Tab::Findings),
             Action::Ranges => self.show_tab(Tab::Ranges),
+            Action::Objects => self.show_tab(Tab::Objects),
+            Action::Lens => self.lens(),
+            Action::Align => self.align(),
+            Action::Raise => self.shift(true),
+            Action::Lower => self.shift(false),
             Action::NextView | Action::PreviousView => {
                 let at = Tab::ALL.iter().position(|tab| *tab == self.tab).unwrap_or(0);
                 let by = if action == Action::NextView { 1 } else { Tab::ALL.len() - 1 };
@@ -331,6 +348,11 @@ impl State {
                 }
                 None => self.say("no event under the cursor"),
             },
+            Action::CopyCommand => {
+                let line = self.command();
+                self.say(format!("copied: {line}"));
+                return vec![Effect::Copy(line)];
+            }
             Action::Mouse => {
                 self.mouse = !self.mouse;
                 self.say(if self.mouse { "mouse on: shift-drag selects text" } else { "mouse off" });
@@ -416,6 +438,13 @@ impl State {
             _ => {
                 let call = self.table.calls.get(self.table_row).copied().flatten();
                 let name = self.table.names.get(self.table_row).copied();
+                let object = match self.table.rows.get(self.table_row).and_then(|row| row.first()) {
+                    Some(Value::Text(title)) if self.tab == Tab::Objects => Some(title.clone()),
+                    _ => None,
+                };
+                if let Some(title) = object {
+                    self.look_through(&title);
+                }
                 let slowest = name.and_then(|name| self.slowest(name, call));
                 match (slowest, call) {
                     (Some(at), _) => {
@@ -455,7 +484,7 @@ impl State {
             self.table_row = 0;
         }
         self.tab = tab;
-        self.table = Table::of(tab, &self.opened.model);
+        self.table = Table::of(tab, &self.opened, self.lives.as_deref());
         self.table.sort();
         self.table_row = self.table_row.min(self.table.rows.len().saturating_sub(1));
     }
@@ -501,6 +530,90 @@ impl State {
                 }
             }
             self.arrange();
+        }
+    }
+
+    /// Moves the row, with what is folded under it, past its neighbour.
+    fn shift(&mut self, up: bool) {
+        let Some(id) = self.rows.get(self.row).map(|row| row.id) else { return };
+        if let Some(at) = self.arrangement.pinned.iter().position(|pinned| *pinned == id) {
+            let other = if up { at.checked_sub(1) } else { Some(at + 1) };
+            match other.filter(|other| *other < self.arrangement.pinned.len()) {
+                Some(other) => self.arrangement.pinned.swap(at, other),
+                None => return self.say("no pinned row on that side"),
+            }
+            return self.arrange();
+        }
+        // Moved back, it was not moved.
+        if self.arrangement.moved.last() == Some(&(id, !up)) {
+            self.arrangement.moved.pop();
+        } else {
+            self.arrangement.moved.push((id, up));
+        }
+        self.arrange();
+    }
+
+    /// Lets pass only what names an object; the timeline dims the rest.
+    fn look_through(&mut self, title: &str) {
+        let text = format!("uses:{title}");
+        match Filter::new(&text, &self.opened, self.lives.as_deref()) {
+            Ok(filter) => {
+                let told = self.lives.as_deref().and_then(|lives| {
+                    let life = lives.titled(title)?;
+                    let late = crate::data::uses::uses(&self.opened, lives, life).ok()?.after;
+                    let count = counted(filter.count, "call");
+                    Some(match late.as_slice() {
+                        [] => format!("{count} name {title}; esc lets all pass"),
+                        [first, ..] => {
+                            format!("{count} name {title}, {} of them after its end: {first} first", late.len())
+                        }
+                    })
+                });
+                self.filter = Some(filter);
+                told.into_iter().for_each(|told| self.say(told));
+            }
+            Err(wrong) => self.say(wrong),
+        }
+    }
+
+    /// Looks through the objects that the current call names, one after the other.
+    fn lens(&mut self) {
+        let Some((_, event)) = self.current() else { return self.say("no event under the cursor") };
+        let Some(lives) = self.lives.clone() else { return self.say("the names of objects are still being read") };
+        let titles: Vec<String> =
+            crate::details::objects_of(self, event.call).iter().map(|l| plain(&lives, l)).collect();
+        let now = self.filter.as_ref().and_then(|filter| filter.text.strip_prefix("uses:"));
+        let next = now.and_then(|now| titles.iter().position(|title| title == now)).map_or(0, |at| at + 1);
+        match titles.get(next) {
+            Some(title) => self.look_through(&title.clone()),
+            None if titles.is_empty() => self.say("this call names no object that the trace saw made"),
+            None => {
+                self.filter = None;
+                self.say("all pass again");
+            }
+        }
+    }
+
+    /// Two traces: the current call and the one that it belongs to begin together from now on.
+    fn align(&mut self) {
+        let Some(second) = &self.opened.second else { return self.say("there is no second trace: view FIRST SECOND") };
+        let Some((lane, event)) = self.current() else { return self.say("no event under the cursor") };
+        let pair = match self.opened.model.lanes[lane].source {
+            Source::Second(_) => second.of_second(event.call).map(|call| (call, event.call)),
+            _ => second.of_first(event.call).map(|call| (event.call, call)),
+        };
+        let Some((first, other)) = pair else { return self.say("the other trace has no such call here") };
+        if let Some(opened) = compare::aligned(&self.opened, first, other) {
+            self.reload(Arc::new(opened));
+            self.say(format!("call {first} and the second's call {other} begin together"));
+        }
+    }
+
+    /// The names of objects have become known.
+    pub fn know(&mut self, lives: Arc<Lives>) {
+        self.lives = Some(lives);
+        if self.tab == Tab::Objects {
+            self.show_tab(Tab::Objects);
         }
     }
 

@@ -24,7 +24,7 @@ impl Ask {
             Ask::Filter => "filter: ",
             Ask::GoTo => "go to (1234, 1.5s, 50%): ",
             Ask::Note => "note of the mark: ",
-            Ask::Export => "write to (.json or .csv): ",
+            Ask::Export => "write to (.json, .csv, .pftrace): ",
             Ask::Palette => ":",
         }
     }
@@ -127,14 +127,7 @@ impl State {
                 Err(wrong) => self.say(wrong),
             },
             Ask::Filter if text.is_empty() => self.filter = None,
-            Ask::Filter => match Filter::new(&text, &self.opened.model) {
-                Ok(filter) => {
-                    self.say(format!("{} pass; esc lets all pass", counted(filter.count, "call")));
-                    self.filter = Some(filter);
-                    self.event = None;
-                }
-                Err(wrong) => self.say(wrong),
-            },
+            Ask::Filter => self.filter_by(&text),
             Ask::GoTo if text.is_empty() => {}
             Ask::GoTo => self.go_to(&text),
             Ask::Note => {
@@ -142,11 +135,11 @@ impl State {
                 return vec![Effect::SaveMarks];
             }
             Ask::Export if text.is_empty() => self.say("nothing was written"),
-            Ask::Export if text.ends_with(".json") || text.ends_with(".csv") => {
+            Ask::Export if [".json", ".csv", ".pftrace"].iter().any(|ending| text.ends_with(ending)) => {
                 let (from, to) = self.selection().unwrap_or((self.window.from, self.window.to));
                 return vec![Effect::Export { path: text, from, to }];
             }
-            Ask::Export => self.say(format!("{text}: expected a name that ends in .json or .csv")),
+            Ask::Export => self.say(format!("{text}: expected a name that ends in .json, .csv or .pftrace")),
             Ask::Palette => match chosen {
                 Some(action) => return self.act(action),
                 // A number is a call, as in many pagers.
@@ -154,6 +147,17 @@ impl State {
             },
         }
         Vec::new()
+    }
+
+    pub(super) fn filter_by(&mut self, text: &str) {
+        match Filter::new(text, &self.opened, self.lives.as_deref()) {
+            Ok(filter) => {
+                self.say(format!("{} pass; esc lets all pass", counted(filter.count, "call")));
+                self.filter = Some(filter);
+                self.event = None;
+            }
+            Err(wrong) => self.say(wrong),
+        }
     }
 
     /// The actions that the palette offers for what is typed, the best match first.

@@ -4,9 +4,9 @@ use crate::data::Model;
 use crate::data::device::UNKNOWN;
 use crate::data::lane::{LEGACY, PER_THREAD, Source};
 use crate::data::lives::Lives;
+use crate::data::open::Opened;
 use crate::text::tame;
 use std::collections::HashSet;
-use trace::Trace;
 use trace::api::types::Kind;
 
 /// What a row is, in a way that holds when the trace grows.
@@ -35,6 +35,10 @@ pub enum Id {
         domain: u32,
         depth: u32,
     },
+    /// Another run's calls of a thread; its streams, and one of them by its place.
+    SecondThread(u32),
+    Second,
+    SecondWork(usize),
     Memory(i32),
 }
 
@@ -55,7 +59,7 @@ pub struct Row {
 impl Row {
     /// Whether this is the lane's own row, rather than a group that it is folded into.
     pub fn is_of(&self, lane: usize) -> bool {
-        self.lanes == [lane] && !matches!(self.id, Id::Process | Id::Device(_) | Id::Context(..))
+        self.lanes == [lane] && !matches!(self.id, Id::Process | Id::Device(_) | Id::Context(..) | Id::Second)
     }
 }
 
@@ -65,16 +69,23 @@ pub struct Arrangement {
     pub folded: HashSet<Id>,
     pub pinned: Vec<Id>,
     pub hidden: HashSet<Id>,
+    /// Rows that were moved past a neighbour, up (true) or down, in this order.
+    pub moved: Vec<(Id, bool)>,
 }
 
 impl Arrangement {
-    /// Calls within calls are folded away at first: their callers stand for them.
+    /// Calls within calls are folded away at first, and ranges nested more than three deep: what is around them stands for them.
     pub fn new(model: &Model) -> Arrangement {
         let deep = model.lanes.iter().filter_map(|lane| match lane.source {
             Source::Thread { thread, depth: 1 } => Some(Id::Thread { thread, depth: 0 }),
             _ => None,
         });
-        Arrangement { folded: deep.collect(), ..Arrangement::default() }
+        // Ranges that are nested deeper than this would leave no room for anything else.
+        let ranges = model.lanes.iter().filter_map(|lane| match lane.source {
+            Source::Range { thread, domain, depth: 3 } => Some(Id::Range { thread, domain, depth: 0 }),
+            _ => None,
+        });
+        Arrangement { folded: deep.chain(ranges).collect(), ..Arrangement::default() }
     }
 }
 
@@ -82,7 +93,11 @@ impl Arrangement {
 pub fn rows(model: &Model, arrangement: &Arrangement) -> Vec<Row> {
     let mut all = Vec::new();
     let mut folded_at: Option<u16> = None;
-    for row in tree(model) {
+    let mut tree = tree(model);
+    for (id, up) in &arrangement.moved {
+        shift(&mut tree, *id, *up);
+    }
+    for row in tree {
         let mut row = row;
         if folded_at.is_some_and(|level| row.level > level) {
             continue;
@@ -112,16 +127,39 @@ pub fn rows(model: &Model, arrangement: &Arrangement) -> Vec<Row> {
     top
 }
 
+/// Moves a row and what is under it past the neighbour on its level; nothing where there is none.
+fn shift(tree: &mut [Row], id: Id, up: bool) {
+    let Some(at) = tree.iter().position(|row| row.id == id) else { return };
+    let level = tree[at].level;
+    let end_of =
+        |tree: &[Row], at: usize| at + 1 + tree[at + 1..].iter().take_while(|row| row.level > tree[at].level).count();
+    let end = end_of(tree, at);
+    let before = tree[..at].iter().rposition(|row| row.level <= level).filter(|before| tree[*before].level == level);
+    match (up, before) {
+        (true, Some(before)) => tree[before..end].rotate_left(at - before),
+        (false, _) if tree.get(end).is_some_and(|next| next.level == level) => {
+            let last = end_of(tree, end);
+            tree[at..last].rotate_left(end - at);
+        }
+        _ => {}
+    }
+}
+
 /// All rows, each group with the lanes of everything in it.
 fn tree(model: &Model) -> Vec<Row> {
     let row = |id, level, lanes, folded| Row { id, level, lanes, memory: None, folded, pinned: false };
     let (mut threads, mut streams, mut ranges) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut other_threads, mut others) = (Vec::new(), Vec::new());
     for (at, lane) in model.lanes.iter().enumerate() {
         match &lane.source {
             Source::Thread { thread, depth } => threads.push((*thread, *depth, at)),
             Source::Stream(queue) => streams.push((queue, at)),
             Source::Device { queue, .. } => streams.push((queue, at)),
             Source::Range { thread, domain, depth } => ranges.push((*thread, *domain, *depth, at)),
+            Source::Second(inner) => match **inner {
+                Source::Thread { thread, .. } => other_threads.push((thread, at)),
+                _ => others.push(at),
+            },
         }
     }
     // Ranges of a domain: all depths fold into the outermost.
@@ -153,7 +191,12 @@ fn tree(model: &Model) -> Vec<Row> {
             0 => all.push(row(id, 1, vec![*at], None)),
             _ => all.push(row(id, 2, vec![*at], None)),
         }
+        let beside = other_threads.iter().filter(|(other, _)| other == thread && *depth == 0);
+        all.extend(beside.map(|(thread, at)| row(Id::SecondThread(*thread), 1, vec![*at], None)));
     }
+    let known = |thread: u32| threads.iter().any(|(other, ..)| *other == thread);
+    let alone = other_threads.iter().filter(|(thread, _)| !known(*thread));
+    all.extend(alone.map(|(thread, at)| row(Id::SecondThread(*thread), 1, vec![*at], None)));
     let mut devices: Vec<i32> = streams.iter().map(|(queue, _)| queue.device).collect();
     devices.extend(model.memory.iter().map(|memory| memory.device));
     devices.sort_unstable();
@@ -185,11 +228,16 @@ fn tree(model: &Model) -> Vec<Row> {
         let memory = model.memory.iter().position(|memory| memory.device == device);
         all.extend(memory.map(|at| Row { memory: Some(at), ..row(Id::Memory(device), 1, vec![], None) }));
     }
+    if !others.is_empty() {
+        all.push(row(Id::Second, 0, others.clone(), Some(false)));
+        all.extend(others.into_iter().map(|at| row(Id::SecondWork(at), 1, vec![at], None)));
+    }
     all
 }
 
 /// What a row is called.
-pub fn title(row: &Row, model: &Model, lives: Option<&Lives>, trace: &Trace) -> String {
+pub fn title(row: &Row, opened: &Opened, lives: Option<&Lives>) -> String {
+    let (model, trace, second) = (&opened.model, &opened.trace, opened.second.as_deref());
     let object = |kind: Kind, value: u64, call: u32| {
         let life = lives.and_then(|lives| lives.object(kind, value, call));
         life.map_or_else(|| format!("{} {value:#x}", kind.label()), |life| format!("{}#{}", kind.label(), life.number))
@@ -218,9 +266,8 @@ pub fn title(row: &Row, model: &Model, lives: Option<&Lives>, trace: &Trace) -> 
         Id::Context(_, context) => {
             let call =
                 row.lanes.first().and_then(|at| model.lanes.get(*at)).and_then(|lane| lane.call.first().copied());
-            let first = model.lanes.iter().find_map(|lane| match &lane.source {
-                source => source.queue().filter(|queue| queue.context == context).map(|queue| queue.call),
-            });
+            let mut queues = model.lanes.iter().filter_map(|lane| lane.source.queue());
+            let first = queues.find(|queue| queue.context == context).map(|queue| queue.call);
             object(Kind::Context, context, call.or(first).unwrap_or(0))
         }
         Id::Stream { stream, call } => format!("~ {}", name_of(stream, call)),
@@ -232,6 +279,28 @@ pub fn title(row: &Row, model: &Model, lives: Option<&Lives>, trace: &Trace) -> 
             format!("{whose} NVTX {domain}")
         }
         Id::Range { depth, .. } => format!("within, {depth}"),
+        Id::SecondThread(thread) => match second {
+            Some(_) => format!("t{thread} of the second"),
+            None => format!("t{thread} in the replay"),
+        },
+        Id::Second => {
+            let name = second.and_then(|second| second.opened.path.file_name()).map(|name| name.to_string_lossy());
+            tame(&format!("second: {}", name.unwrap_or_default()))
+        }
+        Id::SecondWork(at) => {
+            let queue = model.lanes.get(at).and_then(|lane| lane.source.inner().queue());
+            let hatched = model.lanes.get(at).is_some_and(|lane| matches!(lane.source.inner(), Source::Stream(_)));
+            let name = match queue {
+                Some(queue) if queue.stream == LEGACY => "legacy stream".into(),
+                Some(queue) if queue.stream == PER_THREAD => "thread's own stream".into(),
+                Some(queue) if queue.stream & UNKNOWN != 0 => {
+                    format!("stream {} of the replay", queue.stream & !UNKNOWN)
+                }
+                Some(queue) => format!("stream {:#x}", queue.stream),
+                None => "?".into(),
+            };
+            if hatched { format!("~ {name}") } else { name }
+        }
         Id::Memory(_) => "live memory".into(),
     }
 }

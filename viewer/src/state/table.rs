@@ -1,9 +1,13 @@
 //! Tables: what rows they have, how they are sorted, and which call a row leads to.
 
 use crate::data::Model;
+use crate::data::lives::{Life, Lives};
+use crate::data::open::Opened;
 use crate::data::tables::Row;
-use crate::text::{bytes, duration, grouped, percent};
+use crate::kernel_name::last_part;
+use crate::text::{bytes, duration, grouped, percent, tame};
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 /// What the main part shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -16,11 +20,21 @@ pub enum Tab {
     Modules,
     Findings,
     Ranges,
+    Objects,
 }
 
 impl Tab {
-    pub const ALL: [Tab; 8] =
-        [Tab::Timeline, Tab::Events, Tab::Kernels, Tab::Api, Tab::Memory, Tab::Modules, Tab::Findings, Tab::Ranges];
+    pub const ALL: [Tab; 9] = [
+        Tab::Timeline,
+        Tab::Events,
+        Tab::Kernels,
+        Tab::Api,
+        Tab::Memory,
+        Tab::Modules,
+        Tab::Findings,
+        Tab::Ranges,
+        Tab::Objects,
+    ];
 
     pub fn title(self) -> &'static str {
         match self {
@@ -32,16 +46,37 @@ impl Tab {
             Tab::Modules => "Modules",
             Tab::Findings => "Findings",
             Tab::Ranges => "Ranges",
+            Tab::Objects => "Objects",
         }
     }
 
-    /// The command that prints what the view shows, where there is one.
-    pub fn command(self) -> &'static str {
-        match self {
-            Tab::Timeline => "cutrace view --once",
-            Tab::Events => "cutrace dump",
-            Tab::Kernels | Tab::Api | Tab::Memory | Tab::Modules | Tab::Findings | Tab::Ranges => "cutrace view | cat",
-        }
+    /// As the command line has it.
+    pub fn name(self) -> String {
+        self.title().to_lowercase()
+    }
+
+    pub fn by_name(name: &str) -> Option<Tab> {
+        Tab::ALL.into_iter().find(|tab| tab.name() == name)
+    }
+
+    pub fn is_table(self) -> bool {
+        !matches!(self, Tab::Timeline | Tab::Events)
+    }
+
+    /// The report that has more of the same, of a trace with or without device times.
+    pub fn report(self, timed: bool) -> Option<&'static str> {
+        Some(match (self, timed) {
+            (Tab::Kernels, true) => "cuda_gpu_kern_sum",
+            (Tab::Kernels, false) => "launches",
+            (Tab::Api, _) => "cuda_api_sum",
+            (Tab::Memory, true) => "cuda_gpu_mem_time_sum",
+            (Tab::Memory, false) => "transfers",
+            (Tab::Modules, _) => "modules",
+            (Tab::Findings, _) => "summary",
+            (Tab::Ranges, _) => "nvtx_sum",
+            (Tab::Objects, _) => "pending",
+            (Tab::Timeline | Tab::Events, _) => return None,
+        })
     }
 }
 
@@ -53,6 +88,8 @@ pub enum Value {
     Time(u64),
     Bytes(u64),
     Share(u64, u64),
+    /// From the first to the second: nanoseconds.
+    Change(u64, u64),
     None,
 }
 
@@ -64,6 +101,10 @@ impl Value {
             Value::Time(ns) => duration(*ns),
             Value::Bytes(n) => bytes(*n),
             Value::Share(part, whole) => percent(*part, *whole),
+            Value::Change(before, after) => {
+                let by = duration(before.abs_diff(*after));
+                if after < before { format!("-{by}") } else { format!("+{by}") }
+            }
             Value::None => "-".into(),
         }
     }
@@ -75,6 +116,7 @@ impl Value {
     fn order(&self, other: &Value) -> Ordering {
         let number = |value: &Value| match value {
             Value::Count(n) | Value::Time(n) | Value::Bytes(n) | Value::Share(n, _) => *n,
+            Value::Change(before, after) => before.abs_diff(*after),
             Value::Text(_) | Value::None => 0,
         };
         match (self, other) {
@@ -108,9 +150,14 @@ const EVENT_TIMES: &str =
     "times are the device's, as a replay measured them with events: what came before may be in them";
 
 impl Table {
-    pub fn of(tab: Tab, model: &Model) -> Table {
+    pub fn of(tab: Tab, opened: &Opened, lives: Option<&Lives>) -> Table {
+        let model = &opened.model;
         let summary = &model.summary;
         match tab {
+            Tab::Api | Tab::Kernels if opened.second.is_some() => {
+                let other = opened.second.as_ref().map_or(model, |second| &second.opened.model);
+                compared(tab, model, other)
+            }
             Tab::Kernels | Tab::Memory if summary.timing.is_some() => {
                 let timing = summary.timing.iter();
                 let rows: Vec<&Row> = timing
@@ -182,6 +229,7 @@ impl Table {
                 calls: summary.findings.iter().map(|finding| finding.evidence.first().copied()).collect(),
                 ..Table::default()
             },
+            Tab::Objects => lives.map_or_else(Table::default, |lives| objects(model, lives)),
             Tab::Timeline | Tab::Events => Table::default(),
         }
     }
@@ -203,7 +251,14 @@ impl Table {
             let times = [row.total / row.count.max(1), row.median, row.least, row.most, row.p99];
             cells.extend(times.map(Value::Time));
             cells.push(if moved { Value::Bytes(row.bytes) } else { Value::Count(row.failed) });
-            cells.push(Value::Text(model.name(row.name).into()));
+            // The last part of a kernel's name says most, and the rest tells apart those that share it.
+            let name = model.name(row.name);
+            let short = if model.summary.names.get(row.name as usize).is_some_and(|name| name.kernel) {
+                last_part(name)
+            } else {
+                name
+            };
+            cells.push(Value::Text(if short == name { name.into() } else { format!("{short}  {name}") }));
             cells
         });
         Table {
@@ -230,6 +285,87 @@ impl Table {
         if !self.names.is_empty() {
             self.names = order.iter().map(|at| self.names[*at]).collect();
         }
+    }
+}
+
+/// Sums of two traces beside each other.
+fn compared(tab: Tab, first: &Model, second: &Model) -> Table {
+    let timed = first.summary.timing.is_some() && second.summary.timing.is_some();
+    let rows_of = |model: &Model| -> Vec<(String, Row)> {
+        let rows = match (&model.summary.timing, tab) {
+            (Some(timing), Tab::Kernels) if timed => &timing.kernels,
+            (_, Tab::Kernels) => &model.summary.kernels,
+            _ => &model.summary.functions,
+        };
+        rows.iter().map(|row| (model.name(row.name).to_owned(), row.clone())).collect()
+    };
+    let mut all: BTreeMap<String, [Option<Row>; 2]> = BTreeMap::new();
+    for (at, model) in [first, second].into_iter().enumerate() {
+        rows_of(model).into_iter().for_each(|(name, row)| all.entry(name).or_default()[at] = Some(row));
+    }
+    let rows = all.into_iter().map(|(name, rows)| {
+        let of = |at: usize, figure: fn(&Row) -> u64| rows[at].as_ref().map_or(0, figure);
+        let (count, total, median) = (|row: &Row| row.count, |row: &Row| row.total, |row: &Row| row.median);
+        let row = vec![
+            Value::Change(of(0, total), of(1, total)),
+            Value::Time(of(0, total)),
+            Value::Time(of(1, total)),
+            Value::Count(of(0, count)),
+            Value::Count(of(1, count)),
+            Value::Time(of(0, median)),
+            Value::Time(of(1, median)),
+            Value::Text(name),
+        ];
+        (rows[0].as_ref().map(|row| row.slowest), row)
+    });
+    let (calls, rows) = rows.unzip();
+    Table {
+        columns: vec!["Change", "Total 1", "Total 2", "Count 1", "Count 2", "Med 1", "Med 2", "Name"],
+        wide: 7,
+        rows,
+        calls,
+        note: match (tab, timed) {
+            (Tab::Kernels, true) => {
+                "the first trace against the second, by the device's times; enter: the first's slowest"
+            }
+            _ => "the first trace against the second, by the host's times; enter: the first's slowest",
+        },
+        ..Table::default()
+    }
+}
+
+/// Objects that are listed: those that never ended first.
+const OBJECTS: usize = 20_000;
+
+fn objects(model: &Model, lives: &Lives) -> Table {
+    let (left, ended): (Vec<&Life>, Vec<&Life>) = lives.all.iter().partition(|life| life.ended == u32::MAX);
+    let begin = |call: u32| model.find_call(call).map(|(lane, at)| model.lanes[lane].begin[at]);
+    let rows = left.into_iter().chain(ended).take(OBJECTS).map(|life| {
+        let lived = match life.ended {
+            u32::MAX => Value::None,
+            ended => Value::Time(begin(ended).unwrap_or(0).saturating_sub(begin(life.made).unwrap_or(0))),
+        };
+        let ended = if life.ended == u32::MAX { Value::None } else { Value::Count(life.ended.into()) };
+        let size = if life.is_range() { Value::Bytes(life.len) } else { Value::None };
+        let title = Value::Text(format!("{}#{}", life.label(), life.number));
+        let name = Value::Text(lives.name(life).map_or(String::new(), tame));
+        (Some(life.made), vec![title, size, Value::Count(life.made.into()), ended, lived, name])
+    });
+    let (calls, rows) = rows.unzip();
+    Table {
+        columns: vec!["Object", "Bytes", "Made by", "Ended by", "Lived", "Name"],
+        wide: 5,
+        rows,
+        calls,
+        note: match lives.all.len() > OBJECTS {
+            true => {
+                "not all fit: those that never ended come first; enter: who used it; - in Ended by: nobody ended it"
+            }
+            false => "enter: who used it, in the timeline; - in Ended by: nobody ended it before the trace did",
+        },
+        sorted: 2,
+        reversed: true,
+        ..Table::default()
     }
 }
 

@@ -95,7 +95,8 @@ impl State {
     fn nearest(&self, forward: bool, find: impl Fn(&Lane, usize) -> Option<usize>) -> Option<At> {
         let selected = self.event.filter(|(at, index)| self.lane_of(*at).is_some_and(|lane| *index < lane.len()));
         let time = selected.map_or(self.window.cursor, |(at, index)| self.opened.model.lanes[at].begin[index]);
-        let lanes = self.opened.model.lanes.iter().enumerate().filter(|(_, lane)| !lane.source.is_work());
+        let shown = |source: &Source| matches!(source, Source::Thread { .. } | Source::Range { .. });
+        let lanes = self.opened.model.lanes.iter().enumerate().filter(|(_, lane)| shown(&lane.source));
         let found = lanes.filter_map(|(at, lane)| {
             let start = match selected {
                 Some((own, index)) if own == at => index + usize::from(forward),
@@ -164,7 +165,7 @@ impl State {
         let Some(at) = self.lane() else { return self.say("no events on this row") };
         let cursor = self.window.cursor;
         let Some(lane) = self.lane_of(at) else { return };
-        let pause = |index: &usize| lane.begin[*index].saturating_sub(lane.end(*index - 1)) >= PAUSE;
+        let pause = |index: &usize| lane.begin[*index].saturating_sub(lane.end(*index - 1)) >= self.pause;
         let found = match forward {
             true => (lane.first_at(cursor + 1).max(1)..lane.len()).find(|n| pause(n) && lane.end(*n - 1) > cursor),
             false => (1..lane.first_at(cursor).max(1)).rev().find(|n| pause(n) && lane.end(*n - 1) < cursor),
@@ -186,6 +187,10 @@ impl State {
             Source::Thread { .. } => model.find_work(event.call),
             Source::Stream(_) | Source::Device { .. } => model.find_call(event.call),
             Source::Range { .. } => None,
+            Source::Second(_) => match &self.opened.second {
+                Some(second) => second.of_second(event.call).and_then(|call| model.find_call(call)),
+                None => model.find_call(event.call),
+            },
         };
         match found {
             Some(at) => self.jump(at),

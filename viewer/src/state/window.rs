@@ -114,6 +114,11 @@ impl Window {
         self.panned(columns as f64 / self.columns as f64)
     }
 
+    /// Exactly a piece of time, as far as the trace goes; the cursor stays if it is in it.
+    pub fn between(self, from: u64, to: u64) -> Window {
+        Window { from, to: to.max(from.saturating_add(1)), ..self }.settled()
+    }
+
     /// Around a piece of time, with a margin of a twentieth on both sides.
     pub fn fitting(self, from: u64, to: u64) -> Window {
         let margin = (to - from) / 20;

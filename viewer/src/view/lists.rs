@@ -17,9 +17,7 @@ pub fn events(state: &State, theme: &Theme, buffer: &mut Buffer) {
         return;
     }
     let row = state.rows.get(state.row);
-    let title = row.map_or(String::new(), |row| {
-        rows::title(row, &state.opened.model, state.lives.as_deref(), &state.opened.trace)
-    });
+    let title = row.map_or(String::new(), |row| rows::title(row, &state.opened, state.lives.as_deref()));
     let head = format!("{:>10} {:>16} {:>9}  {}", "call", "begin", "took", "what");
     put(buffer, area.x, area.y, &head, area.width, theme.title());
     let about = format!("{title}: {}", counted(state.listed() as u64, "event"));

@@ -6,6 +6,7 @@ mod overview;
 pub mod theme;
 mod timeline;
 
+use crate::data::findings::{Gap, IDLE_TITLE};
 use crate::details::{self, Tone};
 use crate::state::State;
 use crate::state::layout::Area;
@@ -64,9 +65,15 @@ fn title(state: &State, theme: &Theme, buffer: &mut Buffer) {
         return;
     }
     let mut x = 0;
+    // With room for what stands on the right.
+    let whole: usize = 22 + Tab::ALL.iter().map(|tab| tab.title().len() + 4).sum::<usize>();
     for (index, tab) in Tab::ALL.into_iter().enumerate() {
         let style = if tab == state.tab { theme.chosen().patch(theme.title()) } else { theme.quiet() };
-        let label = format!(" {} {} ", index + 1, tab.title());
+        // Where not all names fit, the others are numbers alone.
+        let label = match whole <= usize::from(area.width) || tab == state.tab {
+            true => format!(" {} {} ", index + 1, tab.title()),
+            false => format!(" {} ", index + 1),
+        };
         if x + label.len() as u16 > area.width {
             break;
         }
@@ -119,11 +126,14 @@ fn status(state: &State, theme: &Theme, buffer: &mut Buffer) {
     };
     let used = put(buffer, 0, area.y, &left, area.width, Style::new());
     let room = area.width.saturating_sub(used + 2);
-    let help = format!("{}  ? help", state.tab.command());
     let right = match state.opened.label() {
         Some(label) => tame(&label),
-        None if help.width() <= room.into() => help,
-        None => "? help".into(),
+        None => {
+            let ways =
+                [format!("{}  ? help", tame(&state.command())), "Y: as a command  ? help".into(), "? help".into()];
+            let [.., last] = &ways;
+            ways.iter().find(|way| way.width() <= room.into()).unwrap_or(last).clone()
+        }
     };
     let width = (right.width() as u16).min(room);
     let style = if state.opened.trace.damage.is_empty() { theme.quiet() } else { theme.alarm() };
@@ -148,10 +158,20 @@ fn panel(state: &State, theme: &Theme, buffer: &mut Buffer) {
             _ => state.table.note,
         };
         put(buffer, area.x, area.y + 1, hint, area.width, theme.quiet());
+        let report = state.tab.report(state.opened.summary().timing.is_some());
+        if let Some(report) = report.filter(|_| height > 1) {
+            let path = state.opened.path.display();
+            let text = tame(&format!("more of it: cutrace report {path} -r {report}"));
+            put(buffer, area.x, area.y + 2, &text, area.width, theme.quiet());
+        }
         return;
     }
-    let columns = if area.width >= 100 && details.len() > height { 2 } else { 1 };
-    let width = area.width / columns;
+    let rows = |columns: u16| {
+        let room = usize::from((area.width / columns).saturating_sub(INDENT + 2)).max(8);
+        details.iter().flat_map(|line| wrapped(line, room)).collect::<Vec<_>>()
+    };
+    let columns = if area.width >= 100 && rows(1).len() > height { 2 } else { 1 };
+    let (details, width) = (rows(columns), area.width / columns);
     let left = details.len() > height * usize::from(columns);
     for (index, line) in details.iter().enumerate().take(height * usize::from(columns)) {
         let (x, y) = ((index / height.max(1)) as u16 * width, area.y + 1 + (index % height.max(1)) as u16);
@@ -168,8 +188,28 @@ fn panel(state: &State, theme: &Theme, buffer: &mut Buffer) {
             Tone::Quiet => theme.quiet(),
         };
         let label = put(buffer, x, y, &line.label, width.saturating_sub(1).min(18), theme.quiet());
-        let indent = label.max(14) + 1;
+        let indent = label.max(INDENT) + 1;
         put(buffer, x + indent, y, &line.text, width.saturating_sub(indent + 1), style);
+    }
+}
+
+/// Where the text of a detail begins, if its label is no longer.
+const INDENT: u16 = 14;
+
+/// In as many lines as it takes, broken at blanks where there are some; at most four, for what nobody would read.
+fn wrapped(line: &details::Detail, room: usize) -> Vec<details::Detail> {
+    let room = room.saturating_sub(line.label.width().min(18).saturating_sub(usize::from(INDENT))).max(8);
+    let (mut all, mut rest) = (Vec::new(), line.text.as_str());
+    loop {
+        let label = if all.is_empty() { line.label.clone() } else { String::new() };
+        let whole = rest.width() <= room || all.len() == 3;
+        let piece = if whole { rest } else { cut(rest, room) };
+        let at = if whole { piece.len() } else { piece.rfind(' ').filter(|at| *at > 0).unwrap_or(piece.len()) };
+        all.push(details::Detail { label, text: rest[..at].to_owned(), tone: line.tone });
+        rest = rest[at..].trim_start();
+        if rest.is_empty() || at == 0 {
+            return all;
+        }
     }
 }
 
@@ -183,10 +223,35 @@ fn finding(state: &State) -> Vec<details::Detail> {
         return vec![detail("", "nothing was found that is worth looking at".into(), Tone::Quiet)];
     };
     let calls: Vec<String> = found.evidence.iter().take(24).map(u32::to_string).collect();
-    vec![
+    let mut all = vec![
         detail("", tame(&found.title), Tone::Title),
         detail("what it means", found.why.clone(), Tone::Plain),
         detail("calls", calls.join(" "), Tone::Plain),
         detail("", "enter goes to the first of them".into(), Tone::Quiet),
-    ]
+    ];
+    // Stretches in which a device was idle: what the host did meanwhile.
+    let gaps = found.evidence.iter().filter_map(|call| summary.gaps.iter().find(|gap| gap.before == *call));
+    if found.title == IDLE_TITLE {
+        all.extend(gaps.take(8).map(|gap| detail(&duration(gap.length()), blamed(state, gap), Tone::Plain)));
+    }
+    all
+}
+
+/// What the host did while a device was idle: the call that took most of it, or its own work between calls.
+fn blamed(state: &State, gap: &Gap) -> String {
+    let model = &state.opened.model;
+    let name = |call: u32| model.find_call(call).map_or("?", |(lane, at)| model.name(model.lanes[lane].name[at]));
+    let from = format!("from call {} ({}) to call {} ({})", gap.after, name(gap.after), gap.before, name(gap.before));
+    let Some((lane, at)) = model.find_call(gap.before) else { return from };
+    let (lane, cell) = (&model.lanes[lane], model.lanes[lane].cell(gap.begin, gap.end));
+    let longest = cell.longest.map(|longest| longest as usize).filter(|longest| *longest != at);
+    match longest {
+        Some(at) => {
+            let within = lane.end(at).min(gap.end).saturating_sub(lane.begin[at].max(gap.begin));
+            let outside = duration(gap.length().saturating_sub(cell.busy));
+            let (call, took) = (lane.call[at], duration(within));
+            format!("{from}: {took} in call {call} ({}), {outside} outside of the driver", name(call))
+        }
+        None => format!("{from}: the thread made no call in between"),
+    }
 }

@@ -49,6 +49,10 @@ impl Theme {
             Category::Load => Ink(215, 135, 215, 176, LightMagenta, Magenta),
             Category::Graph => Ink(95, 215, 175, 79, LightCyan, Cyan),
             Category::State | Category::Object => Ink(135, 135, 175, 103, Blue, Blue),
+            Category::Slower => Ink(215, 135, 95, 173, LightRed, Red),
+            Category::Faster => Ink(95, 175, 95, 71, LightGreen, Green),
+            Category::Same => Ink(135, 135, 135, 102, DarkGray, White),
+            Category::Only => Ink(215, 95, 215, 170, LightMagenta, Magenta),
             Category::Range => Ink(215, 215, 135, 186, White, White),
             Category::Query | Category::Other => Ink(135, 135, 135, 102, DarkGray, White),
         })

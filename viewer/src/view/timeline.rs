@@ -41,7 +41,7 @@ fn name(state: &State, theme: &Theme, buffer: &mut Buffer, row: &Row, chosen: bo
         None => "  ",
     };
     let pinned = if row.pinned { theme.glyph("\u{2022}", "*") } else { "" };
-    let title = title(row, &state.opened.model, state.lives.as_deref(), &state.opened.trace);
+    let title = title(row, &state.opened, state.lives.as_deref());
     let text = format!("{}{folded}{pinned}{title}", " ".repeat(row.level.into()));
     let style = if row.level == 0 { theme.title() } else { Style::new() };
     put(buffer, area.x, y, &text, area.width.saturating_sub(1), style);
@@ -91,7 +91,7 @@ fn cells_row(
     dimmed: Option<bool>,
 ) {
     // Work as the host knows it is not known to run all the time that it is outstanding.
-    let is_work = matches!(lane.source, Source::Stream(_));
+    let is_work = matches!(lane.source.inner(), Source::Stream(_));
     let mut column = 0;
     while column < cells.len() {
         let cell = &cells[column];

@@ -1,0 +1,92 @@
+//! The command line that prints what is on the screen.
+
+use super::State;
+use super::table::Tab;
+use crate::data::event::NO_CALL;
+
+/// What a frame that is printed shows, as the command line has it.
+#[derive(Debug, Clone, Default)]
+pub struct Shown {
+    pub view: Option<Tab>,
+    /// Nanoseconds.
+    pub window: Option<(u64, u64)>,
+    /// Of the timeline, or of the table.
+    pub row: Option<usize>,
+    /// As the prompt takes it: a call, a time or a share.
+    pub place: Option<String>,
+    /// From the call to its work.
+    pub follow: bool,
+    pub filter: Option<String>,
+}
+
+impl State {
+    /// Shows what a command line asks for. Wrong words are told of in the message.
+    pub fn set(&mut self, shown: &Shown) {
+        if let Some(filter) = &shown.filter {
+            self.filter_by(filter);
+        }
+        if let Some(row) = shown.row.filter(|_| shown.view.is_none_or(|view| !view.is_table())) {
+            self.row = row.min(self.rows.len().saturating_sub(1));
+        }
+        if let Some(place) = &shown.place {
+            self.show(place);
+            if shown.follow {
+                self.follow();
+            }
+        }
+        if let Some((from, to)) = shown.window {
+            self.window = self.window.between(from, to);
+        }
+        if let Some(view) = shown.view {
+            self.show_tab(view);
+            if view.is_table() {
+                self.table_row = shown.row.unwrap_or(0).min(self.table.rows.len().saturating_sub(1));
+            }
+        }
+        self.scroll();
+    }
+
+    /// `cutrace view app.bin --once --view kernels`: prints this screen.
+    pub fn command(&self) -> String {
+        let mut line = format!("cutrace view {}", quoted(&self.opened.path.display().to_string()));
+        if let Some(second) = &self.opened.second {
+            line += &format!(" {}", quoted(&second.opened.path.display().to_string()));
+        }
+        line += " --once";
+        if self.size != (120, 40) {
+            line += &format!(" --size {}x{}", self.size.0, self.size.1);
+        }
+        if self.tab != Tab::Timeline {
+            line += &format!(" --view {}", self.tab.name());
+        }
+        if let Some(filter) = &self.filter {
+            line += &format!(" --filter {}", quoted(&filter.text));
+        }
+        if self.tab.is_table() {
+            if self.table_row > 0 {
+                line += &format!(" --row {}", self.table_row);
+            }
+            return line;
+        }
+        let call = self.event.and_then(|(lane, index)| {
+            let lane = self.opened.model.lanes.get(lane)?;
+            let call = *lane.call.get(index).filter(|call| **call != NO_CALL)?;
+            (lane.source.is_thread() || lane.source.is_work()).then_some((call, lane.source.is_work()))
+        });
+        match call {
+            Some((call, false)) => line += &format!(" --at {call}"),
+            Some((call, true)) => line += &format!(" --at {call} --follow"),
+            None => line += &format!(" --row {} --at {}ns", self.row, self.window.cursor),
+        }
+        line + &format!(" --window {}ns..{}ns", self.window.from, self.window.to)
+    }
+}
+
+/// For a shell.
+fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@%".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
