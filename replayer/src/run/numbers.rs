@@ -6,6 +6,7 @@
 
 use crate::call::driver::{id, result};
 use crate::run::world::World;
+use std::sync::atomic::Ordering::Relaxed;
 use trace::{Call, Function};
 
 /// The most that are made for the sake of one.
@@ -25,6 +26,11 @@ pub fn differs(world: &World, call: &Call, function: &'static Function, words: &
     let made = || unsafe { place.read() };
     let mut others = Vec::new();
     while made() != recorded && others.len() < MOST {
+        // A number may come free only once what used its object has ended. To wait would break a capture under way.
+        if others.is_empty() && made() > recorded && world.placement.captures.load(Relaxed) == 0 {
+            // SAFETY: no arguments.
+            let _ = unsafe { world.driver.ask("cuCtxSynchronize", &[]) };
+        }
         others.push(made());
         // SAFETY: the arguments with which the call has just been made.
         if unsafe { world.driver.call(id(function), words) } != result::SUCCESS {
