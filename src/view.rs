@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use viewer::app::{Error, Options, once, run as show};
 use viewer::data::open::Opened;
+use viewer::state::filter::time;
 use viewer::{config, report};
 
 /// Look at a trace: timeline, calls, tables and findings, in the terminal
@@ -27,7 +28,7 @@ pub struct Arguments {
     #[arg(value_name = "FILE", default_value = "trace.bin")]
     file: PathBuf,
     /// Begin at a call (1234), a time (1.5s, 20ms) or a share (50%)
-    #[arg(long, value_name = "PLACE")]
+    #[arg(long, value_name = "PLACE", value_parser = place)]
     at: Option<String>,
     /// Print one frame as text and end
     #[arg(long)]
@@ -73,6 +74,17 @@ impl FromStr for Size {
             _ => Err(wrong()),
         }
     }
+}
+
+/// What the viewer can go to.
+fn place(text: &str) -> Result<String, String> {
+    let trimmed = text.trim();
+    let share = |text: &str| text.trim().parse::<f64>().is_ok_and(|share| (0.0..=100.0).contains(&share));
+    let is_place = trimmed.replace(['_', ','], "").parse::<u64>().is_ok()
+        || trimmed.strip_suffix('%').map_or_else(|| time(trimmed).is_ok(), share);
+    is_place
+        .then(|| text.to_owned())
+        .ok_or_else(|| "expected a call (1234), a time (1.5s, 20ms) or a share (50%)".into())
 }
 
 pub fn run(arguments: Arguments) -> Result<u8> {
