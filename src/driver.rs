@@ -88,6 +88,23 @@ pub fn find(choice: &Choice) -> Result<Found, Tried> {
     found.ok_or(tried)
 }
 
+/// Whether the loader takes it for a library; it is not asked for anything.
+pub fn loads(found: &Found) -> Result<()> {
+    // SAFETY: as for `by_loader`.
+    let library = unsafe { Library::open(Some(&found.path), RTLD_LAZY | RTLD_LOCAL) };
+    match library {
+        Ok(library) => {
+            // Its threads may run its code.
+            std::mem::forget(library);
+            Ok(())
+        }
+        Err(error) => {
+            let path = found.path.display();
+            Err(failure(NO_DRIVER, format_args!("{path} ({}): the driver cannot be loaded: {error}", found.how)))
+        }
+    }
+}
+
 fn system(tried: &mut Tried) -> Option<Found> {
     if let Some(path) = env::var_os("CUTRACE_LIBCUDA").filter(|path| !path.is_empty()) {
         return tried.candidate(path.into(), "CUTRACE_LIBCUDA");

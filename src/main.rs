@@ -14,6 +14,8 @@ mod figures;
 mod info;
 mod json;
 mod layout;
+mod newer;
+
 mod output;
 mod program;
 mod progress;
@@ -30,7 +32,8 @@ mod view;
 mod works;
 mod writes;
 
-use clap::{Parser, Subcommand};
+use clap::parser::ValueSource;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// Records everything a program asks of the CUDA driver, and does it again.
@@ -57,6 +60,7 @@ Exit status:
   2 usage                       3 the trace cannot be read (or not all of it)
   4 the replay diverged         5 no usable driver
   6 the replay could check nothing
+An output that exists or cannot be written is 1; flags that contradict each other or the trace are 2.
   record: the program's own; 126 and 127 not started, 128 + signal";
 
 #[derive(Subcommand)]
@@ -74,7 +78,16 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let ended = match Arguments::parse().command {
+    let matches = Arguments::command().get_matches();
+    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let is_default = |command: &clap::ArgMatches| {
+        let names_file = command.try_contains_id("file").unwrap_or(false);
+        names_file && command.value_source("file") == Some(ValueSource::DefaultValue)
+    };
+    if matches.subcommand().is_some_and(|(_, command)| is_default(command)) {
+        newer::tell();
+    }
+    let ended = match arguments.command {
         Command::Record(arguments) => record::run(arguments),
         Command::Replay(arguments) => replay::run(*arguments),
         Command::View(arguments) => view::run(arguments),

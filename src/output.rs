@@ -14,13 +14,16 @@ pub struct Output {
 }
 
 impl Output {
-    /// `source`: what is being read, and must not be replaced.
-    pub fn create(path: &Path, force: bool, source: &Path) -> Result<Output> {
+    /// `flag`: that names it. `source`: what is being read, and must not be replaced.
+    pub fn create(flag: &str, path: &Path, force: bool, source: &Path) -> Result<Output> {
         let shown = path.display();
         let file = |path: &Path| std::fs::metadata(path).map(|found| (found.dev(), found.ino())).ok();
         match file(path) {
             Some(found) if Some(found) == file(source) => {
-                return Err(failure(USAGE, format_args!("-o {shown}: that is the trace itself")));
+                return Err(failure(USAGE, format_args!("{flag} {shown}: that is the trace itself")));
+            }
+            Some(_) if !path.is_file() => {
+                return Err(failure(FAILED, format_args!("{flag} {shown}: it is not a plain file")));
             }
             Some(_) if !force => {
                 return Err(failure(FAILED, format_args!("{shown} exists already; --force replaces it")));
@@ -28,7 +31,8 @@ impl Output {
             _ => {}
         }
         let directory = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
-        let name = path.file_name().context(format!("-o {shown}: not the name of a file"))?;
+        let name =
+            path.file_name().ok_or_else(|| failure(USAGE, format_args!("{flag} {shown}: not the name of a file")))?;
         let mut prefix = std::ffi::OsString::from(".");
         prefix.push(name);
         prefix.push(".");

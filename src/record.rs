@@ -46,7 +46,8 @@ and by `record` itself:
 Exit status:
   the program's own; 128 + signal if one ended it
   126 it cannot be run or recorded      127 not found
-  5 the driver asked for by --driver is not there")]
+  5 the driver asked for by --driver is not there, or is no library
+  1 the trace cannot go where it should        2 usage")]
 pub struct Arguments {
     /// Name of the trace; %p, %n, %h and %q{VAR} stand for process id, program, host and a variable, %% for a percent
     /// sign; a file that exists is never overwritten [default: CUTRACE_OUTPUT, else trace.bin]
@@ -114,7 +115,10 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         command.envs(value.map(|value| (name, value)));
     }
     match (driver::find(arguments.driver.as_ref().unwrap_or(&Choice::System)), &arguments.driver) {
-        (Ok(found), _) => {
+        (Ok(found), asked) => {
+            if asked.is_some() {
+                driver::loads(&found)?;
+            }
             command.env("CUTRACE_LIBCUDA", found.path);
         }
         // The program may do without: the recorder then answers as a machine without a driver does.
@@ -126,11 +130,14 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         }
         (Err(tried), Some(_)) => return Err(tried.as_failure("that driver is not there")),
     }
+    // What a command reads that is given no name, if it was there before.
+    let is_default = arguments.output.is_none() && env::var_os("CUTRACE_OUTPUT").is_none_or(|name| name.is_empty());
+    let default = env::current_dir().ok().map(|here| here.join("trace.bin")).filter(|path| is_default && path.exists());
     let status = signals::run(&mut command).map_err(|error| {
         let status = if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { CANNOT_EXECUTE };
         failure(status, format_args!("{}: {error}", path.display()))
     })?;
-    session::close(session.path(), name);
+    session::close(session.path(), name, default.as_deref());
     Ok(exit_status(status))
 }
 
@@ -171,6 +178,7 @@ fn output(asked: Option<&OsStr>) -> Result<OsString> {
         (None, None) => ("--output", "trace.bin".into()),
     };
     let refuse = |why: String| Err(failure(USAGE, format_args!("{name}: {why}")));
+    let in_the_way = |why: String| Err(failure(FAILED, format_args!("{name}: {why}")));
     if pattern.is_empty() {
         return refuse("an empty name".into());
     }
@@ -180,8 +188,8 @@ fn output(asked: Option<&OsStr>) -> Result<OsString> {
     };
     if let Some(path) = path {
         match std::fs::metadata(&path) {
-            Ok(found) if found.is_dir() => return refuse(format!("{} is a directory", path.display())),
-            Ok(found) if !found.is_file() => return refuse(format!("{} is not a plain file", path.display())),
+            Ok(found) if found.is_dir() => return in_the_way(format!("{} is a directory", path.display())),
+            Ok(found) if !found.is_file() => return in_the_way(format!("{} is not a plain file", path.display())),
             _ if pattern.as_bytes().ends_with(b"/") => return refuse(format!("{} names a directory", path.display())),
             _ => {}
         }
@@ -189,7 +197,7 @@ fn output(asked: Option<&OsStr>) -> Result<OsString> {
     let parent = Path::new(&pattern).parent().filter(|p| asked.is_some() && !p.as_os_str().is_empty());
     let parent = parent.and_then(|parent| constant(parent.as_os_str().as_bytes()).ok().flatten());
     if let Some(parent) = parent.filter(|parent| !parent.is_dir()) {
-        return refuse(format!("there is no directory {}", parent.display()));
+        return in_the_way(format!("there is no directory {}", parent.display()));
     }
     if Path::new(&pattern).is_absolute() {
         return Ok(pattern);
@@ -209,7 +217,14 @@ fn constant(pattern: &[u8]) -> Result<Option<PathBuf>, String> {
         match (byte, if *byte == b'%' { rest.next() } else { None }) {
             (b'%', Some(b'%')) => path.push(b'%'),
             (b'%', Some(b'p' | b'n' | b'h')) => codes += 1,
-            (b'%', Some(b'q')) if rest.next() == Some(&b'{') && rest.any(|byte| *byte == b'}') => codes += 1,
+            (b'%', Some(b'q')) if rest.as_slice().starts_with(b"{") && rest.as_slice().contains(&b'}') => {
+                let variable: Vec<u8> = rest.by_ref().skip(1).take_while(|byte| **byte != b'}').copied().collect();
+                let variable = OsStr::from_bytes(&variable);
+                if variable.is_empty() || variable.as_bytes().contains(&b'=') || env::var_os(variable).is_none() {
+                    return Err(format!("%q{{{}}}: there is no such variable", variable.display()));
+                }
+                codes += 1;
+            }
             (b'%', code) => {
                 let code: String =
                     code.map_or("at the end".into(), |code| (*code as char).escape_default().to_string());
@@ -247,7 +262,8 @@ mod tests {
     fn patterns_without_codes_are_paths() {
         let of = |pattern: &[u8]| constant(pattern).map(|path| path.map(|path| path.into_os_string().into_vec()));
         assert_eq!(of(b"a%%\xfe.bin"), Ok(Some(b"a%\xfe.bin".to_vec())));
-        assert_eq!([of(b"%p.bin"), of(b"a%q{X}")], [Ok(None), Ok(None)]);
+        assert_eq!([of(b"%p.bin"), of(b"a%q{PATH}")], [Ok(None), Ok(None)]);
+        assert!(of(b"%q{NOT_SET_ANYWHERE}.bin").is_err_and(|why| why.contains("no such variable")));
         for wrong in [&b"%z"[..], b"%q{X", b"%qX}", b"a%"] {
             assert!(of(wrong).is_err_and(|why| why.contains("is unknown")));
         }

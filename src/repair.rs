@@ -1,9 +1,10 @@
 //! `cutrace repair`: closes a trace that nobody closed.
 
-use crate::exit::{FAILED, failure};
 use crate::figures::{counted, grouped, size};
-use crate::{exit, verdict};
+use crate::output::Output;
+use crate::{exit, signals, verdict};
 use anyhow::{Context, Result};
+use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
 use trace::Trace;
@@ -19,7 +20,13 @@ use trace::text::plain;
 #[command(after_help = "\
 Examples:
   cutrace repair trace.bin               in place
-  cutrace repair damaged.bin -o good.bin")]
+  cutrace repair damaged.bin -o good.bin
+
+Exit status:
+  0 closed, and nothing is missing
+  1 OUT exists or cannot be written, or a process still writes the trace
+  2 usage
+  3 closed, but something of it was damaged and is lost; or no trace at all")]
 pub struct Arguments {
     /// The trace
     #[arg(value_name = "FILE")]
@@ -27,28 +34,72 @@ pub struct Arguments {
     /// Write the repaired trace to this new file and leave FILE as it is
     #[arg(short, long, value_name = "OUT")]
     output: Option<PathBuf>,
+    /// Replace OUT if it exists
+    #[arg(long, requires = "output")]
+    force: bool,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
 }
+
+/// Version of the JSON form. Fields may be added within a version.
+const SCHEMA: u32 = 1;
 
 pub fn run(arguments: Arguments) -> Result<u8> {
     let mut trace = Trace::open(&arguments.file)?;
-    if let Some(output) = &arguments.output {
-        let mut from = std::fs::File::open(&arguments.file).context(arguments.file.display().to_string())?;
-        let mut to = match std::fs::File::create_new(output) {
-            Ok(to) => to,
-            Err(error) => return Err(failure(FAILED, format_args!("{}: {error}", output.display()))),
-        };
-        std::io::copy(&mut from, &mut to).with_context(|| output.display().to_string())?;
-        trace = Trace::open(output)?;
-    }
+    let output = match &arguments.output {
+        None => None,
+        Some(path) => {
+            let mut output = Output::create("-o", path, arguments.force, &arguments.file)?;
+            let partial = output.partial().to_path_buf();
+            signals::on_interruption(move |signal| {
+                let _gone_already = std::fs::remove_file(&partial);
+                exit::say(format_args!("interrupted by {signal}; nothing was written"));
+            });
+            let mut from = std::fs::File::open(&arguments.file).context(arguments.file.display().to_string())?;
+            std::io::copy(&mut from, &mut output).with_context(|| path.display().to_string())?;
+            trace = Trace::open(output.partial())?;
+            Some(output)
+        }
+    };
     trace.check_blobs();
     let done = finish(&trace, verdict::in_words)?;
+    if let Some(output) = output {
+        output.finish()?;
+    }
+    // Damage stands among the losses of a footer, so that it is still known the next time.
+    let status = match done.losses.iter().any(|(what, _)| what.starts_with("at offset ")) {
+        true => exit::UNREADABLE,
+        false => exit::DONE,
+    };
     let mut out = std::io::stdout().lock();
-    let name = trace.path.display().to_string();
+    let name = arguments.output.as_ref().unwrap_or(&arguments.file).display().to_string();
+    if arguments.json {
+        let losses = done.losses.iter().map(|(what, count)| json!({ "what": what, "count": count }));
+        let whole = json!({
+            "schema": SCHEMA,
+            "path": name,
+            "written": done.written,
+            "calls": done.calls,
+            "segments": done.segments,
+            "sealed": done.sealed,
+            "bytes": done.bytes,
+            "losses": losses.collect::<Vec<_>>(),
+            "verdict": done.verdict,
+            "reasons": done.reasons,
+        });
+        serde_json::to_writer_pretty(&mut out, &whole)?;
+        writeln!(out)?;
+        return Ok(status);
+    }
     let name = plain(&name);
     let (calls, bytes) = (counted(done.calls, "call"), size(done.bytes));
     if !done.written {
         writeln!(out, "{name}: closed and whole: {calls}, {} segments, {bytes}", done.segments)?;
-        return Ok(exit::DONE);
+        for (what, count) in done.losses.iter().filter(|(what, _)| what.starts_with("at offset ")) {
+            writeln!(out, "lost: {} ({})", plain(what), grouped(*count))?;
+        }
+        return Ok(status);
     }
     writeln!(out, "{name}: {calls}, {} segments ({} sealed now), {bytes}; footer written", done.segments, done.sealed)?;
     for damage in &trace.damage {
@@ -58,5 +109,5 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         writeln!(out, "lost: {} ({})", plain(what), grouped(*count))?;
     }
     writeln!(out, "verdict: {}", done.verdict)?;
-    Ok(exit::DONE)
+    Ok(status)
 }

@@ -11,8 +11,9 @@ mod shown;
 mod timing;
 
 use crate::driver::{self, Choice};
-use crate::exit::{DIVERGED, DONE, FAILED, NO_DRIVER, UNREADABLE, UNVERIFIED, failure};
+use crate::exit::{DIVERGED, DONE, FAILED, NO_DRIVER, UNREADABLE, UNVERIFIED, USAGE, failure};
 use crate::figures::{grouped, size};
+use crate::output::Output;
 use crate::{exit, layout, signals};
 use anyhow::Result;
 use bar::Bar;
@@ -28,7 +29,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use timing::Timing;
+use timing::{Source, Timing};
 use trace::Trace;
 
 /// Make the calls of a trace again and compare results, outputs and bytes
@@ -53,7 +54,7 @@ Examples:
 
 Exit status:
   0 verified (or --no-verify, or stopped as asked)
-  1 not replayable, or a launch failed as recorded
+  1 not replayable, a launch failed as recorded, or an output exists or cannot be written
   2 usage
   3 the trace cannot be read        4 diverged
   5 no usable driver                6 nothing that the device computed could be compared
@@ -117,6 +118,31 @@ impl FromStr for Devices {
     }
 }
 
+impl Arguments {
+    /// What contradicts itself or the trace.
+    fn check(&self, trace: &Trace, plan: &Plan) -> Result<()> {
+        let refuse = |why: String| Err(failure(USAGE, why));
+        if self.timing.times != Source::Auto && !self.timing.profile && !self.looping.is_asked() {
+            return refuse("--times: times are taken by --profile and --loop only".into());
+        }
+        if self.force && !self.timing.profile && !self.finding.writes() {
+            return refuse("--force: nothing is written without --profile or --dump-memory".into());
+        }
+        let Some(Devices::Each(map)) = &self.device else { return Ok(()) };
+        let mut known: Vec<i32> = trace.devices.iter().map(|d| d.ordinal).chain(plan.devices.iter().copied()).collect();
+        known.sort_unstable();
+        known.dedup();
+        match map.keys().filter(|device| !known.contains(device)).min() {
+            Some(unknown) if known.is_empty() => refuse(format!("--device {unknown}=...: the trace uses no device")),
+            Some(unknown) => {
+                let known: Vec<String> = known.iter().map(ToString::to_string).collect();
+                refuse(format!("--device {unknown}=...: the trace has no such device; it has {}", known.join(", ")))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
 impl Devices {
     fn map(&self, trace: &Trace, plan: &Plan) -> HashMap<i32, i32> {
         match self {
@@ -132,10 +158,10 @@ impl Devices {
 pub fn run(arguments: Arguments) -> Result<u8> {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
     let shown = bar.clone();
-    let partial = Arc::new(Mutex::new(None::<PathBuf>));
+    let partial = Arc::new(Mutex::new(Vec::<PathBuf>::new()));
     let unfinished = partial.clone();
     signals::on_interruption(move |name| {
-        if let Some(partial) = unfinished.lock().take() {
+        for partial in unfinished.lock().drain(..) {
             let _gone_already = std::fs::remove_file(partial);
         }
         let so_far = match (shown.position(), shown.length()) {
@@ -154,6 +180,9 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         return Err(failure(UNREADABLE, format_args!("{damage}; {hint}")));
     }
     let plan = replayer::plan(&trace);
+    arguments.check(&trace, &plan)?;
+    let mut tools = arguments.finding.tools(&trace, &plan)?;
+    let scope = arguments.looping.range(&trace)?;
     if arguments.dry_run || plan.verdict == Verdict::No {
         shown::plan(&trace, &plan, !arguments.no_placement, arguments.json)?;
         return Ok(match (exit::damage(&trace, 0), plan.verdict) {
@@ -161,8 +190,10 @@ pub fn run(arguments: Arguments) -> Result<u8> {
             (damage, _) => damage,
         });
     }
-    let mut tools = arguments.finding.tools(&trace, &plan, arguments.force)?;
-    let scope = arguments.looping.range(&trace)?;
+    let timed_to = arguments.timing.profile.then(|| arguments.timing.path());
+    let (dumps, dumped) = arguments.finding.dumps(&trace, &plan, tools.end, arguments.force, timed_to)?;
+    partial.lock().extend(dumped.iter().map(|output| output.partial().to_path_buf()));
+    tools.dumps = dumps;
     tools.end = scope.as_ref().map(|scope| scope.end).or(tools.end);
     let missing = plan.missing.as_ref().filter(|missing| tools.end.is_none_or(|end| missing.call < end));
     tools.end = missing.map(|missing| missing.call).or(tools.end);
@@ -176,7 +207,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     if arguments.timing.profile {
         let cupti = arguments.timing.source(choice, &found.path)?;
         let (begun, measure) = arguments.timing.begin(&trace, cupti, arguments.force)?;
-        *partial.lock() = Some(begun.partial().to_path_buf());
+        partial.lock().push(begun.partial().to_path_buf());
         (timed, tools.measure) = (Some(begun), Some(measure));
     }
     if let Some(scope) = &scope {
@@ -209,7 +240,10 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         (Some(timed), Some(measured)) => Some((measured, timed.finish(&trace, &options, measured)?)),
         _ => None,
     };
-    *partial.lock() = None;
+    if report.culprit.is_none() {
+        dumped.into_iter().try_for_each(Output::finish)?;
+    }
+    partial.lock().clear();
     let bisection = match &arguments.finding {
         Finding { trail: Some(path), .. } => {
             bisect::leave(path, &report)?;

@@ -11,7 +11,8 @@ use trace::Trace;
 use trace::finish::{self, Finished, finish};
 
 /// `session`: the file in which each process has announced its trace, a line each: its id, a space, the path.
-pub fn close(session: &Path, program: &OsStr) {
+/// `existing`: the default name, if it was taken.
+pub fn close(session: &Path, program: &OsStr, existing: Option<&Path>) {
     let announced = std::fs::read(session).unwrap_or_default();
     let mut closed: Vec<(String, Finished)> = Vec::new();
     let mut open = Vec::new();
@@ -26,7 +27,8 @@ pub fn close(session: &Path, program: &OsStr) {
         }
     }
     if !closed.is_empty() || !open.is_empty() {
-        say(closing_line(&closed, &open));
+        let kept = existing.map_or(String::new(), |path| format!("; {} existed already and was kept", relative(path)));
+        say(closing_line(&closed, &open) + &kept);
     } else if env::var_os("CUTRACE_DISABLE").is_some_and(|value| value == "1") {
         say("CUTRACE_DISABLE is 1; nothing was recorded");
     } else if announced.is_empty() {

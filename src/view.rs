@@ -33,7 +33,7 @@ pub struct Arguments {
     #[arg(value_name = "SECOND")]
     second: Option<PathBuf>,
     /// Begin at a call (1234), a time (1.5s, 20ms) or a share (50%)
-    #[arg(long, value_name = "PLACE")]
+    #[arg(long, value_name = "PLACE", value_parser = place)]
     at: Option<String>,
     /// Begin with this view: timeline, events, kernels, api, copies, modules, findings, ranges or objects
     #[arg(long, value_name = "VIEW", value_parser = view)]
@@ -105,6 +105,17 @@ fn window(text: &str) -> Result<(u64, u64), String> {
     let (from, to) = text.split_once("..").ok_or("expected as 1.5ms..2ms")?;
     let (from, to) = (time(from)?, time(to)?);
     if from < to { Ok((from, to)) } else { Err("it ends before it begins".into()) }
+}
+
+/// What the viewer can go to.
+fn place(text: &str) -> Result<String, String> {
+    let trimmed = text.trim();
+    let share = |text: &str| text.trim().parse::<f64>().is_ok_and(|share| (0.0..=100.0).contains(&share));
+    let is_place = trimmed.replace(['_', ','], "").parse::<u64>().is_ok()
+        || trimmed.strip_suffix('%').map_or_else(|| time(trimmed).is_ok(), share);
+    is_place
+        .then(|| text.to_owned())
+        .ok_or_else(|| "expected a call (1234), a time (1.5s, 20ms) or a share (50%)".into())
 }
 
 pub fn run(arguments: Arguments) -> Result<u8> {

@@ -106,6 +106,8 @@ pub enum Error {
     Device { device: i32, failure: String },
     #[error("a thread for the recorded thread {thread} cannot be started: {source}")]
     Thread { thread: u32, source: std::io::Error },
+    #[error("there is no device {here} here to stand in for a recorded one; the driver has {count}")]
+    NoDevice { here: i32, count: i32 },
     #[error("CUPTI cannot be used: {why}")]
     Cupti { why: String },
     #[error("the range cannot be repeated: {why}")]

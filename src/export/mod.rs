@@ -38,7 +38,9 @@ Examples:
   cutrace export app.bin --to perfetto --no-args -o app.pftrace
                                                         without arguments: smaller, faster
   cutrace export --to jsonl -o calls.jsonl --force      replaces calls.jsonl
-  cutrace export --to jsonl --grep Memcpy -o - | jq -r .function | sort | uniq -c")]
+  cutrace export --to jsonl --grep Memcpy -o - | jq -r .function | sort | uniq -c
+
+Exit status: 0 written, 1 the file exists or cannot be written, 2 usage, 3 the trace cannot be read (or not all of it).")]
 pub struct Arguments {
     /// The format
     #[arg(long, value_enum, value_name = "FORMAT")]

@@ -23,7 +23,7 @@ impl Sink {
             }
             return Ok(Sink::Stdout(BufWriter::with_capacity(BUFFER, io::stdout())));
         }
-        let output = Output::create(path, force, source)?;
+        let output = Output::create("-o", path, force, source)?;
         let partial = output.partial().to_path_buf();
         signals::on_interruption(move |signal| {
             let _gone_already = std::fs::remove_file(&partial);

@@ -3,13 +3,15 @@
 use super::compared::Verify;
 use crate::exit::{USAGE, failure};
 use crate::figures::size;
+use crate::output::Output;
 use crate::report::kernel_name::{Names, Style};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use replayer::{Dump, Memory, Plan, Tools};
 use std::collections::BTreeSet;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 use trace::Trace;
 use trace::preamble::Data;
 
@@ -20,7 +22,7 @@ pub struct Finding {
     ///
     /// As under CUDA_LAUNCH_BLOCKING, a launch that waits for a later call never ends. While a stream capture is under
     /// way, nothing is waited for.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "dry_run")]
     pub sync_launches: bool,
     /// Stop after the call of this number
     #[arg(long, value_name = "CALL", conflicts_with = "stop")]
@@ -41,7 +43,7 @@ pub struct Finding {
     /// Implies --sync-launches. Before and after every launch, the memory that its arguments lead to is hashed. A launch
     /// whose result differs between two replays is nondeterministic; if none does, the replay itself differs from the
     /// recording, or its driver or device do.
-    #[arg(long, conflicts_with_all = ["no_verify", "dump_memory"])]
+    #[arg(long, conflicts_with_all = ["no_verify", "dump_memory", "dry_run"])]
     pub bisect: bool,
     /// Be the second replay of --bisect: write what every launch made of memory to this file
     #[arg(long, hide = true, value_name = "FILE", requires = "bisect")]
@@ -50,7 +52,7 @@ pub struct Finding {
     ///
     /// A program that reads what it never wrote shows other differences with another fill. Physical memory of
     /// cuMemCreate and variables of modules are left as they are.
-    #[arg(long, value_name = "BYTE", value_parser = byte)]
+    #[arg(long, value_name = "BYTE", value_parser = byte, conflicts_with = "dry_run")]
     fill: Option<u8>,
     /// How copies to the host are compared: byte for byte, or as numbers, where |found - recorded| may be up to
     /// ATOL + RTOL * |recorded|; TYPE is f16, bf16, f32 (the default) or f64, and needs a trace of record --data=all
@@ -120,8 +122,8 @@ fn memory(text: &str) -> Result<Memory, String> {
 }
 
 impl Finding {
-    /// `force`: files that exist are replaced.
-    pub fn tools(&self, trace: &Trace, plan: &Plan, force: bool) -> Result<Tools> {
+    /// What was asked for, as the trace has it.
+    pub fn tools(&self, trace: &Trace, plan: &Plan) -> Result<Tools> {
         let usage = |what: &str, why: String| failure(USAGE, format_args!("{what}: {why}"));
         let calls = trace.len() as u64;
         let end = match (self.until, &self.stop) {
@@ -135,20 +137,10 @@ impl Finding {
             }
             (None, None) => None,
         };
-        let mut dumps = Vec::new();
         for pair in self.dump_memory.chunks_exact(2) {
-            let told = |why: String| usage("--dump-memory", format!("{}: {why}", pair[0]));
-            let path = PathBuf::from(&pair[1]);
-            let range = memory(&pair[0])
-                .and_then(|memory| replayer::find_memory(trace, plan, end.unwrap_or(calls), &memory))
-                .map_err(told)?;
-            if !force && path.exists() {
-                return Err(usage(
-                    "--dump-memory",
-                    format!("{}: the file exists; --force replaces it", path.display()),
-                ));
-            }
-            dumps.push(Dump { range, path, force });
+            let found =
+                memory(&pair[0]).and_then(|memory| replayer::find_memory(trace, plan, end.unwrap_or(calls), &memory));
+            found.map_err(|why| usage("--dump-memory", format!("{}: {why}", pair[0])))?;
         }
         let tolerance = match self.verify {
             Verify::Exact => None,
@@ -164,8 +156,48 @@ impl Finding {
             Some(text) => Some(launches(trace, text).map_err(|why| usage("--only-kernel", why))?),
         };
         let (sync_launches, trail, fill) = (self.sync_launches, self.bisect, self.fill);
-        Ok(Tools { sync_launches, trail, fill, tolerance, marked, measure: None, repeat: None, end, dumps })
+        Ok(Tools { sync_launches, trail, fill, tolerance, marked, measure: None, repeat: None, end, dumps: Vec::new() })
     }
+
+    /// The files of --dump-memory, under temporary names. `force`: files that exist are replaced; `other`: another output.
+    pub fn dumps(
+        &self,
+        trace: &Trace,
+        plan: &Plan,
+        end: Option<u64>,
+        force: bool,
+        other: Option<&Path>,
+    ) -> Result<(Vec<Dump>, Vec<Output>)> {
+        let (mut dumps, mut outputs) = (Vec::new(), Vec::<Output>::new());
+        let mut taken: Vec<PathBuf> = other.map(place).into_iter().collect();
+        for pair in self.dump_memory.chunks_exact(2) {
+            let path = PathBuf::from(&pair[1]);
+            if taken.contains(&place(&path)) {
+                return Err(failure(USAGE, format_args!("--dump-memory {}: the file is named twice", path.display())));
+            }
+            taken.push(place(&path));
+            let range = memory(&pair[0])
+                .and_then(|memory| replayer::find_memory(trace, plan, end.unwrap_or(trace.len() as u64), &memory))
+                .map_err(|why| failure(USAGE, format_args!("--dump-memory: {}: {why}", pair[0])))?;
+            let output = Output::create("--dump-memory", &path, force, &trace.path)?;
+            let file = Arc::new(output.file().try_clone().with_context(|| path.display().to_string())?);
+            dumps.push(Dump { range, file, path });
+            outputs.push(output);
+        }
+        Ok((dumps, outputs))
+    }
+
+    /// Whether --force has anything to replace.
+    pub fn writes(&self) -> bool {
+        !self.dump_memory.is_empty()
+    }
+}
+
+/// Where a file is or will be, whatever way leads there.
+fn place(path: &Path) -> PathBuf {
+    let directory = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+    let directory = std::fs::canonicalize(directory).unwrap_or_else(|_| directory.to_path_buf());
+    std::fs::canonicalize(path).unwrap_or_else(|_| directory.join(path.file_name().unwrap_or_default()))
 }
 
 /// Of a kernel, by its name as recorded or as the reports show it.

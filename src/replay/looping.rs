@@ -36,7 +36,7 @@ pub struct Looping {
     /// The range, by call numbers: A..B (B is not included)
     #[arg(long, value_name = "A..B", requires = "loop")]
     scope: Option<Scope>,
-    /// The range, by an NVTX range of this name; #n for the nth (from 1) of them [default n: 1]
+    /// The range, by an NVTX range of this name, with its domain or without (domain:name, :name, name); #n for the nth (from 1) of them [default n: 1]
     #[arg(long, value_name = "NAME[#n]", requires = "loop", conflicts_with = "scope")]
     nvtx: Option<String>,
 }
@@ -59,6 +59,10 @@ impl FromStr for Scope {
 }
 
 impl Looping {
+    pub fn is_asked(&self) -> bool {
+        self.times.is_some()
+    }
+
     /// The range of calls, if one is to be repeated.
     pub fn range(&self, trace: &Trace) -> Result<Option<Range<u64>>> {
         if self.times.is_none() {
@@ -90,7 +94,11 @@ fn annotated(trace: &Trace, wanted: &str) -> Result<Range<u64>> {
         _ => (wanted, 1),
     };
     let message = |range: &trace::annotation::Range| range.opened.message.as_deref().unwrap_or("").to_owned();
-    let named: Vec<_> = ranges.iter().filter(|range| message(range) == name).collect();
+    let qualified = |range: &trace::annotation::Range| {
+        format!("{}:{}", range.opened.domain.as_deref().unwrap_or(""), message(range))
+    };
+    let is_named = |range: &&trace::annotation::Range| message(range) == name || qualified(range) == name;
+    let named: Vec<_> = ranges.iter().filter(is_named).collect();
     let Some(range) = named.get(nth - 1) else {
         let mut known: Vec<String> = ranges.iter().map(|range| plain(&message(range)).into_owned()).collect();
         known.sort();
@@ -151,7 +159,8 @@ pub fn text(out: &mut impl Write, range: &Range<u64>, repeated: &Repeated) -> Re
         writeln!(out, "  not restored {} that cannot be read", counted(repeated.unread, "allocation"))?;
     }
     if repeated.differing > 0 {
-        writeln!(out, "  differs      {} left other bytes than the first", counted(repeated.differing, "run"))?;
+        let (differing, runs) = (grouped(repeated.differing), counted(repeated.runs, "run"));
+        writeln!(out, "  differs      {differing} of {runs} left other bytes than the first")?;
     }
     if !repeated.why.is_empty() {
         writeln!(out, "  events       {}", repeated.why)?;
@@ -204,6 +213,7 @@ pub fn object(range: &Range<u64>, repeated: &Repeated) -> Value {
             .collect::<Vec<_>>(),
         "restored_bytes": repeated.restored,
         "unread_allocations": repeated.unread,
+        "runs": repeated.runs,
         "differing_runs": repeated.differing,
         "wall": figures_of(&repeated.wall),
         "host": figures_of(&repeated.host),

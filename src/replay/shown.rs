@@ -47,7 +47,8 @@ pub fn plan(trace: &Trace, plan: &Plan, place: bool, as_json: bool) -> Result<()
     writeln!(out, "{} of {}", counted(trace.len() as u64, "call"), counted(trace.threads.len() as u64, "thread"))?;
     writeln!(out, "{} of device memory on {devices}, {} of pinned host memory", size(device), size(host))?;
     let launches = counted(plan.launches, "launch");
-    writeln!(out, "{launches}, of which {} reach no comparison", grouped(plan.unreached_launches))?;
+    let reach = if plan.unreached_launches == 1 { "reaches" } else { "reach" };
+    writeln!(out, "{launches}, of which {} {reach} no comparison", grouped(plan.unreached_launches))?;
     if !place {
         writeln!(out, "no memory is put back, all addresses are translated: {}", replayer::BLIND)?;
     }
@@ -56,7 +57,9 @@ pub fn plan(trace: &Trace, plan: &Plan, place: bool, as_json: bool) -> Result<()
 
 pub fn text(out: &mut impl Write, plan: &Plan, report: &Report) -> Result<()> {
     let checked = &report.checked;
+    let differing = report.repeated.as_ref().is_some_and(|repeated| repeated.differing > 0);
     match (report.outcome, report.refused()) {
+        (Outcome::Verified, 0) if differing => writeln!(out, "the first run verified, others differ from it")?,
         (Outcome::Replayed, _) => writeln!(out, "replayed, not compared")?,
         (Outcome::Verified, 0) => writeln!(out, "verified")?,
         (Outcome::Verified, 1) => writeln!(out, "verified, except for 1 call that was refused")?,
@@ -72,8 +75,8 @@ pub fn text(out: &mut impl Write, plan: &Plan, report: &Report) -> Result<()> {
         writeln!(out, "  stopped      before call {call} {function}")?;
     }
     let elapsed = report.elapsed.as_secs_f64();
-    let (executed, emulated) = (counted(report.executed, "call"), grouped(report.emulated));
-    writeln!(out, "  made again   {executed}, {emulated} memory calls by other means, in {elapsed:.2} s")?;
+    let (executed, emulated) = (counted(report.executed, "call"), counted(report.emulated, "memory call"));
+    writeln!(out, "  made again   {executed}, {emulated} by other means, in {elapsed:.2} s")?;
     if report.outcome != Outcome::Replayed {
         let (results, outputs) = (counted(checked.results, "result"), counted(checked.outputs, "output"));
         let copies = counted(checked.copies, "copy");
@@ -96,8 +99,9 @@ pub fn text(out: &mut impl Write, plan: &Plan, report: &Report) -> Result<()> {
     }
     let placed = &report.placement;
     let moved = placed.translated + placed.host_translated;
-    let at_home = grouped(placed.placed + placed.host_placed);
-    writeln!(out, "  memory       {at_home} allocations where they were, {} elsewhere", grouped(moved))?;
+    let home = placed.placed + placed.host_placed;
+    let (at_home, were) = (counted(home, "allocation"), if home == 1 { "it was" } else { "they were" });
+    writeln!(out, "  memory       {at_home} where {were}, {} elsewhere", grouped(moved))?;
     for line in report.trust() {
         writeln!(out, "  translated   {line}")?;
     }

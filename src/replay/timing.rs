@@ -30,7 +30,7 @@ pub struct Timing {
     output: Option<PathBuf>,
     /// Where times are taken from
     #[arg(long, value_enum, value_name = "SOURCE", default_value = "auto")]
-    times: Source,
+    pub times: Source,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -50,6 +50,11 @@ pub struct Timed {
 }
 
 impl Timing {
+    /// The trace to write.
+    pub fn path(&self) -> &Path {
+        self.output.as_deref().unwrap_or(Path::new("timed.bin"))
+    }
+
     /// Where times are to be taken from.
     pub fn source(&self, driver: &Choice, path: &Path) -> Result<Result<Vec<PathBuf>, String>> {
         match (self.times, cupti::find(driver, path)) {
@@ -61,8 +66,8 @@ impl Timing {
 
     /// Begins the trace: all of what is in the one that is replayed.
     pub fn begin(&self, trace: &Trace, cupti: Result<Vec<PathBuf>, String>, force: bool) -> Result<(Timed, Measure)> {
-        let path = self.output.as_deref().unwrap_or(Path::new("timed.bin"));
-        let output = Output::create(path, force, &trace.path)?;
+        let path = self.path();
+        let output = Output::create("-o", path, force, &trace.path)?;
         let shown = || path.display().to_string();
         let written = Written::begin(trace, output.file().try_clone().with_context(shown)?).with_context(shown)?;
         let written = Arc::new(Mutex::new(written));

@@ -5,6 +5,7 @@ use super::table::Table;
 use super::walk::Report;
 use super::{api_sum, errors, launches, memory, modules, pending, summary, sync, transfers};
 use crate::exit::{USAGE, failure};
+use crate::info::shell;
 use anyhow::Result;
 use trace::Trace;
 
@@ -19,16 +20,18 @@ pub enum Needs {
 
 impl Needs {
     /// Why the report cannot be made.
-    fn missing(self, trace: &Trace) -> Option<&'static str> {
-        const TIMES: &str =
-            "needs device times, and this trace has none: cutrace replay --profile -o timed.bin makes one that does";
+    fn missing(self, trace: &Trace) -> Option<String> {
         const ANNOTATIONS: &str = "needs NVTX annotations, and this trace has none: the program made none, or the recorder \
                                    could not take them";
         let times = matches!(self, Needs::DeviceTimes | Needs::Both) && !trace.has_device_times();
         let annotations = matches!(self, Needs::Annotations | Needs::Both) && !trace.has_annotations();
         match (times, annotations) {
-            (_, true) => Some(ANNOTATIONS),
-            (true, _) => Some(TIMES),
+            (_, true) => Some(ANNOTATIONS.into()),
+            (true, _) => {
+                let path = shell(&[trace.path.display().to_string()]);
+                let how = format!("cutrace replay {path} --profile -o timed.bin makes one that does");
+                Some(format!("needs device times, and this trace has none: {how}"))
+            }
             _ => None,
         }
     }
@@ -138,7 +141,8 @@ impl Chosen {
 pub fn choose(names: &[String]) -> Result<Vec<Chosen>> {
     let names = names.iter().map(|name| name.trim()).filter(|name| !name.is_empty());
     let one = |name: &str| REPORTS.iter().find(|entry| entry.name == name).map(Chosen).ok_or_else(|| unknown(name));
-    names.map(one).collect()
+    let chosen: Vec<Chosen> = names.map(one).collect::<Result<_>>()?;
+    if chosen.is_empty() { Err(unknown("")) } else { Ok(chosen) }
 }
 
 fn unknown(name: &str) -> anyhow::Error {

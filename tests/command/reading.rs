@@ -1,6 +1,7 @@
 //! Commands that read a trace: good ones, and everything else that may be given to them.
 
 use serde_json::Value;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tests::forge::Forge;
 use tests::*;
@@ -113,13 +114,21 @@ fn a_repaired_trace_is_whole() {
     let whole = std::fs::read(&path).expect("a trace");
     let (chunk, header) = Forge::open(&path).segments(Kind::Chunk)[0];
     std::fs::write(&path, &whole[..chunk + HEADER + header.length as usize - 50]).expect("written");
-    let ran = run(&mut place.cutrace(["repair", "trace.bin", "-o", "repaired.bin"])).expect(0);
+    let ran = run(&mut place.cutrace(["repair", "trace.bin", "-o", "repaired.bin"])).expect(3);
     assert!(ran.stdout.contains("footer written"), "{}", ran.stdout);
     let repaired = sound(place.join("repaired.bin"));
     assert!(repaired.footer.is_some());
     assert_eq!(repaired.len(), run(&mut place.cutrace(["dump"])).expect(3).stdout.lines().count());
     run(&mut place.cutrace(["repair", "trace.bin", "-o", "repaired.bin"])).expect(1); // is there already
-    let ran = run(&mut place.cutrace(["repair", "repaired.bin"])).expect(0);
+    run(&mut place.cutrace(["repair", "trace.bin", "-o", "repaired.bin", "--force"])).expect(3);
+    assert_eq!(std::fs::metadata(place.join("repaired.bin")).expect("a trace").permissions().mode() & 0o777, 0o600);
+    let ran = run(&mut place.cutrace(["repair", "trace.bin", "-o", "./trace.bin", "--force"])).expect(2);
+    assert!(ran.stderr.contains("that is the trace itself"), "{}", ran.stderr);
+    // What was lost stays lost.
+    let told = run(&mut place.cutrace(["repair", "repaired.bin", "--json"])).expect(3).stdout;
+    let told: Value = serde_json::from_str(&told).expect("JSON");
+    assert!(told["losses"][0]["what"].as_str().is_some_and(|what| what.starts_with("at offset ")), "{told}");
+    let ran = run(&mut place.cutrace(["repair", "repaired.bin"])).expect(3);
     assert!(ran.stdout.contains("closed and whole"), "{}", ran.stdout);
 }
 

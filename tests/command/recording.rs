@@ -179,22 +179,44 @@ fn no_driver_at_all() {
 #[test]
 fn outputs_that_cannot_be() {
     let place = Place::new();
-    for (output, why) in [
-        ("/tmp", "is a directory"),
-        ("/dev/null", "is not a plain file"),
-        ("new/", "names a directory"),
-        ("no/such.bin", "there is no directory no"),
-        ("", "an empty name"),
-        ("%z.bin", "%z is unknown"),
-        ("%q{HOME", "%q is unknown"),
+    for (output, why, status) in [
+        ("/tmp", "is a directory", 1),
+        ("/dev/null", "is not a plain file", 1),
+        ("new/", "names a directory", 2),
+        ("no/such.bin", "there is no directory no", 1),
+        ("", "an empty name", 2),
+        ("%z.bin", "%z is unknown", 2),
+        ("%q{HOME", "%q is unknown", 2),
+        ("%q{NOT_SET}.bin", "%q{NOT_SET}: there is no such variable", 2),
     ] {
-        let ran = run(&mut place.cutrace(["record", "--driver", "sim", "-o", output, "--", "true"])).expect(2);
+        let ran = run(&mut place.cutrace(["record", "--driver", "sim", "-o", output, "--", "true"])).expect(status);
         let [line] = ran.stderr.lines().collect::<Vec<_>>()[..] else { panic!("{}", ran.stderr) };
         assert!(line.starts_with("cutrace: --output: ") && line.contains(why), "{line}");
     }
     let mut record = place.cutrace(["record", "--driver", "sim", "--", "true"]);
-    let ran = run(record.env("CUTRACE_OUTPUT", "/dev")).expect(2);
+    let ran = run(record.env("CUTRACE_OUTPUT", "/dev")).expect(1);
     assert_eq!(ran.stderr, "cutrace: CUTRACE_OUTPUT: /dev is a directory\n");
+}
+
+#[test]
+fn a_driver_that_is_no_library_starts_nothing() {
+    let place = Place::new();
+    std::fs::write(place.join("driver.so"), "no library").expect("written");
+    let ran = run(&mut place.cutrace(["record", "--driver", "driver.so", "--", "touch", "ran"])).expect(5);
+    assert!(ran.stderr.contains("the driver cannot be loaded: ") && !place.join("ran").exists(), "{}", ran.stderr);
+}
+
+#[test]
+fn a_taken_name_is_told() {
+    let place = Place::new();
+    let program = client("hostile/needed_driver.c");
+    let told = |_| run(&mut place.recorded(&program)).expect(0).stderr;
+    let [first, second] = [(), ()].map(told);
+    assert!(!first.contains("existed already"), "{first}");
+    assert!(
+        second.contains("trace.1.bin: ") && second.contains("; trace.bin existed already and was kept"),
+        "{second}"
+    );
 }
 
 #[test]

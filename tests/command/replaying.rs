@@ -116,4 +116,22 @@ fn usage_errors() {
     for arguments in [&["nonsense"][..], &["replay", "--nonsense"], &["record"], &["replay", "--device", "x"]] {
         run(&mut place.cutrace(arguments)).expect(2);
     }
+    let place = recorded("vector_add.c", &[]);
+    for (arguments, why) in [
+        (&["replay", "--dry-run", "--break", "nope"][..], "nearest: "),
+        (&["replay", "--dry-run", "--dump-memory", "mem#9", "x"], "no mem#9"),
+        (&["replay", "--dry-run", "--only-kernel", "nope"], "nearest: vector_add\n"),
+        (&["replay", "--dry-run", "--bisect"], "--bisect"),
+        (&["replay", "--times", "events"], "--times"),
+        (&["replay", "--force"], "--force"),
+        (&["replay", "--device", "1=0"], "no such device; it has 0"),
+        (&["view", "--once", "--at", "foo"], "expected a call"),
+        (&["report", "-r", ""], "there are summary, "),
+        (&["report", "-r", ","], "there are summary, "),
+    ] {
+        let ran = run(&mut place.cutrace(arguments)).expect(2);
+        assert!(ran.stderr.contains(why), "{arguments:?}: {}", ran.stderr);
+    }
+    let ran = run(&mut place.cutrace(["replay", "--driver", "sim", "--device", "0=7"])).expect(5);
+    assert!(ran.stderr.contains("there is no device 7 here"), "{}", ran.stderr);
 }

@@ -305,7 +305,7 @@ fn reports_that_cannot_be_had_are_refused_by_name() {
     ] {
         let ran = report(&place, &["-r", name]).expect(2);
         assert_eq!(ran.stdout, "");
-        let why = "needs device times, and this trace has none: cutrace replay --profile -o timed.bin";
+        let why = "needs device times, and this trace has none: cutrace replay trace.bin --profile -o timed.bin";
         assert!(ran.stderr.starts_with(&format!("cutrace: report {name} {why}")), "{}", ran.stderr);
     }
     for name in ["nvtx_sum", "nvtx_pushpop_sum", "nvtx_gpu_proj_sum"] {

@@ -63,6 +63,7 @@ fn runs_that_differ_are_counted() {
     );
     let report: Value = serde_json::from_str(&ran.expect(0).stdout).expect("JSON");
     assert_ne!(report["loop"]["differing_runs"], 0, "{report}");
+    assert_eq!(report["loop"]["runs"], 12, "{report}");
 }
 
 /// Copies from pinned memory that the program fills anew within the range.
@@ -86,7 +87,7 @@ fn ranges_by_annotation() {
     run(&mut place.recorded(client_with("ranges.c", &["-I", include.to_str().expect("a path"), "-ldl"]))).expect(0);
     let trace = place.trace();
     let launches = calls_named(&trace, "cuLaunchKernel");
-    for (name, nth) in [("step", 0), ("step#1", 0), ("step#3", 2)] {
+    for (name, nth) in [("step", 0), ("step#1", 0), ("step#3", 2), (":step#2", 1)] {
         let found = looped(&place, &["--loop", "2", "--nvtx", name]);
         let from = launches[nth].number;
         assert_eq!((&found["range"], &found["calls"]), (&serde_json::json!([from, from + 2]), &2.into()), "{name}");
@@ -120,6 +121,11 @@ fn what_cannot_be_repeated_is_named() {
     let why =
         replayed(&place, &["--loop", "2", "--scope", &scope(&place, "cuLaunchHostFunc", "cuLaunchHostFunc")]).expect(1);
     assert!(why.stderr.contains("its callback is the program's"), "{}", why.stderr);
+    // A node of a graph.
+    let why = replayed(&place, &["--loop", "2", "--scope", &scope(&place, "cuGraphLaunch", "cuGraphLaunch")]).expect(1);
+    let (launch, told) = (calls_named(&place.trace(), "cuGraphLaunch")[0].number, &why.stderr);
+    assert!(told.contains(&format!("call {launch} cuGraphLaunch: its graph runs a callback of the program")), "{told}");
+    assert!(told.contains("cuGraphAddHostNode)"), "{told}");
 }
 
 /// The replay itself is recorded: what another tool would see of it.
@@ -149,10 +155,7 @@ fn launches_are_marked_for_other_tools() {
     marked(&["vector_add"], &[0, 1, 2, 3]);
     marked(&["vector_add#3"], &[2]);
     let told = replayed(&place, &["--only-kernel", "vector_ad"]).expect(2).stderr;
-    assert!(
-        told.contains("no call of such a driver function, or launch of such a kernel; nearest: vector_add"),
-        "{told}"
-    );
+    assert!(told.contains("no launch of such a kernel; nearest: vector_add"), "{told}");
     let told = replayed(&place, &["--only-kernel", "vector_add#9"]).expect(2).stderr;
     assert!(told.contains("it is launched 4 times only"), "{told}");
 }

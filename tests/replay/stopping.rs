@@ -1,6 +1,7 @@
 //! `replay --until`, `--break` and `--dump-memory`.
 
 use serde_json::Value;
+use std::os::unix::fs::PermissionsExt;
 use tests::*;
 
 fn recorded(app: &str) -> Place {
@@ -93,11 +94,32 @@ fn what_is_not_there_is_told() {
     assert!(none.contains("the trace has no mem#9; alive at that point: mem#1, mem#2, mem#3"), "{none}");
     let near = told(&["--break", "vectr_add"]);
     assert!(near.contains("nearest: vector_add, "), "{near}");
-    assert!(told(&["--break", "vector_add#2"]).contains("it stands in the trace 1 times only"));
+    assert!(told(&["--break", "vector_add#2"]).contains("it stands in the trace once only"));
     assert!(told(&["--until", "999"]).contains("the trace holds calls 0 to 18 only"));
     std::fs::write(place.join("x"), "mine").expect("written");
-    assert!(told(&["--break", "vector_add", "--dump-memory", "mem#1", "x"]).contains("the file exists; --force"));
+    let ran = replayed(&place, &["--break", "vector_add", "--dump-memory", "mem#1", "x"]).expect(1);
+    assert!(ran.stderr.contains("x exists already; --force replaces it"), "{}", ran.stderr);
     assert_eq!(std::fs::read(place.join("x")).expect("still there"), b"mine");
+}
+
+/// The trace is mapped while it is replayed: neither it nor any other output may be written over.
+#[test]
+fn a_dump_replaces_neither_the_trace_nor_another_dump() {
+    let place = recorded("vector_add.c");
+    let trace = std::fs::read(place.join("trace.bin")).expect("a trace");
+    std::os::unix::fs::symlink("trace.bin", place.join("link")).expect("our own directory");
+    std::fs::hard_link(place.join("trace.bin"), place.join("second")).expect("our own directory");
+    let stop = ["--force", "--break", "vector_add", "--dump-memory", "mem#1"];
+    for name in ["trace.bin", "./trace.bin", "link", "second"] {
+        let ran = replayed(&place, &[&stop[..], &[name]].concat()).expect(2);
+        assert!(ran.stderr.ends_with(&format!("--dump-memory {name}: that is the trace itself\n")), "{}", ran.stderr);
+    }
+    assert_eq!(std::fs::read(place.join("trace.bin")).expect("a trace"), trace);
+    let ran = replayed(&place, &[&stop[..], &["x", "--dump-memory", "mem#2", "./x"]].concat()).expect(2);
+    assert!(ran.stderr.contains("./x: the file is named twice") && !place.join("x").exists(), "{}", ran.stderr);
+    replayed(&place, &[&stop[..], &["x"]].concat()).expect(0);
+    let mode = std::fs::metadata(place.join("x")).expect("a dump").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
 }
 
 /// With several threads, what a call below the stop waits for is below it as well.

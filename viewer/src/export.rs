@@ -7,14 +7,22 @@ use crate::state::{State, select::Mark};
 use ratatui::buffer::Buffer;
 use serde_json::{Value, json};
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+
+/// A file for writing that only its owner may read, as a trace.
+fn owned() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).mode(0o600);
+    options
+}
 
 /// Writes the events between two moments that the filter lets pass, of the rows that are shown; how many. An existing file
 /// is left alone.
 pub fn events(state: &State, path: &Path, from: u64, to: u64) -> io::Result<u64> {
-    let mut out = BufWriter::new(File::create_new(path)?);
+    let mut out = BufWriter::new(owned().create_new(true).open(path)?);
     let is_json = path.extension().is_some_and(|extension| extension == "json");
     let (mut count, mut first) = (0, true);
     if is_json {
@@ -104,7 +112,8 @@ pub fn save_marks(state: &State) -> io::Result<()> {
             _ => Ok(()),
         };
     }
-    std::fs::write(path, format!("{:#}\n", state.marks_as_json()))
+    let mut file = owned().create(true).truncate(true).open(path)?;
+    file.write_all(format!("{:#}\n", state.marks_as_json()).as_bytes())
 }
 
 /// A frame as text, without colours and without blanks at the ends of lines.

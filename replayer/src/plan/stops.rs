@@ -2,7 +2,7 @@
 
 use crate::memory::named::{Named, Shown};
 use crate::plan::Plan;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use trace::call::Content;
 use trace::text::plain;
@@ -30,14 +30,10 @@ pub fn find_call(trace: &Trace, name: &str, nth: u64) -> Result<u64, String> {
         return Err(format!("{name}#0: the first one is #1"));
     }
     if seen > 0 {
-        return Err(format!("{name}#{nth}: it stands in the trace {seen} times only"));
+        return Err(format!("{name}#{nth}: it stands in the trace {} only", times(seen)));
     }
-    let mut near: Vec<(usize, &str)> = names.keys().map(|known| (distance(name, known), *known)).collect();
-    near.sort_unstable();
-    let more = if near.len() > SHOWN { ", ..." } else { "" };
-    let near: Vec<String> = near.into_iter().take(SHOWN).map(|(_, name)| plain(name).into_owned()).collect();
-    let near = near.join(", ");
-    Err(format!("{name:?}: no call of such a driver function, or launch of such a kernel; nearest: {near}{more}"))
+    let near = nearest(name, names.keys().copied());
+    Err(format!("{name:?}: no call of such a driver function, or launch of such a kernel; nearest: {near}"))
 }
 
 /// All launches of the kernels that are meant, or the `nth` (from 1) of them. `name` is what they are called in a message.
@@ -53,11 +49,30 @@ pub fn find_launches(
         None if !all.is_empty() => Ok(all),
         Some(nth @ 1..) if nth <= all.len() as u64 => Ok(vec![all[nth as usize - 1]]),
         // Whose name it may be instead.
-        nth if all.is_empty() => {
-            find_call(trace, name, nth.unwrap_or(1)).and_then(|_| Err(format!("{name:?} is the name of no kernel")))
+        _ if all.is_empty() => {
+            let calls = trace.calls().filter(|call| !call.inner);
+            let names: BTreeSet<&str> = calls.filter_map(|call| kernel(&call)).collect();
+            let what = format!("{name:?}: no launch of such a kernel");
+            match names.is_empty() {
+                true => Err(format!("{what}; the trace has no launch of its own of any")),
+                false => Err(format!("{what}; nearest: {}", nearest(name, names.into_iter()))),
+            }
         }
-        nth => Err(format!("{name}#{}: it is launched {} times only", nth.unwrap_or(1), all.len())),
+        nth => Err(format!("{name}#{}: it is launched {} only", nth.unwrap_or(1), times(all.len() as u64))),
     }
+}
+
+fn times(count: u64) -> String {
+    if count == 1 { "once".into() } else { format!("{count} times") }
+}
+
+/// The names that are most like this one.
+fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> String {
+    let mut near: Vec<(usize, &str)> = names.map(|known| (distance(name, known), known)).collect();
+    near.sort_unstable();
+    let more = if near.len() > SHOWN { ", ..." } else { "" };
+    let near: Vec<String> = near.into_iter().take(SHOWN).map(|(_, name)| plain(name).into_owned()).collect();
+    near.join(", ") + more
 }
 
 /// The kernel that a call launches.

@@ -79,6 +79,7 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
     }
     // SAFETY: no pointers.
     unsafe { driver.ask("cuInit", &[0]) }.map_err(|failure| Error::Init { failure: failure.to_string() })?;
+    has_devices(&driver, &options.devices)?;
     let objects = Objects::new(options.devices.clone());
     let translation = Translation::default();
     let placement = Placement::prepare(&driver, &objects, &translation, plan, options.place, options.tools.fill)?;
@@ -127,6 +128,16 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
     let elapsed = started.elapsed();
     let measured = world.profiler.take().map(|profiler| profiler.finish(&world));
     Ok(Report { measured, repeated, ..Report::new(world, tally, elapsed) })
+}
+
+/// Whether there are the devices that stand in for recorded ones.
+fn has_devices(driver: &Driver, devices: &std::collections::HashMap<i32, i32>) -> Result<(), Error> {
+    let Some(here) = devices.values().copied().max() else { return Ok(()) };
+    let mut count = 0i32;
+    // SAFETY: one output word.
+    unsafe { driver.ask("cuDeviceGetCount", &[&raw mut count as u64]) }
+        .map_err(|failure| Error::Init { failure: failure.to_string() })?;
+    if here < count { Ok(()) } else { Err(Error::NoDevice { here, count }) }
 }
 
 /// Runs all lanes, each begun when its first call may start.

@@ -5,10 +5,11 @@ use crate::call::driver::{Failure, result};
 use crate::call::frame::Memory;
 use crate::run::queue::{synchronize, within};
 use crate::run::world::World;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Write;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Bytes read at a time.
@@ -22,9 +23,9 @@ const CONTEXT_OF_POINTER: u64 = 1;
 pub struct Dump {
     /// Recorded addresses within one allocation.
     pub range: Range<u64>,
+    /// Where the bytes go, and its name for messages. What was written of it is worth nothing unless all was.
+    pub file: Arc<File>,
     pub path: PathBuf,
-    /// Replace a file that exists.
-    pub force: bool,
 }
 
 /// Hands over the bytes of live device memory, piece by piece.
@@ -97,23 +98,18 @@ pub fn dump(world: &World, dumps: &[Dump], warn: impl Fn(&str)) -> Result<(), (P
     dumps.iter().try_for_each(|dump| write(world, dump).map_err(|why| (dump.path.clone(), why)))
 }
 
-fn write(world: &World, Dump { range, path, force }: &Dump) -> Result<(), String> {
+fn write(world: &World, Dump { range, file, .. }: &Dump) -> Result<(), String> {
     let start = world.translation.live(range.start).unwrap_or(range.start);
-    let mut options = OpenOptions::new();
-    let options = if *force { options.create(true).truncate(true) } else { options.create_new(true) };
-    let mut file: File = options.write(true).open(path).map_err(|error| error.to_string())?;
+    let mut file: &File = file;
     let mut written = Ok(());
     let read = read(world, start..start + (range.end - range.start), |bytes| {
         if written.is_ok() {
             written = file.write_all(bytes);
         }
     });
-    let why = match (read, written) {
-        (Ok(()), Ok(())) => return Ok(()),
-        (Err(failure), _) => format!("{:#x}..{:#x} cannot be read: {failure}", range.start, range.end),
-        (_, Err(error)) => error.to_string(),
-    };
-    // Half a dump would pass for a whole one.
-    let _ = std::fs::remove_file(path);
-    Err(why)
+    match (read, written) {
+        (Ok(()), Ok(())) => Ok(()),
+        (Err(failure), _) => Err(format!("{:#x}..{:#x} cannot be read: {failure}", range.start, range.end)),
+        (_, Err(error)) => Err(error.to_string()),
+    }
 }

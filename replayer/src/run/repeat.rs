@@ -12,9 +12,9 @@ use crate::call::buffers::Builder;
 use crate::call::driver::{Driver, id, result, result_name};
 use crate::call::frame::{Frame, Refusal, Room};
 use crate::check::report::Tally;
-use crate::plan::Plan;
 use crate::plan::action::{Action, action};
 use crate::plan::order::{Aborted, Gate};
+use crate::plan::{Plan, called_back};
 use crate::profile::{Measure, Profiler, Times, now};
 use crate::run::queue::synchronize;
 use crate::run::ready::Ready;
@@ -57,7 +57,9 @@ pub struct Repeated {
     pub restored: u64,
     /// Allocations that could not be read, and so not be put back.
     pub unread: u64,
-    /// Runs after which memory was not as after the first.
+    /// Runs of all, those for device times and those that do not count included, and those after which memory was not
+    /// as after the first.
+    pub runs: u64,
     pub differing: u64,
     /// From the first call until all work was done, and until the last call had returned: one for each time.
     pub wall: Vec<i64>,
@@ -166,6 +168,7 @@ pub fn run(world: &World, repeats: Repeats) -> Result<Repeated, String> {
             unsafe { ready[at].make() }
         })?;
         repeated.differing += u64::from(written.differing(world) > 0);
+        repeated.runs += 1;
         if time >= about.warmup {
             repeated.wall.push(end - begin);
             repeated.host.push(issued - begin);
@@ -263,8 +266,14 @@ fn prepare<'t>(
 
 /// Says why the range cannot be repeated, as far as the calls tell.
 pub fn check(trace: &Trace, plan: &Plan, range: &Range<u64>) -> Result<(), String> {
+    let calling_back = called_back::launches(trace, range);
     for number in numbers(plan, range).into_iter().map(|(number, _)| number) {
         let Some(call) = trace.call(number) else { continue };
+        if let Some(by) = calling_back.get(&number) {
+            let name = trace.call(*by).map_or("?", |call| call.name());
+            let why = format!("its graph runs a callback of the program (call {by} {name})");
+            return Err(unrepeatable(&call, &why));
+        }
         let _made = live(plan, &call).map_err(|why| unrepeatable(&call, &why))?;
     }
     Ok(())
@@ -393,6 +402,7 @@ fn measure<'t>(
         })?;
         profiler.waited(world);
         repeated.differing += u64::from(written.differing(world) > 0);
+        repeated.runs += 1;
         if time >= about.warmup {
             windows.push((begin, end));
         }

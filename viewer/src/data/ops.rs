@@ -109,7 +109,7 @@ pub enum What {
     HostFreed {
         address: u64,
     },
-    /// A module image: the low half of its hash (0 if the trace does not hold it), and its bytes.
+    /// A module image: the high half of its hash (0 if the trace does not hold it), and its bytes.
     Loaded {
         image: u64,
         bytes: u64,
@@ -310,7 +310,7 @@ impl Plan {
                 let images = call.images().filter(|image| image.address != call.word(0));
                 let largest = images.max_by_key(|image| image.len);
                 let image = largest.and_then(|image| match image.content {
-                    Content::Blob(Hash(hash)) => Some(hash as u64),
+                    Content::Blob(Hash(hash)) => Some((hash >> 64) as u64),
                     _ => None,
                 });
                 What::Loaded { image: image.unwrap_or(0), bytes: largest.map_or(0, |image| image.len) }

@@ -28,7 +28,7 @@ pub struct Load {
     pub call: u32,
     pub name: u32,
     pub bytes: u64,
-    /// Low half of the image's hash; 0 if the trace does not hold it.
+    /// High half, whose digits other commands show, of the image's hash; 0 if the trace does not hold it.
     pub image: u64,
     pub took: u64,
 }

@@ -1,0 +1,43 @@
+//! Launches of graphs that run callbacks of the program.
+
+use crate::plan::captures::Captures;
+use crate::plan::graphs::{Graphs, Uses};
+use crate::plan::nested::structs;
+use crate::plan::survey::stream_of;
+use std::collections::HashMap;
+use std::ops::Range;
+use trace::api::roles::{Class, Role};
+use trace::api::types::Form;
+use trace::{Call, Function, Trace};
+
+/// By launch within the range: a call that put a callback into the graph.
+pub fn launches(trace: &Trace, range: &Range<u64>) -> HashMap<u64, u64> {
+    let (mut graphs, mut captures) = (Graphs::default(), Captures::default());
+    let mut found = HashMap::new();
+    for call in trace.calls().take_while(|call| call.number < range.end) {
+        let Some(function) = call.function().filter(|_| call.succeeded() && !call.inner) else { continue };
+        let capture = stream_of(&call, function).and_then(|stream| captures.origin(stream));
+        captures.see(&call, function, &Default::default());
+        // What passes through a graph here is not memory, but the calls that brought callbacks.
+        let given: Uses = Uses::new(gives(&call, function).then_some(call.number as u32).into_iter().collect());
+        let reached = graphs.see(&call, function, capture, given);
+        let reached = reached.filter(|_| function.class == Class::launch && range.contains(&call.number));
+        found.extend(reached.and_then(|calls| calls.first().map(|first| (call.number, u64::from(*first)))));
+    }
+    found
+}
+
+fn gives(call: &Call, function: &'static Function) -> bool {
+    if !matches!(function.class, Class::submit | Class::graph) {
+        return false;
+    }
+    let mut found = function.params.iter().any(|param| {
+        matches!(param.role, Role::Callback) && call.argument(param.name).is_some_and(|address| address != 0)
+    });
+    structs(call, function, &mut |ty, bytes| {
+        let Form::Struct(fields) = ty.form else { return };
+        let is_set = |at: usize| bytes.get(at..at + 8).is_some_and(|word| word != [0; 8]);
+        found |= fields.iter().any(|field| matches!(field.ty.form, Form::Callback) && is_set(field.offset as usize));
+    });
+    found
+}
