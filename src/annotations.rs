@@ -1,6 +1,6 @@
 //! Annotations as `dump` shows them: between the calls, at their time.
 
-use crate::dump::seconds;
+use crate::figures::seconds;
 use crate::reading::Reading;
 use anyhow::Result;
 use serde_json::{Map, Value, json};
@@ -30,41 +30,53 @@ const NAMES: &[(u8, &str)] = &[
     (annotated::DOMAIN_DESTROYED, "destroy domain"),
 ];
 
-/// Those that have not been shown yet, by time.
+/// Those that have not been seen yet, by time.
+pub struct Ahead<'a> {
+    trace: &'a Trace,
+    wanted: Box<dyn Fn(u32, u64) -> bool>,
+    left: Peekable<Box<dyn Iterator<Item = Annotation<'a>> + 'a>>,
+}
+
+impl<'a> Ahead<'a> {
+    pub fn of(trace: &'a Trace, reading: &Reading) -> Result<Ahead<'a>> {
+        let all: Box<dyn Iterator<Item = Annotation>> = Box::new(trace.annotations());
+        Ok(Ahead { trace, wanted: Box::new(reading.between(trace)?), left: all.peekable() })
+    }
+
+    /// The next, if it was made before `time`; and whether it is asked for.
+    pub fn before(&mut self, time: u64) -> Option<(Annotation<'a>, bool)> {
+        let next = self.left.next_if(|annotation| annotation.about.time < time)?;
+        let is_wanted = (self.wanted)(next.thread, self.trace.call_from(next.about.time));
+        Some((next, is_wanted))
+    }
+}
+
+/// As `dump` prints them.
 pub struct Annotations<'a> {
     trace: &'a Trace,
     reading: &'a Reading,
-    wanted: Box<dyn Fn(u32, u64) -> bool>,
-    left: Peekable<Box<dyn Iterator<Item = Annotation<'a>> + 'a>>,
+    json: bool,
+    ahead: Ahead<'a>,
     categories: HashMap<(u32, u32), String>,
 }
 
 impl<'a> Annotations<'a> {
-    pub fn of(trace: &'a Trace, reading: &'a Reading) -> Result<Annotations<'a>> {
-        let all: Box<dyn Iterator<Item = Annotation>> = Box::new(trace.annotations());
-        let wanted = Box::new(reading.between(trace)?);
-        Ok(Annotations { trace, reading, wanted, left: all.peekable(), categories: trace.categories() })
+    pub fn of(trace: &'a Trace, reading: &'a Reading, json: bool) -> Result<Annotations<'a>> {
+        Ok(Annotations { trace, reading, json, ahead: Ahead::of(trace, reading)?, categories: trace.categories() })
     }
 
-    /// Those before `time`, at which the call `next` begins, as long as there may be more lines.
-    pub fn print(
-        &mut self,
-        out: &mut impl Write,
-        time: u64,
-        next: u64,
-        objects: &Objects,
-        lines: &mut u64,
-    ) -> Result<()> {
-        while let Some(annotation) = self.left.next_if(|annotation| annotation.about.time < time) {
-            if *lines == 0 || !(self.wanted)(annotation.thread, next) {
+    /// Those before `time`, as long as there may be more lines.
+    pub fn print(&mut self, out: &mut impl Write, time: u64, objects: &Objects, lines: &mut u64) -> Result<()> {
+        while let Some((annotation, is_wanted)) = self.ahead.before(time) {
+            if *lines == 0 || !is_wanted {
                 continue;
             }
             let text = self.text(&annotation, objects);
             if self.reading.grep.as_ref().is_some_and(|pattern| !pattern.is_match(&text)) {
                 continue;
             }
-            if self.reading.json {
-                serde_json::to_writer(&mut *out, &self.object(&annotation, objects))?;
+            if self.json {
+                serde_json::to_writer(&mut *out, &self.object(&annotation, objects)).map_err(std::io::Error::from)?;
                 out.write_all(b"\n")?;
             } else {
                 writeln!(out, "{text}")?;

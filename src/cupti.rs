@@ -6,16 +6,16 @@ use std::env;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-const VARIABLE: &str = "CUTRACE_CUPTI";
+pub const VARIABLE: &str = "CUTRACE_CUPTI";
 
 /// Those that are found, the newest first: an older driver takes an older one. Or where it was looked for.
-pub fn find(driver: &Choice, driver_path: &Path) -> Result<Vec<PathBuf>, String> {
+/// `program`: whose own packages are looked through, too.
+pub fn find(driver: &Choice, driver_path: &Path, program: Option<&Path>) -> Result<Vec<PathBuf>, String> {
     if let Some(path) = env::var_os(VARIABLE).filter(|path| !path.is_empty()) {
-        let path = PathBuf::from(path);
-        return if path.is_file() {
-            Ok(vec![path])
-        } else {
-            Err(format!("{VARIABLE}: {} is not a file", path.display()))
+        let named: Vec<PathBuf> = env::split_paths(&path).collect();
+        return match named.iter().find(|path| !path.is_file()) {
+            Some(path) => Err(format!("{VARIABLE}: {} is not a file", path.display())),
+            None => Ok(named),
         };
     }
     if matches!(driver, Choice::Sim) {
@@ -25,7 +25,7 @@ pub fn find(driver: &Choice, driver_path: &Path) -> Result<Vec<PathBuf>, String>
     let listed = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     let mut places: Vec<PathBuf> = env::split_paths(&listed).filter(|path| !path.as_os_str().is_empty()).collect();
     places.extend(toolkits());
-    places.extend(wheels());
+    places.extend(wheels(program));
     let mut found: Vec<(Vec<u32>, PathBuf)> = places.iter().flat_map(|place| in_directory(place)).collect();
     found.sort_by(|(one, _), (other, _)| other.cmp(one));
     let mut paths: Vec<PathBuf> = found.into_iter().map(|(_, path)| path).collect();
@@ -57,12 +57,13 @@ fn toolkits() -> impl Iterator<Item = PathBuf> {
 }
 
 /// `nvidia/cu13/lib` and `nvidia/cuda_cupti/lib` in the directories that Python looks for packages in.
-fn wheels() -> impl Iterator<Item = PathBuf> {
+fn wheels(program: Option<&Path>) -> impl Iterator<Item = PathBuf> {
     let mut prefixes: Vec<PathBuf> = ["/usr", "/usr/local"].map(PathBuf::from).into();
     let of = |name: &str| env::var_os(name).map(PathBuf::from);
     prefixes.extend(["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(of));
     prefixes.extend(of("HOME").map(|home| home.join(".local")));
-    prefixes.extend(interpreter().and_then(|path| Some(path.parent()?.parent()?.to_path_buf())));
+    let around = |path: PathBuf| Some(path.parent()?.parent()?.to_path_buf());
+    prefixes.extend(interpreter().into_iter().chain(program.map(Path::to_path_buf)).filter_map(around));
     let mut packages: Vec<PathBuf> = env::split_paths(&env::var_os("PYTHONPATH").unwrap_or_default()).collect();
     for prefix in prefixes {
         for python in entries(&prefix.join("lib"), |name| name.starts_with("python3")) {

@@ -6,6 +6,8 @@ use crate::figures::{counted, size};
 use crate::program;
 use anyhow::Result;
 use libloading::Library;
+use serde::Serialize;
+use serde_json::json;
 use std::ffi::{CStr, OsString, c_char};
 use std::io::{self, Write};
 use std::path::Path;
@@ -31,48 +33,59 @@ pub struct Arguments {
     /// A program to be recorded
     #[arg(value_name = "PROGRAM")]
     program: Option<OsString>,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was looked at, and what was found.
+#[derive(Serialize)]
+struct Check {
+    about: &'static str,
+    well: bool,
+    found: Vec<String>,
+}
+
+fn check(about: &'static str, well: bool, found: impl IntoIterator<Item = String>) -> Check {
+    Check { about, well, found: found.into_iter().collect() }
 }
 
 pub fn run(arguments: Arguments) -> Result<u8> {
+    let driver = driver(arguments.driver.as_ref().unwrap_or(&Choice::System));
+    let usable = driver.well;
+    let mut checks = vec![driver, recorder(), directory()?, kernel(), userfaultfd(), clock()];
+    checks.extend(arguments.program.as_ref().map(program));
     let mut out = io::stdout().lock();
-    let driver = driver(&mut out, arguments.driver.as_ref().unwrap_or(&Choice::System))?;
-    let mut well = recorder(&mut out)?;
-    well &= directory(&mut out)?;
-    kernel(&mut out)?;
-    if let Some(name) = &arguments.program {
-        well &= preload(&mut out, name)?;
+    if arguments.json {
+        serde_json::to_writer(&mut out, &json!({ "schema": 1, "checks": checks }))?;
+        writeln!(out)?;
+    } else {
+        for Check { about, found, .. } in &checks {
+            for (index, line) in found.iter().enumerate() {
+                writeln!(out, "{:<13}{line}", if index == 0 { about } else { "" })?;
+            }
+        }
     }
     out.flush()?;
-    Ok(match (driver, well) {
-        (false, _) => NO_DRIVER,
-        (true, false) => FAILED,
-        (true, true) => DONE,
+    Ok(match checks.iter().all(|check| check.well) {
+        _ if !usable => NO_DRIVER,
+        true => DONE,
+        false => FAILED,
     })
 }
 
-fn driver(out: &mut impl Write, choice: &Choice) -> Result<bool> {
+fn driver(choice: &Choice) -> Check {
     let found = match driver::find(choice) {
         Ok(found) => found,
         Err(tried) => {
-            writeln!(out, "driver       not found; tried")?;
-            for place in &tried.0 {
-                writeln!(out, "               {place}")?;
-            }
-            return Ok(false);
+            let places = tried.0.iter().map(|place| format!("  {place}"));
+            return check("driver", false, ["not found; tried".into()].into_iter().chain(places));
         }
     };
-    writeln!(out, "driver       {} ({})", found.path.display(), found.how)?;
+    let from = format!("{} ({})", found.path.display(), found.how);
     match ask(&found) {
-        Ok(lines) => {
-            for line in lines {
-                writeln!(out, "             {line}")?;
-            }
-            Ok(true)
-        }
-        Err(why) => {
-            writeln!(out, "             not usable: {why}")?;
-            Ok(false)
-        }
+        Ok(lines) => check("driver", true, [from].into_iter().chain(lines)),
+        Err(why) => check("driver", false, [from, format!("not usable: {why}")]),
     }
 }
 
@@ -124,22 +137,18 @@ fn result(code: u32) -> String {
     format!("{} ({code})", symbol(CUresult::ENUM, code.into()))
 }
 
-fn recorder(out: &mut impl Write) -> Result<bool> {
+fn recorder() -> Check {
     match driver::recorder() {
-        Ok(found) => writeln!(out, "recorder     {} ({})", found.path.display(), found.how)?,
-        Err(tried) => {
-            writeln!(out, "recorder     libcutrace.so not found; tried {}", tried.0.join("; "))?;
-            return Ok(false);
-        }
+        Ok(found) => check("recorder", true, [format!("{} ({})", found.path.display(), found.how)]),
+        Err(tried) => check("recorder", false, [format!("libcutrace.so not found; tried {}", tried.0.join("; "))]),
     }
-    Ok(true)
 }
 
-fn directory(out: &mut impl Write) -> Result<bool> {
+fn directory() -> Result<Check> {
     let here = std::env::current_dir().map_or_else(|error| error.to_string(), |d| d.display().to_string());
     if let Err(error) = tempfile::tempfile_in(".") {
-        writeln!(out, "directory    {here}: cannot be written: {error}; use record -o elsewhere")?;
-        return Ok(false);
+        let why = format!("{here}: cannot be written: {error}; use record -o elsewhere");
+        return Ok(check("directory", false, [why]));
     }
     // SAFETY: an all-zero statvfs is valid, and the call fills it.
     let info = unsafe {
@@ -150,29 +159,36 @@ fn directory(out: &mut impl Write) -> Result<bool> {
         info
     };
     let (free, whole) = (info.f_bavail * info.f_frsize, info.f_blocks * info.f_frsize);
-    writeln!(out, "directory    {here}: writable, {} of {} free", size(free), size(whole))?;
-    Ok(true)
+    Ok(check("directory", true, [format!("{here}: writable, {} of {} free", size(free), size(whole))]))
 }
 
-fn kernel(out: &mut impl Write) -> Result<()> {
+fn kernel() -> Check {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    writeln!(out, "kernel       Linux {}", release.trim())?;
-    match userfaultfd() {
-        Ok(true) => writeln!(out, "userfaultfd  available, with asynchronous write protection")?,
-        Ok(false) => writeln!(out, "userfaultfd  without asynchronous write protection (Linux 6.7 has it)")?,
-        Err(error) => writeln!(out, "userfaultfd  denied: {error}; host memory is compared by its content instead")?,
-    }
+    check("kernel", true, [format!("Linux {}", release.trim())])
+}
+
+/// Without it recording costs more; it stands in nobody's way.
+fn userfaultfd() -> Check {
+    let found = match has_write_protection() {
+        Ok(true) => "available, with asynchronous write protection".into(),
+        Ok(false) => "without asynchronous write protection (Linux 6.7 has it)".into(),
+        Err(error) => format!("denied: {error}; host memory is compared by its content instead"),
+    };
+    check("userfaultfd", true, [found])
+}
+
+fn clock() -> Check {
     let source = std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource");
-    match source.as_deref().map(str::trim) {
-        Ok(trusted @ ("tsc" | "kvm-clock")) => writeln!(out, "clock        {trusted}")?,
-        Ok(other) => writeln!(out, "clock        {other}: the TSC is not trusted, time stamps cost more")?,
-        Err(error) => writeln!(out, "clock        unknown: {error}")?,
-    }
-    Ok(())
+    let found = match source.as_deref().map(str::trim) {
+        Ok(trusted @ ("tsc" | "kvm-clock")) => trusted.into(),
+        Ok(other) => format!("{other}: the TSC is not trusted, time stamps cost more"),
+        Err(error) => format!("unknown: {error}"),
+    };
+    check("clock", true, [found])
 }
 
 /// Whether writes to memory can be found without a fault each (WP_ASYNC).
-fn userfaultfd() -> io::Result<bool> {
+fn has_write_protection() -> io::Result<bool> {
     const USER_MODE_ONLY: libc::c_int = 1;
     const UFFDIO_API: libc::c_ulong = 0xc018_aa3f;
     const UFFD_API: u64 = 0xaa;
@@ -190,20 +206,13 @@ fn userfaultfd() -> io::Result<bool> {
     }
 }
 
-fn preload(out: &mut impl Write, name: &OsString) -> Result<bool> {
+fn program(name: &OsString) -> Check {
     let path = match program::resolve(name) {
         Ok(path) => path,
-        Err(failure) => {
-            writeln!(out, "program      {failure}")?;
-            return Ok(false);
-        }
+        Err(failure) => return check("program", false, [failure.to_string()]),
     };
-    let obstacles = program::obstacles(&path);
-    for why in &obstacles {
-        writeln!(out, "program      {why}")?;
+    match program::obstacles(&path) {
+        none if none.is_empty() => check("program", true, [format!("{}: can be recorded", Path::new(&path).display())]),
+        obstacles => check("program", false, obstacles.iter().map(ToString::to_string)),
     }
-    if obstacles.is_empty() {
-        writeln!(out, "program      {}: can be recorded", Path::new(&path).display())?;
-    }
-    Ok(obstacles.is_empty())
 }

@@ -2,7 +2,7 @@
 
 use crate::annotations::Annotations;
 use crate::exit;
-use crate::figures::duration;
+use crate::figures::{duration, seconds};
 use crate::json::Fields;
 use crate::reading::Reading;
 use crate::works;
@@ -26,8 +26,8 @@ use trace::{Call, Trace};
 /// A line holds the call's number, seconds since the start of the trace, the thread, the function with its arguments by
 /// name, what it wrote behind the arrow, its result and how long it took. An ampersand stands for memory that the call
 /// fills. Annotations by NVTX and what the CPU wrote without a call stand between the calls, and below a call what a
-/// device did for it, if a replay has measured that (replay --profile). Handles are named by kind and number (ctx#1,
-/// stream#3), addresses by the allocation they lie in (mem#2+0x40).
+/// device did for it, if a replay has measured that (replay --profile) or the recording (record --gpu-times). Handles are
+/// named by kind and number (ctx#1, stream#3), addresses by the allocation they lie in (mem#2+0x40).
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -45,13 +45,13 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let trace = reading.open()?;
     let wanted = reading.selection(&trace)?;
     let mut out = BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
-    let mut annotations = Annotations::of(&trace, reading)?;
+    let mut annotations = Annotations::of(&trace, reading, reading.json)?;
     let works = ByCall::of(&trace);
     let mut objects = Objects::default();
     let (mut line, mut left, mut missing) = (String::new(), reading.limit.unwrap_or(u64::MAX), 0);
     let colored = reading.colored();
     for call in trace.calls().take_while(|call| call.number < reading.end()) {
-        annotations.print(&mut out, call.begin, call.number, &objects, &mut left)?;
+        annotations.print(&mut out, call.begin, &objects, &mut left)?;
         if left == 0 {
             break;
         }
@@ -98,7 +98,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         missing += values.map(|(_, value)| missing_in(value)).sum::<u64>();
     }
     if reading.end() >= trace.len() as u64 {
-        annotations.print(&mut out, u64::MAX, trace.len() as u64, &objects, &mut left)?;
+        annotations.print(&mut out, u64::MAX, &objects, &mut left)?;
     }
     out.flush()?;
     Ok(exit::damage(&trace, missing))
@@ -219,10 +219,4 @@ fn kernel<'x>(call: &Call, decoded: &'x Decoded<'x>, objects: &'x Objects) -> Op
         Value::Handle { kind: Kind::Function, value, .. } => objects.object(Kind::Function, *value)?.1,
         _ => None,
     })
-}
-
-/// Seconds since the start of the trace.
-pub fn seconds(trace: &Trace, stamp: u64) -> String {
-    let ns = trace.nanoseconds(stamp).max(0);
-    format!("{:>4}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000)
 }

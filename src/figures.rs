@@ -1,28 +1,7 @@
 //! Numbers for people.
 
-/// `1234567` as `1,234,567`.
-pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index != 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
-/// `1 call`, `2,000 calls`; `1 copy`, `2 copies`.
-pub fn counted(number: u64, what: &str) -> String {
-    let number_text = grouped(number);
-    match what.strip_suffix('y') {
-        _ if number == 1 => format!("{number_text} {what}"),
-        Some(stem) => format!("{number_text} {stem}ies"),
-        None if what.ends_with("ch") => format!("{number_text} {what}es"),
-        None => format!("{number_text} {what}s"),
-    }
-}
+use trace::Trace;
+pub use viewer::text::{counted, grouped};
 
 /// Bytes in decimal units, as files are measured: `3.4 MB`.
 pub fn size(bytes: u64) -> String {
@@ -57,6 +36,16 @@ pub fn real(number: f64) -> String {
     format!("{sign}{}.{}", grouped(tenths / 10), tenths % 10)
 }
 
+/// Seconds since the start of the trace; an annotation may precede it.
+pub fn seconds(trace: &Trace, stamp: u64) -> String {
+    seconds_of(trace.nanoseconds(stamp))
+}
+
+fn seconds_of(ns: i64) -> String {
+    let (sign, ns) = (if ns < 0 { "-" } else { "" }, ns.unsigned_abs());
+    format!("{:>4}.{:09}", format!("{sign}{}", ns / 1_000_000_000), ns % 1_000_000_000)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,6 +55,7 @@ mod tests {
         assert_eq!(["0", "999", "1,000", "1,234,567"], [0, 999, 1000, 1_234_567].map(grouped)[..]);
         assert_eq!(["999 B", "1.0 kB", "3.4 MB", "1.0 MB"], [999, 1000, 3_400_000, 999_960].map(size)[..]);
         assert_eq!(size(u64::MAX), "18.4 EB");
+        assert_eq!(["   1.500000000", "  -0.000708406"], [1_500_000_000, -708_406].map(seconds_of)[..]);
         assert_eq!(["0.0", "1,234.6", "-0.5"], [0.04, 1234.56, -0.5].map(real)[..]);
         assert_eq!(
             [counted(1, "copy"), counted(0, "copy"), counted(2, "launch")],

@@ -239,6 +239,7 @@ fn object(trace: &Trace, counts: &Counts, functions: &Functions, said: &Said) ->
             "missing": counts.missing,
         },
         "annotations": Annotated::of(trace),
+        "no_device_times": trace.no_device_times,
         "device_times": trace.profile.as_ref().map(|profile| works::profile_object(profile, trace)),
         "adopted": trace.adopted.iter().map(|a| json!({
             "module": format!("{:#x}", a.module),
@@ -247,7 +248,7 @@ fn object(trace: &Trace, counts: &Counts, functions: &Functions, said: &Said) ->
         })).collect::<Vec<_>>(),
         "left_out": {
             "calls": trace.calls_left_out(),
-            "works": trace.left_out.iter().map(|left| left.works).fold(0, u64::saturating_add),
+            "works": trace.works_left_out(),
         },
         "losses": trace.losses.iter().map(|(what, count)| json!({ "what": what, "count": count })).collect::<Vec<_>>(),
         "damage": trace.damage.iter().map(|d| json!({ "offset": d.offset, "what": d.what })).collect::<Vec<_>>(),
@@ -324,10 +325,15 @@ fn text(
     for told in trace.profile.iter().flat_map(|profile| works::lines(profile, trace)) {
         line(out, told)?;
     }
+    if let Some(why) = trace.no_device_times.as_ref().filter(|_| trace.profile.is_none()) {
+        line(out, format!("device times      none: {why}"))?;
+    }
     if !trace.left_out.is_empty() {
-        let works = trace.left_out.iter().map(|left| left.works).fold(0, u64::saturating_add);
         let calls = counted(trace.calls_left_out(), "call");
-        line(out, format!("left out          {calls} by the range, {} of work for devices", grouped(works)))?;
+        line(
+            out,
+            format!("left out          {calls} by the range, {} of work for devices", grouped(trace.works_left_out())),
+        )?;
     }
     for module in &trace.adopted {
         let images = counted(module.images.len() as u64, "image");

@@ -21,6 +21,7 @@ mod program;
 mod progress;
 mod reading;
 mod record;
+mod redact;
 mod repair;
 mod replay;
 mod report;
@@ -73,6 +74,7 @@ enum Command {
     Report(report::Arguments),
     Export(export::Arguments),
     Repair(repair::Arguments),
+    Redact(redact::Arguments),
     Doctor(doctor::Arguments),
     Completions(completions::Arguments),
 }
@@ -84,8 +86,10 @@ fn main() -> ExitCode {
         let names_file = command.try_contains_id("file").unwrap_or(false);
         names_file && command.value_source("file") == Some(ValueSource::DefaultValue)
     };
-    if matches.subcommand().is_some_and(|(_, command)| is_default(command)) {
-        newer::tell();
+    if matches.subcommand().is_some_and(|(_, command)| is_default(command))
+        && let Err(error) = newer::tell()
+    {
+        return ExitCode::from(exit::explain(error));
     }
     let ended = match arguments.command {
         Command::Record(arguments) => record::run(arguments),
@@ -96,6 +100,7 @@ fn main() -> ExitCode {
         Command::Report(arguments) => report::run(arguments),
         Command::Export(arguments) => export::run(arguments),
         Command::Repair(arguments) => repair::run(arguments),
+        Command::Redact(arguments) => redact::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Completions(arguments) => completions::run(arguments),
     };

@@ -31,6 +31,9 @@ impl Output {
             _ => {}
         }
         let directory = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+        if !directory.is_dir() {
+            return Err(failure(FAILED, format_args!("{flag} {shown}: there is no directory {}", directory.display())));
+        }
         let name =
             path.file_name().ok_or_else(|| failure(USAGE, format_args!("{flag} {shown}: not the name of a file")))?;
         let mut prefix = std::ffi::OsString::from(".");
@@ -38,7 +41,10 @@ impl Output {
         prefix.push(".");
         // Mode 0600, as a trace: it holds the application's data.
         let temporary = tempfile::Builder::new().prefix(&prefix).suffix(".partial").tempfile_in(directory);
-        let temporary = temporary.with_context(|| format!("{}: cannot be written to", directory.display()))?;
+        // Without the name that the file would have had meanwhile.
+        let temporary = temporary
+            .map_err(|error| std::io::Error::from(error.kind()))
+            .with_context(|| format!("{flag} {shown}: the directory {} cannot be written to", directory.display()))?;
         Ok(Output { temporary, path: path.to_path_buf(), force })
     }
 

@@ -23,7 +23,7 @@ pub struct Reading {
     #[arg(long, value_name = "REGEX")]
     pub grep: Option<regex::Regex>,
     /// Stop after this many
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = count)]
     pub limit: Option<u64>,
     /// As JSON
     #[arg(long)]
@@ -59,6 +59,11 @@ impl FromStr for Range {
         }
         Ok(Range { start, end })
     }
+}
+
+/// How many.
+pub fn count(text: &str) -> Result<u64, String> {
+    text.trim().replace('_', "").parse().map_err(|_| format!("expected a count, from 0 to {}", u64::MAX))
 }
 
 impl Reading {

@@ -2,7 +2,8 @@
 
 use crate::driver::{self, Choice};
 use crate::exit::{CANNOT_EXECUTE, FAILED, NOT_FOUND, USAGE, failure, say};
-use crate::{program, session, signals};
+use crate::reading::count;
+use crate::{cupti, program, session, signals};
 use anyhow::{Context, Result};
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -12,6 +13,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
+use trace::annotation::Wanted;
 
 /// Run a program and record its driver calls
 ///
@@ -24,6 +26,7 @@ Examples:
   cutrace record -o '%n-%p.bin' -- python3 train.py
   cutrace record --driver sim -- ./app          without a GPU
   cutrace record --range nvtx:step ./app        work within NVTX ranges alone
+  cutrace record --gpu-times ./app              and when the device worked
 
 Environment (read by the recorder in each process; `record` sets them, a bare
 LD_PRELOAD=libcutrace.so may):
@@ -35,6 +38,8 @@ LD_PRELOAD=libcutrace.so may):
                     the path of its trace
   CUTRACE_RANGE, CUTRACE_DELAY, CUTRACE_DURATION, CUTRACE_CALLS
                     as --range, --delay, --duration and --calls
+  CUTRACE_GPU_TIMES 1: as --gpu-times; CUTRACE_CUPTI names libraries to try,
+                    separated by colons
   CUTRACE_DISABLE   1: make the driver calls, record nothing
   NVTX_INJECTION64_PATH
                     path of libcutrace.so: annotations by NVTX are recorded;
@@ -59,17 +64,21 @@ pub struct Arguments {
     data: Option<String>,
     /// Record work only within a range: from cuProfilerStart to cuProfilerStop (profiler), within NVTX ranges of a name
     /// (nvtx:NAME), or from SIGUSR1 to SIGUSR2 (signals). Calls that make, change or end objects are recorded always
-    #[arg(long, value_name = "profiler|nvtx:NAME|signals", value_parser = range)]
+    #[arg(long, value_name = "profiler|nvtx:NAME[@DOMAIN]|signals", value_parser = range)]
     range: Option<String>,
     /// Begin the range so many seconds after the first driver call
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = seconds)]
     delay: Option<f64>,
     /// End the range for good so many seconds after it began
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = seconds)]
     duration: Option<f64>,
     /// End the range for good after so many calls; those that are recorded always are not counted
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = count)]
     calls: Option<u64>,
+    /// Record when the device did each kernel, copy and fill, too, as CUPTI tells it: one to two microseconds a launch. Where
+    /// libcupti is not found, or the program uses CUPTI itself, no times are taken and a line says so
+    #[arg(long)]
+    gpu_times: bool,
     /// The driver to use: a path, or "sim" for the simulated one
     #[arg(long, value_name = "PATH|sim")]
     driver: Option<Choice>,
@@ -107,10 +116,11 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let number = |number: f64| number.to_string();
     for (name, value) in [
         ("CUTRACE_DATA", arguments.data),
-        ("CUTRACE_RANGE", arguments.range),
+        ("CUTRACE_RANGE", arguments.range.clone()),
         ("CUTRACE_DELAY", arguments.delay.map(number)),
         ("CUTRACE_DURATION", arguments.duration.map(number)),
         ("CUTRACE_CALLS", arguments.calls.map(|calls| calls.to_string())),
+        ("CUTRACE_GPU_TIMES", arguments.gpu_times.then(|| "1".to_owned())),
     ] {
         command.envs(value.map(|value| (name, value)));
     }
@@ -118,6 +128,13 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         (Ok(found), asked) => {
             if asked.is_some() {
                 driver::loads(&found)?;
+            }
+            if arguments.gpu_times || env::var_os("CUTRACE_GPU_TIMES").is_some_and(|asked| asked == "1") {
+                let driver = arguments.driver.as_ref().unwrap_or(&Choice::System);
+                // What is not found is said by the recorder, which knows what the program itself has loaded.
+                if let Ok(libraries) = cupti::find(driver, &found.path, Some(&path)) {
+                    command.env(cupti::VARIABLE, env::join_paths(libraries).context("the paths of libcupti")?);
+                }
             }
             command.env("CUTRACE_LIBCUDA", found.path);
         }
@@ -137,21 +154,21 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         let status = if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { CANNOT_EXECUTE };
         failure(status, format_args!("{}: {error}", path.display()))
     })?;
-    session::close(session.path(), name, default.as_deref());
+    session::close(session.path(), name, default.as_deref(), arguments.range.as_deref());
     Ok(exit_status(status))
 }
 
 fn range(text: &str) -> Result<String, String> {
     match text {
         "profiler" | "signals" => Ok(text.into()),
-        _ if text.strip_prefix("nvtx:").is_some_and(|name| !name.is_empty()) => Ok(text.into()),
-        _ => Err("there are profiler, nvtx:NAME and signals".into()),
+        _ if text.strip_prefix("nvtx:").and_then(Wanted::parse).is_some() => Ok(text.into()),
+        _ => Err("there are profiler, nvtx:NAME, nvtx:NAME@DOMAIN and signals".into()),
     }
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
     let seconds = text.parse().ok().filter(|seconds| Duration::try_from_secs_f64(*seconds).is_ok());
-    seconds.ok_or_else(|| "a number of seconds was expected".into())
+    seconds.ok_or_else(|| "expected a number of seconds, 0 or more: 1.5".into())
 }
 
 /// The recorder behind what is preloaded already.

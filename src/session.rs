@@ -7,19 +7,25 @@ use std::env;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use trace::Trace;
+use trace::annotation::{Annotation, Range, Wanted};
 use trace::finish::{self, Finished, finish};
+use trace::text::plain;
+use trace::{Call, Trace};
 
 /// `session`: the file in which each process has announced its trace, a line each: its id, a space, the path.
-/// `existing`: the default name, if it was taken.
-pub fn close(session: &Path, program: &OsStr, existing: Option<&Path>) {
+/// `existing`: the default name, if it was taken. `range`: what was to be recorded alone.
+pub fn close(session: &Path, program: &OsStr, existing: Option<&Path>, range: Option<&str>) {
     let announced = std::fs::read(session).unwrap_or_default();
     let mut closed: Vec<(String, Finished)> = Vec::new();
-    let mut open = Vec::new();
+    let (mut open, mut empty) = (Vec::new(), Vec::new());
     // A process that could not create its trace has said why, and announces none.
     for path in announced.split(|byte| *byte == b'\n').filter_map(announced_path) {
         let name = relative(&path);
-        match Trace::open(&path).map_err(anyhow::Error::from).map(|trace| finish(&trace, verdict::in_words)) {
+        let finish = |trace: Trace| {
+            empty.extend(range.map(|range| never_began(&trace, range)));
+            finish(&trace, verdict::in_words)
+        };
+        match Trace::open(&path).map_err(anyhow::Error::from).map(finish) {
             Ok(Ok(finished)) => closed.push((name, finished)),
             Ok(Err(finish::Error::InUse { pid, .. })) => open.push(format!("{name} (process {pid})")),
             Ok(Err(error)) => say(error),
@@ -29,6 +35,10 @@ pub fn close(session: &Path, program: &OsStr, existing: Option<&Path>) {
     if !closed.is_empty() || !open.is_empty() {
         let kept = existing.map_or(String::new(), |path| format!("; {} existed already and was kept", relative(path)));
         say(closing_line(&closed, &open) + &kept);
+        // Of several processes one may be the launcher of the others.
+        if let Some(why) = empty.into_iter().collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().next()) {
+            say(format_args!("the range never began: {why}"));
+        }
     } else if env::var_os("CUTRACE_DISABLE").is_some_and(|value| value == "1") {
         say("CUTRACE_DISABLE is 1; nothing was recorded");
     } else if announced.is_empty() {
@@ -39,6 +49,33 @@ pub fn close(session: &Path, program: &OsStr, existing: Option<&Path>) {
             n => format!("{program} made no CUDA driver call so far; {} of its processes still run", grouped(n)),
         });
     }
+}
+
+/// Why the range that was asked for is empty, if the trace tells.
+fn never_began(trace: &Trace, range: &str) -> Option<String> {
+    const NAMED: usize = 8;
+    let Some(wanted) = range.strip_prefix("nvtx:").and_then(Wanted::parse) else {
+        let is_it = |call: Call| call.name() == "cuProfilerStart";
+        return (range == "profiler" && !trace.calls().any(is_it)).then(|| "cuProfilerStart was not called".into());
+    };
+    let mut names: Vec<String> = Vec::new();
+    for Range { opened: Annotation { message, domain, .. }, .. } in trace.annotated_ranges() {
+        if wanted.matches(message.as_deref().map(str::as_bytes), domain.as_deref().map(str::as_bytes)) {
+            return None;
+        }
+        let name = message.unwrap_or_default().replace('@', "\\@");
+        let name = domain.map_or(name.clone(), |domain| format!("{name}@{domain}"));
+        if !names.contains(&name) && names.len() <= NAMED {
+            names.push(name);
+        }
+    }
+    let more = if names.len() > NAMED { ", ..." } else { "" };
+    names.truncate(NAMED);
+    let there = match names.is_empty() {
+        true => "the program made none".into(),
+        false => format!("there were {}{more}", plain(&names.join(", "))),
+    };
+    Some(format!("no NVTX range is {}; {there}", &range["nvtx:".len()..]))
 }
 
 fn announced_path(line: &[u8]) -> Option<PathBuf> {

@@ -72,11 +72,11 @@ pub fn run(command: &mut Command) -> io::Result<ExitStatus> {
     child.wait()
 }
 
-/// Has `last_words` called with the signal's name, on a thread of its own, when SIGINT or SIGTERM ends this process. To
-/// be called before there are other threads, which must not take the signal; a program that this one becomes by exec
+/// Has `last_words` called with the signal's name, on a thread of its own, when SIGINT, SIGTERM or SIGHUP ends this
+/// process. To be called before there are other threads, which must not take the signal; a program that this one becomes by exec
 /// must call it too.
 pub fn on_interruption(last_words: impl FnOnce(&str) + Send + 'static) {
-    let ending = [(libc::SIGINT, "SIGINT"), (libc::SIGTERM, "SIGTERM")];
+    let ending = [(libc::SIGINT, "SIGINT"), (libc::SIGTERM, "SIGTERM"), (libc::SIGHUP, "SIGHUP")];
     // SAFETY: plain calls on a set of our own.
     let set = unsafe {
         let mut set: libc::sigset_t = zeroed();

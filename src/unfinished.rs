@@ -1,9 +1,9 @@
 //! What a program was inside of, and what it had submitted, when its recording ended: or now, if it still runs.
 
-use crate::figures::counted;
+use crate::figures::{counted, duration};
 use replayer::{Work, outstanding};
 use serde_json::{Value, json};
-use trace::call::Content;
+use trace::finish::now;
 use trace::text::plain;
 use trace::{Call, Trace};
 
@@ -28,10 +28,17 @@ impl<'t> Unfinished<'t> {
     }
 
     pub fn lines(&self, trace: &Trace) -> Vec<String> {
+        let now = now(trace);
         let inside = self.inside.iter().map(|call| {
             let name = trace.threads.get(call.thread as usize).map_or("", |thread| &thread.name);
-            let (number, seconds) = (call.number, trace.nanoseconds(call.begin) as f64 / 1e9);
-            format!("thread t{} {name:?} is inside call {number} {}, since {seconds:.3} s", call.thread, call.name())
+            let (number, since) = (call.number, trace.nanoseconds(call.begin));
+            let still = now.map_or(String::new(), |now| format!(" and for {} by now", duration(now - since)));
+            let since = since as f64 / 1e9;
+            format!(
+                "thread t{} {name:?} is inside call {number} {}, since {since:.3} s{still}",
+                call.thread,
+                call.name()
+            )
         });
         let pending = self.pending.iter().map(|work| {
             let count = counted(work.calls.len() as u64, "submission");
@@ -44,9 +51,13 @@ impl<'t> Unfinished<'t> {
 
     pub fn json(&self, trace: &Trace) -> Value {
         let call = |call: Call| json!({ "call": call.number, "function": call.name(), "kernel": kernel(&call) });
+        let now = now(trace);
         let inside = self.inside.iter().map(|inside| {
             let since = trace.nanoseconds(inside.begin);
-            json!({ "thread": inside.thread, "call": inside.number, "function": inside.name(), "since_ns": since })
+            json!({
+                "thread": inside.thread, "call": inside.number, "function": inside.name(), "since_ns": since,
+                "for_ns": now.map(|now| now - since),
+            })
         });
         let pending = self.pending.iter().map(|work| {
             let calls = work.calls.iter().take(LISTED).filter_map(|number| trace.call(*number)).map(call);
@@ -58,12 +69,7 @@ impl<'t> Unfinished<'t> {
 
 /// The kernel that a launch names.
 fn kernel(call: &Call) -> Option<String> {
-    let launched = |content: Content| match content {
-        Content::Arguments { kernel, .. } => Some(kernel),
-        _ => None,
-    };
-    let id = call.images().find_map(|image| launched(image.content))?;
-    call.kernel(id).map(|kernel| plain(&kernel.name).into_owned())
+    call.named_kernel().map(|kernel| plain(&kernel.name).into_owned())
 }
 
 fn named(call: &Call) -> String {

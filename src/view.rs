@@ -8,15 +8,16 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use viewer::app::{Error, Options, once, open, run as show};
 use viewer::state::command::Shown;
-use viewer::state::filter::time;
-use viewer::state::table::Tab;
+use viewer::state::filter::{Filter, time};
+use viewer::state::tab::Tab;
 use viewer::{config, report};
 
 /// Look at a trace: timeline, calls, tables and findings, in the terminal
 ///
-/// Threads are shown with their calls and NVTX ranges; streams with their work, as a replay measured it (replay --profile), or
-/// else from its submission to when a wait told of its end, drawn hatched. Off a terminal the tables are printed as a report. An index is kept beside
-/// the trace (FILE.idx, or in the cache directory), so that it opens at once the next time; it can be deleted.
+/// Threads are shown with their calls and NVTX ranges; streams with their work, as a replay measured it (replay --profile) or the
+/// recording (record --gpu-times), or else from its submission to when a wait told of its end, drawn hatched. Off a terminal the
+/// tables are printed as a report. An index is kept beside the trace (FILE.idx, or in the cache directory), so that it opens at
+/// once the next time; it can be deleted.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -35,7 +36,7 @@ pub struct Arguments {
     /// Begin at a call (1234), a time (1.5s, 20ms) or a share (50%)
     #[arg(long, value_name = "PLACE", value_parser = place)]
     at: Option<String>,
-    /// Begin with this view: timeline, events, kernels, api, copies, modules, findings, ranges or objects
+    /// Begin with this view: timeline, events, kernels, api, copies, modules, findings, ranges, objects or marks
     #[arg(long, value_name = "VIEW", value_parser = view)]
     view: Option<Tab>,
     /// Begin with this piece of time: 1.5ms..2ms
@@ -97,7 +98,7 @@ impl FromStr for Size {
 }
 
 fn view(text: &str) -> Result<Tab, String> {
-    let known = || Tab::ALL.map(Tab::name).join(", ");
+    let known = || Tab::ALL.iter().map(|tab| tab.name()).collect::<Vec<_>>().join(", ");
     Tab::by_name(text).ok_or_else(|| format!("expected one of {}", known()))
 }
 
@@ -135,6 +136,9 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let is_terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
     if arguments.once || !is_terminal {
         let opened = open(&arguments.file, &options).map_err(explained)?;
+        if let Some(text) = &options.shown.filter {
+            Filter::new(text, &opened).map_err(|why| failure(USAGE, format_args!("--filter {text:?}: {why}")))?;
+        }
         let ended = damage(&opened.trace, 0);
         let text = match arguments.once {
             true => once(opened, &options, (arguments.size.0, arguments.size.1)),

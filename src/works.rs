@@ -1,4 +1,4 @@
-//! What a device did for a call, as `dump` shows it below the call, and what `info` says of the replay that measured it.
+//! What a device did for a call, as `dump` shows it below the call, and what `info` says of the run that it was measured in.
 
 use crate::figures::{counted, duration, grouped, size};
 use serde_json::{Value, json};
@@ -11,15 +11,22 @@ use trace::timed::{Work, known, memory_kind};
 /// What it was measured with.
 pub fn source(source: u8, version: u32) -> String {
     match source {
-        timed::CUPTI if version >= 1000 => format!("CUPTI of CUDA {}.{}", version / 10_000, version / 100 % 100),
-        timed::CUPTI => format!("CUPTI, version {version}"),
+        timed::CUPTI | timed::RECORDED if version >= 1000 => {
+            format!("CUPTI of CUDA {}.{}", version / 10_000, version / 100 % 100)
+        }
+        timed::CUPTI | timed::RECORDED => format!("CUPTI, version {version}"),
         _ => "events round each submission".into(),
     }
 }
 
 /// The name that scripts know a source by.
 pub fn source_name(source: u8) -> &'static str {
-    if source == timed::CUPTI { "cupti" } else { "events" }
+    if source == timed::EVENTS { "events" } else { "cupti" }
+}
+
+/// Of which run the times are.
+pub fn run(source: u8) -> &'static str {
+    if source == timed::RECORDED { "the recording" } else { "a replay" }
 }
 
 /// `begin`: of the recorded call. The work is shown as long after it as the replay's came after the replay's call.
@@ -70,6 +77,7 @@ pub fn object(work: &Work) -> Value {
             _ => "unknown",
         },
         "source": source_name(about.source),
+        "run": run(about.source),
         "graph_node": (about.node != 0).then_some(about.node),
         "device": known(about.device),
         "context": known(about.context),
@@ -91,14 +99,16 @@ pub fn object(work: &Work) -> Value {
 pub fn lines(profile: &Profile, trace: &Trace) -> Vec<String> {
     let works = grouped(trace.timed_works());
     let mut lines = vec![format!(
-        "device times      {works} kernels, copies and fills of a replay, by {}",
+        "device times      {works} kernels, copies and fills of {}, by {}",
+        run(profile.source),
         source(profile.source, profile.version)
     )];
     for (ordinal, name) in &profile.devices {
         lines.push(format!("                  on device {ordinal} {name}, driver {}", profile.driver));
     }
     if !profile.why.is_empty() {
-        lines.push(format!("                  not by CUPTI: {}", profile.why));
+        let what = if profile.source == timed::RECORDED { "not to the end" } else { "not by CUPTI" };
+        lines.push(format!("                  {what}: {}", profile.why));
     }
     for (why, count) in &profile.untimed {
         lines.push(format!("                  not timed: {why} ({})", grouped(*count)));
@@ -110,6 +120,7 @@ pub fn profile_object(profile: &Profile, trace: &Trace) -> Value {
     json!({
         "works": trace.timed_works(),
         "source": source_name(profile.source),
+        "run": run(profile.source),
         "version": profile.version,
         "why": profile.why,
         "created_ns": profile.created,

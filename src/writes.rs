@@ -1,6 +1,6 @@
 //! What the CPU wrote without a call, as `dump` shows it: before the call that found it, or behind the call whose callback did it.
 
-use crate::dump::seconds;
+use crate::figures::seconds;
 use serde::Serialize;
 use std::fmt::Write;
 use trace::call::{Content, Image};
@@ -24,7 +24,7 @@ pub fn before(out: &mut String, trace: &Trace, call: &Call, objects: &Objects) {
 
 /// One line for each run of the call's callback, and one for each piece of memory that it wrote.
 pub fn behind(out: &mut String, trace: &Trace, call: &Call, objects: &Objects) {
-    for run in call.callback_runs() {
+    for run in call.callback_runs().into_values() {
         let Some(about) = run.first().map(|written| written.about) else { continue };
         let (begin, end) = (seconds(trace, about.begin), seconds(trace, about.end));
         let _ = write!(out, "\n{:>7} {begin} its callback ran until {end}", "");
@@ -76,7 +76,7 @@ pub fn runs(trace: &Trace, call: &Call, objects: &Objects) -> Vec<Run> {
         let wrote = run.into_iter().flat_map(|written| pieces(trace, written, objects)).collect();
         Some(Run { begin_ns: trace.nanoseconds(about.begin), end_ns: trace.nanoseconds(about.end), wrote })
     };
-    call.callback_runs().into_iter().filter_map(run).collect()
+    call.callback_runs().into_values().filter_map(run).collect()
 }
 
 fn pieces(trace: &Trace, written: Written, objects: &Objects) -> Vec<Wrote> {

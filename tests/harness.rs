@@ -15,9 +15,12 @@ mod place;
 mod recording;
 #[path = "harness/run.rs"]
 mod run;
+#[path = "harness/screen.rs"]
+mod screen;
 
-pub use artifacts::{artifact, driver_directory, kernels, nvtx_include};
+pub use artifacts::{artifact, driver_directory, kernels, nvtx_include, source};
 pub use clients::{client, client_with};
 pub use place::Place;
 pub use recording::{calls_named, names, sound, thread_names};
 pub use run::{Outcome, run, run_within};
+pub use screen::Screen;

@@ -15,21 +15,6 @@ pub fn current_context() -> u64 {
     context
 }
 
-/// The context of a stream; 0 if the driver would not tell, as while it is captured.
-pub fn context_of(stream: u64, per_thread: bool) -> u64 {
-    type Context = unsafe extern "C" fn(u64, *mut u64) -> u32;
-    if matches!(stream, 0..=2) {
-        return current_context();
-    }
-    if is_capturing(stream, per_thread) {
-        return 0;
-    }
-    let mut context = 0;
-    // SAFETY: the signature is that of cuda.h; the stream is one that the application has just used.
-    unsafe { real::function::<Context>("cuStreamGetCtx").map(|ask| ask(stream, &mut context)) };
-    context
-}
-
 /// Whether the legacy stream waits for this one.
 pub fn is_blocking(stream: u64) -> Option<bool> {
     type Flags = unsafe extern "C" fn(u64, *mut u32) -> u32;

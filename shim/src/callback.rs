@@ -268,7 +268,7 @@ fn began(callback: &Callback) -> Begun {
             begun.number = lane.recorder().watch.callback_begins();
             let Some((queue, position)) = callback.after else { return };
             if lane.recorder().pending.any() {
-                payload::finished(lane, Covered::Stream(queue, 0), position);
+                payload::finished(lane, Covered::Stream(queue), position);
             }
         });
     }

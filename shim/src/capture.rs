@@ -152,6 +152,8 @@ impl<'a> Capture<'a> {
         let after = self.moment != Moment::Entry && !self.passing;
         let succeeded = self.moment == Moment::Success;
         match resolve(fields, index, base, view) {
+            // A kernel without parameters has a name all the same.
+            Target::Nothing if after && matches!(fields[index].role, Role::Arguments(_)) => self.introduce(),
             Target::Nothing => {}
             Target::Span { address, element, count, direction } => {
                 self.span(address, element, count, direction);

@@ -100,6 +100,11 @@ impl Capture<'_> {
                 self.refer(buffer, bytes);
             }
         }
+        self.introduce();
+    }
+
+    /// Has the file told which kernel is launched.
+    pub(crate) fn introduce(&mut self) {
         let function = self.function.param("f").map(|f| self.words[self.function.params[f].offset as usize / 8]);
         if let Some(function) = function {
             self.layout(function);

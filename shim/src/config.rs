@@ -5,6 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::time::Duration;
+use trace::annotation::Wanted;
 use trace::preamble::Data;
 
 #[derive(Debug)]
@@ -15,6 +16,8 @@ pub struct Config {
     /// Where each recorded process announces its trace to `cutrace record`.
     pub session: Option<PathBuf>,
     pub range: Asked,
+    /// Whether device times are to be taken.
+    pub gpu_times: bool,
 }
 
 pub fn read() -> Config {
@@ -29,11 +32,12 @@ pub fn read() -> Config {
         },
     };
     Config {
-        disabled: disabled(),
+        disabled: switch("CUTRACE_DISABLE", "recording"),
         output: std::env::var_os("CUTRACE_OUTPUT").filter(|o| !o.is_empty()).unwrap_or("trace.bin".into()),
         data,
         session: std::env::var_os("CUTRACE_SESSION").map(PathBuf::from),
         range: range(),
+        gpu_times: switch("CUTRACE_GPU_TIMES", "taking no device times"),
     }
 }
 
@@ -49,12 +53,14 @@ fn range() -> Asked {
     };
     let trigger = match text("CUTRACE_RANGE") {
         None => Trigger::None,
-        Some(text) => match (text.as_str(), text.strip_prefix("nvtx:").filter(|name| !name.is_empty())) {
+        Some(text) => match (text.as_str(), text.strip_prefix("nvtx:").and_then(Wanted::parse)) {
             ("profiler", _) => Trigger::Profiler,
             ("signals", _) => Trigger::Signals,
-            (_, Some(name)) => Trigger::Nvtx(name.to_owned()),
+            (_, Some(wanted)) => Trigger::Nvtx(wanted),
             _ => {
-                tell(&format!("CUTRACE_RANGE={text:?} is none of profiler, nvtx:NAME, signals; recording everything"));
+                tell(&format!(
+                    "CUTRACE_RANGE={text:?} is none of profiler, nvtx:NAME[@DOMAIN], signals; recording everything"
+                ));
                 Trigger::None
             }
         },
@@ -65,12 +71,13 @@ fn range() -> Asked {
     Asked { trigger, delay: seconds("CUTRACE_DELAY"), duration: seconds("CUTRACE_DURATION"), calls }
 }
 
-fn disabled() -> bool {
-    match std::env::var("CUTRACE_DISABLE").as_deref() {
+/// A variable that is 0 or 1; `otherwise` is what happens without it.
+fn switch(name: &str, otherwise: &str) -> bool {
+    match std::env::var(name).as_deref() {
         Err(_) | Ok("" | "0") => false,
         Ok("1") => true,
         Ok(other) => {
-            tell(&format!("CUTRACE_DISABLE={other:?} is neither 0 nor 1; recording"));
+            tell(&format!("{name}={other:?} is neither 0 nor 1; {otherwise}"));
             false
         }
     }

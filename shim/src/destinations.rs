@@ -37,7 +37,7 @@ impl Destinations {
         self.any.store(true, Relaxed);
         if let Some(executable) = executable {
             // Where it copied before nothing will have changed.
-            self.keep(executable, [*region]);
+            self.keep(executable, &[*region]);
         }
     }
 
@@ -45,15 +45,17 @@ impl Destinations {
     pub fn instantiated(&self, executable: u64, graph: u64) {
         self.ends(executable);
         if self.any() {
-            let pageable = |region: &Region| ask::place(region.address) == Place::Pageable;
-            self.keep(executable, ask::copied_to_host(graph).into_iter().filter(pageable));
+            let mut regions = ask::copied_to_host(graph);
+            regions.retain(|region| ask::place(region.address) == Place::Pageable);
+            self.keep(executable, &regions);
         }
     }
 
-    fn keep(&self, executable: u64, regions: impl IntoIterator<Item = Region>) {
-        let fits = |region: &Region| region.is_dense() && region.bytes() <= MOST_BYTES;
+    /// Takes no iterator: it would ask the driver with the lock held.
+    fn keep(&self, executable: u64, regions: &[Region]) {
+        let fits = |region: &&Region| region.is_dense() && region.bytes() <= MOST_BYTES;
         let mut places = self.places.lock();
-        for region in regions.into_iter().filter(fits) {
+        for region in regions.iter().filter(fits) {
             let known = places.entry(executable).or_default();
             let place = (region.address, region.bytes());
             if known.len() < MOST_PLACES && !known.contains(&place) {

@@ -7,7 +7,7 @@ use crate::manners::guarded;
 use crate::memory::word_at;
 use crate::pending::Queue;
 use crate::shape::Site;
-use crate::{adopt, ask, nets, payload, picture, range, start};
+use crate::{adopt, ask, nets, payload, picture, range, start, times};
 use std::ffi::c_void;
 use std::sync::atomic::Ordering::*;
 use trace::Function;
@@ -21,7 +21,10 @@ pub enum Hook {
     /// The devices can be described from now on.
     Init,
     /// Function handles may be reused from now on.
-    CodeEnds,
+    CodeEnds {
+        /// With a context: what is known of its work is asked for now.
+        context: bool,
+    },
     /// A module whose origin is in the trace: its place is the first word, or its handle is.
     ModuleMade,
     /// As `ModuleMade`; the second word is its library.
@@ -57,7 +60,6 @@ pub enum Hook {
     },
     /// An event that covers all of a context, the first word.
     ContextRecord,
-    ContextWait,
     /// The handle may be another stream's from now on.
     StreamEnds,
     EventEnds,
@@ -117,15 +119,15 @@ const HOOKS: &[(&str, Hook)] = &[
     ("cuMemAllocManaged", Hook::ManagedMade),
     ("cuLibraryGetManaged", Hook::ManagedVariable),
     ("cuMemFree_v2", Hook::MemoryFree),
-    ("cuLibraryUnload", Hook::CodeEnds),
-    ("cuCtxDestroy", Hook::CodeEnds),
-    ("cuCtxDestroy_v2", Hook::CodeEnds),
-    ("cuCtxDetach", Hook::CodeEnds),
-    ("cuDevicePrimaryCtxReset", Hook::CodeEnds),
-    ("cuDevicePrimaryCtxReset_v2", Hook::CodeEnds),
-    ("cuDevicePrimaryCtxRelease", Hook::CodeEnds),
-    ("cuDevicePrimaryCtxRelease_v2", Hook::CodeEnds),
-    ("cuGreenCtxDestroy", Hook::CodeEnds),
+    ("cuLibraryUnload", Hook::CodeEnds { context: false }),
+    ("cuCtxDestroy", Hook::CodeEnds { context: true }),
+    ("cuCtxDestroy_v2", Hook::CodeEnds { context: true }),
+    ("cuCtxDetach", Hook::CodeEnds { context: true }),
+    ("cuDevicePrimaryCtxReset", Hook::CodeEnds { context: true }),
+    ("cuDevicePrimaryCtxReset_v2", Hook::CodeEnds { context: true }),
+    ("cuDevicePrimaryCtxRelease", Hook::CodeEnds { context: false }),
+    ("cuDevicePrimaryCtxRelease_v2", Hook::CodeEnds { context: false }),
+    ("cuGreenCtxDestroy", Hook::CodeEnds { context: true }),
     ("cuMemHostRegister", Hook::HostRegister),
     ("cuMemHostRegister_v2", Hook::HostRegister),
     ("cuMemHostUnregister", Hook::HostFree { gone: false }),
@@ -136,7 +138,6 @@ const HOOKS: &[(&str, Hook)] = &[
     ("cuEventRecordWithFlags_ptsz", Hook::EventRecord { per_thread: true }),
     ("cuCtxRecordEvent", Hook::ContextRecord),
     ("cuGreenCtxRecordEvent", Hook::ContextRecord),
-    ("cuCtxWaitEvent", Hook::ContextWait),
     ("cuStreamWaitEvent", Hook::StreamWait { per_thread: false }),
     ("cuStreamWaitEvent_ptsz", Hook::StreamWait { per_thread: true }),
     ("cuStreamDestroy", Hook::StreamEnds),
@@ -225,7 +226,10 @@ pub const fn copies_unified(function: &Function) -> bool {
 #[inline(always)]
 pub fn before(hook: Hook, words: &[u64]) -> u64 {
     match hook {
-        Hook::HostFree { .. } | Hook::ModuleEnds | Hook::CodeEnds | Hook::StreamEnds => {
+        Hook::HostFree { .. } | Hook::ModuleEnds | Hook::CodeEnds { .. } | Hook::StreamEnds => {
+            if matches!(hook, Hook::CodeEnds { context: true }) && range::takes_times() {
+                times::context_ends();
+            }
             lane::with_lane(|lane| ending(hook, lane, words))
         }
         Hook::MemoryFree if start::recording() && start::recorder().watch.managed.any() => {
@@ -269,7 +273,7 @@ fn ending(hook: Hook, lane: &Lane, words: &[u64]) -> u64 {
             recorder.kernels.forget_module(words[0]);
             recorder.images.owner_ends(words[0]);
         }
-        Hook::CodeEnds => {
+        Hook::CodeEnds { .. } => {
             recorder.kernels.forget();
             recorder.images.owner_ends(words[0]);
         }
@@ -328,7 +332,7 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
     let recorder = start::recorder();
     match (hook, succeeded) {
         // Whether or not it succeeded: a reset that failed may have ended something all the same.
-        (Hook::CodeEnds, _) => {
+        (Hook::CodeEnds { .. }, _) => {
             recorder.kernels.forget();
             recorder.modules.owner_ends(words[0]);
             recorder.pinned.drop_gone(ask::is_not_pinned);
@@ -372,14 +376,10 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
         (Hook::HostRegister, _) if words[2] & IO_MEMORY == 0 => recorder.pinned.register(words[0], words[1]),
         (Hook::EventRecord { per_thread }, _) if recorder.pending.any() => {
             let queue = Queue::of(words[1], per_thread, lane.index(), ask::current_context);
-            let context = payload::context_that_waits(words[1], per_thread);
-            recorder.pending.event_recorded(words[0], queue, context, position);
+            recorder.pending.event_recorded(words[0], queue, position);
         }
         (Hook::ContextRecord, _) if recorder.pending.any() => {
-            recorder.pending.context_recorded(words[1], or_current(words[0]), position);
-        }
-        (Hook::ContextWait, _) if recorder.pending.any() => {
-            recorder.pending.context_waits(or_current(words[0]), words[1]);
+            recorder.pending.context_recorded(words[1], words[0], position);
         }
         (Hook::EventEnds, _) => recorder.pending.event_ends(words[0]),
         (Hook::StreamWait { per_thread }, _) if recorder.pending.any() => {
@@ -413,11 +413,6 @@ fn managed(start: u64, len: u64) {
     let watch = &start::recorder().watch;
     watch.forget(start, len, true, None);
     watch.managed.add(start, len);
-}
-
-/// The context that a call means.
-fn or_current(context: u64) -> u64 {
-    if context == 0 { ask::current_context() } else { context }
 }
 
 /// What a call that succeeded has put there.

@@ -18,7 +18,7 @@ use crate::manners::guarded;
 use crate::memory::word_at;
 use crate::shape::{Launch, Site};
 use crate::start::{self, Recorder};
-use crate::{ask, capture, clock, host, payload, range};
+use crate::{ask, capture, clock, host, payload, range, times};
 use std::cell::{Cell, UnsafeCell};
 use std::sync::atomic::{AtomicU64, Ordering::*, compiler_fence};
 use trace::record::{self, ATTACHMENT, Attachment, ENTRY_SIZE, Entry, HEAD, Head, INLINE, INNER, RETURN_SIZE, Return};
@@ -149,6 +149,9 @@ pub fn enter<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>) ->
         lane.calls.set(lane.calls.get() + 1);
         compiler_fence(SeqCst);
         lane.busy.set(false);
+        if shape.timed && range::takes_times() {
+            times::begins(lane.index.get(), open.sequence);
+        }
         Some(open)
     }
 }
@@ -162,6 +165,9 @@ pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, op
     {
         if shape.calls_back && lane.outer.get() == frame.as_ptr() as usize {
             lane.outer.set(0);
+        }
+        if shape.timed && range::takes_times() {
+            times::ends();
         }
         // After fork the child's first return finds the parent's generation: that call is the parent's.
         if lane.generation.get() != start::generation() || lane.busy.replace(true) {
@@ -201,6 +207,9 @@ pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, op
         }
         if shape.waits && result == 0 {
             payload::waited(lane, function, words, open.position);
+        }
+        if shape.submits && result != 0 && lane.recorder().pending.any() {
+            guarded(|| lane.recorder().pending.refused(lane.index.get(), open.sequence));
         }
         if matches!(hook, Hook::Init) && result == 0 {
             guarded(|| ask::describe_devices(lane));

@@ -16,7 +16,7 @@
 //! The way of a call: `wrappers` (one function a table line) -> `lane` (entry record) -> the real driver -> `lane` (return
 //! record). `capture` follows pointers where the table says there is more than words. `start` makes the file and the
 //! recorder thread, `chunk` the memory records are written to, `file` everything else on disk, `range` says when. `nets` and `real` see to it
-//! that we are asked and that we know whom to ask. `nvtx` is asked by the program itself, and `notes` writes into the
+//! that we are asked and that we know whom to ask. `times` has CUPTI tell when devices worked, where asked for. `nvtx` is asked by the program itself, and `notes` writes into the
 //! lane what it says.
 
 mod adopt;
@@ -56,6 +56,7 @@ mod registered;
 mod shadow;
 mod shape;
 mod start;
+mod times;
 mod tracker;
 mod watch;
 mod wrappers;

@@ -4,8 +4,8 @@
 //! the true caller's return address: it derives RUNPATH and the start of RTLD_NEXT from it. The filter acts on the
 //! address found, never on how the library was spelled.
 
-use crate::manners::unseen;
-use crate::real;
+use crate::manners::{guarded, unseen};
+use crate::{real, times};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
 
@@ -22,9 +22,9 @@ pub static UNKNOWN_NAMES: AtomicU64 = AtomicU64::new(0);
 
 /// What the naked `dlsym` does next: return `found`, or look up in `handle`.
 #[repr(C)]
-struct Verdict {
-    found: *mut c_void,
-    handle: *mut c_void,
+pub struct Verdict {
+    pub found: *mut c_void,
+    pub handle: *mut c_void,
 }
 
 #[unsafe(naked)]
@@ -78,6 +78,11 @@ extern "C" fn filter_dlsym(handle: *mut c_void, name: *const c_char, caller: *co
     // SAFETY: dlsym's contract: the name is a C string.
     let name = unsafe { CStr::from_ptr(name) };
     let is_driver_name = name.to_bytes().starts_with(b"cu");
+    if let Some(index) = is_driver_name.then(|| times::watched(name.to_bytes())).flatten() {
+        let mut verdict = pass;
+        guarded(|| verdict = times::looked_up(index, handle, caller));
+        return verdict;
+    }
     let Some(id) = is_driver_name.then(|| crate::wrappers::id_of(name.to_bytes())).flatten() else {
         if handle != OWN.load(Acquire) || crate::nvtx::is_entry(name.to_bytes()) || !real::present() {
             return pass;
@@ -95,6 +100,11 @@ extern "C" fn filter_dlsym(handle: *mut c_void, name: *const c_char, caller: *co
 fn driver_name(handle: *mut c_void, name: &CStr, id: u16, caller: *const c_void) -> Verdict {
     let pass = Verdict { found: std::ptr::null_mut(), handle };
     let wrapper = crate::wrappers::address(id);
+    let address = real::REAL[id as usize].load(Relaxed);
+    if !address.is_null() && times::is_cuptis(caller) {
+        // Its questions are not the program's.
+        return Verdict { found: address, handle };
+    }
     if handle == libc::RTLD_NEXT {
         // Whoever asks for the next definition means the driver's. Ours stands before it, also for a caller that was
         // loaded behind us, where glibc would find nothing.
@@ -110,11 +120,7 @@ fn driver_name(handle: *mut c_void, name: &CStr, id: u16, caller: *const c_void)
             // A name this driver lacks: let the real library say so.
             (true, false) => Verdict { handle: real::handle(), ..pass },
             // No driver: any library that has no such name may say so.
-            (false, false) => {
-                // SAFETY: a C string; the C library is always loaded.
-                let libc = unsafe { libc::dlopen(c"libc.so.6".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
-                Verdict { handle: libc, ..pass }
-            }
+            (false, false) => Verdict { handle: libc_handle(), ..pass },
         };
     }
     real::load();
@@ -140,6 +146,23 @@ extern "C" fn filter_dlopen(name: *const c_char, _flags: c_int) -> *const c_char
     name
 }
 
+/// A library that has no name of the driver's or of CUPTI's: it may say so.
+pub fn libc_handle() -> *mut c_void {
+    // SAFETY: a C string; the C library is always loaded.
+    unsafe { libc::dlopen(c"libc.so.6".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) }
+}
+
+/// Whether it is the handle that dlopen gives for this library.
+pub fn is_own_handle(handle: *mut c_void) -> bool {
+    handle == OWN.load(Acquire)
+}
+
+/// What dlerror has to say; it is then forgotten, as it is not the host's.
+pub fn failure() -> Option<String> {
+    // SAFETY: dlerror returns null or a C string valid until the next call on this thread.
+    unsafe { libc::dlerror().as_ref().map(|why| CStr::from_ptr(why).to_string_lossy().into_owned()) }
+}
+
 fn has(id: u16) -> bool {
     real::load();
     !real::REAL[id as usize].load(Relaxed).is_null()
@@ -155,7 +178,7 @@ fn is_own(address: *const c_void) -> bool {
     }
 }
 
-/// glibc's dlsym, never our net. RTLD_NEXT must not be asked through it.
+/// glibc's dlsym, never our net. To it RTLD_NEXT is what comes behind this library.
 pub fn real_dlsym(handle: *mut c_void, name: &CStr) -> *mut c_void {
     discover();
     // SAFETY: `discover` stored glibc's dlsym, whose type this is.

@@ -32,9 +32,8 @@ pub fn waited(lane: &Lane, function: &'static Function, words: &[u64], position:
 fn observe(lane: &Lane, function: &'static Function, words: &[u64], position: u64) {
     let per_thread = function.twin_of.is_some();
     let queue = |stream| Queue::of(stream, per_thread, lane.index(), ask::current_context);
-    let stream = |stream| Covered::Stream(queue(stream), context_that_waits(stream, per_thread));
     let covered = match function.twin_of.unwrap_or(function.name) {
-        "cuStreamSynchronize" | "cuStreamQuery" => stream(words[0]),
+        "cuStreamSynchronize" | "cuStreamQuery" => Covered::Stream(queue(words[0])),
         "cuEventSynchronize" | "cuEventQuery" => Covered::Event(words[0]),
         // Both have come to pass, and the first may be any other's.
         "cuEventElapsedTime" | "cuEventElapsedTime_v2" => {
@@ -46,19 +45,11 @@ fn observe(lane: &Lane, function: &'static Function, words: &[u64], position: u6
         // A copy to the host that waits is work on the legacy stream, or on the thread's own.
         _ if function.params.iter().any(|p| matches!(p.role, Role::Sink(_))) => match queue(0) {
             queue if queue.is_legacy() => Covered::Legacy(ask::current_context()),
-            _ => stream(0),
+            queue => Covered::Stream(queue),
         },
         _ => return,
     };
     finished(lane, covered, position);
-}
-
-/// The context of a stream, if contexts wait for events as a whole.
-pub fn context_that_waits(stream: u64, per_thread: bool) -> u64 {
-    match crate::start::recorder().pending.contexts_wait() {
-        true => ask::context_of(stream, per_thread),
-        false => 0,
-    }
 }
 
 /// Writes down what the copies brought that were waited for.

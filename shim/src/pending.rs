@@ -29,8 +29,6 @@ struct State {
     events: HashMap<u64, Recorded>,
     /// What a stream waits for beside its own work: each time of a wait, and what it added.
     waits: HashMap<Queue, HashMap<Queue, Until>>,
-    /// What all streams of a context wait for, likewise.
-    of_contexts: HashMap<u64, HashMap<Queue, Until>>,
     /// What the CPU was found to have written since launches under way were put, and when it was found.
     beside: Vec<(u64, Range<u64>)>,
     /// Streams that are gone while copies of theirs are not: names for them.
@@ -145,8 +143,7 @@ impl Queue {
 /// What a synchronisation waited for.
 #[derive(Clone, Copy)]
 pub enum Covered {
-    /// Of this context, if that matters.
-    Stream(Queue, u64),
+    Stream(Queue),
     Event(u64),
     Context(u64),
     /// Work on the legacy stream of this context, which began when all blocking streams had finished what they had.
@@ -185,7 +182,7 @@ impl Pending {
         if let Some(copies) = self.state.lock().copies.get_mut(&queue) {
             let same = |old: &mut Copy| {
                 let alike = std::mem::discriminant(&old.work) == std::mem::discriminant(&copy.work);
-                alike && old.landing.address() == copy.landing.address()
+                alike && (old.landing.address(), old.landing.span()) == (copy.landing.address(), copy.landing.span())
             };
             let replaced: Vec<Copy> = copies.extract_if(.., same).collect();
             // The graph may have been launched before, and be at work already.
@@ -194,6 +191,17 @@ impl Pending {
             self.count.fetch_sub(replaced.len(), Relaxed);
         }
         self.add(queue, copy)
+    }
+
+    /// The driver has refused the call, whose work was kept in mind before it was made: nothing will come of it. What stands for
+    /// earlier work as well stays.
+    #[cold]
+    pub fn refused(&self, thread: u32, call: u32) {
+        let refused = |copy: &mut Copy| (copy.thread, copy.call) == (thread, call) && copy.since == copy.position;
+        let mut state = self.state.lock();
+        let count = state.copies.values_mut().map(|copies| copies.extract_if(.., refused).count()).sum();
+        state.copies.retain(|_, copies| !copies.is_empty());
+        self.count.fetch_sub(count, Relaxed);
     }
 
     /// The CPU was found to have written there, maybe while launches were writing.
@@ -221,15 +229,10 @@ impl Pending {
         places.any(|at| at.address() < start + len && start < at.address() + at.span())
     }
 
-    /// Whether it matters of which context a stream is.
-    pub fn contexts_wait(&self) -> bool {
-        self.any() && !self.state.lock().of_contexts.is_empty()
-    }
-
-    /// An event was recorded by a call that began at `position`, on a queue of this context.
-    pub fn event_recorded(&self, event: u64, queue: Queue, context: u64, position: u64) {
+    /// An event was recorded by a call that began at `position`.
+    pub fn event_recorded(&self, event: u64, queue: Queue, position: u64) {
         let mut state = self.state.lock();
-        let waits = [state.waits.get(&queue), state.of_contexts.get(&context)].into_iter().flatten().flatten();
+        let waits = state.waits.get(&queue).into_iter().flatten();
         let mut reach: Reach = waits.map(|(other, until)| (*other, until.position)).collect();
         reach.insert(queue, position);
         let tick = self.next.fetch_add(1, Relaxed);
@@ -251,24 +254,15 @@ impl Pending {
     }
 
     pub fn stream_waits(&self, queue: Queue, event: u64) {
-        self.waits(event, |state| state.waits.entry(queue).or_default());
-    }
-
-    /// All that the context is given from now on waits for the event.
-    pub fn context_waits(&self, context: u64, event: u64) {
-        self.waits(event, |state| state.of_contexts.entry(context).or_default());
-    }
-
-    fn waits(&self, event: u64, of: impl FnOnce(&mut State) -> &mut HashMap<Queue, Until>) {
         let mut state = self.state.lock();
-        let Some(Recorded { reach, .. }) = state.events.get(&event) else { return };
-        let reach = reach.clone();
+        let State { events, waits, .. } = &mut *state;
+        let Some(Recorded { reach, .. }) = events.get(&event) else { return };
         let tick = self.next.fetch_add(1, Relaxed);
-        let waits = of(&mut state);
+        let waits = waits.entry(queue).or_default();
         for (other, position) in reach {
-            let known = waits.entry(other).or_default();
-            if position > known.position {
-                *known = Until { position, tick };
+            let known = waits.entry(*other).or_default();
+            if *position > known.position {
+                *known = Until { position: *position, tick };
             }
         }
     }
@@ -277,7 +271,7 @@ impl Pending {
     pub fn stream_ends(&self, queue: Queue) {
         let mut state = self.state.lock();
         state.waits.remove(&queue);
-        let State { copies, events, waits, of_contexts, gone, .. } = &mut *state;
+        let State { copies, events, waits, gone, .. } = &mut *state;
         *gone += 1;
         let name = copies.remove(&queue).map(|left| {
             let name = Queue { stream: GONE, context: *gone, thread: 0 };
@@ -288,7 +282,7 @@ impl Pending {
             let position = recorded.reach.remove(&queue);
             recorded.reach.extend(name.zip(position));
         }
-        for known in waits.values_mut().chain(of_contexts.values_mut()) {
+        for known in waits.values_mut() {
             let until = known.remove(&queue);
             known.extend(name.zip(until));
         }
@@ -298,23 +292,19 @@ impl Pending {
     /// launch goes where the CPU wrote meanwhile.
     pub fn finished(&self, covered: Covered, position: u64) -> Vec<(Copy, Vec<Range<u64>>)> {
         let mut state = self.state.lock();
-        let State { copies, events, waits, of_contexts, beside, .. } = &mut *state;
+        let State { copies, events, waits, beside, .. } = &mut *state;
         let mut finished = Vec::new();
         let mut take = |queue: &Queue, until: u64| {
             if let Some(copies) = copies.get_mut(queue) {
                 finished.extend(copies.extract_if(.., |copy| copy.position < until));
             }
         };
-        if let Covered::Stream(_, context) | Covered::Context(context) | Covered::Legacy(context) = covered {
-            let known = of_contexts.get(&context).into_iter().flatten().filter(|(_, until)| until.tick < position);
-            known.for_each(|(queue, until)| take(queue, until.position));
-        }
         match covered {
             Covered::Event(event) => {
                 let recorded = events.get(&event).filter(|recorded| recorded.tick < position);
                 recorded.into_iter().flat_map(|r| &r.reach).for_each(|(queue, until)| take(queue, *until));
             }
-            Covered::Stream(queue, _) => {
+            Covered::Stream(queue) => {
                 take(&queue, position);
                 let known = waits.get(&queue).into_iter().flatten().filter(|(_, until)| until.tick < position);
                 known.for_each(|(queue, until)| take(queue, until.position));
@@ -340,7 +330,6 @@ impl Pending {
             // Whatever was known of events and waits is about positions that all lie behind.
             events.clear();
             waits.clear();
-            of_contexts.clear();
         }
         finished
     }

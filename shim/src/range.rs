@@ -8,10 +8,12 @@ use crate::config::tell;
 use crate::hooks::Hook;
 use crate::lane::Lane;
 use crate::lock::Lock;
+use crate::registered;
 use crate::shape::Site;
 use crate::start::{self, Recorder};
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::*};
 use std::time::Duration;
+use trace::annotation::Wanted;
 use trace::record::{Annotation, annotated};
 
 /// What opens and closes a range.
@@ -21,8 +23,8 @@ pub enum Trigger {
     None,
     /// cuProfilerStart and cuProfilerStop.
     Profiler,
-    /// NVTX ranges of this name, of any domain.
-    Nvtx(String),
+    /// NVTX ranges of a name.
+    Nvtx(Wanted),
     /// SIGUSR1 and SIGUSR2.
     Signals,
 }
@@ -60,6 +62,8 @@ const CLOSED: u32 = NOT_BEGUN | EARLY | OVER | SPENT;
 const COUNTED: u32 = 16;
 /// Annotations are looked at.
 const BY_NAME: u32 = 32;
+/// No range: device times are taken. It stands here because calls that give devices work look at this word.
+const TIMES: u32 = 64;
 
 /// Static, because a signal handler has to find them.
 static STATE: AtomicU32 = AtomicU32::new(0);
@@ -72,7 +76,20 @@ static CAPTURES: AtomicU32 = AtomicU32::new(0);
 /// Whether a range was asked for.
 #[inline(always)]
 pub fn applies() -> bool {
-    STATE.load(Relaxed) != 0
+    STATE.load(Relaxed) & !TIMES != 0
+}
+
+/// Whether device times are taken.
+#[inline(always)]
+pub fn takes_times() -> bool {
+    STATE.load(Relaxed) & TIMES != 0
+}
+
+pub fn take_times(takes: bool) {
+    match takes {
+        true => STATE.fetch_or(TIMES, AcqRel),
+        false => STATE.fetch_and(!TIMES, AcqRel),
+    };
 }
 
 #[inline(always)]
@@ -137,7 +154,10 @@ pub fn in_words(asked: &Asked) -> Option<String> {
     match &asked.trigger {
         Trigger::None => {}
         Trigger::Profiler => words.push("from cuProfilerStart to cuProfilerStop".into()),
-        Trigger::Nvtx(name) => words.push(format!("NVTX ranges {name:?}")),
+        Trigger::Nvtx(Wanted { name, domain: None }) => words.push(format!("NVTX ranges {name:?}")),
+        Trigger::Nvtx(Wanted { name, domain: Some(of) }) => {
+            words.push(format!("NVTX ranges {name:?} of domain {of:?}"))
+        }
         Trigger::Signals => words.push("from SIGUSR1 to SIGUSR2".into()),
     }
     words.extend(asked.delay.map(|delay| format!("after {} s", delay.as_secs_f64())));
@@ -178,8 +198,9 @@ pub fn capture_ends() {
 #[cold]
 pub fn annotated(lane: &Lane, about: &Annotation, text: impl Fn() -> Option<Vec<u8>>) {
     let range = &lane.recorder().range;
-    let Trigger::Nvtx(name) = &range.asked.trigger else { return };
-    let is_it = || text().is_some_and(|text| text == name.as_bytes());
+    let Trigger::Nvtx(wanted) = &range.asked.trigger else { return };
+    let of = || registered::find(about.domain.into()).map(|domain| &*domain.text);
+    let is_it = || wanted.matches(text().as_deref(), of());
     let (domain, depth) = lane.within();
     match about.what {
         annotated::PUSH if depth > 0 && domain == about.domain => lane.set_within((domain, depth + 1)),

@@ -126,12 +126,7 @@ fn open(path: &Path) -> Result<(), String> {
     // SAFETY: the name is a C string. RTLD_LOCAL keeps the driver's names out of the global scope, where ours stand.
     let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     if handle.is_null() {
-        // SAFETY: dlerror returns null or a C string valid until the next call on this thread.
-        let why = unsafe { libc::dlerror().as_ref() }.map_or("?".into(), |e| {
-            // SAFETY: as above.
-            unsafe { CStr::from_ptr(e) }.to_string_lossy().into_owned()
-        });
-        return Err(why);
+        return Err(crate::nets::failure().unwrap_or_else(|| "?".into()));
     }
     HANDLE.store(handle, Release);
     let mut sorted = Vec::with_capacity(COUNT);
@@ -145,8 +140,7 @@ fn open(path: &Path) -> Result<(), String> {
         }
     }
     // Names that this driver lacks have left an error behind, which is not the host's.
-    // SAFETY: takes nothing.
-    unsafe { libc::dlerror() };
+    crate::nets::failure();
     sorted.sort_unstable();
     BY_ADDRESS.store(Box::into_raw(Box::new(sorted)), Release);
     PATH.store(Box::into_raw(Box::new(path.to_string_lossy().into_owned())), Release);

@@ -2,6 +2,7 @@
 
 use crate::hooks::{self, Hook};
 use trace::Function;
+use trace::api::gives_timed_work;
 use trace::api::roles::{Class, Extent, Role};
 use trace::api::table::is_flat;
 use trace::api::types::{Form, Kind};
@@ -25,6 +26,8 @@ pub struct Shape {
     pub may_be_left_out: bool,
     /// The call may change what devices hold.
     pub works: bool,
+    /// The call may give a device work that has times of its own.
+    pub timed: bool,
     /// The call is a plain kernel launch, and nothing but its arguments lies behind pointers.
     pub launch: Option<Launch>,
 }
@@ -56,6 +59,7 @@ pub const fn shape(function: &Function) -> Shape {
         calls_back: false,
         may_be_left_out: may_be_left_out(function),
         works: matches!(function.class, Class::launch | Class::submit | Class::copy),
+        timed: gives_timed_work(function),
         launch: None,
     };
     let mut count = 0;

@@ -8,7 +8,7 @@ use crate::config::{self, Config, tell};
 use crate::file::TraceFile;
 use crate::last_words::LastWords;
 use crate::lock::Lock;
-use crate::{adopt, clock, destinations, images, kernels, pending, pinned, range, real, watch};
+use crate::{adopt, clock, destinations, images, kernels, pending, pinned, range, real, times, watch};
 use std::ffi::OsStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
@@ -170,7 +170,9 @@ fn start() -> Result<(), String> {
         announce(&config, OsStr::new(""));
         e.to_string()
     })?;
-    let preamble = encode(&preamble(&config, clock));
+    let preamble = preamble(&config, clock);
+    let origin = preamble.clocks[0].ns as i64;
+    let preamble = encode(&preamble);
     for _ in 0..2 {
         file.append(Kind::Preamble, 0, 0, &preamble).map_err(|e| format!("{}: {e}", file.path.display()))?;
     }
@@ -197,9 +199,16 @@ fn start() -> Result<(), String> {
     page().recorded.store(1, Release);
     // Before the thread is made: that may wait for the loader, and whoever holds it may wait for this.
     page().generation.store(generation, Release);
-    spawn();
+    spawn(if config.gpu_times { WITH_CUPTI } else { STACK });
+    if config.gpu_times {
+        times::start(recorder, origin);
+    }
     Ok(())
 }
+
+/// Bytes of the recorder thread's stack; it calls CUPTI, too, where device times are taken.
+const STACK: usize = 256 << 10;
+const WITH_CUPTI: usize = 4 << 20;
 
 /// Puts a page that is zero again in a child in DORMANT's place, if that has not been done.
 fn wiped_page() -> Result<(), String> {
@@ -227,12 +236,12 @@ fn wiped_page() -> Result<(), String> {
 
 /// The recorder thread: empties full chunks. It takes no signal meant for the host. Where no thread is to be had, those that
 /// record do its work. Made by hand: the standard library leaves thread-locals with destructors on the thread that spawns.
-fn spawn() {
+fn spawn(stack: usize) {
     extern "C" fn tend(_: *mut libc::c_void) -> *mut libc::c_void {
         // SAFETY: names the calling thread.
         unsafe { libc::prctl(libc::PR_SET_NAME, c"cutrace".as_ptr()) };
         let recorder = recorder();
-        let turn = || recorder.supply.tend(&recorder.file, recorder.range.tend());
+        let turn = || recorder.supply.tend(&recorder.file, recorder.range.tend().min(times::tend()));
         loop {
             match std::panic::catch_unwind(std::panic::AssertUnwindSafe(turn)) {
                 Ok(Ok(())) => {}
@@ -256,7 +265,7 @@ fn spawn() {
         let mut thread: libc::pthread_t = std::mem::zeroed();
         if libc::pthread_attr_init(&mut attributes) == 0 {
             libc::pthread_attr_setdetachstate(&mut attributes, libc::PTHREAD_CREATE_DETACHED);
-            libc::pthread_attr_setstacksize(&mut attributes, 256 << 10);
+            libc::pthread_attr_setstacksize(&mut attributes, stack);
             if libc::pthread_create(&mut thread, &attributes, tend, std::ptr::null_mut()) != 0 {
                 recorder().range.untended();
             }
@@ -285,7 +294,7 @@ fn announce(config: &Config, path: &OsStr) {
 }
 
 fn preamble(config: &Config, clock: &str) -> Preamble {
-    let first = clock::pair();
+    let first = clock::sharp_pair();
     let wanted = |name: &str| ["CUDA_", "NVIDIA_", "LD_", "CUTRACE_"].iter().any(|p| name.starts_with(p));
     let environment = std::env::vars_os()
         .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()))
@@ -319,7 +328,7 @@ fn preamble(config: &Config, clock: &str) -> Preamble {
     while clock::pair().ns < first.ns + 200_000 {
         std::hint::spin_loop();
     }
-    preamble.clocks[1] = clock::pair();
+    preamble.clocks[1] = clock::sharp_pair();
     preamble
 }
 

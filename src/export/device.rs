@@ -1,7 +1,7 @@
 //! What devices did, as tracks: one for each stream, with a slice for each kernel, copy and fill, and a flow to it from its call.
 //!
-//! Times are a replay's. A slice stands as long after its recorded call as the work began after the replay's, or behind the one
-//! before it on its stream; it is as long as the work was.
+//! Times are a replay's or the recording's own. Of a replay's, a slice stands as long after its recorded call as the work began
+//! after the replay's, or behind the one before it on its stream; it is as long as the work was.
 
 use super::proto::Message;
 use crate::works::source;
@@ -90,7 +90,11 @@ impl<'t> Devices<'t> {
         let named = profile.and_then(|profile| profile.devices.iter().find(|(ordinal, _)| *ordinal == device));
         let name = named.map_or(String::new(), |(_, name)| format!(" {name}"));
         let how = profile.map_or(String::new(), |profile| source(profile.source, profile.version));
-        format!("device {device}{name} (a replay's times, by {how})")
+        let whose = match profile.map(|profile| profile.source) {
+            Some(timed::RECORDED) => "times",
+            _ => "a replay's times",
+        };
+        format!("device {device}{name} ({whose}, by {how})")
     }
 }
 

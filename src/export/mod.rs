@@ -1,11 +1,12 @@
 //! `cutrace export`: a trace in the formats of other tools.
 
 mod device;
+mod jsonl;
+mod nvtx;
 mod perfetto;
 mod proto;
 mod sink;
 
-use crate::dump;
 use crate::exit;
 use crate::figures::{counted, size};
 use crate::progress::Progress;
@@ -13,6 +14,7 @@ use crate::reading::Reading;
 use crate::report::kernel_name::{Names, Style};
 use crate::report::walk::matches;
 use anyhow::{Context, Result};
+use jsonl::Jsonl;
 use perfetto::Perfetto;
 use serde_json::json;
 use sink::Sink;
@@ -25,7 +27,7 @@ use trace::{Call, Trace};
 /// Write a trace in a format of other tools
 ///
 /// perfetto is for ui.perfetto.dev and trace_processor: a track for each thread, a slice for each call with its arguments; of a
-/// trace with device times (replay --profile) a track for each stream, and flows from calls to what the device did for them. jsonl
+/// trace with device times (replay --profile, record --gpu-times) a track for each stream, and flows from calls to what the device did for them. jsonl
 /// is one JSON object a line for each call, as cutrace dump --json prints them.
 ///
 /// Memory does not grow with the trace. The file is written under a temporary name and gets its own when it is whole; like a
@@ -119,20 +121,24 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let sink = Sink::create(output, arguments.force, *to == Format::Perfetto, &reading.file)?;
     let trace = reading.open()?;
     let mut out = Counted { sink, bytes: 0 };
+    // What follows the last call was asked for, too.
+    let is_whole = |calls| reading.end() >= trace.len() as u64 && reading.limit.is_none_or(|limit| calls < limit);
     let written = match to {
         Format::Perfetto => {
-            let mut perfetto = Perfetto::new(&trace, !arguments.no_args, Names::new(Style::Full));
+            let mut perfetto = Perfetto::new(&trace, reading, !arguments.no_args, Names::new(Style::Full))?;
             perfetto.begin(&mut out)?;
-            let calls = each(&trace, reading, !arguments.no_args, |event| perfetto.call(&mut out, event))?;
-            perfetto.finish(&mut out)?;
+            let (calls, _) = each(&trace, reading, !arguments.no_args, |event| perfetto.call(&mut out, event))?;
+            perfetto.finish(&mut out, reading.limit == Some(calls))?;
             calls
         }
-        Format::Jsonl => each(&trace, reading, true, |event| {
-            let line = dump::object(&trace, &event.call, event.decoded.as_ref(), event.objects);
-            // A reader that went away must be recognised.
-            serde_json::to_writer(&mut out, &line).map_err(std::io::Error::from)?;
-            Ok(out.write_all(b"\n")?)
-        })?,
+        Format::Jsonl => {
+            let mut jsonl = Jsonl::new(&trace, reading)?;
+            let (calls, objects) = each(&trace, reading, true, |event| jsonl.call(&mut out, event))?;
+            if is_whole(calls) {
+                jsonl.finish(&mut out, &objects)?;
+            }
+            calls
+        }
     };
     let Counted { sink, bytes } = out;
     sink.finish()?;
@@ -152,13 +158,13 @@ fn println_json(value: &serde_json::Value) -> Result<()> {
     Ok(writeln!(std::io::stdout(), "{value}")?)
 }
 
-/// Hands over the calls that are asked for, and says how many there were.
+/// Hands over the calls that are asked for; how many there were, and what is alive behind them.
 fn each<'t>(
     trace: &'t Trace,
     reading: &Reading,
     arguments: bool,
     mut see: impl FnMut(&Event<'_, 't>) -> Result<()>,
-) -> Result<u64> {
+) -> Result<(u64, Objects)> {
     let wanted = reading.selection(trace)?;
     let mut objects = Objects::default();
     let mut progress = Progress::new("writing", (trace.len() as u64).min(reading.end()));
@@ -179,5 +185,5 @@ fn each<'t>(
             see(&Event { call, decoded, objects: &objects }).context("writing the export")?;
         }
     }
-    Ok(written)
+    Ok((written, objects))
 }

@@ -2,16 +2,20 @@
 //!
 //! Field numbers are those of `perfetto/protos/perfetto/trace/perfetto_trace.proto`. Names stand once, in the interned data of the
 //! packet that first needs them. A call that gives the device work begins a flow for each piece of it, which that piece's slice
-//! ends; in a trace without device times one, by the call's number plus one.
+//! ends; in a trace without device times one, by the call's number plus one. What the program said by NVTX stands on tracks below
+//! the threads'.
 
 use super::Event;
-use super::device::{Devices, Slice, facts};
+use super::device::{Devices, Slice, Track, facts};
+use super::nvtx::{Annotated, Step};
 use super::proto::Message;
+use crate::reading::Reading;
 use crate::report::kernel_name::Names;
 use crate::report::walk::kernel_name;
 use anyhow::Result;
 use std::collections::HashMap;
 use std::io::Write;
+use trace::annotation::{Annotation, Payload};
 use trace::api::enums::CUresult;
 use trace::api::roles::Class;
 use trace::objects::Objects;
@@ -70,12 +74,13 @@ pub mod field {
 
 const BEGIN: u64 = 1;
 const END: u64 = 2;
+const INSTANT: u64 = 3;
 const STATE_CLEARED: u64 = 1;
 const NEEDS_STATE: u64 = 2;
 const SEQUENCE: u64 = 1;
-const PROCESS_TRACK: u64 = 1;
+pub const PROCESS_TRACK: u64 = 1;
 /// Of the first thread.
-const THREAD_TRACKS: u64 = 2;
+pub const THREAD_TRACKS: u64 = 2;
 
 #[derive(Default)]
 struct Interned<'t> {
@@ -100,6 +105,10 @@ pub struct Perfetto<'t> {
     arguments: bool,
     names: Names,
     devices: Devices<'t>,
+    annotated: Annotated<'t>,
+    nvtx_categories: HashMap<(u32, u32), String>,
+    /// What is zero there: what was annotated before the first call is at negative times here.
+    origin: i64,
     /// Flows so far.
     flows: u64,
     categories: Interned<'t>,
@@ -114,12 +123,15 @@ pub struct Perfetto<'t> {
 }
 
 impl<'t> Perfetto<'t> {
-    pub fn new(trace: &'t Trace, arguments: bool, names: Names) -> Perfetto<'t> {
-        Perfetto {
+    pub fn new(trace: &'t Trace, reading: &Reading, arguments: bool, names: Names) -> Result<Perfetto<'t>> {
+        Ok(Perfetto {
             trace,
             arguments,
             names,
             devices: Devices::of(trace),
+            annotated: Annotated::of(trace, reading)?,
+            nvtx_categories: trace.categories(),
+            origin: trace.annotations().next().map_or(0, |first| trace.nanoseconds(first.about.time).min(0)),
             flows: 0,
             categories: Interned::default(),
             events: Interned::default(),
@@ -128,7 +140,7 @@ impl<'t> Perfetto<'t> {
             new: Vec::new(),
             packet: Message::default(),
             body: Message::default(),
-        }
+        })
     }
 
     /// The tracks.
@@ -165,6 +177,7 @@ impl<'t> Perfetto<'t> {
     pub fn call(&mut self, out: &mut impl Write, event: &Event<'_, 't>) -> Result<()> {
         let call = &event.call;
         let begin = self.trace.nanoseconds(call.begin);
+        self.annotations(out, call.begin, false)?;
         self.close(out, call, begin)?;
         self.new.clear();
         let name = self.events.number(call.name(), &mut self.new, field::EVENT_NAMES);
@@ -213,16 +226,59 @@ impl<'t> Perfetto<'t> {
     fn slices(&mut self, out: &mut impl Write, call: u64, begin: i64) -> Result<Vec<Slice<'t>>> {
         let mut tracks = Vec::new();
         let slices = self.devices.slices(call, begin, &mut tracks);
-        for track in tracks {
-            self.put(out, |packet| {
-                packet.message(field::DESCRIPTOR, |descriptor| {
-                    descriptor.number(field::UUID, track.number);
-                    track.parent.into_iter().for_each(|parent| descriptor.number(field::PARENT, parent));
-                    descriptor.text(field::NAME, &track.name);
-                });
-            })?;
-        }
+        tracks.iter().try_for_each(|track| self.track(out, track))?;
         Ok(slices)
+    }
+
+    fn track(&mut self, out: &mut impl Write, track: &Track) -> Result<()> {
+        self.put(out, |packet| {
+            packet.message(field::DESCRIPTOR, |descriptor| {
+                descriptor.number(field::UUID, track.number);
+                track.parent.into_iter().for_each(|parent| descriptor.number(field::PARENT, parent));
+                descriptor.text(field::NAME, &track.name);
+            });
+        })
+    }
+
+    /// What the program said by NVTX before `time`. `closes`: ends alone.
+    fn annotations(&mut self, out: &mut impl Write, time: u64, closes: bool) -> Result<()> {
+        for step in self.annotated.before(time, closes) {
+            match step {
+                Step::Track(track) => self.track(out, &track)?,
+                Step::Begin { track, about } => self.annotation(out, BEGIN, track, &about)?,
+                Step::Mark { track, about } => self.annotation(out, INSTANT, track, &about)?,
+                Step::End { track, time } => self.end(out, track, self.trace.nanoseconds(time))?,
+            }
+        }
+        Ok(())
+    }
+
+    fn annotation(&mut self, out: &mut impl Write, kind: u64, track: u64, about: &Annotation) -> Result<()> {
+        self.new.clear();
+        let category = self.categories.number("nvtx", &mut self.new, field::CATEGORIES);
+        let mut body = std::mem::take(&mut self.body);
+        body.clear();
+        body.number(field::TYPE, kind);
+        body.number(field::TRACK, track);
+        body.text(field::EVENT_NAME, about.message.as_deref().unwrap_or("(no message)"));
+        body.number(field::CATEGORY_IID, category);
+        if let Some(category) = self.nvtx_categories.get(&(about.about.domain, about.about.category)).cloned() {
+            self.annotate(&mut body, "category", |value| value.text(field::STRING, &category));
+        }
+        if let Some(payload) = about.payload() {
+            self.annotate(&mut body, "payload", |value| match payload {
+                Payload::Unsigned(n) | Payload::Unknown(n) => value.number(field::UNSIGNED, n),
+                Payload::Signed(n) => value.number(field::SIGNED, n as u64),
+                Payload::Float(x) => value.double(field::DOUBLE, x),
+            });
+        }
+        if let Some(color) = about.color() {
+            self.annotate(&mut body, "color", |value| value.text(field::STRING, &format!("#{color:08x}")));
+        }
+        let new = std::mem::take(&mut self.new);
+        self.event(out, self.trace.nanoseconds(about.about.time), &new, &body)?;
+        (self.new, self.body) = (new, body);
+        Ok(())
     }
 
     fn slice(&mut self, out: &mut impl Write, slice: &Slice<'t>) -> Result<()> {
@@ -260,37 +316,40 @@ impl<'t> Perfetto<'t> {
                 _ => break,
             };
             self.open.entry(call.thread).or_default().pop();
-            self.end(out, call.thread, end)?;
+            self.end(out, track(call), end)?;
         }
         Ok(())
     }
 
-    pub fn finish(&mut self, out: &mut impl Write) -> Result<()> {
+    /// `is_cut`: the calls that were asked for went on.
+    pub fn finish(&mut self, out: &mut impl Write, is_cut: bool) -> Result<()> {
+        self.annotations(out, u64::MAX, is_cut)?;
         let mut open: Vec<(u32, Vec<Option<i64>>)> = self.open.drain().collect();
         open.sort_by_key(|(thread, _)| *thread);
         for (thread, mut slices) in open {
             while let Some(end) = slices.pop() {
                 // One that did not return stays open to the end.
-                end.map_or(Ok(()), |end| self.end(out, thread, end))?;
+                end.map_or(Ok(()), |end| self.end(out, THREAD_TRACKS + u64::from(thread), end))?;
             }
         }
         Ok(())
     }
 
-    fn end(&mut self, out: &mut impl Write, thread: u32, at: i64) -> Result<()> {
+    fn end(&mut self, out: &mut impl Write, track: u64, at: i64) -> Result<()> {
         let mut body = std::mem::take(&mut self.body);
         body.clear();
         body.number(field::TYPE, END);
-        body.number(field::TRACK, THREAD_TRACKS + u64::from(thread));
+        body.number(field::TRACK, track);
         self.event(out, at, &[], &body)?;
         self.body = body;
         Ok(())
     }
 
     fn event(&mut self, out: &mut impl Write, at: i64, new: &[(u64, u64, &str)], body: &Message) -> Result<()> {
+        let origin = self.origin;
         self.put(out, |packet| {
             packet.number(field::FLAGS, NEEDS_STATE);
-            packet.number(field::TIMESTAMP, at.max(0) as u64);
+            packet.number(field::TIMESTAMP, at.saturating_sub(origin).max(0) as u64);
             if !new.is_empty() {
                 packet.message(field::INTERNED, |interned| {
                     for (field, number, name) in new {

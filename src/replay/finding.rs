@@ -27,7 +27,8 @@ pub struct Finding {
     /// Stop after the call of this number
     #[arg(long, value_name = "CALL", conflicts_with = "stop")]
     until: Option<u64>,
-    /// Stop before the nth call of a driver function, or launch of a kernel, of this name [default n: 1]
+    /// Stop before the nth call of a driver function, or launch of a kernel, of this name; of a kernel as recorded or as the
+    /// reports show it [default n: 1]
     #[arg(long = "break", id = "stop", value_name = "NAME[#n]")]
     stop: Option<Point>,
     /// Put cuProfilerStart and cuProfilerStop round the launches of this kernel (the nth of them) and nowhere else, for other tools:
@@ -77,12 +78,26 @@ impl FromStr for Point {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Point, String> {
-        let (name, nth) = text.split_once('#').unwrap_or((text, "1"));
-        match nth.parse() {
-            Ok(nth @ 1..) if !name.is_empty() => Ok(Point { name: name.to_owned(), nth }),
+        let (name, nth) = numbered(text);
+        match nth.unwrap_or(1) {
+            nth @ 1.. if !name.is_empty() => Ok(Point { name: name.to_owned(), nth }),
             _ => Err("expected NAME or NAME#n, with n from 1 on".into()),
         }
     }
+}
+
+/// `NAME#n` taken apart. Names of C++ may have a `#` of their own: `f()::{lambda(int)#1}::operator()`.
+fn numbered(text: &str) -> (&str, Option<u64>) {
+    match text.rsplit_once('#').map(|(name, nth)| (name, nth.parse::<u64>())) {
+        Some((name, Ok(nth))) => (name, Some(nth)),
+        _ => (text, None),
+    }
+}
+
+/// Whether a kernel is called this, as recorded or as the reports show it.
+fn called(name: &str) -> impl Fn(&str) -> bool {
+    let shown = [Style::Full, Style::Short].map(Names::new);
+    move |kernel| kernel == name || shown.iter().any(|names| names.of(kernel) == name)
 }
 
 fn byte(text: &str) -> Result<u8, String> {
@@ -133,7 +148,7 @@ impl Finding {
             }
             (Some(last), _) => Some(last + 1),
             (None, Some(Point { name, nth })) => {
-                Some(replayer::find_call(trace, name, *nth).map_err(|why| usage("--break", why))?)
+                Some(replayer::find_call(trace, name, *nth, called(name)).map_err(|why| usage("--break", why))?)
             }
             (None, None) => None,
         };
@@ -200,15 +215,9 @@ fn place(path: &Path) -> PathBuf {
     std::fs::canonicalize(path).unwrap_or_else(|_| directory.join(path.file_name().unwrap_or_default()))
 }
 
-/// Of a kernel, by its name as recorded or as the reports show it.
 fn launches(trace: &Trace, text: &str) -> Result<BTreeSet<u64>, String> {
-    let (name, nth) = match text.rsplit_once('#').map(|(name, nth)| (name, nth.parse::<u64>())) {
-        Some((name, Ok(nth))) => (name, Some(nth)),
-        _ => (text, None),
-    };
-    let shown = [Style::Full, Style::Short].map(Names::new);
-    let is_meant = |kernel: &str| kernel == name || shown.iter().any(|names| names.of(kernel) == name);
-    replayer::find_launches(trace, name, nth, is_meant).map(|launches| launches.into_iter().collect())
+    let (name, nth) = numbered(text);
+    replayer::find_launches(trace, name, nth, called(name)).map(|launches| launches.into_iter().collect())
 }
 
 /// The files that were written.
@@ -227,7 +236,9 @@ mod tests {
     fn points_and_memory() {
         assert_eq!("f#3".parse(), Ok(Point { name: "f".into(), nth: 3 }));
         assert_eq!("f".parse(), Ok(Point { name: "f".into(), nth: 1 }));
-        for wrong in ["", "#2", "f#0", "f#x", "f#"] {
+        assert_eq!("{lambda()#1}::f#2".parse(), Ok(Point { name: "{lambda()#1}::f".into(), nth: 2 }));
+        assert_eq!("{lambda()#1}::f".parse(), Ok(Point { name: "{lambda()#1}::f".into(), nth: 1 }));
+        for wrong in ["", "#2", "f#0"] {
             assert!(wrong.parse::<Point>().is_err(), "{wrong}");
         }
         assert_eq!(memory("0x10+16"), Ok(Memory::Range(16..32)));

@@ -177,11 +177,8 @@ pub fn text(out: &mut impl Write, range: &Range<u64>, repeated: &Repeated) -> Re
     line("host", &repeated.host)?;
     line("device", &repeated.device)?;
     line("device busy", &repeated.busy)?;
-    let per_call = figures(&repeated.host)[1] as f64 / repeated.calls.max(1) as f64;
-    writeln!(
-        out,
-        "\n  host: until the last call had returned, {per_call:.0} ns a call; wall: until all work was done"
-    )?;
+    let per_call = grouped(figures(&repeated.host)[1].unsigned_abs() / repeated.calls.max(1));
+    writeln!(out, "\n  host: until the last call had returned, {per_call} ns a call; wall: until all work was done")?;
     let source = works::source(repeated.source, repeated.version);
     writeln!(out, "  device: from the first start to the last end, in runs of their own, by {source}\n")?;
     let mut all: Vec<(&String, &Vec<i64>)> = repeated.works.iter().collect();

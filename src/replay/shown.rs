@@ -56,7 +56,7 @@ pub fn plan(trace: &Trace, plan: &Plan, place: bool, as_json: bool) -> Result<()
 }
 
 pub fn text(out: &mut impl Write, plan: &Plan, report: &Report) -> Result<()> {
-    let checked = &report.checked;
+    let checked = &report.tally.checked;
     let differing = report.repeated.as_ref().is_some_and(|repeated| repeated.differing > 0);
     match (report.outcome, report.refused()) {
         (Outcome::Verified, 0) if differing => writeln!(out, "the first run verified, others differ from it")?,
@@ -75,7 +75,7 @@ pub fn text(out: &mut impl Write, plan: &Plan, report: &Report) -> Result<()> {
         writeln!(out, "  stopped      before call {call} {function}")?;
     }
     let elapsed = report.elapsed.as_secs_f64();
-    let (executed, emulated) = (counted(report.executed, "call"), counted(report.emulated, "memory call"));
+    let (executed, emulated) = (counted(report.tally.executed, "call"), counted(report.tally.emulated, "memory call"));
     writeln!(out, "  made again   {executed}, {emulated} by other means, in {elapsed:.2} s")?;
     if report.outcome != Outcome::Replayed {
         let (results, outputs) = (counted(checked.results, "result"), counted(checked.outputs, "output"));
@@ -86,8 +86,8 @@ pub fn text(out: &mut impl Write, plan: &Plan, report: &Report) -> Result<()> {
             writeln!(out, "  close        {copies} within the tolerance, not the same byte for byte")?;
         }
         let mut missing = Vec::new();
-        if report.unchecked_copies != 0 {
-            missing.push(format!("{} to the host", counted(report.unchecked_copies, "copy")));
+        if report.tally.unchecked_copies != 0 {
+            missing.push(format!("{} to the host", counted(report.tally.unchecked_copies, "copy")));
         }
         if report.unreached_launches != 0 {
             let (some, all) = (grouped(report.unreached_launches), grouped(report.launches));
@@ -105,7 +105,7 @@ pub fn text(out: &mut impl Write, plan: &Plan, report: &Report) -> Result<()> {
     for line in report.trust() {
         writeln!(out, "  translated   {line}")?;
     }
-    for left in &report.left_out {
+    for left in &report.tally.left_out() {
         let how = if left.refused { "refused" } else { "skipped" };
         let (count, first) = (grouped(left.count), left.first);
         writeln!(out, "  {how:<12} {} ({count}, first call {first}): {}", left.function, left.reason)?;
@@ -114,13 +114,13 @@ pub fn text(out: &mut impl Write, plan: &Plan, report: &Report) -> Result<()> {
         writeln!(out, "  unfinished   {} when the recording ended", counted(report.unfinished, "call"))?;
     }
     for (what, count) in [
-        ("kernel arguments that look like addresses in no known memory", report.unresolved_pointers),
-        ("calls that failed and name an object which is not there (left out)", report.unknown_handles),
-        ("texture and surface objects whose numbers are others here", report.other_numbers),
-        ("bytes written by the CPU without a call", report.written),
-        ("pieces of them written while the device may have been reading", report.written_in_use),
-        ("pieces written by the CPU that could not be written again", report.lost_writes),
-        ("runs of callbacks that did not come", report.missed_callbacks),
+        ("kernel arguments that look like addresses in no known memory", report.tally.unresolved_pointers),
+        ("calls that failed and name an object which is not there (left out)", report.tally.unknown_handles),
+        ("texture and surface objects whose numbers are others here", report.tally.other_numbers),
+        ("bytes written by the CPU without a call", report.tally.written),
+        ("pieces of them written while the device may have been reading", report.tally.written_in_use),
+        ("pieces written by the CPU that could not be written again", report.tally.lost_writes),
+        ("runs of callbacks that did not come", report.tally.missed_callbacks),
         ("submissions to one stream that overlapped when recorded", report.overlapping_submissions),
         ("allocations of what another stream freed, which do not wait for it here", placed.unordered),
     ] {
@@ -137,8 +137,8 @@ pub fn text(out: &mut impl Write, plan: &Plan, report: &Report) -> Result<()> {
     if let Some(watched) = &report.watched {
         culprit::text(out, watched, report)?;
     }
-    if let Some(first) = &report.first {
-        divergence(out, first, report.divergences)?;
+    if let Some(first) = &report.tally.first {
+        divergence(out, first, report.tally.divergences)?;
     }
     Ok(())
 }
@@ -169,7 +169,7 @@ pub fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) ->
         Outcome::Faulted => "faulted",
         Outcome::Stopped => "stopped",
     };
-    let first = report.first.as_ref().map(|first| {
+    let first = report.tally.first.as_ref().map(|first| {
         json!({
             "call": first.call,
             "function": first.function,
@@ -192,9 +192,9 @@ pub fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) ->
         "driver": options.driver.display().to_string(),
         "verify": options.verify,
         "calls": trace.len(),
-        "executed": report.executed,
-        "emulated": report.emulated,
-        "left_out": report.left_out.iter().map(|left| json!({
+        "executed": report.tally.executed,
+        "emulated": report.tally.emulated,
+        "left_out": report.tally.left_out().iter().map(|left| json!({
             "function": left.function,
             "reason": left.reason,
             "refused": left.refused,
@@ -205,28 +205,28 @@ pub fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) ->
         "inner": report.inner,
         "unfinished": report.unfinished,
         "checked": {
-            "results": report.checked.results,
-            "outputs": report.checked.outputs,
-            "copies": report.checked.copies,
-            "bytes": report.checked.bytes,
-            "within_tolerance": report.checked.within_tolerance,
+            "results": report.tally.checked.results,
+            "outputs": report.tally.checked.outputs,
+            "copies": report.tally.checked.copies,
+            "bytes": report.tally.checked.bytes,
+            "within_tolerance": report.tally.checked.within_tolerance,
         },
-        "unchecked_copies": report.unchecked_copies,
+        "unchecked_copies": report.tally.unchecked_copies,
         "launches": report.launches,
         "unreached_launches": report.unreached_launches,
-        "unresolved_pointers": report.unresolved_pointers,
+        "unresolved_pointers": report.tally.unresolved_pointers,
         "translated_words": {
-            "payloads": report.words.payloads,
-            "arguments": report.words.arguments,
-            "results": report.words.results,
-            "left": report.words.left,
+            "payloads": report.tally.words.payloads,
+            "arguments": report.tally.words.arguments,
+            "results": report.tally.words.results,
+            "left": report.tally.words.left,
         },
-        "unknown_handles": report.unknown_handles,
-        "other_numbers": report.other_numbers,
-        "written_by_cpu": report.written,
-        "written_in_use": report.written_in_use,
-        "lost_writes": report.lost_writes,
-        "missed_callbacks": report.missed_callbacks,
+        "unknown_handles": report.tally.unknown_handles,
+        "other_numbers": report.tally.other_numbers,
+        "written_by_cpu": report.tally.written,
+        "written_in_use": report.tally.written_in_use,
+        "lost_writes": report.tally.lost_writes,
+        "missed_callbacks": report.tally.missed_callbacks,
         "overlapping_submissions": report.overlapping_submissions,
         "placement": {
             "placed": placed.placed,
@@ -237,7 +237,7 @@ pub fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) ->
             "unfilled": placed.unfilled,
             "unordered": placed.unordered,
         },
-        "divergences": report.divergences,
+        "divergences": report.tally.divergences,
         "first_divergence": first,
         "stopped_before": report.stopped_before.as_ref().map(|(call, _)| call),
         "one_by_one": report.watched.as_ref().map(culprit::watched_object),

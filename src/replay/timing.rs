@@ -57,7 +57,7 @@ impl Timing {
 
     /// Where times are to be taken from.
     pub fn source(&self, driver: &Choice, path: &Path) -> Result<Result<Vec<PathBuf>, String>> {
-        match (self.times, cupti::find(driver, path)) {
+        match (self.times, cupti::find(driver, path, None)) {
             (Source::Events, _) => Ok(Err(String::new())),
             (Source::Cupti, Err(why)) => Err(failure(FAILED, format_args!("--times cupti: {why}"))),
             (_, found) => Ok(found),

@@ -1,7 +1,7 @@
 //! `cuda_api_sum`: the functions by the time that their calls took, with the columns of Nsight Systems.
 
 use super::durations::Durations;
-use super::table::{Cell, Column, Head, Layout, Table, same};
+use super::table::{Column, Head, Layout, Table, same};
 use super::walk::{Ending, Report, Step};
 use std::collections::HashMap;
 use trace::Trace;
@@ -53,18 +53,7 @@ impl<'t> Report<'t> for ApiSum<'t> {
         functions.sort_by_key(|(name, durations)| (std::cmp::Reverse(durations.sum), **name));
         let whole: i64 = functions.iter().map(|(_, durations)| durations.sum).sum();
         for (name, durations) in functions {
-            let figures = durations.figures();
-            table.row([
-                Cell::Percent(durations.sum as f64 * 100.0 / whole.max(1) as f64),
-                Cell::Nanoseconds(durations.sum),
-                Cell::Count(durations.count),
-                Cell::Real(figures.average),
-                Cell::Real(figures.median),
-                Cell::Nanoseconds(figures.min),
-                Cell::Nanoseconds(figures.max),
-                Cell::Real(figures.deviation),
-                (*name).into(),
-            ]);
+            table.row([&durations.cells(whole)[..], &[(*name).into()]].concat());
         }
         if self.unreturned > 0 {
             table.note(format!(

@@ -3,6 +3,7 @@
 //! What is counted are different durations, not calls: n different ones of whole nanoseconds last at least n²/2 together, so an
 //! hour of calls has fewer than three million of them, however many calls there were.
 
+use crate::report::table::{Cell, Column, same};
 use std::collections::HashMap;
 
 /// Durations below this many nanoseconds are counted in an array.
@@ -63,6 +64,44 @@ impl Durations {
         let median = (at((self.count - 1) / 2) + at(self.count / 2)) / 2.0;
         Figures { average, median, min: first.0, max: last.0, deviation }
     }
+
+    /// What stands in those columns; `whole` is all time.
+    pub fn cells(&self, whole: i64) -> [Cell; 8] {
+        let figures = self.figures();
+        [
+            Cell::Percent(self.sum as f64 * 100.0 / whole.max(1) as f64),
+            Cell::Nanoseconds(self.sum),
+            Cell::Count(self.count),
+            Cell::Real(figures.average),
+            Cell::Real(figures.median),
+            Cell::Nanoseconds(figures.min),
+            Cell::Nanoseconds(figures.max),
+            Cell::Real(figures.deviation),
+        ]
+    }
+}
+
+/// The columns with which most reports of Nsight Systems begin.
+const FIGURES: [Column; 8] = [
+    same("Time (%)"),
+    same("Total Time (ns)"),
+    same("Instances"),
+    same("Avg (ns)"),
+    same("Med (ns)"),
+    same("Min (ns)"),
+    same("Max (ns)"),
+    same("StdDev (ns)"),
+];
+
+/// Those, and `last` behind them.
+pub const fn with<const N: usize, const M: usize>(last: [Column; N]) -> [Column; M] {
+    let mut all = [FIGURES[0]; M];
+    let mut at = 0;
+    while at < M {
+        all[at] = if at < FIGURES.len() { FIGURES[at] } else { last[at - FIGURES.len()] };
+        at += 1;
+    }
+    all
 }
 
 #[cfg(test)]

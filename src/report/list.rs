@@ -29,7 +29,8 @@ impl Needs {
             (_, true) => Some(ANNOTATIONS.into()),
             (true, _) => {
                 let path = shell(&[trace.path.display().to_string()]);
-                let how = format!("cutrace replay {path} --profile -o timed.bin makes one that does");
+                let how =
+                    format!("cutrace replay {path} --profile -o timed.bin makes one that does, or record --gpu-times");
                 Some(format!("needs device times, and this trace has none: {how}"))
             }
             _ => None,
@@ -138,16 +139,13 @@ impl Chosen {
     }
 }
 
-pub fn choose(names: &[String]) -> Result<Vec<Chosen>> {
-    let names = names.iter().map(|name| name.trim()).filter(|name| !name.is_empty());
-    let one = |name: &str| REPORTS.iter().find(|entry| entry.name == name).map(Chosen).ok_or_else(|| unknown(name));
-    let chosen: Vec<Chosen> = names.map(one).collect::<Result<_>>()?;
-    if chosen.is_empty() { Err(unknown("")) } else { Ok(chosen) }
+pub fn names() -> impl Iterator<Item = &'static str> {
+    REPORTS.iter().map(|entry| entry.name)
 }
 
-fn unknown(name: &str) -> anyhow::Error {
-    let known: Vec<&str> = REPORTS.iter().map(|entry| entry.name).collect();
-    failure(USAGE, format_args!("no report {name:?}; there are {}", known.join(", ")))
+/// Names that are in the list.
+pub fn choose(names: &[String]) -> Vec<Chosen> {
+    names.iter().filter_map(|name| REPORTS.iter().find(|entry| entry.name == name)).map(Chosen).collect()
 }
 
 /// The list for `--help`.

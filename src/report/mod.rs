@@ -21,6 +21,7 @@ pub mod walk;
 use crate::exit;
 use crate::reading::Reading;
 use anyhow::Result;
+use clap::builder::PossibleValuesParser;
 use device::Scope;
 use list::{Stream, Way};
 use render::{Format, Output};
@@ -33,7 +34,7 @@ use viewer::kernel_name::{Names, Style};
 /// Say where a program's time and memory went
 ///
 /// Without -r: one page on what ran, where the host's time went, and what to look at. Times of calls are the host's, as
-/// recorded; those of devices are a replay's, in a trace made by replay --profile.
+/// recorded; those of devices are a replay's, in a trace made by replay --profile, or recorded, too (record --gpu-times).
 ///
 /// --grep is matched against function names and, for launches, "FUNCTION KERNEL"; --limit is the number of rows of each
 /// table. Names of Nsight Systems' reports give its columns.
@@ -42,6 +43,7 @@ use viewer::kernel_name::{Names, Style};
 pub struct Arguments {
     /// Which reports: names from the list below, separated by commas; may be given again
     #[arg(short, long = "report", value_name = "NAME", value_delimiter = ',', default_value = list::SUMMARY)]
+    #[arg(value_parser = PossibleValuesParser::new(list::names()), hide_possible_values = true)]
     report: Vec<String>,
     /// How they are written; --json is short for --format json
     #[arg(long, value_enum, value_name = "FORMAT", conflicts_with = "json")]
@@ -72,7 +74,7 @@ Examples:
 
 pub fn run(arguments: Arguments) -> Result<u8> {
     let reading = &arguments.reading;
-    let chosen = list::choose(&arguments.report)?;
+    let chosen = list::choose(&arguments.report);
     let trace = reading.open()?;
     let style = match arguments {
         Arguments { mangled: true, .. } => Style::Mangled,

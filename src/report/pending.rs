@@ -4,6 +4,7 @@ use super::finding::{Cost, Finding};
 use super::table::{Cell, Column, Head, Layout, Table, column};
 use super::walk::{Ending, Report, Step};
 use crate::figures::counted;
+use trace::finish::now;
 use trace::{Call, Trace};
 
 #[derive(Default)]
@@ -62,6 +63,8 @@ impl<'t> Report<'t> for Pending<'t> {
 
     fn tables(&mut self, ending: &Ending<'t>) -> Vec<Table> {
         let trace = ending.trace;
+        let now = now(trace).map(|now| now.max(self.latest));
+        let end = now.unwrap_or(self.latest);
         let mut inside = Table::new(INSIDE);
         for call in &self.inside {
             let (since, thread) = (trace.nanoseconds(call.begin), trace.threads.get(call.thread as usize));
@@ -69,7 +72,7 @@ impl<'t> Report<'t> for Pending<'t> {
                 format!("t{} {}", call.thread, thread.map_or("", |thread| &thread.name)).into(),
                 Cell::Number(call.number),
                 Cell::Time(since),
-                Cell::Time(self.latest - since),
+                Cell::Time(end - since),
                 call.name().into(),
             ]);
         }
@@ -84,14 +87,20 @@ impl<'t> Report<'t> for Pending<'t> {
                     Cell::Number(place as u64 + 1),
                     Cell::Number(call.number),
                     Cell::Time(since),
-                    Cell::Time(self.latest - since),
+                    Cell::Time(end - since),
                     ending.described(&call).into(),
                 ]);
             }
         }
-        if !submitted.rows.is_empty() {
-            submitted
-                .note(format!("of each stream the first {LISTED}; the last moment of the trace counts as the end"));
+        let end = match now {
+            Some(_) => "it still runs: this moment counts as the end",
+            None => "the last moment of the trace counts as the end",
+        };
+        let tables = [(&mut inside, end.into()), (&mut submitted, format!("of each stream the first {LISTED}; {end}"))];
+        for (table, note) in tables {
+            if !table.rows.is_empty() {
+                table.note(note);
+            }
         }
         vec![inside, submitted]
     }

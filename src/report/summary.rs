@@ -17,6 +17,7 @@ use crate::works::source;
 use std::collections::HashMap;
 use trace::Trace;
 use trace::api::roles::Class;
+use trace::record::timed;
 
 #[derive(Default)]
 pub struct Summary<'t> {
@@ -87,6 +88,8 @@ const DEVICE: Head = Head {
     ],
     ..head("device_time", "Where the device's time went (in a replay)", Layout::Grid)
 };
+
+const DEVICE_RECORDED: Head = Head { title: "Where the device's time went", ..DEVICE };
 
 const FINDINGS: Head = Head {
     columns: &[
@@ -161,7 +164,12 @@ impl<'t> Summary<'t> {
             fact("device", format!("{} {} ({})", device.ordinal, device.name, size(device.memory)));
         }
         let threads = self.threads.len() as u64;
-        let who = format!("{} by {}", counted(self.calls, "call"), counted(threads, "thread"));
+        let all = trace.len() as u64;
+        let (of, whole) = match self.calls < all {
+            true => (format!("{} of ", grouped(self.calls)), " in the whole trace"),
+            false => Default::default(),
+        };
+        let who = format!("{of}{} by {}", counted(all, "call"), counted(threads, "thread"));
         fact("calls", format!("{who}, {} from the first to the last", duration(self.elapsed())));
         if trace.calls_left_out() > 0 {
             let range = about.more.iter().find(|(key, _)| key == "range").map_or("", |(_, words)| words);
@@ -183,7 +191,7 @@ impl<'t> Summary<'t> {
             .map(|(side, peak)| format!("{} on {side}", size(peak)).replace("on host", "pinned"))
             .collect();
         if !peaks.is_empty() {
-            fact("memory", format!("{} at the most", peaks.join(", ")));
+            fact("memory", format!("{} at the most{whole}", peaks.join(", ")));
         }
         if let Some(profile) = &trace.profile {
             let by = source(profile.source, profile.version);
@@ -264,7 +272,8 @@ impl<'t> Summary<'t> {
 
 /// The works that took most of the device's time.
 fn device(ending: &Ending) -> Table {
-    let mut table = Table::new(DEVICE);
+    let recorded = ending.trace.profile.as_ref().is_some_and(|profile| profile.source == timed::RECORDED);
+    let mut table = Table::new(if recorded { DEVICE_RECORDED } else { DEVICE });
     let (groups, whole) = kernels::operations(&ending.scope);
     let more = groups.len().saturating_sub(KERNELS) as u64;
     for (name, durations) in groups.into_iter().take(KERNELS) {

@@ -9,7 +9,6 @@ use crate::reading::Reading;
 use anyhow::Result;
 use replayer::{Contexts, Outstanding, Wait, Work};
 use trace::api::roles::Class;
-use trace::call::Content;
 use trace::decode::{Decoded, decode};
 use trace::objects::Objects;
 use trace::{Call, Function, Trace};
@@ -131,15 +130,6 @@ pub fn matches(reading: &Reading, call: &Call) -> bool {
 
 /// The kernel that a launch names, as the trace has it.
 pub fn kernel_name<'t>(call: &Call<'t>) -> Option<&'t str> {
-    let function = call.function().filter(|function| function.class == Class::launch)?;
-    let recorded = call.images().find_map(|image| match image.content {
-        Content::Arguments { kernel, .. } => Some(kernel),
-        _ => None,
-    });
-    if let Some(kernel) = recorded.and_then(|id| call.kernel(id)) {
-        return Some(&kernel.name);
-    }
-    // Launched without arguments, or with them packed.
-    let handle = function.params.iter().find(|param| matches!(param.ty.name, "CUfunction"))?;
-    Some(&call.trace().kernel(call.argument(handle.name)?)?.name)
+    call.function().filter(|function| function.class == Class::launch)?;
+    Some(&call.named_kernel()?.name)
 }

@@ -1,4 +1,4 @@
-//! What libcutrace.so shows to the dynamic linker: the driver's names, each once, the two nets, and what NVTX asks for; nothing of the debugger's.
+//! What libcutrace.so shows to the dynamic linker: the driver's names, each once, the two nets, what NVTX asks for and what CUPTI is begun by; nothing of the debugger's.
 
 use object::{Object, ObjectSymbol};
 use std::collections::BTreeSet;
@@ -10,8 +10,21 @@ const NETS: [&str; 2] = ["dlopen", "dlsym"];
 /// What NVTX looks up in a tool, by its version.
 const NVTX: [&str; 2] = ["InitializeInjectionNvtx", "InitializeInjectionNvtx2"];
 
+/// By what a program shows that it uses CUPTI itself.
+const CUPTI: [&str; 9] = [
+    "cuptiSubscribe",
+    "cuptiSubscribe_v2",
+    "cuptiActivityRegisterCallbacks",
+    "cuptiActivityRegisterCallbacks_v2",
+    "cuptiActivityEnable",
+    "cuptiActivityEnable_v2",
+    "cuptiActivityEnableContext",
+    "cuptiActivityEnableAndDump",
+    "cuptiFinalize",
+];
+
 #[test]
-fn the_recorder_exports_the_table_the_nets_and_what_nvtx_asks_for() {
+fn the_recorder_exports_the_table_the_nets_and_what_tools_ask_for() {
     let bytes = std::fs::read(tests::artifact("libcutrace.so")).expect("the recorder");
     let file = object::File::parse(&*bytes).expect("an ELF file");
     let exported: Vec<&str> = file
@@ -19,7 +32,8 @@ fn the_recorder_exports_the_table_the_nets_and_what_nvtx_asks_for() {
         .filter(|symbol| symbol.is_definition())
         .filter_map(|symbol| symbol.name().ok())
         .collect();
-    let wanted: BTreeSet<&str> = FUNCTIONS.iter().map(|function| function.name).chain(NETS).chain(NVTX).collect();
+    let wanted: BTreeSet<&str> =
+        FUNCTIONS.iter().map(|function| function.name).chain(NETS).chain(NVTX).chain(CUPTI).collect();
     let found: BTreeSet<&str> = exported.iter().copied().collect();
     assert_eq!(found.difference(&wanted).collect::<Vec<_>>(), [&""; 0], "exported, and not the driver's");
     assert_eq!(wanted.difference(&found).collect::<Vec<_>>(), [&""; 0], "in the table, and not exported");

@@ -8,16 +8,20 @@ use tests::forge::Forge;
 use tests::*;
 use trace::segment::Kind;
 
-/// The sum of two vectors; linking with options, logs and an error; calls that fail; graphs, with device times.
+/// The sum of two vectors; linking with options, logs and an error; calls that fail; graphs, with device times of a replay, and of the
+/// recording.
 const GOLDEN: &[(&str, &str)] = &[
     ("vector_add", "vector_add.c"),
     ("linking", "linking.c"),
     ("failing_calls", "hostile/failing_calls.c"),
     (TIMED, "graphs.c"),
+    (RECORDED, "graphs.c"),
 ];
 
 /// The one that a replay has measured.
 const TIMED: &str = "graphs_timed";
+/// The one that was measured while it was recorded.
+const RECORDED: &str = "graphs_recorded";
 
 const ON_TIMES: &str = "cuda_gpu_kern_sum,cuda_gpu_kern_gb_sum,cuda_gpu_trace,cuda_gpu_mem_time_sum,cuda_gpu_mem_size_sum,\
                         cuda_gpu_sum,cuda_kern_exec_sum,cuda_kern_exec_trace,gaps";
@@ -45,7 +49,7 @@ fn golden_traces_are_read_shown_and_replayed() {
         insta::assert_snapshot!(format!("{name}-dump"), command(&["dump"]));
         insta::assert_snapshot!(format!("{name}-summary"), command(&["report"]));
         insta::assert_snapshot!(format!("{name}-reports"), command(&["report", "-r", REPORTS]));
-        if *name == TIMED {
+        if [TIMED, RECORDED].contains(name) {
             insta::assert_snapshot!(format!("{name}-times"), command(&["report", "-r", ON_TIMES]));
         }
         let replayed = command(&["replay", "--driver", "sim"]);
@@ -63,7 +67,11 @@ fn make_golden_traces() {
         }
         let place = Place::new();
         let program = client(app);
-        run(place.recorded(&program).env("CUTRACE_SIM_SEED", "1")).expect(0);
+        let mut record = place.recorded(&program);
+        if *name == RECORDED {
+            record.env("CUTRACE_GPU_TIMES", "1");
+        }
+        run(record.env("CUTRACE_SIM_SEED", "1")).expect(0);
         let mut forge = Forge::open(place.join("trace.bin"));
         forge.introduce(|about| {
             about.host = "golden".into();

@@ -80,6 +80,8 @@ def by_schema(path):
             for annotation in event.debug_annotations:
                 if annotations[annotation.name_iid] == "kernel":
                     kernels[annotation.string_value] = kernels.get(annotation.string_value, 0) + 1
+        elif event.type == schema.TrackEvent.TYPE_INSTANT:
+            of[event.name] = [of.get(event.name, (0, 0))[0] + 1, 0]
         else:
             assert event.type == schema.TrackEvent.TYPE_SLICE_END
             name, begin = stack.pop()

@@ -14,6 +14,7 @@ const READERS: &[&[&str]] = &[
     &["export", "--to", "jsonl", "-o", "-"],
     &["replay", "--driver", "sim"],
     &["repair"],
+    &["redact", "-o", "other.bin"],
 ];
 
 /// A closed trace of the sum of two vectors, and its place.
@@ -50,6 +51,17 @@ fn no_trace_at_all() {
     refused(&place, &file("foreign.bin", &b"some other file\n".repeat(1000)), "found \"some oth\" at offset 0");
     refused(&place, &file("zeros.bin", &[0; 100_000]), "offset 0, expected");
     refused(&place, &file("magic.bin", &MAGIC.repeat(1000)), "no readable preamble at offset 0");
+}
+
+#[test]
+fn no_trace_where_one_is_read_by_default() {
+    let place = Place::new();
+    for reader in [&["info"][..], &["dump"], &["report"], &["view"], &["replay"], &["export", "--to", "jsonl", "-o-"]] {
+        let ran = run(&mut place.cutrace(reader)).expect(3);
+        let told =
+            "cutrace: no file is named, and there is no trace.bin here; name a trace, or make one: cutrace record";
+        assert!(ran.stderr.starts_with(told) && ran.stdout.is_empty(), "{ran:?}");
+    }
 }
 
 #[test]
@@ -190,7 +202,7 @@ fn dump_selects() {
     for (wrong, why) in [
         (["--calls", "x"], "not a call number; expected 7, 10..20"),
         (["--calls", "5..2"], "no call is in it"),
-        (["--limit", "-1"], "invalid value '-1'"),
+        (["--limit", "-1"], "expected a count"),
         (["--thread", "t9"], "no thread \"t9\""),
     ] {
         let ran = run(place.cutrace(["dump"]).args(wrong)).expect(2);

@@ -104,6 +104,10 @@ fn doctor_knows_the_driver_and_the_program() {
     let good = client("hostile/many_calls.c");
     let ran = run(place.cutrace(["doctor", "--driver", "sim"]).arg(&good)).expect(0);
     assert!(ran.stdout.contains("can be recorded"), "{}", ran.stdout);
+    let told: Value =
+        serde_json::from_str(&run(&mut place.cutrace(["doctor", "--driver", "sim", "--json"])).expect(0).stdout)
+            .expect("JSON");
+    assert_eq!(told["checks"][0]["well"], true, "{told}");
     let ran = run(place.cutrace(["doctor", "--driver", "sim"]).arg(client_with("no_driver.c", &["-static"]))).expect(1);
     assert!(ran.stdout.contains("statically linked"), "{}", ran.stdout);
     let ran = run(&mut place.cutrace(["doctor", "--driver", "/nowhere/libcuda.so.1"])).expect(5);
@@ -126,8 +130,9 @@ fn usage_errors() {
         (&["replay", "--force"], "--force"),
         (&["replay", "--device", "1=0"], "no such device; it has 0"),
         (&["view", "--once", "--at", "foo"], "expected a call"),
-        (&["report", "-r", ""], "there are summary, "),
-        (&["report", "-r", ","], "there are summary, "),
+        (&["view", "--once", "--filter", "zz("], "--filter \"zz(\": "),
+        (&["report", "-r", ""], "possible values: summary, "),
+        (&["report", "-r", ","], "possible values: summary, "),
     ] {
         let ran = run(&mut place.cutrace(arguments)).expect(2);
         assert!(ran.stderr.contains(why), "{arguments:?}: {}", ran.stderr);

@@ -5,78 +5,6 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use tests::*;
 
-/// A terminal of 100 by 30 cells, with a shell in it. Ends with the test.
-struct Screen {
-    socket: String,
-}
-
-impl Screen {
-    fn new(place: &Place) -> Screen {
-        let screen = Screen { socket: place.join("tmux").display().to_string() };
-        let shell = "env PS1='$ ' LC_ALL=C.UTF-8 TERM=tmux-256color sh";
-        let directory = place.path().display().to_string();
-        screen.tmux(&["-f", "/dev/null", "-u", "new-session", "-d", "-x", "100", "-y", "30", "-c", &directory, shell]);
-        screen.wait("$");
-        screen
-    }
-
-    fn tmux(&self, arguments: &[&str]) -> String {
-        let mut command = Command::new("tmux");
-        // Not of a session that the tests may run in.
-        command.env_remove("TMUX").args(["-S", &self.socket]).args(arguments);
-        let done = command.output().expect("tmux is needed: run scripts/prerequisites");
-        String::from_utf8_lossy(&done.stdout).into_owned()
-    }
-
-    /// Keys as tmux names them.
-    fn keys(&self, keys: &[&str]) {
-        self.tmux(&[&["send-keys"], keys].concat());
-    }
-
-    fn run(&self, line: &str) {
-        self.tmux(&["send-keys", "-l", line]);
-        self.keys(&["Enter"]);
-    }
-
-    fn text(&self) -> String {
-        self.tmux(&["capture-pane", "-p"])
-    }
-
-    /// Waits until the screen shows this.
-    #[track_caller]
-    fn wait(&self, wanted: &str) -> String {
-        let started = Instant::now();
-        loop {
-            let text = self.text();
-            if text.contains(wanted) {
-                return text;
-            }
-            assert!(started.elapsed() < Duration::from_secs(30), "no {wanted:?} on the screen:\n{text}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
-
-    /// Waits until what the shell says of its terminal is what it said before the viewer, and of the exit status.
-    #[track_caller]
-    fn restored(&self, status: &str) {
-        self.wait(status);
-        self.run(
-            "clear; stty -a | tr ' ;' '\\n\\n' | grep -x -e '-*icanon' -e '-*echo' | tr '\\n' ,; tput cnorm; echo done",
-        );
-        // The command as it was typed may still be on the screen.
-        let text = self.wait(",done");
-        assert!(text.contains("icanon,echo,done"), "{text}");
-        let modes = self.tmux(&["display-message", "-p", "#{alternate_on}#{mouse_any_flag}#{cursor_flag}"]);
-        assert_eq!(modes.trim(), "001", "alternate screen, mouse, cursor");
-    }
-}
-
-impl Drop for Screen {
-    fn drop(&mut self) {
-        self.tmux(&["kill-server"]);
-    }
-}
-
 fn recorded(app: &str) -> Place {
     let place = Place::new();
     run(&mut place.recorded(client(app))).expect(0);
@@ -138,6 +66,18 @@ fn ranges_and_device_times() {
     let frame = once(&place, &["timed.bin"]);
     assert!(frame.contains("t0 NVTX") && frame.contains("device times of a replay"), "{frame}");
     assert!(!frame.contains("~ legacy stream") && frame.contains("   legacy stream"), "{frame}");
+    // Why the device idled is as `report` has it.
+    let report = run(&mut place.cutrace(["report", "timed.bin", "-r", "gaps", "--json"])).expect(0).stdout;
+    let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
+    let rows = report["reports"][0]["rows"].as_array().expect("rows");
+    let host =
+        rows.iter().find(|row| (&row["where"], &row["cause"]) == (&"device 0".into(), &"host".into())).expect("gaps");
+    let found = once(&place, &["timed.bin", "--view", "findings"]);
+    let line = found.lines().find(|line| line.contains("device 0 waited for the host"));
+    assert_eq!(line.is_some(), host["percent"].as_f64() > Some(20.0), "{found}");
+    let times = line.and_then(|line| line.split_whitespace().nth(2)?.parse().ok());
+    assert_eq!(times, line.and(host["gaps"].as_u64()), "{found}");
+    assert!(!found.contains("as far as the host knows"), "{found}");
     let screen = Screen::new(&place);
     screen.run(&format!("{} timed.bin; echo status=$?", view()));
     screen.wait("t0 NVTX");

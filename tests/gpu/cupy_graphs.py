@@ -29,4 +29,6 @@ with other:
 other.synchronize()
 cp.cuda.set_allocator(cp.cuda.MemoryAsyncPool().malloc)
 z = cp.concatenate([y, x]) * 2
-print(called, float(host.sum()), float(z.sum()), cp.cuda.get_elapsed_time(done, other.record()) >= 0)
+end = other.record()
+end.synchronize()
+print(called, float(host.sum()), float(z.sum()), cp.cuda.get_elapsed_time(done, end) >= 0)

@@ -51,9 +51,13 @@ fn is_two_steps(ranged: &Trace, way: &[&str], code: i32) {
 
 #[test]
 fn ranges_of_the_program() {
-    for (range, way) in
-        [("profiler", "profiler"), ("nvtx:part", "push"), ("nvtx:part", "start"), ("signals", "signals")]
-    {
+    for (range, way) in [
+        ("profiler", "profiler"),
+        ("nvtx:part", "push"),
+        ("nvtx:part", "start"),
+        ("nvtx:part@domain", "start"),
+        ("signals", "signals"),
+    ] {
         let place = Place::new();
         let (trace, ran) = recorded(&place, &["--range", range], &[way], 0);
         assert_eq!(ran.stdout, "260 0\n", "{way}");
@@ -125,6 +129,20 @@ fn some_time() {
 }
 
 #[test]
+fn a_range_that_never_begins_is_said() {
+    for (range, way, why) in [
+        ("nvtx:part@domain", "push", "no NVTX range is part@domain; there were other, inner, part\n"),
+        ("nvtx:step", "start", "no NVTX range is step; there were part@domain\n"),
+        ("nvtx:step", "profiler", "no NVTX range is step; the program made none\n"),
+        ("profiler", "push", "cuProfilerStart was not called\n"),
+    ] {
+        let (trace, ran) = recorded(&Place::new(), &["--range", range], &[way], 0);
+        assert!(ran.stderr.ends_with(&format!("cutrace: the range never began: {why}")), "{}", ran.stderr);
+        assert_eq!(count(&trace, "cuGraphLaunch"), 0);
+    }
+}
+
+#[test]
 fn unknown_ranges_are_refused() {
     let place = Place::new();
     for options in [&["--range", "kernel"][..], &["--range", "nvtx:"], &["--delay", "soon"], &["--calls", "-1"]] {
@@ -132,6 +150,6 @@ fn unknown_ranges_are_refused() {
         assert_eq!(ran.stdout, "");
     }
     let told = run(place.cutrace(["record", "--range", "kernel"]).arg("--").arg(program())).expect(2).stderr;
-    assert!(told.contains("there are profiler, nvtx:NAME and signals"), "{told}");
+    assert!(told.contains("there are profiler, nvtx:NAME, nvtx:NAME@DOMAIN and signals"), "{told}");
     place.no_traces();
 }

@@ -102,6 +102,18 @@ fn ranges_by_annotation() {
     }
 }
 
+/// More times than anybody waits for: neither none at all nor a panic.
+#[test]
+fn as_often_as_can_be_said() {
+    let place = recorded("vector_add.c");
+    for options in [["--loop", "18446744073709551615"], ["--loop=1", "--warmup=18446744073709551615"]] {
+        let mut command = place.command("timeout");
+        command.args(["--foreground", "--preserve-status", "--signal", "INT", "2"]).arg(artifact("cutrace"));
+        let ran = run(command.args(["replay", "--driver", "sim"]).args(options)).expect(128 + libc::SIGINT);
+        assert!(ran.stderr.starts_with("cutrace: interrupted by SIGINT "), "{}", ran.stderr);
+    }
+}
+
 #[test]
 fn what_cannot_be_repeated_is_named() {
     let place = recorded("vector_add.c");

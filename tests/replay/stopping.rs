@@ -43,6 +43,22 @@ fn memory_before_and_after_a_launch() {
     assert_eq!((&report["launches"], &report["checked"]["copies"]), (&1.into(), &0.into()));
 }
 
+/// Kernels whose arguments are no array: there are none, or they are packed.
+#[test]
+fn kernels_are_found_by_name_whatever_they_were_given() {
+    for (app, kernel, nth) in [("no_arguments.c", "count_up", 2), ("packed_arguments.c", "scale_quads", 1)] {
+        let place = recorded(app);
+        let launch = calls_named(&place.trace(), "cuLaunchKernel")[nth - 1].number;
+        let stop = replayed(&place, &["--break", &format!("{kernel}#{nth}")]).expect(0).stdout;
+        assert!(stop.contains(&format!("before call {launch} cuLaunchKernel")), "{stop}");
+        replayed(&place, &["--only-kernel", kernel]).expect(0);
+        let told = run(&mut place.cutrace(["report", "-r", "launches", "--json"])).expect(0).stdout;
+        let told: Value = serde_json::from_str(&told).expect("JSON");
+        let row = &told["reports"][0]["rows"][0];
+        assert_eq!((&row["kernel"], &row["launches"]), (&kernel.into(), &nth.into()), "{told}");
+    }
+}
+
 #[test]
 fn a_range_of_recorded_addresses() {
     let place = recorded("late_fault.c");

@@ -91,10 +91,11 @@ workloads! {
     struct_by_value "struct_by_value.c" "replayable" ["run_job"];
     globals "globals.c" "replayable" ["use_globals"];
     packed_arguments "packed_arguments.c" "replayable" ["scale_quads"];
+    no_arguments "no_arguments.c" "replayable" ["count_up"];
     kernel_libraries "kernel_libraries.c" "replayable" ["add_two", "twice"];
-    context_waits "context_waits.c" "replayable" [];
     two_contexts "two_contexts.c" "replayable" ["add_two", "twice"];
     linking "linking.c" "replayable" ["weigh_all"];
+    elapsed_time "elapsed_time.c" "replayable" [];
     streams_events "streams_events.c" "replayable" ["add_two", "twice"];
     pending_copies "pending_copies.c" "replayable" [];
     unified_copies "unified_copies.c" "replayable" [];
@@ -110,6 +111,7 @@ workloads! {
     pitched_copies "pitched_copies.c" "replayable" [];
     graphs "graphs.c" "replayable" ["add_two", "twice"];
     graph_results "graph_results.c" "replayable" ["twice"];
+    graph_retried "graph_retried.c" "replayable" ["twice"];
     captured_only "captured_only.c" "replayable" [];
     conditional_graph "conditional_graph.c" "replayable" [];
     batch_copies "batch_copies.c" "replayable" [];
@@ -123,6 +125,7 @@ workloads! {
     reused_pinned "reused_pinned.c" "replayable" ["take", "busy"];
     spinning "spinning.c" "replayable" ["wait_for_host"];
     spinning_managed "spinning_managed.c" "replayable" ["wait_for_host", "take"];
+    refused_fill "refused_fill.c" "replayable" ["take"];
     mapped_input "mapped_input.c" "replayable" ["take"];
     mapped_threads "mapped_threads.c" "replayable" ["take"];
     shared_pages "shared_pages.c" "replayable" ["take"];

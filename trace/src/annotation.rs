@@ -36,6 +36,31 @@ pub struct Range<'a> {
     pub depth: u32,
 }
 
+/// Ranges that are asked for: of a name, in one domain or in any.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    pub name: String,
+    pub domain: Option<String>,
+}
+
+impl Wanted {
+    /// `NAME` or `NAME@DOMAIN`; an @ that belongs to the name is written `\\@`.
+    pub fn parse(text: &str) -> Option<Wanted> {
+        let is_escaped = |at: usize| text[..at].ends_with('\\');
+        let at = text.rmatch_indices('@').map(|(at, _)| at).find(|at| !is_escaped(*at));
+        let (name, domain) = at.map_or((text, None), |at| (&text[..at], Some(&text[at + 1..])));
+        let plain = |text: &str| text.replace("\\@", "@");
+        let wanted = Wanted { name: plain(name), domain: domain.map(plain) };
+        (!name.is_empty() && domain != Some("")).then_some(wanted)
+    }
+
+    /// Whether a range of this message and domain is one of them; none is the default domain.
+    pub fn matches(&self, message: Option<&[u8]>, domain: Option<&[u8]>) -> bool {
+        message == Some(self.name.as_bytes())
+            && self.domain.as_ref().is_none_or(|wanted| domain == Some(wanted.as_bytes()))
+    }
+}
+
 impl Annotation<'_> {
     pub fn payload(&self) -> Option<Payload> {
         let bits = self.about.payload;
@@ -153,4 +178,19 @@ pub fn is_loss_of_them(what: &str) -> bool {
 fn text_of<'a>(bytes: &'a [u8], about: &record::Annotation) -> Option<Cow<'a, str>> {
     let text = bytes.get(ANNOTATION_SIZE..)?;
     (about.message != 0).then(|| String::from_utf8_lossy(&text[..text.len().min(about.message as usize - 1)]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Wanted;
+
+    #[test]
+    fn a_domain_stands_behind_the_name() {
+        let of = |text: &str| Wanted::parse(text).map(|wanted| (wanted.name, wanted.domain));
+        assert_eq!(of("step"), Some(("step".into(), None)));
+        assert_eq!(of("step@mine"), Some(("step".into(), Some("mine".into()))));
+        assert_eq!(of("a\\@b"), Some(("a@b".into(), None)));
+        assert_eq!(of("a\\@b@c"), Some(("a@b".into(), Some("c".into()))));
+        assert_eq!([of(""), of("@c"), of("a@")], [None, None, None]);
+    }
 }

@@ -94,6 +94,20 @@ impl<'a> Call<'a> {
         self.trace.kernels.get(&id)
     }
 
+    /// The kernel that a launch, or a node of a graph, names.
+    pub fn named_kernel(&self) -> Option<&'a record::Kernel> {
+        let recorded = self.images().find_map(|image| match image.content {
+            Content::Arguments { kernel, .. } => self.kernel(kernel),
+            _ => None,
+        });
+        // Launched without arguments, or with them packed.
+        recorded.or_else(|| {
+            let function = self.function().filter(|function| function.class == Class::launch)?;
+            let handle = function.params.iter().find(|param| param.ty.name == "CUfunction")?;
+            self.trace.kernel(self.argument(handle.name)?)
+        })
+    }
+
     pub fn trace(&self) -> &'a Trace {
         self.trace
     }

@@ -5,8 +5,8 @@
 use crate::Trace;
 use crate::finish;
 use crate::hash::checksum;
-use crate::preamble::{Footer, Located};
-use crate::record::timed;
+use crate::preamble::{Footer, Located, Preamble, encode};
+use crate::record::{self, timed, with_body};
 use crate::segment::{HEADER, Header, Kind, round_up};
 use std::fs::File;
 use std::io;
@@ -25,7 +25,7 @@ pub struct Extension {
 }
 
 impl Extension {
-    /// Copies the trace into an empty file. What an earlier replay has measured stays behind.
+    /// Copies the trace into an empty file. What was measured before stays behind.
     pub fn begin(trace: &Trace, file: File) -> io::Result<Extension> {
         let mut extension = Extension { file, end: 0, located: Vec::new(), records: Vec::new(), chunks: 0 };
         for (offset, header) in finish::segments(trace) {
@@ -34,7 +34,44 @@ impl Extension {
             }
             extension.copy(trace, offset, header)?;
         }
+        // The recording's clock may have been read there.
+        let preambles = &trace.preamble.clocks;
+        for clock in trace.clocks.iter().filter(|clock| !preambles.contains(clock)) {
+            extension.push(&with_body(record::CLOCK, clock))?;
+        }
         Ok(extension)
+    }
+
+    /// Copies the trace into an empty file, to be shown to others: with this preamble, without blobs unless they are asked for, and
+    /// with `change` done to the records of each chunk.
+    pub fn redacted(
+        trace: &Trace,
+        file: File,
+        preamble: &Preamble,
+        blobs: bool,
+        mut change: impl FnMut(&mut Vec<u8>),
+    ) -> io::Result<Extension> {
+        let mut extension = Extension { file, end: 0, located: Vec::new(), records: Vec::new(), chunks: 0 };
+        for (offset, header) in finish::segments(trace) {
+            match header.kind {
+                Kind::Preamble => extension.whole(header, encode(preamble))?,
+                Kind::Chunk => {
+                    let length = trace.whole_records(offset, &header);
+                    let content = trace.content(offset, &Header { length, ..header });
+                    let mut content = content.ok_or(io::ErrorKind::UnexpectedEof)?.to_vec();
+                    change(&mut content);
+                    extension.whole(header, content)?;
+                }
+                Kind::Blob if !blobs => {}
+                _ => extension.copy(trace, offset, header)?,
+            }
+        }
+        Ok(extension)
+    }
+
+    fn whole(&mut self, header: Header, content: Vec<u8>) -> io::Result<()> {
+        let (length, seal) = (content.len() as u64, checksum(&content));
+        self.put(Header { length, seal, size: round_up(HEADER as u64 + length), ..header }, &content)
     }
 
     fn copy(&mut self, trace: &Trace, offset: u64, header: Header) -> io::Result<()> {
@@ -87,10 +124,15 @@ impl Extension {
         if !self.records.is_empty() {
             self.flush()?;
         }
-        let (verdict, reasons) = match &trace.footer {
+        let verdict = match &trace.footer {
             Some(footer) => (footer.verdict.clone(), footer.reasons.clone()),
             None => judge(trace),
         };
+        self.close(trace, verdict)
+    }
+
+    /// Writes a footer with the losses of `trace` and this verdict. The size of the file.
+    pub fn close(self, trace: &Trace, (verdict, reasons): (String, Vec<String>)) -> io::Result<u64> {
         let footer = Footer {
             segments: self.located,
             calls: trace.len() as u64,

@@ -112,6 +112,15 @@ pub fn writer(trace: &Trace) -> Option<u32> {
     (pid != std::process::id() && open.any(|link| link.is_ok_and(|link| same(link.path())))).then_some(pid)
 }
 
+/// This moment in nanoseconds since the start of the trace, if a process here still has it open.
+pub fn now(trace: &Trace) -> Option<i64> {
+    writer(trace)?;
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: an output struct. What the trace's clock pairs hold is this clock, too.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_RAW, &mut time) };
+    Some(time.tv_sec * 1_000_000_000 + time.tv_nsec - trace.clocks[0].ns as i64)
+}
+
 /// What the footer lists: what is kept, and both preambles, which may have been written anew.
 fn located(kept: &[(u64, Header)], preambles: u64) -> Vec<Located> {
     let own = [0, preambles / 2].map(|offset| Located { kind: Kind::Preamble as u8, offset });

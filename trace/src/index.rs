@@ -16,8 +16,8 @@ const THREADS: usize = 1 << 20;
 /// What carries over from one chunk of a thread to the next.
 #[derive(Default)]
 struct Lane {
-    /// Calls without a return so far, by their number on the thread: where they stand in the index.
-    open: HashMap<u32, usize>,
+    /// Calls without a return so far.
+    open: Open,
     /// The latest entry or return. A thread's calls follow each other whatever their stamps say, or the order of calls
     /// could have circles in it.
     latest: u64,
@@ -25,6 +25,27 @@ struct Lane {
     inner: Vec<usize>,
     /// Something of this thread is known to be gone: returns may lack their entries.
     has_gaps: bool,
+}
+
+/// Calls without a return so far, in the order of their numbers on the thread: where each stands in the index. Nearly always the
+/// last is the next to return.
+#[derive(Default)]
+struct Open(Vec<(u32, Option<usize>)>);
+
+impl Open {
+    fn enter(&mut self, sequence: u32, index: usize) {
+        self.0.push((sequence, Some(index)));
+    }
+
+    fn leave(&mut self, sequence: u32) -> Option<usize> {
+        let at = match self.0.last() {
+            Some((last, _)) if *last == sequence => self.0.len() - 1,
+            _ => self.0.binary_search_by_key(&sequence, |(of, _)| *of).ok()?,
+        };
+        let index = self.0[at].1.take();
+        while self.0.pop_if(|(_, index)| index.is_none()).is_some() {}
+        index
+    }
 }
 
 /// What is odd about the records of one chunk: told once, however many there are.
@@ -193,6 +214,13 @@ impl Trace {
             let last = self.launched.entry(kernel.handle).or_insert(kernel.id);
             *last = kernel.id.max(*last);
         }
+        if let Some(profile) = self.profile.as_mut().filter(|profile| profile.source == record::timed::RECORDED) {
+            let known =
+                self.devices.iter().filter_map(|device| Some((device.ordinal.try_into().ok()?, device.name.clone())));
+            profile.devices = known.collect();
+            profile.driver = self.preamble.driver_path.clone();
+            profile.driver_version = self.preamble.driver_version;
+        }
         self.agree_with_footer();
     }
 
@@ -297,7 +325,7 @@ impl Trace {
                     }
                     let begin = stamp.max(lane.latest);
                     lane.latest = begin;
-                    lane.open.insert(sequence, self.calls.len());
+                    lane.open.enter(sequence, self.calls.len());
                     if head.flags & record::INNER != 0 {
                         lane.inner.push(self.calls.len());
                     }
@@ -317,7 +345,7 @@ impl Trace {
                         thread.calls += 1;
                     }
                 }
-                record::RETURN => match lane.open.remove(&u32_at(found.bytes, 16)) {
+                record::RETURN => match lane.open.leave(u32_at(found.bytes, 16)) {
                     Some(index) => {
                         // The recorder can be wrong about a call that something was left through: only what began in between an
                         // entry and its return was made inside.
@@ -368,7 +396,10 @@ impl Trace {
                 }
             }
             record::TIMED => self.timed.extend(body_of::<record::Timed>(body).map(|timed| (timed.start, at))),
-            record::PROFILE => self.profile = body_of(body).or(self.profile.take()),
+            record::PROFILE => match body_of::<record::Profile>(body) {
+                Some(none) if none.source == record::timed::NONE => self.no_device_times = Some(none.why),
+                found => self.profile = found.or(self.profile.take()),
+            },
             record::NAMED => self.timed_names.extend(body_of::<record::Named>(body).map(|n| (n.number, n.name))),
             record::ANNOTATION => self.index_annotation(thread, at, end),
             record::LEFT_OUT => self.left_out.extend(body_of::<record::LeftOut>(body)),

@@ -7,11 +7,13 @@
 pub mod annotation;
 pub mod api;
 pub mod call;
+pub mod cupti;
 pub mod decode;
 pub mod extend;
 pub mod extra;
 pub mod finish;
 pub mod hash;
+pub mod idle;
 pub mod image;
 mod index;
 pub mod known;

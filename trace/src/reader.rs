@@ -33,6 +33,10 @@ pub enum Error {
     NoPreamble { path: PathBuf },
 }
 
+/// Nanoseconds, more than a year: times of a damaged or forged trace are cut to it, so that what is computed of them are numbers,
+/// and an end is no earlier than its beginning.
+pub(crate) const FAR: i64 = 1 << 55;
+
 /// Something in the file that could not be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
@@ -102,6 +106,8 @@ pub struct Trace {
     pub(crate) timed_names: HashMap<u32, String>,
     /// The replay that measured it.
     pub profile: Option<record::Profile>,
+    /// Why there are none, though the recording was to have them.
+    pub no_device_times: Option<String>,
     /// Calls with large records, by the offset of their entry.
     pub(crate) crowded: HashMap<u64, OnceLock<Lookup>>,
     /// What was launched last under a handle.
@@ -162,6 +168,7 @@ impl Trace {
             timed: Vec::new(),
             timed_names: HashMap::new(),
             profile: None,
+            no_device_times: None,
             numbers: OnceLock::new(),
             crowded: HashMap::new(),
             launched: HashMap::new(),
@@ -175,6 +182,11 @@ impl Trace {
     /// Calls that a capture range left out.
     pub fn calls_left_out(&self) -> u64 {
         self.left_out.iter().map(|left| left.calls).fold(0, u64::saturating_add)
+    }
+
+    /// Those of them that gave devices work.
+    pub fn works_left_out(&self) -> u64 {
+        self.left_out.iter().map(|left| left.works).fold(0, u64::saturating_add)
     }
 
     /// Size of the file in bytes.
@@ -197,6 +209,11 @@ impl Trace {
 
     pub fn call(&self, number: u64) -> Option<Call<'_>> {
         self.read(self.calls.get(number as usize)?, number)
+    }
+
+    /// The number of the first call that begins at this time or later; if there is none, how many calls there are.
+    pub fn call_from(&self, time: u64) -> u64 {
+        self.calls.partition_point(|at| at.begin < time) as u64
     }
 
     pub(crate) fn read(&self, at: &Located, number: u64) -> Option<Call<'_>> {
@@ -272,7 +289,8 @@ impl Trace {
         let (first, last) = (self.clocks[0], self.clocks[self.clocks.len() - 1]);
         let (dt, dn) = (last.tsc.wrapping_sub(first.tsc) as i128, last.ns.wrapping_sub(first.ns) as i128);
         let since = ticks as i128 - first.tsc as i128;
-        (if dt == 0 { since } else { since.saturating_mul(dn) / dt }) as i64
+        let passed = if dt == 0 { since } else { since.saturating_mul(dn) / dt };
+        passed.clamp(-i128::from(FAR), i128::from(FAR)) as i64
     }
 
     /// The committed content of a segment, if the file has all of it.

@@ -261,6 +261,37 @@ pub struct Timed {
     pub to: u8,
 }
 
+impl Timed {
+    /// Of work that is yet to be described and timed.
+    pub const BLANK: Timed = Timed {
+        start: 0,
+        end: 0,
+        submitted: 0,
+        returned: 0,
+        bytes: 0,
+        node: 0,
+        thread: timed::UNKNOWN,
+        call: timed::UNKNOWN,
+        name: 0,
+        device: timed::UNKNOWN,
+        context: timed::UNKNOWN,
+        stream: timed::UNKNOWN,
+        grid: [timed::UNKNOWN; 3],
+        block: [timed::UNKNOWN; 3],
+        registers: timed::UNKNOWN,
+        static_shared: timed::UNKNOWN,
+        dynamic_shared: timed::UNKNOWN,
+        local: timed::UNKNOWN,
+        occupancy: timed::UNKNOWN_OCCUPANCY,
+        copy: 0,
+        zero: 0,
+        what: 0,
+        source: 0,
+        from: 0,
+        to: 0,
+    };
+}
+
 pub mod timed {
     pub const UNKNOWN: u32 = u32::MAX;
     pub const UNKNOWN_OCCUPANCY: u16 = u16::MAX;
@@ -275,12 +306,17 @@ pub mod timed {
     pub const CUPTI: u8 = 1;
     /// Events of the driver round the submission: what the device did before it began the work may be in it.
     pub const EVENTS: u8 = 2;
+    /// Activity records of CUPTI, of the recorded run itself: `submitted` and `returned` are 0 in the file, and those of the
+    /// recorded call to a reader.
+    pub const RECORDED: u8 = 3;
+    /// In a PROFILE record: there are no times, though the recording was to have them.
+    pub const NONE: u8 = 0;
 
     /// The thread that chunks name which hold nothing but TIMED, PROFILE and NAMED records: no recorded one.
     pub const THREAD: u32 = u32::MAX;
 }
 
-/// Of the replay that took the times; the last record of its chunks.
+/// Of the replay that took the times, or of the recording that did; the last one in its chunks counts.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Profile {
     /// Nanoseconds since 1970.

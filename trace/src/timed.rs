@@ -1,8 +1,9 @@
-//! When devices did what calls gave them, as a replay measured it.
+//! When devices did what calls gave them, as a replay measured it, or the recorder.
 
-use crate::Trace;
 use crate::index::body_of;
+use crate::reader::FAR;
 use crate::record::{self, HEAD, Timed, timed};
+use crate::{Call, Trace};
 
 /// One kernel, copy or fill.
 #[derive(Debug, Clone, Copy)]
@@ -31,9 +32,6 @@ impl Work<'_> {
         self.about.what == timed::KERNEL
     }
 }
-
-/// Nanoseconds, some months: times of a damaged or forged trace are cut to it, so that sums of them are numbers.
-const FAR: i64 = 1 << 53;
 
 /// A number that is there.
 pub fn known(number: u32) -> Option<u32> {
@@ -86,7 +84,7 @@ pub fn memory_kind(kind: u8) -> &'static str {
 }
 
 impl Trace {
-    /// Whether a replay has measured when devices worked.
+    /// Whether it was measured when devices worked.
     pub fn has_device_times(&self) -> bool {
         self.profile.is_some()
     }
@@ -105,7 +103,12 @@ impl Trace {
         let about = self.timed_at(at);
         let about = about.unwrap_or_else(|| unreachable!("the record of {start} was read when it was indexed"));
         let name = self.timed_names.get(&about.name).map(String::as_str);
-        Work { about, call: self.number_of(about.thread, about.call), name, at }
+        let call = self.number_of(about.thread, about.call);
+        let about = match call.and_then(|number| self.call(number)) {
+            Some(call) => self.of_call(about, &call),
+            None => about,
+        };
+        Work { about, call, name, at }
     }
 
     /// The record at a place that a [`Work`] told of, of this file: for readers that keep such places.
@@ -116,6 +119,15 @@ impl Trace {
             *time = (*time).clamp(-FAR, FAR);
         }
         Some(about)
+    }
+
+    /// Of a recording's own times: when the call was made that put the work there.
+    pub fn of_call(&self, about: Timed, call: &Call) -> Timed {
+        if about.source != timed::RECORDED {
+            return about;
+        }
+        let submitted = self.nanoseconds(call.begin);
+        Timed { submitted, returned: call.end.map_or(about.start, |end| self.nanoseconds(end)), ..about }
     }
 
     /// The number of a call in the trace, by its thread and its number there.

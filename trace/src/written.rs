@@ -4,6 +4,7 @@ use crate::Trace;
 use crate::call::{Attachments, Call, Image, When};
 use crate::index::body_of;
 use crate::record::{self, HEAD, WRITTEN_SIZE};
+use std::collections::BTreeMap;
 
 /// Found at one moment.
 #[derive(Clone, Copy)]
@@ -68,19 +69,14 @@ impl<'a> Call<'a> {
         self.trace.written_by(self.thread, self.sequence).filter(|written| written.about.run == 0)
     }
 
-    /// What the callback that this call handed over did, run by run: every run is there, with or without memory.
-    pub fn callback_runs(&self) -> Vec<Vec<Written<'a>>> {
-        let mut runs: Vec<Vec<Written>> = Vec::new();
+    /// What the callback that this call handed over did, by the number of the run, from 0 on: every run is there, with or without
+    /// memory, unless the file has lost it.
+    pub fn callback_runs(&self) -> BTreeMap<u32, Vec<Written<'a>>> {
+        let mut runs: BTreeMap<u32, Vec<Written>> = BTreeMap::new();
         for written in self.trace.written_by(self.thread, self.sequence) {
-            let Some(run) = written.about.run.checked_sub(1) else { continue };
-            // Runs are counted from 1; a number that the file cannot hold is not believed.
-            if u64::from(run) > self.trace.bytes_on_disk() / WRITTEN_SIZE as u64 {
-                continue;
+            if let Some(run) = written.about.run.checked_sub(1) {
+                runs.entry(run).or_default().push(written);
             }
-            if runs.len() <= run as usize {
-                runs.resize(run as usize + 1, Vec::new());
-            }
-            runs[run as usize].push(written);
         }
         runs
     }

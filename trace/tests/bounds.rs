@@ -103,6 +103,25 @@ fn segments_within_segments_cost_no_more_than_themselves() {
     assert_eq!(within.count(), CHUNKS - 1);
 }
 
+#[test]
+fn runs_of_callbacks_are_as_many_as_there_are() {
+    const CALLS: u32 = 500;
+    let mut writer = Writer::new();
+    for call in 0..CALLS {
+        writer.call(0, "cuCtxGetCurrent", 100 * u64::from(call), &[8], 0, &[]);
+        // A run beyond all that could be in the file, and one that could.
+        for run in [u32::MAX, CALLS] {
+            let about = record::Written { begin: 1, end: 2, thread: 0, call, run, seen: 0 };
+            writer.record(0, &record::with_body(record::WRITTEN, &about));
+        }
+    }
+    let file = writer.file();
+    let trace = Trace::open(file.path()).expect("readable");
+    let (bytes, runs) = most(|| trace.calls().map(|call| call.callback_runs()).collect::<Vec<_>>());
+    assert!(runs.iter().all(|runs| runs.keys().eq(&[CALLS - 1, u32::MAX - 1])));
+    assert!(bytes < 16 * writer.bytes.len(), "{bytes} bytes for a file of {}", writer.bytes.len());
+}
+
 /// As [`Call::memory`] for one moment, by looking at every image: the first that has a byte is read to its end.
 fn memory(trace: &Trace, call: &Call, when: When, address: u64, len: u64) -> Option<Vec<u8>> {
     let mut whole = Vec::new();

@@ -209,3 +209,14 @@ fn sizes_beyond_any_file_do_not_overflow() {
         assert_eq!(bytes[forged..forged + PAGE as usize], writer.bytes[forged..]);
     }
 }
+
+#[test]
+fn times_of_a_forged_clock_follow_each_other() {
+    let mut writer = Writer::new();
+    writer.call(0, CALL, 100, &[8], 0, &[]);
+    writer.record(0, &record::with_body(record::CLOCK, &record::Clock { tsc: 1 << 32, ns: u64::MAX }));
+    let trace = Trace::open(writer.file().path()).expect("a trace");
+    let times = [0, 100, 1 << 31, 1 << 40, u64::MAX].map(|ticks| trace.nanoseconds(ticks));
+    assert!(times.is_sorted(), "{times:?}");
+    assert!(times[4].checked_sub(times[0]).is_some(), "{times:?}");
+}

@@ -7,19 +7,23 @@ use ratatui::layout::Rect;
 use ratatui::{Terminal, TerminalOptions, Viewport};
 use std::cell::Cell;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use viewer::data::lane::{Lane, views as views_of};
 use viewer::data::open::Opened;
 use viewer::state::State;
 use viewer::state::keymap::Keymap;
 use viewer::synthetic::{Shape, write};
+use viewer::term::Frames;
 use viewer::view::draw;
 use viewer::view::theme::{Depth, Theme};
 
 const LANES: usize = 16;
 const COLUMNS: u64 = 400;
+const THEME: Theme = Theme { depth: Depth::Many, light: false, ascii: false };
 
 fn main() {
     let calls: Vec<u64> = std::env::args().skip(1).filter_map(|text| text.replace('_', "").parse().ok()).collect();
@@ -37,16 +41,14 @@ fn measure(calls: u64) {
         println!("made in {:?}", made.0);
     }
     let size = std::fs::metadata(&path).map_or(0, |about| about.len());
-    println!("{calls} calls, {} MB", size / 1_000_000);
     let index = viewer::data::store::places(&path).remove(0);
     if std::env::var_os("CUTRACE_BENCH_INDEXED").is_none() {
+        println!("{calls} calls, {} MB", size / 1_000_000);
         let _not_there = std::fs::remove_file(&index);
-        let (took, mut opened) = timed(|| Opened::open(&path, false).expect("a trace"));
-        println!("  open without index   {took:>10.1?}   resident {} MB", resident());
-        let (took, lives) = timed(|| opened.find_lives());
-        opened.model.lives = lives;
+        let opened = first_frame(&path, false);
+        let (took, _) = timed(|| opened.find_lives().all.len());
         println!("  names of objects     {took:>10.1?}");
-        let (took, saved) = timed(|| opened.save(opened.model.lives.as_ref().expect("found")).expect("saved"));
+        let (took, saved) = timed(|| opened.save().expect("saved"));
         let bytes = saved.and_then(|path| std::fs::metadata(path).ok()).map_or(0, |about| about.len());
         println!(
             "  index written        {took:>10.1?}   {} MB, {:.2} B a call",
@@ -55,13 +57,13 @@ fn measure(calls: u64) {
         );
         let nodes: usize = opened.model.lanes.iter().map(|lane| lane.pyramid.nodes().len() * 32).sum();
         println!("  pyramid              {:>10.2} B a call", nodes as f64 / calls as f64);
-        if calls > 20_000_000 {
-            println!("  (again with CUTRACE_BENCH_INDEXED=1 for the figures of an indexed trace in a fresh process)");
-            return;
-        }
+        // What is resident with an index is told by a process that never did without.
+        let own = std::env::current_exe().expect("this program");
+        let again = Command::new(own).arg(calls.to_string()).env("CUTRACE_BENCH_INDEXED", "1").status();
+        assert!(again.expect("started").success());
+        return;
     }
-    let (took, opened) = timed(|| Opened::open(&path, true).expect("a trace"));
-    println!("  open with index      {took:>10.1?}   resident {} MB", resident());
+    let opened = first_frame(&path, true);
     assert!(opened.index.is_some());
     views(&opened);
     println!("  resident             {:>7} MB", resident());
@@ -70,10 +72,30 @@ fn measure(calls: u64) {
     bytes(opened);
 }
 
+/// From the file to what a terminal of 120 by 40 is sent.
+fn first_frame(path: &Path, index: bool) -> Arc<Opened> {
+    let (took, opened) = timed(|| {
+        let opened = Arc::new(Opened::open(path, index).expect("a trace"));
+        let state = State::new(opened.clone(), Keymap::default(), (120, 40));
+        frames((120, 40), Written::default())
+            .frame(Rect::new(0, 0, 120, 40), |buffer| draw(&state, &THEME, buffer))
+            .expect("memory");
+        opened
+    });
+    let how = if index { "with index" } else { "no index" };
+    println!("  first frame, {how:<10} {took:>9.1?}   resident {} MB", resident());
+    opened
+}
+
+fn frames((width, height): (u16, u16), out: Written) -> Frames<Written> {
+    let viewport = Viewport::Fixed(Rect::new(0, 0, width, height));
+    let backend = CrosstermBackend::new(out);
+    Frames::new(Terminal::with_options(backend, TerminalOptions { viewport }).expect("memory"))
+}
+
 fn views(opened: &Opened) {
-    let lanes = &opened.model.lanes;
+    let lanes: Vec<&Lane> = opened.model.lanes.iter().take(LANES).collect();
     let end = opened.summary().end;
-    let mut cells = Vec::new();
     let mut random = 1u64;
     for part in [1u64, 10, 1_000, 100_000, 10_000_000] {
         let width = (end / part).max(COLUMNS);
@@ -83,7 +105,7 @@ fn views(opened: &Opened) {
             let from = if part == 1 { 0 } else { (random >> 11) % (end - width + 1) };
             let edges: Vec<u64> = (0..=COLUMNS).map(|n| from + width * n / COLUMNS).collect();
             let start = Instant::now();
-            lanes.iter().take(LANES).for_each(|lane| lane.view(&edges, &mut cells));
+            views_of(&lanes, &edges);
             all.push(start.elapsed());
         }
         all.sort();
@@ -92,9 +114,9 @@ fn views(opened: &Opened) {
 }
 
 /// Bytes that a terminal of 240 by 60 gets for a pan by one column, and for a frame in which nothing changed.
-fn bytes(opened: Opened) {
+fn bytes(opened: Arc<Opened>) {
     const SIZE: (u16, u16) = (240, 60);
-    let mut state = State::new(Arc::new(opened), Keymap::default(), SIZE);
+    let mut state = State::new(opened, Keymap::default(), SIZE);
     for part in [1, 1_000, 100_000] {
         let end = state.window.end;
         let window = state.window.fitting(end / 2, end / 2 + end / part / 2);
@@ -102,14 +124,11 @@ fn bytes(opened: Opened) {
             state.window = window;
             let theme = Theme { depth, light: false, ascii: false };
             let written = Written::default();
-            let viewport = Viewport::Fixed(Rect::new(0, 0, SIZE.0, SIZE.1));
-            let backend = CrosstermBackend::new(written.clone());
-            let mut terminal = Terminal::with_options(backend, TerminalOptions { viewport }).expect("memory");
+            let mut frames = frames(SIZE, written.clone());
             let mut frame = |state: &State| {
-                written.0.set(0);
-                let start = Instant::now();
-                terminal.draw(|frame| draw(state, &theme, frame.buffer_mut())).expect("memory");
-                (written.0.get(), start.elapsed())
+                let (before, start) = (written.0.get(), Instant::now());
+                frames.frame(Rect::new(0, 0, SIZE.0, SIZE.1), |buffer| draw(state, &theme, buffer)).expect("memory");
+                (written.0.get() - before, start.elapsed())
             };
             let first = frame(&state);
             let still = frame(&state);

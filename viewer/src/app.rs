@@ -2,7 +2,6 @@
 
 use crate::config::Config;
 use crate::data::compare;
-use crate::data::lives::Lives;
 use crate::data::open::{Error as OpenError, Opened};
 use crate::input::input;
 use crate::state::command::Shown;
@@ -58,7 +57,8 @@ pub struct Options {
 /// What is done beside.
 enum News {
     Input(event::Event),
-    Lives(Lives),
+    /// What objects are called is known.
+    Named,
     /// The trace as it is now.
     Grown(Box<Opened>),
     /// The index turned out not to be what was written: the trace was read again.
@@ -69,17 +69,19 @@ enum News {
 
 /// One frame of that size as text; with `go_to` as the user would type it.
 pub fn once(opened: Opened, options: &Options, (width, height): (u16, u16)) -> String {
-    let mut opened = opened;
-    if let Some(lives) = opened.find_lives() {
-        opened.model.lives = Some(lives);
-    }
+    name_objects(&opened);
     let mut state = begin(Arc::new(opened), options, (width, height));
-    let lives = state.opened.model.lives.clone();
-    state.lives = lives.map(Arc::new);
     state.set(&options.shown);
     let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
     view::draw(&state, &options.theme, &mut buffer);
     export::frame(&buffer)
+}
+
+/// The names of objects, of the second trace too.
+fn name_objects(opened: &Opened) {
+    both(opened).for_each(|opened| {
+        opened.find_lives();
+    });
 }
 
 fn begin(opened: Arc<Opened>, options: &Options, size: (u16, u16)) -> State {
@@ -87,35 +89,52 @@ fn begin(opened: Arc<Opened>, options: &Options, size: (u16, u16)) -> State {
     state.marks = export::load_marks(&state.opened.path);
     state.mouse = options.config.mouse.unwrap_or(true);
     state.pause = options.config.pause.unwrap_or(state.pause);
-    state.lives = state.opened.model.lives.clone().map(Arc::new);
     state
 }
 
 /// The trace, beside the second if there is one.
 pub fn open(path: &Path, options: &Options) -> Result<Opened, OpenError> {
-    let opened = Opened::open(path, options.index)?;
-    match &options.second {
-        Some(second) => Ok(compare::beside(&opened, Opened::open(second, options.index)?, None)),
+    open_both(path, options.second.as_deref(), options.index, None)
+}
+
+/// `aligned`: calls of both that begin together.
+fn open_both(
+    path: &Path,
+    second: Option<&Path>,
+    index: bool,
+    aligned: Option<(u32, u32)>,
+) -> Result<Opened, OpenError> {
+    let opened = Opened::open(path, index)?;
+    match second {
+        Some(second) => Ok(compare::beside(&opened, Opened::open(second, index)?, aligned)),
         None => Ok(opened),
     }
 }
 
+/// The same once more, as it is now.
+fn reopened(opened: &Opened) -> Result<Opened, OpenError> {
+    let second = opened.second.as_deref();
+    open_both(&opened.path, second.map(|second| &*second.opened.path), false, second.and_then(|second| second.aligned))
+}
+
+/// The trace, and the second if there is one.
+fn both(opened: &Opened) -> impl Iterator<Item = &Opened> {
+    std::iter::once(opened).chain(opened.second.as_deref().map(|second| &second.opened))
+}
+
 /// Shows a trace until the user has seen enough.
 pub fn run(path: &Path, options: &Options) -> Result<(), Error> {
-    let mut opened = open(path, options)?;
-    if opened.model.concerned.len() <= AT_ONCE
-        && let Some(lives) = opened.find_lives()
-    {
-        opened.model.lives = Some(lives);
+    let opened = Arc::new(open(path, options)?);
+    if opened.model.concerned.len() <= AT_ONCE {
+        name_objects(&opened);
     }
-    let opened = Arc::new(opened);
     let ended = Arc::new(AtomicUsize::new(0));
     for signal in [SIGTERM, SIGHUP, SIGINT] {
         signal_hook::flag::register_usize(signal, ended.clone(), signal as usize)?;
     }
     let (sender, news) = channel();
-    let mut term = Term::take(options.config.mouse.unwrap_or(true))?;
-    let size = term.terminal.size()?;
+    let mut term = Term::take(options.config.mouse.unwrap_or(true), options.theme.depth)?;
+    let size = term.size()?;
     let mut state = begin(opened.clone(), options, (size.width, size.height));
     state.set(&options.shown);
     read_input(sender.clone());
@@ -133,22 +152,23 @@ fn show(
     ended: &AtomicUsize,
     sender: &Sender<News>,
 ) -> Result<(), Error> {
-    let mut changed = true;
+    let (mut changed, mut drawn) = (true, false);
     let mut last: Option<Instant> = None;
     loop {
         if changed && last.is_none_or(|last| last.elapsed() >= FRAME) {
-            term.frame(|frame| {
-                let area = frame.area();
-                if (area.width, area.height) != state.size {
-                    state.update(Input::Resize(area.width, area.height));
-                }
-                view::draw(state, &options.theme, frame.buffer_mut());
-            })?;
-            (changed, last) = (false, Some(Instant::now()));
+            let size = term.size()?;
+            if (size.width, size.height) != state.size {
+                state.update(Input::Resize(size.width, size.height));
+            }
+            term.frames.frame(size, |buffer| view::draw(state, &options.theme, buffer))?;
+            (changed, drawn, last) = (false, true, Some(Instant::now()));
         }
         // Signals set a flag: it is looked at between waits.
         let wait = if changed { FRAME } else { Duration::from_millis(200) };
         let first = news.recv_timeout(wait).ok();
+        if first.is_none() && std::mem::take(&mut drawn) {
+            both(&state.opened).for_each(Opened::rest);
+        }
         if let signal @ 1.. = ended.load(Ordering::SeqCst) {
             return Err(Error::Signal(signal as i32));
         }
@@ -157,13 +177,12 @@ fn show(
             changed = true;
             let effects = match news {
                 News::Input(event) => input(&event).map_or_else(Vec::new, |input| state.update(input)),
-                News::Lives(lives) => {
-                    state.know(Arc::new(lives));
+                News::Named => {
+                    state.learned();
                     Vec::new()
                 }
                 News::Grown(opened) => {
                     state.reload(Arc::from(opened));
-                    state.lives = None;
                     beside(state.opened.clone(), options.index, sender.clone());
                     Vec::new()
                 }
@@ -193,6 +212,7 @@ fn perform(effect: Effect, term: &mut Term, state: &mut State, sender: &Sender<N
     match effect {
         Effect::Quit => {}
         Effect::Suspend => term.suspend()?,
+        Effect::Redraw => term.redraw()?,
         Effect::Mouse(on) => term.set_mouse(on)?,
         Effect::Copy(text) => term.copy(&text)?,
         Effect::SaveMarks => {
@@ -241,24 +261,23 @@ fn read_input(sender: Sender<News>) {
 /// it has grown.
 fn beside(opened: Arc<Opened>, index: bool, sender: Sender<News>) {
     thread::spawn(move || {
-        if opened.unchecked.as_ref().is_some_and(|unchecked| !unchecked.check()) {
-            let again = Opened::open(&opened.path, false);
-            let news =
-                again.map_or_else(|error| News::Say(error.to_string()), |opened| News::Rebuilt(Box::new(opened)));
+        if both(&opened).any(|opened| opened.unchecked.as_ref().is_some_and(|unchecked| !unchecked.check())) {
+            let news = reopened(&opened)
+                .map_or_else(|error| News::Say(error.to_string()), |again| News::Rebuilt(Box::new(again)));
             let _closed = sender.send(news);
             return;
         }
-        let found = opened.find_lives();
-        if let Some(lives) = found.as_ref().or(opened.model.lives.as_ref()).filter(|_| index)
-            && let Err(error) = opened.save(lives)
-        {
-            let _closed = sender.send(News::Say(format!("no index was kept: {error}")));
-        }
-        if found.is_some_and(|lives| sender.send(News::Lives(lives)).is_err()) {
+        let was_known = both(&opened).all(|opened| opened.lives().is_some());
+        name_objects(&opened);
+        if !was_known && sender.send(News::Named).is_err() {
             return;
         }
-        // Beside another, a trace is shown as it is now.
-        if opened.is_live() && opened.second.is_none() {
+        for opened in both(&opened).filter(|_| index) {
+            if let Err(error) = opened.save() {
+                let _closed = sender.send(News::Say(format!("no index was kept: {error}")));
+            }
+        }
+        if both(&opened).any(Opened::is_live) {
             follow(&opened, &sender);
         }
     });
@@ -267,13 +286,15 @@ fn beside(opened: Arc<Opened>, index: bool, sender: Sender<News>) {
 /// Waits until the trace has grown or was closed, and reads it again: no more often than it takes five times as long as
 /// reading it.
 fn follow(opened: &Opened, sender: &Sender<News>) {
+    let live: Vec<bool> = both(opened).map(Opened::is_live).collect();
     loop {
         thread::sleep(FOLLOW);
         let started = Instant::now();
-        if !opened.has_changed() && opened.is_live() {
+        let is_same = |(opened, live): (&Opened, &bool)| !opened.has_changed() && opened.is_live() == *live;
+        if both(opened).zip(&live).all(is_same) {
             continue;
         }
-        match Opened::open(&opened.path, false) {
+        match reopened(opened) {
             Ok(now) => {
                 thread::sleep(started.elapsed() * 4);
                 let _closed = sender.send(News::Grown(Box::new(now)));

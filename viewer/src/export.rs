@@ -33,7 +33,7 @@ pub fn events(state: &State, path: &Path, from: u64, to: u64) -> io::Result<u64>
     for row in &state.rows {
         for at in shown(row) {
             let Some(lane) = state.opened.model.lanes.get(at) else { continue };
-            let title = rows::title(row, &state.opened, state.lives.as_deref());
+            let title = rows::title(row, &state.opened);
             for index in lane.first_from(from)..lane.first_at(to) {
                 let event = lane.event(index);
                 if state.filter.as_ref().is_some_and(|filter| !filter.passes(&event, &lane.source)) {
@@ -112,8 +112,15 @@ pub fn save_marks(state: &State) -> io::Result<()> {
             _ => Ok(()),
         };
     }
-    let mut file = owned().create(true).truncate(true).open(path)?;
-    file.write_all(format!("{:#}\n", state.marks_as_json()).as_bytes())
+    // The old ones stay until the new ones are whole.
+    let temporary = path.with_extension(format!("marks.{}", std::process::id()));
+    let mut file = owned().create(true).truncate(true).open(&temporary)?;
+    let written = file.write_all(format!("{:#}\n", state.marks_as_json()).as_bytes());
+    let kept = written.and_then(|()| std::fs::rename(&temporary, path));
+    if kept.is_err() {
+        let _gone_already = std::fs::remove_file(&temporary);
+    }
+    kept
 }
 
 /// A frame as text, without colours and without blanks at the ends of lines.

@@ -4,6 +4,7 @@
 //! [`input`] and [`term`] know the terminal; nothing else does. [`app`] joins them.
 
 pub mod app;
+mod classic;
 pub mod config;
 pub mod data;
 pub mod details;

@@ -1,7 +1,8 @@
 //! What the viewer would show, for readers that are no terminal: the tables, as plain text.
 
 use crate::data::open::Opened;
-use crate::state::table::{Tab, Table};
+use crate::state::tab::Tab;
+use crate::state::table::Table;
 use crate::text::{bytes, counted, duration, moment, tame};
 use std::fmt::Write;
 
@@ -27,13 +28,16 @@ pub fn text(opened: &Opened) -> String {
     if let Some(label) = opened.label() {
         line(label);
     }
+    for hole in &summary.holes {
+        line(format!("lost: {} at {}, {}: {}", hole.title(), moment(hole.begin, 1_000), hole.about(), hole.what));
+    }
     for memory in &opened.model.memory {
         let (when, most) = memory.peak();
-        line(format!("device {}: at most {} live, at {}", memory.device, bytes(most), moment(when, 1_000)));
+        let of = if memory.of.pool.is_some() { ", a pool" } else { "" };
+        line(format!("device {}{of}: at most {} live, at {}", memory.of.device, bytes(most), moment(when, 1_000)));
     }
-    for tab in [Tab::Findings, Tab::Api, Tab::Kernels, Tab::Memory, Tab::Modules, Tab::Ranges] {
-        let mut table = Table::of(tab, opened, None);
-        table.sort();
+    for tab in [Tab::Findings, Tab::Api, Tab::Kernels, Tab::Copies, Tab::Modules, Tab::Ranges] {
+        let table = Table::of(tab, opened);
         if !table.rows.is_empty() {
             out.push('\n');
             one(&mut out, tab, &table);
@@ -46,7 +50,7 @@ fn one(out: &mut String, tab: Tab, table: &Table) {
     let note = if table.note.is_empty() { String::new() } else { format!(" ({})", table.note) };
     writeln!(out, "{}{note}", tab.title()).expect("writing to memory");
     let shown: Vec<Vec<String>> =
-        table.rows.iter().take(ROWS).map(|row| row.iter().map(|value| value.text()).collect()).collect();
+        table.rows.iter().take(ROWS).map(|row| row.cells.iter().map(|value| value.text()).collect()).collect();
     let columns = table.columns.len();
     let width =
         |n: usize| shown.iter().map(|row| row[n].chars().count()).chain([table.columns[n].len()]).max().unwrap_or(0);
@@ -54,7 +58,7 @@ fn one(out: &mut String, tab: Tab, table: &Table) {
     let mut line = |cells: &[String]| {
         for (n, text) in cells.iter().enumerate() {
             let is_last = n + 1 == columns;
-            let numeric = table.rows[0][n].is_number();
+            let numeric = table.rows[0].cells[n].is_number();
             let text = match (is_last, numeric) {
                 (true, _) => text.clone(),
                 (_, true) => format!("{text:>width$}  ", width = widths[n]),

@@ -1,5 +1,7 @@
 //! The terminal: taken, given back whatever happens, and written to only where something changed.
 
+use crate::classic::Classic;
+use crate::view::theme::Depth;
 use crossterm::cursor::{Hide, Show};
 use crossterm::event::{DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture};
 use crossterm::execute;
@@ -9,6 +11,7 @@ use crossterm::terminal::{
 };
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
+use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use std::io::{self, BufWriter, Stdout, Write};
 use std::sync::Once;
@@ -18,13 +21,54 @@ use std::sync::atomic::{AtomicBool, Ordering};
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
 pub struct Term {
-    pub terminal: Terminal<CrosstermBackend<BufWriter<Stdout>>>,
+    pub frames: Frames<BufWriter<Classic<Stdout>>>,
     mouse: bool,
+}
+
+/// What a terminal is sent: only what has changed since the last frame, and nothing if nothing has.
+pub struct Frames<W: Write> {
+    pub terminal: Terminal<CrosstermBackend<W>>,
+    /// What is on the screen; none if that is not known.
+    shown: Option<Buffer>,
+}
+
+impl<W: Write> Frames<W> {
+    pub fn new(terminal: Terminal<CrosstermBackend<W>>) -> Frames<W> {
+        Frames { terminal, shown: None }
+    }
+
+    /// Draws one frame of this size, shown at once by terminals that know how.
+    pub fn frame(&mut self, size: Rect, draw: impl FnOnce(&mut Buffer)) -> io::Result<()> {
+        let mut buffer = Buffer::empty(size);
+        draw(&mut buffer);
+        if self.shown.as_ref() == Some(&buffer) {
+            return Ok(());
+        }
+        crossterm::queue!(self.terminal.backend_mut(), BeginSynchronizedUpdate)?;
+        // If the terminal has got another size by now, the next frame has it.
+        let is_of_size = |frame: &ratatui::Frame| frame.area() == size;
+        let mut was_shown = false;
+        self.terminal.draw(|frame| {
+            was_shown = is_of_size(frame);
+            if was_shown {
+                frame.buffer_mut().content.clone_from(&buffer.content);
+            }
+        })?;
+        crossterm::queue!(self.terminal.backend_mut(), EndSynchronizedUpdate)?;
+        self.shown = Some(buffer).filter(|_| was_shown);
+        self.terminal.backend_mut().flush()
+    }
+
+    /// Everything is sent with the next frame.
+    fn forget(&mut self, size: Rect) -> io::Result<()> {
+        self.shown = None;
+        self.terminal.resize(size)
+    }
 }
 
 impl Term {
     /// Takes the terminal. It is given back when this is dropped, and when something panics.
-    pub fn take(mouse: bool) -> io::Result<Term> {
+    pub fn take(mouse: bool, depth: Depth) -> io::Result<Term> {
         static HOOK: Once = Once::new();
         HOOK.call_once(|| {
             let before = std::panic::take_hook();
@@ -35,22 +79,28 @@ impl Term {
         });
         enter(mouse)?;
         // A frame is one write: what is between two writes can be seen to tear.
-        let out = BufWriter::with_capacity(1 << 20, io::stdout());
+        let out = Classic::new(io::stdout(), matches!(depth, Depth::Eight | Depth::Sixteen));
+        let out = BufWriter::with_capacity(1 << 20, out);
         let terminal = Terminal::new(CrosstermBackend::new(out)).inspect_err(|_| restore())?;
-        Ok(Term { terminal, mouse })
+        Ok(Term { frames: Frames::new(terminal), mouse })
     }
 
-    /// Draws one frame, shown at once by terminals that know how.
-    pub fn frame(&mut self, draw: impl FnOnce(&mut ratatui::Frame)) -> io::Result<()> {
-        execute_buffered(&mut self.terminal, BeginSynchronizedUpdate)?;
-        self.terminal.draw(draw)?;
-        execute_buffered(&mut self.terminal, EndSynchronizedUpdate)?;
-        self.terminal.backend_mut().flush()
+    /// The terminal's, in cells.
+    pub fn size(&self) -> io::Result<Rect> {
+        let size = self.frames.terminal.size()?;
+        Ok(Rect::new(0, 0, size.width, size.height))
+    }
+
+    /// Draws everything anew with the next frame. Terminal::clear asks where the cursor is, and the answer would go to the thread
+    /// that reads input.
+    pub fn redraw(&mut self) -> io::Result<()> {
+        let size = self.size()?;
+        self.frames.forget(size)
     }
 
     pub fn set_mouse(&mut self, on: bool) -> io::Result<()> {
         self.mouse = on;
-        let out = self.terminal.backend_mut();
+        let out = self.frames.terminal.backend_mut();
         if on { execute!(out, EnableMouseCapture) } else { execute!(out, DisableMouseCapture) }
     }
 
@@ -59,15 +109,12 @@ impl Term {
         restore();
         signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGTSTP)?;
         enter(self.mouse)?;
-        // Everything is drawn anew after a change of size. Terminal::clear asks where the cursor is, and the answer would go to
-        // the thread that reads input.
-        let size = self.terminal.size()?;
-        self.terminal.resize(Rect::new(0, 0, size.width, size.height))
+        self.redraw()
     }
 
     /// Text to the terminal's clipboard, if it takes any: OSC 52.
     pub fn copy(&mut self, text: &str) -> io::Result<()> {
-        let out = self.terminal.backend_mut();
+        let out = self.frames.terminal.backend_mut();
         write!(out, "\x1b]52;c;{}\x07", base64(text.as_bytes()))?;
         out.flush()
     }
@@ -77,13 +124,6 @@ impl Drop for Term {
     fn drop(&mut self) {
         restore();
     }
-}
-
-fn execute_buffered<W: Write>(
-    terminal: &mut Terminal<CrosstermBackend<W>>,
-    command: impl crossterm::Command,
-) -> io::Result<()> {
-    crossterm::queue!(terminal.backend_mut(), command)
 }
 
 fn enter(mouse: bool) -> io::Result<()> {

@@ -15,9 +15,8 @@ fn a_read_only_directory_has_its_index_in_the_cache() {
     let cache = directory.path().join("cache");
     // SAFETY: this is the only test of this process, and has started no thread yet.
     unsafe { std::env::set_var("XDG_CACHE_HOME", &cache) };
-    let mut first = Opened::open(&path, true).expect("a trace");
-    first.model.lives = first.find_lives();
-    let index = first.save(first.model.lives.as_ref().expect("found")).expect("saved").expect("kept");
+    let first = Opened::open(&path, true).expect("a trace");
+    let index = first.save().expect("saved").expect("kept");
     assert!(index.starts_with(&cache), "{}", index.display());
     assert_eq!(Opened::open(&path, true).expect("opened").index, Some(index));
 }

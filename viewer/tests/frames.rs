@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 use viewer::data::open::Opened;
 use viewer::export::frame;
-use viewer::state::action::{ACTIONS, Action};
+use viewer::state::action::{Action, actions};
 use viewer::state::keymap::{Key, Keymap};
 use viewer::state::{Input, State};
 use viewer::synthetic::{Shape, write};
@@ -19,7 +19,7 @@ const UNICODE: Theme = Theme { depth: Depth::Many, light: false, ascii: false };
 
 fn opened(path: PathBuf) -> Arc<Opened> {
     let mut opened = Opened::open(&path, false).unwrap_or_else(|error| panic!("{error}"));
-    opened.model.lives = opened.find_lives();
+    opened.find_lives();
     // Where it lies is nobody's business in a snapshot.
     opened.path = "trace.bin".into();
     Arc::new(opened)
@@ -38,10 +38,35 @@ static GOLDEN: LazyLock<Arc<Opened>> =
 static MEASURED: LazyLock<Arc<Opened>> =
     LazyLock::new(|| opened(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/graphs_timed.bin")));
 
+static REAL: LazyLock<Arc<Opened>> =
+    LazyLock::new(|| opened(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/data/torch_nvtx.bin")));
+
+static PAIR: LazyLock<Arc<Opened>> = LazyLock::new(|| {
+    let golden = |name: &str| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/golden").join(name);
+    let open = |name: &str| Opened::open(&golden(name), false).unwrap_or_else(|error| panic!("{error}"));
+    let mut both = viewer::data::compare::beside(&open("vector_add.bin"), open("failing_calls.bin"), None);
+    both.find_lives();
+    both.second.as_deref().expect("a second").opened.find_lives();
+    both.path = "trace.bin".into();
+    Arc::new(both)
+});
+
+/// Several chunks a thread, one of them with a byte changed.
+static DAMAGED: LazyLock<Arc<Opened>> = LazyLock::new(|| {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("trace.bin");
+    write(&path, Shape { calls: 40_000, threads: 2, ..Shape::default() }).expect("written");
+    let trace = trace::Trace::open(&path).expect("a trace");
+    let chunks = trace.segments.iter().filter(|(_, header)| header.kind == trace::segment::Kind::Chunk);
+    let (offset, _) = *chunks.clone().nth(chunks.count() / 2).expect("chunks");
+    let mut bytes = std::fs::read(&path).expect("a trace");
+    bytes[offset as usize + 5000] ^= 1;
+    std::fs::write(&path, bytes).expect("written");
+    opened(path)
+});
+
 fn state(opened: &Arc<Opened>, size: (u16, u16)) -> State {
-    let mut state = State::new(opened.clone(), Keymap::default(), size);
-    state.lives = opened.model.lives.clone().map(Arc::new);
-    state
+    State::new(opened.clone(), Keymap::default(), size)
 }
 
 fn drawn(state: &State, theme: &Theme) -> Buffer {
@@ -67,6 +92,7 @@ fn views() {
         ("copies", "5"),
         ("modules", "6"),
         ("findings", "7 down"),
+        ("marks", "@ 1 0 m s enter m h e r e enter @ 2 0 m s enter m enter '"),
         ("selection", "e w w w w w w w w v l l l l l l l l v"),
         ("filter", "& i s : c o p y enter"),
         ("help", "?"),
@@ -121,20 +147,58 @@ fn a_measured_program() {
     }
 }
 
+/// PyTorch on an H200, without its data: `cutrace redact --drop-data`.
+#[test]
+fn a_real_program() {
+    let views = [
+        ("timeline", ""),
+        ("ranges", "8"),
+        ("range", "8 enter f"),
+        ("launch", "/ s p l i t K enter f s s s"),
+        ("kernels", "3"),
+        ("api", "4"),
+        ("modules", "6"),
+        ("findings", "7"),
+        ("objects", "9"),
+    ];
+    for (name, typed) in views {
+        for (width, height) in [(80, 24), (120, 40), (200, 50)] {
+            let mut state = state(&REAL, (width, height));
+            keys(&mut state, typed);
+            insta::assert_snapshot!(format!("real-{name}-{width}x{height}"), frame(&drawn(&state, &UNICODE)));
+        }
+        let mut state = state(&REAL, (80, 24));
+        keys(&mut state, typed);
+        let plain = frame(&drawn(&state, &Theme::PLAIN));
+        assert!(plain.is_ascii(), "{name}: {plain}");
+        insta::assert_snapshot!(format!("real-{name}-ascii"), plain);
+    }
+}
+
+/// A chunk of it lost.
+#[test]
+fn a_damaged_program() {
+    for (name, typed) in [("timeline", ""), ("hole", "@ 5 5 % enter"), ("findings", "7")] {
+        for (width, height) in [(80, 24), (120, 40)] {
+            let mut state = state(&DAMAGED, (width, height));
+            keys(&mut state, typed);
+            insta::assert_snapshot!(format!("damaged-{name}-{width}x{height}"), frame(&drawn(&state, &UNICODE)));
+        }
+    }
+}
+
 /// Two traces on one timeline.
 #[test]
 fn a_program_beside_another() {
-    let golden = |name: &str| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/golden").join(name);
-    let open = |name: &str| Opened::open(&golden(name), false).unwrap_or_else(|error| panic!("{error}"));
-    let mut both = viewer::data::compare::beside(&open("vector_add.bin"), open("failing_calls.bin"), None);
-    both.model.lives = both.find_lives();
-    both.path = "trace.bin".into();
-    let both = Arc::new(both);
-    for (name, typed) in
-        [("timeline", ""), ("partner", "down . . . . f s s s"), ("api", "4"), ("aligned", "@ 8 enter c f s s s")]
-    {
+    for (name, typed) in [
+        ("timeline", ""),
+        ("partner", "down . . . . f s s s"),
+        ("api", "4"),
+        ("objects", "9"),
+        ("aligned", "@ 8 enter c f s s s"),
+    ] {
         for (width, height) in [(80, 24), (120, 40)] {
-            let mut state = state(&both, (width, height));
+            let mut state = state(&PAIR, (width, height));
             keys(&mut state, typed);
             insta::assert_snapshot!(format!("beside-{name}-{width}x{height}"), frame(&drawn(&state, &UNICODE)));
         }
@@ -161,8 +225,7 @@ fn failures_win_their_cell_in_every_depth() {
 }
 
 fn any_key() -> impl Strategy<Value = String> {
-    let bound: Vec<String> = ACTIONS
-        .iter()
+    let bound: Vec<String> = actions()
         .filter(|line| line.action != Action::Suspend)
         .flat_map(|line| line.keys.iter().map(|key| (*key).to_owned()))
         .collect();
@@ -188,9 +251,9 @@ proptest! {
     #[test]
     fn any_size_and_any_input_can_be_drawn(
         size in (0..320u16, 0..110u16), inputs in prop::collection::vec(any_input(), 0..60),
-        theme in prop::sample::select(vec![UNICODE, Theme::PLAIN]), one in 0..3usize,
+        theme in prop::sample::select(vec![UNICODE, Theme::PLAIN]), one in 0..6usize,
     ) {
-        let mut state = state([&*GOLDEN, &*SYNTHETIC, &*MEASURED][one], size);
+        let mut state = state([&*GOLDEN, &*SYNTHETIC, &*MEASURED, &*REAL, &*PAIR, &*DAMAGED][one], size);
         for input in inputs {
             state.update(input);
             let buffer = drawn(&state, &theme);

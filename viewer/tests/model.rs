@@ -24,10 +24,8 @@ fn synthetic(shape: Shape) -> (TempDir, PathBuf) {
 }
 
 fn opened(path: &Path) -> Opened {
-    let mut opened = Opened::open(path, true).unwrap_or_else(|error| panic!("{error}"));
-    if let Some(lives) = opened.find_lives() {
-        opened.model.lives = Some(lives);
-    }
+    let opened = Opened::open(path, true).unwrap_or_else(|error| panic!("{error}"));
+    opened.find_lives();
     opened
 }
 
@@ -37,8 +35,8 @@ fn told(opened: &Opened) -> impl PartialEq + std::fmt::Debug + use<> {
     let more = |lane: &Lane| (lane.done.to_vec(), lane.record.to_vec());
     let lanes: Vec<_> =
         model.lanes.iter().map(|lane| (lane.source.clone(), lane.events().collect::<Vec<_>>(), more(lane))).collect();
-    let memory: Vec<_> = model.memory.iter().map(|m| (m.device, m.time.to_vec(), m.live.to_vec())).collect();
-    let lives = model.lives.as_ref().map(|lives| (lives.all.to_vec(), lives.names.clone()));
+    let memory: Vec<_> = model.memory.iter().map(|m| (m.of, m.time.to_vec(), m.live.to_vec())).collect();
+    let lives = opened.lives().map(|lives| (lives.all.to_vec(), lives.names.clone()));
     (model.summary.clone(), lanes, memory, lives)
 }
 
@@ -132,7 +130,7 @@ fn uses_are_found() {
     let (_directory, path) = synthetic(Shape { calls: 1500, threads: 2, ..Shape::default() });
     for path in [path, golden("graphs_timed.bin"), golden("linking.bin")] {
         let opened = Opened::open(&path, false).expect("a trace");
-        let lives = opened.find_lives().expect("none were known");
+        let lives = opened.find_lives();
         assert!(lives.all.len() > 3);
         let mut late = 0;
         for life in lives.all.iter() {
@@ -142,7 +140,7 @@ fn uses_are_found() {
                 [life.made, life.ended].contains(&number) || met.contains(life)
             });
             let named: Vec<u32> = named.map(|call| call.number as u32).collect();
-            let found = uses(&opened, &lives, life).expect("few calls");
+            let found = uses(&opened, lives, life).expect("few calls");
             // Ranges within ranges are met once.
             let within = named.iter().all(|call| found.calls.contains(call));
             assert!(within, "{}: {named:?} {found:?}", lives.title(life));
@@ -190,7 +188,7 @@ fn two_traces_are_paired_by_their_calls() {
 fn a_model_comes_back_from_its_index() {
     let (_directory, path) = synthetic(Shape::default());
     let first = opened(&path);
-    let index = first.save(first.model.lives.as_ref().expect("found")).expect("saved").expect("a closed trace is kept");
+    let index = first.save().expect("saved").expect("a closed trace is kept");
     assert_eq!(index, path.with_extension("bin.idx"));
     let second = opened(&path);
     assert_eq!(second.index, Some(index));
@@ -214,7 +212,7 @@ fn objects_have_the_names_that_dump_gives_them() {
     {
         let trace = Trace::open(&path).expect("a trace");
         let opened = opened(&path);
-        let lives = opened.model.lives.as_ref().expect("found");
+        let lives = opened.lives().expect("found");
         let mut objects = Objects::default();
         for call in trace.calls() {
             let Some(decoded) = decode(&call) else { continue };
@@ -234,7 +232,7 @@ fn objects_have_the_names_that_dump_gives_them() {
 fn an_index_that_does_not_agree_is_not_used() {
     let (_directory, path) = synthetic(Shape::default());
     let first = opened(&path);
-    let index = first.save(first.model.lives.as_ref().expect("found")).expect("saved").expect("kept");
+    let index = first.save().expect("saved").expect("kept");
     let good = fs::read(&index).expect("an index");
     // Another trace in its place.
     write(&path, Shape { seed: 2, ..Shape::default() }).expect("written");
@@ -242,7 +240,7 @@ fn an_index_that_does_not_agree_is_not_used() {
     write(&path, Shape::default()).expect("written");
     let again = opened(&path);
     assert_eq!(again.index, None, "the time of change differs");
-    again.save(again.model.lives.as_ref().expect("found")).expect("saved").expect("kept");
+    again.save().expect("saved").expect("kept");
     assert!(Opened::open(&path, true).expect("opened").index.is_some());
     for cut in [0, 1, 63, 64, good.len() / 2, good.len() - 1] {
         fs::write(&index, &good[..cut]).expect("written");
@@ -257,7 +255,7 @@ proptest! {
     fn no_changed_byte_of_an_index_is_believed(at in 0.0..1.0f64, bit in 0..8u32) {
         let (_directory, path) = synthetic(Shape { calls: 2000, ..Shape::default() });
         let first = opened(&path);
-        let index = first.save(first.model.lives.as_ref().expect("found")).expect("saved").expect("kept");
+        let index = first.save().expect("saved").expect("kept");
         let mut bytes = fs::read(&index).expect("an index");
         let at = (at * bytes.len() as f64) as usize;
         bytes[at] ^= 1 << bit;

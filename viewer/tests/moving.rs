@@ -5,7 +5,8 @@ use trace::Trace;
 use viewer::data::lane::Source;
 use viewer::data::open::Opened;
 use viewer::state::keymap::{Key, Keymap};
-use viewer::state::table::Tab;
+use viewer::state::tab::Tab;
+use viewer::state::table::Lead;
 use viewer::state::{Effect, Input, State};
 use viewer::synthetic::{Shape, write};
 
@@ -193,7 +194,7 @@ fn tables_lead_to_the_slowest_instance() {
     let mut state = state();
     keys(&mut state, "4");
     assert_eq!(state.tab, Tab::Api);
-    let expected = state.table.calls[2].expect("a call");
+    let Lead::Call(expected) = state.table.rows[2].lead else { panic!("{:?}", state.table.rows[2]) };
     keys(&mut state, "down down enter");
     assert_eq!((state.tab, call(&state)), (Tab::Timeline, expected));
 }
@@ -240,7 +241,8 @@ fn rows_are_moved_past_their_neighbours() {
 #[test]
 fn objects_are_looked_through() {
     let mut state = state();
-    state.know(Arc::new(OPENED.0.find_lives().expect("found")));
+    state.opened.find_lives();
+    state.learned();
     let launch = OPENED.1.calls().filter(|c| c.name() == "cuLaunchKernel").nth(5).expect("launches").number;
     keys(&mut state, "@");
     text(&mut state, &launch.to_string());
@@ -275,11 +277,35 @@ fn marks_are_kept_and_gone_to() {
     text(&mut state, "here \x1b[31m");
     assert_eq!(keys(&mut state, "enter"), [Effect::SaveMarks]);
     assert_eq!((state.marks[0].time, state.marks[0].note.as_str()), (10_000_000, "here [31m"));
-    keys(&mut state, "home '");
+    keys(&mut state, "home >");
     assert_eq!((state.window.cursor, state.message.as_str()), (10_000_000, "here [31m"));
     assert_eq!(State::marks_from_json(&state.marks_as_json()), state.marks);
     assert_eq!(keys(&mut state, "M"), [Effect::SaveMarks]);
     assert_eq!(state.marks, []);
+}
+
+#[test]
+fn marks_are_changed_and_removed_in_their_list() {
+    let mut state = state();
+    for (place, note) in [("10ms", "first"), ("20ms", "second"), ("30ms", "third")] {
+        keys(&mut state, "@");
+        text(&mut state, place);
+        keys(&mut state, "enter m");
+        text(&mut state, note);
+        keys(&mut state, "enter");
+    }
+    let notes = |state: &State| state.marks.iter().map(|mark| mark.note.clone()).collect::<Vec<_>>();
+    keys(&mut state, "' down m");
+    text(&mut state, " thought");
+    assert_eq!(keys(&mut state, "enter"), [Effect::SaveMarks]);
+    assert_eq!(notes(&state), ["first", "second thought", "third"]);
+    assert_eq!((state.tab, state.marks[1].time), (Tab::Marks, 20_000_000));
+    // In the order that the user has chosen: the latest stands first.
+    keys(&mut state, "O home");
+    assert_eq!(keys(&mut state, "M"), [Effect::SaveMarks]);
+    assert_eq!(notes(&state), ["first", "second thought"]);
+    keys(&mut state, "enter");
+    assert_eq!((state.tab, state.window.cursor), (Tab::Timeline, 20_000_000));
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! translated), so copies from and to it use it: what the device writes there, a later copy must find.
 
 use crate::call::buffers::{Builder, Here, dense};
-use crate::call::frame::{Memory, Refusal};
+use crate::call::frame::{Frame, Memory, Refusal};
 use crate::plan::captures::memory_type;
 use crate::run::readers;
 use crate::run::sinks::Sink;
@@ -56,8 +56,7 @@ impl<'t> Builder<'_, 't> {
     /// Memory for a copy to read, which lives as long as the copy may: a graph may run it again and again.
     fn lend(&mut self, recorded: u64, memory: Memory) -> u64 {
         if self.makes_node() {
-            let bytes = memory.bytes().to_vec();
-            return self.graph_memory(recorded, memory, Some(&bytes));
+            return self.graph_memory(recorded, memory, true);
         }
         let address = memory.address();
         self.frame.lent.push(memory);
@@ -69,24 +68,26 @@ impl<'t> Builder<'_, 't> {
         self.function.class == Class::graph || self.world.placement.captures.load(Relaxed) > 0
     }
 
-    /// Memory for graphs to read, or to write: one for all that use the same, as what the CPU writes there they all see.
-    fn graph_memory(&mut self, recorded: u64, memory: Memory, holds: Option<&[u8]>) -> u64 {
+    /// Memory for graphs to read, as it is, or to write: one for all that use the same, as what the CPU writes there they all see.
+    fn graph_memory(&mut self, recorded: u64, memory: Memory, is_read: bool) -> u64 {
         let len = memory.bytes().len() as u64;
         let mut of_graphs = self.world.graph_memory.lock();
         let known = of_graphs.range(..=recorded).next_back().filter(|(start, (l, _))| recorded + len <= *start + l);
         if let Some((start, (_, live))) = known {
             let live = live + (recorded - start);
-            if let Some(bytes) = holds {
-                // SAFETY: memory of a frame that is retained until the end, at least as long.
-                unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), live as *mut u8, bytes.len()) };
+            if is_read {
+                // SAFETY: memory that is retained until the end, at least as long.
+                unsafe { std::ptr::copy_nonoverlapping(memory.bytes().as_ptr(), live as *mut u8, len as usize) };
             }
             return live;
         }
-        of_graphs.insert(recorded, (len, memory.address()));
+        let live = memory.address();
+        of_graphs.insert(recorded, (len, live));
         drop(of_graphs);
-        self.frame.sources.push(memory.address()..memory.address() + len);
-        self.frame.retain = true;
-        self.own(memory)
+        self.frame.sources.push(live..live + len);
+        // By itself: later calls are given it whatever becomes of this one, which may yet be refused.
+        self.world.retained.lock().push(Frame { memory: vec![memory], ..Frame::default() });
+        live
     }
 
     /// What the application's CPU had written into pinned memory by the time of this call.
@@ -121,7 +122,7 @@ impl<'t> Builder<'_, 't> {
             None if self.makes_node() && self.region_images(&recorded).is_empty() => {
                 let is_compared = self.world.plan.results.contains(&recorded.address);
                 self.tally.unchecked_copies += u64::from(!is_compared);
-                return Ok(self.graph_memory(recorded.address, Memory::zeroed(recorded.span() as usize)?, None));
+                return Ok(self.graph_memory(recorded.address, Memory::zeroed(recorded.span() as usize)?, false));
             }
             None => {
                 let memory = Memory::zeroed(recorded.span() as usize)?;

@@ -128,11 +128,7 @@ fn packed<'s>(sink: &'s Sink) -> Cow<'s, [u8]> {
 fn launches(world: &World, call: u64) -> Vec<(u64, String)> {
     let named = |number| {
         let call = world.trace.call(number)?;
-        let kernel = call.images().find_map(|image| match image.content {
-            Content::Arguments { kernel, .. } => world.trace.kernels.get(&kernel),
-            _ => None,
-        });
-        Some((number, kernel.map_or(call.name(), |kernel| &kernel.name).to_owned()))
+        Some((number, call.named_kernel().map_or(call.name(), |kernel| &kernel.name).to_owned()))
     };
     world.plan.reach.writers(call).into_iter().filter_map(named).collect()
 }

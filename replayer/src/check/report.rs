@@ -92,39 +92,16 @@ pub struct Report {
     pub outcome: Outcome,
     /// Calls of the trace.
     pub calls: u64,
-    pub executed: u64,
-    /// Memory calls whose effect was reached in another way.
-    pub emulated: u64,
-    pub left_out: Vec<LeftOut>,
+    /// What its workers found.
+    pub tally: Tally,
     pub inner: u64,
     /// Calls under way when the recording ended: not executed.
     pub unfinished: u64,
-    pub checked: Checked,
-    /// Copies to the host whose bytes could not be compared.
-    pub unchecked_copies: u64,
     pub launches: u64,
     /// Launches whose effect reached no comparison.
     pub unreached_launches: u64,
-    /// Values in kernel arguments that look like addresses and lie in no known memory; passed unchanged.
-    pub unresolved_pointers: u64,
-    /// Addresses of memory that is elsewhere, in payloads, arguments and results.
-    pub words: Words,
-    /// Calls that failed when recorded and name an object that is gone, or that no call of the trace made: left out.
-    pub unknown_handles: u64,
-    /// Texture and surface objects whose numbers are others here: not found where a program keeps them in memory.
-    pub other_numbers: u64,
-    /// Bytes of memory that the recorded CPU had written without a call.
-    pub written: u64,
-    /// Pieces of it that were written while the device may have been reading them.
-    pub written_in_use: u64,
-    /// Pieces of it that could not be written.
-    pub lost_writes: u64,
-    /// Runs of callbacks that the recorded program had and the replay waited for in vain.
-    pub missed_callbacks: u64,
     /// Submissions to one stream that overlapped when recorded: entry order was assumed.
     pub overlapping_submissions: u64,
-    pub divergences: u64,
-    pub first: Option<Divergence>,
     pub placement: Placed,
     /// The call that the replay was asked to stop before.
     pub stopped_before: Option<(u64, String)>,
@@ -164,26 +141,12 @@ impl Report {
         Report {
             outcome,
             calls: world.trace.len() as u64,
-            executed: tally.executed,
-            emulated: tally.emulated,
-            left_out: tally.left_out(),
+            tally,
             inner: plan.inner,
             unfinished: plan.unfinished.len() as u64,
-            checked: tally.checked,
-            unchecked_copies: tally.unchecked_copies,
             launches,
             unreached_launches,
-            unresolved_pointers: tally.unresolved_pointers,
-            words: tally.words,
-            unknown_handles: tally.unknown_handles,
-            other_numbers: tally.other_numbers,
-            written: tally.written,
-            written_in_use: tally.written_in_use,
-            lost_writes: tally.lost_writes,
-            missed_callbacks: tally.missed_callbacks,
             overlapping_submissions: plan.overlapping_submissions,
-            divergences: tally.divergences,
-            first: tally.first,
             placement: Placed {
                 placed: counts.placed.load(Relaxed),
                 translated: counts.translated.load(Relaxed),
@@ -205,34 +168,40 @@ impl Report {
     }
 
     pub fn refused(&self) -> u64 {
-        self.left_out.iter().filter(|left| left.refused).map(|left| left.count).sum()
+        self.tally.left_out().iter().filter(|left| left.refused).map(|left| left.count).sum()
     }
 
     pub fn skipped(&self) -> u64 {
-        self.left_out.iter().filter(|left| !left.refused).map(|left| left.count).sum()
+        self.tally.left_out().iter().filter(|left| !left.refused).map(|left| left.count).sum()
     }
 }
 
-/// One worker's part of a report.
-#[derive(Debug, Default)]
+/// What a worker, or all of them, did and found.
+#[derive(Debug, Clone, Default)]
 pub struct Tally {
     pub executed: u64,
+    /// Memory calls whose effect was reached in another way.
     pub emulated: u64,
     pub checked: Checked,
+    /// Copies to the host whose bytes could not be compared.
     pub unchecked_copies: u64,
     /// The calls whose bytes were compared.
     pub compared: HashSet<u64>,
+    /// Values in kernel arguments that look like addresses and lie in no known memory; passed unchanged.
     pub unresolved_pointers: u64,
+    /// Addresses of memory that is elsewhere, in payloads, arguments and results.
     pub words: Words,
+    /// Calls that failed when recorded and name an object that is gone, or that no call of the trace made: left out.
     pub unknown_handles: u64,
+    /// Texture and surface objects whose numbers are others here: not found where a program keeps them in memory.
     pub other_numbers: u64,
-    /// Bytes that the CPU had written without a call.
+    /// Bytes of memory that the recorded CPU had written without a call.
     pub written: u64,
-    /// Of those, pieces that were written while the device may have been reading them.
+    /// Pieces of it that were written while the device may have been reading them.
     pub written_in_use: u64,
-    /// Pieces that could not be written.
+    /// Pieces of it that could not be written.
     pub lost_writes: u64,
-    /// Runs of callbacks that did not come.
+    /// Runs of callbacks that the recorded program had and the replay waited for in vain.
     pub missed_callbacks: u64,
     pub divergences: u64,
     pub first: Option<Divergence>,

@@ -10,7 +10,7 @@ impl Report {
     /// What was done about memory that is elsewhere, and what that may miss; nothing if all of it is at its place and
     /// no variable of a module, and no memory of a graph, is named in anything.
     pub fn trust(&self) -> Vec<String> {
-        trust(&self.words, &self.placement)
+        trust(&self.tally.words, &self.placement)
     }
 }
 

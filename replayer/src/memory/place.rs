@@ -11,6 +11,7 @@
 use crate::Error;
 use crate::call::driver::{Driver, Failure, result};
 use crate::call::objects::Objects;
+use crate::memory::devices::shortages;
 use crate::memory::ordered::Ordered;
 use crate::memory::pieces::Pieces;
 use crate::memory::pinned::map_host;
@@ -94,24 +95,6 @@ impl<'a> Placement<'a> {
         place: bool,
         fill: Option<u8>,
     ) -> Result<Self, Error> {
-        let mut shortages = Vec::new();
-        for recorded in &plan.devices {
-            let device = objects.device(*recorded);
-            let (needed, available) = (plan.peak(*recorded), total_memory(driver, device)?);
-            if needed > available {
-                shortages.push(format!(
-                    "device {device} has {available} bytes of memory, the recorded program seems to have used {needed}"
-                ));
-            }
-            let (here, there) = (compute_capability(driver, device)?, plan.compute.get(recorded).copied());
-            if let Some((major, minor)) = there.filter(|there| *there != here) {
-                shortages.push(format!(
-                    "device {device} has compute capability {}.{}, the recorded one {major}.{minor}: code that the trace \
-                     holds for that one alone will not load, and what text is compiled to may round otherwise",
-                    here.0, here.1
-                ));
-            }
-        }
         let blocks = plan.blocks.iter().filter(|_| place);
         let reserved: Vec<Range<u64>> = blocks.flat_map(|run| reserve(driver, run, &plan.reserved)).collect();
         let held = Ranges::union(reserved.iter().cloned(), 1);
@@ -130,7 +113,7 @@ impl<'a> Placement<'a> {
             devices: plan.devices.iter().map(|device| objects.device(*device)).collect(),
             pieces: Mutex::default(),
             left: Mutex::default(),
-            shortages,
+            shortages: shortages(driver, objects, plan)?,
             homes: Mutex::default(),
             unmaps: plan.fault.is_some(),
             fill,
@@ -290,8 +273,11 @@ impl<'a> Placement<'a> {
         }
     }
 
-    /// Gives everything back. All work must have ended.
+    /// Gives everything back. All work must have ended. A context should be current.
     pub fn release(&self) {
+        // The driver does not give up a reservation with pinned memory in it. What went with its context it does not know any more.
+        let pinned = std::mem::take(&mut *self.pinned.lock());
+        pinned.into_keys().for_each(|start| _ = self.unpin(start));
         let mut pieces = self.pieces.lock();
         pieces.all_freed();
         for piece in pieces.take_dead(&(0..u64::MAX), None) {
@@ -378,29 +364,5 @@ impl<'a> Placement<'a> {
         if filled.is_err() {
             self.counts.unfilled.fetch_add(1, Relaxed);
         }
-    }
-}
-
-fn compute_capability(driver: &Driver, device: i32) -> Result<(i32, i32), Error> {
-    const MAJOR: u64 = 75;
-    const MINOR: u64 = 76;
-    let attribute = |which: u64| {
-        let mut value = 0i32;
-        let words = [&raw mut value as u64, which, u64::from(device as u32)];
-        // SAFETY: one output word.
-        match unsafe { driver.ask("cuDeviceGetAttribute", &words) } {
-            Ok(()) => Ok(value),
-            Err(failure) => Err(Error::Device { device, failure: failure.to_string() }),
-        }
-    };
-    Ok((attribute(MAJOR)?, attribute(MINOR)?))
-}
-
-fn total_memory(driver: &Driver, device: i32) -> Result<u64, Error> {
-    let mut bytes = 0u64;
-    // SAFETY: one output word.
-    match unsafe { driver.ask("cuDeviceTotalMem_v2", &[&raw mut bytes as u64, u64::from(device as u32)]) } {
-        Ok(()) => Ok(bytes),
-        Err(failure) => Err(Error::Device { device, failure: failure.to_string() }),
     }
 }

@@ -12,7 +12,8 @@ pub struct Runs(Vec<(u64, u64)>);
 impl Runs {
     pub fn of(trace: &Trace) -> Runs {
         let callers = trace.callers_back();
-        let first = callers.iter().flat_map(|call| call.callback_runs()).filter_map(|run| run.first().copied());
+        let first =
+            callers.iter().flat_map(|call| call.callback_runs().into_values()).filter_map(|run| run.first().copied());
         let mut runs: Vec<(u64, u64)> = first.map(|written| (written.about.begin, written.about.end)).collect();
         runs.sort_unstable();
         let mut latest = 0;

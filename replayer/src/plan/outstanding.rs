@@ -53,8 +53,6 @@ pub struct Outstanding {
     /// What an event covered when it was recorded, and what streams wait for: up to which call of which queue.
     events: HashMap<u64, Reach>,
     waits: HashMap<Queue, Reach>,
-    /// What all streams of a context wait for.
-    of_contexts: HashMap<u64, Reach>,
     captures: crate::plan::captures::Captures,
     /// Pinned memory, start to end, and which of it each launch was given that is not known to have finished.
     pinned: BTreeMap<u64, u64>,
@@ -183,7 +181,7 @@ impl Outstanding {
             "cuCtxDestroy" | "cuCtxDestroy_v2" => self.ended(argument("ctx")),
             "cuEventRecord" | "cuEventRecordWithFlags" if !captured => {
                 let queue = queue(argument("hStream"));
-                let mut reach = self.waited_for(queue);
+                let mut reach = self.waits.get(&queue).cloned().unwrap_or_default();
                 reach.insert(queue, call.number);
                 self.events.insert(argument("hEvent"), reach);
             }
@@ -193,14 +191,14 @@ impl Outstanding {
                 let reach = all.map(|queue| (*queue, call.number)).collect();
                 self.events.insert(argument("hEvent"), reach);
             }
-            "cuCtxWaitEvent" | "cuGreenCtxWaitEvent" => {
-                let reach = self.events.get(&argument("hEvent")).cloned().unwrap_or_default();
-                let waiting = if argument("hCtx") == 0 { context } else { argument("hCtx") };
-                extend(self.of_contexts.entry(waiting).or_default(), reach);
-            }
+            "cuCtxWaitEvent" | "cuGreenCtxWaitEvent" => {}
             "cuStreamWaitEvent" if !captured => {
                 let reach = self.events.get(&argument("hEvent")).cloned().unwrap_or_default();
-                extend(self.waits.entry(queue(argument("hStream"))).or_default(), reach);
+                let waits = self.waits.entry(queue(argument("hStream"))).or_default();
+                for (other, until) in reach {
+                    let known = waits.entry(other).or_insert(0);
+                    *known = until.max(*known);
+                }
             }
             "cuStreamDestroy" | "cuStreamDestroy_v2" => {
                 self.waits.remove(&queue(argument("hStream")));
@@ -245,7 +243,7 @@ impl Outstanding {
     /// A wait for this queue has succeeded, made by a call of this number.
     fn finished(&mut self, queue: Queue, until: u64) {
         self.drop_until(queue, until);
-        let waits = self.waited_for(queue);
+        let waits = self.waits.get(&queue).cloned().unwrap_or_default();
         waits.into_iter().for_each(|(other, until)| self.drop_until(other, until));
         if queue.stream == LEGACY {
             let waited = |other: &Queue| match other.thread {
@@ -260,14 +258,6 @@ impl Outstanding {
         }
     }
 
-    /// What a stream waits for, by itself or with its context.
-    fn waited_for(&self, queue: Queue) -> Reach {
-        let mut reach = self.waits.get(&queue).cloned().unwrap_or_default();
-        let context = context_of(&self.made_in, &queue).and_then(|context| self.of_contexts.get(&context));
-        extend(&mut reach, context.cloned().unwrap_or_default());
-        reach
-    }
-
     fn drop_until(&mut self, queue: Queue, until: u64) {
         let Some(work) = self.work.get_mut(&queue) else { return };
         while let Some(done) = work.front().copied().filter(|call| *call < until) {
@@ -279,8 +269,6 @@ impl Outstanding {
 
     /// All work of a context is done, or gone with it.
     fn ended(&mut self, context: u64) {
-        let waits = self.of_contexts.get(&context).cloned().unwrap_or_default();
-        waits.into_iter().for_each(|(other, until)| self.drop_until(other, until));
         let Outstanding { work, made_in, told, .. } = self;
         work.retain(|queue, calls| {
             let stays = context_of(made_in, queue) != Some(context);
@@ -290,13 +278,6 @@ impl Outstanding {
             }
             stays
         });
-    }
-}
-
-fn extend(waits: &mut Reach, reach: Reach) {
-    for (queue, until) in reach {
-        let known = waits.entry(queue).or_insert(0);
-        *known = until.max(*known);
     }
 }
 
@@ -340,19 +321,6 @@ mod tests {
         assert_eq!(left(&sample), [("stream#1".to_owned(), 2), ("stream#2".to_owned(), 1)]);
         sample.call(0, "cuStreamSynchronize", 20..21, &[0x60], &[]);
         assert_eq!(left(&sample), [("stream#1".to_owned(), 1)]);
-    }
-
-    #[test]
-    fn a_wait_covers_what_its_context_waits_for() {
-        let mut sample = Sample::new();
-        streams(&mut sample);
-        fill(&mut sample, 10, 0x50);
-        sample.call(0, "cuEventRecord", 12..13, &[0xe0, 0x50], &[]);
-        sample.call(0, "cuCtxWaitEvent", 16..17, &[0xc0, 0xe0], &[]);
-        fill(&mut sample, 18, 0x60);
-        assert_eq!(left(&sample), [("stream#1".to_owned(), 1), ("stream#2".to_owned(), 1)]);
-        sample.call(0, "cuStreamSynchronize", 20..21, &[0x60], &[]);
-        assert_eq!(left(&sample), []);
     }
 
     #[test]

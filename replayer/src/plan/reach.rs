@@ -3,12 +3,14 @@
 //! A launch is reached if memory it was given is later copied to the host and compared, or is given to a launch that
 //! is. Memory is told apart by allocation, so the answer errs towards "reached". A launch that is captured is part of a
 //! graph, and counts with the memory of its graph whenever that is launched. So does a launch whose kernels were given the
-//! handle of an executable graph, which they may launch: as an argument, or in memory that holds it.
+//! handle of an executable graph, which they may launch: as an argument, or in memory that holds it. Variables of a module may have
+//! been written by any launch of its kernels; that a launch has read them, and is reached, is not followed.
 
 use crate::plan::graphs::{Graphs, Uses};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use trace::api::roles::{Class, Role};
+use trace::api::types::{Form, Kind};
 use trace::call::{Content, Image};
 use trace::{Call, Function, Trace};
 
@@ -31,9 +33,20 @@ struct Range {
 impl Live {
     /// Memory handed out by a call that returned at `since`.
     pub fn add(&mut self, start: u64, len: u64, since: u64) {
-        let range = Range { end: start.saturating_add(len), id: self.next, since };
-        self.ranges.entry(start).or_default().push(range);
+        let id = self.fresh();
+        self.add_as(id, start, len, since);
+    }
+
+    /// A name for memory.
+    fn fresh(&mut self) -> u32 {
         self.next += 1;
+        self.next - 1
+    }
+
+    /// As [`add`](Live::add), under a name that other memory may have, too.
+    pub fn add_as(&mut self, id: u32, start: u64, len: u64, since: u64) {
+        let range = Range { end: start.saturating_add(len), id, since };
+        self.ranges.entry(start).or_default().push(range);
     }
 
     /// Memory given up by a call that was entered at `at`. What was handed out later than that is another's.
@@ -69,6 +82,8 @@ struct Event {
     call: u64,
     what: What,
     uses: Uses,
+    /// Of a launch: its module, whose variables it may have written without having been given them.
+    module: Option<u32>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -78,12 +93,18 @@ enum What {
     Check,
 }
 
+fn is_function(form: Form) -> bool {
+    matches!(form, Form::Handle(Kind::Function))
+}
+
 #[derive(Default)]
 pub struct Reach {
     events: Vec<Event>,
     graphs: Graphs,
     /// Executable graphs whose handles were put into an allocation.
     stored: HashMap<u32, BTreeSet<u64>>,
+    /// Modules, libraries, kernels and functions, by the name that all variables of their code have.
+    modules: HashMap<u64, u32>,
 }
 
 #[derive(Default)]
@@ -115,8 +136,30 @@ impl Reach {
             if what == What::Launch && !self.stored.is_empty() {
                 self.follow_stored(&mut uses);
             }
-            self.events.push(Event { call: call.number, what, uses });
+            let module = Some(call).filter(|_| what == What::Launch).and_then(|call| self.module_of(call));
+            self.events.push(Event { call: call.number, what, uses, module });
         }
+    }
+
+    /// Follows what comes out of a module, or of a library: the name of its variables.
+    pub fn made(&mut self, call: &Call, function: &Function, live: &mut Live) -> Option<u32> {
+        let is_code = |form: Form| matches!(form, Form::Handle(Kind::Module | Kind::Library | Kind::Kernel));
+        let from = function.params.iter().find(|param| is_code(param.ty.form)).and_then(|p| call.argument(p.name));
+        let id = from.map(|from| *self.modules.entry(from).or_insert_with(|| live.fresh()));
+        for param in function.params {
+            let Form::Pointer(to) = param.ty.form else { continue };
+            if let Some(made) = call.output(param.name).filter(|_| is_code(to.form) || is_function(to.form)) {
+                // A handle may have been another's.
+                self.modules.remove(&made);
+                self.modules.extend(id.map(|id| (made, id)));
+            }
+        }
+        id
+    }
+
+    fn module_of(&self, call: &Call) -> Option<u32> {
+        let named = call.named_kernel().map(|kernel| kernel.handle);
+        named.or_else(|| call.argument("f")).and_then(|handle| self.modules.get(&handle)).copied()
     }
 
     /// Adds what the graphs use whose handles lie in this memory, and those whose handles lie in theirs.
@@ -156,7 +199,7 @@ impl Reach {
     pub fn seen(&mut self, call: &Call, addresses: impl Iterator<Item = u64>, live: &Live) {
         let uses: BTreeSet<u32> = addresses.filter_map(|address| live.find(address)).collect();
         if !uses.is_empty() {
-            self.events.push(Event { call: call.number, what: What::Check, uses: Arc::new(uses) });
+            self.events.push(Event { call: call.number, what: What::Check, uses: Arc::new(uses), module: None });
         }
     }
 
@@ -166,7 +209,7 @@ impl Reach {
         let launch = || self.events.iter().rev().find(|event| event.call == launch).map(|event| event.uses.clone());
         let uses = live.find(address).map(|id| Arc::new(BTreeSet::from([id]))).or_else(launch);
         if let Some(uses) = uses.filter(|uses| !uses.is_empty()) {
-            self.events.push(Event { call: call.number, what: What::Check, uses });
+            self.events.push(Event { call: call.number, what: What::Check, uses, module: None });
         }
     }
 
@@ -181,7 +224,7 @@ impl Reach {
         let mut checked: HashSet<u32> = HashSet::new();
         for event in self.events.iter().rev().filter(|event| event.call < end) {
             let is_check = event.what == What::Check && is_made(event.call);
-            let reached = is_check || event.uses.iter().any(|id| checked.contains(id));
+            let reached = is_check || event.uses.iter().chain(&event.module).any(|id| checked.contains(id));
             if event.what == What::Launch {
                 launches += 1;
                 unreached += u64::from(!reached);

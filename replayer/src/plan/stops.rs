@@ -4,7 +4,6 @@ use crate::memory::named::{Named, Shown};
 use crate::plan::Plan;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use trace::call::Content;
 use trace::text::plain;
 use trace::{Call, Trace};
 
@@ -12,13 +11,13 @@ use trace::{Call, Trace};
 const SHOWN: usize = 8;
 
 /// The `nth` (from 1) call of a driver function, or launch of a kernel, of this name. A function is also found without
-/// the ending of its version or stream mode. Kernels inside graphs are no launches of their own.
-pub fn find_call(trace: &Trace, name: &str, nth: u64) -> Result<u64, String> {
+/// the ending of its version or stream mode, and a kernel by `is_meant`. Kernels inside graphs are no launches of their own.
+pub fn find_call(trace: &Trace, name: &str, nth: u64, is_meant: impl Fn(&str) -> bool) -> Result<u64, String> {
     let mut seen = 0;
     let mut names: BTreeMap<&str, u64> = BTreeMap::new();
     for call in trace.calls().filter(|call| !call.inner) {
         let kernel = kernel(&call);
-        if call.name() == name || stem(call.name()) == name || kernel == Some(name) {
+        if call.name() == name || stem(call.name()) == name || kernel.is_some_and(&is_meant) {
             seen += 1;
             if seen == nth {
                 return Ok(call.number);
@@ -77,10 +76,7 @@ fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> String {
 
 /// The kernel that a call launches.
 pub fn kernel<'t>(call: &Call<'t>) -> Option<&'t str> {
-    call.images().find_map(|image| match image.content {
-        Content::Arguments { kernel, .. } => call.trace().kernels.get(&kernel).map(|kernel| kernel.name.as_str()),
-        _ => None,
-    })
+    call.named_kernel().map(|kernel| kernel.name.as_str())
 }
 
 /// `cuMemcpyHtoD` of `cuMemcpyHtoD_v2_ptds`.

@@ -2,7 +2,6 @@
 
 use crate::plan::copied::{Copied, End, copied};
 use crate::plan::stops;
-use crate::profile::blank;
 use crate::run::culprit::shape;
 use crate::run::world::World;
 use trace::api::roles::Class;
@@ -31,7 +30,7 @@ const PEER: u8 = 10;
 /// None: nothing that can be timed by itself.
 pub fn describe<'t>(world: &World, call: &Call<'t>, live: &Function, words: &[u64]) -> Option<Described<'t>> {
     let name = live.twin_of.unwrap_or(live.name);
-    let mut described = Described { timed: blank(), kernel: None, function: 0 };
+    let mut described = Described { timed: Timed::BLANK, kernel: None, function: 0 };
     let timed = &mut described.timed;
     match live.class {
         Class::launch if name == "cuGraphLaunch" => timed.what = timed::GRAPH,

@@ -231,7 +231,9 @@ fn read(driver: &Driver, pair: &mut Pair) -> Result<bool, Failure> {
         Err(Failure { code: Some(NOT_READY), .. }) => return Ok(false),
         asked => asked?,
     }
-    pair.timed.start = pair.base.at + elapsed(driver, pair.base.event, pair.events[0])?;
+    let start = pair.base.at + elapsed(driver, pair.base.event, pair.events[0])?;
+    // When the base happened is known to within the host's wait for it. No work begins before its call.
+    pair.timed.start = start.max(pair.timed.submitted);
     pair.timed.end = pair.timed.start + elapsed(driver, pair.events[0], pair.events[1])?.max(0);
     Ok(true)
 }

@@ -17,7 +17,6 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
-use trace::api::roles::Class;
 use trace::record::{Timed, timed};
 use trace::{Call, Function, Trace};
 
@@ -168,14 +167,6 @@ impl<'t> Profiler<'t> {
         &self.why
     }
 
-    /// Whether the function may give a device work that is timed.
-    pub fn concerns(function: &Function) -> bool {
-        function.class == Class::launch
-            || function.family == "copy"
-                && matches!(function.class, Class::copy | Class::submit)
-                && (function.name.starts_with("cuMemcpy") || function.name.starts_with("cuMemset"))
-    }
-
     /// Makes a call in the place of [`Driver::call`](crate::call::driver::Driver::call).
     ///
     /// # Safety
@@ -246,36 +237,4 @@ fn devices(world: &World) -> Vec<(u32, String)> {
         Some((device as u32, String::from_utf8_lossy(name).into_owned()))
     };
     live.into_iter().filter_map(name).collect()
-}
-
-/// Of work that is yet to be described and timed.
-pub(crate) fn blank() -> Timed {
-    const NOT_KNOWN: u32 = timed::UNKNOWN;
-    Timed {
-        start: 0,
-        end: 0,
-        submitted: 0,
-        returned: 0,
-        bytes: 0,
-        node: 0,
-        thread: NOT_KNOWN,
-        call: NOT_KNOWN,
-        name: 0,
-        device: NOT_KNOWN,
-        context: NOT_KNOWN,
-        stream: NOT_KNOWN,
-        grid: [NOT_KNOWN; 3],
-        block: [NOT_KNOWN; 3],
-        registers: NOT_KNOWN,
-        static_shared: NOT_KNOWN,
-        dynamic_shared: NOT_KNOWN,
-        local: NOT_KNOWN,
-        occupancy: timed::UNKNOWN_OCCUPANCY,
-        copy: 0,
-        zero: 0,
-        what: 0,
-        source: 0,
-        from: 0,
-        to: 0,
-    }
 }

@@ -27,8 +27,8 @@ pub struct Callbacks<'t> {
     runs: Vec<Run<'t>>,
     /// The latest end among the first, the first two, the first three ...
     latest: Vec<u64>,
-    /// Where each run stands in `runs`, by its call.
-    places: HashMap<u64, Vec<usize>>,
+    /// Where each run stands in `runs`, by its call and its number there.
+    places: HashMap<u64, HashMap<usize, usize>>,
     /// Runs before this one are done.
     frontier: AtomicUsize,
     done: Mutex<Vec<bool>>,
@@ -74,16 +74,16 @@ impl<'t> Callbacks<'t> {
     pub fn of(trace: &'t Trace) -> Callbacks<'t> {
         let mut runs: Vec<Run> = Vec::new();
         for call in trace.callers_back() {
-            for (number, written) in call.callback_runs().into_iter().enumerate() {
+            for (number, written) in call.callback_runs() {
                 let (begin, end) = written.first().map_or((u64::MAX, u64::MAX), |w| (w.about.begin, w.about.end));
-                runs.push(Run { begin, end, call: call.number, number, written });
+                runs.push(Run { begin, end, call: call.number, number: number as usize, written });
             }
         }
         runs.sort_by_key(|run| (run.begin, run.call, run.number));
-        let mut places: HashMap<u64, Vec<usize>> = HashMap::new();
-        let mut by_number: Vec<usize> = (0..runs.len()).collect();
-        by_number.sort_by_key(|at| runs[*at].number);
-        by_number.into_iter().for_each(|at| places.entry(runs[at].call).or_default().push(at));
+        let mut places: HashMap<u64, HashMap<usize, usize>> = HashMap::new();
+        for (at, run) in runs.iter().enumerate() {
+            places.entry(run.call).or_default().insert(run.number, at);
+        }
         let latest = runs.iter().scan(0, |latest: &mut u64, run| {
             *latest = run.end.max(*latest);
             Some(*latest)
@@ -130,7 +130,7 @@ impl<'t> Callbacks<'t> {
     pub fn left_out(&self, call: u64) {
         let Some(places) = self.places.get(&call) else { return };
         let mut done = self.done.lock();
-        places.iter().for_each(|at| done[*at] = true);
+        places.values().for_each(|at| done[*at] = true);
         self.changed.notify_all();
     }
 
@@ -192,7 +192,7 @@ impl Handed<'_, '_> {
             payload::compare(self.world, pending.call, &pending.sink, &mut tally);
         }
         let mut done = callbacks.done.lock();
-        if let Some(at) = callbacks.places.get(&self.call.number).and_then(|places| places.get(number)) {
+        if let Some(at) = callbacks.places.get(&self.call.number).and_then(|places| places.get(&number)) {
             let run = &callbacks.runs[*at];
             for earlier in callbacks.frontier.load(Acquire)..*at {
                 let comes_first = callbacks.runs[earlier].shares_memory(run);

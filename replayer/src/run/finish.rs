@@ -6,7 +6,7 @@
 use crate::call::driver::{Failure, result, result_name};
 use crate::check::payload;
 use crate::check::report::{Divergence, Tally};
-use crate::run::queue::{Queue, synchronize};
+use crate::run::queue::{Queue, synchronize, within};
 use crate::run::sinks::Pending;
 use crate::run::world::World;
 use std::ops::Range;
@@ -65,11 +65,12 @@ pub fn memory_ends(world: &World, range: &Range<u64>, thread: u32, tally: &mut T
 /// After the last call: waits for all work, compares what it brought, and gives everything back.
 pub fn finish(world: &World, tally: &mut Tally) {
     let contexts = std::mem::take(&mut *world.contexts.lock());
-    let mut all_at_rest = true;
+    let (mut all_at_rest, mut live) = (true, None);
     for context in contexts {
         let rest = rest(world, context);
         settle(world, world.sinks.of_context(context), rest == Rest::Done, tally);
         all_at_rest &= rest != Rest::Never;
+        live = if rest == Rest::Done { Some(context) } else { live };
         if let Rest::Failed(code) = rest
             && world.verify
             && !world.is_stopped()
@@ -82,7 +83,10 @@ pub fn finish(world: &World, tally: &mut Tally) {
     settle(world, pending, false, tally);
     let retained = std::mem::take(&mut *world.retained.lock());
     match all_at_rest {
-        true => world.placement.release(),
+        true => match live {
+            Some(context) => _ = within(world.driver, context, || world.placement.release()),
+            None => world.placement.release(),
+        },
         // Some work may still use it: it goes with the process.
         false => std::mem::forget((retained, lent)),
     }

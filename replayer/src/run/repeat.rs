@@ -27,9 +27,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
-use trace::api::by_name;
 use trace::api::roles::Role;
 use trace::api::types::{Form, Kind};
+use trace::api::{by_name, gives_timed_work};
 use trace::record::Timed;
 use trace::{Call, Function, Trace};
 
@@ -158,7 +158,7 @@ pub fn run(world: &World, repeats: Repeats) -> Result<Repeated, String> {
     let mut repeated = Repeated { restored: written.bytes, unread: written.unread, ..Repeated::default() };
     let mut prepared = prepare(world, &about.range, &written, &mut repeated)?;
     let ready: Vec<Ready> = prepared.iter().map(|call| call.ready(world.driver)).collect();
-    for time in 0..about.warmup + about.times {
+    for time in 0..about.warmup.saturating_add(about.times) {
         written.restore(world)?;
         let (begin, issued, end) = once(world, &prepared, &ready, |at| {
             if let Some(next) = ready.get(at + 1) {
@@ -390,13 +390,11 @@ fn measure<'t>(
     let measure = Measure { cupti: about.cupti.clone(), only_cupti: false, to: samples.clone() };
     let profiler = Profiler::start(&measure);
     let mut windows = Vec::new();
-    for time in 0..about.warmup + about.times {
+    for time in 0..about.warmup.saturating_add(about.times) {
         written.restore(world)?;
         let (begin, _, end) = once(world, prepared, ready, |at| match &prepared[at] {
             // SAFETY: as for the runs before.
-            call if Profiler::concerns(call.live) => unsafe {
-                profiler.call(world, &call.call, call.live, &call.words)
-            },
+            call if gives_timed_work(call.live) => unsafe { profiler.call(world, &call.call, call.live, &call.words) },
             // SAFETY: as above.
             _ => unsafe { ready[at].make() },
         })?;

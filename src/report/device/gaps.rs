@@ -1,4 +1,4 @@
-//! `gaps`: why devices and streams had nothing to do, by what the replay saw.
+//! `gaps`: why devices and streams had nothing to do, by what was seen in the run that was timed.
 //!
 //! A gap ends with work. Until its call was made, the host is why there was none (`host`); while the call was made, the way to the
 //! device is (`launch`); from then on, on a stream, the work of other streams on the device (`other work`) as long as there was some.
@@ -8,7 +8,9 @@ use super::Scope;
 use crate::figures::{counted, duration};
 use crate::report::finding::{Cost, Finding};
 use crate::report::table::{Cell, Head, Layout, Table, column};
+use crate::works::run;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use trace::idle::{self, Idle};
 use trace::timed::Work;
 
 const DEVICES: Head = Head {
@@ -54,9 +56,7 @@ const CAUSES: [&str; 4] = ["host", "launch", "other work", "unknown"];
 
 #[derive(Default)]
 struct Line {
-    first: Option<i64>,
-    end: i64,
-    busy: i64,
+    idle: Idle,
     causes: [Cause; 4],
 }
 
@@ -69,16 +69,6 @@ struct Cause {
 }
 
 impl Line {
-    /// The gap that this work ends, if there is one.
-    fn gap(&mut self, work: &Work) -> Option<(i64, i64)> {
-        let about = &work.about;
-        let gap = self.first.is_some().then_some((self.end, about.start)).filter(|(from, to)| from < to);
-        self.first.get_or_insert(about.start);
-        self.busy += (about.end - about.start.max(self.end)).max(0);
-        self.end = self.end.max(about.end);
-        gap
-    }
-
     fn blame(&mut self, parts: [i64; 4], call: Option<u64>) {
         for (cause, time) in self.causes.iter_mut().zip(parts).filter(|(_, time)| *time > 0) {
             cause.time += time;
@@ -87,10 +77,6 @@ impl Line {
                 (cause.longest, cause.call) = (time, call);
             }
         }
-    }
-
-    fn span(&self) -> i64 {
-        self.end - self.first.unwrap_or(self.end)
     }
 }
 
@@ -128,10 +114,9 @@ impl Busy {
 
 /// A gap by its causes.
 fn parts((from, to): (i64, i64), work: &Work, busy: Option<&Busy>) -> [i64; 4] {
-    let asked = work.about.submitted.clamp(from, to);
-    let made = work.about.returned.clamp(asked, to);
-    let other = busy.map_or(0, |busy| busy.between(made, to));
-    [asked - from, made - asked, other, to - made - other]
+    let [host, launch, rest] = idle::parts((from, to), work);
+    let other = busy.map_or(0, |busy| busy.between(to - rest, to));
+    [host, launch, other, rest - other]
 }
 
 pub fn tables(scope: &Scope) -> Vec<Table> {
@@ -144,10 +129,10 @@ pub fn tables(scope: &Scope) -> Vec<Table> {
         let about = &work.about;
         let (line, busy) = devices.entry(about.device).or_default();
         let stream = streams.entry((about.device, about.context, about.stream)).or_default();
-        if let Some(gap) = stream.gap(&work) {
+        if let Some(gap) = stream.idle.gap(&work) {
             stream.blame(parts(gap, &work, Some(busy)), work.call);
         }
-        if let Some(gap) = line.gap(&work) {
+        if let Some(gap) = line.idle.gap(&work) {
             let parts = parts(gap, &work, None);
             line.blame(parts, work.call);
             longest.push((std::cmp::Reverse(gap.1 - gap.0), kept.len()));
@@ -192,12 +177,12 @@ pub fn tables(scope: &Scope) -> Vec<Table> {
 }
 
 fn rows(table: &mut Table, name: &str, line: &Line) {
-    let percent = |time: i64| Cell::Percent(time as f64 * 100.0 / line.span().max(1) as f64);
+    let percent = |time: i64| Cell::Percent(time as f64 * 100.0 / line.idle.span().max(1) as f64);
     table.row([
         name.into(),
         "busy".into(),
-        Cell::Time(line.busy),
-        percent(line.busy),
+        Cell::Time(line.idle.busy),
+        percent(line.idle.busy),
         Cell::None,
         Cell::None,
         Cell::None,
@@ -231,7 +216,7 @@ fn lines(scope: &Scope) -> BTreeMap<u32, Line> {
     let mut devices: BTreeMap<u32, Line> = BTreeMap::new();
     for work in scope.works() {
         let line = devices.entry(work.about.device).or_default();
-        if let Some(gap) = line.gap(&work) {
+        if let Some(gap) = line.idle.gap(&work) {
             line.blame(parts(gap, &work, None), work.call);
         }
     }
@@ -241,7 +226,7 @@ fn lines(scope: &Scope) -> BTreeMap<u32, Line> {
 /// In words: `device 0 busy for 1.2 ms of 3.4 ms`.
 pub fn described(scope: &Scope) -> Vec<String> {
     let busy = |(device, line): (u32, Line)| {
-        let (busy, span) = (line.busy, line.span());
+        let (busy, span) = (line.idle.busy, line.idle.span());
         let percent = busy as f64 * 100.0 / span.max(1) as f64;
         format!("device {device} busy for {} of {} ({percent:.0} %)", duration(busy), duration(span))
     };
@@ -250,16 +235,16 @@ pub fn described(scope: &Scope) -> Vec<String> {
 
 /// That a device waited for the host, if it did for long.
 pub fn finding(scope: &Scope) -> Option<Finding> {
-    const MUCH: f64 = 0.2;
     let worst = lines(scope).into_iter().max_by_key(|(_, line)| line.causes[0].time)?;
-    let (device, host, span) = (worst.0, worst.1.causes[0], worst.1.span());
-    (host.time as f64 > span as f64 * MUCH).then(|| Finding {
+    let (device, host, idle) = (worst.0, worst.1.causes[0], worst.1.idle);
+    idle.is_much(host.time).then(|| Finding {
         kind: "device_idle",
         what: format!("device {device} waited for the host"),
         evidence: format!(
-            "{} of {} of a replay in {}; the longest, {}, before call {}",
+            "{} of {} of {} in {}; the longest, {}, before call {}",
             duration(host.time),
-            duration(span),
+            duration(idle.span()),
+            scope.trace.profile.as_ref().map_or("?", |profile| run(profile.source)),
             counted(host.gaps, "gap"),
             duration(host.longest),
             host.call.map_or_else(|| "?".into(), |call| call.to_string()),

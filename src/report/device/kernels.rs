@@ -1,32 +1,11 @@
 //! `cuda_gpu_kern_sum`, `cuda_gpu_kern_gb_sum` and `cuda_gpu_sum`, with the columns of Nsight Systems.
 
-use super::{Scope, figures, xyz};
-use crate::report::durations::Durations;
+use super::{Scope, xyz};
+use crate::report::durations::{Durations, with};
 use crate::report::table::{Cell, Column, Head, Layout, Table, same};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use trace::record::timed;
-
-const FIGURES: [Column; 8] = [
-    same("Time (%)"),
-    same("Total Time (ns)"),
-    same("Instances"),
-    same("Avg (ns)"),
-    same("Med (ns)"),
-    same("Min (ns)"),
-    same("Max (ns)"),
-    same("StdDev (ns)"),
-];
-
-const fn with<const N: usize, const M: usize>(last: [Column; N]) -> [Column; M] {
-    let mut all = [FIGURES[0]; M];
-    let mut at = 0;
-    while at < M {
-        all[at] = if at < FIGURES.len() { FIGURES[at] } else { last[at - FIGURES.len()] };
-        at += 1;
-    }
-    all
-}
 
 const BY_NAME: &[Column] = &with::<1, 9>([same("Name")]);
 const BY_SHAPE: &[Column] = &with::<3, 11>([same("GridXYZ"), same("BlockXYZ"), same("Name")]);
@@ -59,7 +38,7 @@ pub fn by_name(scope: &Scope) -> Vec<Table> {
     let key = |work: &trace::timed::Work| work.is_kernel().then(|| ("", scope.name(work), NO_SHAPE, NO_SHAPE));
     let (groups, whole) = grouped(scope, key);
     for ((_, name, ..), durations) in groups {
-        table.row([&figures(&durations, whole)[..], &[name.into()]].concat());
+        table.row([&durations.cells(whole)[..], &[name.into()]].concat());
     }
     table.notes = scope.notes();
     vec![table]
@@ -72,7 +51,7 @@ pub fn by_shape(scope: &Scope) -> Vec<Table> {
         |work: &trace::timed::Work| work.is_kernel().then(|| ("", scope.name(work), work.about.grid, work.about.block));
     let (groups, whole) = grouped(scope, key);
     for ((_, name, grid, block), durations) in groups {
-        table.row([&figures(&durations, whole)[..], &[xyz(grid), xyz(block), name.into()]].concat());
+        table.row([&durations.cells(whole)[..], &[xyz(grid), xyz(block), name.into()]].concat());
     }
     table.notes = scope.notes();
     vec![table]
@@ -96,7 +75,7 @@ pub fn all(scope: &Scope) -> Vec<Table> {
         Some((category, scope.name(work), NO_SHAPE, NO_SHAPE))
     });
     for ((category, operation, ..), durations) in groups {
-        table.row([&figures(&durations, whole)[..], &[category.into(), Cell::Text(operation)]].concat());
+        table.row([&durations.cells(whole)[..], &[category.into(), Cell::Text(operation)]].concat());
     }
     table.notes = scope.notes();
     vec![table]

@@ -1,6 +1,6 @@
 //! `cuda_gpu_mem_time_sum` and `cuda_gpu_mem_size_sum`, with the columns of Nsight Systems.
 
-use super::{Scope, figures};
+use super::Scope;
 use crate::report::durations::Durations;
 use crate::report::table::{Cell, Head, Layout, Table, same};
 use std::cmp::Reverse;
@@ -58,7 +58,7 @@ pub fn by_time(scope: &Scope) -> Vec<Table> {
     let operations = operations(scope, |work| work.duration());
     let whole = operations.iter().map(|(_, times)| times.sum).sum();
     for (name, times) in operations {
-        table.row([&figures(&times, whole)[..], &[name.into()]].concat());
+        table.row([&times.cells(whole)[..], &[name.into()]].concat());
     }
     table.notes = scope.notes();
     vec![table]

@@ -7,7 +7,6 @@ pub mod memory;
 pub mod nvtx;
 pub mod trace;
 
-use super::durations::Durations;
 use super::kernel_name::Names;
 use super::table::Cell;
 use super::walk::matches;
@@ -51,6 +50,7 @@ impl<'t> Scope<'t> {
         let Some(profile) = &self.trace.profile else { return Vec::new() };
         let mut notes = vec![match profile.source {
             timed::CUPTI => "times of a replay, by CUPTI".into(),
+            timed::RECORDED => "times of the recording, by CUPTI".into(),
             _ => "times of a replay, by events round each submission: the way of a launch to an idle device counts"
                 .into(),
         }];
@@ -72,21 +72,6 @@ fn is_meant(reading: &Reading, call: &::trace::Call, work: &Work) -> bool {
         reading.grep.as_ref().zip(named).is_some_and(|(pattern, named)| pattern.is_match(&named))
     };
     matches(reading, call) || by_node()
-}
-
-/// `Time (%)` to `StdDev (ns)`, with which most reports begin.
-fn figures(durations: &Durations, whole: i64) -> [Cell; 8] {
-    let figures = durations.figures();
-    [
-        Cell::Percent(durations.sum as f64 * 100.0 / whole.max(1) as f64),
-        Cell::Nanoseconds(durations.sum),
-        Cell::Count(durations.count),
-        Cell::Real(figures.average),
-        Cell::Real(figures.median),
-        Cell::Nanoseconds(figures.min),
-        Cell::Nanoseconds(figures.max),
-        Cell::Real(figures.deviation),
-    ]
 }
 
 /// Three numbers as Nsight Systems writes them.

@@ -3,9 +3,9 @@
 //! A range is projected onto the device from the first start to the last end of the work that its thread's calls, made within
 //! it when recorded, gave to devices.
 
-use super::{Scope, figures};
+use super::Scope;
 use crate::figures::counted;
-use crate::report::durations::Durations;
+use crate::report::durations::{Durations, with};
 use crate::report::table::{Cell, Head, Layout, Table, same};
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -16,18 +16,7 @@ const ALL: Head = Head {
     report: "nvtx_sum",
     part: "",
     title: "NVTX Range Summary (nvtx_sum)",
-    columns: &[
-        same("Time (%)"),
-        same("Total Time (ns)"),
-        same("Instances"),
-        same("Avg (ns)"),
-        same("Med (ns)"),
-        same("Min (ns)"),
-        same("Max (ns)"),
-        same("StdDev (ns)"),
-        same("Style"),
-        same("Range"),
-    ],
+    columns: &with::<2, 10>([same("Style"), same("Range")]),
     layout: Layout::Grid,
 };
 
@@ -35,17 +24,7 @@ const PUSHED: Head = Head {
     report: "nvtx_pushpop_sum",
     part: "",
     title: "NVTX Push/Pop Range Summary (nvtx_pushpop_sum)",
-    columns: &[
-        same("Time (%)"),
-        same("Total Time (ns)"),
-        same("Instances"),
-        same("Avg (ns)"),
-        same("Med (ns)"),
-        same("Min (ns)"),
-        same("Max (ns)"),
-        same("StdDev (ns)"),
-        same("Range"),
-    ],
+    columns: &with::<1, 9>([same("Range")]),
     layout: Layout::Grid,
 };
 
@@ -115,7 +94,7 @@ pub fn all(scope: &Scope) -> Vec<Table> {
     let whole = groups.iter().map(|(_, durations)| durations.sum).sum();
     let mut table = Table::new(ALL);
     for ((style, name), durations) in groups {
-        table.row([&figures(&durations, whole)[..], &[style.into(), name.into()]].concat());
+        table.row([&durations.cells(whole)[..], &[style.into(), name.into()]].concat());
     }
     unended(&mut table, open);
     vec![table]
@@ -126,7 +105,7 @@ pub fn pushed(scope: &Scope) -> Vec<Table> {
     let whole = groups.iter().map(|(_, durations)| durations.sum).sum();
     let mut table = Table::new(PUSHED);
     for ((_, name), durations) in groups {
-        table.row([&figures(&durations, whole)[..], &[name.into()]].concat());
+        table.row([&durations.cells(whole)[..], &[name.into()]].concat());
     }
     unended(&mut table, open);
     vec![table]

@@ -1,31 +1,26 @@
-// The CPU and a kernel that count in the same managed and mapped memory at the same time, with atomics of the whole system
+// The CPU and a kernel that count in the same managed memory at the same time, with atomics of the whole system. (Pinned memory would
+// need a bus with atomics.)
 #include "sample.h"
 
-__global__ void count(int *managed, int *mapped, int times)
+__global__ void count(int *managed, int times)
 {
     for (int i = 0; i < times; i++) {
         atomicAdd_system(&managed[0], 1);
         atomicMax_system(&managed[1], int(blockIdx.x * blockDim.x + threadIdx.x));
         atomicOr_system(&managed[2], 1 << (threadIdx.x % 32));
-        atomicAdd_system(mapped, 2);
     }
 }
 
 int main()
 {
-    int *managed, *mapped;
+    int *managed;
     CHECK(cudaMallocManaged(&managed, 4 * sizeof(int)));
-    CHECK(cudaHostAlloc(&mapped, sizeof(int), cudaHostAllocMapped));
     memset(managed, 0, 4 * sizeof(int));
-    *mapped = 0;
-    count<<<8, 64>>>(managed, mapped, 20);
-    for (int i = 0; i < 1000; i++) {
+    count<<<8, 64>>>(managed, 20);
+    for (int i = 0; i < 1000; i++)
         __atomic_fetch_add(&managed[0], 1, __ATOMIC_SEQ_CST);
-        __atomic_fetch_add(mapped, 1, __ATOMIC_SEQ_CST);
-    }
     CHECK(cudaDeviceSynchronize());
     REQUIRE(managed[0] == 8 * 64 * 20 + 1000 && managed[1] == 511 && managed[2] == -1);
-    printf("managed %d %d %d, mapped %d\n", managed[0], managed[1], managed[2], *mapped);
-    REQUIRE(*mapped == 8 * 64 * 20 * 2 + 1000);
+    printf("managed %d %d %d\n", managed[0], managed[1], managed[2]);
     return 0;
 }

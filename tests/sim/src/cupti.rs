@@ -3,7 +3,7 @@
 //!
 //! Times are those of events, on a clock that begins elsewhere. `CUTRACE_SIM_CUPTI_VERSION` has it say another version.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ffi::{CString, c_char, c_void};
 use std::sync::OnceLock;
@@ -21,6 +21,8 @@ use crate::stream::Stream;
 use crate::work::Work;
 
 const VERSION: u32 = 130_001;
+/// The first that records calls of single functions: that of CUDA 12.8.
+const SINGLE_CALLS: u32 = 26;
 /// Nanoseconds at which CUPTI's clock began, before the driver's.
 const EPOCH: u64 = 1_000_000_000_000;
 
@@ -35,6 +37,9 @@ const MEMCPY: u32 = 1;
 const MEMSET: u32 = 2;
 const CONCURRENT_KERNEL: u32 = 10;
 const MEMCPY2: u32 = 22;
+const DRIVER: u32 = 4;
+const EXTERNAL_CORRELATION: u32 = 39;
+const QUEUE_EMPTY: u32 = 36;
 
 type Callback = extern "C" fn(*const c_void, u32, u32, *const CallbackData);
 type Request = extern "C" fn(*mut *mut u8, *mut usize, *mut usize);
@@ -64,6 +69,8 @@ struct Subscriber {
 #[derive(Default)]
 struct Activities {
     kinds: Vec<u32>,
+    /// Functions whose calls are recorded one by one, by id.
+    calls: Vec<u32>,
     functions: Option<(Request, Complete)>,
     /// Address, size, and how much of it holds records.
     buffer: Option<(usize, usize, usize)>,
@@ -72,9 +79,12 @@ struct Activities {
 /// Anything to do for a call.
 static ATTENDS: AtomicBool = AtomicBool::new(false);
 static SUBSCRIBER: Mutex<Subscriber> = Mutex::new(Subscriber { callback: None, user: 0, enabled: Vec::new() });
-static ACTIVITIES: Mutex<Activities> = Mutex::new(Activities { kinds: Vec::new(), functions: None, buffer: None });
+static ACTIVITIES: Mutex<Activities> =
+    Mutex::new(Activities { kinds: Vec::new(), calls: Vec::new(), functions: None, buffer: None });
 
 thread_local! {
+    /// Kind and number of what this thread says it is in.
+    static NUMBERS: RefCell<Vec<(u32, u64)>> = const { RefCell::new(Vec::new()) };
     /// The call that this thread makes.
     static CALL: Cell<u32> = const { Cell::new(0) };
     /// What this thread, a stream's or a caller's, does the work of.
@@ -93,7 +103,7 @@ pub struct Origin {
 }
 
 /// One call of the driver, as callbacks see it.
-pub struct Call(Option<(u32, u32)>);
+pub struct Call(Option<(u32, u32, u64)>);
 
 impl Call {
     pub fn enter(name: &'static str) -> Call {
@@ -105,17 +115,47 @@ impl Call {
         let Some(id) = ids().get(name).copied() else { return Call(None) };
         CALL.set(correlation);
         call_back(id, correlation, 0);
-        Call(Some((id, correlation)))
+        Call(Some((id, correlation, state::nanoseconds() + EPOCH)))
     }
 }
 
 impl Drop for Call {
     fn drop(&mut self) {
-        if let Some((id, correlation)) = self.0 {
+        if let Some((id, correlation, start)) = self.0 {
             CALL.set(0);
+            recorded(id, correlation, start);
             call_back(id, correlation, 1);
         }
     }
+}
+
+/// A record of the call, if it is to have one, and before it those of its numbers: the last of each kind.
+fn recorded(id: u32, correlation: u32, start: u64) {
+    let activities = ACTIVITIES.lock();
+    if !activities.kinds.contains(&DRIVER) && !activities.calls.contains(&id) {
+        return;
+    }
+    drop(activities);
+    let mut numbers: Vec<(u32, u64)> = Vec::new();
+    NUMBERS.with_borrow(|all| {
+        for (kind, number) in all {
+            numbers.retain(|(known, _)| known != kind);
+            numbers.push((*kind, *number));
+        }
+    });
+    for (kind, number) in numbers {
+        let mut record = Record::new(EXTERNAL_CORRELATION, 24);
+        record.words(4, &[kind]);
+        record.put(8, &number.to_le_bytes());
+        record.words(16, &[correlation]);
+        append(&record.0);
+    }
+    let mut record = Record::new(DRIVER, 40);
+    record.words(4, &[id]);
+    record.put(8, &[start.to_le_bytes(), (state::nanoseconds() + EPOCH).to_le_bytes()].concat());
+    // SAFETY: takes nothing.
+    record.words(24, &[std::process::id(), unsafe { libc::gettid() } as u32, correlation]);
+    append(&record.0);
 }
 
 fn call_back(id: u32, correlation: u32, site: u32) {
@@ -284,7 +324,12 @@ fn kinds(copy: &Copy) -> [u8; 3] {
 fn append(record: &[u8]) {
     let mut activities = ACTIVITIES.lock();
     let kind = u32::from_le_bytes(record[..4].try_into().expect("4 bytes"));
-    let Some((request, complete)) = activities.functions.filter(|_| activities.kinds.contains(&kind)) else { return };
+    let Some((request, complete)) = activities
+        .functions
+        .filter(|_| activities.kinds.contains(&kind) || kind == DRIVER && !activities.calls.is_empty())
+    else {
+        return;
+    };
     let full = activities.buffer.take_if(|(_, size, used)| *used + record.len() > *size);
     if activities.buffer.is_none() {
         let (mut buffer, mut size, mut most) = (std::ptr::null_mut(), 0, 0);
@@ -307,6 +352,8 @@ fn size_of(kind: u32) -> Option<usize> {
         MEMCPY => Some(96),
         MEMSET => Some(88),
         CONCURRENT_KERNEL => Some(216),
+        DRIVER => Some(40),
+        EXTERNAL_CORRELATION => Some(24),
         _ => None,
     }
 }
@@ -318,14 +365,18 @@ macro_rules! exported {
     };
 }
 
+fn version() -> u32 {
+    let told = std::env::var("CUTRACE_SIM_CUPTI_VERSION").ok().and_then(|told| told.parse().ok());
+    told.unwrap_or(VERSION)
+}
+
 fn set<T>(out: Out<T>, value: T) -> u32 {
     out.set(value).map_or(INVALID_PARAMETER, |()| SUCCESS)
 }
 
 exported! {
     cuptiGetVersion(version: Out<u32>) {
-        let told = std::env::var("CUTRACE_SIM_CUPTI_VERSION").ok().and_then(|told| told.parse().ok());
-        set(version, told.unwrap_or(VERSION))
+        set(version, self::version())
     }
 
     cuptiGetTimestamp(timestamp: Out<u64>) {
@@ -390,8 +441,40 @@ exported! {
     }
 
     cuptiActivityDisable(kind: u32) {
-        ACTIVITIES.lock().kinds.retain(|enabled| *enabled != kind);
+        let mut activities = ACTIVITIES.lock();
+        activities.kinds.retain(|enabled| *enabled != kind);
+        if kind == DRIVER {
+            activities.calls.clear();
+        }
         SUCCESS
+    }
+
+    cuptiActivityEnableDriverApi(id: u32, enable: u32) {
+        // Older versions have no such function.
+        let older = version() < SINGLE_CALLS;
+        if older || id == 0 || id as usize >= names().len() {
+            return INVALID_PARAMETER;
+        }
+        let mut activities = ACTIVITIES.lock();
+        activities.calls.retain(|known| *known != id);
+        // An argument of one byte: the rest of its register means nothing.
+        if enable as u8 != 0 {
+            activities.calls.push(id);
+        }
+        SUCCESS
+    }
+
+    cuptiActivityPushExternalCorrelationId(kind: u32, number: u64) {
+        NUMBERS.with_borrow_mut(|numbers| numbers.push((kind, number)));
+        SUCCESS
+    }
+
+    cuptiActivityPopExternalCorrelationId(kind: u32, number: Out<u64>) {
+        let popped = NUMBERS.with_borrow_mut(|numbers| {
+            let at = numbers.iter().rposition(|(known, _)| *known == kind)?;
+            Some(numbers.remove(at).1)
+        });
+        popped.map_or(QUEUE_EMPTY, |popped| set(number, popped))
     }
 
     cuptiActivityFlushAll(_flag: u32) {

@@ -21,7 +21,7 @@ pub mod roles;
 pub mod structs;
 pub mod types;
 
-pub use table::Function;
+pub use table::{Function, gives_timed_work};
 
 /// Hands the names of all families to a macro of the caller, which may then expand `trace::<family>!`.
 #[macro_export]

@@ -132,7 +132,10 @@ macro_rules! describe_params {
 
 /// Equality of strings in constants.
 pub const fn same(a: &str, b: &str) -> bool {
-    let (a, b) = (a.as_bytes(), b.as_bytes());
+    same_bytes(a.as_bytes(), b.as_bytes())
+}
+
+const fn same_bytes(a: &[u8], b: &[u8]) -> bool {
     if a.len() != b.len() {
         return false;
     }
@@ -144,6 +147,20 @@ pub const fn same(a: &str, b: &str) -> bool {
         i += 1;
     }
     true
+}
+
+/// Whether the function may give a device work that has a beginning and an end of its own: a kernel, a graph, a copy, a fill.
+pub const fn gives_timed_work(function: &Function) -> bool {
+    let moves = begins_with(function.name, "cuMemcpy") || begins_with(function.name, "cuMemset");
+    matches!(function.class, Class::launch)
+        || same(function.family, "copy") && matches!(function.class, Class::copy | Class::submit) && moves
+}
+
+const fn begins_with(text: &str, beginning: &str) -> bool {
+    match text.as_bytes().split_at_checked(beginning.len()) {
+        Some((first, _)) => same_bytes(first, beginning.as_bytes()),
+        None => false,
+    }
 }
 
 /// All functions of one family, in the order of its lines, each twin behind its line.

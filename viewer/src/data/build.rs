@@ -2,18 +2,20 @@
 
 use super::device::devices;
 use super::event::{Category, Flags};
+use super::holes::holes;
 use super::lane::{Lane, Source};
 use super::ops::{Op, Plan};
 use super::ranges::ranges;
 use super::streams::Work;
 use super::tables::{Collected, rows};
-use super::threads::{Calls, Found, closed};
+use super::threads::{Calls, Found, closed, cut_last};
 use super::walk::{Walk, stream_lane};
 use super::{Model, Name, Summary};
 use crate::kernel_name::{Names, Style};
 use rustc_hash::FxHashMap;
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Mutex;
 use trace::Trace;
 use trace::api::enums::CUresult;
 
@@ -148,24 +150,58 @@ fn read(trace: &Trace, plans: &[Plan], range: Range<u64>) -> Block {
     block
 }
 
+/// Each worker takes the next lane when it is done with one.
+fn build_pyramids(lanes: &mut [Lane]) {
+    let workers = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let left = Mutex::new(lanes.iter_mut());
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                while let Some(lane) = next(&left) {
+                    lane.build_pyramid();
+                }
+            });
+        }
+    });
+}
+
+fn next<'l>(left: &Mutex<std::slice::IterMut<'l, Lane>>) -> Option<&'l mut Lane> {
+    left.lock().expect("no worker panics").next()
+}
+
 fn finish(trace: &Trace, mut names: Vec<Name>, calls: Calls, walk: Walk) -> Model {
     let mut end = calls.end;
     let mut jumps: Vec<(u32, Vec<(u64, u32)>)> = Vec::new();
     let mut threads: Vec<_> = calls.threads.into_iter().collect();
     threads.sort_by_key(|(thread, _)| *thread);
     let mut lanes: Vec<Lane> = Vec::new();
+    let mut between = Vec::new();
     for (thread, found) in threads {
         jumps.push((thread, found.jumps));
+        between.push((thread, found.between));
         lanes.extend(found.lanes.into_iter().map(|lane| closed(lane, end)));
     }
-    let mut gaps = walk.streams.gaps;
-    let findings = walk.findings.finish(&gaps, &walk.memory, trace.footer.is_some());
+    let holes = holes(trace, between, end);
+    // A thread of which nothing could be read is there all the same.
+    for hole in &holes {
+        let source = Source::Thread { thread: hole.thread, depth: 0 };
+        if !lanes.iter().any(|lane| lane.source == source) {
+            lanes.push(Lane::empty(source));
+        }
+        // What had not returned before it may have returned within.
+        let own = |lane: &&mut Lane| matches!(lane.source, Source::Thread { thread, .. } if thread == hole.thread);
+        lanes.iter_mut().filter(own).filter(|_| hole.next.is_none()).for_each(|lane| cut_last(lane, hole.begin));
+    }
+    let ranges = ranges(trace, end, &mut names);
+    lanes.extend(ranges.lanes);
+    let mut timed = devices(trace, &walk.streams.work, &mut names);
+    // What the device says of itself counts more than what the host knows.
+    let of_devices = timed.as_mut().map(|timed| (std::mem::take(&mut timed.gaps), std::mem::take(&mut timed.waiting)));
+    let (mut gaps, waiting) = of_devices.unwrap_or((walk.streams.gaps, Vec::new()));
+    let findings = walk.findings.finish(&gaps, &waiting, &holes, &walk.memory, trace.footer.is_some());
     gaps.sort_by_key(|gap| std::cmp::Reverse(gap.length()));
     gaps.truncate(GAPS);
     gaps.sort_by_key(|gap| gap.begin);
-    let ranges = ranges(trace, end, &mut names);
-    lanes.extend(ranges.lanes);
-    let timed = devices(trace, &walk.streams.work, &mut names);
     let mut work: Vec<Work> = walk.streams.work.into_iter().filter(|work| !work.begin.is_empty()).collect();
     let mut sums = (Vec::new(), Vec::new(), Vec::new());
     std::thread::scope(|scope| {
@@ -187,7 +223,7 @@ fn finish(trace: &Trace, mut names: Vec<Name>, calls: Calls, walk: Walk) -> Mode
         };
         work_lanes.sort_by_key(place);
         lanes.extend(work_lanes);
-        lanes.iter_mut().for_each(Lane::build_pyramid);
+        build_pyramids(&mut lanes);
         let (kernels, moves) = of_launches.join().expect("sums do not panic");
         sums = (of_functions.join().expect("sums do not panic"), kernels, moves);
     });
@@ -206,7 +242,8 @@ fn finish(trace: &Trace, mut names: Vec<Name>, calls: Calls, walk: Walk) -> Mode
         loads: walk.loads,
         findings,
         gaps,
+        holes,
         closed: trace.footer.is_some(),
     };
-    Model { summary, lanes, memory: walk.memory.into_lanes(), concerned: calls.concerned.into(), lives: None }
+    Model { summary, lanes, memory: walk.memory.into_lanes(), concerned: calls.concerned.into() }
 }

@@ -23,6 +23,8 @@ pub struct Second {
     pub back: Vec<(u32, u32)>,
     /// How many names are the first's; the second's stand behind them.
     names: usize,
+    /// Calls of both that are to begin together, if the user has chosen some.
+    pub aligned: Option<(u32, u32)>,
     /// What is added to the second's times, ns.
     pub shift: i64,
     pub slower: u64,
@@ -71,6 +73,7 @@ pub fn beside(first: &Opened, second: Opened, aligned: Option<(u32, u32)>) -> Op
         pairs,
         back,
         names: one.summary.names.len(),
+        aligned,
         shift: 0,
         slower: 0,
         faster: 0,
@@ -94,6 +97,7 @@ pub fn aligned(now: &Opened, first: u32, second: u32) -> Option<Opened> {
         pairs: known.pairs.clone(),
         back: known.back.clone(),
         names: known.names,
+        aligned: Some((first, second)),
         shift,
         slower: 0,
         faster: 0,

@@ -6,6 +6,7 @@
 use super::Name;
 use super::compare::change;
 use super::event::{Category, Flags};
+use super::findings::Gap;
 use super::lane::{Lane, Queue, Source};
 use super::streams::Work as Submitted;
 use super::tables::{Collected, Row, rows};
@@ -14,16 +15,17 @@ use crate::kernel_name::{Names, Style};
 use crate::text::tame;
 use bincode::{Decode, Encode};
 use rustc_hash::FxHashMap;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use trace::Trace;
+use trace::idle::{self, Idle};
 use trace::record::timed;
 use trace::timed::Work;
 
 /// What the device times of a trace amount to, and where they are from.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Timing {
-    /// Events of the driver, rather than CUPTI.
-    pub by_events: bool,
+    /// As in TIMED records.
+    pub source: u8,
     pub works: u64,
     /// Work of recorded calls that was not timed.
     pub untimed: u64,
@@ -37,6 +39,9 @@ pub struct Devices {
     pub lanes: Vec<Lane>,
     /// Calls whose work was timed.
     pub calls: HashSet<u32>,
+    /// When devices had nothing to do, and those that waited for the host for long.
+    pub gaps: Vec<Gap>,
+    pub waiting: Vec<i32>,
 }
 
 /// Context, stream and thread of the recording; device, context and stream as the replay's source counts them.
@@ -100,15 +105,44 @@ pub fn devices(trace: &Trace, submitted: &[Submitted], names: &mut Vec<Name>) ->
     }
     let mut lanes: Vec<Lane> =
         lanes.into_iter().map(|(lane, records)| Lane { record: records.into(), ..lane }).collect();
-    lanes.extend(replayed(trace, &works));
+    if profile.source != timed::RECORDED {
+        lanes.extend(replayed(trace, &works));
+    }
     let timing = Timing {
-        by_events: profile.source == timed::EVENTS,
+        source: profile.source,
         works: works.len() as u64,
         untimed: profile.untimed.iter().map(|(_, count)| count).sum(),
         kernels: rows(kernels),
         moves: rows(moves),
     };
-    Some(Devices { timing, lanes, calls })
+    let (gaps, waiting) = gaps(trace);
+    Some(Devices { timing, lanes, calls, gaps, waiting })
+}
+
+/// As `cutrace report -r gaps` has them.
+fn gaps(trace: &Trace) -> (Vec<Gap>, Vec<i32>) {
+    let mut devices: BTreeMap<u32, (Idle, i64, u32)> = BTreeMap::new();
+    let mut gaps = Vec::new();
+    for work in trace.timed() {
+        let call = work.call.and_then(|call| u32::try_from(call).ok());
+        let (idle, waited, last) = devices.entry(work.about.device).or_default();
+        if let Some((from, to)) = idle.gap(&work) {
+            let [host, launch, _] = idle::parts((from, to), &work).map(|time| time as u64);
+            *waited += host as i64;
+            let (begin, end) = (from.max(0) as u64, to.max(0) as u64);
+            gaps.extend(call.map(|before| Gap {
+                device: work.about.device as i32,
+                begin,
+                end,
+                after: *last,
+                before,
+                causes: Some((host, launch)),
+            }));
+        }
+        *last = call.unwrap_or(*last);
+    }
+    let waiting = devices.into_iter().filter(|(_, (idle, waited, _))| idle.is_much(*waited));
+    (gaps, waiting.map(|(device, _)| device as i32).collect())
 }
 
 /// The replay's own calls, on its own clock, of the calls that gave a device work: against the recorded ones.

@@ -1,21 +1,24 @@
 //! What is worth looking at, each with its evidence.
 
+use super::holes::Hole;
 use super::memory::Usage;
 use crate::text::{bytes, counted, duration};
 use bincode::{Decode, Encode};
 use std::collections::{BTreeMap, HashMap};
 
-/// Time in which nothing was outstanding on a device: it had nothing to do.
+/// Time in which a device had nothing to do: by its own times, or else because nothing was outstanding as far as the host knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Gap {
     pub device: i32,
-    /// Nanoseconds.
+    /// Nanoseconds; of the replay's clock if it is by device times.
     pub begin: u64,
     pub end: u64,
-    /// The call that waited for all work.
+    /// The call that waited for all work; with device times, the one whose work was the last.
     pub after: u32,
     /// The call that submitted the next.
     pub before: u32,
+    /// By device times: how long the host, and the way of the launch, are why.
+    pub causes: Option<(u64, u64)>,
 }
 
 impl Gap {
@@ -37,7 +40,10 @@ pub struct Finding {
     pub evidence: Vec<u32>,
 }
 
-pub const IDLE_TITLE: &str = "the device had nothing to do";
+pub const HOLES_TITLE: &str = "calls are lost: the trace is damaged";
+pub const IDLE_TITLE: &str = "the device had nothing to do, as far as the host knows";
+/// Behind `device 0`.
+pub const WAITED: &str = "waited for the host";
 
 /// Calls kept as evidence.
 const KEPT: usize = 64;
@@ -121,16 +127,35 @@ impl Collector {
         }
     }
 
-    pub fn finish(self, gaps: &[Gap], memory: &Usage, whole: bool) -> Vec<Finding> {
+    pub fn finish(self, gaps: &[Gap], waiting: &[i32], holes: &[Hole], memory: &Usage, whole: bool) -> Vec<Finding> {
         let mut all: Vec<Finding> = Vec::new();
+        if !holes.is_empty() {
+            all.push(Finding {
+                title: HOLES_TITLE.into(),
+                why: "nothing is known of what these threads did meanwhile; the calls stand behind what is lost".into(),
+                cost: holes.iter().map(|hole| hole.end - hole.begin).sum(),
+                count: holes.len() as u64,
+                evidence: holes.iter().filter_map(|hole| hole.behind).take(KEPT).collect(),
+            });
+        }
         for ((function, result), tally) in self.failed {
             let title = format!("{function} failed: {result}");
             all.push(tally.finding(title, "the call did not do what it was asked; see what the program did next"));
         }
         let mut idle = Tally::default();
-        gaps.iter().filter(|gap| gap.length() >= IDLE).for_each(|gap| idle.add(gap.before, gap.length()));
-        let why = "nothing was outstanding on the device from the end of a wait to the next submission: submit ahead, \
-                   or wait later; the calls are the submissions that ended each stretch";
+        let as_known = gaps.iter().filter(|gap| gap.causes.is_none() && gap.length() >= IDLE);
+        as_known.for_each(|gap| idle.add(gap.before, gap.length()));
+        for device in waiting {
+            let mut tally = Tally::default();
+            let own = gaps.iter().filter(|gap| gap.device == *device);
+            own.filter_map(|gap| Some((gap, gap.causes?.0))).filter(|(_, host)| *host > 0).for_each(|(gap, host)| {
+                tally.add(gap.before, host);
+            });
+            let why = "by the device's times: submit ahead, or wait later; the calls ended each stretch";
+            all.push(tally.finding(format!("device {device} {WAITED}"), why));
+        }
+        let why = "nothing was outstanding from the end of a wait to the next submission: submit ahead, or wait later; the calls \
+                   ended each stretch. How long the device worked before it, a trace without device times does not say";
         for (tally, title, why) in [
             (idle, IDLE_TITLE, why),
             (

@@ -153,24 +153,24 @@ impl Lane {
     }
 
     pub(crate) fn build_pyramid(&mut self) {
-        self.pyramid = Pyramid::build(self.len(), |index| self.node(index));
+        self.pyramid = Pyramid::build(&self.begin, |index| self.node(index));
     }
 
     /// The first event that ends after `time`, or begins then or later.
     pub fn first_from(&self, time: u64) -> usize {
-        let after = self.begin.partition_point(|begin| *begin < time);
+        let after = self.first_at(time);
         // Events do not overlap: of those that began before, only the last can reach beyond.
         if after > 0 && self.end(after - 1) > time { after - 1 } else { after }
     }
 
     /// The first event that begins at `time` or later.
     pub fn first_at(&self, time: u64) -> usize {
-        self.begin.partition_point(|begin| *begin < time)
+        self.pyramid.seek(&self.begin, 0, time)
     }
 
     /// The event under `time`, if there is one: the last that began by then and is not over.
     pub fn under(&self, time: u64) -> Option<usize> {
-        let index = self.begin.partition_point(|begin| *begin <= time).checked_sub(1)?;
+        let index = self.first_at(time.saturating_add(1)).checked_sub(1)?;
         (self.end(index) > time || self.begin[index] == time).then_some(index)
     }
 
@@ -210,25 +210,37 @@ impl Lane {
         let (mut first, mut began) = (self.first_from(left), self.first_at(left));
         for pair in edges.windows(2) {
             let (from, to) = (pair[0], pair[1]);
-            began = gallop(&self.begin, began, to);
+            began = self.pyramid.seek(&self.begin, began, to);
             cells.push(self.sum(first, began.max(first), from, to));
             first = if began > 0 && self.end(began - 1) > to { began - 1 } else { began };
         }
     }
 }
 
-/// The first from `start` on that is not less than `value`, sought near by first.
-fn gallop(sorted: &[u64], start: usize, value: u64) -> usize {
-    let (mut low, mut step) = (start, 1);
-    while let Some(found) = sorted.get(low + step - 1) {
-        if *found >= value {
-            break;
-        }
-        low += step;
-        step *= 2;
+/// Lanes with fewer events than this, all together, are not worth a thread.
+const SHARED: usize = 1 << 20;
+
+/// Threads that share long lanes, on however few cores: they wait for memory, and the first time for the disk.
+const WORKERS: usize = 8;
+
+/// As [`Lane::view`] of each.
+pub fn views(lanes: &[&Lane], edges: &[u64]) -> Vec<Vec<Cell>> {
+    let view = |lane: &&Lane| {
+        let mut cells = Vec::new();
+        lane.view(edges, &mut cells);
+        cells
+    };
+    if lanes.iter().map(|lane| lane.len()).sum::<usize>() < SHARED {
+        return lanes.iter().map(view).collect();
     }
-    let high = (low + step - 1).min(sorted.len());
-    low + sorted[low..high].partition_point(|found| *found < value)
+    std::thread::scope(|scope| {
+        // Neighbours are alike: each worker takes every so manieth.
+        let share = |worker: usize| lanes.iter().skip(worker).step_by(WORKERS).map(view).collect::<Vec<_>>();
+        let shares: Vec<_> = (0..WORKERS).map(|worker| scope.spawn(move || share(worker))).collect();
+        let mut shares: Vec<_> =
+            shares.into_iter().map(|share| share.join().expect("a view does not panic").into_iter()).collect();
+        (0..lanes.len()).map(|at| shares[at % WORKERS].next().expect("its share")).collect()
+    })
 }
 
 #[cfg(test)]

@@ -1,14 +1,39 @@
-//! Live device memory over time: a step function for each device.
+//! Live device memory over time: a step function for each device, and for each of its pools.
 
 use super::column::Column;
+use bincode::{Decode, Encode};
 use rustc_hash::FxHashMap as HashMap;
 
 const RUN: usize = 64;
 
-/// How many bytes a device held, after each allocation and free.
+/// A pool's handle; [`DEFAULT`] for the one that a device has by itself.
+pub type Pool = u64;
+pub const DEFAULT: Pool = 0;
+
+/// Where an allocation comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// It ends with its context.
+    Context,
+    Pool(Pool),
+    /// Memory without an address.
+    Physical,
+}
+
+/// Whose memory is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
+pub struct Owner {
+    pub device: i32,
+    /// None: all of the device's.
+    pub pool: Option<Pool>,
+    /// The call that first took something from it, to look up its name by.
+    pub call: u32,
+}
+
+/// How many bytes a device held, or a pool of it, after each allocation and free.
 #[derive(Clone)]
 pub struct Memory {
-    pub device: i32,
+    pub of: Owner,
     /// Nanoseconds, rising.
     pub time: Column<u64>,
     pub live: Column<u64>,
@@ -17,9 +42,9 @@ pub struct Memory {
 }
 
 impl Memory {
-    pub fn new(device: i32, time: Column<u64>, live: Column<u64>) -> Memory {
+    pub fn new(of: Owner, time: Column<u64>, live: Column<u64>) -> Memory {
         let runs = live.chunks(RUN).map(|run| run.iter().copied().max().unwrap_or(0)).collect::<Vec<_>>().into();
-        Memory { device, time, live, runs }
+        Memory { of, time, live, runs }
     }
 
     /// Bytes live at a time.
@@ -56,30 +81,49 @@ impl Memory {
 
 struct Held {
     device: i32,
+    pool: Option<Pool>,
     bytes: u64,
     /// The context that it ends with; none for memory that outlives contexts.
     context: Option<u64>,
     call: u32,
 }
 
+/// As [`Memory`], while it grows.
+struct Steps {
+    of: Owner,
+    time: Vec<u64>,
+    live: Vec<u64>,
+}
+
 /// Follows allocations and frees.
 #[derive(Default)]
 pub struct Usage {
     held: HashMap<u64, Held>,
-    steps: HashMap<i32, (Vec<u64>, Vec<u64>)>,
+    steps: HashMap<(i32, Option<Pool>), Steps>,
 }
 
 impl Usage {
-    pub fn add(&mut self, time: u64, address: u64, bytes: u64, device: i32, context: Option<u64>, call: u32) {
+    /// `context`: that it ends with, if it comes from one.
+    pub fn add(
+        &mut self,
+        time: u64,
+        (address, bytes): (u64, u64),
+        origin: Origin,
+        (device, context): (i32, u64),
+        call: u32,
+    ) {
         // Still there: its free is under way on another thread, or was not recorded.
         self.remove(time, address);
-        self.held.insert(address, Held { device, bytes, context, call });
-        self.step(time, device, |live| live.saturating_add(bytes));
+        let pool = if let Origin::Pool(pool) = origin { Some(pool) } else { None };
+        let context = (origin == Origin::Context).then_some(context);
+        let held = Held { device, pool, bytes, context, call };
+        self.step(time, &held, |live| live.saturating_add(bytes));
+        self.held.insert(address, held);
     }
 
     pub fn remove(&mut self, time: u64, address: u64) {
         if let Some(held) = self.held.remove(&address) {
-            self.step(time, held.device, |live| live.saturating_sub(held.bytes));
+            self.step(time, &held, |live| live.saturating_sub(held.bytes));
         }
     }
 
@@ -91,11 +135,15 @@ impl Usage {
         gone.into_iter().for_each(|address| self.remove(time, address));
     }
 
-    fn step(&mut self, time: u64, device: i32, change: impl Fn(u64) -> u64) {
-        let (times, live) = self.steps.entry(device).or_default();
-        let now = change(live.last().copied().unwrap_or(0));
-        times.push(time.max(times.last().copied().unwrap_or(0)));
-        live.push(now);
+    fn step(&mut self, time: u64, held: &Held, change: impl Fn(u64) -> u64) {
+        for of in [None].into_iter().chain(held.pool.map(Some)) {
+            let owner = Owner { device: held.device, pool: of, call: held.call };
+            let begun = || Steps { of: owner, time: Vec::new(), live: Vec::new() };
+            let steps = self.steps.entry((held.device, of)).or_insert_with(begun);
+            let now = change(steps.live.last().copied().unwrap_or(0));
+            steps.time.push(time.max(steps.time.last().copied().unwrap_or(0)));
+            steps.live.push(now);
+        }
     }
 
     /// What was never freed: how many allocations, their bytes, and the call of the largest.
@@ -106,8 +154,9 @@ impl Usage {
     }
 
     pub fn into_lanes(self) -> Vec<Memory> {
-        let mut devices: Vec<_> = self.steps.into_iter().collect();
-        devices.sort_by_key(|(device, _)| *device);
-        devices.into_iter().map(|(device, (time, live))| Memory::new(device, time.into(), live.into())).collect()
+        let mut all: Vec<Steps> = self.steps.into_values().collect();
+        // Pools in the order in which they were first used.
+        all.sort_by_key(|steps| (steps.of.device, steps.of.pool.is_some(), steps.of.call, steps.of.pool));
+        all.into_iter().map(|steps| Memory::new(steps.of, steps.time.into(), steps.live.into())).collect()
     }
 }

@@ -1,5 +1,5 @@
-//! What a trace is to the viewer: lanes of events with a pyramid over each, memory over time, sums, findings, and the
-//! lives of objects. Made from a [`trace::Trace`] by [`build`], kept in a file beside it by [`store`].
+//! What a trace is to the viewer: lanes of events with a pyramid over each, memory over time, sums and findings; and the lives of
+//! objects. Made from a [`trace::Trace`] by [`build`], kept in a file beside it by [`store`].
 
 pub mod build;
 pub mod column;
@@ -7,6 +7,7 @@ pub mod compare;
 pub mod device;
 pub mod event;
 pub mod findings;
+pub mod holes;
 pub mod lane;
 pub mod lives;
 pub mod memory;
@@ -26,8 +27,8 @@ use column::Column;
 use device::Timing;
 use event::Category;
 use findings::{Finding, Gap};
+use holes::Hole;
 use lane::{Lane, Source};
-use lives::Lives;
 use memory::Memory;
 use tables::{Load, Row};
 
@@ -68,6 +69,8 @@ pub struct Summary {
     pub findings: Vec<Finding>,
     /// The longest times in which a device had nothing to do, in order of time.
     pub gaps: Vec<Gap>,
+    /// What cannot be read, in order of time.
+    pub holes: Vec<Hole>,
     /// Whether the trace has a footer.
     pub closed: bool,
 }
@@ -81,8 +84,6 @@ pub struct Model {
     pub memory: Vec<Memory>,
     /// Numbers of the calls that make, name or end objects.
     pub concerned: Column<u32>,
-    /// None until they are known.
-    pub lives: Option<Lives>,
 }
 
 impl Model {
@@ -110,7 +111,7 @@ impl Model {
     pub fn last_call(&self, time: u64) -> Option<u32> {
         let threads = self.lanes.iter().filter(|lane| lane.source.is_thread());
         let last = threads.filter_map(|lane| {
-            let after = lane.begin.partition_point(|begin| *begin <= time);
+            let after = lane.first_at(time.saturating_add(1));
             Some(lane.call[after.checked_sub(1)?])
         });
         last.max()

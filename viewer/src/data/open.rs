@@ -3,11 +3,12 @@
 use super::build::{TooMany, build};
 use super::compare::Second;
 use super::lives::Lives;
-use super::store::{self, Key, Unchecked};
+use super::store::{self, Key, Pages, Unchecked};
 use super::{Model, Summary};
+use crate::text::moment;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use trace::{Call, Trace};
 
 #[derive(Debug, thiserror::Error)]
@@ -28,9 +29,12 @@ pub struct Opened {
     key: Key,
     /// The index that the model comes from, if it does.
     pub index: Option<PathBuf>,
-    pub unchecked: Option<Unchecked>,
+    pub unchecked: Option<Arc<Unchecked>>,
+    pages: Option<Pages>,
     /// The trace that this one is compared with; its lanes are in the model.
     pub second: Option<Arc<Second>>,
+    /// The names of objects, once they are known.
+    lives: Arc<OnceLock<Lives>>,
 }
 
 impl Opened {
@@ -40,14 +44,16 @@ impl Opened {
         let loaded = if index { store::load(path, key) } else { None };
         if let Some(loaded) = loaded {
             let trace = Trace::open_known(path, loaded.known)?;
-            let (model, unchecked) = (loaded.model, loaded.unchecked);
-            let (trace, index) = (Arc::new(trace), Some(loaded.path));
-            return Ok(Opened { path: path.into(), trace, model, key, index, unchecked, second: None });
+            let (model, unchecked) = (loaded.model, loaded.unchecked.map(Arc::new));
+            let (trace, index, lives) = (Arc::new(trace), Some(loaded.path), Arc::new(loaded.lives.into()));
+            let pages = Some(loaded.pages);
+            return Ok(Opened { path: path.into(), trace, model, key, index, unchecked, pages, second: None, lives });
         }
         let trace = Trace::open(path)?;
         let model = build(&trace)?;
         let trace = Arc::new(trace);
-        Ok(Opened { path: path.into(), trace, model, key, index: None, unchecked: None, second: None })
+        let (index, unchecked, second, lives) = (None, None, None, Arc::default());
+        Ok(Opened { path: path.into(), trace, model, key, index, unchecked, pages: None, second, lives })
     }
 
     /// The same once more, to be changed; what is mapped stays shared.
@@ -58,9 +64,16 @@ impl Opened {
             model: self.model.clone(),
             key: self.key,
             index: self.index.clone(),
-            unchecked: None,
+            unchecked: self.unchecked.clone(),
+            pages: self.pages.clone(),
             second: self.second.clone(),
+            lives: self.lives.clone(),
         }
+    }
+
+    /// Nobody looks at it for a while.
+    pub fn rest(&self) {
+        self.pages.iter().for_each(Pages::let_go);
     }
 
     pub fn summary(&self) -> &Summary {
@@ -75,18 +88,23 @@ impl Opened {
         self.trace.call_at(thread, sequence, number.into(), inner)
     }
 
-    /// The names of objects, if the model lacks them: a walk over all calls that make or end one.
-    pub fn find_lives(&self) -> Option<Lives> {
-        self.model.lives.is_none().then(|| Lives::of(&self.trace, &self.model.concerned))
+    /// The names of objects, if they are known.
+    pub fn lives(&self) -> Option<&Lives> {
+        self.lives.get()
+    }
+
+    /// The names of objects. The first time a walk over all calls that make or end one, unless an index had them.
+    pub fn find_lives(&self) -> &Lives {
+        self.lives.get_or_init(|| Lives::of(&self.trace, &self.model.concerned))
     }
 
     /// Keeps the model for the next time; where. Nothing is kept of a trace that is still being written, or that comes
     /// from an index.
-    pub fn save(&self, lives: &Lives) -> io::Result<Option<PathBuf>> {
+    pub fn save(&self) -> io::Result<Option<PathBuf>> {
         if self.index.is_some() || self.second.is_some() || self.is_live() || self.has_changed() {
             return Ok(None);
         }
-        store::save(&self.path, self.key, &self.model, lives, self.trace.known()).map(Some)
+        store::save(&self.path, self.key, &self.model, self.find_lives(), self.trace.known()).map(Some)
     }
 
     /// Whether the file is not what it was when the model was made.
@@ -101,18 +119,22 @@ impl Opened {
 
     /// What is wrong with the trace, in one line.
     pub fn label(&self) -> Option<String> {
-        let damage = match self.trace.damage.as_slice() {
-            [] => None,
-            [only] => Some(format!("damaged at offset {}: {}", only.offset, only.what)),
-            [first, more @ ..] => {
-                Some(format!("damaged at offset {}: {} (and {} more places)", first.offset, first.what, more.len()))
-            }
-        };
         if self.is_live() {
             return Some("still being written".into());
         }
-        damage.or_else(|| {
-            self.trace.footer.is_none().then(|| "partial: the trace was not closed (see cutrace repair)".into())
-        })
+        let more = |count: usize| if count > 1 { format!(" (and {} more)", count - 1) } else { String::new() };
+        let holes = &self.summary().holes;
+        let hole = holes.first().map(|hole| {
+            let (title, at) = (hole.title(), moment(hole.begin, 1_000));
+            format!("damaged: {title} at {at}{}: {}", more(holes.len()), hole.what)
+        });
+        let damage = self.trace.damage.first().map(|first| {
+            format!("damaged at offset {}: {}{}", first.offset, first.what, more(self.trace.damage.len()))
+        });
+        let partial = self.trace.footer.is_none();
+        let partial = partial.then(|| "partial: the trace was not closed (see cutrace repair)".into());
+        let own = hole.or(damage).or(partial);
+        // What is wrong with the second of two is told when nothing is with the first.
+        own.or_else(|| Some(format!("the second is {}", self.second.as_ref()?.opened.label()?)))
     }
 }

@@ -1,6 +1,7 @@
 //! What the streams and the memory of a device can be followed by: each call that matters for them, in a few words.
 
 use super::event::Category;
+use super::memory::Origin;
 use trace::api::roles::{Class, Extent, Role};
 use trace::call::Content;
 use trace::hash::Hash;
@@ -97,7 +98,7 @@ pub enum What {
     Allocated {
         address: u64,
         bytes: u64,
-        pooled: bool,
+        origin: Origin,
     },
     Freed {
         address: u64,
@@ -138,6 +139,13 @@ enum Amount {
 }
 
 #[derive(Clone, Copy, PartialEq)]
+enum Taken {
+    Context,
+    Pool,
+    Alone,
+}
+
+#[derive(Clone, Copy, PartialEq)]
 enum Rule {
     Nothing,
     Work,
@@ -158,7 +166,8 @@ enum Rule {
     ContextSet,
     ContextGone,
     DeviceReset,
-    Allocated(&'static str, &'static str, bool),
+    /// Where the address and the size stand; from a pool, a context, or neither.
+    Allocated(&'static str, &'static str, Taken),
     Pitched,
     Freed(&'static str),
     HostAllocated(&'static str),
@@ -188,10 +197,10 @@ fn rule(name: &str, class: Class) -> Rule {
         "cuCtxSetCurrent" => Rule::ContextSet,
         "cuCtxDestroy" | "cuCtxDestroy_v2" => Rule::ContextGone,
         "cuDevicePrimaryCtxReset" | "cuDevicePrimaryCtxReset_v2" => Rule::DeviceReset,
-        "cuMemAlloc_v2" | "cuMemAlloc" | "cuMemAllocManaged" => Rule::Allocated("dptr", "bytesize", false),
-        "cuMemAllocAsync" | "cuMemAllocFromPoolAsync" => Rule::Allocated("dptr", "bytesize", true),
+        "cuMemAlloc_v2" | "cuMemAlloc" | "cuMemAllocManaged" => Rule::Allocated("dptr", "bytesize", Taken::Context),
+        "cuMemAllocAsync" | "cuMemAllocFromPoolAsync" => Rule::Allocated("dptr", "bytesize", Taken::Pool),
         // What is mapped is what was made; address ranges alone hold nothing.
-        "cuMemCreate" => Rule::Allocated("handle", "size", true),
+        "cuMemCreate" => Rule::Allocated("handle", "size", Taken::Alone),
         "cuMemRelease" => Rule::Freed("handle"),
         "cuMemAllocPitch_v2" | "cuMemAllocPitch" => Rule::Pitched,
         "cuMemFree_v2" | "cuMemFree" | "cuMemFreeAsync" => Rule::Freed("dptr"),
@@ -294,12 +303,18 @@ impl Plan {
             Rule::ContextSet => What::ContextSet { context: argument("ctx") },
             Rule::ContextGone => What::ContextGone { context: argument("ctx") },
             Rule::DeviceReset => What::DeviceReset { device: argument("dev") as i32 },
-            Rule::Allocated(address, size, pooled) => {
-                What::Allocated { address: output(address)?, bytes: argument(size), pooled }
+            Rule::Allocated(address, size, taken) => {
+                let origin = match taken {
+                    Taken::Context => Origin::Context,
+                    // Without the parameter it is the device's own.
+                    Taken::Pool => Origin::Pool(argument("pool")),
+                    Taken::Alone => Origin::Physical,
+                };
+                What::Allocated { address: output(address)?, bytes: argument(size), origin }
             }
             Rule::Pitched => {
                 let bytes = output("pPitch")?.saturating_mul(argument("Height"));
-                What::Allocated { address: output("dptr")?, bytes, pooled: false }
+                What::Allocated { address: output("dptr")?, bytes, origin: Origin::Context }
             }
             Rule::Freed(name) => What::Freed { address: argument(name) },
             Rule::HostAllocated(name) => What::HostAllocated { address: output(name)?, bytes: argument("bytesize") },
@@ -321,11 +336,7 @@ impl Plan {
 
 /// The kernel that a launch names.
 pub fn kernel_of(call: &Call) -> Option<u32> {
-    let told = call.images().find_map(|image| match image.content {
-        Content::Arguments { kernel, .. } => Some(kernel),
-        _ => None,
-    });
-    told.or_else(|| call.trace().kernel(call.argument("f")?).map(|kernel| kernel.id))
+    call.named_kernel().map(|kernel| kernel.id)
 }
 
 fn amount(function: &'static Function) -> Amount {

@@ -1,6 +1,7 @@
 //! What a run of events amounts to, for every 64 of them, for every 64 of those, and so on.
 //!
-//! A node takes 32 bytes: half a byte an event, all levels together.
+//! A node takes 32 bytes, half a byte an event, all levels together; when each run of 64 begins takes an eighth more. By the latter
+//! a moment is found in a few places of memory that lie together, and in one page of the events themselves.
 
 use super::column::Column;
 use super::event::{Category, Flags};
@@ -56,13 +57,17 @@ impl Node {
 #[derive(Clone, Default)]
 pub struct Pyramid {
     nodes: Column<Node>,
+    /// When the first of every 64 events begins.
+    firsts: Column<u64>,
     /// Where each level begins among the nodes.
     starts: Vec<usize>,
 }
 
 impl Pyramid {
-    /// Of `events` events, by the node of each.
-    pub fn build(events: usize, event: impl Fn(usize) -> Node) -> Pyramid {
+    /// Of events that begin then, by the node of each.
+    pub fn build(begin: &[u64], event: impl Fn(usize) -> Node) -> Pyramid {
+        let events = begin.len();
+        let firsts: Vec<u64> = begin.iter().step_by(FAN_OUT).copied().collect();
         let (starts, total) = levels(events);
         let mut nodes: Vec<Node> = Vec::with_capacity(total);
         for start in (0..events).step_by(FAN_OUT) {
@@ -77,17 +82,34 @@ impl Pyramid {
                 nodes.push(sum);
             }
         }
-        Pyramid { nodes: nodes.into(), starts }
+        Pyramid { nodes: nodes.into(), firsts: firsts.into(), starts }
     }
 
     /// From an index; none if there are not as many nodes as that many events have.
-    pub fn of(nodes: Column<Node>, events: usize) -> Option<Pyramid> {
+    pub fn of(nodes: Column<Node>, firsts: Column<u64>, events: usize) -> Option<Pyramid> {
         let (starts, total) = levels(events);
-        (nodes.len() == total).then_some(Pyramid { nodes, starts })
+        ((nodes.len(), firsts.len()) == (total, events.div_ceil(FAN_OUT))).then_some(Pyramid { nodes, firsts, starts })
     }
 
     pub fn nodes(&self) -> &Column<Node> {
         &self.nodes
+    }
+
+    pub fn firsts(&self) -> &Column<u64> {
+        &self.firsts
+    }
+
+    /// The first event from `start` on that does not begin before `time`, sought near by first.
+    pub fn seek(&self, begin: &[u64], start: usize, time: u64) -> usize {
+        let run = start / FAN_OUT;
+        let after = gallop(&self.firsts, run, time);
+        if after <= run && after < self.firsts.len() {
+            return start;
+        }
+        // The run before holds the last that begins earlier.
+        let from = (after.saturating_sub(1) * FAN_OUT).max(start).min(begin.len());
+        let to = (after * FAN_OUT).clamp(from, begin.len());
+        from + begin[from..to].partition_point(|begin| *begin < time)
     }
 
     /// What the events from `first` up to `end` amount to; `event` gives the node of one.
@@ -162,6 +184,20 @@ impl Pyramid {
         }
         skipped
     }
+}
+
+/// The first from `start` on that is not less than `value`, sought near by first.
+fn gallop(sorted: &[u64], start: usize, value: u64) -> usize {
+    let (mut low, mut step) = (start, 1);
+    while let Some(found) = sorted.get(low + step - 1) {
+        if *found >= value {
+            break;
+        }
+        low += step;
+        step *= 2;
+    }
+    let high = (low + step - 1).min(sorted.len());
+    low + sorted[low.min(high)..high].partition_point(|found| *found < value)
 }
 
 /// Where the levels of that many events begin, and how many nodes they have in all.

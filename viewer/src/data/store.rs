@@ -13,12 +13,12 @@
 use super::column::Column;
 use super::lane::{Lane, Source};
 use super::lives::{Life, Lives};
-use super::memory::Memory;
+use super::memory::{Memory, Owner};
 use super::pyramid::{Node, Pyramid};
 use super::{Model, Summary};
 use bincode::{Decode, Encode};
 use bytemuck::Pod;
-use memmap2::Mmap;
+use memmap2::{Advice, Mmap, UncheckedAdvice};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -30,7 +30,7 @@ use trace::known::Known;
 use trace::preamble::{decode, encode};
 
 const MAGIC: [u8; 8] = *b"CUTRIDX\n";
-const VERSION: u32 = 3;
+const VERSION: u32 = 5;
 const HEADER: usize = 64;
 const ALIGNED: u64 = 64;
 /// Bytes under one checksum.
@@ -76,6 +76,7 @@ struct LaneEntry {
     done: Section,
     record: Section,
     nodes: Section,
+    firsts: Section,
 }
 
 #[derive(Encode, Decode)]
@@ -83,7 +84,7 @@ struct Directory {
     summary: Summary,
     known: Known,
     lanes: Vec<LaneEntry>,
-    memory: Vec<(i32, Section, Section)>,
+    memory: Vec<(Owner, Section, Section)>,
     concerned: Section,
     lives: Section,
     life_names: Vec<String>,
@@ -107,9 +108,24 @@ pub fn places(trace: &Path) -> Vec<PathBuf> {
 pub struct Loaded {
     pub model: Model,
     pub known: Known,
+    pub lives: Lives,
     pub path: PathBuf,
     /// None: it has been checked. Otherwise [`Unchecked::check`] is to be called, and its answer heeded.
     pub unchecked: Option<Unchecked>,
+    pub pages: Pages,
+}
+
+/// The pages of an index that this process has in view.
+#[derive(Clone)]
+pub struct Pages(Arc<Mmap>);
+
+impl Pages {
+    /// Lets go of them: they stay in the page cache, and come back one by one as they are looked at. A frame of the whole of a long
+    /// trace looks at places all over the index, and the kernel has what lies around each of them in view, too.
+    pub fn let_go(&self) {
+        // SAFETY: a shared mapping of a file, which is only read: its content is the file's before and after.
+        let _as_good_as_it_gets = unsafe { self.0.unchecked_advise(UncheckedAdvice::DontNeed) };
+    }
 }
 
 pub struct Unchecked {
@@ -150,6 +166,8 @@ fn read(path: &Path, key: Key) -> Option<Loaded> {
     // SAFETY: the mapping is read as plain numbers, all of which are checked before they index anything. Nobody but
     // another viewer writes here, and that one puts a new file in its place.
     let map = Arc::new(unsafe { Mmap::map(&file) }.ok()?);
+    // A frame reads single pages here and there: what lies around them would be read from the disk in vain.
+    let _as_good_as_it_gets = map.advise(Advice::Random);
     let header = map.get(..HEADER)?;
     let word = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().expect("8 bytes"));
     let version = u32::from_le_bytes(header[8..12].try_into().expect("4 bytes"));
@@ -170,8 +188,8 @@ fn read(path: &Path, key: Key) -> Option<Loaded> {
     if map.len() as u64 <= CHECKED_AT_ONCE && !unchecked.take().is_some_and(|unchecked| unchecked.check()) {
         return None;
     }
-    let (model, known) = directory.open(&map)?;
-    Some(Loaded { model, known, path: path.to_path_buf(), unchecked })
+    let (model, known, lives) = directory.open(&map)?;
+    Some(Loaded { model, known, lives, path: path.to_path_buf(), unchecked, pages: Pages(map) })
 }
 
 impl Directory {
@@ -181,13 +199,13 @@ impl Directory {
             all.extend([time.clone(), live.clone()]);
         }
         for lane in &self.lanes {
-            let LaneEntry { begin, length, long, name, flags, call, done, record, nodes, .. } = lane;
-            all.extend([begin, length, long, name, flags, call, done, record, nodes].map(Section::clone));
+            let LaneEntry { begin, length, long, name, flags, call, done, record, nodes, firsts, .. } = lane;
+            all.extend([begin, length, long, name, flags, call, done, record, nodes, firsts].map(Section::clone));
         }
         all
     }
 
-    fn open(self, map: &Arc<Mmap>) -> Option<(Model, Known)> {
+    fn open(self, map: &Arc<Mmap>) -> Option<(Model, Known, Lives)> {
         fn column<T: Pod>(map: &Arc<Mmap>, section: &Section) -> Option<Column<T>> {
             Column::mapped(map, section.offset, section.length)
         }
@@ -204,7 +222,7 @@ impl Directory {
                 call: column(map, &entry.call)?,
                 done: column(map, &entry.done)?,
                 record: column(map, &entry.record)?,
-                pyramid: Pyramid::of(column::<Node>(map, &entry.nodes)?, events)?,
+                pyramid: Pyramid::of(column::<Node>(map, &entry.nodes)?, column(map, &entry.firsts)?, events)?,
             };
             let lengths = [lane.length.len(), lane.name.len(), lane.flags.len(), lane.call.len()];
             let (done, record) = match lane.source {
@@ -216,14 +234,14 @@ impl Directory {
             (lengths == [events; 4] && more).then_some(lane)
         });
         let lanes: Vec<Lane> = lanes.collect::<Option<_>>()?;
-        let memory = self.memory.iter().map(|(device, time, live)| {
+        let memory = self.memory.iter().map(|(of, time, live)| {
             let (time, live) = (column::<u64>(map, time)?, column::<u64>(map, live)?);
-            (time.len() == live.len()).then(|| Memory::new(*device, time, live))
+            (time.len() == live.len()).then(|| Memory::new(*of, time, live))
         });
         let memory = memory.collect::<Option<_>>()?;
         let lives = Lives { all: column::<Life>(map, &self.lives)?, names: self.life_names };
         let concerned = column(map, &self.concerned)?;
-        Some((Model { summary: self.summary, lanes, memory, concerned, lives: Some(lives) }, self.known))
+        Some((Model { summary: self.summary, lanes, memory, concerned }, self.known, lives))
     }
 }
 
@@ -291,11 +309,12 @@ fn write_into(file: File, key: Key, model: &Model, lives: &Lives, known: &Known)
             done: out.section(&lane.done)?,
             record: out.section(&lane.record)?,
             nodes: out.section(lane.pyramid.nodes())?,
+            firsts: out.section(lane.pyramid.firsts())?,
         });
     }
     let mut memory = Vec::new();
     for lane in &model.memory {
-        memory.push((lane.device, out.section(&lane.time)?, out.section(&lane.live)?));
+        memory.push((lane.of, out.section(&lane.time)?, out.section(&lane.live)?));
     }
     let directory = Directory {
         summary: model.summary.clone(),

@@ -105,7 +105,7 @@ impl Streams {
         if let Some((since, by)) = self.idle.remove(&device)
             && op.begin > since
         {
-            self.gaps.push(Gap { device, begin: since, end: op.begin, after: by, before: op.call });
+            self.gaps.push(Gap { device, begin: since, end: op.begin, after: by, before: op.call, causes: None });
         }
         let work = &mut self.work[at];
         // Threads may submit to one stream in overlapping calls; the order of their entries is assumed.

@@ -1,6 +1,7 @@
 //! The lanes of threads, filled call by call.
 
 use super::column::Column::Owned;
+use super::holes::Between;
 use super::lane::{Lane, Source};
 use super::tables::Collected;
 use rustc_hash::FxHashMap;
@@ -26,7 +27,7 @@ pub struct Thread {
     calls: u64,
     /// Where the count of calls and the numbers in the file part: (calls so far, number on the thread).
     pub jumps: Vec<(u64, u32)>,
-    expected: u32,
+    pub between: Between,
 }
 
 /// Everything that is filled from calls one by one, whatever their order on other threads.
@@ -55,10 +56,15 @@ impl Calls {
 
 impl Thread {
     fn push(&mut self, thread: u32, found: Found) {
-        if self.calls == 0 || found.sequence != self.expected {
+        let between = &mut self.between;
+        if self.calls == 0 || found.sequence != between.expected {
             self.jumps.push((self.calls, found.sequence));
+            between.jump(thread, found.sequence, found.begin, found.call);
+            // What had not returned by then may have: nothing tells when.
+            self.lanes.iter_mut().for_each(|lane| cut_last(lane, between.latest));
         }
-        self.expected = found.sequence.wrapping_add(1);
+        between.expected = found.sequence.wrapping_add(1);
+        between.latest = between.latest.max(if found.end == u64::MAX { found.begin } else { found.end });
         self.calls += 1;
         if found.inner {
             while self.open.last().is_some_and(|end| *end <= found.begin) {
@@ -77,29 +83,35 @@ impl Thread {
     }
 }
 
+/// Ends the last event of a lane by then.
+pub fn cut_last(lane: &mut Lane, end: u64) {
+    let (Owned(begins), Owned(lengths), Owned(long)) = (&lane.begin, &mut lane.length, &mut lane.long) else {
+        unreachable!("a lane under construction is not mapped");
+    };
+    let (Some(last), Some(length)) = (begins.last(), lengths.last_mut()) else { return };
+    let (at, room) = (begins.len() as u64 - 1, end.saturating_sub(*last));
+    let was = match long.last() {
+        Some([of, length]) if *of == at => *length,
+        _ => u64::from(*length),
+    };
+    if was > room {
+        long.pop_if(|[of, _]| *of == at);
+        if room < u32::MAX.into() {
+            *length = room as u32;
+        } else {
+            (*length, _) = (u32::MAX, long.push([at, room]));
+        }
+    }
+}
+
 /// Puts an event behind the others; the one before ends by then at the latest.
 pub fn push(lane: &mut Lane, begin: u64, end: u64, name: u32, flags: u8, call: u32) {
+    cut_last(lane, begin);
     let (Owned(begins), Owned(lengths), Owned(long), Owned(names), Owned(all), Owned(calls)) =
         (&mut lane.begin, &mut lane.length, &mut lane.long, &mut lane.name, &mut lane.flags, &mut lane.call)
     else {
         unreachable!("a lane under construction is not mapped");
     };
-    if let (Some(last), Some(length)) = (begins.last(), lengths.last_mut()) {
-        let at = begins.len() as u64 - 1;
-        let room = begin.saturating_sub(*last);
-        let was = match long.last() {
-            Some([of, length]) if *of == at => *length,
-            _ => u64::from(*length),
-        };
-        if was > room {
-            long.pop_if(|[of, _]| *of == at);
-            if room < u32::MAX.into() {
-                *length = room as u32;
-            } else {
-                (*length, _) = (u32::MAX, long.push([at, room]));
-            }
-        }
-    }
     let length = end.saturating_sub(begin);
     if length >= u32::MAX.into() {
         long.push([begins.len() as u64, length]);
@@ -113,17 +125,6 @@ pub fn push(lane: &mut Lane, begin: u64, end: u64, name: u32, flags: u8, call: u
 
 /// Ends what did not return when the trace does.
 pub fn closed(mut lane: Lane, end: u64) -> Lane {
-    if let (Owned(begins), Owned(lengths), Owned(long)) = (&lane.begin, &mut lane.length, &mut lane.long)
-        && let (Some(begin), Some(length)) = (begins.last(), lengths.last_mut())
-        && let Some([of, open]) = long.last_mut()
-        && *of == begins.len() as u64 - 1
-        && begin.saturating_add(*open) > end
-    {
-        *open = end.saturating_sub(*begin);
-        if *open < u32::MAX.into() {
-            *length = *open as u32;
-            long.pop();
-        }
-    }
+    cut_last(&mut lane, end);
     lane
 }

@@ -113,9 +113,9 @@ impl<'t> Walk<'t> {
                 self.memory.end(op.end, |of, _| of == context);
             }
             What::DeviceReset { device } => self.memory.end(op.end, |_, of| of == device),
-            What::Allocated { address, bytes, pooled } => {
-                let context = (!pooled).then(|| streams.context(op.thread));
-                self.memory.add(op.end, address, bytes, streams.device(op.thread), context, op.call);
+            What::Allocated { address, bytes, origin } => {
+                let of = (streams.device(op.thread), streams.context(op.thread));
+                self.memory.add(op.end, (address, bytes), origin, of, op.call);
             }
             What::Freed { address } => self.memory.remove(op.begin, address),
             What::HostAllocated { address, bytes } => self.findings.pin(address, bytes),

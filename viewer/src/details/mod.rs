@@ -1,16 +1,22 @@
 //! One call in words: every argument by name, enumerations by theirs, handles and addresses by their objects.
 
+mod arguments;
 mod memory;
+mod selection;
 mod work;
+
+pub use selection::selection;
 
 use crate::data::Model;
 use crate::data::compare;
 use crate::data::event::{Category, Event, NO_CALL};
+use crate::data::holes::Hole;
 use crate::data::lane::{Lane, Source};
 use crate::data::lives::{Life, Lives};
+use crate::data::open::Opened;
 use crate::kernel_name::{Names, Style};
 use crate::state::State;
-use crate::text::{bytes, counted, duration, moment, tame};
+use crate::text::{bytes, duration, moment, tame};
 use trace::api::enums::CUresult;
 use trace::decode::{Decoded, decode};
 use trace::text::{Text, symbol};
@@ -32,28 +38,26 @@ pub enum Tone {
     Quiet,
 }
 
-fn detail(label: impl Into<String>, text: impl Into<String>, tone: Tone) -> Detail {
+pub(crate) fn detail(label: impl Into<String>, text: impl Into<String>, tone: Tone) -> Detail {
     Detail { label: label.into(), text: text.into(), tone }
 }
 
 /// What is known of the current event; empty if there is none.
 pub fn of(state: &State) -> Vec<Detail> {
+    if let Some(selected) = selection::panel(state) {
+        return selected;
+    }
     if let Some(memory) = state.rows.get(state.row).and_then(|row| row.memory) {
         return memory::map(state, memory);
     }
-    let Some((at, event)) = state.current() else { return Vec::new() };
+    let Some((at, event)) = state.current() else { return hole(state) };
     let model = &state.opened.model;
     let Some(lane) = model.lanes.get(at) else { return Vec::new() };
     let mut all = heading(state, at, lane, &event);
     if event.call == NO_CALL {
         return all;
     }
-    // A call of a second trace is to be had from that one; its objects are not named.
-    let second = state.opened.second.as_deref().filter(|_| matches!(lane.source, Source::Second(_)));
-    let (opened, lives) = match second {
-        Some(second) => (&second.opened, None),
-        None => (&*state.opened, state.lives.as_deref()),
-    };
+    let opened = state.whose(at);
     let Some(call) = opened.call(event.call) else {
         all.push(detail("", "the record of this call cannot be read any more", Tone::Bad));
         return all;
@@ -70,19 +74,31 @@ pub fn of(state: &State) -> Vec<Detail> {
         all.push(detail("words", words.join(" "), Tone::Quiet));
         return all;
     };
-    let (met, objects) = named(lives, &decoded, event.call);
-    let shape = shape(&decoded);
+    let (met, objects) = named(opened.lives(), &decoded, event.call);
+    let launch = shape(&decoded.arguments);
     for (name, value) in &decoded.arguments {
         if let Value::Launch { kernel, arguments } = value {
-            let list: Vec<String> = arguments.iter().map(|value| Text(value, &objects).to_string()).collect();
+            let list = arguments::list(kernel, arguments, &objects);
             let kernel = Names::new(Style::Short).of(kernel);
-            all.insert(1, detail("kernel", tame(&format!("{kernel}({})", list.join(", "))), Tone::Plain));
+            all.insert(1, detail("kernel", tame(&format!("{kernel}({list})")), Tone::Plain));
             continue;
         }
-        if let Some(shape) = shape.as_ref().filter(|_| SHAPE.contains(name)) {
+        if let Some(shape) = launch.as_ref().filter(|_| SHAPE.contains(name)) {
             if *name == SHAPE[0] {
                 all.push(detail("grid, block", shape.clone(), Tone::Plain));
             }
+            continue;
+        }
+        if let Value::Struct(fields) = value
+            && let Some(shape) = shape(fields)
+        {
+            all.push(detail("grid, block", shape, Tone::Plain));
+            let rest: Vec<String> = fields
+                .iter()
+                .filter(|(field, _)| !SHAPE.contains(field))
+                .map(|(field, value)| format!("{field}={}", Text(value, &objects)))
+                .collect();
+            all.push(detail(*name, tame(&rest.join(", ")), Tone::Plain));
             continue;
         }
         let text = match value {
@@ -94,18 +110,37 @@ pub fn of(state: &State) -> Vec<Detail> {
     for (name, value) in &decoded.outputs {
         all.push(detail(format!("-> {name}"), tame(&Text(value, &objects).to_string()), Tone::Plain));
     }
-    all.extend(met.iter().filter_map(|life| life_of(state, life)));
+    all.extend(met.iter().filter_map(|life| life_of(opened.lives()?, life).into()));
     all
+}
+
+/// What is known of the piece under the cursor that cannot be read.
+fn hole(state: &State) -> Vec<Detail> {
+    let lanes = state.rows.get(state.row).map_or(&[][..], |row| &row.lanes);
+    let is_shown = |thread: u32| {
+        let own = Source::Thread { thread, depth: 0 };
+        lanes.iter().filter_map(|at| state.opened.model.lanes.get(*at)).any(|lane| lane.source == own)
+    };
+    let (from, to) = (state.window.cursor, state.window.cursor.saturating_add(state.window.step()));
+    let here = |hole: &&Hole| hole.begin < to && from <= hole.end && is_shown(hole.thread);
+    let Some(hole) = state.opened.summary().holes.iter().find(here) else { return Vec::new() };
+    vec![
+        detail("lost", tame(&hole.title()), Tone::Bad),
+        detail("when", format!("{} to {}", moment(hole.begin, 1_000), moment(hole.end, 1_000)), Tone::Plain),
+        detail("which", hole.about(), Tone::Plain),
+        detail("found", tame(&hole.what), Tone::Plain),
+        detail("", "the calls before and behind are as they were recorded; cutrace info lists all damage", Tone::Quiet),
+    ]
 }
 
 /// Parameters that are shown as one line.
 const SHAPE: [&str; 7] = ["gridDimX", "gridDimY", "gridDimZ", "blockDimX", "blockDimY", "blockDimZ", "sharedMemBytes"];
 
-/// `4 x 1 x 1 blocks of 256 x 1 x 1 threads, 0 B shared`, of a launch that has all these parameters.
-fn shape(decoded: &Decoded) -> Option<String> {
+/// `4 x 1 x 1 blocks of 256 x 1 x 1 threads, 0 B shared`, of a launch, or of a struct that stands for one, that has all these.
+fn shape(named: &[(&str, Value)]) -> Option<String> {
     let mut found = [0; 7];
     for (name, into) in SHAPE.iter().zip(&mut found) {
-        *into = decoded.arguments.iter().find_map(|(other, value)| match value {
+        *into = named.iter().find_map(|(other, value)| match value {
             Value::Unsigned(value) if other == name => Some(*value),
             _ => None,
         })?;
@@ -175,10 +210,9 @@ fn against(label: &str, pair: Option<u32>, model: &Model, took: u64, later: bool
 }
 
 /// The objects that a call names.
-pub fn objects_of(state: &State, call: u32) -> Vec<Life> {
-    let lives = state.lives.as_deref();
-    let found = state.opened.call(call).and_then(|call| decode(&call));
-    found.map_or_else(Vec::new, |decoded| named(lives, &decoded, call).0)
+pub fn objects_of(opened: &Opened, call: u32) -> Vec<Life> {
+    let found = opened.call(call).and_then(|call| decode(&call));
+    found.map_or_else(Vec::new, |decoded| named(opened.lives(), &decoded, call).0)
 }
 
 /// The lives that a call's values name, and what stands for them in text.
@@ -194,32 +228,32 @@ fn named(lives: Option<&Lives>, decoded: &Decoded, call: u32) -> (Vec<Life>, tra
 }
 
 /// `mem#2: 4.1 kB, made by call 9, ended by call 17`
-pub(crate) fn life_of(state: &State, life: &Life) -> Option<Detail> {
-    let lives = state.lives.as_deref()?;
+fn life_of(lives: &Lives, life: &Life) -> Detail {
     let size = if life.is_range() { format!("{}, ", bytes(life.len)) } else { String::new() };
     let ended = match life.ended {
         u32::MAX => "never ended".into(),
         call => format!("ended by call {call}"),
     };
     let text = format!("{size}made by call {}, {ended}", life.made);
-    Some(detail(lives.title(life), text, Tone::Quiet))
+    detail(lives.title(life), text, Tone::Quiet)
 }
 
 /// An event in one line: a call as `dump` writes it.
-pub fn line(state: &State, event: &Event) -> String {
+pub fn line(state: &State, lane: usize, event: &Event) -> String {
+    let opened = state.whose(lane);
     let number = event.call;
     if number == NO_CALL {
         let (from, took) = (moment(event.begin, 1), duration(event.length()));
         return format!("NVTX {} {from} {took}", state.opened.model.name(event.name));
     }
-    let Some(call) = state.opened.call(number) else { return format!("{number} ?") };
-    let trace = &state.opened.trace;
+    let Some(call) = opened.call(number) else { return format!("{number} ?") };
+    let trace = &opened.trace;
     let ns = trace.nanoseconds(call.begin).max(0);
     let mut text =
         format!("{number} {}.{:09} t{} {}(", ns / 1_000_000_000, ns % 1_000_000_000, call.thread, tame(call.name()));
     let decoded = decode(&call);
     if let Some(decoded) = &decoded {
-        let (_, objects) = named(state.lives.as_deref(), decoded, number);
+        let (_, objects) = named(opened.lives(), decoded, number);
         let arguments: Vec<String> = decoded
             .arguments
             .iter()
@@ -242,25 +276,4 @@ pub fn line(state: &State, event: &Event) -> String {
         _ => text.push_str("(did not return)"),
     }
     tame(&text)
-}
-
-/// What the selection holds, in one line for the status.
-pub fn selection(state: &State) -> Option<String> {
-    let (from, to) = state.selection()?;
-    let width = duration(to - from);
-    let Some(all) = state.statistics(from, to) else { return Some(format!("{width} selected")) };
-    let share = crate::text::percent(all.busy, all.width);
-    let mut text = format!("{width} selected: {}, {} busy ({share})", counted(all.count, "event"), duration(all.busy));
-    if all.own != all.busy {
-        text.push_str(&format!(", own {}", duration(all.own)));
-    }
-    text.push_str(&format!(", pauses {}", crate::text::percent(all.width.saturating_sub(all.busy), all.width)));
-    if let Some([least, median, p99, most]) = all.lengths {
-        let [least, median, p99, most] = [least, median, p99, most].map(duration);
-        text.push_str(&format!(", min {least} med {median} p99 {p99} max {most}"));
-    }
-    if all.failed > 0 {
-        text.push_str(&format!(", {} failed", all.failed));
-    }
-    Some(text)
 }

@@ -64,10 +64,16 @@ pub fn measured(state: &State, lane: &Lane, index: usize) -> Vec<Detail> {
     let Some(about) = about else {
         return vec![detail("", "the record of these times cannot be read any more", Tone::Bad)];
     };
+    let trace = &state.opened.trace;
+    let call = lane.call.get(index).and_then(|call| state.opened.call(*call));
+    let about = call.map_or(about, |call| trace.of_call(about, &call));
     let mut all = vec![detail("API queue exec", split(&about), Tone::Plain)];
-    let by_events = about.source == timed::EVENTS;
-    let by = if by_events { "events: what came before it on the device may be in it" } else { "CUPTI" };
-    all.push(detail("measured", format!("by a replay, with {by}"), Tone::Quiet));
+    let by = match about.source {
+        timed::EVENTS => "by a replay, with events: what came before it on the device may be in it",
+        timed::RECORDED => "while recording, with CUPTI",
+        _ => "by a replay, with CUPTI",
+    };
+    all.push(detail("measured", by, Tone::Quiet));
     let shape = |[x, y, z]: [u32; 3]| known(x).map(|x| format!("{x} x {y} x {z}"));
     if let (Some(grid), Some(block)) = (shape(about.grid), shape(about.block)) {
         let threads: u64 = about.grid.iter().chain(&about.block).map(|n| u64::from(*n)).product();
@@ -97,7 +103,7 @@ pub fn measured(state: &State, lane: &Lane, index: usize) -> Vec<Detail> {
     all
 }
 
-/// How long the replay's call took, how long the work waited after it had returned, and how long it ran. Work may begin before
+/// How long the call took, how long the work waited after it had returned, and how long it ran. Work may begin before
 /// its call returns: it has not waited then.
 fn split(about: &Timed) -> String {
     let length = |from: i64, to: i64| duration(to.saturating_sub(from).max(0) as u64);

@@ -1,75 +1,6 @@
 //! What the user can ask for: one line each, from which the keymap, the help and the palette are made.
 
-/// Something that a key, the palette or the mouse asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Action {
-    ZoomIn,
-    ZoomOut,
-    PanLeft,
-    PanRight,
-    Left,
-    Right,
-    PageLeft,
-    PageRight,
-    Up,
-    Down,
-    PageUp,
-    PageDown,
-    First,
-    Last,
-    Fit,
-    FitAll,
-    NextEvent,
-    PreviousEvent,
-    NextError,
-    PreviousError,
-    NextGap,
-    PreviousGap,
-    Follow,
-    Back,
-    Search,
-    NextMatch,
-    PreviousMatch,
-    Filter,
-    FilterMode,
-    Select,
-    Mark,
-    NextMark,
-    PreviousMark,
-    Unmark,
-    GoTo,
-    Open,
-    Clear,
-    Fold,
-    Pin,
-    Hide,
-    ShowAll,
-    Timeline,
-    Events,
-    Kernels,
-    Api,
-    Memory,
-    Modules,
-    Findings,
-    Ranges,
-    Objects,
-    Lens,
-    Align,
-    Raise,
-    Lower,
-    NextView,
-    PreviousView,
-    Sort,
-    Reverse,
-    Copy,
-    CopyCommand,
-    Export,
-    Mouse,
-    Palette,
-    Help,
-    Suspend,
-    Quit,
-}
+use super::tab::{Tab, VIEWS};
 
 /// An action, its name in the configuration, what the help says, and the keys it has unless configured otherwise.
 pub struct Line {
@@ -81,7 +12,14 @@ pub struct Line {
 
 macro_rules! actions {
     ($($action:ident $name:literal $about:literal [$($key:literal)*];)*) => {
-        pub const ACTIONS: &[Line] = &[
+        /// Something that a key, the palette or the mouse asks for.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Action {
+            $($action,)*
+            Show(Tab),
+        }
+
+        const OTHERS: &[Line] = &[
             $(Line { action: Action::$action, name: $name, about: $about, keys: &[$($key),*] },)*
         ];
     };
@@ -120,12 +58,14 @@ actions! {
     Select "select" "Begin or end a selection of time; it snaps to events of the lane" ["v"];
     Lens "lens" "Only what names an object of this call; again: the next object" ["u"];
     Align "align" "Two traces: let this call and its partner begin together" ["c"];
-    Mark "mark" "Mark this moment, with a note" ["m"];
-    NextMark "next-mark" "Next mark" ["'"];
-    PreviousMark "previous-mark" "Previous mark" ["\""];
-    Unmark "unmark" "Remove the mark nearest to the cursor" ["M"];
+    Mark "mark" "Mark this moment, with a note; in the list of marks, change the note" ["m"];
+    NextMark "next-mark" "Next mark" [">"];
+    PreviousMark "previous-mark" "Previous mark" ["<"];
+    Unmark "unmark" "Remove the mark nearest to the cursor; in the list, the selected one" ["M" "delete"];
     GoTo "go-to" "Go to a call (1234), a time (1.5s, 20ms) or a share (50%)" ["ctrl-g" "@"];
     Open "open" "Details of the event; from a table, its slowest instance" ["enter"];
+    DetailsDown "details-down" "Scroll the details down" ["ctrl-d"];
+    DetailsUp "details-up" "Scroll the details up" ["ctrl-u"];
     Clear "clear" "Close what is open: prompt, help, selection, details, filter" ["esc"];
     Fold "fold" "Fold or unfold the row" ["space"];
     Pin "pin" "Keep the lane at the top, or let it go" ["p"];
@@ -133,15 +73,6 @@ actions! {
     Lower "lower" "Move the row down" ["J"];
     Hide "hide" "Hide the lane" ["z"];
     ShowAll "show-all" "Show hidden lanes again" ["Z"];
-    Timeline "timeline" "Timeline" ["1"];
-    Events "events" "Events of the lane" ["2"];
-    Kernels "kernels" "Kernels" ["3"];
-    Api "api" "API functions" ["4"];
-    Memory "memory" "Copies and fills" ["5"];
-    Modules "modules" "Modules loaded" ["6"];
-    Findings "findings" "Findings" ["7"];
-    Ranges "ranges" "NVTX ranges" ["8"];
-    Objects "objects" "Objects: who made and ended them; enter shows who used one" ["9"];
     NextView "next-view" "The next of these" ["}"];
     PreviousView "previous-view" "The one before" ["{"];
     Sort "sort" "Sort the table by the next column" ["o"];
@@ -152,16 +83,18 @@ actions! {
     Mouse "mouse" "Mouse on or off (off: the terminal selects text)" ["ctrl-t"];
     Palette "palette" "All actions, by name" [":" "ctrl-p"];
     Help "help" "This help" ["?" "f1"];
+    Redraw "redraw" "Draw the screen anew" ["ctrl-l"];
     Suspend "suspend" "To the shell (fg comes back)" ["ctrl-z"];
     Quit "quit" "Quit" ["q" "ctrl-c"];
 }
 
-impl Action {
-    pub fn line(self) -> &'static Line {
-        ACTIONS.iter().find(|line| line.action == self).expect("every action has a line")
-    }
+/// All of them, as the help lists them.
+pub fn actions() -> impl Iterator<Item = &'static Line> {
+    OTHERS.iter().chain(VIEWS)
+}
 
+impl Action {
     pub fn by_name(name: &str) -> Option<Action> {
-        ACTIONS.iter().find(|line| line.name == name).map(|line| line.action)
+        actions().find(|line| line.name == name).map(|line| line.action)
     }
 }

@@ -1,7 +1,7 @@
 //! The command line that prints what is on the screen.
 
 use super::State;
-use super::table::Tab;
+use super::tab::Tab;
 use crate::data::event::NO_CALL;
 
 /// What a frame that is printed shows, as the command line has it.

@@ -3,7 +3,6 @@
 use crate::data::Model;
 use crate::data::event::{Category, Event};
 use crate::data::lane::{Lane, Source};
-use crate::data::lives::Lives;
 use crate::data::open::Opened;
 use crate::data::uses::{Uses, uses};
 use regex::{Regex, RegexBuilder};
@@ -75,15 +74,18 @@ enum Term {
     Is(Category),
     Thread(u32),
     Calls(Range<u64>),
-    /// Numbers, rising.
-    Uses(Vec<u32>),
+    /// Numbers, rising. `second`: of a second trace, whose calls have numbers of their own.
+    Uses {
+        first: Vec<u32>,
+        second: Option<Vec<u32>>,
+    },
     Not(Box<Term>),
 }
 
 impl Filter {
-    pub fn new(text: &str, opened: &Opened, lives: Option<&Lives>) -> Result<Filter, String> {
+    pub fn new(text: &str, opened: &Opened) -> Result<Filter, String> {
         let model = &opened.model;
-        let term = |word| term(word, opened, lives);
+        let term = |word| term(word, opened);
         let terms: Vec<Term> = text.split_whitespace().map(term).collect::<Result<_, _>>()?;
         let mut filter = Filter { text: text.into(), terms, lanes: Vec::new(), count: 0 };
         filter.lanes = model.lanes.iter().map(|lane| filter.passing(lane)).collect();
@@ -126,16 +128,28 @@ impl Term {
                 Source::Stream(_) | Source::Device { .. } | Source::Second(_) => false,
             },
             Term::Calls(range) => range.contains(&event.call.into()),
-            Term::Uses(calls) => calls.binary_search(&event.call).is_ok(),
+            Term::Uses { first, second } => {
+                let calls = second.as_ref().filter(|_| matches!(source, Source::Second(_))).unwrap_or(first);
+                calls.binary_search(&event.call).is_ok()
+            }
             Term::Not(term) => !term.holds(event, source),
         }
     }
 }
 
-fn term(word: &str, opened: &Opened, lives: Option<&Lives>) -> Result<Term, String> {
+/// The calls that name an object; none if the trace has none of that name.
+fn named(opened: &Opened, title: &str) -> Result<Option<Vec<u32>>, String> {
+    let lives = opened.lives().ok_or("the names of objects are still being read")?;
+    let Some(life) = lives.titled(title) else { return Ok(None) };
+    let Uses { mut calls, after } = uses(opened, lives, life)?;
+    calls.extend(after);
+    Ok(Some(calls))
+}
+
+fn term(word: &str, opened: &Opened) -> Result<Term, String> {
     let model = &opened.model;
     if let Some(rest) = word.strip_prefix('!').filter(|rest| !rest.is_empty()) {
-        return Ok(Term::Not(Box::new(term(rest, opened, lives)?)));
+        return Ok(Term::Not(Box::new(term(rest, opened)?)));
     }
     if word == "failed" {
         return Ok(Term::Failed);
@@ -164,12 +178,13 @@ fn term(word: &str, opened: &Opened, lives: Option<&Lives>) -> Result<Term, Stri
         }));
     }
     if let Some(title) = word.strip_prefix("uses:") {
-        let lives = lives.ok_or("the names of objects are still being read")?;
-        let life =
-            lives.titled(title).ok_or_else(|| format!("no object {title}; the objects' table (9) has their names"))?;
-        let Uses { mut calls, after } = uses(opened, lives, life)?;
-        calls.extend(after);
-        return Ok(Term::Uses(calls));
+        // Of two traces, each has its own object of that name.
+        let second = opened.second.as_deref().map(|second| named(&second.opened, title)).transpose()?.flatten();
+        let first = named(opened, title)?;
+        if first.is_none() && second.is_none() {
+            return Err(format!("no object {title}; the objects' table (9) has their names"));
+        }
+        return Ok(Term::Uses { first: first.unwrap_or_default(), second });
     }
     if let Some(thread) = word.strip_prefix('t').and_then(|rest| rest.parse::<u32>().ok()) {
         return Ok(Term::Thread(thread));

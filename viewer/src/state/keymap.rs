@@ -1,6 +1,6 @@
 //! Keys by name, and what they ask for.
 
-use super::action::{ACTIONS, Action};
+use super::action::{Action, actions};
 use std::collections::HashMap;
 
 /// A key as the configuration spells it: `w`, `E`, `ctrl-g`, `shift-left`, `space`, `f1`.
@@ -51,7 +51,7 @@ pub struct Keymap {
 
 impl Default for Keymap {
     fn default() -> Keymap {
-        let lines = ACTIONS.iter().flat_map(|line| line.keys.iter().map(|key| (Key((*key).into()), line.action)));
+        let lines = actions().flat_map(|line| line.keys.iter().map(|key| (Key((*key).into()), line.action)));
         Keymap { keys: lines.collect() }
     }
 }
@@ -64,7 +64,7 @@ impl Keymap {
     /// Gives an action these keys and no others. What was wrong, if something was.
     pub fn set(&mut self, action: &str, keys: &[String]) -> Result<(), String> {
         let Some(wanted) = Action::by_name(action) else {
-            let known: Vec<&str> = ACTIONS.iter().map(|line| line.name).collect();
+            let known: Vec<&str> = actions().map(|line| line.name).collect();
             return Err(format!("no action {action:?}; there are {}", known.join(", ")));
         };
         if let Some(wrong) = keys.iter().find(|key| !Key::is_known(key)) {
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn no_key_asks_for_two_things_and_every_action_has_one() {
         let mut seen = HashSet::new();
-        for line in ACTIONS {
+        for line in actions() {
             assert!(!line.keys.is_empty(), "{}", line.name);
             for key in line.keys {
                 assert!(seen.insert(*key), "{key} stands twice");

@@ -1,7 +1,7 @@
 //! The whole trace in as many columns as there are: what its two rows show. It changes with the trace and the width alone.
 
 use crate::data::Model;
-use crate::data::lane::Source;
+use crate::data::lane::{Source, views};
 
 /// What all threads did in one column.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -20,11 +20,10 @@ pub fn sums(model: &Model, end: u64, columns: u64) -> Vec<Sum> {
     }
     let at = |n: u64| (u128::from(end) * u128::from(n) / u128::from(columns)) as u64;
     let edges: Vec<u64> = (0..=columns).map(at).collect();
-    let (mut sums, mut cells) = (vec![Sum::default(); columns as usize], Vec::new());
+    let mut sums = vec![Sum::default(); columns as usize];
     let threads = model.lanes.iter().filter(|lane| matches!(lane.source, Source::Thread { depth: 0, .. }));
     let lanes: Vec<_> = threads.collect();
-    for lane in &lanes {
-        lane.view(&edges, &mut cells);
+    for cells in views(&lanes, &edges) {
         for ((sum, cell), edge) in sums.iter_mut().zip(&cells).zip(edges.windows(2)) {
             let whole = (edge[1] - edge[0]).saturating_mul(lanes.len() as u64).max(1);
             sum.share += cell.busy as f64 / whole as f64;

@@ -1,6 +1,6 @@
 //! The line in which text is asked for.
 
-use super::action::{ACTIONS, Action, Line};
+use super::action::{Action, Line, actions};
 use super::filter::{Filter, Search};
 use super::keymap::Key;
 use super::{Effect, State};
@@ -46,6 +46,7 @@ impl State {
     pub(super) fn ask(&mut self, ask: Ask) {
         let text = match ask {
             Ask::Filter => self.filter.as_ref().map_or(String::new(), |filter| filter.text.clone()),
+            Ask::Note => self.listed_mark().map_or(String::new(), |at| self.marks[at].note.clone()),
             _ => String::new(),
         };
         self.prompt = Some(Prompt { ask, text, choice: 0 });
@@ -150,7 +151,7 @@ impl State {
     }
 
     pub(super) fn filter_by(&mut self, text: &str) {
-        match Filter::new(text, &self.opened, self.lives.as_deref()) {
+        match Filter::new(text, &self.opened) {
             Ok(filter) => {
                 self.say(format!("{} pass; esc lets all pass", counted(filter.count, "call")));
                 self.filter = Some(filter);
@@ -163,8 +164,7 @@ impl State {
     /// The actions that the palette offers for what is typed, the best match first.
     pub fn offered(&self) -> Vec<&'static Line> {
         let Some(prompt) = self.prompt.as_ref().filter(|prompt| prompt.ask == Ask::Palette) else { return Vec::new() };
-        let mut offered: Vec<(usize, &Line)> = ACTIONS
-            .iter()
+        let mut offered: Vec<(usize, &Line)> = actions()
             .filter(|line| line.action != Action::Palette)
             .filter_map(|line| Some((rank(&prompt.text, line)?, line)))
             .collect();

@@ -3,7 +3,7 @@
 use crate::data::Model;
 use crate::data::device::UNKNOWN;
 use crate::data::lane::{LEGACY, PER_THREAD, Source};
-use crate::data::lives::Lives;
+use crate::data::memory::{DEFAULT, Pool};
 use crate::data::open::Opened;
 use crate::text::tame;
 use std::collections::HashSet;
@@ -39,7 +39,7 @@ pub enum Id {
     SecondThread(u32),
     Second,
     SecondWork(usize),
-    Memory(i32),
+    Memory(i32, Option<Pool>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -198,7 +198,7 @@ fn tree(model: &Model) -> Vec<Row> {
     let alone = other_threads.iter().filter(|(thread, _)| !known(*thread));
     all.extend(alone.map(|(thread, at)| row(Id::SecondThread(*thread), 1, vec![*at], None)));
     let mut devices: Vec<i32> = streams.iter().map(|(queue, _)| queue.device).collect();
-    devices.extend(model.memory.iter().map(|memory| memory.device));
+    devices.extend(model.memory.iter().map(|memory| memory.of.device));
     devices.sort_unstable();
     devices.dedup();
     for device in devices {
@@ -225,8 +225,11 @@ fn tree(model: &Model) -> Vec<Row> {
                 all.push(row(id, level, vec![*at], None));
             }
         }
-        let memory = model.memory.iter().position(|memory| memory.device == device);
-        all.extend(memory.map(|at| Row { memory: Some(at), ..row(Id::Memory(device), 1, vec![], None) }));
+        let memory = model.memory.iter().enumerate().filter(|(_, memory)| memory.of.device == device);
+        all.extend(memory.map(|(at, memory)| {
+            let level = 1 + u16::from(memory.of.pool.is_some());
+            Row { memory: Some(at), ..row(Id::Memory(device, memory.of.pool), level, vec![], None) }
+        }));
     }
     if !others.is_empty() {
         all.push(row(Id::Second, 0, others.clone(), Some(false)));
@@ -235,20 +238,25 @@ fn tree(model: &Model) -> Vec<Row> {
     all
 }
 
-/// What a row is called.
-pub fn title(row: &Row, opened: &Opened, lives: Option<&Lives>) -> String {
-    let (model, trace, second) = (&opened.model, &opened.trace, opened.second.as_deref());
-    let object = |kind: Kind, value: u64, call: u32| {
-        let life = lives.and_then(|lives| lives.object(kind, value, call));
-        life.map_or_else(|| format!("{} {value:#x}", kind.label()), |life| format!("{}#{}", kind.label(), life.number))
-    };
-    let name_of = |stream: u64, call: u32| match stream {
+/// What an object is called, as far as its names are known.
+fn object(opened: &Opened, kind: Kind, value: u64, call: u32) -> String {
+    let life = opened.lives().and_then(|lives| lives.object(kind, value, call));
+    life.map_or_else(|| format!("{} {value:#x}", kind.label()), |life| format!("{}#{}", kind.label(), life.number))
+}
+
+fn stream_name(opened: &Opened, stream: u64, call: u32) -> String {
+    match stream {
         LEGACY => "legacy stream".into(),
         PER_THREAD => "thread's own stream".into(),
         // What the replay calls a stream that no recorded call names.
         stream if stream & UNKNOWN != 0 => format!("stream {} of the replay", stream & !UNKNOWN),
-        stream => object(Kind::Stream, stream, call),
-    };
+        stream => object(opened, Kind::Stream, stream, call),
+    }
+}
+
+/// What a row is called.
+pub fn title(row: &Row, opened: &Opened) -> String {
+    let (model, trace, second) = (&opened.model, &opened.trace, opened.second.as_deref());
     match row.id {
         Id::Process => {
             let program = trace.preamble.program.rsplit('/').next().unwrap_or("");
@@ -268,11 +276,11 @@ pub fn title(row: &Row, opened: &Opened, lives: Option<&Lives>) -> String {
                 row.lanes.first().and_then(|at| model.lanes.get(*at)).and_then(|lane| lane.call.first().copied());
             let mut queues = model.lanes.iter().filter_map(|lane| lane.source.queue());
             let first = queues.find(|queue| queue.context == context).map(|queue| queue.call);
-            object(Kind::Context, context, call.or(first).unwrap_or(0))
+            object(opened, Kind::Context, context, call.or(first).unwrap_or(0))
         }
-        Id::Stream { stream, call } => format!("~ {}", name_of(stream, call)),
-        Id::Timed { stream, call, part: 0 } => name_of(stream, call),
-        Id::Timed { stream, call, part } => format!("{}, branch {part}", name_of(stream, call)),
+        Id::Stream { stream, call } => format!("~ {}", stream_name(opened, stream, call)),
+        Id::Timed { stream, call, part: 0 } => stream_name(opened, stream, call),
+        Id::Timed { stream, call, part } => format!("{}, branch {part}", stream_name(opened, stream, call)),
         Id::Range { thread, domain, depth: 0 } => {
             let domain = model.summary.domains.get(domain as usize).map_or("", |domain| domain.as_str());
             let whose = thread.map_or("any thread".into(), |thread| format!("t{thread}"));
@@ -290,17 +298,15 @@ pub fn title(row: &Row, opened: &Opened, lives: Option<&Lives>) -> String {
         Id::SecondWork(at) => {
             let queue = model.lanes.get(at).and_then(|lane| lane.source.inner().queue());
             let hatched = model.lanes.get(at).is_some_and(|lane| matches!(lane.source.inner(), Source::Stream(_)));
-            let name = match queue {
-                Some(queue) if queue.stream == LEGACY => "legacy stream".into(),
-                Some(queue) if queue.stream == PER_THREAD => "thread's own stream".into(),
-                Some(queue) if queue.stream & UNKNOWN != 0 => {
-                    format!("stream {} of the replay", queue.stream & !UNKNOWN)
-                }
-                Some(queue) => format!("stream {:#x}", queue.stream),
-                None => "?".into(),
-            };
+            let whose = second.map_or(opened, |second| &second.opened);
+            let name = queue.map_or_else(|| "?".into(), |queue| stream_name(whose, queue.stream, queue.call));
             if hatched { format!("~ {name}") } else { name }
         }
-        Id::Memory(_) => "live memory".into(),
+        Id::Memory(_, None) => "live memory".into(),
+        Id::Memory(_, Some(DEFAULT)) => "default pool".into(),
+        Id::Memory(_, Some(pool)) => {
+            let call = row.memory.and_then(|at| model.memory.get(at)).map_or(0, |memory| memory.of.call);
+            object(opened, Kind::MemoryPool, pool, call)
+        }
     }
 }

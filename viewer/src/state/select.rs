@@ -1,6 +1,8 @@
 //! Selections of time, what is in them, and marks.
 
 use super::State;
+use super::tab::Tab;
+use super::table::Lead;
 use crate::data::lane::Source;
 use crate::text::tame;
 use serde_json::{Value, json};
@@ -85,28 +87,42 @@ impl State {
         Some(Statistics { count: cell.count, failed, busy: cell.busy, own, width: to - from, lengths })
     }
 
+    /// The mark that is selected in their list.
+    pub(super) fn listed_mark(&self) -> Option<usize> {
+        match self.table.rows.get(self.table_row).map(|row| row.lead) {
+            Some(Lead::Mark(at)) if self.tab == Tab::Marks && at < self.marks.len() => Some(at),
+            _ => None,
+        }
+    }
+
+    /// Notes something at the cursor, or in place of the note that is selected in the list.
     pub(super) fn mark(&mut self, note: &str) {
-        let mark = Mark { time: self.window.cursor, note: tame(note.trim()) };
+        let listed = self.listed_mark().map(|at| self.marks[at].time);
+        let mark = Mark { time: listed.unwrap_or(self.window.cursor), note: tame(note.trim()) };
         let at = self.marks.partition_point(|other| other.time < mark.time);
         if self.marks.get(at).is_some_and(|other| other.time == mark.time) {
             self.marks[at] = mark;
         } else {
             self.marks.insert(at, mark);
         }
+        self.show_tab(self.tab);
+    }
+
+    pub(super) fn go_to_mark(&mut self, at: usize) {
+        let Some(mark) = self.marks.get(at).cloned() else { return };
+        self.event = None;
+        self.window = self.window.showing(mark.time);
+        self.say(mark.note);
     }
 
     pub(super) fn step_mark(&mut self, forward: bool) {
         let cursor = self.window.cursor;
         let found = match forward {
-            true => self.marks.iter().find(|mark| mark.time > cursor),
-            false => self.marks.iter().rev().find(|mark| mark.time < cursor),
+            true => self.marks.iter().position(|mark| mark.time > cursor),
+            false => self.marks.iter().rposition(|mark| mark.time < cursor),
         };
-        match found.cloned() {
-            Some(mark) => {
-                self.event = None;
-                self.window = self.window.showing(mark.time);
-                self.say(mark.note);
-            }
+        match found {
+            Some(at) => self.go_to_mark(at),
             None => self.say("no mark there"),
         }
     }
@@ -115,7 +131,9 @@ impl State {
     pub(super) fn unmark(&mut self) -> bool {
         let cursor = self.window.cursor;
         let nearest = (0..self.marks.len()).min_by_key(|at| self.marks[*at].time.abs_diff(cursor));
-        nearest.map(|at| self.marks.remove(at)).is_some()
+        let gone = self.listed_mark().or(nearest).map(|at| self.marks.remove(at));
+        self.show_tab(self.tab);
+        gone.is_some()
     }
 
     /// The marks as their file holds them.

@@ -1,10 +1,12 @@
 //! Going from event to event: next, previous, failures, pauses, matches, and along from call to work.
 
 use super::State;
+use crate::data::compare;
 use crate::data::event::Flags;
 use crate::data::lane::{Lane, Source};
 use crate::state::filter::time;
 use crate::text::{counted, duration};
+use std::sync::Arc;
 
 /// A pause on a lane is worth stopping at from this length on, ns.
 pub const PAUSE: u64 = 100_000;
@@ -195,6 +197,21 @@ impl State {
         match found {
             Some(at) => self.jump(at),
             None => self.say("this call put no work on a stream"),
+        }
+    }
+
+    /// Two traces: the current call and the one that it belongs to begin together from now on.
+    pub(super) fn align(&mut self) {
+        let Some(second) = &self.opened.second else { return self.say("there is no second trace: view FIRST SECOND") };
+        let Some((lane, event)) = self.current() else { return self.say("no event under the cursor") };
+        let pair = match self.opened.model.lanes[lane].source {
+            Source::Second(_) => second.of_second(event.call).map(|call| (call, event.call)),
+            _ => second.of_first(event.call).map(|call| (event.call, call)),
+        };
+        let Some((first, other)) = pair else { return self.say("the other trace has no such call here") };
+        if let Some(opened) = compare::aligned(&self.opened, first, other) {
+            self.reload(Arc::new(opened));
+            self.say(format!("call {first} and the second's call {other} begin together"));
         }
     }
 

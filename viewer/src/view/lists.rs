@@ -17,7 +17,7 @@ pub fn events(state: &State, theme: &Theme, buffer: &mut Buffer) {
         return;
     }
     let row = state.rows.get(state.row);
-    let title = row.map_or(String::new(), |row| rows::title(row, &state.opened, state.lives.as_deref()));
+    let title = row.map_or(String::new(), |row| rows::title(row, &state.opened));
     let head = format!("{:>10} {:>16} {:>9}  {}", "call", "begin", "took", "what");
     put(buffer, area.x, area.y, &head, area.width, theme.title());
     let about = format!("{title}: {}", counted(state.listed() as u64, "event"));
@@ -71,8 +71,13 @@ pub fn table(state: &State, theme: &Theme, buffer: &mut Buffer) {
     }
     let top = state.table_top();
     let height = usize::from(area.height - 1);
-    let shown: Vec<Vec<String>> =
-        table.rows.iter().skip(top).take(height).map(|row| row.iter().map(|value| value.text()).collect()).collect();
+    let shown: Vec<Vec<String>> = table
+        .rows
+        .iter()
+        .skip(top)
+        .take(height)
+        .map(|row| row.cells.iter().map(|value| value.text()).collect())
+        .collect();
     // As wide as what is shown; the wide column takes the rest.
     let width = |column: usize| {
         let cells = shown.iter().map(|row| row.get(column).map_or(0, |text| text.width()));
@@ -98,7 +103,7 @@ pub fn table(state: &State, theme: &Theme, buffer: &mut Buffer) {
             x = x.saturating_add(widths[*n] as u16 + 2);
         }
     };
-    let numeric = |n: usize| table.rows.first().and_then(|row| row.get(n)).is_some_and(|value| value.is_number());
+    let numeric = |n: usize| table.rows.first().and_then(|row| row.cells.get(n)).is_some_and(|value| value.is_number());
     let arrow = if table.reversed { theme.glyph("\u{2191}", "^") } else { theme.glyph("\u{2193}", "v") };
     let head = |n: usize| {
         let sorted = if n == table.sorted { arrow } else { "" };

@@ -1,16 +1,18 @@
 //! Drawing a [`State`]: nothing here changes it, and every size is drawn.
 
+mod finding;
+mod holes;
 mod lists;
 mod overlay;
 mod overview;
 pub mod theme;
 mod timeline;
 
-use crate::data::findings::{Gap, IDLE_TITLE};
 use crate::details::{self, Tone};
 use crate::state::State;
+use crate::state::action::Action;
 use crate::state::layout::Area;
-use crate::state::table::Tab;
+use crate::state::tab::Tab;
 use crate::text::{counted, cut, duration, grouped, moment, tame};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -67,12 +69,13 @@ fn title(state: &State, theme: &Theme, buffer: &mut Buffer) {
     let mut x = 0;
     // With room for what stands on the right.
     let whole: usize = 22 + Tab::ALL.iter().map(|tab| tab.title().len() + 4).sum::<usize>();
-    for (index, tab) in Tab::ALL.into_iter().enumerate() {
+    for tab in Tab::ALL.iter().copied() {
         let style = if tab == state.tab { theme.chosen().patch(theme.title()) } else { theme.quiet() };
-        // Where not all names fit, the others are numbers alone.
+        let key = state.keymap.keys(Action::Show(tab)).first().copied().unwrap_or("");
+        // Where not all names fit, the others are keys alone.
         let label = match whole <= usize::from(area.width) || tab == state.tab {
-            true => format!(" {} {} ", index + 1, tab.title()),
-            false => format!(" {} ", index + 1),
+            true => format!(" {key} {} ", tab.title()),
+            false => format!(" {key} "),
         };
         if x + label.len() as u16 > area.width {
             break;
@@ -146,7 +149,7 @@ fn panel(state: &State, theme: &Theme, buffer: &mut Buffer) {
     let rule = theme.glyph("\u{2500}", "-").repeat(area.width.into());
     put(buffer, area.x, area.y, &rule, area.width, theme.quiet());
     let details = match state.tab {
-        Tab::Findings => finding(state),
+        Tab::Findings => finding::selected(state),
         Tab::Timeline | Tab::Events => details::of(state),
         _ => vec![],
     };
@@ -172,13 +175,14 @@ fn panel(state: &State, theme: &Theme, buffer: &mut Buffer) {
     };
     let columns = if area.width >= 100 && rows(1).len() > height { 2 } else { 1 };
     let (details, width) = (rows(columns), area.width / columns);
-    let left = details.len() > height * usize::from(columns);
-    for (index, line) in details.iter().enumerate().take(height * usize::from(columns)) {
+    let room = height * usize::from(columns);
+    let skipped = state.detail.min((details.len() + 1).saturating_sub(room));
+    let left = (details.len() - skipped).saturating_sub(room);
+    for (index, line) in details.iter().skip(skipped).enumerate().take(room) {
         let (x, y) = ((index / height.max(1)) as u16 * width, area.y + 1 + (index % height.max(1)) as u16);
-        let is_last = left && index + 1 == height * usize::from(columns);
-        if is_last {
-            let more = format!("and {} more: a higher terminal shows them", details.len() - index);
-            put(buffer, x, y, &more, width, theme.quiet());
+        if left > 0 && index + 1 == room {
+            let key = state.keymap.keys(Action::DetailsDown).first().copied().unwrap_or("a higher terminal");
+            put(buffer, x, y, &format!("and {} more: {key} scrolls", left + 1), width, theme.quiet());
             break;
         }
         let style = match line.tone {
@@ -210,48 +214,5 @@ fn wrapped(line: &details::Detail, room: usize) -> Vec<details::Detail> {
         if rest.is_empty() || at == 0 {
             return all;
         }
-    }
-}
-
-/// A finding in words, and where it shows.
-fn finding(state: &State) -> Vec<details::Detail> {
-    let detail = |label: &str, text: String, tone| details::Detail { label: label.into(), text, tone };
-    // The table may be sorted in another order: the title tells which it is.
-    let title = state.table.rows.get(state.table_row).and_then(|row| row.get(2)).map(|value| value.text());
-    let summary = state.opened.summary();
-    let Some(found) = summary.findings.iter().find(|finding| Some(&finding.title) == title.as_ref()) else {
-        return vec![detail("", "nothing was found that is worth looking at".into(), Tone::Quiet)];
-    };
-    let calls: Vec<String> = found.evidence.iter().take(24).map(u32::to_string).collect();
-    let mut all = vec![
-        detail("", tame(&found.title), Tone::Title),
-        detail("what it means", found.why.clone(), Tone::Plain),
-        detail("calls", calls.join(" "), Tone::Plain),
-        detail("", "enter goes to the first of them".into(), Tone::Quiet),
-    ];
-    // Stretches in which a device was idle: what the host did meanwhile.
-    let gaps = found.evidence.iter().filter_map(|call| summary.gaps.iter().find(|gap| gap.before == *call));
-    if found.title == IDLE_TITLE {
-        all.extend(gaps.take(8).map(|gap| detail(&duration(gap.length()), blamed(state, gap), Tone::Plain)));
-    }
-    all
-}
-
-/// What the host did while a device was idle: the call that took most of it, or its own work between calls.
-fn blamed(state: &State, gap: &Gap) -> String {
-    let model = &state.opened.model;
-    let name = |call: u32| model.find_call(call).map_or("?", |(lane, at)| model.name(model.lanes[lane].name[at]));
-    let from = format!("from call {} ({}) to call {} ({})", gap.after, name(gap.after), gap.before, name(gap.before));
-    let Some((lane, at)) = model.find_call(gap.before) else { return from };
-    let (lane, cell) = (&model.lanes[lane], model.lanes[lane].cell(gap.begin, gap.end));
-    let longest = cell.longest.map(|longest| longest as usize).filter(|longest| *longest != at);
-    match longest {
-        Some(at) => {
-            let within = lane.end(at).min(gap.end).saturating_sub(lane.begin[at].max(gap.begin));
-            let outside = duration(gap.length().saturating_sub(cell.busy));
-            let (call, took) = (lane.call[at], duration(within));
-            format!("{from}: {took} in call {call} ({}), {outside} outside of the driver", name(call))
-        }
-        None => format!("{from}: the thread made no call in between"),
     }
 }

@@ -3,7 +3,7 @@
 use super::put;
 use super::theme::Theme;
 use crate::state::State;
-use crate::state::action::ACTIONS;
+use crate::state::action::actions;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -30,13 +30,13 @@ fn help(state: &State, theme: &Theme, buffer: &mut Buffer, scroll: u16) {
     let (width, height) = state.size;
     clear(buffer, Rect::new(0, 0, width, height));
     let lines: Vec<(String, String)> =
-        ACTIONS.iter().map(|line| (state.keymap.keys(line.action).join(" "), line.about.to_owned())).collect();
+        actions().map(|line| (state.keymap.keys(line.action).join(" "), line.about.to_owned())).collect();
     let notes = [
         "",
         "Lanes of threads show calls: solid. Lanes with ~ show work of a stream, hatched: from its submission to the next",
         "one, or to the wait that told of its end. When it ran in between, the trace does not say. Of a trace with device",
         "times (cutrace replay --profile) lanes of streams are solid: work as a replay measured it, as long after its",
-        "recorded call as it came after the replay's, or behind the work before it.",
+        "recorded call as it came after the replay's, or behind the work before it; or (record --gpu-times) as it was.",
         "Colours: green launches, blue copies, yellow waits and questions, purple memory and modules, red failures.",
         "Keys are set in cutrace/view.toml in the configuration directory: [keys] zoom-in = [\"w\", \"+\"]",
     ];

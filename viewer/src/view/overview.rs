@@ -1,14 +1,15 @@
 //! The whole trace in two rows, and the time axis of the window.
 
 use super::theme::Theme;
-use super::{glyph, put, tint};
+use super::{glyph, holes, put, tint};
 use crate::data::event::Category;
 use crate::state::State;
 use crate::state::layout::Area;
 use crate::state::overview::Sum;
-use crate::state::table::Tab;
+use crate::state::tab::Tab;
 use crate::text::moment;
 use ratatui::buffer::Buffer;
+use trace::record::timed;
 
 pub fn draw(state: &State, theme: &Theme, buffer: &mut Buffer) {
     if state.layout.overview.height >= 2 {
@@ -29,7 +30,9 @@ fn whole(state: &State, theme: &Theme, buffer: &mut Buffer) {
     let end = state.window.end;
     let names = state.layout.names.width;
     put(buffer, 0, area.y, "whole trace", names, theme.quiet());
-    put(buffer, 0, area.y + 1, "failed ! sync | load +", names, theme.quiet());
+    let is_whole = state.opened.summary().holes.is_empty();
+    let legend = if is_whole { "failed ! sync | load +" } else { "lost x failed ! sync | load +" };
+    put(buffer, 0, area.y + 1, legend, names, theme.quiet());
     for (n, Sum { share, failed, waits, loads }) in state.overview.iter().copied().enumerate().take(width as usize) {
         let x = area.x + n as u16;
         let eighths = if share == 0.0 { 0 } else { ((share * 8.0).ceil() as usize).clamp(1, 8) };
@@ -41,6 +44,7 @@ fn whole(state: &State, theme: &Theme, buffer: &mut Buffer) {
             _ => {}
         }
     }
+    holes::overview(state, theme, buffer);
     let column = |time: u64| (u128::from(time) * u128::from(width) / u128::from(end)).min(u128::from(width) - 1) as u16;
     for mark in &state.marks {
         glyph(buffer, area.x + column(mark.time.min(end)), area.y + 1, theme.glyph("\u{25bc}", "v"), theme.title());
@@ -91,6 +95,7 @@ fn axis(state: &State, theme: &Theme, buffer: &mut Buffer) {
     let names = state.layout.names.width;
     // What lanes of streams show: with device times, hatched ones show only what was not timed.
     let meaning = match &state.opened.summary().timing {
+        Some(timing) if timing.source == timed::RECORDED => "device times as recorded",
         Some(_) => "device times of a replay",
         None => "~ submission to known end",
     };

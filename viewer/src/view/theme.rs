@@ -77,11 +77,14 @@ impl Theme {
 
     /// The colour of glyphs that stand for events.
     pub fn ink_of(&self, category: Category, failed: bool) -> Style {
-        match (self.depth, failed) {
+        // These change from cell to cell: the 256 colours take half the bytes.
+        let depth = if self.depth == Depth::True { Depth::Many } else { self.depth };
+        let theme = Theme { depth, ..*self };
+        match (depth, failed) {
             (Depth::None, true) => Style::new().add_modifier(Modifier::BOLD),
             (Depth::None, false) => Style::new(),
-            (_, true) => Style::new().fg(self.bad()).add_modifier(Modifier::BOLD),
-            (_, false) => Style::new().fg(self.category(category)),
+            (_, true) => Style::new().fg(theme.bad()).add_modifier(Modifier::BOLD),
+            (_, false) => Style::new().fg(theme.category(category)),
         }
     }
 

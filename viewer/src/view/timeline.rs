@@ -1,9 +1,9 @@
 //! The lanes. A cell shows its longest event; one that holds several shows how busy it is. Failures always win.
 
 use super::theme::Theme;
-use super::{glyph, put, tint};
+use super::{glyph, holes, put, tint};
 use crate::data::event::{Category, Flags};
-use crate::data::lane::{Cell, Lane, Source};
+use crate::data::lane::{Cell, Lane, Source, views};
 use crate::kernel_name::last_part;
 use crate::state::State;
 use crate::state::layout::Area;
@@ -11,24 +11,28 @@ use crate::state::rows::{Row, title};
 use crate::text::bytes;
 use ratatui::buffer::Buffer;
 use ratatui::style::{Modifier, Style};
+use std::collections::HashMap;
+use unicode_width::UnicodeWidthStr;
 
 pub fn draw(state: &State, theme: &Theme, buffer: &mut Buffer) {
     let layout = &state.layout;
     let edges = state.window.edges();
-    let mut cells = Vec::new();
-    let shown = state.rows.iter().enumerate().skip(state.top).take(layout.lanes.height.into());
-    for (line, (index, row)) in shown.enumerate() {
+    let shown = || state.rows.iter().enumerate().skip(state.top).take(layout.lanes.height.into());
+    let lanes: Vec<usize> = shown().flat_map(|(_, row)| row.lanes.iter().copied()).collect();
+    let views = Views::of(state, &lanes, &edges);
+    for (line, (index, row)) in shown().enumerate() {
         let y = layout.lanes.y + line as u16;
         name(state, theme, buffer, row, index == state.row, y);
         if layout.lanes.width == 0 {
             continue;
         }
         match (row.memory, row.lanes.as_slice()) {
-            (Some(memory), _) => memory_row(state, theme, buffer, memory, &edges, y),
+            (Some(_), _) => memory_row(state, theme, buffer, row, &edges, y),
             (None, []) => {}
-            (None, [only]) => lane_row(state, theme, buffer, *only, &edges, &mut cells, y),
-            (None, many) => group_row(state, theme, buffer, many, &edges, &mut cells, y),
+            (None, [only]) => lane_row(state, theme, buffer, *only, &edges, &views, y),
+            (None, many) => group_row(state, theme, buffer, many, &edges, &views, y),
         }
+        holes::row(state, theme, buffer, &row.lanes, y);
     }
     marks(state, theme, buffer);
 }
@@ -41,7 +45,7 @@ fn name(state: &State, theme: &Theme, buffer: &mut Buffer, row: &Row, chosen: bo
         None => "  ",
     };
     let pinned = if row.pinned { theme.glyph("\u{2022}", "*") } else { "" };
-    let title = title(row, &state.opened, state.lives.as_deref());
+    let title = title(row, &state.opened);
     let text = format!("{}{folded}{pinned}{title}", " ".repeat(row.level.into()));
     let style = if row.level == 0 { theme.title() } else { Style::new() };
     put(buffer, area.x, y, &text, area.width.saturating_sub(1), style);
@@ -56,26 +60,33 @@ fn place(state: &State, column: usize) -> u16 {
     state.layout.lanes.x + column as u16
 }
 
-fn lane_row(
-    state: &State,
-    theme: &Theme,
-    buffer: &mut Buffer,
-    at: usize,
-    edges: &[u64],
-    cells: &mut Vec<Cell>,
-    y: u16,
-) {
+fn lane_row(state: &State, theme: &Theme, buffer: &mut Buffer, at: usize, edges: &[u64], views: &Views, y: u16) {
     let Some(lane) = state.opened.model.lanes.get(at) else { return };
     let Some(passing) = state.filter.as_ref().and_then(|filter| filter.lanes.get(at)) else {
-        lane.view(edges, cells);
-        return cells_row(state, theme, buffer, (at, lane), cells, edges, y, None);
+        return cells_row(state, theme, buffer, (at, lane), &views.whole[&at], edges, y, None);
     };
     if !state.hides {
-        lane.view(edges, cells);
-        cells_row(state, theme, buffer, (at, lane), cells, edges, y, Some(true));
+        cells_row(state, theme, buffer, (at, lane), &views.whole[&at], edges, y, Some(true));
     }
-    passing.lane.view(edges, cells);
-    cells_row(state, theme, buffer, (at, &passing.lane), cells, edges, y, Some(false));
+    cells_row(state, theme, buffer, (at, &passing.lane), &views.passing[&at], edges, y, Some(false));
+}
+
+/// The cells of all lanes that are shown: of all their events, and of those that the filter lets pass.
+struct Views {
+    whole: HashMap<usize, Vec<Cell>>,
+    passing: HashMap<usize, Vec<Cell>>,
+}
+
+impl Views {
+    fn of(state: &State, lanes: &[usize], edges: &[u64]) -> Views {
+        let of = |found: Vec<(usize, &Lane)>| {
+            let cells = views(&found.iter().map(|(_, lane)| *lane).collect::<Vec<_>>(), edges);
+            found.into_iter().map(|(at, _)| at).zip(cells).collect()
+        };
+        let whole = lanes.iter().filter_map(|at| Some((*at, state.opened.model.lanes.get(*at)?)));
+        let passing = lanes.iter().filter_map(|at| Some((*at, &state.filter.as_ref()?.lanes.get(*at)?.lane)));
+        Views { whole: of(whole.collect()), passing: of(passing.collect()) }
+    }
 }
 
 /// Draws the cells of a lane, then the names of events that have room for theirs. `dimmed`: what the filter leaves out.
@@ -225,22 +236,13 @@ fn selected_event(state: &State, buffer: &mut Buffer, at: usize, y: u16) {
 }
 
 /// Several lanes folded into one row: how busy they are together.
-fn group_row(
-    state: &State,
-    theme: &Theme,
-    buffer: &mut Buffer,
-    lanes: &[usize],
-    edges: &[u64],
-    cells: &mut Vec<Cell>,
-    y: u16,
-) {
+fn group_row(state: &State, theme: &Theme, buffer: &mut Buffer, lanes: &[usize], edges: &[u64], views: &Views, y: u16) {
     let mut sums = vec![(0u64, 0u64); edges.len().saturating_sub(1)];
-    for lane in lanes.iter().filter_map(|at| state.opened.model.lanes.get(*at)) {
+    for (at, lane) in lanes.iter().filter_map(|at| Some((at, state.opened.model.lanes.get(*at)?))) {
         if matches!(lane.source, Source::Thread { depth: 1.., .. } | Source::Range { .. }) {
             continue;
         }
-        lane.view(edges, cells);
-        for (sum, cell) in sums.iter_mut().zip(cells.iter()) {
+        for (sum, cell) in sums.iter_mut().zip(&views.whole[at]) {
             *sum = (sum.0.max(cell.busy), sum.1 + u64::from(cell.failed));
         }
     }
@@ -252,8 +254,8 @@ fn group_row(
     }
 }
 
-fn memory_row(state: &State, theme: &Theme, buffer: &mut Buffer, at: usize, edges: &[u64], y: u16) {
-    let Some(memory) = state.opened.model.memory.get(at) else { return };
+fn memory_row(state: &State, theme: &Theme, buffer: &mut Buffer, row: &Row, edges: &[u64], y: u16) {
+    let Some(memory) = row.memory.and_then(|at| state.opened.model.memory.get(at)) else { return };
     let (when, peak) = memory.peak();
     for (column, pair) in edges.windows(2).enumerate() {
         let most = memory.most(pair[0], pair[1]);
@@ -265,20 +267,18 @@ fn memory_row(state: &State, theme: &Theme, buffer: &mut Buffer, at: usize, edge
         }
     }
     let names = state.layout.names;
-    let live = format!("{} of {}", bytes(memory.at(state.window.cursor)), bytes(peak));
-    // Behind the row's name, if both fit.
-    let width = live.len() as u16;
-    if names.width > width + 16 {
-        put(buffer, names.width - width - 1, y, &live, width, theme.quiet());
-    } else if names.width > width + 5 {
-        put(
-            buffer,
-            3,
-            y,
-            &format!("{live:>room$}", room = usize::from(names.width - 4)),
-            names.width - 4,
-            theme.quiet(),
-        );
+    let live = bytes(memory.at(state.window.cursor));
+    // Behind the row's name, as much as fits; the device's own row is known by its figures.
+    let (live, now) = (format!("{live} of {}", bytes(peak)), live);
+    let taken = row.level + 3 + title(row, &state.opened).width() as u16;
+    let room = names.width.saturating_sub(1);
+    let fits = |text: &str| usize::from(taken) + text.len() < room.into();
+    if fits(&live) || (memory.of.pool.is_some() && fits(&now)) {
+        let text = if fits(&live) { live } else { now };
+        put(buffer, room - text.len() as u16, y, &text, text.len() as u16, theme.quiet());
+    } else if memory.of.pool.is_none() && usize::from(room) > live.len() + 3 {
+        let text = format!("{live:>width$}", width = usize::from(room - 3));
+        put(buffer, 3, y, &text, room - 3, theme.quiet());
     }
 }
 

@@ -7,31 +7,28 @@
 //! CUPTI hands out whole buffers, from its own threads or from within a flush. A record may come before the replay has noted
 //! the id: it is kept until the end then.
 
-mod activity;
-mod library;
-
 use crate::call::driver::{id, result};
 use crate::profile::described::launched;
 use crate::profile::kernels::Kernels;
-use crate::profile::{Collector, Profiler, Submitted, now};
+use crate::profile::{Collector, Submitted, now};
 use crate::run::culprit::shape;
 use crate::run::world::World;
-use library::{DRIVER_API, Library};
 use parking_lot::Mutex;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::ffi::c_void;
+use std::ffi::{CStr, c_void};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicPtr, AtomicU64};
-use trace::api::by_name;
+use trace::api::{by_name, gives_timed_work};
+use trace::cupti::library::DRIVER_API;
+use trace::cupti::{Activity, Compared, Library, Record, activity, release, request};
 use trace::record::{Timed, timed};
 use trace::{Call, Function};
 
-/// Bytes of a buffer for records; the size that CUPTI's documentation advises.
-const BUFFER: usize = 8 << 20;
-const ALIGNMENT: usize = 8;
+/// Readings that CUPTI's clock is compared by.
+const TRIES: usize = 32;
 /// Records that stay in memory until their call is known, before they are looked up again.
 const WAITING: usize = 1 << 12;
 
@@ -85,18 +82,10 @@ unsafe impl Send for Cupti {}
 impl Cupti {
     /// Says why it cannot be used.
     pub fn start(path: &Path, collector: Arc<Collector>) -> Result<Cupti, String> {
-        let library = Library::load(path)?;
+        let library = open(path)?;
         let shown = path.display();
-        let mut version = 0u32;
-        // SAFETY: an output word.
-        library.check("cuptiGetVersion", unsafe { (library.version)(&raw mut version) })?;
-        if !activity::KNOWN.iter().any(|known| known.contains(&version)) {
-            let known = "18 to 28 (CUDA 12) and 130000 to 130599 (CUDA 13)";
-            return Err(format!(
-                "{shown} is CUPTI of version {version}, whose records are not known; known are {known}"
-            ));
-        }
-        let (offset, apart) = clocks(&library)?;
+        let version = library.known_version(&shown.to_string())?;
+        let Compared { offset, apart, .. } = library.compare(TRIES, now)?;
         let (calls, waiting) = (Mutex::default(), Mutex::default());
         let session =
             Box::leak(Box::new(Session { library, collector, offset, calls, waiting, foreign: AtomicU64::new(0) }));
@@ -118,7 +107,7 @@ impl Cupti {
 
     fn enable(&self) -> Result<(), String> {
         let library = &self.session.library;
-        let concerned = |name: &str| by_name(name).is_some_and(Profiler::concerns);
+        let concerned = |name: &str| by_name(name).is_some_and(gives_timed_work);
         let mut enabled = Err("CUPTI names no driver function that is known here".to_owned());
         for id in library.callbacks(concerned) {
             // SAFETY: our own subscriber.
@@ -181,7 +170,7 @@ impl Cupti {
         if let Err(why) = session.library.check("cuptiActivityFlushAll", flushed) {
             session.collector.untimed(&format!("CUPTI would not hand out all records: {why}"), 1);
         }
-        let drift = clocks(&session.library).map_or(0, |(offset, _)| (offset - session.offset).unsigned_abs());
+        let drift = session.library.compare(TRIES, now).map_or(0, |again| again.offset.abs_diff(session.offset));
         self.end();
         session.match_up();
         let foreign = session.foreign.load(Relaxed) + session.waiting.lock().drain(..).count() as u64;
@@ -203,7 +192,7 @@ impl Cupti {
 }
 
 impl Session {
-    fn see(&self, activity: activity::Activity) {
+    fn see(&self, activity: Activity) {
         let mut timed = activity.timed;
         if timed.start == 0 || timed.end < timed.start {
             return self.collector.untimed("CUPTI has no times for it", 1);
@@ -246,24 +235,6 @@ impl Submitted {
     }
 }
 
-/// What is to be added to CUPTI's time to make it CLOCK_MONOTONIC, and how far apart the readings were.
-fn clocks(library: &Library) -> Result<(i64, u64), String> {
-    const TRIES: usize = 32;
-    let mut best = (0, u64::MAX);
-    for _ in 0..TRIES {
-        let mut theirs = 0u64;
-        let before = now();
-        // SAFETY: an output word.
-        library.check("cuptiGetTimestamp", unsafe { (library.timestamp)(&raw mut theirs) })?;
-        let after = now();
-        let apart = after.abs_diff(before);
-        if apart < best.1 {
-            best = (before + (apart / 2) as i64 - theirs as i64, apart);
-        }
-    }
-    Ok(best)
-}
-
 /// CUpti_CallbackData, as far as it is read: the site is its first word, the correlation id lies at 64.
 extern "C" fn called(_: *const c_void, _: u32, _: u32, data: *const u8) {
     const ENTER: u32 = 0;
@@ -279,37 +250,31 @@ extern "C" fn called(_: *const c_void, _: u32, _: u32, data: *const u8) {
     }
 }
 
-extern "C" fn request(buffer: *mut *mut u8, size: *mut usize, most: *mut usize) {
-    // SAFETY: CUPTI hands in three output words. Without memory it gets no buffer, and counts what it drops.
-    unsafe {
-        let layout = std::alloc::Layout::from_size_align_unchecked(BUFFER, ALIGNMENT);
-        let memory = std::alloc::alloc(layout);
-        *buffer = memory;
-        *size = if memory.is_null() { 0 } else { BUFFER };
-        // As many records as fit.
-        *most = 0;
-    }
-}
-
 extern "C" fn complete(context: *const c_void, stream: u32, buffer: *mut u8, _: usize, valid: usize) {
-    if buffer.is_null() {
-        return;
-    }
     if let Some(session) = session() {
-        let mut at = std::ptr::null();
-        // SAFETY: the buffer is ours, and `valid` bytes of it hold records.
-        while unsafe { (session.library.next)(buffer, valid, &raw mut at) } == 0 {
-            // SAFETY: a record of a version that was found to be known.
-            if let Some(activity) = unsafe { activity::read(at) } {
+        let see = |record: Record| {
+            if let Record::Work(activity) = record {
                 session.see(activity);
             }
-        }
-        let mut dropped = 0;
-        // SAFETY: what CUPTI has just handed in, and an output word.
-        if unsafe { (session.library.dropped)(context, stream, &raw mut dropped) } == 0 {
-            session.collector.untimed("CUPTI has dropped its record", dropped as u64);
-        }
+        };
+        // SAFETY: what CUPTI has just handed in, of a version that was found to be known.
+        let dropped = unsafe { session.library.read((context, stream), (buffer, valid), see) };
+        session.collector.untimed("CUPTI has dropped its record", dropped);
     }
-    // SAFETY: allocated by `request` with this layout, and CUPTI gives it back.
-    unsafe { std::alloc::dealloc(buffer, std::alloc::Layout::from_size_align_unchecked(BUFFER, ALIGNMENT)) };
+    // SAFETY: CUPTI gives it back.
+    unsafe { release(buffer) };
+}
+
+/// Loads it for good: its threads outlive any use.
+fn open(path: &Path) -> Result<Library, String> {
+    // SAFETY: the user's own tools load the same library; its constructors set up its own state.
+    let library = unsafe { libloading::Library::new(path) }.map_err(|error| error.to_string())?;
+    let library = std::mem::ManuallyDrop::new(library);
+    let find = |name: &CStr| {
+        // SAFETY: only the address is taken.
+        let found = unsafe { library.get::<*const c_void>(name.to_bytes_with_nul()) };
+        found.map_or(std::ptr::null(), |symbol| *symbol)
+    };
+    // SAFETY: a library of that name, which stays loaded.
+    unsafe { Library::of(find) }.map_err(|why| format!("{}: {why}", path.display()))
 }

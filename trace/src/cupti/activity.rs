@@ -1,12 +1,11 @@
 //! CUPTI's activity records.
 //!
 //! The structs grow from version to version at their ends (CUpti_ActivityKernel9 to 13, Memcpy5 to 7, Memset4 to 5,
-//! MemcpyPtoP4); what is read here lies at the same offsets in all of them. Compared with offsetof in the headers of the
+//! MemcpyPtoP4, ExternalCorrelation); what is read here lies at the same offsets in all of them. Compared with offsetof in the headers of the
 //! releases below.
 
-use crate::profile::blank;
+use crate::record::{Timed, timed};
 use std::ffi::{CStr, c_char};
-use trace::record::{Timed, timed};
 
 /// CUPTI_API_VERSION of the releases whose layouts are known: CUDA 12.1 to 12.9, and 13.0 to 13.5.
 pub const KNOWN: [std::ops::RangeInclusive<u32>; 2] = [18..=28, 130_000..=130_599];
@@ -14,6 +13,10 @@ pub const KNOWN: [std::ops::RangeInclusive<u32>; 2] = [18..=28, 130_000..=130_59
 /// Kinds that are asked for. CONCURRENT_KERNEL leaves kernels to run side by side, and shows the nodes of graphs one by
 /// one as long as GRAPH_TRACE is off.
 pub const KINDS: [u32; 4] = [MEMCPY, MEMSET, CONCURRENT_KERNEL, MEMCPY2];
+/// Of calls of the driver. There are none of EXTERNAL_CORRELATION without them.
+pub const DRIVER: u32 = 4;
+/// Of the numbers that whoever makes calls has given to them.
+pub const EXTERNAL_CORRELATION: u32 = 39;
 
 const MEMCPY: u32 = 1;
 const MEMSET: u32 = 2;
@@ -21,7 +24,18 @@ const KERNEL: u32 = 3;
 const CONCURRENT_KERNEL: u32 = 10;
 const MEMCPY2: u32 = 22;
 
-/// One record, in CUPTI's time.
+/// One record.
+pub enum Record<'r> {
+    Work(Activity<'r>),
+    /// A call of the driver, and what it had been given as its number. The kind is a CUpti_ExternalCorrelationKind.
+    Numbered {
+        correlation: u32,
+        kind: u32,
+        number: u64,
+    },
+}
+
+/// Work, in CUPTI's time.
 pub struct Activity<'r> {
     pub timed: Timed,
     pub correlation: u32,
@@ -62,22 +76,27 @@ impl Fields<'_> {
 /// Bytes that are read of any record.
 const LONGEST: usize = 152;
 
-/// The record at `at`; None for a kind that was not asked for.
+/// The record at `at`; None for a kind that tells nothing here.
 ///
 /// # Safety
 /// `at` is a record of a known version that CUPTI has just handed out. A kernel's name lives as long as CUPTI does.
-pub unsafe fn read<'r>(at: *const u8) -> Option<Activity<'r>> {
+pub unsafe fn read<'r>(at: *const u8) -> Option<Record<'r>> {
     // SAFETY: every record begins with its kind.
     let kind = unsafe { at.cast::<u32>().read_unaligned() };
     let length = match kind {
         MEMCPY | MEMSET => 72,
         MEMCPY2 => 80,
         KERNEL | CONCURRENT_KERNEL => LONGEST,
+        EXTERNAL_CORRELATION => 24,
         _ => return None,
     };
     // SAFETY: records of these kinds are at least as long in all known versions.
     let fields = Fields(unsafe { std::slice::from_raw_parts(at, length) });
-    let mut timed = Timed { source: timed::CUPTI, ..blank() };
+    if kind == EXTERNAL_CORRELATION {
+        let (correlation, kind, number) = (fields.u32(16), fields.u32(4), fields.u64(8));
+        return Some(Record::Numbered { correlation, kind, number });
+    }
+    let mut timed = Timed { source: timed::CUPTI, ..Timed::BLANK };
     let (correlation, mut kernel) = match kind {
         MEMCPY | MEMCPY2 => {
             timed.what = timed::COPY;
@@ -111,5 +130,5 @@ pub unsafe fn read<'r>(at: *const u8) -> Option<Activity<'r>> {
     };
     // SAFETY: the caller vouches for the record, which holds the name's address.
     let kernel = kernel.take_if(|name| !name.is_null()).map(|name| unsafe { CStr::from_ptr(name) });
-    Some(Activity { timed, correlation, kernel })
+    Some(Record::Work(Activity { timed, correlation, kernel }))
 }

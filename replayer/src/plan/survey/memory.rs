@@ -1,0 +1,138 @@
+//! What calls do to memory: allocations, frees, reservations, variables of modules, memory that nobody seems to have made.
+
+use super::{Survey, extent, own_stream, stream_of};
+use crate::memory::place::GRANULE;
+use crate::memory::ranges::widen;
+use crate::plan::Allocation;
+use crate::plan::action::Memory;
+use trace::api::roles::{Class, Field, Role};
+use trace::api::types::Form;
+use trace::call::When;
+use trace::{Call, Function, Trace};
+
+const ADOPTED: &str = "writes memory that no recorded call made, as the driver's own tables make it: what they do with it is not \
+                       recorded (nvJPEG has the JPEG engine decode so), and what it held before is taken to be zeros";
+
+const ELSEWHERE: &str =
+    "the device has pinned host memory at another address than the CPU: what the CPU wrote there may not be recorded";
+
+impl Survey {
+    /// Memory that no recorded call made, as libraries have it of the driver's own tables: the first that is seen of it is a fill or
+    /// a copy into it. How far it goes nobody tells; the driver gives out such memory in whole granules.
+    pub(super) fn adopt(&mut self, call: &Call, function: &Function) {
+        let is_captured = stream_of(call, function).is_some_and(|stream| self.captures.origin(stream).is_some());
+        if self.foreign || is_captured || !matches!(function.class, Class::copy | Class::submit) {
+            return;
+        }
+        for param in function.params.iter().filter(|param| matches!(param.role, Role::Writes(_))) {
+            let address = call.argument(param.name).filter(|address| *address != 0 && !self.live.holds(*address));
+            let Some((address, len)) = address.zip(extent(call, function, param).filter(|len| *len > 0)) else {
+                continue;
+            };
+            if call.images().any(|image| image.address == address) {
+                continue;
+            }
+            let exact = address..address.saturating_add(len);
+            let wide = widen(exact.clone(), GRANULE);
+            let range = if self.live.overlaps(&wide) { exact } else { wide };
+            let len = range.end - range.start;
+            let device = self.contexts.device_of_allocation(call);
+            self.live.add(range.start, len, 0);
+            self.usage.add(range.start, len, device, None);
+            self.plan.devices.insert(device);
+            let allocation = Allocation { call: call.number, range, device };
+            self.plan.adopted.entry(call.number).or_default().push(allocation);
+            self.reasons.about_call(ADOPTED, call.number);
+        }
+    }
+
+    pub(super) fn memory(&mut self, trace: &Trace, call: &Call, memory: Memory) {
+        let argument = |name| call.argument(name).unwrap_or(0);
+        let (begin, end) = (call.begin, call.end.unwrap_or(u64::MAX));
+        match memory {
+            Memory::Allocate => {
+                let Some(start) = call.output("dptr") else { return };
+                let len = match call.output("pPitch") {
+                    Some(pitch) => pitch.saturating_mul(argument("Height")),
+                    None => argument("bytesize"),
+                };
+                if call.argument("hStream").is_some_and(|stream| self.captures.origin(stream).is_some()) {
+                    self.plan.captured.insert(call.number, len);
+                    self.of_graph(start, len);
+                    return;
+                }
+                self.of_graphs.remove(&start);
+                self.plan.handovers.allocated(start, len, own_stream(call), call.number);
+                let device = self.contexts.device_of_allocation(call);
+                // What comes out of a pool outlives the context.
+                let context = self.contexts.current(call.thread).filter(|_| call.argument("hStream").is_none());
+                let range = start..start.saturating_add(len);
+                self.live.add(start, len, end);
+                self.plan.devices.insert(device);
+                self.usage.add(start, len, device, context);
+                self.plan.allocations.insert(call.number, Allocation { call: call.number, range, device });
+                if call.name() == "cuMemAllocManaged" && !trace.follows_host_memory() {
+                    let what = "managed memory: what the CPU wrote there is not recorded";
+                    self.reasons.about_call(what, call.number);
+                }
+            }
+            Memory::Free | Memory::FreeAsync if self.of_graphs.contains(&argument("dptr")) => {}
+            Memory::Free | Memory::FreeAsync => {
+                if let Some(stream) = own_stream(call) {
+                    self.plan.handovers.freed(argument("dptr"), stream, call.number);
+                }
+                self.live.remove(argument("dptr"), begin);
+                self.usage.remove(argument("dptr"));
+            }
+            Memory::HostAllocate | Memory::HostRegister => {
+                let start = if memory == Memory::HostRegister { Some(argument("p")) } else { call.output("pp") };
+                let Some(start) = start else { return };
+                self.live.add(start, argument("bytesize"), end);
+                self.host.insert(start..start.saturating_add(argument("bytesize")));
+            }
+            Memory::HostFree => self.live.remove(argument("p"), begin),
+            Memory::Reserve => {
+                let Some(start) = call.output("ptr") else { return };
+                self.live.add(start, argument("size"), end);
+                self.reserved.push(start..start.saturating_add(argument("size")));
+            }
+            Memory::Unreserve => self.live.remove(argument("ptr"), begin),
+        }
+    }
+
+    fn of_graph(&mut self, start: u64, len: u64) {
+        self.live.add(start, len, 0);
+        self.of_graphs.insert(start);
+    }
+
+    /// Memory that comes into being beside the allocations: variables of modules, memory of graphs.
+    pub(super) fn variables(&mut self, call: &Call, function: &Function) {
+        /// Where the length was not asked for.
+        const SOME: u64 = 64 << 10;
+        let module = self.plan.reach.made(call, function, &mut self.live);
+        if crate::check::hands_out_a_variable(function)
+            && let Some((start, module)) = call.output("dptr").zip(module)
+        {
+            self.live.add_as(module, start, call.output("bytes").unwrap_or(SOME), 0);
+        }
+        for param in function.params {
+            let Form::Pointer(to) = param.ty.form else { continue };
+            let Form::Struct(fields) = to.form else { continue };
+            let recorded = |fields: &'static [Field]| {
+                let made = fields.iter().any(|field| matches!(field.role, Role::Created));
+                made.then(|| call.memory(When::Return, call.argument(param.name)?, to.size.into())).flatten()
+            };
+            if let Some((start, len)) = recorded(fields).and_then(|bytes| crate::check::made_in(fields, &bytes)) {
+                self.of_graph(start, len);
+            }
+        }
+    }
+
+    /// Pinned memory is known by one address. Where devices cannot use the CPU's they are given another, which nobody follows.
+    pub(super) fn mapped(&mut self, call: &Call, function: &Function) {
+        let addresses = call.output("pdptr").zip(call.argument("p"));
+        if function.name == "cuMemHostGetDevicePointer_v2" && addresses.is_some_and(|(device, host)| device != host) {
+            self.reasons.about_call(ELSEWHERE, call.number);
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! A worker: what a recorded call becomes, and what is compared when it has returned.
+
+use crate::call::buffers::Builder;
+use crate::call::driver::{Failure, id, result, result_name};
+use crate::call::frame::Refusal;
+use crate::check::payload;
+use crate::check::report::{Divergence, Tally};
+use crate::plan::action::{Action, Memory, action};
+use crate::plan::order::{Gate, Lane};
+use crate::run::stall::Stall;
+use crate::run::work::handle;
+use crate::run::world::World;
+use crate::run::{finish, marks, numbers, results};
+use crate::{Progress, check};
+use std::sync::atomic::Ordering::Relaxed;
+use trace::api::roles::{Class, Role};
+use trace::api::types::{Form, Kind};
+use trace::api::{by_name, gives_timed_work};
+use trace::{Call, Function};
+
+/// Calls between two reports of progress.
+const STRIDE: u64 = 256;
+
+/// Makes the calls of one recorded thread.
+pub(super) struct Worker<'w, 't> {
+    pub(super) world: &'w World<'t>,
+    pub(super) thread: u32,
+    pub(super) tally: Tally,
+}
+
+impl<'t> Worker<'_, 't> {
+    pub(super) fn run(&mut self, lane: &Lane, gate: &Gate, stall: &Stall, index: usize, progress: &dyn Progress) {
+        let mut done = 0;
+        // What a call below the end waits for is below it, too.
+        for step in lane.steps.iter().take_while(|step| step.call < self.world.end) {
+            let held = self.world.repeats.as_ref().map(|repeats| repeats.before(self.world, gate, step.call));
+            if held.is_some_and(|held| held.is_err()) {
+                return gate.abort();
+            }
+            if gate.start(&self.world.plan.order, step).is_err() {
+                return;
+            }
+            if let Some(call) = self.world.trace.call(step.call) {
+                stall.within(index, call.number, || self.perform(call));
+            }
+            if self.world.is_stopped() {
+                return gate.abort();
+            }
+            gate.finish(step.rank);
+            if let Some(repeats) = &self.world.repeats {
+                repeats.returned(step.call);
+            }
+            done += 1;
+            if done == STRIDE {
+                progress.advance(done);
+                done = 0;
+            }
+        }
+        progress.advance(done);
+    }
+
+    fn perform(&mut self, call: Call<'t>) {
+        self.world.callbacks.before(self.world, &call, &mut self.tally);
+        self.world.writes.before(self.world, &call, &mut self.tally);
+        let Some(function) = call.function() else {
+            return self.tally.leave_out(call.name(), "this cutrace does not know the function", true, call.number);
+        };
+        match call.result {
+            Some(result::OUT_OF_MEMORY) => return self.skip(&call, function, "was out of memory when recorded"),
+            // The replay has to start the driver first, to reserve addresses.
+            Some(result::NOT_INITIALIZED) => return self.skip(&call, function, "came before the driver's start"),
+            Some(result::DEINITIALIZED) => return self.skip(&call, function, "came after the driver's end"),
+            Some(result::NOT_READY) => return self.skip(&call, function, "asked too early when recorded"),
+            // Memory that has no handle may have one where the replay has placed it.
+            Some(failed) if failed != 0 && function.name == "cuMemRetainAllocationHandle" => {
+                return self.skip(
+                    &call,
+                    function,
+                    "its answer is about the recorded allocation, which replay serves in another way",
+                );
+            }
+            _ if self.world.plan.beyond.contains(&call.number) => {
+                return self.skip(&call, function, "failed when recorded, beyond the end of an allocation");
+            }
+            // Memory of the replay is mapped where the program's was allocated.
+            Some(_) if !call.succeeded() && function.name == "cuMemRetainAllocationHandle" => {
+                return self.skip(
+                    &call,
+                    function,
+                    "failed when recorded, about memory that replay serves in another way",
+                );
+            }
+            _ => {}
+        }
+        self.adopt(&call, function);
+        match action(function) {
+            Action::Execute if self.world.marked.is_some() && marks::is_mark(function) => {
+                self.skip(&call, function, "only the kernels that were asked for are marked");
+            }
+            Action::Skip(why) => self.skip(&call, function, why),
+            Action::Refuse(_) if !call.succeeded() => self.skip(&call, function, "failed when recorded"),
+            Action::Refuse(why) => self.refuse(&call, function, why),
+            Action::Poll { wait } if call.succeeded() => {
+                let waiting = by_name(wait).expect("the exceptions name functions of the table");
+                self.execute(call, function, waiting);
+            }
+            Action::Memory(Memory::Allocate) if self.world.plan.captured.contains_key(&call.number) => {
+                self.execute(call, function, function);
+            }
+            Action::Memory(memory) if call.succeeded() => self.emulate(&call, function, memory),
+            _ => self.execute(call, function, function),
+        }
+    }
+
+    /// Calls `live` in place of the recorded `function`, which takes the same arguments.
+    fn execute(&mut self, call: Call<'t>, function: &'static Function, live: &'static Function) {
+        let world = self.world;
+        if !world.driver.has(id(live)) {
+            return self.refuse(&call, function, "this driver has no such function");
+        }
+        let mut frame = match Builder::build(world, call, function, &mut self.tally, None) {
+            Ok(frame) => frame,
+            Err(Refusal(why)) if call.succeeded() => return self.refuse(&call, function, &why),
+            Err(Refusal(why)) => return self.skip(&call, function, &why),
+        };
+        let words = frame.words();
+        if function.class == Class::destroy
+            && let Some((Kind::Stream, stream)) = function.params.first().and_then(|param| handle(param, &words))
+        {
+            world.sinks.destroys_stream(stream);
+            world.aside.destroys_stream(stream);
+        }
+        let ending = self.context_ended_by(&call);
+        if let Some(context) = ending {
+            finish::context_ends(world, context, &mut self.tally);
+        }
+        if function.name == "cuMemMap" {
+            // Allocated memory may have been here before.
+            let start = call.argument("ptr").unwrap_or(0);
+            let _ = world.placement.vacate(&(start..start.saturating_add(call.argument("size").unwrap_or(0))));
+        }
+        if function.class == Class::launch && world.verify {
+            results::before_launch(world, &call);
+        }
+        if matches!(function.class, Class::submit | Class::launch) {
+            world.aside.submits(|| self.queue(function, &words));
+        }
+        let profiler = world.profiler.as_ref().filter(|_| gives_timed_work(live));
+        let is_marked = world.marked.as_ref().is_some_and(|marked| marked.contains(&call.number));
+        if is_marked {
+            marks::begin(world, &mut self.tally, &call);
+        }
+        let result = match (&world.watch, profiler) {
+            // SAFETY: the arguments were built from the recording by the table's description of this function.
+            (None, None) => unsafe { world.driver.call(id(live), &words) },
+            // SAFETY: as above.
+            (Some(watch), _) => unsafe { watch.call(world, &call, live, &words) },
+            // SAFETY: as above.
+            (None, Some(profiler)) => unsafe { profiler.call(world, &call, live, &words) },
+        };
+        if is_marked {
+            marks::end(world);
+        }
+        self.tally.executed += 1;
+        self.compare(&call, function, result);
+        if result == result::SUCCESS && call.succeeded() {
+            self.tally.other_numbers += u64::from(numbers::differs(world, &call, function, &words));
+            check::outputs(world, &call, function, &frame, &mut self.tally);
+            self.copies(&call, function, &mut frame, &words);
+            self.ended(&call, function);
+            // A primary context may be held by others still, and its handle stays good.
+            if let Some(context) =
+                ending.filter(|_| function.params.iter().any(|param| matches!(param.role, Role::Destroy)))
+            {
+                world.contexts.lock().remove(&context);
+            }
+            // To ask about a stream may break a capture under way.
+            let may_ask = world.placement.captures.load(Relaxed) == 0;
+            if matches!(function.class, Class::synchronize | Class::poll) && may_ask {
+                let all = matches!(function.name, "cuCtxSynchronize" | "cuCtxSynchronize_v2");
+                for pending in world.sinks.synchronized(world.driver, self.thread, all) {
+                    payload::compare(world, pending.call, &pending.sink, &mut self.tally);
+                }
+            }
+            if let Some(profiler) = world.profiler.as_ref()
+                && matches!(function.class, Class::synchronize | Class::poll)
+                && may_ask
+            {
+                profiler.waited(world);
+            }
+            if world.verify {
+                results::after_wait(world, &call, &mut self.tally);
+            }
+        } else if call.succeeded() {
+            // The call failed here: what it would have brought cannot be compared.
+            self.tally.unchecked_copies += if world.verify { frame.sinks.len() as u64 } else { 0 };
+            self.forgo(&call, function);
+        }
+        // What failed when recorded has no copies to be followed by: what it was given stays until the end.
+        if frame.retain || result == result::SUCCESS && !call.succeeded() {
+            world.retained.lock().push(frame);
+        }
+    }
+
+    fn compare(&mut self, call: &Call, function: &Function, result: u32) {
+        let expected = call.result.expect("only calls that returned are planned");
+        if !self.world.verify || expected != result && self.is_same_fault(call, expected, result) {
+            return;
+        }
+        self.tally.checked.results += 1;
+        if expected != result {
+            self.diverged(call, function, "result", result_name(expected), result_name(result));
+        }
+    }
+
+    /// Whether both mean the same failure of earlier work, which no two runs report at the same call.
+    pub(super) fn is_same_fault(&self, call: &Call, expected: u32, found: u32) -> bool {
+        let Some(fault) = self.world.plan.fault else { return false };
+        if found == fault.code {
+            return call.number >= fault.since && expected == result::SUCCESS;
+        }
+        // The recorded program had heard of it; the replay's device may not have come to it yet.
+        let waits = expected == fault.code;
+        waits && matches!(self.world.placement.wait(), Err(Failure { code: Some(code), .. }) if code == expected)
+    }
+
+    pub(super) fn diverged(&mut self, call: &Call, function: &Function, what: &str, expected: String, found: String) {
+        self.tally.diverged(Divergence {
+            call: call.number,
+            function: function.name.to_owned(),
+            thread: call.thread,
+            what: what.to_owned(),
+            offset: None,
+            expected,
+            found,
+            extent: None,
+            launches: Vec::new(),
+        });
+    }
+
+    fn skip(&mut self, call: &Call, function: &'static Function, why: &str) {
+        self.tally.leave_out(function.name, why, false, call.number);
+        self.forgo(call, function);
+    }
+
+    pub(super) fn refuse(&mut self, call: &Call, function: &'static Function, why: &str) {
+        self.tally.leave_out(function.name, why, true, call.number);
+        self.forgo(call, function);
+    }
+
+    /// Objects that the recorded call handed out and the replay does not have.
+    pub(super) fn forgo(&self, call: &Call, function: &'static Function) {
+        self.world.callbacks.left_out(call.number);
+        if !call.succeeded() {
+            return;
+        }
+        for param in function.params {
+            if let Form::Pointer(to) = param.ty.form
+                && let Form::Handle(kind) = to.form
+                && let Some(value) = call.output(param.name)
+                && matches!(param.role, Role::Create(_) | Role::Out(_))
+            {
+                self.world.objects.forgo(kind, value, call.number, matches!(param.role, Role::Create(_)));
+            }
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! JSON Lines: what `dump --json` prints.
+
+use super::Event;
+use crate::annotations::Annotations;
+use crate::reading::Reading;
+use crate::{dump, works};
+use anyhow::Result;
+use serde::Serialize;
+use std::io::Write;
+use trace::Trace;
+use trace::objects::Objects;
+use trace::timed::ByCall;
+
+pub struct Jsonl<'t> {
+    trace: &'t Trace,
+    annotations: Annotations<'t>,
+    works: ByCall<'t>,
+}
+
+impl<'t> Jsonl<'t> {
+    pub fn new(trace: &'t Trace, reading: &'t Reading) -> Result<Jsonl<'t>> {
+        Ok(Jsonl { trace, annotations: Annotations::of(trace, reading, true)?, works: ByCall::of(trace) })
+    }
+
+    pub fn call(&mut self, out: &mut impl Write, event: &Event<'_, 't>) -> Result<()> {
+        let call = &event.call;
+        self.annotations.print(out, call.begin, event.objects, &mut { u64::MAX })?;
+        put(out, &dump::object(self.trace, call, event.decoded.as_ref(), event.objects))?;
+        self.works.call(call.number).try_for_each(|work| put(out, &works::object(&work)))
+    }
+
+    /// Behind the last call of the trace.
+    pub fn finish(&mut self, out: &mut impl Write, objects: &Objects) -> Result<()> {
+        self.annotations.print(out, u64::MAX, objects, &mut { u64::MAX })
+    }
+}
+
+fn put(out: &mut impl Write, line: &impl Serialize) -> Result<()> {
+    // A reader that went away must be recognised.
+    serde_json::to_writer(&mut *out, line).map_err(std::io::Error::from)?;
+    Ok(out.write_all(b"\n")?)
+}

@@ -1,0 +1,50 @@
+//! `cutrace redact`: what a trace says of its machine and user is gone from the copy, and all else is there.
+
+use tests::*;
+use trace::Trace;
+
+/// Whether a file holds some text anywhere.
+fn holds(bytes: &[u8], text: &str) -> bool {
+    bytes.windows(text.len()).any(|window| window == text.as_bytes())
+}
+
+#[test]
+fn a_redacted_trace_names_no_machine_and_replays() {
+    let place = Place::new();
+    let mut program = place.recorded(client("vector_add.c"));
+    program.env("CUDA_CACHE_PATH", "/home/somebody/cache").env("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
+    run(&mut program).expect(0);
+    let before = Trace::open(place.join("trace.bin")).expect("a trace");
+    let told = run(&mut place.cutrace(["redact", "-o", "shared.bin"])).expect(0).stdout;
+    assert!(told.contains("taken out") && told.contains("verdict: replayable"), "{told}");
+    let bytes = std::fs::read(place.join("shared.bin")).expect("a trace");
+    let (directory, program) = (before.preamble.directory.as_str(), before.preamble.program.as_str());
+    for gone in [directory, program, "/home/somebody", before.preamble.driver_path.as_str()] {
+        assert!(gone.len() > 5 && !holds(&bytes, gone), "{gone}");
+    }
+    let after = Trace::open(place.join("shared.bin")).expect("a trace");
+    assert_eq!((after.damage.as_slice(), after.preamble.host.as_str()), (&[][..], ""));
+    assert_eq!(after.preamble.environment, [("CUDA_DEVICE_ORDER".to_owned(), "PCI_BUS_ID".to_owned())]);
+    let dump = |file: &str| run(&mut place.cutrace(["dump", file])).expect(0).stdout;
+    assert_eq!(dump("shared.bin"), dump("trace.bin"));
+    let replayed = run(&mut place.cutrace(["replay", "shared.bin", "--driver", "sim"])).expect(0).stdout;
+    assert!(replayed.starts_with("verified"), "{replayed}");
+    run(&mut place.cutrace(["redact", "-o", "shared.bin"])).expect(1);
+}
+
+#[test]
+fn names_in_records_are_overwritten_and_data_can_be_left_out() {
+    let place = Place::new();
+    // It loads a module and a library from a file.
+    run(&mut place.recorded(client("kernel_libraries.c"))).expect(0);
+    let decoded = run(&mut place.cutrace(["dump", "--grep", "cuModuleLoad"])).expect(0).stdout;
+    let path = decoded.split('"').nth(1).expect("a path").to_owned();
+    assert!(path.ends_with("/faults.ptx"), "{decoded}");
+    assert!(holds(&std::fs::read(place.join("trace.bin")).expect("a trace"), &path));
+    let told = run(&mut place.cutrace(["redact", "-o", "shared.bin", "--drop-data"])).expect(0).stdout;
+    assert!(told.contains("overwritten in records: ") && told.contains("verdict: no"), "{told}");
+    assert!(!holds(&std::fs::read(place.join("shared.bin")).expect("a trace"), &path));
+    assert_eq!(Trace::open(place.join("shared.bin")).expect("a trace").blobs().count(), 0);
+    let dump = run(&mut place.cutrace(["dump", "shared.bin", "--grep", "cuModuleLoad"])).expect(0).stdout;
+    assert!(dump.contains("xxxxxx"), "{dump}");
+}

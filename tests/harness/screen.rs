@@ -1,0 +1,77 @@
+//! A terminal with a shell in it, for what is used by keys: tmux.
+
+use crate::place::Place;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// A terminal of 100 by 30 cells, with a shell in it. Ends with the test.
+pub struct Screen {
+    socket: String,
+}
+
+impl Screen {
+    pub fn new(place: &Place) -> Screen {
+        let screen = Screen { socket: place.join("tmux").display().to_string() };
+        let shell = "env PS1='$ ' LC_ALL=C.UTF-8 TERM=tmux-256color sh";
+        let directory = place.path().display().to_string();
+        screen.tmux(&["-f", "/dev/null", "-u", "new-session", "-d", "-x", "100", "-y", "30", "-c", &directory, shell]);
+        screen.wait("$");
+        screen
+    }
+
+    pub fn tmux(&self, arguments: &[&str]) -> String {
+        let mut command = Command::new("tmux");
+        // Not of a session that the tests may run in.
+        command.env_remove("TMUX").args(["-S", &self.socket]).args(arguments);
+        let done = command.output().expect("tmux is needed: run scripts/prerequisites");
+        String::from_utf8_lossy(&done.stdout).into_owned()
+    }
+
+    /// Keys as tmux names them.
+    pub fn keys(&self, keys: &[&str]) {
+        self.tmux(&[&["send-keys"], keys].concat());
+    }
+
+    pub fn run(&self, line: &str) {
+        self.tmux(&["send-keys", "-l", line]);
+        self.keys(&["Enter"]);
+    }
+
+    pub fn text(&self) -> String {
+        self.tmux(&["capture-pane", "-p"])
+    }
+
+    /// Waits until the screen shows this.
+    #[track_caller]
+    pub fn wait(&self, wanted: &str) -> String {
+        let started = Instant::now();
+        loop {
+            let text = self.text();
+            if text.contains(wanted) {
+                return text;
+            }
+            assert!(started.elapsed() < Duration::from_secs(30), "no {wanted:?} on the screen:\n{text}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Waits until what the shell says of its terminal is what it said before the viewer, and of the exit status.
+    #[track_caller]
+    pub fn restored(&self, status: &str) {
+        self.wait(status);
+        self.run(
+            "clear; stty -a | tr ' ;' '\\n\\n' | grep -x -e '-*icanon' -e '-*echo' | tr '\\n' ,; tput cnorm; echo done",
+        );
+        // The command as it was typed may still be on the screen.
+        let text = self.wait(",done");
+        assert!(text.contains("icanon,echo,done"), "{text}");
+        let modes = self.tmux(&["display-message", "-p", "#{alternate_on}#{mouse_any_flag}#{cursor_flag}"]);
+        assert_eq!(modes.trim(), "001", "alternate screen, mouse, cursor");
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        self.tmux(&["kill-server"]);
+    }
+}

@@ -1,0 +1,145 @@
+//! What each action does.
+
+use super::action::Action;
+use super::prompt::Ask;
+use super::tab::Tab;
+use super::window::Window;
+use super::{Effect, State};
+
+/// Lines by which the details are scrolled.
+const DETAILS: usize = 4;
+
+impl State {
+    pub fn act(&mut self, action: Action) -> Vec<Effect> {
+        if let Some(scroll) = self.help.filter(|_| action != Action::Suspend) {
+            // It is read, scrolled, and left by any other key.
+            self.help = match action {
+                Action::Down => Some(scroll.saturating_add(1)),
+                Action::Up => Some(scroll.saturating_sub(1)),
+                Action::PageDown => Some(scroll.saturating_add(10)),
+                Action::PageUp => Some(scroll.saturating_sub(10)),
+                _ => None,
+            };
+            return Vec::new();
+        }
+        let is_timeline = self.tab == Tab::Timeline;
+        let scrolled = std::mem::take(&mut self.detail);
+        match action {
+            // A detail takes up to four lines; drawing knows how many there are.
+            Action::DetailsDown => self.detail = (scrolled + DETAILS).min(4 * crate::details::of(self).len()),
+            Action::DetailsUp => self.detail = scrolled.saturating_sub(DETAILS),
+            Action::ZoomIn => self.window = self.window.zoomed(0.5),
+            Action::ZoomOut => self.window = self.window.zoomed(2.0),
+            Action::PanLeft => self.move_window(Window::panned(self.window, -0.1)),
+            Action::PanRight => self.move_window(Window::panned(self.window, 0.1)),
+            Action::Left => self.move_window(self.window.stepped(-1)),
+            Action::Right => self.move_window(self.window.stepped(1)),
+            Action::PageLeft => self.move_window(self.window.panned(-0.25)),
+            Action::PageRight => self.move_window(self.window.panned(0.25)),
+            Action::Up => self.step(-1),
+            Action::Down => self.step(1),
+            Action::PageUp => self.step(-i64::from(self.layout.main.height.max(2) - 1)),
+            Action::PageDown => self.step(i64::from(self.layout.main.height.max(2) - 1)),
+            Action::First | Action::Last if !is_timeline => {
+                self.step(if action == Action::First { i64::MIN / 2 } else { i64::MAX / 2 });
+            }
+            Action::First => self.move_window(self.window.showing(0)),
+            Action::Last => self.move_window(self.window.showing(self.window.end - 1)),
+            Action::Fit => {
+                let event = self.current().map(|(_, event)| (event.begin, event.end));
+                match self.selection().or(event) {
+                    Some((from, to)) => self.window = self.window.fitting(from, to),
+                    None => self.say("nothing is selected, and no event is under the cursor"),
+                }
+            }
+            Action::FitAll => {
+                self.window = Window { cursor: self.window.cursor, ..self.window }.fitting(0, self.window.end)
+            }
+            Action::NextEvent => self.step_event(true),
+            Action::PreviousEvent => self.step_event(false),
+            Action::NextError => self.step_failure(true),
+            Action::PreviousError => self.step_failure(false),
+            Action::NextGap => self.step_pause(true),
+            Action::PreviousGap => self.step_pause(false),
+            Action::Follow => self.follow(),
+            Action::Back => self.back(),
+            Action::NextMatch => self.step_match(true),
+            Action::PreviousMatch => self.step_match(false),
+            Action::Search => self.ask(Ask::Search),
+            Action::Filter => self.ask(Ask::Filter),
+            Action::GoTo => self.ask(Ask::GoTo),
+            Action::Palette => self.ask(Ask::Palette),
+            Action::Mark => self.ask(Ask::Note),
+            Action::Export => self.ask(Ask::Export),
+            Action::FilterMode => {
+                self.hides = !self.hides;
+                self.say(if self.hides { "the filter hides the rest" } else { "the filter dims the rest" });
+            }
+            Action::Select => self.toggle_selection(),
+            Action::NextMark => self.step_mark(true),
+            Action::PreviousMark => self.step_mark(false),
+            Action::Unmark if self.unmark() => return vec![Effect::SaveMarks],
+            Action::Unmark => self.say("there is no mark"),
+            Action::Open => self.open(),
+            Action::Clear => self.clear(),
+            Action::Fold => self.fold(),
+            Action::Pin => self.pin(),
+            Action::Hide => self.hide(),
+            Action::ShowAll => {
+                self.arrangement.hidden.clear();
+                self.arrange();
+            }
+            Action::Show(tab) => self.show_tab(tab),
+            Action::Lens => self.lens(),
+            Action::Align => self.align(),
+            Action::Raise => self.shift(true),
+            Action::Lower => self.shift(false),
+            Action::NextView => self.show_tab(self.tab.next(1)),
+            Action::PreviousView => self.show_tab(self.tab.next(Tab::ALL.len() - 1)),
+            Action::Sort if !self.table.columns.is_empty() => {
+                self.table.sorted = (self.table.sorted + 1) % self.table.columns.len();
+                self.table.sort();
+            }
+            Action::Reverse if !self.table.columns.is_empty() => {
+                self.table.reversed = !self.table.reversed;
+                self.table.sort();
+            }
+            Action::Sort | Action::Reverse => self.say("this view is in the order of time"),
+            Action::Copy => match self.current() {
+                Some((lane, event)) => {
+                    self.say("copied");
+                    return vec![Effect::Copy(crate::details::line(self, lane, &event))];
+                }
+                None => self.say("no event under the cursor"),
+            },
+            Action::CopyCommand => {
+                let line = self.command();
+                self.say(format!("copied: {line}"));
+                return vec![Effect::Copy(line)];
+            }
+            Action::Mouse => {
+                self.mouse = !self.mouse;
+                self.say(if self.mouse { "mouse on: shift-drag selects text" } else { "mouse off" });
+                return vec![Effect::Mouse(self.mouse)];
+            }
+            Action::Help => self.help = Some(0),
+            Action::Redraw => return vec![Effect::Redraw],
+            Action::Suspend => return vec![Effect::Suspend],
+            Action::Quit => return vec![Effect::Quit],
+        }
+        self.scroll();
+        Vec::new()
+    }
+
+    pub(super) fn step(&mut self, by: i64) {
+        let moved = |at: usize, len: usize| (at as i64).saturating_add(by).clamp(0, len.max(1) as i64 - 1) as usize;
+        match self.tab {
+            Tab::Timeline => {
+                self.row = moved(self.row, self.rows.len());
+                self.event = None;
+            }
+            Tab::Events => self.step_in_list(by),
+            _ => self.table_row = moved(self.table_row, self.table.rows.len()),
+        }
+    }
+}

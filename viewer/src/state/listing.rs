@@ -1,0 +1,139 @@
+//! The views other than the timeline: which is shown, which of its rows are on the screen, and where a row leads.
+
+use super::State;
+use super::tab::Tab;
+use super::table::{Lead, Value};
+
+impl State {
+    pub(crate) fn show_tab(&mut self, tab: Tab) {
+        if tab != self.tab {
+            self.table_row = 0;
+        }
+        self.tab = tab;
+        let table = self.table_of(tab);
+        let before = std::mem::replace(&mut self.table, table);
+        // The same table with other rows, of a trace that has grown, stays sorted as it was.
+        if before.columns == self.table.columns {
+            (self.table.sorted, self.table.reversed) = (before.sorted, before.reversed);
+            self.table.sort();
+        }
+        self.table_row = self.table_row.min(self.table.rows.len().saturating_sub(1));
+    }
+
+    pub(super) fn open(&mut self) {
+        match self.tab {
+            Tab::Timeline | Tab::Events => {
+                if self.event.is_none() {
+                    let here = self.lane().and_then(|at| Some((at, self.lane_of(at)?.under(self.window.cursor)?)));
+                    self.event = here;
+                }
+                self.details = !self.details || self.tab == Tab::Events;
+                if self.tab == Tab::Events {
+                    self.show_tab(Tab::Timeline);
+                }
+                self.resize(self.size.0, self.size.1);
+            }
+            _ => self.lead(),
+        }
+    }
+
+    /// Goes where the row of the table leads.
+    fn lead(&mut self) {
+        let Some(row) = self.table.rows.get(self.table_row) else { return };
+        match (row.lead, row.cells.first()) {
+            (Lead::Nowhere, _) => return self.say("this row leads to no call"),
+            (Lead::Slowest(name, call), _) => {
+                let found = self.slowest(name, call);
+                self.show_tab(Tab::Timeline);
+                match (found, call) {
+                    (Some(at), _) => self.jump(at),
+                    (None, Some(call)) => self.go_to_call(call),
+                    (None, None) => {}
+                }
+            }
+            (Lead::Object(made), Some(Value::Text(title))) => {
+                let title = title.clone();
+                self.look_through(&title);
+                self.show_tab(Tab::Timeline);
+                self.go_to_call(made);
+            }
+            (Lead::Call(call) | Lead::Object(call), _) => {
+                self.show_tab(Tab::Timeline);
+                self.go_to_call(call);
+            }
+            (Lead::Mark(at), _) => {
+                self.show_tab(Tab::Timeline);
+                return self.go_to_mark(at);
+            }
+        }
+        if let Some((_, event)) = self.current() {
+            self.approach(&event);
+        }
+    }
+
+    /// One thing at a time, the latest opened first.
+    pub(super) fn clear(&mut self) {
+        if self.anchor.is_some() {
+            (self.anchor, self.fixed) = (None, None);
+        } else if self.tab != Tab::Timeline {
+            self.show_tab(Tab::Timeline);
+        } else if self.filter.is_some() {
+            self.filter = None;
+        } else if self.search.is_some() {
+            self.search = None;
+        } else {
+            self.event = None;
+        }
+    }
+
+    /// Rows of the event list: all of the lane, or those that pass the filter.
+    pub fn listed(&self) -> usize {
+        let Some(at) = self.lane() else { return 0 };
+        match &self.filter {
+            Some(filter) => filter.lanes.get(at).map_or(0, |lane| lane.index.len()),
+            None => self.lane_of(at).map_or(0, |lane| lane.len()),
+        }
+    }
+
+    /// The event in a row of the list.
+    pub fn listed_at(&self, row: usize) -> Option<usize> {
+        let at = self.lane()?;
+        match &self.filter {
+            Some(filter) => filter.lanes.get(at)?.index.get(row).map(|index| *index as usize),
+            None => Some(row).filter(|row| self.lane_of(at).is_some_and(|lane| *row < lane.len())),
+        }
+    }
+
+    /// The row of the list that is selected: the event's, or the next from the cursor on.
+    pub fn list_row(&self) -> usize {
+        let Some(at) = self.lane() else { return 0 };
+        let own = self.event.filter(|(lane, _)| *lane == at).map(|(_, index)| index);
+        let Some(lane) = self.lane_of(at) else { return 0 };
+        let index = own.unwrap_or_else(|| lane.first_from(self.window.cursor));
+        let row = match self.filter.as_ref().and_then(|filter| filter.lanes.get(at)) {
+            Some(passing) => passing.index.partition_point(|of| (*of as usize) < index),
+            None => index,
+        };
+        row.min(self.listed().saturating_sub(1))
+    }
+
+    pub(super) fn step_in_list(&mut self, by: i64) {
+        let row = (self.list_row() as i64).saturating_add(by).clamp(0, self.listed().max(1) as i64 - 1);
+        if let (Some(at), Some(index)) = (self.lane(), self.listed_at(row as usize)) {
+            self.select((at, index));
+        }
+    }
+
+    /// The first row of the table that is on the screen.
+    pub fn table_top(&self) -> usize {
+        let height = usize::from(self.layout.main.height.saturating_sub(1)).max(1);
+        self.table_row.saturating_sub(height / 2).min(self.table.rows.len().saturating_sub(height))
+    }
+
+    /// How far below the top of the list the selected event stands.
+    pub fn list_offset(&self) -> usize {
+        let height = usize::from(self.layout.main.height.saturating_sub(1)).max(1);
+        let (row, listed) = (self.list_row(), self.listed());
+        row - row.saturating_sub(height / 2).min(listed.saturating_sub(height))
+    }
+}

@@ -1,0 +1,75 @@
+//! What the main part can show: one line each.
+
+use super::action::{Action, Line};
+
+macro_rules! views {
+    ($($view:ident $name:literal $title:literal $about:literal [$key:literal];)*) => {
+        /// What the main part shows.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Tab {
+            $($view),*
+        }
+
+        /// The actions that show them.
+        pub(super) const VIEWS: &[Line] =
+            &[$(Line { action: Action::Show(Tab::$view), name: $name, about: $about, keys: &[$key] }),*];
+
+        impl Tab {
+            pub const ALL: &[Tab] = &[$(Tab::$view),*];
+
+            pub fn title(self) -> &'static str {
+                match self { $(Tab::$view => $title),* }
+            }
+
+            /// As the command line has it.
+            pub fn name(self) -> &'static str {
+                match self { $(Tab::$view => $name),* }
+            }
+        }
+    };
+}
+
+views! {
+    Timeline "timeline" "Timeline" "Timeline" ["1"];
+    Events "events" "Events" "Events of the lane" ["2"];
+    Kernels "kernels" "Kernels" "Kernels" ["3"];
+    Api "api" "API" "API functions" ["4"];
+    Copies "copies" "Copies" "Copies and fills" ["5"];
+    Modules "modules" "Modules" "Modules loaded" ["6"];
+    Findings "findings" "Findings" "Findings" ["7"];
+    Ranges "ranges" "Ranges" "NVTX ranges" ["8"];
+    Objects "objects" "Objects" "Objects: who made and ended them; enter shows who used one" ["9"];
+    Marks "marks" "Marks" "Marks and their notes: enter goes to one, m changes its note, M removes it" ["'"];
+}
+
+impl Tab {
+    pub fn by_name(name: &str) -> Option<Tab> {
+        Tab::ALL.iter().copied().find(|tab| tab.name() == name)
+    }
+
+    pub fn is_table(self) -> bool {
+        !matches!(self, Tab::Timeline | Tab::Events)
+    }
+
+    /// The one `by` further, round and round.
+    pub(super) fn next(self, by: usize) -> Tab {
+        let at = Tab::ALL.iter().position(|tab| *tab == self).unwrap_or(0);
+        Tab::ALL[(at + by) % Tab::ALL.len()]
+    }
+
+    /// The report that has more of the same, of a trace with or without device times.
+    pub fn report(self, timed: bool) -> Option<&'static str> {
+        Some(match (self, timed) {
+            (Tab::Kernels, true) => "cuda_gpu_kern_sum",
+            (Tab::Kernels, false) => "launches",
+            (Tab::Api, _) => "cuda_api_sum",
+            (Tab::Copies, true) => "cuda_gpu_mem_time_sum",
+            (Tab::Copies, false) => "transfers",
+            (Tab::Modules, _) => "modules",
+            (Tab::Findings, _) => "summary",
+            (Tab::Ranges, _) => "nvtx_sum",
+            (Tab::Objects, _) => "pending",
+            (Tab::Timeline | Tab::Events | Tab::Marks, _) => return None,
+        })
+    }
+}
