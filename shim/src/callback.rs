@@ -266,6 +266,8 @@ fn began(callback: &Callback) -> Begun {
     if callback.generation == start::generation() {
         lane::with_any_lane(|lane| {
             begun.number = lane.recorder().watch.callback_begins();
+            // What a look found that it had to wait for was not written by it.
+            begun.time = clock::entry();
             let Some((queue, position)) = callback.after else { return };
             if lane.recorder().pending.any() {
                 payload::finished(lane, Covered::Stream(queue), position);

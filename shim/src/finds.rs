@@ -4,7 +4,7 @@ use crate::lane::Lane;
 use crate::memory::bytes_at;
 use crate::{clock, start};
 use std::ops::Range;
-use trace::record::{self, WRITTEN_HERE, Written};
+use trace::record::{self, HEAD, WRITTEN_HERE, WRITTEN_SIZE, Written};
 
 /// Memory is read and stored in pieces of this size.
 pub const PIECE: u64 = 64 << 10;
@@ -31,11 +31,17 @@ impl Finds {
         Finds { about, open: Default::default(), records: Vec::new(), places: Vec::new() }
     }
 
-    /// What is found from here on is found now. With the lock held: whoever looks later finds only what is written later.
-    pub fn found_now(&mut self) {
+    /// The look is over, and what it found was there by now. It may have taken long: what it read last can have been written after a
+    /// wait of another thread that ended while it looked. With the lock held: whoever looks later finds only what is written later.
+    pub fn found_by_now(&mut self) {
         self.about.end = clock::entry();
         if self.about.run == 0 {
             self.about.begin = self.about.end;
+        }
+        for (how, mut record) in self.open.iter_mut().map(std::mem::take).enumerate().filter(|(_, r)| !r.is_empty()) {
+            let stamped = record::with_body(record::WRITTEN, &Written { seen: how as u32, ..self.about });
+            record[HEAD..WRITTEN_SIZE].copy_from_slice(&stamped[HEAD..WRITTEN_SIZE]);
+            self.records.push(record);
         }
     }
 
@@ -92,7 +98,7 @@ impl Finds {
 
     /// A run of a callback is written down even if it wrote nothing.
     pub fn append_run(mut self, lane: &Lane) {
-        if self.open[0].is_empty() {
+        if self.records.is_empty() {
             self.open[0] = record::with_body(record::WRITTEN, &self.about);
         }
         self.append(lane);

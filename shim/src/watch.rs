@@ -139,7 +139,13 @@ impl Watch {
     /// Begins to watch this memory, and records what it holds. Whether the kernel tells what is written there.
     pub fn watch(&self, start: u64, len: u64, managed: bool, finds: &mut Finds) -> bool {
         let mut state = self.state.lock();
-        finds.found_now();
+        let tracked = Self::watch_in(&mut state, start, len, managed, finds);
+        self.count.store(state.ranges.len(), Relaxed);
+        finds.found_by_now();
+        tracked
+    }
+
+    fn watch_in(state: &mut State, start: u64, len: u64, managed: bool, finds: &mut Finds) -> bool {
         let before = state.ranges.range(..=start).next_back();
         if let Some((at, known)) = before.filter(|(_, known)| start + len <= known.end) {
             let (at, tracked) = (*at, known.tracked);
@@ -163,7 +169,7 @@ impl Watch {
             state.refused.insert(start);
             return false;
         };
-        let State { tracker, ranges, refused, .. } = &mut *state;
+        let State { tracker, ranges, refused, .. } = state;
         let tracker = tracker.get_or_insert_with(Tracker::open);
         let pinned = start::recorder().pinned.holds(start, len);
         let mut watched = Watched {
@@ -218,7 +224,6 @@ impl Watch {
         }
         let tracked = watched.tracked;
         ranges.insert(start, watched);
-        self.count.store(ranges.len(), Relaxed);
         tracked
     }
 
@@ -241,11 +246,11 @@ impl Watch {
     /// Adds what the CPU wrote since the last look.
     pub fn look(&self, finds: &mut Finds) {
         let mut state = self.state.lock();
-        finds.found_now();
         let running = state.callbacks.iter().any(|running| running.began.elapsed() < LONG);
         let already = finds.places.len();
         self.look_at(&mut state, running, finds);
         start::recorder().pending.written(&finds.places[already..]);
+        finds.found_by_now();
     }
 
     /// The number by which its end is told.
@@ -262,17 +267,18 @@ impl Watch {
     /// As `look`. Also where nothing seems to be watched: a copy may just be beginning to watch what this callback wrote.
     pub fn callback_ends(&self, number: u64, finds: &mut Finds) {
         let mut state = self.state.lock();
-        finds.found_now();
         let at = state.callbacks.iter().position(|running| running.number == number);
         let ended = at.map(|at| state.callbacks.swap_remove(at)).filter(|ended| ended.began.elapsed() < SHORT);
         self.look_at(&mut state, false, finds);
-        let Some(Running { began, found, .. }) = ended else { return };
-        for range in joined(found) {
-            // What began to be watched meanwhile was recorded as a whole then: what came later is newer than that.
-            let around = state.ranges.range(..=range.start).next_back();
-            let is_newer = around.is_some_and(|(_, watched)| watched.since >= began);
-            finds.tell_again(if is_newer { record::WRITTEN_HERE } else { record::TOLD }, range);
+        if let Some(Running { began, found, .. }) = ended {
+            for range in joined(found) {
+                // What began to be watched meanwhile was recorded as a whole then: what came later is newer than that.
+                let around = state.ranges.range(..=range.start).next_back();
+                let is_newer = around.is_some_and(|(_, watched)| watched.since >= began);
+                finds.tell_again(if is_newer { record::WRITTEN_HERE } else { record::TOLD }, range);
+            }
         }
+        finds.found_by_now();
     }
 
     /// `running`: a callback is, whose own memory is left to it.

@@ -1,8 +1,9 @@
-// Threads that each write pinned memory of their own and have a kernel read it: what one thread wrote another's call may find
+// Threads that each write pinned memory of their own and have a kernel read it: what one thread wrote another's call may find, and
+// be so long about it that the launch that it was not written for has been waited for when it comes to the bytes
 #include "check.h"
 #include <pthread.h>
 
-enum { THREADS = 8, ROUNDS = 20, N = 4096 };
+enum { THREADS = 8, ROUNDS = 8, N = 4096, WRITTEN = 16 * N };
 static CUcontext context;
 static CUfunction take;
 
@@ -14,10 +15,10 @@ static void *work(void *number)
 
     CHECK(cuCtxSetCurrent(context));
     CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    CHECK(cuMemHostAlloc((void **)&pinned, N * sizeof(int), CU_MEMHOSTALLOC_DEVICEMAP));
+    CHECK(cuMemHostAlloc((void **)&pinned, WRITTEN * sizeof(int), CU_MEMHOSTALLOC_DEVICEMAP));
     memory = allocate(N * sizeof(int));
     for (round = 0; round < ROUNDS; round++) {
-        for (i = 0; i < N; i++)
+        for (i = 0; i < WRITTEN; i++)
             pinned[i] = id * 1000003 + round * 17 + i;
         CHECK(cuLaunchKernel(take, N / 256, 1, 1, 256, 1, 1, 0, stream, (void *[]){&memory, &pinned, &n}, NULL));
         CHECK(cuStreamSynchronize(stream));

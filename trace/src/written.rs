@@ -30,7 +30,29 @@ impl<'a> Written<'a> {
     }
 }
 
+/// Found before one call, which need not be the writer's.
+pub struct Found<'a> {
+    /// All of it was there for every call, of whatever thread, that began at this time or later.
+    pub time: u64,
+    pub call: u64,
+    pub written: Written<'a>,
+}
+
 impl Trace {
+    /// All that was found before calls, in the order in which it was found.
+    pub fn found(&self) -> Vec<Found<'_>> {
+        let mut found = Vec::new();
+        for call in self.calls().filter(|_| self.has_written()) {
+            for written in call.written() {
+                // What a call's own arguments led to was found when it had returned, and counts from its beginning.
+                let time = written.about.begin.min(call.begin);
+                found.push(Found { time, call: call.number, written });
+            }
+        }
+        found.sort_by_key(|found: &Found| (found.time, found.call));
+        found
+    }
+
     /// The key under which the preamble says that host memory was followed.
     pub const FOLLOWS: &'static str = "follows host memory";
 

@@ -7,11 +7,15 @@
 use crate::plan::meanwhile::Runs;
 use crate::plan::outstanding::Outstanding;
 use crate::plan::verdict::{Reason, Reasons};
-use std::collections::{BTreeSet, HashSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap, HashSet};
+use std::iter::Peekable;
+use trace::api::roles::Class;
 use trace::call::{Content, Image};
 use trace::hash::Hash;
 use trace::objects::Objects;
-use trace::{Trace, decode};
+use trace::written::Found;
+use trace::{Call, Trace, decode};
 
 const WHAT: &str = "the CPU wrote memory that a launch under way had been given: a kernel may have waited for it";
 
@@ -28,69 +32,134 @@ pub struct Spins {
     pub shared: HashSet<(u64, u64, u64)>,
 }
 
-/// What the CPU wrote while launches were under way that had been given the memory.
+/// Moves along a trace in the order of time: submissions when they begin, what was found when it was, waits when they end.
+struct Walk<'t> {
+    trace: &'t Trace,
+    runs: Runs,
+    found: Peekable<std::vec::IntoIter<Found<'t>>>,
+    outstanding: Outstanding,
+    /// Calls that wait or show results, by their ends.
+    ending: BinaryHeap<Reverse<(u64, u64)>>,
+    /// What the CPU wrote while launches were under way that had been given the memory.
+    beside: Vec<Beside<'t>>,
+    /// The calls before which that was found.
+    named: BTreeSet<u64>,
+    reasons: Reasons,
+    shared: HashSet<(u64, u64, u64)>,
+}
+
 struct Beside<'t> {
     image: Image<'t>,
     launches: Vec<u64>,
-    /// The call that found it, and when. Another thread's wait may have begun after that call, and ended before: then it was no
-    /// longer under way what that wait was for.
-    call: u64,
-    found: u64,
+    in_callback: bool,
 }
 
 pub fn spins(trace: &Trace) -> Spins {
     if !trace.has_written() {
         return Spins::default();
     }
-    let runs = Runs::of(trace);
-    let (mut notes, mut reasons, mut shared) = (Reasons::default(), Reasons::default(), HashSet::new());
-    let mut walk = Outstanding::default();
+    let mut walk = Walk::of(trace);
     let mut objects = Objects::default();
-    let mut beside: Vec<Beside> = Vec::new();
-    let mut named = BTreeSet::new();
     for call in trace.calls().filter(|call| !call.inner) {
-        for written in call.written().filter(|written| !written.is_seen()) {
-            for image in written.images() {
-                let (launches, found) = (walk.given_to(image.address), written.about.begin);
-                if !launches.is_empty() {
-                    beside.push(Beside { image, launches, call: call.number, found });
-                }
-            }
-        }
-        let mut both = false;
-        for (launch, image) in call.results().filter(|_| !beside.is_empty()) {
-            // What a callback writes stands in the order of its stream.
-            let is_unordered =
-                |own: &&Beside| call.end.is_none_or(|end| own.found < end) && !runs.is_under_way(own.found);
-            let own = beside.iter().filter(is_unordered).map(|beside| &beside.image);
-            let own: Vec<&Image> = own.filter(|own| meets(own, &image)).collect();
-            if !own.is_empty() {
-                both |= !holds(trace, &image, &own);
-                shared.insert((call.number, launch.number, image.address));
-            }
-        }
-        if both {
-            reasons.about_call(BOTH, call.number);
-        }
+        walk.until(call.begin, &objects);
         match objects.concerned(&call).then(|| decode::decode(&call)).flatten() {
             Some(decoded) => objects.advance(&call, &decoded),
             None => objects.until(&call),
         }
-        let waited = call.function().and_then(|function| walk.see(&call, function, &objects));
-        if waited.is_some_and(|waited| waited.covered > 0) {
-            beside.retain_mut(|beside| {
-                let launches = std::mem::take(&mut beside.launches);
-                beside.launches = launches.into_iter().filter(|launch| walk.is_under_way(*launch)).collect();
-                if beside.launches.is_empty() && call.end.is_none_or(|end| beside.found < end) {
-                    named.insert(beside.call);
+        let waits = waits(&call);
+        if !waits {
+            walk.see(&call, &objects);
+        }
+        if let Some(end) = call.end.filter(|_| waits || call.results().next().is_some()) {
+            walk.ending.push(Reverse((end, call.number)));
+        }
+    }
+    walk.until(u64::MAX, &objects);
+    let mut notes = Reasons::default();
+    walk.named.into_iter().for_each(|call| notes.about_call(WHAT, call));
+    Spins { notes: notes.into_list(), reasons: walk.reasons.into_list(), shared: walk.shared }
+}
+
+fn waits(call: &Call) -> bool {
+    call.function().is_some_and(|function| matches!(function.class, Class::synchronize | Class::poll | Class::copy))
+}
+
+impl<'t> Walk<'t> {
+    fn of(trace: &'t Trace) -> Walk<'t> {
+        Walk {
+            trace,
+            runs: Runs::of(trace),
+            found: trace.found().into_iter().peekable(),
+            outstanding: Outstanding::default(),
+            ending: BinaryHeap::new(),
+            beside: Vec::new(),
+            named: BTreeSet::new(),
+            reasons: Reasons::default(),
+            shared: HashSet::new(),
+        }
+    }
+
+    fn see(&mut self, call: &Call, objects: &Objects) {
+        if let Some(function) = call.function() {
+            self.outstanding.see(call, function, objects);
+        }
+    }
+
+    /// What was found by then, and what ended before.
+    fn until(&mut self, time: u64, objects: &Objects) {
+        loop {
+            let found = self.found.peek().map(|found| found.time).filter(|found| *found <= time);
+            let ending = self.ending.peek().map(|Reverse((end, call))| (*end, *call)).filter(|(end, _)| *end < time);
+            match (found, ending) {
+                (found, Some((end, call))) if found.is_none_or(|found| end < found) => {
+                    self.ending.pop();
+                    self.ends(call, objects);
                 }
+                (Some(_), _) => self.finds(),
+                (None, _) => return,
+            }
+        }
+    }
+
+    fn finds(&mut self) {
+        let Some(found) = self.found.next().filter(|found| !found.written.is_seen()) else { return };
+        // What began later was given what the CPU had written.
+        let later = self.trace.call_from(found.time);
+        let in_callback = self.runs.is_under_way(found.time);
+        for image in found.written.images() {
+            let mut launches = self.outstanding.given_to(image.address);
+            launches.retain(|launch| *launch < later);
+            if !launches.is_empty() {
+                self.named.insert(found.call);
+                self.beside.push(Beside { image, launches, in_callback });
+            }
+        }
+    }
+
+    fn ends(&mut self, call: u64, objects: &Objects) {
+        let Some(call) = self.trace.call(call) else { return };
+        let mut both = false;
+        for (launch, image) in call.results().filter(|_| !self.beside.is_empty()) {
+            // What a callback writes stands in the order of its stream.
+            let own = self.beside.iter().filter(|beside| !beside.in_callback).map(|beside| &beside.image);
+            let own: Vec<&Image> = own.filter(|own| meets(own, &image)).collect();
+            if !own.is_empty() {
+                both |= !holds(self.trace, &image, &own);
+                self.shared.insert((call.number, launch.number, image.address));
+            }
+        }
+        if both {
+            self.reasons.about_call(BOTH, call.number);
+        }
+        if waits(&call) {
+            self.see(&call, objects);
+            let outstanding = &self.outstanding;
+            self.beside.retain_mut(|beside| {
+                beside.launches.retain(|launch| outstanding.is_under_way(*launch));
                 !beside.launches.is_empty()
             });
         }
     }
-    named.extend(beside.iter().map(|beside| beside.call));
-    named.into_iter().for_each(|call| notes.about_call(WHAT, call));
-    Spins { notes: notes.into_list(), reasons: reasons.into_list(), shared }
 }
 
 fn meets(one: &Image, other: &Image) -> bool {

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use trace::call::{Image, When};
-use trace::written::Written;
+use trace::written::{Found, Written};
 use trace::{Call, Trace};
 
 /// All that was found before calls, in the order in which it was found. What one thread wrote another thread's call may have
@@ -22,23 +22,9 @@ pub struct Writes<'t> {
     turn: Mutex<()>,
 }
 
-struct Found<'t> {
-    time: u64,
-    call: u64,
-    written: Written<'t>,
-}
-
 impl<'t> Writes<'t> {
     pub fn of(trace: &'t Trace) -> Writes<'t> {
-        let mut found = Vec::new();
-        for call in trace.calls() {
-            // What a call's own arguments led to was found when it had returned, and counts from its beginning.
-            let of_call =
-                |written: Written<'t>| Found { time: written.about.begin.min(call.begin), call: call.number, written };
-            found.extend(call.written().map(of_call));
-        }
-        found.sort_by_key(|found: &Found| (found.time, found.call));
-        Writes { found, frontier: AtomicUsize::new(0), turn: Mutex::new(()) }
+        Writes { found: trace.found(), frontier: AtomicUsize::new(0), turn: Mutex::new(()) }
     }
 
     /// Whether any of it was in managed memory.
