@@ -4,7 +4,7 @@ use tests::*;
 
 #[test]
 fn memory_that_is_elsewhere_ends_as_recorded() {
-    for app in ["ordered_memory.c", "context_memory.c", "pools.c", "batch_copies.c"] {
+    for app in ["ordered_memory.c", "context_memory.c", "pools.c", "batch_copies.c", "managed_copies.c"] {
         let place = Place::new();
         run(&mut place.recorded(client(app))).expect(0);
         let replayed = run(&mut place.cutrace(["replay", "--driver", "sim", "--no-placement"])).expect(0);

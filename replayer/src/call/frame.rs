@@ -5,6 +5,7 @@ use parking_lot::Mutex;
 use std::alloc::Layout;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use trace::api::Function;
 use trace::api::types::Type;
 use trace::walk::Direction;
 
@@ -123,6 +124,8 @@ pub struct Frame<'t> {
     pub sources: Vec<std::ops::Range<u64>>,
     /// Memory of our own that the call's copies read.
     pub lent: Vec<Memory>,
+    /// What is called instead, with the same arguments.
+    pub instead: Option<&'static Function>,
     /// The driver may use the memory after the call.
     pub retain: bool,
     /// Where small memory of the call is to lie, instead of anywhere.

@@ -5,6 +5,7 @@
 
 use crate::call::buffers::{Builder, Here, dense};
 use crate::call::frame::{Frame, Memory, Refusal};
+use crate::plan::action::between_either;
 use crate::plan::captures::memory_type;
 use crate::run::readers;
 use crate::run::sinks::Sink;
@@ -20,6 +21,9 @@ use trace::call::{Content, Image, When};
 impl<'t> Builder<'_, 't> {
     /// Live memory that holds the recorded bytes of a region; its first address.
     pub fn source(&mut self, name: &'static str, recorded: Region) -> Result<u64, Refusal> {
+        if self.is_managed(&recorded) {
+            return self.managed(name, &recorded);
+        }
         let host = self.world.placement.host(&range(name, &recorded)?);
         let Some(bytes) = self.packed(&recorded) else {
             // A node is made long before it runs: nobody could know then what it would read.
@@ -111,6 +115,9 @@ impl<'t> Builder<'_, 't> {
 
     /// Live memory to take the bytes of a region; its first address.
     pub fn sink(&mut self, name: &'static str, recorded: Region) -> Result<u64, Refusal> {
+        if self.is_managed(&recorded) {
+            return self.managed(name, &recorded);
+        }
         let expected = self.expected(&recorded);
         let (live, memory) = match self.world.placement.host(&range(name, &recorded)?) {
             Some(live) => {
@@ -133,6 +140,22 @@ impl<'t> Builder<'_, 't> {
         let (words, since) = (self.layout(name, &recorded), self.world.translation.now());
         self.frame.sinks.push(Sink { name, region, memory, expected, words, since });
         Ok(live)
+    }
+
+    /// Whether the copy took memory for the host's that is the device's in a replay.
+    fn is_managed(&self, recorded: &Region) -> bool {
+        let (plan, translation) = (self.world.plan, self.world.translation);
+        let is_host = plan.host.contains(recorded.address) || !self.region_images(recorded).is_empty();
+        !is_host && (plan.device.contains(recorded.address) || translation.live(recorded.address).is_some())
+    }
+
+    /// Then it is one between addresses of either side.
+    fn managed(&mut self, name: &str, recorded: &Region) -> Result<u64, Refusal> {
+        let why = || {
+            Refusal(format!("{name} is managed memory, and no copy between addresses of either side is like this one"))
+        };
+        self.frame.instead = Some(between_either(self.function).ok_or_else(why)?);
+        Ok(self.moved(recorded.address))
     }
 
     /// An address that may be of either side. It is the host's if the recorder found bytes there. `len`: as many as the
@@ -192,6 +215,14 @@ impl<'t> Builder<'_, 't> {
         let Some(descriptor) = here.recorded.get(base as usize..(base + ty.size) as usize) else { return Ok(()) };
         let Some(recorded) = self.host_region(ty, descriptor, side) else { return Ok(()) };
         let name = fields[index].name;
+        if self.is_managed(&recorded) {
+            let host = here.load(base + fields[index].offset, 8).unwrap_or(0);
+            let moved = host.wrapping_add(self.moved(recorded.address).wrapping_sub(recorded.address));
+            let [tag, device] = either_side(fields, index).ok_or_else(|| self.missing(name))?;
+            self.put(here, base + tag.offset, tag.ty.size, u64::from(CUmemorytype::CU_MEMORYTYPE_UNIFIED.0));
+            self.put(here, base + device.offset, device.ty.size, moved);
+            return Ok(());
+        }
         let live = match side {
             Side::Source => self.source(name, recorded)?,
             Side::Destination => self.sink(name, recorded)?,
@@ -294,11 +325,15 @@ fn base_pointer(fields: &'static [Field], index: usize, base: u32, here: Here) -
     if !matches!(field.ty.form, Form::Pointer(_)) {
         return base + field.offset + std::mem::offset_of!(trace::api::structs::CUmemcpy3DOperand, op) as u32;
     }
-    let named = |name: String| fields.iter().find(|field| field.name == name);
-    let prefix = field.name.trim_end_matches("Host");
-    let tag = named(format!("{prefix}MemoryType")).and_then(|tag| here.load(base + tag.offset, 4));
-    match named(format!("{prefix}Device")) {
-        Some(device) if tag == Some(unified) => base + device.offset,
+    match either_side(fields, index) {
+        Some([tag, device]) if here.load(base + tag.offset, 4) == Some(unified) => base + device.offset,
         _ => base + field.offset,
     }
+}
+
+/// The fields that say what memory it is beside a host pointer, and the address if that is of either side.
+fn either_side(fields: &'static [Field], index: usize) -> Option<[&'static Field; 2]> {
+    let prefix = fields[index].name.strip_suffix("Host")?;
+    let named = |what: &str| fields.iter().find(|field| field.name.strip_prefix(prefix) == Some(what));
+    Some([named("MemoryType")?, named("Device")?])
 }

@@ -1,8 +1,8 @@
 //! What replay does with each function: the policy of its line in the table, and the exceptions.
 
-use trace::api::Function;
 use trace::api::refusal::why_refused;
 use trace::api::roles::{Class, Policy};
+use trace::api::{Function, by_name};
 
 /// A memory call that is replayed by other means, see [`place`](crate::memory::place).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,6 +75,18 @@ fn wait(function: &Function) -> Option<&'static str> {
     }
 }
 
+/// The copy between addresses of either side that takes the same arguments, for memory that was the host's as well and is the
+/// device's in a replay: managed memory.
+pub fn between_either(function: &Function) -> Option<&'static Function> {
+    by_name(match function.name {
+        "cuMemcpyHtoD_v2" | "cuMemcpyDtoH_v2" => "cuMemcpy",
+        "cuMemcpyHtoD_v2_ptds" | "cuMemcpyDtoH_v2_ptds" => "cuMemcpy_ptds",
+        "cuMemcpyHtoDAsync_v2" | "cuMemcpyDtoHAsync_v2" => "cuMemcpyAsync",
+        "cuMemcpyHtoDAsync_v2_ptsz" | "cuMemcpyDtoHAsync_v2_ptsz" => "cuMemcpyAsync_ptsz",
+        _ => return None,
+    })
+}
+
 fn why_skipped(function: &Function) -> &'static str {
     match function.family {
         "memory" | "memory_virtual" | "memory_pool" if function.class == Class::query || sets_attribute(function) => {
@@ -94,7 +106,7 @@ fn sets_attribute(function: &Function) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trace::api::{FUNCTIONS, by_name};
+    use trace::api::FUNCTIONS;
 
     #[test]
     fn the_exceptions_name_functions_of_the_table() {
@@ -104,6 +116,17 @@ mod tests {
                 assert_eq!(function.class, Class::poll, "{}", function.name);
             }
         }
+    }
+
+    #[test]
+    fn copies_between_either_side_take_the_same_arguments() {
+        let found = FUNCTIONS.iter().filter_map(|function| Some((function, between_either(function)?)));
+        let shape = |function: &Function| {
+            let params = function.params.iter();
+            (function.class, function.twin_of.is_some(), params.map(|p| (p.offset, p.ty.size)).collect::<Vec<_>>())
+        };
+        assert_eq!(found.clone().count(), 8);
+        found.for_each(|(function, instead)| assert_eq!(shape(function), shape(instead), "{}", function.name));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The walk over a trace that makes its plan.
 
 use crate::memory::ranges::Ranges;
-use crate::plan::action::{Action, action};
+use crate::plan::action::{Action, action, between_either};
 use crate::plan::captures;
 use crate::plan::captures::Captures;
 use crate::plan::contexts::Contexts;
@@ -51,7 +51,8 @@ pub struct Survey {
     foreign: bool,
 }
 
-const MANAGED: &str = "managed memory that a copy takes for the host's is not followed";
+const MANAGED: &str =
+    "copies managed memory as if that were the host's, and no copy between addresses of either side is like it";
 
 const PINNED: &str =
     "the device was given pinned host memory to read: what the CPU wrote there without a call is not recorded";
@@ -193,8 +194,8 @@ impl Survey {
         }
         let called_host = words(|role| matches!(role, Role::Source(_) | Role::Sink(_)));
         let is_managed = |at: &&u64| self.live.holds(**at) && !self.host.contains(**at) && !is_host(**at);
-        if !makes_node && called_host.iter().any(|at| is_managed(&at)) {
-            self.reasons.about_call(format!("{}: {MANAGED}", function.name), call.number);
+        if between_either(function).is_none() && called_host.iter().any(|at| is_managed(&at)) {
+            self.reasons.about_call(format!("{} {MANAGED}", function.name), call.number);
         }
         let read = words(|role| matches!(role, Role::Reads(_)));
         if waits::has_wait(call, function, &self.host) {

@@ -27,7 +27,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
-use trace::api::roles::Role;
+use trace::api::roles::{Class, Role};
 use trace::api::types::{Form, Kind};
 use trace::api::{by_name, gives_timed_work};
 use trace::record::Timed;
@@ -343,7 +343,10 @@ fn one<'t>(world: &World<'t>, call: Call<'t>, room: &Arc<Room>) -> Result<Result
         Err(Refusal(why)) if call.succeeded() => return Err(why),
         Err(Refusal(_)) => return Ok(Err(FAILED.to_owned())),
     };
-    let words = frame.words();
+    if frame.instead.is_some() && function.class == Class::copy {
+        return Err("it copies managed memory as if that were the host's, and waits for it".into());
+    }
+    let (live, words) = (frame.instead.unwrap_or(live), frame.words());
     let is_own =
         |(kind, stream): (Kind, u64)| kind == Kind::Stream && (stream == 2 || stream == 0 && live.twin_of.is_some());
     let handle = |param: &trace::api::roles::Field| match param.ty.form {

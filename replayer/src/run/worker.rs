@@ -123,7 +123,7 @@ impl<'t> Worker<'_, 't> {
             Err(Refusal(why)) if call.succeeded() => return self.refuse(&call, function, &why),
             Err(Refusal(why)) => return self.skip(&call, function, &why),
         };
-        let words = frame.words();
+        let (live, words) = (frame.instead.unwrap_or(live), frame.words());
         if function.class == Class::destroy
             && let Some((Kind::Stream, stream)) = function.params.first().and_then(|param| handle(param, &words))
         {
@@ -158,6 +158,11 @@ impl<'t> Worker<'_, 't> {
             // SAFETY: as above.
             (None, Some(profiler)) => unsafe { profiler.call(world, &call, live, &words) },
         };
+        if frame.instead.is_some() && function.class == Class::copy {
+            // One to or from the host waits, one within the device does not. What has failed other calls will tell, too.
+            let captures = world.placement.captures.load(Relaxed) > 0;
+            self.queue(function, &words).wait(world.driver, self.thread, captures);
+        }
         if is_marked {
             marks::end(world);
         }

@@ -102,7 +102,12 @@ impl Fields {
             return Ok(Plane { side: Side::Device(array.base + (x + y * pitch + z * slice) as u64), pitch, slice });
         }
         let pitch = if self.pitch == 0 { x + width } else { self.pitch };
-        let slice = pitch * if self.height == 0 { y + rows } else { self.height };
+        let height = if self.height == 0 { y + rows } else { self.height };
+        // Even for a single row or slice, seen on driver 580.
+        if width * rows != 0 && (pitch < x + width || height < y + rows) {
+            return Err(Code::INVALID_VALUE);
+        }
+        let slice = pitch * height;
         let offset = (x + y * pitch + z * slice) as u64;
         let side = match self.kind {
             1 => host(self.host)?.shifted(offset),
