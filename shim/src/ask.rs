@@ -20,7 +20,7 @@ pub fn is_blocking(stream: u64) -> Option<bool> {
     type Flags = unsafe extern "C" fn(u64, *mut u32) -> u32;
     const NON_BLOCKING: u32 = 1;
     let mut flags = 0;
-    // SAFETY: the signature is that of cuda.h; the stream is one that the application has just used.
+    // SAFETY: the signature is that of cuda.h; the stream is that of the call at hand, for which the driver looks it up, too.
     let result = unsafe { real::function::<Flags>("cuStreamGetFlags").map(|ask| ask(stream, &mut flags)) };
     (result == Some(0)).then_some(flags & NON_BLOCKING == 0)
 }

@@ -20,6 +20,7 @@ use crate::shape::{Launch, Site};
 use crate::start::{self, Recorder};
 use crate::{ask, capture, clock, host, payload, range, times};
 use std::cell::{Cell, UnsafeCell};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::*, compiler_fence};
 use trace::record::{self, ATTACHMENT, Attachment, ENTRY_SIZE, Entry, HEAD, Head, INLINE, INNER, RETURN_SIZE, Return};
 
@@ -231,7 +232,9 @@ pub fn annotate(work: impl FnOnce(&Lane)) -> bool {
         return true;
     }
     compiler_fence(SeqCst);
-    work(lane);
+    if catch_unwind(AssertUnwindSafe(|| work(lane))).is_err() {
+        start::off("an internal error");
+    }
     compiler_fence(SeqCst);
     lane.busy.set(false);
     true

@@ -66,7 +66,7 @@ fn measure(calls: u64) {
     let opened = first_frame(&path, true);
     assert!(opened.index.is_some());
     views(&opened);
-    println!("  resident             {:>7} MB", resident());
+    println!("  resident             {:>7} MB", resident("VmRSS:"));
     let (took, _) = timed(|| opened.call(opened.summary().calls as u32 / 2).expect("a call").name().len());
     println!("  one call in the file {took:>10.1?}");
     bytes(opened);
@@ -83,7 +83,11 @@ fn first_frame(path: &Path, index: bool) -> Arc<Opened> {
         opened
     });
     let how = if index { "with index" } else { "no index" };
-    println!("  first frame, {how:<10} {took:>9.1?}   resident {} MB", resident());
+    println!(
+        "  first frame, {how:<10} {took:>9.1?}   resident {} MB, at most {} MB",
+        resident("VmRSS:"),
+        resident("VmHWM:")
+    );
     opened
 }
 
@@ -105,7 +109,7 @@ fn views(opened: &Opened) {
             let from = if part == 1 { 0 } else { (random >> 11) % (end - width + 1) };
             let edges: Vec<u64> = (0..=COLUMNS).map(|n| from + width * n / COLUMNS).collect();
             let start = Instant::now();
-            views_of(&lanes, &edges);
+            views_of(&lanes, &edges, false);
             all.push(start.elapsed());
         }
         all.sort();
@@ -174,8 +178,8 @@ fn timed<T>(work: impl FnOnce() -> T) -> (Duration, T) {
 }
 
 /// Megabytes.
-fn resident() -> u64 {
+fn resident(what: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or("");
+    let line = status.lines().find(|line| line.starts_with(what)).unwrap_or("");
     line.split_whitespace().nth(1).and_then(|kb| kb.parse::<u64>().ok()).unwrap_or(0) / 1000
 }

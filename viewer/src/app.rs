@@ -176,7 +176,10 @@ fn show(
         for news in first.into_iter().chain(more) {
             changed = true;
             let effects = match news {
-                News::Input(event) => input(&event).map_or_else(Vec::new, |input| state.update(input)),
+                News::Input(event) => {
+                    both(&state.opened).for_each(Opened::wake);
+                    input(&event).map_or_else(Vec::new, |input| state.update(input))
+                }
                 News::Named => {
                     state.learned();
                     Vec::new()

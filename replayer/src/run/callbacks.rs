@@ -32,6 +32,8 @@ pub struct Callbacks<'t> {
     /// Runs before this one are done.
     frontier: AtomicUsize,
     done: Mutex<Vec<bool>>,
+    /// None from this one on is done.
+    begun: AtomicUsize,
     changed: Condvar,
     /// Runs wait for earlier ones that write the same memory, as long as those come.
     in_turn: AtomicBool,
@@ -94,6 +96,7 @@ impl<'t> Callbacks<'t> {
             runs,
             places,
             frontier: AtomicUsize::new(0),
+            begun: AtomicUsize::new(0),
             changed: Condvar::new(),
             in_turn: AtomicBool::new(true),
             tally: Mutex::default(),
@@ -149,7 +152,8 @@ impl<'t> Callbacks<'t> {
         let done = self.done.lock();
         write();
         let first = self.latest.partition_point(|end| *end <= since);
-        for (at, run) in self.runs.iter().enumerate().skip(first) {
+        let until = self.begun.load(Acquire);
+        for (at, run) in self.runs.iter().enumerate().take(until).skip(first) {
             if run.end > since && done[at] {
                 // What others had found before is theirs, too, and not newer.
                 let own = run.written.iter().filter(|written| !written.is_told_elsewhere());
@@ -203,6 +207,7 @@ impl Handed<'_, '_> {
             }
             run.written.iter().for_each(|written| written::on_host_only(self.world, written, &mut tally));
             done[*at] = true;
+            callbacks.begun.fetch_max(*at + 1, AcqRel);
             callbacks.changed.notify_all();
         }
         drop(done);

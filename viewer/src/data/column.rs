@@ -1,7 +1,7 @@
 //! Columns of plain numbers: made here, or mapped from an index file. Either way they are read as slices.
 
 use bytemuck::{Pod, cast_slice, try_cast_slice};
-use memmap2::Mmap;
+use memmap2::{Mmap, UncheckedAdvice};
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -31,6 +31,15 @@ impl<T: Pod> Column<T> {
 
     pub fn bytes(&self) -> &[u8] {
         cast_slice(self)
+    }
+
+    /// Has the pages of a mapped column out of view: they stay in the page cache, and come back one by one as they are looked at.
+    pub fn let_go(&self) {
+        if let Column::Mapped(Mapped { map, start, end, .. }) = self {
+            // SAFETY: a shared mapping of a file, which is only read: its content is the file's before and after.
+            let _as_good_as_it_gets =
+                unsafe { map.unchecked_advise_range(UncheckedAdvice::DontNeed, *start, *end - *start) };
+        }
     }
 }
 

@@ -203,9 +203,8 @@ impl Lane {
         }
     }
 
-    /// Cells between neighbouring edges, which must rise.
+    /// Adds the cells between neighbouring edges, which must rise.
     pub fn view(&self, edges: &[u64], cells: &mut Vec<Cell>) {
-        cells.clear();
         let Some(&left) = edges.first() else { return };
         let (mut first, mut began) = (self.first_from(left), self.first_at(left));
         for pair in edges.windows(2) {
@@ -215,6 +214,16 @@ impl Lane {
             first = if began > 0 && self.end(began - 1) > to { began - 1 } else { began };
         }
     }
+
+    /// What [`Lane::view`] looks at: see [`Column::let_go`].
+    fn let_go(&self) {
+        self.begin.let_go();
+        self.length.let_go();
+        self.long.let_go();
+        self.flags.let_go();
+        self.pyramid.nodes().let_go();
+        self.pyramid.firsts().let_go();
+    }
 }
 
 /// Lanes with fewer events than this, all together, are not worth a thread.
@@ -223,14 +232,25 @@ const SHARED: usize = 1 << 20;
 /// Threads that share long lanes, on however few cores: they wait for memory, and the first time for the disk.
 const WORKERS: usize = 8;
 
-/// As [`Lane::view`] of each.
-pub fn views(lanes: &[&Lane], edges: &[u64]) -> Vec<Vec<Cell>> {
+/// Columns of a long lane after which it is let go of, when that is asked for. With all workers at it some 200 MB are in view: each
+/// column looks at a handful of places, around each of which the kernel has 64 KiB in view.
+const STEP: usize = 50;
+
+/// As [`Lane::view`] of each. `lets_go`: of what was looked at, which otherwise stays in view for the next frame, up to all there is.
+pub fn views(lanes: &[&Lane], edges: &[u64], lets_go: bool) -> Vec<Vec<Cell>> {
+    let is_long = lanes.iter().map(|lane| lane.len()).sum::<usize>() >= SHARED;
+    let step = if is_long && lets_go { STEP } else { edges.len() };
     let view = |lane: &&Lane| {
-        let mut cells = Vec::new();
-        lane.view(edges, &mut cells);
+        let mut cells = Vec::with_capacity(edges.len());
+        for from in (0..edges.len().saturating_sub(1)).step_by(step) {
+            lane.view(&edges[from..=(from + step).min(edges.len() - 1)], &mut cells);
+            if is_long && lets_go {
+                lane.let_go();
+            }
+        }
         cells
     };
-    if lanes.iter().map(|lane| lane.len()).sum::<usize>() < SHARED {
+    if !is_long {
         return lanes.iter().map(view).collect();
     }
     std::thread::scope(|scope| {

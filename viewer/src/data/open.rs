@@ -8,6 +8,7 @@ use super::{Model, Summary};
 use crate::text::moment;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use trace::{Call, Trace};
 
@@ -31,6 +32,7 @@ pub struct Opened {
     pub index: Option<PathBuf>,
     pub unchecked: Option<Arc<Unchecked>>,
     pages: Option<Pages>,
+    at_rest: AtomicBool,
     /// The trace that this one is compared with; its lanes are in the model.
     pub second: Option<Arc<Second>>,
     /// The names of objects, once they are known.
@@ -47,13 +49,26 @@ impl Opened {
             let (model, unchecked) = (loaded.model, loaded.unchecked.map(Arc::new));
             let (trace, index, lives) = (Arc::new(trace), Some(loaded.path), Arc::new(loaded.lives.into()));
             let pages = Some(loaded.pages);
-            return Ok(Opened { path: path.into(), trace, model, key, index, unchecked, pages, second: None, lives });
+            let (second, at_rest) = (None, AtomicBool::new(true));
+            return Ok(Opened {
+                path: path.into(),
+                trace,
+                model,
+                key,
+                index,
+                unchecked,
+                pages,
+                at_rest,
+                second,
+                lives,
+            });
         }
         let trace = Trace::open(path)?;
         let model = build(&trace)?;
         let trace = Arc::new(trace);
-        let (index, unchecked, second, lives) = (None, None, None, Arc::default());
-        Ok(Opened { path: path.into(), trace, model, key, index, unchecked, pages: None, second, lives })
+        let (index, unchecked, pages, second, lives) = (None, None, None, None, Arc::default());
+        let at_rest = AtomicBool::new(true);
+        Ok(Opened { path: path.into(), trace, model, key, index, unchecked, pages, at_rest, second, lives })
     }
 
     /// The same once more, to be changed; what is mapped stays shared.
@@ -66,14 +81,26 @@ impl Opened {
             index: self.index.clone(),
             unchecked: self.unchecked.clone(),
             pages: self.pages.clone(),
+            at_rest: AtomicBool::new(self.is_at_rest()),
             second: self.second.clone(),
             lives: self.lives.clone(),
         }
     }
 
-    /// Nobody looks at it for a while.
+    /// Nobody looks at it for a while: what of the index is in view is let go of, and what one frame looks at is not kept for the next.
     pub fn rest(&self) {
+        self.at_rest.store(true, Relaxed);
         self.pages.iter().for_each(Pages::let_go);
+    }
+
+    /// Somebody does again.
+    pub fn wake(&self) {
+        self.at_rest.store(false, Relaxed);
+    }
+
+    /// As it is from the beginning.
+    pub fn is_at_rest(&self) -> bool {
+        self.at_rest.load(Relaxed)
     }
 
     pub fn summary(&self) -> &Summary {

@@ -23,7 +23,7 @@ pub fn sums(model: &Model, end: u64, columns: u64) -> Vec<Sum> {
     let mut sums = vec![Sum::default(); columns as usize];
     let threads = model.lanes.iter().filter(|lane| matches!(lane.source, Source::Thread { depth: 0, .. }));
     let lanes: Vec<_> = threads.collect();
-    for cells in views(&lanes, &edges) {
+    for cells in views(&lanes, &edges, true) {
         for ((sum, cell), edge) in sums.iter_mut().zip(&cells).zip(edges.windows(2)) {
             let whole = (edge[1] - edge[0]).saturating_mul(lanes.len() as u64).max(1);
             sum.share += cell.busy as f64 / whole as f64;

@@ -80,7 +80,8 @@ struct Views {
 impl Views {
     fn of(state: &State, lanes: &[usize], edges: &[u64]) -> Views {
         let of = |found: Vec<(usize, &Lane)>| {
-            let cells = views(&found.iter().map(|(_, lane)| *lane).collect::<Vec<_>>(), edges);
+            let cells =
+                views(&found.iter().map(|(_, lane)| *lane).collect::<Vec<_>>(), edges, state.opened.is_at_rest());
             found.into_iter().map(|(at, _)| at).zip(cells).collect()
         };
         let whole = lanes.iter().filter_map(|at| Some((*at, state.opened.model.lanes.get(*at)?)));
