@@ -120,6 +120,8 @@ fn views(opened: &Opened) {
 /// Bytes that a terminal of 240 by 60 gets for a pan by one column, and for a frame in which nothing changed.
 fn bytes(opened: Arc<Opened>) {
     const SIZE: (u16, u16) = (240, 60);
+    // As when somebody presses a key.
+    opened.wake();
     let mut state = State::new(opened, Keymap::default(), SIZE);
     for part in [1, 1_000, 100_000] {
         let end = state.window.end;
