@@ -70,10 +70,10 @@ pub struct Arguments {
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = seconds)]
     delay: Option<f64>,
     /// End the range for good so many seconds after it began
-    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = some_seconds)]
     duration: Option<f64>,
     /// End the range for good after so many calls; those that are recorded always are not counted
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = count)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = calls)]
     calls: Option<u64>,
     /// Record when the device did each kernel, copy and fill, too, as CUPTI tells it: one to two microseconds a launch. Where
     /// libcupti is not found, or the program uses CUPTI itself, no times are taken and a line says so
@@ -154,7 +154,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         let status = if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { CANNOT_EXECUTE };
         failure(status, format_args!("{}: {error}", path.display()))
     })?;
-    session::close(session.path(), name, default.as_deref(), arguments.range.as_deref());
+    session::close(session.path(), name, default.as_deref(), arguments.range.as_deref(), arguments.delay);
     Ok(exit_status(status))
 }
 
@@ -169,6 +169,18 @@ fn range(text: &str) -> Result<String, String> {
 fn seconds(text: &str) -> Result<f64, String> {
     let seconds = text.parse().ok().filter(|seconds| Duration::try_from_secs_f64(*seconds).is_ok());
     seconds.ok_or_else(|| "expected a number of seconds, 0 or more: 1.5".into())
+}
+
+/// A range that is over at once would be empty.
+fn some_seconds(text: &str) -> Result<f64, String> {
+    let seconds = seconds(text).ok().filter(|seconds| *seconds > 0.0);
+    seconds.ok_or_else(|| "expected a number of seconds, more than 0: 1.5".into())
+}
+
+/// As `some_seconds`.
+fn calls(text: &str) -> Result<u64, String> {
+    let calls = count(text).ok().filter(|calls| *calls > 0);
+    calls.ok_or_else(|| format!("expected a number of calls, from 1 to {}", u64::MAX))
 }
 
 /// The recorder behind what is preloaded already.

@@ -13,8 +13,8 @@ use trace::text::plain;
 use trace::{Call, Trace};
 
 /// `session`: the file in which each process has announced its trace, a line each: its id, a space, the path.
-/// `existing`: the default name, if it was taken. `range`: what was to be recorded alone.
-pub fn close(session: &Path, program: &OsStr, existing: Option<&Path>, range: Option<&str>) {
+/// `existing`: the default name, if it was taken. `range` and `delay` (seconds): what was to be recorded alone.
+pub fn close(session: &Path, program: &OsStr, existing: Option<&Path>, range: Option<&str>, delay: Option<f64>) {
     let announced = std::fs::read(session).unwrap_or_default();
     let mut closed: Vec<(String, Finished)> = Vec::new();
     let (mut open, mut empty) = (Vec::new(), Vec::new());
@@ -22,8 +22,10 @@ pub fn close(session: &Path, program: &OsStr, existing: Option<&Path>, range: Op
     for path in announced.split(|byte| *byte == b'\n').filter_map(announced_path) {
         let name = relative(&path);
         let finish = |trace: Trace| {
-            empty.extend(range.map(|range| never_began(&trace, range)));
-            finish(&trace, verdict::in_words)
+            let why = range.and_then(|range| never_opened(&trace, range));
+            let why = why.or_else(|| ended_before(&trace, delay?));
+            // That of a program that still runs may begin yet.
+            finish(&trace, verdict::in_words).inspect(|_| empty.push(why))
         };
         match Trace::open(&path).map_err(anyhow::Error::from).map(finish) {
             Ok(Ok(finished)) => closed.push((name, finished)),
@@ -51,8 +53,15 @@ pub fn close(session: &Path, program: &OsStr, existing: Option<&Path>, range: Op
     }
 }
 
+/// Why the range began too late for every call.
+fn ended_before(trace: &Trace, delay: f64) -> Option<String> {
+    let last = trace.len().checked_sub(1).and_then(|last| trace.call(last as u64));
+    let is_within = last.is_none_or(|last| (trace.nanoseconds(last.begin) as f64) < delay * 1e9);
+    is_within.then(|| format!("no driver call came later than {delay} s after the first"))
+}
+
 /// Why the range that was asked for is empty, if the trace tells.
-fn never_began(trace: &Trace, range: &str) -> Option<String> {
+fn never_opened(trace: &Trace, range: &str) -> Option<String> {
     const NAMED: usize = 8;
     let Some(wanted) = range.strip_prefix("nvtx:").and_then(Wanted::parse) else {
         let is_it = |call: Call| call.name() == "cuProfilerStart";

@@ -130,13 +130,14 @@ fn some_time() {
 
 #[test]
 fn a_range_that_never_begins_is_said() {
-    for (range, way, why) in [
-        ("nvtx:part@domain", "push", "no NVTX range is part@domain; there were other, inner, part\n"),
-        ("nvtx:step", "start", "no NVTX range is step; there were part@domain\n"),
-        ("nvtx:step", "profiler", "no NVTX range is step; the program made none\n"),
-        ("profiler", "push", "cuProfilerStart was not called\n"),
+    for (option, range, way, why) in [
+        ("--range", "nvtx:part@domain", "push", "no NVTX range is part@domain; there were other, inner, part\n"),
+        ("--range", "nvtx:step", "start", "no NVTX range is step; there were part@domain\n"),
+        ("--range", "nvtx:step", "profiler", "no NVTX range is step; the program made none\n"),
+        ("--range", "profiler", "push", "cuProfilerStart was not called\n"),
+        ("--delay", "3600", "push", "no driver call came later than 3600 s after the first\n"),
     ] {
-        let (trace, ran) = recorded(&Place::new(), &["--range", range], &[way], 0);
+        let (trace, ran) = recorded(&Place::new(), &[option, range], &[way], 0);
         assert!(ran.stderr.ends_with(&format!("cutrace: the range never began: {why}")), "{}", ran.stderr);
         assert_eq!(count(&trace, "cuGraphLaunch"), 0);
     }
@@ -145,7 +146,14 @@ fn a_range_that_never_begins_is_said() {
 #[test]
 fn unknown_ranges_are_refused() {
     let place = Place::new();
-    for options in [&["--range", "kernel"][..], &["--range", "nvtx:"], &["--delay", "soon"], &["--calls", "-1"]] {
+    for options in [
+        ["--range", "kernel"],
+        ["--range", "nvtx:"],
+        ["--delay", "soon"],
+        ["--duration", "0"],
+        ["--calls", "-1"],
+        ["--calls", "0"],
+    ] {
         let ran = run(place.cutrace(["record", "--driver", "sim"]).args(options).arg("--").arg(program())).expect(2);
         assert_eq!(ran.stdout, "");
     }
