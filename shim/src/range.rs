@@ -135,7 +135,8 @@ pub fn begin(asked: &Asked) -> Range {
             }
         },
     }
-    if asked.delay.is_some() {
+    // Without a delay the first call is in the range: it does not wait for the recorder thread to open it.
+    if asked.delay.is_some_and(|delay| !delay.is_zero()) {
         state |= EARLY;
     }
     if let Some(calls) = asked.calls {

@@ -129,6 +129,12 @@ fn some_time() {
 }
 
 #[test]
+fn no_delay_leaves_nothing_out() {
+    let (trace, _) = recorded(&Place::new(), &["--delay", "0"], &[], 0);
+    assert_eq!((count(&trace, "cuLaunchKernel"), trace.calls_left_out()), (6, 0));
+}
+
+#[test]
 fn a_range_that_never_begins_is_said() {
     for (option, range, way, why) in [
         ("--range", "nvtx:part@domain", "push", "no NVTX range is part@domain; there were other, inner, part\n"),
