@@ -63,7 +63,8 @@ pub struct Arguments {
     #[arg(long, value_name = "LEVEL", value_parser = ["none", "inputs", "all"], hide_possible_values = true)]
     data: Option<String>,
     /// Record work only within a range: from cuProfilerStart to cuProfilerStop (profiler), within NVTX ranges of a name
-    /// (nvtx:NAME), or from SIGUSR1 to SIGUSR2 (signals). Calls that make, change or end objects are recorded always
+    /// (nvtx:NAME, of any domain; nvtx:NAME@DOMAIN or, as reports print it, nvtx:DOMAIN:NAME, of one), or from SIGUSR1 to SIGUSR2
+    /// (signals). Calls that make, change or end objects are recorded always
     #[arg(long, value_name = "profiler|nvtx:NAME[@DOMAIN]|signals", value_parser = range)]
     range: Option<String>,
     /// Begin the range so many seconds after the first driver call

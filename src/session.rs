@@ -7,7 +7,7 @@ use std::env;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use trace::annotation::{Annotation, Range, Wanted};
+use trace::annotation::{Range, Wanted};
 use trace::finish::{self, Finished, finish};
 use trace::text::plain;
 use trace::{Call, Trace};
@@ -68,12 +68,11 @@ fn never_opened(trace: &Trace, range: &str) -> Option<String> {
         return (range == "profiler" && !trace.calls().any(is_it)).then(|| "cuProfilerStart was not called".into());
     };
     let mut names: Vec<String> = Vec::new();
-    for Range { opened: Annotation { message, domain, .. }, .. } in trace.annotated_ranges() {
-        if wanted.matches(message.as_deref().map(str::as_bytes), domain.as_deref().map(str::as_bytes)) {
+    for Range { opened, .. } in trace.annotated_ranges() {
+        if wanted.covers(&opened) {
             return None;
         }
-        let name = message.unwrap_or_default().replace('@', "\\@");
-        let name = domain.map_or(name.clone(), |domain| format!("{name}@{domain}"));
+        let name = opened.wanted().to_string();
         if !names.contains(&name) && names.len() <= NAMED {
             names.push(name);
         }

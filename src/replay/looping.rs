@@ -12,6 +12,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::str::FromStr;
 use trace::Trace;
+use trace::annotation::Wanted;
 use trace::api::roles::Class;
 use trace::text::plain;
 
@@ -36,7 +37,8 @@ pub struct Looping {
     /// The range, by call numbers: A..B (B is not included)
     #[arg(long, value_name = "A..B", requires = "loop")]
     scope: Option<Scope>,
-    /// The range, by an NVTX range of this name, with its domain or without (domain:name, :name, name); #n for the nth (from 1) of them [default n: 1]
+    /// The range, by an NVTX range of this name, as record --range takes it: NAME, NAME@DOMAIN, or DOMAIN:NAME and :NAME as
+    /// reports print it; #n for the nth (from 1) of them [default n: 1]
     #[arg(long, value_name = "NAME[#n]", requires = "loop", conflicts_with = "scope")]
     nvtx: Option<String>,
 }
@@ -93,14 +95,12 @@ fn annotated(trace: &Trace, wanted: &str) -> Result<Range<u64>> {
         Some((name, Ok(nth @ 1..))) => (name, nth),
         _ => (wanted, 1),
     };
-    let message = |range: &trace::annotation::Range| range.opened.message.as_deref().unwrap_or("").to_owned();
-    let qualified = |range: &trace::annotation::Range| {
-        format!("{}:{}", range.opened.domain.as_deref().unwrap_or(""), message(range))
-    };
-    let is_named = |range: &&trace::annotation::Range| message(range) == name || qualified(range) == name;
-    let named: Vec<_> = ranges.iter().filter(is_named).collect();
+    let asked = Wanted::parse(name);
+    let is_asked = |opened| asked.as_ref().is_some_and(|asked| asked.covers(opened));
+    let named: Vec<_> = ranges.iter().filter(|range| is_asked(&range.opened)).collect();
     let Some(range) = named.get(nth - 1) else {
-        let mut known: Vec<String> = ranges.iter().map(|range| plain(&message(range)).into_owned()).collect();
+        let mut known: Vec<String> =
+            ranges.iter().map(|range| plain(&range.opened.wanted().to_string()).into_owned()).collect();
         known.sort();
         known.dedup();
         let there = match (named.len(), &known[..]) {

@@ -56,6 +56,7 @@ fn ranges_of_the_program() {
         ("nvtx:part", "push"),
         ("nvtx:part", "start"),
         ("nvtx:part@domain", "start"),
+        ("nvtx:domain:part", "start"),
         ("signals", "signals"),
     ] {
         let place = Place::new();

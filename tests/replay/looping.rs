@@ -93,8 +93,9 @@ fn ranges_by_annotation() {
         assert_eq!((&found["range"], &found["calls"]), (&serde_json::json!([from, from + 2]), &2.into()), "{name}");
     }
     for (name, why) in [
-        ("stepp", "no NVTX range has this name; there are launch, nothing, step, whole"),
+        ("stepp", "no NVTX range has this name; there are launch, nothing, step, whole@other"),
         ("step#4", "there are 3 ranges of this name only"),
+        ("step@other", "no NVTX range has this name"),
         ("nothing", "no call is in it"),
     ] {
         let told = replayed(&place, &["--loop", "2", "--nvtx", name]).expect(2).stderr;

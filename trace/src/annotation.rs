@@ -5,6 +5,7 @@ use crate::index::body_of;
 use crate::record::{self, ANNOTATION_SIZE, HEAD, annotated};
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::fmt;
 
 /// One annotation.
 #[derive(Debug, Clone)]
@@ -54,14 +55,38 @@ impl Wanted {
         (!name.is_empty() && domain != Some("")).then_some(wanted)
     }
 
-    /// Whether a range of this message and domain is one of them; none is the default domain.
+    /// As `matches`, of a range that was read.
+    pub fn covers(&self, opened: &Annotation) -> bool {
+        self.matches(opened.message.as_deref().map(str::as_bytes), opened.domain.as_deref().map(str::as_bytes))
+    }
+
+    /// Whether a range of this message and domain is one of them; none is the default domain. A name without a domain may
+    /// also be `DOMAIN:NAME`, or `:NAME` of the default domain, as reports have it.
     pub fn matches(&self, message: Option<&[u8]>, domain: Option<&[u8]>) -> bool {
-        message == Some(self.name.as_bytes())
-            && self.domain.as_ref().is_none_or(|wanted| domain == Some(wanted.as_bytes()))
+        let (Some(message), name) = (message, self.name.as_bytes()) else { return false };
+        let Some(wanted) = &self.domain else {
+            let printed = name.strip_prefix(domain.unwrap_or_default()).and_then(|rest| rest.strip_prefix(b":"));
+            return message == name || printed == Some(message);
+        };
+        message == name && domain == Some(wanted.as_bytes())
+    }
+}
+
+/// As `parse` takes it.
+impl fmt::Display for Wanted {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(&self.name.replace('@', "\\@"))?;
+        self.domain.iter().try_for_each(|domain| write!(f, "@{}", domain.replace('@', "\\@")))
     }
 }
 
 impl Annotation<'_> {
+    /// What asks for ranges like this one.
+    pub fn wanted(&self) -> Wanted {
+        let (name, domain) = (self.message.as_deref().unwrap_or(""), self.domain.as_deref());
+        Wanted { name: name.to_owned(), domain: domain.map(str::to_owned) }
+    }
+
     pub fn payload(&self) -> Option<Payload> {
         let bits = self.about.payload;
         match self.about.payload_type {
@@ -192,5 +217,23 @@ mod tests {
         assert_eq!(of("a\\@b"), Some(("a@b".into(), None)));
         assert_eq!(of("a\\@b@c"), Some(("a@b".into(), Some("c".into()))));
         assert_eq!([of(""), of("@c"), of("a@")], [None, None, None]);
+        assert_eq!(Wanted::parse("a\\@b@c").map(|wanted| wanted.to_string()).as_deref(), Some("a\\@b@c"));
+    }
+
+    #[test]
+    fn or_in_front_of_it_as_reports_print_it() {
+        let is = |text: &str, message: &str, domain: Option<&str>| {
+            let wanted = Wanted::parse(text).expect("a name");
+            wanted.matches(Some(message.as_bytes()), domain.map(str::as_bytes))
+        };
+        for (text, domain) in [("step", None), (":step", None), ("step", Some("mine")), ("mine:step", Some("mine"))] {
+            assert!(is(text, "step", domain), "{text} {domain:?}");
+        }
+        for (text, domain) in
+            [(":step", Some("mine")), ("mine:step", None), ("step@mine", None), ("mine:", Some("mine"))]
+        {
+            assert!(!is(text, "step", domain), "{text} {domain:?}");
+        }
+        assert!(is("aten::add", "aten::add", None) && is("mine:aten::add@mine", "mine:aten::add", Some("mine")));
     }
 }
