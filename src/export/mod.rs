@@ -11,8 +11,8 @@ use crate::exit;
 use crate::figures::{counted, size};
 use crate::progress::Progress;
 use crate::reading::Reading;
+use crate::report::grep::Grep;
 use crate::report::kernel_name::{Names, Style};
-use crate::report::walk::matches;
 use anyhow::{Context, Result};
 use jsonl::Jsonl;
 use perfetto::Perfetto;
@@ -32,7 +32,7 @@ use trace::{Call, Trace};
 ///
 /// Memory does not grow with the trace. The file is written under a temporary name and gets its own when it is whole; like a
 /// trace it holds the application's data, and only its owner may read it. --grep is matched against function names and, for
-/// launches, "FUNCTION KERNEL".
+/// launches, "FUNCTION KERNEL", with the kernel's name as recorded or as shown.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -165,7 +165,7 @@ fn each<'t>(
     arguments: bool,
     mut see: impl FnMut(&Event<'_, 't>) -> Result<()>,
 ) -> Result<(u64, Objects)> {
-    let wanted = reading.selection(trace)?;
+    let (wanted, grep) = (reading.selection(trace)?, Grep::new(reading));
     let mut objects = Objects::default();
     let mut progress = Progress::new("writing", (trace.len() as u64).min(reading.end()));
     let (most, mut written) = (reading.limit.unwrap_or(u64::MAX), 0);
@@ -174,7 +174,7 @@ fn each<'t>(
         if written == most {
             break;
         }
-        let selected = wanted(&call) && matches(reading, &call);
+        let selected = wanted(&call) && grep.matches(&call);
         let decoded = (selected && arguments || objects.concerned(&call)).then(|| decode(&call)).flatten();
         match &decoded {
             Some(decoded) => objects.advance(&call, decoded),

@@ -1,8 +1,8 @@
 //! `cuda_api_trace`: every call, with the columns of Nsight Systems. Written as it is read: there may be more calls than memory.
 
+use super::grep::Grep;
 use super::render::Output;
 use super::table::{Cell, Column, Head, Layout, same};
-use super::walk::matches;
 use crate::progress::Progress;
 use crate::reading::Reading;
 use anyhow::Result;
@@ -33,7 +33,7 @@ const HEAD: Head = Head {
 const WIDTHS: [usize; 9] = [16, 13, 28, 6, 9, 8, 8, 5, 11];
 
 pub fn write(trace: &Trace, reading: &Reading, out: &mut Output<impl Write>) -> Result<()> {
-    let wanted = reading.selection(trace)?;
+    let (wanted, grep) = (reading.selection(trace)?, Grep::new(reading));
     out.begin(HEAD, WIDTHS.to_vec())?;
     let mut progress = Progress::new("writing", trace.len() as u64);
     let mut left = reading.limit.unwrap_or(u64::MAX);
@@ -42,7 +42,7 @@ pub fn write(trace: &Trace, reading: &Reading, out: &mut Output<impl Write>) -> 
         if left == 0 {
             break;
         }
-        if !wanted(&call) || !matches(reading, &call) {
+        if !wanted(&call) || !grep.matches(&call) {
             continue;
         }
         left -= 1;

@@ -6,6 +6,7 @@ pub mod device;
 mod durations;
 mod errors;
 mod finding;
+pub mod grep;
 mod launches;
 mod list;
 mod memory;
@@ -36,8 +37,8 @@ use viewer::kernel_name::{Names, Style};
 /// Without -r: one page on what ran, where the host's time went, and what to look at. Times of calls are the host's, as
 /// recorded; those of devices are a replay's, in a trace made by replay --profile, or recorded, too (record --gpu-times).
 ///
-/// --grep is matched against function names and, for launches, "FUNCTION KERNEL"; --limit is the number of rows of each
-/// table. Names of Nsight Systems' reports give its columns.
+/// --grep is matched against function names and, for launches, "FUNCTION KERNEL", with the kernel's name as recorded or as
+/// shown; --limit is the number of rows of each table. Names of Nsight Systems' reports give its columns.
 #[derive(clap::Args)]
 #[command(after_help = help())]
 pub struct Arguments {

@@ -2,6 +2,7 @@
 
 use super::device::Scope;
 use super::finding::Finding;
+use super::grep::Grep;
 use super::kernel_name::{Names, Style};
 use super::table::Table;
 use crate::progress::Progress;
@@ -88,7 +89,7 @@ pub fn walk<'t>(
     style: Style,
     reports: &mut [Box<dyn Report<'t> + 't>],
 ) -> Result<Ending<'t>> {
-    let wanted = reading.selection(trace)?;
+    let (wanted, grep) = (reading.selection(trace)?, Grep::new(reading));
     let (mut objects, mut contexts, mut outstanding) =
         (Objects::default(), Contexts::default(), Outstanding::default());
     let mut progress = Progress::new("reading", trace.len() as u64);
@@ -107,7 +108,7 @@ pub fn walk<'t>(
             function,
             begin: trace.nanoseconds(call.begin),
             end: call.end.map(|end| trace.nanoseconds(end)),
-            selected: wanted(&call) && matches(reading, &call),
+            selected: wanted(&call) && grep.matches(&call),
             decoded: decoded.as_ref(),
             objects: &objects,
             contexts: &contexts,
@@ -119,13 +120,6 @@ pub fn walk<'t>(
     drop(progress);
     let scope = Scope::new(trace, reading, Names::new(style))?;
     Ok(Ending { trace, pending: outstanding.left(), names: Names::new(style), scope })
-}
-
-/// `--grep`: the function's name, and the kernel's behind a blank.
-pub fn matches(reading: &Reading, call: &Call) -> bool {
-    let Some(pattern) = &reading.grep else { return true };
-    pattern.is_match(call.name())
-        || kernel_name(call).is_some_and(|kernel| pattern.is_match(&format!("{} {kernel}", call.name())))
 }
 
 /// The kernel that a launch names, as the trace has it.

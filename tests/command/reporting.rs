@@ -365,6 +365,9 @@ fn names_and_colours() {
     };
     assert_eq!(kernel(&["--mangled"]), "_ZN1f1gEii");
     assert_eq!((kernel(&[]), kernel(&["--short"])), ("f::g(int, int)".into(), "g".into()));
+    for pattern in ["^cuLaunchKernel _ZN1f1gEii$", r"f::g\(int", "Kernel g$"] {
+        assert_eq!(kernel(&["--grep", pattern]), "f::g(int, int)");
+    }
     // A replay finds it by each of them.
     for name in ["_ZN1f1gEii", "f::g(int, int)", "g#1"] {
         for flag in ["--break", "--only-kernel"] {

@@ -7,9 +7,9 @@ pub mod memory;
 pub mod nvtx;
 pub mod trace;
 
+use super::grep::Grep;
 use super::kernel_name::Names;
 use super::table::Cell;
-use super::walk::matches;
 use crate::figures::counted;
 use crate::reading::Reading;
 use ::trace::Trace;
@@ -27,10 +27,10 @@ pub struct Scope<'t> {
 impl<'t> Scope<'t> {
     pub fn new(trace: &'t Trace, reading: &'t Reading, names: Names) -> Result<Scope<'t>> {
         let everything = reading.calls.is_none() && reading.thread.is_none() && reading.grep.is_none();
-        let selected = reading.selection(trace)?;
+        let (selected, grep) = (reading.selection(trace)?, Grep::new(reading));
         let wanted = move |work: &Work| {
             let call = || work.call.and_then(|call| trace.call(call));
-            everything || call().is_some_and(|call| selected(&call) && is_meant(reading, &call, work))
+            everything || call().is_some_and(|call| selected(&call) && is_meant(&grep, &call, work))
         };
         Ok(Scope { trace, names, wanted: Box::new(wanted) })
     }
@@ -66,12 +66,8 @@ impl<'t> Scope<'t> {
 }
 
 /// `--grep`, also by the names of kernels in graphs.
-fn is_meant(reading: &Reading, call: &::trace::Call, work: &Work) -> bool {
-    let by_node = || {
-        let named = work.name.map(|name| format!("{} {name}", call.name()));
-        reading.grep.as_ref().zip(named).is_some_and(|(pattern, named)| pattern.is_match(&named))
-    };
-    matches(reading, call) || by_node()
+fn is_meant(grep: &Grep, call: &::trace::Call, work: &Work) -> bool {
+    grep.matches(call) || work.name.is_some_and(|name| grep.matches_with(call, name))
 }
 
 /// Three numbers as Nsight Systems writes them.
