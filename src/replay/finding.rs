@@ -37,7 +37,7 @@ pub struct Finding {
     only_kernel: Option<String>,
     /// Write device memory to a file where the replay stops: START+LENGTH or START..END in recorded addresses, or an
     /// allocation as `cutrace dump` numbers them, mem#n (or alloc#n) or global#n; may be repeated
-    #[arg(long, num_args = 2, value_names = ["MEMORY", "FILE"])]
+    #[arg(long, num_args = 2, value_names = ["MEMORY", "FILE"], conflicts_with = "dry_run")]
     dump_memory: Vec<String>,
     /// On a divergence, replay once more in a new process, and name the first launch that does not compute the same twice
     ///

@@ -123,7 +123,8 @@ fn usage_errors() {
     let place = recorded("vector_add.c", &[]);
     for (arguments, why) in [
         (&["replay", "--dry-run", "--break", "nope"][..], "nearest: "),
-        (&["replay", "--dry-run", "--dump-memory", "mem#9", "x"], "no mem#9"),
+        (&["replay", "--dump-memory", "mem#9", "x"], "no mem#9"),
+        (&["replay", "--dry-run", "--dump-memory", "mem#1", "x"], "'--dump-memory <MEMORY> <FILE>'"),
         (&["replay", "--dry-run", "--only-kernel", "nope"], "nearest: vector_add\n"),
         (&["replay", "--dry-run", "--bisect"], "--bisect"),
         (&["replay", "--times", "events"], "--times"),
