@@ -143,9 +143,10 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     REPORTS.iter().map(|entry| entry.name)
 }
 
-/// Names that are in the list.
+/// Names that are in the list, each once.
 pub fn choose(names: &[String]) -> Vec<Chosen> {
-    names.iter().filter_map(|name| REPORTS.iter().find(|entry| entry.name == name)).map(Chosen).collect()
+    let first = names.iter().enumerate().filter(|(at, name)| !names[..*at].contains(name)).map(|(_, name)| name);
+    first.filter_map(|name| REPORTS.iter().find(|entry| entry.name == name)).map(Chosen).collect()
 }
 
 /// The list for `--help`.

@@ -340,8 +340,11 @@ fn reports_select() {
     assert_eq!(calls(&["--limit", "2"]), 2);
     assert_eq!(calls(&["--thread", "t0"]) + calls(&["--thread", "1"]), all);
     assert_eq!(calls(&["--grep", "^cuLaunchKernel "]), 3, "with its kernel");
-    let ran = report(&place, &["-r", "cuda_api_sum", "--limit", "2", "--json"]).expect(0);
+    // The same report again is not another.
+    let ran =
+        report(&place, &["-r", "cuda_api_sum,cuda_api_sum", "-r", "cuda_api_sum", "--limit", "2", "--json"]).expect(0);
     let whole: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    assert_eq!(whole["reports"].as_array().map(Vec::len), Some(1));
     assert_eq!(whole["reports"][0]["rows"].as_array().map(Vec::len), Some(2));
     assert!(whole["reports"][0]["notes"][0].as_str().is_some_and(|note| note.starts_with("and ")), "{whole}");
     // What is left out still makes and ends objects.
