@@ -140,17 +140,21 @@ pub fn run(arguments: Arguments) -> Result<u8> {
             Filter::new(text, &opened).map_err(|why| failure(USAGE, format_args!("--filter {text:?}: {why}")))?;
         }
         let ended = damage(&opened.trace, 0);
-        let text = match arguments.once {
+        let (text, beyond) = match arguments.once {
             true => once(opened, &options, (arguments.size.0, arguments.size.1)),
-            false => report::text(&opened),
+            false => (report::text(&opened), None),
         };
+        beyond.iter().for_each(exit::say);
         let mut out = std::io::stdout().lock();
         out.write_all(text.as_bytes())?;
         out.flush()?;
         return Ok(ended);
     }
     match show(&arguments.file, &options) {
-        Ok(()) => Ok(DONE),
+        Ok(beyond) => {
+            beyond.iter().for_each(exit::say);
+            Ok(DONE)
+        }
         Err(Error::Signal(signal)) => Ok(128 + signal as u8),
         Err(Error::Open(error)) => Err(explained(error)),
         Err(error) => Err(error.into()),

@@ -139,6 +139,25 @@ fn every_screen_has_its_command() {
 }
 
 #[test]
+fn what_lies_beyond_the_trace_is_told() {
+    let place = recorded("vector_add.c");
+    for (options, told) in [
+        (&["--window", "5s..6s"][..], "cutrace: --window 5s..6s: the trace ends at 0."),
+        (&["--row", "99"], "cutrace: --row 99: there are rows 0 to "),
+        (&["--row", "9", "--view", "kernels"], "cutrace: --row 9: there is row 0 alone\n"),
+        (&["--row", "0", "--view", "kernels"], ""),
+    ] {
+        let said = run(place.cutrace(["view", "--once"]).args(options)).expect(0).stderr;
+        assert!(said.starts_with(told) && said.lines().count() == usize::from(!told.is_empty()), "{options:?}: {said}");
+    }
+    let screen = Screen::new(&place);
+    screen.run(&format!("{} --row 99; echo status=$?", view()));
+    screen.wait("--row 99: there are rows");
+    screen.keys(&["q"]);
+    screen.restored("cutrace: --row 99: there are rows");
+}
+
+#[test]
 fn a_selection_goes_to_perfetto() {
     let place = recorded("streams_events.c");
     let screen = Screen::new(&place);

@@ -67,14 +67,14 @@ enum News {
     NoTerminal(io::Error),
 }
 
-/// One frame of that size as text; with `go_to` as the user would type it.
-pub fn once(opened: Opened, options: &Options, (width, height): (u16, u16)) -> String {
+/// One frame of that size as text, and what was asked for that is not there.
+pub fn once(opened: Opened, options: &Options, (width, height): (u16, u16)) -> (String, Option<String>) {
     name_objects(&opened);
     let mut state = begin(Arc::new(opened), options, (width, height));
-    state.set(&options.shown);
+    let beyond = state.set(&options.shown);
     let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
     view::draw(&state, &options.theme, &mut buffer);
-    export::frame(&buffer)
+    (export::frame(&buffer), beyond)
 }
 
 /// The names of objects, of the second trace too.
@@ -122,8 +122,8 @@ fn both(opened: &Opened) -> impl Iterator<Item = &Opened> {
     std::iter::once(opened).chain(opened.second.as_deref().map(|second| &second.opened))
 }
 
-/// Shows a trace until the user has seen enough.
-pub fn run(path: &Path, options: &Options) -> Result<(), Error> {
+/// Shows a trace until the user has seen enough. Gives what was asked for that is not there.
+pub fn run(path: &Path, options: &Options) -> Result<Option<String>, Error> {
     let opened = Arc::new(open(path, options)?);
     if opened.model.concerned.len() <= AT_ONCE {
         name_objects(&opened);
@@ -136,12 +136,13 @@ pub fn run(path: &Path, options: &Options) -> Result<(), Error> {
     let mut term = Term::take(options.config.mouse.unwrap_or(true), options.theme.depth)?;
     let size = term.size()?;
     let mut state = begin(opened.clone(), options, (size.width, size.height));
-    state.set(&options.shown);
+    let beyond = state.set(&options.shown);
+    beyond.iter().for_each(|beyond| state.say(beyond));
     read_input(sender.clone());
     beside(opened, options.index, sender.clone());
     let shown = show(&mut term, &mut state, options, &news, &ended, &sender);
     drop(term);
-    shown
+    shown.map(|()| beyond)
 }
 
 fn show(

@@ -20,13 +20,14 @@ pub struct Shown {
 }
 
 impl State {
-    /// Shows what a command line asks for. Wrong words are told of in the message.
-    pub fn set(&mut self, shown: &Shown) {
+    /// Shows what a command line asks for, and says what of that there is not. Wrong words are told of in the message.
+    pub fn set(&mut self, shown: &Shown) -> Option<String> {
+        let mut beyond = Vec::new();
         if let Some(filter) = &shown.filter {
             self.filter_by(filter);
         }
         if let Some(row) = shown.row.filter(|_| shown.view.is_none_or(|view| !view.is_table())) {
-            self.row = row.min(self.rows.len().saturating_sub(1));
+            self.row = within(row, self.rows.len(), &mut beyond);
         }
         if let Some(place) = &shown.place {
             self.show(place);
@@ -36,14 +37,19 @@ impl State {
         }
         if let Some((from, to)) = shown.window {
             self.window = self.window.between(from, to);
+            if self.window.to < to {
+                let [from, to, end] = [from, to, self.window.end].map(|ns| ns as f64 / 1e9);
+                beyond.push(format!("--window {from}s..{to}s: the trace ends at {end} s"));
+            }
         }
         if let Some(view) = shown.view {
             self.show_tab(view);
             if view.is_table() {
-                self.table_row = shown.row.unwrap_or(0).min(self.table.rows.len().saturating_sub(1));
+                self.table_row = within(shown.row.unwrap_or(0), self.table.rows.len(), &mut beyond);
             }
         }
         self.scroll();
+        (!beyond.is_empty()).then(|| beyond.join("; "))
     }
 
     /// `cutrace view app.bin --once --view kernels`: prints this screen.
@@ -80,6 +86,20 @@ impl State {
         }
         line + &format!(" --window {}ns..{}ns", self.window.from, self.window.to)
     }
+}
+
+/// The row that is asked for, or else the last.
+fn within(row: usize, rows: usize, beyond: &mut Vec<String>) -> usize {
+    let last = rows.saturating_sub(1);
+    if row > last {
+        let there = match rows {
+            0 => "is none".into(),
+            1 => "is row 0 alone".into(),
+            _ => format!("are rows 0 to {last}"),
+        };
+        beyond.push(format!("--row {row}: there {there}"));
+    }
+    row.min(last)
 }
 
 /// For a shell.
