@@ -151,6 +151,7 @@ const fn same_bytes(a: &[u8], b: &[u8]) -> bool {
 
 /// Whether the function may give a device work that has a beginning and an end of its own: a kernel, a graph, a copy, a fill.
 pub const fn gives_timed_work(function: &Function) -> bool {
+    // By name: prefetches, discards and decompression are submitted as copies are and stand in their family, but are none.
     let moves = begins_with(function.name, "cuMemcpy") || begins_with(function.name, "cuMemset");
     matches!(function.class, Class::launch)
         || same(function.family, "copy") && matches!(function.class, Class::copy | Class::submit) && moves
