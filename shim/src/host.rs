@@ -38,7 +38,13 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
         }
         if recorder.destinations.any() {
             let copied = recorder.destinations.of(words[0]).into_iter();
-            under_way(lane, site.function, words, copied.map(|(start, len, before)| (start, len, Work::Graph(before))));
+            under_way(
+                lane,
+                lane.sequence(),
+                site.function,
+                words,
+                copied.map(|(address, len, before)| (Landing::Flat { address, len }, Work::Graph(before))),
+            );
         }
     } else if site.function.class == Class::submit && recorder.pinned.any() {
         fills(lane, site.function, words);
@@ -59,7 +65,13 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
 fn launched(lane: &Lane, function: &Function, words: &[u64], given: impl Iterator<Item = (u64, u64)>) {
     let watch = &lane.recorder().watch;
     let known = given.filter(|(start, len)| *len <= MOST_HASHED && watch.follows(*start, *len));
-    under_way(lane, function, words, known.map(|(start, len)| (start, len, Work::Launch)));
+    under_way(
+        lane,
+        lane.sequence(),
+        function,
+        words,
+        known.map(|(address, len)| (Landing::Flat { address, len }, Work::Launch)),
+    );
 }
 
 /// What fills pinned memory does so when its stream gets there: until then its bytes are nobody's.
@@ -68,9 +80,9 @@ fn fills(lane: &Lane, function: &'static Function, words: &[u64]) {
         let address = words[param.offset as usize / 8];
         let is_filled = matches!(param.role, Role::Writes(_)) && lane.recorder().pinned.find(address).is_some();
         let len = is_filled.then(|| reach(function.params, index, 0, &Words(words))).flatten()?;
-        Some((address, len, Work::Fill))
+        Some((Landing::Flat { address, len }, Work::Fill))
     });
-    under_way(lane, function, words, filled);
+    under_way(lane, lane.sequence(), function, words, filled);
 }
 
 struct Words<'w>(&'w [u64]);
@@ -86,10 +98,17 @@ impl View for Words<'_> {
     }
 }
 
-fn under_way(lane: &Lane, function: &Function, words: &[u64], memory: impl Iterator<Item = (u64, u64, Work)>) {
+/// What this call's work brings is not there yet.
+pub fn under_way(
+    lane: &Lane,
+    call: u32,
+    function: &Function,
+    words: &[u64],
+    memory: impl Iterator<Item = (Landing, Work)>,
+) {
     let recorder = lane.recorder();
     let mut queue = None;
-    for (start, len, work) in memory {
+    for (landing, work) in memory {
         let per_thread = function.twin_of.is_some();
         let (stream, captured, context) = *queue.get_or_insert_with(|| {
             let stream = stream(function, words).unwrap_or(0);
@@ -98,8 +117,7 @@ fn under_way(lane: &Lane, function: &Function, words: &[u64], memory: impl Itera
         if captured {
             return;
         }
-        let landing = Landing::Flat { address: start, len };
-        let mut copy = Copy::new(landing, context, ask::is_blocking(stream), lane.index(), lane.sequence());
+        let mut copy = Copy::new(landing, context, ask::is_blocking(stream), lane.index(), call);
         copy.work = work;
         let queue = Queue::of(stream, per_thread, lane.index(), || context);
         let given_up = recorder.pending.add_work(queue, copy);

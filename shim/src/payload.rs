@@ -5,6 +5,7 @@ use crate::callback;
 use crate::capture::{Capture, Live, Moment};
 use crate::clock;
 use crate::finds::Finds;
+use crate::host;
 use crate::lane::Lane;
 use crate::manners::guarded;
 use crate::memory::{bytes_at, word_at};
@@ -12,7 +13,7 @@ use crate::pending::{Copy, Covered, Landing, Queue, Work};
 use crate::watch::without;
 use std::ops::Range;
 use trace::Function;
-use trace::api::copies::{Region, region};
+use trace::api::copies::{Region, device_region, region};
 use trace::api::roles::{Class, Field, Role, Sibling, Side};
 use trace::api::types::{Form, Type};
 use trace::hash::{Hash, Hasher};
@@ -64,7 +65,10 @@ pub fn finished(lane: &Lane, covered: Covered, position: u64) {
         };
         if copy.work == Work::Fill {
             // Of these no more is told: a replay fills the same.
-            bytes_at(start, len as usize, false).map(|bytes| recorder.watch.landed(start, bytes));
+            for place in copy.landing.places() {
+                let bytes = bytes_at(place.start, (place.end - place.start) as usize, false);
+                bytes.map(|bytes| recorder.watch.landed(place.start, bytes));
+            }
             continue;
         }
         if let Work::Graph(before) = copy.work {
@@ -208,7 +212,11 @@ impl Capture<'_> {
             self.watch_source(address, bytes);
         }
         match moment {
-            Moment::Entry if pinned => self.pinned_source(address, bytes),
+            Moment::Entry if pinned => {
+                if !self.pinned_source(Landing::Flat { address, len: bytes }) {
+                    self.attach(address, bytes, false);
+                }
+            }
             Moment::Success if !pinned => match ask::place(address) {
                 // The driver takes device addresses here too; then nothing is the CPU's to read, and nothing is lost.
                 // Managed memory was looked at before the call.
@@ -220,23 +228,26 @@ impl Capture<'_> {
     }
 
     /// What the CPU has put there so far. What copies and callbacks under way will have put there by the time this copy reads
-    /// it, they bring in a replay, too.
-    fn pinned_source(&mut self, address: u64, bytes: u64) {
-        let (recorder, end) = (self.lane.recorder(), address + bytes);
-        if recorder.watch.follows(address, bytes) {
-            return;
+    /// it, they bring in a replay, too. False: nothing is under way, and all of it can be recorded with the call.
+    fn pinned_source(&mut self, from: Landing) -> bool {
+        let recorder = self.lane.recorder();
+        let (address, span) = (from.address(), from.span());
+        if recorder.watch.follows(address, span) {
+            return true;
         }
         let mut finds = Finds::before(self.lane, self.call);
         let may_change = callback::any_under_way() && recorder.watch.has_room();
-        if may_change && recorder.watch.watch_prepared(address, bytes, &mut finds) {
-            return self.deferred.extend(finds.into_records());
+        if may_change && recorder.watch.watch_prepared(address, span, &mut finds) {
+            self.deferred.extend(finds.into_records());
+            return true;
         }
-        let landing = recorder.pending.landing_in(address, bytes);
+        let landing = recorder.pending.landing_in(address, span);
         if landing.is_empty() {
-            return self.attach(address, bytes, false);
+            return false;
         }
-        without(address..end, &landing).into_iter().for_each(|range| finds.take(range));
+        from.places().into_iter().flat_map(|place| without(place, &landing)).for_each(|range| finds.take(range));
         self.deferred.extend(finds.into_records());
+        true
     }
 
     /// Whether the call puts its copy into a graph, which makes it when it runs.
@@ -333,6 +344,21 @@ impl Capture<'_> {
         }
     }
 
+    /// A struct copy to a device address, which may be that of pinned memory.
+    fn device_destination(&mut self, ty: &'static Type, descriptor: &[u8]) {
+        let (recorder, function) = (self.lane.recorder(), self.function);
+        let to =
+            device_region(ty, descriptor, Side::Destination).filter(|to| recorder.pinned.holds(to.address, to.span()));
+        match to {
+            Some(to) if self.makes_node() => self.destination(Landing::Rows(to)),
+            Some(to) if function.class == Class::submit => {
+                let fill = [(Landing::Rows(to), Work::Fill)].into_iter();
+                host::under_way(self.lane, self.call, self.function, self.words, fill);
+            }
+            _ => {}
+        }
+    }
+
     /// The host side of a struct copy.
     pub(crate) fn rows(&mut self, ty: &'static Type, container: u64, base: u32, side: Side) {
         let recorder = self.lane.recorder();
@@ -340,8 +366,10 @@ impl Capture<'_> {
         let descriptor = descriptor.into_owned();
         let element = |array: trace::api::types::CUarray| ask::array_element(array.0 as u64);
         let Some(region) = region(ty, &descriptor, side, element) else {
-            if side == Side::Source && self.moment == Moment::Success {
-                self.device_source(ty, container + u64::from(base));
+            match side {
+                Side::Source if self.moment == Moment::Success => self.device_source(ty, container + u64::from(base)),
+                Side::Destination if self.moment == Moment::Success => self.device_destination(ty, &descriptor),
+                _ => {}
             }
             return;
         };
@@ -370,6 +398,7 @@ impl Capture<'_> {
                 match if pinned { Place::Pinned } else { ask::place(region.address) } {
                     Place::Device => return,
                     Place::Managed => return self.watch_source(region.address, region.span()),
+                    Place::Pinned if self.pinned_source(Landing::Rows(region)) => return,
                     Place::Pageable | Place::Pinned => {}
                 }
                 match packed_rows(&region, self.careful()) {

@@ -6,7 +6,7 @@
 
 use crate::finds::joined;
 use crate::lock::Lock;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 use trace::api::copies::Region;
@@ -25,6 +25,8 @@ pub struct Pending {
 #[derive(Default)]
 struct State {
     copies: HashMap<Queue, Vec<Copy>>,
+    /// Where copies to the host land, by the start: the end, the queue and the position. No two overlap. Some are done by now.
+    landings: BTreeMap<u64, (u64, Queue, u64)>,
     /// What an event covered when it was last recorded.
     events: HashMap<u64, Recorded>,
     /// What a stream waits for beside its own work: each time of a wait, and what it added.
@@ -78,6 +80,21 @@ impl Landing {
         match self {
             Landing::Flat { len, .. } => len,
             Landing::Rows(region) => region.span(),
+        }
+    }
+
+    fn end(self) -> u64 {
+        self.address() + self.span()
+    }
+
+    /// Where they land: row by row, unless it is very much in pieces.
+    pub fn places(self) -> Vec<Range<u64>> {
+        const MOST: u64 = 4096;
+        match self {
+            Landing::Rows(region) if !region.is_dense() && region.rows.saturating_mul(region.slices) <= MOST => {
+                region.row_addresses().map(|row| row..row + region.row_bytes).collect()
+            }
+            _ => vec![self.address()..self.end()],
         }
     }
 }
@@ -162,10 +179,15 @@ impl Pending {
         self.next.load(Relaxed)
     }
 
-    /// Keeps a copy in mind; the ones that had to be given up for it.
+    /// Keeps a copy in mind; the ones that had to be given up for it. What earlier copies to the host bring to the same memory nobody
+    /// can look at any more: of these nothing will be told.
     pub fn add(&self, queue: Queue, mut copy: Copy) -> Vec<Copy> {
         let mut state = self.state.lock();
+        self.count.fetch_sub(state.overtaken(copy.landing), Relaxed);
         copy.position = self.next.fetch_add(1, Relaxed);
+        if copy.work == Work::Copy {
+            state.landings.insert(copy.landing.address(), (copy.landing.end(), queue, copy.position));
+        }
         copy.since = copy.since.min(copy.position);
         state.copies.entry(queue).or_default().push(copy);
         let crowded = self.count.fetch_add(1, Relaxed) >= MOST;
@@ -213,10 +235,7 @@ impl Pending {
         let State { copies, beside, .. } = &mut *state;
         let launches: Vec<&Copy> = copies.values().flatten().filter(|copy| copy.work == Work::Launch).collect();
         let is_given = |place: &&Range<u64>| {
-            launches.iter().any(|launch| {
-                let start = launch.landing.address();
-                place.start < start + launch.landing.span() && start < place.end
-            })
+            launches.iter().any(|launch| place.start < launch.landing.end() && launch.landing.address() < place.end)
         };
         let tick = self.next.fetch_add(1, Relaxed);
         beside.extend(places.iter().filter(is_given).map(|place| (tick, place.clone())));
@@ -226,7 +245,7 @@ impl Pending {
     pub fn may_write(&self, start: u64, len: u64) -> bool {
         let state = self.state.lock();
         let mut places = state.copies.values().flatten().map(|copy| copy.landing);
-        places.any(|at| at.address() < start + len && start < at.address() + at.span())
+        places.any(|at| at.address() < start + len && start < at.end())
     }
 
     /// An event was recorded by a call that began at `position`.
@@ -271,11 +290,12 @@ impl Pending {
     pub fn stream_ends(&self, queue: Queue) {
         let mut state = self.state.lock();
         state.waits.remove(&queue);
-        let State { copies, events, waits, gone, .. } = &mut *state;
+        let State { copies, landings, events, waits, gone, .. } = &mut *state;
         *gone += 1;
         let name = copies.remove(&queue).map(|left| {
             let name = Queue { stream: GONE, context: *gone, thread: 0 };
             copies.insert(name, left);
+            landings.values_mut().filter(|(_, of, _)| *of == queue).for_each(|(_, of, _)| *of = name);
             name
         });
         for recorded in events.values_mut() {
@@ -292,7 +312,7 @@ impl Pending {
     /// launch goes where the CPU wrote meanwhile.
     pub fn finished(&self, covered: Covered, position: u64) -> Vec<(Copy, Vec<Range<u64>>)> {
         let mut state = self.state.lock();
-        let State { copies, events, waits, beside, .. } = &mut *state;
+        let State { copies, landings, events, waits, beside, .. } = &mut *state;
         let mut finished = Vec::new();
         let mut take = |queue: &Queue, until: u64| {
             if let Some(copies) = copies.get_mut(queue) {
@@ -328,6 +348,7 @@ impl Pending {
         }
         if copies.is_empty() {
             // Whatever was known of events and waits is about positions that all lie behind.
+            landings.clear();
             events.clear();
             waits.clear();
         }
@@ -342,8 +363,11 @@ impl Pending {
         let end = start + len;
         let state = self.state.lock();
         let copies = state.copies.values().flatten().filter(|copy| copy.work != Work::Launch);
-        let places = copies.map(|c| c.landing.address()..c.landing.address() + c.landing.span());
-        let within = places.map(|place| place.start.max(start)..place.end.min(end)).filter(|place| !place.is_empty());
+        let meeting = copies.map(|c| c.landing).filter(|at| at.address() < end && start < at.end());
+        let within = meeting
+            .flat_map(Landing::places)
+            .map(|place| place.start.max(start)..place.end.min(end))
+            .filter(|place| !place.is_empty());
         let mut within: Vec<Range<u64>> = within.collect();
         within.sort_unstable_by_key(|place| place.start);
         within
@@ -356,6 +380,23 @@ impl Pending {
         let forgotten: Vec<Copy> = state.copies.values_mut().flat_map(|copies| copies.extract_if(.., lands)).collect();
         self.count.fetch_sub(forgotten.len(), Relaxed);
         forgotten
+    }
+}
+
+impl State {
+    /// Takes out the copies to the host that land here; how many.
+    fn overtaken(&mut self, landing: Landing) -> usize {
+        let State { copies, landings, .. } = self;
+        let before = landings.range(..landing.end()).rev();
+        let met = before.take_while(|(_, (end, ..))| *end > landing.address()).map(|(start, _)| *start);
+        let met: Vec<u64> = met.collect();
+        let taken = met.into_iter().filter_map(|start| {
+            let (_, queue, position) = landings.remove(&start)?;
+            let queued = copies.get_mut(&queue)?;
+            let at = queued.binary_search_by_key(&position, |copy| copy.position).ok()?;
+            Some(queued.remove(at))
+        });
+        taken.count()
     }
 }
 
@@ -388,7 +429,7 @@ impl Copy {
         if self.work != Work::Launch || written.is_empty() {
             return Vec::new();
         }
-        let (start, end) = (self.landing.address(), self.landing.address() + self.landing.span());
+        let (start, end) = (self.landing.address(), self.landing.end());
         let since = written.iter().filter(|(tick, _)| *tick > self.since);
         let within = since.map(|(_, place)| place.start.max(start)..place.end.min(end));
         let places = joined(within.filter(|place| !place.is_empty()).collect());

@@ -71,14 +71,24 @@ pub fn region(
     if ty.name == CUDA_MEMCPY3D_BATCH_OP::TYPE.name {
         return batch_region(descriptor, side, element);
     }
+    use CUmemorytype as Of;
+    linear_region(ty, descriptor, side, |of| matches!(of, Of::CU_MEMORYTYPE_HOST | Of::CU_MEMORYTYPE_UNIFIED))
+}
+
+/// The memory at one side of a copy that names it by a device address, which host memory has, too, where the device can reach it.
+pub fn device_region(ty: &Type, descriptor: &[u8], side: Side) -> Option<Region> {
+    linear_region(ty, descriptor, side, |of| of == CUmemorytype::CU_MEMORYTYPE_DEVICE)
+}
+
+fn linear_region(ty: &Type, descriptor: &[u8], side: Side, wanted: fn(CUmemorytype) -> bool) -> Option<Region> {
     let layout = &LAYOUTS.iter().find(|(name, _)| *name == ty.name)?.1[side as usize];
     let word = |offset| load(descriptor, offset, layout.word);
     let optional = |offset: Option<usize>, absent| offset.map_or(Some(absent), word);
 
     let base = match CUmemorytype(load(descriptor, layout.memory_type, 4)? as u32) {
+        of if !wanted(of) => return None,
         CUmemorytype::CU_MEMORYTYPE_HOST => load(descriptor, layout.host, 8)?,
-        CUmemorytype::CU_MEMORYTYPE_UNIFIED => word(layout.device)?,
-        _ => return None,
+        _ => word(layout.device)?,
     };
     Box3D {
         base,
