@@ -15,6 +15,9 @@ use trace::hash::Hash;
 /// More copies than this that nobody waits for are not kept in mind: the oldest are given up, and counted.
 const MOST: usize = 1 << 16;
 
+/// Times of waits of one stream for another that are kept in mind.
+const MOST_WAITS: usize = 256;
+
 #[derive(Default)]
 pub struct Pending {
     count: AtomicUsize,
@@ -29,8 +32,8 @@ struct State {
     landings: BTreeMap<u64, (u64, Queue, u64)>,
     /// What an event covered when it was last recorded.
     events: HashMap<u64, Recorded>,
-    /// What a stream waits for beside its own work: each time of a wait, and what it added.
-    waits: HashMap<Queue, HashMap<Queue, Until>>,
+    /// What a stream waits for beside its own work: each time of a wait that added something, and up to where, both rising.
+    waits: HashMap<Queue, HashMap<Queue, Vec<Until>>>,
     /// What the CPU was found to have written since launches under way were put, and when it was found.
     beside: Vec<(u64, Range<u64>)>,
     /// Streams that are gone while copies of theirs are not: names for them.
@@ -46,7 +49,7 @@ struct Recorded {
     tick: u64,
 }
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Until {
     position: u64,
     tick: u64,
@@ -252,7 +255,7 @@ impl Pending {
     pub fn event_recorded(&self, event: u64, queue: Queue, position: u64) {
         let mut state = self.state.lock();
         let waits = state.waits.get(&queue).into_iter().flatten();
-        let mut reach: Reach = waits.map(|(other, until)| (*other, until.position)).collect();
+        let mut reach: Reach = waits.filter_map(|(other, untils)| Some((*other, untils.last()?.position))).collect();
         reach.insert(queue, position);
         let tick = self.next.fetch_add(1, Relaxed);
         state.events.insert(event, Recorded { reach, tick });
@@ -280,8 +283,11 @@ impl Pending {
         let waits = waits.entry(queue).or_default();
         for (other, position) in reach {
             let known = waits.entry(*other).or_default();
-            if *position > known.position {
-                *known = Until { position: *position, tick };
+            if known.last().is_none_or(|last| *position > last.position) {
+                if known.len() >= MOST_WAITS {
+                    known.remove(0);
+                }
+                known.push(Until { position: *position, tick });
             }
         }
     }
@@ -326,8 +332,11 @@ impl Pending {
             }
             Covered::Stream(queue) => {
                 take(&queue, position);
-                let known = waits.get(&queue).into_iter().flatten().filter(|(_, until)| until.tick < position);
-                known.for_each(|(queue, until)| take(queue, until.position));
+                for (other, untils) in waits.get(&queue).into_iter().flatten() {
+                    // What the stream was told to wait for later than this had begun says nothing.
+                    let known = untils.partition_point(|until| until.tick < position);
+                    known.checked_sub(1).into_iter().for_each(|last| take(other, untils[last].position));
+                }
                 if queue.is_legacy() {
                     take_blocking(copies, &mut finished, queue.context, position);
                 }

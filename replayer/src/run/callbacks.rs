@@ -5,6 +5,7 @@
 
 use crate::check::payload;
 use crate::check::report::Tally;
+use crate::memory::ranges::Ranges;
 use crate::run::queue::Queue;
 use crate::run::world::World;
 use crate::run::written;
@@ -55,6 +56,14 @@ impl Run<'_> {
     fn memory(&self) -> impl Iterator<Item = Range<u64>> {
         let images = self.written.iter().flat_map(|written| written.images());
         images.map(|image| image.address..image.address.saturating_add(image.len))
+    }
+
+    /// Whether somebody else found this while it ran, and it was told for both.
+    fn was_told(&self, memory: &Range<u64>) -> bool {
+        let told =
+            self.written.iter().filter(|written| written.is_told_elsewhere()).flat_map(|written| written.images());
+        let ranges = told.map(|image| image.address..image.address.saturating_add(image.len));
+        Ranges::union(ranges, 1).covers(memory)
     }
 
     fn shares_memory(&self, other: &Run) -> bool {
@@ -143,6 +152,13 @@ impl<'t> Callbacks<'t> {
         total.add(std::mem::take(&mut *self.tally.lock()));
     }
 
+    /// Whether a run that is done here has brought what was found there at that time: it was under way, and was told of it, too.
+    pub fn have_brought(&self, found: u64, memory: &Range<u64>) -> bool {
+        let done = self.done.lock();
+        let mut newer = self.ended_after(found, &done).filter(|run| run.begin < found);
+        newer.any(|run| run.was_told(memory))
+    }
+
     /// Writes host memory as it was found at `since`. Runs that are done here and ended later than that when recorded have
     /// written what is newer: they write it once more.
     pub fn write(&self, world: &World, since: u64, write: impl FnOnce()) {
@@ -151,15 +167,18 @@ impl<'t> Callbacks<'t> {
         }
         let done = self.done.lock();
         write();
-        let first = self.latest.partition_point(|end| *end <= since);
-        let until = self.begun.load(Acquire);
-        for (at, run) in self.runs.iter().enumerate().take(until).skip(first) {
-            if run.end > since && done[at] {
-                // What others had found before is theirs, too, and not newer.
-                let own = run.written.iter().filter(|written| !written.is_told_elsewhere());
-                own.for_each(|written| written::on_host_only(world, written, &mut Tally::default()));
-            }
+        for run in self.ended_after(since, &done) {
+            // What others had found before is theirs, too, and not newer.
+            let own = run.written.iter().filter(|written| !written.is_told_elsewhere());
+            own.for_each(|written| written::on_host_only(world, written, &mut Tally::default()));
         }
+    }
+
+    /// Runs that are done here and ended later than that when recorded.
+    fn ended_after<'c>(&'c self, time: u64, done: &'c [bool]) -> impl Iterator<Item = &'c Run<'t>> {
+        let first = self.latest.partition_point(|end| *end <= time);
+        let begun = self.runs.iter().zip(done).take(self.begun.load(Acquire)).skip(first);
+        begun.filter(move |(run, done)| run.end > time && **done).map(|(run, _)| run)
     }
 }
 
@@ -203,6 +222,14 @@ impl Handed<'_, '_> {
                 while comes_first && !done[earlier] && callbacks.in_turn.load(Acquire) {
                     let late = callbacks.changed.wait_for(&mut done, FOR_EARLIER).timed_out();
                     callbacks.in_turn.fetch_and(!late, AcqRel);
+                }
+            }
+            // What copies have brought there on other streams, which this one has waited for.
+            for live in
+                run.memory().filter_map(|range| Some((written::host(self.world, &range)?, range.end - range.start)))
+            {
+                for pending in self.world.sinks.landing_in(&(live.0..live.0 + live.1)) {
+                    payload::compare(self.world, pending.call, &pending.sink, &mut tally);
                 }
             }
             run.written.iter().for_each(|written| written::on_host_only(self.world, written, &mut tally));

@@ -91,6 +91,9 @@ fn write(world: &World, call: &Call, finder: u64, written: &Written, image: &Ima
         if !world.sinks.is_landing_in(&live) && agrees() {
             return;
         }
+        if world.callbacks.have_brought(written.about.begin, &range) {
+            return;
+        }
         readers::release(world, call.thread, &live, tally);
         if agrees() {
             return;
