@@ -285,7 +285,7 @@ fn ended(callback: &Callback, begun: Begun) {
     lane::with_any_lane(|lane| {
         let (thread, call, end) = (callback.thread, callback.call, clock::exit());
         let mut finds = Finds::at(Written { begin: begun.time, end, thread, call, run, seen: 0 });
-        lane.recorder().watch.callback_ends(begun.number, &mut finds);
+        lane.recorder().watch.callback_ends(begun.number, callback.after, &mut finds);
         finds.append_run(lane);
     });
 }

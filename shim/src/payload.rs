@@ -241,7 +241,7 @@ impl Capture<'_> {
             self.deferred.extend(finds.into_records());
             return true;
         }
-        let landing = recorder.pending.landing_in(address, span);
+        let landing = recorder.pending.landing_in(address, span, None);
         if landing.is_empty() {
             return false;
         }

@@ -364,19 +364,21 @@ impl Pending {
         finished
     }
 
-    /// Where copies under way will bring bytes within a range, in ascending order.
-    pub fn landing_in(&self, start: u64, len: u64) -> Vec<Range<u64>> {
+    /// Where copies under way will bring bytes within a range, in ascending order. `before`: those aside that wait for what was put on
+    /// this queue at this position, and cannot have begun.
+    pub fn landing_in(&self, start: u64, len: u64, before: Option<(Queue, u64)>) -> Vec<Range<u64>> {
         if !self.any() {
             return Vec::new();
         }
         let end = start + len;
         let state = self.state.lock();
-        let copies = state.copies.values().flatten().filter(|copy| copy.work != Work::Launch);
-        let meeting = copies.map(|c| c.landing).filter(|at| at.address() < end && start < at.end());
-        let within = meeting
-            .flat_map(Landing::places)
-            .map(|place| place.start.max(start)..place.end.min(end))
-            .filter(|place| !place.is_empty());
+        let comes = |queue: &Queue, copy: &Copy| {
+            let meets = copy.work != Work::Launch && copy.landing.address() < end && start < copy.landing.end();
+            meets && before.is_none_or(|before| !state.is_behind(*queue, copy.position, before))
+        };
+        let copies = state.copies.iter().flat_map(|(queue, copies)| copies.iter().map(move |copy| (queue, copy)));
+        let places = copies.filter(|(queue, copy)| comes(queue, copy)).flat_map(|(_, copy)| copy.landing.places());
+        let within = places.map(|place| place.start.max(start)..place.end.min(end)).filter(|place| !place.is_empty());
         let mut within: Vec<Range<u64>> = within.collect();
         within.sort_unstable_by_key(|place| place.start);
         within
@@ -393,6 +395,15 @@ impl Pending {
 }
 
 impl State {
+    /// Whether work on a queue waits for what was put on another one, each at its position.
+    fn is_behind(&self, queue: Queue, position: u64, (other, before): (Queue, u64)) -> bool {
+        if queue == other {
+            return position >= before;
+        }
+        let untils = self.waits.get(&queue).and_then(|waits| waits.get(&other));
+        untils.into_iter().flatten().any(|until| until.position > before && until.tick < position)
+    }
+
     /// Takes out the copies to the host that land here; how many.
     fn overtaken(&mut self, landing: Landing) -> usize {
         let State { copies, landings, .. } = self;

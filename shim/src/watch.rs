@@ -8,6 +8,7 @@
 use crate::finds::{Finds, PIECE, joined};
 use crate::lock::Lock;
 use crate::memory::bytes_at;
+use crate::pending::Queue;
 use crate::pinned::Ranges;
 use crate::shadow::Shadow;
 use crate::tracker::{PAGE, Tracker};
@@ -72,7 +73,7 @@ struct Watched {
     told: bool,
     /// Only copies read it, and callbacks were about to run when the first did: what changes while one runs is left to it.
     prepared: bool,
-    /// Pages that were, until it ends.
+    /// What was written and has not been looked at: until the callback ends, or copies have brought what they bring there.
     left: Vec<Range<u64>>,
     shadow: Shadow,
 }
@@ -196,7 +197,7 @@ impl Watch {
             }
             // What was written beside it, on a page in common, shows no more.
             for (other, known) in sharing(ranges, &pages) {
-                let _ = known.compare(*other, &pages, finds);
+                let _ = known.compare(*other, &pages, None, finds);
             }
             here.push(pages);
         }
@@ -206,7 +207,7 @@ impl Watch {
             finds.lose(start, 0, "host memory of more than 1 GiB that kernels were given");
             return false;
         }
-        let landing = start::recorder().pending.landing_in(start, len);
+        let landing = start::recorder().pending.landing_in(start, len, None);
         for range in here {
             let range = range.start.max(start)..range.end.min(start + len);
             for range in without(range, &landing) {
@@ -248,7 +249,7 @@ impl Watch {
         let mut state = self.state.lock();
         let running = state.callbacks.iter().any(|running| running.began.elapsed() < LONG);
         let already = finds.places.len();
-        self.look_at(&mut state, running, finds);
+        self.look_at(&mut state, running, None, finds);
         start::recorder().pending.written(&finds.places[already..]);
         finds.found_by_now();
     }
@@ -264,12 +265,13 @@ impl Watch {
         state.begun
     }
 
-    /// As `look`. Also where nothing seems to be watched: a copy may just be beginning to watch what this callback wrote.
-    pub fn callback_ends(&self, number: u64, finds: &mut Finds) {
+    /// As `look`. Also where nothing seems to be watched: a copy may just be beginning to watch what this callback wrote. `after`:
+    /// where it was put; what waits for it has brought nothing yet.
+    pub fn callback_ends(&self, number: u64, after: Option<(Queue, u64)>, finds: &mut Finds) {
         let mut state = self.state.lock();
         let at = state.callbacks.iter().position(|running| running.number == number);
         let ended = at.map(|at| state.callbacks.swap_remove(at)).filter(|ended| ended.began.elapsed() < SHORT);
-        self.look_at(&mut state, false, finds);
+        self.look_at(&mut state, false, after, finds);
         if let Some(Running { began, found, .. }) = ended {
             for range in joined(found) {
                 // What began to be watched meanwhile was recorded as a whole then: what came later is newer than that.
@@ -282,16 +284,16 @@ impl Watch {
     }
 
     /// `running`: a callback is, whose own memory is left to it.
-    fn look_at(&self, state: &mut State, running: bool, finds: &mut Finds) {
+    fn look_at(&self, state: &mut State, running: bool, after: Option<(Queue, u64)>, finds: &mut Finds) {
         let already = finds.places.len();
-        self.look_everywhere(state, running, finds);
+        self.look_everywhere(state, running, after, finds);
         let found = &finds.places[already..];
         state.callbacks.iter_mut().filter(|running| running.began.elapsed() < SHORT).for_each(|running| {
             running.found.extend_from_slice(found);
         });
     }
 
-    fn look_everywhere(&self, state: &mut State, running: bool, finds: &mut Finds) {
+    fn look_everywhere(&self, state: &mut State, running: bool, after: Option<(Queue, u64)>, finds: &mut Finds) {
         let State { tracker, ranges, .. } = state;
         let Some(tracker) = tracker else { return };
         // Ranges may share pages, whose protection is renewed when one of them is looked at: pages first, then their bytes.
@@ -310,7 +312,10 @@ impl Watch {
             } else if watched.tracked {
                 let first = touched.partition_point(|pages| pages.end <= *start);
                 here.extend(touched[first..].iter().take_while(|pages| pages.start < watched.end).cloned());
-                here.append(&mut watched.left);
+                if !watched.left.is_empty() {
+                    here.append(&mut watched.left);
+                    here = joined(here);
+                }
                 if running && watched.prepared {
                     watched.left = std::mem::take(&mut here);
                 }
@@ -319,7 +324,7 @@ impl Watch {
             } else if !std::mem::replace(&mut watched.told, true) {
                 finds.lose(*start, 0, "memory written by the CPU, which this kernel cannot follow");
             }
-            if !here.iter().all(|pages| watched.compare(*start, pages, finds)) {
+            if !here.iter().all(|pages| watched.compare(*start, pages, after, finds)) {
                 gone.push(*start);
             }
         }
@@ -346,7 +351,7 @@ impl Watch {
             if watched.managed {
                 let mut here = Vec::new();
                 if let (Some(finds), true) = (finds.as_deref_mut(), tracker.present(pages, &mut here)) {
-                    let _ = here.iter().all(|pages| watched.compare(start, pages, finds));
+                    let _ = here.iter().all(|pages| watched.compare(start, pages, None, finds));
                 }
             } else if watched.tracked {
                 tracker.disarm(&pages);
@@ -385,14 +390,18 @@ impl Watch {
 
 impl Watched {
     /// False if the memory is not there any more.
-    fn compare(&mut self, start: u64, pages: &Range<u64>, finds: &mut Finds) -> bool {
+    fn compare(&mut self, start: u64, pages: &Range<u64>, after: Option<(Queue, u64)>, finds: &mut Finds) -> bool {
         let range = pages.start.max(start)..pages.end.min(self.end);
         // They may have a page in common, and on it nothing.
         if range.is_empty() {
             return true;
         }
         // What copies are still bringing is theirs.
-        let landing = start::recorder().pending.landing_in(range.start, range.end - range.start);
+        let landing = start::recorder().pending.landing_in(range.start, range.end - range.start, after);
+        // And what the CPU has written there besides shows later.
+        if self.tracked && !self.managed {
+            self.left.extend(landing.iter().cloned());
+        }
         for range in without(range, &landing) {
             for at in range.clone().step_by(PIECE as usize) {
                 let step = PIECE.min(range.end - at) as usize;

@@ -8,6 +8,7 @@ use crate::lookup::Lookup;
 use crate::record::{self, Attachment, Observed};
 use crate::segment::{u32_at, u64_at};
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::OnceLock;
 
 /// One call: borrowed from the mapped trace, decoded on demand.
@@ -52,6 +53,40 @@ pub struct Image<'a> {
     /// The rows of a pitched region, packed.
     pub rows: bool,
     pub content: Content<'a>,
+}
+
+impl<'a> Image<'a> {
+    fn of_launch(&Observed { address, len, hash, form, late, .. }: &Observed) -> Option<Image<'a>> {
+        let hash = Hash::from_bytes(hash);
+        let content = match form {
+            record::HASH => Content::Hash { hash, late },
+            record::BLOB => Content::Blob(hash),
+            _ => return None,
+        };
+        Some(Image { address, len, when: When::Return, rows: false, content })
+    }
+}
+
+impl Trace {
+    /// As [`Call::results`], of launches that callbacks found done which began within this time.
+    pub fn results_of_callbacks(&self, time: Range<u64>) -> impl Iterator<Item = (Call<'_>, Image<'_>)> {
+        let all = &self.observed_beside;
+        let (from, to) = (all.partition_point(|o| o.time < time.start), all.partition_point(|o| o.time < time.end));
+        all.get(from..to).into_iter().flatten().filter_map(|observed| self.result(observed))
+    }
+
+    fn result(&self, observed: &Observed) -> Option<(Call<'_>, Image<'_>)> {
+        let launch = self.call_of(observed.thread, observed.call)?;
+        let is_launch = launch.function().is_some_and(|function| function.class == Class::launch);
+        Some((launch, Image::of_launch(observed).filter(|_| is_launch)?))
+    }
+
+    /// Whether a call found this launch's result, rather than a callback that began.
+    fn found_by_call(&self, observed: &Observed) -> bool {
+        let from = self.observed_beside.partition_point(|o| o.time < observed.time);
+        let mut alike = self.observed_beside[from..].iter().take_while(|o| o.time == observed.time);
+        !alike.any(|o| (o.thread, o.call, o.address) == (observed.thread, observed.call, observed.address))
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -166,27 +201,24 @@ impl<'a> Call<'a> {
         many.into_iter().flatten().chain(few.into_iter().flatten())
     }
 
-    /// Memory in the host's reach that this launch was given, and that was looked at later: address and length.
-    pub fn looked_at(&self) -> impl Iterator<Item = (u64, u64)> + use<'a> {
+    /// Memory in the host's reach that this launch was given, as it was when that was looked at.
+    pub fn looked_at(&self) -> impl Iterator<Item = Image<'a>> + use<'a> {
         let observed = self.trace.observed.get(&(self.thread, self.sequence)).into_iter().flatten();
-        observed.map(|observed| (observed.address, observed.len))
+        observed.filter_map(Image::of_launch)
+    }
+
+    /// The same, of what a call had waited for by then.
+    pub fn looked_at_before(&self, time: u64) -> impl Iterator<Item = Image<'a>> + use<'a> {
+        let trace = self.trace;
+        let observed = trace.observed.get(&(self.thread, self.sequence)).into_iter().flatten();
+        observed.filter(move |o| o.time < time && trace.found_by_call(o)).filter_map(Image::of_launch)
     }
 
     /// What memory held, in the host's reach, that launches before had been given, once this call had waited for them.
     pub fn results(&self) -> impl Iterator<Item = (Call<'a>, Image<'a>)> + use<'a> {
         let this = *self;
         let observed = self.trace.observed_by.get(&(self.thread, self.sequence)).into_iter().flatten();
-        observed.filter_map(move |&Observed { thread, call, address, len, hash, form, late, .. }| {
-            let launch = this.trace.call_of(thread, call)?;
-            let hash = Hash::from_bytes(hash);
-            let content = match form {
-                record::HASH => Content::Hash { hash, late },
-                record::BLOB => Content::Blob(hash),
-                _ => return None,
-            };
-            let is_launch = launch.function().is_some_and(|function| function.class == Class::launch);
-            is_launch.then_some((launch, Image { address, len, when: When::Return, rows: false, content }))
-        })
+        observed.filter_map(move |observed| this.trace.result(observed))
     }
 
     pub(crate) fn attachments(&self, when: When) -> Attachments<'a> {

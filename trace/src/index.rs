@@ -210,6 +210,7 @@ impl Trace {
         self.clocks.sort_by_key(|c| c.tsc);
         self.unknown_since = self.left_out.iter().filter(|left| left.works > 0).map(|left| left.begin).min();
         self.observed.values_mut().for_each(|all| all.sort_by_key(|o| o.address));
+        self.observed_beside.sort_by_key(|o| o.time);
         for kernel in self.kernels.values() {
             let last = self.launched.entry(kernel.handle).or_insert(kernel.id);
             *last = kernel.id.max(*last);
@@ -386,7 +387,10 @@ impl Trace {
             record::CLOCK => self.clocks.extend(body_of::<Clock>(body)),
             record::OBSERVED => {
                 if let Some(observed) = body_of::<Observed>(body) {
-                    self.observed_by.entry((thread, next.wrapping_sub(1))).or_default().push(observed);
+                    match next.checked_sub(1) {
+                        Some(call) => self.observed_by.entry((thread, call)).or_default().push(observed),
+                        None => self.observed_beside.push(observed),
+                    }
                     self.observed.entry((observed.thread, observed.call)).or_default().push(observed);
                 }
             }

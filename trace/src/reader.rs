@@ -94,6 +94,8 @@ pub struct Trace {
     pub(crate) observed_calls: HashMap<(u32, u32), u64>,
     /// The same, by the call after which it was observed.
     pub(crate) observed_by: HashMap<(u32, u32), Vec<Observed>>,
+    /// By threads that had made no call: what was found done when a callback began. By time.
+    pub(crate) observed_beside: Vec<Observed>,
     /// Offsets of WRITTEN records, by the thread and call that they name.
     pub(crate) written: HashMap<(u32, u32), Vec<u64>>,
     /// Annotations by time: the stamp, the thread, the record's offset.
@@ -161,6 +163,7 @@ impl Trace {
             observed: HashMap::new(),
             observed_calls: HashMap::new(),
             observed_by: HashMap::new(),
+            observed_beside: Vec::new(),
             written: HashMap::new(),
             annotations: Vec::new(),
             domains: HashMap::new(),

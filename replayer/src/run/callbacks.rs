@@ -8,7 +8,7 @@ use crate::check::report::Tally;
 use crate::memory::ranges::Ranges;
 use crate::run::queue::Queue;
 use crate::run::world::World;
-use crate::run::written;
+use crate::run::{results, written};
 use parking_lot::{Condvar, Mutex, RwLock};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -206,6 +206,20 @@ extern "C" fn run_with_status(_stream: u64, _status: u32, data: *const ()) {
 }
 
 impl Handed<'_, '_> {
+    /// Work on other streams which this one has waited for: nobody can see what it brought once the callback has written there.
+    fn compare_overwritten(&self, run: &Run, tally: &mut Tally) {
+        let memory: Vec<Range<u64>> = run.memory().collect();
+        for range in &memory {
+            let Some(live) = written::host(self.world, range) else { continue };
+            for pending in self.world.sinks.landing_in(&(live..live + (range.end - range.start))) {
+                payload::compare(self.world, pending.call, &pending.sink, tally);
+            }
+        }
+        if self.world.verify {
+            results::before_callback(self.world, &self.call, run.begin..run.end, &memory, tally);
+        }
+    }
+
     fn run(&self) {
         let number = self.runs.fetch_add(1, AcqRel);
         let callbacks = &self.world.callbacks;
@@ -224,14 +238,7 @@ impl Handed<'_, '_> {
                     callbacks.in_turn.fetch_and(!late, AcqRel);
                 }
             }
-            // What copies have brought there on other streams, which this one has waited for.
-            for live in
-                run.memory().filter_map(|range| Some((written::host(self.world, &range)?, range.end - range.start)))
-            {
-                for pending in self.world.sinks.landing_in(&(live.0..live.0 + live.1)) {
-                    payload::compare(self.world, pending.call, &pending.sink, &mut tally);
-                }
-            }
+            self.compare_overwritten(run, &mut tally);
             run.written.iter().for_each(|written| written::on_host_only(self.world, written, &mut tally));
             done[*at] = true;
             callbacks.begun.fetch_max(*at + 1, AcqRel);

@@ -6,52 +6,71 @@ use crate::memory::words::Layout;
 use crate::run::sinks::Sink;
 use crate::run::world::World;
 use crate::run::written::host;
+use std::collections::HashSet;
+use std::ops::Range;
 use trace::Call;
 use trace::api::copies::Region;
+use trace::call::Image;
 use trace::hash::Hash;
 
 /// What agrees afterwards because nobody wrote there is no result.
 pub fn before_launch(world: &World, launch: &Call) {
-    for (address, len) in launch.looked_at() {
-        let Some(live) = host(world, &(address..address.saturating_add(len))) else { continue };
+    for image in launch.looked_at() {
+        let Some(live) = host(world, &range(&image)) else { continue };
         // SAFETY: the placement holds this memory until the end.
-        let bytes = unsafe { std::slice::from_raw_parts(live as *const u8, len as usize) };
-        world.before_launches.lock().insert((launch.number, address), Hash::of(bytes));
+        let bytes = unsafe { std::slice::from_raw_parts(live as *const u8, image.len as usize) };
+        world.before_launches.lock().insert((launch.number, image.address), Hash::of(bytes));
     }
 }
 
 /// After a call that waited, or that found work done.
 pub fn after_wait(world: &World, call: &Call, tally: &mut Tally) {
     for (launch, image) in call.results() {
-        let Some(live) = host(world, &(image.address..image.address.saturating_add(image.len))) else { continue };
-        let Some(before) = world.before_launches.lock().remove(&(launch.number, image.address)) else { continue };
-        if world.plan.shared.contains(&(call.number, launch.number, image.address)) {
-            tally.unchecked_copies += 1;
-            continue;
+        compare(world, call, launch.number, &image, tally);
+    }
+}
+
+/// When a callback begins, which a call handed over and which ran at that time: what its stream has waited for is done, and of that
+/// what the callback is about to overwrite can be looked at no more. Calls may have found it done before, and not have come to that here.
+pub fn before_callback(world: &World, call: &Call, ran: Range<u64>, memory: &[Range<u64>], tally: &mut Tally) {
+    for (launch, image) in world.trace.results_of_callbacks(ran.clone()) {
+        compare(world, call, launch.number, &image, tally);
+    }
+    let is_written = |image: &Image| memory.iter().any(|m| m.start < range(image).end && image.address < m.end);
+    let launches: HashSet<u64> = world.before_launches.lock().keys().map(|(launch, _)| *launch).collect();
+    for launch in launches.into_iter().filter_map(|launch| world.trace.call(launch)) {
+        for image in launch.looked_at_before(ran.end).filter(is_written) {
+            compare(world, call, launch.number, &image, tally);
         }
-        let region = Region {
-            address: live,
-            row_bytes: image.len,
-            rows: 1,
-            pitch: image.len,
-            slices: 1,
-            slice_pitch: image.len,
-        };
-        let sink = Sink {
-            name: "mapped host memory",
-            region,
-            memory: None,
-            expected: vec![(0, image.len, image.content)],
-            words: Layout::dense(image.address),
-            since: world.translation.now(),
-        };
-        // SAFETY: as above.
-        let now = Hash::of(unsafe { std::slice::from_raw_parts(live as *const u8, image.len as usize) });
-        let mut compared = Tally::default();
-        payload::compare(world, call.number, &sink, &mut compared);
-        if compared.divergences == 0 && now == before {
-            continue;
-        }
+    }
+}
+
+fn range(image: &Image) -> Range<u64> {
+    image.address..image.address.saturating_add(image.len)
+}
+
+fn compare(world: &World, call: &Call, launch: u64, image: &Image, tally: &mut Tally) {
+    let Some(live) = host(world, &range(image)) else { return };
+    let Some(before) = world.before_launches.lock().remove(&(launch, image.address)) else { return };
+    if world.plan.shared.contains(&(call.number, launch, image.address)) {
+        tally.unchecked_copies += 1;
+        return;
+    }
+    let region =
+        Region { address: live, row_bytes: image.len, rows: 1, pitch: image.len, slices: 1, slice_pitch: image.len };
+    let sink = Sink {
+        name: "mapped host memory",
+        region,
+        memory: None,
+        expected: vec![(0, image.len, image.content)],
+        words: Layout::dense(image.address),
+        since: world.translation.now(),
+    };
+    // SAFETY: as above.
+    let now = Hash::of(unsafe { std::slice::from_raw_parts(live as *const u8, image.len as usize) });
+    let mut compared = Tally::default();
+    payload::compare(world, call.number, &sink, &mut compared);
+    if compared.divergences > 0 || now != before {
         tally.add(compared);
     }
 }
