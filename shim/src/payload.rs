@@ -60,8 +60,9 @@ pub fn finished(lane: &Lane, covered: Covered, position: u64) {
         let (start, len) = (copy.landing.address(), copy.landing.span());
         // What a kernel made of memory can be told only while nobody else writes there.
         let is_disturbed = || {
-            let is_launch = copy.work == Work::Launch;
-            is_launch && (recorder.pending.may_write(start, len) || recorder.watch.is_stirred(start, len))
+            let pending = &recorder.pending;
+            let is_stirred = || pending.is_called_back(&copy) || recorder.watch.is_stirred(start, len);
+            copy.work == Work::Launch && (pending.may_write(start, len) || is_stirred())
         };
         if copy.work == Work::Fill {
             // Of these no more is told: a replay fills the same.

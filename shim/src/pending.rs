@@ -6,7 +6,7 @@
 
 use crate::finds::joined;
 use crate::lock::Lock;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 use trace::api::copies::Region;
@@ -36,6 +36,8 @@ struct State {
     waits: HashMap<Queue, HashMap<Queue, Vec<Until>>>,
     /// What the CPU was found to have written since launches under way were put, and when it was found.
     beside: Vec<(u64, Range<u64>)>,
+    /// What callbacks were found to have written, and when it was found: the latest.
+    called_back: VecDeque<(u64, Range<u64>)>,
     /// Streams that are gone while copies of theirs are not: names for them.
     gone: u64,
 }
@@ -242,6 +244,27 @@ impl Pending {
         };
         let tick = self.next.fetch_add(1, Relaxed);
         beside.extend(places.iter().filter(is_given).map(|place| (tick, place.clone())));
+    }
+
+    /// Callbacks were found to have written there.
+    pub fn called_back(&self, places: &[Range<u64>]) {
+        const MOST: usize = 4096;
+        if places.is_empty() || !self.any() {
+            return;
+        }
+        let mut state = self.state.lock();
+        let tick = self.next.fetch_add(1, Relaxed);
+        state.called_back.extend(places.iter().map(|place| (tick, place.clone())));
+        let many = state.called_back.len().saturating_sub(MOST);
+        state.called_back.drain(..many);
+    }
+
+    /// Whether callbacks have written there since this launch was put.
+    pub fn is_called_back(&self, launch: &Copy) -> bool {
+        let state = self.state.lock();
+        let since = state.called_back.iter().rev().take_while(|(tick, _)| *tick > launch.position);
+        let (start, end) = (launch.landing.address(), launch.landing.end());
+        since.into_iter().any(|(_, place)| place.start < end && start < place.end)
     }
 
     /// Whether work under way may still write there.

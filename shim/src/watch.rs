@@ -272,6 +272,7 @@ impl Watch {
         let at = state.callbacks.iter().position(|running| running.number == number);
         let ended = at.map(|at| state.callbacks.swap_remove(at)).filter(|ended| ended.began.elapsed() < SHORT);
         self.look_at(&mut state, false, after, finds);
+        start::recorder().pending.called_back(&finds.places);
         if let Some(Running { began, found, .. }) = ended {
             for range in joined(found) {
                 // What began to be watched meanwhile was recorded as a whole then: what came later is newer than that.

@@ -168,8 +168,8 @@ impl<'t> Callbacks<'t> {
         let done = self.done.lock();
         write();
         for run in self.ended_after(since, &done) {
-            // What others had found before is theirs, too, and not newer.
-            let own = run.written.iter().filter(|written| !written.is_told_elsewhere());
+            // What others had found while it ran is theirs, too, and may be older.
+            let own = run.written.iter().filter(|written| run.begin > since || !written.is_told_elsewhere());
             own.for_each(|written| written::on_host_only(world, written, &mut Tally::default()));
         }
     }
