@@ -121,10 +121,10 @@ impl Watch {
         before.is_some_and(|(_, watched)| watched.tracked && start + len <= watched.end)
     }
 
-    /// All pinned memory whose changes by the CPU are known: start and length.
+    /// All pinned memory whose changes by the CPU are known: start and length. Other memory graphs only read.
     pub fn pinned(&self) -> Vec<(u64, u64)> {
         let state = self.state.lock();
-        let known = state.ranges.iter().filter(|(_, watched)| watched.tracked && !watched.managed);
+        let known = state.ranges.iter().filter(|(_, watched)| watched.tracked && watched.pinned);
         known.map(|(start, watched)| (*start, watched.end - start)).collect()
     }
 

@@ -9,6 +9,7 @@ use crate::plan::action::between_either;
 use crate::plan::captures::memory_type;
 use crate::run::readers;
 use crate::run::sinks::Sink;
+use crate::run::written::host;
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
@@ -47,24 +48,40 @@ impl<'t> Builder<'_, 't> {
                 return Ok(bytes.as_ptr() as u64);
             }
             let mut memory = Memory::zeroed(recorded.span() as usize)?;
+            if may_change {
+                self.found_around(&recorded, &mut memory);
+            }
             for (row, bytes) in recorded.row_addresses().zip(bytes.chunks_exact(recorded.row_bytes.max(1) as usize)) {
                 memory.put((row - recorded.address) as usize, bytes);
             }
-            return Ok(self.lend(recorded.address, memory));
+            return self.lend(recorded.address, memory);
         };
         self.write_host(Region { address: live, ..recorded }, &bytes);
         self.frame.sources.push(live..live + recorded.span());
         Ok(live)
     }
 
+    /// What lay between the rows that a node reads: it was looked at with them, and is when the graph has run.
+    fn found_around(&self, recorded: &Region, memory: &mut Memory) {
+        for image in self.call.written().flat_map(|written| written.images()) {
+            let Some(bytes) = self.world.trace.bytes(&image) else { continue };
+            let end = image.address.saturating_add(bytes.len() as u64).min(recorded.address + recorded.span());
+            let from = image.address.max(recorded.address);
+            if from < end {
+                let bytes = &bytes[(from - image.address) as usize..(end - image.address) as usize];
+                memory.put((from - recorded.address) as usize, bytes);
+            }
+        }
+    }
+
     /// Memory for a copy to read, which lives as long as the copy may: a graph may run it again and again.
-    fn lend(&mut self, recorded: u64, memory: Memory) -> u64 {
+    fn lend(&mut self, recorded: u64, memory: Memory) -> Result<u64, Refusal> {
         if self.makes_node() {
             return self.graph_memory(recorded, memory, true);
         }
         let address = memory.address();
         self.frame.lent.push(memory);
-        address
+        Ok(address)
     }
 
     /// Whether the call makes a graph node, now or when its capture ends.
@@ -73,25 +90,30 @@ impl<'t> Builder<'_, 't> {
     }
 
     /// Memory for graphs to read, as it is, or to write: one for all that use the same, as what the CPU writes there they all see.
-    fn graph_memory(&mut self, recorded: u64, memory: Memory, is_read: bool) -> u64 {
+    fn graph_memory(&mut self, recorded: u64, memory: Memory, is_read: bool) -> Result<u64, Refusal> {
         let len = memory.bytes().len() as u64;
+        let whole = self.world.plan.of_nodes.around(recorded).filter(|whole| recorded + len <= whole.end);
+        let whole = whole.unwrap_or(recorded..recorded + len);
         let mut of_graphs = self.world.graph_memory.lock();
-        let known = of_graphs.range(..=recorded).next_back().filter(|(start, (l, _))| recorded + len <= *start + l);
-        if let Some((start, (_, live))) = known {
-            let live = live + (recorded - start);
-            if is_read {
-                // SAFETY: memory that is retained until the end, at least as long.
-                unsafe { std::ptr::copy_nonoverlapping(memory.bytes().as_ptr(), live as *mut u8, len as usize) };
+        let start = match of_graphs.get(&whole.start) {
+            Some((known, live)) if *known >= whole.end - whole.start => *live,
+            _ => {
+                let own = Memory::zeroed((whole.end - whole.start) as usize)?;
+                let live = own.address();
+                of_graphs.insert(whole.start, (whole.end - whole.start, live));
+                // By itself: later calls are given it whatever becomes of this one, which may yet be refused.
+                self.world.retained.lock().push(Frame { memory: vec![own], ..Frame::default() });
+                live
             }
-            return live;
+        };
+        let live = start + (recorded - whole.start);
+        if is_read {
+            // SAFETY: memory that is retained until the end, and holds all of the range.
+            unsafe { std::ptr::copy_nonoverlapping(memory.bytes().as_ptr(), live as *mut u8, len as usize) };
         }
-        let live = memory.address();
-        of_graphs.insert(recorded, (len, live));
         drop(of_graphs);
         self.frame.sources.push(live..live + len);
-        // By itself: later calls are given it whatever becomes of this one, which may yet be refused.
-        self.world.retained.lock().push(Frame { memory: vec![memory], ..Frame::default() });
-        live
+        Ok(live)
     }
 
     /// What the application's CPU had written into pinned memory by the time of this call.
@@ -119,7 +141,7 @@ impl<'t> Builder<'_, 't> {
             return self.managed(name, &recorded);
         }
         let expected = self.expected(&recorded);
-        let (live, memory) = match self.world.placement.host(&range(name, &recorded)?) {
+        let (live, memory) = match host(self.world, &range(name, &recorded)?) {
             Some(live) => {
                 let span = live..live + recorded.span();
                 readers::overtake(self.world, self.call.thread, &span, self.tally);
@@ -129,16 +151,17 @@ impl<'t> Builder<'_, 't> {
             None if self.makes_node() && self.region_images(&recorded).is_empty() => {
                 let is_compared = self.world.plan.results.contains(&recorded.address);
                 self.tally.unchecked_copies += u64::from(!is_compared);
-                return Ok(self.graph_memory(recorded.address, Memory::zeroed(recorded.span() as usize)?, false));
+                return self.graph_memory(recorded.address, Memory::zeroed(recorded.span() as usize)?, false);
             }
             None => {
                 let memory = Memory::zeroed(recorded.span() as usize)?;
                 (memory.address(), Some(memory))
             }
         };
+        let is_shared = memory.is_none() && self.world.plan.of_nodes.contains(recorded.address);
         let region = Region { address: live, ..recorded };
         let (words, since) = (self.layout(name, &recorded), self.world.translation.now());
-        self.frame.sinks.push(Sink { name, region, memory, expected, words, since });
+        self.frame.sinks.push(Sink { name, region, memory, is_shared, expected, words, since });
         Ok(live)
     }
 
@@ -172,7 +195,8 @@ impl<'t> Builder<'_, 't> {
             let region = dense(address, len.unwrap_or(found));
             return if writes { self.sink(name, region) } else { self.source(name, region) };
         }
-        if writes && self.makes_node() && !self.is_known(address) && self.world.plan.results.contains(&address) {
+        // Pageable memory, of which nothing is recorded with the call: at its own address there is none here.
+        if writes && self.world.plan.of_nodes.contains(address) && !self.is_known(address) {
             return self.sink(name, dense(address, len.unwrap_or(0)));
         }
         // A node may be made of any address, to ask about it (XLA has cuDNN capture graphs that never run).

@@ -3,6 +3,7 @@
 use crate::memory::ranges::Ranges;
 use crate::plan::nested::structs;
 use std::collections::HashMap;
+use std::ops::Range;
 use trace::api::copies::region;
 use trace::api::enums::CUmemorytype;
 use trace::api::roles::{Class, Role, Side};
@@ -79,6 +80,22 @@ fn reads_host(call: &Call, function: &'static Function, host: &Ranges) -> bool {
         found |= !is_unified || host.contains(from.address) || is_recorded(from.address);
     });
     found
+}
+
+/// Memory that a copy names, on whichever side.
+pub fn named_memory(call: &Call, function: &'static Function) -> Vec<Range<u64>> {
+    let len = call.argument("ByteCount").or_else(|| call.argument("size")).unwrap_or(0);
+    let is_named = |role| matches!(role, Role::Source(_) | Role::Sink(_) | Role::Reads(_) | Role::Writes(_));
+    let named = function.params.iter().filter(|param| is_named(param.role));
+    let starts = named.filter_map(|param| call.argument(param.name));
+    let mut all: Vec<Range<u64>> = starts.map(|start| start..start.saturating_add(len)).collect();
+    structs(call, function, &mut |ty, bytes| {
+        for side in [Side::Source, Side::Destination].into_iter().filter(|_| has_source(ty)) {
+            let region = region(ty, bytes, side, |_| Some(1));
+            all.extend(region.map(|region| region.address..region.address.saturating_add(region.span())));
+        }
+    });
+    all
 }
 
 fn has_source(ty: &Type) -> bool {

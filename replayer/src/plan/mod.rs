@@ -108,6 +108,8 @@ pub struct Plan {
     /// The first error of work done earlier, as the program came to know it.
     pub(crate) fault: Option<Fault>,
     pub(crate) reach: Reach,
+    /// Pageable memory that nodes of graphs read and write, what overlaps in one piece: they are to find what the others left there.
+    pub(crate) of_nodes: Ranges,
     /// Where launches were found to have written host memory.
     pub(crate) results: HashSet<u64>,
     /// Host memory at the address that a launch, the first, had been given and the CPU wrote meanwhile, when the second call had

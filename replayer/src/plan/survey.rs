@@ -43,6 +43,9 @@ pub struct Survey {
     of_graphs: HashSet<u64>,
     host: Ranges,
     captures: Captures,
+    /// Pageable memory that nodes were made to read and write, and that other copies name.
+    of_nodes: Vec<Range<u64>>,
+    of_copies: HashSet<Range<u64>>,
     /// Latest submission to a stream: end and thread.
     submissions: HashMap<(u64, Option<u32>), (u64, u32)>,
     lifetimes: Lifetimes,
@@ -188,6 +191,11 @@ impl Survey {
         let is_host = |address: u64| call.images().any(|image| image.address == address);
         let is_captured = stream_of(call, function).is_some_and(|stream| self.captures.origin(stream).is_some());
         let makes_node = function.class == Class::graph || is_captured;
+        if makes_node || matches!(function.class, Class::copy | Class::submit) {
+            let pageable = |range: &Range<u64>| !self.live.holds(range.start) && !self.host.contains(range.start);
+            let named = captures::named_memory(call, function).into_iter().filter(pageable);
+            if makes_node { self.of_nodes.extend(named) } else { self.of_copies.extend(named) }
+        }
         if !makes_node && either.iter().any(|address| !self.live.holds(*address) && !is_host(*address)) {
             let what = format!("{}: an address in no memory that the trace knows of", function.name);
             self.reasons.about_call(what, call.number);
@@ -280,6 +288,9 @@ impl Survey {
         }
         let spins = spins(trace);
         plan.shared = spins.shared;
+        let of_nodes = Ranges::union(self.of_nodes, 1);
+        let shared = self.of_copies.into_iter().filter(|range| of_nodes.overlaps(range));
+        plan.of_nodes = Ranges::union(shared.chain(of_nodes.iter()), 1);
         plan.reasons = self.reasons.into_list();
         plan.reasons.extend(spins.reasons);
         plan.notes = spins.notes;

@@ -62,6 +62,7 @@ fn compare(world: &World, call: &Call, launch: u64, image: &Image, tally: &mut T
         name: "mapped host memory",
         region,
         memory: None,
+        is_shared: false,
         expected: vec![(0, image.len, image.content)],
         words: Layout::dense(image.address),
         since: world.translation.now(),

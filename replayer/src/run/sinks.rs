@@ -18,6 +18,8 @@ pub struct Sink<'t> {
     pub region: Region,
     /// The replay's own buffer; none if the bytes go to placed host memory.
     pub memory: Option<Memory>,
+    /// Pageable memory, in which the bytes are when the call returns, and that nodes share.
+    pub is_shared: bool,
     /// Recorded content by offset into the packed bytes; empty if there is none.
     pub expected: Vec<(u64, u64, Content<'t>)>,
     /// Where addresses may stand in the packed bytes.

@@ -53,7 +53,11 @@ impl<'t> Worker<'_, 't> {
             self.world.sinks.lend(frame.lent.drain(..), queue);
         }
         for sink in frame.sinks.drain(..) {
-            if waits {
+            let at_once = sink.is_shared && !sink.expected.is_empty();
+            if at_once && !waits {
+                queue.wait(self.world.driver, self.thread, captures);
+            }
+            if waits || at_once {
                 payload::compare(self.world, call.number, &sink, &mut self.tally);
             } else if sink.expected.is_empty() {
                 // Under a capture the copy has become a node, which writes whenever its graph runs.

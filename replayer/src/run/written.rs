@@ -9,7 +9,7 @@ use crate::run::{aside, edges, readers};
 use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
-use trace::call::{Image, When};
+use trace::call::Image;
 use trace::written::{Found, Written};
 use trace::{Call, Trace};
 
@@ -119,7 +119,8 @@ fn write(world: &World, call: &Call, finder: u64, written: &Written, image: &Ima
 
 /// Whether the call has these bytes with it: a node is made with what its source held then, of which nothing is known before.
 fn brings(world: &World, call: u64, image: &Image) -> bool {
-    world.trace.call(call).is_some_and(|call| call.memory(When::Entry, image.address, image.len).is_some())
+    let range = image.address..image.address.saturating_add(image.len);
+    world.trace.call(call).is_some_and(|call| call.images().any(|own| range.contains(&own.address)))
 }
 
 /// An address that no memory can have makes a range that nothing holds.
