@@ -141,7 +141,10 @@ impl<'t> Builder<'_, 't> {
             return self.managed(name, &recorded);
         }
         let expected = self.expected(&recorded);
-        let (live, memory) = match host(self.world, &range(name, &recorded)?) {
+        let memory = range(name, &recorded)?;
+        let placed = self.world.placement.host(&memory);
+        let is_placed = placed.is_some();
+        let (live, memory) = match placed {
             Some(live) => {
                 let span = live..live + recorded.span();
                 readers::overtake(self.world, self.call.thread, &span, self.tally);
@@ -153,12 +156,15 @@ impl<'t> Builder<'_, 't> {
                 self.tally.unchecked_copies += u64::from(!is_compared);
                 return self.graph_memory(recorded.address, Memory::zeroed(recorded.span() as usize)?, false);
             }
-            None => {
-                let memory = Memory::zeroed(recorded.span() as usize)?;
-                (memory.address(), Some(memory))
-            }
+            None => match host(self.world, &memory) {
+                Some(live) => (live, None),
+                None => {
+                    let memory = Memory::zeroed(recorded.span() as usize)?;
+                    (memory.address(), Some(memory))
+                }
+            },
         };
-        let is_shared = memory.is_none() && self.world.plan.of_nodes.contains(recorded.address);
+        let is_shared = memory.is_none() && !is_placed;
         let region = Region { address: live, ..recorded };
         let (words, since) = (self.layout(name, &recorded), self.world.translation.now());
         self.frame.sinks.push(Sink { name, region, memory, is_shared, expected, words, since });
