@@ -5,6 +5,7 @@
 
 use crate::plan::order::Moment;
 use std::collections::HashMap;
+use std::ops::Range;
 use trace::api::roles::{Class, Role};
 use trace::api::types::{Form, Kind};
 use trace::{Call, Function};
@@ -17,6 +18,9 @@ pub struct Lifetimes {
     /// Latest calls that ended, or made, an object of this value.
     ended: HashMap<Object, Vec<Moment>>,
     made: HashMap<Object, Vec<Moment>>,
+    /// Latest calls that gave memory back, or took some: the same addresses may lie elsewhere within another allocation.
+    freed: Vec<(Range<u64>, Moment)>,
+    taken: Vec<(Range<u64>, Moment)>,
     /// (later, earlier) calls that overlapped all the same.
     pub edges: Vec<(u64, u64)>,
 }
@@ -46,12 +50,32 @@ impl Lifetimes {
         }
     }
 
+    pub fn frees(&mut self, range: Range<u64>, moment: Moment) {
+        let taken = meeting(&mut self.taken, &range, moment);
+        self.edges.extend(taken.into_iter().map(|taken| (taken, moment.call)));
+        self.freed.push((range, moment));
+    }
+
+    pub fn takes(&mut self, range: Range<u64>, moment: Moment) {
+        let freed = meeting(&mut self.freed, &range, moment);
+        self.edges.extend(freed.into_iter().map(|freed| (moment.call, freed)));
+        self.taken.push((range, moment));
+    }
+
     fn make(&mut self, object: Object, moment: Moment) {
         // Whoever gave up this value while the call was inside did so before the call got it.
         let ended = recent(&mut self.ended, object, moment);
         self.edges.extend(ended.iter().filter(|ended| overlap(ended, &moment)).map(|ended| (moment.call, ended.call)));
         recent(&mut self.made, object, moment).push(moment);
     }
+}
+
+/// The calls about memory there that overlap with this one.
+fn meeting(calls: &mut Vec<(Range<u64>, Moment)>, range: &Range<u64>, moment: Moment) -> Vec<u64> {
+    calls.retain(|(_, call)| call.end > moment.begin);
+    let meets = |other: &Range<u64>| other.start < range.end && range.start < other.end;
+    let met = calls.iter().filter(|(other, call)| meets(other) && overlap(call, &moment));
+    met.map(|(_, call)| call.call).collect()
 }
 
 fn overlap(a: &Moment, b: &Moment) -> bool {

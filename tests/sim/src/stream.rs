@@ -193,6 +193,15 @@ impl Lanes {
         streams.iter().chain(self.legacy.get()).map(|s| s.last()).filter(|p| !p.reached()).collect()
     }
 
+    /// What a wait for a stream waits for: for the legacy stream also what blocking streams have been given, even if nothing of its own
+    /// is behind that (seen on driver 580).
+    pub fn waited_for(&self, stream: &Stream) -> Vec<Point> {
+        let is_legacy = stream.lane == Lane::Legacy;
+        let streams: Vec<_> = self.order.lock().streams.iter().filter_map(Weak::upgrade).collect();
+        let blocking = streams.iter().filter(|other| is_legacy && other.blocking()).map(|other| other.last());
+        blocking.chain([stream.last()]).filter(|point| !point.reached()).collect()
+    }
+
     /// Ends the part of every stream in a capture.
     pub fn leave(&self, capture: &Arc<Capture>) {
         let streams: Vec<_> = self.order.lock().streams.iter().filter_map(Weak::upgrade).collect();

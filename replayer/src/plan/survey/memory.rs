@@ -5,6 +5,7 @@ use crate::memory::place::GRANULE;
 use crate::memory::ranges::widen;
 use crate::plan::Allocation;
 use crate::plan::action::Memory;
+use crate::plan::order::Moment;
 use trace::api::roles::{Class, Field, Role};
 use trace::api::types::Form;
 use trace::call::When;
@@ -49,6 +50,16 @@ impl Survey {
     pub(super) fn memory(&mut self, trace: &Trace, call: &Call, memory: Memory) {
         let argument = |name| call.argument(name).unwrap_or(0);
         let (begin, end) = (call.begin, call.end.unwrap_or(u64::MAX));
+        let moment = Moment { call: call.number, thread: call.thread, begin, end };
+        let freed = match memory {
+            Memory::Free | Memory::FreeAsync => Some(argument("dptr")),
+            Memory::HostFree => Some(argument("p")),
+            Memory::Unreserve => Some(argument("ptr")),
+            _ => None,
+        };
+        if let Some((start, len)) = freed.and_then(|start| Some((start, self.live.room(start)?))) {
+            self.lifetimes.frees(start..start + len, moment);
+        }
         match memory {
             Memory::Allocate => {
                 let Some(start) = call.output("dptr") else { return };
@@ -68,6 +79,7 @@ impl Survey {
                 let context = self.contexts.current(call.thread).filter(|_| call.argument("hStream").is_none());
                 let range = start..start.saturating_add(len);
                 self.live.add(start, len, end);
+                self.lifetimes.takes(range.clone(), moment);
                 self.plan.devices.insert(device);
                 self.usage.add(start, len, device, context);
                 self.plan.allocations.insert(call.number, Allocation { call: call.number, range, device });
@@ -87,14 +99,18 @@ impl Survey {
             Memory::HostAllocate | Memory::HostRegister => {
                 let start = if memory == Memory::HostRegister { Some(argument("p")) } else { call.output("pp") };
                 let Some(start) = start else { return };
+                let range = start..start.saturating_add(argument("bytesize"));
                 self.live.add(start, argument("bytesize"), end);
-                self.host.insert(start..start.saturating_add(argument("bytesize")));
+                self.lifetimes.takes(range.clone(), moment);
+                self.host.insert(range);
             }
             Memory::HostFree => self.live.remove(argument("p"), begin),
             Memory::Reserve => {
                 let Some(start) = call.output("ptr") else { return };
+                let range = start..start.saturating_add(argument("size"));
                 self.live.add(start, argument("size"), end);
-                self.reserved.push(start..start.saturating_add(argument("size")));
+                self.lifetimes.takes(range.clone(), moment);
+                self.reserved.push(range);
             }
             Memory::Unreserve => self.live.remove(argument("ptr"), begin),
         }

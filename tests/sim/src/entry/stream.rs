@@ -40,8 +40,9 @@ entries! {
     fn cuStreamQuery / cuStreamQuery_ptsz [null] (hstream: Handle) {
         let stream = stream::find(hstream, null)?;
         stream.capture_forbids()?;
-        let reached = stream.last().reached();
-        stream.context()?.check()?;
+        let context = stream.context()?;
+        let reached = context.lanes.waited_for(&stream).is_empty();
+        context.check()?;
         if reached { Ok(()) } else { Err(Code::NOT_READY) }
     }
 
@@ -49,8 +50,9 @@ entries! {
         let stream = stream::find(hstream, null)?;
         stream.capture_forbids()?;
         state::slow_down();
-        stream.last().wait();
-        stream.context()?.check()
+        let context = stream.context()?;
+        context.lanes.waited_for(&stream).iter().for_each(|point| point.wait());
+        context.check()
     }
 
     fn cuStreamWaitEvent / cuStreamWaitEvent_ptsz [null] (hstream: Handle, hevent: Handle, flags: u32) {
