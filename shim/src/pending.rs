@@ -188,7 +188,7 @@ impl Pending {
     /// can look at any more: of these nothing will be told.
     pub fn add(&self, queue: Queue, mut copy: Copy) -> Vec<Copy> {
         let mut state = self.state.lock();
-        self.count.fetch_sub(state.overtaken(copy.landing), Relaxed);
+        state.overtake(copy.landing);
         copy.position = self.next.fetch_add(1, Relaxed);
         if copy.work == Work::Copy {
             state.landings.insert(copy.landing.address(), (copy.landing.end(), queue, copy.position));
@@ -427,19 +427,17 @@ impl State {
         untils.into_iter().flatten().any(|until| until.position > before && until.tick < position)
     }
 
-    /// Takes out the copies to the host that land here; how many.
-    fn overtaken(&mut self, landing: Landing) -> usize {
+    /// The copies to the host that land here bring what nobody can look at, as a fill does.
+    fn overtake(&mut self, landing: Landing) {
         let State { copies, landings, .. } = self;
         let before = landings.range(..landing.end()).rev();
         let met = before.take_while(|(_, (end, ..))| *end > landing.address()).map(|(start, _)| *start);
-        let met: Vec<u64> = met.collect();
-        let taken = met.into_iter().filter_map(|start| {
-            let (_, queue, position) = landings.remove(&start)?;
-            let queued = copies.get_mut(&queue)?;
-            let at = queued.binary_search_by_key(&position, |copy| copy.position).ok()?;
-            Some(queued.remove(at))
-        });
-        taken.count()
+        for start in met.collect::<Vec<u64>>() {
+            let Some((_, queue, position)) = landings.remove(&start) else { continue };
+            let queued = copies.get_mut(&queue);
+            let found = queued.and_then(|q| Some((q.binary_search_by_key(&position, |copy| copy.position).ok()?, q)));
+            found.into_iter().for_each(|(at, queued)| queued[at].work = Work::Fill);
+        }
     }
 }
 
