@@ -27,6 +27,11 @@ impl Finds {
         Finds::at(Written { begin: now, end: now, thread: lane.index(), call, run: 0, seen: 0 })
     }
 
+    /// Whose call it is.
+    pub fn thread(&self) -> u32 {
+        self.about.thread
+    }
+
     pub fn at(about: Written) -> Finds {
         Finds { about, open: Default::default(), records: Vec::new(), places: Vec::new() }
     }

@@ -32,9 +32,9 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
         let given = arguments.iter().filter_map(|word| recorder.pinned.find(*word));
         launched(lane, site.function, words, given);
     } else if site.function.class == Class::launch {
-        // A graph, which may have been made of any of it.
+        // A graph, which may have been made of any of it, but hardly of what other threads use.
         if recorder.watch.any() {
-            launched(lane, site.function, words, recorder.watch.pinned().into_iter());
+            launched(lane, site.function, words, recorder.watch.pinned(lane.index()).into_iter());
         }
         if recorder.destinations.any() {
             let copied = recorder.destinations.of(words[0]).into_iter();

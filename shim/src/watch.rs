@@ -71,6 +71,8 @@ struct Watched {
     tracked: bool,
     /// That it does not has been told.
     told: bool,
+    /// The only thread whose calls have named it; none if there were several.
+    user: Option<u32>,
     /// Only copies read it, and callbacks were about to run when the first did: what changes while one runs is left to it.
     prepared: bool,
     /// What was written and has not been looked at: until the callback ends, or copies have brought what they bring there.
@@ -121,10 +123,12 @@ impl Watch {
         before.is_some_and(|(_, watched)| watched.tracked && start + len <= watched.end)
     }
 
-    /// All pinned memory whose changes by the CPU are known: start and length. Other memory graphs only read.
-    pub fn pinned(&self) -> Vec<(u64, u64)> {
+    /// All pinned memory whose changes by the CPU are known, and that no other thread was seen to use: start and length. Other memory
+    /// graphs only read.
+    pub fn pinned(&self, thread: u32) -> Vec<(u64, u64)> {
         let state = self.state.lock();
-        let known = state.ranges.iter().filter(|(_, watched)| watched.tracked && watched.pinned);
+        let is_own = |watched: &Watched| watched.tracked && watched.pinned && watched.user == Some(thread);
+        let known = state.ranges.iter().filter(|(_, watched)| is_own(watched));
         known.map(|(start, watched)| (*start, watched.end - start)).collect()
     }
 
@@ -152,6 +156,7 @@ impl Watch {
             let (at, tracked) = (*at, known.tracked);
             if let Some(known) = state.ranges.get_mut(&at) {
                 known.prepared = false;
+                known.user = known.user.filter(|user| *user == finds.thread());
             }
             return tracked;
         }
@@ -180,6 +185,7 @@ impl Watch {
             pinned,
             tracked: managed,
             told: false,
+            user: Some(finds.thread()),
             prepared: false,
             left: Vec::new(),
             shadow,
