@@ -56,7 +56,7 @@ fn observe(lane: &Lane, function: &'static Function, words: &[u64], position: u6
 /// Writes down what the copies brought that were waited for.
 pub fn finished(lane: &Lane, covered: Covered, position: u64) {
     let recorder = lane.recorder();
-    for (copy, beside) in recorder.pending.finished(covered, position) {
+    for (copy, beside) in recorder.pending.finished(covered, position, lane.index()) {
         let (start, len) = (copy.landing.address(), copy.landing.span());
         // What a kernel made of memory can be told only while nobody else writes there.
         let is_disturbed = || {

@@ -36,6 +36,8 @@ struct State {
     waits: HashMap<Queue, HashMap<Queue, Vec<Until>>>,
     /// What the CPU was found to have written since launches under way were put, and when it was found.
     beside: Vec<(u64, Range<u64>)>,
+    /// By thread: the call that has put a launch, of which nobody knows yet whether it has returned.
+    inside: HashMap<u32, u32>,
     /// What callbacks were found to have written, and when it was found: the latest.
     called_back: VecDeque<(u64, Range<u64>)>,
     /// Streams that are gone while copies of theirs are not: names for them.
@@ -194,6 +196,9 @@ impl Pending {
             state.landings.insert(copy.landing.address(), (copy.landing.end(), queue, copy.position));
         }
         copy.since = copy.since.min(copy.position);
+        if copy.work == Work::Launch {
+            state.inside.insert(copy.thread, copy.call);
+        }
         state.copies.entry(queue).or_default().push(copy);
         let crowded = self.count.fetch_add(1, Relaxed) >= MOST;
         let longest = state.copies.values_mut().max_by_key(|copies| copies.len()).filter(|_| crowded);
@@ -244,6 +249,9 @@ impl Pending {
         };
         let tick = self.next.fetch_add(1, Relaxed);
         beside.extend(places.iter().filter(is_given).map(|place| (tick, place.clone())));
+        // A launch that nobody waits for holds them for ever.
+        let many = beside.len().saturating_sub(MOST);
+        beside.drain(..many);
     }
 
     /// Callbacks were found to have written there.
@@ -315,6 +323,13 @@ impl Pending {
         }
     }
 
+    /// It is inside of nothing any more.
+    pub fn thread_ends(&self, thread: u32) {
+        if self.any() {
+            self.state.lock().inside.remove(&thread);
+        }
+    }
+
     /// Another stream may get this one's handle: what belongs to the old one gets a name of its own.
     pub fn stream_ends(&self, queue: Queue) {
         let mut state = self.state.lock();
@@ -338,10 +353,13 @@ impl Pending {
     }
 
     /// Takes out the copies that have finished, now that a synchronisation has returned which began at `position`. With each
-    /// launch goes where the CPU wrote meanwhile.
-    pub fn finished(&self, covered: Covered, position: u64) -> Vec<(Copy, Vec<Range<u64>>)> {
+    /// launch goes where the CPU wrote meanwhile. `thread`: whose synchronisation; a launch that another one may be inside of may
+    /// come behind it.
+    pub fn finished(&self, covered: Covered, position: u64, thread: u32) -> Vec<(Copy, Vec<Range<u64>>)> {
         let mut state = self.state.lock();
-        let State { copies, landings, events, waits, beside, .. } = &mut *state;
+        let State { copies, landings, events, waits, beside, inside, .. } = &mut *state;
+        inside.remove(&thread);
+        let may_come = |copy: &Copy| copy.work == Work::Launch && inside.get(&copy.thread) == Some(&copy.call);
         let mut finished = Vec::new();
         let mut take = |queue: &Queue, until: u64| {
             if let Some(copies) = copies.get_mut(queue) {
@@ -361,14 +379,14 @@ impl Pending {
                     known.checked_sub(1).into_iter().for_each(|last| take(other, untils[last].position));
                 }
                 if queue.is_legacy() {
-                    take_blocking(copies, &mut finished, queue.context, position);
+                    take_blocking(copies, &mut finished, queue.context, position, may_come);
                 }
             }
             Covered::Context(context) => {
-                let done = |copy: &mut Copy| copy.context == context && copy.position < position;
+                let done = |copy: &mut Copy| copy.context == context && copy.position < position && !may_come(copy);
                 copies.values_mut().for_each(|copies| finished.extend(copies.extract_if(.., done)));
             }
-            Covered::Legacy(context) => take_blocking(copies, &mut finished, context, position),
+            Covered::Legacy(context) => take_blocking(copies, &mut finished, context, position, may_come),
         }
         copies.retain(|_, copies| !copies.is_empty());
         self.count.fetch_sub(finished.len(), Relaxed);
@@ -443,9 +461,15 @@ impl State {
 
 /// Copies on queues that the legacy stream waits for: with work of its own, and in its synchronisation without any (both
 /// seen on driver 580; it does not wait for streams that are not blocking).
-fn take_blocking(copies: &mut HashMap<Queue, Vec<Copy>>, finished: &mut Vec<Copy>, context: u64, position: u64) {
+fn take_blocking(
+    copies: &mut HashMap<Queue, Vec<Copy>>,
+    finished: &mut Vec<Copy>,
+    context: u64,
+    position: u64,
+    may_come: impl Fn(&Copy) -> bool,
+) {
     let done = |copy: &mut Copy| {
-        let own = copy.context == context && copy.position < position;
+        let own = copy.context == context && copy.position < position && !may_come(copy);
         copy.late |= own && copy.blocking.is_none();
         own && copy.blocking == Some(true)
     };
