@@ -12,6 +12,7 @@ mod looping;
 mod older;
 mod portable;
 mod profiling;
+mod random;
 mod stopping;
 mod tampering;
 mod translation;

@@ -162,7 +162,7 @@ fn payload(f: &mut Formatter, len: u64, content: Content, missing: bool) -> fmt:
         }
         Content::Arguments { count, .. } => write!(f, "<{count} arguments>"),
         Content::Lost => write!(f, "<{len} bytes, not recorded>"),
-        Content::Pending => write!(f, "<{len} bytes, never seen to arrive>"),
+        Content::Pending => write!(f, "<{len} bytes, not seen to arrive>"),
     }
 }
 

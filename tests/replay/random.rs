@@ -1,0 +1,26 @@
+//! Work at random on the simulated driver. `scripts/random-work` runs more of it, of every kind.
+
+use tests::*;
+
+/// Device memory, of pools too, and managed memory; all pieces of work.
+const KINDS: &str = "19";
+
+#[test]
+fn work_at_random_ends_as_recorded() {
+    for (seed, threads) in [("1", "1"), ("2", "1"), ("3", "2"), ("4", "3")] {
+        let place = Place::new();
+        let program = client("random_work.c");
+        let with = |command: &mut std::process::Command| {
+            command.env("SEED", seed).env("THREADS", threads).env("ONLY_KINDS", KINDS);
+        };
+        let (mut bare, mut recorded) = (place.bare(&program), place.recorded(&program));
+        with(&mut bare);
+        with(&mut recorded);
+        place.same(&run(&mut bare).expect(0), &run(&mut recorded).expect(0));
+        for options in [&[][..], &["--no-placement"]] {
+            let mut replay = place.cutrace(["replay", "--driver", "sim"]);
+            let replayed = run(replay.args(options).env("CUTRACE_SIM_SEED", "99")).expect(0);
+            assert!(replayed.stdout.starts_with("verified\n"), "seed {seed}: {}", replayed.stdout);
+        }
+    }
+}
