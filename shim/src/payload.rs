@@ -213,10 +213,8 @@ impl Capture<'_> {
             self.watch_source(address, bytes);
         }
         match moment {
-            Moment::Entry if pinned => {
-                if !self.pinned_source(Landing::Flat { address, len: bytes }) {
-                    self.attach(address, bytes, false);
-                }
+            Moment::Entry if pinned && !self.pinned_source(Landing::Flat { address, len: bytes }) => {
+                self.attach(address, bytes, false);
             }
             Moment::Success if !pinned => match ask::place(address) {
                 // The driver takes device addresses here too; then nothing is the CPU's to read, and nothing is lost.

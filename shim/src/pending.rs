@@ -101,7 +101,7 @@ impl Landing {
             Landing::Rows(region) if !region.is_dense() && region.rows.saturating_mul(region.slices) <= MOST => {
                 region.row_addresses().map(|row| row..row + region.row_bytes).collect()
             }
-            _ => vec![self.address()..self.end()],
+            _ => Vec::from([self.address()..self.end()]),
         }
     }
 }

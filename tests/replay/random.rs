@@ -7,11 +7,11 @@ const KINDS: &str = "19";
 
 #[test]
 fn work_at_random_ends_as_recorded() {
-    for (seed, threads) in [("1", "1"), ("2", "1"), ("3", "2"), ("4", "3")] {
+    for seed in ["1", "2", "3", "4"] {
         let place = Place::new();
         let program = client("random_work.c");
         let with = |command: &mut std::process::Command| {
-            command.env("SEED", seed).env("THREADS", threads).env("ONLY_KINDS", KINDS);
+            command.env("SEED", seed).env("THREADS", "1").env("ONLY_KINDS", KINDS);
         };
         let (mut bare, mut recorded) = (place.bare(&program), place.recorded(&program));
         with(&mut bare);
