@@ -97,12 +97,19 @@ impl Landing {
     /// Where they land: row by row, unless it is very much in pieces.
     pub fn places(self) -> Vec<Range<u64>> {
         const MOST: u64 = 4096;
-        match self {
-            Landing::Rows(region) if !region.is_dense() && region.rows.saturating_mul(region.slices) <= MOST => {
-                region.row_addresses().map(|row| row..row + region.row_bytes).collect()
-            }
-            _ => Vec::from([self.address()..self.end()]),
-        }
+        let whole = Region {
+            address: self.address(),
+            row_bytes: self.span(),
+            rows: 1,
+            pitch: self.span(),
+            slices: 1,
+            slice_pitch: self.span(),
+        };
+        let region = match self {
+            Landing::Rows(region) if !region.is_dense() && region.rows.saturating_mul(region.slices) <= MOST => region,
+            _ => whole,
+        };
+        region.row_addresses().map(|row| row..row + region.row_bytes).collect()
     }
 }
 
