@@ -181,7 +181,7 @@ impl<'t> Worker<'_, 't> {
             }
             // To ask about a stream may break a capture under way.
             let may_ask = world.placement.captures.load(Relaxed) == 0;
-            if matches!(function.class, Class::synchronize | Class::poll) && may_ask {
+            if matches!(function.class, Class::synchronize | Class::poll | Class::copy) && may_ask {
                 let all = matches!(function.name, "cuCtxSynchronize" | "cuCtxSynchronize_v2");
                 for pending in world.sinks.synchronized(world.driver, self.thread, all) {
                     payload::compare(world, pending.call, &pending.sink, &mut self.tally);
