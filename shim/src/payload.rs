@@ -61,7 +61,8 @@ pub fn finished(lane: &Lane, covered: Covered, position: u64) {
         // What a kernel made of memory can be told only while nobody else writes there.
         let is_disturbed = || {
             let pending = &recorder.pending;
-            let is_stirred = || pending.is_called_back(&copy) || recorder.watch.is_stirred(start, len);
+            // In this order: what a callback's look has taken out of sight is told before it is.
+            let is_stirred = || recorder.watch.is_stirred(start, len) || pending.is_called_back(&copy);
             copy.work == Work::Launch && (pending.may_write(start, len) || is_stirred())
         };
         if copy.work == Work::Fill {

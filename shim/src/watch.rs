@@ -280,6 +280,7 @@ impl Watch {
         self.look_at(&mut state, false, after, finds);
         start::recorder().pending.called_back(&finds.places);
         if let Some(Running { began, found, .. }) = ended {
+            start::recorder().pending.called_back(&found);
             for range in joined(found) {
                 // What began to be watched meanwhile was recorded as a whole then: what came later is newer than that.
                 let around = state.ranges.range(..=range.start).next_back();
