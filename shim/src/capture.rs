@@ -6,10 +6,10 @@
 
 use crate::draft::Draft;
 use crate::images::{Content, Piece};
+use crate::landing::Landing;
 use crate::lane::Lane;
 use crate::manners::guarded;
 use crate::memory::{bytes_at, text_at, word_at};
-use crate::pending::Landing;
 use crate::{clock, hooks};
 use trace::Function;
 use trace::api::roles::{Field, Role};

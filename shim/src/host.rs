@@ -2,9 +2,10 @@
 //! is written down.
 
 use crate::finds::Finds;
+use crate::landing::Landing;
 use crate::lane::Lane;
 use crate::memory::{bytes_at, gathered, word_at};
-use crate::pending::{Copy, Landing, Queue, Work};
+use crate::pending::{Copy, Queue, Work};
 use crate::shape::{Launch, Site};
 use crate::{ask, hooks, payload};
 use std::borrow::Cow;

@@ -37,6 +37,7 @@ mod hooks;
 mod host;
 mod images;
 mod kernels;
+mod landing;
 mod lane;
 mod last_words;
 mod lock;

@@ -5,11 +5,11 @@
 //! waits, and a synchronisation covers only what stood before it began.
 
 use crate::finds::joined;
+use crate::landing::Landing;
 use crate::lock::Lock;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
-use trace::api::copies::Region;
 use trace::hash::Hash;
 
 /// More copies than this that nobody waits for are not kept in mind: the oldest are given up, and counted.
@@ -57,60 +57,6 @@ struct Recorded {
 struct Until {
     position: u64,
     tick: u64,
-}
-
-/// Where a copy's bytes land.
-#[derive(Clone, Copy)]
-pub enum Landing {
-    Flat { address: u64, len: u64 },
-    Rows(Region),
-}
-
-impl Landing {
-    pub fn address(self) -> u64 {
-        match self {
-            Landing::Flat { address, .. } => address,
-            Landing::Rows(region) => region.address,
-        }
-    }
-
-    /// Bytes that land.
-    pub fn bytes(self) -> u64 {
-        match self {
-            Landing::Flat { len, .. } => len,
-            Landing::Rows(region) => region.bytes(),
-        }
-    }
-
-    /// Bytes from the first that lands to the last.
-    pub fn span(self) -> u64 {
-        match self {
-            Landing::Flat { len, .. } => len,
-            Landing::Rows(region) => region.span(),
-        }
-    }
-
-    fn end(self) -> u64 {
-        self.address() + self.span()
-    }
-
-    /// Where they land: row by row, unless it is very much in pieces.
-    pub fn places(self) -> Vec<Range<u64>> {
-        const MOST: u64 = 4096;
-        let whole = Region {
-            address: self.address(),
-            row_bytes: self.span(),
-            rows: 1,
-            pitch: self.span(),
-            slices: 1,
-            slice_pitch: self.span(),
-        };
-        let region = match self {
-            Landing::Rows(region) if !region.is_dense() && region.rows.saturating_mul(region.slices) <= MOST => region,
-            _ => whole,
-        };
-        region.row_addresses().map(|row| row..row + region.row_bytes).collect()
-    }
 }
 
 /// What brings the bytes.
