@@ -7,6 +7,7 @@
 use crate::finds::joined;
 use crate::landing::Landing;
 use crate::lock::Lock;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
@@ -28,7 +29,7 @@ pub struct Pending {
 #[derive(Default)]
 struct State {
     copies: HashMap<Queue, Vec<Copy>>,
-    /// Where copies to the host land, by the start: the end, the queue and the position. No two overlap. Some are done by now.
+    /// Where copies to the host land, by the start: the end, the queue and the position. No two overlap. Few of them are done.
     landings: BTreeMap<u64, (u64, Queue, u64)>,
     /// What an event covered when it was last recorded.
     events: HashMap<u64, Recorded>,
@@ -343,6 +344,13 @@ impl Pending {
         }
         copies.retain(|_, copies| !copies.is_empty());
         self.count.fetch_sub(finished.len(), Relaxed);
+        for copy in finished.iter().filter(|copy| copy.work == Work::Copy) {
+            if let Entry::Occupied(known) = landings.entry(copy.landing.address())
+                && known.get().2 == copy.position
+            {
+                known.remove();
+            }
+        }
         let finished = finished.into_iter().map(|copy| (copy, copy.beside(beside))).collect();
         if !beside.is_empty() {
             let launches = copies.values().flatten().filter(|copy| copy.work == Work::Launch);
