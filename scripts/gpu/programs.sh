@@ -160,3 +160,36 @@ part_samples() {
     awk '{ n++; same += $2 == "same"; bad = /DIVERGED|unverified|exit-/; good += !bad; if (bad || $2 != "same") names = names " " $1 }
         END { printf "%d programs: %d recorded with the same output, %d verified; to look at:%s\n", n, same, good, names ? names : " none" }' "$work/rows"
 }
+
+# random_work.c with each kind of memory by itself, all of them, and without callbacks: SEEDS seeds each, eight programs at a time.
+part_random() {
+    printf '\nrandom work, seeds 1 to %s of each: memory, pieces of work, what became of them\n' "${SEEDS:=60}"
+    export KERNELS=$in/kernels
+    local group name kinds pieces seed
+    for group in "device 1 -1" "pooled 2 -1" "pinned 4 -1" "registered 8 -1" "managed 16 -1" "pageable 32 -1" "all 63 -1" \
+        "without_callbacks 63 119" "without_graphs 63 63" "on_device 3 -1"; do
+        read -r name kinds pieces <<<"$group"
+        for seed in $(seq "$SEEDS"); do
+            while [ "$(jobs -rp | wc -l)" -ge 8 ]; do wait -n; done
+            random_seed "$name" "$kinds" "$pieces" "$seed" >"$work/$name.$seed" &
+        done
+        wait
+        for seed in $(seq "$SEEDS"); do cat "$work/$name.$seed"; done >"$logs/random.$name"
+        printf '%-18s %s\n' "$name" "$(cut -d' ' -f2- "$logs/random.$name" | sort | uniq -c | sort -rn | awk '{ $1 = $1 " x"; printf "%s%s", (NR > 1 ? "; " : ""), $0 }')"
+        grep -E 'DIFFERS|DIVERGED|exit' "$logs/random.$name" | head -12 | sed 's/^/    /' || true
+    done
+}
+
+# One seed: recorded as bare? verdict, replay.
+random_seed() {
+    export ONLY_KINDS=$2 ONLY_PIECES=$3 SEED=$4
+    local log=$logs/random.$1.$4 trace=$work/$1.$4.bin same=same verdict replay=verified
+    timeout 60 ./random_work >"$log.bare" 2>&1
+    timeout 60 "$cutrace" record -o "$trace" ./random_work >"$log.out" 2>"$log.err" || same=exit-$?
+    cmp -s "$log.bare" "$log.out" || same=DIFFERS
+    verdict=$(sed -nE 's/^cutrace: .* calls, [0-9.]+ [kMG]?B, ([a-z]+).*/\1/p' "$log.err")
+    timeout 60 "$cutrace" replay "$trace" >"$log.replay" 2>&1
+    case $? in 0) ;; 4) replay=DIVERGED ;; 6) replay=unverified ;; *) replay=exit-$? ;; esac
+    echo "$4 $same, $verdict, $replay"
+    case "$same $replay" in 'same verified' | 'same unverified') rm -f "$log".* "$trace" ;; *) mkdir -p "$logs/failing"; mv "$trace" "$logs/failing/" ;; esac
+}
