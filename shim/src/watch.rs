@@ -240,13 +240,19 @@ impl Watch {
             return bytes;
         }
         let mut state = self.state.lock();
-        let around = state.ranges.range_mut(..=address).next_back();
-        let Some((start, watched)) = around.filter(|(_, w)| address + bytes.len() as u64 <= w.end) else {
+        let end = address + bytes.len() as u64;
+        // The pieces that copies were seen to read may lie within it, and some of them within others.
+        let mut around = state.ranges.range_mut(..end).filter(|(_, watched)| watched.end > address).peekable();
+        if around.peek().is_none() {
             return bytes;
-        };
+        }
         // Both the trace and the shadow get what is read once.
         let bytes = bytes.into_owned();
-        watched.shadow.put((address - start) as usize, &bytes);
+        for (start, watched) in around {
+            let within = address.max(*start)..end.min(watched.end);
+            let read = &bytes[(within.start - address) as usize..(within.end - address) as usize];
+            watched.shadow.put((within.start - start) as usize, read);
+        }
         Cow::Owned(bytes)
     }
 

@@ -4,9 +4,11 @@
 
 enum { N = 256 };
 
+static void CUDA_CB nothing(void *data) { (void)data; }
+
 int main(void)
 {
-    int *flag, *again, *staging, results[N], n = N, i, round;
+    int *flag, *again, *staging, *piece, results[N], n = N, i, round;
     CUdeviceptr out, slots;
     CUstream stream, copies;
     CUevent event;
@@ -63,6 +65,23 @@ int main(void)
     CHECK(cuMemcpyDtoH(results, slots, 16));
     for (i = 0; i < 3; i++)
         REQUIRE(results[i] == 7);
+    // Once more where a copy brought more than what others had read, while a callback was about to run
+    CHECK(cuMemHostAlloc((void **)&piece, N * sizeof(int), CU_MEMHOSTALLOC_PORTABLE));
+    piece[0] = 7;
+    CHECK(cuLaunchKernel(busy, 1, 1, 1, 1, 1, 1, 0, stream, (void *[]){&rounds, &slots}, NULL));
+    CHECK(cuLaunchHostFunc(stream, nothing, NULL));
+    CHECK(cuMemcpyHtoDAsync(slots + 4, piece, 4, copies));
+    CHECK(cuStreamSynchronize(stream));
+    CHECK(cuStreamSynchronize(copies));
+    CHECK(cuMemsetD32(out, 5, N));
+    CHECK(cuMemcpyDtoHAsync(piece, out, N * sizeof(int), copies));
+    CHECK(cuStreamSynchronize(copies));
+    REQUIRE(piece[0] == 5);
+    piece[0] = 7;
+    CHECK(cuMemcpyHtoDAsync(slots + 4, piece, 4, copies));
+    CHECK(cuStreamSynchronize(copies));
+    CHECK(cuMemcpyDtoH(results, slots, 16));
+    REQUIRE(results[1] == 7);
     printf("%d %d\n", results[0], results[3]);
     return 0;
 }
