@@ -12,7 +12,6 @@ use crate::run::sinks::Sink;
 use crate::run::written::host;
 use std::borrow::Cow;
 use std::ops::Range;
-use std::sync::atomic::Ordering::Relaxed;
 use trace::api::copies::{Region, region};
 use trace::api::enums::CUmemorytype;
 use trace::api::roles::{Class, Field, Side};
@@ -86,7 +85,7 @@ impl<'t> Builder<'_, 't> {
 
     /// Whether the call makes a graph node, now or when its capture ends.
     fn makes_node(&self) -> bool {
-        self.function.class == Class::graph || self.world.placement.captures.load(Relaxed) > 0
+        self.function.class == Class::graph || self.world.placement.captures.any()
     }
 
     /// Memory for graphs to read, as it is, or to write: one for all that use the same, as what the CPU writes there they all see.

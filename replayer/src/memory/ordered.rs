@@ -54,7 +54,9 @@ impl Placement<'_> {
 
     fn allocate_anywhere(&self, len: u64, ordered: Option<Ordered>) -> Result<u64, Failure> {
         let mut live = 0u64;
-        let Some(Ordered { function, is_twin, pool, stream }) = ordered.filter(|_| self.may_wait()) else {
+        let none = self.captures.none();
+        let Some(Ordered { function, is_twin, pool, stream }) = ordered.filter(|_| none.is_some()) else {
+            drop(none);
             // SAFETY: one output word.
             self.relaxed(|| unsafe { self.driver.ask("cuMemAlloc_v2", &[&raw mut live as u64, len]) })?;
             self.put_fill(live..live + len);
@@ -73,9 +75,10 @@ impl Placement<'_> {
     /// Fills memory that is allocated, perhaps again: when nothing uses it any more, or in the stream's order.
     pub(crate) fn refill(&self, range: Range<u64>, ordered: &Option<Ordered>) {
         let len = range.end - range.start;
+        let none = self.captures.none();
         match ordered {
             // Work of the last owner, or a capture, may be under way: whoever waits would break it.
-            _ if !self.may_wait() => _ = self.counts.unfilled.fetch_add(1, Relaxed),
+            _ if none.is_none() => _ = self.counts.unfilled.fetch_add(1, Relaxed),
             Some(Ordered { is_twin, stream, .. }) => {
                 // SAFETY: memory of this placement's, from here on in the order of a live stream.
                 if unsafe { self.set(range.start, len, *stream, *is_twin) }.is_err() {
@@ -97,7 +100,8 @@ impl Placement<'_> {
             self.freed(start);
         }
         // A graph that is being captured may go on using the memory; what graphs allocate, a captured free does end.
-        if !self.may_wait() && !is_of_graph {
+        let none = self.captures.none();
+        if none.is_none() && !is_of_graph {
             return Ok(());
         }
         let (Some(live), Some(Ordered { function, stream, .. })) = (self.translation.unbind(start), ordered) else {

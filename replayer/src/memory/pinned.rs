@@ -70,7 +70,7 @@ impl Placement<'_> {
         if self.elsewhere.lock().remove(&start).is_some()
             && let Some(live) = self.translation.unbind(start)
         {
-            if self.captures.load(Relaxed) > 0 {
+            if self.captures.any() {
                 return Ok(());
             }
             // SAFETY: memory of cuMemHostAlloc, by this placement.

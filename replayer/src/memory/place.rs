@@ -11,6 +11,7 @@
 use crate::Error;
 use crate::call::driver::{Driver, Failure, result};
 use crate::call::objects::Objects;
+use crate::memory::captures::Captures;
 use crate::memory::devices::shortages;
 use crate::memory::ordered::Ordered;
 use crate::memory::pieces::Pieces;
@@ -24,7 +25,7 @@ use crate::run::queue::synchronize;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use trace::api::structs::{CUmemAccessDesc, CUmemAllocationProp};
 
 /// Device memory is mapped in multiples of this.
@@ -74,8 +75,7 @@ pub struct Placement<'a> {
     pub(crate) marks: Mutex<HashMap<u64, (u64, u32)>>,
     /// Pinned memory by its recorded start: its recorded end.
     pub(crate) pinned: Mutex<BTreeMap<u64, u64>>,
-    /// Captures under way: none of them would survive a wait for the whole context.
-    pub captures: AtomicI64,
+    pub captures: Captures,
     /// Freed memory is unmapped at once.
     unmaps: bool,
     /// What memory is filled with each time that it is allocated; none: with zeros, when it is mapped.
@@ -120,7 +120,7 @@ impl<'a> Placement<'a> {
             elsewhere: Mutex::default(),
             marks: Mutex::default(),
             pinned: Mutex::default(),
-            captures: AtomicI64::new(0),
+            captures: Captures::default(),
             counts: Counts::default(),
         })
     }
@@ -210,9 +210,7 @@ impl<'a> Placement<'a> {
     /// Work of freed memory may still be under way in the current context, or where it was freed in stream order: it is
     /// waited for. (Other memory of another context is freed by a call of its own, which has waited.)
     fn unmap(&self, pieces: &mut Pieces, within: &Range<u64>, but: Option<i32>) -> Result<bool, Failure> {
-        if !self.may_wait() {
-            return Ok(false);
-        }
+        let Some(_none) = self.captures.none() else { return Ok(false) };
         let dead = pieces.take_dead(within, but);
         if dead.is_empty() {
             return Ok(false);
@@ -234,16 +232,9 @@ impl<'a> Placement<'a> {
         self.left.lock().remove(&context);
     }
 
-    /// Whether no capture is under way that a wait would break.
-    pub(crate) fn may_wait(&self) -> bool {
-        self.captures.load(Relaxed) == 0
-    }
-
-    /// Waits for all work of the current context.
+    /// Waits for all work of the current context, unless a capture is under way, which that would break.
     pub fn wait(&self) -> Result<(), Failure> {
-        if !self.may_wait() {
-            return Ok(());
-        }
+        let Some(_none) = self.captures.none() else { return Ok(()) };
         // SAFETY: no arguments.
         self.relaxed(|| unsafe { self.driver.ask("cuCtxSynchronize", &[]) })
     }

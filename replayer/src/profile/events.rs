@@ -16,7 +16,6 @@ use crate::run::world::World;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use trace::record::{Timed, timed};
 use trace::{Call, Function};
 
@@ -94,8 +93,7 @@ impl<'t> Events<'t> {
         let context = context_of(driver, stream);
         let own = is_twin && stream == 0 || stream == 2;
         let queue = Queue { context, stream, thread: own.then_some(call.thread) };
-        let captures = world.placement.captures.load(Relaxed) > 0;
-        if captures && queue.is_captured(driver) {
+        if world.placement.captures.any() && queue.is_captured(driver) {
             // What is captured is timed when its graph runs.
             if stream <= 2 {
                 collector.untimed(CAPTURED, 1);

@@ -79,6 +79,7 @@ impl Aside {
 
     fn is_busy(&self, world: &World, thread: u32) -> bool {
         let driver = world.driver;
+        let _held = world.placement.captures.hold();
         let mut busy = self.busy.lock();
         // To ask a stream that is captured would end that.
         let is_finished = |queue: &Queue| queue.is_captured(driver) || queue.is_finished(driver, queue.context, thread);

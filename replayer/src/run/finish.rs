@@ -10,7 +10,6 @@ use crate::run::queue::{Queue, synchronize, within};
 use crate::run::sinks::Pending;
 use crate::run::world::World;
 use std::ops::Range;
-use std::sync::atomic::Ordering::Relaxed;
 
 /// How a context came to rest.
 #[derive(Clone, Copy, PartialEq)]
@@ -36,7 +35,7 @@ fn rest(world: &World, context: u64) -> Rest {
 /// Before a context is ended: its copies.
 pub fn context_ends(world: &World, context: u64, tally: &mut Tally) {
     // A capture would not survive the wait.
-    let rest = if world.placement.captures.load(Relaxed) == 0 { rest(world, context) } else { Rest::Never };
+    let rest = world.placement.captures.none().map_or(Rest::Never, |_none| rest(world, context));
     if let Some(profiler) = &world.profiler {
         profiler.context_ends(world, context);
     }
@@ -50,8 +49,8 @@ pub fn context_ends(world: &World, context: u64, tally: &mut Tally) {
 
 /// Before pinned memory is given back: the copies into it and out of it.
 pub fn memory_ends(world: &World, range: &Range<u64>, thread: u32, tally: &mut Tally) {
-    let captures = world.placement.captures.load(Relaxed) > 0;
-    let wait = |queue: Queue| world.placement.relaxed(|| queue.wait(world.driver, thread, captures));
+    let none = world.placement.captures.none();
+    let wait = |queue: Queue| world.placement.relaxed(|| queue.wait(world.driver, thread, none.is_none()));
     for pending in world.sinks.landing_in(range) {
         let arrived = wait(pending.queue);
         settle(world, vec![pending], arrived, tally);

@@ -18,12 +18,10 @@ use crate::run::unroll::{Node, Work, name_of};
 use crate::run::world::World;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use trace::api::roles::Class;
 use trace::api::types::{Form, Kind};
 use trace::{Call, Function};
-
-const CAPTURE_INVALIDATED: u32 = 901;
 
 /// What was done launch by launch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -42,7 +40,6 @@ pub struct Watched {
 pub struct Watch {
     turn: Mutex<Turn>,
     is_found: AtomicBool,
-    captures: AtomicU64,
     found: Mutex<Option<Culprit>>,
 }
 
@@ -61,7 +58,6 @@ impl Watch {
         Watch {
             turn: Mutex::new(Turn { trail: trail.then(Trail::new), ..Turn::default() }),
             is_found: AtomicBool::new(false),
-            captures: AtomicU64::new(0),
             found: Mutex::default(),
         }
     }
@@ -93,19 +89,6 @@ impl Watch {
                 }
                 result
             }
-            (_, "cuStreamBeginCapture" | "cuStreamBeginCapture_v2" | "cuStreamBeginCaptureToGraph") => {
-                let _turn = self.turn.lock();
-                let result = plain();
-                self.captures.fetch_add(u64::from(result == result::SUCCESS), Relaxed);
-                result
-            }
-            (_, "cuStreamEndCapture") => {
-                let result = plain();
-                if matches!(result, result::SUCCESS | CAPTURE_INVALIDATED) {
-                    self.captures.fetch_sub(1, Relaxed);
-                }
-                result
-            }
             (_, name) if name.starts_with("cuGraph") => {
                 let mut turn = self.turn.lock();
                 let result = plain();
@@ -129,7 +112,8 @@ impl Watch {
     ) -> u32 {
         let driver = world.driver;
         let mut turn = self.turn.lock();
-        if self.captures.load(Relaxed) > 0 {
+        let none = world.placement.captures.none();
+        if none.is_none() {
             turn.watched.not_waited += 1;
             turn.open.push((current_context(driver), call.number));
             return plain();

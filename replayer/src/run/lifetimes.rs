@@ -5,7 +5,6 @@ use crate::call::objects::Found;
 use crate::memory::ordered::Ordered;
 use crate::plan::action::Memory;
 use crate::run::{Worker, finish};
-use std::sync::atomic::Ordering::Relaxed;
 use trace::api::roles::Role;
 use trace::api::types::{Form, Kind};
 use trace::{Call, Function};
@@ -30,18 +29,9 @@ impl<'t> Worker<'_, 't> {
         if let Some(end) = self.world.plan.ends.get(&call.number) {
             self.world.placement.end(&end.memory);
         }
-        match function.twin_of.unwrap_or(function.name) {
-            "cuLinkDestroy" => {
-                let state = call.argument("state");
-                self.world.linked.lock().retain(|_, (_, linker)| Some(*linker) != state);
-            }
-            "cuStreamBeginCapture" | "cuStreamBeginCapture_v2" | "cuStreamBeginCaptureToGraph" => {
-                self.world.placement.captures.fetch_add(1, Relaxed);
-            }
-            "cuStreamEndCapture" => {
-                self.world.placement.captures.fetch_sub(1, Relaxed);
-            }
-            _ => {}
+        if function.name == "cuLinkDestroy" {
+            let state = call.argument("state");
+            self.world.linked.lock().retain(|_, (_, linker)| Some(*linker) != state);
         }
     }
 

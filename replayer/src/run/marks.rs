@@ -2,7 +2,6 @@
 
 use crate::check::report::Tally;
 use crate::run::world::World;
-use std::sync::atomic::Ordering::Relaxed;
 use trace::{Call, Function};
 
 const START: &str = "cuProfilerStart";
@@ -22,10 +21,8 @@ pub fn begin(world: &World, tally: &mut Tally, call: &Call) {
 
 /// When the launch is done: a tool that is told to stop may not wait for it.
 pub fn end(world: &World) {
-    if world.placement.captures.load(Relaxed) == 0 {
-        // A failure is the next call's to report.
-        let _ = world.placement.wait();
-    }
+    // A failure is the next call's to report.
+    let _ = world.placement.wait();
     // SAFETY: no arguments. Where no mark was set, none can be taken away.
     let _ = unsafe { world.driver.ask(STOP, &[]) };
 }

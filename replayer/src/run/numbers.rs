@@ -6,7 +6,6 @@
 
 use crate::call::driver::{id, result};
 use crate::run::world::World;
-use std::sync::atomic::Ordering::Relaxed;
 use trace::{Call, Function};
 
 /// The most that are made for the sake of one.
@@ -27,7 +26,10 @@ pub fn differs(world: &World, call: &Call, function: &'static Function, words: &
     let mut others = Vec::new();
     while made() != recorded && others.len() < MOST {
         // A number may come free only once what used its object has ended. To wait would break a capture under way.
-        if others.is_empty() && made() > recorded && world.placement.captures.load(Relaxed) == 0 {
+        if others.is_empty()
+            && made() > recorded
+            && let Some(_none) = world.placement.captures.none()
+        {
             // SAFETY: no arguments.
             let _ = unsafe { world.driver.ask("cuCtxSynchronize", &[]) };
         }

@@ -10,7 +10,6 @@ use std::io::Write;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 /// Bytes read at a time.
 const PIECE: u64 = 16 << 20;
@@ -86,7 +85,8 @@ pub fn dump(world: &World, dumps: &[Dump], warn: impl Fn(&str)) -> Result<(), (P
     if dumps.is_empty() {
         return Ok(());
     }
-    if world.placement.captures.load(Relaxed) > 0 {
+    let none = world.placement.captures.none();
+    if none.is_none() {
         warn("a stream capture is under way at the stop, so that nothing can be waited for: memory is dumped as it is");
     } else {
         let contexts: Vec<u64> = world.contexts.lock().iter().copied().collect();

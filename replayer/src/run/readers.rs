@@ -9,7 +9,6 @@ use crate::check::report::Tally;
 use crate::run::queue::{Queue, within};
 use crate::run::world::World;
 use std::ops::Range;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 const FOR_COPIES: Duration = Duration::from_secs(5);
@@ -49,10 +48,10 @@ fn arrived(world: &World, thread: u32, live: &Range<u64>, wait: Duration, tally:
 
 /// Whether the work of a queue is done within this time.
 fn finished(world: &World, thread: u32, queue: Queue, wait: Duration) -> bool {
-    let captures = world.placement.captures.load(Relaxed) > 0;
-    if captures || !queue.has_name(thread) {
+    let none = world.placement.captures.none();
+    if none.is_none() || !queue.has_name(thread) {
         // Nobody can ask: only wait.
-        return wait >= FOR_COPIES && world.placement.relaxed(|| queue.wait(world.driver, thread, captures));
+        return wait >= FOR_COPIES && world.placement.relaxed(|| queue.wait(world.driver, thread, none.is_none()));
     }
     let until = Instant::now() + wait;
     let ask = || queue.is_finished(world.driver, queue.context, thread);

@@ -1,11 +1,11 @@
 //! Where a call puts its work, and what becomes of the copies in it.
 
+use crate::call::driver::result;
 use crate::call::frame::Frame;
 use crate::check::payload;
 use crate::run::Worker;
 use crate::run::queue::{Queue, current_context};
 use crate::run::sinks::Pending;
-use std::sync::atomic::Ordering::Relaxed;
 use trace::api::roles::{Class, Field, Role};
 use trace::api::types::{Form, Kind};
 use trace::{Call, Function};
@@ -38,7 +38,8 @@ impl<'t> Worker<'_, 't> {
             ..self.queue(function, words)
         };
         // A copy under a capture has become a node, which reads whenever its graph runs; so does a node made by hand.
-        let captures = self.world.placement.captures.load(Relaxed) > 0;
+        let none = self.world.placement.captures.none();
+        let captures = none.is_none();
         let submits = matches!(function.class, Class::submit | Class::launch);
         if function.class == Class::graph || captures && queue.is_captured(self.world.driver) {
             self.world.graph_reads.lock().extend(frame.sources.drain(..).map(|range| (range.start, range.end)));
@@ -69,6 +70,17 @@ impl<'t> Worker<'_, 't> {
             }
         }
     }
+}
+
+pub(super) fn begins_capture(function: &Function) -> bool {
+    let name = function.twin_of.unwrap_or(function.name);
+    matches!(name, "cuStreamBeginCapture" | "cuStreamBeginCapture_v2" | "cuStreamBeginCaptureToGraph")
+}
+
+/// One that was broken ends, too.
+pub(super) fn ends_capture(function: &Function, result: u32) -> bool {
+    let ends = matches!(result, result::SUCCESS | result::CAPTURE_INVALIDATED | result::CAPTURE_UNJOINED);
+    ends && function.twin_of.unwrap_or(function.name) == "cuStreamEndCapture"
 }
 
 /// The handle that a parameter holds by value.

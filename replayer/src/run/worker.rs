@@ -8,11 +8,10 @@ use crate::check::report::{Divergence, Tally};
 use crate::plan::action::{Action, Memory, action};
 use crate::plan::order::{Gate, Lane};
 use crate::run::stall::Stall;
-use crate::run::work::handle;
+use crate::run::work::{begins_capture, ends_capture, handle};
 use crate::run::world::World;
 use crate::run::{finish, marks, numbers, results};
 use crate::{Progress, check};
-use std::sync::atomic::Ordering::Relaxed;
 use trace::api::roles::{Class, Role};
 use trace::api::types::{Form, Kind};
 use trace::api::{by_name, gives_timed_work};
@@ -150,6 +149,10 @@ impl<'t> Worker<'_, 't> {
         if is_marked {
             marks::begin(world, &mut self.tally, &call);
         }
+        let is_capture = begins_capture(function);
+        if is_capture {
+            world.placement.captures.begins();
+        }
         let result = match (&world.watch, profiler) {
             // SAFETY: the arguments were built from the recording by the table's description of this function.
             (None, None) => unsafe { world.driver.call(id(live), &words) },
@@ -158,10 +161,13 @@ impl<'t> Worker<'_, 't> {
             // SAFETY: as above.
             (None, Some(profiler)) => unsafe { profiler.call(world, &call, live, &words) },
         };
+        if is_capture && result != result::SUCCESS || ends_capture(function, result) {
+            world.placement.captures.ends();
+        }
         if frame.instead.is_some() && function.class == Class::copy {
             // One to or from the host waits, one within the device does not. What has failed other calls will tell, too.
-            let captures = world.placement.captures.load(Relaxed) > 0;
-            self.queue(function, &words).wait(world.driver, self.thread, captures);
+            let none = world.placement.captures.none();
+            self.queue(function, &words).wait(world.driver, self.thread, none.is_none());
         }
         if is_marked {
             marks::end(world);
@@ -180,8 +186,8 @@ impl<'t> Worker<'_, 't> {
                 world.contexts.lock().remove(&context);
             }
             // To ask about a stream may break a capture under way.
-            let may_ask = world.placement.captures.load(Relaxed) == 0;
-            if matches!(function.class, Class::synchronize | Class::poll | Class::copy) && may_ask {
+            let none = world.placement.captures.none();
+            if matches!(function.class, Class::synchronize | Class::poll | Class::copy) && none.is_some() {
                 let all = matches!(function.name, "cuCtxSynchronize" | "cuCtxSynchronize_v2");
                 for pending in world.sinks.synchronized(world.driver, self.thread, all) {
                     payload::compare(world, pending.call, &pending.sink, &mut self.tally);
@@ -189,10 +195,11 @@ impl<'t> Worker<'_, 't> {
             }
             if let Some(profiler) = world.profiler.as_ref()
                 && matches!(function.class, Class::synchronize | Class::poll)
-                && may_ask
+                && none.is_some()
             {
                 profiler.waited(world);
             }
+            drop(none);
             if world.verify {
                 results::after_wait(world, &call, &mut self.tally);
             }
