@@ -7,7 +7,7 @@ use crate::finds::Finds;
 use crate::lane::{self, Lane};
 use crate::manners::guarded;
 use crate::memory::{bytes_at, word_at};
-use crate::pending::{Covered, Queue};
+use crate::queue::{Covered, Queue};
 use crate::{ask, clock, payload, start};
 use std::collections::HashMap;
 use std::ffi::c_void;

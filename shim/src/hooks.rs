@@ -5,7 +5,7 @@ use crate::finds::Finds;
 use crate::lane::{self, Lane, Open};
 use crate::manners::guarded;
 use crate::memory::word_at;
-use crate::pending::Queue;
+use crate::queue::Queue;
 use crate::shape::Site;
 use crate::{adopt, ask, nets, payload, picture, range, start, times};
 use std::ffi::c_void;

@@ -51,6 +51,7 @@ mod payload;
 mod pending;
 mod picture;
 mod pinned;
+mod queue;
 mod range;
 mod real;
 mod registered;

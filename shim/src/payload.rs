@@ -10,7 +10,8 @@ use crate::landing::Landing;
 use crate::lane::Lane;
 use crate::manners::guarded;
 use crate::memory::{bytes_at, word_at};
-use crate::pending::{Copy, Covered, Queue, Work};
+use crate::pending::{Copy, Work};
+use crate::queue::{Covered, Queue};
 use crate::watch::without;
 use std::ops::Range;
 use trace::Function;
@@ -57,48 +58,53 @@ fn observe(lane: &Lane, function: &'static Function, words: &[u64], position: u6
 /// Writes down what the copies brought that were waited for.
 pub fn finished(lane: &Lane, covered: Covered, position: u64) {
     let recorder = lane.recorder();
-    for (copy, beside) in recorder.pending.finished(covered, position, lane.index()) {
-        let (start, len) = (copy.landing.address(), copy.landing.span());
-        // What a kernel made of memory can be told only while nobody else writes there.
-        let is_disturbed = || {
-            let pending = &recorder.pending;
-            // In this order: what a callback's look has taken out of sight is told before it is.
-            let is_stirred = || recorder.watch.is_stirred(start, len) || pending.is_called_back(&copy);
-            copy.work == Work::Launch && (pending.may_write(start, len) || is_stirred())
-        };
-        if copy.work == Work::Fill {
-            // Of these no more is told: a replay fills the same.
-            for place in copy.landing.places() {
-                let bytes = bytes_at(place.start, (place.end - place.start) as usize, false);
-                bytes.map(|bytes| recorder.watch.landed(place.start, bytes));
-            }
-            continue;
+    let finished = recorder.pending.finished(covered, position, lane.index());
+    finished.copies.iter().for_each(|(copy, beside)| look_at(lane, copy, beside));
+    recorder.pending.looked_at(&finished);
+}
+
+fn look_at(lane: &Lane, copy: &Copy, beside: &[Range<u64>]) {
+    let recorder = lane.recorder();
+    let (start, len) = (copy.landing.address(), copy.landing.span());
+    // What a kernel made of memory can be told only while nobody else writes there.
+    let is_disturbed = || {
+        let pending = &recorder.pending;
+        // In this order: what a callback's look has taken out of sight is told before it is.
+        let is_stirred = || recorder.watch.is_stirred(start, len) || pending.is_called_back(copy);
+        copy.work == Work::Launch && (pending.may_write(start, len) || is_stirred())
+    };
+    if copy.work == Work::Fill {
+        // Of these no more is told: a replay fills the same.
+        for place in copy.landing.places() {
+            let bytes = bytes_at(place.start, (place.end - place.start) as usize, false);
+            bytes.map(|bytes| recorder.watch.landed(place.start, bytes));
         }
-        if let Work::Graph(before) = copy.work {
-            let found = landed(lane, copy.landing, false).filter(|(_, hash)| *hash != before);
-            observed(lane, &copy, found);
-            continue;
-        }
-        if is_disturbed() {
-            continue;
-        }
-        // What the CPU wrote meanwhile for itself: whether it was the last to do so is told by that.
-        let pieces: Vec<Copy> = match copy.landing {
-            Landing::Flat { address, len } if !beside.is_empty() => {
-                let mut places = without(address..address + len, &beside);
-                places.extend(beside);
-                let piece = |place: Range<u64>| Landing::Flat { address: place.start, len: place.end - place.start };
-                places.into_iter().map(|place| copy.at(piece(place))).collect()
-            }
-            _ => vec![copy],
-        };
-        let found: Vec<_> = pieces.iter().map(|piece| landed(lane, piece.landing, false)).collect();
-        // Or has just begun to.
-        if is_disturbed() {
-            continue;
-        }
-        pieces.iter().zip(found).for_each(|(piece, found)| observed(lane, piece, found));
+        return;
     }
+    if let Work::Graph(before) = copy.work {
+        let found = landed(lane, copy.landing, false).filter(|(_, hash)| *hash != before);
+        observed(lane, copy, found);
+        return;
+    }
+    if is_disturbed() {
+        return;
+    }
+    // What the CPU wrote meanwhile for itself: whether it was the last to do so is told by that.
+    let pieces: Vec<Copy> = match copy.landing {
+        Landing::Flat { address, len } if !beside.is_empty() => {
+            let mut places = without(address..address + len, beside);
+            places.extend_from_slice(beside);
+            let piece = |place: Range<u64>| Landing::Flat { address: place.start, len: place.end - place.start };
+            places.into_iter().map(|place| copy.at(piece(place))).collect()
+        }
+        _ => vec![*copy],
+    };
+    let found: Vec<_> = pieces.iter().map(|piece| landed(lane, piece.landing, false)).collect();
+    // Or has just begun to.
+    if is_disturbed() {
+        return;
+    }
+    pieces.iter().zip(found).for_each(|(piece, found)| observed(lane, piece, found));
 }
 
 /// Writes down what a copy brought; nothing, if it can no longer be known.

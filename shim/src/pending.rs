@@ -7,10 +7,13 @@
 use crate::finds::joined;
 use crate::landing::Landing;
 use crate::lock::Lock;
+use crate::queue::{Covered, Queue};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
+use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
+use std::time::{Duration, Instant};
 use trace::hash::Hash;
 
 /// More copies than this that nobody waits for are not kept in mind: the oldest are given up, and counted.
@@ -41,6 +44,8 @@ struct State {
     inside: HashMap<u32, u32>,
     /// What callbacks were found to have written, and when it was found: the latest.
     called_back: VecDeque<(u64, Range<u64>)>,
+    /// Of copies that have finished: what they brought is being looked at.
+    looking: Vec<(Queue, Copy)>,
     /// Streams that are gone while copies of theirs are not: names for them.
     gone: u64,
 }
@@ -90,42 +95,11 @@ pub struct Copy {
     since: u64,
 }
 
-/// A stream as work is ordered on it: each context has a legacy stream of its own, and each thread there a default one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Queue {
-    stream: u64,
-    context: u64,
-    thread: u32,
-}
-
-const LEGACY: u64 = 1;
-const PER_THREAD: u64 = 2;
-const GONE: u64 = 3;
-
-impl Queue {
-    /// `per_thread`: the function is one of those for which stream 0 is the calling thread's own.
-    pub fn of(stream: u64, per_thread: bool, thread: u32, context: impl FnOnce() -> u64) -> Queue {
-        match stream {
-            PER_THREAD => Queue { stream: PER_THREAD, context: context(), thread },
-            0 if per_thread => Queue { stream: PER_THREAD, context: context(), thread },
-            0 | LEGACY => Queue { stream: LEGACY, context: context(), thread: 0 },
-            stream => Queue { stream, context: 0, thread: 0 },
-        }
-    }
-
-    pub fn is_legacy(self) -> bool {
-        self.stream == LEGACY
-    }
-}
-
-/// What a synchronisation waited for.
-#[derive(Clone, Copy)]
-pub enum Covered {
-    Stream(Queue),
-    Event(u64),
-    Context(u64),
-    /// Work on the legacy stream of this context, which began when all blocking streams had finished what they had.
-    Legacy(u64),
+/// Copies that have finished, each with where the CPU wrote while it, if it is a launch, was under way.
+pub struct Finished {
+    pub copies: Vec<(Copy, Vec<Range<u64>>)>,
+    /// The positions of those that are as finished, and which others are looking at.
+    others: Vec<u64>,
 }
 
 impl Pending {
@@ -291,7 +265,7 @@ impl Pending {
         let State { copies, landings, events, waits, gone, .. } = &mut *state;
         *gone += 1;
         let name = copies.remove(&queue).map(|left| {
-            let name = Queue { stream: GONE, context: *gone, thread: 0 };
+            let name = Queue::gone(*gone);
             copies.insert(name, left);
             landings.values_mut().filter(|(_, of, _)| *of == queue).for_each(|(_, of, _)| *of = name);
             name
@@ -308,62 +282,98 @@ impl Pending {
 
     /// Takes out the copies that have finished, now that a synchronisation has returned which began at `position`. With each
     /// launch goes where the CPU wrote meanwhile. `thread`: whose synchronisation; a launch that another one may be inside of may
-    /// come behind it.
-    pub fn finished(&self, covered: Covered, position: u64, thread: u32) -> Vec<(Copy, Vec<Range<u64>>)> {
+    /// come behind it. They are to be given to `looked_at`.
+    pub fn finished(&self, covered: Covered, position: u64, thread: u32) -> Finished {
         let mut state = self.state.lock();
-        let State { copies, landings, events, waits, beside, inside, .. } = &mut *state;
+        let State { copies, landings, events, waits, beside, inside, looking, .. } = &mut *state;
         inside.remove(&thread);
         let may_come = |copy: &Copy| copy.work == Work::Launch && inside.get(&copy.thread) == Some(&copy.call);
-        let mut finished = Vec::new();
-        let mut take = |queue: &Queue, until: u64| {
-            if let Some(copies) = copies.get_mut(queue) {
-                finished.extend(copies.extract_if(.., |copy| copy.position < until));
-            }
-        };
+        let mut until = Reach::new();
+        let mut of_context = None;
         match covered {
             Covered::Event(event) => {
                 let recorded = events.get(&event).filter(|recorded| recorded.tick < position);
-                recorded.into_iter().flat_map(|r| &r.reach).for_each(|(queue, until)| take(queue, *until));
+                until.extend(recorded.into_iter().flat_map(|recorded| &recorded.reach));
             }
             Covered::Stream(queue) => {
-                take(&queue, position);
                 for (other, untils) in waits.get(&queue).into_iter().flatten() {
                     // What the stream was told to wait for later than this had begun says nothing.
                     let known = untils.partition_point(|until| until.tick < position);
-                    known.checked_sub(1).into_iter().for_each(|last| take(other, untils[last].position));
+                    until.extend(known.checked_sub(1).map(|last| (*other, untils[last].position)));
                 }
-                if queue.is_legacy() {
-                    take_blocking(copies, &mut finished, queue.context, position, may_come);
-                }
+                until.insert(queue, position);
+                of_context = queue.is_legacy().then_some((queue.context, true));
             }
-            Covered::Context(context) => {
-                let done = |copy: &mut Copy| copy.context == context && copy.position < position && !may_come(copy);
-                copies.values_mut().for_each(|copies| finished.extend(copies.extract_if(.., done)));
-            }
-            Covered::Legacy(context) => take_blocking(copies, &mut finished, context, position, may_come),
+            Covered::Context(context) => of_context = Some((context, false)),
+            Covered::Legacy(context) => of_context = Some((context, true)),
         }
+        // The legacy stream waits for blocking ones: with work of its own, and in its synchronisation without any (both seen on
+        // driver 580; it does not wait for streams that are not blocking).
+        let is_covered = |queue: &Queue, copy: &mut Copy| {
+            let in_context = of_context.is_some_and(|(context, only_blocking)| {
+                let own = copy.context == context && copy.position < position && !may_come(copy);
+                copy.late |= own && only_blocking && copy.blocking.is_none();
+                own && (!only_blocking || copy.blocking == Some(true))
+            });
+            in_context || until.get(queue).is_some_and(|until| copy.position < *until)
+        };
+        let others = looking.iter().filter(|(queue, copy)| is_covered(queue, &mut copy.clone()));
+        let others = others.map(|(_, copy)| copy.position).collect();
+        let mut finished = Vec::new();
+        for (queue, copies) in copies.iter_mut() {
+            let done = copies.extract_if(.., |copy| is_covered(queue, copy));
+            finished.extend(done.map(|copy| (*queue, copy)));
+        }
+        looking.extend_from_slice(&finished);
         copies.retain(|_, copies| !copies.is_empty());
-        self.count.fetch_sub(finished.len(), Relaxed);
-        for copy in finished.iter().filter(|copy| copy.work == Work::Copy) {
+        for (_, copy) in finished.iter().filter(|(_, copy)| copy.work == Work::Copy) {
             if let Entry::Occupied(known) = landings.entry(copy.landing.address())
                 && known.get().2 == copy.position
             {
                 known.remove();
             }
         }
-        let finished = finished.into_iter().map(|copy| (copy, copy.beside(beside))).collect();
+        let copies_of = |(_, copy): (Queue, Copy)| (copy, copy.beside(beside));
+        let finished = Finished { copies: finished.into_iter().map(copies_of).collect(), others };
         if !beside.is_empty() {
             let launches = copies.values().flatten().filter(|copy| copy.work == Work::Launch);
             let earliest = launches.map(|launch| launch.since).min().unwrap_or(u64::MAX);
             beside.retain(|(tick, _)| *tick > earliest);
         }
-        if copies.is_empty() {
+        finished
+    }
+
+    /// What they brought is known now. What other threads are still looking at the application must not overwrite: it may go on when
+    /// they have.
+    pub fn looked_at(&self, finished: &Finished) {
+        if finished.copies.is_empty() && finished.others.is_empty() {
+            return;
+        }
+        let mut state = self.state.lock();
+        let State { copies, landings, events, waits, looking, .. } = &mut *state;
+        looking.retain(|(_, copy)| !finished.copies.iter().any(|(own, _)| own.position == copy.position));
+        self.count.fetch_sub(finished.copies.len(), Relaxed);
+        if copies.is_empty() && looking.is_empty() {
             // Whatever was known of events and waits is about positions that all lie behind.
             landings.clear();
             events.clear();
             waits.clear();
         }
-        finished
+        self.wait_for_looks(state, |copy| finished.others.contains(&copy.position));
+    }
+
+    fn wait_for_looks<'s>(&'s self, mut state: MutexGuard<'s, State>, awaited: impl Fn(&Copy) -> bool) {
+        const PATIENCE: Duration = Duration::from_secs(1);
+        let mut since = None;
+        while state.looking.iter().any(|(_, copy)| awaited(copy)) {
+            drop(state);
+            // Who looks at it may be gone, as threads are that a signal's handler has left by a jump.
+            if since.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
+                return;
+            }
+            std::thread::yield_now();
+            state = self.state.lock();
+        }
     }
 
     /// Where copies under way will bring bytes within a range, in ascending order. `before`: those aside that wait for what was put on
@@ -379,6 +389,7 @@ impl Pending {
             meets && before.is_none_or(|before| !state.is_behind(*queue, copy.position, before))
         };
         let copies = state.copies.iter().flat_map(|(queue, copies)| copies.iter().map(move |copy| (queue, copy)));
+        let copies = copies.chain(state.looking.iter().map(|(queue, copy)| (queue, copy)));
         let places = copies.filter(|(queue, copy)| comes(queue, copy)).flat_map(|(_, copy)| copy.landing.places());
         let within = places.map(|place| place.start.max(start)..place.end.min(end)).filter(|place| !place.is_empty());
         let mut within: Vec<Range<u64>> = within.collect();
@@ -392,6 +403,7 @@ impl Pending {
         let lands = |copy: &mut Copy| copy.landing.address().checked_sub(start).is_some_and(|offset| offset < len);
         let forgotten: Vec<Copy> = state.copies.values_mut().flat_map(|copies| copies.extract_if(.., lands)).collect();
         self.count.fetch_sub(forgotten.len(), Relaxed);
+        self.wait_for_looks(state, |copy| lands(&mut copy.clone()));
         forgotten
     }
 }
@@ -418,23 +430,6 @@ impl State {
             found.into_iter().for_each(|(at, queued)| queued[at].work = Work::Fill);
         }
     }
-}
-
-/// Copies on queues that the legacy stream waits for: with work of its own, and in its synchronisation without any (both
-/// seen on driver 580; it does not wait for streams that are not blocking).
-fn take_blocking(
-    copies: &mut HashMap<Queue, Vec<Copy>>,
-    finished: &mut Vec<Copy>,
-    context: u64,
-    position: u64,
-    may_come: impl Fn(&Copy) -> bool,
-) {
-    let done = |copy: &mut Copy| {
-        let own = copy.context == context && copy.position < position && !may_come(copy);
-        copy.late |= own && copy.blocking.is_none();
-        own && copy.blocking == Some(true)
-    };
-    copies.values_mut().for_each(|copies| finished.extend(copies.extract_if(.., done)));
 }
 
 impl Copy {

@@ -8,8 +8,8 @@
 use crate::finds::{Finds, PIECE, joined};
 use crate::lock::Lock;
 use crate::memory::bytes_at;
-use crate::pending::Queue;
 use crate::pinned::Ranges;
+use crate::queue::Queue;
 use crate::shadow::Shadow;
 use crate::tracker::{PAGE, Tracker};
 use crate::{maps, start};

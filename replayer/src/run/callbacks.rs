@@ -7,9 +7,10 @@ use crate::check::payload;
 use crate::check::report::Tally;
 use crate::memory::ranges::Ranges;
 use crate::run::queue::Queue;
+use crate::run::sinks::Pending;
 use crate::run::world::World;
 use crate::run::{results, written};
-use parking_lot::{Condvar, Mutex, RwLock};
+use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -38,6 +39,8 @@ pub struct Callbacks<'t> {
     changed: Condvar,
     /// Runs wait for earlier ones that write the same memory, as long as those come.
     in_turn: AtomicBool,
+    /// Held while what work has brought is looked at: it is not overwritten between the wait for it and the look.
+    looks: RwLock<()>,
     /// What the driver's threads compared and wrote.
     tally: Mutex<Tally>,
     /// False once the replay's memory is given back: a run that comes later does nothing.
@@ -108,6 +111,7 @@ impl<'t> Callbacks<'t> {
             begun: AtomicUsize::new(0),
             changed: Condvar::new(),
             in_turn: AtomicBool::new(true),
+            looks: RwLock::default(),
             tally: Mutex::default(),
             open: Arc::new(RwLock::new(true)),
         }
@@ -144,6 +148,11 @@ impl<'t> Callbacks<'t> {
         let mut done = self.done.lock();
         places.values().for_each(|at| done[*at] = true);
         self.changed.notify_all();
+    }
+
+    /// As long as this is held no callback changes anything: hold it for no wait.
+    pub fn look(&self) -> RwLockReadGuard<'_, ()> {
+        self.looks.read()
     }
 
     /// After all work: nothing is touched any more.
@@ -211,7 +220,11 @@ impl Handed<'_, '_> {
         let memory: Vec<Range<u64>> = run.memory().collect();
         for range in &memory {
             let Some(live) = written::host(self.world, range) else { continue };
-            for pending in self.world.sinks.landing_in(&(live..live + (range.end - range.start))) {
+            // Behind it others may be waiting.
+            let was_seen = |pending: &Pending| {
+                self.world.trace.call(pending.call).is_some_and(|copy| copy.was_observed_before(run.end))
+            };
+            for pending in self.world.sinks.landed_in(&(live..live + (range.end - range.start)), was_seen) {
                 payload::compare(self.world, pending.call, &pending.sink, tally);
             }
         }
@@ -238,6 +251,7 @@ impl Handed<'_, '_> {
                     callbacks.in_turn.fetch_and(!late, AcqRel);
                 }
             }
+            let _changing = callbacks.looks.write();
             self.compare_overwritten(run, &mut tally);
             run.written.iter().for_each(|written| written::on_host_only(self.world, written, &mut tally));
             done[*at] = true;

@@ -111,7 +111,13 @@ impl<'t> Sinks<'t> {
 
     /// Pending copies into a placed or translated host range.
     pub fn landing_in(&self, range: &Range<u64>) -> Vec<Pending<'t>> {
-        take(&mut self.pending.lock(), |p| p.sink.memory.is_none() && overlap(&p.sink.range(), range))
+        self.landed_in(range, |_| true)
+    }
+
+    /// Those of them that `finished` tells to have.
+    pub fn landed_in(&self, range: &Range<u64>, finished: impl Fn(&Pending) -> bool) -> Vec<Pending<'t>> {
+        let landed = |p: &Pending| p.sink.memory.is_none() && overlap(&p.sink.range(), range) && finished(p);
+        take(&mut self.pending.lock(), landed)
     }
 
     pub fn is_landing_in(&self, range: &Range<u64>) -> bool {

@@ -185,6 +185,7 @@ impl<'t> Worker<'_, 't> {
             {
                 world.contexts.lock().remove(&context);
             }
+            let look = world.callbacks.look();
             // To ask about a stream may break a capture under way.
             let none = world.placement.captures.none();
             if matches!(function.class, Class::synchronize | Class::poll | Class::copy) && none.is_some() {
@@ -203,6 +204,7 @@ impl<'t> Worker<'_, 't> {
             if world.verify {
                 results::after_wait(world, &call, &mut self.tally);
             }
+            drop(look);
         } else if call.succeeded() {
             // The call failed here: what it would have brought cannot be compared.
             self.tally.unchecked_copies += if world.verify { frame.sinks.len() as u64 } else { 0 };

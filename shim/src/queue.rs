@@ -1,0 +1,44 @@
+//! In what order the driver does work, and what a call has waited for.
+
+/// A stream as work is ordered on it: each context has a legacy stream of its own, and each thread there a default one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Queue {
+    stream: u64,
+    pub context: u64,
+    thread: u32,
+}
+
+const LEGACY: u64 = 1;
+const PER_THREAD: u64 = 2;
+const GONE: u64 = 3;
+
+impl Queue {
+    /// `per_thread`: the function is one of those for which stream 0 is the calling thread's own.
+    pub fn of(stream: u64, per_thread: bool, thread: u32, context: impl FnOnce() -> u64) -> Queue {
+        match stream {
+            PER_THREAD => Queue { stream: PER_THREAD, context: context(), thread },
+            0 if per_thread => Queue { stream: PER_THREAD, context: context(), thread },
+            0 | LEGACY => Queue { stream: LEGACY, context: context(), thread: 0 },
+            stream => Queue { stream, context: 0, thread: 0 },
+        }
+    }
+
+    /// A name for one that was destroyed while work of its own was under way.
+    pub fn gone(number: u64) -> Queue {
+        Queue { stream: GONE, context: number, thread: 0 }
+    }
+
+    pub fn is_legacy(self) -> bool {
+        self.stream == LEGACY
+    }
+}
+
+/// What a synchronisation waited for.
+#[derive(Clone, Copy)]
+pub enum Covered {
+    Stream(Queue),
+    Event(u64),
+    Context(u64),
+    /// Work on the legacy stream of this context, which began when all blocking streams had finished what they had.
+    Legacy(u64),
+}
