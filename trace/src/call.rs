@@ -68,11 +68,16 @@ impl<'a> Image<'a> {
 }
 
 impl Trace {
-    /// As [`Call::results`], of launches that callbacks found done which began within this time.
-    pub fn results_of_callbacks(&self, time: Range<u64>) -> impl Iterator<Item = (Call<'_>, Image<'_>)> {
+    /// As [`Call::results`], of launches that a callback found done which ran on this thread, within this time.
+    pub fn results_of_callback(
+        &self,
+        thread: u32,
+        time: Range<u64>,
+    ) -> impl Iterator<Item = (Call<'_>, Image<'_>)> + use<'_> {
         let all = &self.observed_beside;
-        let (from, to) = (all.partition_point(|o| o.time < time.start), all.partition_point(|o| o.time < time.end));
-        all.get(from..to).into_iter().flatten().filter_map(|observed| self.result(observed))
+        let before = |time: u64| all.partition_point(|(_, observed)| observed.time < time);
+        let within = all.get(before(time.start)..before(time.end)).into_iter().flatten();
+        within.filter(move |(finder, _)| *finder == thread).filter_map(|(_, observed)| self.result(observed))
     }
 
     fn result(&self, observed: &Observed) -> Option<(Call<'_>, Image<'_>)> {
@@ -83,9 +88,9 @@ impl Trace {
 
     /// Whether a call found this launch's result, rather than a callback that began.
     fn found_by_call(&self, observed: &Observed) -> bool {
-        let from = self.observed_beside.partition_point(|o| o.time < observed.time);
-        let mut alike = self.observed_beside[from..].iter().take_while(|o| o.time == observed.time);
-        !alike.any(|o| (o.thread, o.call, o.address) == (observed.thread, observed.call, observed.address))
+        let from = self.observed_beside.partition_point(|(_, o)| o.time < observed.time);
+        let mut alike = self.observed_beside[from..].iter().take_while(|(_, o)| o.time == observed.time);
+        !alike.any(|(_, o)| (o.thread, o.call, o.address) == (observed.thread, observed.call, observed.address))
     }
 }
 

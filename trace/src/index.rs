@@ -210,7 +210,7 @@ impl Trace {
         self.clocks.sort_by_key(|c| c.tsc);
         self.unknown_since = self.left_out.iter().filter(|left| left.works > 0).map(|left| left.begin).min();
         self.observed.values_mut().for_each(|all| all.sort_by_key(|o| o.address));
-        self.observed_beside.sort_by_key(|o| o.time);
+        self.observed_beside.sort_by_key(|(_, observed)| observed.time);
         for kernel in self.kernels.values() {
             let last = self.launched.entry(kernel.handle).or_insert(kernel.id);
             *last = kernel.id.max(*last);
@@ -389,14 +389,14 @@ impl Trace {
                 if let Some(observed) = body_of::<Observed>(body) {
                     match next.checked_sub(1) {
                         Some(call) => self.observed_by.entry((thread, call)).or_default().push(observed),
-                        None => self.observed_beside.push(observed),
+                        None => self.observed_beside.push((thread, observed)),
                     }
                     self.observed.entry((observed.thread, observed.call)).or_default().push(observed);
                 }
             }
             record::WRITTEN => {
                 if let Some(written) = body_of::<record::Written>(body) {
-                    self.written.entry((written.thread, written.call)).or_default().push(at);
+                    self.written.entry((written.thread, written.call)).or_default().push((thread, at));
                 }
             }
             record::TIMED => self.timed.extend(body_of::<record::Timed>(body).map(|timed| (timed.start, at))),

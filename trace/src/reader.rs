@@ -94,10 +94,10 @@ pub struct Trace {
     pub(crate) observed_calls: HashMap<(u32, u32), u64>,
     /// The same, by the call after which it was observed.
     pub(crate) observed_by: HashMap<(u32, u32), Vec<Observed>>,
-    /// By threads that had made no call: what was found done when a callback began. By time.
-    pub(crate) observed_beside: Vec<Observed>,
-    /// Offsets of WRITTEN records, by the thread and call that they name.
-    pub(crate) written: HashMap<(u32, u32), Vec<u64>>,
+    /// By threads that had made no call, each with its index: what was found done when a callback began. By time.
+    pub(crate) observed_beside: Vec<(u32, Observed)>,
+    /// The thread and offset of WRITTEN records, by the thread and call that they name.
+    pub(crate) written: HashMap<(u32, u32), Vec<(u32, u64)>>,
     /// Annotations by time: the stamp, the thread, the record's offset.
     pub(crate) annotations: Vec<(u64, u32, u64)>,
     /// What domains and registered texts are called, by their numbers.

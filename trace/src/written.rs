@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy)]
 pub struct Written<'a> {
     pub about: record::Written,
+    /// Index of the thread that found it: of a callback, the driver's.
+    pub finder: u32,
     attachments: &'a [u8],
 }
 
@@ -77,10 +79,10 @@ impl Trace {
 
     fn written_by(&self, thread: u32, call: u32) -> impl Iterator<Item = Written<'_>> {
         let places = self.written.get(&(thread, call)).into_iter().flatten();
-        places.filter_map(|at| {
+        places.filter_map(|(finder, at)| {
             let found = self.record_within(*at, self.bytes_on_disk())?;
             let about = body_of::<record::Written>(&found.bytes[HEAD..])?;
-            Some(Written { about, attachments: found.bytes.get(WRITTEN_SIZE..)? })
+            Some(Written { about, finder: *finder, attachments: found.bytes.get(WRITTEN_SIZE..)? })
         })
     }
 }

@@ -166,7 +166,7 @@ impl<'t> Builder<'_, 't> {
         let is_shared = memory.is_none() && !is_placed;
         let region = Region { address: live, ..recorded };
         let (words, since) = (self.layout(name, &recorded), self.world.translation.now());
-        self.frame.sinks.push(Sink { name, region, memory, is_shared, expected, words, since });
+        self.frame.sinks.push(Sink { name: name.into(), region, memory, is_shared, expected, words, since });
         Ok(live)
     }
 

@@ -50,6 +50,8 @@ pub struct Callbacks<'t> {
 struct Run<'t> {
     begin: u64,
     end: u64,
+    /// The driver's, on which it ran.
+    thread: u32,
     call: u64,
     number: usize,
     written: Vec<Written<'t>>,
@@ -89,8 +91,9 @@ impl<'t> Callbacks<'t> {
         let mut runs: Vec<Run> = Vec::new();
         for call in trace.callers_back() {
             for (number, written) in call.callback_runs() {
-                let (begin, end) = written.first().map_or((u64::MAX, u64::MAX), |w| (w.about.begin, w.about.end));
-                runs.push(Run { begin, end, call: call.number, number: number as usize, written });
+                let Some(first) = written.first() else { continue };
+                let (begin, end, thread) = (first.about.begin, first.about.end, first.finder);
+                runs.push(Run { begin, end, thread, call: call.number, number: number as usize, written });
             }
         }
         runs.sort_by_key(|run| (run.begin, run.call, run.number));
@@ -229,7 +232,7 @@ impl Handed<'_, '_> {
             }
         }
         if self.world.verify {
-            results::before_callback(self.world, &self.call, run.begin..run.end, &memory, tally);
+            results::before_callback(self.world, &self.call, (run.thread, run.begin..run.end), &memory, tally);
         }
     }
 

@@ -30,10 +30,16 @@ pub fn after_wait(world: &World, call: &Call, tally: &mut Tally) {
     }
 }
 
-/// When a callback begins, which a call handed over and which ran at that time: what its stream has waited for is done, and of that
+/// When a callback begins, which a call handed over and which ran on that thread at that time: what its stream has waited for is done, and of that
 /// what the callback is about to overwrite can be looked at no more. Calls may have found it done before, and not have come to that here.
-pub fn before_callback(world: &World, call: &Call, ran: Range<u64>, memory: &[Range<u64>], tally: &mut Tally) {
-    for (launch, image) in world.trace.results_of_callbacks(ran.clone()) {
+pub fn before_callback(
+    world: &World,
+    call: &Call,
+    (thread, ran): (u32, Range<u64>),
+    memory: &[Range<u64>],
+    tally: &mut Tally,
+) {
+    for (launch, image) in world.trace.results_of_callback(thread, ran.clone()) {
         compare(world, call, launch.number, &image, tally);
     }
     let is_written = |image: &Image| memory.iter().any(|m| m.start < range(image).end && image.address < m.end);
@@ -59,7 +65,7 @@ fn compare(world: &World, call: &Call, launch: u64, image: &Image, tally: &mut T
     let region =
         Region { address: live, row_bytes: image.len, rows: 1, pitch: image.len, slices: 1, slice_pitch: image.len };
     let sink = Sink {
-        name: "mapped host memory",
+        name: format!("mapped host memory {:#x}, which call {launch} was given", image.address).into(),
         region,
         memory: None,
         is_shared: false,

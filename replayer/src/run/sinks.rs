@@ -5,6 +5,7 @@ use crate::call::frame::Memory;
 use crate::memory::words::Layout;
 use crate::run::queue::{GONE, Queue, current_context};
 use parking_lot::Mutex;
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::Range;
 use trace::api::copies::Region;
@@ -13,7 +14,8 @@ use trace::call::Content;
 /// Where a copy brings bytes, and what they were.
 pub struct Sink<'t> {
     /// The parameter.
-    pub name: &'static str,
+    /// Of a parameter or a field.
+    pub name: Cow<'static, str>,
     /// Live memory.
     pub region: Region,
     /// The replay's own buffer; none if the bytes go to placed host memory.
