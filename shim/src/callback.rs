@@ -265,7 +265,7 @@ fn began(callback: &Callback) -> Begun {
     let mut begun = Begun { time: clock::entry(), number: 0 };
     if callback.generation == start::generation() {
         lane::with_any_lane(|lane| {
-            begun.number = lane.recorder().watch.callback_begins();
+            begun.number = lane.recorder().watch.callback_begins(callback.thread);
             // What a look found that it had to wait for was not written by it.
             begun.time = clock::entry();
             let Some((queue, position)) = callback.after else { return };

@@ -26,7 +26,7 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
     let mut finds = Finds::before(lane, lane.sequence());
     // First what is known already: what begins to be watched now is recorded as a whole.
     if recorder.watch.any() {
-        recorder.watch.look(&mut finds);
+        recorder.watch.look(site.function.class == Class::launch, &mut finds);
     }
     if let Some(launch) = site.shape.launch {
         let arguments = arguments(lane, launch, words);

@@ -54,9 +54,12 @@ struct State {
 }
 
 /// What a callback writes is its to tell, as copies behind it may read that before the next call. A look in the meantime cannot
-/// know whose the changes are: they are told for the call that looks, and once more for the callback.
+/// know whose the changes are: they are told for the call that looks, and once more for the callback. But what only one thread's calls
+/// have named the callbacks of others leave alone.
 struct Running {
     number: u64,
+    /// Which handed it over.
+    thread: u32,
     began: Instant,
     found: Vec<Range<u64>>,
 }
@@ -78,6 +81,22 @@ struct Watched {
     /// What was written and has not been looked at: until the callback ends, or copies have brought what they bring there.
     left: Vec<Range<u64>>,
     shadow: Shadow,
+}
+
+/// For whom it is looked what has been written.
+#[derive(Clone, Copy)]
+enum Reason {
+    /// Before a call: a launch can read anything.
+    Call { is_launch: bool },
+    /// A callback has ended, which was put there.
+    Callback { after: Option<(Queue, u64)> },
+}
+
+impl Running {
+    /// Whether it may have written what only the calls of this thread, or those of several, have named.
+    fn may_write(&self, user: Option<u32>) -> bool {
+        self.began.elapsed() < SHORT && user.is_none_or(|user| user == self.thread)
+    }
 }
 
 impl Watched {
@@ -256,23 +275,22 @@ impl Watch {
         Cow::Owned(bytes)
     }
 
-    /// Adds what the CPU wrote since the last look.
-    pub fn look(&self, finds: &mut Finds) {
+    /// Adds what the CPU wrote since the last look, before a call.
+    pub fn look(&self, is_launch: bool, finds: &mut Finds) {
         let mut state = self.state.lock();
-        let running = state.callbacks.iter().any(|running| running.began.elapsed() < LONG);
         let already = finds.places.len();
-        self.look_at(&mut state, running, None, finds);
+        self.look_at(&mut state, Reason::Call { is_launch }, finds);
         start::recorder().pending.written(&finds.places[already..]);
         finds.found_by_now();
     }
 
-    /// The number by which its end is told.
-    pub fn callback_begins(&self) -> u64 {
+    /// The number by which its end is told. `thread`: which handed it over.
+    pub fn callback_begins(&self, thread: u32) -> u64 {
         let mut state = self.state.lock();
         // Those that took long; some have been left by a jump, and never end.
         state.callbacks.retain(|running| running.began.elapsed() < LONG);
         state.begun += 1;
-        let running = Running { number: state.begun, began: Instant::now(), found: Vec::new() };
+        let running = Running { number: state.begun, thread, began: Instant::now(), found: Vec::new() };
         state.callbacks.push(running);
         state.begun
     }
@@ -283,7 +301,7 @@ impl Watch {
         let mut state = self.state.lock();
         let at = state.callbacks.iter().position(|running| running.number == number);
         let ended = at.map(|at| state.callbacks.swap_remove(at)).filter(|ended| ended.began.elapsed() < SHORT);
-        self.look_at(&mut state, false, after, finds);
+        self.look_at(&mut state, Reason::Callback { after }, finds);
         start::recorder().pending.called_back(&finds.places);
         if let Some(Running { began, found, .. }) = ended {
             start::recorder().pending.called_back(&found);
@@ -297,19 +315,32 @@ impl Watch {
         finds.found_by_now();
     }
 
-    /// `running`: a callback is, whose own memory is left to it.
-    fn look_at(&self, state: &mut State, running: bool, after: Option<(Queue, u64)>, finds: &mut Finds) {
+    fn look_at(&self, state: &mut State, reason: Reason, finds: &mut Finds) {
         let already = finds.places.len();
-        self.look_everywhere(state, running, after, finds);
-        let found = &finds.places[already..];
-        state.callbacks.iter_mut().filter(|running| running.began.elapsed() < SHORT).for_each(|running| {
-            running.found.extend_from_slice(found);
-        });
+        self.look_everywhere(state, reason, finds);
+        let State { callbacks, ranges, .. } = state;
+        for place in &finds.places[already..] {
+            let user = ranges.range(..=place.start).next_back().and_then(|(_, watched)| watched.user);
+            let may_be_its = callbacks.iter_mut().filter(|running| running.may_write(user));
+            may_be_its.for_each(|running| running.found.push(place.clone()));
+        }
     }
 
-    fn look_everywhere(&self, state: &mut State, running: bool, after: Option<(Queue, u64)>, finds: &mut Finds) {
-        let State { tracker, ranges, .. } = state;
+    fn look_everywhere(&self, state: &mut State, reason: Reason, finds: &mut Finds) {
+        let State { tracker, ranges, callbacks, .. } = state;
         let Some(tracker) = tracker else { return };
+        let is_running = callbacks.iter().any(|running| running.began.elapsed() < LONG);
+        let thread = finds.thread();
+        // What other threads alone have named is told for their calls and callbacks; before a call only if one of these may be at it.
+        let (running, after, is_left) = match reason {
+            Reason::Call { is_launch } => (is_running, None, !is_launch),
+            Reason::Callback { after } => (false, after, true),
+        };
+        let is_others = |watched: &Watched| {
+            let other = watched.user.filter(|user| *user != thread && is_left);
+            let may_write = |user| callbacks.iter().any(|running| running.may_write(Some(user)));
+            other.is_some_and(|user| matches!(reason, Reason::Callback { .. }) || may_write(user))
+        };
         // Ranges may share pages, whose protection is renewed when one of them is looked at: pages first, then their bytes.
         let mut touched: Vec<Range<u64>> = Vec::new();
         for pages in clusters(ranges) {
@@ -330,7 +361,7 @@ impl Watch {
                     here.append(&mut watched.left);
                     here = joined(here);
                 }
-                if running && watched.prepared {
+                if running && watched.prepared || is_others(watched) {
                     watched.left = std::mem::take(&mut here);
                 }
             } else if watched.end - start <= MOST_COMPARED && !watched.managed {
