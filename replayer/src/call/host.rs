@@ -55,7 +55,7 @@ impl<'t> Builder<'_, 't> {
             }
             return self.lend(recorded.address, memory);
         };
-        self.write_host(Region { address: live, ..recorded }, &bytes);
+        self.write_host(&recorded, live, &bytes);
         self.frame.sources.push(live..live + recorded.span());
         Ok(live)
     }
@@ -115,8 +115,9 @@ impl<'t> Builder<'_, 't> {
         Ok(live)
     }
 
-    /// What the application's CPU had written into pinned memory by the time of this call.
-    fn write_host(&mut self, to: Region, bytes: &[u8]) {
+    /// What the application's CPU had written into pinned memory by the time of this call, which is at `live` here.
+    fn write_host(&mut self, recorded: &Region, live: u64, bytes: &[u8]) {
+        let to = Region { address: live, ..*recorded };
         let rows = || to.row_addresses().zip(bytes.chunks_exact(to.row_bytes.max(1) as usize));
         // SAFETY: the placement holds this memory, readable and writable, until the end.
         let at = |row: u64| unsafe { std::slice::from_raw_parts(row as *const u8, to.row_bytes as usize) };
@@ -126,12 +127,15 @@ impl<'t> Builder<'_, 't> {
             return;
         }
         readers::release(self.world, self.call.thread, &range, self.tally);
-        self.world.callbacks.write(self.world, self.call.begin, || {
-            for (row, bytes) in rows() {
+        for (row, bytes) in rows() {
+            let start = recorded.address + (row - live);
+            self.world.callbacks.write(self.call.begin, start..start + to.row_bytes, |part| {
+                let from = &bytes[(part.start - start) as usize..(part.end - start) as usize];
+                let at = row + (part.start - start);
                 // SAFETY: as above; no copy of the replay reads or writes it any more.
-                unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), row as *mut u8, bytes.len()) };
-            }
-        });
+                unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), at as *mut u8, from.len()) };
+            });
+        }
     }
 
     /// Live memory to take the bytes of a region; its first address.

@@ -59,21 +59,23 @@ struct Run<'t> {
 
 impl Run<'_> {
     fn memory(&self) -> impl Iterator<Item = Range<u64>> {
-        let images = self.written.iter().flat_map(|written| written.images());
-        images.map(|image| image.address..image.address.saturating_add(image.len))
+        memory(self.written.iter())
     }
 
     /// Whether somebody else found this while it ran, and it was told for both.
     fn was_told(&self, memory: &Range<u64>) -> bool {
-        let told =
-            self.written.iter().filter(|written| written.is_told_elsewhere()).flat_map(|written| written.images());
-        let ranges = told.map(|image| image.address..image.address.saturating_add(image.len));
-        Ranges::union(ranges, 1).covers(memory)
+        let told = self.written.iter().filter(|written| written.is_told_elsewhere());
+        Ranges::union(self::memory(told), 1).covers(memory)
     }
 
     fn shares_memory(&self, other: &Run) -> bool {
         self.memory().any(|own| other.memory().any(|range| own.start < range.end && range.start < own.end))
     }
+}
+
+fn memory<'w, 't: 'w>(written: impl Iterator<Item = &'w Written<'t>>) -> impl Iterator<Item = Range<u64>> {
+    let images = written.flat_map(|written| written.images());
+    images.map(|image| image.address..image.address.saturating_add(image.len))
 }
 
 /// What the driver is given with our function.
@@ -171,19 +173,19 @@ impl<'t> Callbacks<'t> {
         newer.any(|run| run.was_told(memory))
     }
 
-    /// Writes host memory as it was found at `since`. Runs that are done here and ended later than that when recorded have
-    /// written what is newer: they write it once more.
-    pub fn write(&self, world: &World, since: u64, write: impl FnOnce()) {
+    /// Writes recorded host memory as it was found at `since`, but for what runs have written that are done here and ended later
+    /// than that when recorded: that is newer, and copies behind them may have brought what is newer still.
+    pub fn write(&self, since: u64, range: Range<u64>, write: impl Fn(Range<u64>)) {
         if self.runs.is_empty() {
-            return write();
+            return write(range);
         }
         let done = self.done.lock();
-        write();
-        for run in self.ended_after(since, &done) {
+        let newer = self.ended_after(since, &done).flat_map(|run| {
             // What others had found while it ran is theirs, too, and may be older.
             let own = run.written.iter().filter(|written| run.begin > since || !written.is_told_elsewhere());
-            own.for_each(|written| written::on_host_only(world, written, &mut Tally::default()));
-        }
+            memory(own)
+        });
+        Ranges::union(newer, 1).gaps(range).into_iter().for_each(write);
     }
 
     /// Runs that are done here and ended later than that when recorded.

@@ -98,9 +98,16 @@ fn write(world: &World, call: &Call, finder: u64, written: &Written, image: &Ima
         if agrees() {
             return;
         }
-        world.callbacks.write(world, written.about.begin, || {
+        world.callbacks.write(written.about.begin, range.clone(), |part| {
+            let from = &bytes[(part.start - range.start) as usize..(part.end - range.start) as usize];
             // SAFETY: as above. What the device still does with it, it did in the recorded program.
-            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), live.start as *mut u8, bytes.len()) };
+            unsafe {
+                std::ptr::copy_nonoverlapping(
+                    from.as_ptr(),
+                    (live.start + part.start - range.start) as *mut u8,
+                    from.len(),
+                )
+            };
         });
         tally.written += bytes.len() as u64;
     } else if let Some(live) = device(world, start) {
