@@ -4,6 +4,7 @@
 use crate::lane::Lane;
 use crate::real;
 use std::sync::atomic::{AtomicBool, Ordering::*};
+use trace::api::enums::CUgraphNodeType;
 use trace::record;
 
 /// The calling thread's context; 0 if there is none.
@@ -102,12 +103,41 @@ pub fn array_element(array: u64) -> Option<u64> {
 
 /// Where the copies of a graph, and of the graphs in its nodes, bring bytes to memory that may be the host's.
 pub fn copied_to_host(graph: u64) -> Vec<trace::api::copies::Region> {
-    use trace::api::{copies::region, enums::CUgraphNodeType, roles::Side, structs::CUDA_MEMCPY3D, types::Typed};
+    use trace::api::{copies::region, roles::Side, structs::CUDA_MEMCPY3D, types::Typed};
+    type Parameters = unsafe extern "C" fn(u64, *mut u8) -> u32;
+    const SIZE: usize = size_of::<CUDA_MEMCPY3D>();
+    let mut found = Vec::new();
+    for node in nodes(graph, CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMCPY) {
+        let mut bytes = [0u8; SIZE];
+        // SAFETY: the signature is that of cuda.h, the struct has room, and the node is one of the kind.
+        let asked = unsafe {
+            real::function::<Parameters>("cuGraphMemcpyNodeGetParams").map(|ask| ask(node, bytes.as_mut_ptr()))
+        };
+        if asked == Some(0) {
+            found.extend(region(CUDA_MEMCPY3D::TYPE, &bytes, Side::Destination, |_| None));
+        }
+    }
+    found
+}
+
+/// The data that the driver has for the callbacks of a graph, and of the graphs in its nodes.
+pub fn called_back(graph: u64) -> Vec<u64> {
+    type Parameters = unsafe extern "C" fn(u64, *mut [u64; 2]) -> u32;
+    let ask = |node| {
+        let mut parameters = [0; 2];
+        // SAFETY: the signature is that of cuda.h, with a struct of two pointers, and the node is one of the kind.
+        let asked =
+            unsafe { real::function::<Parameters>("cuGraphHostNodeGetParams").map(|ask| ask(node, &mut parameters)) };
+        (asked == Some(0)).then_some(parameters[1])
+    };
+    nodes(graph, CUgraphNodeType::CU_GRAPH_NODE_TYPE_HOST).into_iter().filter_map(ask).collect()
+}
+
+/// The nodes of a kind in a graph and in those within it, but for the bodies of conditional ones.
+fn nodes(graph: u64, wanted: CUgraphNodeType) -> Vec<u64> {
     type Nodes = unsafe extern "C" fn(u64, *mut u64, *mut usize) -> u32;
     type Type = unsafe extern "C" fn(u64, *mut u32) -> u32;
     type Child = unsafe extern "C" fn(u64, *mut u64) -> u32;
-    type Parameters = unsafe extern "C" fn(u64, *mut u8) -> u32;
-    const SIZE: usize = size_of::<CUDA_MEMCPY3D>();
     let (mut found, mut graphs) = (Vec::new(), vec![graph]);
     while let Some(graph) = graphs.pop() {
         // SAFETY: the signatures are those of cuda.h, the arrays as long as told; the graph is one that the application has
@@ -123,7 +153,7 @@ pub fn copied_to_host(graph: u64) -> Vec<trace::api::copies::Region> {
                 continue;
             }
             for node in nodes.into_iter().take(count) {
-                let (mut kind, mut child, mut bytes) = (0, 0, [0u8; SIZE]);
+                let (mut kind, mut child) = (0, 0);
                 if real::function::<Type>("cuGraphNodeGetType").map(|ask| ask(node, &mut kind)) != Some(0) {
                     continue;
                 }
@@ -131,11 +161,8 @@ pub fn copied_to_host(graph: u64) -> Vec<trace::api::copies::Region> {
                     let result =
                         real::function::<Child>("cuGraphChildGraphNodeGetGraph").map(|ask| ask(node, &mut child));
                     graphs.extend((result == Some(0)).then_some(child));
-                } else if kind == CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMCPY.0 {
-                    let ask = real::function::<Parameters>("cuGraphMemcpyNodeGetParams");
-                    if ask.map(|ask| ask(node, bytes.as_mut_ptr())) == Some(0) {
-                        found.extend(region(CUDA_MEMCPY3D::TYPE, &bytes, Side::Destination, |_| None));
-                    }
+                } else if kind == wanted.0 {
+                    found.push(node);
                 }
             }
         }

@@ -38,6 +38,12 @@ struct Callback {
 /// so that it stays.
 static OF_NODES: AtomicPtr<Callback> = AtomicPtr::new(std::ptr::null_mut());
 
+/// Whether any was handed over for a node.
+#[inline(always)]
+pub fn any_of_nodes() -> bool {
+    !OF_NODES.load(Relaxed).is_null()
+}
+
 /// Function and data of the application's by the data that the driver was given, of all nodes.
 pub fn of_nodes() -> HashMap<u64, (u64, u64)> {
     let mut all = HashMap::new();
@@ -258,17 +264,26 @@ struct Begun {
     time: u64,
     /// By which the watch knows it.
     number: u64,
+    /// What stands behind it, if that is known.
+    behind: Option<(Queue, u64)>,
 }
 
 /// The work before it has finished: the application may look at what it brought.
 fn began(callback: &Callback) -> Begun {
-    let mut begun = Begun { time: clock::entry(), number: 0 };
+    let mut begun = Begun { time: clock::entry(), number: 0, behind: callback.after };
     if callback.generation == start::generation() {
         lane::with_any_lane(|lane| {
             begun.number = lane.recorder().watch.callback_begins(callback.thread);
             // What a look found that it had to wait for was not written by it.
             begun.time = clock::entry();
-            let Some((queue, position)) = callback.after else { return };
+            let mut before = callback.after;
+            if callback.after.is_none()
+                && let Some(launch) = lane.recorder().node_runs.begins(std::ptr::from_ref(callback) as u64)
+            {
+                begun.behind = Some((launch.queue, launch.behind));
+                before = Some((launch.queue, launch.before));
+            }
+            let Some((queue, position)) = before else { return };
             if lane.recorder().pending.any() {
                 payload::finished(lane, Covered::Stream(queue), position);
             }
@@ -285,7 +300,7 @@ fn ended(callback: &Callback, begun: Begun) {
     lane::with_any_lane(|lane| {
         let (thread, call, end) = (callback.thread, callback.call, clock::exit());
         let mut finds = Finds::at(Written { begin: begun.time, end, thread, call, run, seen: 0 });
-        lane.recorder().watch.callback_ends(begun.number, callback.after, &mut finds);
+        lane.recorder().watch.callback_ends(begun.number, begun.behind, &mut finds);
         finds.append_run(lane);
     });
 }

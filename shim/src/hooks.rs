@@ -393,13 +393,12 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
             recorder.watch.refer(address.into_iter(), &mut finds);
             finds.append(lane);
         }
-        (Hook::Instantiated, _) if recorder.destinations.any() => {
-            recorder.destinations.instantiated(handed_out(words[0]), words[1]);
+        (Hook::Instantiated, _) => instantiated(recorder, handed_out(words[0]), words[1]),
+        (Hook::GraphUpdated, _) => instantiated(recorder, words[0], words[1]),
+        (Hook::GraphEnds, _) => {
+            recorder.destinations.ends(words[0]);
+            recorder.node_runs.ends(words[0]);
         }
-        (Hook::GraphUpdated, _) if recorder.destinations.any() => {
-            recorder.destinations.instantiated(words[0], words[1]);
-        }
-        (Hook::GraphEnds, _) if recorder.destinations.any() => recorder.destinations.ends(words[0]),
         (Hook::BeginCapture, _) => {
             ask::CAPTURES.store(true, Relaxed);
             range::capture_begins();
@@ -427,4 +426,14 @@ fn hand_out(place: *mut *mut c_void) {
     }
     // SAFETY: the driver has just written an address there for the application.
     unsafe { *place = nets::substitute(*place) };
+}
+
+/// An executable graph was made of another one, or became like it.
+fn instantiated(recorder: &start::Recorder, executable: u64, graph: u64) {
+    if recorder.destinations.any() {
+        recorder.destinations.instantiated(executable, graph);
+    }
+    if callback::any_of_nodes() {
+        recorder.node_runs.instantiated(executable, graph);
+    }
 }

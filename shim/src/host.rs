@@ -5,10 +5,11 @@ use crate::finds::Finds;
 use crate::landing::Landing;
 use crate::lane::Lane;
 use crate::memory::{bytes_at, gathered, word_at};
+use crate::node_runs::Launch;
 use crate::pending::{Copy, Work};
 use crate::queue::Queue;
-use crate::shape::{Launch, Site};
-use crate::{ask, hooks, payload};
+use crate::shape::{self, Site};
+use crate::{ask, callback, hooks, payload};
 use std::borrow::Cow;
 use trace::Function;
 use trace::api::roles::{Class, Field, Role};
@@ -34,6 +35,7 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
         let given = arguments.iter().filter_map(|word| recorder.pinned.find(*word));
         launched(lane, site.function, words, given);
     } else if site.function.class == Class::launch {
+        let before = recorder.pending.position();
         // A graph, which may have been made of any of it, but hardly of what other threads use.
         if recorder.watch.any() {
             launched(lane, site.function, words, recorder.watch.pinned(lane.index()).into_iter());
@@ -48,6 +50,9 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
                 copied.map(|(address, len, before)| (Landing::Flat { address, len }, Work::Graph(before))),
             );
         }
+        if callback::any_of_nodes() && recorder.node_runs.has(words[0]) {
+            calls_back(lane, site.function, words, before);
+        }
     } else if site.function.class == Class::submit && recorder.pinned.any() {
         fills(lane, site.function, words);
     }
@@ -61,6 +66,17 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
     let named = words.iter().filter(|word| managed.any() && managed.find(**word).is_some());
     recorder.watch.refer(named.copied(), &mut finds);
     finds.append(lane);
+}
+
+/// A graph that runs callbacks. `before`: the position of what its launch adds to what is under way.
+fn calls_back(lane: &Lane, function: &Function, words: &[u64], before: u64) {
+    let (recorder, call) = (lane.recorder(), lane.sequence());
+    let (stream, per_thread) = (stream(function, words).unwrap_or(0), function.twin_of.is_some());
+    if !ask::is_capturing(stream, per_thread) {
+        let queue = Queue::of(stream, per_thread, lane.index(), ask::current_context);
+        let behind = recorder.pending.position();
+        recorder.node_runs.launched(words[0], Launch { queue, before, behind, by: (lane.index(), call) });
+    }
 }
 
 /// Pinned memory that is given to a launch is looked at when the application may.
@@ -142,7 +158,7 @@ fn stream(function: &Function, words: &[u64]) -> Option<u64> {
 }
 
 /// Words of a launch's arguments that may be addresses. The driver has not seen the call yet: anything may be bad.
-fn arguments(lane: &Lane, launch: Launch, words: &[u64]) -> Vec<u64> {
+fn arguments(lane: &Lane, launch: shape::Launch, words: &[u64]) -> Vec<u64> {
     let (array, extra) = (words[launch.arguments as usize], words[launch.extra as usize]);
     if array == 0 {
         return if launch.extra != 0 && extra != 0 { packed(extra) } else { Vec::new() };

@@ -45,6 +45,7 @@ mod manners;
 mod maps;
 mod memory;
 mod nets;
+mod node_runs;
 mod notes;
 mod nvtx;
 mod payload;

@@ -8,7 +8,9 @@ use crate::config::{self, Config, tell};
 use crate::file::TraceFile;
 use crate::last_words::LastWords;
 use crate::lock::Lock;
-use crate::{adopt, clock, destinations, images, kernels, pending, pinned, range, real, times, watch};
+use crate::{
+    adopt, callback, clock, destinations, images, kernels, node_runs, pending, pinned, range, real, times, watch,
+};
 use std::ffi::OsStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
@@ -27,6 +29,7 @@ pub struct Recorder {
     pub pinned: pinned::Ranges,
     pub pending: pending::Pending,
     pub destinations: destinations::Destinations,
+    pub node_runs: node_runs::NodeRuns,
     pub watch: watch::Watch,
     pub range: range::Range,
     /// Losses by what was lost; cold.
@@ -190,6 +193,7 @@ fn start() -> Result<(), String> {
         pinned: pinned::Ranges::default(),
         pending: pending::Pending::default(),
         destinations: destinations::Destinations::default(),
+        node_runs: node_runs::NodeRuns::default(),
         watch: watch::Watch::default(),
         range: range::begin(&config.range),
         losses: Lock::default(),
@@ -345,7 +349,8 @@ impl Recorder {
     /// Whether the device can reach host memory, so that the CPU may write there or read without a call.
     #[inline(always)]
     pub fn reaches_host(&self) -> bool {
-        self.pinned.any() || self.watch.managed.any() || self.watch.any() || self.destinations.any()
+        let any = self.pinned.any() || self.watch.managed.any() || self.watch.any() || self.destinations.any();
+        any || callback::any_of_nodes()
     }
 
     /// Counts something that is not in the trace; the count is written into the trace by the lane that lost it.

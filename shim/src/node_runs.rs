@@ -1,0 +1,97 @@
+//! To which launch of a graph the run of a node's callback belongs: what stood before that launch has finished when the callback
+//! begins, and what stands behind it has not begun.
+//!
+//! A graph that is launched again waits for itself, so that runs come in the order of the launches. Of callbacks that several
+//! executable graphs run, or that may run more than once, nothing is known.
+
+use crate::ask;
+use crate::lock::Lock;
+use crate::queue::Queue;
+use std::collections::{HashMap, HashSet, VecDeque};
+
+/// More launches than this whose runs have not come: they never will.
+const MOST: usize = 4096;
+
+/// A launch of a graph with host nodes.
+#[derive(Clone, Copy)]
+pub struct Launch {
+    pub queue: Queue,
+    /// Work that stands before it has a lesser position, its own lies between the two, and what stands behind it follows.
+    pub before: u64,
+    pub behind: u64,
+    /// The call: thread index and call number.
+    pub by: (u32, u32),
+}
+
+#[derive(Default)]
+pub struct NodeRuns {
+    state: Lock<State>,
+}
+
+/// Callbacks by the data that the driver was given with them.
+#[derive(Default)]
+struct State {
+    /// By executable graph.
+    callbacks: HashMap<u64, Vec<u64>>,
+    /// Those that several executable graphs were seen to run.
+    shared: HashSet<u64>,
+    /// Those whose runs have not begun.
+    launches: HashMap<u64, VecDeque<Launch>>,
+}
+
+impl NodeRuns {
+    /// An executable graph was made of this one, or became like it.
+    pub fn instantiated(&self, executable: u64, graph: u64) {
+        let callbacks = ask::called_back(graph);
+        self.ends(executable);
+        let mut state = self.state.lock();
+        for callback in &callbacks {
+            if state.callbacks.values().flatten().any(|other| other == callback) {
+                state.shared.insert(*callback);
+            }
+        }
+        if !callbacks.is_empty() {
+            state.callbacks.insert(executable, callbacks);
+        }
+    }
+
+    /// It is gone, or runs others now, of which nothing is known.
+    pub fn ends(&self, executable: u64) {
+        let mut state = self.state.lock();
+        for callback in state.callbacks.remove(&executable).unwrap_or_default() {
+            // Runs of its last launches may be to come, with or without being known.
+            if state.launches.get(&callback).is_some_and(|launches| !launches.is_empty()) {
+                state.shared.insert(callback);
+            }
+        }
+    }
+
+    pub fn has(&self, executable: u64) -> bool {
+        self.state.lock().callbacks.contains_key(&executable)
+    }
+
+    pub fn launched(&self, executable: u64, launch: Launch) {
+        let mut state = self.state.lock();
+        let State { callbacks, launches, .. } = &mut *state;
+        for callback in callbacks.get(&executable).into_iter().flatten() {
+            let known = launches.entry(*callback).or_default();
+            if known.len() >= MOST {
+                known.clear();
+            }
+            known.push_back(launch);
+        }
+    }
+
+    /// The driver has refused the launch.
+    pub fn refused(&self, by: (u32, u32)) {
+        let mut state = self.state.lock();
+        state.launches.values_mut().for_each(|launches| launches.retain(|launch| launch.by != by));
+    }
+
+    /// The launch of which a run begins.
+    pub fn begins(&self, callback: u64) -> Option<Launch> {
+        let mut state = self.state.lock();
+        let launch = state.launches.get_mut(&callback)?.pop_front();
+        launch.filter(|_| !state.shared.contains(&callback))
+    }
+}
