@@ -71,7 +71,8 @@ fn look_at(lane: &Lane, copy: &Copy, beside: &[Range<u64>]) {
         let pending = &recorder.pending;
         // In this order: what a callback's look has taken out of sight is told before it is.
         let is_stirred = || recorder.watch.is_stirred(start, len) || pending.is_called_back(copy);
-        copy.work == Work::Launch && (pending.may_write(start, len) || is_stirred())
+        let is_shared = || copy.work == Work::Launch && (pending.may_write(start, len) || is_stirred());
+        pending.is_overtaken(copy) || is_shared()
     };
     if copy.work == Work::Fill {
         // Of these no more is told: a replay fills the same.
@@ -83,7 +84,9 @@ fn look_at(lane: &Lane, copy: &Copy, beside: &[Range<u64>]) {
     }
     if let Work::Graph(before) = copy.work {
         let found = landed(lane, copy.landing, false).filter(|(_, hash)| *hash != before);
-        observed(lane, copy, found);
+        if !is_disturbed() {
+            observed(lane, copy, found);
+        }
         return;
     }
     if is_disturbed() {

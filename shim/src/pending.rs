@@ -203,6 +203,12 @@ impl Pending {
         since.into_iter().any(|(_, place)| place.start < end && start < place.end)
     }
 
+    /// Whether other work was given what this copy brought to be overwritten, while that is being looked at.
+    pub fn is_overtaken(&self, copy: &Copy) -> bool {
+        let state = self.state.lock();
+        state.looking.iter().any(|(_, looked_at)| looked_at.position == copy.position && looked_at.work == Work::Fill)
+    }
+
     /// Whether work under way may still write there.
     pub fn may_write(&self, start: u64, len: u64) -> bool {
         let state = self.state.lock();
@@ -418,9 +424,11 @@ impl State {
         untils.into_iter().flatten().any(|until| until.position > before && until.tick < position)
     }
 
-    /// The copies to the host that land here bring what nobody can look at, as a fill does.
+    /// The copies to the host that land here bring what nobody can look at, as a fill does; not even who is just about to.
     fn overtake(&mut self, landing: Landing) {
-        let State { copies, landings, .. } = self;
+        let State { copies, landings, looking, .. } = self;
+        let meets = |at: Landing| at.address() < landing.end() && landing.address() < at.end();
+        looking.iter_mut().filter(|(_, copy)| meets(copy.landing)).for_each(|(_, copy)| copy.work = Work::Fill);
         let before = landings.range(..landing.end()).rev();
         let met = before.take_while(|(_, (end, ..))| *end > landing.address()).map(|(start, _)| *start);
         for start in met.collect::<Vec<u64>>() {
