@@ -53,8 +53,14 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
         if callback::any_of_nodes() && recorder.node_runs.has(words[0]) {
             calls_back(lane, site.function, words, before);
         }
+        if callback::any_under_way() || callback::any_of_nodes() {
+            let all = [(Landing::Flat { address: 0, len: 0 }, Work::Any)];
+            under_way(lane, lane.sequence(), site.function, words, all.into_iter());
+        }
     } else if site.function.class == Class::submit && recorder.pinned.any() {
         fills(lane, site.function, words);
+        let from = reached(lane, site.function, words, |role| matches!(role, Role::Reads(_)));
+        reads(lane, lane.sequence(), site.function, words, from);
     }
     if site.shape.launch.is_none() && !hooks::copies_unified(site.function) {
         // Pinned memory by its device address: as the host's it would be captured with the call.
@@ -82,25 +88,40 @@ fn calls_back(lane: &Lane, function: &Function, words: &[u64], before: u64) {
 /// Pinned memory that is given to a launch is looked at when the application may.
 fn launched(lane: &Lane, function: &Function, words: &[u64], given: impl Iterator<Item = (u64, u64)>) {
     let watch = &lane.recorder().watch;
-    let known = given.filter(|(start, len)| *len <= MOST_HASHED && watch.follows(*start, *len));
-    under_way(
-        lane,
-        lane.sequence(),
-        function,
-        words,
-        known.map(|(address, len)| (Landing::Flat { address, len }, Work::Launch)),
-    );
+    let is_known = |start, len| len <= MOST_HASHED && watch.follows(start, len);
+    let given = given.filter_map(|(address, len)| match is_known(address, len) {
+        true => Some((Landing::Flat { address, len }, Work::Launch)),
+        false => callback::any_under_way().then_some((Landing::Flat { address, len }, Work::Read)),
+    });
+    under_way(lane, lane.sequence(), function, words, given);
+}
+
+/// Copies that read what callbacks under way may still write.
+pub fn reads(lane: &Lane, call: u32, function: &Function, words: &[u64], from: impl Iterator<Item = Landing>) {
+    if callback::any_under_way() {
+        under_way(lane, call, function, words, from.map(|landing| (landing, Work::Read)));
+    }
 }
 
 /// What fills pinned memory does so when its stream gets there: until then its bytes are nobody's.
 fn fills(lane: &Lane, function: &'static Function, words: &[u64]) {
-    let filled = function.params.iter().enumerate().filter_map(|(index, param)| {
+    let filled = reached(lane, function, words, |role| matches!(role, Role::Writes(_)));
+    under_way(lane, lane.sequence(), function, words, filled.map(|landing| (landing, Work::Fill)));
+}
+
+/// Pinned memory that arguments of this role name by its device address.
+fn reached(
+    lane: &Lane,
+    function: &'static Function,
+    words: &[u64],
+    of: impl Fn(&Role) -> bool,
+) -> impl Iterator<Item = Landing> {
+    function.params.iter().enumerate().filter_map(move |(index, param)| {
         let address = words[param.offset as usize / 8];
-        let is_filled = matches!(param.role, Role::Writes(_)) && lane.recorder().pinned.find(address).is_some();
-        let len = is_filled.then(|| reach(function.params, index, 0, &Words(words))).flatten()?;
-        Some((Landing::Flat { address, len }, Work::Fill))
-    });
-    under_way(lane, lane.sequence(), function, words, filled);
+        let is_pinned = of(&param.role) && lane.recorder().pinned.find(address).is_some();
+        let len = is_pinned.then(|| reach(function.params, index, 0, &Words(words))).flatten()?;
+        Some(Landing::Flat { address, len })
+    })
 }
 
 struct Words<'w>(&'w [u64]);

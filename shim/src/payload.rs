@@ -65,6 +65,9 @@ pub fn finished(lane: &Lane, covered: Covered, position: u64) {
 
 fn look_at(lane: &Lane, copy: &Copy, beside: &[Range<u64>]) {
     let recorder = lane.recorder();
+    if matches!(copy.work, Work::Read | Work::Any) {
+        return;
+    }
     let (start, len) = (copy.landing.address(), copy.landing.span());
     // What a kernel made of memory can be told only while nobody else writes there.
     let is_disturbed = || {
@@ -242,6 +245,9 @@ impl Capture<'_> {
     fn pinned_source(&mut self, from: Landing) -> bool {
         let recorder = self.lane.recorder();
         let (address, span) = (from.address(), from.span());
+        if self.function.class == Class::submit {
+            host::reads(self.lane, self.call, self.function, self.words, [from].into_iter());
+        }
         if recorder.watch.follows(address, span) {
             return true;
         }
@@ -377,6 +383,12 @@ impl Capture<'_> {
         let element = |array: trace::api::types::CUarray| ask::array_element(array.0 as u64);
         let Some(region) = region(ty, &descriptor, side, element) else {
             match side {
+                Side::Source if self.moment == Moment::Entry && self.function.class == Class::submit => {
+                    let from = device_region(ty, &descriptor, side);
+                    let from = from.filter(|from| recorder.pinned.holds(from.address, from.span()));
+                    let from = from.map(Landing::Rows);
+                    host::reads(self.lane, self.call, self.function, self.words, from.into_iter());
+                }
                 Side::Source if self.moment == Moment::Success => self.device_source(ty, container + u64::from(base)),
                 Side::Destination if self.moment == Moment::Success => self.device_destination(ty, &descriptor),
                 _ => {}

@@ -76,6 +76,17 @@ pub enum Work {
     Fill,
     /// A graph that may copy there, and what was there before: if that has changed it did.
     Graph(Hash),
+    /// A copy that reads there, or a launch of which no more is looked at, while callbacks may write.
+    Read,
+    /// A graph, which may read anything.
+    Any,
+}
+
+impl Work {
+    /// Whether it brings bytes in one piece, once.
+    fn lands(self) -> bool {
+        matches!(self, Work::Copy | Work::Fill | Work::Graph(_))
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -118,7 +129,9 @@ impl Pending {
     /// can look at any more: of these nothing will be told.
     pub fn add(&self, queue: Queue, mut copy: Copy) -> Vec<Copy> {
         let mut state = self.state.lock();
-        state.overtake(copy.landing);
+        if !matches!(copy.work, Work::Read | Work::Any) {
+            state.overtake(copy.landing);
+        }
         copy.position = self.next.fetch_add(1, Relaxed);
         if copy.work == Work::Copy {
             state.landings.insert(copy.landing.address(), (copy.landing.end(), queue, copy.position));
@@ -212,8 +225,26 @@ impl Pending {
     /// Whether work under way may still write there.
     pub fn may_write(&self, start: u64, len: u64) -> bool {
         let state = self.state.lock();
-        let mut places = state.copies.values().flatten().map(|copy| copy.landing);
+        let writes = |copy: &&Copy| !matches!(copy.work, Work::Read | Work::Any);
+        let mut places = state.copies.values().flatten().filter(writes).map(|copy| copy.landing);
         places.any(|at| at.address() < start + len && start < at.end())
+    }
+
+    /// The parts of a range that work under way was given, in ascending order: what a callback makes of the rest nobody
+    /// has use for before the next call.
+    pub fn in_use(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+        if !self.any() {
+            return Vec::new();
+        }
+        let state = self.state.lock();
+        let all = || state.copies.values().flatten();
+        if all().any(|copy| copy.work == Work::Any) {
+            return vec![range.clone()];
+        }
+        let met = all().filter(|copy| copy.landing.address() < range.end && range.start < copy.landing.end());
+        let places = met.flat_map(|copy| copy.landing.places());
+        let within = places.map(|place| place.start.max(range.start)..place.end.min(range.end));
+        joined(within.filter(|place| !place.is_empty()).collect())
     }
 
     /// An event was recorded by a call that began at `position`.
@@ -391,7 +422,7 @@ impl Pending {
         let end = start + len;
         let state = self.state.lock();
         let comes = |queue: &Queue, copy: &Copy| {
-            let meets = copy.work != Work::Launch && copy.landing.address() < end && start < copy.landing.end();
+            let meets = copy.work.lands() && copy.landing.address() < end && start < copy.landing.end();
             meets && before.is_none_or(|before| !state.is_behind(*queue, copy.position, before))
         };
         let copies = state.copies.iter().flat_map(|(queue, copies)| copies.iter().map(move |copy| (queue, copy)));

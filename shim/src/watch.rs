@@ -222,7 +222,7 @@ impl Watch {
             }
             // What was written beside it, on a page in common, shows no more.
             for (other, known) in sharing(ranges, &pages) {
-                let _ = known.compare(*other, &pages, None, finds);
+                let _ = known.compare(*other, &pages, Reason::Call { is_launch: false }, finds);
             }
             here.push(pages);
         }
@@ -322,7 +322,7 @@ impl Watch {
         for place in &finds.places[already..] {
             let user = ranges.range(..=place.start).next_back().and_then(|(_, watched)| watched.user);
             let may_be_its = callbacks.iter_mut().filter(|running| running.may_write(user));
-            may_be_its.for_each(|running| running.found.push(place.clone()));
+            may_be_its.for_each(|running| running.found.extend(start::recorder().pending.in_use(place)));
         }
     }
 
@@ -332,9 +332,9 @@ impl Watch {
         let is_running = callbacks.iter().any(|running| running.began.elapsed() < LONG);
         let thread = finds.thread();
         // What other threads alone have named is told for their calls and callbacks; before a call only if one of these may be at it.
-        let (running, after, is_left) = match reason {
-            Reason::Call { is_launch } => (is_running, None, !is_launch),
-            Reason::Callback { after } => (false, after, true),
+        let (running, is_left) = match reason {
+            Reason::Call { is_launch } => (is_running, !is_launch),
+            Reason::Callback { .. } => (false, true),
         };
         let is_others = |watched: &Watched| {
             let other = watched.user.filter(|user| *user != thread && is_left);
@@ -369,7 +369,7 @@ impl Watch {
             } else if !std::mem::replace(&mut watched.told, true) {
                 finds.lose(*start, 0, "memory written by the CPU, which this kernel cannot follow");
             }
-            if !here.iter().all(|pages| watched.compare(*start, pages, after, finds)) {
+            if !here.iter().all(|pages| watched.compare(*start, pages, reason, finds)) {
                 gone.push(*start);
             }
         }
@@ -396,7 +396,9 @@ impl Watch {
             if watched.managed {
                 let mut here = Vec::new();
                 if let (Some(finds), true) = (finds.as_deref_mut(), tracker.present(pages, &mut here)) {
-                    let _ = here.iter().all(|pages| watched.compare(start, pages, None, finds));
+                    let _ = here
+                        .iter()
+                        .all(|pages| watched.compare(start, pages, Reason::Call { is_launch: false }, finds));
                 }
             } else if watched.tracked {
                 tracker.disarm(&pages);
@@ -435,7 +437,8 @@ impl Watch {
 
 impl Watched {
     /// False if the memory is not there any more.
-    fn compare(&mut self, start: u64, pages: &Range<u64>, after: Option<(Queue, u64)>, finds: &mut Finds) -> bool {
+    fn compare(&mut self, start: u64, pages: &Range<u64>, reason: Reason, finds: &mut Finds) -> bool {
+        let after = if let Reason::Callback { after } = reason { after } else { None };
         let range = pages.start.max(start)..pages.end.min(self.end);
         // They may have a page in common, and on it nothing.
         if range.is_empty() {
@@ -447,7 +450,19 @@ impl Watched {
         if self.tracked && !self.managed {
             self.left.extend(landing.iter().cloned());
         }
-        for range in without(range, &landing) {
+        let ranges = without(range, &landing).into_iter();
+        let ranges = ranges.flat_map(|range| match reason {
+            Reason::Call { .. } => vec![range],
+            // The rest is told before the next call, by whomever it was written.
+            Reason::Callback { .. } => {
+                let in_use = start::recorder().pending.in_use(&range);
+                if self.tracked && !self.managed {
+                    self.left.extend(without(range, &in_use));
+                }
+                in_use
+            }
+        });
+        for range in ranges.collect::<Vec<_>>() {
             for at in range.clone().step_by(PIECE as usize) {
                 let step = PIECE.min(range.end - at) as usize;
                 let Some(bytes) = bytes_at(at, step, true) else { return false };

@@ -165,7 +165,7 @@ fn pinned_memory_that_is_being_filled_is_not_recorded() {
     run(&mut place.recorded(client("reused_pinned.c"))).expect(0);
     let trace = place.trace();
     let launches = calls_named(&trace, "cuLaunchKernel");
-    assert_eq!(launches.len(), 7);
+    assert_eq!(launches.len(), 8);
     for launch in &launches[..6] {
         assert_eq!(launch.written().flat_map(|written| written.images()).count(), 0, "call {}", launch.number);
     }
