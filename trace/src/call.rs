@@ -219,10 +219,10 @@ impl<'a> Call<'a> {
         observed.filter(move |o| o.time < time && trace.found_by_call(o)).filter_map(Image::of_launch)
     }
 
-    /// Whether all that its copies brought had been looked at by then.
-    pub fn was_observed_before(&self, time: u64) -> bool {
-        let observed = self.trace.observed.get(&(self.thread, self.sequence));
-        observed.is_some_and(|all| all.iter().all(|observed| observed.time < time))
+    /// When all that its copies brought had been looked at.
+    pub fn observed_at(&self) -> Option<u64> {
+        let observed = self.trace.observed.get(&(self.thread, self.sequence))?;
+        observed.iter().map(|observed| observed.time).max()
     }
 
     /// What memory held, in the host's reach, that launches before had been given, once this call had waited for them.

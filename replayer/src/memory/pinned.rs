@@ -64,6 +64,11 @@ impl Placement<'_> {
         self.translation.live(start).map(|live| live..live + len)
     }
 
+    /// Pinned memory that is at its recorded start.
+    pub fn pinned_at(&self, start: u64) -> Option<Range<u64>> {
+        self.pinned.lock().get(&start).map(|end| start..*end)
+    }
+
     /// Gives it back. What copies do with it has been waited for, unless a capture is under way: then it stays.
     pub fn unpin(&self, start: u64) -> Result<(), Failure> {
         self.pinned.lock().remove(&start);

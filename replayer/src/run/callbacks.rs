@@ -226,9 +226,7 @@ impl Handed<'_, '_> {
         for range in &memory {
             let Some(live) = written::host(self.world, range) else { continue };
             // Behind it others may be waiting.
-            let was_seen = |pending: &Pending| {
-                self.world.trace.call(pending.call).is_some_and(|copy| copy.was_observed_before(run.end))
-            };
+            let was_seen = |pending: &Pending| pending.seen < run.end;
             for pending in self.world.sinks.landed_in(&(live..live + (range.end - range.start)), was_seen) {
                 payload::compare(self.world, pending.call, &pending.sink, tally);
             }

@@ -4,7 +4,7 @@ use crate::call::driver::{Failure, result, result_name};
 use crate::call::objects::Found;
 use crate::memory::ordered::Ordered;
 use crate::plan::action::Memory;
-use crate::run::{Worker, finish};
+use crate::run::{Worker, finish, readers};
 use trace::api::roles::Role;
 use trace::api::types::{Form, Kind};
 use trace::{Call, Function};
@@ -71,6 +71,8 @@ impl<'t> Worker<'_, 't> {
             Memory::HostFree => {
                 if let Some(range) = placement.pinned_elsewhere(argument("p")) {
                     finish::memory_ends(self.world, &range, self.thread, &mut self.tally);
+                } else if let Some(range) = placement.pinned_at(argument("p")) {
+                    readers::overtake(self.world, self.thread, &range, &mut self.tally);
                 }
                 placement.unpin(argument("p"))
             }

@@ -32,7 +32,21 @@ pub fn release(world: &World, thread: u32, live: &Range<u64>, tally: &mut Tally)
     arrived(world, thread, live, FOR_COPIES, tally);
 }
 
-/// Before a copy that comes behind them brings other bytes: compares what earlier copies brought, or gives up on it.
+/// Before work is given that began then: compares what the recorder had looked at by that time. The work may overwrite it, and whoever
+/// had waited for it, as a callback, need not have come to compare it here.
+pub fn settle(world: &World, thread: u32, time: u64, tally: &mut Tally) {
+    let Some(_none) = world.placement.captures.none() else { return };
+    let _look = world.callbacks.look();
+    let finished = |queue: Queue| {
+        let ask = || queue.is_finished(world.driver, queue.context, thread);
+        queue.has_name(thread) && within(world.driver, queue.context, ask).unwrap_or(false)
+    };
+    for pending in world.sinks.seen_before(time, finished) {
+        payload::compare(world, pending.call, &pending.sink, tally);
+    }
+}
+
+/// Before a copy that comes behind them brings other bytes, or the memory is given back and becomes something else: compares what earlier copies brought, or gives up on it.
 pub fn overtake(world: &World, thread: u32, live: &Range<u64>, tally: &mut Tally) {
     arrived(world, thread, live, Duration::ZERO, tally);
 }

@@ -8,12 +8,12 @@ use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use trace::api::copies::Region;
 use trace::call::Content;
 
 /// Where a copy brings bytes, and what they were.
 pub struct Sink<'t> {
-    /// The parameter.
     /// Of a parameter or a field.
     pub name: Cow<'static, str>,
     /// Live memory.
@@ -40,6 +40,8 @@ pub struct Pending<'t> {
     pub call: u64,
     pub sink: Sink<'t>,
     pub queue: Queue,
+    /// When the recorder looked at what it had brought; `u64::MAX` if never.
+    pub seen: u64,
 }
 
 /// A pinned range that asynchronous copies read, and where they were put.
@@ -54,6 +56,8 @@ struct Source {
 #[derive(Default)]
 pub struct Sinks<'t> {
     pending: Mutex<Vec<Pending<'t>>>,
+    /// None of them was seen before this time; counted down from the latest there is.
+    earliest: AtomicU64,
     sources: Mutex<HashSet<Source>>,
     /// Memory of the replay's own that asynchronous copies read.
     lent: Mutex<Vec<(Memory, Queue)>>,
@@ -61,6 +65,7 @@ pub struct Sinks<'t> {
 
 impl<'t> Sinks<'t> {
     pub fn add(&self, pending: Pending<'t>) {
+        self.earliest.fetch_max(u64::MAX - pending.seen, Relaxed);
         self.pending.lock().push(pending);
     }
 
@@ -100,7 +105,7 @@ impl<'t> Sinks<'t> {
     /// A stream is about to be destroyed: from now on its handle must not be asked about.
     pub fn destroys_stream(&self, stream: u64) {
         for pending in self.pending.lock().iter_mut().filter(|pending| pending.queue.stream == stream) {
-            pending.queue.stream = GONE;
+            (pending.queue.stream, pending.seen) = (GONE, u64::MAX);
         }
         let mut sources = self.sources.lock();
         let there: Vec<Source> = sources.extract_if(|source| source.queue.stream == stream).collect();
@@ -109,6 +114,18 @@ impl<'t> Sinks<'t> {
         for (_, queue) in self.lent.lock().iter_mut().filter(|(_, queue)| queue.stream == stream) {
             queue.stream = GONE;
         }
+    }
+
+    /// Copies that had been looked at before that time when recorded, if here they have finished, too.
+    pub fn seen_before(&self, time: u64, finished: impl Fn(Queue) -> bool) -> Vec<Pending<'t>> {
+        if u64::MAX - self.earliest.load(Relaxed) >= time {
+            return Vec::new();
+        }
+        let mut pending = self.pending.lock();
+        let seen = take(&mut pending, |pending| pending.seen < time && finished(pending.queue));
+        let earliest = pending.iter().map(|pending| pending.seen).min().unwrap_or(u64::MAX);
+        self.earliest.store(u64::MAX - earliest, Relaxed);
+        seen
     }
 
     /// Pending copies into a placed or translated host range.

@@ -66,7 +66,8 @@ impl<'t> Worker<'_, 't> {
                 frame.retain |= sink.memory.is_some();
                 frame.memory.extend(sink.memory);
             } else {
-                self.world.sinks.add(Pending { call: call.number, sink, queue });
+                let seen = call.observed_at().unwrap_or(u64::MAX);
+                self.world.sinks.add(Pending { call: call.number, sink, queue, seen });
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::plan::order::{Gate, Lane};
 use crate::run::stall::Stall;
 use crate::run::work::{begins_capture, ends_capture, handle};
 use crate::run::world::World;
-use crate::run::{finish, marks, numbers, results};
+use crate::run::{finish, marks, numbers, readers, results};
 use crate::{Progress, check};
 use trace::api::roles::{Class, Role};
 use trace::api::types::{Form, Kind};
@@ -142,6 +142,7 @@ impl<'t> Worker<'_, 't> {
             results::before_launch(world, &call);
         }
         if matches!(function.class, Class::submit | Class::launch) {
+            readers::settle(world, self.thread, call.begin, &mut self.tally);
             world.aside.submits(|| self.queue(function, &words));
         }
         let profiler = world.profiler.as_ref().filter(|_| gives_timed_work(live));
