@@ -4,6 +4,7 @@
 use crate::lane::Lane;
 use crate::real;
 use std::sync::atomic::{AtomicBool, Ordering::*};
+use trace::api::copies::Region;
 use trace::api::enums::CUgraphNodeType;
 use trace::record;
 
@@ -101,20 +102,36 @@ pub fn array_element(array: u64) -> Option<u64> {
     copies::element_bytes(CUarray_format(found.Format.0), found.NumChannels)
 }
 
-/// Where the copies of a graph, and of the graphs in its nodes, bring bytes to memory that may be the host's.
-pub fn copied_to_host(graph: u64) -> Vec<trace::api::copies::Region> {
-    use trace::api::{copies::region, roles::Side, structs::CUDA_MEMCPY3D, types::Typed};
+/// Where the copies and fills of a graph, and of the graphs in its nodes, bring bytes to memory that may be the host's.
+pub fn written_by_nodes(graph: u64) -> Vec<Region> {
+    use trace::api::copies::{device_region, region};
+    use trace::api::{roles::Side, structs::CUDA_MEMCPY3D, structs::CUDA_MEMSET_NODE_PARAMS, types::Typed};
     type Parameters = unsafe extern "C" fn(u64, *mut u8) -> u32;
-    const SIZE: usize = size_of::<CUDA_MEMCPY3D>();
+    const COPY: usize = size_of::<CUDA_MEMCPY3D>();
     let mut found = Vec::new();
     for node in nodes(graph, CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMCPY) {
-        let mut bytes = [0u8; SIZE];
+        let mut bytes = [0u8; COPY];
         // SAFETY: the signature is that of cuda.h, the struct has room, and the node is one of the kind.
         let asked = unsafe {
             real::function::<Parameters>("cuGraphMemcpyNodeGetParams").map(|ask| ask(node, bytes.as_mut_ptr()))
         };
         if asked == Some(0) {
-            found.extend(region(CUDA_MEMCPY3D::TYPE, &bytes, Side::Destination, |_| None));
+            let of_host = region(CUDA_MEMCPY3D::TYPE, &bytes, Side::Destination, |_| None);
+            found.extend(of_host.or_else(|| device_region(CUDA_MEMCPY3D::TYPE, &bytes, Side::Destination)));
+        }
+    }
+    type Fill = unsafe extern "C" fn(u64, *mut CUDA_MEMSET_NODE_PARAMS) -> u32;
+    for node in nodes(graph, CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMSET) {
+        // SAFETY: as above; plain numbers, for which zeros are valid.
+        let (asked, fill) = unsafe {
+            let mut fill = std::mem::zeroed::<CUDA_MEMSET_NODE_PARAMS>();
+            (real::function::<Fill>("cuGraphMemsetNodeGetParams").map(|ask| ask(node, &mut fill)), fill)
+        };
+        if asked == Some(0) {
+            let row_bytes = u64::from(fill.elementSize) * fill.width as u64;
+            let (rows, pitch) = (fill.height as u64, if fill.height > 1 { fill.pitch as u64 } else { row_bytes });
+            let address = fill.dst.0;
+            found.push(Region { address, row_bytes, rows, pitch, slices: 1, slice_pitch: pitch * rows });
         }
     }
     found

@@ -1,11 +1,15 @@
-//! Pageable memory that graphs copy to: what they brought is looked at, as a copy's bytes are, when their launch has been waited for.
+//! Host memory that graphs copy to. What they brought to pageable memory is looked at, as a copy's bytes are, when their launch has been
+//! waited for; pinned memory is nobody's until then.
 //!
 //! The driver is asked what a graph copies when it is instantiated, so that nobody has to follow how it was made. Until some
-//! node with such a destination is made nothing is asked.
+//! node with a pageable destination is made, or memory is pinned, nothing is asked.
 
 use crate::ask::{self, Place};
+use crate::landing::Landing;
 use crate::lock::Lock;
 use crate::memory::bytes_at;
+use crate::pending::Work;
+use crate::start;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use trace::api::copies::Region;
@@ -18,12 +22,19 @@ const MOST_PLACES: usize = 256;
 #[derive(Default)]
 pub struct Destinations {
     any: AtomicBool,
-    /// By executable graph: start and length.
-    places: Lock<HashMap<u64, Vec<(u64, u64)>>>,
+    /// By executable graph.
+    places: Lock<HashMap<u64, Places>>,
+}
+
+#[derive(Default, Clone)]
+struct Places {
+    /// Start and length.
+    pageable: Vec<(u64, u64)>,
+    pinned: Vec<Landing>,
 }
 
 impl Destinations {
-    /// Whether a node with such a destination was ever made.
+    /// Whether graphs with such destinations may have been made.
     #[inline(always)]
     pub fn any(&self) -> bool {
         self.any.load(Relaxed)
@@ -31,47 +42,69 @@ impl Destinations {
 
     /// A node was made, or changed in an executable graph, that copies there.
     pub fn add(&self, executable: Option<u64>, region: &Region) {
-        if ask::place(region.address) != Place::Pageable {
+        let places = Self::sorted(&[*region]);
+        if places.pageable.is_empty() && places.pinned.is_empty() {
             return;
         }
         self.any.store(true, Relaxed);
         if let Some(executable) = executable {
             // Where it copied before nothing will have changed.
-            self.keep(executable, &[*region]);
+            self.keep(executable, places);
         }
     }
 
     /// An executable graph was made of this one, or became like it.
     pub fn instantiated(&self, executable: u64, graph: u64) {
         self.ends(executable);
-        if self.any() {
-            let mut regions = ask::copied_to_host(graph);
-            regions.retain(|region| ask::place(region.address) == Place::Pageable);
-            self.keep(executable, &regions);
+        if self.any() || start::recorder().pinned.any() {
+            let places = Self::sorted(&ask::written_by_nodes(graph));
+            if !places.pageable.is_empty() || !places.pinned.is_empty() {
+                self.any.store(true, Relaxed);
+                self.keep(executable, places);
+            }
         }
     }
 
-    /// Takes no iterator: it would ask the driver with the lock held.
-    fn keep(&self, executable: u64, regions: &[Region]) {
-        let fits = |region: &&Region| region.is_dense() && region.bytes() <= MOST_BYTES;
-        let mut places = self.places.lock();
-        for region in regions.iter().filter(fits) {
-            let known = places.entry(executable).or_default();
-            let place = (region.address, region.bytes());
-            if known.len() < MOST_PLACES && !known.contains(&place) {
-                known.push(place);
+    /// With no lock held: it asks the driver.
+    fn sorted(regions: &[Region]) -> Places {
+        let mut places = Places::default();
+        for region in regions {
+            if start::recorder().pinned.holds(region.address, region.span()) {
+                places.pinned.push(Landing::Rows(*region));
+            } else if region.is_dense()
+                && region.bytes() <= MOST_BYTES
+                && ask::place(region.address) == Place::Pageable
+            {
+                places.pageable.push((region.address, region.bytes()));
             }
         }
+        places
+    }
+
+    fn keep(&self, executable: u64, new: Places) {
+        let mut places = self.places.lock();
+        let known = places.entry(executable).or_default();
+        for place in new.pageable {
+            if known.pageable.len() < MOST_PLACES && !known.pageable.contains(&place) {
+                known.pageable.push(place);
+            }
+        }
+        let room = MOST_PLACES.saturating_sub(known.pinned.len());
+        known.pinned.extend(new.pinned.into_iter().take(room));
     }
 
     pub fn ends(&self, executable: u64) {
         self.places.lock().remove(&executable);
     }
 
-    /// Where a launch of this graph copies to, and what is there now.
-    pub fn of(&self, executable: u64) -> Vec<(u64, u64, Hash)> {
-        let places = self.places.lock().get(&executable).cloned().unwrap_or_default();
-        let now = |(start, len): (u64, u64)| Some((start, len, Hash::of(&bytes_at(start, len as usize, true)?)));
-        places.into_iter().filter_map(now).collect()
+    /// Where a launch of this graph brings bytes.
+    pub fn of(&self, executable: u64) -> Vec<(Landing, Work)> {
+        let Places { pageable, pinned } = self.places.lock().get(&executable).cloned().unwrap_or_default();
+        let now = |(address, len): (u64, u64)| {
+            let before = Hash::of(&bytes_at(address, len as usize, true)?);
+            Some((Landing::Flat { address, len }, Work::Graph(before)))
+        };
+        let pinned = pinned.into_iter().map(|landing| (landing, Work::Fill));
+        pageable.into_iter().filter_map(now).chain(pinned).collect()
     }
 }

@@ -430,9 +430,7 @@ fn hand_out(place: *mut *mut c_void) {
 
 /// An executable graph was made of another one, or became like it.
 fn instantiated(recorder: &start::Recorder, executable: u64, graph: u64) {
-    if recorder.destinations.any() {
-        recorder.destinations.instantiated(executable, graph);
-    }
+    recorder.destinations.instantiated(executable, graph);
     if callback::any_of_nodes() {
         recorder.node_runs.instantiated(executable, graph);
     }

@@ -41,14 +41,8 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
             launched(lane, site.function, words, recorder.watch.pinned(lane.index()).into_iter());
         }
         if recorder.destinations.any() {
-            let copied = recorder.destinations.of(words[0]).into_iter();
-            under_way(
-                lane,
-                lane.sequence(),
-                site.function,
-                words,
-                copied.map(|(address, len, before)| (Landing::Flat { address, len }, Work::Graph(before))),
-            );
+            let brought = recorder.destinations.of(words[0]).into_iter();
+            under_way(lane, lane.sequence(), site.function, words, brought);
         }
         if callback::any_of_nodes() && recorder.node_runs.has(words[0]) {
             calls_back(lane, site.function, words, before);

@@ -293,7 +293,7 @@ impl Capture<'_> {
             }
         };
         if self.lane.recorder().pinned.holds(region.address, region.span()) {
-            return self.watch_source(region.address, region.span());
+            self.watch_source(region.address, region.span());
         }
         let executable = self.function.param("hGraphExec").map(|at| self.function.params[at].offset as usize / 8);
         self.lane.recorder().destinations.add(executable.map(|at| self.words[at]), &region);
