@@ -57,7 +57,9 @@ pub(crate) struct Capture<'a> {
     pub(crate) image: Option<Vec<Piece>>,
 }
 
-pub fn entry(lane: &Lane, function: &'static Function, id: u16, flags: u8, words: &[u64]) {
+/// What is to be appended once the call is counted: a chunk that begins with it begins with the next call.
+pub fn entry(lane: &Lane, function: &'static Function, id: u16, flags: u8, words: &[u64]) -> Vec<Vec<u8>> {
+    let mut after = Vec::new();
     guarded(|| {
         let mut capture = Capture::new(lane, function, words, ENTRY_SIZE, Moment::Entry, lane.sequence());
         words.iter().for_each(|word| capture.draft.value(word));
@@ -67,8 +69,9 @@ pub fn entry(lane: &Lane, function: &'static Function, id: u16, flags: u8, words
             head: Head { size, kind: record::ENTRY, flags, function: id },
             begin: clock::entry(),
         });
-        deferred.iter().for_each(|record| lane.append(record));
+        after = deferred;
     });
+    after
 }
 
 #[cold]

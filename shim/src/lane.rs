@@ -129,8 +129,9 @@ pub fn enter<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>) ->
         }
         let open = Open { sequence: lane.sequence.get(), position };
         let flags = if inner { INNER } else { 0 };
+        let mut deferred = Vec::new();
         if shape.at_entry {
-            capture::entry(lane, function, id, flags, words);
+            deferred = capture::entry(lane, function, id, flags, words);
         } else {
             let size = ENTRY_SIZE + 8 * N;
             if lane.room() < size && !lane.refill(size) {
@@ -148,6 +149,9 @@ pub fn enter<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>) ->
         }
         lane.sequence.set(open.sequence.wrapping_add(1));
         lane.calls.set(lane.calls.get() + 1);
+        if shape.at_entry {
+            guarded(|| deferred.iter().for_each(|record| lane.append(record)));
+        }
         compiler_fence(SeqCst);
         lane.busy.set(false);
         if shape.timed && range::takes_times() {

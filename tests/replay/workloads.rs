@@ -99,6 +99,7 @@ workloads! {
     streams_events "streams_events.c" "replayable" ["add_two", "twice"];
     pending_copies "pending_copies.c" "replayable" [];
     unified_copies "unified_copies.c" "replayable" [];
+    many_sources "many_sources.c" "replayable" [];
     managed_copies "managed_copies.c" "replayable" [];
     managed_copies_per_thread "managed_copies.c+" "replayable" [];
     beyond "beyond.c" "replayable" [];
