@@ -71,9 +71,7 @@ impl Destinations {
         for region in regions {
             if start::recorder().pinned.holds(region.address, region.span()) {
                 places.pinned.push(Landing::Rows(*region));
-            } else if region.is_dense()
-                && region.bytes() <= MOST_BYTES
-                && ask::place(region.address) == Place::Pageable
+            } else if region.is_dense() && region.bytes() <= MOST_BYTES && ask::place(region.address) == Place::Pageable
             {
                 places.pageable.push((region.address, region.bytes()));
             }
