@@ -386,8 +386,10 @@ impl Watch {
     /// of it that are watched for themselves end with it.
     pub fn forget(&self, start: u64, len: u64, entirely: bool, mut finds: Option<&mut Finds>) {
         let mut state = self.state.lock();
-        let end = if entirely { start.saturating_add(len.max(1)) } else { start + 1 };
-        let ending: Vec<u64> = state.ranges.range(start..end).map(|(start, _)| *start).collect();
+        // What a graph reads of it as pageable memory stays, unless the memory itself goes.
+        let within = state.ranges.range(start..start.saturating_add(len.max(1)));
+        let ending = within.filter(|(at, watched)| entirely || watched.pinned || **at == start);
+        let ending: Vec<u64> = ending.map(|(start, _)| *start).collect();
         ending.iter().chain(&[start]).for_each(|start| _ = state.refused.remove(start));
         let State { tracker: Some(tracker), ranges, .. } = &mut *state else { return };
         for start in ending {
