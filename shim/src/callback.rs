@@ -97,13 +97,13 @@ impl Substitute {
 
 /// What to pass on in the place of a callback; nothing if there is none in this call.
 #[cold]
-pub fn hand_over(function: &'static Function, words: &[u64], call: u32, position: u64) -> Option<Substitute> {
+pub fn hand_over(function: &'static Function, words: &[u64], call: u32) -> Option<Substitute> {
     let mut made = None;
-    lane::with_lane(|lane| made = substitute(lane, function, words, call, position));
+    lane::with_lane(|lane| made = substitute(lane, function, words, call));
     made
 }
 
-fn substitute(lane: &Lane, function: &'static Function, words: &[u64], call: u32, position: u64) -> Option<Substitute> {
+fn substitute(lane: &Lane, function: &'static Function, words: &[u64], call: u32) -> Option<Substitute> {
     let place = |field: &Field| field.offset as usize / 8;
     let by_value = function.params.iter().position(|p| matches!(p.role, Role::Callback));
     let callback = |code: u64, data: u64, after| Callback {
@@ -125,7 +125,8 @@ fn substitute(lane: &Lane, function: &'static Function, words: &[u64], call: u32
         let with_status = function.params[index].ty.name == "CUstreamCallback";
         let queue = Queue::of(words[0], function.twin_of.is_some(), lane.index(), ask::current_context);
         // A captured one has become a node.
-        let after = (!ask::is_capturing(words[0], function.twin_of.is_some())).then_some((queue, position));
+        let is_captured = ask::is_capturing(words[0], function.twin_of.is_some());
+        let after = (!is_captured).then(|| (queue, lane.recorder().pending.take_position()));
         let of_node = after.is_none();
         UNDER_WAY.fetch_add(usize::from(!of_node), AcqRel);
         let callback = Box::into_raw(Box::new(callback(code, data, after)));

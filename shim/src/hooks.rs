@@ -243,7 +243,7 @@ pub fn before(hook: Hook, words: &[u64]) -> u64 {
 #[inline(always)]
 pub fn substitute(site: Site, words: &[u64], open: Option<Open>) -> Option<Substitute> {
     match (site.hook, open) {
-        (Hook::HandsOver, Some(open)) => callback::hand_over(site.function, words, open.sequence, open.position),
+        (Hook::HandsOver, Some(open)) => callback::hand_over(site.function, words, open.sequence),
         _ => None,
     }
 }
@@ -374,15 +374,15 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
         }
         // Memory of devices is never read by the CPU: it may have side effects.
         (Hook::HostRegister, _) if words[2] & IO_MEMORY == 0 => recorder.pinned.register(words[0], words[1]),
-        (Hook::EventRecord { per_thread }, _) if recorder.pending.any() => {
+        (Hook::EventRecord { per_thread }, _) if orders(recorder) => {
             let queue = Queue::of(words[1], per_thread, lane.index(), ask::current_context);
             recorder.pending.event_recorded(words[0], queue, position);
         }
-        (Hook::ContextRecord, _) if recorder.pending.any() => {
+        (Hook::ContextRecord, _) if orders(recorder) => {
             recorder.pending.context_recorded(words[1], words[0], position);
         }
         (Hook::EventEnds, _) => recorder.pending.event_ends(words[0]),
-        (Hook::StreamWait { per_thread }, _) if recorder.pending.any() => {
+        (Hook::StreamWait { per_thread }, _) if orders(recorder) => {
             let queue = Queue::of(words[0], per_thread, lane.index(), ask::current_context);
             recorder.pending.stream_waits(queue, words[1]);
         }
@@ -426,6 +426,11 @@ fn hand_out(place: *mut *mut c_void) {
     }
     // SAFETY: the driver has just written an address there for the application.
     unsafe { *place = nets::substitute(*place) };
+}
+
+/// Whether anything is under way of which it matters what waits for it.
+fn orders(recorder: &start::Recorder) -> bool {
+    recorder.pending.any() || callback::any_under_way()
 }
 
 /// An executable graph was made of another one, or became like it.

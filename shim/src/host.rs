@@ -74,7 +74,7 @@ fn calls_back(lane: &Lane, function: &Function, words: &[u64], before: u64) {
     let (stream, per_thread) = (stream(function, words).unwrap_or(0), function.twin_of.is_some());
     if !ask::is_capturing(stream, per_thread) {
         let queue = Queue::of(stream, per_thread, lane.index(), ask::current_context);
-        let behind = recorder.pending.position();
+        let behind = recorder.pending.take_position();
         recorder.node_runs.launched(words[0], Launch { queue, before, behind, by: (lane.index(), call) });
     }
 }

@@ -118,12 +118,11 @@ pub fn enter<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>) ->
         if shape.calls_back && !inner {
             lane.mark(frame);
         }
-        let position =
-            if shape.waits || matches!(hook, Hook::EventRecord { .. } | Hook::ContextRecord | Hook::HandsOver) {
-                lane.recorder().pending.position()
-            } else {
-                0
-            };
+        let position = if shape.waits || matches!(hook, Hook::EventRecord { .. } | Hook::ContextRecord) {
+            lane.recorder().pending.position()
+        } else {
+            0
+        };
         if (shape.submits || shape.waits) && lane.recorder().reaches_host() {
             guarded(|| host::before(lane, site, words));
         }

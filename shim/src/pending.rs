@@ -4,6 +4,7 @@
 //! synchronisation is ever added. Each copy has a position; a stream or event knows up to which position of which queue it
 //! waits, and a synchronisation covers only what stood before it began.
 
+use crate::callback;
 use crate::finds::joined;
 use crate::landing::Landing;
 use crate::lock::Lock;
@@ -123,6 +124,11 @@ impl Pending {
     #[inline(always)]
     pub fn position(&self) -> u64 {
         self.next.load(Relaxed)
+    }
+
+    /// Takes a position for work of which nothing is kept in mind but that.
+    pub fn take_position(&self) -> u64 {
+        self.next.fetch_add(1, Relaxed)
     }
 
     /// Keeps a copy in mind; the ones that had to be given up for it. What earlier copies to the host bring to the same memory nobody
@@ -390,7 +396,7 @@ impl Pending {
         let State { copies, landings, events, waits, looking, .. } = &mut *state;
         looking.retain(|(_, copy)| !finished.copies.iter().any(|(own, _)| own.position == copy.position));
         self.count.fetch_sub(finished.copies.len(), Relaxed);
-        if copies.is_empty() && looking.is_empty() {
+        if copies.is_empty() && looking.is_empty() && !callback::any_under_way() {
             // Whatever was known of events and waits is about positions that all lie behind.
             landings.clear();
             events.clear();

@@ -35,11 +35,13 @@ pub fn release(world: &World, thread: u32, live: &Range<u64>, tally: &mut Tally)
 /// Before work is given that began then: compares what the recorder had looked at by that time. The work may overwrite it, and whoever
 /// had waited for it, as a callback, need not have come to compare it here.
 pub fn settle(world: &World, thread: u32, time: u64, tally: &mut Tally) {
-    let Some(_none) = world.placement.captures.none() else { return };
+    let _held = world.placement.captures.hold();
     let _look = world.callbacks.look();
+    let driver = world.driver;
     let finished = |queue: Queue| {
-        let ask = || queue.is_finished(world.driver, queue.context, thread);
-        queue.has_name(thread) && within(world.driver, queue.context, ask).unwrap_or(false)
+        // To ask a stream that is captured would end that.
+        let ask = || !queue.is_captured(driver) && queue.is_finished(driver, queue.context, thread);
+        queue.has_name(thread) && world.placement.relaxed(|| within(driver, queue.context, ask)).unwrap_or(false)
     };
     for pending in world.sinks.seen_before(time, finished) {
         payload::compare(world, pending.call, &pending.sink, tally);
