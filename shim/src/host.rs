@@ -52,6 +52,11 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
             under_way(lane, lane.sequence(), site.function, words, all.into_iter());
         }
     } else if site.function.class == Class::submit && recorder.pinned.any() {
+        if recorder.pending.any() {
+            let named = named(site.function, words);
+            let given = named.into_iter().filter_map(|word| recorder.pinned.find(word));
+            recorder.pending.comes(lane.index(), given.map(|(start, len)| start..start + len).collect());
+        }
         fills(lane, site.function, words);
         let from = reached(lane, site.function, words, |role| matches!(role, Role::Reads(_)));
         reads(lane, lane.sequence(), site.function, words, from);
@@ -95,6 +100,20 @@ pub fn reads(lane: &Lane, call: u32, function: &Function, words: &[u64], from: i
     if callback::any_under_way() {
         under_way(lane, call, function, words, from.map(|landing| (landing, Work::Read)));
     }
+}
+
+/// The words of a call's arguments, and of the structs that they point to: addresses among others.
+fn named(function: &Function, words: &[u64]) -> Vec<u64> {
+    const LARGEST: u32 = 256;
+    let mut named = words.to_vec();
+    for param in function.params {
+        let Form::Pointer(to) = param.ty.form else { continue };
+        if matches!(to.form, Form::Struct(_)) && to.size <= LARGEST {
+            let bytes = bytes_at(words[param.offset as usize / 8], to.size as usize, true);
+            named.extend(bytes.iter().flat_map(|bytes| bytes.chunks_exact(8)).map(word));
+        }
+    }
+    named
 }
 
 /// What fills pinned memory does so when its stream gets there: until then its bytes are nobody's.

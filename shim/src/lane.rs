@@ -218,6 +218,9 @@ pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, op
         if shape.submits && result != 0 && crate::callback::any_of_nodes() {
             guarded(|| lane.recorder().node_runs.refused((lane.index.get(), open.sequence)));
         }
+        if shape.submits {
+            lane.recorder().pending.came(lane.index.get());
+        }
         if matches!(hook, Hook::Init) && result == 0 {
             guarded(|| ask::describe_devices(lane));
         }

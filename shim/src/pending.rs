@@ -27,6 +27,8 @@ const MOST_WAITS: usize = 256;
 pub struct Pending {
     count: AtomicUsize,
     next: AtomicU64,
+    /// Threads inside of calls that may overwrite what copies brought.
+    coming: AtomicUsize,
     state: Lock<State>,
 }
 
@@ -47,6 +49,8 @@ struct State {
     called_back: VecDeque<(u64, Range<u64>)>,
     /// Of copies that have finished: what they brought is being looked at.
     looking: Vec<(Queue, Copy)>,
+    /// By thread: pinned memory that the call it is inside of may give the driver to be written, at once or later.
+    coming: HashMap<u32, Vec<Range<u64>>>,
     /// Streams that are gone while copies of theirs are not: names for them.
     gone: u64,
 }
@@ -222,9 +226,36 @@ impl Pending {
         since.into_iter().any(|(_, place)| place.start < end && start < place.end)
     }
 
-    /// Whether other work was given what this copy brought to be overwritten, while that is being looked at.
+    /// The thread is about to give the driver work that may write there; the driver may do it before the call returns.
+    pub fn comes(&self, thread: u32, memory: Vec<Range<u64>>) {
+        if memory.is_empty() {
+            return;
+        }
+        let mut state = self.state.lock();
+        for range in &memory {
+            state.overtake_looks(range);
+        }
+        state.coming.insert(thread, memory);
+        self.coming.store(state.coming.len(), Relaxed);
+    }
+
+    /// The call has returned, and what it gave the driver is kept in mind.
+    #[inline(always)]
+    pub fn came(&self, thread: u32) {
+        if self.coming.load(Relaxed) != 0 {
+            let mut state = self.state.lock();
+            state.coming.remove(&thread);
+            self.coming.store(state.coming.len(), Relaxed);
+        }
+    }
+
+    /// Whether other work was given what this copy brought to be overwritten, while that is being looked at, or just before.
     pub fn is_overtaken(&self, copy: &Copy) -> bool {
         let state = self.state.lock();
+        let (start, end) = (copy.landing.address(), copy.landing.end());
+        if state.coming.values().flatten().any(|range| range.start < end && start < range.end) {
+            return true;
+        }
         state.looking.iter().any(|(_, looked_at)| looked_at.position == copy.position && looked_at.work == Work::Fill)
     }
 
@@ -296,6 +327,7 @@ impl Pending {
 
     /// It is inside of nothing any more.
     pub fn thread_ends(&self, thread: u32) {
+        self.came(thread);
         if self.any() {
             self.state.lock().inside.remove(&thread);
         }
@@ -461,11 +493,15 @@ impl State {
         untils.into_iter().flatten().any(|until| until.position > before && until.tick < position)
     }
 
+    fn overtake_looks(&mut self, range: &Range<u64>) {
+        let meets = |at: Landing| at.address() < range.end && range.start < at.end();
+        self.looking.iter_mut().filter(|(_, copy)| meets(copy.landing)).for_each(|(_, copy)| copy.work = Work::Fill);
+    }
+
     /// The copies to the host that land here bring what nobody can look at, as a fill does; not even who is just about to.
     fn overtake(&mut self, landing: Landing) {
-        let State { copies, landings, looking, .. } = self;
-        let meets = |at: Landing| at.address() < landing.end() && landing.address() < at.end();
-        looking.iter_mut().filter(|(_, copy)| meets(copy.landing)).for_each(|(_, copy)| copy.work = Work::Fill);
+        self.overtake_looks(&(landing.address()..landing.end()));
+        let State { copies, landings, .. } = self;
         let before = landings.range(..landing.end()).rev();
         let met = before.take_while(|(_, (end, ..))| *end > landing.address()).map(|(start, _)| *start);
         for start in met.collect::<Vec<u64>>() {
