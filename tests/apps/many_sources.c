@@ -17,6 +17,8 @@ int main(void)
     from = allocate(N);
     to = allocate(N);
     CHECK(cuMemsetD8(from, 7, N));
+    // Of another stream, which this one does not wait for
+    CHECK(cuCtxSynchronize());
     for (round = 0; round < ROUNDS; round++) {
         for (i = 0; i < HALF; i++)
             pinned[i] = (unsigned char)(round + i);
