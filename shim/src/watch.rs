@@ -249,6 +249,11 @@ impl Watch {
             }
         }
         let tracked = watched.tracked;
+        if tracked {
+            // Pieces of it are followed with it: whoever asks who follows an address finds the whole.
+            let pieces = ranges.extract_if(start..start + len, |_, piece| piece.end <= start + len);
+            pieces.for_each(|(_, piece)| watched.left.extend(piece.left));
+        }
         ranges.insert(start, watched);
         tracked
     }

@@ -16,6 +16,7 @@ int main(void)
     start_driver();
     CUmodule module = load_module("memory");
     CUfunction take = find_kernel(module, "take");
+    CUfunction pass = find_kernel(module, "pass");
     CUfunction busy = find_kernel(load_module("faults"), "busy");
     CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     CHECK(cuStreamCreate(&copies, CU_STREAM_NON_BLOCKING));
@@ -71,6 +72,7 @@ int main(void)
     CHECK(cuLaunchKernel(busy, 1, 1, 1, 1, 1, 1, 0, stream, (void *[]){&rounds, &slots}, NULL));
     CHECK(cuLaunchHostFunc(stream, nothing, NULL));
     CHECK(cuMemcpyHtoDAsync(slots + 4, piece, 4, copies));
+    CHECK(cuMemcpyHtoDAsync(slots + 8, piece + 8, 4, copies));
     CHECK(cuStreamSynchronize(stream));
     CHECK(cuStreamSynchronize(copies));
     CHECK(cuMemsetD32(out, 5, N));
@@ -82,6 +84,15 @@ int main(void)
     CHECK(cuStreamSynchronize(copies));
     CHECK(cuMemcpyDtoH(results, slots, 16));
     REQUIRE(results[1] == 7);
+    // What a kernel makes of all of it a copy behind it reads, though only a piece of it was known before
+    CHECK(cuLaunchKernel(pass, 1, 1, 1, N, 1, 1, 0, copies, (void *[]){&piece, &n}, NULL));
+    CHECK(cuStreamSynchronize(copies));
+    CHECK(cuLaunchKernel(busy, 1, 1, 1, 1, 1, 1, 0, copies, (void *[]){&rounds, &slots}, NULL));
+    CHECK(cuLaunchKernel(pass, 1, 1, 1, N, 1, 1, 0, copies, (void *[]){&piece, &n}, NULL));
+    CHECK(cuMemcpyHtoDAsync(slots, piece + 10, 16, copies));
+    CHECK(cuStreamSynchronize(copies));
+    CHECK(cuMemcpyDtoH(results, slots, 16));
+    REQUIRE(results[0] == (5 * 3 + 10) * 3 + 10);
     printf("%d %d\n", results[0], results[3]);
     return 0;
 }

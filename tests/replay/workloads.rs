@@ -125,7 +125,7 @@ workloads! {
     graph_inputs "graph_inputs.c" "replayable" ["take"];
     callbacks "callbacks.c" "replayable" [];
     mapped_results "mapped_results.c" "replayable" ["take", "pass"];
-    reused_pinned "reused_pinned.c" "replayable" ["take", "busy"];
+    reused_pinned "reused_pinned.c" "replayable" ["take", "busy", "pass"];
     spinning "spinning.c" "replayable" ["wait_for_host"];
     spinning_managed "spinning_managed.c" "replayable" ["wait_for_host", "take"];
     refused_fill "refused_fill.c" "replayable" ["take"];
