@@ -251,8 +251,9 @@ impl Watch {
         let tracked = watched.tracked;
         if tracked {
             // Pieces of it are followed with it: whoever asks who follows an address finds the whole.
-            let pieces = ranges.extract_if(start..start + len, |_, piece| piece.end <= start + len);
-            pieces.for_each(|(_, piece)| watched.left.extend(piece.left));
+            let within = ranges.range(start..start + len).filter(|(_, piece)| piece.end <= start + len);
+            let pieces: Vec<u64> = within.map(|(at, _)| *at).collect();
+            watched.left.extend(pieces.iter().filter_map(|at| ranges.remove(at)).flat_map(|piece| piece.left));
         }
         ranges.insert(start, watched);
         tracked
