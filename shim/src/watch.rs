@@ -461,10 +461,12 @@ impl Watched {
         let ranges = without(range, &landing).into_iter();
         let ranges = ranges.flat_map(|range| match reason {
             Reason::Call { .. } => vec![range],
+            // The driver moves pages with their neighbours: by the next call they may be the device's.
+            Reason::Callback { .. } if self.managed => vec![range],
             // The rest is told before the next call, by whomever it was written.
             Reason::Callback { .. } => {
                 let in_use = start::recorder().pending.in_use(&range);
-                if self.tracked && !self.managed {
+                if self.tracked {
                     self.left.extend(without(range, &in_use));
                 }
                 in_use
