@@ -8,6 +8,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use trace::annotation::{Range, Wanted};
+use trace::api::roles::Class;
 use trace::finish::{self, Finished, finish};
 use trace::text::plain;
 use trace::{Call, Trace};
@@ -64,6 +65,11 @@ fn ended_before(trace: &Trace, delay: f64) -> Option<String> {
 fn never_opened(trace: &Trace, range: &str) -> Option<String> {
     const NAMED: usize = 8;
     let Some(wanted) = range.strip_prefix("nvtx:").and_then(Wanted::parse) else {
+        if range == "signals" {
+            let works = |call: Call| call.function().is_some_and(|f| matches!(f.class, Class::launch | Class::submit));
+            let is_empty = trace.left_out.iter().any(|left| left.works > 0) && !trace.calls().any(works);
+            return is_empty.then(|| "SIGUSR1 did not come".into());
+        }
         let is_it = |call: Call| call.name() == "cuProfilerStart";
         return (range == "profiler" && !trace.calls().any(is_it)).then(|| "cuProfilerStart was not called".into());
     };

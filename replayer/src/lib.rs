@@ -25,6 +25,7 @@ pub use check::trust::BLIND;
 pub use memory::words::Words;
 pub use plan::contexts::Contexts;
 pub use plan::copied::{Copied, End, copied};
+pub use plan::marked::running;
 pub use plan::nested::structs;
 pub use plan::outstanding::{Outstanding, Wait, Work, outstanding};
 pub use plan::stops::{Memory, find_call, find_launches, find_memory};

@@ -9,7 +9,7 @@ use crate::node_runs::Launch;
 use crate::pending::{Copy, Work};
 use crate::queue::Queue;
 use crate::shape::{self, Site};
-use crate::{ask, callback, hooks, payload};
+use crate::{ask, callback, hooks, payload, range};
 use std::borrow::Cow;
 use trace::Function;
 use trace::api::roles::{Class, Field, Role};
@@ -44,7 +44,8 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
             let brought = recorder.destinations.of(words[0]).into_iter();
             under_way(lane, lane.sequence(), site.function, words, brought);
         }
-        if callback::any_of_nodes() && recorder.node_runs.has(words[0]) {
+        // Of launches that a range leaves out nothing is known, but their callbacks run.
+        if callback::any_of_nodes() && !range::applies() && recorder.node_runs.has(words[0]) {
             calls_back(lane, site.function, words, before);
         }
         if callback::any_under_way() || callback::any_of_nodes() {

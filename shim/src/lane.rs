@@ -18,7 +18,7 @@ use crate::manners::guarded;
 use crate::memory::word_at;
 use crate::shape::{Launch, Site};
 use crate::start::{self, Recorder};
-use crate::{ask, capture, clock, host, payload, range, times};
+use crate::{ask, callback, capture, clock, host, payload, range, times};
 use std::cell::{Cell, UnsafeCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::*, compiler_fence};
@@ -123,7 +123,8 @@ pub fn enter<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>) ->
         } else {
             0
         };
-        if (shape.submits || shape.waits) && lane.recorder().reaches_host() {
+        let calls_back = || shape.runs_graph && callback::any_of_nodes();
+        if (shape.submits || shape.waits) && (lane.recorder().reaches_host() || calls_back()) {
             guarded(|| host::before(lane, site, words));
         }
         let open = Open { sequence: lane.sequence.get(), position };
@@ -215,7 +216,7 @@ pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, op
         if shape.submits && result != 0 && lane.recorder().pending.any() {
             guarded(|| lane.recorder().pending.refused(lane.index.get(), open.sequence));
         }
-        if shape.submits && result != 0 && crate::callback::any_of_nodes() {
+        if shape.submits && result != 0 && callback::any_of_nodes() {
             guarded(|| lane.recorder().node_runs.refused((lane.index.get(), open.sequence)));
         }
         if shape.submits {

@@ -72,11 +72,12 @@ impl NodeRuns {
 
     pub fn launched(&self, executable: u64, launch: Launch) {
         let mut state = self.state.lock();
-        let State { callbacks, launches, .. } = &mut *state;
+        let State { callbacks, launches, shared } = &mut *state;
         for callback in callbacks.get(&executable).into_iter().flatten() {
             let known = launches.entry(*callback).or_default();
             if known.len() >= MOST {
                 known.clear();
+                shared.insert(*callback);
             }
             known.push_back(launch);
         }

@@ -47,8 +47,8 @@ struct State {
     inside: HashMap<u32, u32>,
     /// What callbacks were found to have written, and when it was found: the latest.
     called_back: VecDeque<(u64, Range<u64>)>,
-    /// Of copies that have finished: what they brought is being looked at.
-    looking: Vec<(Queue, Copy)>,
+    /// Copies that have finished, by position: what they brought is being looked at.
+    looking: BTreeMap<u64, (Queue, Copy)>,
     /// By thread: pinned memory that the call it is inside of may give the driver to be written, at once or later.
     coming: HashMap<u32, Vec<Range<u64>>>,
     /// Streams that are gone while copies of theirs are not: names for them.
@@ -256,7 +256,7 @@ impl Pending {
         if state.coming.values().flatten().any(|range| range.start < end && start < range.end) {
             return true;
         }
-        state.looking.iter().any(|(_, looked_at)| looked_at.position == copy.position && looked_at.work == Work::Fill)
+        state.looking.get(&copy.position).is_some_and(|(_, looked_at)| looked_at.work == Work::Fill)
     }
 
     /// Whether work under way may still write there.
@@ -384,22 +384,25 @@ impl Pending {
         }
         // The legacy stream waits for blocking ones: with work of its own, and in its synchronisation without any (both seen on
         // driver 580; it does not wait for streams that are not blocking).
-        let is_covered = |queue: &Queue, copy: &mut Copy| {
+        let is_covered = |until: Option<&u64>, copy: &mut Copy| {
             let in_context = of_context.is_some_and(|(context, only_blocking)| {
                 let own = copy.context == context && copy.position < position && !may_come(copy);
                 copy.late |= own && only_blocking && copy.blocking.is_none();
                 own && (!only_blocking || copy.blocking == Some(true))
             });
-            in_context || until.get(queue).is_some_and(|until| copy.position < *until)
+            in_context || until.is_some_and(|until| copy.position < *until)
         };
-        let others = looking.iter().filter(|(queue, copy)| is_covered(queue, &mut copy.clone()));
+        let others = looking.values().filter(|(queue, copy)| is_covered(until.get(queue), &mut copy.clone()));
         let others = others.map(|(_, copy)| copy.position).collect();
         let mut finished = Vec::new();
         for (queue, copies) in copies.iter_mut() {
-            let done = copies.extract_if(.., |copy| is_covered(queue, copy));
-            finished.extend(done.map(|copy| (*queue, copy)));
+            let until = until.get(queue);
+            if until.is_some() || of_context.is_some() {
+                let done = copies.extract_if(.., |copy| is_covered(until, copy));
+                finished.extend(done.map(|copy| (*queue, copy)));
+            }
         }
-        looking.extend_from_slice(&finished);
+        looking.extend(finished.iter().map(|(queue, copy)| (copy.position, (*queue, *copy))));
         copies.retain(|_, copies| !copies.is_empty());
         for (_, copy) in finished.iter().filter(|(_, copy)| copy.work == Work::Copy) {
             if let Entry::Occupied(known) = landings.entry(copy.landing.address())
@@ -426,8 +429,8 @@ impl Pending {
         }
         let mut state = self.state.lock();
         let State { copies, landings, events, waits, looking, .. } = &mut *state;
-        looking.retain(|(_, copy)| !finished.copies.iter().any(|(own, _)| own.position == copy.position));
-        self.count.fetch_sub(finished.copies.len(), Relaxed);
+        let own = finished.copies.iter().filter(|(copy, _)| looking.remove(&copy.position).is_some());
+        self.count.fetch_sub(own.count(), Relaxed);
         if copies.is_empty() && looking.is_empty() && !callback::any_under_way() {
             // Whatever was known of events and waits is about positions that all lie behind.
             landings.clear();
@@ -440,12 +443,15 @@ impl Pending {
     fn wait_for_looks<'s>(&'s self, mut state: MutexGuard<'s, State>, awaited: impl Fn(&Copy) -> bool) {
         const PATIENCE: Duration = Duration::from_secs(1);
         let mut since = None;
-        while state.looking.iter().any(|(_, copy)| awaited(copy)) {
-            drop(state);
+        while state.looking.values().any(|(_, copy)| awaited(copy)) {
             // Who looks at it may be gone, as threads are that a signal's handler has left by a jump.
             if since.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
+                let before = state.looking.len();
+                state.looking.retain(|_, (_, copy)| !awaited(copy));
+                self.count.fetch_sub(before - state.looking.len(), Relaxed);
                 return;
             }
+            drop(state);
             std::thread::yield_now();
             state = self.state.lock();
         }
@@ -464,7 +470,7 @@ impl Pending {
             meets && before.is_none_or(|before| !state.is_behind(*queue, copy.position, before))
         };
         let copies = state.copies.iter().flat_map(|(queue, copies)| copies.iter().map(move |copy| (queue, copy)));
-        let copies = copies.chain(state.looking.iter().map(|(queue, copy)| (queue, copy)));
+        let copies = copies.chain(state.looking.values().map(|(queue, copy)| (queue, copy)));
         let places = copies.filter(|(queue, copy)| comes(queue, copy)).flat_map(|(_, copy)| copy.landing.places());
         let within = places.map(|place| place.start.max(start)..place.end.min(end)).filter(|place| !place.is_empty());
         let mut within: Vec<Range<u64>> = within.collect();
@@ -495,7 +501,7 @@ impl State {
 
     fn overtake_looks(&mut self, range: &Range<u64>) {
         let meets = |at: Landing| at.address() < range.end && range.start < at.end();
-        self.looking.iter_mut().filter(|(_, copy)| meets(copy.landing)).for_each(|(_, copy)| copy.work = Work::Fill);
+        self.looking.values_mut().filter(|(_, copy)| meets(copy.landing)).for_each(|(_, copy)| copy.work = Work::Fill);
     }
 
     /// The copies to the host that land here bring what nobody can look at, as a fill does; not even who is just about to.

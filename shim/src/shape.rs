@@ -20,6 +20,8 @@ pub struct Shape {
     pub waits: bool,
     /// The call gives the device work, which may read what the CPU wrote.
     pub submits: bool,
+    /// The call launches a graph, which may run callbacks.
+    pub runs_graph: bool,
     /// The driver may call the application before it returns.
     pub calls_back: bool,
     /// A capture range may leave the call out.
@@ -56,6 +58,7 @@ pub const fn shape(function: &Function) -> Shape {
         outputs: [(0, 0); 4],
         waits: false,
         submits: false,
+        runs_graph: false,
         calls_back: false,
         may_be_left_out: may_be_left_out(function),
         works: matches!(function.class, Class::launch | Class::submit | Class::copy),
@@ -102,6 +105,7 @@ pub const fn shape(function: &Function) -> Shape {
     }
     shape.launch = plain_launch(function);
     shape.submits = matches!(function.class, Class::launch | Class::submit | Class::copy);
+    shape.runs_graph = matches!(function.class, Class::launch) && shape.launch.is_none();
     shape.waits = matches!(function.class, Class::synchronize | Class::poll | Class::copy);
     shape
 }

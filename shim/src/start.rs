@@ -8,9 +8,7 @@ use crate::config::{self, Config, tell};
 use crate::file::TraceFile;
 use crate::last_words::LastWords;
 use crate::lock::Lock;
-use crate::{
-    adopt, callback, clock, destinations, images, kernels, node_runs, pending, pinned, range, real, times, watch,
-};
+use crate::{adopt, clock, destinations, images, kernels, node_runs, pending, pinned, range, real, times, watch};
 use std::ffi::OsStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
@@ -349,8 +347,7 @@ impl Recorder {
     /// Whether the device can reach host memory, so that the CPU may write there or read without a call.
     #[inline(always)]
     pub fn reaches_host(&self) -> bool {
-        let any = self.pinned.any() || self.watch.managed.any() || self.watch.any() || self.destinations.any();
-        any || callback::any_of_nodes()
+        self.pinned.any() || self.watch.managed.any() || self.watch.any() || self.destinations.any()
     }
 
     /// Counts something that is not in the trace; the count is written into the trace by the lane that lost it.

@@ -251,7 +251,9 @@ impl Watch {
         let tracked = watched.tracked;
         if tracked {
             // Pieces of it are followed with it: whoever asks who follows an address finds the whole.
-            let within = ranges.range(start..start + len).filter(|(_, piece)| piece.end <= start + len);
+            let within = ranges
+                .range(start..start + len)
+                .filter(|(_, piece)| piece.end <= start + len && piece.pinned == pinned);
             let pieces: Vec<u64> = within.map(|(at, _)| *at).collect();
             watched.left.extend(pieces.iter().filter_map(|at| ranges.remove(at)).flat_map(|piece| piece.left));
         }

@@ -217,7 +217,11 @@ fn place(path: &Path) -> PathBuf {
 
 fn launches(trace: &Trace, text: &str) -> Result<BTreeSet<u64>, String> {
     let (name, nth) = numbered(text);
-    replayer::find_launches(trace, name, nth, called(name)).map(|launches| launches.into_iter().collect())
+    let found = replayer::find_launches(trace, name, nth, called(name))?;
+    match replayer::running(trace, &found.into_iter().collect()) {
+        none if none.is_empty() => Err(format!("{text}: it is made part of a graph that is never launched")),
+        launches => Ok(launches),
+    }
 }
 
 /// The files that were written.

@@ -142,6 +142,7 @@ fn a_range_that_never_begins_is_said() {
         ("--range", "nvtx:step", "start", "no NVTX range is step; there were part@domain\n"),
         ("--range", "nvtx:step", "profiler", "no NVTX range is step; the program made none\n"),
         ("--range", "profiler", "push", "cuProfilerStart was not called\n"),
+        ("--range", "signals", "push", "SIGUSR1 did not come\n"),
         ("--delay", "3600", "push", "no driver call came later than 3600 s after the first\n"),
     ] {
         let (trace, ran) = recorded(&Place::new(), &[option, range], &[way], 0);

@@ -141,6 +141,20 @@ fn what_cannot_be_repeated_is_named() {
     assert!(told.contains("cuGraphAddHostNode)"), "{told}");
 }
 
+/// A kernel in a graph runs when that is launched.
+#[test]
+fn launches_of_graphs_are_marked_for_kernels_in_them() {
+    let (place, seen) = (recorded("graphs.c"), Place::new());
+    let mut command = seen.recorded(artifact("cutrace"));
+    command.args(["replay", "--driver", "sim", "--only-kernel", "add_two"]).arg(place.join("trace.bin"));
+    run(&mut command).expect(0);
+    let trace = seen.trace();
+    let names = names(&trace);
+    let marked = names.windows(2).filter(|pair| pair[0] == "cuProfilerStart").map(|pair| pair[1]);
+    let marked: Vec<&str> = marked.collect();
+    assert!(marked.len() > 1 && marked.iter().all(|name| *name == "cuGraphLaunch"), "{names:?}");
+}
+
 /// The replay itself is recorded: what another tool would see of it.
 #[test]
 fn launches_are_marked_for_other_tools() {
@@ -170,5 +184,5 @@ fn launches_are_marked_for_other_tools() {
     let told = replayed(&place, &["--only-kernel", "vector_ad"]).expect(2).stderr;
     assert!(told.contains("no launch of such a kernel; nearest: vector_add"), "{told}");
     let told = replayed(&place, &["--only-kernel", "vector_add#9"]).expect(2).stderr;
-    assert!(told.contains("it is launched 4 times only"), "{told}");
+    assert!(told.contains("it is launched, captured or made a node 4 times only"), "{told}");
 }

@@ -1,37 +1,44 @@
 //! Captures under way: none would survive a wait for its whole context, nor a question about its stream.
 
 use parking_lot::{RwLock, RwLockReadGuard};
+use std::sync::atomic::{AtomicI64, Ordering::*};
+use std::time::Duration;
+
+/// Whoever waits may wait for what follows the capture: then it begins all the same.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub struct Captures {
-    under_way: RwLock<i64>,
+    under_way: AtomicI64,
+    gate: RwLock<()>,
 }
 
-pub type Held<'c> = RwLockReadGuard<'c, i64>;
+pub type Held<'c> = RwLockReadGuard<'c, ()>;
 
 impl Captures {
     pub fn any(&self) -> bool {
-        *self.hold() > 0
+        self.under_way.load(SeqCst) > 0
     }
 
     /// While this is held none begins, or is known to have ended.
     pub fn hold(&self) -> Held<'_> {
         // Callbacks look as well, which a wait that holds it may be for: it must not queue behind who wants to begin one.
-        self.under_way.read_recursive()
+        self.gate.read_recursive()
     }
 
     /// Held across what would break a capture; none if one is under way.
     pub fn none(&self) -> Option<Held<'_>> {
-        Some(self.hold()).filter(|under_way| **under_way == 0)
+        Some(self.hold()).filter(|_| !self.any())
     }
 
     /// Before the call that begins one.
     pub fn begins(&self) {
-        *self.under_way.write() += 1;
+        let _gate = self.gate.try_write_for(PATIENCE);
+        self.under_way.fetch_add(1, SeqCst);
     }
 
     /// After the call that ended it, or did not begin it.
     pub fn ends(&self) {
-        *self.under_way.write() -= 1;
+        self.under_way.fetch_sub(1, SeqCst);
     }
 }

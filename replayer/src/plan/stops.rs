@@ -57,7 +57,12 @@ pub fn find_launches(
                 false => Err(format!("{what}; nearest: {}", nearest(name, names.into_iter()))),
             }
         }
-        nth => Err(format!("{name}#{}: it is launched {} only", nth.unwrap_or(1), times(all.len() as u64))),
+        Some(0) => Err(format!("{name}#0: the first one is #1")),
+        nth => Err(format!(
+            "{name}#{}: it is launched, captured or made a node {} only",
+            nth.unwrap_or(1),
+            times(all.len() as u64)
+        )),
     }
 }
 

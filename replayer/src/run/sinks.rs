@@ -65,8 +65,9 @@ pub struct Sinks<'t> {
 
 impl<'t> Sinks<'t> {
     pub fn add(&self, pending: Pending<'t>) {
+        let mut all = self.pending.lock();
         self.earliest.fetch_max(u64::MAX - pending.seen, Relaxed);
-        self.pending.lock().push(pending);
+        all.push(pending);
     }
 
     /// After a synchronisation: copies that have finished, as far as this thread can ask. `all`: the current context

@@ -240,7 +240,7 @@ pub fn projected(scope: &Scope) -> Vec<Table> {
     }
     table.notes = scope.notes();
     table.note(
-        "Range times are the recording's, projected ones the replay's; ranges without work on a device are left out",
+        "Range times are the host's in the recording, projected ones those of the work; ranges without work on a device are left out",
     );
     vec![table]
 }
