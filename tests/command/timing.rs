@@ -186,6 +186,14 @@ fn ranges_are_summed_and_projected() {
         (&named(&sums, ":step")["Style"], &named(&sums, "other:whole")["Style"]),
         (&"PushPop".into(), &"StartEnd".into())
     );
+    // Those that the chosen calls opened, by their names as shown.
+    let first = calls_named(&trace, "cuLaunchKernel")[0].number;
+    let chosen = rows(&place, &["nvtx_sum", "--calls", &format!("{first}..{}", first + 1)]);
+    assert_eq!(named(&chosen, ":step")["Instances"], 1);
+    assert_eq!(
+        rows(&place, &["nvtx_pushpop_sum", "--grep", "^:st"]),
+        [named(&rows(&place, &["nvtx_pushpop_sum", "--grep", "step"]), ":step")]
+    );
     assert!(rows(&place, &["nvtx_pushpop_sum"]).iter().all(|row| row["Range"] != "other:whole"));
     let projected = rows(&place, &["nvtx_gpu_proj_sum"]);
     // Each step holds a launch and a copy; what is in the range within it is the launch.

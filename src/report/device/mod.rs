@@ -13,6 +13,7 @@ use super::table::Cell;
 use crate::figures::counted;
 use crate::reading::Reading;
 use ::trace::Trace;
+use ::trace::annotation;
 use ::trace::record::timed;
 use ::trace::timed::Work;
 use anyhow::Result;
@@ -22,6 +23,7 @@ pub struct Scope<'t> {
     pub trace: &'t Trace,
     pub names: Names,
     wanted: Box<dyn Fn(&Work) -> bool + 't>,
+    opened: Box<dyn Fn(&annotation::Range, &str) -> bool + 't>,
 }
 
 impl<'t> Scope<'t> {
@@ -32,7 +34,17 @@ impl<'t> Scope<'t> {
             let call = || work.call.and_then(|call| trace.call(call));
             everything || call().is_some_and(|call| selected(&call) && is_meant(&grep, &call, work))
         };
-        Ok(Scope { trace, names, wanted: Box::new(wanted) })
+        let between = reading.between(trace)?;
+        let opened = move |range: &annotation::Range, name: &str| {
+            let (thread, next) = (range.opened.thread, trace.call_from(range.opened.about.time));
+            everything || between(thread, next) && reading.grep.as_ref().is_none_or(|pattern| pattern.is_match(name))
+        };
+        Ok(Scope { trace, names, wanted: Box::new(wanted), opened: Box::new(opened) })
+    }
+
+    /// Whether the range of this name was opened among the calls that were asked for.
+    pub fn is_opened_here(&self, range: &annotation::Range, name: &str) -> bool {
+        (self.opened)(range, name)
     }
 
     /// What was asked for, by the time at which it began.

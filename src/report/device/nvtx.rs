@@ -73,8 +73,10 @@ fn summed(scope: &Scope, wanted: impl Fn(&Range) -> bool) -> (Vec<Group>, u64) {
     let mut groups: HashMap<(&str, String), Durations> = HashMap::new();
     let mut open = 0;
     for range in scope.trace.annotated_ranges().iter().filter(|range| wanted(range)) {
+        let name = name(range);
         match duration(scope, range) {
-            Some(ns) => groups.entry((style(range), name(range))).or_default().add(ns),
+            _ if !scope.is_opened_here(range, &name) => {}
+            Some(ns) => groups.entry((style(range), name)).or_default().add(ns),
             None => open += 1,
         }
     }
