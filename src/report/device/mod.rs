@@ -23,8 +23,11 @@ pub struct Scope<'t> {
     pub trace: &'t Trace,
     pub names: Names,
     wanted: Box<dyn Fn(&Work) -> bool + 't>,
-    opened: Box<dyn Fn(&annotation::Range, &str) -> bool + 't>,
+    opened: Box<IsOpened<'t>>,
 }
+
+/// Of a range and its name.
+type IsOpened<'t> = dyn Fn(&annotation::Range, &str) -> bool + 't;
 
 impl<'t> Scope<'t> {
     pub fn new(trace: &'t Trace, reading: &'t Reading, names: Names) -> Result<Scope<'t>> {
