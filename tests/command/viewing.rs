@@ -34,7 +34,7 @@ fn keys_move_through_a_recorded_program() {
     screen.wait("begin");
     screen.keys(&["4"]);
     screen.wait("Function");
-    screen.keys(&["Escape"]);
+    // No Escape before it: a program that is late reads both at once, as alt and the key.
     screen.keys(&["?"]);
     screen.wait("Zoom in at the cursor");
     screen.keys(&["x"]);
