@@ -149,7 +149,7 @@ pub fn enter<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>) ->
         }
         lane.sequence.set(open.sequence.wrapping_add(1));
         lane.calls.set(lane.calls.get() + 1);
-        if shape.at_entry {
+        if shape.at_entry && !deferred.is_empty() {
             guarded(|| deferred.iter().for_each(|record| lane.append(record)));
         }
         compiler_fence(SeqCst);

@@ -65,7 +65,7 @@ pub fn finished(lane: &Lane, covered: Covered, position: u64) {
 
 fn look_at(lane: &Lane, copy: &Copy, beside: &[Range<u64>]) {
     let recorder = lane.recorder();
-    if matches!(copy.work, Work::Read | Work::Any) {
+    if !copy.work.writes() {
         return;
     }
     let (start, len) = (copy.landing.address(), copy.landing.span());

@@ -92,6 +92,11 @@ impl Work {
     fn lands(self) -> bool {
         matches!(self, Work::Copy | Work::Fill | Work::Graph(_))
     }
+
+    /// Whether it may write there at all.
+    pub fn writes(self) -> bool {
+        !matches!(self, Work::Read | Work::Any)
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -139,7 +144,7 @@ impl Pending {
     /// can look at any more: of these nothing will be told.
     pub fn add(&self, queue: Queue, mut copy: Copy) -> Vec<Copy> {
         let mut state = self.state.lock();
-        if !matches!(copy.work, Work::Read | Work::Any) {
+        if copy.work.writes() {
             state.overtake(copy.landing);
         }
         copy.position = self.next.fetch_add(1, Relaxed);
@@ -262,8 +267,8 @@ impl Pending {
     /// Whether work under way may still write there.
     pub fn may_write(&self, start: u64, len: u64) -> bool {
         let state = self.state.lock();
-        let writes = |copy: &&Copy| !matches!(copy.work, Work::Read | Work::Any);
-        let mut places = state.copies.values().flatten().filter(writes).map(|copy| copy.landing);
+        let writes = state.copies.values().flatten().filter(|copy| copy.work.writes());
+        let mut places = writes.map(|copy| copy.landing);
         places.any(|at| at.address() < start + len && start < at.end())
     }
 

@@ -218,9 +218,11 @@ fn place(path: &Path) -> PathBuf {
 fn launches(trace: &Trace, text: &str) -> Result<BTreeSet<u64>, String> {
     let (name, nth) = numbered(text);
     let found = replayer::find_launches(trace, name, nth, called(name))?;
-    match replayer::running(trace, &found.into_iter().collect()) {
-        none if none.is_empty() => Err(format!("{text}: it is made part of a graph that is never launched")),
-        launches => Ok(launches),
+    let found: BTreeSet<u64> = found.into_iter().collect();
+    let launches = replayer::reached(trace, &(0..u64::MAX), |call, _| found.contains(&call.number));
+    match launches.is_empty() {
+        true => Err(format!("{text}: it is made part of a graph that is never launched")),
+        false => Ok(launches.into_keys().collect()),
     }
 }
 

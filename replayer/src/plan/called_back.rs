@@ -1,4 +1,4 @@
-//! Launches of graphs that run callbacks of the program.
+//! Launches of graphs that run what certain calls have put there: callbacks of the program, kernels.
 
 use crate::plan::captures::Captures;
 use crate::plan::graphs::{Graphs, Uses};
@@ -12,14 +12,23 @@ use trace::{Call, Function, Trace};
 
 /// By launch within the range: a call that put a callback into the graph.
 pub fn launches(trace: &Trace, range: &Range<u64>) -> HashMap<u64, u64> {
+    reached(trace, range, gives)
+}
+
+/// By launch within the range: the first such call, if the launch is one itself or of a graph that one has put something into.
+pub fn reached(
+    trace: &Trace,
+    range: &Range<u64>,
+    is_meant: impl Fn(&Call, &'static Function) -> bool,
+) -> HashMap<u64, u64> {
     let (mut graphs, mut captures) = (Graphs::default(), Captures::default());
     let mut found = HashMap::new();
     for call in trace.calls().take_while(|call| call.number < range.end) {
         let Some(function) = call.function().filter(|_| call.succeeded() && !call.inner) else { continue };
         let capture = stream_of(&call, function).and_then(|stream| captures.origin(stream));
         captures.see(&call, function, &Default::default());
-        // What passes through a graph here is not memory, but the calls that brought callbacks.
-        let given: Uses = Uses::new(gives(&call, function).then_some(call.number as u32).into_iter().collect());
+        // What passes through a graph here is not memory, but the calls that are meant.
+        let given: Uses = Uses::new(is_meant(&call, function).then_some(call.number as u32).into_iter().collect());
         let reached = graphs.see(&call, function, capture, given);
         let reached = reached.filter(|_| function.class == Class::launch && range.contains(&call.number));
         found.extend(reached.and_then(|calls| calls.first().map(|first| (call.number, u64::from(*first)))));

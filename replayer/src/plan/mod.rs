@@ -9,7 +9,6 @@ pub mod fault;
 pub mod graphs;
 pub mod handover;
 pub mod lifetimes;
-pub mod marked;
 pub mod meanwhile;
 pub mod nested;
 pub mod order;

@@ -35,6 +35,9 @@ pub fn release(world: &World, thread: u32, live: &Range<u64>, tally: &mut Tally)
 /// Before work is given that began then: compares what the recorder had looked at by that time. The work may overwrite it, and whoever
 /// had waited for it, as a callback, need not have come to compare it here.
 pub fn settle(world: &World, thread: u32, time: u64, tally: &mut Tally) {
+    if !world.sinks.any_seen_before(time) {
+        return;
+    }
     let _held = world.placement.captures.hold();
     let _look = world.callbacks.look();
     let driver = world.driver;
@@ -48,7 +51,8 @@ pub fn settle(world: &World, thread: u32, time: u64, tally: &mut Tally) {
     }
 }
 
-/// Before a copy that comes behind them brings other bytes, or the memory is given back and becomes something else: compares what earlier copies brought, or gives up on it.
+/// Before a copy that comes behind them brings other bytes, or the memory is given back and becomes something else: compares what
+/// earlier copies brought, or gives up on it.
 pub fn overtake(world: &World, thread: u32, live: &Range<u64>, tally: &mut Tally) {
     arrived(world, thread, live, Duration::ZERO, tally);
 }

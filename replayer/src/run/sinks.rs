@@ -53,20 +53,30 @@ struct Source {
     is_launch: bool,
 }
 
-#[derive(Default)]
 pub struct Sinks<'t> {
     pending: Mutex<Vec<Pending<'t>>>,
-    /// None of them was seen before this time; counted down from the latest there is.
+    /// None of them was seen before this time.
     earliest: AtomicU64,
     sources: Mutex<HashSet<Source>>,
     /// Memory of the replay's own that asynchronous copies read.
     lent: Mutex<Vec<(Memory, Queue)>>,
 }
 
+impl Default for Sinks<'_> {
+    fn default() -> Self {
+        Sinks {
+            pending: Mutex::default(),
+            earliest: AtomicU64::new(u64::MAX),
+            sources: Mutex::default(),
+            lent: Mutex::default(),
+        }
+    }
+}
+
 impl<'t> Sinks<'t> {
     pub fn add(&self, pending: Pending<'t>) {
         let mut all = self.pending.lock();
-        self.earliest.fetch_max(u64::MAX - pending.seen, Relaxed);
+        self.earliest.fetch_min(pending.seen, Relaxed);
         all.push(pending);
     }
 
@@ -117,15 +127,17 @@ impl<'t> Sinks<'t> {
         }
     }
 
+    #[inline]
+    pub fn any_seen_before(&self, time: u64) -> bool {
+        self.earliest.load(Relaxed) < time
+    }
+
     /// Copies that had been looked at before that time when recorded, if here they have finished, too.
     pub fn seen_before(&self, time: u64, finished: impl Fn(Queue) -> bool) -> Vec<Pending<'t>> {
-        if u64::MAX - self.earliest.load(Relaxed) >= time {
-            return Vec::new();
-        }
         let mut pending = self.pending.lock();
         let seen = take(&mut pending, |pending| pending.seen < time && finished(pending.queue));
         let earliest = pending.iter().map(|pending| pending.seen).min().unwrap_or(u64::MAX);
-        self.earliest.store(u64::MAX - earliest, Relaxed);
+        self.earliest.store(earliest, Relaxed);
         seen
     }
 
