@@ -102,14 +102,14 @@ pub fn array_element(array: u64) -> Option<u64> {
     copies::element_bytes(CUarray_format(found.Format.0), found.NumChannels)
 }
 
-/// Where the copies and fills of a graph, and of the graphs in its nodes, bring bytes to memory that may be the host's.
-pub fn written_by_nodes(graph: u64) -> Vec<Region> {
+/// Where the copies and fills among these nodes bring bytes to memory that may be the host's.
+pub fn written_by(nodes: &[Node]) -> Vec<Region> {
     use trace::api::copies::{device_region, region};
     use trace::api::{roles::Side, structs::CUDA_MEMCPY3D, structs::CUDA_MEMSET_NODE_PARAMS, types::Typed};
     type Parameters = unsafe extern "C" fn(u64, *mut u8) -> u32;
     const COPY: usize = size_of::<CUDA_MEMCPY3D>();
     let mut found = Vec::new();
-    for node in nodes(graph, CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMCPY) {
+    for node in of_kind(nodes, CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMCPY) {
         let mut bytes = [0u8; COPY];
         // SAFETY: the signature is that of cuda.h, the struct has room, and the node is one of the kind.
         let asked = unsafe {
@@ -121,7 +121,7 @@ pub fn written_by_nodes(graph: u64) -> Vec<Region> {
         }
     }
     type Fill = unsafe extern "C" fn(u64, *mut CUDA_MEMSET_NODE_PARAMS) -> u32;
-    for node in nodes(graph, CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMSET) {
+    for node in of_kind(nodes, CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMSET) {
         // SAFETY: as above; plain numbers, for which zeros are valid.
         let (asked, fill) = unsafe {
             let mut fill = std::mem::zeroed::<CUDA_MEMSET_NODE_PARAMS>();
@@ -137,8 +137,8 @@ pub fn written_by_nodes(graph: u64) -> Vec<Region> {
     found
 }
 
-/// The data that the driver has for the callbacks of a graph, and of the graphs in its nodes.
-pub fn called_back(graph: u64) -> Vec<u64> {
+/// The data that the driver has for the callbacks among these nodes.
+pub fn called_back(nodes: &[Node]) -> Vec<u64> {
     type Parameters = unsafe extern "C" fn(u64, *mut [u64; 2]) -> u32;
     let ask = |node| {
         let mut parameters = [0; 2];
@@ -147,11 +147,18 @@ pub fn called_back(graph: u64) -> Vec<u64> {
             unsafe { real::function::<Parameters>("cuGraphHostNodeGetParams").map(|ask| ask(node, &mut parameters)) };
         (asked == Some(0)).then_some(parameters[1])
     };
-    nodes(graph, CUgraphNodeType::CU_GRAPH_NODE_TYPE_HOST).into_iter().filter_map(ask).collect()
+    of_kind(nodes, CUgraphNodeType::CU_GRAPH_NODE_TYPE_HOST).filter_map(ask).collect()
 }
 
-/// The nodes of a kind in a graph and in those within it, but for the bodies of conditional ones.
-fn nodes(graph: u64, wanted: CUgraphNodeType) -> Vec<u64> {
+/// A node's kind and handle.
+type Node = (u32, u64);
+
+fn of_kind(nodes: &[Node], wanted: CUgraphNodeType) -> impl Iterator<Item = u64> {
+    nodes.iter().filter(move |(kind, _)| *kind == wanted.0).map(|(_, node)| *node)
+}
+
+/// The nodes of a graph and of those within it, but for the bodies of conditional ones.
+pub fn nodes(graph: u64) -> Vec<Node> {
     type Nodes = unsafe extern "C" fn(u64, *mut u64, *mut usize) -> u32;
     type Type = unsafe extern "C" fn(u64, *mut u32) -> u32;
     type Child = unsafe extern "C" fn(u64, *mut u64) -> u32;
@@ -178,8 +185,8 @@ fn nodes(graph: u64, wanted: CUgraphNodeType) -> Vec<u64> {
                     let result =
                         real::function::<Child>("cuGraphChildGraphNodeGetGraph").map(|ask| ask(node, &mut child));
                     graphs.extend((result == Some(0)).then_some(child));
-                } else if kind == wanted.0 {
-                    found.push(node);
+                } else {
+                    found.push((kind, node));
                 }
             }
         }

@@ -53,15 +53,13 @@ impl Destinations {
         }
     }
 
-    /// An executable graph was made of this one, or became like it.
-    pub fn instantiated(&self, executable: u64, graph: u64) {
+    /// An executable graph was made, or became another, whose nodes write there.
+    pub fn instantiated(&self, executable: u64, regions: Vec<Region>) {
         self.ends(executable);
-        if self.any() || start::recorder().pinned.any() {
-            let places = Self::sorted(&ask::written_by_nodes(graph));
-            if !places.pageable.is_empty() || !places.pinned.is_empty() {
-                self.any.store(true, Relaxed);
-                self.keep(executable, places);
-            }
+        let places = Self::sorted(&regions);
+        if !places.pageable.is_empty() || !places.pinned.is_empty() {
+            self.any.store(true, Relaxed);
+            self.keep(executable, places);
         }
     }
 

@@ -435,8 +435,8 @@ fn orders(recorder: &start::Recorder) -> bool {
 
 /// An executable graph was made of another one, or became like it.
 fn instantiated(recorder: &start::Recorder, executable: u64, graph: u64) {
-    recorder.destinations.instantiated(executable, graph);
-    if callback::any_of_nodes() {
-        recorder.node_runs.instantiated(executable, graph);
-    }
+    let copies = recorder.destinations.any() || recorder.pinned.any();
+    let nodes = if copies || callback::any_of_nodes() { ask::nodes(graph) } else { Vec::new() };
+    recorder.destinations.instantiated(executable, ask::written_by(&nodes));
+    recorder.node_runs.instantiated(executable, ask::called_back(&nodes));
 }

@@ -4,7 +4,6 @@
 //! A graph that is launched again waits for itself, so that runs come in the order of the launches. Of callbacks that several
 //! executable graphs run, or that may run more than once, nothing is known.
 
-use crate::ask;
 use crate::lock::Lock;
 use crate::queue::Queue;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -40,9 +39,8 @@ struct State {
 }
 
 impl NodeRuns {
-    /// An executable graph was made of this one, or became like it.
-    pub fn instantiated(&self, executable: u64, graph: u64) {
-        let callbacks = ask::called_back(graph);
+    /// An executable graph was made, or became another, that runs these callbacks.
+    pub fn instantiated(&self, executable: u64, callbacks: Vec<u64>) {
         self.ends(executable);
         let mut state = self.state.lock();
         for callback in &callbacks {
