@@ -222,6 +222,7 @@ impl Watch {
             }
             // What was written beside it, on a page in common, shows no more.
             for (other, known) in sharing(ranges, &pages) {
+                // Memory that is gone the next look drops.
                 let _ = known.compare(*other, &pages, Reason::Call { is_launch: false }, finds);
             }
             here.push(pages);

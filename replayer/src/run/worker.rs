@@ -186,10 +186,11 @@ impl<'t> Worker<'_, 't> {
             {
                 world.contexts.lock().remove(&context);
             }
-            let look = world.callbacks.look();
+            let waited = matches!(function.class, Class::synchronize | Class::poll | Class::copy);
+            let look = waited.then(|| world.callbacks.look());
             // To ask about a stream may break a capture under way.
             let none = world.placement.captures.none();
-            if matches!(function.class, Class::synchronize | Class::poll | Class::copy) && none.is_some() {
+            if waited && none.is_some() {
                 let all = matches!(function.name, "cuCtxSynchronize" | "cuCtxSynchronize_v2");
                 for pending in world.sinks.synchronized(world.driver, self.thread, all) {
                     payload::compare(world, pending.call, &pending.sink, &mut self.tally);
