@@ -4,8 +4,6 @@
 use crate::lane::Lane;
 use crate::real;
 use std::sync::atomic::{AtomicBool, Ordering::*};
-use trace::api::copies::Region;
-use trace::api::enums::CUgraphNodeType;
 use trace::record;
 
 /// The calling thread's context; 0 if there is none.
@@ -100,98 +98,6 @@ pub fn array_element(array: u64) -> Option<u64> {
         return None;
     }
     copies::element_bytes(CUarray_format(found.Format.0), found.NumChannels)
-}
-
-/// Where the copies and fills among these nodes bring bytes to memory that may be the host's.
-pub fn written_by(nodes: &[Node]) -> Vec<Region> {
-    use trace::api::copies::{device_region, region};
-    use trace::api::{roles::Side, structs::CUDA_MEMCPY3D, structs::CUDA_MEMSET_NODE_PARAMS, types::Typed};
-    type Parameters = unsafe extern "C" fn(u64, *mut u8) -> u32;
-    const COPY: usize = size_of::<CUDA_MEMCPY3D>();
-    let mut found = Vec::new();
-    for node in of_kind(nodes, CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMCPY) {
-        let mut bytes = [0u8; COPY];
-        // SAFETY: the signature is that of cuda.h, the struct has room, and the node is one of the kind.
-        let asked = unsafe {
-            real::function::<Parameters>("cuGraphMemcpyNodeGetParams").map(|ask| ask(node, bytes.as_mut_ptr()))
-        };
-        if asked == Some(0) {
-            let of_host = region(CUDA_MEMCPY3D::TYPE, &bytes, Side::Destination, |_| None);
-            found.extend(of_host.or_else(|| device_region(CUDA_MEMCPY3D::TYPE, &bytes, Side::Destination)));
-        }
-    }
-    type Fill = unsafe extern "C" fn(u64, *mut CUDA_MEMSET_NODE_PARAMS) -> u32;
-    for node in of_kind(nodes, CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMSET) {
-        // SAFETY: as above; plain numbers, for which zeros are valid.
-        let (asked, fill) = unsafe {
-            let mut fill = std::mem::zeroed::<CUDA_MEMSET_NODE_PARAMS>();
-            (real::function::<Fill>("cuGraphMemsetNodeGetParams").map(|ask| ask(node, &mut fill)), fill)
-        };
-        if asked == Some(0) {
-            let row_bytes = u64::from(fill.elementSize) * fill.width as u64;
-            let (rows, pitch) = (fill.height as u64, if fill.height > 1 { fill.pitch as u64 } else { row_bytes });
-            let address = fill.dst.0;
-            found.push(Region { address, row_bytes, rows, pitch, slices: 1, slice_pitch: pitch * rows });
-        }
-    }
-    found
-}
-
-/// The data that the driver has for the callbacks among these nodes.
-pub fn called_back(nodes: &[Node]) -> Vec<u64> {
-    type Parameters = unsafe extern "C" fn(u64, *mut [u64; 2]) -> u32;
-    let ask = |node| {
-        let mut parameters = [0; 2];
-        // SAFETY: the signature is that of cuda.h, with a struct of two pointers, and the node is one of the kind.
-        let asked =
-            unsafe { real::function::<Parameters>("cuGraphHostNodeGetParams").map(|ask| ask(node, &mut parameters)) };
-        (asked == Some(0)).then_some(parameters[1])
-    };
-    of_kind(nodes, CUgraphNodeType::CU_GRAPH_NODE_TYPE_HOST).filter_map(ask).collect()
-}
-
-/// A node's kind and handle.
-type Node = (u32, u64);
-
-fn of_kind(nodes: &[Node], wanted: CUgraphNodeType) -> impl Iterator<Item = u64> {
-    nodes.iter().filter(move |(kind, _)| *kind == wanted.0).map(|(_, node)| *node)
-}
-
-/// The nodes of a graph and of those within it, but for the bodies of conditional ones.
-pub fn nodes(graph: u64) -> Vec<Node> {
-    type Nodes = unsafe extern "C" fn(u64, *mut u64, *mut usize) -> u32;
-    type Type = unsafe extern "C" fn(u64, *mut u32) -> u32;
-    type Child = unsafe extern "C" fn(u64, *mut u64) -> u32;
-    let (mut found, mut graphs) = (Vec::new(), vec![graph]);
-    while let Some(graph) = graphs.pop() {
-        // SAFETY: the signatures are those of cuda.h, the arrays as long as told; the graph is one that the application has
-        // just used, or lies within it.
-        unsafe {
-            let mut count = 0;
-            let Some(ask) = real::function::<Nodes>("cuGraphGetNodes") else { return found };
-            if ask(graph, std::ptr::null_mut(), &mut count) != 0 || count == 0 {
-                continue;
-            }
-            let mut nodes = vec![0; count];
-            if ask(graph, nodes.as_mut_ptr(), &mut count) != 0 {
-                continue;
-            }
-            for node in nodes.into_iter().take(count) {
-                let (mut kind, mut child) = (0, 0);
-                if real::function::<Type>("cuGraphNodeGetType").map(|ask| ask(node, &mut kind)) != Some(0) {
-                    continue;
-                }
-                if kind == CUgraphNodeType::CU_GRAPH_NODE_TYPE_GRAPH.0 {
-                    let result =
-                        real::function::<Child>("cuGraphChildGraphNodeGetGraph").map(|ask| ask(node, &mut child));
-                    graphs.extend((result == Some(0)).then_some(child));
-                } else {
-                    found.push((kind, node));
-                }
-            }
-        }
-    }
-    found
 }
 
 /// The compute capability of the calling thread's device: 90 for 9.0.

@@ -7,10 +7,12 @@ use crate::finds::Finds;
 use crate::lane::{self, Lane};
 use crate::manners::guarded;
 use crate::memory::{bytes_at, word_at};
-use crate::queue::{Covered, Queue};
+use crate::node_runs::Turn;
+use crate::queue::Queue;
 use crate::{ask, clock, payload, start};
 use std::collections::HashMap;
 use std::ffi::c_void;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
 use trace::Function;
 use trace::api::roles::{Field, Role};
@@ -27,8 +29,8 @@ struct Callback {
     /// The call that handed it over: thread index and call number.
     thread: u32,
     call: u32,
-    /// The work before it; none for a node, which is run by graphs.
-    after: Option<(Queue, u64)>,
+    /// None for a node, which is run by graphs.
+    turn: Option<Turn>,
     runs: AtomicU32,
     /// Of nodes: the one handed over before.
     before: AtomicPtr<Callback>,
@@ -106,13 +108,13 @@ pub fn hand_over(function: &'static Function, words: &[u64], call: u32) -> Optio
 fn substitute(lane: &Lane, function: &'static Function, words: &[u64], call: u32) -> Option<Substitute> {
     let place = |field: &Field| field.offset as usize / 8;
     let by_value = function.params.iter().position(|p| matches!(p.role, Role::Callback));
-    let callback = |code: u64, data: u64, after| Callback {
+    let callback = |code: u64, data: u64, turn| Callback {
         function: code,
         data,
         generation: start::generation(),
         thread: lane.index(),
         call,
-        after,
+        turn,
         runs: AtomicU32::new(0),
         before: AtomicPtr::default(),
     };
@@ -126,10 +128,14 @@ fn substitute(lane: &Lane, function: &'static Function, words: &[u64], call: u32
         let queue = Queue::of(words[0], function.twin_of.is_some(), lane.index(), ask::current_context);
         // A captured one has become a node.
         let is_captured = ask::is_capturing(words[0], function.twin_of.is_some());
-        let after = (!is_captured).then(|| (queue, lane.recorder().pending.take_position()));
-        let of_node = after.is_none();
+        let turn = (!is_captured).then(|| {
+            let position = lane.recorder().pending.take_position();
+            let by = (lane.index(), call);
+            Turn { queue, before: position, behind: position, by, around: Arc::default() }
+        });
+        let of_node = turn.is_none();
         UNDER_WAY.fetch_add(usize::from(!of_node), AcqRel);
-        let callback = Box::into_raw(Box::new(callback(code, data, after)));
+        let callback = Box::into_raw(Box::new(callback(code, data, turn)));
         let ours = if with_status { run_with_status as *const () as u64 } else { run as *const () as u64 };
         let words = [ours, callback as u64];
         return Some(Substitute { place: at, words, count: 2, callback, copy: std::ptr::null_mut(), of_node });
@@ -191,7 +197,7 @@ pub fn handed_over(made: Substitute, result: u32) {
         }
         if result != 0 {
             let callback = Box::from_raw(made.callback);
-            UNDER_WAY.fetch_sub(usize::from(callback.after.is_some()), AcqRel);
+            UNDER_WAY.fetch_sub(usize::from(callback.turn.is_some()), AcqRel);
         } else if made.of_node {
             let _ = OF_NODES.fetch_update(AcqRel, Acquire, |last| {
                 (*made.callback).before.store(last, Release);
@@ -237,7 +243,7 @@ unsafe extern "C-unwind" fn run(data: *mut c_void) {
         let function: unsafe extern "C-unwind" fn(u64) = std::mem::transmute(callback.function);
         function(callback.data);
         ended(callback, begun);
-        let ran_once = callback.after.is_some();
+        let ran_once = callback.turn.is_some();
         if ran_once {
             UNDER_WAY.fetch_sub(1, AcqRel);
             drop(Box::from_raw(data.cast::<Callback>()));
@@ -253,7 +259,7 @@ unsafe extern "C-unwind" fn run_with_status(stream: u64, status: u32, data: *mut
         let function: unsafe extern "C-unwind" fn(u64, u32, u64) = std::mem::transmute(callback.function);
         function(stream, status, callback.data);
         ended(callback, begun);
-        if callback.after.is_some() {
+        if callback.turn.is_some() {
             UNDER_WAY.fetch_sub(1, AcqRel);
             drop(Box::from_raw(data.cast::<Callback>()));
         }
@@ -265,29 +271,21 @@ struct Begun {
     time: u64,
     /// By which the watch knows it.
     number: u64,
-    /// What stands behind it, if that is known.
-    behind: Option<(Queue, u64)>,
+    /// None of a graph's if nobody knows which launch it was.
+    turn: Option<Turn>,
 }
 
 /// The work before it has finished: the application may look at what it brought.
 fn began(callback: &Callback) -> Begun {
-    let mut begun = Begun { time: clock::entry(), number: 0, behind: callback.after };
+    let mut begun = Begun { time: clock::entry(), number: 0, turn: callback.turn.clone() };
     if callback.generation == start::generation() {
         lane::with_any_lane(|lane| {
             begun.number = lane.recorder().watch.callback_begins(callback.thread);
             // What a look found that it had to wait for was not written by it.
             begun.time = clock::entry();
-            let mut before = callback.after;
-            if callback.after.is_none()
-                && let Some(launch) = lane.recorder().node_runs.begins(std::ptr::from_ref(callback) as u64)
-            {
-                begun.behind = Some((launch.queue, launch.behind));
-                before = Some((launch.queue, launch.before));
-            }
-            let Some((queue, position)) = before else { return };
-            if lane.recorder().pending.any() {
-                payload::finished(lane, Covered::Stream(queue), position);
-            }
+            let of_launch = || lane.recorder().node_runs.begins(std::ptr::from_ref(callback) as u64);
+            begun.turn = begun.turn.take().or_else(of_launch);
+            begun.turn.iter().for_each(|turn| payload::turn_comes(lane, turn));
         });
     }
     begun
@@ -301,7 +299,7 @@ fn ended(callback: &Callback, begun: Begun) {
     lane::with_any_lane(|lane| {
         let (thread, call, end) = (callback.thread, callback.call, clock::exit());
         let mut finds = Finds::at(Written { begin: begun.time, end, thread, call, run, seen: 0 });
-        lane.recorder().watch.callback_ends(begun.number, begun.behind, &mut finds);
+        lane.recorder().watch.callback_ends(begun.number, begun.turn.as_ref(), &mut finds);
         finds.append_run(lane);
     });
 }

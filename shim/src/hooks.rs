@@ -5,6 +5,7 @@ use crate::finds::Finds;
 use crate::lane::{self, Lane, Open};
 use crate::manners::guarded;
 use crate::memory::word_at;
+use crate::nodes::Nodes;
 use crate::queue::Queue;
 use crate::shape::Site;
 use crate::{adopt, ask, nets, payload, picture, range, start, times};
@@ -436,7 +437,8 @@ fn orders(recorder: &start::Recorder) -> bool {
 /// An executable graph was made of another one, or became like it.
 fn instantiated(recorder: &start::Recorder, executable: u64, graph: u64) {
     let copies = recorder.destinations.any() || recorder.pinned.any();
-    let nodes = if copies || callback::any_of_nodes() { ask::nodes(graph) } else { Vec::new() };
-    recorder.destinations.instantiated(executable, ask::written_by(&nodes));
-    recorder.node_runs.instantiated(executable, ask::called_back(&nodes));
+    let nodes = if copies || callback::any_of_nodes() { Nodes::of(graph) } else { Nodes::default() };
+    let written = nodes.written();
+    recorder.node_runs.instantiated(executable, nodes.called_back(&written));
+    recorder.destinations.instantiated(executable, written.into_iter().map(|(region, _)| region).collect());
 }

@@ -5,15 +5,18 @@ use crate::finds::Finds;
 use crate::landing::Landing;
 use crate::lane::Lane;
 use crate::memory::{bytes_at, gathered, word_at};
-use crate::node_runs::Launch;
+use crate::node_runs::Turn;
 use crate::pending::{Copy, Work};
 use crate::queue::Queue;
 use crate::shape::{self, Site};
 use crate::{ask, callback, hooks, payload, range};
 use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::Arc;
 use trace::Function;
-use trace::api::roles::{Class, Field, Role};
-use trace::api::types::{Form, Kind};
+use trace::api::copies::{device_region, region};
+use trace::api::roles::{Class, Field, Role, Side};
+use trace::api::types::{CUarray, Form, Kind};
 use trace::extra::Extra;
 use trace::walk::{View, reach};
 
@@ -53,10 +56,8 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
             under_way(lane, lane.sequence(), site.function, words, all.into_iter());
         }
     } else if site.function.class == Class::submit && recorder.pinned.any() {
-        if recorder.pending.any() {
-            let named = named(site.function, words);
-            let given = named.into_iter().filter_map(|word| recorder.pinned.find(word));
-            recorder.pending.comes(lane.index(), given.map(|(start, len)| start..start + len).collect());
+        if recorder.pending.any() || recorder.watch.any() {
+            recorder.pending.comes(lane.index(), destinations(lane, site.function, words));
         }
         fills(lane, site.function, words);
         let from = reached(lane, site.function, words, |role| matches!(role, Role::Reads(_)));
@@ -81,7 +82,8 @@ fn calls_back(lane: &Lane, function: &Function, words: &[u64], before: u64) {
     if !ask::is_capturing(stream, per_thread) {
         let queue = Queue::of(stream, per_thread, lane.index(), ask::current_context);
         let behind = recorder.pending.take_position();
-        recorder.node_runs.launched(words[0], Launch { queue, before, behind, by: (lane.index(), call) });
+        let turn = Turn { queue, before, behind, by: (lane.index(), call), around: Arc::default() };
+        recorder.node_runs.launched(words[0], turn);
     }
 }
 
@@ -103,18 +105,21 @@ pub fn reads(lane: &Lane, call: u32, function: &Function, words: &[u64], from: i
     }
 }
 
-/// The words of a call's arguments, and of the structs that they point to: addresses among others.
-fn named(function: &Function, words: &[u64]) -> Vec<u64> {
-    const LARGEST: u32 = 256;
-    let mut named = words.to_vec();
-    for param in function.params {
-        let Form::Pointer(to) = param.ty.form else { continue };
-        if matches!(to.form, Form::Struct(_)) && to.size <= LARGEST {
-            let bytes = bytes_at(words[param.offset as usize / 8], to.size as usize, true);
-            named.extend(bytes.iter().flat_map(|bytes| bytes.chunks_exact(8)).map(word));
-        }
-    }
-    named
+/// Pinned memory that a copy or a fill is to write.
+fn destinations(lane: &Lane, function: &'static Function, words: &[u64]) -> Vec<Range<u64>> {
+    let pinned = &lane.recorder().pinned;
+    let flat = reached(lane, function, words, |role| matches!(role, Role::Writes(_) | Role::Sink(_)));
+    let rows = function.params.iter().filter_map(|param| {
+        let Form::Pointer(to) = param.ty.form else { return None };
+        let Form::Struct(fields) = to.form else { return None };
+        fields.iter().find(|field| matches!(field.role, Role::CopyHost(Side::Destination)))?;
+        let descriptor = bytes_at(words[param.offset as usize / 8], to.size as usize, true)?;
+        let element = |array: CUarray| ask::array_element(array.0 as u64);
+        let region = region(to, &descriptor, Side::Destination, element);
+        let region = region.or_else(|| device_region(to, &descriptor, Side::Destination))?;
+        pinned.holds(region.address, region.span()).then_some(Landing::Rows(region))
+    });
+    flat.chain(rows).flat_map(Landing::places).collect()
 }
 
 /// What fills pinned memory does so when its stream gets there: until then its bytes are nobody's.

@@ -38,6 +38,10 @@ impl Landing {
         self.address() + self.span()
     }
 
+    pub fn is_at(self, region: &Region) -> bool {
+        (self.address(), self.bytes(), self.span()) == (region.address, region.bytes(), region.span())
+    }
+
     /// Where they land: row by row, unless it is very much in pieces.
     pub fn places(self) -> Vec<Range<u64>> {
         const MOST: u64 = 4096;

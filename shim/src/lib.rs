@@ -46,6 +46,7 @@ mod maps;
 mod memory;
 mod nets;
 mod node_runs;
+mod nodes;
 mod notes;
 mod nvtx;
 mod payload;

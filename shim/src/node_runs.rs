@@ -4,22 +4,44 @@
 //! A graph that is launched again waits for itself, so that runs come in the order of the launches. Of callbacks that several
 //! executable graphs run, or that may run more than once, nothing is known.
 
+use crate::landing::Landing;
 use crate::lock::Lock;
 use crate::queue::Queue;
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use trace::api::copies::Region;
 
 /// More launches than this whose runs have not come: they never will.
 const MOST: usize = 4096;
 
-/// A launch of a graph with host nodes.
-#[derive(Clone, Copy)]
-pub struct Launch {
+/// When a callback is run: by its stream, or by a launch of its graph.
+#[derive(Clone)]
+pub struct Turn {
     pub queue: Queue,
-    /// Work that stands before it has a lesser position, its own lies between the two, and what stands behind it follows.
+    /// Work that stands before it has a lesser position, its graph's own lies between the two, and what stands behind it follows.
     pub before: u64,
     pub behind: u64,
     /// The call: thread index and call number.
     pub by: (u32, u32),
+    pub around: Arc<Around>,
+}
+
+/// What other nodes of its graph write before a callback begins, and when it has ended. Of what is in neither no order is settled.
+#[derive(Default)]
+pub struct Around {
+    pub before: Vec<Region>,
+    pub after: Vec<Region>,
+}
+
+impl Turn {
+    pub fn is_of_graph(&self) -> bool {
+        self.before != self.behind
+    }
+
+    /// Whether what this call brings there it has brought before the callback begins, or brings when that has ended.
+    pub fn settles(&self, by: (u32, u32), landing: Landing) -> bool {
+        by == self.by && self.around.before.iter().chain(&self.around.after).any(|region| landing.is_at(region))
+    }
 }
 
 #[derive(Default)]
@@ -31,32 +53,31 @@ pub struct NodeRuns {
 #[derive(Default)]
 struct State {
     /// By executable graph.
-    callbacks: HashMap<u64, Vec<u64>>,
+    callbacks: HashMap<u64, Vec<(u64, Arc<Around>)>>,
     /// Those that several executable graphs were seen to run.
     shared: HashSet<u64>,
     /// Those whose runs have not begun.
-    launches: HashMap<u64, VecDeque<Launch>>,
+    launches: HashMap<u64, VecDeque<Turn>>,
 }
 
 impl NodeRuns {
     /// An executable graph was made, or became another, that runs these callbacks.
-    pub fn instantiated(&self, executable: u64, callbacks: Vec<u64>) {
+    pub fn instantiated(&self, executable: u64, callbacks: Vec<(u64, Around)>) {
         self.ends(executable);
+        if callbacks.is_empty() {
+            return;
+        }
         let mut state = self.state.lock();
-        for callback in &callbacks {
-            if state.callbacks.values().flatten().any(|other| other == callback) {
-                state.shared.insert(*callback);
-            }
-        }
-        if !callbacks.is_empty() {
-            state.callbacks.insert(executable, callbacks);
-        }
+        let State { callbacks: known, shared, .. } = &mut *state;
+        let known_ones: HashSet<u64> = known.values().flatten().map(|(callback, _)| *callback).collect();
+        shared.extend(callbacks.iter().map(|(callback, _)| *callback).filter(|callback| known_ones.contains(callback)));
+        known.insert(executable, callbacks.into_iter().map(|(callback, around)| (callback, around.into())).collect());
     }
 
     /// It is gone, or runs others now, of which nothing is known.
     pub fn ends(&self, executable: u64) {
         let mut state = self.state.lock();
-        for callback in state.callbacks.remove(&executable).unwrap_or_default() {
+        for (callback, _) in state.callbacks.remove(&executable).unwrap_or_default() {
             // Runs of its last launches may be to come, with or without being known.
             if state.launches.get(&callback).is_some_and(|launches| !launches.is_empty()) {
                 state.shared.insert(callback);
@@ -68,16 +89,16 @@ impl NodeRuns {
         self.state.lock().callbacks.contains_key(&executable)
     }
 
-    pub fn launched(&self, executable: u64, launch: Launch) {
+    pub fn launched(&self, executable: u64, launch: Turn) {
         let mut state = self.state.lock();
         let State { callbacks, launches, shared } = &mut *state;
-        for callback in callbacks.get(&executable).into_iter().flatten() {
+        for (callback, around) in callbacks.get(&executable).into_iter().flatten() {
             let known = launches.entry(*callback).or_default();
             if known.len() >= MOST {
                 known.clear();
                 shared.insert(*callback);
             }
-            known.push_back(launch);
+            known.push_back(Turn { around: around.clone(), ..launch.clone() });
         }
     }
 
@@ -88,7 +109,7 @@ impl NodeRuns {
     }
 
     /// The launch of which a run begins.
-    pub fn begins(&self, callback: u64) -> Option<Launch> {
+    pub fn begins(&self, callback: u64) -> Option<Turn> {
         let mut state = self.state.lock();
         let launch = state.launches.get_mut(&callback)?.pop_front();
         launch.filter(|_| !state.shared.contains(&callback))

@@ -10,6 +10,7 @@ use crate::landing::Landing;
 use crate::lane::Lane;
 use crate::manners::guarded;
 use crate::memory::{bytes_at, word_at};
+use crate::node_runs::Turn;
 use crate::pending::{Copy, Work};
 use crate::queue::{Covered, Queue};
 use crate::watch::without;
@@ -55,6 +56,19 @@ fn observe(lane: &Lane, function: &'static Function, words: &[u64], position: u6
     finished(lane, covered, position);
 }
 
+/// A callback begins: what stands before it has finished.
+pub fn turn_comes(lane: &Lane, turn: &Turn) {
+    if lane.recorder().pending.any() {
+        finished(lane, Covered::Stream(turn.queue), turn.before);
+    }
+    if turn.is_of_graph() && lane.recorder().watch.any() {
+        lane.recorder().watch.computed(turn.by.0);
+    }
+    for region in &turn.around.before {
+        filled(lane, Landing::Rows(*region));
+    }
+}
+
 /// Writes down what the copies brought that were waited for.
 pub fn finished(lane: &Lane, covered: Covered, position: u64) {
     let recorder = lane.recorder();
@@ -78,12 +92,7 @@ fn look_at(lane: &Lane, copy: &Copy, beside: &[Range<u64>]) {
         pending.is_overtaken(copy) || is_shared()
     };
     if copy.work == Work::Fill {
-        // Of these no more is told: a replay fills the same.
-        for place in copy.landing.places() {
-            let bytes = bytes_at(place.start, (place.end - place.start) as usize, false);
-            bytes.map(|bytes| recorder.watch.landed(place.start, bytes));
-        }
-        return;
+        return filled(lane, copy.landing);
     }
     if let Work::Graph(before) = copy.work {
         let found = landed(lane, copy.landing, false).filter(|(_, hash)| *hash != before);
@@ -111,6 +120,15 @@ fn look_at(lane: &Lane, copy: &Copy, beside: &[Range<u64>]) {
         return;
     }
     pieces.iter().zip(found).for_each(|(piece, found)| observed(lane, piece, found));
+}
+
+/// Of this no more is told: a replay fills the same.
+fn filled(lane: &Lane, landing: Landing) {
+    for place in landing.places() {
+        let len = place.end - place.start;
+        let bytes = bytes_at(place.start, len as usize, !lane.recorder().pinned.holds(place.start, len));
+        bytes.map(|bytes| lane.recorder().watch.landed(place.start, bytes));
+    }
 }
 
 /// Writes down what a copy brought; nothing, if it can no longer be known.

@@ -8,6 +8,7 @@ use crate::callback;
 use crate::finds::joined;
 use crate::landing::Landing;
 use crate::lock::Lock;
+use crate::node_runs::Turn;
 use crate::queue::{Covered, Queue};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -462,21 +463,27 @@ impl Pending {
         }
     }
 
-    /// Where copies under way will bring bytes within a range, in ascending order. `before`: those aside that wait for what was put on
-    /// this queue at this position, and cannot have begun.
-    pub fn landing_in(&self, start: u64, len: u64, before: Option<(Queue, u64)>) -> Vec<Range<u64>> {
-        if !self.any() {
+    /// Where copies under way will bring bytes within a range, in ascending order. `turn`: of a callback that has ended; those aside that
+    /// wait for it, and cannot have begun.
+    pub fn landing_in(&self, start: u64, len: u64, turn: Option<&Turn>) -> Vec<Range<u64>> {
+        if !self.any() && self.coming.load(Relaxed) == 0 {
             return Vec::new();
         }
         let end = start + len;
         let state = self.state.lock();
         let comes = |queue: &Queue, copy: &Copy| {
             let meets = copy.work.lands() && copy.landing.address() < end && start < copy.landing.end();
-            meets && before.is_none_or(|before| !state.is_behind(*queue, copy.position, before))
+            let settled = |turn: &Turn| {
+                turn.settles((copy.thread, copy.call), copy.landing)
+                    || state.is_behind(*queue, copy.position, (turn.queue, turn.behind))
+            };
+            meets && !turn.is_some_and(settled)
         };
         let copies = state.copies.iter().flat_map(|(queue, copies)| copies.iter().map(move |copy| (queue, copy)));
         let copies = copies.chain(state.looking.values().map(|(queue, copy)| (queue, copy)));
         let places = copies.filter(|(queue, copy)| comes(queue, copy)).flat_map(|(_, copy)| copy.landing.places());
+        // Of those that are just being given to the driver, too: it may have begun.
+        let places = places.chain(state.coming.values().flatten().cloned());
         let within = places.map(|place| place.start.max(start)..place.end.min(end)).filter(|place| !place.is_empty());
         let mut within: Vec<Range<u64>> = within.collect();
         within.sort_unstable_by_key(|place| place.start);

@@ -124,9 +124,13 @@ impl Tracker {
     }
 
     /// As `written`, without protecting anything.
+    pub fn written_so_far(&self, pages: Range<u64>, found: &mut Vec<Range<u64>>) -> bool {
+        self.scan(pages, SCAN_CHECK_ASYNC, IS_WRITTEN, found)
+    }
+
     pub fn is_written(&self, pages: Range<u64>) -> bool {
         let mut found = Vec::new();
-        !self.scan(pages, SCAN_CHECK_ASYNC, IS_WRITTEN, &mut found) || !found.is_empty()
+        !self.written_so_far(pages, &mut found) || !found.is_empty()
     }
 
     /// Adds the pages that are in the process's page table; false if the kernel will not tell.

@@ -8,8 +8,8 @@
 use crate::finds::{Finds, PIECE, joined};
 use crate::lock::Lock;
 use crate::memory::bytes_at;
+use crate::node_runs::Turn;
 use crate::pinned::Ranges;
-use crate::queue::Queue;
 use crate::shadow::Shadow;
 use crate::tracker::{PAGE, Tracker};
 use crate::{maps, start};
@@ -27,6 +27,8 @@ const MOST_COMPARED: u64 = 256 << 10;
 const SHORT: Duration = Duration::from_millis(100);
 /// Of one range no more than this is recorded when watching begins; what is larger is not watched, and counted.
 const MOST_RECORDED: u64 = 1 << 30;
+/// Of longer memory it is not followed what kernels of graphs make of it before a callback.
+const MOST_READ: u64 = 1 << 20;
 /// Each piece may cost the program two mappings, of which a process has 65,530.
 const MOST_WATCHED: usize = 8192;
 
@@ -85,11 +87,11 @@ struct Watched {
 
 /// For whom it is looked what has been written.
 #[derive(Clone, Copy)]
-enum Reason {
+enum Reason<'t> {
     /// Before a call: a launch can read anything.
     Call { is_launch: bool },
-    /// A callback has ended, which was put there.
-    Callback { after: Option<(Queue, u64)> },
+    /// A callback has ended, whose turn it was.
+    Callback { turn: Option<&'t Turn> },
 }
 
 impl Running {
@@ -284,6 +286,24 @@ impl Watch {
         Cow::Owned(bytes)
     }
 
+    /// What kernels of a graph have made of this thread's memory is known as of now, but for the pages where the CPU wrote, too: what a
+    /// callback puts in its place is new, also if it was there before.
+    pub fn computed(&self, thread: u32) {
+        let mut state = self.state.lock();
+        let State { tracker: Some(tracker), ranges, .. } = &mut *state else { return };
+        for (start, watched) in ranges.iter_mut().filter(|(start, watched)| watched.end - **start <= MOST_READ) {
+            let mut touched = watched.left.clone();
+            let is_own = watched.tracked && watched.pinned && watched.user == Some(thread);
+            if !is_own || !tracker.written_so_far(watched.pages(*start), &mut touched) {
+                continue;
+            }
+            for range in without(*start..watched.end, &joined(touched)) {
+                let bytes = bytes_at(range.start, (range.end - range.start) as usize, true);
+                bytes.into_iter().for_each(|bytes| watched.shadow.put((range.start - start) as usize, &bytes));
+            }
+        }
+    }
+
     /// Adds what the CPU wrote since the last look, before a call.
     pub fn look(&self, is_launch: bool, finds: &mut Finds) {
         let mut state = self.state.lock();
@@ -304,13 +324,13 @@ impl Watch {
         state.begun
     }
 
-    /// As `look`. Also where nothing seems to be watched: a copy may just be beginning to watch what this callback wrote. `after`:
-    /// where it was put; what waits for it has brought nothing yet.
-    pub fn callback_ends(&self, number: u64, after: Option<(Queue, u64)>, finds: &mut Finds) {
+    /// As `look`. Also where nothing seems to be watched: a copy may just be beginning to watch what this callback wrote. What
+    /// waits for its turn has brought nothing yet.
+    pub fn callback_ends(&self, number: u64, turn: Option<&Turn>, finds: &mut Finds) {
         let mut state = self.state.lock();
         let at = state.callbacks.iter().position(|running| running.number == number);
         let ended = at.map(|at| state.callbacks.swap_remove(at)).filter(|ended| ended.began.elapsed() < SHORT);
-        self.look_at(&mut state, Reason::Callback { after }, finds);
+        self.look_at(&mut state, Reason::Callback { turn }, finds);
         start::recorder().pending.called_back(&finds.places);
         if let Some(Running { began, found, .. }) = ended {
             start::recorder().pending.called_back(&found);
@@ -449,14 +469,14 @@ impl Watch {
 impl Watched {
     /// False if the memory is not there any more.
     fn compare(&mut self, start: u64, pages: &Range<u64>, reason: Reason, finds: &mut Finds) -> bool {
-        let after = if let Reason::Callback { after } = reason { after } else { None };
+        let turn = if let Reason::Callback { turn } = reason { turn } else { None };
         let range = pages.start.max(start)..pages.end.min(self.end);
         // They may have a page in common, and on it nothing.
         if range.is_empty() {
             return true;
         }
         // What copies are still bringing is theirs.
-        let landing = start::recorder().pending.landing_in(range.start, range.end - range.start, after);
+        let landing = start::recorder().pending.landing_in(range.start, range.end - range.start, turn);
         // And what the CPU has written there besides shows later.
         if self.tracked && !self.managed {
             self.left.extend(landing.iter().cloned());

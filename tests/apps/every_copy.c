@@ -32,6 +32,7 @@ static void change(void)
     for (i = 0; i < N; i++)
         host[i] = next++ * 2654435761u;
     CHECK(cuMemcpyHtoD(a, host, BYTES));
+    CHECK(cuCtxSynchronize()); // the default stream's copies and fills may return before they are done, and `stream` does not wait for it
 }
 
 static void linear(CUstream stream)
@@ -59,6 +60,7 @@ static void linear(CUstream stream)
 static void fills(CUstream stream)
 {
     CHECK(cuMemsetD8(b, 0x11, BYTES));
+    CHECK(cuCtxSynchronize());
     CHECK(cuMemsetD8Async(b + 4, 0x12, 7, stream));
     CHECK(cuMemsetD16(b + 16, 0x1314, 5));
     CHECK(cuMemsetD16Async(b + 32, 0x1516, 5, stream));

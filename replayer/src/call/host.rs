@@ -4,7 +4,7 @@
 //! translated), so copies from and to it use it: what the device writes there, a later copy must find.
 
 use crate::call::buffers::{Builder, Here, dense};
-use crate::call::frame::{Frame, Memory, Refusal};
+use crate::call::frame::{Memory, Refusal};
 use crate::plan::action::between_either;
 use crate::plan::captures::memory_type;
 use crate::run::readers;
@@ -42,84 +42,61 @@ impl<'t> Builder<'_, 't> {
         let layout = self.layout(name, &recorded);
         let bytes = self.payload(bytes, layout);
         let Some(live) = host else {
-            let may_change = self.makes_node() && self.world.trace.follows_host_memory();
-            if let (Cow::Borrowed(bytes), true, false) = (&bytes, recorded.is_dense(), may_change) {
+            if self.makes_node() && self.world.trace.follows_host_memory() {
+                return self.source_of_node(&recorded, &bytes);
+            }
+            if let (Cow::Borrowed(bytes), true) = (&bytes, recorded.is_dense()) {
                 return Ok(bytes.as_ptr() as u64);
             }
             let mut memory = Memory::zeroed(recorded.span() as usize)?;
-            if may_change {
-                self.found_around(&recorded, &mut memory);
-            }
-            for (row, bytes) in recorded.row_addresses().zip(bytes.chunks_exact(recorded.row_bytes.max(1) as usize)) {
+            for (row, bytes) in rows(&recorded, &bytes) {
                 memory.put((row - recorded.address) as usize, bytes);
             }
-            return self.lend(recorded.address, memory);
+            if self.makes_node() {
+                self.frame.retain = true;
+                return Ok(self.own(memory));
+            }
+            let address = memory.address();
+            self.frame.lent.push(memory);
+            return Ok(address);
         };
         self.write_host(&recorded, live, &bytes);
         self.frame.sources.push(live..live + recorded.span());
         Ok(live)
     }
 
-    /// What lay between the rows that a node reads: it was looked at with them, and is when the graph has run.
-    fn found_around(&self, recorded: &Region, memory: &mut Memory) {
-        for image in self.call.written().flat_map(|written| written.images()) {
-            let Some(bytes) = self.world.trace.bytes(&image) else { continue };
-            let end = image.address.saturating_add(bytes.len() as u64).min(recorded.address + recorded.span());
-            let from = image.address.max(recorded.address);
-            if from < end {
-                let bytes = &bytes[(from - image.address) as usize..(end - image.address) as usize];
-                memory.put((from - recorded.address) as usize, bytes);
-            }
+    /// Memory for a graph to read whenever it runs. What is there then is told as all is that the CPU writes; what was there when the
+    /// node was made matters only if it could not be followed.
+    fn source_of_node(&mut self, recorded: &Region, bytes: &[u8]) -> Result<u64, Refusal> {
+        let live = self.graph_memory(recorded)?;
+        let is_lost = |image: Image| {
+            let meets = image.address < recorded.address + recorded.span()
+                && recorded.address < image.address.saturating_add(image.len.max(1));
+            meets && matches!(image.content, Content::Lost)
+        };
+        if self.call.written().flat_map(|written| written.images()).any(is_lost) {
+            self.write_host(recorded, live, bytes);
         }
-    }
-
-    /// Memory for a copy to read, which lives as long as the copy may: a graph may run it again and again.
-    fn lend(&mut self, recorded: u64, memory: Memory) -> Result<u64, Refusal> {
-        if self.makes_node() {
-            return self.graph_memory(recorded, memory, true);
-        }
-        let address = memory.address();
-        self.frame.lent.push(memory);
-        Ok(address)
+        Ok(live)
     }
 
     /// Whether the call makes a graph node, now or when its capture ends.
     fn makes_node(&self) -> bool {
-        self.function.class == Class::graph || self.world.placement.captures.any()
+        self.function.class == Class::graph || self.world.plan.captured_copies.contains(&self.call.number)
     }
 
-    /// Memory for graphs to read, as it is, or to write: one for all that use the same, as what the CPU writes there they all see.
-    fn graph_memory(&mut self, recorded: u64, memory: Memory, is_read: bool) -> Result<u64, Refusal> {
-        let len = memory.bytes().len() as u64;
-        let whole = self.world.plan.of_nodes.around(recorded).filter(|whole| recorded + len <= whole.end);
-        let whole = whole.unwrap_or(recorded..recorded + len);
-        let mut of_graphs = self.world.graph_memory.lock();
-        let start = match of_graphs.get(&whole.start) {
-            Some((known, live)) if *known >= whole.end - whole.start => *live,
-            _ => {
-                let own = Memory::zeroed((whole.end - whole.start) as usize)?;
-                let live = own.address();
-                of_graphs.insert(whole.start, (whole.end - whole.start, live));
-                // By itself: later calls are given it whatever becomes of this one, which may yet be refused.
-                self.world.retained.lock().push(Frame { memory: vec![own], ..Frame::default() });
-                live
-            }
-        };
-        let live = start + (recorded - whole.start);
-        if is_read {
-            // SAFETY: memory that is retained until the end, and holds all of the range.
-            unsafe { std::ptr::copy_nonoverlapping(memory.bytes().as_ptr(), live as *mut u8, len as usize) };
-        }
-        drop(of_graphs);
-        self.frame.sources.push(live..live + len);
+    fn graph_memory(&mut self, recorded: &Region) -> Result<u64, Refusal> {
+        let live =
+            self.world.graph_memory.hold(&(recorded.address..recorded.address.saturating_add(recorded.span())))?;
+        self.frame.sources.push(live..live + recorded.span());
         Ok(live)
     }
 
     /// What the application's CPU had written into pinned memory by the time of this call, which is at `live` here.
     fn write_host(&mut self, recorded: &Region, live: u64, bytes: &[u8]) {
         let to = Region { address: live, ..*recorded };
-        let rows = || to.row_addresses().zip(bytes.chunks_exact(to.row_bytes.max(1) as usize));
-        // SAFETY: the placement holds this memory, readable and writable, until the end.
+        let rows = || rows(&to, bytes);
+        // SAFETY: the placement (or the memory of graphs) holds this memory, readable and writable, until the end.
         let at = |row: u64| unsafe { std::slice::from_raw_parts(row as *const u8, to.row_bytes as usize) };
         let range = to.address..to.address + to.span();
         // What a copy is still bringing may change what agrees now.
@@ -157,7 +134,7 @@ impl<'t> Builder<'_, 't> {
             None if self.makes_node() && self.region_images(&recorded).is_empty() => {
                 let is_compared = self.world.plan.results.contains(&recorded.address);
                 self.tally.unchecked_copies += u64::from(!is_compared);
-                return self.graph_memory(recorded.address, Memory::zeroed(recorded.span() as usize)?, false);
+                return self.graph_memory(&recorded);
             }
             None => match host(self.world, &memory) {
                 Some(live) => (live, None),
@@ -369,4 +346,9 @@ fn either_side(fields: &'static [Field], index: usize) -> Option<[&'static Field
     let prefix = fields[index].name.strip_suffix("Host")?;
     let named = |what: &str| fields.iter().find(|field| field.name.strip_prefix(prefix) == Some(what));
     Some([named("MemoryType")?, named("Device")?])
+}
+
+/// Where each row starts, and its bytes.
+fn rows<'b>(region: &Region, packed: &'b [u8]) -> impl Iterator<Item = (u64, &'b [u8])> + use<'b> {
+    region.row_addresses().zip(packed.chunks_exact(region.row_bytes.max(1) as usize))
 }

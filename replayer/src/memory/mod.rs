@@ -4,6 +4,7 @@ pub mod captures;
 pub mod devices;
 pub mod handover;
 pub mod named;
+pub mod of_graphs;
 pub mod ordered;
 pub mod pieces;
 pub mod pinned;

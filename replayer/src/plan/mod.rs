@@ -71,6 +71,8 @@ pub struct Plan {
     pub(crate) adopted: HashMap<u64, Vec<Allocation>>,
     /// Stream-ordered allocations under a capture, which are nodes of its graph: the call, and how many bytes.
     pub(crate) captured: HashMap<u64, u64>,
+    /// Copies and fills that became nodes of a graph under capture.
+    pub(crate) captured_copies: HashSet<u64>,
     /// Contexts, by the call that ended them.
     pub(crate) ends: HashMap<u64, End>,
     /// All device addresses the application was given, reserved ones too.

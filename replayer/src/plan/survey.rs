@@ -192,7 +192,10 @@ impl Survey {
         let is_captured = stream_of(call, function).is_some_and(|stream| self.captures.origin(stream).is_some());
         let makes_node = function.class == Class::graph || is_captured;
         if makes_node || matches!(function.class, Class::copy | Class::submit) {
-            let pageable = |range: &Range<u64>| !self.live.holds(range.start) && !self.host.contains(range.start);
+            if is_captured {
+                self.plan.captured_copies.insert(call.number);
+            }
+            let pageable = |range: &Range<u64>| !self.live.holds(range.start);
             let named = captures::named_memory(call, function).into_iter().filter(pageable);
             if makes_node { self.of_nodes.extend(named) } else { self.of_copies.extend(named) }
         }
@@ -249,7 +252,13 @@ impl Survey {
         plan.device = Ranges::union(placed, 1);
         plan.reserved = self.reserved;
         plan.host = self.host;
-        plan.pages = Ranges::union(plan.host.iter(), PAGE);
+        let of_nodes = Ranges::union(self.of_nodes, 1);
+        let shared = self.of_copies.into_iter().filter(|range| of_nodes.overlaps(range));
+        plan.of_nodes = Ranges::union(shared.chain(of_nodes.iter()), 1);
+        // What is pinned at one time may be part of such memory at another, and has one place here.
+        let pinned = Ranges::union(plan.host.iter(), PAGE);
+        let in_part = plan.of_nodes.iter().filter(|range| pinned.overlaps(range));
+        plan.pages = Ranges::union(pinned.iter().chain(in_part), PAGE);
         plan.blocks = Ranges::union(plan.device.iter(), BLOCK);
         (plan.launches, plan.unreached_launches) = plan.reach.count(|_| true);
         plan.fault = self.faults.first();
@@ -288,9 +297,6 @@ impl Survey {
         }
         let spins = spins(trace);
         plan.shared = spins.shared;
-        let of_nodes = Ranges::union(self.of_nodes, 1);
-        let shared = self.of_copies.into_iter().filter(|range| of_nodes.overlaps(range));
-        plan.of_nodes = Ranges::union(shared.chain(of_nodes.iter()), 1);
         plan.reasons = self.reasons.into_list();
         plan.reasons.extend(spins.reasons);
         plan.notes = spins.notes;

@@ -42,6 +42,7 @@ pub fn context_ends(world: &World, context: u64, tally: &mut Tally) {
     settle(world, world.sinks.of_context(context), rest == Rest::Done, tally);
     world.aside.context_ends(world, context);
     world.placement.ends_context(context);
+    world.sinks.arrivals.context_ends(context);
     if rest != Rest::Never {
         world.sinks.give_back(context);
     }

@@ -1,5 +1,6 @@
 //! The run: one worker a recorded thread, each call when what preceded it has returned.
 
+mod arrivals;
 pub mod aside;
 pub mod callbacks;
 pub mod culprit;
@@ -29,6 +30,7 @@ pub mod written;
 use crate::call::driver::Driver;
 use crate::call::objects::Objects;
 use crate::check::report::{Report, Tally};
+use crate::memory::of_graphs::OfGraphs;
 use crate::memory::place::Placement;
 use crate::memory::translate::Translation;
 use crate::plan::Plan;
@@ -75,6 +77,7 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
     let translation = Translation::default();
     let placement = Placement::prepare(&driver, &objects, &translation, plan, options.place, options.tools.fill)?;
     placement.shortages.iter().for_each(|shortage| progress.warn(shortage));
+    let graph_memory = OfGraphs::prepare(&plan.of_nodes, |range| placement.host(range).is_some());
     let writes = Writes::of(trace);
     let mut world = ManuallyDrop::new(World {
         trace,
@@ -88,7 +91,7 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
         retained: Mutex::default(),
         linked: Mutex::default(),
         resources: Mutex::default(),
-        graph_memory: Mutex::default(),
+        graph_memory,
         graph_reads: Mutex::default(),
         callbacks: Callbacks::of(trace),
         aside: Aside::new(writes.has_seen()),

@@ -7,10 +7,12 @@
 use crate::check::payload;
 use crate::check::report::Tally;
 use crate::run::queue::{Queue, within};
+use crate::run::sinks::Pending;
 use crate::run::world::World;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
+const FOR_ARRIVALS: Duration = Duration::from_secs(1);
 const FOR_COPIES: Duration = Duration::from_secs(5);
 const FOR_LAUNCHES: Duration = Duration::from_millis(50);
 /// What is no longer than this may be a flag.
@@ -38,10 +40,26 @@ pub fn settle(world: &World, thread: u32, time: u64, tally: &mut Tally) {
     if !world.sinks.any_seen_before(time) {
         return;
     }
+    let driver = world.driver;
+    let has_come = |arrival| world.placement.relaxed(|| world.sinks.arrivals.has_come(driver, arrival));
+    // What it waits for may not come here: the work before it may have been left out.
+    let until = Instant::now() + FOR_ARRIVALS;
+    for arrival in world.sinks.arrivals_before(time) {
+        while !has_come(arrival) {
+            if Instant::now() > until {
+                world.sinks.give_up(arrival);
+                break;
+            }
+            std::thread::yield_now();
+        }
+    }
     let _held = world.placement.captures.hold();
     let _look = world.callbacks.look();
-    let driver = world.driver;
-    let finished = |queue: Queue| {
+    let finished = |pending: &Pending| {
+        let queue = pending.queue;
+        if let Some(arrival) = pending.arrival {
+            return has_come(arrival);
+        }
         // To ask a stream that is captured would end that.
         let ask = || !queue.is_captured(driver) && queue.is_finished(driver, queue.context, thread);
         queue.has_name(thread) && world.placement.relaxed(|| within(driver, queue.context, ask)).unwrap_or(false)

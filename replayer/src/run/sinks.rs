@@ -3,8 +3,9 @@
 use crate::call::driver::Driver;
 use crate::call::frame::Memory;
 use crate::memory::words::Layout;
+use crate::run::arrivals::{Arrival, Arrivals};
 use crate::run::queue::{GONE, Queue, current_context};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::Range;
@@ -42,6 +43,8 @@ pub struct Pending<'t> {
     pub queue: Queue,
     /// When the recorder looked at what it had brought; `u64::MAX` if never.
     pub seen: u64,
+    /// Tells that it has arrived, if the stream may be asked to.
+    pub arrival: Option<Arrival>,
 }
 
 /// A pinned range that asynchronous copies read, and where they were put.
@@ -57,6 +60,7 @@ pub struct Sinks<'t> {
     pending: Mutex<Vec<Pending<'t>>>,
     /// None of them was seen before this time.
     earliest: AtomicU64,
+    pub arrivals: Arrivals,
     sources: Mutex<HashSet<Source>>,
     /// Memory of the replay's own that asynchronous copies read.
     lent: Mutex<Vec<(Memory, Queue)>>,
@@ -67,6 +71,7 @@ impl Default for Sinks<'_> {
         Sinks {
             pending: Mutex::default(),
             earliest: AtomicU64::new(u64::MAX),
+            arrivals: Arrivals::default(),
             sources: Mutex::default(),
             lent: Mutex::default(),
         }
@@ -83,7 +88,7 @@ impl<'t> Sinks<'t> {
     /// After a synchronisation: copies that have finished, as far as this thread can ask. `all`: the current context
     /// was waited for as a whole.
     pub fn synchronized(&self, driver: &Driver, thread: u32, all: bool) -> Vec<Pending<'t>> {
-        let (mut pending, mut sources, mut lent) = (self.pending.lock(), self.sources.lock(), self.lent.lock());
+        let (pending, mut sources, mut lent) = (self.pending.lock(), self.sources.lock(), self.lent.lock());
         if pending.is_empty() && sources.is_empty() && lent.is_empty() {
             return Vec::new();
         }
@@ -99,18 +104,18 @@ impl<'t> Sinks<'t> {
         };
         sources.retain(|source| !finished(source.queue));
         lent.retain(|(_, queue)| !finished(*queue));
-        take(&mut pending, |pending| finished(pending.queue))
+        self.take(pending, |pending| finished(pending.queue))
     }
 
     /// Copies put on this queue by calls before that one.
     pub fn of_queue(&self, queue: Queue, call: u64) -> Vec<Pending<'t>> {
-        take(&mut self.pending.lock(), |pending| pending.queue == queue && pending.call < call)
+        self.take(self.pending.lock(), |pending| pending.queue == queue && pending.call < call)
     }
 
     /// Copies put on any stream of this context.
     pub fn of_context(&self, context: u64) -> Vec<Pending<'t>> {
         self.sources.lock().retain(|source| source.queue.context != context);
-        take(&mut self.pending.lock(), |pending| pending.queue.context == context)
+        self.take(self.pending.lock(), |pending| pending.queue.context == context)
     }
 
     /// A stream is about to be destroyed: from now on its handle must not be asked about.
@@ -133,12 +138,34 @@ impl<'t> Sinks<'t> {
     }
 
     /// Copies that had been looked at before that time when recorded, if here they have finished, too.
-    pub fn seen_before(&self, time: u64, finished: impl Fn(Queue) -> bool) -> Vec<Pending<'t>> {
-        let mut pending = self.pending.lock();
-        let seen = take(&mut pending, |pending| pending.seen < time && finished(pending.queue));
+    pub fn seen_before(&self, time: u64, finished: impl Fn(&Pending) -> bool) -> Vec<Pending<'t>> {
+        let seen = self.take(self.pending.lock(), |pending| pending.seen < time && finished(pending));
+        let pending = self.pending.lock();
         let earliest = pending.iter().map(|pending| pending.seen).min().unwrap_or(u64::MAX);
         self.earliest.store(earliest, Relaxed);
         seen
+    }
+
+    /// What tells of copies that had been looked at before that time that they have arrived here, too.
+    pub fn arrivals_before(&self, time: u64) -> Vec<Arrival> {
+        let pending = self.pending.lock();
+        pending.iter().filter(|pending| pending.seen < time).filter_map(|pending| pending.arrival).collect()
+    }
+
+    /// It does not come when it came when recorded: it is looked at when it can be.
+    pub fn give_up(&self, arrival: Arrival) {
+        let mut pending = self.pending.lock();
+        pending.iter_mut().filter(|pending| pending.arrival == Some(arrival)).for_each(|late| late.seen = u64::MAX);
+    }
+
+    fn take(
+        &self,
+        mut pending: MutexGuard<Vec<Pending<'t>>>,
+        mut which: impl FnMut(&Pending<'t>) -> bool,
+    ) -> Vec<Pending<'t>> {
+        let taken: Vec<Pending> = pending.extract_if(.., |pending| which(pending)).collect();
+        taken.iter().filter_map(|pending| pending.arrival).for_each(|arrival| self.arrivals.give_back(arrival));
+        taken
     }
 
     /// Pending copies into a placed or translated host range.
@@ -149,7 +176,7 @@ impl<'t> Sinks<'t> {
     /// Those of them that `finished` tells to have.
     pub fn landed_in(&self, range: &Range<u64>, finished: impl Fn(&Pending) -> bool) -> Vec<Pending<'t>> {
         let landed = |p: &Pending| p.sink.memory.is_none() && overlap(&p.sink.range(), range) && finished(p);
-        take(&mut self.pending.lock(), landed)
+        self.take(self.pending.lock(), landed)
     }
 
     pub fn is_landing_in(&self, range: &Range<u64>) -> bool {
@@ -187,8 +214,4 @@ impl<'t> Sinks<'t> {
 
 fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
     a.start < b.end && b.start < a.end
-}
-
-fn take<'t>(pending: &mut Vec<Pending<'t>>, mut which: impl FnMut(&Pending<'t>) -> bool) -> Vec<Pending<'t>> {
-    pending.extract_if(.., |p| which(p)).collect()
 }

@@ -67,7 +67,10 @@ impl<'t> Worker<'_, 't> {
                 frame.memory.extend(sink.memory);
             } else {
                 let seen = call.observed_at().unwrap_or(u64::MAX);
-                self.world.sinks.add(Pending { call: call.number, sink, queue, seen });
+                // Only one that was looked at can be too late to be looked at here.
+                let mark = || self.world.sinks.arrivals.mark(self.world.driver, queue);
+                let arrival = (seen != u64::MAX && none.is_some()).then(mark).flatten();
+                self.world.sinks.add(Pending { call: call.number, sink, queue, seen, arrival });
             }
         }
     }

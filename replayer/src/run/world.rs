@@ -4,6 +4,7 @@ use crate::call::driver::Driver;
 use crate::call::frame::Frame;
 use crate::call::objects::Objects;
 use crate::check::extent::Tolerance;
+use crate::memory::of_graphs::OfGraphs;
 use crate::memory::place::Placement;
 use crate::memory::translate::Translation;
 use crate::plan::Plan;
@@ -15,7 +16,7 @@ use crate::run::repeat::Repeats;
 use crate::run::sinks::Sinks;
 use crate::run::written::Writes;
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use trace::Trace;
 use trace::hash::Hash;
 
@@ -35,8 +36,7 @@ pub struct World<'a> {
     pub linked: Mutex<HashMap<u64, (u64, u64)>>,
     /// Device resources are bytes with a checksum of the driver's: recorded to live.
     pub resources: Mutex<HashMap<Vec<u8>, Vec<u8>>>,
-    /// Host memory that graphs read or write and that is no pinned memory: recorded start to length and live start.
-    pub graph_memory: Mutex<BTreeMap<u64, (u64, u64)>>,
+    pub graph_memory: OfGraphs,
     /// Live host memory that graphs may read.
     pub graph_reads: Mutex<BTreeSet<(u64, u64)>>,
     pub callbacks: Callbacks<'a>,

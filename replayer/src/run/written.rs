@@ -119,15 +119,9 @@ fn write(world: &World, call: &Call, finder: u64, written: &Written, image: &Ima
             Some(_) => tally.written += bytes.len() as u64,
             None => tally.lost_writes += 1,
         }
-    } else if !brings(world, finder, image) {
+    } else {
         tally.lost_writes += 1;
     }
-}
-
-/// Whether the call has these bytes with it: a node is made with what its source held then, of which nothing is known before.
-fn brings(world: &World, call: u64, image: &Image) -> bool {
-    let range = image.address..image.address.saturating_add(image.len);
-    world.trace.call(call).is_some_and(|call| call.images().any(|own| range.contains(&own.address)))
 }
 
 /// An address that no memory can have makes a range that nothing holds.
@@ -140,9 +134,7 @@ pub fn host(world: &World, recorded: &Range<u64>) -> Option<u64> {
     if let Some(live) = world.placement.host(recorded) {
         return Some(live);
     }
-    let lent = world.graph_memory.lock();
-    let (start, (len, live)) = lent.range(..=recorded.start).next_back()?;
-    (recorded.end <= start + len).then(|| live + (recorded.start - start))
+    world.graph_memory.live(recorded)
 }
 
 fn device(world: &World, recorded: u64) -> Option<u64> {

@@ -1,0 +1,49 @@
+//! Pageable host memory that the nodes of graphs read and write: a graph finds there what the CPU and other work have left, so that all
+//! of them use one place for it, from the beginning.
+
+use crate::call::frame::{Memory, Refusal};
+use crate::memory::ranges::Ranges;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+#[derive(Default)]
+pub struct OfGraphs {
+    /// By the recorded start.
+    places: Mutex<BTreeMap<u64, Memory>>,
+}
+
+impl OfGraphs {
+    /// What overlaps lies in one piece. Pinned memory, at another time, has its place already.
+    pub fn prepare(of_nodes: &Ranges, is_placed: impl Fn(&Range<u64>) -> bool) -> OfGraphs {
+        let memory = OfGraphs::default();
+        for range in of_nodes.iter().filter(|range| !is_placed(range)) {
+            // What there is no room for the call that needs it is refused for.
+            let _ = memory.hold(&range);
+        }
+        memory
+    }
+
+    /// Live address of a recorded range.
+    pub fn live(&self, recorded: &Range<u64>) -> Option<u64> {
+        let places = self.places.lock();
+        let (start, memory) = places.range(..=recorded.start).next_back()?;
+        let offset = recorded.start - start;
+        let room = memory.bytes().len() as u64;
+        (offset <= room && recorded.end - recorded.start <= room - offset).then(|| memory.address() + offset)
+    }
+
+    /// The same, of memory that nobody could foresee as well.
+    pub fn hold(&self, recorded: &Range<u64>) -> Result<u64, Refusal> {
+        if let Some(live) = self.live(recorded) {
+            return Ok(live);
+        }
+        let memory = Memory::zeroed((recorded.end - recorded.start) as usize)?;
+        let live = memory.address();
+        if let Some(outgrown) = self.places.lock().insert(recorded.start, memory) {
+            // Nodes have been given it.
+            std::mem::forget(outgrown);
+        }
+        Ok(live)
+    }
+}

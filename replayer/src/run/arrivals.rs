@@ -1,0 +1,59 @@
+//! Events of the replay's own, one behind each copy to the host that is under way: they tell that it has arrived when its stream, which
+//! has been given more since, does not.
+
+use crate::call::driver::Driver;
+use crate::run::queue::{Queue, within};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrival {
+    event: u64,
+    context: u64,
+}
+
+#[derive(Default)]
+pub struct Arrivals {
+    /// By context: events that stand for nothing.
+    idle: Mutex<HashMap<u64, Vec<u64>>>,
+}
+
+impl Arrivals {
+    /// Behind what the queue has, whose context is current; none if the driver will not. Not while anything is captured.
+    pub fn mark(&self, driver: &Driver, queue: Queue) -> Option<Arrival> {
+        const DISABLE_TIMING: u64 = 2;
+        let known = self.idle.lock().get_mut(&queue.context).and_then(Vec::pop);
+        let event = known.or_else(|| {
+            let mut event = 0u64;
+            // SAFETY: one output word.
+            unsafe { driver.ask("cuEventCreate", &[&raw mut event as u64, DISABLE_TIMING]) }.ok()?;
+            Some(event)
+        })?;
+        let arrival = Arrival { event, context: queue.context };
+        let record = if queue.thread.is_some() { "cuEventRecord_ptsz" } else { "cuEventRecord" };
+        // SAFETY: no pointers; the stream is that of a call that has just been made.
+        match unsafe { driver.ask(record, &[event, queue.stream]) } {
+            Ok(()) => Some(arrival),
+            Err(_) => {
+                self.give_back(arrival);
+                None
+            }
+        }
+    }
+
+    pub fn has_come(&self, driver: &Driver, arrival: Arrival) -> bool {
+        // SAFETY: no pointers; the event is one of these, and lives as long as its context.
+        let asked = within(driver, arrival.context, || unsafe { driver.ask("cuEventQuery", &[arrival.event]) });
+        matches!(asked, Ok(Ok(())))
+    }
+
+    /// Nobody asks about it any more.
+    pub fn give_back(&self, arrival: Arrival) {
+        self.idle.lock().entry(arrival.context).or_default().push(arrival.event);
+    }
+
+    /// Its events end with it.
+    pub fn context_ends(&self, context: u64) {
+        self.idle.lock().remove(&context);
+    }
+}

@@ -1,0 +1,202 @@
+//! A graph as the driver tells it: what its nodes write, which callbacks they run, and what of the one stands before the other.
+
+use crate::node_runs::Around;
+use crate::real;
+use std::collections::{HashMap, HashSet};
+use trace::api::copies::{Region, device_region, region};
+use trace::api::enums::CUgraphNodeType as Kind;
+use trace::api::roles::Side;
+use trace::api::structs::{CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS};
+use trace::api::types::Typed;
+
+/// The nodes of a graph and of those within it, but for the bodies of conditional ones.
+#[derive(Default)]
+pub struct Nodes {
+    /// Kind and handle.
+    found: Vec<(u32, u64)>,
+    /// Each with the node that it is the child of.
+    graphs: Vec<(u64, Option<u64>)>,
+}
+
+impl Nodes {
+    pub fn of(graph: u64) -> Nodes {
+        type Type = unsafe extern "C" fn(u64, *mut u32) -> u32;
+        type Child = unsafe extern "C" fn(u64, *mut u64) -> u32;
+        let mut nodes = Nodes { found: Vec::new(), graphs: vec![(graph, None)] };
+        let mut next = 0;
+        while let Some((graph, _)) = nodes.graphs.get(next).copied() {
+            next += 1;
+            for node in handles(graph) {
+                let (mut kind, mut child) = (0, 0);
+                // SAFETY: the signatures are those of cuda.h; the node has just been told.
+                let asked = unsafe { real::function::<Type>("cuGraphNodeGetType").map(|ask| ask(node, &mut kind)) };
+                if asked != Some(0) {
+                    continue;
+                }
+                nodes.found.push((kind, node));
+                if kind == Kind::CU_GRAPH_NODE_TYPE_GRAPH.0 {
+                    // SAFETY: as above, of a node of the kind.
+                    let asked = unsafe {
+                        real::function::<Child>("cuGraphChildGraphNodeGetGraph").map(|ask| ask(node, &mut child))
+                    };
+                    nodes.graphs.extend((asked == Some(0)).then_some((child, Some(node))));
+                }
+            }
+        }
+        nodes
+    }
+
+    fn of_kind(&self, wanted: Kind) -> impl Iterator<Item = u64> {
+        self.found.iter().filter(move |(kind, _)| *kind == wanted.0).map(|(_, node)| *node)
+    }
+
+    /// Where copies and fills bring bytes to memory that may be the host's, and by which node.
+    pub fn written(&self) -> Vec<(Region, u64)> {
+        type Parameters = unsafe extern "C" fn(u64, *mut u8) -> u32;
+        const COPY: usize = size_of::<CUDA_MEMCPY3D>();
+        let mut found = Vec::new();
+        for node in self.of_kind(Kind::CU_GRAPH_NODE_TYPE_MEMCPY) {
+            let mut bytes = [0u8; COPY];
+            // SAFETY: the signature is that of cuda.h, the struct has room, and the node is one of the kind.
+            let asked = unsafe {
+                real::function::<Parameters>("cuGraphMemcpyNodeGetParams").map(|ask| ask(node, bytes.as_mut_ptr()))
+            };
+            if asked == Some(0) {
+                let of_host = region(CUDA_MEMCPY3D::TYPE, &bytes, Side::Destination, |_| None);
+                let written = of_host.or_else(|| device_region(CUDA_MEMCPY3D::TYPE, &bytes, Side::Destination));
+                found.extend(written.map(|region| (region, node)));
+            }
+        }
+        type Fill = unsafe extern "C" fn(u64, *mut CUDA_MEMSET_NODE_PARAMS) -> u32;
+        for node in self.of_kind(Kind::CU_GRAPH_NODE_TYPE_MEMSET) {
+            // SAFETY: as above; plain numbers, for which zeros are valid.
+            let (asked, fill) = unsafe {
+                let mut fill = std::mem::zeroed::<CUDA_MEMSET_NODE_PARAMS>();
+                (real::function::<Fill>("cuGraphMemsetNodeGetParams").map(|ask| ask(node, &mut fill)), fill)
+            };
+            if asked == Some(0) {
+                let row_bytes = u64::from(fill.elementSize) * fill.width as u64;
+                let (rows, pitch) = (fill.height as u64, if fill.height > 1 { fill.pitch as u64 } else { row_bytes });
+                let address = fill.dst.0;
+                found.push((Region { address, row_bytes, rows, pitch, slices: 1, slice_pitch: pitch * rows }, node));
+            }
+        }
+        found
+    }
+
+    /// The data that the driver has for the callbacks, each with what of `written` stands before it and behind it.
+    pub fn called_back(&self, written: &[(Region, u64)]) -> Vec<(u64, Around)> {
+        type Parameters = unsafe extern "C" fn(u64, *mut [u64; 2]) -> u32;
+        let mut order = None;
+        let ask = |node| {
+            let mut parameters = [0; 2];
+            // SAFETY: the signature is that of cuda.h, with a struct of two pointers, and the node is one of the kind.
+            let asked = unsafe {
+                real::function::<Parameters>("cuGraphHostNodeGetParams").map(|ask| ask(node, &mut parameters))
+            };
+            let around = match written {
+                [] => Around::default(),
+                _ => order.get_or_insert_with(|| Order::of(self)).around(node, written),
+            };
+            (asked == Some(0)).then_some((parameters[1], around))
+        };
+        self.of_kind(Kind::CU_GRAPH_NODE_TYPE_HOST).filter_map(ask).collect()
+    }
+}
+
+fn handles(graph: u64) -> Vec<u64> {
+    type Ask = unsafe extern "C" fn(u64, *mut u64, *mut usize) -> u32;
+    // SAFETY: the signature is that of cuda.h, the array as long as told; the graph is one that the application has just used, or lies
+    // within it.
+    unsafe {
+        let Some(ask) = real::function::<Ask>("cuGraphGetNodes") else { return Vec::new() };
+        let mut count = 0;
+        if ask(graph, std::ptr::null_mut(), &mut count) != 0 || count == 0 {
+            return Vec::new();
+        }
+        let mut nodes = vec![0; count];
+        let asked = ask(graph, nodes.as_mut_ptr(), &mut count);
+        nodes.truncate(if asked == 0 { count } else { 0 });
+        nodes
+    }
+}
+
+/// Which node waits for which. A child graph is entered at its node and left at another place of the same name.
+#[derive(Default)]
+struct Order {
+    next: HashMap<Place, Vec<Place>>,
+    last: HashMap<Place, Vec<Place>>,
+}
+
+type Place = (u64, bool);
+
+impl Order {
+    fn of(nodes: &Nodes) -> Order {
+        let mut order = Order::default();
+        let parents: HashSet<u64> = nodes.graphs.iter().filter_map(|(_, parent)| *parent).collect();
+        for (graph, parent) in &nodes.graphs {
+            edges(*graph).for_each(|(from, to)| order.waits((from, parents.contains(&from)), (to, false)));
+            let Some(parent) = *parent else { continue };
+            order.waits((parent, false), (parent, true));
+            for node in handles(*graph) {
+                order.waits((parent, false), (node, false));
+                order.waits((node, parents.contains(&node)), (parent, true));
+            }
+        }
+        order
+    }
+
+    fn waits(&mut self, from: Place, to: Place) {
+        self.next.entry(from).or_default().push(to);
+        self.last.entry(to).or_default().push(from);
+    }
+
+    fn around(&self, node: u64, written: &[(Region, u64)]) -> Around {
+        let (before, after) = (reached(&self.last, node), reached(&self.next, node));
+        let settled = |region: &Region| {
+            let mut same = written.iter().filter(|(other, _)| other == region);
+            same.all(|(_, by)| before.contains(by) || after.contains(by))
+        };
+        let mut around = Around::default();
+        for (region, by) in written.iter().filter(|(region, _)| settled(region)) {
+            if before.contains(by) { &mut around.before } else { &mut around.after }.push(*region);
+        }
+        around
+    }
+}
+
+/// The nodes that a row of steps leads to.
+fn reached(steps: &HashMap<Place, Vec<Place>>, from: u64) -> HashSet<u64> {
+    let (mut seen, mut left) = (HashSet::new(), vec![(from, false)]);
+    while let Some(place) = left.pop() {
+        let next = steps.get(&place).into_iter().flatten();
+        left.extend(next.filter(|next| seen.insert(**next)).copied());
+    }
+    seen.into_iter().map(|(node, _)| node).collect()
+}
+
+/// From which node to which.
+fn edges(graph: u64) -> impl Iterator<Item = (u64, u64)> {
+    type Ask = unsafe extern "C" fn(u64, *mut u64, *mut u64, *mut u64, *mut usize) -> u32;
+    type Old = unsafe extern "C" fn(u64, *mut u64, *mut u64, *mut usize) -> u32;
+    let (mut from, mut to, mut about, mut count) = (Vec::new(), Vec::new(), Vec::new(), 0);
+    for _ in ["how many", "which"] {
+        from.resize(count, 0u64);
+        to.resize(count, 0u64);
+        about.resize(count, 0u64);
+        let array = |words: &mut Vec<u64>| if words.is_empty() { std::ptr::null_mut() } else { words.as_mut_ptr() };
+        let (starts, ends, data) = (array(&mut from), array(&mut to), array(&mut about));
+        // SAFETY: the signatures are those of cuda.h, with eight bytes for what is told about an edge; the arrays are as long as told.
+        let asked = unsafe {
+            match real::function::<Ask>("cuGraphGetEdges_v2") {
+                Some(ask) => Some(ask(graph, starts, ends, data, &mut count)),
+                None => real::function::<Old>("cuGraphGetEdges").map(|ask| ask(graph, starts, ends, &mut count)),
+            }
+        };
+        if asked != Some(0) {
+            count = 0;
+        }
+    }
+    from.truncate(count);
+    from.into_iter().zip(to)
+}
