@@ -1,5 +1,5 @@
 //! Host memory that graphs copy to. What they brought to pageable memory is looked at, as a copy's bytes are, when their launch has been
-//! waited for; pinned memory is nobody's until then.
+//! waited for; memory shared with the device is nobody's until then.
 //!
 //! The driver is asked what a graph copies when it is instantiated, so that nobody has to follow how it was made. Until some
 //! node with a pageable destination is made, or memory is pinned, nothing is asked.
@@ -30,7 +30,7 @@ pub struct Destinations {
 struct Places {
     /// Start and length.
     pageable: Vec<(u64, u64)>,
-    pinned: Vec<Landing>,
+    shared: Vec<Landing>,
 }
 
 impl Destinations {
@@ -43,7 +43,7 @@ impl Destinations {
     /// A node was made, or changed in an executable graph, that copies there.
     pub fn add(&self, executable: Option<u64>, region: &Region) {
         let places = Self::sorted(&[*region]);
-        if places.pageable.is_empty() && places.pinned.is_empty() {
+        if places.pageable.is_empty() && places.shared.is_empty() {
             return;
         }
         self.any.store(true, Relaxed);
@@ -57,7 +57,7 @@ impl Destinations {
     pub fn instantiated(&self, executable: u64, regions: Vec<Region>) {
         self.ends(executable);
         let places = Self::sorted(&regions);
-        if !places.pageable.is_empty() || !places.pinned.is_empty() {
+        if !places.pageable.is_empty() || !places.shared.is_empty() {
             self.any.store(true, Relaxed);
             self.keep(executable, places);
         }
@@ -67,8 +67,8 @@ impl Destinations {
     fn sorted(regions: &[Region]) -> Places {
         let mut places = Places::default();
         for region in regions {
-            if start::recorder().pinned.holds(region.address, region.span()) {
-                places.pinned.push(Landing::Rows(*region));
+            if start::recorder().shares(region.address, region.span()) {
+                places.shared.push(Landing::Rows(*region));
             } else if region.is_dense() && region.bytes() <= MOST_BYTES && ask::place(region.address) == Place::Pageable
             {
                 places.pageable.push((region.address, region.bytes()));
@@ -85,22 +85,27 @@ impl Destinations {
                 known.pageable.push(place);
             }
         }
-        let room = MOST_PLACES.saturating_sub(known.pinned.len());
-        known.pinned.extend(new.pinned.into_iter().take(room));
+        let room = MOST_PLACES.saturating_sub(known.shared.len());
+        known.shared.extend(new.shared.into_iter().take(room));
     }
 
     pub fn ends(&self, executable: u64) {
         self.places.lock().remove(&executable);
     }
 
+    /// Start and length of the pageable memory that a graph writes.
+    pub fn pageable(&self, executable: u64) -> Vec<(u64, u64)> {
+        self.places.lock().get(&executable).map_or(Vec::new(), |places| places.pageable.clone())
+    }
+
     /// Where a launch of this graph brings bytes.
     pub fn of(&self, executable: u64) -> Vec<(Landing, Work)> {
-        let Places { pageable, pinned } = self.places.lock().get(&executable).cloned().unwrap_or_default();
+        let Places { pageable, shared } = self.places.lock().get(&executable).cloned().unwrap_or_default();
         let now = |(address, len): (u64, u64)| {
             let before = Hash::of(&bytes_at(address, len as usize, true)?);
             Some((Landing::Flat { address, len }, Work::Graph(before)))
         };
-        let pinned = pinned.into_iter().map(|landing| (landing, Work::Fill));
-        pageable.into_iter().filter_map(now).chain(pinned).collect()
+        let shared = shared.into_iter().map(|landing| (landing, Work::Fill));
+        pageable.into_iter().filter_map(now).chain(shared).collect()
     }
 }

@@ -394,8 +394,8 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
             recorder.watch.refer(address.into_iter(), &mut finds);
             finds.append(lane);
         }
-        (Hook::Instantiated, _) => instantiated(recorder, handed_out(words[0]), words[1]),
-        (Hook::GraphUpdated, _) => instantiated(recorder, words[0], words[1]),
+        (Hook::Instantiated, _) => instantiated(lane, handed_out(words[0]), words[1]),
+        (Hook::GraphUpdated, _) => instantiated(lane, words[0], words[1]),
         (Hook::GraphEnds, _) => {
             recorder.destinations.ends(words[0]);
             recorder.node_runs.ends(words[0]);
@@ -435,10 +435,21 @@ fn orders(recorder: &start::Recorder) -> bool {
 }
 
 /// An executable graph was made of another one, or became like it.
-fn instantiated(recorder: &start::Recorder, executable: u64, graph: u64) {
-    let copies = recorder.destinations.any() || recorder.pinned.any();
+fn instantiated(lane: &Lane, executable: u64, graph: u64) {
+    let recorder = lane.recorder();
+    let copies = recorder.destinations.any() || recorder.shares_any();
     let nodes = if copies || callback::any_of_nodes() { Nodes::of(graph) } else { Nodes::default() };
     let written = nodes.written();
-    recorder.node_runs.instantiated(executable, nodes.called_back(&written));
+    let called_back = nodes.called_back(&written);
+    let changes = !called_back.is_empty();
+    recorder.node_runs.instantiated(executable, called_back);
     recorder.destinations.instantiated(executable, written.into_iter().map(|(region, _)| region).collect());
+    if changes {
+        // What its callbacks make of that before anybody may look.
+        let mut finds = Finds::before(lane, lane.sequence().wrapping_sub(1));
+        for (address, len) in recorder.destinations.pageable(executable) {
+            recorder.watch.watch(address, len, false, &mut finds);
+        }
+        finds.append(lane);
+    }
 }

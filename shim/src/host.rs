@@ -4,6 +4,7 @@
 use crate::finds::Finds;
 use crate::landing::Landing;
 use crate::lane::Lane;
+use crate::manners::guarded;
 use crate::memory::{bytes_at, gathered, word_at};
 use crate::node_runs::Turn;
 use crate::pending::{Copy, Work};
@@ -55,7 +56,7 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
             let all = [(Landing::Flat { address: 0, len: 0 }, Work::Any)];
             under_way(lane, lane.sequence(), site.function, words, all.into_iter());
         }
-    } else if site.function.class == Class::submit && recorder.pinned.any() {
+    } else if site.function.class == Class::submit && recorder.shares_any() {
         if recorder.pending.any() || recorder.watch.any() {
             recorder.pending.comes(lane.index(), destinations(lane, site.function, words));
         }
@@ -73,6 +74,18 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
     let named = words.iter().filter(|word| managed.any() && managed.find(**word).is_some());
     recorder.watch.refer(named.copied(), &mut finds);
     finds.append(lane);
+}
+
+/// After a call that gave the device work, which is kept in mind now.
+#[inline(always)]
+pub fn after(lane: &Lane) {
+    if lane.recorder().pending.any_coming() {
+        guarded(|| {
+            for (place, is_given) in lane.recorder().pending.came(lane.index()) {
+                lane.recorder().watch.copied(place, is_given);
+            }
+        });
+    }
 }
 
 /// A graph that runs callbacks. `before`: the position of what its launch adds to what is under way.
@@ -105,9 +118,8 @@ pub fn reads(lane: &Lane, call: u32, function: &Function, words: &[u64], from: i
     }
 }
 
-/// Pinned memory that a copy or a fill is to write.
+/// Memory shared with the device that a copy or a fill is to write.
 fn destinations(lane: &Lane, function: &'static Function, words: &[u64]) -> Vec<Range<u64>> {
-    let pinned = &lane.recorder().pinned;
     let flat = reached(lane, function, words, |role| matches!(role, Role::Writes(_) | Role::Sink(_)));
     let rows = function.params.iter().filter_map(|param| {
         let Form::Pointer(to) = param.ty.form else { return None };
@@ -117,18 +129,18 @@ fn destinations(lane: &Lane, function: &'static Function, words: &[u64]) -> Vec<
         let element = |array: CUarray| ask::array_element(array.0 as u64);
         let region = region(to, &descriptor, Side::Destination, element);
         let region = region.or_else(|| device_region(to, &descriptor, Side::Destination))?;
-        pinned.holds(region.address, region.span()).then_some(Landing::Rows(region))
+        lane.recorder().shares(region.address, region.span()).then_some(Landing::Rows(region))
     });
     flat.chain(rows).flat_map(Landing::places).collect()
 }
 
-/// What fills pinned memory does so when its stream gets there: until then its bytes are nobody's.
+/// What fills memory shared with the device does so when its stream gets there: until then its bytes are nobody's.
 fn fills(lane: &Lane, function: &'static Function, words: &[u64]) {
     let filled = reached(lane, function, words, |role| matches!(role, Role::Writes(_)));
     under_way(lane, lane.sequence(), function, words, filled.map(|landing| (landing, Work::Fill)));
 }
 
-/// Pinned memory that arguments of this role name by its device address.
+/// Memory shared with the device that arguments of this role name by its device address.
 fn reached(
     lane: &Lane,
     function: &'static Function,
@@ -137,8 +149,8 @@ fn reached(
 ) -> impl Iterator<Item = Landing> {
     function.params.iter().enumerate().filter_map(move |(index, param)| {
         let address = words[param.offset as usize / 8];
-        let is_pinned = of(&param.role) && lane.recorder().pinned.find(address).is_some();
-        let len = is_pinned.then(|| reach(function.params, index, 0, &Words(words))).flatten()?;
+        let is_shared = of(&param.role) && lane.recorder().shares(address, 1);
+        let len = is_shared.then(|| reach(function.params, index, 0, &Words(words))).flatten()?;
         Some(Landing::Flat { address, len })
     })
 }

@@ -124,7 +124,9 @@ fn look_at(lane: &Lane, copy: &Copy, beside: &[Range<u64>]) {
 
 /// Of this no more is told: a replay fills the same.
 fn filled(lane: &Lane, landing: Landing) {
-    for place in landing.places() {
+    let is_managed = |address| lane.recorder().watch.managed.find(address).is_some();
+    // To touch managed memory would bring it here; what a copy brought there is compared when the CPU has it.
+    for place in landing.places().into_iter().filter(|place| !is_managed(place.start)) {
         let len = place.end - place.start;
         let bytes = bytes_at(place.start, len as usize, !lane.recorder().pinned.holds(place.start, len));
         bytes.map(|bytes| lane.recorder().watch.landed(place.start, bytes));
@@ -275,7 +277,7 @@ impl Capture<'_> {
             self.deferred.extend(finds.into_records());
             return true;
         }
-        let landing = recorder.pending.landing_in(address, span, None);
+        let landing = recorder.pending.landing_in(address, span, self.lane.index(), None);
         if landing.is_empty() {
             return false;
         }
@@ -346,8 +348,9 @@ impl Capture<'_> {
         }
         let place = if recorder.pinned.holds(address, landing.span()) { Place::Pinned } else { ask::place(address) };
         match place {
+            Place::Device => return,
             // What the CPU makes of managed memory is seen when it has touched it.
-            Place::Device | Place::Managed => return,
+            Place::Managed => return self.fill(landing),
             Place::Pageable | Place::Pinned => {}
         }
         let later = self.function.class == Class::submit && (batch || place == Place::Pinned);
@@ -380,16 +383,19 @@ impl Capture<'_> {
 
     /// A struct copy to a device address, which may be that of pinned memory.
     fn device_destination(&mut self, ty: &'static Type, descriptor: &[u8]) {
-        let (recorder, function) = (self.lane.recorder(), self.function);
-        let to =
-            device_region(ty, descriptor, Side::Destination).filter(|to| recorder.pinned.holds(to.address, to.span()));
+        let recorder = self.lane.recorder();
+        let to = device_region(ty, descriptor, Side::Destination).filter(|to| recorder.shares(to.address, to.span()));
         match to {
             Some(to) if self.makes_node() => self.destination(Landing::Rows(to)),
-            Some(to) if function.class == Class::submit => {
-                let fill = [(Landing::Rows(to), Work::Fill)].into_iter();
-                host::under_way(self.lane, self.call, self.function, self.words, fill);
-            }
-            _ => {}
+            Some(to) => self.fill(Landing::Rows(to)),
+            None => {}
+        }
+    }
+
+    fn fill(&self, landing: Landing) {
+        if self.function.class == Class::submit {
+            let fill = [(landing, Work::Fill)].into_iter();
+            host::under_way(self.lane, self.call, self.function, self.words, fill);
         }
     }
 

@@ -245,14 +245,23 @@ impl Pending {
         self.coming.store(state.coming.len(), Relaxed);
     }
 
-    /// The call has returned, and what it gave the driver is kept in mind.
     #[inline(always)]
-    pub fn came(&self, thread: u32) {
-        if self.coming.load(Relaxed) != 0 {
-            let mut state = self.state.lock();
-            state.coming.remove(&thread);
-            self.coming.store(state.coming.len(), Relaxed);
-        }
+    pub fn any_coming(&self) -> bool {
+        self.coming.load(Relaxed) != 0
+    }
+
+    /// The call has returned, and what it gave the driver is kept in mind. What it was to write, and whether a launch under way may write
+    /// there.
+    pub fn came(&self, thread: u32) -> Vec<(Range<u64>, bool)> {
+        let mut state = self.state.lock();
+        let State { coming, copies, .. } = &mut *state;
+        let came = coming.remove(&thread).unwrap_or_default();
+        self.coming.store(coming.len(), Relaxed);
+        let is_given = |range: &Range<u64>| {
+            let mut launches = copies.values().flatten().filter(|copy| copy.work == Work::Launch);
+            launches.any(|launch| launch.landing.address() < range.end && range.start < launch.landing.end())
+        };
+        came.into_iter().map(|range| (range.clone(), is_given(&range))).collect()
     }
 
     /// Whether other work was given what this copy brought to be overwritten, while that is being looked at, or just before.
@@ -333,7 +342,9 @@ impl Pending {
 
     /// It is inside of nothing any more.
     pub fn thread_ends(&self, thread: u32) {
-        self.came(thread);
+        if self.any_coming() {
+            self.came(thread);
+        }
         if self.any() {
             self.state.lock().inside.remove(&thread);
         }
@@ -463,10 +474,10 @@ impl Pending {
         }
     }
 
-    /// Where copies under way will bring bytes within a range, in ascending order. `turn`: of a callback that has ended; those aside that
-    /// wait for it, and cannot have begun.
-    pub fn landing_in(&self, start: u64, len: u64, turn: Option<&Turn>) -> Vec<Range<u64>> {
-        if !self.any() && self.coming.load(Relaxed) == 0 {
+    /// Where copies under way will bring bytes within a range, in ascending order. `thread`: who asks, whose own call tells by itself.
+    /// `turn`: of a callback that has ended; those aside that wait for it, and cannot have begun.
+    pub fn landing_in(&self, start: u64, len: u64, thread: u32, turn: Option<&Turn>) -> Vec<Range<u64>> {
+        if !self.any() && !self.any_coming() {
             return Vec::new();
         }
         let end = start + len;
@@ -483,7 +494,8 @@ impl Pending {
         let copies = copies.chain(state.looking.values().map(|(queue, copy)| (queue, copy)));
         let places = copies.filter(|(queue, copy)| comes(queue, copy)).flat_map(|(_, copy)| copy.landing.places());
         // Of those that are just being given to the driver, too: it may have begun.
-        let places = places.chain(state.coming.values().flatten().cloned());
+        let of_others = state.coming.iter().filter(|(other, _)| turn.is_some() || **other != thread);
+        let places = places.chain(of_others.flat_map(|(_, places)| places.iter().cloned()));
         let within = places.map(|place| place.start.max(start)..place.end.min(end)).filter(|place| !place.is_empty());
         let mut within: Vec<Range<u64>> = within.collect();
         within.sort_unstable_by_key(|place| place.start);

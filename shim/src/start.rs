@@ -346,6 +346,15 @@ fn driver_version() -> i32 {
 impl Recorder {
     /// Whether the device can reach host memory, so that the CPU may write there or read without a call.
     #[inline(always)]
+    pub fn shares_any(&self) -> bool {
+        self.pinned.any() || self.watch.managed.any()
+    }
+
+    /// Whether all of this is memory of the host that the device can reach, or managed.
+    pub fn shares(&self, address: u64, len: u64) -> bool {
+        self.pinned.holds(address, len) || self.watch.managed.holds(address, len)
+    }
+
     pub fn reaches_host(&self) -> bool {
         self.pinned.any() || self.watch.managed.any() || self.watch.any() || self.destinations.any()
     }

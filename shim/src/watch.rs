@@ -235,7 +235,7 @@ impl Watch {
             finds.lose(start, 0, "host memory of more than 1 GiB that kernels were given");
             return false;
         }
-        let landing = start::recorder().pending.landing_in(start, len, None);
+        let landing = start::recorder().pending.landing_in(start, len, finds.thread(), None);
         for range in here {
             let range = range.start.max(start)..range.end.min(start + len);
             for range in without(range, &landing) {
@@ -298,6 +298,37 @@ impl Watch {
                 continue;
             }
             for range in without(*start..watched.end, &joined(touched)) {
+                let bytes = bytes_at(range.start, (range.end - range.start) as usize, true);
+                bytes.into_iter().for_each(|bytes| watched.shadow.put((range.start - start) as usize, &bytes));
+            }
+        }
+    }
+
+    /// A call has returned that was to write there. If the pages show as written the driver has made the copy itself, behind all earlier
+    /// work of the stream (seen on driver 580, from registered to registered memory): what else is new on them launches under way
+    /// have brought, if they were given it.
+    pub fn copied(&self, place: Range<u64>, is_given: bool) {
+        if !self.any() {
+            return;
+        }
+        let mut state = self.state.lock();
+        let State { tracker: Some(tracker), ranges, .. } = &mut *state else { return };
+        for (start, watched) in ranges.range_mut(..place.end).filter(|(_, watched)| watched.end > place.start) {
+            let within = place.start.max(*start)..place.end.min(watched.end);
+            let pages = within.start / PAGE * PAGE..within.end.next_multiple_of(PAGE);
+            let mut touched = Vec::new();
+            let asks = watched.tracked && !watched.managed && tracker.written_so_far(pages.clone(), &mut touched);
+            if !asks || touched.is_empty() {
+                continue;
+            }
+            let mut copied = vec![within];
+            if is_given {
+                touched.clear();
+                tracker.written(pages, &mut touched);
+                let inside = touched.iter().map(|pages| pages.start.max(*start)..pages.end.min(watched.end));
+                copied = inside.collect();
+            }
+            for range in copied {
                 let bytes = bytes_at(range.start, (range.end - range.start) as usize, true);
                 bytes.into_iter().for_each(|bytes| watched.shadow.put((range.start - start) as usize, &bytes));
             }
@@ -476,7 +507,7 @@ impl Watched {
             return true;
         }
         // What copies are still bringing is theirs.
-        let landing = start::recorder().pending.landing_in(range.start, range.end - range.start, turn);
+        let landing = start::recorder().pending.landing_in(range.start, range.end - range.start, finds.thread(), turn);
         // And what the CPU has written there besides shows later.
         if self.tracked && !self.managed {
             self.left.extend(landing.iter().cloned());
