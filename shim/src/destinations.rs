@@ -8,6 +8,7 @@ use crate::ask::{self, Place};
 use crate::landing::Landing;
 use crate::lock::Lock;
 use crate::memory::bytes_at;
+use crate::nodes::Write;
 use crate::pending::Work;
 use crate::start;
 use std::collections::HashMap;
@@ -30,7 +31,8 @@ pub struct Destinations {
 struct Places {
     /// Start and length.
     pageable: Vec<(u64, u64)>,
-    shared: Vec<Landing>,
+    /// With whether it is copied there from host memory.
+    shared: Vec<(Landing, bool)>,
 }
 
 impl Destinations {
@@ -41,8 +43,8 @@ impl Destinations {
     }
 
     /// A node was made, or changed in an executable graph, that copies there.
-    pub fn add(&self, executable: Option<u64>, region: &Region) {
-        let places = Self::sorted(&[*region]);
+    pub fn add(&self, executable: Option<u64>, region: &Region, from_host: bool) {
+        let places = Self::sorted([(*region, from_host)].into_iter());
         if places.pageable.is_empty() && places.shared.is_empty() {
             return;
         }
@@ -54,9 +56,9 @@ impl Destinations {
     }
 
     /// An executable graph was made, or became another, whose nodes write there.
-    pub fn instantiated(&self, executable: u64, regions: Vec<Region>) {
+    pub fn instantiated(&self, executable: u64, written: &[Write]) {
         self.ends(executable);
-        let places = Self::sorted(&regions);
+        let places = Self::sorted(written.iter().map(|write| (write.region, write.from_host)));
         if !places.pageable.is_empty() || !places.shared.is_empty() {
             self.any.store(true, Relaxed);
             self.keep(executable, places);
@@ -64,11 +66,11 @@ impl Destinations {
     }
 
     /// With no lock held: it asks the driver.
-    fn sorted(regions: &[Region]) -> Places {
+    fn sorted(regions: impl Iterator<Item = (Region, bool)>) -> Places {
         let mut places = Places::default();
-        for region in regions {
+        for (region, from_host) in regions {
             if start::recorder().shares(region.address, region.span()) {
-                places.shared.push(Landing::Rows(*region));
+                places.shared.push((Landing::Rows(region), from_host));
             } else if region.is_dense() && region.bytes() <= MOST_BYTES && ask::place(region.address) == Place::Pageable
             {
                 places.pageable.push((region.address, region.bytes()));
@@ -99,13 +101,13 @@ impl Destinations {
     }
 
     /// Where a launch of this graph brings bytes.
-    pub fn of(&self, executable: u64) -> Vec<(Landing, Work)> {
+    pub fn of(&self, executable: u64) -> Vec<(Landing, Work, bool)> {
         let Places { pageable, shared } = self.places.lock().get(&executable).cloned().unwrap_or_default();
         let now = |(address, len): (u64, u64)| {
             let before = Hash::of(&bytes_at(address, len as usize, true)?);
-            Some((Landing::Flat { address, len }, Work::Graph(before)))
+            Some((Landing::Flat { address, len }, Work::Graph(before), false))
         };
-        let shared = shared.into_iter().map(|landing| (landing, Work::Fill));
+        let shared = shared.into_iter().map(|(landing, from_host)| (landing, Work::Fill, from_host));
         pageable.into_iter().filter_map(now).chain(shared).collect()
     }
 }

@@ -443,7 +443,7 @@ fn instantiated(lane: &Lane, executable: u64, graph: u64) {
     let called_back = nodes.called_back(&written);
     let changes = !called_back.is_empty();
     recorder.node_runs.instantiated(executable, called_back);
-    recorder.destinations.instantiated(executable, written.into_iter().map(|(region, _)| region).collect());
+    recorder.destinations.instantiated(executable, &written);
     if changes {
         // What its callbacks make of that before anybody may look.
         let mut finds = Finds::before(lane, lane.sequence().wrapping_sub(1));

@@ -1,23 +1,23 @@
 //! Before a call that gives the device work or waits for it: what kernel arguments refer to is watched, and what the CPU wrote
 //! is written down.
 
+use crate::ask::{self, Place};
 use crate::finds::Finds;
 use crate::landing::Landing;
 use crate::lane::Lane;
-use crate::manners::guarded;
 use crate::memory::{bytes_at, gathered, word_at};
 use crate::node_runs::Turn;
 use crate::pending::{Copy, Work};
 use crate::queue::Queue;
 use crate::shape::{self, Site};
-use crate::{ask, callback, hooks, payload, range};
+use crate::{callback, hooks, payload, range, start};
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 use trace::Function;
 use trace::api::copies::{device_region, region};
 use trace::api::roles::{Class, Field, Role, Side};
-use trace::api::types::{CUarray, Form, Kind};
+use trace::api::types::{CUarray, Form, Kind, Type};
 use trace::extra::Extra;
 use trace::walk::{View, reach};
 
@@ -29,9 +29,14 @@ const MOST_HASHED: u64 = 1 << 20;
 pub fn before(lane: &Lane, site: Site, words: &[u64]) {
     let recorder = lane.recorder();
     let mut finds = Finds::before(lane, lane.sequence());
+    let gives = matches!(site.function.class, Class::launch | Class::submit);
+    // What a callback that ends from now on has written it tells itself: what follows may have been looked for in vain.
+    if gives && (callback::any_under_way() || callback::any_of_nodes()) {
+        recorder.pending.enters(lane.index());
+    }
     // First what is known already: what begins to be watched now is recorded as a whole.
     if recorder.watch.any() {
-        recorder.watch.look(site.function.class == Class::launch, &mut finds);
+        recorder.watch.look(site.function.class, &mut finds);
     }
     if let Some(launch) = site.shape.launch {
         let arguments = arguments(lane, launch, words);
@@ -53,7 +58,7 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
             calls_back(lane, site.function, words, before);
         }
         if callback::any_under_way() || callback::any_of_nodes() {
-            let all = [(Landing::Flat { address: 0, len: 0 }, Work::Any)];
+            let all = [(Landing::Flat { address: 0, len: 0 }, Work::Any, false)];
             under_way(lane, lane.sequence(), site.function, words, all.into_iter());
         }
     } else if site.function.class == Class::submit && recorder.shares_any() {
@@ -76,18 +81,6 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
     finds.append(lane);
 }
 
-/// After a call that gave the device work, which is kept in mind now.
-#[inline(always)]
-pub fn after(lane: &Lane) {
-    if lane.recorder().pending.any_coming() {
-        guarded(|| {
-            for (place, is_given) in lane.recorder().pending.came(lane.index()) {
-                lane.recorder().watch.copied(place, is_given);
-            }
-        });
-    }
-}
-
 /// A graph that runs callbacks. `before`: the position of what its launch adds to what is under way.
 fn calls_back(lane: &Lane, function: &Function, words: &[u64], before: u64) {
     let (recorder, call) = (lane.recorder(), lane.sequence());
@@ -105,8 +98,8 @@ fn launched(lane: &Lane, function: &Function, words: &[u64], given: impl Iterato
     let watch = &lane.recorder().watch;
     let is_known = |start, len| len <= MOST_HASHED && watch.follows(start, len);
     let given = given.filter_map(|(address, len)| match is_known(address, len) {
-        true => Some((Landing::Flat { address, len }, Work::Launch)),
-        false => callback::any_under_way().then_some((Landing::Flat { address, len }, Work::Read)),
+        true => Some((Landing::Flat { address, len }, Work::Launch, false)),
+        false => callback::any_under_way().then_some((Landing::Flat { address, len }, Work::Read, false)),
     });
     under_way(lane, lane.sequence(), function, words, given);
 }
@@ -114,7 +107,7 @@ fn launched(lane: &Lane, function: &Function, words: &[u64], given: impl Iterato
 /// Copies that read what callbacks under way may still write.
 pub fn reads(lane: &Lane, call: u32, function: &Function, words: &[u64], from: impl Iterator<Item = Landing>) {
     if callback::any_under_way() {
-        under_way(lane, call, function, words, from.map(|landing| (landing, Work::Read)));
+        under_way(lane, call, function, words, from.map(|landing| (landing, Work::Read, false)));
     }
 }
 
@@ -136,8 +129,44 @@ fn destinations(lane: &Lane, function: &'static Function, words: &[u64]) -> Vec<
 
 /// What fills memory shared with the device does so when its stream gets there: until then its bytes are nobody's.
 fn fills(lane: &Lane, function: &'static Function, words: &[u64]) {
-    let filled = reached(lane, function, words, |role| matches!(role, Role::Writes(_)));
-    under_way(lane, lane.sequence(), function, words, filled.map(|landing| (landing, Work::Fill)));
+    let filled: Vec<Landing> = reached(lane, function, words, |role| matches!(role, Role::Writes(_))).collect();
+    if !filled.is_empty() {
+        let from_host = reads_host(lane, function, words);
+        under_way(lane, lane.sequence(), function, words, filled.into_iter().map(|to| (to, Work::Fill, from_host)));
+    }
+}
+
+/// Whether what it copies lies in host memory.
+pub fn reads_host(lane: &Lane, function: &'static Function, words: &[u64]) -> bool {
+    function.params.iter().any(|param| {
+        let word = words[param.offset as usize / 8];
+        match (param.role, param.ty.form) {
+            (Role::Source(_), _) => true,
+            (Role::Reads(_), _) => {
+                lane.recorder().pinned.find(word).is_some()
+                    || hooks::copies_unified(function) && ask::place(word) == Place::Pageable
+            }
+            (_, Form::Pointer(to)) => {
+                has_source(to) && {
+                    let descriptor = bytes_at(word, to.size as usize, true);
+                    descriptor.is_some_and(|descriptor| copies_host(to, &descriptor))
+                }
+            }
+            _ => false,
+        }
+    })
+}
+
+fn has_source(ty: &Type) -> bool {
+    let Form::Struct(fields) = ty.form else { return false };
+    fields.iter().any(|field| matches!(field.role, Role::CopyHost(Side::Source)))
+}
+
+/// Whether a copy like this has its source in host memory.
+pub fn copies_host(ty: &Type, descriptor: &[u8]) -> bool {
+    let from = || device_region(ty, descriptor, Side::Source);
+    region(ty, descriptor, Side::Source, |_| None).is_some()
+        || from().is_some_and(|from| start::recorder().pinned.find(from.address).is_some())
 }
 
 /// Memory shared with the device that arguments of this role name by its device address.
@@ -168,17 +197,17 @@ impl View for Words<'_> {
     }
 }
 
-/// What this call's work brings is not there yet.
+/// What this call's work brings is not there yet: where, by what, and whether the CPU may be had to do it.
 pub fn under_way(
     lane: &Lane,
     call: u32,
     function: &Function,
     words: &[u64],
-    memory: impl Iterator<Item = (Landing, Work)>,
+    memory: impl Iterator<Item = (Landing, Work, bool)>,
 ) {
     let recorder = lane.recorder();
     let mut queue = None;
-    for (landing, work) in memory {
+    for (landing, work, by_cpu) in memory {
         let per_thread = function.twin_of.is_some();
         let (stream, captured, context) = *queue.get_or_insert_with(|| {
             let stream = stream(function, words).unwrap_or(0);
@@ -188,7 +217,7 @@ pub fn under_way(
             return;
         }
         let mut copy = Copy::new(landing, context, ask::is_blocking(stream), lane.index(), call);
-        copy.work = work;
+        (copy.work, copy.by_cpu) = (work, by_cpu);
         let queue = Queue::of(stream, per_thread, lane.index(), || context);
         let given_up = recorder.pending.add_work(queue, copy);
         given_up.iter().filter_map(payload::give_up).for_each(|record| lane.append(&record));

@@ -220,7 +220,7 @@ pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, op
             guarded(|| lane.recorder().node_runs.refused((lane.index.get(), open.sequence)));
         }
         if shape.submits {
-            host::after(lane);
+            lane.recorder().pending.came(lane.index.get());
         }
         if matches!(hook, Hook::Init) && result == 0 {
             guarded(|| ask::describe_devices(lane));

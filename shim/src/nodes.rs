@@ -1,13 +1,21 @@
 //! A graph as the driver tells it: what its nodes write, which callbacks they run, and what of the one stands before the other.
 
 use crate::node_runs::Around;
-use crate::real;
+use crate::{host, real};
 use std::collections::{HashMap, HashSet};
 use trace::api::copies::{Region, device_region, region};
 use trace::api::enums::CUgraphNodeType as Kind;
 use trace::api::roles::Side;
 use trace::api::structs::{CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS};
 use trace::api::types::Typed;
+
+/// A place that a node of a graph writes.
+pub struct Write {
+    pub region: Region,
+    node: u64,
+    /// It is copied from host memory.
+    pub from_host: bool,
+}
 
 /// The nodes of a graph and of those within it, but for the bodies of conditional ones.
 #[derive(Default)]
@@ -50,8 +58,8 @@ impl Nodes {
         self.found.iter().filter(move |(kind, _)| *kind == wanted.0).map(|(_, node)| *node)
     }
 
-    /// Where copies and fills bring bytes to memory that may be the host's, and by which node.
-    pub fn written(&self) -> Vec<(Region, u64)> {
+    /// Where copies and fills bring bytes to memory that may be the host's.
+    pub fn written(&self) -> Vec<Write> {
         type Parameters = unsafe extern "C" fn(u64, *mut u8) -> u32;
         const COPY: usize = size_of::<CUDA_MEMCPY3D>();
         let mut found = Vec::new();
@@ -64,7 +72,8 @@ impl Nodes {
             if asked == Some(0) {
                 let of_host = region(CUDA_MEMCPY3D::TYPE, &bytes, Side::Destination, |_| None);
                 let written = of_host.or_else(|| device_region(CUDA_MEMCPY3D::TYPE, &bytes, Side::Destination));
-                found.extend(written.map(|region| (region, node)));
+                let from_host = host::copies_host(CUDA_MEMCPY3D::TYPE, &bytes);
+                found.extend(written.map(|region| Write { region, node, from_host }));
             }
         }
         type Fill = unsafe extern "C" fn(u64, *mut CUDA_MEMSET_NODE_PARAMS) -> u32;
@@ -78,14 +87,15 @@ impl Nodes {
                 let row_bytes = u64::from(fill.elementSize) * fill.width as u64;
                 let (rows, pitch) = (fill.height as u64, if fill.height > 1 { fill.pitch as u64 } else { row_bytes });
                 let address = fill.dst.0;
-                found.push((Region { address, row_bytes, rows, pitch, slices: 1, slice_pitch: pitch * rows }, node));
+                let region = Region { address, row_bytes, rows, pitch, slices: 1, slice_pitch: pitch * rows };
+                found.push(Write { region, node, from_host: false });
             }
         }
         found
     }
 
     /// The data that the driver has for the callbacks, each with what of `written` stands before it and behind it.
-    pub fn called_back(&self, written: &[(Region, u64)]) -> Vec<(u64, Around)> {
+    pub fn called_back(&self, written: &[Write]) -> Vec<(u64, Around)> {
         type Parameters = unsafe extern "C" fn(u64, *mut [u64; 2]) -> u32;
         let mut order = None;
         let ask = |node| {
@@ -151,15 +161,15 @@ impl Order {
         self.last.entry(to).or_default().push(from);
     }
 
-    fn around(&self, node: u64, written: &[(Region, u64)]) -> Around {
+    fn around(&self, node: u64, written: &[Write]) -> Around {
         let (before, after) = (reached(&self.last, node), reached(&self.next, node));
         let settled = |region: &Region| {
-            let mut same = written.iter().filter(|(other, _)| other == region);
-            same.all(|(_, by)| before.contains(by) || after.contains(by))
+            let mut same = written.iter().filter(|other| other.region == *region);
+            same.all(|Write { node, .. }| before.contains(node) || after.contains(node))
         };
         let mut around = Around::default();
-        for (region, by) in written.iter().filter(|(region, _)| settled(region)) {
-            if before.contains(by) { &mut around.before } else { &mut around.after }.push(*region);
+        for Write { region, node, .. } in written.iter().filter(|write| settled(&write.region)) {
+            if before.contains(node) { &mut around.before } else { &mut around.after }.push(*region);
         }
         around
     }

@@ -277,7 +277,7 @@ impl Capture<'_> {
             self.deferred.extend(finds.into_records());
             return true;
         }
-        let landing = recorder.pending.landing_in(address, span, self.lane.index(), None);
+        let landing = recorder.pending.landing_in(address, span, self.lane.index());
         if landing.is_empty() {
             return false;
         }
@@ -316,7 +316,8 @@ impl Capture<'_> {
             self.watch_source(region.address, region.span());
         }
         let executable = self.function.param("hGraphExec").map(|at| self.function.params[at].offset as usize / 8);
-        self.lane.recorder().destinations.add(executable.map(|at| self.words[at]), &region);
+        let from_host = host::reads_host(self.lane, self.function, self.words);
+        self.lane.recorder().destinations.add(executable.map(|at| self.words[at]), &region, from_host);
     }
 
     /// Result: at once if the bytes are there when the call returns, else when a synchronisation covers the copy.
@@ -357,7 +358,8 @@ impl Capture<'_> {
         if later && let Some(stream) = stream {
             let (thread, context) = (self.lane.index(), ask::current_context());
             let queue = Queue::of(stream, per_thread, thread, || context);
-            let copy = Copy::new(landing, context, ask::is_blocking(stream), thread, self.call);
+            let mut copy = Copy::new(landing, context, ask::is_blocking(stream), thread, self.call);
+            copy.by_cpu = place == Place::Pinned && host::reads_host(self.lane, self.function, self.words);
             self.draft.attach(record::PENDING | rows, address, len as u32, &[]);
             let given_up = recorder.pending.add(queue, copy);
             self.deferred.extend(given_up.iter().filter_map(give_up));
@@ -394,7 +396,7 @@ impl Capture<'_> {
 
     fn fill(&self, landing: Landing) {
         if self.function.class == Class::submit {
-            let fill = [(landing, Work::Fill)].into_iter();
+            let fill = [(landing, Work::Fill, host::reads_host(self.lane, self.function, self.words))].into_iter();
             host::under_way(self.lane, self.call, self.function, self.words, fill);
         }
     }

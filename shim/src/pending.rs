@@ -10,6 +10,7 @@ use crate::landing::Landing;
 use crate::lock::Lock;
 use crate::node_runs::Turn;
 use crate::queue::{Covered, Queue};
+use crate::tracker::PAGE;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
@@ -112,6 +113,8 @@ pub struct Copy {
     /// Whether the legacy stream waits for its queue; none if the driver would not tell.
     pub blocking: Option<bool>,
     pub work: Work,
+    /// It goes from host memory to host memory: the driver may have the CPU make it when its turn comes (seen on driver 580).
+    pub by_cpu: bool,
     position: u64,
     /// The position of the first launch of a row of which only the last is kept.
     since: u64,
@@ -245,23 +248,21 @@ impl Pending {
         self.coming.store(state.coming.len(), Relaxed);
     }
 
-    #[inline(always)]
-    pub fn any_coming(&self) -> bool {
-        self.coming.load(Relaxed) != 0
+    /// The thread is about to give the driver work: until that is kept in mind all memory may be used by it.
+    pub fn enters(&self, thread: u32) {
+        let mut state = self.state.lock();
+        state.coming.entry(thread).or_default();
+        self.coming.store(state.coming.len(), Relaxed);
     }
 
-    /// The call has returned, and what it gave the driver is kept in mind. What it was to write, and whether a launch under way may write
-    /// there.
-    pub fn came(&self, thread: u32) -> Vec<(Range<u64>, bool)> {
-        let mut state = self.state.lock();
-        let State { coming, copies, .. } = &mut *state;
-        let came = coming.remove(&thread).unwrap_or_default();
-        self.coming.store(coming.len(), Relaxed);
-        let is_given = |range: &Range<u64>| {
-            let mut launches = copies.values().flatten().filter(|copy| copy.work == Work::Launch);
-            launches.any(|launch| launch.landing.address() < range.end && range.start < launch.landing.end())
-        };
-        came.into_iter().map(|range| (range.clone(), is_given(&range))).collect()
+    /// The call has returned, and what it gave the driver is kept in mind.
+    #[inline(always)]
+    pub fn came(&self, thread: u32) {
+        if self.coming.load(Relaxed) != 0 {
+            let mut state = self.state.lock();
+            state.coming.remove(&thread);
+            self.coming.store(state.coming.len(), Relaxed);
+        }
     }
 
     /// Whether other work was given what this copy brought to be overwritten, while that is being looked at, or just before.
@@ -285,12 +286,12 @@ impl Pending {
     /// The parts of a range that work under way was given, in ascending order: what a callback makes of the rest nobody
     /// has use for before the next call.
     pub fn in_use(&self, range: &Range<u64>) -> Vec<Range<u64>> {
-        if !self.any() {
+        if !self.any() && self.coming.load(Relaxed) == 0 {
             return Vec::new();
         }
         let state = self.state.lock();
         let all = || state.copies.values().flatten();
-        if all().any(|copy| copy.work == Work::Any) {
+        if !state.coming.is_empty() || all().any(|copy| copy.work == Work::Any) {
             return vec![range.clone()];
         }
         let met = all().filter(|copy| copy.landing.address() < range.end && range.start < copy.landing.end());
@@ -342,9 +343,7 @@ impl Pending {
 
     /// It is inside of nothing any more.
     pub fn thread_ends(&self, thread: u32) {
-        if self.any_coming() {
-            self.came(thread);
-        }
+        self.came(thread);
         if self.any() {
             self.state.lock().inside.remove(&thread);
         }
@@ -475,9 +474,25 @@ impl Pending {
     }
 
     /// Where copies under way will bring bytes within a range, in ascending order. `thread`: who asks, whose own call tells by itself.
-    /// `turn`: of a callback that has ended; those aside that wait for it, and cannot have begun.
-    pub fn landing_in(&self, start: u64, len: u64, thread: u32, turn: Option<&Turn>) -> Vec<Range<u64>> {
-        if !self.any() && !self.any_coming() {
+    pub fn landing_in(&self, start: u64, len: u64, thread: u32) -> Vec<Range<u64>> {
+        self.within(start, len, thread, None, |_, copy| copy.landing.places())
+    }
+
+    /// The same, and what else on these pages nobody can tell from what the CPU writes for the program. `turn`: of a callback that has
+    /// ended; copies aside that wait for it, and cannot have begun.
+    pub fn unsettled_in(&self, start: u64, len: u64, thread: u32, turn: Option<&Turn>) -> Vec<Range<u64>> {
+        self.within(start, len, thread, turn, State::places)
+    }
+
+    fn within(
+        &self,
+        start: u64,
+        len: u64,
+        thread: u32,
+        turn: Option<&Turn>,
+        places: impl Fn(&State, &Copy) -> Vec<Range<u64>>,
+    ) -> Vec<Range<u64>> {
+        if !self.any() && self.coming.load(Relaxed) == 0 {
             return Vec::new();
         }
         let end = start + len;
@@ -492,11 +507,11 @@ impl Pending {
         };
         let copies = state.copies.iter().flat_map(|(queue, copies)| copies.iter().map(move |copy| (queue, copy)));
         let copies = copies.chain(state.looking.values().map(|(queue, copy)| (queue, copy)));
-        let places = copies.filter(|(queue, copy)| comes(queue, copy)).flat_map(|(_, copy)| copy.landing.places());
+        let found = copies.filter(|(queue, copy)| comes(queue, copy)).flat_map(|(_, copy)| places(&state, copy));
         // Of those that are just being given to the driver, too: it may have begun.
         let of_others = state.coming.iter().filter(|(other, _)| turn.is_some() || **other != thread);
-        let places = places.chain(of_others.flat_map(|(_, places)| places.iter().cloned()));
-        let within = places.map(|place| place.start.max(start)..place.end.min(end)).filter(|place| !place.is_empty());
+        let found = found.chain(of_others.flat_map(|(_, places)| places.iter().cloned()));
+        let within = found.map(|place| place.start.max(start)..place.end.min(end)).filter(|place| !place.is_empty());
         let mut within: Vec<Range<u64>> = within.collect();
         within.sort_unstable_by_key(|place| place.start);
         within
@@ -514,6 +529,21 @@ impl Pending {
 }
 
 impl State {
+    /// Where a copy brings bytes. The CPU making it shows on the pages, and what else is new on them a launch may have brought.
+    fn places(&self, copy: &Copy) -> Vec<Range<u64>> {
+        let mut places = copy.landing.places();
+        if copy.by_cpu {
+            for place in &mut places {
+                let pages = place.start / PAGE * PAGE..place.end.next_multiple_of(PAGE);
+                let mut launches = self.copies.values().flatten().filter(|copy| copy.work == Work::Launch);
+                if launches.any(|at| at.landing.address() < pages.end && pages.start < at.landing.end()) {
+                    *place = pages;
+                }
+            }
+        }
+        places
+    }
+
     /// Whether work on a queue waits for what was put on another one, each at its position.
     fn is_behind(&self, queue: Queue, position: u64, (other, before): (Queue, u64)) -> bool {
         if queue == other {
@@ -546,7 +576,8 @@ impl State {
 impl Copy {
     pub fn new(landing: Landing, context: u64, blocking: Option<bool>, thread: u32, call: u32) -> Copy {
         let since = u64::MAX;
-        Copy { landing, context, thread, call, late: false, blocking, work: Work::Copy, position: 0, since }
+        let (late, work, by_cpu, position) = (false, Work::Copy, false, 0);
+        Copy { landing, context, thread, call, late, blocking, work, by_cpu, position, since }
     }
 
     /// Of another place.

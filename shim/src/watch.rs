@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::time::{Duration, Instant};
+use trace::api::roles::Class;
 use trace::preamble::Data;
 use trace::record;
 
@@ -88,8 +89,8 @@ struct Watched {
 /// For whom it is looked what has been written.
 #[derive(Clone, Copy)]
 enum Reason<'t> {
-    /// Before a call: a launch can read anything.
-    Call { is_launch: bool },
+    /// Before a call: a launch can read anything, a wait nothing.
+    Call(Class),
     /// A callback has ended, whose turn it was.
     Callback { turn: Option<&'t Turn> },
 }
@@ -225,7 +226,7 @@ impl Watch {
             // What was written beside it, on a page in common, shows no more.
             for (other, known) in sharing(ranges, &pages) {
                 // Memory that is gone the next look drops.
-                let _ = known.compare(*other, &pages, Reason::Call { is_launch: false }, finds);
+                let _ = known.compare(*other, &pages, Reason::Call(Class::submit), finds);
             }
             here.push(pages);
         }
@@ -235,7 +236,7 @@ impl Watch {
             finds.lose(start, 0, "host memory of more than 1 GiB that kernels were given");
             return false;
         }
-        let landing = start::recorder().pending.landing_in(start, len, finds.thread(), None);
+        let landing = start::recorder().pending.landing_in(start, len, finds.thread());
         for range in here {
             let range = range.start.max(start)..range.end.min(start + len);
             for range in without(range, &landing) {
@@ -304,42 +305,11 @@ impl Watch {
         }
     }
 
-    /// A call has returned that was to write there. If the pages show as written the driver has made the copy itself, behind all earlier
-    /// work of the stream (seen on driver 580, from registered to registered memory): what else is new on them launches under way
-    /// have brought, if they were given it.
-    pub fn copied(&self, place: Range<u64>, is_given: bool) {
-        if !self.any() {
-            return;
-        }
-        let mut state = self.state.lock();
-        let State { tracker: Some(tracker), ranges, .. } = &mut *state else { return };
-        for (start, watched) in ranges.range_mut(..place.end).filter(|(_, watched)| watched.end > place.start) {
-            let within = place.start.max(*start)..place.end.min(watched.end);
-            let pages = within.start / PAGE * PAGE..within.end.next_multiple_of(PAGE);
-            let mut touched = Vec::new();
-            let asks = watched.tracked && !watched.managed && tracker.written_so_far(pages.clone(), &mut touched);
-            if !asks || touched.is_empty() {
-                continue;
-            }
-            let mut copied = vec![within];
-            if is_given {
-                touched.clear();
-                tracker.written(pages, &mut touched);
-                let inside = touched.iter().map(|pages| pages.start.max(*start)..pages.end.min(watched.end));
-                copied = inside.collect();
-            }
-            for range in copied {
-                let bytes = bytes_at(range.start, (range.end - range.start) as usize, true);
-                bytes.into_iter().for_each(|bytes| watched.shadow.put((range.start - start) as usize, &bytes));
-            }
-        }
-    }
-
     /// Adds what the CPU wrote since the last look, before a call.
-    pub fn look(&self, is_launch: bool, finds: &mut Finds) {
+    pub fn look(&self, class: Class, finds: &mut Finds) {
         let mut state = self.state.lock();
         let already = finds.places.len();
-        self.look_at(&mut state, Reason::Call { is_launch }, finds);
+        self.look_at(&mut state, Reason::Call(class), finds);
         start::recorder().pending.written(&finds.places[already..]);
         finds.found_by_now();
     }
@@ -391,15 +361,17 @@ impl Watch {
         let Some(tracker) = tracker else { return };
         let is_running = callbacks.iter().any(|running| running.began.elapsed() < LONG);
         let thread = finds.thread();
-        // What other threads alone have named is told for their calls and callbacks; before a call only if one of these may be at it.
+        // What other threads alone have named is told for their calls and callbacks; before a call that gives the device work only if
+        // one of these may be at it.
         let (running, is_left) = match reason {
-            Reason::Call { is_launch } => (is_running, !is_launch),
+            Reason::Call(class) => (is_running, class != Class::launch),
             Reason::Callback { .. } => (false, true),
         };
         let is_others = |watched: &Watched| {
             let other = watched.user.filter(|user| *user != thread && is_left);
             let may_write = |user| callbacks.iter().any(|running| running.may_write(Some(user)));
-            other.is_some_and(|user| matches!(reason, Reason::Callback { .. }) || may_write(user))
+            let gives = matches!(reason, Reason::Call(Class::submit | Class::launch));
+            other.is_some_and(|user| !gives || may_write(user))
         };
         // Ranges may share pages, whose protection is renewed when one of them is looked at: pages first, then their bytes.
         let mut touched: Vec<Range<u64>> = Vec::new();
@@ -412,7 +384,9 @@ impl Watch {
         let mut gone = Vec::new();
         for (start, watched) in ranges.iter_mut() {
             let mut here = Vec::new();
-            if watched.managed && watched.tracked {
+            if watched.managed && is_others(watched) {
+                continue;
+            } else if watched.managed && watched.tracked {
                 watched.tracked = tracker.present(watched.pages(*start), &mut here);
             } else if watched.tracked {
                 let first = touched.partition_point(|pages| pages.end <= *start);
@@ -458,9 +432,7 @@ impl Watch {
             if watched.managed {
                 let mut here = Vec::new();
                 if let (Some(finds), true) = (finds.as_deref_mut(), tracker.present(pages, &mut here)) {
-                    let _ = here
-                        .iter()
-                        .all(|pages| watched.compare(start, pages, Reason::Call { is_launch: false }, finds));
+                    let _ = here.iter().all(|pages| watched.compare(start, pages, Reason::Call(Class::submit), finds));
                 }
             } else if watched.tracked {
                 tracker.disarm(&pages);
@@ -507,14 +479,15 @@ impl Watched {
             return true;
         }
         // What copies are still bringing is theirs.
-        let landing = start::recorder().pending.landing_in(range.start, range.end - range.start, finds.thread(), turn);
+        let landing =
+            start::recorder().pending.unsettled_in(range.start, range.end - range.start, finds.thread(), turn);
         // And what the CPU has written there besides shows later.
         if self.tracked && !self.managed {
             self.left.extend(landing.iter().cloned());
         }
         let ranges = without(range, &landing).into_iter();
         let ranges = ranges.flat_map(|range| match reason {
-            Reason::Call { .. } => vec![range],
+            Reason::Call(_) => vec![range],
             // The driver moves pages with their neighbours: by the next call they may be the device's.
             Reason::Callback { .. } if self.managed => vec![range],
             // The rest is told before the next call, by whomever it was written.
