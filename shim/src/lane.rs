@@ -221,6 +221,7 @@ pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, op
         }
         if shape.submits {
             lane.recorder().pending.came(lane.index.get());
+            lane.recorder().pending.is_put(lane.index.get());
         }
         if matches!(hook, Hook::Init) && result == 0 {
             guarded(|| ask::describe_devices(lane));

@@ -72,14 +72,14 @@ pub fn turn_comes(lane: &Lane, turn: &Turn) {
 /// Writes down what the copies brought that were waited for.
 pub fn finished(lane: &Lane, covered: Covered, position: u64) {
     let recorder = lane.recorder();
-    let finished = recorder.pending.finished(covered, position, lane.index());
+    let finished = recorder.pending.finished(covered, position);
     finished.copies.iter().for_each(|(copy, beside)| look_at(lane, copy, beside));
     recorder.pending.looked_at(&finished);
 }
 
 fn look_at(lane: &Lane, copy: &Copy, beside: &[Range<u64>]) {
     let recorder = lane.recorder();
-    if !copy.work.writes() {
+    if !copy.work.writes() || copy.is_outdone {
         return;
     }
     let (start, len) = (copy.landing.address(), copy.landing.span());

@@ -29,8 +29,9 @@ const MOST_WAITS: usize = 256;
 pub struct Pending {
     count: AtomicUsize,
     next: AtomicU64,
-    /// Threads inside of calls that may overwrite what copies brought.
+    /// Threads inside of calls that may overwrite what copies brought, and of those that have put work.
     coming: AtomicUsize,
+    inside: AtomicUsize,
     state: Lock<State>,
 }
 
@@ -45,8 +46,8 @@ struct State {
     waits: HashMap<Queue, HashMap<Queue, Vec<Until>>>,
     /// What the CPU was found to have written since launches under way were put, and when it was found.
     beside: Vec<(u64, Range<u64>)>,
-    /// By thread: the call that has put a launch, of which nobody knows yet whether it has returned.
-    inside: HashMap<u32, u32>,
+    /// By thread: the queue that the call it is inside of puts work on, and the position of the first of it.
+    inside: HashMap<u32, (Queue, u64)>,
     /// What callbacks were found to have written, and when it was found: the latest.
     called_back: VecDeque<(u64, Range<u64>)>,
     /// Copies that have finished, by position: what they brought is being looked at.
@@ -116,6 +117,12 @@ pub struct Copy {
     /// It goes from host memory to host memory: the driver may have the CPU make it when its turn comes (seen on driver 580).
     pub by_cpu: bool,
     position: u64,
+    /// A later launch that was given the memory, too, was done earlier, for all that is known: its result is what stands there.
+    pub is_outdone: bool,
+    /// The call has not returned: what other threads wait for meanwhile may have come before it.
+    pub is_being_put: bool,
+    /// The position by which it had been put.
+    put: u64,
     /// The position of the first launch of a row of which only the last is kept.
     since: u64,
 }
@@ -152,12 +159,14 @@ impl Pending {
             state.overtake(copy.landing);
         }
         copy.position = self.next.fetch_add(1, Relaxed);
+        copy.put = copy.position;
         if copy.work == Work::Copy {
             state.landings.insert(copy.landing.address(), (copy.landing.end(), queue, copy.position));
         }
         copy.since = copy.since.min(copy.position);
-        if copy.work == Work::Launch {
-            state.inside.insert(copy.thread, copy.call);
+        if copy.is_being_put {
+            state.inside.entry(copy.thread).or_insert((queue, copy.position));
+            self.inside.store(state.inside.len(), Relaxed);
         }
         state.copies.entry(queue).or_default().push(copy);
         let crowded = self.count.fetch_add(1, Relaxed) >= MOST;
@@ -341,12 +350,24 @@ impl Pending {
         }
     }
 
+    /// The call that put work has returned: what begins to wait from now on waits for that, too.
+    #[inline(always)]
+    pub fn is_put(&self, thread: u32) {
+        if self.inside.load(Relaxed) != 0 {
+            let mut state = self.state.lock();
+            let Some((queue, first)) = state.inside.remove(&thread) else { return };
+            self.inside.store(state.inside.len(), Relaxed);
+            let put = self.next.fetch_add(1, Relaxed);
+            let latest = state.copies.get_mut(&queue).into_iter().flatten().rev();
+            let own = latest.take_while(|copy| copy.position >= first).filter(|copy| copy.thread == thread);
+            own.for_each(|copy| (copy.is_being_put, copy.put) = (false, put));
+        }
+    }
+
     /// It is inside of nothing any more.
     pub fn thread_ends(&self, thread: u32) {
         self.came(thread);
-        if self.any() {
-            self.state.lock().inside.remove(&thread);
-        }
+        self.is_put(thread);
     }
 
     /// Another stream may get this one's handle: what belongs to the old one gets a name of its own.
@@ -372,13 +393,10 @@ impl Pending {
     }
 
     /// Takes out the copies that have finished, now that a synchronisation has returned which began at `position`. With each
-    /// launch goes where the CPU wrote meanwhile. `thread`: whose synchronisation; a launch that another one may be inside of may
-    /// come behind it. They are to be given to `looked_at`.
-    pub fn finished(&self, covered: Covered, position: u64, thread: u32) -> Finished {
+    /// launch goes where the CPU wrote meanwhile. They are to be given to `looked_at`.
+    pub fn finished(&self, covered: Covered, position: u64) -> Finished {
         let mut state = self.state.lock();
-        let State { copies, landings, events, waits, beside, inside, looking, .. } = &mut *state;
-        inside.remove(&thread);
-        let may_come = |copy: &Copy| copy.work == Work::Launch && inside.get(&copy.thread) == Some(&copy.call);
+        let State { copies, landings, events, waits, beside, looking, .. } = &mut *state;
         let mut until = Reach::new();
         let mut of_context = None;
         match covered {
@@ -402,11 +420,11 @@ impl Pending {
         // driver 580; it does not wait for streams that are not blocking).
         let is_covered = |until: Option<&u64>, copy: &mut Copy| {
             let in_context = of_context.is_some_and(|(context, only_blocking)| {
-                let own = copy.context == context && copy.position < position && !may_come(copy);
+                let own = copy.context == context && copy.is_put_before(position);
                 copy.late |= own && only_blocking && copy.blocking.is_none();
                 own && (!only_blocking || copy.blocking == Some(true))
             });
-            in_context || until.is_some_and(|until| copy.position < *until)
+            in_context || until.is_some_and(|until| copy.is_put_before(*until))
         };
         let others = looking.values().filter(|(queue, copy)| is_covered(until.get(queue), &mut copy.clone()));
         let others = others.map(|(_, copy)| copy.position).collect();
@@ -417,6 +435,13 @@ impl Pending {
                 let done = copies.extract_if(.., |copy| is_covered(until, copy));
                 finished.extend(done.map(|copy| (*queue, copy)));
             }
+        }
+        for (_, done) in finished.iter().filter(|(_, copy)| copy.work == Work::Launch) {
+            let earlier = |copy: &&mut Copy| {
+                let meets = copy.landing.address() < done.landing.end() && done.landing.address() < copy.landing.end();
+                copy.work == Work::Launch && copy.position < done.position && meets
+            };
+            copies.values_mut().flatten().filter(earlier).for_each(|copy| copy.is_outdone = true);
         }
         looking.extend(finished.iter().map(|(queue, copy)| (copy.position, (*queue, *copy))));
         copies.retain(|_, copies| !copies.is_empty());
@@ -575,9 +600,25 @@ impl State {
 
 impl Copy {
     pub fn new(landing: Landing, context: u64, blocking: Option<bool>, thread: u32, call: u32) -> Copy {
-        let since = u64::MAX;
-        let (late, work, by_cpu, position) = (false, Work::Copy, false, 0);
-        Copy { landing, context, thread, call, late, blocking, work, by_cpu, position, since }
+        Copy {
+            landing,
+            context,
+            thread,
+            call,
+            late: false,
+            blocking,
+            work: Work::Copy,
+            by_cpu: false,
+            position: 0,
+            is_outdone: false,
+            is_being_put: false,
+            put: 0,
+            since: u64::MAX,
+        }
+    }
+
+    fn is_put_before(&self, position: u64) -> bool {
+        !self.is_being_put && self.put < position
     }
 
     /// Of another place.

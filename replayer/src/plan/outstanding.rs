@@ -3,9 +3,11 @@
 //! A wait that succeeded covers what stood before it in its stream, and what the stream waits for by events. The legacy stream's
 //! covers the blocking streams of its context.
 
+use crate::memory::ranges::widen;
 use crate::plan::contexts::Contexts;
 use crate::plan::survey::stream_of;
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ops::Range;
 use trace::api::roles::Class;
 use trace::api::types::Kind;
 use trace::call::Content;
@@ -54,15 +56,23 @@ pub struct Outstanding {
     events: HashMap<u64, Reach>,
     waits: HashMap<Queue, Reach>,
     captures: crate::plan::captures::Captures,
-    /// Pinned memory, start to end, and which of it each launch was given that is not known to have finished.
+    /// Pinned and managed memory, start to end, and which of it each launch was given that is not known to have finished.
     pinned: BTreeMap<u64, u64>,
+    managed: BTreeMap<u64, u64>,
     given: HashMap<u64, Vec<u64>>,
     /// By the call moved to last.
     told: Wait,
 }
 
+/// What the driver moves between the CPU and a device at once, at most: a block of managed memory.
+const MOVED: u64 = 2 << 20;
 const LEGACY: u64 = 1;
 const PER_THREAD: u64 = 2;
+
+fn around(memory: &BTreeMap<u64, u64>, address: u64) -> Option<u64> {
+    let (start, end) = memory.range(..=address).next_back()?;
+    (address < *end).then_some(*start)
+}
 
 /// By stream; those with the earliest work first.
 pub fn outstanding(trace: &Trace) -> Vec<Work> {
@@ -88,16 +98,25 @@ impl Outstanding {
         self.work.values().flatten().copied().filter(is_given).collect()
     }
 
+    /// Launches not known to have finished which were given managed memory that the driver may move together with this.
+    pub fn given_beside(&self, memory: &Range<u64>) -> Vec<u64> {
+        let blocks = widen(memory.clone(), MOVED);
+        let beside = self.managed.range(..blocks.end).filter(|(_, end)| **end > blocks.start);
+        let beside: Vec<u64> = beside.map(|(start, _)| *start).collect();
+        let is_given =
+            |call: &u64| self.given.get(call).is_some_and(|given| given.iter().any(|at| beside.contains(at)));
+        self.work.values().flatten().copied().filter(is_given).collect()
+    }
+
     pub fn is_under_way(&self, call: u64) -> bool {
         self.work.values().any(|calls| calls.contains(&call))
     }
 
     fn pinned_around(&self, address: u64) -> Option<u64> {
-        let (start, end) = self.pinned.range(..=address).next_back()?;
-        (address < *end).then_some(*start)
+        around(&self.pinned, address)
     }
 
-    fn follow_pinned(&mut self, call: &Call) {
+    fn follow_memory(&mut self, call: &Call) {
         let argument = |name| call.argument(name).unwrap_or(0);
         match call.name() {
             "cuMemAllocHost_v2" | "cuMemAllocHost" | "cuMemHostAlloc" => {
@@ -108,17 +127,26 @@ impl Outstanding {
                 self.pinned.insert(argument("p"), argument("p").saturating_add(argument("bytesize")));
             }
             "cuMemFreeHost" | "cuMemHostUnregister" => _ = self.pinned.remove(&argument("p")),
+            "cuMemAllocManaged" => {
+                let range = call.output("dptr").map(|start| (start, start.saturating_add(argument("bytesize"))));
+                self.managed.extend(range);
+            }
+            "cuMemFree" | "cuMemFree_v2" => _ = self.managed.remove(&argument("dptr")),
             _ => {}
         }
     }
 
-    fn given(&self, call: &Call) -> Vec<u64> {
+    fn given(&self, call: &Call, function: &Function) -> Vec<u64> {
+        if function.twin_of.unwrap_or(function.name) == "cuGraphLaunch" {
+            // Its nodes may have been given any.
+            return self.managed.keys().copied().collect();
+        }
         let packed = call.images().find_map(|image| match image.content {
             Content::Arguments { packed, .. } => Some(packed),
             _ => None,
         });
         let words = packed.unwrap_or(&[]).chunks_exact(8).map(|w| u64::from_le_bytes(w.try_into().expect("8 bytes")));
-        words.filter_map(|word| self.pinned_around(word)).collect()
+        words.filter_map(|word| self.pinned_around(word).or_else(|| around(&self.managed, word))).collect()
     }
 
     /// By stream; those with the earliest work first.
@@ -144,7 +172,7 @@ impl Outstanding {
             return None;
         }
         self.told = Wait::default();
-        self.follow_pinned(call);
+        self.follow_memory(call);
         let context = self.contexts.current(call.thread).unwrap_or(0);
         let per_thread = function.twin_of.is_some();
         let queue = |stream: u64| match stream {
@@ -206,8 +234,9 @@ impl Outstanding {
             _ => match function.class {
                 Class::submit | Class::launch if !captured => {
                     let queue = queue(stream.unwrap_or(0));
-                    if !self.pinned.is_empty() && function.class == Class::launch {
-                        let given = self.given(call);
+                    let has_any = !self.pinned.is_empty() || !self.managed.is_empty();
+                    if has_any && function.class == Class::launch {
+                        let given = self.given(call, function);
                         self.given.extend((!given.is_empty()).then_some((call.number, given)));
                     }
                     let work = self.work.entry(queue).or_default();

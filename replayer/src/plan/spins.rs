@@ -21,6 +21,9 @@ const WHAT: &str = "the CPU wrote memory that a launch under way had been given:
 
 const BOTH: &str = "the CPU and a launch under way wrote the same memory, in an order that nobody knows";
 
+const MANAGED: &str =
+    "the CPU and work under way used managed memory that moves together: what the CPU wrote may have moved unseen";
+
 /// The bytes of a file may stand for memory more than once, but not for one memory so often.
 const REPEATS: u64 = 64;
 
@@ -122,9 +125,17 @@ impl<'t> Walk<'t> {
     }
 
     fn finds(&mut self) {
-        let Some(found) = self.found.next().filter(|found| !found.written.is_seen()) else { return };
+        let Some(found) = self.found.next() else { return };
         // What began later was given what the CPU had written.
         let later = self.trace.call_from(found.time);
+        if found.written.is_seen() {
+            let range = |image: Image| image.address..image.address.saturating_add(image.len);
+            let mut beside = found.written.images().flat_map(|image| self.outstanding.given_beside(&range(image)));
+            if beside.any(|launch| launch < later) {
+                self.reasons.about_call(MANAGED, found.call);
+            }
+            return;
+        }
         let in_callback = self.runs.is_under_way(found.time);
         for image in found.written.images() {
             let mut launches = self.outstanding.given_to(image.address);
