@@ -13,7 +13,7 @@ use crate::memory::{bytes_at, word_at};
 use crate::node_runs::Turn;
 use crate::pending::{Copy, Work};
 use crate::queue::{Covered, Queue};
-use crate::watch::without;
+use crate::spans::without;
 use std::ops::Range;
 use trace::Function;
 use trace::api::copies::{Region, device_region, region};

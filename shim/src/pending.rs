@@ -4,26 +4,28 @@
 //! synchronisation is ever added. Each copy has a position; a stream or event knows up to which position of which queue it
 //! waits, and a synchronisation covers only what stood before it began.
 
+mod copy;
+mod order;
+
+pub use copy::{Copy, Work};
+
 use crate::callback;
-use crate::finds::joined;
 use crate::landing::Landing;
 use crate::lock::Lock;
 use crate::node_runs::Turn;
 use crate::queue::{Covered, Queue};
+use crate::spans::joined;
 use crate::tracker::PAGE;
+use order::{Order, Reach};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 use std::time::{Duration, Instant};
-use trace::hash::Hash;
 
 /// More copies than this that nobody waits for are not kept in mind: the oldest are given up, and counted.
 const MOST: usize = 1 << 16;
-
-/// Times of waits of one stream for another that are kept in mind.
-const MOST_WAITS: usize = 256;
 
 #[derive(Default)]
 pub struct Pending {
@@ -40,10 +42,7 @@ struct State {
     copies: HashMap<Queue, Vec<Copy>>,
     /// Where copies to the host land, by the start: the end, the queue and the position. No two overlap. Few of them are done.
     landings: BTreeMap<u64, (u64, Queue, u64)>,
-    /// What an event covered when it was last recorded.
-    events: HashMap<u64, Recorded>,
-    /// What a stream waits for beside its own work: each time of a wait that added something, and up to where, both rising.
-    waits: HashMap<Queue, HashMap<Queue, Vec<Until>>>,
+    order: Order,
     /// What the CPU was found to have written since launches under way were put, and when it was found.
     beside: Vec<(u64, Range<u64>)>,
     /// By thread: the queue that the call it is inside of puts work on, and the position of the first of it.
@@ -56,75 +55,6 @@ struct State {
     coming: HashMap<u32, Vec<Range<u64>>>,
     /// Streams that are gone while copies of theirs are not: names for them.
     gone: u64,
-}
-
-/// Per queue, the position below which everything is covered.
-type Reach = HashMap<Queue, u64>;
-
-struct Recorded {
-    reach: Reach,
-    /// A synchronisation that had begun before knows nothing of it.
-    tick: u64,
-}
-
-#[derive(Clone, Copy)]
-struct Until {
-    position: u64,
-    tick: u64,
-}
-
-/// What brings the bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Work {
-    /// A copy to the host, whose bytes are the program's to see.
-    Copy,
-    /// A launch, which was given the memory and may write there.
-    Launch,
-    /// A fill, or a copy within the device's reach.
-    Fill,
-    /// A graph that may copy there, and what was there before: if that has changed it did.
-    Graph(Hash),
-    /// A copy that reads there, or a launch of which no more is looked at, while callbacks may write.
-    Read,
-    /// A graph, which may read anything.
-    Any,
-}
-
-impl Work {
-    /// Whether it brings bytes in one piece, once.
-    fn lands(self) -> bool {
-        matches!(self, Work::Copy | Work::Fill | Work::Graph(_))
-    }
-
-    /// Whether it may write there at all.
-    pub fn writes(self) -> bool {
-        !matches!(self, Work::Read | Work::Any)
-    }
-}
-
-#[derive(Clone, Copy)]
-pub struct Copy {
-    pub landing: Landing,
-    pub context: u64,
-    /// The call that started it.
-    pub thread: u32,
-    pub call: u32,
-    /// A synchronisation went by that may have covered it, for all that could be told.
-    pub late: bool,
-    /// Whether the legacy stream waits for its queue; none if the driver would not tell.
-    pub blocking: Option<bool>,
-    pub work: Work,
-    /// It goes from host memory to host memory: the driver may have the CPU make it when its turn comes (seen on driver 580).
-    pub by_cpu: bool,
-    position: u64,
-    /// A later launch that was given the memory, too, was done earlier, for all that is known: its result is what stands there.
-    pub is_outdone: bool,
-    /// The call has not returned: what other threads wait for meanwhile may have come before it.
-    pub is_being_put: bool,
-    /// The position by which it had been put.
-    put: u64,
-    /// The position of the first launch of a row of which only the last is kept.
-    since: u64,
 }
 
 /// Copies that have finished, each with where the CPU wrote while it, if it is a launch, was under way.
@@ -213,9 +143,7 @@ impl Pending {
         let mut state = self.state.lock();
         let State { copies, beside, .. } = &mut *state;
         let launches: Vec<&Copy> = copies.values().flatten().filter(|copy| copy.work == Work::Launch).collect();
-        let is_given = |place: &&Range<u64>| {
-            launches.iter().any(|launch| place.start < launch.landing.end() && launch.landing.address() < place.end)
-        };
+        let is_given = |place: &&Range<u64>| launches.iter().any(|launch| launch.meets(place.start, place.end));
         let tick = self.next.fetch_add(1, Relaxed);
         beside.extend(places.iter().filter(is_given).map(|place| (tick, place.clone())));
         // A launch that nobody waits for holds them for ever.
@@ -240,8 +168,7 @@ impl Pending {
     pub fn is_called_back(&self, launch: &Copy) -> bool {
         let state = self.state.lock();
         let since = state.called_back.iter().rev().take_while(|(tick, _)| *tick > launch.position);
-        let (start, end) = (launch.landing.address(), launch.landing.end());
-        since.into_iter().any(|(_, place)| place.start < end && start < place.end)
+        since.into_iter().any(|(_, place)| launch.meets(place.start, place.end))
     }
 
     /// The thread is about to give the driver work that may write there; the driver may do it before the call returns.
@@ -277,8 +204,7 @@ impl Pending {
     /// Whether other work was given what this copy brought to be overwritten, while that is being looked at, or just before.
     pub fn is_overtaken(&self, copy: &Copy) -> bool {
         let state = self.state.lock();
-        let (start, end) = (copy.landing.address(), copy.landing.end());
-        if state.coming.values().flatten().any(|range| range.start < end && start < range.end) {
+        if state.coming.values().flatten().any(|range| copy.meets(range.start, range.end)) {
             return true;
         }
         state.looking.get(&copy.position).is_some_and(|(_, looked_at)| looked_at.work == Work::Fill)
@@ -287,9 +213,8 @@ impl Pending {
     /// Whether work under way may still write there.
     pub fn may_write(&self, start: u64, len: u64) -> bool {
         let state = self.state.lock();
-        let writes = state.copies.values().flatten().filter(|copy| copy.work.writes());
-        let mut places = writes.map(|copy| copy.landing);
-        places.any(|at| at.address() < start + len && start < at.end())
+        let mut writes = state.copies.values().flatten().filter(|copy| copy.work.writes());
+        writes.any(|copy| copy.meets(start, start + len))
     }
 
     /// The parts of a range that work under way was given, in ascending order: what a callback makes of the rest nobody
@@ -303,7 +228,7 @@ impl Pending {
         if !state.coming.is_empty() || all().any(|copy| copy.work == Work::Any) {
             return vec![range.clone()];
         }
-        let met = all().filter(|copy| copy.landing.address() < range.end && range.start < copy.landing.end());
+        let met = all().filter(|copy| copy.meets(range.start, range.end));
         let places = met.flat_map(|copy| copy.landing.places());
         let within = places.map(|place| place.start.max(range.start)..place.end.min(range.end));
         joined(within.filter(|place| !place.is_empty()).collect())
@@ -312,11 +237,7 @@ impl Pending {
     /// An event was recorded by a call that began at `position`.
     pub fn event_recorded(&self, event: u64, queue: Queue, position: u64) {
         let mut state = self.state.lock();
-        let waits = state.waits.get(&queue).into_iter().flatten();
-        let mut reach: Reach = waits.filter_map(|(other, untils)| Some((*other, untils.last()?.position))).collect();
-        reach.insert(queue, position);
-        let tick = self.next.fetch_add(1, Relaxed);
-        state.events.insert(event, Recorded { reach, tick });
+        state.order.recorded(event, queue, position, self.next.fetch_add(1, Relaxed));
     }
 
     /// An event was recorded behind all that a context had been given when a call began at `position`.
@@ -324,30 +245,17 @@ impl Pending {
         let mut state = self.state.lock();
         let of_context = |copies: &[Copy]| copies.iter().any(|copy| copy.context == context);
         let queues = state.copies.iter().filter(|(_, copies)| of_context(copies));
-        let reach: Reach = queues.map(|(queue, _)| (*queue, position)).collect();
-        let tick = self.next.fetch_add(1, Relaxed);
-        state.events.insert(event, Recorded { reach, tick });
+        let reach = queues.map(|(queue, _)| (*queue, position)).collect();
+        state.order.recorded_behind(event, reach, self.next.fetch_add(1, Relaxed));
     }
 
     pub fn event_ends(&self, event: u64) {
-        self.state.lock().events.remove(&event);
+        self.state.lock().order.event_ends(event);
     }
 
     pub fn stream_waits(&self, queue: Queue, event: u64) {
         let mut state = self.state.lock();
-        let State { events, waits, .. } = &mut *state;
-        let Some(Recorded { reach, .. }) = events.get(&event) else { return };
-        let tick = self.next.fetch_add(1, Relaxed);
-        let waits = waits.entry(queue).or_default();
-        for (other, position) in reach {
-            let known = waits.entry(*other).or_default();
-            if known.last().is_none_or(|last| *position > last.position) {
-                if known.len() >= MOST_WAITS {
-                    known.remove(0);
-                }
-                known.push(Until { position: *position, tick });
-            }
-        }
+        state.order.stream_waits(queue, event, self.next.fetch_add(1, Relaxed));
     }
 
     /// The call that put work has returned: what begins to wait from now on waits for that, too.
@@ -373,8 +281,7 @@ impl Pending {
     /// Another stream may get this one's handle: what belongs to the old one gets a name of its own.
     pub fn stream_ends(&self, queue: Queue) {
         let mut state = self.state.lock();
-        state.waits.remove(&queue);
-        let State { copies, landings, events, waits, gone, .. } = &mut *state;
+        let State { copies, landings, order, gone, .. } = &mut *state;
         *gone += 1;
         let name = copies.remove(&queue).map(|left| {
             let name = Queue::gone(*gone);
@@ -382,40 +289,22 @@ impl Pending {
             landings.values_mut().filter(|(_, of, _)| *of == queue).for_each(|(_, of, _)| *of = name);
             name
         });
-        for recorded in events.values_mut() {
-            let position = recorded.reach.remove(&queue);
-            recorded.reach.extend(name.zip(position));
-        }
-        for known in waits.values_mut() {
-            let until = known.remove(&queue);
-            known.extend(name.zip(until));
-        }
+        order.stream_ends(queue, name);
     }
 
     /// Takes out the copies that have finished, now that a synchronisation has returned which began at `position`. With each
     /// launch goes where the CPU wrote meanwhile. They are to be given to `looked_at`.
     pub fn finished(&self, covered: Covered, position: u64) -> Finished {
         let mut state = self.state.lock();
-        let State { copies, landings, events, waits, beside, looking, .. } = &mut *state;
-        let mut until = Reach::new();
-        let mut of_context = None;
-        match covered {
-            Covered::Event(event) => {
-                let recorded = events.get(&event).filter(|recorded| recorded.tick < position);
-                until.extend(recorded.into_iter().flat_map(|recorded| &recorded.reach));
-            }
+        let State { copies, landings, order, beside, looking, .. } = &mut *state;
+        let (until, of_context) = match covered {
+            Covered::Event(event) => (order.by_event(event, position), None),
             Covered::Stream(queue) => {
-                for (other, untils) in waits.get(&queue).into_iter().flatten() {
-                    // What the stream was told to wait for later than this had begun says nothing.
-                    let known = untils.partition_point(|until| until.tick < position);
-                    until.extend(known.checked_sub(1).map(|last| (*other, untils[last].position)));
-                }
-                until.insert(queue, position);
-                of_context = queue.is_legacy().then_some((queue.context, true));
+                (order.by_stream(queue, position), queue.is_legacy().then_some((queue.context, true)))
             }
-            Covered::Context(context) => of_context = Some((context, false)),
-            Covered::Legacy(context) => of_context = Some((context, true)),
-        }
+            Covered::Context(context) => (Reach::new(), Some((context, false))),
+            Covered::Legacy(context) => (Reach::new(), Some((context, true))),
+        };
         // The legacy stream waits for blocking ones: with work of its own, and in its synchronisation without any (both seen on
         // driver 580; it does not wait for streams that are not blocking).
         let is_covered = |until: Option<&u64>, copy: &mut Copy| {
@@ -438,7 +327,7 @@ impl Pending {
         }
         for (_, done) in finished.iter().filter(|(_, copy)| copy.work == Work::Launch) {
             let earlier = |copy: &&mut Copy| {
-                let meets = copy.landing.address() < done.landing.end() && done.landing.address() < copy.landing.end();
+                let meets = copy.meets(done.landing.address(), done.landing.end());
                 copy.work == Work::Launch && copy.position < done.position && meets
             };
             copies.values_mut().flatten().filter(earlier).for_each(|copy| copy.is_outdone = true);
@@ -469,14 +358,12 @@ impl Pending {
             return;
         }
         let mut state = self.state.lock();
-        let State { copies, landings, events, waits, looking, .. } = &mut *state;
+        let State { copies, landings, order, looking, .. } = &mut *state;
         let own = finished.copies.iter().filter(|(copy, _)| looking.remove(&copy.position).is_some());
         self.count.fetch_sub(own.count(), Relaxed);
         if copies.is_empty() && looking.is_empty() && !callback::any_under_way() {
-            // Whatever was known of events and waits is about positions that all lie behind.
             landings.clear();
-            events.clear();
-            waits.clear();
+            order.clear();
         }
         self.wait_for_looks(state, |copy| finished.others.contains(&copy.position));
     }
@@ -523,10 +410,10 @@ impl Pending {
         let end = start + len;
         let state = self.state.lock();
         let comes = |queue: &Queue, copy: &Copy| {
-            let meets = copy.work.lands() && copy.landing.address() < end && start < copy.landing.end();
+            let meets = copy.work.lands() && copy.meets(start, end);
             let settled = |turn: &Turn| {
                 turn.settles((copy.thread, copy.call), copy.landing)
-                    || state.is_behind(*queue, copy.position, (turn.queue, turn.behind))
+                    || state.order.is_behind(*queue, copy.position, (turn.queue, turn.behind))
             };
             meets && !turn.is_some_and(settled)
         };
@@ -561,7 +448,7 @@ impl State {
             for place in &mut places {
                 let pages = place.start / PAGE * PAGE..place.end.next_multiple_of(PAGE);
                 let mut launches = self.copies.values().flatten().filter(|copy| copy.work == Work::Launch);
-                if launches.any(|at| at.landing.address() < pages.end && pages.start < at.landing.end()) {
+                if launches.any(|launch| launch.meets(pages.start, pages.end)) {
                     *place = pages;
                 }
             }
@@ -569,18 +456,9 @@ impl State {
         places
     }
 
-    /// Whether work on a queue waits for what was put on another one, each at its position.
-    fn is_behind(&self, queue: Queue, position: u64, (other, before): (Queue, u64)) -> bool {
-        if queue == other {
-            return position >= before;
-        }
-        let untils = self.waits.get(&queue).and_then(|waits| waits.get(&other));
-        untils.into_iter().flatten().any(|until| until.position > before && until.tick < position)
-    }
-
     fn overtake_looks(&mut self, range: &Range<u64>) {
-        let meets = |at: Landing| at.address() < range.end && range.start < at.end();
-        self.looking.values_mut().filter(|(_, copy)| meets(copy.landing)).for_each(|(_, copy)| copy.work = Work::Fill);
+        let met = self.looking.values_mut().filter(|(_, copy)| copy.meets(range.start, range.end));
+        met.for_each(|(_, copy)| copy.work = Work::Fill);
     }
 
     /// The copies to the host that land here bring what nobody can look at, as a fill does; not even who is just about to.
@@ -595,49 +473,5 @@ impl State {
             let found = queued.and_then(|q| Some((q.binary_search_by_key(&position, |copy| copy.position).ok()?, q)));
             found.into_iter().for_each(|(at, queued)| queued[at].work = Work::Fill);
         }
-    }
-}
-
-impl Copy {
-    pub fn new(landing: Landing, context: u64, blocking: Option<bool>, thread: u32, call: u32) -> Copy {
-        Copy {
-            landing,
-            context,
-            thread,
-            call,
-            late: false,
-            blocking,
-            work: Work::Copy,
-            by_cpu: false,
-            position: 0,
-            is_outdone: false,
-            is_being_put: false,
-            put: 0,
-            since: u64::MAX,
-        }
-    }
-
-    fn is_put_before(&self, position: u64) -> bool {
-        !self.is_being_put && self.put < position
-    }
-
-    /// Of another place.
-    pub fn at(self, landing: Landing) -> Copy {
-        Copy { landing, ..self }
-    }
-
-    /// Where the CPU wrote while the launch was under way, in order and apart; some of what lies between, too, if that is
-    /// very much in pieces.
-    fn beside(&self, written: &[(u64, Range<u64>)]) -> Vec<Range<u64>> {
-        const MOST: usize = 256;
-        if self.work != Work::Launch || written.is_empty() {
-            return Vec::new();
-        }
-        let (start, end) = (self.landing.address(), self.landing.end());
-        let since = written.iter().filter(|(tick, _)| *tick > self.since);
-        let within = since.map(|(_, place)| place.start.max(start)..place.end.min(end));
-        let places = joined(within.filter(|place| !place.is_empty()).collect());
-        let each = places.len().div_ceil(MOST).max(1);
-        places.chunks(each).map(|places| places[0].start..places[places.len() - 1].end).collect()
     }
 }

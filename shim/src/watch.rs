@@ -5,36 +5,36 @@
 //! is captured by the copies. When watching begins all of the memory is recorded. From then on the kernel tells which pages the
 //! CPU touched, and of those only what differs from the shadow is recorded, so that what the device writes nearby is left alone.
 
-use crate::finds::{Finds, PIECE, joined};
+mod watched;
+
+use crate::finds::{Finds, PIECE};
 use crate::lock::Lock;
 use crate::memory::bytes_at;
 use crate::node_runs::Turn;
 use crate::pinned::Ranges;
+use crate::running::{Callbacks, Running};
 use crate::shadow::Shadow;
+use crate::spans::{joined, without};
 use crate::tracker::{PAGE, Tracker};
 use crate::{maps, start};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use trace::api::roles::Class;
 use trace::preamble::Data;
 use trace::record;
+use watched::{Reason, Watched, clusters, sharing};
 
 /// Where the kernel cannot tell what was written, everything is compared; longer memory than this is not, and counted.
 const MOST_COMPARED: u64 = 256 << 10;
-/// Longer than most callbacks take. One that takes longer waits for somebody: what is found meanwhile is rather his.
-const SHORT: Duration = Duration::from_millis(100);
 /// Of one range no more than this is recorded when watching begins; what is larger is not watched, and counted.
 const MOST_RECORDED: u64 = 1 << 30;
 /// Of longer memory it is not followed what kernels of graphs make of it before a callback.
 const MOST_READ: u64 = 1 << 20;
 /// Each piece may cost the program two mappings, of which a process has 65,530.
 const MOST_WATCHED: usize = 8192;
-
-/// Longer than a callback takes that prepares what copies read.
-const LONG: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub struct Watch {
@@ -51,61 +51,7 @@ struct State {
     ranges: BTreeMap<u64, Watched>,
     /// The starts of ranges that are too large to be watched, or that there was no room for.
     refused: BTreeSet<u64>,
-    /// Callbacks that began not long ago and may still run.
-    callbacks: Vec<Running>,
-    begun: u64,
-}
-
-/// What a callback writes is its to tell, as copies behind it may read that before the next call. A look in the meantime cannot
-/// know whose the changes are: they are told for the call that looks, and once more for the callback. But what only one thread's calls
-/// have named the callbacks of others leave alone.
-struct Running {
-    number: u64,
-    /// Which handed it over.
-    thread: u32,
-    began: Instant,
-    found: Vec<Range<u64>>,
-}
-
-struct Watched {
-    end: u64,
-    managed: bool,
-    since: Instant,
-    /// Known to the driver: otherwise a graph's node reads it, whatever ends.
-    pinned: bool,
-    /// Whether the kernel tells which of its pages were written.
-    tracked: bool,
-    /// That it does not has been told.
-    told: bool,
-    /// The only thread whose calls have named it; none if there were several.
-    user: Option<u32>,
-    /// Only copies read it, and callbacks were about to run when the first did: what changes while one runs is left to it.
-    prepared: bool,
-    /// What was written and has not been looked at: until the callback ends, or copies have brought what they bring there.
-    left: Vec<Range<u64>>,
-    shadow: Shadow,
-}
-
-/// For whom it is looked what has been written.
-#[derive(Clone, Copy)]
-enum Reason<'t> {
-    /// Before a call: a launch can read anything, a wait nothing.
-    Call(Class),
-    /// A callback has ended, whose turn it was.
-    Callback { turn: Option<&'t Turn> },
-}
-
-impl Running {
-    /// Whether it may have written what only the calls of this thread, or those of several, have named.
-    fn may_write(&self, user: Option<u32>) -> bool {
-        self.began.elapsed() < SHORT && user.is_none_or(|user| user == self.thread)
-    }
-}
-
-impl Watched {
-    fn pages(&self, start: u64) -> Range<u64> {
-        start / PAGE * PAGE..self.end.next_multiple_of(PAGE)
-    }
+    callbacks: Callbacks,
 }
 
 impl Watch {
@@ -316,21 +262,14 @@ impl Watch {
 
     /// The number by which its end is told. `thread`: which handed it over.
     pub fn callback_begins(&self, thread: u32) -> u64 {
-        let mut state = self.state.lock();
-        // Those that took long; some have been left by a jump, and never end.
-        state.callbacks.retain(|running| running.began.elapsed() < LONG);
-        state.begun += 1;
-        let running = Running { number: state.begun, thread, began: Instant::now(), found: Vec::new() };
-        state.callbacks.push(running);
-        state.begun
+        self.state.lock().callbacks.begins(thread)
     }
 
     /// As `look`. Also where nothing seems to be watched: a copy may just be beginning to watch what this callback wrote. What
     /// waits for its turn has brought nothing yet.
     pub fn callback_ends(&self, number: u64, turn: Option<&Turn>, finds: &mut Finds) {
         let mut state = self.state.lock();
-        let at = state.callbacks.iter().position(|running| running.number == number);
-        let ended = at.map(|at| state.callbacks.swap_remove(at)).filter(|ended| ended.began.elapsed() < SHORT);
+        let ended = state.callbacks.ends(number);
         self.look_at(&mut state, Reason::Callback { turn }, finds);
         start::recorder().pending.called_back(&finds.places);
         if let Some(Running { began, found, .. }) = ended {
@@ -351,15 +290,14 @@ impl Watch {
         let State { callbacks, ranges, .. } = state;
         for place in &finds.places[already..] {
             let user = ranges.range(..=place.start).next_back().and_then(|(_, watched)| watched.user);
-            let may_be_its = callbacks.iter_mut().filter(|running| running.may_write(user));
-            may_be_its.for_each(|running| running.found.extend(start::recorder().pending.in_use(place)));
+            callbacks.found(user, || start::recorder().pending.in_use(place));
         }
     }
 
     fn look_everywhere(&self, state: &mut State, reason: Reason, finds: &mut Finds) {
         let State { tracker, ranges, callbacks, .. } = state;
         let Some(tracker) = tracker else { return };
-        let is_running = callbacks.iter().any(|running| running.began.elapsed() < LONG);
+        let is_running = callbacks.any();
         let thread = finds.thread();
         // What other threads alone have named is told for their calls and callbacks; before a call that gives the device work only if
         // one of these may be at it.
@@ -369,9 +307,8 @@ impl Watch {
         };
         let is_others = |watched: &Watched| {
             let other = watched.user.filter(|user| *user != thread && is_left);
-            let may_write = |user| callbacks.iter().any(|running| running.may_write(Some(user)));
             let gives = matches!(reason, Reason::Call(Class::submit | Class::launch));
-            other.is_some_and(|user| !gives || may_write(user))
+            other.is_some_and(|user| !gives || callbacks.may_write(user))
         };
         // Ranges may share pages, whose protection is renewed when one of them is looked at: pages first, then their bytes.
         let mut touched: Vec<Range<u64>> = Vec::new();
@@ -467,82 +404,4 @@ impl Watch {
             _ => true,
         }
     }
-}
-
-impl Watched {
-    /// False if the memory is not there any more.
-    fn compare(&mut self, start: u64, pages: &Range<u64>, reason: Reason, finds: &mut Finds) -> bool {
-        let turn = if let Reason::Callback { turn } = reason { turn } else { None };
-        let range = pages.start.max(start)..pages.end.min(self.end);
-        // They may have a page in common, and on it nothing.
-        if range.is_empty() {
-            return true;
-        }
-        // What copies are still bringing is theirs.
-        let landing =
-            start::recorder().pending.unsettled_in(range.start, range.end - range.start, finds.thread(), turn);
-        // And what the CPU has written there besides shows later.
-        if self.tracked && !self.managed {
-            self.left.extend(landing.iter().cloned());
-        }
-        let ranges = without(range, &landing).into_iter();
-        let ranges = ranges.flat_map(|range| match reason {
-            Reason::Call(_) => vec![range],
-            // The driver moves pages with their neighbours: by the next call they may be the device's.
-            Reason::Callback { .. } if self.managed => vec![range],
-            // The rest is told before the next call, by whomever it was written.
-            Reason::Callback { .. } => {
-                let in_use = start::recorder().pending.in_use(&range);
-                if self.tracked {
-                    self.left.extend(without(range, &in_use));
-                }
-                in_use
-            }
-        });
-        for range in ranges.collect::<Vec<_>>() {
-            for at in range.clone().step_by(PIECE as usize) {
-                let step = PIECE.min(range.end - at) as usize;
-                let Some(bytes) = bytes_at(at, step, true) else { return false };
-                for stretch in self.shadow.update((at - start) as usize, &bytes) {
-                    finds.add(self.managed.into(), at + stretch.start as u64, &bytes[stretch]);
-                }
-            }
-        }
-        true
-    }
-}
-
-/// The parts of a range outside others, which are in ascending order of their starts.
-pub fn without(range: Range<u64>, others: &[Range<u64>]) -> Vec<Range<u64>> {
-    let (mut left, mut at) = (Vec::new(), range.start);
-    for other in others {
-        left.push(at..other.start.clamp(at, range.end));
-        at = other.end.clamp(at, range.end);
-    }
-    left.push(at..range.end);
-    left.retain(|part| !part.is_empty());
-    left
-}
-
-/// The ranges whose writes show and which have a page in common with these.
-fn sharing<'r>(
-    ranges: &'r mut BTreeMap<u64, Watched>,
-    pages: &Range<u64>,
-) -> impl Iterator<Item = (&'r u64, &'r mut Watched)> + use<'r> {
-    let (start, end) = (pages.start, pages.end);
-    let below = ranges.range_mut(..end);
-    below.filter(move |(other, w)| w.tracked && !w.managed && w.pages(**other).end > start)
-}
-
-/// The pages of all ranges whose writes show, neighbours together, in order.
-fn clusters(ranges: &BTreeMap<u64, Watched>) -> Vec<Range<u64>> {
-    let mut clusters: Vec<Range<u64>> = Vec::new();
-    for (start, watched) in ranges.iter().filter(|(_, watched)| watched.tracked && !watched.managed) {
-        let pages = watched.pages(*start);
-        match clusters.last_mut() {
-            Some(last) if pages.start <= last.end => last.end = last.end.max(pages.end),
-            _ => clusters.push(pages),
-        }
-    }
-    clusters
 }

@@ -1,0 +1,109 @@
+//! A copy, or other work that may write or read host memory, on its way.
+
+use crate::landing::Landing;
+use crate::spans::joined;
+use std::ops::Range;
+use trace::hash::Hash;
+
+/// What brings the bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Work {
+    /// A copy to the host, whose bytes are the program's to see.
+    Copy,
+    /// A launch, which was given the memory and may write there.
+    Launch,
+    /// A fill, or a copy within the device's reach.
+    Fill,
+    /// A graph that may copy there, and what was there before: if that has changed it did.
+    Graph(Hash),
+    /// A copy that reads there, or a launch of which no more is looked at, while callbacks may write.
+    Read,
+    /// A graph, which may read anything.
+    Any,
+}
+
+impl Work {
+    /// Whether it brings bytes in one piece, once.
+    pub(super) fn lands(self) -> bool {
+        matches!(self, Work::Copy | Work::Fill | Work::Graph(_))
+    }
+
+    /// Whether it may write there at all.
+    pub fn writes(self) -> bool {
+        !matches!(self, Work::Read | Work::Any)
+    }
+}
+
+#[derive(Clone, Copy)]
+pub struct Copy {
+    pub landing: Landing,
+    pub context: u64,
+    /// The call that started it.
+    pub thread: u32,
+    pub call: u32,
+    /// A synchronisation went by that may have covered it, for all that could be told.
+    pub late: bool,
+    /// Whether the legacy stream waits for its queue; none if the driver would not tell.
+    pub blocking: Option<bool>,
+    pub work: Work,
+    /// It goes from host memory to host memory: the driver may have the CPU make it when its turn comes (seen on driver 580).
+    pub by_cpu: bool,
+    pub(super) position: u64,
+    /// A later launch that was given the memory, too, was done earlier, for all that is known: its result is what stands there.
+    pub is_outdone: bool,
+    /// The call has not returned: what other threads wait for meanwhile may have come before it.
+    pub is_being_put: bool,
+    /// The position by which it had been put.
+    pub(super) put: u64,
+    /// The position of the first launch of a row of which only the last is kept.
+    pub(super) since: u64,
+}
+
+impl Copy {
+    pub fn new(landing: Landing, context: u64, blocking: Option<bool>, thread: u32, call: u32) -> Copy {
+        Copy {
+            landing,
+            context,
+            thread,
+            call,
+            late: false,
+            blocking,
+            work: Work::Copy,
+            by_cpu: false,
+            position: 0,
+            is_outdone: false,
+            is_being_put: false,
+            put: 0,
+            since: u64::MAX,
+        }
+    }
+
+    pub(super) fn is_put_before(&self, position: u64) -> bool {
+        !self.is_being_put && self.put < position
+    }
+
+    /// Of another place.
+    pub fn at(self, landing: Landing) -> Copy {
+        Copy { landing, ..self }
+    }
+
+    /// Whether they share memory.
+    pub(super) fn meets(&self, start: u64, end: u64) -> bool {
+        self.landing.address() < end && start < self.landing.end()
+    }
+
+    /// Where the CPU wrote while the launch was under way, in order and apart; some of what lies between, too, if that is
+    /// very much in pieces.
+    pub(super) fn beside(&self, written: &[(u64, Range<u64>)]) -> Vec<Range<u64>> {
+        const MOST: usize = 256;
+        if self.work != Work::Launch || written.is_empty() {
+            return Vec::new();
+        }
+        let (start, end) = (self.landing.address(), self.landing.end());
+        let since = written.iter().filter(|(tick, _)| *tick > self.since);
+        let within = since.map(|(_, place)| place.start.max(start)..place.end.min(end));
+        let places = joined(within.filter(|place| !place.is_empty()).collect());
+        let each = places.len().div_ceil(MOST).max(1);
+        places.chunks(each).map(|places| places[0].start..places[places.len() - 1].end).collect()
+    }
+}

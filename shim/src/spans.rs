@@ -1,0 +1,28 @@
+//! Stretches of memory, and what is left of them without others.
+
+use std::ops::Range;
+
+/// Stretches of memory in order, those that touch as one.
+pub fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.sort_unstable_by_key(|range| range.start);
+    let mut joined: Vec<Range<u64>> = Vec::new();
+    for range in ranges {
+        match joined.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => joined.push(range),
+        }
+    }
+    joined
+}
+
+/// The parts of a range outside others, which are in ascending order of their starts.
+pub fn without(range: Range<u64>, others: &[Range<u64>]) -> Vec<Range<u64>> {
+    let (mut left, mut at) = (Vec::new(), range.start);
+    for other in others {
+        left.push(at..other.start.clamp(at, range.end));
+        at = other.end.clamp(at, range.end);
+    }
+    left.push(at..range.end);
+    left.retain(|part| !part.is_empty());
+    left
+}

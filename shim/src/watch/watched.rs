@@ -1,0 +1,111 @@
+//! One range of memory that is watched.
+
+use crate::finds::{Finds, PIECE};
+use crate::memory::bytes_at;
+use crate::node_runs::Turn;
+use crate::shadow::Shadow;
+use crate::spans::without;
+use crate::start;
+use crate::tracker::PAGE;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::time::Instant;
+use trace::api::roles::Class;
+
+pub struct Watched {
+    pub end: u64,
+    pub managed: bool,
+    pub since: Instant,
+    /// Known to the driver: otherwise a graph's node reads it, whatever ends.
+    pub pinned: bool,
+    /// Whether the kernel tells which of its pages were written.
+    pub tracked: bool,
+    /// That it does not has been told.
+    pub told: bool,
+    /// The only thread whose calls have named it; none if there were several.
+    pub user: Option<u32>,
+    /// Only copies read it, and callbacks were about to run when the first did: what changes while one runs is left to it.
+    pub prepared: bool,
+    /// What was written and has not been looked at: until the callback ends, or copies have brought what they bring there.
+    pub left: Vec<Range<u64>>,
+    pub shadow: Shadow,
+}
+
+/// For whom it is looked what has been written.
+#[derive(Clone, Copy)]
+pub enum Reason<'t> {
+    /// Before a call: a launch can read anything, a wait nothing.
+    Call(Class),
+    /// A callback has ended, whose turn it was.
+    Callback { turn: Option<&'t Turn> },
+}
+
+impl Watched {
+    pub fn pages(&self, start: u64) -> Range<u64> {
+        start / PAGE * PAGE..self.end.next_multiple_of(PAGE)
+    }
+
+    /// False if the memory is not there any more.
+    pub fn compare(&mut self, start: u64, pages: &Range<u64>, reason: Reason, finds: &mut Finds) -> bool {
+        let turn = if let Reason::Callback { turn } = reason { turn } else { None };
+        let range = pages.start.max(start)..pages.end.min(self.end);
+        // They may have a page in common, and on it nothing.
+        if range.is_empty() {
+            return true;
+        }
+        // What copies are still bringing is theirs.
+        let landing =
+            start::recorder().pending.unsettled_in(range.start, range.end - range.start, finds.thread(), turn);
+        // And what the CPU has written there besides shows later.
+        if self.tracked && !self.managed {
+            self.left.extend(landing.iter().cloned());
+        }
+        let ranges = without(range, &landing).into_iter();
+        let ranges = ranges.flat_map(|range| match reason {
+            Reason::Call(_) => vec![range],
+            // The driver moves pages with their neighbours: by the next call they may be the device's.
+            Reason::Callback { .. } if self.managed => vec![range],
+            // The rest is told before the next call, by whomever it was written.
+            Reason::Callback { .. } => {
+                let in_use = start::recorder().pending.in_use(&range);
+                if self.tracked {
+                    self.left.extend(without(range, &in_use));
+                }
+                in_use
+            }
+        });
+        for range in ranges.collect::<Vec<_>>() {
+            for at in range.clone().step_by(PIECE as usize) {
+                let step = PIECE.min(range.end - at) as usize;
+                let Some(bytes) = bytes_at(at, step, true) else { return false };
+                for stretch in self.shadow.update((at - start) as usize, &bytes) {
+                    finds.add(self.managed.into(), at + stretch.start as u64, &bytes[stretch]);
+                }
+            }
+        }
+        true
+    }
+}
+
+/// The ranges whose writes show and which have a page in common with these.
+pub fn sharing<'r>(
+    ranges: &'r mut BTreeMap<u64, Watched>,
+    pages: &Range<u64>,
+) -> impl Iterator<Item = (&'r u64, &'r mut Watched)> + use<'r> {
+    let (start, end) = (pages.start, pages.end);
+    let below = ranges.range_mut(..end);
+    below.filter(move |(other, w)| w.tracked && !w.managed && w.pages(**other).end > start)
+}
+
+/// The pages of all ranges whose writes show, neighbours together, in order.
+pub fn clusters(ranges: &BTreeMap<u64, Watched>) -> Vec<Range<u64>> {
+    let mut clusters: Vec<Range<u64>> = Vec::new();
+    for (start, watched) in ranges.iter().filter(|(_, watched)| watched.tracked && !watched.managed) {
+        let pages = watched.pages(*start);
+        match clusters.last_mut() {
+            Some(last) if pages.start <= last.end => last.end = last.end.max(pages.end),
+            _ => clusters.push(pages),
+        }
+    }
+    clusters
+}
