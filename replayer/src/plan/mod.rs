@@ -73,6 +73,8 @@ pub struct Plan {
     pub(crate) captured: HashMap<u64, u64>,
     /// Copies and fills that became nodes of a graph under capture.
     pub(crate) captured_copies: HashSet<u64>,
+    /// Managed memory, of the whole trace.
+    pub(crate) managed: Ranges,
     /// Contexts, by the call that ended them.
     pub(crate) ends: HashMap<u64, End>,
     /// All device addresses the application was given, reserved ones too.
@@ -249,6 +251,27 @@ mod tests {
         let plan = plan(&sample.trace());
         assert_eq!(plan.devices, BTreeSet::from([1]));
         assert_eq!((plan.peak(0), plan.peak(1)), (0, 512));
+    }
+
+    #[test]
+    fn memory_within_what_another_thread_gives_back_waits_for_that() {
+        let mut sample = initialised();
+        let alloc = |sample: &mut Sample, thread, time: Range<u64>, at: u64, len| {
+            sample.call(thread, "cuMemHostAlloc", time, &[0x100, len, 0], &[(0x100, &at.to_le_bytes())]);
+        };
+        alloc(&mut sample, 0, 2..3, AT, 0x10000);
+        // Both were inside when the other gave it back, and one of them got the same start.
+        alloc(&mut sample, 1, 10..30, AT, 0x1000);
+        alloc(&mut sample, 2, 11..31, AT + 0x2000, 0x1000);
+        sample.call(0, "cuMemFreeHost", 20..21, &[AT], &[]);
+        let (trace, all) = (sample.trace(), |trace: &trace::Trace, name: &str| {
+            let found = trace.calls().filter(|call| call.name() == name).map(|call| call.number);
+            found.collect::<Vec<u64>>()
+        });
+        let plan = plan(&trace);
+        let mut waiting: Vec<u64> = plan.order.edges.keys().copied().collect();
+        waiting.sort_unstable();
+        assert_eq!(waiting, all(&trace, "cuMemHostAlloc")[1..]);
     }
 
     #[test]

@@ -58,6 +58,12 @@ impl Live {
         }
     }
 
+    /// Bytes that such a call gives up. Another may have been handed the same start already, while it was inside.
+    pub fn given_up(&self, start: u64, at: u64) -> Option<u64> {
+        let known = self.ranges.get(&start)?.iter().find(|range| range.since <= at);
+        known.map(|range| range.end - start).or_else(|| self.room(start))
+    }
+
     pub fn holds(&self, address: u64) -> bool {
         self.find(address).is_some()
     }

@@ -46,6 +46,7 @@ pub struct Survey {
     /// Pageable memory that nodes were made to read and write, and that other copies name.
     of_nodes: Vec<Range<u64>>,
     of_copies: HashSet<Range<u64>>,
+    managed: Vec<Range<u64>>,
     /// Latest submission to a stream: end and thread.
     submissions: HashMap<(u64, Option<u32>), (u64, u32)>,
     lifetimes: Lifetimes,
@@ -252,6 +253,7 @@ impl Survey {
         plan.device = Ranges::union(placed, 1);
         plan.reserved = self.reserved;
         plan.host = self.host;
+        plan.managed = Ranges::union(self.managed, 1);
         let of_nodes = Ranges::union(self.of_nodes, 1);
         let shared = self.of_copies.into_iter().filter(|range| of_nodes.overlaps(range));
         plan.of_nodes = Ranges::union(shared.chain(of_nodes.iter()), 1);

@@ -165,7 +165,8 @@ impl<'t> Worker<'_, 't> {
         if is_capture && result != result::SUCCESS || ends_capture(function, result) {
             world.placement.captures.ends();
         }
-        if frame.instead.is_some() && function.class == Class::copy {
+        let of_managed = || call.words().any(|word| world.plan.managed.contains(word));
+        if function.class == Class::copy && (frame.instead.is_some() || of_managed()) {
             // One to or from the host waits, one within the device does not. What has failed other calls will tell, too.
             let none = world.placement.captures.none();
             self.queue(function, &words).wait(world.driver, self.thread, none.is_none());

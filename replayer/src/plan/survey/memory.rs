@@ -57,7 +57,7 @@ impl Survey {
             Memory::Unreserve => Some(argument("ptr")),
             _ => None,
         };
-        if let Some((start, len)) = freed.and_then(|start| Some((start, self.live.room(start)?))) {
+        if let Some((start, len)) = freed.and_then(|start| Some((start, self.live.given_up(start, begin)?))) {
             self.lifetimes.frees(start..start + len, moment);
         }
         match memory {
@@ -82,6 +82,9 @@ impl Survey {
                 self.lifetimes.takes(range.clone(), moment);
                 self.plan.devices.insert(device);
                 self.usage.add(start, len, device, context);
+                if call.name() == "cuMemAllocManaged" {
+                    self.managed.push(range.clone());
+                }
                 self.plan.allocations.insert(call.number, Allocation { call: call.number, range, device });
                 if call.name() == "cuMemAllocManaged" && !trace.follows_host_memory() {
                     let what = "managed memory: what the CPU wrote there is not recorded";
