@@ -90,6 +90,11 @@ impl Finds {
         self.records.push(record::with_body(record::LOSS, &record::Loss { what: what.into(), count }));
     }
 
+    /// Nobody will tell what is written there: what was recorded with the call is all there is. Counted before.
+    pub fn untold(&mut self, address: u64, len: usize) {
+        self.attach(WRITTEN_HERE, record::LOST, address, len, &[]);
+    }
+
     fn attach(&mut self, how: u32, form: u8, address: u64, len: usize, data: &[u8]) {
         let record = &mut self.open[how as usize];
         if record.is_empty() {

@@ -36,6 +36,9 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
     }
     // First what is known already: what begins to be watched now is recorded as a whole.
     if recorder.watch.any() {
+        if matches!(site.function.class, Class::submit | Class::copy) {
+            recorder.watch.claim(lane.index(), places(lane, site.function, words, Side::Source));
+        }
         recorder.watch.look(site.function.class, &mut finds);
     }
     if let Some(launch) = site.shape.launch {
@@ -63,7 +66,7 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
         }
     } else if site.function.class == Class::submit && recorder.shares_any() {
         if recorder.pending.any() || recorder.watch.any() {
-            recorder.pending.comes(lane.index(), destinations(lane, site.function, words));
+            recorder.pending.comes(lane.index(), places(lane, site.function, words, Side::Destination).collect());
         }
         fills(lane, site.function, words);
         let from = reached(lane, site.function, words, |role| matches!(role, Role::Reads(_)));
@@ -111,27 +114,31 @@ pub fn reads(lane: &Lane, call: u32, function: &Function, words: &[u64], from: i
     }
 }
 
-/// Memory shared with the device that a copy or a fill is to write.
-fn destinations(lane: &Lane, function: &'static Function, words: &[u64]) -> Vec<Range<u64>> {
-    let flat = reached(lane, function, words, |role| matches!(role, Role::Writes(_) | Role::Sink(_)));
-    let rows = function.params.iter().filter_map(|param| {
+/// Memory shared with the device that a copy or a fill reads, or writes.
+fn places(lane: &Lane, function: &'static Function, words: &[u64], side: Side) -> impl Iterator<Item = Range<u64>> {
+    let of_side = move |role: &Role| match side {
+        Side::Source => matches!(role, Role::Reads(_) | Role::Source(_)),
+        Side::Destination => matches!(role, Role::Writes(_) | Role::Sink(_)),
+    };
+    let flat = reached(lane, function, words, of_side);
+    let rows = function.params.iter().filter_map(move |param| {
         let Form::Pointer(to) = param.ty.form else { return None };
         let Form::Struct(fields) = to.form else { return None };
-        fields.iter().find(|field| matches!(field.role, Role::CopyHost(Side::Destination)))?;
+        fields.iter().find(|field| matches!(field.role, Role::CopyHost(of) if of == side))?;
         let descriptor = bytes_at(words[param.offset as usize / 8], to.size as usize, true)?;
         let element = |array: CUarray| ask::array_element(array.0 as u64);
-        let region = region(to, &descriptor, Side::Destination, element);
-        let region = region.or_else(|| device_region(to, &descriptor, Side::Destination))?;
+        let region = region(to, &descriptor, side, element);
+        let region = region.or_else(|| device_region(to, &descriptor, side))?;
         lane.recorder().shares(region.address, region.span()).then_some(Landing::Rows(region))
     });
-    flat.chain(rows).flat_map(Landing::places).collect()
+    flat.chain(rows).flat_map(Landing::places)
 }
 
 /// What fills memory shared with the device does so when its stream gets there: until then its bytes are nobody's.
 fn fills(lane: &Lane, function: &'static Function, words: &[u64]) {
     let filled: Vec<Landing> = reached(lane, function, words, |role| matches!(role, Role::Writes(_))).collect();
     if !filled.is_empty() {
-        let from_host = reads_host(lane, function, words);
+        let from_host = lane.recorder().watch.any() && reads_host(lane, function, words);
         under_way(lane, lane.sequence(), function, words, filled.into_iter().map(|to| (to, Work::Fill, from_host)));
     }
 }

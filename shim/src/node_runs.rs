@@ -38,9 +38,9 @@ impl Turn {
         self.before != self.behind
     }
 
-    /// Whether what this call brings there it has brought before the callback begins, or brings when that has ended.
-    pub fn settles(&self, by: (u32, u32), landing: Landing) -> bool {
-        by == self.by && self.around.before.iter().chain(&self.around.after).any(|region| landing.is_at(region))
+    /// Whether what its graph brings there it has brought before the callback begins, or brings when that has ended.
+    pub fn settles(&self, landing: Landing) -> bool {
+        self.around.before.iter().chain(&self.around.after).any(|region| landing.is_at(region))
     }
 }
 
@@ -111,7 +111,11 @@ impl NodeRuns {
     /// The launch of which a run begins.
     pub fn begins(&self, callback: u64) -> Option<Turn> {
         let mut state = self.state.lock();
-        let launch = state.launches.get_mut(&callback)?.pop_front();
+        let launches = state.launches.get_mut(&callback)?;
+        let launch = launches.pop_front();
+        if launches.is_empty() {
+            state.launches.remove(&callback);
+        }
         launch.filter(|_| !state.shared.contains(&callback))
     }
 }

@@ -1,7 +1,8 @@
 //! A graph as the driver tells it: what its nodes write, which callbacks they run, and what of the one stands before the other.
 
+use crate::ask::{self, Place};
 use crate::node_runs::Around;
-use crate::{host, real};
+use crate::{host, real, start};
 use std::collections::{HashMap, HashSet};
 use trace::api::copies::{Region, device_region, region};
 use trace::api::enums::CUgraphNodeType as Kind;
@@ -58,7 +59,7 @@ impl Nodes {
         self.found.iter().filter(move |(kind, _)| *kind == wanted.0).map(|(_, node)| *node)
     }
 
-    /// Where copies and fills bring bytes to memory that may be the host's.
+    /// Where copies and fills bring bytes to memory that the CPU can see.
     pub fn written(&self) -> Vec<Write> {
         type Parameters = unsafe extern "C" fn(u64, *mut u8) -> u32;
         const COPY: usize = size_of::<CUDA_MEMCPY3D>();
@@ -73,6 +74,7 @@ impl Nodes {
                 let of_host = region(CUDA_MEMCPY3D::TYPE, &bytes, Side::Destination, |_| None);
                 let written = of_host.or_else(|| device_region(CUDA_MEMCPY3D::TYPE, &bytes, Side::Destination));
                 let from_host = host::copies_host(CUDA_MEMCPY3D::TYPE, &bytes);
+                let written = written.filter(|region| is_hosts(region.address));
                 found.extend(written.map(|region| Write { region, node, from_host }));
             }
         }
@@ -83,7 +85,7 @@ impl Nodes {
                 let mut fill = std::mem::zeroed::<CUDA_MEMSET_NODE_PARAMS>();
                 (real::function::<Fill>("cuGraphMemsetNodeGetParams").map(|ask| ask(node, &mut fill)), fill)
             };
-            if asked == Some(0) {
+            if asked == Some(0) && is_hosts(fill.dst.0) {
                 let row_bytes = u64::from(fill.elementSize) * fill.width as u64;
                 let (rows, pitch) = (fill.height as u64, if fill.height > 1 { fill.pitch as u64 } else { row_bytes });
                 let address = fill.dst.0;
@@ -114,6 +116,11 @@ impl Nodes {
     }
 }
 
+/// Managed memory is the device's for the driver, until it is asked.
+fn is_hosts(address: u64) -> bool {
+    start::recorder().shares(address, 1) || ask::place(address) == Place::Pageable
+}
+
 fn handles(graph: u64) -> Vec<u64> {
     type Ask = unsafe extern "C" fn(u64, *mut u64, *mut usize) -> u32;
     // SAFETY: the signature is that of cuda.h, the array as long as told; the graph is one that the application has just used, or lies
@@ -134,11 +141,11 @@ fn handles(graph: u64) -> Vec<u64> {
 /// Which node waits for which. A child graph is entered at its node and left at another place of the same name.
 #[derive(Default)]
 struct Order {
-    next: HashMap<Place, Vec<Place>>,
-    last: HashMap<Place, Vec<Place>>,
+    next: HashMap<Step, Vec<Step>>,
+    last: HashMap<Step, Vec<Step>>,
 }
 
-type Place = (u64, bool);
+type Step = (u64, bool);
 
 impl Order {
     fn of(nodes: &Nodes) -> Order {
@@ -156,19 +163,18 @@ impl Order {
         order
     }
 
-    fn waits(&mut self, from: Place, to: Place) {
+    fn waits(&mut self, from: Step, to: Step) {
         self.next.entry(from).or_default().push(to);
         self.last.entry(to).or_default().push(from);
     }
 
     fn around(&self, node: u64, written: &[Write]) -> Around {
         let (before, after) = (reached(&self.last, node), reached(&self.next, node));
-        let settled = |region: &Region| {
-            let mut same = written.iter().filter(|other| other.region == *region);
-            same.all(|Write { node, .. }| before.contains(node) || after.contains(node))
-        };
+        let is_settled = |write: &&Write| before.contains(&write.node) || after.contains(&write.node);
+        let (settled, others): (Vec<&Write>, Vec<&Write>) = written.iter().partition(is_settled);
+        let others: HashSet<Region> = others.into_iter().map(|write| write.region).collect();
         let mut around = Around::default();
-        for Write { region, node, .. } in written.iter().filter(|write| settled(&write.region)) {
+        for Write { region, node, .. } in settled.into_iter().filter(|write| !others.contains(&write.region)) {
             if before.contains(node) { &mut around.before } else { &mut around.after }.push(*region);
         }
         around
@@ -176,7 +182,7 @@ impl Order {
 }
 
 /// The nodes that a row of steps leads to.
-fn reached(steps: &HashMap<Place, Vec<Place>>, from: u64) -> HashSet<u64> {
+fn reached(steps: &HashMap<Step, Vec<Step>>, from: u64) -> HashSet<u64> {
     let (mut seen, mut left) = (HashSet::new(), vec![(from, false)]);
     while let Some(place) = left.pop() {
         let next = steps.get(&place).into_iter().flatten();

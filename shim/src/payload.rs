@@ -299,7 +299,11 @@ impl Capture<'_> {
         let place = ask::place(address);
         if place != Place::Device {
             let mut finds = Finds::before(self.lane, self.call);
-            self.lane.recorder().watch.watch(address, bytes, place == Place::Managed, &mut finds);
+            let watch = &self.lane.recorder().watch;
+            watch.watch(address, bytes, place == Place::Managed, &mut finds);
+            if !watch.tells(address, bytes) {
+                finds.untold(address, bytes as usize);
+            }
             self.deferred.extend(finds.into_records());
         }
     }
@@ -359,7 +363,8 @@ impl Capture<'_> {
             let (thread, context) = (self.lane.index(), ask::current_context());
             let queue = Queue::of(stream, per_thread, thread, || context);
             let mut copy = Copy::new(landing, context, ask::is_blocking(stream), thread, self.call);
-            copy.by_cpu = place == Place::Pinned && host::reads_host(self.lane, self.function, self.words);
+            let matters = place == Place::Pinned && recorder.watch.any();
+            copy.by_cpu = matters && host::reads_host(self.lane, self.function, self.words);
             self.draft.attach(record::PENDING | rows, address, len as u32, &[]);
             let given_up = recorder.pending.add(queue, copy);
             self.deferred.extend(given_up.iter().filter_map(give_up));

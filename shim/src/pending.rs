@@ -210,6 +210,15 @@ impl Pending {
         state.looking.get(&copy.position).is_some_and(|(_, looked_at)| looked_at.work == Work::Fill)
     }
 
+    /// Whether a launch under way was given memory there.
+    pub fn is_given(&self, start: u64, end: u64) -> bool {
+        if !self.any() {
+            return false;
+        }
+        let state = self.state.lock();
+        state.copies.values().flatten().any(|copy| copy.work == Work::Launch && copy.meets(start, end))
+    }
+
     /// Whether work under way may still write there.
     pub fn may_write(&self, start: u64, len: u64) -> bool {
         let state = self.state.lock();
@@ -281,12 +290,13 @@ impl Pending {
     /// Another stream may get this one's handle: what belongs to the old one gets a name of its own.
     pub fn stream_ends(&self, queue: Queue) {
         let mut state = self.state.lock();
-        let State { copies, landings, order, gone, .. } = &mut *state;
+        let State { copies, landings, order, inside, gone, .. } = &mut *state;
         *gone += 1;
         let name = copies.remove(&queue).map(|left| {
             let name = Queue::gone(*gone);
             copies.insert(name, left);
             landings.values_mut().filter(|(_, of, _)| *of == queue).for_each(|(_, of, _)| *of = name);
+            inside.values_mut().filter(|(of, _)| *of == queue).for_each(|(of, _)| *of = name);
             name
         });
         order.stream_ends(queue, name);
@@ -325,12 +335,17 @@ impl Pending {
                 finished.extend(done.map(|copy| (*queue, copy)));
             }
         }
-        for (_, done) in finished.iter().filter(|(_, copy)| copy.work == Work::Launch) {
-            let earlier = |copy: &&mut Copy| {
-                let meets = copy.meets(done.landing.address(), done.landing.end());
-                copy.work == Work::Launch && copy.position < done.position && meets
-            };
-            copies.values_mut().flatten().filter(earlier).for_each(|copy| copy.is_outdone = true);
+        let launches = finished.iter().map(|(_, copy)| copy).filter(|copy| copy.work == Work::Launch);
+        let mut latest: HashMap<(u64, u64), u64> = HashMap::new();
+        for done in launches {
+            let known = latest.entry((done.landing.address(), done.landing.end())).or_default();
+            *known = done.position.max(*known);
+        }
+        if !latest.is_empty() {
+            for copy in copies.values_mut().flatten().filter(|copy| copy.work == Work::Launch) {
+                let done = latest.get(&(copy.landing.address(), copy.landing.end()));
+                copy.is_outdone |= done.is_some_and(|done| copy.position < *done);
+            }
         }
         looking.extend(finished.iter().map(|(queue, copy)| (copy.position, (*queue, *copy))));
         copies.retain(|_, copies| !copies.is_empty());
@@ -412,8 +427,10 @@ impl Pending {
         let comes = |queue: &Queue, copy: &Copy| {
             let meets = copy.work.lands() && copy.meets(start, end);
             let settled = |turn: &Turn| {
-                turn.settles((copy.thread, copy.call), copy.landing)
-                    || state.order.is_behind(*queue, copy.position, (turn.queue, turn.behind))
+                // What stands for several launches of its graph may be of this one, too.
+                let is_merged = copy.since != copy.position && *queue == turn.queue;
+                (is_merged || (copy.thread, copy.call) == turn.by) && turn.settles(copy.landing)
+                    || state.order.is_behind(*queue, copy.since, (turn.queue, turn.behind))
             };
             meets && !turn.is_some_and(settled)
         };

@@ -31,8 +31,8 @@ use watched::{Reason, Watched, clusters, sharing};
 const MOST_COMPARED: u64 = 256 << 10;
 /// Of one range no more than this is recorded when watching begins; what is larger is not watched, and counted.
 const MOST_RECORDED: u64 = 1 << 30;
-/// Of longer memory it is not followed what kernels of graphs make of it before a callback.
-const MOST_READ: u64 = 1 << 20;
+/// Of more memory it is not followed what kernels of graphs make of it before a callback.
+const MOST_READ: u64 = 8 << 20;
 /// Each piece may cost the program two mappings, of which a process has 65,530.
 const MOST_WATCHED: usize = 8192;
 
@@ -211,6 +211,23 @@ impl Watch {
         tracked
     }
 
+    /// A call of this thread names the memory: it is not another's alone any more, and what is written there to be told before the call.
+    pub fn claim(&self, thread: u32, memory: impl Iterator<Item = Range<u64>>) {
+        let mut state = self.state.lock();
+        for range in memory {
+            let met = state.ranges.range_mut(..range.end).filter(|(_, watched)| watched.end > range.start);
+            met.for_each(|(_, watched)| watched.user = watched.user.filter(|user| *user == thread));
+        }
+    }
+
+    /// Whether what the CPU writes there is told, by pages or by comparing all of it.
+    pub fn tells(&self, start: u64, len: u64) -> bool {
+        let state = self.state.lock();
+        let before = state.ranges.range(..=start).next_back();
+        let tells = |(at, watched): (&u64, &Watched)| watched.tracked || watched.end - at <= MOST_COMPARED;
+        before.is_some_and(|known| start + len <= known.1.end && tells(known))
+    }
+
     /// What the device has brought is known as of now: what the CPU writes over it is new, also if it was there before.
     pub fn landed<'b>(&self, address: u64, bytes: Cow<'b, [u8]>) -> Cow<'b, [u8]> {
         if !self.any() {
@@ -238,15 +255,22 @@ impl Watch {
     pub fn computed(&self, thread: u32) {
         let mut state = self.state.lock();
         let State { tracker: Some(tracker), ranges, .. } = &mut *state else { return };
-        for (start, watched) in ranges.iter_mut().filter(|(start, watched)| watched.end - **start <= MOST_READ) {
-            let mut touched = watched.left.clone();
+        let mut budget = MOST_READ;
+        for (start, watched) in ranges.iter_mut() {
+            let len = watched.end - start;
             let is_own = watched.tracked && watched.pinned && watched.user == Some(thread);
-            if !is_own || !tracker.written_so_far(watched.pages(*start), &mut touched) {
+            if !is_own || len > budget {
                 continue;
             }
-            for range in without(*start..watched.end, &joined(touched)) {
-                let bytes = bytes_at(range.start, (range.end - range.start) as usize, true);
-                bytes.into_iter().for_each(|bytes| watched.shadow.put((range.start - start) as usize, &bytes));
+            budget -= len;
+            let Some(bytes) = bytes_at(*start, len as usize, true) else { continue };
+            // Now, as what is written after it was read shows on the page before it is there.
+            let mut touched = watched.left.clone();
+            if tracker.written_so_far(watched.pages(*start), &mut touched) {
+                for range in without(*start..watched.end, &joined(touched)) {
+                    let at = (range.start - start) as usize..(range.end - start) as usize;
+                    watched.shadow.put(at.start, &bytes[at]);
+                }
             }
         }
     }
@@ -305,10 +329,14 @@ impl Watch {
             Reason::Call(class) => (is_running, class != Class::launch),
             Reason::Callback { .. } => (false, true),
         };
-        let is_others = |watched: &Watched| {
+        let is_others = |start: u64, watched: &Watched| {
             let other = watched.user.filter(|user| *user != thread && is_left);
-            let gives = matches!(reason, Reason::Call(Class::submit | Class::launch));
-            other.is_some_and(|user| !gives || callbacks.may_write(user))
+            other.is_some_and(|user| match reason {
+                Reason::Callback { .. } => true,
+                Reason::Call(Class::launch | Class::submit | Class::copy) => callbacks.may_write(user),
+                // A kernel under way may be waiting for what the CPU has written there.
+                Reason::Call(_) => callbacks.may_write(user) || !start::recorder().pending.is_given(start, watched.end),
+            })
         };
         // Ranges may share pages, whose protection is renewed when one of them is looked at: pages first, then their bytes.
         let mut touched: Vec<Range<u64>> = Vec::new();
@@ -321,9 +349,7 @@ impl Watch {
         let mut gone = Vec::new();
         for (start, watched) in ranges.iter_mut() {
             let mut here = Vec::new();
-            if watched.managed && is_others(watched) {
-                continue;
-            } else if watched.managed && watched.tracked {
+            if watched.managed && watched.tracked {
                 watched.tracked = tracker.present(watched.pages(*start), &mut here);
             } else if watched.tracked {
                 let first = touched.partition_point(|pages| pages.end <= *start);
@@ -332,7 +358,7 @@ impl Watch {
                     here.append(&mut watched.left);
                     here = joined(here);
                 }
-                if running && watched.prepared || is_others(watched) {
+                if running && watched.prepared || is_others(*start, watched) {
                     watched.left = std::mem::take(&mut here);
                 }
             } else if watched.end - start <= MOST_COMPARED && !watched.managed {

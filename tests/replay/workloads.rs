@@ -136,6 +136,7 @@ workloads! {
     device_reads "device_reads.c" "replayable" [];
     host_nodes "host_nodes.c" "replayable" [];
     between_nodes "between_nodes.c" "replayable" ["take"];
+    borrowed_memory "borrowed_memory.c" "replayable" ["take"];
     slow_callbacks "slow_callbacks.c" "replayable" ["take"];
     hidden_memory "hidden_memory.c" "partly" ["take"];
     hidden_tables "hidden_tables.c" "replayable" ["add_two", "twice"];

@@ -49,6 +49,8 @@ struct Walk<'t> {
     named: BTreeSet<u64>,
     reasons: Reasons,
     shared: HashSet<(u64, u64, u64)>,
+    /// The last call that came upon managed memory which work under way used.
+    beside_managed: Option<u64>,
 }
 
 struct Beside<'t> {
@@ -99,6 +101,7 @@ impl<'t> Walk<'t> {
             named: BTreeSet::new(),
             reasons: Reasons::default(),
             shared: HashSet::new(),
+            beside_managed: None,
         }
     }
 
@@ -131,8 +134,10 @@ impl<'t> Walk<'t> {
         if found.written.is_seen() {
             let range = |image: Image| image.address..image.address.saturating_add(image.len);
             let mut beside = found.written.images().flat_map(|image| self.outstanding.given_beside(&range(image)));
-            if beside.any(|launch| launch < later) {
+            // Once for a call that found many pieces.
+            if self.beside_managed != Some(found.call) && beside.any(|launch| launch < later) {
                 self.reasons.about_call(MANAGED, found.call);
+                self.beside_managed = Some(found.call);
             }
             return;
         }

@@ -10,6 +10,8 @@ use std::collections::HashMap;
 pub struct Arrival {
     event: u64,
     context: u64,
+    /// The call that started the copy: events are used again.
+    call: u64,
 }
 
 #[derive(Default)]
@@ -20,7 +22,7 @@ pub struct Arrivals {
 
 impl Arrivals {
     /// Behind what the queue has, whose context is current; none if the driver will not. Not while anything is captured.
-    pub fn mark(&self, driver: &Driver, queue: Queue) -> Option<Arrival> {
+    pub fn mark(&self, driver: &Driver, queue: Queue, call: u64) -> Option<Arrival> {
         const DISABLE_TIMING: u64 = 2;
         let known = self.idle.lock().get_mut(&queue.context).and_then(Vec::pop);
         let event = known.or_else(|| {
@@ -29,7 +31,7 @@ impl Arrivals {
             unsafe { driver.ask("cuEventCreate", &[&raw mut event as u64, DISABLE_TIMING]) }.ok()?;
             Some(event)
         })?;
-        let arrival = Arrival { event, context: queue.context };
+        let arrival = Arrival { event, context: queue.context, call };
         let record = if queue.thread.is_some() { "cuEventRecord_ptsz" } else { "cuEventRecord" };
         // SAFETY: no pointers; the stream is that of a call that has just been made.
         match unsafe { driver.ask(record, &[event, queue.stream]) } {

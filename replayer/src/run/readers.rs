@@ -45,7 +45,7 @@ pub fn settle(world: &World, thread: u32, time: u64, tally: &mut Tally) {
     // What it waits for may not come here: the work before it may have been left out.
     let until = Instant::now() + FOR_ARRIVALS;
     for arrival in world.sinks.arrivals_before(time) {
-        while !has_come(arrival) {
+        while world.sinks.is_awaited(arrival) && !has_come(arrival) {
             if Instant::now() > until {
                 world.sinks.give_up(arrival);
                 break;

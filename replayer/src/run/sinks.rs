@@ -152,6 +152,10 @@ impl<'t> Sinks<'t> {
         pending.iter().filter(|pending| pending.seen < time).filter_map(|pending| pending.arrival).collect()
     }
 
+    pub fn is_awaited(&self, arrival: Arrival) -> bool {
+        self.pending.lock().iter().any(|pending| pending.arrival == Some(arrival))
+    }
+
     /// It does not come when it came when recorded: it is looked at when it can be.
     pub fn give_up(&self, arrival: Arrival) {
         let mut pending = self.pending.lock();

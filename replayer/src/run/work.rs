@@ -68,7 +68,7 @@ impl<'t> Worker<'_, 't> {
             } else {
                 let seen = call.observed_at().unwrap_or(u64::MAX);
                 // Only one that was looked at can be too late to be looked at here.
-                let mark = || self.world.sinks.arrivals.mark(self.world.driver, queue);
+                let mark = || self.world.sinks.arrivals.mark(self.world.driver, queue, call.number);
                 let arrival = (seen != u64::MAX && none.is_some()).then(mark).flatten();
                 self.world.sinks.add(Pending { call: call.number, sink, queue, seen, arrival });
             }

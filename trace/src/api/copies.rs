@@ -21,7 +21,7 @@ use std::mem::offset_of;
 ///   #########...............      . left alone
 ///   .......................       slice_pitch is the distance from slice to slice
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Region {
     pub address: u64,
     pub row_bytes: u64,
