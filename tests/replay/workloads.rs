@@ -127,7 +127,7 @@ workloads! {
     mapped_results "mapped_results.c" "replayable" ["take", "pass"];
     reused_pinned "reused_pinned.c" "replayable" ["take", "busy", "pass"];
     spinning "spinning.c" "replayable" ["wait_for_host"];
-    spinning_managed "spinning_managed.c" "partly" ["wait_for_host", "take"];
+    spinning_managed "spinning_managed.c" "replayable" ["wait_for_host", "take"];
     refused_fill "refused_fill.c" "replayable" ["take"];
     mapped_input "mapped_input.c" "replayable" ["take"];
     mapped_threads "mapped_threads.c" "replayable" ["take"];

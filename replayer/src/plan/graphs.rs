@@ -1,6 +1,7 @@
 //! Memory that graphs use: followed from the calls that make nodes, by capture or one by one, to the graph, its
 //! executable graphs, and their launches.
 
+use crate::plan::captures;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use trace::api::roles::Class;
@@ -29,7 +30,7 @@ impl Graphs {
         let argument = |name| call.argument(name).unwrap_or(0);
         let name = function.twin_of.unwrap_or(function.name);
         match name {
-            "cuStreamBeginCapture" | "cuStreamBeginCapture_v2" | "cuStreamBeginCaptureToGraph" => {
+            _ if captures::begins(function) => {
                 self.captures.insert(argument("hStream"), Uses::default());
             }
             "cuStreamEndCapture" => {

@@ -134,8 +134,10 @@ impl<'t> Walk<'t> {
         if found.written.is_seen() {
             let range = |image: Image| image.address..image.address.saturating_add(image.len);
             let mut beside = found.written.images().flat_map(|image| self.outstanding.given_beside(&range(image)));
-            // Once for a call that found many pieces.
-            if self.beside_managed != Some(found.call) && beside.any(|launch| launch < later) {
+            // Before a wait it may be what the work has made of it by then. Once for a call that found many pieces.
+            let waits = self.trace.call(found.call).and_then(|call| call.function());
+            let waits = waits.is_some_and(|function| matches!(function.class, Class::synchronize | Class::copy));
+            if !waits && self.beside_managed != Some(found.call) && beside.any(|launch| launch < later) {
                 self.reasons.about_call(MANAGED, found.call);
                 self.beside_managed = Some(found.call);
             }

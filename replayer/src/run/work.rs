@@ -76,11 +76,6 @@ impl<'t> Worker<'_, 't> {
     }
 }
 
-pub(super) fn begins_capture(function: &Function) -> bool {
-    let name = function.twin_of.unwrap_or(function.name);
-    matches!(name, "cuStreamBeginCapture" | "cuStreamBeginCapture_v2" | "cuStreamBeginCaptureToGraph")
-}
-
 /// One that was broken ends, too.
 pub(super) fn ends_capture(function: &Function, result: u32) -> bool {
     let ends = matches!(result, result::SUCCESS | result::CAPTURE_INVALIDATED | result::CAPTURE_UNJOINED);

@@ -6,9 +6,10 @@ use crate::call::frame::Refusal;
 use crate::check::payload;
 use crate::check::report::{Divergence, Tally};
 use crate::plan::action::{Action, Memory, action};
+use crate::plan::captures;
 use crate::plan::order::{Gate, Lane};
 use crate::run::stall::Stall;
-use crate::run::work::{begins_capture, ends_capture, handle};
+use crate::run::work::{ends_capture, handle};
 use crate::run::world::World;
 use crate::run::{finish, marks, numbers, readers, results};
 use crate::{Progress, check};
@@ -150,7 +151,7 @@ impl<'t> Worker<'_, 't> {
         if is_marked {
             marks::begin(world, &mut self.tally, &call);
         }
-        let is_capture = begins_capture(function);
+        let is_capture = captures::begins(function);
         if is_capture {
             world.placement.captures.begins();
         }
