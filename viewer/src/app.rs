@@ -12,7 +12,7 @@ use crate::{export, view};
 use crossterm::event;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -129,7 +129,7 @@ pub fn run(path: &Path, options: &Options) -> Result<Option<String>, Error> {
         name_objects(&opened);
     }
     let ended = Arc::new(AtomicUsize::new(0));
-    for signal in [SIGTERM, SIGHUP, SIGINT] {
+    for signal in [SIGTERM, SIGHUP, SIGINT, SIGQUIT] {
         signal_hook::flag::register_usize(signal, ended.clone(), signal as usize)?;
     }
     let (sender, news) = channel();
@@ -281,7 +281,8 @@ fn beside(opened: Arc<Opened>, index: bool, sender: Sender<News>) {
                 let _closed = sender.send(News::Say(format!("no index was kept: {error}")));
             }
         }
-        if both(&opened).any(Opened::is_live) {
+        // Whoever writes it may be out of sight: in a container, or on another machine.
+        if both(&opened).any(|opened| opened.trace.footer.is_none()) {
             follow(&opened, &sender);
         }
     });

@@ -15,10 +15,13 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use std::io::{self, BufWriter, Stdout, Write};
 use std::sync::Once;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 /// Whether the terminal is ours, so that giving it back twice does nothing.
 static TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// The mode that it had before, once it is known.
+static COOKED: AtomicPtr<libc::termios> = AtomicPtr::new(std::ptr::null_mut());
 
 pub struct Term {
     pub frames: Frames<BufWriter<Classic<Stdout>>>,
@@ -76,6 +79,7 @@ impl Term {
                 restore();
                 before(info);
             }));
+            on_faults();
         });
         enter(mouse)?;
         // A frame is one write: what is between two writes can be seen to tear.
@@ -127,12 +131,54 @@ impl Drop for Term {
 }
 
 fn enter(mouse: bool) -> io::Result<()> {
+    keep_mode();
     enable_raw_mode()?;
     TAKEN.store(true, Ordering::SeqCst);
     let mut out = io::stdout();
     let entered = execute!(out, EnterAlternateScreen, EnableBracketedPaste, Hide);
     let entered = entered.and_then(|()| if mouse { execute!(out, EnableMouseCapture) } else { Ok(()) });
     entered.inspect_err(|_| restore())
+}
+
+/// A file that is cut short while it is on the screen, or an abort: the terminal is given back as well as a signal's handler can, and the
+/// signal does what it does. (SIGSEGV is left alone: the standard library tells an overflown stack by it.)
+fn on_faults() {
+    use signal_hook::consts::{SIGABRT, SIGBUS};
+    for signal in [SIGBUS, SIGABRT] {
+        let given_back = move || {
+            const BACK: &[u8] =
+                b"\x1b[?2026l\x1b[?1006l\x1b[?1015l\x1b[?1003l\x1b[?1002l\x1b[?1000l\x1b[?2004l\x1b[?1049l\x1b[?25h";
+            const CUT: &[u8] = b"cutrace: the trace was cut short while it was shown\n";
+            if TAKEN.swap(false, Ordering::SeqCst) {
+                let cooked = COOKED.load(Ordering::SeqCst);
+                // SAFETY: both calls are allowed in a signal's handler; the mode is never freed.
+                unsafe {
+                    libc::write(1, BACK.as_ptr().cast(), BACK.len());
+                    if !cooked.is_null() {
+                        libc::tcsetattr(0, libc::TCSANOW, cooked);
+                    }
+                    if signal == SIGBUS {
+                        libc::write(2, CUT.as_ptr().cast(), CUT.len());
+                    }
+                }
+            }
+            let _ends = signal_hook::low_level::emulate_default_handler(signal);
+        };
+        // SAFETY: the action does nothing but what a handler may.
+        let _as_before = unsafe { signal_hook::low_level::register(signal, given_back) };
+    }
+}
+
+/// Keeps the terminal's mode for a signal's handler.
+fn keep_mode() {
+    // SAFETY: plain numbers, for which zeros are valid, and an output struct.
+    let mode = unsafe {
+        let mut mode = std::mem::zeroed::<libc::termios>();
+        (libc::tcgetattr(0, &mut mode) == 0).then_some(mode)
+    };
+    if let Some(mode) = mode.filter(|_| COOKED.load(Ordering::SeqCst).is_null()) {
+        COOKED.store(Box::into_raw(Box::new(mode)), Ordering::SeqCst);
+    }
 }
 
 /// Gives the terminal back as it was. There is nobody to tell if that fails.

@@ -155,10 +155,12 @@ impl Opened {
             let (title, at) = (hole.title(), moment(hole.begin, 1_000));
             format!("damaged: {title} at {at}{}: {}", more(holes.len()), hole.what)
         });
-        let damage = self.trace.damage.first().map(|first| {
-            format!("damaged at offset {}: {}{}", first.offset, first.what, more(self.trace.damage.len()))
-        });
         let partial = self.trace.footer.is_none();
+        let damage = self.trace.damage.first().map(|first| {
+            let is_cut = partial && self.trace.damage.len() == 1 && first.what.starts_with("the file ends");
+            let how = if is_cut { "partial" } else { "damaged" };
+            format!("{how} at offset {}: {}{}", first.offset, first.what, more(self.trace.damage.len()))
+        });
         let partial = partial.then(|| "partial: the trace was not closed (see cutrace repair)".into());
         let own = hole.or(damage).or(partial);
         // What is wrong with the second of two is told when nothing is with the first.
