@@ -48,6 +48,18 @@ pub struct Arguments {
     /// Begin with this filter, as & takes it
     #[arg(long, value_name = "FILTER")]
     filter: Option<String>,
+    /// Hide what the filter lets go of, rather than dim it
+    #[arg(long, requires = "filter")]
+    hide: bool,
+    /// Begin with this piece of time selected
+    #[arg(long, value_name = "FROM..TO", value_parser = window)]
+    select: Option<(u64, u64)>,
+    /// Sort the table by this column; -COLUMN for the other way round
+    #[arg(long, value_name = "COLUMN", requires = "view", allow_hyphen_values = true)]
+    sort: Option<String>,
+    /// Without the panel of details
+    #[arg(long)]
+    no_details: bool,
     /// From the call of --at to its work
     #[arg(long, requires = "at")]
     follow: bool,
@@ -130,8 +142,8 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         ColorChoice::Auto => std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
     };
     let theme = config::theme(&config, colored);
-    let Arguments { view, window, row, follow, filter, .. } = arguments;
-    let shown = Shown { view, window, row, place: arguments.at, follow, filter };
+    let Arguments { view, window, row, follow, filter, hide, select, sort, no_details, .. } = arguments;
+    let shown = Shown { view, window, row, place: arguments.at, follow, filter, hide, select, sort, no_details };
     let options = Options { theme, config, index: !arguments.no_index, second: arguments.second, shown };
     let is_terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
     if arguments.once || !is_terminal {

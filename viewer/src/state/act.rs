@@ -98,10 +98,12 @@ impl State {
             Action::PreviousView => self.show_tab(self.tab.next(Tab::ALL.len() - 1)),
             Action::Sort if !self.table.columns.is_empty() => {
                 self.table.sorted = (self.table.sorted + 1) % self.table.columns.len();
+                self.table.asked = true;
                 self.table.sort();
             }
             Action::Reverse if !self.table.columns.is_empty() => {
                 self.table.reversed = !self.table.reversed;
+                self.table.asked = true;
                 self.table.sort();
             }
             Action::Sort | Action::Reverse => self.say("this view is in the order of time"),

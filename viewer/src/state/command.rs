@@ -17,6 +17,13 @@ pub struct Shown {
     /// From the call to its work.
     pub follow: bool,
     pub filter: Option<String>,
+    /// What the filter lets go of is hidden, rather than dimmed.
+    pub hide: bool,
+    /// A selected piece of time.
+    pub select: Option<(u64, u64)>,
+    /// A column of the table, behind a minus if it is the other way round.
+    pub sort: Option<String>,
+    pub no_details: bool,
 }
 
 impl State {
@@ -25,6 +32,7 @@ impl State {
         let mut beyond = Vec::new();
         if let Some(filter) = &shown.filter {
             self.filter_by(filter);
+            self.hides = shown.hide;
         }
         if let Some(row) = shown.row.filter(|_| shown.view.is_none_or(|view| !view.is_table())) {
             self.row = within(row, self.rows.len(), &mut beyond);
@@ -42,14 +50,33 @@ impl State {
                 beyond.push(format!("--window {from}s..{to}s: the trace ends at {end} s"));
             }
         }
+        if let Some((from, to)) = shown.select {
+            (self.anchor, self.fixed) = (Some(from), Some(to));
+        }
+        self.details = !shown.no_details;
         if let Some(view) = shown.view {
             self.show_tab(view);
+            if let Some(column) = &shown.sort {
+                self.sort_by(column, &mut beyond);
+            }
             if view.is_table() {
                 self.table_row = within(shown.row.unwrap_or(0), self.table.rows.len(), &mut beyond);
             }
         }
         self.scroll();
         (!beyond.is_empty()).then(|| beyond.join("; "))
+    }
+
+    fn sort_by(&mut self, column: &str, beyond: &mut Vec<String>) {
+        let (name, reversed) = column.strip_prefix('-').map_or((column, false), |name| (name, true));
+        match self.table.columns.iter().position(|known| known.eq_ignore_ascii_case(name)) {
+            Some(at) => {
+                (self.table.sorted, self.table.reversed, self.table.asked) = (at, reversed, true);
+                self.table.sort();
+            }
+            None if self.table.columns.is_empty() => beyond.push(format!("--sort {name}: no table is shown")),
+            None => beyond.push(format!("--sort {name}: the columns are {}", self.table.columns.join(", "))),
+        }
     }
 
     /// `cutrace view app.bin --once --view kernels`: prints this screen.
@@ -67,8 +94,16 @@ impl State {
         }
         if let Some(filter) = &self.filter {
             line += &format!(" --filter {}", quoted(&filter.text));
+            line += if self.hides { " --hide" } else { "" };
+        }
+        if !self.details {
+            line += " --no-details";
         }
         if self.tab.is_table() {
+            if let Some(column) = self.table.columns.get(self.table.sorted).filter(|_| self.table.asked) {
+                let minus = if self.table.reversed { "-" } else { "" };
+                line += &format!(" --sort={}", quoted(&format!("{minus}{column}")));
+            }
             if self.table_row > 0 {
                 line += &format!(" --row {}", self.table_row);
             }
@@ -83,6 +118,9 @@ impl State {
             Some((call, false)) => line += &format!(" --at {call}"),
             Some((call, true)) => line += &format!(" --at {call} --follow"),
             None => line += &format!(" --row {} --at {}ns", self.row, self.window.cursor),
+        }
+        if let Some((from, to)) = self.selection() {
+            line += &format!(" --select {from}ns..{to}ns");
         }
         line + &format!(" --window {}ns..{}ns", self.window.from, self.window.to)
     }

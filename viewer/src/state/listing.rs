@@ -14,7 +14,7 @@ impl State {
         let before = std::mem::replace(&mut self.table, table);
         // The same table with other rows, of a trace that has grown, stays sorted as it was.
         if before.columns == self.table.columns {
-            (self.table.sorted, self.table.reversed) = (before.sorted, before.reversed);
+            (self.table.sorted, self.table.reversed, self.table.asked) = (before.sorted, before.reversed, before.asked);
             self.table.sort();
         }
         self.table_row = self.table_row.min(self.table.rows.len().saturating_sub(1));

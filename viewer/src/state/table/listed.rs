@@ -83,6 +83,7 @@ pub fn objects(opened: &Opened, lives: &Lives) -> Table {
         },
         sorted: 2,
         reversed: true,
+        asked: false,
     }
 }
 

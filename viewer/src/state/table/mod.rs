@@ -89,6 +89,8 @@ pub struct Table {
     pub note: &'static str,
     pub sorted: usize,
     pub reversed: bool,
+    /// Not as it begins, but as somebody asked for.
+    pub asked: bool,
 }
 
 impl Table {
