@@ -4,11 +4,10 @@
 //! The driver is asked what a graph copies when it is instantiated, so that nobody has to follow how it was made. Until some
 //! node with a pageable destination is made, or memory is pinned, nothing is asked.
 
-use crate::ask::{self, Place};
 use crate::landing::Landing;
 use crate::lock::Lock;
 use crate::memory::bytes_at;
-use crate::nodes::Write;
+use crate::nodes::{self, Write};
 use crate::pending::Work;
 use crate::start;
 use std::collections::HashMap;
@@ -44,6 +43,9 @@ impl Destinations {
 
     /// A node was made, or changed in an executable graph, that copies there.
     pub fn add(&self, executable: Option<u64>, region: &Region, from_host: bool) {
+        if !nodes::is_hosts(region.address) {
+            return;
+        }
         let places = Self::sorted([(*region, from_host)].into_iter());
         if places.pageable.is_empty() && places.shared.is_empty() {
             return;
@@ -65,13 +67,13 @@ impl Destinations {
         }
     }
 
-    /// With no lock held: it asks the driver.
+    /// Of regions that the CPU can see.
     fn sorted(regions: impl Iterator<Item = (Region, bool)>) -> Places {
         let mut places = Places::default();
         for (region, from_host) in regions {
             if start::recorder().shares(region.address, region.span()) {
                 places.shared.push((Landing::Rows(region), from_host));
-            } else if region.is_dense() && region.bytes() <= MOST_BYTES && ask::place(region.address) == Place::Pageable
+            } else if region.is_dense() && region.bytes() <= MOST_BYTES && !start::recorder().shares(region.address, 1)
             {
                 places.pageable.push((region.address, region.bytes()));
             }

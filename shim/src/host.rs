@@ -123,9 +123,8 @@ fn places(lane: &Lane, function: &'static Function, words: &[u64], side: Side) -
     let flat = reached(lane, function, words, of_side);
     let rows = function.params.iter().filter_map(move |param| {
         let Form::Pointer(to) = param.ty.form else { return None };
-        let Form::Struct(fields) = to.form else { return None };
-        fields.iter().find(|field| matches!(field.role, Role::CopyHost(of) if of == side))?;
-        let descriptor = bytes_at(words[param.offset as usize / 8], to.size as usize, true)?;
+        let address = words[param.offset as usize / 8];
+        let descriptor = has_side(to, side).then(|| bytes_at(address, to.size as usize, true)).flatten()?;
         let element = |array: CUarray| ask::array_element(array.0 as u64);
         let region = region(to, &descriptor, side, element);
         let region = region.or_else(|| device_region(to, &descriptor, side))?;
@@ -138,9 +137,14 @@ fn places(lane: &Lane, function: &'static Function, words: &[u64], side: Side) -
 fn fills(lane: &Lane, function: &'static Function, words: &[u64]) {
     let filled: Vec<Landing> = reached(lane, function, words, |role| matches!(role, Role::Writes(_))).collect();
     if !filled.is_empty() {
-        let from_host = lane.recorder().watch.any() && reads_host(lane, function, words);
+        let from_host = is_by_cpu(lane, function, words);
         under_way(lane, lane.sequence(), function, words, filled.into_iter().map(|to| (to, Work::Fill, from_host)));
     }
+}
+
+/// Whether the CPU may be had to make this copy to host memory: of use only where something is watched.
+pub fn is_by_cpu(lane: &Lane, function: &'static Function, words: &[u64]) -> bool {
+    lane.recorder().watch.any() && reads_host(lane, function, words)
 }
 
 /// Whether what it copies lies in host memory.
@@ -154,7 +158,7 @@ pub fn reads_host(lane: &Lane, function: &'static Function, words: &[u64]) -> bo
                     || hooks::copies_unified(function) && ask::place(word) == Place::Pageable
             }
             (_, Form::Pointer(to)) => {
-                has_source(to) && {
+                has_side(to, Side::Source) && {
                     let descriptor = bytes_at(word, to.size as usize, true);
                     descriptor.is_some_and(|descriptor| copies_host(to, &descriptor))
                 }
@@ -164,9 +168,9 @@ pub fn reads_host(lane: &Lane, function: &'static Function, words: &[u64]) -> bo
     })
 }
 
-fn has_source(ty: &Type) -> bool {
+fn has_side(ty: &Type, side: Side) -> bool {
     let Form::Struct(fields) = ty.form else { return false };
-    fields.iter().any(|field| matches!(field.role, Role::CopyHost(Side::Source)))
+    fields.iter().any(|field| matches!(field.role, Role::CopyHost(of) if of == side))
 }
 
 /// Whether a copy like this has its source in host memory.

@@ -116,8 +116,8 @@ impl Nodes {
     }
 }
 
-/// Managed memory is the device's for the driver, until it is asked.
-fn is_hosts(address: u64) -> bool {
+/// Whether the CPU can see it: pageable, pinned or managed memory. With no lock held: it asks the driver.
+pub fn is_hosts(address: u64) -> bool {
     start::recorder().shares(address, 1) || ask::place(address) == Place::Pageable
 }
 

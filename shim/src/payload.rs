@@ -363,8 +363,7 @@ impl Capture<'_> {
             let (thread, context) = (self.lane.index(), ask::current_context());
             let queue = Queue::of(stream, per_thread, thread, || context);
             let mut copy = Copy::new(landing, context, ask::is_blocking(stream), thread, self.call);
-            let matters = place == Place::Pinned && recorder.watch.any();
-            copy.by_cpu = matters && host::reads_host(self.lane, self.function, self.words);
+            copy.by_cpu = place == Place::Pinned && host::is_by_cpu(self.lane, self.function, self.words);
             self.draft.attach(record::PENDING | rows, address, len as u32, &[]);
             let given_up = recorder.pending.add(queue, copy);
             self.deferred.extend(given_up.iter().filter_map(give_up));
@@ -401,7 +400,7 @@ impl Capture<'_> {
 
     fn fill(&self, landing: Landing) {
         if self.function.class == Class::submit {
-            let fill = [(landing, Work::Fill, host::reads_host(self.lane, self.function, self.words))].into_iter();
+            let fill = [(landing, Work::Fill, host::is_by_cpu(self.lane, self.function, self.words))].into_iter();
             host::under_way(self.lane, self.call, self.function, self.words, fill);
         }
     }

@@ -395,6 +395,7 @@ impl Watch {
             if watched.managed {
                 let mut here = Vec::new();
                 if let (Some(finds), true) = (finds.as_deref_mut(), tracker.present(pages, &mut here)) {
+                    // Memory that is gone already has nothing left to tell.
                     let _ = here.iter().all(|pages| watched.compare(start, pages, Reason::Call(Class::submit), finds));
                 }
             } else if watched.tracked {

@@ -93,7 +93,7 @@ pub fn outstanding(trace: &Trace) -> Vec<Work> {
 impl Outstanding {
     /// Launches not known to have finished which were given the pinned memory that holds this address.
     pub fn given_to(&self, address: u64) -> Vec<u64> {
-        let Some(start) = self.pinned_around(address) else { return Vec::new() };
+        let Some(start) = around(&self.pinned, address) else { return Vec::new() };
         let is_given = |call: &u64| self.given.get(call).is_some_and(|given| given.contains(&start));
         self.work.values().flatten().copied().filter(is_given).collect()
     }
@@ -110,10 +110,6 @@ impl Outstanding {
 
     pub fn is_under_way(&self, call: u64) -> bool {
         self.work.values().any(|calls| calls.contains(&call))
-    }
-
-    fn pinned_around(&self, address: u64) -> Option<u64> {
-        around(&self.pinned, address)
     }
 
     fn follow_memory(&mut self, call: &Call) {
@@ -146,7 +142,7 @@ impl Outstanding {
             _ => None,
         });
         let words = packed.unwrap_or(&[]).chunks_exact(8).map(|w| u64::from_le_bytes(w.try_into().expect("8 bytes")));
-        words.filter_map(|word| self.pinned_around(word).or_else(|| around(&self.managed, word))).collect()
+        words.filter_map(|word| around(&self.pinned, word).or_else(|| around(&self.managed, word))).collect()
     }
 
     /// By stream; those with the earliest work first.

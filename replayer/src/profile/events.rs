@@ -100,11 +100,7 @@ impl<'t> Events<'t> {
             }
             return plain();
         }
-        let record = |event: u64| {
-            let name = if is_twin { "cuEventRecord_ptsz" } else { "cuEventRecord" };
-            // SAFETY: an event of ours and the stream that the call names.
-            unsafe { driver.ask(name, &[event, stream]) }
-        };
+        let record = |event: u64| queue.record(driver, event);
         let Ok((events, base)) = world.placement.relaxed(|| self.events(driver, context)) else {
             collector.untimed(STREAM_FAILED, 1);
             return plain();

@@ -32,9 +32,7 @@ impl Arrivals {
             Some(event)
         })?;
         let arrival = Arrival { event, context: queue.context, call };
-        let record = if queue.thread.is_some() { "cuEventRecord_ptsz" } else { "cuEventRecord" };
-        // SAFETY: no pointers; the stream is that of a call that has just been made.
-        match unsafe { driver.ask(record, &[event, queue.stream]) } {
+        match queue.record(driver, event) {
             Ok(()) => Some(arrival),
             Err(_) => {
                 self.give_back(arrival);

@@ -39,6 +39,13 @@ impl Queue {
         matches!(waited, Ok(Some(Ok(()))))
     }
 
+    /// An event behind what has been put here; the context is current.
+    pub fn record(self, driver: &Driver, event: u64) -> Result<(), Failure> {
+        let record = if self.thread.is_some() { "cuEventRecord_ptsz" } else { "cuEventRecord" };
+        // SAFETY: no pointers; an event of the replay's own, and a stream that a call names.
+        unsafe { driver.ask(record, &[event, self.stream]) }
+    }
+
     /// Whether what is put here becomes part of a graph. The driver does not say it of the default stream while others
     /// are captured: that may not be touched either.
     pub fn is_captured(self, driver: &Driver) -> bool {

@@ -1,6 +1,7 @@
 //! The command line that prints what is on the screen.
 
 use super::State;
+use super::layout::Layout;
 use super::tab::Tab;
 use crate::data::event::NO_CALL;
 
@@ -54,6 +55,7 @@ impl State {
             (self.anchor, self.fixed) = (Some(from), Some(to));
         }
         self.details = !shown.no_details;
+        self.layout = Layout::of(self.size.0, self.size.1, self.details);
         if let Some(view) = shown.view {
             self.show_tab(view);
             if let Some(column) = &shown.sort {
