@@ -66,7 +66,12 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
         }
     } else if site.function.class == Class::submit && recorder.shares_any() {
         if recorder.pending.any() || recorder.watch.any() {
-            recorder.pending.comes(lane.index(), places(lane, site.function, words, Side::Destination).collect());
+            let queue = queue(lane, site.function, words);
+            recorder.pending.comes(
+                lane.index(),
+                queue,
+                places(lane, site.function, words, Side::Destination).collect(),
+            );
         }
         fills(lane, site.function, words);
         let from = reached(lane, site.function, words, |role| matches!(role, Role::Reads(_)));
@@ -87,9 +92,8 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
 /// A graph that runs callbacks. `before`: the position of what its launch adds to what is under way.
 fn calls_back(lane: &Lane, function: &Function, words: &[u64], before: u64) {
     let (recorder, call) = (lane.recorder(), lane.sequence());
-    let (stream, per_thread) = (stream(function, words).unwrap_or(0), function.twin_of.is_some());
-    if !ask::is_capturing(stream, per_thread) {
-        let queue = Queue::of(stream, per_thread, lane.index(), ask::current_context);
+    if !ask::is_capturing(stream(function, words).unwrap_or(0), function.twin_of.is_some()) {
+        let queue = queue(lane, function, words);
         let behind = recorder.pending.take_position();
         let turn = Turn { queue, before, behind, by: (lane.index(), call), around: Arc::default() };
         recorder.node_runs.launched(words[0], turn);
@@ -233,6 +237,11 @@ pub fn under_way(
         let given_up = recorder.pending.add_work(queue, copy);
         given_up.iter().filter_map(payload::give_up).for_each(|record| lane.append(&record));
     }
+}
+
+fn queue(lane: &Lane, function: &Function, words: &[u64]) -> Queue {
+    let stream = stream(function, words).unwrap_or(0);
+    Queue::of(stream, function.twin_of.is_some(), lane.index(), ask::current_context)
 }
 
 /// The stream that a launch names, as an argument or in its configuration.

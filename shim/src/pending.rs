@@ -52,9 +52,16 @@ struct State {
     /// Copies that have finished, by position: what they brought is being looked at.
     looking: BTreeMap<u64, (Queue, Copy)>,
     /// By thread: pinned memory that the call it is inside of may give the driver to be written, at once or later.
-    coming: HashMap<u32, Vec<Range<u64>>>,
+    coming: HashMap<u32, Coming>,
     /// Streams that are gone while copies of theirs are not: names for them.
     gone: u64,
+}
+
+#[derive(Default)]
+struct Coming {
+    /// Behind what the work will be.
+    place: Option<(Queue, u64)>,
+    memory: Vec<Range<u64>>,
 }
 
 /// Copies that have finished, each with where the CPU wrote while it, if it is a launch, was under way.
@@ -172,7 +179,7 @@ impl Pending {
     }
 
     /// The thread is about to give the driver work that may write there; the driver may do it before the call returns.
-    pub fn comes(&self, thread: u32, memory: Vec<Range<u64>>) {
+    pub fn comes(&self, thread: u32, queue: Queue, memory: Vec<Range<u64>>) {
         if memory.is_empty() {
             return;
         }
@@ -180,7 +187,8 @@ impl Pending {
         for range in &memory {
             state.overtake_looks(range);
         }
-        state.coming.insert(thread, memory);
+        let place = Some((queue, self.next.fetch_add(1, Relaxed)));
+        state.coming.insert(thread, Coming { place, memory });
         self.coming.store(state.coming.len(), Relaxed);
     }
 
@@ -204,10 +212,11 @@ impl Pending {
     /// Whether other work was given what this copy brought to be overwritten, while that is being looked at, or just before.
     pub fn is_overtaken(&self, copy: &Copy) -> bool {
         let state = self.state.lock();
-        if state.coming.values().flatten().any(|range| copy.meets(range.start, range.end)) {
+        if state.coming.values().flat_map(|coming| &coming.memory).any(|range| copy.meets(range.start, range.end)) {
             return true;
         }
-        state.looking.get(&copy.position).is_some_and(|(_, looked_at)| looked_at.work == Work::Fill)
+        let looked_at = state.looking.get(&copy.position);
+        looked_at.is_some_and(|(_, looked_at)| looked_at.work == Work::Fill || looked_at.is_outdone)
     }
 
     /// Whether a launch under way was given memory there.
@@ -347,6 +356,13 @@ impl Pending {
                 copy.is_outdone |= done.is_some_and(|done| copy.position < *done);
             }
         }
+        // What others are still looking at is what the work behind has made of it.
+        for (_, looked_at) in looking.values_mut().filter(|(_, copy)| copy.work == Work::Launch) {
+            let mut behind =
+                finished.iter().filter(|(_, copy)| copy.work.writes() && copy.position > looked_at.position);
+            looked_at.is_outdone |=
+                behind.any(|(_, copy)| copy.meets(looked_at.landing.address(), looked_at.landing.end()));
+        }
         looking.extend(finished.iter().map(|(queue, copy)| (copy.position, (*queue, *copy))));
         copies.retain(|_, copies| !copies.is_empty());
         for (_, copy) in finished.iter().filter(|(_, copy)| copy.work == Work::Copy) {
@@ -438,8 +454,13 @@ impl Pending {
         let copies = copies.chain(state.looking.values().map(|(queue, copy)| (queue, copy)));
         let found = copies.filter(|(queue, copy)| comes(queue, copy)).flat_map(|(_, copy)| places(&state, copy));
         // Of those that are just being given to the driver, too: it may have begun.
-        let of_others = state.coming.iter().filter(|(other, _)| turn.is_some() || **other != thread);
-        let found = found.chain(of_others.flat_map(|(_, places)| places.iter().cloned()));
+        let may_have_begun = |other: u32, coming: &Coming| match (turn, coming.place) {
+            (Some(turn), Some((queue, position))) => !state.order.is_behind(queue, position, (turn.queue, turn.behind)),
+            (Some(_), None) => true,
+            (None, _) => other != thread,
+        };
+        let coming = state.coming.iter().filter(|(other, coming)| may_have_begun(**other, coming));
+        let found = found.chain(coming.flat_map(|(_, coming)| coming.memory.iter().cloned()));
         let within = found.map(|place| place.start.max(start)..place.end.min(end)).filter(|place| !place.is_empty());
         let mut within: Vec<Range<u64>> = within.collect();
         within.sort_unstable_by_key(|place| place.start);
