@@ -7,6 +7,7 @@ use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::str::FromStr;
 use viewer::app::{Error, Options, once, open, run as show};
+use viewer::state::arrange::Step;
 use viewer::state::command::Shown;
 use viewer::state::filter::{Filter, time};
 use viewer::state::tab::Tab;
@@ -57,6 +58,9 @@ pub struct Arguments {
     /// Sort the table by this column; -COLUMN for the other way round
     #[arg(long, value_name = "COLUMN", requires = "view", allow_hyphen_values = true)]
     sort: Option<String>,
+    /// Arrange the rows: fold, unfold, up, down, pin or hide one by its number among all of them, in their first order and unfolded
+    #[arg(long, value_name = "STEP:ROW", value_delimiter = ',')]
+    arrange: Vec<Step>,
     /// Without the panel of details
     #[arg(long)]
     no_details: bool,
@@ -142,8 +146,9 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         ColorChoice::Auto => std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
     };
     let theme = config::theme(&config, colored);
-    let Arguments { view, window, row, follow, filter, hide, select, sort, no_details, .. } = arguments;
-    let shown = Shown { view, window, row, place: arguments.at, follow, filter, hide, select, sort, no_details };
+    let Arguments { view, window, row, follow, filter, hide, select, sort, no_details, arrange, .. } = arguments;
+    let shown =
+        Shown { view, window, row, place: arguments.at, follow, filter, hide, select, sort, no_details, arrange };
     let options = Options { theme, config, index: !arguments.no_index, second: arguments.second, shown };
     let is_terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
     if arguments.once || !is_terminal {

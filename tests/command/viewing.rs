@@ -125,6 +125,7 @@ fn every_screen_has_its_command() {
         &["--at", "20", "--view", "events"],
         &["--at", "50%", "--row", "4", "--window", "1ms..3ms"],
         &["--filter", "Launch", "--at", "40", "--window", "0ns..9ms"],
+        &["--arrange", "fold:0,up:2,pin:3,hide:4"],
     ] {
         let frame = run(place.cutrace(["view", "--once"]).args([options, &size].concat())).expect(0).stdout;
         let line = frame.lines().last().expect("a status line");
@@ -146,6 +147,7 @@ fn what_lies_beyond_the_trace_is_told() {
         (&["--row", "99"], "cutrace: --row 99: there are rows 0 to "),
         (&["--row", "9", "--view", "kernels"], "cutrace: --row 9: there is row 0 alone\n"),
         (&["--row", "0", "--view", "kernels"], ""),
+        (&["--arrange", "pin:99"], "cutrace: --arrange pin:99: there are rows 0 to "),
     ] {
         let said = run(place.cutrace(["view", "--once"]).args(options)).expect(0).stderr;
         assert!(said.starts_with(told) && said.lines().count() == usize::from(!told.is_empty()), "{options:?}: {said}");

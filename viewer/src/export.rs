@@ -2,27 +2,21 @@
 
 use crate::data::event::NO_CALL;
 use crate::data::lane::Source;
-use crate::state::rows::{self, Row};
+use crate::data::store::{keep, places};
+use crate::state::rows;
 use crate::state::{State, select::Mark};
 use ratatui::buffer::Buffer;
 use serde_json::{Value, json};
-use std::ffi::OsString;
-use std::fs::OpenOptions;
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// A file for writing that only its owner may read, as a trace.
-fn owned() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.write(true).mode(0o600);
-    options
-}
-
 /// Writes the events between two moments that the filter lets pass, of the rows that are shown; how many. An existing file
 /// is left alone.
 pub fn events(state: &State, path: &Path, from: u64, to: u64) -> io::Result<u64> {
-    let mut out = BufWriter::new(owned().create_new(true).open(path)?);
+    // Only its owner may read it, as a trace.
+    let mut out = BufWriter::new(File::options().write(true).create_new(true).mode(0o600).open(path)?);
     let is_json = path.extension().is_some_and(|extension| extension == "json");
     let (mut count, mut first) = (0, true);
     if is_json {
@@ -31,8 +25,8 @@ pub fn events(state: &State, path: &Path, from: u64, to: u64) -> io::Result<u64>
         writeln!(out, "call,lane,name,category,begin_ns,end_ns,failed,known_end")?;
     }
     for row in &state.rows {
-        for at in shown(row) {
-            let Some(lane) = state.opened.model.lanes.get(at) else { continue };
+        for at in &row.lanes {
+            let Some(lane) = state.opened.model.lanes.get(*at) else { continue };
             let title = rows::title(row, &state.opened);
             for index in lane.first_from(from)..lane.first_at(to) {
                 let event = lane.event(index);
@@ -86,41 +80,29 @@ pub fn perfetto(trace: &Path, path: &str, (first, end): (u32, u32)) -> String {
     }
 }
 
-/// Lanes of a row that has some of its own, or that others are folded into.
-fn shown(row: &Row) -> Vec<usize> {
-    row.lanes.clone()
-}
+const MARKS: &str = "marks";
 
-/// Where the marks of a trace are kept.
-pub fn marks_path(trace: &Path) -> PathBuf {
-    let mut name = OsString::from(trace);
-    name.push(".marks");
-    name.into()
-}
-
+/// The marks of a trace: where there are several files of them, of the newest.
 pub fn load_marks(trace: &Path) -> Vec<Mark> {
-    let read = std::fs::read(marks_path(trace)).ok().and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
-    read.map_or_else(Vec::new, |value| State::marks_from_json(&value))
+    let changed = |path: &PathBuf| path.metadata().ok().filter(|about| about.is_file())?.modified().ok();
+    let newest = places(trace, MARKS).into_iter().filter_map(|path| Some((changed(&path)?, path))).max();
+    let read = newest.and_then(|(_, path)| std::fs::read(path).ok());
+    let value = read.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
+    value.map_or_else(Vec::new, |value| State::marks_from_json(&value))
 }
 
-/// Keeps the marks beside the trace; no file is left where there are none.
+/// Keeps the marks beside the trace, or in the cache directory; no file is left where there are none.
 pub fn save_marks(state: &State) -> io::Result<()> {
-    let path = marks_path(&state.opened.path);
-    if state.marks.is_empty() {
-        return match std::fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        };
+    let path = &state.opened.path;
+    let is_gone = |place: &PathBuf| {
+        std::fs::remove_file(place).map_or_else(|error| error.kind() == io::ErrorKind::NotFound, |()| true)
+    };
+    // One that stays where nothing can be changed needs a newer one.
+    if state.marks.is_empty() && places(path, MARKS).iter().all(is_gone) {
+        return Ok(());
     }
-    // The old ones stay until the new ones are whole.
-    let temporary = path.with_extension(format!("marks.{}", std::process::id()));
-    let mut file = owned().create(true).truncate(true).open(&temporary)?;
-    let written = file.write_all(format!("{:#}\n", state.marks_as_json()).as_bytes());
-    let kept = written.and_then(|()| std::fs::rename(&temporary, path));
-    if kept.is_err() {
-        let _gone_already = std::fs::remove_file(&temporary);
-    }
-    kept
+    let text = format!("{:#}\n", state.marks_as_json());
+    keep(path, MARKS, |mut file| file.write_all(text.as_bytes())).map(|_| ())
 }
 
 /// A frame as text, without colours and without blanks at the ends of lines.

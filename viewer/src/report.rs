@@ -16,15 +16,10 @@ pub fn text(opened: &Opened) -> String {
         out.push_str(&tame(&text));
         out.push('\n');
     };
-    let about = &opened.trace.preamble;
-    line(format!(
-        "{}: {} (process {}), {}, {}",
-        opened.path.display(),
-        about.program,
-        about.pid,
-        counted(summary.calls, "call"),
-        duration(summary.end)
-    ));
+    line(about(opened));
+    if let Some(second) = &opened.second {
+        line(format!("compared with {}", about(&second.opened)));
+    }
     if let Some(label) = opened.label() {
         line(label);
     }
@@ -44,6 +39,12 @@ pub fn text(opened: &Opened) -> String {
         }
     }
     out
+}
+
+fn about(opened: &Opened) -> String {
+    let (summary, about) = (opened.summary(), &opened.trace.preamble);
+    let (calls, took) = (counted(summary.calls, "call"), duration(summary.end));
+    format!("{}: {} (process {}), {calls}, {took}", opened.path.display(), about.program, about.pid)
 }
 
 fn one(out: &mut String, tab: Tab, table: &Table) {

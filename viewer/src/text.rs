@@ -96,6 +96,22 @@ pub fn cut(text: &str, cells: usize) -> &str {
     text
 }
 
+/// In as many lines of so many cells as it takes, but at most `most`, of which the last has the rest; broken at blanks where there are
+/// some.
+pub fn lines(text: &str, cells: usize, most: usize) -> Vec<&str> {
+    let (mut all, mut rest) = (Vec::new(), text);
+    loop {
+        let piece = cut(rest, cells.max(1));
+        let is_last = piece.len() == rest.len() || piece.is_empty() || all.len() + 1 >= most;
+        let at = if is_last { rest.len() } else { piece.rfind(' ').filter(|at| *at > 0).unwrap_or(piece.len()) };
+        all.push(&rest[..at]);
+        rest = rest[at..].trim_start();
+        if rest.is_empty() {
+            return all;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,6 +124,14 @@ mod tests {
             [1, 10_000, 2_000_000_000].map(|step| moment(1_234_567_891, step)),
             ["1.234567891 s", "1.23456 s", "1.2 s"]
         );
+    }
+
+    #[test]
+    fn lines_are_broken_at_blanks() {
+        assert_eq!(lines("", 3, 9), [""]);
+        assert_eq!(lines("one two three", 8, 9), ["one two", "three"]);
+        assert_eq!(lines("onetwothree", 4, 2), ["onet", "wothree"]);
+        assert_eq!(lines("\u{4e2d}\u{6587}", 1, 9), ["\u{4e2d}\u{6587}"]);
     }
 
     #[test]

@@ -1,7 +1,12 @@
-//! Where an index goes when it cannot lie beside its trace. Alone in its process, because it changes the environment.
+//! Where an index and marks go when they cannot lie beside their trace. Alone in its process, because it changes the environment.
 
 use std::fs;
+use std::sync::Arc;
 use viewer::data::open::Opened;
+use viewer::export::{load_marks, save_marks};
+use viewer::state::State;
+use viewer::state::keymap::Keymap;
+use viewer::state::select::Mark;
 use viewer::synthetic::{Shape, write};
 
 #[test]
@@ -10,8 +15,10 @@ fn a_read_only_directory_has_its_index_in_the_cache() {
     let path = directory.path().join("trace.bin");
     write(&path, Shape::default()).expect("written");
     // Root may write into any directory, but not where another one stands.
-    fs::create_dir(path.with_extension("bin.idx")).expect("made");
-    fs::write(path.with_extension("bin.idx").join("in the way"), "").expect("written");
+    for kind in ["bin.idx", "bin.marks"] {
+        fs::create_dir(path.with_extension(kind)).expect("made");
+        fs::write(path.with_extension(kind).join("in the way"), "").expect("written");
+    }
     let cache = directory.path().join("cache");
     // SAFETY: this is the only test of this process, and has started no thread yet.
     unsafe { std::env::set_var("XDG_CACHE_HOME", &cache) };
@@ -19,4 +26,10 @@ fn a_read_only_directory_has_its_index_in_the_cache() {
     let index = first.save().expect("saved").expect("kept");
     assert!(index.starts_with(&cache), "{}", index.display());
     assert_eq!(Opened::open(&path, true).expect("opened").index, Some(index));
+    let mut state = State::new(Arc::new(first), Keymap::default(), (80, 24));
+    for marks in [vec![Mark { time: 7, note: "here".into() }], vec![]] {
+        state.marks = marks.clone();
+        save_marks(&state).expect("kept");
+        assert_eq!(load_marks(&path), marks);
+    }
 }

@@ -1,9 +1,11 @@
 //! What keys do, without a terminal.
 
+use proptest::prelude::*;
 use std::sync::{Arc, LazyLock};
 use trace::Trace;
 use viewer::data::lane::Source;
 use viewer::data::open::Opened;
+use viewer::state::command::Shown;
 use viewer::state::keymap::{Key, Keymap};
 use viewer::state::tab::Tab;
 use viewer::state::table::Lead;
@@ -339,6 +341,36 @@ fn the_mouse_points_drags_and_zooms() {
     state.update(Input::Release);
     let (from, to) = state.selection().expect("dragged over");
     assert!(to - from > 15 * state.window.step());
+}
+
+#[test]
+fn a_click_on_a_view_shows_it() {
+    for width in [80, 200] {
+        let mut state = State::new(OPENED.0.clone(), Keymap::default(), (width, 24));
+        for wanted in [Tab::Api, Tab::Marks, Tab::Timeline] {
+            let before = state.tabs().into_iter().take_while(|(tab, _)| *tab != wanted);
+            let column = before.map(|(_, label)| label.len() as u16).sum::<u16>() + 1;
+            state.update(Input::Press(column, 0));
+            assert_eq!(state.tab, wanted, "{width} {column}");
+        }
+        state.update(Input::Press(width - 1, 0));
+        assert_eq!(state.tab, Tab::Timeline);
+    }
+}
+
+proptest! {
+    #[test]
+    fn an_arrangement_can_be_made_again(typed in prop::collection::vec(0..7usize, 0..40)) {
+        let mut first = state();
+        for key in typed {
+            keys(&mut first, ["j", "k", "space", "p", "J", "K", "z"][key]);
+        }
+        let written: Vec<String> = first.steps().iter().map(|step| step.to_string()).collect();
+        let arrange = written.iter().map(|step| step.parse().expect("a step")).collect();
+        let mut again = state();
+        prop_assert_eq!(again.set(&Shown { arrange, ..Shown::default() }), None);
+        prop_assert_eq!(again.rows, first.rows, "{:?}", written);
+    }
 }
 
 #[test]

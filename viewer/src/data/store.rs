@@ -30,7 +30,7 @@ use trace::known::Known;
 use trace::preamble::{decode, encode};
 
 const MAGIC: [u8; 8] = *b"CUTRIDX\n";
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 const HEADER: usize = 64;
 const ALIGNED: u64 = 64;
 /// Bytes under one checksum.
@@ -90,15 +90,15 @@ struct Directory {
     life_names: Vec<String>,
 }
 
-/// Where the index of a trace may be: beside it, or in the cache directory.
-pub fn places(trace: &Path) -> Vec<PathBuf> {
+/// Where a file that goes with a trace, as its index (`idx`) does, may be: beside it, or in the cache directory.
+pub fn places(trace: &Path, kind: &str) -> Vec<PathBuf> {
     let mut beside = trace.as_os_str().to_owned();
-    beside.push(".idx");
+    beside.push(format!(".{kind}"));
     let mut places = vec![PathBuf::from(beside)];
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let cache = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")));
     if let (Some(cache), Ok(whole)) = (cache, fs::canonicalize(trace)) {
-        let name = format!("{:016x}.idx", checksum(whole.as_os_str().as_encoded_bytes()));
+        let name = format!("{:016x}.{kind}", checksum(whole.as_os_str().as_encoded_bytes()));
         places.push(cache.join("cutrace").join(name));
     }
     places
@@ -158,7 +158,7 @@ fn sound(file: &mut File, section: &Section, bytes: &mut [u8]) -> io::Result<boo
 
 /// The index of a trace, if there is one that agrees with it.
 pub fn load(trace: &Path, key: Key) -> Option<Loaded> {
-    places(trace).into_iter().find_map(|path| read(&path, key))
+    places(trace, "idx").into_iter().find_map(|path| read(&path, key))
 }
 
 fn read(path: &Path, key: Key) -> Option<Loaded> {
@@ -247,26 +247,31 @@ impl Directory {
 
 /// Writes the index to the first place that takes it; where that was.
 pub fn save(trace: &Path, key: Key, model: &Model, lives: &Lives, known: Known) -> io::Result<PathBuf> {
+    keep(trace, "idx", |file| write_into(file, key, model, lives, &known))
+}
+
+/// Writes a file that goes with a trace to the first place that takes it; where that was. The old one stays until the new one is whole.
+pub fn keep(trace: &Path, kind: &str, write: impl Fn(File) -> io::Result<()>) -> io::Result<PathBuf> {
     let mut refused = None;
-    for path in places(trace) {
-        match write(&path, key, model, lives, &known) {
+    for path in places(trace, kind) {
+        match replace(&path, &write) {
             Ok(()) => return Ok(path),
             Err(error) => refused = Some(error),
         }
     }
-    Err(refused.unwrap_or_else(|| io::Error::other("there is nowhere to put an index")))
+    Err(refused.unwrap_or_else(|| io::Error::other("there is no directory for it")))
 }
 
-fn write(path: &Path, key: Key, model: &Model, lives: &Lives, known: &Known) -> io::Result<()> {
+fn replace(path: &Path, write: impl Fn(File) -> io::Result<()>) -> io::Result<()> {
     if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
         fs::create_dir_all(directory)?;
     }
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}", std::process::id()));
     let temporary = PathBuf::from(name);
-    // A trace holds the application's data, and an index its names.
+    // A trace holds the application's data, and what goes with it its names.
     let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
-    let written = write_into(file, key, model, lives, known).and_then(|()| fs::rename(&temporary, path));
+    let written = write(file).and_then(|()| fs::rename(&temporary, path));
     if written.is_err() {
         let _gone_already = fs::remove_file(&temporary);
     }

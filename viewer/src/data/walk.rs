@@ -62,9 +62,12 @@ impl<'t> Walk<'t> {
         let streams = &mut self.streams;
         match op.what {
             What::Work { on, kernel, host, bytes } => {
-                let name = self.kernels.get(&kernel).copied().unwrap_or(op.function.into());
+                let known = self.kernels.get(&kernel).copied();
+                let name = known.unwrap_or(op.function.into());
+                // A graph is not a kernel.
+                let is_kernel = || known.is_some() || !self.trace.function_name(op.function).starts_with("cuGraph");
                 match category {
-                    Category::Launch => self.launches[name as usize].add(op.call, took, false, 0),
+                    Category::Launch if is_kernel() => self.launches[name as usize].add(op.call, took, false, 0),
                     Category::Copy => {
                         self.moves[usize::from(op.function)].add(op.call, took, false, bytes);
                         self.findings.copied(host, op.call, took, false);

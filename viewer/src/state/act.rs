@@ -11,15 +11,16 @@ const DETAILS: usize = 4;
 
 impl State {
     pub fn act(&mut self, action: Action) -> Vec<Effect> {
-        if let Some(scroll) = self.help.filter(|_| action != Action::Suspend) {
+        if self.help.is_some() && action != Action::Suspend {
+            let page = isize::from(self.size.1 as i16 - 2).max(1);
             // It is read, scrolled, and left by any other key.
-            self.help = match action {
-                Action::Down => Some(scroll.saturating_add(1)),
-                Action::Up => Some(scroll.saturating_sub(1)),
-                Action::PageDown => Some(scroll.saturating_add(10)),
-                Action::PageUp => Some(scroll.saturating_sub(10)),
-                _ => None,
-            };
+            match action {
+                Action::Down => self.scroll_help(1),
+                Action::Up => self.scroll_help(-1),
+                Action::PageDown => self.scroll_help(page),
+                Action::PageUp => self.scroll_help(-page),
+                _ => self.help = None,
+            }
             return Vec::new();
         }
         let is_timeline = self.tab == Tab::Timeline;

@@ -63,7 +63,7 @@ actions! {
     PreviousMark "previous-mark" "Previous mark" ["<"];
     Unmark "unmark" "Remove the mark nearest to the cursor; in the list, the selected one" ["M" "delete"];
     GoTo "go-to" "Go to a call (1234), a time (1.5s, 20ms) or a share (50%)" ["ctrl-g" "@"];
-    Open "open" "Details of the event; from a table, its slowest instance" ["enter"];
+    Open "open" "Open or close the details; from a table, to its slowest instance" ["enter"];
     DetailsDown "details-down" "Scroll the details down" ["ctrl-d"];
     DetailsUp "details-up" "Scroll the details up" ["ctrl-u"];
     Clear "clear" "Close what is open: prompt, help, selection, details, filter" ["esc"];

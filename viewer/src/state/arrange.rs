@@ -1,9 +1,96 @@
 //! How the user wants the rows: folded, moved, pinned, hidden.
 
 use super::State;
-use super::rows::{self, Id};
+use super::rows::{self, Arrangement, Id};
+use crate::data::Model;
+use std::fmt;
+use std::str::FromStr;
+
+/// What is done with a row, by its number among all of them: in their first order, unfolded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Step(How, usize);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum How {
+    Fold,
+    Unfold,
+    Up,
+    Down,
+    Pin,
+    Hide,
+}
+
+const NAMES: [(How, &str); 6] = [
+    (How::Fold, "fold"),
+    (How::Unfold, "unfold"),
+    (How::Up, "up"),
+    (How::Down, "down"),
+    (How::Pin, "pin"),
+    (How::Hide, "hide"),
+];
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let name = NAMES.iter().find(|(how, _)| *how == self.0).map_or("", |(_, name)| name);
+        write!(f, "{name}:{}", self.1)
+    }
+}
+
+impl FromStr for Step {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Step, String> {
+        let known = text.split_once(':').and_then(|(name, row)| {
+            let (how, _) = NAMES.iter().find(|(_, known)| *known == name)?;
+            Some(Step(*how, row.parse().ok()?))
+        });
+        let names = || NAMES.map(|(_, name)| name).join(", ");
+        known.ok_or_else(|| format!("{text:?}: expected one of {} and a row's number, as pin:3", names()))
+    }
+}
+
+/// The numbers that steps have.
+fn numbered(model: &Model) -> Vec<Id> {
+    rows::rows(model, &Arrangement::default()).into_iter().map(|row| row.id).collect()
+}
 
 impl State {
+    /// What makes this arrangement of the first one.
+    pub fn steps(&self) -> Vec<Step> {
+        let (model, now) = (&self.opened.model, &self.arrangement);
+        let (first, all) = (Arrangement::new(model), numbered(model));
+        let step = |how, id: &Id| Some(Step(how, all.iter().position(|other| other == id)?));
+        let folded = now.folded.difference(&first.folded).filter_map(|id| step(How::Fold, id));
+        let unfolded = first.folded.difference(&now.folded).filter_map(|id| step(How::Unfold, id));
+        let hidden = now.hidden.iter().filter_map(|id| step(How::Hide, id));
+        let mut sets: Vec<Step> = folded.chain(unfolded).chain(hidden).collect();
+        sets.sort_unstable();
+        let moved = now.moved.iter().filter_map(|(id, up)| step(if *up { How::Up } else { How::Down }, id));
+        let pinned = now.pinned.iter().filter_map(|id| step(How::Pin, id));
+        sets.into_iter().chain(moved).chain(pinned).collect()
+    }
+
+    /// Makes an arrangement; of steps with rows that there are not it says so.
+    pub(super) fn take_steps(&mut self, steps: &[Step], beyond: &mut Vec<String>) {
+        let all = numbered(&self.opened.model);
+        for step @ Step(how, row) in steps {
+            let Some(id) = all.get(*row).copied() else {
+                beyond.push(format!("--arrange {step}: there are rows 0 to {}", all.len().saturating_sub(1)));
+                continue;
+            };
+            let now = &mut self.arrangement;
+            match how {
+                How::Fold => _ = now.folded.insert(id),
+                How::Unfold => _ = now.folded.remove(&id),
+                How::Up => now.moved.push((id, true)),
+                How::Down => now.moved.push((id, false)),
+                How::Pin => now.pinned.push(id),
+                How::Hide => _ = now.hidden.insert(id),
+            }
+        }
+        self.arrange();
+    }
+
     pub(super) fn arrange(&mut self) {
         let id = self.rows.get(self.row).map(|row| row.id);
         self.rows = rows::rows(&self.opened.model, &self.arrangement);

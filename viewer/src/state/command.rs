@@ -1,6 +1,7 @@
 //! The command line that prints what is on the screen.
 
 use super::State;
+use super::arrange::Step;
 use super::layout::Layout;
 use super::tab::Tab;
 use crate::data::event::NO_CALL;
@@ -25,12 +26,15 @@ pub struct Shown {
     /// A column of the table, behind a minus if it is the other way round.
     pub sort: Option<String>,
     pub no_details: bool,
+    /// How the rows are arranged.
+    pub arrange: Vec<Step>,
 }
 
 impl State {
     /// Shows what a command line asks for, and says what of that there is not. Wrong words are told of in the message.
     pub fn set(&mut self, shown: &Shown) -> Option<String> {
         let mut beyond = Vec::new();
+        self.take_steps(&shown.arrange, &mut beyond);
         if let Some(filter) = &shown.filter {
             self.filter_by(filter);
             self.hides = shown.hide;
@@ -110,6 +114,10 @@ impl State {
                 line += &format!(" --row {}", self.table_row);
             }
             return line;
+        }
+        let steps: Vec<String> = self.steps().iter().map(|step| step.to_string()).collect();
+        if !steps.is_empty() {
+            line += &format!(" --arrange {}", steps.join(","));
         }
         let call = self.event.and_then(|(lane, index)| {
             let lane = self.opened.model.lanes.get(lane)?;

@@ -3,9 +3,10 @@
 
 mod act;
 pub mod action;
-mod arrange;
+pub mod arrange;
 pub mod command;
 pub mod filter;
+pub mod help;
 pub mod keymap;
 pub mod layout;
 mod lens;
@@ -106,7 +107,7 @@ pub struct State {
     pub hides: bool,
     pub prompt: Option<Prompt>,
     /// The help is open, scrolled by this many lines.
-    pub help: Option<u16>,
+    pub help: Option<usize>,
     pub mouse: bool,
     /// From which length on a pause on a lane is stopped at, ns.
     pub pause: u64,

@@ -16,6 +16,9 @@ impl State {
             return;
         }
         let layout = self.layout;
+        if layout.title.contains(x, y) {
+            return self.tab_at(x).into_iter().for_each(|tab| self.show_tab(tab));
+        }
         if layout.overview.contains(x, y) {
             let column = u64::from(x - layout.overview.x);
             let time =

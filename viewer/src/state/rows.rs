@@ -208,21 +208,15 @@ fn tree(model: &Model) -> Vec<Row> {
         contexts.dedup();
         for context in &contexts {
             let of_context: Vec<_> = own.iter().filter(|(queue, _)| queue.context == *context).collect();
-            // A level with one child says nothing.
-            let level = if contexts.len() > 1 {
-                let lanes = of_context.iter().map(|(_, at)| *at).collect();
-                all.push(row(Id::Context(device, *context), 1, lanes, Some(false)));
-                2
-            } else {
-                1
-            };
+            let lanes = of_context.iter().map(|(_, at)| *at).collect();
+            all.push(row(Id::Context(device, *context), 1, lanes, Some(false)));
             for (queue, at) in of_context {
                 let (stream, call) = (queue.stream, queue.call);
                 let id = match model.lanes[*at].source {
                     Source::Device { part, .. } => Id::Timed { stream, call, part },
                     _ => Id::Stream { stream, call },
                 };
-                all.push(row(id, level, vec![*at], None));
+                all.push(row(id, 2, vec![*at], None));
             }
         }
         let memory = model.memory.iter().enumerate().filter(|(_, memory)| memory.of.device == device);

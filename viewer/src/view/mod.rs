@@ -13,7 +13,7 @@ use crate::state::State;
 use crate::state::action::Action;
 use crate::state::layout::Area;
 use crate::state::tab::Tab;
-use crate::text::{counted, cut, duration, grouped, moment, tame};
+use crate::text::{counted, cut, duration, grouped, lines, moment, tame};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -67,19 +67,8 @@ fn title(state: &State, theme: &Theme, buffer: &mut Buffer) {
         return;
     }
     let mut x = 0;
-    // With room for what stands on the right.
-    let whole: usize = 22 + Tab::ALL.iter().map(|tab| tab.title().len() + 4).sum::<usize>();
-    for tab in Tab::ALL.iter().copied() {
+    for (tab, label) in state.tabs() {
         let style = if tab == state.tab { theme.chosen().patch(theme.title()) } else { theme.quiet() };
-        let key = state.keymap.keys(Action::Show(tab)).first().copied().unwrap_or("");
-        // Where not all names fit, the others are keys alone.
-        let label = match whole <= usize::from(area.width) || tab == state.tab {
-            true => format!(" {key} {} ", tab.title()),
-            false => format!(" {key} "),
-        };
-        if x + label.len() as u16 > area.width {
-            break;
-        }
         x += put(buffer, x, area.y, &label, area.width - x, style);
     }
     let summary = state.opened.summary();
@@ -113,7 +102,15 @@ fn status(state: &State, theme: &Theme, buffer: &mut Buffer) {
         return;
     }
     let left = if !state.message.is_empty() {
-        tame(&state.message)
+        let said = tame(&state.message);
+        let all = lines(&said, area.width.into(), usize::from(area.y).max(1));
+        // What does not fit on the line is told above it.
+        for (line, text) in (0..).zip(&all[..all.len() - 1]) {
+            let y = area.y - (all.len() - 1) as u16 + line;
+            overlay::clear(buffer, Rect::new(0, y, area.width, 1));
+            put(buffer, 0, y, text, area.width, Style::new());
+        }
+        all[all.len() - 1].to_owned()
     } else if let Some(selection) = details::selection(state) {
         selection
     } else {
@@ -203,16 +200,7 @@ const INDENT: u16 = 14;
 /// In as many lines as it takes, broken at blanks where there are some; at most four, for what nobody would read.
 fn wrapped(line: &details::Detail, room: usize) -> Vec<details::Detail> {
     let room = room.saturating_sub(line.label.width().min(18).saturating_sub(usize::from(INDENT))).max(8);
-    let (mut all, mut rest) = (Vec::new(), line.text.as_str());
-    loop {
-        let label = if all.is_empty() { line.label.clone() } else { String::new() };
-        let whole = rest.width() <= room || all.len() == 3;
-        let piece = if whole { rest } else { cut(rest, room) };
-        let at = if whole { piece.len() } else { piece.rfind(' ').filter(|at| *at > 0).unwrap_or(piece.len()) };
-        all.push(details::Detail { label, text: rest[..at].to_owned(), tone: line.tone });
-        rest = rest[at..].trim_start();
-        if rest.is_empty() || at == 0 {
-            return all;
-        }
-    }
+    let pieces = lines(&line.text, room, 4).into_iter().enumerate();
+    let label = |n: usize| if n == 0 { line.label.clone() } else { String::new() };
+    pieces.map(|(n, text)| details::Detail { label: label(n), text: text.to_owned(), tone: line.tone }).collect()
 }

@@ -2,8 +2,7 @@
 
 use super::put;
 use super::theme::Theme;
-use crate::state::State;
-use crate::state::action::actions;
+use crate::state::{State, help};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -15,7 +14,7 @@ pub fn draw(state: &State, theme: &Theme, buffer: &mut Buffer) {
     palette(state, theme, buffer);
 }
 
-fn clear(buffer: &mut Buffer, area: Rect) {
+pub fn clear(buffer: &mut Buffer, area: Rect) {
     let area = area.intersection(*buffer.area());
     for y in area.top()..area.bottom() {
         for x in area.left()..area.right() {
@@ -26,35 +25,16 @@ fn clear(buffer: &mut Buffer, area: Rect) {
     }
 }
 
-fn help(state: &State, theme: &Theme, buffer: &mut Buffer, scroll: u16) {
+fn help(state: &State, theme: &Theme, buffer: &mut Buffer, scroll: usize) {
     let (width, height) = state.size;
     clear(buffer, Rect::new(0, 0, width, height));
-    let lines: Vec<(String, String)> =
-        actions().map(|line| (state.keymap.keys(line.action).join(" "), line.about.to_owned())).collect();
-    let notes = [
-        "",
-        "Lanes of threads show calls: solid. Lanes with ~ show work of a stream, hatched: from its submission to the next",
-        "one, or to the wait that told of its end. When it ran in between, the trace does not say. Of a trace with device",
-        "times (cutrace replay --profile) lanes of streams are solid: work as a replay measured it, as long after its",
-        "recorded call as it came after the replay's, or behind the work before it; or (record --gpu-times) as it was.",
-        "Colours: green launches, blue copies, yellow waits and questions, purple memory and modules, red failures.",
-        "Keys are set in cutrace/view.toml in the configuration directory: [keys] zoom-in = [\"w\", \"+\"]",
-    ];
-    let total = lines.len() + notes.len();
-    let body = usize::from(height.saturating_sub(1));
-    let first = usize::from(scroll).min(total.saturating_sub(body));
     put(buffer, 0, 0, "Keys (up and down scroll; any other key closes)", width, theme.title());
-    for (line, index) in (first..total.min(first + body)).enumerate() {
-        let y = 1 + line as u16;
-        match lines.get(index) {
-            Some((keys, about)) => {
-                put(buffer, 1, y, keys, 20, theme.title());
-                put(buffer, 22, y, about, width.saturating_sub(22), Style::new());
-            }
-            None => {
-                put(buffer, 1, y, notes[index - lines.len()], width.saturating_sub(1), theme.quiet());
-            }
-        }
+    let lines = help::lines(state);
+    let scroll = scroll.min(lines.len().saturating_sub(usize::from(height.saturating_sub(1))));
+    for (y, line) in (1..height).zip(&lines[scroll..]) {
+        put(buffer, 1, y, &line.keys, help::KEYS - 2, theme.title());
+        let (x, style) = if line.is_note { (1, theme.quiet()) } else { (help::KEYS, Style::new()) };
+        put(buffer, x, y, &line.text, width.saturating_sub(x), style);
     }
 }
 

@@ -23,16 +23,35 @@ pub struct Theme {
 /// A colour in each depth: red, green and blue; of the 256; of the 16; of the 8.
 struct Ink(u8, u8, u8, u8, Color, Color);
 
+/// The colour a step darker in the cube of the 256, and what it is made of.
+fn darker(index: u8) -> (u8, Color) {
+    const STEPS: [u8; 6] = [0, 95, 135, 175, 215, 255];
+    let at = index.saturating_sub(16);
+    let [red, green, blue] = [at / 36, at / 6 % 6, at % 6].map(|step| step.saturating_sub(1));
+    let part = |step: u8| STEPS[usize::from(step.min(5))];
+    (16 + 36 * red + 6 * green + blue, Color::Rgb(part(red), part(green), part(blue)))
+}
+
 impl Theme {
     pub const PLAIN: Theme = Theme { depth: Depth::None, light: false, ascii: true };
 
     fn ink(&self, ink: &Ink) -> Color {
-        match self.depth {
-            Depth::None => Color::Reset,
-            Depth::Eight => ink.5,
-            Depth::Sixteen => ink.4,
-            Depth::Many => Color::Indexed(ink.3),
-            Depth::True => Color::Rgb(ink.0, ink.1, ink.2),
+        match (self.depth, self.light) {
+            (Depth::None, _) => Color::Reset,
+            (Depth::Eight, false) => ink.5,
+            (Depth::Sixteen, false) => ink.4,
+            (Depth::Many, false) => Color::Indexed(ink.3),
+            (Depth::True, false) => Color::Rgb(ink.0, ink.1, ink.2),
+            // What is bright does not show on white.
+            (Depth::Eight | Depth::Sixteen, true) => {
+                if ink.5 == Color::White {
+                    Color::Black
+                } else {
+                    ink.5
+                }
+            }
+            (Depth::Many, true) => Color::Indexed(darker(ink.3).0),
+            (Depth::True, true) => darker(ink.3).1,
         }
     }
 
@@ -69,7 +88,8 @@ impl Theme {
             Depth::None => Style::new().add_modifier(Modifier::REVERSED),
             _ => {
                 let behind = if failed { self.bad() } else { self.category(category) };
-                let text = if failed && self.depth != Depth::Eight { Color::White } else { Color::Black };
+                let is_dark = behind == Color::Black || failed && self.depth != Depth::Eight;
+                let text = if is_dark { Color::White } else { Color::Black };
                 Style::new().bg(behind).fg(text)
             }
         }
