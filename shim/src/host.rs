@@ -82,6 +82,10 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
         let reads = site.function.params.iter().filter(|param| matches!(param.role, Role::Reads(_)));
         recorder.watch.refer(reads.map(|param| words[param.offset as usize / 8]), &mut finds);
     }
+    if site.function.class == Class::submit && recorder.shares_any() {
+        // Before the call, which may wait for callbacks: what they write is theirs to tell.
+        recorder.watch.refer(device_sources(site.function, words), &mut finds);
+    }
     // Copies read managed memory by whatever argument names it.
     let managed = &recorder.watch.managed;
     let named = words.iter().filter(|word| managed.any() && managed.find(**word).is_some());
@@ -135,6 +139,16 @@ fn places(lane: &Lane, function: &'static Function, words: &[u64], side: Side) -
         lane.recorder().shares(region.address, region.span()).then_some(Landing::Rows(region))
     });
     flat.chain(rows).flat_map(Landing::places)
+}
+
+/// Where struct copies read by device addresses.
+fn device_sources(function: &'static Function, words: &[u64]) -> impl Iterator<Item = u64> {
+    function.params.iter().filter_map(move |param| {
+        let Form::Pointer(to) = param.ty.form else { return None };
+        let address = words[param.offset as usize / 8];
+        let descriptor = has_side(to, Side::Source).then(|| bytes_at(address, to.size as usize, true)).flatten()?;
+        Some(device_region(to, &descriptor, Side::Source)?.address)
+    })
 }
 
 /// What fills memory shared with the device does so when its stream gets there: until then its bytes are nobody's.

@@ -272,8 +272,8 @@ impl Capture<'_> {
             return true;
         }
         let mut finds = Finds::before(self.lane, self.call);
-        let may_change = callback::any_under_way() && recorder.watch.has_room();
-        if may_change && recorder.watch.watch_prepared(address, span, &mut finds) {
+        let may_change = callback::any_under_way() || callback::any_of_nodes() && recorder.pending.has_graphs();
+        if may_change && recorder.watch.has_room() && recorder.watch.watch_prepared(address, span, &mut finds) {
             self.deferred.extend(finds.into_records());
             return true;
         }

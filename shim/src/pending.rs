@@ -219,6 +219,11 @@ impl Pending {
         looked_at.is_some_and(|(_, looked_at)| looked_at.work == Work::Fill || looked_at.is_outdone)
     }
 
+    /// Whether graphs are under way that may run callbacks.
+    pub fn has_graphs(&self) -> bool {
+        self.any() && self.state.lock().copies.values().flatten().any(|copy| copy.work == Work::Any)
+    }
+
     /// Whether a launch under way was given memory there.
     pub fn is_given(&self, start: u64, end: u64) -> bool {
         if !self.any() {
@@ -344,24 +349,19 @@ impl Pending {
                 finished.extend(done.map(|copy| (*queue, copy)));
             }
         }
-        let launches = finished.iter().map(|(_, copy)| copy).filter(|copy| copy.work == Work::Launch);
-        let mut latest: HashMap<(u64, u64), u64> = HashMap::new();
-        for done in launches {
-            let known = latest.entry((done.landing.address(), done.landing.end())).or_default();
-            *known = done.position.max(*known);
-        }
-        if !latest.is_empty() {
-            for copy in copies.values_mut().flatten().filter(|copy| copy.work == Work::Launch) {
-                let done = latest.get(&(copy.landing.address(), copy.landing.end()));
-                copy.is_outdone |= done.is_some_and(|done| copy.position < *done);
+        // A wait that began before it was known that work behind a launch has written there, too, says nothing of the launch alone.
+        finished.iter_mut().for_each(|(_, copy)| copy.is_outdone |= copy.overwritten > position);
+        let tick = self.next.fetch_add(1, Relaxed);
+        let writes: Vec<&Copy> = finished.iter().map(|(_, copy)| copy).filter(|copy| copy.work.writes()).collect();
+        let left = copies.values_mut().flatten().map(|copy| (copy, false));
+        let left = left.chain(looking.values_mut().map(|(_, copy)| (copy, true)));
+        for (launch, is_looked_at) in left.filter(|(copy, _)| copy.work == Work::Launch) {
+            let (start, end) = (launch.landing.address(), launch.landing.end());
+            let of_all = |done: &Copy| (done.landing.address(), done.landing.end()) == (start, end);
+            for done in writes.iter().filter(|done| done.position > launch.position && done.meets(start, end)) {
+                launch.overwritten = tick;
+                launch.is_outdone |= is_looked_at || done.work == Work::Launch && of_all(done);
             }
-        }
-        // What others are still looking at is what the work behind has made of it.
-        for (_, looked_at) in looking.values_mut().filter(|(_, copy)| copy.work == Work::Launch) {
-            let mut behind =
-                finished.iter().filter(|(_, copy)| copy.work.writes() && copy.position > looked_at.position);
-            looked_at.is_outdone |=
-                behind.any(|(_, copy)| copy.meets(looked_at.landing.address(), looked_at.landing.end()));
         }
         looking.extend(finished.iter().map(|(queue, copy)| (copy.position, (*queue, *copy))));
         copies.retain(|_, copies| !copies.is_empty());

@@ -80,17 +80,16 @@ impl Trace {
         within.filter(move |(finder, _)| *finder == thread).filter_map(|(_, observed)| self.result(observed))
     }
 
+    /// As [`Call::results`], of all calls: when each was found, in no order.
+    pub fn results_of_calls(&self) -> impl Iterator<Item = (u64, Call<'_>, Image<'_>)> {
+        let all = self.observed_by.values().flatten();
+        all.filter_map(|observed| self.result(observed).map(|(launch, image)| (observed.time, launch, image)))
+    }
+
     fn result(&self, observed: &Observed) -> Option<(Call<'_>, Image<'_>)> {
         let launch = self.call_of(observed.thread, observed.call)?;
         let is_launch = launch.function().is_some_and(|function| function.class == Class::launch);
         Some((launch, Image::of_launch(observed).filter(|_| is_launch)?))
-    }
-
-    /// Whether a call found this launch's result, rather than a callback that began.
-    fn found_by_call(&self, observed: &Observed) -> bool {
-        let from = self.observed_beside.partition_point(|(_, o)| o.time < observed.time);
-        let mut alike = self.observed_beside[from..].iter().take_while(|(_, o)| o.time == observed.time);
-        !alike.any(|(_, o)| (o.thread, o.call, o.address) == (observed.thread, observed.call, observed.address))
     }
 }
 
@@ -212,11 +211,10 @@ impl<'a> Call<'a> {
         observed.filter_map(Image::of_launch)
     }
 
-    /// The same, of what a call had waited for by then.
+    /// The same, of what had been looked at by then.
     pub fn looked_at_before(&self, time: u64) -> impl Iterator<Item = Image<'a>> + use<'a> {
-        let trace = self.trace;
-        let observed = trace.observed.get(&(self.thread, self.sequence)).into_iter().flatten();
-        observed.filter(move |o| o.time < time && trace.found_by_call(o)).filter_map(Image::of_launch)
+        let observed = self.trace.observed.get(&(self.thread, self.sequence)).into_iter().flatten();
+        observed.filter(move |observed| observed.time < time).filter_map(Image::of_launch)
     }
 
     /// When all that its copies brought had been looked at.

@@ -16,6 +16,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::time::{Duration, Instant};
+use trace::call::Image;
 use trace::written::Written;
 use trace::{Call, Trace};
 
@@ -31,6 +32,8 @@ pub struct Callbacks<'t> {
     latest: Vec<u64>,
     /// Where each run stands in `runs`, by its call and its number there.
     places: HashMap<u64, HashMap<usize, usize>>,
+    /// What calls had found launches to have made, by the time.
+    found: Vec<Found>,
     /// Runs before this one are done.
     frontier: AtomicUsize,
     done: Mutex<Vec<bool>>,
@@ -55,6 +58,15 @@ struct Run<'t> {
     call: u64,
     number: usize,
     written: Vec<Written<'t>>,
+    /// What others found while it ran is theirs alone.
+    is_bystander: AtomicBool,
+}
+
+struct Found {
+    time: u64,
+    /// Of the launch.
+    begin: u64,
+    memory: Range<u64>,
 }
 
 impl Run<'_> {
@@ -64,8 +76,17 @@ impl Run<'_> {
 
     /// Whether somebody else found this while it ran, and it was told for both.
     fn was_told(&self, memory: &Range<u64>) -> bool {
-        let told = self.written.iter().filter(|written| written.is_told_elsewhere());
-        Ranges::union(self::memory(told), 1).covers(memory)
+        Ranges::union(self::memory(self.own().filter(|written| written.is_told_elsewhere())), 1).covers(memory)
+    }
+
+    fn told(&self) -> impl Iterator<Item = Range<u64>> {
+        memory(self.written.iter().filter(|written| written.is_told_elsewhere()))
+    }
+
+    /// What it does here.
+    fn own(&self) -> impl Iterator<Item = &Written<'_>> {
+        let is_bystander = self.is_bystander.load(Acquire);
+        self.written.iter().filter(move |written| !(is_bystander && written.is_told_elsewhere()))
     }
 
     fn shares_memory(&self, other: &Run) -> bool {
@@ -95,7 +116,16 @@ impl<'t> Callbacks<'t> {
             for (number, written) in call.callback_runs() {
                 let Some(first) = written.first() else { continue };
                 let (begin, end, thread) = (first.about.begin, first.about.end, first.finder);
-                runs.push(Run { begin, end, thread, call: call.number, number: number as usize, written });
+                let is_bystander = AtomicBool::new(false);
+                runs.push(Run {
+                    begin,
+                    end,
+                    thread,
+                    call: call.number,
+                    number: number as usize,
+                    written,
+                    is_bystander,
+                });
             }
         }
         runs.sort_by_key(|run| (run.begin, run.call, run.number));
@@ -107,7 +137,19 @@ impl<'t> Callbacks<'t> {
             *latest = run.end.max(*latest);
             Some(*latest)
         });
+        let mut found = Vec::new();
+        if runs.iter().any(|run| run.told().next().is_some()) {
+            let memory = |image: &Image| image.address..image.address.saturating_add(image.len);
+            let results = trace.results_of_calls();
+            found.extend(results.map(|(time, launch, image)| Found {
+                time,
+                begin: launch.begin,
+                memory: memory(&image),
+            }));
+            found.sort_by_key(|found| found.time);
+        }
         Callbacks {
+            found,
             latest: latest.collect(),
             done: Mutex::new(vec![false; runs.len()]),
             runs,
@@ -143,7 +185,7 @@ impl<'t> Callbacks<'t> {
         drop(done);
         let before = self.frontier.fetch_max(to, AcqRel);
         for run in self.runs.get(before..to).into_iter().flatten() {
-            run.written.iter().for_each(|written| written::on_device_only(world, call, written, tally));
+            run.own().for_each(|written| written::on_device_only(world, call, written, tally));
         }
     }
 
@@ -182,10 +224,19 @@ impl<'t> Callbacks<'t> {
         let done = self.done.lock();
         let newer = self.ended_after(since, &done).flat_map(|run| {
             // What others had found while it ran is theirs, too, and may be older.
-            let own = run.written.iter().filter(|written| run.begin > since || !written.is_told_elsewhere());
-            memory(own)
+            memory(run.own().filter(|written| run.begin > since || !written.is_told_elsewhere()))
         });
         Ranges::union(newer, 1).gaps(range).into_iter().for_each(write);
+    }
+
+    /// Whether a run, put at that time, has not written what others found meanwhile: a launch worked there that it did not wait for.
+    fn stands_by(&self, world: &World, run: &Run, put: u64) -> bool {
+        let told: Vec<Range<u64>> = run.told().collect();
+        let from = self.found.partition_point(|found| found.time <= run.begin);
+        let meanwhile = self.found[from..].iter().take_while(|found| found.time < run.end);
+        let mut behind = meanwhile.filter(|found| found.begin > put).map(|found| &found.memory);
+        behind.any(|memory| told.iter().any(|told| told.start < memory.end && memory.start < told.end))
+            || results::are_to_come(world, run.end, &told)
     }
 
     /// Runs that are done here and ended later than that when recorded.
@@ -222,7 +273,7 @@ extern "C" fn run_with_status(_stream: u64, _status: u32, data: *const ()) {
 impl Handed<'_, '_> {
     /// Work on other streams which this one has waited for: nobody can see what it brought once the callback has written there.
     fn compare_overwritten(&self, run: &Run, tally: &mut Tally) {
-        let memory: Vec<Range<u64>> = run.memory().collect();
+        let memory: Vec<Range<u64>> = memory(run.own()).collect();
         for range in &memory {
             let Some(live) = written::host(self.world, range) else { continue };
             // Behind it others may be waiting.
@@ -255,8 +306,11 @@ impl Handed<'_, '_> {
                 }
             }
             let _changing = callbacks.looks.write();
+            // Of a node nobody knows when its graph was launched.
+            let put = if self.queue.is_some() { self.call.begin } else { run.begin };
+            run.is_bystander.store(callbacks.stands_by(self.world, run, put), Release);
             self.compare_overwritten(run, &mut tally);
-            run.written.iter().for_each(|written| written::on_host_only(self.world, written, &mut tally));
+            run.own().for_each(|written| written::on_host_only(self.world, written, &mut tally));
             done[*at] = true;
             callbacks.begun.fetch_max(*at + 1, AcqRel);
             callbacks.changed.notify_all();

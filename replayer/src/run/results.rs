@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 use trace::Call;
 use trace::api::copies::Region;
-use trace::call::Image;
+use trace::call::{Content, Image};
 use trace::hash::Hash;
 
 /// What agrees afterwards because nobody wrote there is no result.
@@ -42,13 +42,29 @@ pub fn before_callback(
     for (launch, image) in world.trace.results_of_callback(thread, ran.clone()) {
         compare(world, call, launch.number, &image, tally);
     }
-    let is_written = |image: &Image| memory.iter().any(|m| m.start < range(image).end && image.address < m.end);
-    let launches: HashSet<u64> = world.before_launches.lock().keys().map(|(launch, _)| *launch).collect();
-    for launch in launches.into_iter().filter_map(|launch| world.trace.call(launch)) {
-        for image in launch.looked_at_before(ran.end).filter(is_written) {
-            compare(world, call, launch.number, &image, tally);
-        }
+    for (launch, image) in found_before(world, ran.end, memory) {
+        compare(world, call, launch.number, &image, tally);
     }
+}
+
+/// Whether some launch has not made of this memory yet what calls had seen it make by that time.
+pub fn are_to_come(world: &World, time: u64, memory: &[Range<u64>]) -> bool {
+    let is_there = |image: &Image| {
+        let live = host(world, &range(image))?;
+        // SAFETY: the placement holds this memory until the end.
+        let now = Hash::of(unsafe { std::slice::from_raw_parts(live as *const u8, image.len as usize) });
+        Some(matches!(image.content, Content::Hash { hash, .. } | Content::Blob(hash) if hash == now))
+    };
+    found_before(world, time, memory).iter().any(|(_, image)| is_there(image) == Some(false))
+}
+
+/// Results of launches in this memory that calls had found by that time, and have not come to here.
+fn found_before<'t>(world: &World<'t>, time: u64, memory: &[Range<u64>]) -> Vec<(Call<'t>, Image<'t>)> {
+    let is_met = |image: &Image| memory.iter().any(|m| m.start < range(image).end && image.address < m.end);
+    let launches: HashSet<u64> = world.before_launches.lock().keys().map(|(launch, _)| *launch).collect();
+    let launches = launches.into_iter().filter_map(|launch| world.trace.call(launch));
+    let results = |launch: Call<'t>| launch.looked_at_before(time).map(move |image| (launch, image));
+    launches.flat_map(results).filter(|(_, image)| is_met(image)).collect()
 }
 
 fn range(image: &Image) -> Range<u64> {

@@ -51,6 +51,8 @@ pub struct Copy {
     pub(super) position: u64,
     /// A later launch that was given the memory, too, was done earlier, for all that is known: its result is what stands there.
     pub is_outdone: bool,
+    /// When work behind this launch was found done that may have written there.
+    pub(super) overwritten: u64,
     /// The call has not returned: what other threads wait for meanwhile may have come before it.
     pub is_being_put: bool,
     /// The position by which it had been put.
@@ -72,6 +74,7 @@ impl Copy {
             by_cpu: false,
             position: 0,
             is_outdone: false,
+            overwritten: 0,
             is_being_put: false,
             put: 0,
             since: u64::MAX,
