@@ -129,10 +129,7 @@ fn places(lane: &Lane, function: &'static Function, words: &[u64], side: Side) -
         Side::Destination => matches!(role, Role::Writes(_) | Role::Sink(_)),
     };
     let flat = reached(lane, function, words, of_side);
-    let rows = function.params.iter().filter_map(move |param| {
-        let Form::Pointer(to) = param.ty.form else { return None };
-        let address = words[param.offset as usize / 8];
-        let descriptor = has_side(to, side).then(|| bytes_at(address, to.size as usize, true)).flatten()?;
+    let rows = descriptors(function, words, side).filter_map(move |(to, descriptor)| {
         let element = |array: CUarray| ask::array_element(array.0 as u64);
         let region = region(to, &descriptor, side, element);
         let region = region.or_else(|| device_region(to, &descriptor, side))?;
@@ -143,11 +140,21 @@ fn places(lane: &Lane, function: &'static Function, words: &[u64], side: Side) -
 
 /// Where struct copies read by device addresses.
 fn device_sources(function: &'static Function, words: &[u64]) -> impl Iterator<Item = u64> {
+    let sources = descriptors(function, words, Side::Source);
+    sources.filter_map(|(to, descriptor)| Some(device_region(to, &descriptor, Side::Source)?.address))
+}
+
+/// The structs that say what is copied, on this side.
+fn descriptors(
+    function: &'static Function,
+    words: &[u64],
+    side: Side,
+) -> impl Iterator<Item = (&'static Type, Cow<'static, [u8]>)> {
     function.params.iter().filter_map(move |param| {
         let Form::Pointer(to) = param.ty.form else { return None };
         let address = words[param.offset as usize / 8];
-        let descriptor = has_side(to, Side::Source).then(|| bytes_at(address, to.size as usize, true)).flatten()?;
-        Some(device_region(to, &descriptor, Side::Source)?.address)
+        let descriptor = has_side(to, side).then(|| bytes_at(address, to.size as usize, true)).flatten()?;
+        Some((to, descriptor))
     })
 }
 
@@ -167,23 +174,18 @@ pub fn is_by_cpu(lane: &Lane, function: &'static Function, words: &[u64]) -> boo
 
 /// Whether what it copies lies in host memory.
 pub fn reads_host(lane: &Lane, function: &'static Function, words: &[u64]) -> bool {
-    function.params.iter().any(|param| {
+    let names_host = function.params.iter().any(|param| {
         let word = words[param.offset as usize / 8];
-        match (param.role, param.ty.form) {
-            (Role::Source(_), _) => true,
-            (Role::Reads(_), _) => {
+        match param.role {
+            Role::Source(_) => true,
+            Role::Reads(_) => {
                 lane.recorder().pinned.find(word).is_some()
                     || hooks::copies_unified(function) && ask::place(word) == Place::Pageable
             }
-            (_, Form::Pointer(to)) => {
-                has_side(to, Side::Source) && {
-                    let descriptor = bytes_at(word, to.size as usize, true);
-                    descriptor.is_some_and(|descriptor| copies_host(to, &descriptor))
-                }
-            }
             _ => false,
         }
-    })
+    });
+    names_host || descriptors(function, words, Side::Source).any(|(to, descriptor)| copies_host(to, &descriptor))
 }
 
 fn has_side(ty: &Type, side: Side) -> bool {
