@@ -66,12 +66,10 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
         }
     } else if site.function.class == Class::submit && recorder.shares_any() {
         if recorder.pending.any() || recorder.watch.any() {
-            let queue = queue(lane, site.function, words);
-            recorder.pending.comes(
-                lane.index(),
-                queue,
-                places(lane, site.function, words, Side::Destination).collect(),
-            );
+            let comes: Vec<Range<u64>> = places(lane, site.function, words, Side::Destination).collect();
+            if !comes.is_empty() {
+                recorder.pending.comes(lane.index(), queue(lane, site.function, words), comes);
+            }
         }
         fills(lane, site.function, words);
         let from = reached(lane, site.function, words, |role| matches!(role, Role::Reads(_)));

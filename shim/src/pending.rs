@@ -180,9 +180,6 @@ impl Pending {
 
     /// The thread is about to give the driver work that may write there; the driver may do it before the call returns.
     pub fn comes(&self, thread: u32, queue: Queue, memory: Vec<Range<u64>>) {
-        if memory.is_empty() {
-            return;
-        }
         let mut state = self.state.lock();
         for range in &memory {
             state.overtake_looks(range);
@@ -350,17 +347,19 @@ impl Pending {
             }
         }
         // A wait that began before it was known that work behind a launch has written there, too, says nothing of the launch alone.
-        finished.iter_mut().for_each(|(_, copy)| copy.is_outdone |= copy.overwritten > position);
-        let tick = self.next.fetch_add(1, Relaxed);
+        finished.iter_mut().for_each(|(_, copy)| copy.is_outdone |= copy.overwritten >= position);
         let writes: Vec<&Copy> = finished.iter().map(|(_, copy)| copy).filter(|copy| copy.work.writes()).collect();
-        let left = copies.values_mut().flatten().map(|copy| (copy, false));
-        let left = left.chain(looking.values_mut().map(|(_, copy)| (copy, true)));
-        for (launch, is_looked_at) in left.filter(|(copy, _)| copy.work == Work::Launch) {
-            let (start, end) = (launch.landing.address(), launch.landing.end());
-            let of_all = |done: &Copy| (done.landing.address(), done.landing.end()) == (start, end);
-            for done in writes.iter().filter(|done| done.position > launch.position && done.meets(start, end)) {
-                launch.overwritten = tick;
-                launch.is_outdone |= is_looked_at || done.work == Work::Launch && of_all(done);
+        if !writes.is_empty() {
+            let tick = self.next.fetch_add(1, Relaxed);
+            let left = copies.values_mut().flatten().map(|copy| (copy, false));
+            let left = left.chain(looking.values_mut().map(|(_, copy)| (copy, true)));
+            for (launch, is_looked_at) in left.filter(|(copy, _)| copy.work == Work::Launch) {
+                let (start, end) = (launch.landing.address(), launch.landing.end());
+                let of_all = |done: &Copy| (done.landing.address(), done.landing.end()) == (start, end);
+                for done in writes.iter().filter(|done| done.position > launch.position && done.meets(start, end)) {
+                    launch.overwritten = tick;
+                    launch.is_outdone |= is_looked_at || done.work == Work::Launch && of_all(done);
+                }
             }
         }
         looking.extend(finished.iter().map(|(queue, copy)| (copy.position, (*queue, *copy))));
@@ -455,8 +454,11 @@ impl Pending {
         let found = copies.filter(|(queue, copy)| comes(queue, copy)).flat_map(|(_, copy)| places(&state, copy));
         // Of those that are just being given to the driver, too: it may have begun.
         let may_have_begun = |other: u32, coming: &Coming| match (turn, coming.place) {
-            (Some(turn), Some((queue, position))) => !state.order.is_behind(queue, position, (turn.queue, turn.behind)),
-            (Some(_), None) => true,
+            // Two threads may have come to the driver the other way round on one stream.
+            (Some(turn), Some((queue, position))) if queue != turn.queue || other == turn.by.0 => {
+                !state.order.is_behind(queue, position, (turn.queue, turn.behind))
+            }
+            (Some(_), _) => true,
             (None, _) => other != thread,
         };
         let coming = state.coming.iter().filter(|(other, coming)| may_have_begun(**other, coming));

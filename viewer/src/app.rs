@@ -221,7 +221,7 @@ fn perform(effect: Effect, term: &mut Term, state: &mut State, sender: &Sender<N
         Effect::Copy(text) => term.copy(&text)?,
         Effect::SaveMarks => {
             if let Err(error) = export::save_marks(state) {
-                state.say(format!("the marks cannot be written ({error}): they are kept until you quit"));
+                state.say(format!("{error}; the marks are kept until you quit"));
             }
         }
         Effect::Export { path, from, to } if path.ends_with(".pftrace") => {

@@ -88,10 +88,9 @@ fn parse(text: &str) -> Result<Config, String> {
 pub fn theme(config: &Config, colored: bool) -> Theme {
     let variable = |name| std::env::var(name).unwrap_or_default();
     let (term, colorterm) = (variable("TERM"), variable("COLORTERM"));
-    // Terminals that have no colours.
-    let is_plain =
-        ["dumb", "vt52", "vt100", "vt102", "vt220", "vt320"].contains(&term.as_str()) || term.ends_with("-mono");
-    let depth = if !colored || is_plain {
+    // Terminals that have no colours, and no more than ASCII.
+    let is_plain = ["dumb", "vt52", "vt100", "vt102", "vt220", "vt320"].contains(&term.as_str());
+    let depth = if !colored || is_plain || term.ends_with("-mono") {
         Depth::None
     } else if colorterm == "truecolor" || colorterm == "24bit" {
         Depth::True
@@ -106,7 +105,7 @@ pub fn theme(config: &Config, colored: bool) -> Theme {
     let utf8 = locale.is_some_and(|value| value.to_uppercase().replace('-', "").contains("UTF8"));
     // "foreground;background", as some terminals tell: light backgrounds are 7 and 15.
     let light = variable("COLORFGBG").rsplit(';').next().is_some_and(|behind| behind == "7" || behind == "15");
-    let ascii = config.ascii.unwrap_or(!utf8 || term == "dumb" || term.starts_with("vt"));
+    let ascii = config.ascii.unwrap_or(!utf8 || is_plain);
     Theme { depth, light: config.light.unwrap_or(light), ascii }
 }
 

@@ -84,9 +84,12 @@ const MARKS: &str = "marks";
 
 /// The marks of a trace: where there are several files of them, of the newest.
 pub fn load_marks(trace: &Path) -> Vec<Mark> {
-    let changed = |path: &PathBuf| path.metadata().ok().filter(|about| about.is_file())?.modified().ok();
-    let newest = places(trace, MARKS).into_iter().filter_map(|path| Some((changed(&path)?, path))).max();
-    let read = newest.and_then(|(_, path)| std::fs::read(path).ok());
+    let changed = |path: &Path| path.metadata().ok().filter(|about| about.is_file())?.modified().ok();
+    let made = changed(trace);
+    let files = places(trace, MARKS).into_iter().enumerate().filter_map(|(at, path)| Some((changed(&path)?, at, path)));
+    // In the cache directory they may be of another trace that had this name.
+    let newest = files.filter(|(changed, at, _)| *at == 0 || Some(*changed) >= made).max();
+    let read = newest.and_then(|(.., path)| std::fs::read(path).ok());
     let value = read.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
     value.map_or_else(Vec::new, |value| State::marks_from_json(&value))
 }
@@ -94,9 +97,7 @@ pub fn load_marks(trace: &Path) -> Vec<Mark> {
 /// Keeps the marks beside the trace, or in the cache directory; no file is left where there are none.
 pub fn save_marks(state: &State) -> io::Result<()> {
     let path = &state.opened.path;
-    let is_gone = |place: &PathBuf| {
-        std::fs::remove_file(place).map_or_else(|error| error.kind() == io::ErrorKind::NotFound, |()| true)
-    };
+    let is_gone = |place: &PathBuf| !place.exists() || std::fs::remove_file(place).is_ok();
     // One that stays where nothing can be changed needs a newer one.
     if state.marks.is_empty() && places(path, MARKS).iter().all(is_gone) {
         return Ok(());

@@ -103,7 +103,12 @@ pub fn lines(text: &str, cells: usize, most: usize) -> Vec<&str> {
     loop {
         let piece = cut(rest, cells.max(1));
         let is_last = piece.len() == rest.len() || piece.is_empty() || all.len() + 1 >= most;
-        let at = if is_last { rest.len() } else { piece.rfind(' ').filter(|at| *at > 0).unwrap_or(piece.len()) };
+        let is_whole = || rest[piece.len()..].starts_with(' ');
+        let at = match piece.rfind(' ') {
+            _ if is_last => rest.len(),
+            Some(at @ 1..) if !is_whole() => at,
+            _ => piece.len(),
+        };
         all.push(&rest[..at]);
         rest = rest[at..].trim_start();
         if rest.is_empty() {
@@ -129,7 +134,8 @@ mod tests {
     #[test]
     fn lines_are_broken_at_blanks() {
         assert_eq!(lines("", 3, 9), [""]);
-        assert_eq!(lines("one two three", 8, 9), ["one two", "three"]);
+        assert_eq!(lines("one two three", 7, 9), ["one two", "three"]);
+        assert_eq!(lines("one two three", 6, 9), ["one", "two", "three"]);
         assert_eq!(lines("onetwothree", 4, 2), ["onet", "wothree"]);
         assert_eq!(lines("\u{4e2d}\u{6587}", 1, 9), ["\u{4e2d}\u{6587}"]);
     }

@@ -232,6 +232,9 @@ impl<'t> Callbacks<'t> {
     /// Whether a run, put at that time, has not written what others found meanwhile: a launch worked there that it did not wait for.
     fn stands_by(&self, world: &World, run: &Run, put: u64) -> bool {
         let told: Vec<Range<u64>> = run.told().collect();
+        if told.is_empty() {
+            return false;
+        }
         let from = self.found.partition_point(|found| found.time <= run.begin);
         let meanwhile = self.found[from..].iter().take_while(|found| found.time < run.end);
         let mut behind = meanwhile.filter(|found| found.begin > put).map(|found| &found.memory);

@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 use trace::Call;
 use trace::api::copies::Region;
-use trace::call::{Content, Image};
+use trace::call::Image;
 use trace::hash::Hash;
 
 /// What agrees afterwards because nobody wrote there is no result.
@@ -31,7 +31,7 @@ pub fn after_wait(world: &World, call: &Call, tally: &mut Tally) {
 }
 
 /// When a callback begins, which a call handed over and which ran on that thread at that time: what its stream has waited for is done, and of that
-/// what the callback is about to overwrite can be looked at no more. Calls may have found it done before, and not have come to that here.
+/// what the callback is about to overwrite can be looked at no more. Others may have found it done before, and not have come to that here.
 pub fn before_callback(
     world: &World,
     call: &Call,
@@ -47,18 +47,20 @@ pub fn before_callback(
     }
 }
 
-/// Whether some launch has not made of this memory yet what calls had seen it make by that time.
+/// Whether some launch has not made of this memory yet what had been found there by that time.
 pub fn are_to_come(world: &World, time: u64, memory: &[Range<u64>]) -> bool {
-    let is_there = |image: &Image| {
-        let live = host(world, &range(image))?;
-        // SAFETY: the placement holds this memory until the end.
-        let now = Hash::of(unsafe { std::slice::from_raw_parts(live as *const u8, image.len as usize) });
-        Some(matches!(image.content, Content::Hash { hash, .. } | Content::Blob(hash) if hash == now))
+    let is_shared = |launch: u64, address| world.plan.shared.iter().any(|(_, l, a)| (*l, *a) == (launch, address));
+    let differs = |launch: u64, image: &Image| {
+        let Some(live) = host(world, &range(image)) else { return false };
+        let mut compared = Tally::default();
+        payload::compare(world, launch, &sink(world, launch, image, live), &mut compared);
+        compared.divergences > 0
     };
-    found_before(world, time, memory).iter().any(|(_, image)| is_there(image) == Some(false))
+    let found = found_before(world, time, memory);
+    found.iter().any(|(launch, image)| !is_shared(launch.number, image.address) && differs(launch.number, image))
 }
 
-/// Results of launches in this memory that calls had found by that time, and have not come to here.
+/// Results of launches in this memory that had been found by that time, and that nothing here has come to.
 fn found_before<'t>(world: &World<'t>, time: u64, memory: &[Range<u64>]) -> Vec<(Call<'t>, Image<'t>)> {
     let is_met = |image: &Image| memory.iter().any(|m| m.start < range(image).end && image.address < m.end);
     let launches: HashSet<u64> = world.before_launches.lock().keys().map(|(launch, _)| *launch).collect();
@@ -78,22 +80,24 @@ fn compare(world: &World, call: &Call, launch: u64, image: &Image, tally: &mut T
         tally.unchecked_copies += 1;
         return;
     }
-    let region =
-        Region { address: live, row_bytes: image.len, rows: 1, pitch: image.len, slices: 1, slice_pitch: image.len };
-    let sink = Sink {
-        name: format!("mapped host memory {:#x}, which call {launch} was given", image.address).into(),
-        region,
-        memory: None,
-        is_shared: false,
-        expected: vec![(0, image.len, image.content)],
-        words: Layout::dense(image.address),
-        since: world.translation.now(),
-    };
     // SAFETY: as above.
     let now = Hash::of(unsafe { std::slice::from_raw_parts(live as *const u8, image.len as usize) });
     let mut compared = Tally::default();
-    payload::compare(world, call.number, &sink, &mut compared);
+    payload::compare(world, call.number, &sink(world, launch, image, live), &mut compared);
     if compared.divergences > 0 || now != before {
         tally.add(compared);
+    }
+}
+
+fn sink<'t>(world: &World, launch: u64, image: &Image<'t>, live: u64) -> Sink<'t> {
+    let len = image.len;
+    Sink {
+        name: format!("mapped host memory {:#x}, which call {launch} was given", image.address).into(),
+        region: Region { address: live, row_bytes: len, rows: 1, pitch: len, slices: 1, slice_pitch: len },
+        memory: None,
+        is_shared: false,
+        expected: vec![(0, len, image.content)],
+        words: Layout::dense(image.address),
+        since: world.translation.now(),
     }
 }

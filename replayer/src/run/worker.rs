@@ -13,22 +13,32 @@ use crate::run::work::{ends_capture, handle};
 use crate::run::world::World;
 use crate::run::{finish, marks, numbers, readers, results};
 use crate::{Progress, check};
+use trace::api::enums::CUgraphNodeType;
 use trace::api::roles::{Class, Role};
 use trace::api::types::{Form, Kind};
 use trace::api::{by_name, gives_timed_work};
+use trace::call::When;
 use trace::{Call, Function};
 
 /// Calls between two reports of progress.
 const STRIDE: u64 = 256;
 
-/// Whether these fail, which changes nothing, has to do with how memory was made; the replay's is mapped where the program's was allocated. A
-/// copy in an executable graph keeps to memory of its kind (driver 580: to none of a pool, if it was made with other).
-const BY_MEMORY: &[&str] = &[
-    "cuMemRetainAllocationHandle",
-    "cuGraphExecMemcpyNodeSetParams",
-    "cuGraphExecMemsetNodeSetParams",
-    "cuGraphExecNodeSetParams",
-];
+/// Whether its failure, which changed nothing, has to do with how memory was made; the replay's is mapped where the program's was
+/// allocated. A copy in an executable graph keeps to memory of its kind (driver 580: to none of a pool, if it was made with other).
+fn fails_by_memory(call: &Call, function: &Function) -> bool {
+    match function.name {
+        "cuMemRetainAllocationHandle" | "cuGraphExecMemcpyNodeSetParams" | "cuGraphExecMemsetNodeSetParams" => true,
+        "cuGraphExecNodeSetParams" => {
+            let kind = call.argument("nodeParams").and_then(|params| call.memory(When::Entry, params, 4));
+            let kind = kind.and_then(|bytes| Some(CUgraphNodeType(u32::from_le_bytes(bytes[..].try_into().ok()?))));
+            matches!(
+                kind,
+                Some(CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMCPY | CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMSET)
+            )
+        }
+        _ => false,
+    }
+}
 
 /// Makes the calls of one recorded thread.
 pub(super) struct Worker<'w, 't> {
@@ -83,7 +93,7 @@ impl<'t> Worker<'_, 't> {
             _ if self.world.plan.beyond.contains(&call.number) => {
                 return self.skip(&call, function, "failed when recorded, beyond the end of an allocation");
             }
-            Some(_) if !call.succeeded() && BY_MEMORY.contains(&function.name) => {
+            Some(_) if !call.succeeded() && fails_by_memory(&call, function) => {
                 return self.skip(
                     &call,
                     function,

@@ -49,7 +49,7 @@ pub struct Copy {
     /// It goes from host memory to host memory: the driver may have the CPU make it when its turn comes (seen on driver 580).
     pub by_cpu: bool,
     pub(super) position: u64,
-    /// A later launch that was given the memory, too, was done earlier, for all that is known: its result is what stands there.
+    /// Work behind this launch was found done earlier, for all that is known, and has written there: its result is what stands there.
     pub is_outdone: bool,
     /// When work behind this launch was found done that may have written there.
     pub(super) overwritten: u64,

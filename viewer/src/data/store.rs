@@ -256,7 +256,9 @@ pub fn keep(trace: &Path, kind: &str, write: impl Fn(File) -> io::Result<()>) ->
     for path in places(trace, kind) {
         match replace(&path, &write) {
             Ok(()) => return Ok(path),
-            Err(error) => refused = Some(error),
+            Err(error) => {
+                _ = refused.get_or_insert(io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+            }
         }
     }
     Err(refused.unwrap_or_else(|| io::Error::other("there is no directory for it")))

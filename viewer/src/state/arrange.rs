@@ -49,6 +49,12 @@ impl FromStr for Step {
     }
 }
 
+const GROUPS: &str = "groups are folded, with space; lanes can be hidden";
+
+fn is_group(id: Id) -> bool {
+    matches!(id, Id::Process | Id::Device(_) | Id::Context(..))
+}
+
 /// The numbers that steps have.
 fn numbered(model: &Model) -> Vec<Id> {
     rows::rows(model, &Arrangement::default()).into_iter().map(|row| row.id).collect()
@@ -58,7 +64,11 @@ impl State {
     /// What makes this arrangement of the first one.
     pub fn steps(&self) -> Vec<Step> {
         let (model, now) = (&self.opened.model, &self.arrangement);
-        let (first, all) = (Arrangement::new(model), numbered(model));
+        let first = Arrangement::new(model);
+        if *now == first {
+            return Vec::new();
+        }
+        let all = numbered(model);
         let step = |how, id: &Id| Some(Step(how, all.iter().position(|other| other == id)?));
         let folded = now.folded.difference(&first.folded).filter_map(|id| step(How::Fold, id));
         let unfolded = first.folded.difference(&now.folded).filter_map(|id| step(How::Unfold, id));
@@ -84,7 +94,9 @@ impl State {
                 How::Unfold => _ = now.folded.remove(&id),
                 How::Up => now.moved.push((id, true)),
                 How::Down => now.moved.push((id, false)),
+                How::Pin if now.pinned.contains(&id) => {}
                 How::Pin => now.pinned.push(id),
+                How::Hide if is_group(id) => beyond.push(format!("--arrange {step}: {GROUPS}")),
                 How::Hide => _ = now.hidden.insert(id),
             }
         }
@@ -168,8 +180,8 @@ impl State {
 
     pub(super) fn hide(&mut self) {
         let Some(id) = self.rows.get(self.row).map(|row| row.id) else { return };
-        if matches!(id, Id::Process | Id::Device(_) | Id::Context(..)) {
-            return self.say("groups are folded, with space; lanes can be hidden");
+        if is_group(id) {
+            return self.say(GROUPS);
         }
         self.arrangement.hidden.insert(id);
         self.arrange();

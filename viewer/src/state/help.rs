@@ -5,7 +5,7 @@ use super::action::actions;
 use crate::text;
 
 /// Where what an action does begins: the keys stand left of it.
-pub const KEYS: u16 = 22;
+pub const ABOUT: u16 = 22;
 
 const NOTES: &[&str] = &[
     "",
@@ -29,7 +29,7 @@ pub fn lines(state: &State) -> Vec<Line> {
     let line = |keys: &str, text: &str, is_note| Line { keys: keys.to_owned(), text: text.to_owned(), is_note };
     let of_actions = actions().flat_map(|action| {
         let keys = state.keymap.keys(action.action).join(" ");
-        let (keys, about) = (text::lines(&keys, usize::from(KEYS) - 2, 9), text::lines(action.about, room(KEYS), 9));
+        let (keys, about) = (text::lines(&keys, usize::from(ABOUT) - 2, 9), text::lines(action.about, room(ABOUT), 9));
         let of = |all: &[&str], n: usize| all.get(n).copied().unwrap_or("").to_owned();
         let rows = 0..keys.len().max(about.len());
         rows.map(|n| line(&of(&keys, n), &of(&about, n), false)).collect::<Vec<_>>()

@@ -64,7 +64,7 @@ impl Row {
 }
 
 /// Which rows the user wants how.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Arrangement {
     pub folded: HashSet<Id>,
     pub pinned: Vec<Id>,

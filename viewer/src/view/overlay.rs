@@ -32,8 +32,8 @@ fn help(state: &State, theme: &Theme, buffer: &mut Buffer, scroll: usize) {
     let lines = help::lines(state);
     let scroll = scroll.min(lines.len().saturating_sub(usize::from(height.saturating_sub(1))));
     for (y, line) in (1..height).zip(&lines[scroll..]) {
-        put(buffer, 1, y, &line.keys, help::KEYS - 2, theme.title());
-        let (x, style) = if line.is_note { (1, theme.quiet()) } else { (help::KEYS, Style::new()) };
+        put(buffer, 1, y, &line.keys, help::ABOUT - 2, theme.title());
+        let (x, style) = if line.is_note { (1, theme.quiet()) } else { (help::ABOUT, Style::new()) };
         put(buffer, x, y, &line.text, width.saturating_sub(x), style);
     }
 }

@@ -23,11 +23,19 @@ pub struct Theme {
 /// A colour in each depth: red, green and blue; of the 256; of the 16; of the 8.
 struct Ink(u8, u8, u8, u8, Color, Color);
 
-/// The colour a step darker in the cube of the 256, and what it is made of.
+/// A colour of the 256 that shows on white, darker in their cube, and what it is made of.
 fn darker(index: u8) -> (u8, Color) {
     const STEPS: [u8; 6] = [0, 95, 135, 175, 215, 255];
     let at = index.saturating_sub(16);
-    let [red, green, blue] = [at / 36, at / 6 % 6, at % 6].map(|step| step.saturating_sub(1));
+    let mut steps = [at / 36, at / 6 % 6, at % 6];
+    loop {
+        steps = steps.map(|step| step.saturating_sub(1));
+        // As bright as olive.
+        if steps.iter().sum::<u8>() <= 5 {
+            break;
+        }
+    }
+    let [red, green, blue] = steps;
     let part = |step: u8| STEPS[usize::from(step.min(5))];
     (16 + 36 * red + 6 * green + blue, Color::Rgb(part(red), part(green), part(blue)))
 }
@@ -87,9 +95,10 @@ impl Theme {
             Depth::None if failed => Style::new().add_modifier(Modifier::REVERSED | Modifier::BOLD),
             Depth::None => Style::new().add_modifier(Modifier::REVERSED),
             _ => {
-                let behind = if failed { self.bad() } else { self.category(category) };
-                let is_dark = behind == Color::Black || failed && self.depth != Depth::Eight;
-                let text = if is_dark { Color::White } else { Color::Black };
+                // What is behind text need not show on white.
+                let theme = Theme { light: false, ..*self };
+                let behind = if failed { theme.bad() } else { theme.category(category) };
+                let text = if failed && self.depth != Depth::Eight { Color::White } else { Color::Black };
                 Style::new().bg(behind).fg(text)
             }
         }
