@@ -6,7 +6,7 @@ use clap::{Args, ColorChoice, ValueEnum};
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::str::FromStr;
-use viewer::app::{Error, Options, once, open, run as show};
+use viewer::app::{Error, Options, name_objects, once, open, run as show};
 use viewer::state::arrange::Step;
 use viewer::state::command::Shown;
 use viewer::state::filter::{Filter, time};
@@ -154,6 +154,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     if arguments.once || !is_terminal {
         let opened = open(&arguments.file, &options).map_err(explained)?;
         if let Some(text) = &options.shown.filter {
+            name_objects(&opened);
             Filter::new(text, &opened).map_err(|why| failure(USAGE, format_args!("--filter {text:?}: {why}")))?;
         }
         let ended = damage(&opened.trace, 0);

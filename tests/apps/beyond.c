@@ -1,4 +1,4 @@
-// A copy that begins inside an allocation and ends beyond it: refused, and refused again when replayed
+// Copies that begin inside an allocation and end beyond it, and from memory that was freed: refused, and refused again when replayed
 #include "check.h"
 
 int main(void)
@@ -11,5 +11,7 @@ int main(void)
     EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemcpyDtoH(bytes, memory + (1 << 20) - 4, 8));
     CHECK(cuMemcpyDtoH(bytes, memory + (1 << 20) - 8, 8));
     printf("%d\n", bytes[7]);
+    CHECK(cuMemFree(memory));
+    EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemcpyDtoH(bytes, memory, 8));
     return 0;
 }

@@ -126,6 +126,7 @@ fn every_screen_has_its_command() {
         &["--at", "50%", "--row", "4", "--window", "1ms..3ms"],
         &["--filter", "Launch", "--at", "40", "--window", "0ns..9ms"],
         &["--arrange", "fold:0,up:2,pin:3,hide:4"],
+        &["--filter", "uses:stream#1"],
     ] {
         let frame = run(place.cutrace(["view", "--once"]).args([options, &size].concat())).expect(0).stdout;
         let line = frame.lines().last().expect("a status line");
@@ -235,6 +236,31 @@ fn without_a_terminal_the_tables_are_printed() {
     assert!(frame.contains("call 100"), "{frame}");
     assert!(frame.is_ascii(), "the locale is C");
     run(&mut place.cutrace(["view", "--once", "--size", "0x24"])).expect(2);
+}
+
+#[test]
+fn what_is_used_after_its_end_is_told() {
+    let place = Place::new();
+    // It dies of it.
+    let _aborted = run(&mut place.recorded(client("use_after_free.c")));
+    let calls = run(&mut place.cutrace(["dump", "--grep", "cuLaunchKernel"])).expect(0).stdout;
+    let last = calls.lines().last().and_then(|line| line.split_whitespace().next()).expect("a launch").to_owned();
+    let frame = once(&place, &["--at", &last]);
+    assert!(frame.contains("before this call"), "{frame}");
+}
+
+#[test]
+fn damaged_data_is_told() {
+    let place = recorded("vector_add.c");
+    let path = place.join("trace.bin");
+    let mut bytes = std::fs::read(&path).expect("a trace");
+    let trace = trace::Trace::open(&path).expect("a trace");
+    let is_data = |kind| matches!(kind, trace::segment::Kind::Blob);
+    let (offset, _) = trace.segments.iter().rfind(|(_, header)| is_data(header.kind)).expect("data");
+    bytes[*offset as usize + 200] ^= 1;
+    std::fs::write(&path, bytes).expect("written");
+    let frame = once(&place, &[]);
+    assert!(frame.contains("damaged: 1 piece of data"), "{frame}");
 }
 
 #[test]

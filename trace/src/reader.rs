@@ -313,16 +313,17 @@ impl Trace {
         at - start
     }
 
+    /// Reads every blob: those that are not what their name says, with where each begins.
+    pub fn wrong_blobs(&self) -> Vec<(Hash, u64)> {
+        let is_wrong = |hash: &Hash| self.blob(*hash).map(Hash::of) != Some(*hash);
+        let wrong = self.blobs.iter().filter(|(hash, _)| is_wrong(hash));
+        wrong.map(|(hash, (start, _))| (*hash, *start)).collect()
+    }
+
     /// Reads every blob and leaves out those that are not what their name says. [`Trace::open`] does not: it takes as
     /// long as reading the file.
     pub fn check_blobs(&mut self) {
-        let wrong: Vec<(Hash, u64)> = self
-            .blobs
-            .iter()
-            .filter(|(hash, _)| self.blob(**hash).map(Hash::of) != Some(**hash))
-            .map(|(hash, (start, _))| (*hash, *start))
-            .collect();
-        for (hash, start) in wrong {
+        for (hash, start) in self.wrong_blobs() {
             self.blobs.remove(&hash);
             let what = format!("a blob that does not match its hash {hash}: it is left out");
             self.damage.push(Damage { offset: start - HEADER as u64, what });

@@ -59,6 +59,8 @@ enum News {
     Input(event::Event),
     /// What objects are called is known.
     Named,
+    /// Some of the data is, which the status line tells.
+    Damaged,
     /// The trace as it is now.
     Grown(Box<Opened>),
     /// The index turned out not to be what was written: the trace was read again.
@@ -70,6 +72,7 @@ enum News {
 /// One frame of that size as text, and what was asked for that is not there.
 pub fn once(opened: Opened, options: &Options, (width, height): (u16, u16)) -> (String, Option<String>) {
     name_objects(&opened);
+    both(&opened).for_each(|opened| _ = opened.check_data());
     let mut state = begin(Arc::new(opened), options, (width, height));
     let beyond = state.set(&options.shown);
     let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
@@ -77,8 +80,8 @@ pub fn once(opened: Opened, options: &Options, (width, height): (u16, u16)) -> (
     (export::frame(&buffer), beyond)
 }
 
-/// The names of objects, of the second trace too.
-fn name_objects(opened: &Opened) {
+/// Finds the names of objects, of the second trace too.
+pub fn name_objects(opened: &Opened) {
     both(opened).for_each(|opened| {
         opened.find_lives();
     });
@@ -185,6 +188,7 @@ fn show(
                     state.learned();
                     Vec::new()
                 }
+                News::Damaged => Vec::new(),
                 News::Grown(opened) => {
                     state.reload(Arc::from(opened));
                     beside(state.opened.clone(), options.index, sender.clone());
@@ -279,6 +283,9 @@ fn beside(opened: Arc<Opened>, index: bool, sender: Sender<News>) {
             if let Err(error) = opened.save() {
                 let _closed = sender.send(News::Say(format!("no index was kept: {error}")));
             }
+        }
+        if both(&opened).filter(|opened| opened.check_data()).count() > 0 && sender.send(News::Damaged).is_err() {
+            return;
         }
         // Whoever writes it may be out of sight: in a container, or on another machine.
         if both(&opened).any(|opened| opened.trace.footer.is_none()) {

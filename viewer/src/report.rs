@@ -10,6 +10,7 @@ use std::fmt::Write;
 const ROWS: usize = 20;
 
 pub fn text(opened: &Opened) -> String {
+    opened.check_data();
     let summary = opened.summary();
     let mut out = String::new();
     let mut line = |text: String| {

@@ -81,6 +81,8 @@ impl Term {
             }));
             on_faults();
         });
+        // Whether there are colours has been decided: crossterm would leave them out for NO_COLOR by itself.
+        crossterm::style::force_color_output(depth != Depth::None);
         enter(mouse)?;
         // A frame is one write: what is between two writes can be seen to tear.
         let out = Classic::new(io::stdout(), matches!(depth, Depth::Eight | Depth::Sixteen));

@@ -45,7 +45,8 @@ pub fn duration(ns: u64) -> String {
 pub fn moment(ns: u64, step: u64) -> String {
     let digits = match step {
         0..10 => 9,
-        10..1_000 => 7,
+        10..100 => 8,
+        100..1_000 => 7,
         1_000..10_000 => 6,
         10_000..1_000_000 => 5,
         1_000_000..10_000_000 => 3,

@@ -136,8 +136,10 @@ impl Survey {
 
     fn leaves_its_allocation(&self, call: &Call, function: &Function) -> bool {
         function.params.iter().any(|param| {
-            let room = call.argument(param.name).and_then(|address| self.live.room(address));
-            extent(call, function, param).zip(room).is_some_and(|(extent, room)| extent > room)
+            let address = call.argument(param.name).unwrap_or(0);
+            // Of what was freed the replay may have kept the place.
+            let room = self.live.room(address).unwrap_or(0);
+            address != 0 && extent(call, function, param).is_some_and(|extent| extent > room)
         })
     }
 

@@ -91,7 +91,11 @@ impl<'t> Worker<'_, 't> {
             Some(result::DEINITIALIZED) => return self.skip(&call, function, "came after the driver's end"),
             Some(result::NOT_READY) => return self.skip(&call, function, "asked too early when recorded"),
             _ if self.world.plan.beyond.contains(&call.number) => {
-                return self.skip(&call, function, "failed when recorded, beyond the end of an allocation");
+                return self.skip(
+                    &call,
+                    function,
+                    "failed when recorded, beyond the end of an allocation or where none was",
+                );
             }
             Some(_) if !call.succeeded() && fails_by_memory(&call, function) => {
                 return self.skip(

@@ -170,7 +170,9 @@ fn next<'l>(left: &Mutex<std::slice::IterMut<'l, Lane>>) -> Option<&'l mut Lane>
 }
 
 fn finish(trace: &Trace, mut names: Vec<Name>, calls: Calls, walk: Walk) -> Model {
-    let mut end = calls.end;
+    // Of a trace that is still being written this moment is the end.
+    let now = trace::finish::now(trace).map_or(0, |now| now.max(0) as u64);
+    let mut end = calls.end.max(now);
     let mut jumps: Vec<(u32, Vec<(u64, u32)>)> = Vec::new();
     let mut threads: Vec<_> = calls.threads.into_iter().collect();
     threads.sort_by_key(|(thread, _)| *thread);
@@ -198,7 +200,13 @@ fn finish(trace: &Trace, mut names: Vec<Name>, calls: Calls, walk: Walk) -> Mode
     // What the device says of itself counts more than what the host knows.
     let of_devices = timed.as_mut().map(|timed| (std::mem::take(&mut timed.gaps), std::mem::take(&mut timed.waiting)));
     let (mut gaps, waiting) = of_devices.unwrap_or((walk.streams.gaps, Vec::new()));
-    let findings = walk.findings.finish(&gaps, &waiting, &holes, &walk.memory, trace.footer.is_some());
+    let unfinished = lanes.iter().filter(|lane| lane.source.is_thread()).filter_map(|lane| {
+        let last = lane.event(lane.len().checked_sub(1)?);
+        last.flags.open().then_some((last.call, last.length()))
+    });
+    let mut collected = walk.findings;
+    unfinished.for_each(|(call, since)| collected.unfinished(call, since));
+    let findings = collected.finish(&gaps, &waiting, &holes, &walk.memory, trace.footer.is_some());
     gaps.sort_by_key(|gap| std::cmp::Reverse(gap.length()));
     gaps.truncate(GAPS);
     gaps.sort_by_key(|gap| gap.begin);

@@ -115,7 +115,7 @@ fn joined(first: &Opened, mut second: Second) -> Opened {
         let alone = (0..lane.len()).filter(|at| second.of_first(lane.call[*at]).is_none()).collect::<Vec<_>>();
         second.only_first += alone.len() as u64;
         let mut flags = lane.flags.to_vec();
-        alone.into_iter().for_each(|at| flags[at] = coloured(flags[at], Category::Only));
+        alone.into_iter().for_each(|at| flags[at] |= Flags::ALONE);
         lane.flags = flags.into();
         lane.build_pyramid();
     }
@@ -191,7 +191,7 @@ fn paired(first: (&Model, &Lane), second: (&Model, &Lane)) -> Vec<(u32, u32)> {
     let mut words = |(model, lane): (&Model, &Lane)| -> Vec<u32> {
         let mut by_name: FxHashMap<(u32, Option<u32>), u32> = FxHashMap::default();
         let word = |at: usize| {
-            let launch = Flags(lane.flags[at]).category() == Category::Launch;
+            let launch = Flags(lane.flags[at]).own() == Category::Launch;
             let work = launch.then(|| model.find_work(lane.call[at])).flatten();
             let kernel = work.map(|(lane, at)| model.lanes[lane].name[at]);
             let (name, next) = (lane.name[at], known.len() as u32);

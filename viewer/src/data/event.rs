@@ -99,6 +99,8 @@ impl Flags {
     pub const FAILED: u8 = 1;
     /// The call had not returned when the trace ended; of stream lanes, nothing tells that the work was done.
     pub const OPEN: u8 = 2;
+    /// The trace that this one is compared with does not have it.
+    pub const ALONE: u8 = 0x80;
 
     pub fn new(category: Category, failed: bool, open: bool) -> Flags {
         let bits = if failed { Flags::FAILED } else { 0 } | if open { Flags::OPEN } else { 0 };
@@ -113,8 +115,15 @@ impl Flags {
         self.0 & Flags::OPEN != 0
     }
 
+    /// As it is shown.
     pub fn category(self) -> Category {
-        Category::ALL.get(usize::from(self.0 >> 2)).copied().unwrap_or(Category::Other)
+        if self.0 & Flags::ALONE != 0 { Category::Only } else { self.own() }
+    }
+
+    /// What it is by itself.
+    pub fn own(self) -> Category {
+        let index = (self.0 & !Flags::ALONE) >> 2;
+        Category::ALL.get(usize::from(index)).copied().unwrap_or(Category::Other)
     }
 }
 

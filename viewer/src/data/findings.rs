@@ -84,6 +84,7 @@ impl Tally {
 #[derive(Default)]
 pub struct Collector {
     failed: BTreeMap<(String, String), Tally>,
+    unfinished: Tally,
     pageable: Tally,
     synchronous: Tally,
     needless: Tally,
@@ -95,6 +96,11 @@ pub struct Collector {
 impl Collector {
     pub fn failed(&mut self, function: &str, result: String, call: u32, took: u64) {
         self.failed.entry((function.to_owned(), result)).or_default().add(call, took);
+    }
+
+    /// A call that had not returned when the trace ended, after that long.
+    pub fn unfinished(&mut self, call: u32, since: u64) {
+        self.unfinished.add(call, since);
     }
 
     pub fn pin(&mut self, address: u64, bytes: u64) {
@@ -157,6 +163,11 @@ impl Collector {
         let why = "nothing was outstanding from the end of a wait to the next submission: submit ahead, or wait later; the calls \
                    ended each stretch. How long the device worked before it, a trace without device times does not say";
         for (tally, title, why) in [
+            (
+                self.unfinished,
+                "calls that had not returned",
+                "when the trace ended their threads were inside of them; cutrace info tells what each stream had not finished",
+            ),
             (idle, IDLE_TITLE, why),
             (
                 self.pageable,

@@ -122,6 +122,15 @@ impl Lives {
         self.find(kind as u32, value, call).filter(|life| life.holds_at(call))
     }
 
+    /// What a handle had stood for, or which range had held an address, that was ended before this call.
+    fn ended_before(&self, kind: Option<Kind>, value: u64, call: u32) -> Option<&Life> {
+        if let Some(kind) = kind {
+            return self.find(kind as u32, value, call);
+        }
+        let held = |life: &&Life| life.made <= call && value.checked_sub(life.value).is_some_and(|at| at < life.len);
+        self.all.iter().filter(|life| life.is_range()).filter(held).max_by_key(|life| life.made)
+    }
+
     fn find(&self, kind: u32, value: u64, call: u32) -> Option<&Life> {
         let after = self.all.partition_point(|life| (life.kind, life.value, life.made) <= (kind, value, call));
         let last = self.all.get(after.checked_sub(1)?)?;
@@ -185,12 +194,13 @@ impl Lives {
         match value {
             Value::Handle { kind, value, .. } if *value != 0 => {
                 let kernel = || self.object(Kind::Kernel, *value, call).filter(|_| *kind == Kind::Function);
-                met.extend(self.object(*kind, *value, call).or_else(kernel));
+                let living = self.object(*kind, *value, call).or_else(kernel);
+                met.extend(living.or_else(|| self.ended_before(Some(*kind), *value, call)));
             }
-            Value::Address { value, .. } if *value != 0 => met.extend(self.range(*value, call)),
+            Value::Address { value, .. } if *value != 0 => met.extend(self.held(*value, call)),
             Value::Argument(bytes) if bytes.len() == 8 => {
                 let word = bytes.as_ref().try_into().map_or(0, u64::from_le_bytes);
-                met.extend(self.range(word, call));
+                met.extend(self.held(word, call));
             }
             Value::List(all) | Value::Launch { arguments: all, .. } => {
                 all.iter().for_each(|value| self.meet(value, call, met));
@@ -199,6 +209,10 @@ impl Lives {
             Value::Options(pairs) => pairs.iter().for_each(|(_, value)| self.meet(value, call, met)),
             _ => {}
         }
+    }
+
+    fn held(&self, address: u64, call: u32) -> Option<&Life> {
+        self.range(address, call).or_else(|| self.ended_before(None, address, call))
     }
 
     /// What stands for these lives when values are written down.

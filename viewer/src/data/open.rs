@@ -5,7 +5,7 @@ use super::compare::Second;
 use super::lives::Lives;
 use super::store::{self, Key, Pages, Unchecked};
 use super::{Model, Summary};
-use crate::text::moment;
+use crate::text::{counted, moment};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -37,7 +37,12 @@ pub struct Opened {
     pub second: Option<Arc<Second>>,
     /// The names of objects, once they are known.
     lives: Arc<OnceLock<Lives>>,
+    /// How many pieces of data are not as they were written, once that is known.
+    damaged: Arc<OnceLock<usize>>,
 }
+
+/// Data is read through only of traces that are not longer.
+const READ_THROUGH: u64 = 1 << 30;
 
 impl Opened {
     /// `index`: whether one may be used.
@@ -61,6 +66,7 @@ impl Opened {
                 at_rest,
                 second,
                 lives,
+                damaged: Arc::default(),
             });
         }
         let trace = Trace::open(path)?;
@@ -68,7 +74,8 @@ impl Opened {
         let trace = Arc::new(trace);
         let (index, unchecked, pages, second, lives) = (None, None, None, None, Arc::default());
         let at_rest = AtomicBool::new(true);
-        Ok(Opened { path: path.into(), trace, model, key, index, unchecked, pages, at_rest, second, lives })
+        let damaged = Arc::default();
+        Ok(Opened { path: path.into(), trace, model, key, index, unchecked, pages, at_rest, second, lives, damaged })
     }
 
     /// The same once more, to be changed; what is mapped stays shared.
@@ -84,6 +91,7 @@ impl Opened {
             at_rest: AtomicBool::new(self.is_at_rest()),
             second: self.second.clone(),
             lives: self.lives.clone(),
+            damaged: self.damaged.clone(),
         }
     }
 
@@ -125,6 +133,12 @@ impl Opened {
         self.lives.get_or_init(|| Lives::of(&self.trace, &self.model.concerned))
     }
 
+    /// Reads through the data of the calls, unless there is very much or more is coming: whether some of it is damaged.
+    pub fn check_data(&self) -> bool {
+        let is_read = self.trace.bytes_on_disk() <= READ_THROUGH && !self.is_live();
+        is_read && *self.damaged.get_or_init(|| self.trace.wrong_blobs().len()) > 0
+    }
+
     /// Keeps the model for the next time; where. Nothing is kept of a trace that is still being written, or that comes
     /// from an index.
     pub fn save(&self) -> io::Result<Option<PathBuf>> {
@@ -161,8 +175,11 @@ impl Opened {
             let how = if is_cut { "partial" } else { "damaged" };
             format!("{how} at offset {}: {}{}", first.offset, first.what, more(self.trace.damage.len()))
         });
+        let data = self.damaged.get().filter(|pieces| **pieces > 0).map(|pieces| {
+            format!("damaged: {} of data not as recorded (see cutrace info)", counted(*pieces as u64, "piece"))
+        });
         let partial = partial.then(|| "partial: the trace was not closed (see cutrace repair)".into());
-        let own = hole.or(damage).or(partial);
+        let own = hole.or(damage).or(data).or(partial);
         // What is wrong with the second of two is told when nothing is with the first.
         own.or_else(|| Some(format!("the second is {}", self.second.as_ref()?.opened.label()?)))
     }

@@ -30,7 +30,7 @@ impl Node {
 
     pub fn event(index: usize, length: u64, flags: u8) -> Node {
         let flags = Flags(flags);
-        let category = flags.category();
+        let category = flags.own();
         Node {
             busy: length,
             longest: length,

@@ -17,8 +17,11 @@ use crate::data::open::Opened;
 use crate::kernel_name::{Names, Style};
 use crate::state::State;
 use crate::text::{bytes, duration, moment, tame};
+use trace::Call;
 use trace::api::enums::CUresult;
+use trace::call::{Content, Image};
 use trace::decode::{Decoded, decode};
+use trace::hash::Hash;
 use trace::text::{Text, symbol};
 use trace::value::Value;
 
@@ -110,7 +113,8 @@ pub fn of(state: &State) -> Vec<Detail> {
     for (name, value) in &decoded.outputs {
         all.push(detail(format!("-> {name}"), tame(&Text(value, &objects).to_string()), Tone::Plain));
     }
-    all.extend(met.iter().filter_map(|life| life_of(opened.lives()?, life).into()));
+    all.extend(met.iter().filter_map(|life| life_of(opened.lives()?, life, event.call).into()));
+    all.extend(lost_data(&call));
     all
 }
 
@@ -228,14 +232,32 @@ fn named(lives: Option<&Lives>, decoded: &Decoded, call: u32) -> (Vec<Life>, tra
 }
 
 /// `mem#2: 4.1 kB, made by call 9, ended by call 17`
-fn life_of(lives: &Lives, life: &Life) -> Detail {
+fn life_of(lives: &Lives, life: &Life, call: u32) -> Detail {
     let size = if life.is_range() { format!("{}, ", bytes(life.len)) } else { String::new() };
     let ended = match life.ended {
         u32::MAX => "never ended".into(),
         call => format!("ended by call {call}"),
     };
-    let text = format!("{size}made by call {}, {ended}", life.made);
-    detail(lives.title(life), text, Tone::Quiet)
+    let (before, tone) = if life.ended < call { (", before this call", Tone::Bad) } else { ("", Tone::Quiet) };
+    let text = format!("{size}made by call {}, {ended}{before}", life.made);
+    detail(lives.title(life), text, tone)
+}
+
+/// Data that the call should have and that the file has not, or not as it was.
+fn lost_data(call: &Call) -> Vec<Detail> {
+    let blobs = call.images().filter_map(|image| match image.content {
+        Content::Blob(hash) => Some((image, hash)),
+        _ => None,
+    });
+    let wrong = blobs.filter_map(|(image, hash)| match call.trace().blob(hash) {
+        None => Some((image, "is not in the file")),
+        Some(bytes) => (Hash::of(bytes) != hash).then_some((image, "is damaged")),
+    });
+    let told = |(image, what): (Image, &str)| {
+        let text = format!("{} for {:#x} {what}: cutrace info has more", bytes(image.len), image.address);
+        detail("data", text, Tone::Bad)
+    };
+    wrong.map(told).collect()
 }
 
 /// An event in one line: a call as `dump` writes it.

@@ -17,8 +17,8 @@ impl State {
             match action {
                 Action::Down => self.scroll_help(1),
                 Action::Up => self.scroll_help(-1),
-                Action::PageDown => self.scroll_help(page),
-                Action::PageUp => self.scroll_help(-page),
+                Action::PageDown | Action::DetailsDown => self.scroll_help(page),
+                Action::PageUp | Action::DetailsUp => self.scroll_help(-page),
                 _ => self.help = None,
             }
             return Vec::new();

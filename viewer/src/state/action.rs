@@ -46,8 +46,8 @@ actions! {
     PreviousEvent "previous-event" "Previous event of the lane" ["," "shift-tab"];
     NextError "next-error" "Next call that failed, on any lane" ["e"];
     PreviousError "previous-error" "Previous call that failed" ["E"];
-    NextGap "next-gap" "Next pause on the lane (of 100 us and more, unless configured)" ["g"];
-    PreviousGap "previous-gap" "Previous pause on the lane" ["G"];
+    NextGap "next-gap" "Next pause on the lane: an idle gap of 100 us and more, unless configured" ["g"];
+    PreviousGap "previous-gap" "Previous pause, or idle gap, on the lane" ["G"];
     Follow "follow" "From a call to the work it submitted, and from work to its call" ["]"];
     Back "back" "Back to where the last jump began" ["["];
     Search "search" "Search names of functions and kernels (regular expression)" ["/"];

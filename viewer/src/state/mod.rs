@@ -157,7 +157,13 @@ impl State {
 
     /// Takes the trace as it is now; what was looked at stays.
     pub fn reload(&mut self, opened: Arc<Opened>) {
-        self.window = self.window.ended(opened.summary().end.saturating_add(1));
+        let end = opened.summary().end.saturating_add(1);
+        // Who looks at the end goes on to do so.
+        let is_at_end = self.window.cursor.saturating_add(self.window.step()) >= self.window.end;
+        self.window = self.window.ended(end);
+        if is_at_end && self.window.from > 0 {
+            self.window = self.window.showing(end - 1);
+        }
         self.opened = opened;
         // Lanes and events may stand elsewhere now.
         let call = self.event.take().map(|_| ());

@@ -48,6 +48,10 @@ impl State {
                 self.event = None;
             }
             if x < layout.lanes.x {
+                let marker = self.rows.get(row).filter(|row| row.folded.is_some()).map(|row| row.level);
+                if marker.is_some_and(|level| x <= level + 1) {
+                    self.fold();
+                }
                 return;
             }
         }
@@ -72,6 +76,9 @@ impl State {
     }
 
     pub(super) fn wheel(&mut self, x: u16, y: u16, up: bool, pan: bool) {
+        if self.help.is_some() {
+            return self.scroll_help(if up { -3 } else { 3 });
+        }
         if self.tab != Tab::Timeline || !(self.layout.lanes.contains(x, y) || self.layout.axis.contains(x, y)) {
             self.step(if up { -3 } else { 3 });
             return self.scroll();

@@ -144,7 +144,7 @@ impl State {
         let kernels: Vec<&Lane> = model.lanes.iter().filter(|lane| lane.source.is_work()).collect();
         let hits = |lane: &Lane, index: usize| {
             search.hits(lane.name[index])
-                || Flags(lane.flags[index]).category() == crate::data::event::Category::Launch
+                || Flags(lane.flags[index]).own() == crate::data::event::Category::Launch
                     && kernels
                         .iter()
                         .any(|work| work.of_call(lane.call[index]).is_some_and(|at| search.hits(work.name[at])))

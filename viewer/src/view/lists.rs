@@ -85,14 +85,20 @@ pub fn table(state: &State, theme: &Theme, buffer: &mut Buffer) {
     };
     let mut widths: Vec<usize> = (0..table.columns.len()).map(width).collect();
     let others: usize = widths.iter().enumerate().filter(|(n, _)| *n != table.wide).map(|(_, width)| width + 2).sum();
-    widths[table.wide] = usize::from(area.width).saturating_sub(others).max(8);
-    // What does not fit is left out from the right, but for the wide column.
+    // A name needs some room, too.
+    let least = width(table.wide).min(usize::from(area.width) / 2).max(8);
+    widths[table.wide] = usize::from(area.width).saturating_sub(others).max(least);
+    // What does not fit is left out: figures that others come close to, then from the right.
     let mut columns: Vec<usize> = (0..widths.len()).collect();
     let total = |columns: &[usize]| columns.iter().map(|n| widths[*n] + 2).sum::<usize>();
     while total(&columns) > usize::from(area.width) + 2 && columns.len() > 2 {
-        let last = columns.iter().rposition(|n| *n != table.wide && *n != table.sorted).unwrap_or(0);
-        columns.remove(last);
+        let can_go = |n: &usize| *n != table.wide && *n != table.sorted;
+        let named = |name: &&str| columns.iter().position(|n| table.columns[*n] == *name && can_go(n));
+        let least = ["p99", "Min", "Med", "Max"].iter().find_map(named);
+        columns.remove(least.or_else(|| columns.iter().rposition(can_go)).unwrap_or(0));
     }
+    let taken = total(&columns).saturating_sub(2);
+    widths[table.wide] += usize::from(area.width).saturating_sub(taken);
     let line = |buffer: &mut Buffer, y: u16, texts: &dyn Fn(usize) -> (String, bool), style: Style| {
         let mut x = area.x;
         for n in &columns {

@@ -126,18 +126,21 @@ fn status(state: &State, theme: &Theme, buffer: &mut Buffer) {
     };
     let used = put(buffer, 0, area.y, &left, area.width, Style::new());
     let room = area.width.saturating_sub(used + 2);
-    let right = match state.opened.label() {
-        Some(label) => tame(&label),
-        None => {
-            let ways =
-                [format!("{}  ? help", tame(&state.command())), "Y: as a command  ? help".into(), "? help".into()];
-            let [.., last] = &ways;
-            ways.iter().find(|way| way.width() <= room.into()).unwrap_or(last).clone()
-        }
-    };
-    let width = (right.width() as u16).min(room);
-    let style = if state.opened.trace.damage.is_empty() { theme.quiet() } else { theme.alarm() };
-    put(buffer, area.width - width, area.y, &right, width, style);
+    let ways = [format!("{}  ? help", tame(&state.command())), "Y: as a command  ? help".into(), "? help".into()];
+    let [.., last] = &ways;
+    let fits = |way: &&String, room: u16| way.width() <= room.into();
+    // What is wrong with the trace comes first, and leaves room for the key of the help.
+    let label = state.opened.label().map(|label| tame(&label));
+    let taken =
+        label.as_ref().map_or(0, |label| label.width() as u16 + 2).min(room.saturating_sub(last.width() as u16 + 2));
+    let way = ways.iter().find(|way| fits(way, room - taken)).unwrap_or(last);
+    let width = (way.width() as u16).min(room);
+    put(buffer, area.width - width, area.y, way, width, theme.quiet());
+    if let Some(label) = label {
+        let style = if state.opened.trace.damage.is_empty() { theme.quiet() } else { theme.alarm() };
+        let room = (room.saturating_sub(width + 2)).min(label.width() as u16);
+        put(buffer, (area.width - width).saturating_sub(room + 2), area.y, &label, room, style);
+    }
 }
 
 /// What is known of the current event, in one or two columns.

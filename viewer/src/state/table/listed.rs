@@ -50,7 +50,7 @@ pub fn marks(marks: &[Mark]) -> Table {
         wide: 1,
         rows: marks.iter().enumerate().map(row).collect(),
         reversed: true,
-        note: "enter goes to the mark; m changes its note; M removes it. They are kept beside the trace or in the cache directory",
+        note: "enter goes to it, m changes its note, M removes it",
         ..Table::default()
     }
 }
