@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+/// Bytes between two stretches that are taken along: fewer than what a stretch of its own would take in the trace.
+pub const NEAR: usize = 8;
 /// For what is shorter nobody looks how much memory there is.
 const LONG: u64 = 64 << 20;
 
@@ -76,8 +78,6 @@ impl Drop for Shadow {
 /// Where two pieces of memory differ. Bytes in between are left out, as they may be somebody else's, but for short stretches.
 fn differences(before: &[u8], now: &[u8]) -> Vec<Range<usize>> {
     const STEP: usize = 64;
-    /// Shorter than what a stretch of its own would take in the trace.
-    const NEAR: usize = 8;
     let mut found: Vec<Range<usize>> = Vec::new();
     for start in (0..now.len()).step_by(STEP) {
         let end = (start + STEP).min(now.len());

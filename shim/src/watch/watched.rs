@@ -3,7 +3,7 @@
 use crate::finds::{Finds, PIECE};
 use crate::memory::bytes_at;
 use crate::node_runs::Turn;
-use crate::shadow::Shadow;
+use crate::shadow::{NEAR, Shadow};
 use crate::spans::without;
 use crate::start;
 use crate::tracker::PAGE;
@@ -79,12 +79,24 @@ impl Watched {
                 let step = PIECE.min(range.end - at) as usize;
                 let Some(bytes) = bytes_at(at, step, true) else { return false };
                 for stretch in self.shadow.update((at - start) as usize, &bytes) {
+                    let stretch = if self.managed { to_edges(at, stretch, bytes.len()) } else { stretch };
                     finds.add(self.managed.into(), at + stretch.start as u64, &bytes[stretch]);
                 }
             }
         }
         true
     }
+}
+
+/// What is new on a page of managed memory up to the page's edges, if those are near: all of the page was the device's, and its last bytes may
+/// only happen to be what they had been. `stretch`: of the bytes at an address.
+fn to_edges(at: u64, stretch: Range<usize>, len: usize) -> Range<usize> {
+    let (start, end) = (at + stretch.start as u64, at + stretch.end as u64);
+    let near = |edge: u64, place: u64| edge.abs_diff(place) <= NEAR as u64;
+    let (first, last) = (start / PAGE * PAGE, end.next_multiple_of(PAGE));
+    let start = if near(first, start) { first.max(at) } else { start };
+    let end = if near(last, end) { last.min(at + len as u64) } else { end };
+    (start - at) as usize..(end - at) as usize
 }
 
 /// The ranges whose writes show and which have a page in common with these.
@@ -108,4 +120,17 @@ pub fn clusters(ranges: &BTreeMap<u64, Watched>) -> Vec<Range<u64>> {
         }
     }
     clusters
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stretch_reaches_to_edges_that_are_near() {
+        assert_eq!(to_edges(0x2000, 3..4090, 0x3000), 0..4096);
+        assert_eq!(to_edges(0x2000, 100..4000, 0x3000), 100..4000);
+        assert_eq!(to_edges(0x2ff0, 18..4106, 0x2000), 16..4112);
+        assert_eq!(to_edges(0x2004, 2..9, 12), 0..9);
+    }
 }
