@@ -67,7 +67,7 @@ pub struct Arguments {
     /// From the call of --at to its work
     #[arg(long, requires = "at")]
     follow: bool,
-    /// Print one frame as text and end
+    /// Print one frame as text and end; with --color always in its colours
     #[arg(long)]
     once: bool,
     /// Size of that frame
@@ -140,6 +140,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     config.ascii = arguments.ascii.then_some(true).or(config.ascii);
     config.light = arguments.theme.map(|theme| matches!(theme, Background::Light)).or(config.light);
     config.mouse = arguments.no_mouse.then_some(false).or(config.mouse);
+    let paints = matches!(arguments.color, ColorChoice::Always);
     let colored = match arguments.color {
         ColorChoice::Always => true,
         ColorChoice::Never => false,
@@ -159,7 +160,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         }
         let ended = damage(&opened.trace, 0);
         let (text, beyond) = match arguments.once {
-            true => once(opened, &options, (arguments.size.0, arguments.size.1)),
+            true => once(opened, &options, (arguments.size.0, arguments.size.1), paints),
             false => (report::text(&opened), None),
         };
         beyond.iter().for_each(exit::say);

@@ -305,6 +305,14 @@ fn an_interrupted_export_leaves_nothing() {
 
 fn interrupted(place: &Place, signal: i32, name: &str) {
     let mut command = place.cutrace(["export", "--to", "perfetto", "-o", "app.pftrace"]);
+    // Tests that are run in the background may have been given signals that are ignored.
+    let heeds = || {
+        // SAFETY: allowed between fork and exec.
+        let _as_before = unsafe { [libc::SIGINT, libc::SIGHUP].map(|signal| libc::signal(signal, libc::SIG_DFL)) };
+        Ok(())
+    };
+    // SAFETY: as above.
+    unsafe { std::os::unix::process::CommandExt::pre_exec(&mut command, heeds) };
     let mut child = command.stderr(std::process::Stdio::piped()).spawn().expect("started");
     let is_partial = |name: &str| name.ends_with(".partial");
     let files = || -> Vec<String> {

@@ -236,6 +236,9 @@ fn without_a_terminal_the_tables_are_printed() {
     assert!(frame.contains("call 100"), "{frame}");
     assert!(frame.is_ascii(), "the locale is C");
     run(&mut place.cutrace(["view", "--once", "--size", "0x24"])).expect(2);
+    let mut painted = place.cutrace(["view", "--once", "--size", "80x24", "--at", "100", "--color", "always"]);
+    let painted = run(painted.env("TERM", "xterm-256color").env("NO_COLOR", "1")).expect(0).stdout;
+    assert!(painted.contains("\x1b[38;5;") && painted.contains("call 100"), "{painted}");
 }
 
 #[test]

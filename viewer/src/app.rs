@@ -70,14 +70,15 @@ enum News {
 }
 
 /// One frame of that size as text, and what was asked for that is not there.
-pub fn once(opened: Opened, options: &Options, (width, height): (u16, u16)) -> (String, Option<String>) {
+/// `paints`: with its colours.
+pub fn once(opened: Opened, options: &Options, (width, height): (u16, u16), paints: bool) -> (String, Option<String>) {
     name_objects(&opened);
     both(&opened).for_each(|opened| _ = opened.check_data());
     let mut state = begin(Arc::new(opened), options, (width, height));
     let beyond = state.set(&options.shown);
     let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
     view::draw(&state, &options.theme, &mut buffer);
-    (export::frame(&buffer), beyond)
+    (if paints { export::painted(&buffer) } else { export::frame(&buffer) }, beyond)
 }
 
 /// Finds the names of objects, of the second trace too.

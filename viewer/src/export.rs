@@ -5,6 +5,8 @@ use crate::data::lane::Source;
 use crate::data::store::{keep, places};
 use crate::state::rows;
 use crate::state::{State, select::Mark};
+use crossterm::style::ContentStyle;
+use ratatui::backend::IntoCrossterm;
 use ratatui::buffer::Buffer;
 use serde_json::{Value, json};
 use std::fs::File;
@@ -113,6 +115,23 @@ pub fn frame(buffer: &Buffer) -> String {
         let line: String =
             (0..buffer.area().width).filter_map(|x| buffer.cell((x, y))).map(|cell| cell.symbol()).collect();
         out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+/// The same with its colours, for a terminal.
+pub fn painted(buffer: &Buffer) -> String {
+    // Whether there are any has been decided: crossterm would look at NO_COLOR by itself.
+    crossterm::style::force_color_output(true);
+    let width = usize::from(buffer.area().width).max(1);
+    let mut out = String::new();
+    for line in buffer.content().chunks(width) {
+        for alike in line.chunk_by(|a, b| a.style() == b.style()) {
+            let text: String = alike.iter().map(|cell| cell.symbol()).collect();
+            let style: ContentStyle = alike[0].style().into_crossterm();
+            out.push_str(&style.apply(text).to_string());
+        }
         out.push('\n');
     }
     out
