@@ -1,0 +1,127 @@
+//! Questions about memory: what work under way does there, or may do.
+
+use super::{Coming, Copy, Pending, State, Work};
+use crate::node_runs::Turn;
+use crate::queue::Queue;
+use crate::spans::joined;
+use crate::tracker::PAGE;
+use std::ops::Range;
+use std::sync::atomic::Ordering::*;
+
+impl Pending {
+    /// Whether callbacks have written there since this launch was put.
+    pub fn is_called_back(&self, launch: &Copy) -> bool {
+        let state = self.state.lock();
+        let since = state.called_back.iter().rev().take_while(|(tick, _)| *tick > launch.position);
+        since.into_iter().any(|(_, place)| launch.meets(place.start, place.end))
+    }
+
+    /// Whether graphs are under way that may run callbacks.
+    pub fn has_graphs(&self) -> bool {
+        self.any() && self.state.lock().copies.values().flatten().any(|copy| copy.work == Work::Any)
+    }
+
+    /// Whether a launch under way was given memory there.
+    pub fn is_given(&self, start: u64, end: u64) -> bool {
+        if !self.any() {
+            return false;
+        }
+        let state = self.state.lock();
+        state.copies.values().flatten().any(|copy| copy.work == Work::Launch && copy.meets(start, end))
+    }
+
+    /// Whether work under way may still write there.
+    pub fn may_write(&self, start: u64, len: u64) -> bool {
+        let state = self.state.lock();
+        let mut writes = state.copies.values().flatten().filter(|copy| copy.work.writes());
+        writes.any(|copy| copy.meets(start, start + len))
+    }
+
+    /// The parts of a range that work under way was given, in ascending order: what a callback makes of the rest nobody
+    /// has use for before the next call.
+    pub fn in_use(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+        if !self.any() && self.coming.load(Relaxed) == 0 {
+            return Vec::new();
+        }
+        let state = self.state.lock();
+        let all = || state.copies.values().flatten();
+        if !state.coming.is_empty() || all().any(|copy| copy.work == Work::Any) {
+            return vec![range.clone()];
+        }
+        let met = all().filter(|copy| copy.meets(range.start, range.end));
+        let places = met.flat_map(|copy| copy.landing.places());
+        let within = places.map(|place| place.start.max(range.start)..place.end.min(range.end));
+        joined(within.filter(|place| !place.is_empty()).collect())
+    }
+
+    /// Where copies under way will bring bytes within a range, in ascending order. `thread`: who asks, whose own call tells by itself.
+    pub fn landing_in(&self, start: u64, len: u64, thread: u32) -> Vec<Range<u64>> {
+        self.within(start, len, thread, None, |_, copy| copy.landing.places())
+    }
+
+    /// The same, and what else on these pages nobody can tell from what the CPU writes for the program. `turn`: of a callback that has
+    /// ended; copies aside that wait for it, and cannot have begun.
+    pub fn unsettled_in(&self, start: u64, len: u64, thread: u32, turn: Option<&Turn>) -> Vec<Range<u64>> {
+        self.within(start, len, thread, turn, State::places)
+    }
+
+    fn within(
+        &self,
+        start: u64,
+        len: u64,
+        thread: u32,
+        turn: Option<&Turn>,
+        places: impl Fn(&State, &Copy) -> Vec<Range<u64>>,
+    ) -> Vec<Range<u64>> {
+        if !self.any() && self.coming.load(Relaxed) == 0 {
+            return Vec::new();
+        }
+        let end = start + len;
+        let state = self.state.lock();
+        let comes = |queue: &Queue, copy: &Copy| {
+            let meets = copy.work.lands() && copy.meets(start, end);
+            let settled = |turn: &Turn| {
+                // What stands for several launches of its graph may be of this one, too.
+                let is_merged = copy.since != copy.position && *queue == turn.queue;
+                (is_merged || (copy.thread, copy.call) == turn.by) && turn.settles(copy.landing)
+                    || state.order.is_behind(*queue, copy.since, (turn.queue, turn.behind))
+            };
+            meets && !turn.is_some_and(settled)
+        };
+        let copies = state.copies.iter().flat_map(|(queue, copies)| copies.iter().map(move |copy| (queue, copy)));
+        let copies = copies.chain(state.looking.values().map(|(queue, copy)| (queue, copy)));
+        let found = copies.filter(|(queue, copy)| comes(queue, copy)).flat_map(|(_, copy)| places(&state, copy));
+        // Of those that are just being given to the driver, too: it may have begun.
+        let may_have_begun = |other: u32, coming: &Coming| match (turn, coming.place) {
+            // Two threads may have come to the driver the other way round on one stream.
+            (Some(turn), Some((queue, position))) if queue != turn.queue || other == turn.by.0 => {
+                !state.order.is_behind(queue, position, (turn.queue, turn.behind))
+            }
+            (Some(_), _) => true,
+            (None, _) => other != thread,
+        };
+        let coming = state.coming.iter().filter(|(other, coming)| may_have_begun(**other, coming));
+        let found = found.chain(coming.flat_map(|(_, coming)| coming.memory.iter().cloned()));
+        let within = found.map(|place| place.start.max(start)..place.end.min(end)).filter(|place| !place.is_empty());
+        let mut within: Vec<Range<u64>> = within.collect();
+        within.sort_unstable_by_key(|place| place.start);
+        within
+    }
+}
+
+impl State {
+    /// Where a copy brings bytes. The CPU making it shows on the pages, and what else is new on them a launch may have brought.
+    fn places(&self, copy: &Copy) -> Vec<Range<u64>> {
+        let mut places = copy.landing.places();
+        if copy.by_cpu {
+            for place in &mut places {
+                let pages = place.start / PAGE * PAGE..place.end.next_multiple_of(PAGE);
+                let mut launches = self.copies.values().flatten().filter(|copy| copy.work == Work::Launch);
+                if launches.any(|launch| launch.meets(pages.start, pages.end)) {
+                    *place = pages;
+                }
+            }
+        }
+        places
+    }
+}
