@@ -27,12 +27,11 @@ pub fn panel(state: &State) -> Option<Vec<Detail>> {
     let failed = if all.failed > 0 { format!(", {} failed", all.failed) } else { String::new() };
     let tone = if all.failed > 0 { Tone::Bad } else { Tone::Plain };
     lines.push(detail("events", format!("{}{failed}", counted(all.count, "event")), tone));
-    lines.push(plain("busy", format!("{}, {}", duration(all.busy), percent(all.busy, all.width))));
-    if all.own != all.busy {
-        lines.push(plain("own", format!("{} without what was made within them", duration(all.own))));
-    }
-    let pauses = all.width.saturating_sub(all.busy);
-    lines.push(plain("pauses", format!("{}, {}", duration(pauses), percent(pauses, all.width))));
+    lines.push(plain("total, busy", format!("{}, {}", duration(all.busy), percent(all.busy, all.width))));
+    let within = if all.own != all.busy { ", without what was made within them" } else { "" };
+    lines.push(plain("self", format!("{}{within}", duration(all.own))));
+    let gaps = all.width.saturating_sub(all.busy);
+    lines.push(plain("gaps", format!("{}, {}", duration(gaps), percent(gaps, all.width))));
     match all.lengths {
         Some(lengths) => {
             let [least, median, p99, most] = lengths.map(duration);
