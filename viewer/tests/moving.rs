@@ -358,6 +358,20 @@ fn a_click_on_a_view_shows_it() {
     }
 }
 
+#[test]
+fn a_click_on_a_head_sorts() {
+    let mut state = state();
+    keys(&mut state, "4");
+    let columns = state.table_columns(&state.table_cells());
+    let before = columns.iter().take_while(|(n, _)| state.table.columns[*n] != "Calls");
+    let column = before.map(|(_, width)| width + 2).sum::<usize>() as u16 + 1;
+    for reversed in [false, true] {
+        state.update(Input::Press(column, state.layout.main.y));
+        assert_eq!((state.table.columns[state.table.sorted], state.table.reversed), ("Calls", reversed));
+    }
+    assert!(state.command().contains("--sort=-Calls"), "{}", state.command());
+}
+
 proptest! {
     #[test]
     fn an_arrangement_can_be_made_again(typed in prop::collection::vec(0..7usize, 0..40)) {

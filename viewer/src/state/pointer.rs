@@ -32,6 +32,9 @@ impl State {
             return;
         }
         if self.tab != Tab::Timeline {
+            if self.tab.is_table() && layout.main.contains(x, y) && y == layout.main.y {
+                self.press_head(x);
+            }
             if layout.main.contains(x, y) && y > layout.main.y {
                 let row = usize::from(y - layout.main.y - 1);
                 match self.tab {

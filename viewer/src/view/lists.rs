@@ -6,6 +6,7 @@ use crate::data::event::NO_CALL;
 use crate::state::State;
 use crate::state::layout::Area;
 use crate::state::rows;
+use crate::state::table::placed::BETWEEN;
 use crate::text::{counted, cut, duration, grouped, moment};
 use ratatui::buffer::Buffer;
 use ratatui::style::Style;
@@ -70,43 +71,16 @@ pub fn table(state: &State, theme: &Theme, buffer: &mut Buffer) {
         return;
     }
     let top = state.table_top();
-    let height = usize::from(area.height - 1);
-    let shown: Vec<Vec<String>> = table
-        .rows
-        .iter()
-        .skip(top)
-        .take(height)
-        .map(|row| row.cells.iter().map(|value| value.text()).collect())
-        .collect();
-    // As wide as what is shown; the wide column takes the rest.
-    let width = |column: usize| {
-        let cells = shown.iter().map(|row| row.get(column).map_or(0, |text| text.width()));
-        cells.max().unwrap_or(0).max(table.columns[column].len() + 1)
-    };
-    let mut widths: Vec<usize> = (0..table.columns.len()).map(width).collect();
-    let others: usize = widths.iter().enumerate().filter(|(n, _)| *n != table.wide).map(|(_, width)| width + 2).sum();
-    // A name needs some room, too.
-    let least = width(table.wide).min(usize::from(area.width) / 2).max(8);
-    widths[table.wide] = usize::from(area.width).saturating_sub(others).max(least);
-    // What does not fit is left out: figures that others come close to, then from the right.
-    let mut columns: Vec<usize> = (0..widths.len()).collect();
-    let total = |columns: &[usize]| columns.iter().map(|n| widths[*n] + 2).sum::<usize>();
-    while total(&columns) > usize::from(area.width) + 2 && columns.len() > 2 {
-        let can_go = |n: &usize| *n != table.wide && *n != table.sorted;
-        let named = |name: &&str| columns.iter().position(|n| table.columns[*n] == *name && can_go(n));
-        let least = ["p99", "Min", "Med", "Max"].iter().find_map(named);
-        columns.remove(least.or_else(|| columns.iter().rposition(can_go)).unwrap_or(0));
-    }
-    let taken = total(&columns).saturating_sub(2);
-    widths[table.wide] += usize::from(area.width).saturating_sub(taken);
+    let shown = state.table_cells();
+    let columns = state.table_columns(&shown);
     let line = |buffer: &mut Buffer, y: u16, texts: &dyn Fn(usize) -> (String, bool), style: Style| {
         let mut x = area.x;
-        for n in &columns {
+        for (n, width) in &columns {
             let (text, right) = texts(*n);
-            let text = cut(&text, widths[*n]).to_owned();
-            let pad = if right { widths[*n].saturating_sub(text.width()) as u16 } else { 0 };
+            let text = cut(&text, *width).to_owned();
+            let pad = if right { width.saturating_sub(text.width()) as u16 } else { 0 };
             put(buffer, x.saturating_add(pad), y, &text, area.width.saturating_sub(x + pad), style);
-            x = x.saturating_add(widths[*n] as u16 + 2);
+            x = x.saturating_add((width + BETWEEN) as u16);
         }
     };
     let numeric = |n: usize| table.rows.first().and_then(|row| row.cells.get(n)).is_some_and(|value| value.is_number());

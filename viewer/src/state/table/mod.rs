@@ -1,6 +1,7 @@
 //! Tables: what rows they have, how they are sorted, and where a row leads.
 
 mod listed;
+pub mod placed;
 mod sums;
 
 use super::State;

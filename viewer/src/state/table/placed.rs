@@ -1,0 +1,57 @@
+//! Where the columns of a table stand: for drawing, and for what the mouse points at.
+
+use crate::state::State;
+use unicode_width::UnicodeWidthStr;
+
+/// Cells between two columns.
+pub const BETWEEN: usize = 2;
+
+impl State {
+    /// The cells of the rows that are on the screen.
+    pub fn table_cells(&self) -> Vec<Vec<String>> {
+        let height = usize::from(self.layout.main.height.saturating_sub(1));
+        let rows = self.table.rows.iter().skip(self.table_top()).take(height);
+        rows.map(|row| row.cells.iter().map(|value| value.text()).collect()).collect()
+    }
+
+    /// The columns that fit, from left to right, each with its width.
+    pub fn table_columns(&self, cells: &[Vec<String>]) -> Vec<(usize, usize)> {
+        let (table, room) = (&self.table, usize::from(self.layout.main.width));
+        // As wide as what is shown; the wide column takes the rest.
+        let width = |column: usize| {
+            let cells = cells.iter().map(|row| row.get(column).map_or(0, |text| text.width()));
+            cells.max().unwrap_or(0).max(table.columns[column].len() + 1)
+        };
+        let mut columns: Vec<(usize, usize)> = (0..table.columns.len()).map(|n| (n, width(n))).collect();
+        let total = |columns: &[(usize, usize)]| columns.iter().map(|(_, width)| width + BETWEEN).sum::<usize>();
+        // A name needs some room, too.
+        if let Some((_, wide)) = columns.get_mut(table.wide) {
+            *wide = (*wide).min(room / 2).max(8);
+        }
+        // What does not fit is left out: figures that others come close to, then from the right.
+        while total(&columns) > room + BETWEEN && columns.len() > 2 {
+            let can_go = |(n, _): &(usize, usize)| *n != table.wide && *n != table.sorted;
+            let named = |name: &&str| columns.iter().position(|of| table.columns[of.0] == *name && can_go(of));
+            let least = ["p99", "Min", "Med", "Max"].iter().find_map(named);
+            columns.remove(least.or_else(|| columns.iter().rposition(can_go)).unwrap_or(0));
+        }
+        let left = (room + BETWEEN).saturating_sub(total(&columns));
+        columns.iter_mut().filter(|(n, _)| *n == table.wide).for_each(|(_, width)| *width += left);
+        columns
+    }
+
+    /// Sorts by the column whose head stands there; once more, the other way round.
+    pub(in crate::state) fn press_head(&mut self, x: u16) {
+        let mut end = 0;
+        let columns = self.table_columns(&self.table_cells());
+        let found = columns.into_iter().find(|(_, width)| {
+            end += width + BETWEEN;
+            usize::from(x) < end
+        });
+        let Some((column, _)) = found else { return };
+        let table = &mut self.table;
+        table.reversed = if table.sorted == column { !table.reversed } else { table.reversed };
+        (table.sorted, table.asked) = (column, true);
+        table.sort();
+    }
+}
