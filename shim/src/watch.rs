@@ -355,11 +355,16 @@ impl Watch {
                 let first = touched.partition_point(|pages| pages.end <= *start);
                 here.extend(touched[first..].iter().take_while(|pages| pages.start < watched.end).cloned());
                 if !watched.left.is_empty() {
-                    here.append(&mut watched.left);
+                    // What was left long ago need not be the callback's: a launch beside it may be writing there.
+                    let pending = &start::recorder().pending;
+                    let is_doubtful = |range: &Range<u64>| matches!(reason, Reason::Callback { turn: Some(turn) } if pending.is_given_beside(range, turn));
+                    let (doubtful, sure) = std::mem::take(&mut watched.left).into_iter().partition(is_doubtful);
+                    watched.left = doubtful;
+                    here.extend::<Vec<_>>(sure);
                     here = joined(here);
                 }
                 if running && watched.prepared || is_others(*start, watched) {
-                    watched.left = std::mem::take(&mut here);
+                    watched.left.append(&mut here);
                 }
             } else if watched.end - start <= MOST_COMPARED && !watched.managed {
                 here.push(watched.pages(*start));

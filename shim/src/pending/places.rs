@@ -30,6 +30,22 @@ impl Pending {
         state.copies.values().flatten().any(|copy| copy.work == Work::Launch && copy.meets(start, end))
     }
 
+    /// The same, of a launch that does not wait for this callback, and for which the callback did not wait.
+    pub fn is_given_beside(&self, range: &Range<u64>, turn: &Turn) -> bool {
+        if !self.any() {
+            return false;
+        }
+        let state = self.state.lock();
+        let copies = state.copies.iter().flat_map(|(queue, copies)| copies.iter().map(move |copy| (queue, copy)));
+        let mut given = copies.filter(|(_, copy)| copy.work == Work::Launch && copy.meets(range.start, range.end));
+        given.any(|(queue, copy)| {
+            // The first launches of a row on the callback's own queue are done.
+            let put = if *queue == turn.queue { copy.position } else { copy.since };
+            let is_behind = state.order.is_behind(*queue, put, (turn.queue, turn.behind));
+            !is_behind && (copy.thread, copy.call) != turn.by
+        })
+    }
+
     /// Whether work under way may still write there.
     pub fn may_write(&self, start: u64, len: u64) -> bool {
         let state = self.state.lock();
