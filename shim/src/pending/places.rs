@@ -39,9 +39,8 @@ impl Pending {
         let copies = state.copies.iter().flat_map(|(queue, copies)| copies.iter().map(move |copy| (queue, copy)));
         let mut given = copies.filter(|(_, copy)| copy.work == Work::Launch && copy.meets(range.start, range.end));
         given.any(|(queue, copy)| {
-            // The first launches of a row on the callback's own queue are done.
-            let put = if *queue == turn.queue { copy.position } else { copy.since };
-            let is_behind = state.order.is_behind(*queue, put, (turn.queue, turn.behind));
+            // Of a row of which only the last is kept the others are done, for all that is known.
+            let is_behind = state.order.is_behind(*queue, copy.position, (turn.queue, turn.behind));
             !is_behind && (copy.thread, copy.call) != turn.by
         })
     }
