@@ -1,5 +1,6 @@
 //! The walk over a trace that makes its plan.
 
+use crate::call::driver::result;
 use crate::memory::ranges::Ranges;
 use crate::plan::action::{Action, action, between_either};
 use crate::plan::captures;
@@ -138,8 +139,9 @@ impl Survey {
         function.params.iter().any(|param| {
             let address = call.argument(param.name).unwrap_or(0);
             // Of what was freed the replay may have kept the place.
-            let room = self.live.room(address).unwrap_or(0);
-            address != 0 && extent(call, function, param).is_some_and(|extent| extent > room)
+            let is_nowhere = address != 0 && call.result == Some(result::INVALID_VALUE);
+            let room = self.live.room(address).or(is_nowhere.then_some(0));
+            extent(call, function, param).zip(room).is_some_and(|(extent, room)| extent > room)
         })
     }
 
