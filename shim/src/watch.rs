@@ -314,7 +314,7 @@ impl Watch {
         let State { callbacks, ranges, .. } = state;
         for place in &finds.places[already..] {
             let user = ranges.range(..=place.start).next_back().and_then(|(_, watched)| watched.user);
-            callbacks.found(user, || start::recorder().pending.in_use(place));
+            callbacks.found(user, || start::recorder().pending.in_use(place, user));
         }
     }
 

@@ -53,14 +53,17 @@ impl Pending {
     }
 
     /// The parts of a range that work under way was given, in ascending order: what a callback makes of the rest nobody
-    /// has use for before the next call.
-    pub fn in_use(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+    /// has use for before the next call. `user`: the only thread whose calls have named it; what others give the driver has nothing to do
+    /// with it.
+    pub fn in_use(&self, range: &Range<u64>, user: Option<u32>) -> Vec<Range<u64>> {
         if !self.any() && self.coming.load(Relaxed) == 0 {
             return Vec::new();
         }
         let state = self.state.lock();
         let all = || state.copies.values().flatten();
-        if !state.coming.is_empty() || all().any(|copy| copy.work == Work::Any) {
+        let is_users = |thread: u32| user.is_none_or(|user| user == thread);
+        let may_be_any = |copy: &Copy| copy.work == Work::Any && is_users(copy.thread);
+        if state.coming.keys().any(|thread| is_users(*thread)) || all().any(may_be_any) {
             return vec![range.clone()];
         }
         let met = all().filter(|copy| copy.meets(range.start, range.end));
