@@ -73,7 +73,7 @@ enum News {
 /// `paints`: with its colours.
 pub fn once(opened: Opened, options: &Options, (width, height): (u16, u16), paints: bool) -> (String, Option<String>) {
     name_objects(&opened);
-    both(&opened).for_each(|opened| _ = opened.check_data());
+    opened.check_data();
     let mut state = begin(Arc::new(opened), options, (width, height));
     let beyond = state.set(&options.shown);
     let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
@@ -285,7 +285,7 @@ fn beside(opened: Arc<Opened>, index: bool, sender: Sender<News>) {
                 let _closed = sender.send(News::Say(format!("no index was kept: {error}")));
             }
         }
-        if both(&opened).filter(|opened| opened.check_data()).count() > 0 && sender.send(News::Damaged).is_err() {
+        if opened.check_data() && sender.send(News::Damaged).is_err() {
             return;
         }
         // Whoever writes it may be out of sight: in a container, or on another machine.

@@ -122,15 +122,6 @@ impl Lives {
         self.find(kind as u32, value, call).filter(|life| life.holds_at(call))
     }
 
-    /// What a handle had stood for, or which range had held an address, that was ended before this call.
-    fn ended_before(&self, kind: Option<Kind>, value: u64, call: u32) -> Option<&Life> {
-        if let Some(kind) = kind {
-            return self.find(kind as u32, value, call);
-        }
-        let held = |life: &&Life| life.made <= call && value.checked_sub(life.value).is_some_and(|at| at < life.len);
-        self.all.iter().filter(|life| life.is_range()).filter(held).max_by_key(|life| life.made)
-    }
-
     fn find(&self, kind: u32, value: u64, call: u32) -> Option<&Life> {
         let after = self.all.partition_point(|life| (life.kind, life.value, life.made) <= (kind, value, call));
         let last = self.all.get(after.checked_sub(1)?)?;
@@ -139,13 +130,18 @@ impl Lives {
 
     /// The range that held an address in this call.
     pub fn range(&self, address: u64, call: u32) -> Option<&Life> {
+        self.around(address, call, |life| life.holds_at(call))
+    }
+
+    /// The nearest that was made around an address up to this call.
+    fn around(&self, address: u64, call: u32, is_wanted: impl Fn(&Life) -> bool) -> Option<&Life> {
         let of_label = |label: usize| {
             let kind = RANGES + label as u32;
             let mut below = address;
             for _ in 0..TRIED {
                 let after = self.all.partition_point(|life| (life.kind, life.value) <= (kind, below));
                 let base = self.all.get(after.checked_sub(1)?).filter(|life| life.kind == kind)?.value;
-                let found = self.find(kind, base, call).filter(|life| life.holds_at(call));
+                let found = self.find(kind, base, call).filter(|life| is_wanted(life));
                 if let Some(life) = found.filter(|life| address - life.value < life.len.max(1)) {
                     return Some(life);
                 }
@@ -195,7 +191,7 @@ impl Lives {
             Value::Handle { kind, value, .. } if *value != 0 => {
                 let kernel = || self.object(Kind::Kernel, *value, call).filter(|_| *kind == Kind::Function);
                 let living = self.object(*kind, *value, call).or_else(kernel);
-                met.extend(living.or_else(|| self.ended_before(Some(*kind), *value, call)));
+                met.extend(living.or_else(|| self.find(*kind as u32, *value, call)));
             }
             Value::Address { value, .. } if *value != 0 => met.extend(self.held(*value, call)),
             Value::Argument(bytes) if bytes.len() == 8 => {
@@ -211,8 +207,9 @@ impl Lives {
         }
     }
 
+    /// Or that held it, if none does any more.
     fn held(&self, address: u64, call: u32) -> Option<&Life> {
-        self.range(address, call).or_else(|| self.ended_before(None, address, call))
+        self.range(address, call).or_else(|| self.around(address, call, |_| true))
     }
 
     /// What stands for these lives when values are written down.

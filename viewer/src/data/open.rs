@@ -6,10 +6,12 @@ use super::lives::Lives;
 use super::store::{self, Key, Pages, Unchecked};
 use super::{Model, Summary};
 use crate::text::{counted, moment};
+use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
+use trace::hash::Hash;
 use trace::{Call, Trace};
 
 #[derive(Debug, thiserror::Error)]
@@ -37,8 +39,8 @@ pub struct Opened {
     pub second: Option<Arc<Second>>,
     /// The names of objects, once they are known.
     lives: Arc<OnceLock<Lives>>,
-    /// How many pieces of data are not as they were written, once that is known.
-    damaged: Arc<OnceLock<usize>>,
+    /// The pieces of data that are not as they were written, once that is known.
+    damaged: Arc<OnceLock<HashSet<Hash>>>,
 }
 
 /// Data is read through only of traces that are not longer.
@@ -133,10 +135,18 @@ impl Opened {
         self.lives.get_or_init(|| Lives::of(&self.trace, &self.model.concerned))
     }
 
-    /// Reads through the data of the calls, unless there is very much or more is coming: whether some of it is damaged.
+    /// Reads through the data of the calls, the second trace's too, unless there is very much or more is coming: whether some of it is
+    /// damaged.
     pub fn check_data(&self) -> bool {
         let is_read = self.trace.bytes_on_disk() <= READ_THROUGH && !self.is_live();
-        is_read && *self.damaged.get_or_init(|| self.trace.wrong_blobs().len()) > 0
+        let wrong = || self.trace.wrong_blobs().into_iter().map(|(hash, _)| hash).collect();
+        let own = is_read && !self.damaged.get_or_init(wrong).is_empty();
+        self.second.as_ref().is_some_and(|second| second.opened.check_data()) || own
+    }
+
+    /// Whether this is known to be damaged.
+    pub fn is_damaged(&self, data: Hash) -> bool {
+        self.damaged.get().is_some_and(|damaged| damaged.contains(&data))
     }
 
     /// Keeps the model for the next time; where. Nothing is kept of a trace that is still being written, or that comes
@@ -175,8 +185,8 @@ impl Opened {
             let how = if is_cut { "partial" } else { "damaged" };
             format!("{how} at offset {}: {}{}", first.offset, first.what, more(self.trace.damage.len()))
         });
-        let data = self.damaged.get().filter(|pieces| **pieces > 0).map(|pieces| {
-            format!("damaged: {} of data not as recorded (see cutrace info)", counted(*pieces as u64, "piece"))
+        let data = self.damaged.get().filter(|pieces| !pieces.is_empty()).map(|pieces| {
+            format!("damaged: {} of data not as recorded (see cutrace info)", counted(pieces.len() as u64, "piece"))
         });
         let partial = partial.then(|| "partial: the trace was not closed (see cutrace repair)".into());
         let own = hole.or(damage).or(data).or(partial);

@@ -21,7 +21,6 @@ use trace::Call;
 use trace::api::enums::CUresult;
 use trace::call::{Content, Image};
 use trace::decode::{Decoded, decode};
-use trace::hash::Hash;
 use trace::text::{Text, symbol};
 use trace::value::Value;
 
@@ -114,7 +113,7 @@ pub fn of(state: &State) -> Vec<Detail> {
         all.push(detail(format!("-> {name}"), tame(&Text(value, &objects).to_string()), Tone::Plain));
     }
     all.extend(met.iter().filter_map(|life| life_of(opened.lives()?, life, event.call).into()));
-    all.extend(lost_data(&call));
+    all.extend(lost_data(opened, &call));
     all
 }
 
@@ -244,14 +243,11 @@ fn life_of(lives: &Lives, life: &Life, call: u32) -> Detail {
 }
 
 /// Data that the call should have and that the file has not, or not as it was.
-fn lost_data(call: &Call) -> Vec<Detail> {
-    let blobs = call.images().filter_map(|image| match image.content {
-        Content::Blob(hash) => Some((image, hash)),
+fn lost_data(opened: &Opened, call: &Call) -> Vec<Detail> {
+    let wrong = call.images().filter_map(|image| match image.content {
+        Content::Blob(hash) if opened.trace.blob(hash).is_none() => Some((image, "is not in the file")),
+        Content::Blob(hash) if opened.is_damaged(hash) => Some((image, "is damaged")),
         _ => None,
-    });
-    let wrong = blobs.filter_map(|(image, hash)| match call.trace().blob(hash) {
-        None => Some((image, "is not in the file")),
-        Some(bytes) => (Hash::of(bytes) != hash).then_some((image, "is damaged")),
     });
     let told = |(image, what): (Image, &str)| {
         let text = format!("{} for {:#x} {what}: cutrace info has more", bytes(image.len), image.address);

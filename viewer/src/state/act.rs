@@ -12,7 +12,7 @@ const DETAILS: usize = 4;
 impl State {
     pub fn act(&mut self, action: Action) -> Vec<Effect> {
         if self.help.is_some() && action != Action::Suspend {
-            let page = isize::from(self.size.1 as i16 - 2).max(1);
+            let page = isize::from(self.size.1.saturating_sub(2).clamp(1, 1000) as i16);
             // It is read, scrolled, and left by any other key.
             match action {
                 Action::Down => self.scroll_help(1),

@@ -20,46 +20,42 @@ pub struct Theme {
     pub ascii: bool,
 }
 
-/// A colour in each depth: red, green and blue; of the 256; of the 16; of the 8.
-struct Ink(u8, u8, u8, u8, Color, Color);
+/// A colour in each depth: of the 256 and of all, from their cube; of the 16; of the 8.
+struct Ink(u8, Color, Color);
 
-/// A colour of the 256 that shows on white, darker in their cube, and what it is made of.
-fn darker(index: u8) -> (u8, Color) {
-    const STEPS: [u8; 6] = [0, 95, 135, 175, 215, 255];
+/// Steps of red, green and blue in the cube of the 256 colours.
+fn steps(index: u8) -> [u8; 3] {
     let at = index.saturating_sub(16);
-    let mut steps = [at / 36, at / 6 % 6, at % 6];
+    [at / 36, at / 6 % 6, at % 6]
+}
+
+/// The same for white behind it: darker, so that it is no brighter than olive.
+fn darker(mut steps: [u8; 3]) -> [u8; 3] {
     loop {
         steps = steps.map(|step| step.saturating_sub(1));
-        // As bright as olive.
         if steps.iter().sum::<u8>() <= 5 {
-            break;
+            return steps;
         }
     }
-    let [red, green, blue] = steps;
-    let part = |step: u8| STEPS[usize::from(step.min(5))];
-    (16 + 36 * red + 6 * green + blue, Color::Rgb(part(red), part(green), part(blue)))
 }
 
 impl Theme {
     pub const PLAIN: Theme = Theme { depth: Depth::None, light: false, ascii: true };
 
     fn ink(&self, ink: &Ink) -> Color {
+        const PARTS: [u8; 6] = [0, 95, 135, 175, 215, 255];
+        let steps = if self.light { darker(steps(ink.0)) } else { steps(ink.0) };
         match (self.depth, self.light) {
             (Depth::None, _) => Color::Reset,
-            (Depth::Eight, false) => ink.5,
-            (Depth::Sixteen, false) => ink.4,
-            (Depth::Many, false) => Color::Indexed(ink.3),
-            (Depth::True, false) => Color::Rgb(ink.0, ink.1, ink.2),
             // What is bright does not show on white.
-            (Depth::Eight | Depth::Sixteen, true) => {
-                if ink.5 == Color::White {
-                    Color::Black
-                } else {
-                    ink.5
-                }
+            (Depth::Eight | Depth::Sixteen, true) if ink.2 == Color::White => Color::Black,
+            (Depth::Eight, _) | (Depth::Sixteen, true) => ink.2,
+            (Depth::Sixteen, false) => ink.1,
+            (Depth::Many, _) => Color::Indexed(16 + 36 * steps[0] + 6 * steps[1] + steps[2]),
+            (Depth::True, _) => {
+                let [red, green, blue] = steps.map(|step| PARTS[usize::from(step)]);
+                Color::Rgb(red, green, blue)
             }
-            (Depth::Many, true) => Color::Indexed(darker(ink.3).0),
-            (Depth::True, true) => darker(ink.3).1,
         }
     }
 
@@ -67,26 +63,26 @@ impl Theme {
     pub fn category(&self, category: Category) -> Color {
         use Color::*;
         self.ink(&match category {
-            Category::Launch => Ink(95, 175, 95, 71, LightGreen, Green),
-            Category::Copy => Ink(95, 135, 215, 68, LightBlue, Blue),
-            Category::Submit => Ink(95, 175, 175, 73, Cyan, Cyan),
-            Category::Synchronize => Ink(215, 175, 95, 179, LightYellow, Yellow),
-            Category::Poll => Ink(175, 175, 95, 143, Yellow, Yellow),
-            Category::Memory => Ink(175, 95, 175, 133, Magenta, Magenta),
-            Category::Load => Ink(215, 135, 215, 176, LightMagenta, Magenta),
-            Category::Graph => Ink(95, 215, 175, 79, LightCyan, Cyan),
-            Category::State | Category::Object => Ink(135, 135, 175, 103, Blue, Blue),
-            Category::Slower => Ink(215, 135, 95, 173, LightRed, Red),
-            Category::Faster => Ink(95, 175, 95, 71, LightGreen, Green),
-            Category::Same => Ink(135, 135, 135, 102, DarkGray, White),
-            Category::Only => Ink(215, 95, 215, 170, LightMagenta, Magenta),
-            Category::Range => Ink(215, 215, 135, 186, White, White),
-            Category::Query | Category::Other => Ink(135, 135, 135, 102, DarkGray, White),
+            Category::Launch => Ink(71, LightGreen, Green),
+            Category::Copy => Ink(68, LightBlue, Blue),
+            Category::Submit => Ink(73, Cyan, Cyan),
+            Category::Synchronize => Ink(179, LightYellow, Yellow),
+            Category::Poll => Ink(143, Yellow, Yellow),
+            Category::Memory => Ink(133, Magenta, Magenta),
+            Category::Load => Ink(176, LightMagenta, Magenta),
+            Category::Graph => Ink(79, LightCyan, Cyan),
+            Category::State | Category::Object => Ink(103, Blue, Blue),
+            Category::Slower => Ink(173, LightRed, Red),
+            Category::Faster => Ink(71, LightGreen, Green),
+            Category::Same => Ink(102, DarkGray, White),
+            Category::Only => Ink(170, LightMagenta, Magenta),
+            Category::Range => Ink(186, White, White),
+            Category::Query | Category::Other => Ink(102, DarkGray, White),
         })
     }
 
     pub fn bad(&self) -> Color {
-        self.ink(&Ink(215, 55, 55, 160, Color::LightRed, Color::Red))
+        self.ink(&Ink(160, Color::LightRed, Color::Red))
     }
 
     /// An event's cells: its colour behind the text.
