@@ -56,6 +56,11 @@ pub struct Image<'a> {
 }
 
 impl<'a> Image<'a> {
+    /// The application's memory that it was taken from, rows aside.
+    pub fn memory(&self) -> Range<u64> {
+        self.address..self.address.saturating_add(self.len)
+    }
+
     fn of_launch(&Observed { address, len, hash, form, late, .. }: &Observed) -> Option<Image<'a>> {
         let hash = Hash::from_bytes(hash);
         let content = match form {

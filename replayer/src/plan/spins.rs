@@ -132,8 +132,7 @@ impl<'t> Walk<'t> {
         // What began later was given what the CPU had written.
         let later = self.trace.call_from(found.time);
         if found.written.is_seen() {
-            let range = |image: Image| image.address..image.address.saturating_add(image.len);
-            let mut beside = found.written.images().flat_map(|image| self.outstanding.given_beside(&range(image)));
+            let mut beside = found.written.images().flat_map(|image| self.outstanding.given_beside(&image.memory()));
             // Before a wait it may be what the work has made of it by then. Once for a call that found many pieces.
             let waits = self.trace.call(found.call).and_then(|call| call.function());
             let waits = waits.is_some_and(|function| matches!(function.class, Class::synchronize | Class::copy));
@@ -191,7 +190,7 @@ fn holds(trace: &Trace, result: &Image, own: &[&Image]) -> bool {
     // Of every piece as many bytes as it says; a forged one may have others.
     let pieces = own.iter().map(|image| trace.bytes(image).filter(|bytes| bytes.len() as u64 == image.len));
     let Some(pieces) = pieces.collect::<Option<Vec<&[u8]>>>() else { return false };
-    let covered = own.iter().map(|image| image.address..image.address.saturating_add(image.len));
+    let covered = own.iter().map(|image| image.memory());
     let covered = crate::memory::ranges::Ranges::union(covered, 1);
     if !covered.covers(&(result.address..end)) || result.len / REPEATS > trace.bytes_on_disk() {
         return false;

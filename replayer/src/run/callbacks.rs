@@ -16,7 +16,6 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::time::{Duration, Instant};
-use trace::call::Image;
 use trace::written::Written;
 use trace::{Call, Trace};
 
@@ -96,7 +95,7 @@ impl Run<'_> {
 
 fn memory<'w, 't: 'w>(written: impl Iterator<Item = &'w Written<'t>>) -> impl Iterator<Item = Range<u64>> {
     let images = written.flat_map(|written| written.images());
-    images.map(|image| image.address..image.address.saturating_add(image.len))
+    images.map(|image| image.memory())
 }
 
 /// What the driver is given with our function.
@@ -139,12 +138,11 @@ impl<'t> Callbacks<'t> {
         });
         let mut found = Vec::new();
         if runs.iter().any(|run| run.told().next().is_some()) {
-            let memory = |image: &Image| image.address..image.address.saturating_add(image.len);
             let results = trace.results_of_calls();
             found.extend(results.map(|(time, launch, image)| Found {
                 time,
                 begin: launch.begin,
-                memory: memory(&image),
+                memory: image.memory(),
             }));
             found.sort_by_key(|found| found.time);
         }

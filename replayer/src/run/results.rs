@@ -16,7 +16,7 @@ use trace::hash::Hash;
 /// What agrees afterwards because nobody wrote there is no result.
 pub fn before_launch(world: &World, launch: &Call) {
     for image in launch.looked_at() {
-        let Some(live) = host(world, &range(&image)) else { continue };
+        let Some(live) = host(world, &image.memory()) else { continue };
         // SAFETY: the placement holds this memory until the end.
         let bytes = unsafe { std::slice::from_raw_parts(live as *const u8, image.len as usize) };
         world.before_launches.lock().insert((launch.number, image.address), Hash::of(bytes));
@@ -51,7 +51,7 @@ pub fn before_callback(
 pub fn are_to_come(world: &World, time: u64, memory: &[Range<u64>]) -> bool {
     let is_shared = |launch: u64, address| world.plan.shared.iter().any(|(_, l, a)| (*l, *a) == (launch, address));
     let differs = |launch: u64, image: &Image| {
-        let Some(live) = host(world, &range(image)) else { return false };
+        let Some(live) = host(world, &image.memory()) else { return false };
         let mut compared = Tally::default();
         payload::compare(world, launch, &sink(world, launch, image, live), &mut compared);
         compared.divergences > 0
@@ -62,19 +62,15 @@ pub fn are_to_come(world: &World, time: u64, memory: &[Range<u64>]) -> bool {
 
 /// Results of launches in this memory that had been found by that time, and that nothing here has come to.
 fn found_before<'t>(world: &World<'t>, time: u64, memory: &[Range<u64>]) -> Vec<(Call<'t>, Image<'t>)> {
-    let is_met = |image: &Image| memory.iter().any(|m| m.start < range(image).end && image.address < m.end);
+    let is_met = |image: &Image| memory.iter().any(|m| m.start < image.memory().end && image.address < m.end);
     let launches: HashSet<u64> = world.before_launches.lock().keys().map(|(launch, _)| *launch).collect();
     let launches = launches.into_iter().filter_map(|launch| world.trace.call(launch));
     let results = |launch: Call<'t>| launch.looked_at_before(time).map(move |image| (launch, image));
     launches.flat_map(results).filter(|(_, image)| is_met(image)).collect()
 }
 
-fn range(image: &Image) -> Range<u64> {
-    image.address..image.address.saturating_add(image.len)
-}
-
 fn compare(world: &World, call: &Call, launch: u64, image: &Image, tally: &mut Tally) {
-    let Some(live) = host(world, &range(image)) else { return };
+    let Some(live) = host(world, &image.memory()) else { return };
     let Some(before) = world.before_launches.lock().remove(&(launch, image.address)) else { return };
     if world.plan.shared.contains(&(call.number, launch, image.address)) {
         tally.unchecked_copies += 1;
