@@ -80,7 +80,7 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
         let reads = site.function.params.iter().filter(|param| matches!(param.role, Role::Reads(_)));
         recorder.watch.refer(reads.map(|param| words[param.offset as usize / 8]), &mut finds);
     }
-    if site.function.class == Class::submit && recorder.shares_any() {
+    if matches!(site.function.class, Class::submit | Class::copy) && recorder.shares_any() {
         // Before the call, which may wait for callbacks: what they write is theirs to tell.
         recorder.watch.refer(device_sources(site.function, words), &mut finds);
     }

@@ -36,8 +36,7 @@ impl Pending {
             return false;
         }
         let state = self.state.lock();
-        let copies = state.copies.iter().flat_map(|(queue, copies)| copies.iter().map(move |copy| (queue, copy)));
-        let mut given = copies.filter(|(_, copy)| copy.work == Work::Launch && copy.meets(range.start, range.end));
+        let mut given = state.all().filter(|(_, copy)| copy.work == Work::Launch && copy.meets(range.start, range.end));
         given.any(|(queue, copy)| {
             // Of a row of which only the last is kept the others are done, for all that is known.
             let is_behind = state.order.is_behind(*queue, copy.position, (turn.queue, turn.behind));
@@ -106,8 +105,7 @@ impl Pending {
             };
             meets && !turn.is_some_and(settled)
         };
-        let copies = state.copies.iter().flat_map(|(queue, copies)| copies.iter().map(move |copy| (queue, copy)));
-        let copies = copies.chain(state.looking.values().map(|(queue, copy)| (queue, copy)));
+        let copies = state.all().chain(state.looking.values().map(|(queue, copy)| (queue, copy)));
         let found = copies.filter(|(queue, copy)| comes(queue, copy)).flat_map(|(_, copy)| places(&state, copy));
         // Of those that are just being given to the driver, too: it may have begun.
         let may_have_begun = |other: u32, coming: &Coming| match (turn, coming.place) {
@@ -128,6 +126,11 @@ impl Pending {
 }
 
 impl State {
+    /// What is under way, with its queue.
+    fn all(&self) -> impl Iterator<Item = (&Queue, &Copy)> {
+        self.copies.iter().flat_map(|(queue, copies)| copies.iter().map(move |copy| (queue, copy)))
+    }
+
     /// Where a copy brings bytes. The CPU making it shows on the pages, and what else is new on them a launch may have brought.
     fn places(&self, copy: &Copy) -> Vec<Range<u64>> {
         let mut places = copy.landing.places();
