@@ -280,11 +280,11 @@ fn began(callback: &Callback) -> Begun {
     let mut begun = Begun { time: clock::entry(), number: 0, turn: callback.turn.clone() };
     if callback.generation == start::generation() {
         lane::with_any_lane(|lane| {
-            begun.number = lane.recorder().watch.callback_begins(callback.thread);
-            // What a look found that it had to wait for was not written by it.
-            begun.time = clock::entry();
             let of_launch = || lane.recorder().node_runs.begins(std::ptr::from_ref(callback) as u64);
             begun.turn = begun.turn.take().or_else(of_launch);
+            begun.number = lane.recorder().watch.callback_begins(callback.thread, begun.turn.clone());
+            // What a look found that it had to wait for was not written by it.
+            begun.time = clock::entry();
             begun.turn.iter().for_each(|turn| payload::turn_comes(lane, turn));
         });
     }

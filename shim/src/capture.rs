@@ -12,7 +12,7 @@ use crate::manners::guarded;
 use crate::memory::{bytes_at, text_at, word_at};
 use crate::{clock, hooks};
 use trace::Function;
-use trace::api::roles::{Field, Role};
+use trace::api::roles::{Class, Field, Role};
 use trace::api::types::{Form, Type};
 use trace::preamble::Data;
 use trace::record::{self, ENTRY_SIZE, Entry, Head, RETURN_SIZE, Return};
@@ -123,6 +123,11 @@ impl<'a> Capture<'a> {
                     let (address, bytes) = (view.load(at, 8), reach(fields, index, base, &view));
                     if let (Some(address), Some(bytes)) = (address, bytes) {
                         self.unified(address, bytes, matches!(field.role, Role::Writes(_)), false);
+                    }
+                }
+                (Role::Writes(_), _) if self.moment == Moment::Success && self.function.class == Class::copy => {
+                    if let (Some(address), Some(len)) = (view.load(at, 8), reach(fields, index, base, &view)) {
+                        self.filled_here(Landing::Flat { address, len });
                     }
                 }
                 (Role::CopyHost(side), form) => {

@@ -38,6 +38,10 @@ impl Landing {
         self.address() + self.span()
     }
 
+    pub fn extent(self) -> Range<u64> {
+        self.address()..self.end()
+    }
+
     pub fn is_at(self, region: &Region) -> bool {
         (self.address(), self.bytes(), self.span()) == (region.address, region.bytes(), region.span())
     }

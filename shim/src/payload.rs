@@ -79,10 +79,13 @@ pub fn finished(lane: &Lane, covered: Covered, position: u64) {
 
 fn look_at(lane: &Lane, copy: &Copy, beside: &[Range<u64>]) {
     let recorder = lane.recorder();
-    if !copy.work.writes() || copy.is_outdone {
+    if !copy.work.writes() {
         return;
     }
     let (start, len) = (copy.landing.address(), copy.landing.span());
+    if copy.is_outdone {
+        return recorder.watch.computed_in(copy.landing.extent());
+    }
     // What a kernel made of memory can be told only while nobody else writes there.
     let is_disturbed = || {
         let pending = &recorder.pending;
@@ -102,7 +105,7 @@ fn look_at(lane: &Lane, copy: &Copy, beside: &[Range<u64>]) {
         return;
     }
     if is_disturbed() {
-        return;
+        return recorder.watch.computed_in(copy.landing.extent());
     }
     // What the CPU wrote meanwhile for itself: whether it was the last to do so is told by that.
     let pieces: Vec<Copy> = match copy.landing {
@@ -402,6 +405,16 @@ impl Capture<'_> {
         if self.function.class == Class::submit {
             let fill = [(landing, Work::Fill, host::is_by_cpu(self.lane, self.function, self.words))].into_iter();
             host::under_way(self.lane, self.call, self.function, self.words, fill);
+        } else {
+            self.filled_here(landing);
+        }
+    }
+
+    /// A copy that is done has brought this, if it is memory shared with the device.
+    pub(crate) fn filled_here(&self, landing: Landing) {
+        let recorder = self.lane.recorder();
+        if recorder.watch.any() && recorder.shares(landing.address(), landing.span()) {
+            filled(self.lane, landing);
         }
     }
 

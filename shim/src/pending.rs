@@ -7,6 +7,7 @@
 mod copy;
 mod order;
 mod places;
+mod row;
 
 pub use copy::{Copy, Work};
 
@@ -98,7 +99,7 @@ impl Pending {
         if copy.work == Work::Copy {
             state.landings.insert(copy.landing.address(), (copy.landing.end(), queue, copy.position));
         }
-        copy.since = copy.since.min(copy.position);
+        copy.row.push(copy.position);
         if copy.is_being_put {
             state.inside.entry(copy.thread).or_insert((queue, copy.position));
             self.inside.store(state.inside.len(), Relaxed);
@@ -116,15 +117,16 @@ impl Pending {
     /// made of it does not matter.
     pub fn add_work(&self, queue: Queue, mut copy: Copy) -> Vec<Copy> {
         if let Some(copies) = self.state.lock().copies.get_mut(&queue) {
-            let same = |old: &mut Copy| {
+            let same = |old: &Copy| {
                 let alike = std::mem::discriminant(&old.work) == std::mem::discriminant(&copy.work);
-                alike && (old.landing.address(), old.landing.span()) == (copy.landing.address(), copy.landing.span())
+                alike && old.landing.extent() == copy.landing.extent()
             };
-            let replaced: Vec<Copy> = copies.extract_if(.., same).collect();
-            // The graph may have been launched before, and be at work already.
-            copy.work = replaced.first().map_or(copy.work, |first| first.work);
-            copy.since = replaced.iter().map(|old| old.since).min().unwrap_or(u64::MAX);
-            self.count.fetch_sub(replaced.len(), Relaxed);
+            if let Some(at) = copies.iter().position(same) {
+                // The graph may have been launched before, and be at work already.
+                let old = copies.remove(at);
+                (copy.work, copy.row) = (old.work, old.row);
+                self.count.fetch_sub(1, Relaxed);
+            }
         }
         self.add(queue, copy)
     }
@@ -133,7 +135,7 @@ impl Pending {
     /// earlier work as well stays.
     #[cold]
     pub fn refused(&self, thread: u32, call: u32) {
-        let refused = |copy: &mut Copy| (copy.thread, copy.call) == (thread, call) && copy.since == copy.position;
+        let refused = |copy: &mut Copy| (copy.thread, copy.call) == (thread, call) && copy.row.is_one();
         let mut state = self.state.lock();
         let count = state.copies.values_mut().map(|copies| copies.extract_if(.., refused).count()).sum();
         state.copies.retain(|_, copies| !copies.is_empty());
@@ -307,8 +309,8 @@ impl Pending {
             let left = copies.values_mut().flatten().map(|copy| (copy, false));
             let left = left.chain(looking.values_mut().map(|(_, copy)| (copy, true)));
             for (launch, is_looked_at) in left.filter(|(copy, _)| copy.work == Work::Launch) {
-                let (start, end) = (launch.landing.address(), launch.landing.end());
-                let of_all = |done: &Copy| (done.landing.address(), done.landing.end()) == (start, end);
+                let Range { start, end } = launch.landing.extent();
+                let of_all = |done: &Copy| done.landing.extent() == (start..end);
                 for done in writes.iter().filter(|done| done.position > launch.position && done.meets(start, end)) {
                     launch.overwritten = tick;
                     launch.is_outdone |= is_looked_at || done.work == Work::Launch && of_all(done);
@@ -328,7 +330,7 @@ impl Pending {
         let finished = Finished { copies: finished.into_iter().map(copies_of).collect(), others };
         if !beside.is_empty() {
             let launches = copies.values().flatten().filter(|copy| copy.work == Work::Launch);
-            let earliest = launches.map(|launch| launch.since).min().unwrap_or(u64::MAX);
+            let earliest = launches.map(|launch| launch.row.first()).min().unwrap_or(u64::MAX);
             beside.retain(|(tick, _)| *tick > earliest);
         }
         finished

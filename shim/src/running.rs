@@ -4,6 +4,7 @@
 //! know whose the changes are: they are told for the call that looks, and once more for the callback. But what only one thread's calls
 //! have named the callbacks of others leave alone.
 
+use crate::node_runs::Turn;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
@@ -23,6 +24,7 @@ pub struct Running {
     number: u64,
     /// Which handed it over.
     thread: u32,
+    pub turn: Option<Turn>,
     pub began: Instant,
     pub found: Vec<Range<u64>>,
 }
@@ -36,11 +38,11 @@ impl Running {
 
 impl Callbacks {
     /// The number by which its end is told. `thread`: which handed it over.
-    pub fn begins(&mut self, thread: u32) -> u64 {
+    pub fn begins(&mut self, thread: u32, turn: Option<Turn>) -> u64 {
         // Some have been left by a jump, and never end.
         self.running.retain(|running| running.began.elapsed() < LONG);
         self.begun += 1;
-        self.running.push(Running { number: self.begun, thread, began: Instant::now(), found: Vec::new() });
+        self.running.push(Running { number: self.begun, thread, turn, began: Instant::now(), found: Vec::new() });
         self.begun
     }
 
@@ -59,9 +61,9 @@ impl Callbacks {
         self.running.iter().any(|running| running.may_write(Some(user)))
     }
 
-    /// What was found to be written may be any of theirs.
-    pub fn found(&mut self, user: Option<u32>, places: impl Fn() -> Vec<Range<u64>>) {
+    /// What was found to be written may be any of theirs, with these turns.
+    pub fn found(&mut self, user: Option<u32>, places: impl Fn(Option<&Turn>) -> Vec<Range<u64>>) {
         let may_be_its = self.running.iter_mut().filter(|running| running.may_write(user));
-        may_be_its.for_each(|running| running.found.extend(places()));
+        may_be_its.for_each(|running| running.found.extend(places(running.turn.as_ref())));
     }
 }

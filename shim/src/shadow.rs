@@ -43,6 +43,10 @@ impl Shadow {
         self.bytes()[offset..offset + bytes.len()].copy_from_slice(bytes);
     }
 
+    pub fn differs(&mut self, offset: usize, now: &[u8]) -> bool {
+        self.bytes()[offset..offset + now.len()] != *now
+    }
+
     /// Takes over `now`, which begins at `offset`; the stretches of it that are new, within it.
     pub fn update(&mut self, offset: usize, now: &[u8]) -> Vec<Range<usize>> {
         let before = &mut self.bytes()[offset..offset + now.len()];

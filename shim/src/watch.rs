@@ -258,20 +258,19 @@ impl Watch {
         let mut budget = MOST_READ;
         for (start, watched) in ranges.iter_mut() {
             let len = watched.end - start;
-            let is_own = watched.tracked && watched.pinned && watched.user == Some(thread);
-            if !is_own || len > budget {
-                continue;
+            if watched.pinned && watched.user == Some(thread) && len <= budget {
+                budget -= len;
+                watched.take_over(*start, *start..watched.end, tracker);
             }
-            budget -= len;
-            let Some(bytes) = bytes_at(*start, len as usize, true) else { continue };
-            // Now, as what is written after it was read shows on the page before it is there.
-            let mut touched = watched.left.clone();
-            if tracker.written_so_far(watched.pages(*start), &mut touched) {
-                for range in without(*start..watched.end, &joined(touched)) {
-                    let at = (range.start - start) as usize..(range.end - start) as usize;
-                    watched.shadow.put(at.start, &bytes[at]);
-                }
-            }
+        }
+    }
+
+    /// The same, of what a launch has made of this memory.
+    pub fn computed_in(&self, range: Range<u64>) {
+        let mut state = self.state.lock();
+        let State { tracker: Some(tracker), ranges, .. } = &mut *state else { return };
+        for (start, watched) in ranges.range_mut(..range.end).filter(|(_, watched)| watched.end > range.start) {
+            watched.take_over(*start, range.start.max(*start)..range.end.min(watched.end), tracker);
         }
     }
 
@@ -285,8 +284,8 @@ impl Watch {
     }
 
     /// The number by which its end is told. `thread`: which handed it over.
-    pub fn callback_begins(&self, thread: u32) -> u64 {
-        self.state.lock().callbacks.begins(thread)
+    pub fn callback_begins(&self, thread: u32, turn: Option<Turn>) -> u64 {
+        self.state.lock().callbacks.begins(thread, turn)
     }
 
     /// As `look`. Also where nothing seems to be watched: a copy may just be beginning to watch what this callback wrote. What
@@ -300,7 +299,11 @@ impl Watch {
             start::recorder().pending.called_back(&found);
             for range in joined(found) {
                 // What began to be watched meanwhile was recorded as a whole then: what came later is newer than that.
-                let around = state.ranges.range(..=range.start).next_back();
+                let mut around = state.ranges.range_mut(..=range.start).next_back();
+                // Work that does not wait for it has brought something else since: then it does not write there.
+                if around.as_mut().is_some_and(|(start, watched)| watched.is_overwritten(**start, &range)) {
+                    continue;
+                }
                 let is_newer = around.is_some_and(|(_, watched)| watched.since >= began);
                 finds.tell_again(if is_newer { record::WRITTEN_HERE } else { record::TOLD }, range);
             }
@@ -314,7 +317,18 @@ impl Watch {
         let State { callbacks, ranges, .. } = state;
         for place in &finds.places[already..] {
             let user = ranges.range(..=place.start).next_back().and_then(|(_, watched)| watched.user);
-            callbacks.found(user, || start::recorder().pending.in_use(place, user));
+            let pending = &start::recorder().pending;
+            // What one has written before its end another that runs has not, if work that waits for the one alone is given it.
+            let is_only_ones = |other: &Turn| match reason {
+                Reason::Callback { turn: Some(one) } => {
+                    pending.is_given_beside(place, other) && !pending.is_given_beside(place, one)
+                }
+                _ => false,
+            };
+            callbacks.found(user, |other| match other.is_some_and(is_only_ones) {
+                true => Vec::new(),
+                false => pending.in_use(place, user),
+            });
         }
     }
 

@@ -1,7 +1,8 @@
 //! What a call copies, as far as the call tells by itself: from where to where, and how much.
 
 use crate::plan::nested::structs;
-use trace::api::copies::region;
+use std::ops::Range;
+use trace::api::copies::{Region, device_region, region};
 use trace::api::roles::{Role, Side};
 use trace::api::types::{Form, Kind, Type};
 use trace::call::When;
@@ -62,6 +63,22 @@ pub fn copied(call: &Call, function: &'static Function) -> Vec<Copied> {
     }
     let mut all = Vec::new();
     structs(call, function, &mut |ty, bytes| all.extend(described(ty, bytes)));
+    all
+}
+
+/// The memory at both ends of a call's copies, whosever it is.
+pub fn memory(call: &Call, function: &'static Function) -> Vec<Range<u64>> {
+    let dense = copied(call, function).into_iter().filter(|copied| copied.is_dense);
+    let ends = dense.flat_map(|copied| [copied.from, copied.to].map(|end| (end.address(), copied.bytes)));
+    let flat = ends.filter_map(|(address, bytes)| Some(address?..address?.saturating_add(bytes)));
+    let mut all: Vec<Range<u64>> = flat.collect();
+    structs(call, function, &mut |ty, bytes| {
+        for side in [Side::Source, Side::Destination] {
+            let end = region(ty, bytes, side, |_| None).or_else(|| device_region(ty, bytes, side));
+            let rows = |region: Region| region.row_addresses().map(move |row| row..row + region.row_bytes);
+            all.extend(end.into_iter().flat_map(rows));
+        }
+    });
     all
 }
 

@@ -6,6 +6,7 @@
 use crate::check::payload;
 use crate::check::report::Tally;
 use crate::memory::ranges::Ranges;
+use crate::plan::copied;
 use crate::run::queue::Queue;
 use crate::run::sinks::Pending;
 use crate::run::world::World;
@@ -16,6 +17,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::time::{Duration, Instant};
+use trace::api::roles::Class;
 use trace::written::Written;
 use trace::{Call, Trace};
 
@@ -31,7 +33,7 @@ pub struct Callbacks<'t> {
     latest: Vec<u64>,
     /// Where each run stands in `runs`, by its call and its number there.
     places: HashMap<u64, HashMap<usize, usize>>,
-    /// What calls had found launches to have made, by the time.
+    /// What calls had found launches to have made, and what they had copied, by the time.
     found: Vec<Found>,
     /// Runs before this one are done.
     frontier: AtomicUsize,
@@ -63,7 +65,7 @@ struct Run<'t> {
 
 struct Found {
     time: u64,
-    /// Of the launch.
+    /// Of the launch, or of the copy.
     begin: u64,
     memory: Range<u64>,
 }
@@ -144,6 +146,12 @@ impl<'t> Callbacks<'t> {
                 begin: launch.begin,
                 memory: image.memory(),
             }));
+            let copies = trace.calls().filter(|call| call.succeeded() && !call.inner);
+            let copies = copies.filter_map(|call| Some((call.function()?, call)));
+            for (function, call) in copies.filter(|(function, _)| function.class == Class::copy) {
+                let done = |memory| Some(Found { time: call.end?, begin: call.begin, memory });
+                found.extend(copied::memory(&call, function).into_iter().filter_map(done));
+            }
             found.sort_by_key(|found| found.time);
         }
         Callbacks {
@@ -227,7 +235,7 @@ impl<'t> Callbacks<'t> {
         Ranges::union(newer, 1).gaps(range).into_iter().for_each(write);
     }
 
-    /// Whether a run, put at that time, has not written what others found meanwhile: a launch worked there that it did not wait for.
+    /// Whether a run, put at that time, has not written what others found meanwhile: a launch or a copy worked there that it did not wait for.
     fn stands_by(&self, world: &World, run: &Run, put: u64) -> bool {
         let told: Vec<Range<u64>> = run.told().collect();
         if told.is_empty() {

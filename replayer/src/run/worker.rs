@@ -156,8 +156,11 @@ impl<'t> Worker<'_, 't> {
         if function.class == Class::launch && world.verify {
             results::before_launch(world, &call);
         }
-        if matches!(function.class, Class::submit | Class::launch) {
+        let gives_work = matches!(function.class, Class::submit | Class::launch);
+        if gives_work || function.class == Class::copy {
             readers::settle(world, self.thread, call.begin, &mut self.tally);
+        }
+        if gives_work {
             world.aside.submits(|| self.queue(function, &words));
         }
         let profiler = world.profiler.as_ref().filter(|_| gives_timed_work(live));

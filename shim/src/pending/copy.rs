@@ -1,5 +1,6 @@
 //! A copy, or other work that may write or read host memory, on its way.
 
+use super::row::Row;
 use crate::landing::Landing;
 use crate::spans::joined;
 use std::ops::Range;
@@ -57,8 +58,8 @@ pub struct Copy {
     pub is_being_put: bool,
     /// The position by which it had been put.
     pub(super) put: u64,
-    /// The position of the first launch of a row of which only the last is kept.
-    pub(super) since: u64,
+    /// The launches it stands for, itself the last.
+    pub(super) row: Row,
 }
 
 impl Copy {
@@ -77,7 +78,7 @@ impl Copy {
             overwritten: 0,
             is_being_put: false,
             put: 0,
-            since: u64::MAX,
+            row: Row::default(),
         }
     }
 
@@ -103,7 +104,7 @@ impl Copy {
             return Vec::new();
         }
         let (start, end) = (self.landing.address(), self.landing.end());
-        let since = written.iter().filter(|(tick, _)| *tick > self.since);
+        let since = written.iter().filter(|(tick, _)| *tick > self.row.first());
         let within = since.map(|(_, place)| place.start.max(start)..place.end.min(end));
         let places = joined(within.filter(|place| !place.is_empty()).collect());
         let each = places.len().div_ceil(MOST).max(1);

@@ -1,5 +1,6 @@
 //! Questions about memory: what work under way does there, or may do.
 
+use super::order::Reach;
 use super::{Coming, Copy, Pending, State, Work};
 use crate::node_runs::Turn;
 use crate::queue::Queue;
@@ -95,15 +96,17 @@ impl Pending {
         }
         let end = start + len;
         let state = self.state.lock();
+        // What the callback waited for is done.
+        let done = turn.map(|turn| (turn, state.order.by_stream(turn.queue, turn.before)));
         let comes = |queue: &Queue, copy: &Copy| {
             let meets = copy.work.lands() && copy.meets(start, end);
-            let settled = |turn: &Turn| {
-                // What stands for several launches of its graph may be of this one, too.
-                let is_merged = copy.since != copy.position && *queue == turn.queue;
-                (is_merged || (copy.thread, copy.call) == turn.by) && turn.settles(copy.landing)
-                    || state.order.is_behind(*queue, copy.since, (turn.queue, turn.behind))
+            let settled = |(turn, done): &(&Turn, Reach)| {
+                let is_before = |position| done.get(queue).is_some_and(|until| position < *until);
+                let is_behind = |position| state.order.is_behind(*queue, position, (turn.queue, turn.behind));
+                let is_own = |position| *queue == turn.queue && position >= turn.before && position < turn.behind;
+                copy.row.is_ordered(is_before, is_behind, |position| is_own(position) && turn.settles(copy.landing))
             };
-            meets && !turn.is_some_and(settled)
+            meets && !done.as_ref().is_some_and(settled)
         };
         let copies = state.all().chain(state.looking.values().map(|(queue, copy)| (queue, copy)));
         let found = copies.filter(|(queue, copy)| comes(queue, copy)).flat_map(|(_, copy)| places(&state, copy));

@@ -4,9 +4,9 @@ use crate::finds::{Finds, PIECE};
 use crate::memory::bytes_at;
 use crate::node_runs::Turn;
 use crate::shadow::{NEAR, Shadow};
-use crate::spans::without;
+use crate::spans::{joined, without};
 use crate::start;
-use crate::tracker::PAGE;
+use crate::tracker::{PAGE, Tracker};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Instant;
@@ -42,7 +42,33 @@ pub enum Reason<'t> {
 
 impl Watched {
     pub fn pages(&self, start: u64) -> Range<u64> {
-        start / PAGE * PAGE..self.end.next_multiple_of(PAGE)
+        pages_of(&(start..self.end))
+    }
+
+    /// What is there now is known, but for the pages where the CPU wrote.
+    pub fn take_over(&mut self, start: u64, within: Range<u64>, tracker: &Tracker) {
+        if !self.tracked || self.managed {
+            return;
+        }
+        let Some(bytes) = bytes_at(within.start, (within.end - within.start) as usize, true) else { return };
+        // Now, as what is written after it was read shows on the page before it is there.
+        let mut touched = self.left.clone();
+        if tracker.written_so_far(pages_of(&within), &mut touched) {
+            for range in without(within.clone(), &joined(touched)) {
+                let at = (range.start - within.start) as usize..(range.end - within.start) as usize;
+                self.shadow.put((range.start - start) as usize, &bytes[at]);
+            }
+        }
+    }
+
+    /// Whether there is something else by now than was known when it was last looked at.
+    pub fn is_overwritten(&mut self, start: u64, range: &Range<u64>) -> bool {
+        let within = range.start.max(start)..range.end.min(self.end);
+        if self.managed || within.is_empty() {
+            return false;
+        }
+        let now = bytes_at(within.start, (within.end - within.start) as usize, true);
+        now.is_some_and(|now| self.shadow.differs((within.start - start) as usize, &now))
     }
 
     /// False if the memory is not there any more.
@@ -86,6 +112,10 @@ impl Watched {
         }
         true
     }
+}
+
+fn pages_of(range: &Range<u64>) -> Range<u64> {
+    range.start / PAGE * PAGE..range.end.next_multiple_of(PAGE)
 }
 
 /// What is new on a page of managed memory up to the page's edges, if those are near: all of the page was the device's, and its last bytes may

@@ -1,0 +1,69 @@
+//! Launches that bring the same, one behind the other: of such a row only the last is kept in mind, and where some of them stood.
+
+/// Of longer rows the first and the latest.
+const KEPT: usize = 8;
+
+#[derive(Clone, Copy, Default)]
+pub struct Row {
+    /// Positions, rising.
+    positions: [u64; KEPT],
+    kept: usize,
+    /// Whether there were more between the first and the second.
+    has_gap: bool,
+}
+
+impl Row {
+    pub fn push(&mut self, position: u64) {
+        if self.kept == KEPT {
+            self.positions.copy_within(2.., 1);
+            (self.kept, self.has_gap) = (KEPT - 1, true);
+        }
+        self.positions[self.kept] = position;
+        self.kept += 1;
+    }
+
+    pub fn first(&self) -> u64 {
+        self.positions[0]
+    }
+
+    pub fn is_one(&self) -> bool {
+        self.kept == 1
+    }
+
+    /// Whether each of them is done before something (what precedes one that is, is, too), or waits for it (likewise what follows), or has
+    /// an order of its own to it. False if that is not known of all.
+    pub fn is_ordered(
+        &self,
+        is_before: impl Fn(u64) -> bool,
+        is_behind: impl Fn(u64) -> bool,
+        is_settled: impl Fn(u64) -> bool,
+    ) -> bool {
+        let is_gap_ordered = || !self.has_gap || is_behind(self.positions[0]) || is_before(self.positions[1]);
+        let mut each = self.positions[..self.kept].iter();
+        is_gap_ordered() && each.all(|at| is_before(*at) || is_behind(*at) || is_settled(*at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether a row of as many, at 10, 20 and so on, is ordered to what waits for those before `until` and is waited for from `from` on.
+    fn is_ordered(count: u64, until: u64, from: u64) -> bool {
+        let mut row = Row::default();
+        (1..=count).for_each(|n| row.push(n * 10));
+        row.is_ordered(|at| at < until, |at| at >= from, |_| false)
+    }
+
+    #[test]
+    fn a_row_is_ordered_if_each_of_it_is() {
+        assert!(is_ordered(3, 25, 25) && is_ordered(3, 0, 5) && is_ordered(3, 35, 99));
+        assert!(!is_ordered(3, 15, 25) && !is_ordered(3, 0, 15) && !is_ordered(3, 25, 35));
+    }
+
+    #[test]
+    fn of_a_long_row_what_is_not_kept_must_be_ordered_too() {
+        assert!(is_ordered(100, 955, 955) && is_ordered(100, 0, 5) && is_ordered(100, 1001, 1002));
+        assert!(!is_ordered(100, 955, 965) && !is_ordered(100, 500, 510));
+    }
+}
