@@ -327,7 +327,7 @@ impl Watch {
             };
             callbacks.found(user, |other| match other.is_some_and(is_only_ones) {
                 true => Vec::new(),
-                false => pending.in_use(place, user),
+                false => pending.in_use(place, user, other),
             });
         }
     }

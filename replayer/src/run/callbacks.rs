@@ -228,10 +228,8 @@ impl<'t> Callbacks<'t> {
             return write(range);
         }
         let done = self.done.lock();
-        let newer = self.ended_after(since, &done).flat_map(|run| {
-            // What others had found while it ran is theirs, too, and may be older.
-            memory(run.own().filter(|written| run.begin > since || !written.is_told_elsewhere()))
-        });
+        // What others had found while it ran was told as it was in the end.
+        let newer = self.ended_after(since, &done).flat_map(|run| memory(run.own()));
         Ranges::union(newer, 1).gaps(range).into_iter().for_each(write);
     }
 

@@ -47,6 +47,8 @@ pub struct Copy {
     /// Whether the legacy stream waits for its queue; none if the driver would not tell.
     pub blocking: Option<bool>,
     pub work: Work,
+    /// The call does not name the memory: a graph may use it.
+    pub is_guess: bool,
     /// It goes from host memory to host memory: the driver may have the CPU make it when its turn comes (seen on driver 580).
     pub by_cpu: bool,
     pub(super) position: u64,
@@ -72,6 +74,7 @@ impl Copy {
             late: false,
             blocking,
             work: Work::Copy,
+            is_guess: false,
             by_cpu: false,
             position: 0,
             is_outdone: false,

@@ -54,13 +54,20 @@ impl Pending {
 
     /// The parts of a range that work under way was given, in ascending order: what a callback makes of the rest nobody
     /// has use for before the next call. `user`: the only thread whose calls have named it; what others give the driver has nothing to do
-    /// with it.
-    pub fn in_use(&self, range: &Range<u64>, user: Option<u32>) -> Vec<Range<u64>> {
+    /// with it. `turn`: the callback's; what a graph may be given counts if it may be waiting for that.
+    pub fn in_use(&self, range: &Range<u64>, user: Option<u32>, turn: Option<&Turn>) -> Vec<Range<u64>> {
         if !self.any() && self.coming.load(Relaxed) == 0 {
             return Vec::new();
         }
         let state = self.state.lock();
-        let all = || state.copies.values().flatten();
+        let may_wait = |queue: &Queue, copy: &Copy| {
+            turn.is_none_or(|turn| {
+                queue.is_legacy()
+                    || turn.queue.is_legacy()
+                    || state.order.is_behind(*queue, copy.position, (turn.queue, turn.before))
+            })
+        };
+        let all = || state.all().filter(|(queue, copy)| !copy.is_guess || may_wait(queue, copy)).map(|(_, copy)| copy);
         let is_users = |thread: u32| user.is_none_or(|user| user == thread);
         let may_be_any = |copy: &Copy| copy.work == Work::Any && is_users(copy.thread);
         if state.coming.keys().any(|thread| is_users(*thread)) || all().any(may_be_any) {

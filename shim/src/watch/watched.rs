@@ -93,7 +93,7 @@ impl Watched {
             Reason::Callback { .. } if self.managed => vec![range],
             // The rest is told before the next call, by whomever it was written.
             Reason::Callback { .. } => {
-                let in_use = start::recorder().pending.in_use(&range, self.user);
+                let in_use = start::recorder().pending.in_use(&range, self.user, turn);
                 if self.tracked {
                     self.left.extend(without(range, &in_use));
                 }
