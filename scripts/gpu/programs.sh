@@ -18,10 +18,14 @@ timed() {
     return $status
 }
 
+# Whether the next program is one of this run's share.
+programs_so_far=0
+is_ours() { (( programs_so_far++ % ${share#*/} == ${share%/*} - 1 )); }
+
 # bare, recorded, replayed: one row
 workload() {
     local name=$1; shift
-    [[ $name =~ $only ]] || return 0
+    [[ $name =~ $only ]] && is_ours || return 0
     local bare recorded same trace=$work/$name.bin verdict calls replays= note= took times=()
     timed timeout 120 "$@" >"$work/$name.bare" 2>"$logs/$name.bare.err"; bare=$?; times+=("$took")
     timed timeout 120 "$cutrace" record -o "$trace" -- "$@" >"$work/$name.out" 2>"$logs/$name.record.err"; recorded=$?; times+=("$took")

@@ -282,10 +282,12 @@ fn began(callback: &Callback) -> Begun {
         lane::with_any_lane(|lane| {
             let of_launch = || lane.recorder().node_runs.begins(std::ptr::from_ref(callback) as u64);
             begun.turn = begun.turn.take().or_else(of_launch);
-            begun.number = lane.recorder().watch.callback_begins(callback.thread, begun.turn.clone());
-            // What a look found that it had to wait for was not written by it.
+            // What looks under way find was not written by it.
+            lane.recorder().watch.wait_for_looks();
             begun.time = clock::entry();
             begun.turn.iter().for_each(|turn| payload::turn_comes(lane, turn));
+            // Nor what others find before it really runs.
+            begun.number = lane.recorder().watch.callback_begins(callback.thread, begun.turn.clone());
         });
     }
     begun

@@ -29,18 +29,11 @@ const MOST_HASHED: u64 = 1 << 20;
 pub fn before(lane: &Lane, site: Site, words: &[u64]) {
     let recorder = lane.recorder();
     let mut finds = Finds::before(lane, lane.sequence());
-    let gives = matches!(site.function.class, Class::launch | Class::submit);
-    // What a callback that ends from now on has written it tells itself: what follows may have been looked for in vain.
-    if gives && (callback::any_under_way() || callback::any_of_nodes()) {
-        recorder.pending.enters(lane.index());
-    }
     // First what is known already: what begins to be watched now is recorded as a whole.
-    if recorder.watch.any() {
-        if matches!(site.function.class, Class::submit | Class::copy) {
-            recorder.watch.claim(lane.index(), places(lane, site.function, words, Side::Source));
-        }
-        recorder.watch.look(site.function.class, &mut finds);
+    if recorder.watch.any() && matches!(site.function.class, Class::submit | Class::copy) {
+        recorder.watch.claim(lane.index(), places(lane, site.function, words, Side::Source));
     }
+    recorder.watch.look(site.function.class, &mut finds);
     if let Some(launch) = site.shape.launch {
         let arguments = arguments(lane, launch, words);
         recorder.watch.refer(arguments.iter().copied(), &mut finds);

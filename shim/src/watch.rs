@@ -16,7 +16,7 @@ use crate::running::{Callbacks, Running};
 use crate::shadow::Shadow;
 use crate::spans::{joined, without};
 use crate::tracker::{PAGE, Tracker};
-use crate::{maps, start};
+use crate::{callback, maps, start};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -143,7 +143,7 @@ impl Watch {
             state.refused.insert(start);
             return false;
         };
-        let State { tracker, ranges, refused, .. } = state;
+        let State { tracker, ranges, refused, callbacks } = state;
         let tracker = tracker.get_or_insert_with(Tracker::open);
         let pinned = start::recorder().pinned.holds(start, len);
         let mut watched = Watched {
@@ -170,10 +170,12 @@ impl Watch {
                 finds.lose(start, 0, "shared memory, into which others may write unseen");
             }
             // What was written beside it, on a page in common, shows no more.
+            let (already, reason) = (finds.places.len(), Reason::Call(Class::submit));
             for (other, known) in sharing(ranges, &pages) {
                 // Memory that is gone the next look drops.
-                let _ = known.compare(*other, &pages, Reason::Call(Class::submit), finds);
+                let _ = known.compare(*other, &pages, reason, finds);
             }
+            may_be_theirs(callbacks, ranges, &finds.places[already..], reason);
             here.push(pages);
         }
         if here.iter().map(|pages| pages.end - pages.start).sum::<u64>() > MOST_RECORDED {
@@ -274,13 +276,29 @@ impl Watch {
         }
     }
 
-    /// Adds what the CPU wrote since the last look, before a call.
+    /// Adds what the CPU wrote since the last look, before a call. What a callback that ends from now on has written it tells itself, if
+    /// the call gives the device work: the call would look for it in vain.
     pub fn look(&self, class: Class, finds: &mut Finds) {
+        let enters = || {
+            if matches!(class, Class::launch | Class::submit) && (callback::any_under_way() || callback::any_of_nodes())
+            {
+                start::recorder().pending.enters(finds.thread());
+            }
+        };
+        if !self.any() {
+            return enters();
+        }
         let mut state = self.state.lock();
+        // Not before: what it finds now would be told for the callback alone.
+        enters();
         let already = finds.places.len();
         self.look_at(&mut state, Reason::Call(class), finds);
         start::recorder().pending.written(&finds.places[already..]);
         finds.found_by_now();
+    }
+
+    pub fn wait_for_looks(&self) {
+        drop(self.state.lock());
     }
 
     /// The number by which its end is told. `thread`: which handed it over.
@@ -315,21 +333,7 @@ impl Watch {
         let already = finds.places.len();
         self.look_everywhere(state, reason, finds);
         let State { callbacks, ranges, .. } = state;
-        for place in &finds.places[already..] {
-            let user = ranges.range(..=place.start).next_back().and_then(|(_, watched)| watched.user);
-            let pending = &start::recorder().pending;
-            // What one has written before its end another that runs has not, if work that waits for the one alone is given it.
-            let is_only_ones = |other: &Turn| match reason {
-                Reason::Callback { turn: Some(one) } => {
-                    pending.is_given_beside(place, other) && !pending.is_given_beside(place, one)
-                }
-                _ => false,
-            };
-            callbacks.found(user, |other| match other.is_some_and(is_only_ones) {
-                true => Vec::new(),
-                false => pending.in_use(place, user, other),
-            });
-        }
+        may_be_theirs(callbacks, ranges, &finds.places[already..], reason);
     }
 
     fn look_everywhere(&self, state: &mut State, reason: Reason, finds: &mut Finds) {
@@ -449,5 +453,24 @@ impl Watch {
             (Some(tracker), Some((_, watched))) if watched.tracked && !watched.managed => tracker.is_written(pages),
             _ => true,
         }
+    }
+}
+
+/// What was found may have been written by callbacks that run.
+fn may_be_theirs(callbacks: &mut Callbacks, ranges: &BTreeMap<u64, Watched>, found: &[Range<u64>], reason: Reason) {
+    for place in found {
+        let user = ranges.range(..=place.start).next_back().and_then(|(_, watched)| watched.user);
+        let pending = &start::recorder().pending;
+        // What one has written before its end another that runs has not, if work that waits for the one alone is given it.
+        let is_only_ones = |other: &Turn| match reason {
+            Reason::Callback { turn: Some(one) } => {
+                pending.is_given_beside(place, other) && !pending.is_given_beside(place, one)
+            }
+            _ => false,
+        };
+        callbacks.found(user, |other| match other.is_some_and(is_only_ones) {
+            true => Vec::new(),
+            false => pending.in_use(place, user, other),
+        });
     }
 }
