@@ -282,8 +282,8 @@ fn began(callback: &Callback) -> Begun {
         lane::with_any_lane(|lane| {
             let of_launch = || lane.recorder().node_runs.begins(std::ptr::from_ref(callback) as u64);
             begun.turn = begun.turn.take().or_else(of_launch);
-            // What looks under way find was not written by it.
-            lane.recorder().watch.wait_for_looks();
+            // What a look under way finds is stamped before it.
+            lane.recorder().watch.wait_for_look();
             begun.time = clock::entry();
             begun.turn.iter().for_each(|turn| payload::turn_comes(lane, turn));
             // Nor what others find before it really runs.

@@ -61,16 +61,6 @@ impl Finds {
         }
     }
 
-    /// What was found by others, and is told for a callback, too.
-    pub fn tell_again(&mut self, how: u32, range: Range<u64>) {
-        for at in range.clone().step_by(PIECE as usize) {
-            // What is not there any more no copy reads.
-            if let Some(bytes) = bytes_at(at, PIECE.min(range.end - at) as usize, true) {
-                self.add(how, at, &bytes);
-            }
-        }
-    }
-
     pub fn add(&mut self, how: u32, address: u64, bytes: &[u8]) {
         if how == WRITTEN_HERE {
             self.places.push(address..address + bytes.len() as u64);

@@ -240,7 +240,6 @@ pub fn under_way(
         }
         let mut copy = Copy::new(landing, context, ask::is_blocking(stream), lane.index(), call);
         (copy.work, copy.by_cpu, copy.is_being_put) = (work, by_cpu, true);
-        copy.is_guess = matches!(work, Work::Launch | Work::Read | Work::Any) && function.param("hGraphExec").is_some();
         let queue = Queue::of(stream, per_thread, lane.index(), || context);
         let given_up = recorder.pending.add_work(queue, copy);
         given_up.iter().filter_map(payload::give_up).for_each(|record| lane.append(&record));

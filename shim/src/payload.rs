@@ -358,7 +358,8 @@ impl Capture<'_> {
         match place {
             Place::Device => return,
             // What the CPU makes of managed memory is seen when it has touched it.
-            Place::Managed => return self.fill(landing),
+            Place::Managed if self.function.class == Class::submit => return self.fill(landing),
+            Place::Managed => return,
             Place::Pageable | Place::Pinned => {}
         }
         let later = self.function.class == Class::submit && (batch || place == Place::Pinned);
@@ -396,18 +397,18 @@ impl Capture<'_> {
         let to = device_region(ty, descriptor, Side::Destination).filter(|to| recorder.shares(to.address, to.span()));
         match to {
             Some(to) if self.makes_node() => self.destination(Landing::Rows(to)),
-            Some(to) => self.fill(Landing::Rows(to)),
+            // From memory of the device it waits no more than one that is queued.
+            Some(to) if self.function.class == Class::submit || !host::copies_host(ty, descriptor) => {
+                self.fill(Landing::Rows(to));
+            }
+            Some(to) => self.filled_here(Landing::Rows(to)),
             None => {}
         }
     }
 
     fn fill(&self, landing: Landing) {
-        if self.function.class == Class::submit {
-            let fill = [(landing, Work::Fill, host::is_by_cpu(self.lane, self.function, self.words))].into_iter();
-            host::under_way(self.lane, self.call, self.function, self.words, fill);
-        } else {
-            self.filled_here(landing);
-        }
+        let fill = [(landing, Work::Fill, host::is_by_cpu(self.lane, self.function, self.words))].into_iter();
+        host::under_way(self.lane, self.call, self.function, self.words, fill);
     }
 
     /// A copy that is done has brought this, if it is memory shared with the device.

@@ -43,8 +43,12 @@ impl Shadow {
         self.bytes()[offset..offset + bytes.len()].copy_from_slice(bytes);
     }
 
-    pub fn differs(&mut self, offset: usize, now: &[u8]) -> bool {
-        self.bytes()[offset..offset + now.len()] != *now
+    /// The stretches of `now`, which begins at `offset`, that are not new.
+    pub fn same(&mut self, offset: usize, now: &[u8]) -> Vec<Range<usize>> {
+        let new = differences(&self.bytes()[offset..offset + now.len()], now);
+        let starts = std::iter::once(0).chain(new.iter().map(|new| new.end));
+        let ends = new.iter().map(|new| new.start).chain([now.len()]);
+        starts.zip(ends).map(|(start, end)| start..end).filter(|same| !same.is_empty()).collect()
     }
 
     /// Takes over `now`, which begins at `offset`; the stretches of it that are new, within it.
@@ -119,6 +123,7 @@ mod tests {
         assert_eq!(shadow.update(0, &now), [10..16, 64..65, 299..300]);
         assert_eq!(shadow.update(100, &now[100..]), []);
         shadow.put(100, &[9]);
+        assert_eq!(shadow.same(90, &now[90..200]), [0..10, 11..110]);
         assert!(shadow.update(100, &now[100..]).iter().eq(std::slice::from_ref(&(0..1))));
     }
 }

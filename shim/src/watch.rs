@@ -260,7 +260,7 @@ impl Watch {
         let mut budget = MOST_READ;
         for (start, watched) in ranges.iter_mut() {
             let len = watched.end - start;
-            if watched.pinned && watched.user == Some(thread) && len <= budget {
+            if watched.tracked && watched.pinned && watched.user == Some(thread) && len <= budget {
                 budget -= len;
                 watched.take_over(*start, *start..watched.end, tracker);
             }
@@ -297,7 +297,8 @@ impl Watch {
         finds.found_by_now();
     }
 
-    pub fn wait_for_looks(&self) {
+    /// Waits for a look that is under way.
+    pub fn wait_for_look(&self) {
         drop(self.state.lock());
     }
 
@@ -317,13 +318,11 @@ impl Watch {
             start::recorder().pending.called_back(&found);
             for range in joined(found) {
                 // What began to be watched meanwhile was recorded as a whole then: what came later is newer than that.
-                let mut around = state.ranges.range_mut(..=range.start).next_back();
-                // Work that does not wait for it has brought something else since: then it does not write there.
-                if around.as_mut().is_some_and(|(start, watched)| watched.is_overwritten(**start, &range)) {
-                    continue;
-                }
-                let is_newer = around.is_some_and(|(_, watched)| watched.since >= began);
-                finds.tell_again(if is_newer { record::WRITTEN_HERE } else { record::TOLD }, range);
+                // Nobody reads what is watched no more.
+                let around = state.ranges.range_mut(..=range.start).next_back();
+                let Some((start, watched)) = around.filter(|(_, watched)| watched.end >= range.end) else { continue };
+                let how = if watched.since >= began { record::WRITTEN_HERE } else { record::TOLD };
+                watched.tell_again(*start, &range, how, finds);
             }
         }
         finds.found_by_now();
@@ -461,16 +460,14 @@ fn may_be_theirs(callbacks: &mut Callbacks, ranges: &BTreeMap<u64, Watched>, fou
     for place in found {
         let user = ranges.range(..=place.start).next_back().and_then(|(_, watched)| watched.user);
         let pending = &start::recorder().pending;
-        // What one has written before its end another that runs has not, if work that waits for the one alone is given it.
+        // What one has written before its end another that runs has not, if it is for work that does not wait for that.
         let is_only_ones = |other: &Turn| match reason {
-            Reason::Callback { turn: Some(one) } => {
-                pending.is_given_beside(place, other) && !pending.is_given_beside(place, one)
-            }
+            Reason::Callback { turn: Some(one) } => pending.is_of_one_alone(place, user, one, other),
             _ => false,
         };
         callbacks.found(user, |other| match other.is_some_and(is_only_ones) {
             true => Vec::new(),
-            false => pending.in_use(place, user, other),
+            false => pending.in_use(place, user),
         });
     }
 }

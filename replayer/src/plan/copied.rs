@@ -2,7 +2,7 @@
 
 use crate::plan::nested::structs;
 use std::ops::Range;
-use trace::api::copies::{Region, device_region, region};
+use trace::api::copies::{device_region, region};
 use trace::api::roles::{Role, Side};
 use trace::api::types::{Form, Kind, Type};
 use trace::call::When;
@@ -66,17 +66,22 @@ pub fn copied(call: &Call, function: &'static Function) -> Vec<Copied> {
     all
 }
 
-/// The memory at both ends of a call's copies, whosever it is.
+/// The memory at both ends of a call's copies, whosever it is: rows by themselves, unless they are very many.
 pub fn memory(call: &Call, function: &'static Function) -> Vec<Range<u64>> {
+    const MOST: u64 = 4096;
     let dense = copied(call, function).into_iter().filter(|copied| copied.is_dense);
     let ends = dense.flat_map(|copied| [copied.from, copied.to].map(|end| (end.address(), copied.bytes)));
     let flat = ends.filter_map(|(address, bytes)| Some(address?..address?.saturating_add(bytes)));
     let mut all: Vec<Range<u64>> = flat.collect();
     structs(call, function, &mut |ty, bytes| {
         for side in [Side::Source, Side::Destination] {
-            let end = region(ty, bytes, side, |_| None).or_else(|| device_region(ty, bytes, side));
-            let rows = |region: Region| region.row_addresses().map(move |row| row..row + region.row_bytes);
-            all.extend(end.into_iter().flat_map(rows));
+            let Some(end) = region(ty, bytes, side, |_| None).or_else(|| device_region(ty, bytes, side)) else {
+                continue;
+            };
+            match end.is_dense() || end.rows.saturating_mul(end.slices) > MOST {
+                true => all.push(end.address..end.address + end.span()),
+                false => all.extend(end.row_addresses().map(|row| row..row + end.row_bytes)),
+            }
         }
     });
     all

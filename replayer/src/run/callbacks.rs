@@ -14,10 +14,11 @@ use crate::run::{results, written};
 use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard};
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use trace::api::roles::Class;
+use trace::call::Image;
 use trace::written::Written;
 use trace::{Call, Trace};
 
@@ -59,8 +60,8 @@ struct Run<'t> {
     call: u64,
     number: usize,
     written: Vec<Written<'t>>,
-    /// What others found while it ran is theirs alone.
-    is_bystander: AtomicBool,
+    /// Of what others found while it ran, what is theirs alone. Known when it runs here.
+    others: OnceLock<Vec<Range<u64>>>,
 }
 
 struct Found {
@@ -71,33 +72,33 @@ struct Found {
 }
 
 impl Run<'_> {
-    fn memory(&self) -> impl Iterator<Item = Range<u64>> {
-        memory(self.written.iter())
+    fn images(&self) -> impl Iterator<Item = (&Written<'_>, Image<'_>)> {
+        self.written.iter().flat_map(|written| written.images().map(move |image| (written, image)))
     }
 
     /// Whether somebody else found this while it ran, and it was told for both.
     fn was_told(&self, memory: &Range<u64>) -> bool {
-        Ranges::union(self::memory(self.own().filter(|written| written.is_told_elsewhere())), 1).covers(memory)
+        let told = self.own().filter(|(written, _)| written.is_told_elsewhere());
+        Ranges::union(told.map(|(_, image)| image.memory()), 1).covers(memory)
     }
 
     fn told(&self) -> impl Iterator<Item = Range<u64>> {
-        memory(self.written.iter().filter(|written| written.is_told_elsewhere()))
+        self.images().filter(|(written, _)| written.is_told_elsewhere()).map(|(_, image)| image.memory())
     }
 
     /// What it does here.
-    fn own(&self) -> impl Iterator<Item = &Written<'_>> {
-        let is_bystander = self.is_bystander.load(Acquire);
-        self.written.iter().filter(move |written| !(is_bystander && written.is_told_elsewhere()))
+    fn own(&self) -> impl Iterator<Item = (&Written<'_>, Image<'_>)> {
+        let others = self.others.get().map_or(&[][..], Vec::as_slice);
+        self.images().filter(|(written, image)| !(written.is_told_elsewhere() && others.contains(&image.memory())))
     }
 
     fn shares_memory(&self, other: &Run) -> bool {
-        self.memory().any(|own| other.memory().any(|range| own.start < range.end && range.start < own.end))
+        self.images().any(|(_, own)| other.images().any(|(_, image)| is_met(&own.memory(), &image.memory())))
     }
 }
 
-fn memory<'w, 't: 'w>(written: impl Iterator<Item = &'w Written<'t>>) -> impl Iterator<Item = Range<u64>> {
-    let images = written.flat_map(|written| written.images());
-    images.map(|image| image.memory())
+fn is_met(one: &Range<u64>, other: &Range<u64>) -> bool {
+    one.start < other.end && other.start < one.end
 }
 
 /// What the driver is given with our function.
@@ -117,7 +118,6 @@ impl<'t> Callbacks<'t> {
             for (number, written) in call.callback_runs() {
                 let Some(first) = written.first() else { continue };
                 let (begin, end, thread) = (first.about.begin, first.about.end, first.finder);
-                let is_bystander = AtomicBool::new(false);
                 runs.push(Run {
                     begin,
                     end,
@@ -125,7 +125,7 @@ impl<'t> Callbacks<'t> {
                     call: call.number,
                     number: number as usize,
                     written,
-                    is_bystander,
+                    others: OnceLock::new(),
                 });
             }
         }
@@ -146,11 +146,12 @@ impl<'t> Callbacks<'t> {
                 begin: launch.begin,
                 memory: image.memory(),
             }));
+            let told = Ranges::union(runs.iter().flat_map(Run::told), 1);
             let copies = trace.calls().filter(|call| call.succeeded() && !call.inner);
             let copies = copies.filter_map(|call| Some((call.function()?, call)));
             for (function, call) in copies.filter(|(function, _)| function.class == Class::copy) {
-                let done = |memory| Some(Found { time: call.end?, begin: call.begin, memory });
-                found.extend(copied::memory(&call, function).into_iter().filter_map(done));
+                let memory = copied::memory(&call, function).into_iter().filter(|memory| told.overlaps(memory));
+                found.extend(memory.filter_map(|memory| Some(Found { time: call.end?, begin: call.begin, memory })));
             }
             found.sort_by_key(|found| found.time);
         }
@@ -191,7 +192,7 @@ impl<'t> Callbacks<'t> {
         drop(done);
         let before = self.frontier.fetch_max(to, AcqRel);
         for run in self.runs.get(before..to).into_iter().flatten() {
-            run.own().for_each(|written| written::on_device_only(world, call, written, tally));
+            run.own().for_each(|(written, image)| written::on_device_only(world, call, written, &image, tally));
         }
     }
 
@@ -229,21 +230,24 @@ impl<'t> Callbacks<'t> {
         }
         let done = self.done.lock();
         // What others had found while it ran was told as it was in the end.
-        let newer = self.ended_after(since, &done).flat_map(|run| memory(run.own()));
+        let newer = self.ended_after(since, &done).flat_map(|run| run.own().map(|(_, image)| image.memory()));
         Ranges::union(newer, 1).gaps(range).into_iter().for_each(write);
     }
 
-    /// Whether a run, put at that time, has not written what others found meanwhile: a launch or a copy worked there that it did not wait for.
-    fn stands_by(&self, world: &World, run: &Run, put: u64) -> bool {
+    /// What a run, put at that time, has not written of what others found meanwhile: a launch or a copy worked there that it did not
+    /// wait for.
+    fn stands_by(&self, world: &World, run: &Run, put: u64) -> Vec<Range<u64>> {
         let told: Vec<Range<u64>> = run.told().collect();
         if told.is_empty() {
-            return false;
+            return told;
         }
         let from = self.found.partition_point(|found| found.time <= run.begin);
         let meanwhile = self.found[from..].iter().take_while(|found| found.time < run.end);
-        let mut behind = meanwhile.filter(|found| found.begin > put).map(|found| &found.memory);
-        behind.any(|memory| told.iter().any(|told| told.start < memory.end && memory.start < told.end))
-            || results::are_to_come(world, run.end, &told)
+        let behind = Ranges::union(meanwhile.filter(|found| found.begin > put).map(|found| found.memory.clone()), 1);
+        let any_to_come = results::are_to_come(world, run.end, &told);
+        let is_to_come =
+            |told: &Range<u64>| any_to_come && results::are_to_come(world, run.end, std::slice::from_ref(told));
+        told.into_iter().filter(|told| behind.overlaps(told) || is_to_come(told)).collect()
     }
 
     /// Runs that are done here and ended later than that when recorded.
@@ -280,7 +284,7 @@ extern "C" fn run_with_status(_stream: u64, _status: u32, data: *const ()) {
 impl Handed<'_, '_> {
     /// Work on other streams which this one has waited for: nobody can see what it brought once the callback has written there.
     fn compare_overwritten(&self, run: &Run, tally: &mut Tally) {
-        let memory: Vec<Range<u64>> = memory(run.own()).collect();
+        let memory: Vec<Range<u64>> = run.own().map(|(_, image)| image.memory()).collect();
         for range in &memory {
             let Some(live) = written::host(self.world, range) else { continue };
             // Behind it others may be waiting.
@@ -315,9 +319,9 @@ impl Handed<'_, '_> {
             let _changing = callbacks.looks.write();
             // Of a node nobody knows when its graph was launched.
             let put = if self.queue.is_some() { self.call.begin } else { run.begin };
-            run.is_bystander.store(callbacks.stands_by(self.world, run, put), Release);
+            run.others.get_or_init(|| callbacks.stands_by(self.world, run, put));
             self.compare_overwritten(run, &mut tally);
-            run.own().for_each(|written| written::on_host_only(self.world, written, &mut tally));
+            run.own().for_each(|(_, image)| written::on_host_only(self.world, &image, &mut tally));
             done[*at] = true;
             callbacks.begun.fetch_max(*at + 1, AcqRel);
             callbacks.changed.notify_all();

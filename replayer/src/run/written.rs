@@ -50,26 +50,22 @@ impl<'t> Writes<'t> {
 }
 
 /// What a callback did to host memory. To be called from the driver's thread: asks the driver nothing.
-pub fn on_host_only(world: &World, written: &Written, tally: &mut Tally) {
-    for image in written.images() {
-        let Some(bytes) = world.trace.bytes(&image) else { continue };
-        let (start, bytes, words) = edges::translated(world, image.address, bytes, |range| read_host(world, range));
-        if let Some(live) = host(world, &extent(start, bytes.len())) {
-            tally.words.add(words);
-            // SAFETY: as in `write`. The device has come to where it waits for this.
-            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), live as *mut u8, bytes.len()) };
-            tally.written += bytes.len() as u64;
-        }
+pub fn on_host_only(world: &World, image: &Image, tally: &mut Tally) {
+    let Some(bytes) = world.trace.bytes(image) else { return };
+    let (start, bytes, words) = edges::translated(world, image.address, bytes, |range| read_host(world, range));
+    if let Some(live) = host(world, &extent(start, bytes.len())) {
+        tally.words.add(words);
+        // SAFETY: as in `write`. The device has come to where it waits for this.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), live as *mut u8, bytes.len()) };
+        tally.written += bytes.len() as u64;
     }
 }
 
 /// The rest of what a callback did, once it has run.
-pub fn on_device_only(world: &World, call: &Call, written: &Written, tally: &mut Tally) {
-    for image in written.images() {
-        let len = world.trace.bytes(&image).map_or(0, <[u8]>::len);
-        if host(world, &extent(image.address, len)).is_none() {
-            write(world, call, call.number, written, &image, tally);
-        }
+pub fn on_device_only(world: &World, call: &Call, written: &Written, image: &Image, tally: &mut Tally) {
+    let len = world.trace.bytes(image).map_or(0, <[u8]>::len);
+    if host(world, &extent(image.address, len)).is_none() {
+        write(world, call, call.number, written, image, tally);
     }
 }
 

@@ -47,8 +47,6 @@ pub struct Copy {
     /// Whether the legacy stream waits for its queue; none if the driver would not tell.
     pub blocking: Option<bool>,
     pub work: Work,
-    /// The call does not name the memory: a graph may use it.
-    pub is_guess: bool,
     /// It goes from host memory to host memory: the driver may have the CPU make it when its turn comes (seen on driver 580).
     pub by_cpu: bool,
     pub(super) position: u64,
@@ -60,7 +58,7 @@ pub struct Copy {
     pub is_being_put: bool,
     /// The position by which it had been put.
     pub(super) put: u64,
-    /// The launches it stands for, itself the last.
+    /// What it stands for, itself the last.
     pub(super) row: Row,
 }
 
@@ -74,7 +72,6 @@ impl Copy {
             late: false,
             blocking,
             work: Work::Copy,
-            is_guess: false,
             by_cpu: false,
             position: 0,
             is_outdone: false,

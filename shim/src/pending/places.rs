@@ -45,6 +45,20 @@ impl Pending {
         })
     }
 
+    /// Whether all that is under way there waits for the one callback, and a launch among it not for the other.
+    pub fn is_of_one_alone(&self, range: &Range<u64>, user: Option<u32>, one: &Turn, other: &Turn) -> bool {
+        let state = self.state.lock();
+        let is_users = |thread: u32| user.is_none_or(|user| user == thread);
+        let may_be_there = |copy: &Copy| copy.work == Work::Any && is_users(copy.thread);
+        let there = || state.all().filter(|(_, copy)| may_be_there(copy) || copy.meets(range.start, range.end));
+        let waits = |queue: &Queue, copy: &Copy, turn: &Turn| {
+            state.order.is_behind(*queue, copy.position, (turn.queue, turn.behind))
+        };
+        !state.coming.keys().any(|thread| is_users(*thread))
+            && there().all(|(queue, copy)| waits(queue, copy, one))
+            && there().any(|(queue, copy)| copy.work == Work::Launch && !waits(queue, copy, other))
+    }
+
     /// Whether work under way may still write there.
     pub fn may_write(&self, start: u64, len: u64) -> bool {
         let state = self.state.lock();
@@ -54,20 +68,13 @@ impl Pending {
 
     /// The parts of a range that work under way was given, in ascending order: what a callback makes of the rest nobody
     /// has use for before the next call. `user`: the only thread whose calls have named it; what others give the driver has nothing to do
-    /// with it. `turn`: the callback's; what a graph may be given counts if it may be waiting for that.
-    pub fn in_use(&self, range: &Range<u64>, user: Option<u32>, turn: Option<&Turn>) -> Vec<Range<u64>> {
+    /// with it.
+    pub fn in_use(&self, range: &Range<u64>, user: Option<u32>) -> Vec<Range<u64>> {
         if !self.any() && self.coming.load(Relaxed) == 0 {
             return Vec::new();
         }
         let state = self.state.lock();
-        let may_wait = |queue: &Queue, copy: &Copy| {
-            turn.is_none_or(|turn| {
-                queue.is_legacy()
-                    || turn.queue.is_legacy()
-                    || state.order.is_behind(*queue, copy.position, (turn.queue, turn.before))
-            })
-        };
-        let all = || state.all().filter(|(queue, copy)| !copy.is_guess || may_wait(queue, copy)).map(|(_, copy)| copy);
+        let all = || state.copies.values().flatten();
         let is_users = |thread: u32| user.is_none_or(|user| user == thread);
         let may_be_any = |copy: &Copy| copy.work == Work::Any && is_users(copy.thread);
         if state.coming.keys().any(|thread| is_users(*thread)) || all().any(may_be_any) {
@@ -108,7 +115,10 @@ impl Pending {
         let comes = |queue: &Queue, copy: &Copy| {
             let meets = copy.work.lands() && copy.meets(start, end);
             let settled = |(turn, done): &(&Turn, Reach)| {
-                let is_before = |position| done.get(queue).is_some_and(|until| position < *until);
+                let is_put =
+                    |position, until| position != copy.position || *queue == turn.queue || copy.is_put_before(until);
+                let is_before =
+                    |position| done.get(queue).is_some_and(|until| position < *until && is_put(position, *until));
                 let is_behind = |position| state.order.is_behind(*queue, position, (turn.queue, turn.behind));
                 let is_own = |position| *queue == turn.queue && position >= turn.before && position < turn.behind;
                 copy.row.is_ordered(is_before, is_behind, |position| is_own(position) && turn.settles(copy.landing))

@@ -61,14 +61,16 @@ impl Watched {
         }
     }
 
-    /// Whether there is something else by now than was known when it was last looked at.
-    pub fn is_overwritten(&mut self, start: u64, range: &Range<u64>) -> bool {
-        let within = range.start.max(start)..range.end.min(self.end);
-        if self.managed || within.is_empty() {
-            return false;
+    /// What was found by others, and is told for a callback, too. What work has brought since, which cannot have waited for
+    /// the callback, that does not write; what the CPU has, shows later.
+    pub fn tell_again(&mut self, start: u64, range: &Range<u64>, how: u32, finds: &mut Finds) {
+        for at in range.clone().step_by(PIECE as usize) {
+            // What is not there any more no copy reads.
+            let Some(bytes) = bytes_at(at, PIECE.min(range.end - at) as usize, true) else { return };
+            for same in self.shadow.same((at - start) as usize, &bytes) {
+                finds.add(how, at + same.start as u64, &bytes[same]);
+            }
         }
-        let now = bytes_at(within.start, (within.end - within.start) as usize, true);
-        now.is_some_and(|now| self.shadow.differs((within.start - start) as usize, &now))
     }
 
     /// False if the memory is not there any more.
@@ -93,7 +95,7 @@ impl Watched {
             Reason::Callback { .. } if self.managed => vec![range],
             // The rest is told before the next call, by whomever it was written.
             Reason::Callback { .. } => {
-                let in_use = start::recorder().pending.in_use(&range, self.user, turn);
+                let in_use = start::recorder().pending.in_use(&range, self.user);
                 if self.tracked {
                     self.left.extend(without(range, &in_use));
                 }
