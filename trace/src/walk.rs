@@ -195,7 +195,9 @@ fn kernel(fields: &'static [Field], base: u32, view: &impl View) -> Option<u64> 
 /// Bytes at the address that the parameter or field holds, by the extent of its role.
 pub fn reach(fields: &'static [Field], index: usize, base: u32, view: &impl View) -> Option<u64> {
     match fields[index].role {
-        Role::Reads(extent) | Role::Writes(extent) => count(extent, fields, base, view),
+        Role::Reads(extent) | Role::Writes(extent) | Role::Source(extent) | Role::Sink(extent) => {
+            count(extent, fields, base, view)
+        }
         _ => None,
     }
 }

@@ -1,11 +1,13 @@
 //! What a call copies, as far as the call tells by itself: from where to where, and how much.
 
+use crate::call::buffers::Recorded;
 use crate::plan::nested::structs;
 use std::ops::Range;
 use trace::api::copies::{device_region, region};
 use trace::api::roles::{Role, Side};
 use trace::api::types::{Form, Kind, Type};
 use trace::call::When;
+use trace::walk::reach;
 use trace::{Call, Function};
 
 /// One end of a copy.
@@ -66,13 +68,22 @@ pub fn copied(call: &Call, function: &'static Function) -> Vec<Copied> {
     all
 }
 
-/// The memory at both ends of a call's copies, whosever it is: rows by themselves, unless they are very many.
+/// The memory that a call's copies and fills touch, whosever it is: rows by themselves, unless they are very many.
 pub fn memory(call: &Call, function: &'static Function) -> Vec<Range<u64>> {
     const MOST: u64 = 4096;
-    let dense = copied(call, function).into_iter().filter(|copied| copied.is_dense);
-    let ends = dense.flat_map(|copied| [copied.from, copied.to].map(|end| (end.address(), copied.bytes)));
-    let flat = ends.filter_map(|(address, bytes)| Some(address?..address?.saturating_add(bytes)));
-    let mut all: Vec<Range<u64>> = flat.collect();
+    let touches = |role| matches!(role, Role::Reads(_) | Role::Writes(_) | Role::Source(_) | Role::Sink(_));
+    let view = Recorded { call, bytes: call.argument_bytes(), when: When::Entry };
+    let flat = function
+        .params
+        .iter()
+        .enumerate()
+        .filter(|(_, param)| touches(param.role))
+        .filter_map(|(index, param)| Some((call.argument(param.name)?, reach(function.params, index, 0, &view)?)));
+    let batched = batch(call, function).unwrap_or_default().into_iter();
+    let batched =
+        batched.flat_map(|copied| [copied.from, copied.to].map(|end| (end.address().unwrap_or(0), copied.bytes)));
+    let mut all: Vec<Range<u64>> =
+        flat.chain(batched).map(|(address, len)| address..address.saturating_add(len)).collect();
     structs(call, function, &mut |ty, bytes| {
         for side in [Side::Source, Side::Destination] {
             let Some(end) = region(ty, bytes, side, |_| None).or_else(|| device_region(ty, bytes, side)) else {

@@ -60,8 +60,8 @@ pub struct Outstanding {
     pinned: BTreeMap<u64, u64>,
     managed: BTreeMap<u64, u64>,
     given: HashMap<u64, Vec<u64>>,
-    /// By the call moved to last.
-    told: Wait,
+    /// What the call moved to last tells to have finished.
+    done: Vec<u64>,
 }
 
 /// What the driver moves between the CPU and a device at once, at most: a block of managed memory.
@@ -167,7 +167,7 @@ impl Outstanding {
         if !call.succeeded() {
             return None;
         }
-        self.told = Wait::default();
+        self.done.clear();
         self.follow_memory(call);
         let context = self.contexts.current(call.thread).unwrap_or(0);
         let per_thread = function.twin_of.is_some();
@@ -246,7 +246,13 @@ impl Outstanding {
                 _ => {}
             },
         }
-        matches!(function.class, Class::synchronize | Class::poll | Class::copy).then_some(self.told)
+        let told = || Wait { covered: self.done.len() as u64, last: self.done.iter().copied().max() };
+        matches!(function.class, Class::synchronize | Class::poll | Class::copy).then(told)
+    }
+
+    /// The submissions that the call moved to last tells to have finished, by their numbers.
+    pub fn done(&self) -> &[u64] {
+        &self.done
     }
 
     fn name(&mut self, queue: Queue, objects: &Objects) {
@@ -287,19 +293,17 @@ impl Outstanding {
         let Some(work) = self.work.get_mut(&queue) else { return };
         while let Some(done) = work.front().copied().filter(|call| *call < until) {
             work.pop_front();
-            self.told.covered += 1;
-            self.told.last = self.told.last.max(Some(done));
+            self.done.push(done);
         }
     }
 
     /// All work of a context is done, or gone with it.
     fn ended(&mut self, context: u64) {
-        let Outstanding { work, made_in, told, .. } = self;
+        let Outstanding { work, made_in, done, .. } = self;
         work.retain(|queue, calls| {
             let stays = context_of(made_in, queue) != Some(context);
             if !stays {
-                told.covered += calls.len() as u64;
-                told.last = told.last.max(calls.back().copied());
+                done.extend(calls.iter());
             }
             stays
         });

@@ -7,6 +7,7 @@ use crate::check::payload;
 use crate::check::report::Tally;
 use crate::memory::ranges::Ranges;
 use crate::plan::copied;
+use crate::plan::outstanding::Outstanding;
 use crate::run::queue::Queue;
 use crate::run::sinks::Pending;
 use crate::run::world::World;
@@ -19,6 +20,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use trace::api::roles::Class;
 use trace::call::Image;
+use trace::objects::Objects;
 use trace::written::Written;
 use trace::{Call, Trace};
 
@@ -34,7 +36,7 @@ pub struct Callbacks<'t> {
     latest: Vec<u64>,
     /// Where each run stands in `runs`, by its call and its number there.
     places: HashMap<u64, HashMap<usize, usize>>,
-    /// What calls had found launches to have made, and what they had copied, by the time.
+    /// What calls had found launches to have made, and where copies and fills had worked, by the time that was known.
     found: Vec<Found>,
     /// Runs before this one are done.
     frontier: AtomicUsize,
@@ -69,6 +71,31 @@ struct Found {
     /// Of the launch, or of the copy.
     begin: u64,
     memory: Range<u64>,
+}
+
+/// Copies and fills that touch this memory, when they were known to have finished.
+fn copied_within(trace: &Trace, memory: &Ranges) -> Vec<Found> {
+    let (mut outstanding, objects) = (Outstanding::default(), Objects::default());
+    let (mut found, mut queued) = (Vec::new(), HashMap::new());
+    for call in trace.calls().filter(|call| !call.inner) {
+        let Some(function) = call.function() else { continue };
+        outstanding.see(&call, function, &objects);
+        let Some(end) = call.end.filter(|_| call.succeeded()) else { continue };
+        let mut touched = Vec::new();
+        if matches!(function.class, Class::copy | Class::submit) {
+            touched.extend(copied::memory(&call, function).into_iter().filter(|touched| memory.overlaps(touched)));
+        }
+        let finished = |begin| move |memory| Found { time: end, begin, memory };
+        for (begin, touched) in outstanding.done().iter().filter_map(|done| queued.remove(done)) {
+            found.extend(Vec::into_iter(touched).map(finished(begin)));
+        }
+        match function.class {
+            Class::copy => found.extend(touched.into_iter().map(finished(call.begin))),
+            _ if !touched.is_empty() => _ = queued.insert(call.number, (call.begin, touched)),
+            _ => {}
+        }
+    }
+    found
 }
 
 impl Run<'_> {
@@ -146,13 +173,7 @@ impl<'t> Callbacks<'t> {
                 begin: launch.begin,
                 memory: image.memory(),
             }));
-            let told = Ranges::union(runs.iter().flat_map(Run::told), 1);
-            let copies = trace.calls().filter(|call| call.succeeded() && !call.inner);
-            let copies = copies.filter_map(|call| Some((call.function()?, call)));
-            for (function, call) in copies.filter(|(function, _)| function.class == Class::copy) {
-                let memory = copied::memory(&call, function).into_iter().filter(|memory| told.overlaps(memory));
-                found.extend(memory.filter_map(|memory| Some(Found { time: call.end?, begin: call.begin, memory })));
-            }
+            found.extend(copied_within(trace, &Ranges::union(runs.iter().flat_map(Run::told), 1)));
             found.sort_by_key(|found| found.time);
         }
         Callbacks {
@@ -234,8 +255,8 @@ impl<'t> Callbacks<'t> {
         Ranges::union(newer, 1).gaps(range).into_iter().for_each(write);
     }
 
-    /// What a run, put at that time, has not written of what others found meanwhile: a launch or a copy worked there that it did not
-    /// wait for.
+    /// What a run, put at that time, has not written of what others found meanwhile: a launch, a copy or a fill worked there that
+    /// it did not wait for.
     fn stands_by(&self, world: &World, run: &Run, put: u64) -> Vec<Range<u64>> {
         let told: Vec<Range<u64>> = run.told().collect();
         if told.is_empty() {
