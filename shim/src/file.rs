@@ -102,23 +102,42 @@ impl TraceFile {
 
     /// Appends a whole segment. Where its content begins.
     pub fn append(&self, kind: Kind, thread: u32, id: u128, content: &[u8]) -> io::Result<u64> {
+        let (file, offset, size) = self.write(content)?;
+        let seal = trace::hash::checksum(content);
+        let header = Header { thread, id, length: content.len() as u64, seal, ..Header::new(kind, size) };
+        file.write_all_at(&header.encode(), offset)?;
+        Ok(offset + HEADER as u64)
+    }
+
+    /// Writes what is to be a segment's content: where the segment begins, and its size.
+    fn write(&self, content: &[u8]) -> io::Result<(ManuallyDrop<File>, u64, u64)> {
         let size = segment::round_up((HEADER + content.len()) as u64);
         let offset = self.end.fetch_add(size, Relaxed);
         within_limit(offset + size)?;
-        let header = Header {
-            thread,
-            id,
-            length: content.len() as u64,
-            seal: trace::hash::checksum(content),
-            ..Header::new(kind, size)
-        };
         let file = self.file()?;
         // Until it is whole it is free space to a reader: a process may be ended in the midst of this.
         file.write_all_at(&[0], offset + size - 1)?;
         file.write_all_at(&Header::new(Kind::Free, size).encode(), offset)?;
         file.write_all_at(content, offset + HEADER as u64)?;
+        Ok((file, offset, size))
+    }
+
+    /// Appends a blob. The program may change the memory meanwhile (a graph's node reads it later): what has been written counts, and
+    /// its hash is told.
+    fn append_blob(&self, hash: Hash, bytes: &[u8]) -> io::Result<(u64, Hash)> {
+        let seal = trace::hash::checksum(bytes);
+        let (file, offset, size) = self.write(bytes)?;
+        let (start, length) = (offset + HEADER as u64, bytes.len() as u64);
+        let mut header = Header { id: hash.0, length, seal, ..Header::new(Kind::Blob, size) };
+        if Hash::of(bytes) != hash {
+            let mut stored = Vec::new();
+            stored.try_reserve_exact(bytes.len()).map_err(io::Error::other)?;
+            stored.resize(bytes.len(), 0);
+            file.read_exact_at(&mut stored, start)?;
+            (header.id, header.seal) = (Hash::of(&stored).0, trace::hash::checksum(&stored));
+        }
         file.write_all_at(&header.encode(), offset)?;
-        Ok(offset + HEADER as u64)
+        Ok((start, Hash(header.id)))
     }
 
     /// Stores bytes under their hash, once. An error stops payload capture for good; the caller counts it.
@@ -130,8 +149,8 @@ impl TraceFile {
         if self.stopped.load(Relaxed) {
             return None;
         }
-        let appended = self.room_for(bytes.len() as u64).and_then(|()| self.append(Kind::Blob, 0, hash.0, bytes));
-        let place = appended.map_err(|error| {
+        let appended = self.room_for(bytes.len() as u64).and_then(|()| self.append_blob(hash, bytes));
+        let appended = appended.map_err(|error| {
             if !self.stopped.swap(true, Relaxed) {
                 crate::config::tell(&format!(
                     "{}: {error}; payloads and module images are no longer recorded, calls still are",
@@ -139,7 +158,8 @@ impl TraceFile {
                 ));
             }
         });
-        self.stored.lock().insert(hash, place.ok()?);
+        let (place, hash) = appended.ok()?;
+        self.stored.lock().insert(hash, place);
         Some(hash)
     }
 

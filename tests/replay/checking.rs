@@ -98,6 +98,12 @@ fn what_is_written_again_is_found_though_it_was_there_before() {
 }
 
 #[test]
+fn what_changes_while_it_is_stored_is_stored_whole() {
+    let place = recorded("stirred_source.c", &[]);
+    assert!(replayed(&place, &[]).expect(0).stdout.starts_with("verified\n"));
+}
+
+#[test]
 fn an_echo_verifies_nothing() {
     let place = recorded("echo.c", &[]);
     let ran = replayed(&place, &[]).expect(6);
