@@ -18,6 +18,8 @@ int main(void)
         pageable[i] = i * 7 + 3;
     CHECK(cuMemcpy(a, (CUdeviceptr)pageable, N));
     CHECK(cuMemcpy(b, a, N));
+    // Between two addresses of the device it does not wait, nor does the stream for it.
+    CHECK(cuStreamSynchronize(NULL));
     CHECK(cuMemcpyAsync((CUdeviceptr)pinned, b, N, stream));
     CHECK(cuStreamSynchronize(stream));
     for (i = 0; i < N; i++)
