@@ -10,9 +10,10 @@ use crate::landing::Landing;
 use crate::lane::Lane;
 use crate::manners::guarded;
 use crate::memory::{bytes_at, text_at, word_at};
+use crate::shape::brings_at_once;
 use crate::{clock, hooks};
 use trace::Function;
-use trace::api::roles::{Class, Field, Role};
+use trace::api::roles::{Field, Role};
 use trace::api::types::{Form, Type};
 use trace::preamble::Data;
 use trace::record::{self, ENTRY_SIZE, Entry, Head, RETURN_SIZE, Return};
@@ -125,7 +126,7 @@ impl<'a> Capture<'a> {
                         self.unified(address, bytes, matches!(field.role, Role::Writes(_)), false);
                     }
                 }
-                (Role::Writes(_), _) if self.moment == Moment::Success && self.function.class == Class::copy => {
+                (Role::Writes(_), _) if self.moment == Moment::Success && brings_at_once(self.function) => {
                     if let (Some(address), Some(len)) = (view.load(at, 8), reach(fields, index, base, &view)) {
                         self.filled_here(Landing::Flat { address, len });
                     }

@@ -9,7 +9,7 @@ use crate::memory::{bytes_at, gathered, word_at};
 use crate::node_runs::Turn;
 use crate::pending::{Copy, Work};
 use crate::queue::Queue;
-use crate::shape::{self, Site};
+use crate::shape::{self, Site, brings_at_once};
 use crate::{callback, hooks, payload, range, start};
 use std::borrow::Cow;
 use std::ops::Range;
@@ -39,11 +39,18 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
         recorder.watch.refer(arguments.iter().copied(), &mut finds);
         let given = arguments.iter().filter_map(|word| recorder.pinned.find(*word));
         launched(lane, site.function, words, given);
+        if recorder.watch.managed.any() {
+            let managed = arguments.iter().filter_map(|word| recorder.watch.managed.find(*word));
+            has_managed(lane, site.function, words, managed);
+        }
     } else if site.function.class == Class::launch {
         let before = recorder.pending.position();
         // A graph, which may have been made of any of it, but hardly of what other threads use.
         if recorder.watch.any() {
             launched(lane, site.function, words, recorder.watch.pinned(lane.index()).into_iter());
+            if recorder.watch.managed.any() {
+                has_managed(lane, site.function, words, recorder.watch.managed().into_iter());
+            }
         }
         if recorder.destinations.any() {
             let brought = recorder.destinations.of(words[0]).into_iter();
@@ -64,7 +71,9 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
                 recorder.pending.comes(lane.index(), queue(lane, site.function, words), comes);
             }
         }
-        fills(lane, site.function, words);
+        if !brings_at_once(site.function) {
+            fills(lane, site.function, words);
+        }
         let from = reached(lane, site.function, words, |role| matches!(role, Role::Reads(_)));
         reads(lane, lane.sequence(), site.function, words, from);
     }
@@ -98,11 +107,21 @@ fn calls_back(lane: &Lane, function: &Function, words: &[u64], before: u64) {
 /// Pinned memory that is given to a launch is looked at when the application may.
 fn launched(lane: &Lane, function: &Function, words: &[u64], given: impl Iterator<Item = (u64, u64)>) {
     let watch = &lane.recorder().watch;
-    let is_known = |start, len| len <= MOST_HASHED && watch.follows(start, len);
-    let given = given.filter_map(|(address, len)| match is_known(address, len) {
-        true => Some((Landing::Flat { address, len }, Work::Launch, false)),
-        false => callback::any_under_way().then_some((Landing::Flat { address, len }, Work::Read, false)),
+    let given = given.filter_map(|(address, len)| {
+        let work = match watch.follows(address, len) {
+            true if len <= MOST_HASHED => Work::Launch,
+            true => Work::Given,
+            false if callback::any_under_way() => Work::Read,
+            false => return None,
+        };
+        Some((Landing::Flat { address, len }, work, false))
     });
+    under_way(lane, lane.sequence(), function, words, given);
+}
+
+/// Managed memory is the device's until the launch is done.
+fn has_managed(lane: &Lane, function: &Function, words: &[u64], given: impl Iterator<Item = (u64, u64)>) {
+    let given = given.map(|(address, len)| (Landing::Flat { address, len }, Work::Given, false));
     under_way(lane, lane.sequence(), function, words, given);
 }
 

@@ -13,6 +13,7 @@ use crate::memory::{bytes_at, word_at};
 use crate::node_runs::Turn;
 use crate::pending::{Copy, Work};
 use crate::queue::{Covered, Queue};
+use crate::shape::brings_at_once;
 use crate::spans::without;
 use std::ops::Range;
 use trace::Function;
@@ -79,6 +80,9 @@ pub fn finished(lane: &Lane, covered: Covered, position: u64) {
 
 fn look_at(lane: &Lane, copy: &Copy, beside: &[Range<u64>]) {
     let recorder = lane.recorder();
+    if copy.work == Work::Given {
+        return recorder.watch.comes_back(copy.landing.extent());
+    }
     if !copy.work.writes() {
         return;
     }
@@ -127,9 +131,12 @@ fn look_at(lane: &Lane, copy: &Copy, beside: &[Range<u64>]) {
 
 /// Of this no more is told: a replay fills the same.
 fn filled(lane: &Lane, landing: Landing) {
-    let is_managed = |address| lane.recorder().watch.managed.find(address).is_some();
-    // To touch managed memory would bring it here; what a copy brought there is compared when the CPU has it.
-    for place in landing.places().into_iter().filter(|place| !is_managed(place.start)) {
+    for place in landing.places() {
+        // To touch managed memory would bring it here; what a copy brought there is compared when the CPU has it.
+        if lane.recorder().watch.managed.find(place.start).is_some() {
+            lane.recorder().watch.comes_back(place);
+            continue;
+        }
         let len = place.end - place.start;
         let bytes = bytes_at(place.start, len as usize, !lane.recorder().pinned.holds(place.start, len));
         bytes.map(|bytes| lane.recorder().watch.landed(place.start, bytes));
@@ -229,8 +236,12 @@ impl Capture<'_> {
     pub(crate) fn unified(&mut self, address: u64, bytes: u64, written: bool, batch: bool) {
         // Managed memory is the device's here: replay has it there, and what it holds came by recorded work.
         let pinned = self.lane.recorder().pinned.holds(address, bytes);
-        if !pinned && self.moment == Moment::Success && matches!(ask::place(address), Place::Device | Place::Managed) {
-            return;
+        if !pinned && self.moment == Moment::Success {
+            match ask::place(address) {
+                Place::Managed if written => return self.brought(Landing::Flat { address, len: bytes }),
+                Place::Device | Place::Managed => return,
+                Place::Pageable | Place::Pinned => {}
+            }
         }
         match (written, self.moment) {
             (false, moment) => self.source(address, bytes, moment),
@@ -358,8 +369,7 @@ impl Capture<'_> {
         match place {
             Place::Device => return,
             // What the CPU makes of managed memory is seen when it has touched it.
-            Place::Managed if self.function.class == Class::submit => return self.fill(landing),
-            Place::Managed => return,
+            Place::Managed => return self.brought(landing),
             Place::Pageable | Place::Pinned => {}
         }
         let later = self.function.class == Class::submit && (batch || place == Place::Pinned);
@@ -397,16 +407,16 @@ impl Capture<'_> {
         let to = device_region(ty, descriptor, Side::Destination).filter(|to| recorder.shares(to.address, to.span()));
         match to {
             Some(to) if self.makes_node() => self.destination(Landing::Rows(to)),
-            // From memory of the device it waits no more than one that is queued.
-            Some(to) if self.function.class == Class::submit || !host::copies_host(ty, descriptor) => {
-                self.fill(Landing::Rows(to));
-            }
-            Some(to) => self.filled_here(Landing::Rows(to)),
+            Some(to) => self.brought(Landing::Rows(to)),
             None => {}
         }
     }
 
-    fn fill(&self, landing: Landing) {
+    /// A copy brings this to memory that the device has, too: when it is done that is what the CPU finds there.
+    fn brought(&self, landing: Landing) {
+        if brings_at_once(self.function) {
+            return self.filled_here(landing);
+        }
         let fill = [(landing, Work::Fill, host::is_by_cpu(self.lane, self.function, self.words))].into_iter();
         host::under_way(self.lane, self.call, self.function, self.words, fill);
     }

@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 /// Stretches of memory in order, those that touch as one.
-pub fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+pub fn joined<T: Ord + Copy>(mut ranges: Vec<Range<T>>) -> Vec<Range<T>> {
     ranges.sort_unstable_by_key(|range| range.start);
-    let mut joined: Vec<Range<u64>> = Vec::new();
+    let mut joined: Vec<Range<T>> = Vec::new();
     for range in ranges {
         match joined.last_mut() {
             Some(last) if range.start <= last.end => last.end = last.end.max(range.end),

@@ -76,6 +76,26 @@ impl Watch {
         }
     }
 
+    /// The managed memory that is watched: start and length.
+    pub fn managed(&self) -> Vec<(u64, u64)> {
+        let state = self.state.lock();
+        let managed = state.ranges.iter().filter(|(_, watched)| watched.managed);
+        managed.map(|(start, watched)| (*start, watched.end - start)).collect()
+    }
+
+    /// Work is done that may have changed this managed memory, or memory too long to look at. What the CPU finds there now, or has put
+    /// there since, is told as a whole: it may happen to be what was known.
+    pub fn comes_back(&self, range: Range<u64>) {
+        if !self.any() {
+            return;
+        }
+        let mut state = self.state.lock();
+        for (start, watched) in state.ranges.range_mut(..range.end).filter(|(_, watched)| watched.end > range.start) {
+            watched.back.push(range.start.max(*start)..range.end.min(watched.end));
+            watched.back = joined(std::mem::take(&mut watched.back));
+        }
+    }
+
     /// Whether there is room for pieces that can be recorded otherwise, too.
     pub fn has_room(&self) -> bool {
         self.count.load(Relaxed) < MOST_WATCHED / 2
@@ -156,6 +176,7 @@ impl Watch {
             user: Some(finds.thread()),
             prepared: false,
             left: Vec::new(),
+            back: Vec::new(),
             shadow,
         };
         let pages = watched.pages(start);

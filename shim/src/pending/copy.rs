@@ -21,6 +21,8 @@ pub enum Work {
     Read,
     /// A graph, which may read anything.
     Any,
+    /// A launch that was given managed memory, or more than is looked at: when it is done something else may be there.
+    Given,
 }
 
 impl Work {
@@ -31,7 +33,7 @@ impl Work {
 
     /// Whether it may write there at all.
     pub fn writes(self) -> bool {
-        !matches!(self, Work::Read | Work::Any)
+        !matches!(self, Work::Read | Work::Any | Work::Given)
     }
 }
 

@@ -31,6 +31,12 @@ impl Pending {
         state.copies.values().flatten().any(|copy| copy.work == Work::Launch && copy.meets(start, end))
     }
 
+    /// Whether work under way may have managed memory, or long, there.
+    pub fn has(&self, start: u64, end: u64) -> bool {
+        let has = |copy: &Copy| matches!(copy.work, Work::Given | Work::Fill) && copy.meets(start, end);
+        self.any() && self.state.lock().all().any(|(_, copy)| has(copy))
+    }
+
     /// The same, of a launch that does not wait for this callback, and for which the callback did not wait.
     pub fn is_given_beside(&self, range: &Range<u64>, turn: &Turn) -> bool {
         if !self.any() {

@@ -28,6 +28,8 @@ pub struct Watched {
     pub prepared: bool,
     /// What was written and has not been looked at: until the callback ends, or copies have brought what they bring there.
     pub left: Vec<Range<u64>>,
+    /// What work may have changed unseen since the last look, in order and apart: told as a whole where the CPU has it again, or writes.
+    pub back: Vec<Range<u64>>,
     pub shadow: Shadow,
 }
 
@@ -103,17 +105,41 @@ impl Watched {
             }
         });
         for range in ranges.collect::<Vec<_>>() {
+            let back = self.has_back(&range);
             for at in range.clone().step_by(PIECE as usize) {
                 let step = PIECE.min(range.end - at) as usize;
                 let Some(bytes) = bytes_at(at, step, true) else { return false };
-                for stretch in self.shadow.update((at - start) as usize, &bytes) {
-                    let stretch = if self.managed { to_edges(at, stretch, bytes.len()) } else { stretch };
-                    finds.add(self.managed.into(), at + stretch.start as u64, &bytes[stretch]);
+                let mut new = self.shadow.update((at - start) as usize, &bytes);
+                if self.managed {
+                    new.iter_mut().for_each(|new| *new = to_edges(at, new.clone(), bytes.len()));
                 }
+                let new = with_back(at, bytes.len(), new, &back);
+                new.into_iter().for_each(|new| finds.add(self.managed.into(), at + new.start as u64, &bytes[new]));
             }
         }
         true
     }
+
+    /// What of this memory the CPU has again. While other work has it, too, that shows later.
+    fn has_back(&mut self, range: &Range<u64>) -> Vec<Range<u64>> {
+        if self.back.is_empty() || start::recorder().pending.has(range.start, range.end) {
+            return Vec::new();
+        }
+        let met = self.back.iter().map(|back| back.start.max(range.start)..back.end.min(range.end));
+        let met = met.filter(|met| !met.is_empty()).collect();
+        let left =
+            std::mem::take(&mut self.back).into_iter().flat_map(|back| without(back, std::slice::from_ref(range)));
+        self.back = left.collect();
+        met
+    }
+}
+
+/// What is new, and what is back. `new`: of so many bytes at an address.
+fn with_back(at: u64, len: usize, mut new: Vec<Range<usize>>, back: &[Range<u64>]) -> Vec<Range<usize>> {
+    let within = |place: u64| (place.clamp(at, at + len as u64) - at) as usize;
+    let back = back.iter().map(|back| within(back.start)..within(back.end));
+    new.extend(back.filter(|back| !back.is_empty()));
+    joined(new)
 }
 
 fn pages_of(range: &Range<u64>) -> Range<u64> {
