@@ -5,6 +5,7 @@
 //! before the call are only payloads in pinned memory and what the call will overwrite.
 
 use crate::draft::Draft;
+use crate::finds::Finds;
 use crate::images::{Content, Piece};
 use crate::landing::Landing;
 use crate::lane::Lane;
@@ -306,6 +307,7 @@ impl<'a> Capture<'a> {
 
     pub(crate) fn payload(&mut self, address: u64, bytes: &[u8], rows: u8) {
         let len = bytes.len() as u32;
+        self.follow(bytes);
         if bytes.len() <= record::INLINE_LIMIT {
             self.draft.attach(record::INLINE | rows, address, len, bytes);
             self.keep(address, bytes.len(), || Content::Bytes(bytes.to_vec()));
@@ -314,6 +316,22 @@ impl<'a> Capture<'a> {
             self.keep(address, bytes.len(), || Content::Blob(hash));
         } else {
             self.lost(address, len, "payloads not stored for lack of space");
+        }
+    }
+
+    /// What a device is given may hold addresses of pinned memory, by which kernels get to it.
+    fn follow(&mut self, bytes: &[u8]) {
+        const MOST: usize = 64 << 10;
+        let pinned = &self.lane.recorder().pinned;
+        if !pinned.any() || bytes.len() > MOST {
+            return;
+        }
+        let words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")));
+        let known: Vec<u64> = words.filter(|word| pinned.find(*word).is_some()).collect();
+        if !known.is_empty() {
+            let mut finds = Finds::before(self.lane, self.call);
+            self.lane.recorder().watch.refer(known.into_iter(), &mut finds);
+            self.deferred.extend(finds.into_records());
         }
     }
 

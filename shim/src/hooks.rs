@@ -345,7 +345,7 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
         }
         // A driver under another tool refuses it.
         (Hook::Profiler { starts }, _) => range::profiler(&recorder.range, starts),
-        (Hook::MemoryFree, false) if removed != 0 => recorder.watch.managed.add(words[0], removed),
+        (Hook::MemoryFree, false) if removed != 0 => recorder.watch.managed_made(words[0], removed),
         (Hook::HostFree { gone: true }, false) if removed != 0 => recorder.pinned.add(words[0], removed),
         (Hook::HostFree { gone: false }, false) if removed != 0 => recorder.pinned.register(words[0], removed),
         (_, false) => {}
@@ -412,7 +412,7 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
 fn managed(start: u64, len: u64) {
     let watch = &start::recorder().watch;
     watch.forget(start, len, true, None);
-    watch.managed.add(start, len);
+    watch.managed_made(start, len);
 }
 
 /// What a call that succeeded has put there.

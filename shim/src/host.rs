@@ -40,17 +40,19 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
         let given = arguments.iter().filter_map(|word| recorder.pinned.find(*word));
         launched(lane, site.function, words, given);
         if recorder.watch.managed.any() {
+            recorder.watch.refer_managed(&mut finds);
             let managed = arguments.iter().filter_map(|word| recorder.watch.managed.find(*word));
             has_managed(lane, site.function, words, managed);
         }
     } else if site.function.class == Class::launch {
         let before = recorder.pending.position();
+        if recorder.watch.managed.any() {
+            recorder.watch.refer_managed(&mut finds);
+            has_managed(lane, site.function, words, recorder.watch.managed().into_iter());
+        }
         // A graph, which may have been made of any of it, but hardly of what other threads use.
         if recorder.watch.any() {
             launched(lane, site.function, words, recorder.watch.pinned(lane.index()).into_iter());
-            if recorder.watch.managed.any() {
-                has_managed(lane, site.function, words, recorder.watch.managed().into_iter());
-            }
         }
         if recorder.destinations.any() {
             let brought = recorder.destinations.of(words[0]).into_iter();
@@ -119,10 +121,11 @@ fn launched(lane: &Lane, function: &Function, words: &[u64], given: impl Iterato
     under_way(lane, lane.sequence(), function, words, given);
 }
 
-/// Managed memory is the device's until the launch is done.
+/// Managed memory is the device's until the launch is done, whether it was given that or not.
 fn has_managed(lane: &Lane, function: &Function, words: &[u64], given: impl Iterator<Item = (u64, u64)>) {
     let given = given.map(|(address, len)| (Landing::Flat { address, len }, Work::Given, false));
-    under_way(lane, lane.sequence(), function, words, given);
+    let unnamed = [(Landing::Flat { address: 0, len: 0 }, Work::Unnamed, false)];
+    under_way(lane, lane.sequence(), function, words, given.chain(unnamed));
 }
 
 /// Copies that read what callbacks under way may still write.

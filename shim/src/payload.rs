@@ -80,8 +80,10 @@ pub fn finished(lane: &Lane, covered: Covered, position: u64) {
 
 fn look_at(lane: &Lane, copy: &Copy, beside: &[Range<u64>]) {
     let recorder = lane.recorder();
-    if copy.work == Work::Given {
-        return recorder.watch.comes_back(copy.landing.extent());
+    match copy.work {
+        Work::Given => return recorder.watch.comes_back(copy.landing.extent()),
+        Work::Unnamed => return recorder.watch.small_come_back(),
+        _ => {}
     }
     if !copy.work.writes() {
         return;

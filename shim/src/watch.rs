@@ -20,7 +20,7 @@ use crate::{callback, maps, start};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::time::Instant;
 use trace::api::roles::Class;
 use trace::preamble::Data;
@@ -40,6 +40,9 @@ const MOST_WATCHED: usize = 8192;
 pub struct Watch {
     /// Managed memory, whether watched or not.
     pub managed: Ranges,
+    /// Managed memory made since the last launch, and whether there is any: start and length.
+    fresh: Lock<Vec<(u64, u64)>>,
+    is_fresh: AtomicBool,
     count: AtomicUsize,
     state: Lock<State>,
 }
@@ -76,10 +79,10 @@ impl Watch {
         }
     }
 
-    /// The managed memory that is watched: start and length.
+    /// The managed memory that is watched, small pieces aside: start and length.
     pub fn managed(&self) -> Vec<(u64, u64)> {
         let state = self.state.lock();
-        let managed = state.ranges.iter().filter(|(_, watched)| watched.managed);
+        let managed = state.ranges.iter().filter(|(start, watched)| watched.managed && !watched.is_small(**start));
         managed.map(|(start, watched)| (*start, watched.end - start)).collect()
     }
 
@@ -93,6 +96,33 @@ impl Watch {
         for (start, watched) in state.ranges.range_mut(..range.end).filter(|(_, watched)| watched.end > range.start) {
             watched.back.push(range.start.max(*start)..range.end.min(watched.end));
             watched.back = joined(std::mem::take(&mut watched.back));
+        }
+    }
+
+    /// The same, of all managed memory that launches may be using without having been given it.
+    pub fn small_come_back(&self) {
+        let mut state = self.state.lock();
+        for (start, watched) in state.ranges.iter_mut().filter(|(start, watched)| watched.is_small(**start)) {
+            watched.back.clear();
+            watched.back.push(*start..watched.end);
+        }
+    }
+
+    /// Managed memory was made, or has become known.
+    pub fn managed_made(&self, start: u64, len: u64) {
+        self.managed.add(start, len);
+        self.fresh.lock().push((start, len));
+        self.is_fresh.store(true, Release);
+    }
+
+    /// Begins to watch all managed memory: a launch can get to it by pointers that lie in other memory.
+    pub fn refer_managed(&self, finds: &mut Finds) {
+        if start::recorder().data == Data::None || !self.is_fresh.swap(false, AcqRel) {
+            return;
+        }
+        let fresh = std::mem::take(&mut *self.fresh.lock());
+        for (start, len) in fresh.into_iter().filter(|(start, len)| self.managed.find(*start) == Some((*start, *len))) {
+            self.watch(start, len, true, finds);
         }
     }
 

@@ -90,7 +90,7 @@ fn ranges_and_device_times() {
     screen.keys(&["3", "Enter"]);
     screen.wait("API queue exec");
     screen.keys(&["]"]);
-    screen.wait("grid, block");
+    screen.wait("ran as");
     screen.keys(&["q"]);
     screen.restored("status=0");
 }

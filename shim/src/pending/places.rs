@@ -31,9 +31,12 @@ impl Pending {
         state.copies.values().flatten().any(|copy| copy.work == Work::Launch && copy.meets(start, end))
     }
 
-    /// Whether work under way may have managed memory, or long, there.
-    pub fn has(&self, start: u64, end: u64) -> bool {
-        let has = |copy: &Copy| matches!(copy.work, Work::Given | Work::Fill) && copy.meets(start, end);
+    /// Whether work under way may have managed memory, or long, there. `by_name`: only what it was given.
+    pub fn has(&self, start: u64, end: u64, by_name: bool) -> bool {
+        let has = |copy: &Copy| match copy.work {
+            Work::Given | Work::Fill => copy.meets(start, end),
+            work => work == Work::Unnamed && !by_name,
+        };
         self.any() && self.state.lock().all().any(|(_, copy)| has(copy))
     }
 

@@ -47,6 +47,12 @@ impl Watched {
         pages_of(&(start..self.end))
     }
 
+    /// Managed, and so small that it is told as a whole after any launch.
+    pub fn is_small(&self, start: u64) -> bool {
+        const SMALL: u64 = 64 << 10;
+        self.managed && self.end - start <= SMALL
+    }
+
     /// What is there now is known, but for the pages where the CPU wrote.
     pub fn take_over(&mut self, start: u64, within: Range<u64>, tracker: &Tracker) {
         if !self.tracked || self.managed {
@@ -105,7 +111,7 @@ impl Watched {
             }
         });
         for range in ranges.collect::<Vec<_>>() {
-            let back = self.has_back(&range);
+            let back = self.has_back(start, &range);
             for at in range.clone().step_by(PIECE as usize) {
                 let step = PIECE.min(range.end - at) as usize;
                 let Some(bytes) = bytes_at(at, step, true) else { return false };
@@ -121,8 +127,9 @@ impl Watched {
     }
 
     /// What of this memory the CPU has again. While other work has it, too, that shows later.
-    fn has_back(&mut self, range: &Range<u64>) -> Vec<Range<u64>> {
-        if self.back.is_empty() || start::recorder().pending.has(range.start, range.end) {
+    fn has_back(&mut self, start: u64, range: &Range<u64>) -> Vec<Range<u64>> {
+        let is_others = || start::recorder().pending.has(range.start, range.end, !self.is_small(start));
+        if self.back.is_empty() || is_others() {
             return Vec::new();
         }
         let met = self.back.iter().map(|back| back.start.max(range.start)..back.end.min(range.end));
