@@ -129,6 +129,7 @@ build() {
     cp target/cuda/12.9/nvidia/cuda_runtime/lib/libcudart.so.12 "$in/libcudart-12.9.so"
     cp "$root/lib/libcudart.so.13" "$in/"
     cp "$workloads"/*.py "$in"/
-    cp tests/gpu/*.{cu,py} "$in"/ 2>/dev/null || true
+    cp tests/gpu/*.{cu,py} tests/gpu/two_gpus/*.py "$in"/ 2>/dev/null || true
+    nvcc -arch=sm_90 -std=c++17 -cudart static -L "$root/lib" -o "$in/peers" tests/gpu/two_gpus/peers.cu
     echo "gpu-test: built in $in" >&2
 }

@@ -144,6 +144,15 @@ part_frameworks() {
     done
 }
 
+# On a machine with two.
+part_two_gpus() {
+    header "two GPUs"
+    workload peers ./peers
+    for name in two_torch two_nccl two_jax; do
+        workload $name python3 $name.py
+    done
+}
+
 # One replay each unless said otherwise, four programs at a time.
 part_samples() {
     header "samples"
