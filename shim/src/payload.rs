@@ -111,7 +111,11 @@ fn look_at(lane: &Lane, copy: &Copy, beside: &[Range<u64>]) {
         return;
     }
     if is_disturbed() {
-        return recorder.watch.computed_in(copy.landing.extent());
+        return match copy.work {
+            Work::Launch => recorder.watch.computed_in(copy.landing.extent()),
+            // The driver may have had the CPU make it: that was not the program.
+            _ => filled(lane, copy.landing),
+        };
     }
     // What the CPU wrote meanwhile for itself: whether it was the last to do so is told by that.
     let pieces: Vec<Copy> = match copy.landing {
