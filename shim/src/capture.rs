@@ -14,7 +14,7 @@ use crate::memory::{bytes_at, text_at, word_at};
 use crate::shape::brings_at_once;
 use crate::{clock, hooks};
 use trace::Function;
-use trace::api::roles::{Field, Role};
+use trace::api::roles::{Class, Field, Role};
 use trace::api::types::{Form, Type};
 use trace::preamble::Data;
 use trace::record::{self, ENTRY_SIZE, Entry, Head, RETURN_SIZE, Return};
@@ -89,6 +89,9 @@ pub fn leave(lane: &Lane, function: &'static Function, id: u16, words: &[u64], c
         deferred.iter().for_each(|record| lane.append(record));
     });
 }
+
+/// In what is longer nobody looks for addresses.
+pub const MOST_FOLLOWED: usize = 64 << 10;
 
 impl<'a> Capture<'a> {
     fn new(
@@ -307,7 +310,9 @@ impl<'a> Capture<'a> {
 
     pub(crate) fn payload(&mut self, address: u64, bytes: &[u8], rows: u8) {
         let len = bytes.len() as u32;
-        self.follow(bytes);
+        if self.moment != Moment::Failure && matches!(self.function.class, Class::copy | Class::submit | Class::graph) {
+            self.follow(bytes);
+        }
         if bytes.len() <= record::INLINE_LIMIT {
             self.draft.attach(record::INLINE | rows, address, len, bytes);
             self.keep(address, bytes.len(), || Content::Bytes(bytes.to_vec()));
@@ -320,10 +325,9 @@ impl<'a> Capture<'a> {
     }
 
     /// What a device is given may hold addresses of pinned memory, by which kernels get to it.
-    fn follow(&mut self, bytes: &[u8]) {
-        const MOST: usize = 64 << 10;
+    pub(crate) fn follow(&mut self, bytes: &[u8]) {
         let pinned = &self.lane.recorder().pinned;
-        if !pinned.any() || bytes.len() > MOST {
+        if !pinned.any() || bytes.len() > MOST_FOLLOWED {
             return;
         }
         let words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")));

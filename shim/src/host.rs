@@ -39,17 +39,11 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
         recorder.watch.refer(arguments.iter().copied(), &mut finds);
         let given = arguments.iter().filter_map(|word| recorder.pinned.find(*word));
         launched(lane, site.function, words, given);
-        if recorder.watch.managed.any() {
-            recorder.watch.refer_managed(&mut finds);
-            let managed = arguments.iter().filter_map(|word| recorder.watch.managed.find(*word));
-            has_managed(lane, site.function, words, managed);
-        }
+        let managed = arguments.iter().filter_map(|word| recorder.watch.managed.find(*word));
+        has_managed(lane, site.function, words, managed, &mut finds);
     } else if site.function.class == Class::launch {
         let before = recorder.pending.position();
-        if recorder.watch.managed.any() {
-            recorder.watch.refer_managed(&mut finds);
-            has_managed(lane, site.function, words, recorder.watch.managed().into_iter());
-        }
+        has_managed(lane, site.function, words, std::iter::empty(), &mut finds);
         // A graph, which may have been made of any of it, but hardly of what other threads use.
         if recorder.watch.any() {
             launched(lane, site.function, words, recorder.watch.pinned(lane.index()).into_iter());
@@ -122,10 +116,24 @@ fn launched(lane: &Lane, function: &Function, words: &[u64], given: impl Iterato
 }
 
 /// Managed memory is the device's until the launch is done, whether it was given that or not.
-fn has_managed(lane: &Lane, function: &Function, words: &[u64], given: impl Iterator<Item = (u64, u64)>) {
-    let given = given.map(|(address, len)| (Landing::Flat { address, len }, Work::Given, false));
-    let unnamed = [(Landing::Flat { address: 0, len: 0 }, Work::Unnamed, false)];
-    under_way(lane, lane.sequence(), function, words, given.chain(unnamed));
+fn has_managed(
+    lane: &Lane,
+    function: &Function,
+    words: &[u64],
+    given: impl Iterator<Item = (u64, u64)>,
+    finds: &mut Finds,
+) {
+    let watch = &lane.recorder().watch;
+    if !watch.managed.any() {
+        return;
+    }
+    watch.refer_managed(finds);
+    if watch.any() {
+        let given = given.map(|(address, len)| (Landing::Flat { address, len }, Work::Given, false));
+        let any = function.param("hGraphExec").is_some();
+        let unnamed = [(Landing::Flat { address: 0, len: 0 }, Work::Unnamed { any }, false)];
+        under_way(lane, lane.sequence(), function, words, given.chain(unnamed));
+    }
 }
 
 /// Copies that read what callbacks under way may still write.

@@ -2,7 +2,7 @@
 
 use crate::ask::{self, Place};
 use crate::callback;
-use crate::capture::{Capture, Live, Moment};
+use crate::capture::{Capture, Live, MOST_FOLLOWED, Moment};
 use crate::clock;
 use crate::finds::Finds;
 use crate::host;
@@ -82,7 +82,7 @@ fn look_at(lane: &Lane, copy: &Copy, beside: &[Range<u64>]) {
     let recorder = lane.recorder();
     match copy.work {
         Work::Given => return recorder.watch.comes_back(copy.landing.extent()),
-        Work::Unnamed => return recorder.watch.small_come_back(),
+        Work::Unnamed { any } => return recorder.watch.unnamed_come_back(any),
         _ => {}
     }
     if !copy.work.writes() {
@@ -137,6 +137,9 @@ fn look_at(lane: &Lane, copy: &Copy, beside: &[Range<u64>]) {
 
 /// Of this no more is told: a replay fills the same.
 fn filled(lane: &Lane, landing: Landing) {
+    if !lane.recorder().watch.any() {
+        return;
+    }
     for place in landing.places() {
         // To touch managed memory would bring it here; what a copy brought there is compared when the CPU has it.
         if lane.recorder().watch.managed.find(place.start).is_some() {
@@ -144,7 +147,8 @@ fn filled(lane: &Lane, landing: Landing) {
             continue;
         }
         let len = place.end - place.start;
-        let bytes = bytes_at(place.start, len as usize, !lane.recorder().pinned.holds(place.start, len));
+        // Pinned memory may have been unmapped: the device still reaches it.
+        let bytes = bytes_at(place.start, len as usize, true);
         bytes.map(|bytes| lane.recorder().watch.landed(place.start, bytes));
     }
 }
@@ -267,9 +271,13 @@ impl Capture<'_> {
             self.watch_source(address, bytes);
         }
         match moment {
-            Moment::Entry if pinned && !self.pinned_source(Landing::Flat { address, len: bytes }) => {
-                self.attach(address, bytes, false);
-            }
+            Moment::Entry if pinned => match self.pinned_source(Landing::Flat { address, len: bytes }) {
+                false => self.attach(address, bytes, false),
+                true if bytes <= MOST_FOLLOWED as u64 => {
+                    bytes_at(address, bytes as usize, true).iter().for_each(|bytes| self.follow(bytes));
+                }
+                true => {}
+            },
             Moment::Success if !pinned => match ask::place(address) {
                 // The driver takes device addresses here too; then nothing is the CPU's to read, and nothing is lost.
                 // Managed memory was looked at before the call.

@@ -79,13 +79,6 @@ impl Watch {
         }
     }
 
-    /// The managed memory that is watched, small pieces aside: start and length.
-    pub fn managed(&self) -> Vec<(u64, u64)> {
-        let state = self.state.lock();
-        let managed = state.ranges.iter().filter(|(start, watched)| watched.managed && !watched.is_small(**start));
-        managed.map(|(start, watched)| (*start, watched.end - start)).collect()
-    }
-
     /// Work is done that may have changed this managed memory, or memory too long to look at. What the CPU finds there now, or has put
     /// there since, is told as a whole: it may happen to be what was known.
     pub fn comes_back(&self, range: Range<u64>) {
@@ -99,10 +92,11 @@ impl Watch {
         }
     }
 
-    /// The same, of all managed memory that launches may be using without having been given it.
-    pub fn small_come_back(&self) {
+    /// The same, of all managed memory that launches may be using without having been given it. `any`: large pieces, too.
+    pub fn unnamed_come_back(&self, any: bool) {
         let mut state = self.state.lock();
-        for (start, watched) in state.ranges.iter_mut().filter(|(start, watched)| watched.is_small(**start)) {
+        let may_be = |start: u64, watched: &Watched| watched.managed && (any || watched.is_small(start));
+        for (start, watched) in state.ranges.iter_mut().filter(|(start, watched)| may_be(**start, watched)) {
             watched.back.clear();
             watched.back.push(*start..watched.end);
         }
@@ -111,19 +105,34 @@ impl Watch {
     /// Managed memory was made, or has become known.
     pub fn managed_made(&self, start: u64, len: u64) {
         self.managed.add(start, len);
-        self.fresh.lock().push((start, len));
+        let mut fresh = self.fresh.lock();
+        fresh.push((start, len));
         self.is_fresh.store(true, Release);
     }
 
-    /// Begins to watch all managed memory: a launch can get to it by pointers that lie in other memory.
+    /// Begins to watch all managed memory: a launch can get to it by pointers that lie in other memory. With the lock held: another thread's
+    /// launch waits for what is recorded.
     pub fn refer_managed(&self, finds: &mut Finds) {
-        if start::recorder().data == Data::None || !self.is_fresh.swap(false, AcqRel) {
+        if start::recorder().data == Data::None || !self.is_fresh.load(Acquire) {
             return;
         }
-        let fresh = std::mem::take(&mut *self.fresh.lock());
-        for (start, len) in fresh.into_iter().filter(|(start, len)| self.managed.find(*start) == Some((*start, *len))) {
+        let mut fresh = self.fresh.lock();
+        let is_new = |(start, len): &(u64, u64)| {
+            self.managed.find(*start) == Some((*start, *len)) && !self.follows(*start, *len)
+        };
+        for (start, len) in fresh.drain(..).filter(is_new) {
+            if !self.has_room() {
+                // What launches are given by name may still be watched.
+                finds.lose(start, 0, "managed memory that no launch was given, in too many pieces");
+                continue;
+            }
             self.watch(start, len, true, finds);
+            if let Some(watched) = self.state.lock().ranges.get_mut(&start).filter(|watched| watched.end == start + len)
+            {
+                watched.is_named = false;
+            }
         }
+        self.is_fresh.store(false, Release);
     }
 
     /// Whether there is room for pieces that can be recorded otherwise, too.
@@ -173,7 +182,7 @@ impl Watch {
         if let Some((at, known)) = before.filter(|(_, known)| start + len <= known.end) {
             let (at, tracked) = (*at, known.tracked);
             if let Some(known) = state.ranges.get_mut(&at) {
-                known.prepared = false;
+                (known.prepared, known.is_named) = (false, true);
                 known.user = known.user.filter(|user| *user == finds.thread());
             }
             return tracked;
@@ -205,6 +214,7 @@ impl Watch {
             told: false,
             user: Some(finds.thread()),
             prepared: false,
+            is_named: true,
             left: Vec::new(),
             back: Vec::new(),
             shadow,
@@ -414,10 +424,13 @@ impl Watch {
                 ranges.range_mut(..pages.end).for_each(|(_, w)| w.tracked &= w.managed || w.end <= pages.start);
             }
         }
+        let is_wait = matches!(reason, Reason::Call(Class::synchronize | Class::poll));
         let mut gone = Vec::new();
         for (start, watched) in ranges.iter_mut() {
             let mut here = Vec::new();
-            if watched.managed && watched.tracked {
+            if watched.managed && !watched.is_named && is_wait {
+                // All of what the CPU has there would be compared, for nobody who is likely to use it.
+            } else if watched.managed && watched.tracked {
                 watched.tracked = tracker.present(watched.pages(*start), &mut here);
             } else if watched.tracked {
                 let first = touched.partition_point(|pages| pages.end <= *start);

@@ -23,8 +23,8 @@ pub enum Work {
     Any,
     /// A launch that was given managed memory, or more than is looked at: when it is done something else may be there.
     Given,
-    /// A launch, which may have used small managed memory that it was not given: a variable, an element of a list.
-    Unnamed,
+    /// A launch, which may have used small managed memory that it was not given: a variable, an element of a list. Or a graph: any.
+    Unnamed { any: bool },
 }
 
 impl Work {
@@ -35,7 +35,7 @@ impl Work {
 
     /// Whether it may write there at all.
     pub fn writes(self) -> bool {
-        !matches!(self, Work::Read | Work::Any | Work::Given | Work::Unnamed)
+        !matches!(self, Work::Read | Work::Any | Work::Given | Work::Unnamed { .. })
     }
 }
 

@@ -35,7 +35,8 @@ impl Pending {
     pub fn has(&self, start: u64, end: u64, by_name: bool) -> bool {
         let has = |copy: &Copy| match copy.work {
             Work::Given | Work::Fill => copy.meets(start, end),
-            work => work == Work::Unnamed && !by_name,
+            Work::Unnamed { any } => any || !by_name,
+            _ => false,
         };
         self.any() && self.state.lock().all().any(|(_, copy)| has(copy))
     }

@@ -26,6 +26,8 @@ pub struct Watched {
     pub user: Option<u32>,
     /// Only copies read it, and callbacks were about to run when the first did: what changes while one runs is left to it.
     pub prepared: bool,
+    /// Whether a call has named it: managed memory is watched in any case.
+    pub is_named: bool,
     /// What was written and has not been looked at: until the callback ends, or copies have brought what they bring there.
     pub left: Vec<Range<u64>>,
     /// What work may have changed unseen since the last look, in order and apart: told as a whole where the CPU has it again, or writes.
