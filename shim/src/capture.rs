@@ -5,7 +5,7 @@
 //! before the call are only payloads in pinned memory and what the call will overwrite.
 
 use crate::draft::Draft;
-use crate::finds::Finds;
+use crate::finds::{Finds, named};
 use crate::images::{Content, Piece};
 use crate::landing::Landing;
 use crate::lane::Lane;
@@ -326,15 +326,11 @@ impl<'a> Capture<'a> {
 
     /// What a device is given may hold addresses of pinned memory, by which kernels get to it.
     pub(crate) fn follow(&mut self, bytes: &[u8]) {
-        let pinned = &self.lane.recorder().pinned;
-        if !pinned.any() || bytes.len() > MOST_FOLLOWED {
-            return;
-        }
-        let words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")));
-        let known: Vec<u64> = words.filter(|word| pinned.find(*word).is_some()).collect();
+        let known: Vec<u64> = if bytes.len() <= MOST_FOLLOWED { named(bytes).collect() } else { Vec::new() };
         if !known.is_empty() {
             let mut finds = Finds::before(self.lane, self.call);
             self.lane.recorder().watch.refer(known.into_iter(), &mut finds);
+            self.lane.recorder().watch.refer_named(&mut finds);
             self.deferred.extend(finds.into_records());
         }
     }

@@ -18,6 +18,16 @@ pub struct Finds {
     records: Vec<Vec<u8>>,
     /// Where something was found to be written.
     pub places: Vec<Range<u64>>,
+    /// Addresses of pinned memory that stand in what was found: kernels get to it by them.
+    pub named: Vec<u64>,
+}
+
+/// Words that are addresses of pinned memory.
+pub fn named(bytes: &[u8]) -> impl Iterator<Item = u64> {
+    let pinned = &start::recorder().pinned;
+    let words = if pinned.any() { bytes } else { &[] }.chunks_exact(8);
+    let words = words.map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")));
+    words.filter(|word| pinned.find(*word).is_some())
 }
 
 impl Finds {
@@ -33,7 +43,7 @@ impl Finds {
     }
 
     pub fn at(about: Written) -> Finds {
-        Finds { about, open: Default::default(), records: Vec::new(), places: Vec::new() }
+        Finds { about, open: Default::default(), records: Vec::new(), places: Vec::new(), named: Vec::new() }
     }
 
     /// The look is over, and what it found was there by now. It may have taken long: what it read last can have been written after a
@@ -65,6 +75,9 @@ impl Finds {
         if how == WRITTEN_HERE {
             self.places.push(address..address + bytes.len() as u64);
         }
+        // Words stand at multiples of their size.
+        let skipped = (address.next_multiple_of(8) - address) as usize;
+        self.named.extend(bytes.get(skipped..).into_iter().flat_map(named));
         if bytes.len() <= record::INLINE_LIMIT {
             return self.attach(how, record::INLINE, address, bytes.len(), bytes);
         }

@@ -86,6 +86,7 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
     let managed = &recorder.watch.managed;
     let named = words.iter().filter(|word| managed.any() && managed.find(**word).is_some());
     recorder.watch.refer(named.copied(), &mut finds);
+    recorder.watch.refer_named(&mut finds);
     finds.append(lane);
 }
 

@@ -135,6 +135,18 @@ impl Watch {
         self.is_fresh.store(false, Release);
     }
 
+    /// Begins to watch what is named in memory that was found, and what is named there in turn.
+    pub fn refer_named(&self, finds: &mut Finds) {
+        while !finds.named.is_empty() {
+            let mut named = std::mem::take(&mut finds.named);
+            named.retain(|word| start::recorder().pinned.find(*word).is_some_and(|(at, len)| !self.follows(at, len)));
+            // Of memory that cannot be followed this is asked again each time it is found.
+            named.sort_unstable();
+            named.dedup();
+            self.refer(named.into_iter(), finds);
+        }
+    }
+
     /// Whether there is room for pieces that can be recorded otherwise, too.
     pub fn has_room(&self) -> bool {
         self.count.load(Relaxed) < MOST_WATCHED / 2

@@ -1,4 +1,5 @@
-// Lists whose first node alone kernels are given: the others are in managed memory, and in pinned memory; the CPU changes their values
+// Lists whose first node alone kernels are given: the others are in managed memory, or in pinned memory that is named there, in a copy to the
+// device, or in other pinned memory; the CPU changes their values
 #include "check.h"
 
 enum { N = 8, TURNS = 3 };
@@ -23,6 +24,15 @@ static void walk(CUfunction kernel, CUdeviceptr first, struct node *rest)
     }
 }
 
+static struct node *pinned_node(struct node *next, int value)
+{
+    struct node *node;
+
+    CHECK(cuMemHostAlloc((void **)&node, sizeof *node, CU_MEMHOSTALLOC_DEVICEMAP));
+    *node = (struct node){next, value};
+    return node;
+}
+
 int main(void)
 {
     struct node *first = NULL, *node, head = {NULL, 100};
@@ -36,12 +46,13 @@ int main(void)
     }
     walk(kernel, (CUdeviceptr)first, first);
 
-    CHECK(cuMemHostAlloc((void **)&node, sizeof *node, CU_MEMHOSTALLOC_DEVICEMAP));
-    *node = (struct node){NULL, 1};
-    head.next = node;
+    head.next = pinned_node(pinned_node(NULL, 1), 2);
     CUdeviceptr at = allocate(sizeof head);
     CHECK(cuMemcpyHtoD(at, &head, sizeof head));
-    walk(kernel, at, node);
+    walk(kernel, at, head.next);
+
+    first->next = pinned_node(pinned_node(NULL, 3), 4);
+    walk(kernel, (CUdeviceptr)first, first);
     puts("");
     return 0;
 }
