@@ -116,7 +116,8 @@ fn launched(lane: &Lane, function: &Function, words: &[u64], given: impl Iterato
     under_way(lane, lane.sequence(), function, words, given);
 }
 
-/// Managed memory is the device's until the launch is done, whether it was given that or not.
+/// Managed memory is the device's until the launch is done, whether it was given that or not; so is what a graph uses that another thread
+/// made.
 fn has_managed(
     lane: &Lane,
     function: &Function,
@@ -125,13 +126,12 @@ fn has_managed(
     finds: &mut Finds,
 ) {
     let watch = &lane.recorder().watch;
-    if !watch.managed.any() {
-        return;
+    if watch.managed.any() {
+        watch.refer_managed(finds);
     }
-    watch.refer_managed(finds);
-    if watch.any() {
+    let any = function.param("hGraphExec").is_some();
+    if watch.any() && (any || watch.managed.any()) {
         let given = given.map(|(address, len)| (Landing::Flat { address, len }, Work::Given, false));
-        let any = function.param("hGraphExec").is_some();
         let unnamed = [(Landing::Flat { address: 0, len: 0 }, Work::Unnamed { any }, false)];
         under_way(lane, lane.sequence(), function, words, given.chain(unnamed));
     }

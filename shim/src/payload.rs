@@ -82,7 +82,7 @@ fn look_at(lane: &Lane, copy: &Copy, beside: &[Range<u64>]) {
     let recorder = lane.recorder();
     match copy.work {
         Work::Given => return recorder.watch.comes_back(copy.landing.extent()),
-        Work::Unnamed { any } => return recorder.watch.unnamed_come_back(any),
+        Work::Unnamed { any } => return recorder.watch.unnamed_come_back(any, copy.thread),
         _ => {}
     }
     if !copy.work.writes() {

@@ -92,10 +92,14 @@ impl Watch {
         }
     }
 
-    /// The same, of all managed memory that launches may be using without having been given it. `any`: large pieces, too.
-    pub fn unnamed_come_back(&self, any: bool) {
+    /// The same, of all managed memory that a thread's launch may be using without having been given it. `any`: of a graph, which may use large
+    /// pieces, too, and pinned memory that not its thread alone has named.
+    pub fn unnamed_come_back(&self, any: bool, thread: u32) {
         let mut state = self.state.lock();
-        let may_be = |start: u64, watched: &Watched| watched.managed && (any || watched.is_small(start));
+        let may_be = |start: u64, watched: &Watched| match watched.managed {
+            true => any || watched.is_small(start),
+            false => any && watched.user != Some(thread),
+        };
         for (start, watched) in state.ranges.iter_mut().filter(|(start, watched)| may_be(**start, watched)) {
             watched.back.clear();
             watched.back.push(*start..watched.end);

@@ -113,7 +113,7 @@ impl Watched {
             }
         });
         for range in ranges.collect::<Vec<_>>() {
-            let back = self.has_back(start, &range);
+            let back = if let Reason::Call(_) = reason { self.has_back(start, &range) } else { Vec::new() };
             for at in range.clone().step_by(PIECE as usize) {
                 let step = PIECE.min(range.end - at) as usize;
                 let Some(bytes) = bytes_at(at, step, true) else { return false };
