@@ -5,6 +5,8 @@
 //! is captured by the copies. When watching begins all of the memory is recorded. From then on the kernel tells which pages the
 //! CPU touched, and of those only what differs from the shadow is recorded, so that what the device writes nearby is left alone.
 
+mod brought;
+mod referred;
 mod watched;
 
 use crate::finds::{Finds, PIECE};
@@ -17,13 +19,11 @@ use crate::shadow::Shadow;
 use crate::spans::{joined, without};
 use crate::tracker::{PAGE, Tracker};
 use crate::{callback, maps, start};
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::time::Instant;
 use trace::api::roles::Class;
-use trace::preamble::Data;
 use trace::record;
 use watched::{Reason, Watched, clusters, sharing};
 
@@ -31,8 +31,6 @@ use watched::{Reason, Watched, clusters, sharing};
 const MOST_COMPARED: u64 = 256 << 10;
 /// Of one range no more than this is recorded when watching begins; what is larger is not watched, and counted.
 const MOST_RECORDED: u64 = 1 << 30;
-/// Of more memory it is not followed what kernels of graphs make of it before a callback.
-const MOST_READ: u64 = 8 << 20;
 /// Each piece may cost the program two mappings, of which a process has 65,530.
 const MOST_WATCHED: usize = 8192;
 
@@ -62,93 +60,6 @@ impl Watch {
     #[inline(always)]
     pub fn any(&self) -> bool {
         self.count.load(Relaxed) != 0
-    }
-
-    /// Begins to watch what these words point to, if it is memory of the host that the device can reach.
-    pub fn refer(&self, words: impl Iterator<Item = u64>, finds: &mut Finds) {
-        let recorder = start::recorder();
-        if recorder.data == Data::None {
-            return;
-        }
-        for word in words {
-            if let Some((start, len)) = recorder.pinned.find(word) {
-                self.watch(start, len, false, finds);
-            } else if let Some((start, len)) = self.managed.find(word) {
-                self.watch(start, len, true, finds);
-            }
-        }
-    }
-
-    /// Work is done that may have changed this managed memory, or memory too long to look at. What the CPU finds there now, or has put
-    /// there since, is told as a whole: it may happen to be what was known.
-    pub fn comes_back(&self, range: Range<u64>) {
-        if !self.any() {
-            return;
-        }
-        let mut state = self.state.lock();
-        for (start, watched) in state.ranges.range_mut(..range.end).filter(|(_, watched)| watched.end > range.start) {
-            watched.back.push(range.start.max(*start)..range.end.min(watched.end));
-            watched.back = joined(std::mem::take(&mut watched.back));
-        }
-    }
-
-    /// The same, of all managed memory that a thread's launch may be using without having been given it. `any`: of a graph, which may use large
-    /// pieces, too, and pinned memory that not its thread alone has named.
-    pub fn unnamed_come_back(&self, any: bool, thread: u32) {
-        let mut state = self.state.lock();
-        let may_be = |start: u64, watched: &Watched| match watched.managed {
-            true => any || watched.is_small(start),
-            false => any && watched.user != Some(thread),
-        };
-        for (start, watched) in state.ranges.iter_mut().filter(|(start, watched)| may_be(**start, watched)) {
-            watched.back.clear();
-            watched.back.push(*start..watched.end);
-        }
-    }
-
-    /// Managed memory was made, or has become known.
-    pub fn managed_made(&self, start: u64, len: u64) {
-        self.managed.add(start, len);
-        let mut fresh = self.fresh.lock();
-        fresh.push((start, len));
-        self.is_fresh.store(true, Release);
-    }
-
-    /// Begins to watch all managed memory: a launch can get to it by pointers that lie in other memory. With the lock held: another thread's
-    /// launch waits for what is recorded.
-    pub fn refer_managed(&self, finds: &mut Finds) {
-        if start::recorder().data == Data::None || !self.is_fresh.load(Acquire) {
-            return;
-        }
-        let mut fresh = self.fresh.lock();
-        let is_new = |(start, len): &(u64, u64)| {
-            self.managed.find(*start) == Some((*start, *len)) && !self.follows(*start, *len)
-        };
-        for (start, len) in fresh.drain(..).filter(is_new) {
-            if !self.has_room() {
-                // What launches are given by name may still be watched.
-                finds.lose(start, 0, "managed memory that no launch was given, in too many pieces");
-                continue;
-            }
-            self.watch(start, len, true, finds);
-            if let Some(watched) = self.state.lock().ranges.get_mut(&start).filter(|watched| watched.end == start + len)
-            {
-                watched.is_named = false;
-            }
-        }
-        self.is_fresh.store(false, Release);
-    }
-
-    /// Begins to watch what is named in memory that was found, and what is named there in turn.
-    pub fn refer_named(&self, finds: &mut Finds) {
-        while !finds.named.is_empty() {
-            let mut named = std::mem::take(&mut finds.named);
-            named.retain(|word| start::recorder().pinned.find(*word).is_some_and(|(at, len)| !self.follows(at, len)));
-            // Of memory that cannot be followed this is asked again each time it is found.
-            named.sort_unstable();
-            named.dedup();
-            self.refer(named.into_iter(), finds);
-        }
     }
 
     /// Whether there is room for pieces that can be recorded otherwise, too.
@@ -305,52 +216,6 @@ impl Watch {
         let before = state.ranges.range(..=start).next_back();
         let tells = |(at, watched): (&u64, &Watched)| watched.tracked || watched.end - at <= MOST_COMPARED;
         before.is_some_and(|known| start + len <= known.1.end && tells(known))
-    }
-
-    /// What the device has brought is known as of now: what the CPU writes over it is new, also if it was there before.
-    pub fn landed<'b>(&self, address: u64, bytes: Cow<'b, [u8]>) -> Cow<'b, [u8]> {
-        if !self.any() {
-            return bytes;
-        }
-        let mut state = self.state.lock();
-        let end = address + bytes.len() as u64;
-        // The pieces that copies were seen to read may lie within it, and some of them within others.
-        let mut around = state.ranges.range_mut(..end).filter(|(_, watched)| watched.end > address).peekable();
-        if around.peek().is_none() {
-            return bytes;
-        }
-        // Both the trace and the shadow get what is read once.
-        let bytes = bytes.into_owned();
-        for (start, watched) in around {
-            let within = address.max(*start)..end.min(watched.end);
-            let read = &bytes[(within.start - address) as usize..(within.end - address) as usize];
-            watched.shadow.put((within.start - start) as usize, read);
-        }
-        Cow::Owned(bytes)
-    }
-
-    /// What kernels of a graph have made of this thread's memory is known as of now, but for the pages where the CPU wrote, too: what a
-    /// callback puts in its place is new, also if it was there before.
-    pub fn computed(&self, thread: u32) {
-        let mut state = self.state.lock();
-        let State { tracker: Some(tracker), ranges, .. } = &mut *state else { return };
-        let mut budget = MOST_READ;
-        for (start, watched) in ranges.iter_mut() {
-            let len = watched.end - start;
-            if watched.tracked && watched.pinned && watched.user == Some(thread) && len <= budget {
-                budget -= len;
-                watched.take_over(*start, *start..watched.end, tracker);
-            }
-        }
-    }
-
-    /// The same, of what a launch has made of this memory.
-    pub fn computed_in(&self, range: Range<u64>) {
-        let mut state = self.state.lock();
-        let State { tracker: Some(tracker), ranges, .. } = &mut *state else { return };
-        for (start, watched) in ranges.range_mut(..range.end).filter(|(_, watched)| watched.end > range.start) {
-            watched.take_over(*start, range.start.max(*start)..range.end.min(watched.end), tracker);
-        }
     }
 
     /// Adds what the CPU wrote since the last look, before a call. What a callback that ends from now on has written it tells itself, if

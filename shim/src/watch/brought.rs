@@ -1,0 +1,85 @@
+//! What work has made of watched memory: known, so that what the CPU writes over it is new, or unknown.
+
+use super::watched::Watched;
+use super::{State, Watch};
+use crate::spans::joined;
+use std::borrow::Cow;
+use std::ops::Range;
+
+/// Of more memory it is not followed what kernels of graphs make of it before a callback.
+const MOST_READ: u64 = 8 << 20;
+
+impl Watch {
+    /// What the device has brought is known as of now: what the CPU writes over it is new, also if it was there before.
+    pub fn landed<'b>(&self, address: u64, bytes: Cow<'b, [u8]>) -> Cow<'b, [u8]> {
+        if !self.any() {
+            return bytes;
+        }
+        let mut state = self.state.lock();
+        let end = address + bytes.len() as u64;
+        // The pieces that copies were seen to read may lie within it, and some of them within others.
+        let mut around = state.ranges.range_mut(..end).filter(|(_, watched)| watched.end > address).peekable();
+        if around.peek().is_none() {
+            return bytes;
+        }
+        // Both the trace and the shadow get what is read once.
+        let bytes = bytes.into_owned();
+        for (start, watched) in around {
+            let within = address.max(*start)..end.min(watched.end);
+            let read = &bytes[(within.start - address) as usize..(within.end - address) as usize];
+            watched.shadow.put((within.start - start) as usize, read);
+        }
+        Cow::Owned(bytes)
+    }
+
+    /// What kernels of a graph have made of this thread's memory is known as of now, but for the pages where the CPU wrote, too: what a
+    /// callback puts in its place is new, also if it was there before.
+    pub fn computed(&self, thread: u32) {
+        let mut state = self.state.lock();
+        let State { tracker: Some(tracker), ranges, .. } = &mut *state else { return };
+        let mut budget = MOST_READ;
+        for (start, watched) in ranges.iter_mut() {
+            let len = watched.end - start;
+            if watched.tracked && watched.pinned && watched.user == Some(thread) && len <= budget {
+                budget -= len;
+                watched.take_over(*start, *start..watched.end, tracker);
+            }
+        }
+    }
+
+    /// The same, of what a launch has made of this memory.
+    pub fn computed_in(&self, range: Range<u64>) {
+        let mut state = self.state.lock();
+        let State { tracker: Some(tracker), ranges, .. } = &mut *state else { return };
+        for (start, watched) in ranges.range_mut(..range.end).filter(|(_, watched)| watched.end > range.start) {
+            watched.take_over(*start, range.start.max(*start)..range.end.min(watched.end), tracker);
+        }
+    }
+
+    /// Work is done that may have changed this managed memory, or memory too long to look at. What the CPU finds there now, or has put
+    /// there since, is told as a whole: it may happen to be what was known.
+    pub fn comes_back(&self, range: Range<u64>) {
+        if !self.any() {
+            return;
+        }
+        let mut state = self.state.lock();
+        for (start, watched) in state.ranges.range_mut(..range.end).filter(|(_, watched)| watched.end > range.start) {
+            watched.back.push(range.start.max(*start)..range.end.min(watched.end));
+            watched.back = joined(std::mem::take(&mut watched.back));
+        }
+    }
+
+    /// The same, of all managed memory that a thread's launch may be using without having been given it. `any`: of a graph, which may use large
+    /// pieces, too, and pinned memory that not its thread alone has named.
+    pub fn unnamed_come_back(&self, any: bool, thread: u32) {
+        let mut state = self.state.lock();
+        let may_be = |start: u64, watched: &Watched| match watched.managed {
+            true => any || watched.is_small(start),
+            false => any && watched.user != Some(thread),
+        };
+        for (start, watched) in state.ranges.iter_mut().filter(|(start, watched)| may_be(**start, watched)) {
+            watched.back.clear();
+            watched.back.push(*start..watched.end);
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Where watching begins: with what calls name, with managed memory, and with what is named in either.
+
+use super::Watch;
+use crate::finds::Finds;
+use crate::start;
+use std::sync::atomic::Ordering::*;
+use trace::preamble::Data;
+
+impl Watch {
+    /// Begins to watch what these words point to, if it is memory of the host that the device can reach.
+    pub fn refer(&self, words: impl Iterator<Item = u64>, finds: &mut Finds) {
+        let recorder = start::recorder();
+        if recorder.data == Data::None {
+            return;
+        }
+        for word in words {
+            if let Some((start, len)) = recorder.pinned.find(word) {
+                self.watch(start, len, false, finds);
+            } else if let Some((start, len)) = self.managed.find(word) {
+                self.watch(start, len, true, finds);
+            }
+        }
+    }
+
+    /// Managed memory was made, or has become known.
+    pub fn managed_made(&self, start: u64, len: u64) {
+        self.managed.add(start, len);
+        if start::recorder().data == Data::None {
+            return;
+        }
+        let mut fresh = self.fresh.lock();
+        fresh.push((start, len));
+        self.is_fresh.store(true, Release);
+    }
+
+    /// Begins to watch all managed memory: a launch can get to it by pointers that lie in other memory. With the lock held: another thread's
+    /// launch waits for what is recorded.
+    pub fn refer_managed(&self, finds: &mut Finds) {
+        if start::recorder().data == Data::None || !self.is_fresh.load(Acquire) {
+            return;
+        }
+        let mut fresh = self.fresh.lock();
+        let is_new = |(start, len): &(u64, u64)| {
+            self.managed.find(*start) == Some((*start, *len)) && !self.follows(*start, *len)
+        };
+        for (start, len) in fresh.drain(..).filter(is_new) {
+            if !self.has_room() {
+                // What launches are given by name may still be watched.
+                finds.lose(start, 0, "managed memory that no launch was given, in too many pieces");
+                continue;
+            }
+            self.watch(start, len, true, finds);
+            if let Some(watched) = self.state.lock().ranges.get_mut(&start).filter(|watched| watched.end == start + len)
+            {
+                watched.is_named = false;
+            }
+        }
+        self.is_fresh.store(false, Release);
+    }
+
+    /// Begins to watch what is named in memory that was found, and what is named there in turn.
+    pub fn refer_named(&self, finds: &mut Finds) {
+        while !finds.named.is_empty() {
+            let mut named = std::mem::take(&mut finds.named);
+            named.retain(|word| start::recorder().pinned.find(*word).is_some_and(|(at, len)| !self.follows(at, len)));
+            // Of memory that cannot be followed this is asked again each time it is found.
+            named.sort_unstable();
+            named.dedup();
+            self.refer(named.into_iter(), finds);
+        }
+    }
+}
