@@ -435,10 +435,11 @@ impl Capture<'_> {
         host::under_way(self.lane, self.call, self.function, self.words, fill);
     }
 
-    /// A copy that is done has brought this, if it is memory shared with the device.
+    /// A copy or a fill that is done has brought this, if it is memory shared with the device. A graph's node has brought nothing.
     pub(crate) fn filled_here(&self, landing: Landing) {
         let recorder = self.lane.recorder();
-        if recorder.watch.any() && recorder.shares(landing.address(), landing.span()) {
+        let is_done = matches!(self.function.class, Class::copy | Class::submit);
+        if is_done && recorder.watch.any() && recorder.shares(landing.address(), landing.span()) {
             filled(self.lane, landing);
         }
     }
