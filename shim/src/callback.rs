@@ -9,7 +9,7 @@ use crate::manners::guarded;
 use crate::memory::{bytes_at, word_at};
 use crate::node_runs::Turn;
 use crate::queue::Queue;
-use crate::{ask, clock, payload, start};
+use crate::{arrived, ask, clock, start};
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -285,7 +285,7 @@ fn began(callback: &Callback) -> Begun {
             // What a look under way finds is stamped before it.
             lane.recorder().watch.wait_for_look();
             begun.time = clock::entry();
-            begun.turn.iter().for_each(|turn| payload::turn_comes(lane, turn));
+            begun.turn.iter().for_each(|turn| arrived::turn_comes(lane, turn));
             // Nor what others find before it really runs.
             begun.number = lane.recorder().watch.callback_begins(callback.thread, begun.turn.clone());
         });

@@ -8,7 +8,7 @@ use crate::memory::word_at;
 use crate::nodes::Nodes;
 use crate::queue::Queue;
 use crate::shape::Site;
-use crate::{adopt, ask, nets, payload, picture, range, start, times};
+use crate::{adopt, arrived, ask, nets, picture, range, start, times};
 use std::ffi::c_void;
 use std::sync::atomic::Ordering::*;
 use trace::Function;
@@ -294,7 +294,7 @@ fn ending(hook: Hook, lane: &Lane, words: &[u64]) -> u64 {
             let gone = matches!(hook, Hook::HostFree { gone: true });
             recorder.watch.forget(words[0], len, gone, None);
             // What copies still bring there nobody will look at.
-            recorder.pending.forget(words[0], len).iter().for_each(|copy| payload::observed(lane, copy, None));
+            recorder.pending.forget(words[0], len).iter().for_each(|copy| arrived::observed(lane, copy, None));
             return len;
         }
     }

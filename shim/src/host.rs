@@ -10,7 +10,7 @@ use crate::node_runs::Turn;
 use crate::pending::{Copy, Work};
 use crate::queue::Queue;
 use crate::shape::{self, Site, brings_at_once};
-use crate::{callback, hooks, payload, range, start};
+use crate::{arrived, callback, hooks, range, start};
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
@@ -273,7 +273,7 @@ pub fn under_way(
         (copy.work, copy.by_cpu, copy.is_being_put) = (work, by_cpu, true);
         let queue = Queue::of(stream, per_thread, lane.index(), || context);
         let given_up = recorder.pending.add_work(queue, copy);
-        given_up.iter().filter_map(payload::give_up).for_each(|record| lane.append(&record));
+        given_up.iter().filter_map(arrived::give_up).for_each(|record| lane.append(&record));
     }
 }
 

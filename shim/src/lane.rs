@@ -18,7 +18,7 @@ use crate::manners::guarded;
 use crate::memory::word_at;
 use crate::shape::{Launch, Site};
 use crate::start::{self, Recorder};
-use crate::{ask, callback, capture, clock, host, payload, range, times};
+use crate::{arrived, ask, callback, capture, clock, host, range, times};
 use std::cell::{Cell, UnsafeCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::*, compiler_fence};
@@ -211,7 +211,7 @@ pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, op
             }
         }
         if shape.waits && result == 0 {
-            payload::waited(lane, function, words, open.position);
+            arrived::waited(lane, function, words, open.position);
         }
         if shape.submits && result != 0 && lane.recorder().pending.any() {
             guarded(|| lane.recorder().pending.refused(lane.index.get(), open.sequence));

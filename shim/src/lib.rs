@@ -20,6 +20,7 @@
 //! lane what it says.
 
 mod adopt;
+mod arrived;
 mod ask;
 mod callback;
 mod capture;

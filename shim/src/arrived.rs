@@ -1,0 +1,213 @@
+//! What work has brought from the device, looked at when the application may look.
+
+use crate::ask;
+use crate::clock;
+use crate::landing::Landing;
+use crate::lane::Lane;
+use crate::manners::guarded;
+use crate::memory::bytes_at;
+use crate::node_runs::Turn;
+use crate::pending::{Copy, Work};
+use crate::queue::{Covered, Queue};
+use crate::spans::without;
+use std::ops::Range;
+use trace::Function;
+use trace::api::copies::Region;
+use trace::api::roles::Role;
+use trace::hash::{Hash, Hasher};
+use trace::preamble::Data;
+use trace::record;
+
+/// A synchronisation or a poll has succeeded: what it covered can be seen by the application now.
+#[inline(always)]
+pub fn waited(lane: &Lane, function: &'static Function, words: &[u64], position: u64) {
+    if lane.recorder().pending.any() {
+        guarded(|| observe(lane, function, words, position));
+    }
+}
+
+#[cold]
+fn observe(lane: &Lane, function: &'static Function, words: &[u64], position: u64) {
+    let per_thread = function.twin_of.is_some();
+    let queue = |stream| Queue::of(stream, per_thread, lane.index(), ask::current_context);
+    let covered = match function.twin_of.unwrap_or(function.name) {
+        "cuStreamSynchronize" | "cuStreamQuery" => Covered::Stream(queue(words[0])),
+        "cuEventSynchronize" | "cuEventQuery" => Covered::Event(words[0]),
+        // Both have come to pass, and the first may be any other's.
+        "cuEventElapsedTime" | "cuEventElapsedTime_v2" => {
+            finished(lane, Covered::Event(words[1]), position);
+            Covered::Event(words[2])
+        }
+        "cuCtxSynchronize" => Covered::Context(ask::current_context()),
+        "cuCtxSynchronize_v2" => Covered::Context(words[0]),
+        // A copy to the host that waits is work on the legacy stream, or on the thread's own.
+        _ if function.params.iter().any(|p| matches!(p.role, Role::Sink(_))) => match queue(0) {
+            queue if queue.is_legacy() => Covered::Legacy(ask::current_context()),
+            queue => Covered::Stream(queue),
+        },
+        _ => return,
+    };
+    finished(lane, covered, position);
+}
+
+/// A callback begins: what stands before it has finished.
+pub fn turn_comes(lane: &Lane, turn: &Turn) {
+    if lane.recorder().pending.any() {
+        finished(lane, Covered::Stream(turn.queue), turn.before);
+    }
+    if turn.is_of_graph() && lane.recorder().watch.any() {
+        lane.recorder().watch.computed(turn.by.0);
+    }
+    for region in &turn.around.before {
+        filled(lane, Landing::Rows(*region));
+    }
+}
+
+/// Writes down what the copies brought that were waited for.
+pub fn finished(lane: &Lane, covered: Covered, position: u64) {
+    let recorder = lane.recorder();
+    let finished = recorder.pending.finished(covered, position);
+    finished.copies.iter().for_each(|(copy, beside)| look_at(lane, copy, beside));
+    recorder.pending.looked_at(&finished);
+}
+
+fn look_at(lane: &Lane, copy: &Copy, beside: &[Range<u64>]) {
+    let recorder = lane.recorder();
+    match copy.work {
+        Work::Given => return recorder.watch.comes_back(copy.landing.extent()),
+        Work::Unnamed { any } => return recorder.watch.unnamed_come_back(any, copy.thread),
+        _ => {}
+    }
+    if !copy.work.writes() {
+        return;
+    }
+    let (start, len) = (copy.landing.address(), copy.landing.span());
+    if copy.is_outdone {
+        return recorder.watch.computed_in(copy.landing.extent());
+    }
+    // What a kernel made of memory can be told only while nobody else writes there.
+    let is_disturbed = || {
+        let pending = &recorder.pending;
+        // In this order: what a callback's look has taken out of sight is told before it is.
+        let is_stirred = || recorder.watch.is_stirred(start, len) || pending.is_called_back(copy);
+        let is_shared = || copy.work == Work::Launch && (pending.may_write(start, len) || is_stirred());
+        pending.is_overtaken(copy) || is_shared()
+    };
+    if copy.work == Work::Fill {
+        return filled(lane, copy.landing);
+    }
+    if let Work::Graph(before) = copy.work {
+        let found = landed(lane, copy.landing, false).filter(|(_, hash)| *hash != before);
+        if !is_disturbed() {
+            observed(lane, copy, found);
+        }
+        return;
+    }
+    if is_disturbed() {
+        return match copy.work {
+            Work::Launch => recorder.watch.computed_in(copy.landing.extent()),
+            // The driver may have had the CPU make it: that was not the program.
+            _ => filled(lane, copy.landing),
+        };
+    }
+    // What the CPU wrote meanwhile for itself: whether it was the last to do so is told by that.
+    let pieces: Vec<Copy> = match copy.landing {
+        Landing::Flat { address, len } if !beside.is_empty() => {
+            let mut places = without(address..address + len, beside);
+            places.extend_from_slice(beside);
+            let piece = |place: Range<u64>| Landing::Flat { address: place.start, len: place.end - place.start };
+            places.into_iter().map(|place| copy.at(piece(place))).collect()
+        }
+        _ => vec![*copy],
+    };
+    let found: Vec<_> = pieces.iter().map(|piece| landed(lane, piece.landing, false)).collect();
+    // Or has just begun to.
+    if is_disturbed() {
+        return;
+    }
+    pieces.iter().zip(found).for_each(|(piece, found)| observed(lane, piece, found));
+}
+
+/// Of this no more is told: a replay fills the same.
+pub fn filled(lane: &Lane, landing: Landing) {
+    if !lane.recorder().watch.any() {
+        return;
+    }
+    for place in landing.places() {
+        // To touch managed memory would bring it here; what a copy brought there is compared when the CPU has it.
+        if lane.recorder().watch.managed.find(place.start).is_some() {
+            lane.recorder().watch.comes_back(place);
+            continue;
+        }
+        let len = place.end - place.start;
+        // Pinned memory may have been unmapped: the device still reaches it.
+        let bytes = bytes_at(place.start, len as usize, true);
+        bytes.map(|bytes| lane.recorder().watch.landed(place.start, bytes));
+    }
+}
+
+/// Writes down what a copy brought; nothing, if it can no longer be known.
+pub fn observed(lane: &Lane, copy: &Copy, found: Option<(u8, Hash)>) {
+    if found.is_some() || copy.work == Work::Copy {
+        lane.append(&observation(copy, found));
+    }
+}
+
+/// A copy that nobody waited for makes room for others.
+pub fn give_up(copy: &Copy) -> Option<Vec<u8>> {
+    if copy.work != Work::Copy {
+        return None;
+    }
+    crate::start::recorder().lose("results of copies that nobody had waited for, 65,536 copies later");
+    Some(observation(copy, None))
+}
+
+fn observation(copy: &Copy, found: Option<(u8, Hash)>) -> Vec<u8> {
+    let (address, len) = (copy.landing.address(), copy.landing.bytes());
+    let (form, hash) = found.map_or((record::LOST, [0; 16]), |(form, hash)| (form, hash.to_bytes()));
+    let Copy { thread, call, late, .. } = *copy;
+    let body = record::Observed { time: clock::exit(), thread, call, address, len, hash, form, late };
+    record::with_body(record::OBSERVED, &body)
+}
+
+/// The hash of what a copy brought; with `--data=all` the bytes go into the trace.
+///
+/// `fresh`: the driver has written it within this very call, so that it can be read directly.
+pub fn landed(lane: &Lane, landing: Landing, fresh: bool) -> Option<(u8, Hash)> {
+    let recorder = lane.recorder();
+    let keep = recorder.data == Data::All;
+    match landing {
+        Landing::Flat { address, len } => {
+            let careful = !fresh && !recorder.pinned.holds(address, len);
+            let bytes = recorder.watch.landed(address, bytes_at(address, len as usize, careful)?);
+            if keep && let Some(hash) = recorder.file.blob(&bytes) {
+                return Some((record::BLOB, hash));
+            }
+            Some((record::HASH, Hash::of(&bytes)))
+        }
+        Landing::Rows(region) => {
+            let careful = !fresh && !recorder.pinned.holds(region.address, region.span());
+            if keep {
+                let packed = packed_rows(&region, careful)?;
+                if let Some(hash) = recorder.file.blob(&packed) {
+                    return Some((record::BLOB, hash));
+                }
+            }
+            let mut hasher = Hasher::default();
+            for row in region.row_addresses() {
+                hasher.update(&recorder.watch.landed(row, bytes_at(row, region.row_bytes as usize, careful)?));
+            }
+            Some((record::HASH, hasher.finish()))
+        }
+    }
+}
+
+pub fn packed_rows(region: &Region, careful: bool) -> Option<Vec<u8>> {
+    let mut packed = Vec::new();
+    packed.try_reserve_exact(usize::try_from(region.bytes()).ok()?).ok()?;
+    for row in region.row_addresses() {
+        let bytes = bytes_at(row, region.row_bytes as usize, careful)?;
+        packed.extend_from_slice(&crate::start::recorder().watch.landed(row, bytes));
+    }
+    Some(packed)
+}
