@@ -7,6 +7,7 @@ enum { WORDS = 1 << 19, TURNS = 3 };
 
 static CUcontext context;
 static CUstream stream;
+static CUfunction pass;
 static CUgraphExec executable;
 static CUdeviceptr to;
 static unsigned back[WORDS], *shared, few = 1024;
@@ -18,6 +19,8 @@ static void *launch_graph(void *unused)
     for (int turn = 0; turn < TURNS; turn++) {
         for (unsigned i = 0; i < few; i++)
             shared[i] = 7;
+        // Before it on the same stream what cannot have changed that memory
+        CHECK(cuLaunchKernel(pass, few / 128, 1, 1, 128, 1, 1, 0, stream, (void *[]){&to, &few}, NULL));
         CHECK(cuGraphLaunch(executable, stream));
         CHECK(cuMemcpyDtoDAsync(to, (CUdeviceptr)shared, few * 4, stream));
         CHECK(cuStreamSynchronize(stream));
@@ -34,7 +37,7 @@ int main(void)
     CUgraph graph;
 
     start_driver();
-    CUfunction pass = find_kernel(load_module("memory"), "pass");
+    pass = find_kernel(load_module("memory"), "pass");
     to = allocate(sizeof back);
     CHECK(cuMemAllocManaged((CUdeviceptr *)&memory[0], sizeof back, CU_MEM_ATTACH_GLOBAL));
     CHECK(cuMemHostAlloc((void **)&memory[1], sizeof back, CU_MEMHOSTALLOC_DEVICEMAP));
