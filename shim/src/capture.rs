@@ -329,8 +329,7 @@ impl<'a> Capture<'a> {
         let known: Vec<u64> = if bytes.len() <= MOST_FOLLOWED { named(bytes).collect() } else { Vec::new() };
         if !known.is_empty() {
             let mut finds = Finds::before(self.lane, self.call);
-            self.lane.recorder().watch.refer(known.into_iter(), &mut finds);
-            self.lane.recorder().watch.refer_named(&mut finds);
+            self.lane.recorder().watch.refer_stored(known.into_iter(), &mut finds);
             self.deferred.extend(finds.into_records());
         }
     }

@@ -15,6 +15,7 @@ use crate::callback;
 use crate::landing::Landing;
 use crate::lock::Lock;
 use crate::queue::{Covered, Queue};
+use crate::tracker::pages_of;
 use order::{Order, Reach};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -48,6 +49,8 @@ struct State {
     inside: HashMap<u32, (Queue, u64)>,
     /// What callbacks were found to have written, and when it was found: the latest.
     called_back: VecDeque<(u64, Range<u64>)>,
+    /// Pages that the CPU copied to, and by when that was done: launches under way since before may be writing there, too.
+    copied: Vec<(u64, Range<u64>)>,
     /// Copies that have finished, by position: what they brought is being looked at.
     looking: BTreeMap<u64, (Queue, Copy)>,
     /// By thread: pinned memory that the call it is inside of may give the driver to be written, at once or later.
@@ -319,6 +322,8 @@ impl Pending {
         }
         looking.extend(finished.iter().map(|(queue, copy)| (copy.position, (*queue, *copy))));
         copies.retain(|_, copies| !copies.is_empty());
+        let by_cpu: Vec<Landing> =
+            finished.iter().filter(|(_, copy)| copy.by_cpu).map(|(_, copy)| copy.landing).collect();
         for (_, copy) in finished.iter().filter(|(_, copy)| copy.work == Work::Copy) {
             if let Entry::Occupied(known) = landings.entry(copy.landing.address())
                 && known.get().2 == copy.position
@@ -332,6 +337,14 @@ impl Pending {
             let launches = copies.values().flatten().filter(|copy| copy.work == Work::Launch);
             let earliest = launches.map(|launch| launch.row.first()).min().unwrap_or(u64::MAX);
             beside.retain(|(tick, _)| *tick > earliest);
+        }
+        if !by_cpu.is_empty() || !state.copied.is_empty() {
+            let tick = self.next.fetch_add(1, Relaxed);
+            let places = by_cpu.into_iter().flat_map(Landing::places).map(|place| (tick, pages_of(&place)));
+            let mut copied = std::mem::take(&mut state.copied);
+            copied.extend(places);
+            copied.retain(|(until, pages)| state.is_at_work(pages, *until, None));
+            state.copied = copied;
         }
         finished
     }

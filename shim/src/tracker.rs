@@ -12,6 +12,11 @@ use std::os::fd::{AsRawFd, FromRawFd};
 
 pub const PAGE: u64 = 4096;
 
+/// The pages that a range lies on.
+pub fn pages_of(range: &Range<u64>) -> Range<u64> {
+    range.start / PAGE * PAGE..range.end.next_multiple_of(PAGE)
+}
+
 #[derive(Default)]
 pub struct Tracker {
     faults: Option<File>,

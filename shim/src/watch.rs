@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::time::Instant;
 use trace::api::roles::Class;
 use trace::record;
-use watched::{Reason, Watched, clusters, sharing};
+use watched::{Reason, Users, Watched, clusters, sharing};
 
 /// Where the kernel cannot tell what was written, everything is compared; longer memory than this is not, and counted.
 const MOST_COMPARED: u64 = 256 << 10;
@@ -81,7 +81,7 @@ impl Watch {
     /// graphs only read.
     pub fn pinned(&self, thread: u32) -> Vec<(u64, u64)> {
         let state = self.state.lock();
-        let is_own = |watched: &Watched| watched.tracked && watched.pinned && watched.user == Some(thread);
+        let is_own = |watched: &Watched| watched.tracked && watched.pinned && watched.users == Users::One(thread);
         let known = state.ranges.iter().filter(|(_, watched)| is_own(watched));
         known.map(|(start, watched)| (*start, watched.end - start)).collect()
     }
@@ -95,22 +95,25 @@ impl Watch {
         tracked
     }
 
-    /// Begins to watch this memory, and records what it holds. Whether the kernel tells what is written there.
+    /// Begins to watch this memory, which a call names, and records what it holds. Whether the kernel tells what is written there.
     pub fn watch(&self, start: u64, len: u64, managed: bool, finds: &mut Finds) -> bool {
+        self.watch_for(Users::One(finds.thread()), start, len, managed, finds)
+    }
+
+    fn watch_for(&self, users: Users, start: u64, len: u64, managed: bool, finds: &mut Finds) -> bool {
         let mut state = self.state.lock();
-        let tracked = Self::watch_in(&mut state, start, len, managed, finds);
+        let tracked = Self::watch_in(&mut state, users, start, len, managed, finds);
         self.count.store(state.ranges.len(), Relaxed);
         finds.found_by_now();
         tracked
     }
 
-    fn watch_in(state: &mut State, start: u64, len: u64, managed: bool, finds: &mut Finds) -> bool {
+    fn watch_in(state: &mut State, users: Users, start: u64, len: u64, managed: bool, finds: &mut Finds) -> bool {
         let before = state.ranges.range(..=start).next_back();
         if let Some((at, known)) = before.filter(|(_, known)| start + len <= known.end) {
             let (at, tracked) = (*at, known.tracked);
             if let Some(known) = state.ranges.get_mut(&at) {
-                (known.prepared, known.is_named) = (false, true);
-                known.user = known.user.filter(|user| *user == finds.thread());
+                (known.prepared, known.users) = (false, known.users.and(users));
             }
             return tracked;
         }
@@ -139,9 +142,8 @@ impl Watch {
             pinned,
             tracked: managed,
             told: false,
-            user: Some(finds.thread()),
+            users,
             prepared: false,
-            is_named: true,
             left: Vec::new(),
             back: Vec::new(),
             shadow,
@@ -195,7 +197,10 @@ impl Watch {
                 .range(start..start + len)
                 .filter(|(_, piece)| piece.end <= start + len && piece.pinned == pinned);
             let pieces: Vec<u64> = within.map(|(at, _)| *at).collect();
-            watched.left.extend(pieces.iter().filter_map(|at| ranges.remove(at)).flat_map(|piece| piece.left));
+            for piece in pieces.iter().filter_map(|at| ranges.remove(at)) {
+                watched.left.extend(piece.left);
+                watched.users = watched.users.and(piece.users);
+            }
         }
         ranges.insert(start, watched);
         tracked
@@ -206,7 +211,7 @@ impl Watch {
         let mut state = self.state.lock();
         for range in memory {
             let met = state.ranges.range_mut(..range.end).filter(|(_, watched)| watched.end > range.start);
-            met.for_each(|(_, watched)| watched.user = watched.user.filter(|user| *user == thread));
+            met.for_each(|(_, watched)| watched.users = watched.users.and(Users::One(thread)));
         }
     }
 
@@ -289,7 +294,7 @@ impl Watch {
             Reason::Callback { .. } => (false, true),
         };
         let is_others = |start: u64, watched: &Watched| {
-            let other = watched.user.filter(|user| *user != thread && is_left);
+            let other = watched.users.only().filter(|user| *user != thread && is_left);
             other.is_some_and(|user| match reason {
                 Reason::Callback { .. } => true,
                 Reason::Call(Class::launch | Class::submit | Class::copy) => callbacks.may_write(user),
@@ -309,7 +314,7 @@ impl Watch {
         let mut gone = Vec::new();
         for (start, watched) in ranges.iter_mut() {
             let mut here = Vec::new();
-            if watched.managed && !watched.is_named && is_wait {
+            if watched.managed && watched.users == Users::Nobody && is_wait {
                 // All of what the CPU has there would be compared, for nobody who is likely to use it.
             } else if watched.managed && watched.tracked {
                 watched.tracked = tracker.present(watched.pages(*start), &mut here);
@@ -403,7 +408,7 @@ impl Watch {
 /// What was found may have been written by callbacks that run.
 fn may_be_theirs(callbacks: &mut Callbacks, ranges: &BTreeMap<u64, Watched>, found: &[Range<u64>], reason: Reason) {
     for place in found {
-        let user = ranges.range(..=place.start).next_back().and_then(|(_, watched)| watched.user);
+        let user = ranges.range(..=place.start).next_back().and_then(|(_, watched)| watched.users.only());
         let pending = &start::recorder().pending;
         // What one has written before its end another that runs has not, if it is for work that does not wait for that.
         let is_only_ones = |other: &Turn| match reason {

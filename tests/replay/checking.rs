@@ -91,12 +91,20 @@ fn pinned_memory_is_written_when_its_copy_has_read_it() {
 
 #[test]
 fn what_the_cpu_writes_again_or_by_pointers_alone_is_found() {
-    for app in ["written_again.c", "filled_then_written.c", "set_anew.c", "reached_by_pointer.c"] {
+    for app in ["written_again.c", "filled_then_written.c", "set_anew.c", "reached_by_pointer.c", "named_elsewhere.c"] {
         let place = recorded(app, &[]);
         for options in [&[][..], &["--no-placement"]] {
             assert!(replayed(&place, options).expect(0).stdout.starts_with("verified\n"), "{app}");
         }
     }
+}
+
+#[test]
+fn what_kernels_write_beside_copies_is_not_the_cpus() {
+    let place = recorded("copied_beside.c", &[]);
+    let dry = report(&place, &["--dry-run"], 0);
+    assert_eq!((&dry["verdict"], &dry["notes"]), (&"replayable".into(), &serde_json::json!([])));
+    assert!(replayed(&place, &[]).expect(0).stdout.starts_with("verified\n"));
 }
 
 #[test]

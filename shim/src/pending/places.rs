@@ -5,7 +5,7 @@ use super::{Coming, Copy, Pending, State, Work};
 use crate::node_runs::Turn;
 use crate::queue::Queue;
 use crate::spans::joined;
-use crate::tracker::PAGE;
+use crate::tracker::pages_of;
 use std::ops::Range;
 use std::sync::atomic::Ordering::*;
 
@@ -46,13 +46,7 @@ impl Pending {
         if !self.any() {
             return false;
         }
-        let state = self.state.lock();
-        let mut given = state.all().filter(|(_, copy)| copy.work == Work::Launch && copy.meets(range.start, range.end));
-        given.any(|(queue, copy)| {
-            // Of a row of which only the last is kept the others are done, for all that is known.
-            let is_behind = state.order.is_behind(*queue, copy.position, (turn.queue, turn.behind));
-            !is_behind && (copy.thread, copy.call) != turn.by
-        })
+        self.state.lock().is_at_work(range, u64::MAX, Some(turn))
     }
 
     /// Whether all that is under way there waits for the one callback, and a launch among it not for the other.
@@ -98,23 +92,16 @@ impl Pending {
 
     /// Where copies under way will bring bytes within a range, in ascending order. `thread`: who asks, whose own call tells by itself.
     pub fn landing_in(&self, start: u64, len: u64, thread: u32) -> Vec<Range<u64>> {
-        self.within(start, len, thread, None, |_, copy| copy.landing.places())
+        self.within(start, len, thread, None, false)
     }
 
     /// The same, and what else on these pages nobody can tell from what the CPU writes for the program. `turn`: of a callback that has
     /// ended; copies aside that wait for it, and cannot have begun.
     pub fn unsettled_in(&self, start: u64, len: u64, thread: u32, turn: Option<&Turn>) -> Vec<Range<u64>> {
-        self.within(start, len, thread, turn, State::places)
+        self.within(start, len, thread, turn, true)
     }
 
-    fn within(
-        &self,
-        start: u64,
-        len: u64,
-        thread: u32,
-        turn: Option<&Turn>,
-        places: impl Fn(&State, &Copy) -> Vec<Range<u64>>,
-    ) -> Vec<Range<u64>> {
+    fn within(&self, start: u64, len: u64, thread: u32, turn: Option<&Turn>, by_pages: bool) -> Vec<Range<u64>> {
         if !self.any() && self.coming.load(Relaxed) == 0 {
             return Vec::new();
         }
@@ -136,7 +123,10 @@ impl Pending {
             meets && !done.as_ref().is_some_and(settled)
         };
         let copies = state.all().chain(state.looking.values().map(|(queue, copy)| (queue, copy)));
-        let found = copies.filter(|(queue, copy)| comes(queue, copy)).flat_map(|(_, copy)| places(&state, copy));
+        let places = |copy: &Copy| if by_pages { state.places(copy) } else { copy.landing.places() };
+        let found = copies.filter(|(queue, copy)| comes(queue, copy)).flat_map(|(_, copy)| places(copy));
+        let copied = state.copied.iter().filter(|(until, pages)| by_pages && state.is_at_work(pages, *until, turn));
+        let found = found.chain(copied.map(|(_, pages)| pages.clone()));
         // Of those that are just being given to the driver, too: it may have begun.
         let may_have_begun = |other: u32, coming: &Coming| match (turn, coming.place) {
             // Two threads may have come to the driver the other way round on one stream.
@@ -166,7 +156,7 @@ impl State {
         let mut places = copy.landing.places();
         if copy.by_cpu {
             for place in &mut places {
-                let pages = place.start / PAGE * PAGE..place.end.next_multiple_of(PAGE);
+                let pages = pages_of(place);
                 let mut launches = self.copies.values().flatten().filter(|copy| copy.work == Work::Launch);
                 if launches.any(|launch| launch.meets(pages.start, pages.end)) {
                     *place = pages;
@@ -174,5 +164,17 @@ impl State {
             }
         }
         places
+    }
+
+    /// Whether a launch that was put by then may be writing there. `turn`: of a callback, for which it does not wait, and which is not its own.
+    pub(super) fn is_at_work(&self, place: &Range<u64>, until: u64, turn: Option<&Turn>) -> bool {
+        let mut launches = self.all().filter(|(_, copy)| copy.work == Work::Launch && copy.row.first() < until);
+        launches.any(|(queue, launch)| {
+            let is_beside = |turn: &Turn| {
+                let is_behind = self.order.is_behind(*queue, launch.position, (turn.queue, turn.behind));
+                !is_behind && (launch.thread, launch.call) != turn.by
+            };
+            launch.meets(place.start, place.end) && turn.is_none_or(is_beside)
+        })
     }
 }

@@ -1,6 +1,6 @@
 //! What work has made of watched memory: known, so that what the CPU writes over it is new, or unknown.
 
-use super::watched::Watched;
+use super::watched::{Users, Watched};
 use super::{State, Watch};
 use crate::spans::joined;
 use std::borrow::Cow;
@@ -40,7 +40,7 @@ impl Watch {
         let mut budget = MOST_READ;
         for (start, watched) in ranges.iter_mut() {
             let len = watched.end - start;
-            if watched.tracked && watched.pinned && watched.user == Some(thread) && len <= budget {
+            if watched.tracked && watched.pinned && watched.users == Users::One(thread) && len <= budget {
                 budget -= len;
                 watched.take_over(*start, *start..watched.end, tracker);
             }
@@ -75,7 +75,7 @@ impl Watch {
         let mut state = self.state.lock();
         let may_be = |start: u64, watched: &Watched| match watched.managed {
             true => any || watched.is_small(start),
-            false => any && watched.user != Some(thread),
+            false => any && watched.users != Users::One(thread),
         };
         for (start, watched) in state.ranges.iter_mut().filter(|(start, watched)| may_be(**start, watched)) {
             watched.back.clear();

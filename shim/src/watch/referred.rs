@@ -1,23 +1,34 @@
 //! Where watching begins: with what calls name, with managed memory, and with what is named in either.
 
 use super::Watch;
+use super::watched::Users;
 use crate::finds::Finds;
 use crate::start;
 use std::sync::atomic::Ordering::*;
 use trace::preamble::Data;
 
 impl Watch {
-    /// Begins to watch what these words point to, if it is memory of the host that the device can reach.
+    /// Begins to watch what these words of a call point to, if it is memory of the host that the device can reach.
     pub fn refer(&self, words: impl Iterator<Item = u64>, finds: &mut Finds) {
+        self.refer_for(Users::One(finds.thread()), words, finds);
+    }
+
+    /// The same, of words that stand in memory.
+    pub fn refer_stored(&self, words: impl Iterator<Item = u64>, finds: &mut Finds) {
+        self.refer_for(Users::Nobody, words, finds);
+        self.refer_named(finds);
+    }
+
+    fn refer_for(&self, users: Users, words: impl Iterator<Item = u64>, finds: &mut Finds) {
         let recorder = start::recorder();
         if recorder.data == Data::None {
             return;
         }
         for word in words {
             if let Some((start, len)) = recorder.pinned.find(word) {
-                self.watch(start, len, false, finds);
+                self.watch_for(users, start, len, false, finds);
             } else if let Some((start, len)) = self.managed.find(word) {
-                self.watch(start, len, true, finds);
+                self.watch_for(users, start, len, true, finds);
             }
         }
     }
@@ -49,11 +60,7 @@ impl Watch {
                 finds.lose(start, 0, "managed memory that no launch was given, in too many pieces");
                 continue;
             }
-            self.watch(start, len, true, finds);
-            if let Some(watched) = self.state.lock().ranges.get_mut(&start).filter(|watched| watched.end == start + len)
-            {
-                watched.is_named = false;
-            }
+            self.watch_for(Users::Nobody, start, len, true, finds);
         }
         self.is_fresh.store(false, Release);
     }
@@ -66,7 +73,7 @@ impl Watch {
             // Of memory that cannot be followed this is asked again each time it is found.
             named.sort_unstable();
             named.dedup();
-            self.refer(named.into_iter(), finds);
+            self.refer_for(Users::Nobody, named.into_iter(), finds);
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::node_runs::Turn;
 use crate::shadow::{NEAR, Shadow};
 use crate::spans::{joined, without};
 use crate::start;
-use crate::tracker::{PAGE, Tracker};
+use crate::tracker::{PAGE, Tracker, pages_of};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Instant;
@@ -22,17 +22,38 @@ pub struct Watched {
     pub tracked: bool,
     /// That it does not has been told.
     pub told: bool,
-    /// The only thread whose calls have named it; none if there were several.
-    pub user: Option<u32>,
+    /// Whose calls have named it: other memory kernels find by pointers, and callbacks.
+    pub users: Users,
     /// Only copies read it, and callbacks were about to run when the first did: what changes while one runs is left to it.
     pub prepared: bool,
-    /// Whether a call has named it: managed memory is watched in any case.
-    pub is_named: bool,
     /// What was written and has not been looked at: until the callback ends, or copies have brought what they bring there.
     pub left: Vec<Range<u64>>,
     /// What work may have changed unseen since the last look, in order and apart: told as a whole where the CPU has it again, or writes.
     pub back: Vec<Range<u64>>,
     pub shadow: Shadow,
+}
+
+/// The threads whose calls have named memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Users {
+    Nobody,
+    One(u32),
+    Several,
+}
+
+impl Users {
+    pub fn and(self, others: Users) -> Users {
+        match (self, others) {
+            (Users::Nobody, users) | (users, Users::Nobody) => users,
+            _ if self == others => self,
+            _ => Users::Several,
+        }
+    }
+
+    /// The only one, if there is one.
+    pub fn only(self) -> Option<u32> {
+        if let Users::One(thread) = self { Some(thread) } else { None }
+    }
 }
 
 /// For whom it is looked what has been written.
@@ -105,7 +126,7 @@ impl Watched {
             Reason::Callback { .. } if self.managed => vec![range],
             // The rest is told before the next call, by whomever it was written.
             Reason::Callback { .. } => {
-                let in_use = start::recorder().pending.in_use(&range, self.user);
+                let in_use = start::recorder().pending.in_use(&range, self.users.only());
                 if self.tracked {
                     self.left.extend(without(range, &in_use));
                 }
@@ -151,10 +172,6 @@ fn with_back(at: u64, len: usize, mut new: Vec<Range<usize>>, back: &[Range<u64>
     joined(new)
 }
 
-fn pages_of(range: &Range<u64>) -> Range<u64> {
-    range.start / PAGE * PAGE..range.end.next_multiple_of(PAGE)
-}
-
 /// What is new on a page of managed memory up to the page's edges, if those are near: all of the page was the device's, and its last bytes may
 /// only happen to be what they had been. `stretch`: of the bytes at an address.
 fn to_edges(at: u64, stretch: Range<usize>, len: usize) -> Range<usize> {
@@ -192,6 +209,13 @@ pub fn clusters(ranges: &BTreeMap<u64, Watched>) -> Vec<Range<u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_is_one_threads_until_another_names_it() {
+        let one = Users::Nobody.and(Users::One(3)).and(Users::One(3));
+        assert_eq!((one.only(), one.and(Users::One(4)).and(Users::One(3)).only()), (Some(3), None));
+        assert!(Users::Several.and(Users::Nobody) == Users::Several);
+    }
 
     #[test]
     fn a_stretch_reaches_to_edges_that_are_near() {

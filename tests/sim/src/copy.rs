@@ -130,9 +130,15 @@ impl Copy {
                         return Err(Code::ILLEGAL_ADDRESS);
                     }
                 }
+                // From host memory to host memory the CPU copies, which shows (driver 580).
+                let is_hosts = |plane: &Plane, at| match plane.side {
+                    Side::Device(_) => ranges.find(at).is_some_and(|range| range.kind.host()),
+                    Side::Host(_) | Side::Staged(_) => true,
+                };
+                let to = if is_hosts(&self.from, from) { to } else { as_device(to) };
                 // SAFETY: device sides lie in live ranges while `ranges` is held, staged ones in the vector; host sides
                 // are what the application promised. They may overlap.
-                unsafe { std::ptr::copy(from as *const u8, as_device(to) as *mut u8, length) };
+                unsafe { std::ptr::copy(from as *const u8, to as *mut u8, length) };
             }
         }
         Ok(())
