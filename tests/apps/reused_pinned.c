@@ -75,7 +75,7 @@ int main(void)
     CHECK(cuMemcpyHtoDAsync(slots + 8, piece + 8, 4, copies));
     CHECK(cuStreamSynchronize(stream));
     CHECK(cuStreamSynchronize(copies));
-    CHECK(cuMemsetD32(out, 5, N));
+    CHECK(cuMemsetD32Async(out, 5, N, copies));
     CHECK(cuMemcpyDtoHAsync(piece, out, N * sizeof(int), copies));
     CHECK(cuStreamSynchronize(copies));
     REQUIRE(piece[0] == 5);

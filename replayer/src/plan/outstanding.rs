@@ -8,7 +8,7 @@ use crate::plan::contexts::Contexts;
 use crate::plan::survey::stream_of;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
-use trace::api::roles::Class;
+use trace::api::roles::{Class, Role};
 use trace::api::types::Kind;
 use trace::call::Content;
 use trace::objects::Objects;
@@ -60,6 +60,8 @@ pub struct Outstanding {
     pinned: BTreeMap<u64, u64>,
     managed: BTreeMap<u64, u64>,
     given: HashMap<u64, Vec<u64>>,
+    /// Calls that put a callback on a stream.
+    callbacks: HashMap<u64, Queue>,
     /// What the call moved to last tells to have finished.
     done: Vec<u64>,
 }
@@ -87,6 +89,7 @@ pub fn outstanding(trace: &Trace) -> Vec<Work> {
             walk.see(&call, function, &objects);
         }
     }
+    trace.callers_back().iter().for_each(|call| walk.called_back(call.number));
     walk.left()
 }
 
@@ -235,6 +238,9 @@ impl Outstanding {
                         let given = self.given(call, function);
                         self.given.extend((!given.is_empty()).then_some((call.number, given)));
                     }
+                    if function.params.iter().any(|param| matches!(param.role, Role::Callback)) {
+                        self.callbacks.insert(call.number, queue);
+                    }
                     let work = self.work.entry(queue).or_default();
                     work.push_back(call.number);
                     // A handle may be another stream's by now, but not while work is outstanding on it.
@@ -248,6 +254,13 @@ impl Outstanding {
         }
         let told = || Wait { covered: self.done.len() as u64, last: self.done.iter().copied().max() };
         matches!(function.class, Class::synchronize | Class::poll | Class::copy).then(told)
+    }
+
+    /// The callback that this call handed over has begun to run: what stood before it has finished.
+    pub fn called_back(&mut self, call: u64) {
+        if let Some(queue) = self.callbacks.remove(&call) {
+            self.finished(queue, call);
+        }
     }
 
     /// The submissions that the call moved to last tells to have finished, by their numbers.
@@ -350,6 +363,22 @@ mod tests {
         assert_eq!(left(&sample), [("stream#1".to_owned(), 2), ("stream#2".to_owned(), 1)]);
         sample.call(0, "cuStreamSynchronize", 20..21, &[0x60], &[]);
         assert_eq!(left(&sample), [("stream#1".to_owned(), 1)]);
+    }
+
+    #[test]
+    fn a_callback_that_began_covers_what_stood_before_it() {
+        let mut sample = Sample::new();
+        streams(&mut sample);
+        fill(&mut sample, 10, 0x50);
+        sample.call(0, "cuLaunchHostFunc", 12..13, &[0x50, 0x1000, 0], &[]);
+        fill(&mut sample, 14, 0x50);
+        assert_eq!(left(&sample), [("stream#1".to_owned(), 3)]);
+        let (trace, mut walk) = (sample.trace(), Outstanding::default());
+        for call in trace.calls() {
+            walk.see(&call, call.function().unwrap(), &Objects::default());
+        }
+        walk.called_back(5);
+        assert_eq!(walk.left()[0].calls, [5, 6]);
     }
 
     #[test]

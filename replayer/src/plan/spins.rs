@@ -43,6 +43,8 @@ struct Walk<'t> {
     outstanding: Outstanding,
     /// Calls that wait or show results, by their ends.
     ending: BinaryHeap<Reverse<(u64, u64)>>,
+    /// Calls that put callbacks on streams, by when these began to run.
+    called_back: Peekable<std::vec::IntoIter<(u64, u64)>>,
     /// What the CPU wrote while launches were under way that had been given the memory.
     beside: Vec<Beside<'t>>,
     /// The calls before which that was found.
@@ -97,6 +99,7 @@ impl<'t> Walk<'t> {
             found: trace.found().into_iter().peekable(),
             outstanding: Outstanding::default(),
             ending: BinaryHeap::new(),
+            called_back: begun(trace).into_iter().peekable(),
             beside: Vec::new(),
             named: BTreeSet::new(),
             reasons: Reasons::default(),
@@ -114,8 +117,17 @@ impl<'t> Walk<'t> {
     /// What was found by then, and what ended before.
     fn until(&mut self, time: u64, objects: &Objects) {
         loop {
+            // A run comes before what is found at the same time.
+            let run = self.called_back.peek().copied().filter(|(begin, _)| *begin <= time);
             let found = self.found.peek().map(|found| found.time).filter(|found| *found <= time);
             let ending = self.ending.peek().map(|Reverse((end, call))| (*end, *call)).filter(|(end, _)| *end < time);
+            let earliest = [found, ending.map(|(end, _)| end)].into_iter().flatten().min();
+            if let Some((_, call)) = run.filter(|(begin, _)| earliest.is_none_or(|time| *begin <= time)) {
+                self.called_back.next();
+                self.outstanding.called_back(call);
+                self.settle();
+                continue;
+            }
             match (found, ending) {
                 (found, Some((end, call))) if found.is_none_or(|found| end < found) => {
                     self.ending.pop();
@@ -170,13 +182,26 @@ impl<'t> Walk<'t> {
         }
         if waits(&call) {
             self.see(&call, objects);
-            let outstanding = &self.outstanding;
-            self.beside.retain_mut(|beside| {
-                beside.launches.retain(|launch| outstanding.is_under_way(*launch));
-                !beside.launches.is_empty()
-            });
+            self.settle();
         }
     }
+
+    /// What was written beside launches that have finished all is settled.
+    fn settle(&mut self) {
+        let outstanding = &self.outstanding;
+        self.beside.retain_mut(|beside| {
+            beside.launches.retain(|launch| outstanding.is_under_way(*launch));
+            !beside.launches.is_empty()
+        });
+    }
+}
+
+/// When callbacks on streams first ran, in order, and the calls that put them there.
+fn begun(trace: &Trace) -> Vec<(u64, u64)> {
+    let begin = |call: &Call| Some((call.callback_runs().get(&0)?.first()?.about.begin, call.number));
+    let mut begun: Vec<(u64, u64)> = trace.callers_back().iter().filter_map(begin).collect();
+    begun.sort_unstable();
+    begun
 }
 
 fn meets(one: &Image, other: &Image) -> bool {
