@@ -60,18 +60,20 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
             let all = [(Landing::Flat { address: 0, len: 0 }, Work::Any, false)];
             under_way(lane, lane.sequence(), site.function, words, all.into_iter());
         }
-    } else if site.function.class == Class::submit && recorder.shares_any() {
+    } else if matches!(site.function.class, Class::submit | Class::copy) && recorder.shares_any() {
         if recorder.pending.any() || recorder.watch.any() {
             let comes: Vec<Range<u64>> = places(lane, site.function, words, Side::Destination).collect();
             if !comes.is_empty() {
                 recorder.pending.comes(lane.index(), queue(lane, site.function, words), comes);
             }
         }
-        if !brings_at_once(site.function) {
-            fills(lane, site.function, words);
+        if site.function.class == Class::submit {
+            if !brings_at_once(site.function) {
+                fills(lane, site.function, words);
+            }
+            let from = reached(lane, site.function, words, |role| matches!(role, Role::Reads(_)));
+            reads(lane, lane.sequence(), site.function, words, from);
         }
-        let from = reached(lane, site.function, words, |role| matches!(role, Role::Reads(_)));
-        reads(lane, lane.sequence(), site.function, words, from);
     }
     if site.shape.launch.is_none() && !hooks::copies_unified(site.function) {
         // Pinned memory by its device address: as the host's it would be captured with the call.

@@ -108,6 +108,15 @@ fn what_kernels_write_beside_copies_is_not_the_cpus() {
 }
 
 #[test]
+fn what_a_waiting_copy_brings_is_not_the_cpus() {
+    let place = recorded("copied_meanwhile.c", &[]);
+    let trace = place.trace();
+    let found = trace.found();
+    assert!(!found.is_empty() && found.iter().all(|found| trace.call(found.call).is_some_and(|call| call.thread == 0)));
+    assert!(replayed(&place, &[]).expect(0).stdout.starts_with("verified\n"));
+}
+
+#[test]
 fn what_changes_while_it_is_stored_is_stored_whole() {
     let place = recorded("stirred_source.c", &[]);
     assert!(replayed(&place, &[]).expect(0).stdout.starts_with("verified\n"));

@@ -89,7 +89,7 @@ pub fn outstanding(trace: &Trace) -> Vec<Work> {
             walk.see(&call, function, &objects);
         }
     }
-    trace.callers_back().iter().for_each(|call| walk.called_back(call.number));
+    trace.callers_back().iter().for_each(|call| walk.called_back(call.number, true));
     walk.left()
 }
 
@@ -256,10 +256,10 @@ impl Outstanding {
         matches!(function.class, Class::synchronize | Class::poll | Class::copy).then(told)
     }
 
-    /// The callback that this call handed over has begun to run: what stood before it has finished.
-    pub fn called_back(&mut self, call: u64) {
+    /// The callback that this call put on a stream has begun to run, or ended: what stood before it has finished.
+    pub fn called_back(&mut self, call: u64, has_ended: bool) {
         if let Some(queue) = self.callbacks.remove(&call) {
-            self.finished(queue, call);
+            self.finished(queue, call + u64::from(has_ended));
         }
     }
 
@@ -377,8 +377,8 @@ mod tests {
         for call in trace.calls() {
             walk.see(&call, call.function().unwrap(), &Objects::default());
         }
-        walk.called_back(5);
-        assert_eq!(walk.left()[0].calls, [5, 6]);
+        walk.called_back(5, true);
+        assert_eq!(walk.left()[0].calls, [6]);
     }
 
     #[test]

@@ -124,7 +124,7 @@ impl<'t> Walk<'t> {
             let earliest = [found, ending.map(|(end, _)| end)].into_iter().flatten().min();
             if let Some((_, call)) = run.filter(|(begin, _)| earliest.is_none_or(|time| *begin <= time)) {
                 self.called_back.next();
-                self.outstanding.called_back(call);
+                self.outstanding.called_back(call, false);
                 self.settle();
                 continue;
             }

@@ -28,6 +28,7 @@ impl Watch {
             let within = address.max(*start)..end.min(watched.end);
             let read = &bytes[(within.start - address) as usize..(within.end - address) as usize];
             watched.shadow.put((within.start - start) as usize, read);
+            watched.settle(&within);
         }
         Cow::Owned(bytes)
     }

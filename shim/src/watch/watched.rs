@@ -157,10 +157,14 @@ impl Watched {
         }
         let met = self.back.iter().map(|back| back.start.max(range.start)..back.end.min(range.end));
         let met = met.filter(|met| !met.is_empty()).collect();
-        let left =
-            std::mem::take(&mut self.back).into_iter().flat_map(|back| without(back, std::slice::from_ref(range)));
-        self.back = left.collect();
+        self.settle(range);
         met
+    }
+
+    /// Whatever work may have made of this part, what is there now is known.
+    pub fn settle(&mut self, range: &Range<u64>) {
+        let back = std::mem::take(&mut self.back).into_iter();
+        self.back = back.flat_map(|back| without(back, std::slice::from_ref(range))).collect();
     }
 }
 
