@@ -60,7 +60,7 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
             let all = [(Landing::Flat { address: 0, len: 0 }, Work::Any, false)];
             under_way(lane, lane.sequence(), site.function, words, all.into_iter());
         }
-    } else if matches!(site.function.class, Class::submit | Class::copy) && recorder.shares_any() {
+    } else if matches!(site.function.class, Class::submit | Class::copy) {
         if recorder.pending.any() || recorder.watch.any() {
             let comes: Vec<Range<u64>> = places(lane, site.function, words, Side::Destination).collect();
             if !comes.is_empty() {
@@ -146,18 +146,20 @@ pub fn reads(lane: &Lane, call: u32, function: &Function, words: &[u64], from: i
     }
 }
 
-/// Memory shared with the device that a copy or a fill reads, or writes.
+/// Memory shared with the device that a copy or a fill reads, or writes; other memory that it writes, if graphs have copied to such.
 fn places(lane: &Lane, function: &'static Function, words: &[u64], side: Side) -> impl Iterator<Item = Range<u64>> {
+    let any = side == Side::Destination && lane.recorder().destinations.any();
+    let concerns = move |address, len| any || lane.recorder().shares(address, len);
     let of_side = move |role: &Role| match side {
         Side::Source => matches!(role, Role::Reads(_) | Role::Source(_)),
         Side::Destination => matches!(role, Role::Writes(_) | Role::Sink(_)),
     };
-    let flat = reached(lane, function, words, of_side);
+    let flat = named(function, words, of_side, concerns);
     let rows = descriptors(function, words, side).filter_map(move |(to, descriptor)| {
         let element = |array: CUarray| ask::array_element(array.0 as u64);
         let region = region(to, &descriptor, side, element);
         let region = region.or_else(|| device_region(to, &descriptor, side))?;
-        lane.recorder().shares(region.address, region.span()).then_some(Landing::Rows(region))
+        concerns(region.address, region.span()).then_some(Landing::Rows(region))
     });
     flat.chain(rows).flat_map(Landing::places)
 }
@@ -231,10 +233,20 @@ fn reached(
     words: &[u64],
     of: impl Fn(&Role) -> bool,
 ) -> impl Iterator<Item = Landing> {
+    named(function, words, of, |address, len| lane.recorder().shares(address, len))
+}
+
+/// Memory that arguments of this role name, if it `concerns` us.
+fn named(
+    function: &'static Function,
+    words: &[u64],
+    of: impl Fn(&Role) -> bool,
+    concerns: impl Fn(u64, u64) -> bool,
+) -> impl Iterator<Item = Landing> {
     function.params.iter().enumerate().filter_map(move |(index, param)| {
         let address = words[param.offset as usize / 8];
-        let is_shared = of(&param.role) && lane.recorder().shares(address, 1);
-        let len = is_shared.then(|| reach(function.params, index, 0, &Words(words))).flatten()?;
+        let is_met = of(&param.role) && concerns(address, 1);
+        let len = is_met.then(|| reach(function.params, index, 0, &Words(words))).flatten()?;
         Some(Landing::Flat { address, len })
     })
 }

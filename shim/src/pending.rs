@@ -179,6 +179,11 @@ impl Pending {
         let mut state = self.state.lock();
         for range in &memory {
             state.overtake_looks(range);
+            // What a graph brings to pageable memory, too, has been replaced when it is looked at.
+            let graphs = state.copies.values_mut().flatten();
+            let graphs =
+                graphs.filter(|copy| matches!(copy.work, Work::Graph(_)) && copy.meets(range.start, range.end));
+            graphs.for_each(|copy| copy.work = Work::Fill);
         }
         let place = Some((queue, self.next.fetch_add(1, Relaxed)));
         state.coming.insert(thread, Coming { place, memory });

@@ -108,6 +108,14 @@ fn what_kernels_write_beside_copies_is_not_the_cpus() {
 }
 
 #[test]
+fn what_a_copy_has_replaced_is_not_what_a_graph_brought() {
+    let place = recorded("graph_overtaken.c", &[]);
+    for _ in 0..3 {
+        assert!(replayed(&place, &[]).expect(0).stdout.starts_with("verified\n"));
+    }
+}
+
+#[test]
 fn what_a_waiting_copy_brings_is_not_the_cpus() {
     let place = recorded("copied_meanwhile.c", &[]);
     let trace = place.trace();
