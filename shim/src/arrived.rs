@@ -67,6 +67,7 @@ pub fn turn_comes(lane: &Lane, turn: &Turn) {
 pub fn finished(lane: &Lane, covered: Covered, position: u64) {
     let recorder = lane.recorder();
     let finished = recorder.pending.finished(covered, position);
+    finished.by_cpu.iter().for_each(|(queue, copy)| recorder.watch.copied(copy, *queue));
     finished.copies.iter().for_each(|(copy, beside)| look_at(lane, copy, beside));
     recorder.pending.looked_at(&finished);
 }

@@ -69,6 +69,8 @@ struct Coming {
 /// Copies that have finished, each with where the CPU wrote while it, if it is a launch, was under way.
 pub struct Finished {
     pub copies: Vec<(Copy, Vec<Range<u64>>)>,
+    /// Those among them that the CPU may have made.
+    pub by_cpu: Vec<(Queue, Copy)>,
     /// The positions of those that are as finished, and which others are looking at.
     others: Vec<u64>,
 }
@@ -327,8 +329,7 @@ impl Pending {
         }
         looking.extend(finished.iter().map(|(queue, copy)| (copy.position, (*queue, *copy))));
         copies.retain(|_, copies| !copies.is_empty());
-        let by_cpu: Vec<Landing> =
-            finished.iter().filter(|(_, copy)| copy.by_cpu).map(|(_, copy)| copy.landing).collect();
+        let by_cpu: Vec<(Queue, Copy)> = finished.iter().filter(|(_, copy)| copy.by_cpu).copied().collect();
         for (_, copy) in finished.iter().filter(|(_, copy)| copy.work == Work::Copy) {
             if let Entry::Occupied(known) = landings.entry(copy.landing.address())
                 && known.get().2 == copy.position
@@ -337,15 +338,16 @@ impl Pending {
             }
         }
         let copies_of = |(_, copy): (Queue, Copy)| (copy, copy.beside(beside));
-        let finished = Finished { copies: finished.into_iter().map(copies_of).collect(), others };
+        let finished = Finished { copies: finished.into_iter().map(copies_of).collect(), by_cpu, others };
         if !beside.is_empty() {
             let launches = copies.values().flatten().filter(|copy| copy.work == Work::Launch);
             let earliest = launches.map(|launch| launch.row.first()).min().unwrap_or(u64::MAX);
             beside.retain(|(tick, _)| *tick > earliest);
         }
-        if !by_cpu.is_empty() || !state.copied.is_empty() {
+        if !finished.by_cpu.is_empty() || !state.copied.is_empty() {
             let tick = self.next.fetch_add(1, Relaxed);
-            let places = by_cpu.into_iter().flat_map(Landing::places).map(|place| (tick, pages_of(&place)));
+            let places = finished.by_cpu.iter().flat_map(|(_, copy)| copy.landing.places());
+            let places = places.map(|place| (tick, pages_of(&place)));
             let mut copied = std::mem::take(&mut state.copied);
             copied.extend(places);
             copied.retain(|(until, pages)| state.is_at_work(pages, *until, None));

@@ -5,6 +5,7 @@
 //! have named the callbacks of others leave alone.
 
 use crate::node_runs::Turn;
+use crate::spans::{joined, without};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
@@ -27,12 +28,19 @@ pub struct Running {
     pub turn: Option<Turn>,
     pub began: Instant,
     pub found: Vec<Range<u64>>,
+    /// Pages that the CPU copied to meanwhile for the driver, in no order to it: what is new there it has not written.
+    pub copied: Vec<Range<u64>>,
 }
 
 impl Running {
+    /// Whether what others found meanwhile may be its, too.
+    pub fn is_short(&self) -> bool {
+        self.began.elapsed() < SHORT
+    }
+
     /// Whether it may have written what only the calls of this thread, or those of several, have named.
     fn may_write(&self, user: Option<u32>) -> bool {
-        self.began.elapsed() < SHORT && user.is_none_or(|user| user == self.thread)
+        self.is_short() && user.is_none_or(|user| user == self.thread)
     }
 }
 
@@ -42,14 +50,27 @@ impl Callbacks {
         // Some have been left by a jump, and never end.
         self.running.retain(|running| running.began.elapsed() < LONG);
         self.begun += 1;
-        self.running.push(Running { number: self.begun, thread, turn, began: Instant::now(), found: Vec::new() });
+        self.running.push(Running {
+            number: self.begun,
+            thread,
+            turn,
+            began: Instant::now(),
+            found: Vec::new(),
+            copied: Vec::new(),
+        });
         self.begun
     }
 
-    /// None if it took long.
+    /// None if it took very long.
     pub fn ends(&mut self, number: u64) -> Option<Running> {
         let at = self.running.iter().position(|running| running.number == number)?;
-        Some(self.running.swap_remove(at)).filter(|ended| ended.began.elapsed() < SHORT)
+        Some(self.running.swap_remove(at))
+    }
+
+    /// The CPU has copied to these pages, for a copy that is in no order to those of these turns.
+    pub fn copied(&mut self, pages: &[Range<u64>], is_unordered: impl Fn(&Turn) -> bool) {
+        let beside = self.running.iter_mut().filter(|running| running.turn.as_ref().is_some_and(&is_unordered));
+        beside.for_each(|running| running.copied = joined([&running.copied, pages].concat()));
     }
 
     pub fn any(&self) -> bool {
@@ -64,6 +85,9 @@ impl Callbacks {
     /// What was found to be written may be any of theirs, with these turns.
     pub fn found(&mut self, user: Option<u32>, places: impl Fn(Option<&Turn>) -> Vec<Range<u64>>) {
         let may_be_its = self.running.iter_mut().filter(|running| running.may_write(user));
-        may_be_its.for_each(|running| running.found.extend(places(running.turn.as_ref())));
+        may_be_its.for_each(|running| {
+            let places = places(running.turn.as_ref()).into_iter();
+            running.found.extend(places.flat_map(|place| without(place, &running.copied)));
+        });
     }
 }

@@ -13,11 +13,13 @@ use crate::finds::{Finds, PIECE};
 use crate::lock::Lock;
 use crate::memory::bytes_at;
 use crate::node_runs::Turn;
+use crate::pending::Copy;
 use crate::pinned::Ranges;
+use crate::queue::Queue;
 use crate::running::{Callbacks, Running};
 use crate::shadow::Shadow;
 use crate::spans::{joined, without};
-use crate::tracker::{PAGE, Tracker};
+use crate::tracker::{PAGE, Tracker, pages_of};
 use crate::{callback, maps, start};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -254,14 +256,25 @@ impl Watch {
         self.state.lock().callbacks.begins(thread, turn)
     }
 
+    /// The driver had the CPU make this copy, which is done: what shows on its pages is not of callbacks beside it.
+    pub fn copied(&self, copy: &Copy, queue: Queue) {
+        let mut state = self.state.lock();
+        if state.callbacks.any() {
+            let pages: Vec<Range<u64>> = copy.landing.places().iter().map(pages_of).collect();
+            let is_unordered = |turn: &Turn| !start::recorder().pending.is_ordered(copy, queue, turn);
+            state.callbacks.copied(&joined(pages), is_unordered);
+        }
+    }
+
     /// As `look`. Also where nothing seems to be watched: a copy may just be beginning to watch what this callback wrote. What
     /// waits for its turn has brought nothing yet.
     pub fn callback_ends(&self, number: u64, turn: Option<&Turn>, finds: &mut Finds) {
         let mut state = self.state.lock();
         let ended = state.callbacks.ends(number);
-        self.look_at(&mut state, Reason::Callback { turn }, finds);
+        let copied = ended.as_ref().map_or(&[][..], |ended| &ended.copied);
+        self.look_at(&mut state, Reason::Callback { turn, copied }, finds);
         start::recorder().pending.called_back(&finds.places);
-        if let Some(Running { began, found, .. }) = ended {
+        if let Some(Running { began, found, .. }) = ended.filter(Running::is_short) {
             start::recorder().pending.called_back(&found);
             for range in joined(found) {
                 // What began to be watched meanwhile was recorded as a whole then: what came later is newer than that.
@@ -324,7 +337,7 @@ impl Watch {
                 if !watched.left.is_empty() {
                     // What was left long ago need not be the callback's: a launch beside it may be writing there.
                     let pending = &start::recorder().pending;
-                    let is_doubtful = |range: &Range<u64>| matches!(reason, Reason::Callback { turn: Some(turn) } if pending.is_given_beside(range, turn));
+                    let is_doubtful = |range: &Range<u64>| matches!(reason, Reason::Callback { turn: Some(turn), .. } if pending.is_given_beside(range, turn));
                     let (doubtful, sure) = std::mem::take(&mut watched.left).into_iter().partition(is_doubtful);
                     watched.left = doubtful;
                     here.extend::<Vec<_>>(sure);
@@ -412,7 +425,7 @@ fn may_be_theirs(callbacks: &mut Callbacks, ranges: &BTreeMap<u64, Watched>, fou
         let pending = &start::recorder().pending;
         // What one has written before its end another that runs has not, if it is for work that does not wait for that.
         let is_only_ones = |other: &Turn| match reason {
-            Reason::Callback { turn: Some(one) } => pending.is_of_one_alone(place, user, one, other),
+            Reason::Callback { turn: Some(one), .. } => pending.is_of_one_alone(place, user, one, other),
             _ => false,
         };
         callbacks.found(user, |other| match other.is_some_and(is_only_ones) {

@@ -49,6 +49,14 @@ impl Pending {
         self.state.lock().is_at_work(range, u64::MAX, Some(turn))
     }
 
+    /// Whether this copy, of the callback's own graph or not, waits for it or is done when it begins.
+    pub fn is_ordered(&self, copy: &Copy, queue: Queue, turn: &Turn) -> bool {
+        let order = &self.state.lock().order;
+        let is_before = || order.by_stream(turn.queue, turn.before).get(&queue).is_some_and(|at| copy.position < *at);
+        let is_own = (copy.thread, copy.call) == turn.by;
+        is_own || order.is_behind(queue, copy.position, (turn.queue, turn.behind)) || is_before()
+    }
+
     /// Whether all that is under way there waits for the one callback, and a launch among it not for the other.
     pub fn is_of_one_alone(&self, range: &Range<u64>, user: Option<u32>, one: &Turn, other: &Turn) -> bool {
         let state = self.state.lock();

@@ -61,8 +61,8 @@ impl Users {
 pub enum Reason<'t> {
     /// Before a call: a launch can read anything, a wait nothing.
     Call(Class),
-    /// A callback has ended, whose turn it was.
-    Callback { turn: Option<&'t Turn> },
+    /// A callback has ended, whose turn it was. `copied`: pages that the CPU copied to beside it, in order and apart.
+    Callback { turn: Option<&'t Turn>, copied: &'t [Range<u64>] },
 }
 
 impl Watched {
@@ -106,15 +106,19 @@ impl Watched {
 
     /// False if the memory is not there any more.
     pub fn compare(&mut self, start: u64, pages: &Range<u64>, reason: Reason, finds: &mut Finds) -> bool {
-        let turn = if let Reason::Callback { turn } = reason { turn } else { None };
+        let (turn, copied) =
+            if let Reason::Callback { turn, copied } = reason { (turn, copied) } else { (None, &[][..]) };
         let range = pages.start.max(start)..pages.end.min(self.end);
         // They may have a page in common, and on it nothing.
         if range.is_empty() {
             return true;
         }
         // What copies are still bringing is theirs.
-        let landing =
+        let mut landing =
             start::recorder().pending.unsettled_in(range.start, range.end - range.start, finds.thread(), turn);
+        let copied = copied.iter().map(|pages| pages.start.max(range.start)..pages.end.min(range.end));
+        landing.extend(copied.filter(|pages| !pages.is_empty()));
+        landing.sort_unstable_by_key(|place| place.start);
         // And what the CPU has written there besides shows later.
         if self.tracked && !self.managed {
             self.left.extend(landing.iter().cloned());
