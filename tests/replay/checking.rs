@@ -91,7 +91,14 @@ fn pinned_memory_is_written_when_its_copy_has_read_it() {
 
 #[test]
 fn what_the_cpu_writes_again_or_by_pointers_alone_is_found() {
-    for app in ["written_again.c", "filled_then_written.c", "set_anew.c", "reached_by_pointer.c", "named_elsewhere.c"] {
+    for app in [
+        "written_again.c",
+        "filled_then_written.c",
+        "filled_before_graph.c",
+        "set_anew.c",
+        "reached_by_pointer.c",
+        "named_elsewhere.c",
+    ] {
         let place = recorded(app, &[]);
         for options in [&[][..], &["--no-placement"]] {
             assert!(replayed(&place, options).expect(0).stdout.starts_with("verified\n"), "{app}");

@@ -217,7 +217,9 @@ impl<'w, 't> Builder<'w, 't> {
         };
         let own = self.function.twin_of.is_some() && live == 0 || live == 2;
         let queue = Queue { context, stream: live, thread: own.then_some(self.call.thread) };
-        callbacks::hand_over(self.world, self.call, ty.name == "CUstreamCallback", Some(queue))
+        // Captured, it becomes a node.
+        let queue = (!queue.is_captured(self.world.driver)).then_some(queue);
+        callbacks::hand_over(self.world, self.call, ty.name == "CUstreamCallback", queue)
     }
 
     pub fn pointer(&mut self, fields: &'static [Field], index: usize, base: u32, here: Here) -> Result<(), Refusal> {

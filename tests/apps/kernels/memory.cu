@@ -13,3 +13,11 @@ extern "C" __global__ void pass(int *data, int n)
     if (i < n)
         data[i] = data[i] * 3 + i;
 }
+
+// Does the same to each of some arrays
+extern "C" __global__ void pass_each(int *const *arrays, int count, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    for (int array = 0; i < n && array < count; array++)
+        arrays[array][i] = arrays[array][i] * 3 + i;
+}
