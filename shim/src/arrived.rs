@@ -5,7 +5,6 @@ use crate::clock;
 use crate::landing::Landing;
 use crate::lane::Lane;
 use crate::manners::guarded;
-use crate::memory::bytes_at;
 use crate::node_runs::Turn;
 use crate::pending::{Copy, Work};
 use crate::queue::{Covered, Queue};
@@ -67,7 +66,7 @@ pub fn turn_comes(lane: &Lane, turn: &Turn) {
 pub fn finished(lane: &Lane, covered: Covered, position: u64) {
     let recorder = lane.recorder();
     let finished = recorder.pending.finished(covered, position);
-    finished.by_cpu.iter().for_each(|(queue, copy)| recorder.watch.copied(copy, *queue));
+    finished.stirred.iter().for_each(|(queue, copy, pages)| recorder.watch.stirred(copy, *queue, pages));
     finished.copies.iter().for_each(|(copy, beside)| look_at(lane, copy, beside));
     recorder.pending.looked_at(&finished);
 }
@@ -140,10 +139,8 @@ pub fn filled(lane: &Lane, landing: Landing) {
             lane.recorder().watch.comes_back(place);
             continue;
         }
-        let len = place.end - place.start;
         // Pinned memory may have been unmapped: the device still reaches it.
-        let bytes = bytes_at(place.start, len as usize, true);
-        bytes.map(|bytes| lane.recorder().watch.landed(place.start, bytes));
+        lane.recorder().watch.landed(place.start, place.end - place.start, true);
     }
 }
 
@@ -180,7 +177,7 @@ pub fn landed(lane: &Lane, landing: Landing, fresh: bool) -> Option<(u8, Hash)> 
     match landing {
         Landing::Flat { address, len } => {
             let careful = !fresh && !recorder.pinned.holds(address, len);
-            let bytes = recorder.watch.landed(address, bytes_at(address, len as usize, careful)?);
+            let bytes = recorder.watch.landed(address, len, careful)?;
             if keep && let Some(hash) = recorder.file.blob(&bytes) {
                 return Some((record::BLOB, hash));
             }
@@ -196,7 +193,7 @@ pub fn landed(lane: &Lane, landing: Landing, fresh: bool) -> Option<(u8, Hash)> 
             }
             let mut hasher = Hasher::default();
             for row in region.row_addresses() {
-                hasher.update(&recorder.watch.landed(row, bytes_at(row, region.row_bytes as usize, careful)?));
+                hasher.update(&recorder.watch.landed(row, region.row_bytes, careful)?);
             }
             Some((record::HASH, hasher.finish()))
         }
@@ -207,8 +204,7 @@ pub fn packed_rows(region: &Region, careful: bool) -> Option<Vec<u8>> {
     let mut packed = Vec::new();
     packed.try_reserve_exact(usize::try_from(region.bytes()).ok()?).ok()?;
     for row in region.row_addresses() {
-        let bytes = bytes_at(row, region.row_bytes as usize, careful)?;
-        packed.extend_from_slice(&crate::start::recorder().watch.landed(row, bytes));
+        packed.extend_from_slice(&crate::start::recorder().watch.landed(row, region.row_bytes, careful)?);
     }
     Some(packed)
 }

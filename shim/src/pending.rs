@@ -15,6 +15,7 @@ use crate::callback;
 use crate::landing::Landing;
 use crate::lock::Lock;
 use crate::queue::{Covered, Queue};
+use crate::spans::joined;
 use crate::tracker::pages_of;
 use order::{Order, Reach};
 use std::collections::btree_map::Entry;
@@ -69,8 +70,8 @@ struct Coming {
 /// Copies that have finished, each with where the CPU wrote while it, if it is a launch, was under way.
 pub struct Finished {
     pub copies: Vec<(Copy, Vec<Range<u64>>)>,
-    /// Those among them that the CPU may have made.
-    pub by_cpu: Vec<(Queue, Copy)>,
+    /// Those among them for which, or beside which, the CPU has copied to pages: these, in order and apart.
+    pub stirred: Vec<(Queue, Copy, Vec<Range<u64>>)>,
     /// The positions of those that are as finished, and which others are looking at.
     others: Vec<u64>,
 }
@@ -282,7 +283,7 @@ impl Pending {
     /// launch goes where the CPU wrote meanwhile. They are to be given to `looked_at`.
     pub fn finished(&self, covered: Covered, position: u64) -> Finished {
         let mut state = self.state.lock();
-        let State { copies, landings, order, beside, looking, .. } = &mut *state;
+        let State { copies, order, looking, .. } = &mut *state;
         let (until, of_context) = match covered {
             Covered::Event(event) => (order.by_event(event, position), None),
             Covered::Stream(queue) => {
@@ -329,7 +330,8 @@ impl Pending {
         }
         looking.extend(finished.iter().map(|(queue, copy)| (copy.position, (*queue, *copy))));
         copies.retain(|_, copies| !copies.is_empty());
-        let by_cpu: Vec<(Queue, Copy)> = finished.iter().filter(|(_, copy)| copy.by_cpu).copied().collect();
+        let stirred = state.stirred_by(&finished, self.next.fetch_add(1, Relaxed));
+        let State { copies, landings, beside, .. } = &mut *state;
         for (_, copy) in finished.iter().filter(|(_, copy)| copy.work == Work::Copy) {
             if let Entry::Occupied(known) = landings.entry(copy.landing.address())
                 && known.get().2 == copy.position
@@ -338,20 +340,11 @@ impl Pending {
             }
         }
         let copies_of = |(_, copy): (Queue, Copy)| (copy, copy.beside(beside));
-        let finished = Finished { copies: finished.into_iter().map(copies_of).collect(), by_cpu, others };
+        let finished = Finished { copies: finished.into_iter().map(copies_of).collect(), stirred, others };
         if !beside.is_empty() {
             let launches = copies.values().flatten().filter(|copy| copy.work == Work::Launch);
             let earliest = launches.map(|launch| launch.row.first()).min().unwrap_or(u64::MAX);
             beside.retain(|(tick, _)| *tick > earliest);
-        }
-        if !finished.by_cpu.is_empty() || !state.copied.is_empty() {
-            let tick = self.next.fetch_add(1, Relaxed);
-            let places = finished.by_cpu.iter().flat_map(|(_, copy)| copy.landing.places());
-            let places = places.map(|place| (tick, pages_of(&place)));
-            let mut copied = std::mem::take(&mut state.copied);
-            copied.extend(places);
-            copied.retain(|(until, pages)| state.is_at_work(pages, *until, None));
-            state.copied = copied;
         }
         finished
     }
@@ -402,6 +395,25 @@ impl Pending {
 }
 
 impl State {
+    /// Keeps in mind where the CPU copied for these, as long as launches are at work there. Which of them have to do with such pages.
+    fn stirred_by(&mut self, finished: &[(Queue, Copy)], tick: u64) -> Vec<(Queue, Copy, Vec<Range<u64>>)> {
+        let pages = |copy: &Copy| joined(copy.landing.places().iter().map(pages_of).collect());
+        let by_cpu = finished.iter().filter(|(_, copy)| copy.by_cpu);
+        let mut stirred: Vec<_> = by_cpu.map(|(queue, copy)| (*queue, *copy, pages(copy))).collect();
+        self.copied.extend(stirred.iter().flat_map(|(.., pages)| pages).map(|pages| (tick, pages.clone())));
+        if self.copied.is_empty() {
+            return stirred;
+        }
+        for (queue, launch) in finished.iter().filter(|(_, copy)| copy.work == Work::Launch) {
+            let met = self.copied.iter().filter(|(_, pages)| launch.meets(pages.start, pages.end));
+            stirred.push((*queue, *launch, joined(met.map(|(_, pages)| pages.clone()).collect())));
+        }
+        let mut copied = std::mem::take(&mut self.copied);
+        copied.retain(|(until, pages)| self.is_at_work(pages, *until, None));
+        self.copied = copied;
+        stirred
+    }
+
     fn overtake_looks(&mut self, range: &Range<u64>) {
         let met = self.looking.values_mut().filter(|(_, copy)| copy.meets(range.start, range.end));
         met.for_each(|(_, copy)| copy.work = Work::Fill);

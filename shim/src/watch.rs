@@ -19,7 +19,7 @@ use crate::queue::Queue;
 use crate::running::{Callbacks, Running};
 use crate::shadow::Shadow;
 use crate::spans::{joined, without};
-use crate::tracker::{PAGE, Tracker, pages_of};
+use crate::tracker::{PAGE, Tracker};
 use crate::{callback, maps, start};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -256,13 +256,13 @@ impl Watch {
         self.state.lock().callbacks.begins(thread, turn)
     }
 
-    /// The driver had the CPU make this copy, which is done: what shows on its pages is not of callbacks beside it.
-    pub fn copied(&self, copy: &Copy, queue: Queue) {
+    /// The CPU has copied to these pages for the driver, and this, which is done, worked there: what shows on them is not of callbacks
+    /// beside it.
+    pub fn stirred(&self, copy: &Copy, queue: Queue, pages: &[Range<u64>]) {
         let mut state = self.state.lock();
         if state.callbacks.any() {
-            let pages: Vec<Range<u64>> = copy.landing.places().iter().map(pages_of).collect();
             let is_unordered = |turn: &Turn| !start::recorder().pending.is_ordered(copy, queue, turn);
-            state.callbacks.copied(&joined(pages), is_unordered);
+            state.callbacks.copied(pages, is_unordered);
         }
     }
 

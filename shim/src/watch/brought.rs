@@ -2,6 +2,7 @@
 
 use super::watched::{Users, Watched};
 use super::{State, Watch};
+use crate::memory::bytes_at;
 use crate::spans::joined;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -10,27 +11,30 @@ use std::ops::Range;
 const MOST_READ: u64 = 8 << 20;
 
 impl Watch {
-    /// What the device has brought is known as of now: what the CPU writes over it is new, also if it was there before.
-    pub fn landed<'b>(&self, address: u64, bytes: Cow<'b, [u8]>) -> Cow<'b, [u8]> {
+    /// What the device has brought, which is known as of now: what the CPU writes over it is new, also if it was there before.
+    ///
+    /// With the lock held: what another thread has found done since must not be replaced by what was read before.
+    pub fn landed(&self, address: u64, len: u64, careful: bool) -> Option<Cow<'static, [u8]>> {
         if !self.any() {
-            return bytes;
+            return bytes_at(address, len as usize, careful);
         }
+        let end = address.saturating_add(len);
         let mut state = self.state.lock();
-        let end = address + bytes.len() as u64;
         // The pieces that copies were seen to read may lie within it, and some of them within others.
         let mut around = state.ranges.range_mut(..end).filter(|(_, watched)| watched.end > address).peekable();
         if around.peek().is_none() {
-            return bytes;
+            drop(state);
+            return bytes_at(address, len as usize, careful);
         }
         // Both the trace and the shadow get what is read once.
-        let bytes = bytes.into_owned();
+        let bytes = bytes_at(address, len as usize, careful)?.into_owned();
         for (start, watched) in around {
             let within = address.max(*start)..end.min(watched.end);
             let read = &bytes[(within.start - address) as usize..(within.end - address) as usize];
             watched.shadow.put((within.start - start) as usize, read);
             watched.settle(&within);
         }
-        Cow::Owned(bytes)
+        Some(Cow::Owned(bytes))
     }
 
     /// What kernels of a graph have made of this thread's memory is known as of now, but for the pages where the CPU wrote, too: what a
