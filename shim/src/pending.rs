@@ -50,8 +50,8 @@ struct State {
     inside: HashMap<u32, (Queue, u64)>,
     /// What callbacks were found to have written, and when it was found: the latest.
     called_back: VecDeque<(u64, Range<u64>)>,
-    /// Pages that the CPU copied to, and by when that was done: launches under way since before may be writing there, too.
-    copied: Vec<(u64, Range<u64>)>,
+    /// Pages that the CPU copied to, and when that was known to be done: launches may be writing there, too.
+    copied: Vec<(Instant, Range<u64>)>,
     /// Copies that have finished, by position: what they brought is being looked at.
     looking: BTreeMap<u64, (Queue, Copy)>,
     /// By thread: pinned memory that the call it is inside of may give the driver to be written, at once or later.
@@ -330,7 +330,7 @@ impl Pending {
         }
         looking.extend(finished.iter().map(|(queue, copy)| (copy.position, (*queue, *copy))));
         copies.retain(|_, copies| !copies.is_empty());
-        let stirred = state.stirred_by(&finished, self.next.fetch_add(1, Relaxed));
+        let stirred = state.stirred_by(&finished);
         let State { copies, landings, beside, .. } = &mut *state;
         for (_, copy) in finished.iter().filter(|(_, copy)| copy.work == Work::Copy) {
             if let Entry::Occupied(known) = landings.entry(copy.landing.address())
@@ -395,12 +395,13 @@ impl Pending {
 }
 
 impl State {
-    /// Keeps in mind where the CPU copied for these, as long as launches are at work there. Which of them have to do with such pages.
-    fn stirred_by(&mut self, finished: &[(Queue, Copy)], tick: u64) -> Vec<(Queue, Copy, Vec<Range<u64>>)> {
+    /// Keeps in mind where the CPU copied for these, while launches are at work there. Which of them have to do with such pages.
+    fn stirred_by(&mut self, finished: &[(Queue, Copy)]) -> Vec<(Queue, Copy, Vec<Range<u64>>)> {
+        let now = Instant::now();
         let pages = |copy: &Copy| joined(copy.landing.places().iter().map(pages_of).collect());
         let by_cpu = finished.iter().filter(|(_, copy)| copy.by_cpu);
         let mut stirred: Vec<_> = by_cpu.map(|(queue, copy)| (*queue, *copy, pages(copy))).collect();
-        self.copied.extend(stirred.iter().flat_map(|(.., pages)| pages).map(|pages| (tick, pages.clone())));
+        self.copied.extend(stirred.iter().flat_map(|(.., pages)| pages).map(|pages| (now, pages.clone())));
         if self.copied.is_empty() {
             return stirred;
         }
@@ -409,7 +410,7 @@ impl State {
             stirred.push((*queue, *launch, joined(met.map(|(_, pages)| pages.clone()).collect())));
         }
         let mut copied = std::mem::take(&mut self.copied);
-        copied.retain(|(until, pages)| self.is_at_work(pages, *until, None));
+        copied.retain(|copied| self.is_unsettled(copied, None));
         self.copied = copied;
         stirred
     }

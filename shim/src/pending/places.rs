@@ -8,6 +8,7 @@ use crate::spans::joined;
 use crate::tracker::pages_of;
 use std::ops::Range;
 use std::sync::atomic::Ordering::*;
+use std::time::{Duration, Instant};
 
 impl Pending {
     /// Whether callbacks have written there since this launch was put.
@@ -46,7 +47,7 @@ impl Pending {
         if !self.any() {
             return false;
         }
-        self.state.lock().is_at_work(range, u64::MAX, Some(turn))
+        self.state.lock().is_at_work(range, Some(turn))
     }
 
     /// Whether this copy, of the callback's own graph or not, waits for it or is done when it begins.
@@ -133,7 +134,7 @@ impl Pending {
         let copies = state.all().chain(state.looking.values().map(|(queue, copy)| (queue, copy)));
         let places = |copy: &Copy| if by_pages { state.places(copy) } else { copy.landing.places() };
         let found = copies.filter(|(queue, copy)| comes(queue, copy)).flat_map(|(_, copy)| places(copy));
-        let copied = state.copied.iter().filter(|(until, pages)| by_pages && state.is_at_work(pages, *until, turn));
+        let copied = state.copied.iter().filter(|copied| by_pages && state.is_unsettled(copied, turn));
         let found = found.chain(copied.map(|(_, pages)| pages.clone()));
         // Of those that are just being given to the driver, too: it may have begun.
         let may_have_begun = |other: u32, coming: &Coming| match (turn, coming.place) {
@@ -174,9 +175,16 @@ impl State {
         places
     }
 
-    /// Whether a launch that was put by then may be writing there. `turn`: of a callback, for which it does not wait, and which is not its own.
-    pub(super) fn is_at_work(&self, place: &Range<u64>, until: u64, turn: Option<&Turn>) -> bool {
-        let mut launches = self.all().filter(|(_, copy)| copy.work == Work::Launch && copy.row.first() < until);
+    /// Whether it is not told yet what shows on pages that the CPU copied to: for a while, as a program that always has launches under way
+    /// writes there, too.
+    pub(super) fn is_unsettled(&self, (since, pages): &(Instant, Range<u64>), turn: Option<&Turn>) -> bool {
+        const A_WHILE: Duration = Duration::from_millis(100);
+        since.elapsed() < A_WHILE && self.is_at_work(pages, turn)
+    }
+
+    /// Whether a launch may be writing there. `turn`: of a callback, for which it does not wait, and which is not its own.
+    pub(super) fn is_at_work(&self, place: &Range<u64>, turn: Option<&Turn>) -> bool {
+        let mut launches = self.all().filter(|(_, copy)| copy.work == Work::Launch);
         launches.any(|(queue, launch)| {
             let is_beside = |turn: &Turn| {
                 let is_behind = self.order.is_behind(*queue, launch.position, (turn.queue, turn.behind));
