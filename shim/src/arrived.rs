@@ -67,6 +67,7 @@ pub fn finished(lane: &Lane, covered: Covered, position: u64) {
     let recorder = lane.recorder();
     let finished = recorder.pending.finished(covered, position);
     finished.stirred.iter().for_each(|(queue, copy, pages)| recorder.watch.stirred(copy, *queue, pages));
+    finished.partly.iter().for_each(|copy| look_at(lane, copy, &[]));
     finished.copies.iter().for_each(|(copy, beside)| look_at(lane, copy, beside));
     recorder.pending.looked_at(&finished);
 }

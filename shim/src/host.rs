@@ -14,6 +14,7 @@ use crate::{arrived, callback, hooks, range, start};
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use trace::Function;
 use trace::api::copies::{device_region, region};
 use trace::api::roles::{Class, Field, Role, Side};
@@ -118,8 +119,8 @@ fn launched(lane: &Lane, function: &Function, words: &[u64], given: impl Iterato
     under_way(lane, lane.sequence(), function, words, given);
 }
 
-/// Managed memory is the device's until the launch is done, whether it was given that or not; so is what a graph uses that another thread
-/// made.
+/// Managed memory is the device's until the launch is done, whether it was given that or not; so is pinned memory whose address stands somewhere, and
+/// what a graph uses that another thread made.
 fn has_managed(
     lane: &Lane,
     function: &Function,
@@ -131,8 +132,9 @@ fn has_managed(
     if watch.managed.any() {
         watch.refer_managed(finds);
     }
+    watch.refer_named(finds);
     let any = function.param("hGraphExec").is_some();
-    if watch.any() && (any || watch.managed.any()) {
+    if watch.any() && (any || watch.managed.any() || watch.stored.load(Relaxed)) {
         let given = given.map(|(address, len)| (Landing::Flat { address, len }, Work::Given, false));
         let unnamed = [(Landing::Flat { address: 0, len: 0 }, Work::Unnamed { any }, false)];
         under_way(lane, lane.sequence(), function, words, given.chain(unnamed));

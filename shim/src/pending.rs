@@ -70,6 +70,8 @@ struct Coming {
 /// Copies that have finished, each with where the CPU wrote while it, if it is a launch, was under way.
 pub struct Finished {
     pub copies: Vec<(Copy, Vec<Range<u64>>)>,
+    /// Launches of a row, of which the last is still under way: what they may have made of memory that nobody looks at is there.
+    pub partly: Vec<Copy>,
     /// Those among them for which, or beside which, the CPU has copied to pages: these, in order and apart.
     pub stirred: Vec<(Queue, Copy, Vec<Range<u64>>)>,
     /// The positions of those that are as finished, and which others are looking at.
@@ -304,12 +306,17 @@ impl Pending {
         };
         let others = looking.values().filter(|(queue, copy)| is_covered(until.get(queue), &mut copy.clone()));
         let others = others.map(|(_, copy)| copy.position).collect();
-        let mut finished = Vec::new();
+        let (mut finished, mut partly) = (Vec::new(), Vec::new());
         for (queue, copies) in copies.iter_mut() {
             let until = until.get(queue);
             if until.is_some() || of_context.is_some() {
                 let done = copies.extract_if(.., |copy| is_covered(until, copy));
                 finished.extend(done.map(|copy| (*queue, copy)));
+            }
+            if let Some(until) = until {
+                let is_unseen = |copy: &&mut Copy| matches!(copy.work, Work::Given | Work::Unnamed { .. });
+                let rows = copies.iter_mut().filter(is_unseen);
+                partly.extend(rows.filter_map(|copy| copy.row.drop_before(*until).then_some(*copy)));
             }
         }
         // A wait that began before it was known that work behind a launch has written there, too, says nothing of the launch alone.
@@ -340,7 +347,7 @@ impl Pending {
             }
         }
         let copies_of = |(_, copy): (Queue, Copy)| (copy, copy.beside(beside));
-        let finished = Finished { copies: finished.into_iter().map(copies_of).collect(), stirred, others };
+        let finished = Finished { copies: finished.into_iter().map(copies_of).collect(), partly, stirred, others };
         if !beside.is_empty() {
             let launches = copies.values().flatten().filter(|copy| copy.work == Work::Launch);
             let earliest = launches.map(|launch| launch.row.first()).min().unwrap_or(u64::MAX);

@@ -44,6 +44,8 @@ pub struct Watch {
     fresh: Lock<Vec<(u64, u64)>>,
     is_fresh: AtomicBool,
     count: AtomicUsize,
+    /// Whether addresses of pinned memory stand in memory that kernels get to.
+    pub stored: AtomicBool,
     state: Lock<State>,
 }
 
@@ -116,6 +118,7 @@ impl Watch {
             let (at, tracked) = (*at, known.tracked);
             if let Some(known) = state.ranges.get_mut(&at) {
                 (known.prepared, known.users) = (false, known.users.and(users));
+                known.is_stored |= known.pinned && users == Users::Nobody;
             }
             return tracked;
         }
@@ -145,6 +148,7 @@ impl Watch {
             tracked: managed,
             told: false,
             users,
+            is_stored: pinned && users == Users::Nobody,
             prepared: false,
             left: Vec::new(),
             back: Vec::new(),
@@ -202,6 +206,7 @@ impl Watch {
             for piece in pieces.iter().filter_map(|at| ranges.remove(at)) {
                 watched.left.extend(piece.left);
                 watched.users = watched.users.and(piece.users);
+                watched.is_stored |= piece.is_stored;
             }
         }
         ranges.insert(start, watched);

@@ -97,6 +97,7 @@ fn what_the_cpu_writes_again_or_by_pointers_alone_is_found() {
         "filled_before_graph.c",
         "set_anew.c",
         "reached_by_pointer.c",
+        "changed_by_pointer.c",
         "named_elsewhere.c",
     ] {
         let place = recorded(app, &[]);

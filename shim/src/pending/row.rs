@@ -26,6 +26,15 @@ impl Row {
         self.positions[0]
     }
 
+    /// Those before a position are done; whether there were any. The last stays.
+    pub fn drop_before(&mut self, until: u64) -> bool {
+        let done = self.positions[..self.kept].iter().take_while(|at| **at < until).count().min(self.kept - 1);
+        self.positions.copy_within(done..self.kept, 0);
+        self.kept -= done;
+        self.has_gap &= done == 0;
+        done > 0
+    }
+
     pub fn is_one(&self) -> bool {
         self.kept == 1
     }
@@ -59,6 +68,14 @@ mod tests {
     fn a_row_is_ordered_if_each_of_it_is() {
         assert!(is_ordered(3, 25, 25) && is_ordered(3, 0, 5) && is_ordered(3, 35, 99));
         assert!(!is_ordered(3, 15, 25) && !is_ordered(3, 0, 15) && !is_ordered(3, 25, 35));
+    }
+
+    #[test]
+    fn what_is_done_of_a_row_is_dropped_but_for_the_last() {
+        let mut row = Row::default();
+        (1..=4).for_each(|n| row.push(n * 10));
+        assert!(!row.drop_before(10) && row.drop_before(21) && row.first() == 30);
+        assert!(row.drop_before(99) && row.first() == 40 && row.is_one() && !row.drop_before(99));
     }
 
     #[test]

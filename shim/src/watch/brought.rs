@@ -1,6 +1,6 @@
 //! What work has made of watched memory: known, so that what the CPU writes over it is new, or unknown.
 
-use super::watched::{Users, Watched};
+use super::watched::Users;
 use super::{State, Watch};
 use crate::memory::bytes_at;
 use crate::spans::joined;
@@ -74,17 +74,26 @@ impl Watch {
         }
     }
 
-    /// The same, of all managed memory that a thread's launch may be using without having been given it. `any`: of a graph, which may use large
-    /// pieces, too, and pinned memory that not its thread alone has named.
+    /// The same, of all memory that a thread's launch may be using without having been given it: managed memory, and pinned memory whose address
+    /// stands somewhere, of which it is looked what is there now. `any`: of a graph, which may use large pieces, too, and pinned memory that not
+    /// its thread alone has named.
     pub fn unnamed_come_back(&self, any: bool, thread: u32) {
         let mut state = self.state.lock();
-        let may_be = |start: u64, watched: &Watched| match watched.managed {
-            true => any || watched.is_small(start),
-            false => any && watched.users != Users::One(thread),
-        };
-        for (start, watched) in state.ranges.iter_mut().filter(|(start, watched)| may_be(**start, watched)) {
-            watched.back.clear();
-            watched.back.push(*start..watched.end);
+        let State { tracker: Some(tracker), ranges, .. } = &mut *state else { return };
+        let mut budget = MOST_READ;
+        for (start, watched) in ranges.iter_mut() {
+            let len = watched.end - start;
+            let is_any = match watched.managed {
+                true => any || watched.is_small(*start),
+                false => watched.is_stored || any && watched.users != Users::One(thread),
+            };
+            if is_any && watched.is_stored && watched.tracked && len <= budget {
+                budget -= len;
+                watched.take_over(*start, *start..watched.end, tracker);
+            } else if is_any {
+                watched.back.clear();
+                watched.back.push(*start..watched.end);
+            }
         }
     }
 }

@@ -4,6 +4,7 @@ use super::Watch;
 use super::watched::Users;
 use crate::finds::Finds;
 use crate::start;
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::*;
 use trace::preamble::Data;
 
@@ -26,6 +27,9 @@ impl Watch {
         }
         for word in words {
             if let Some((start, len)) = recorder.pinned.find(word) {
+                if users == Users::Nobody {
+                    self.stored.store(true, Relaxed);
+                }
                 self.watch_for(users, start, len, false, finds);
             } else if let Some((start, len)) = self.managed.find(word) {
                 self.watch_for(users, start, len, true, finds);
@@ -68,11 +72,9 @@ impl Watch {
     /// Begins to watch what is named in memory that was found, and what is named there in turn.
     pub fn refer_named(&self, finds: &mut Finds) {
         while !finds.named.is_empty() {
-            let mut named = std::mem::take(&mut finds.named);
-            named.retain(|word| start::recorder().pinned.find(*word).is_some_and(|(at, len)| !self.follows(at, len)));
+            let named = std::mem::take(&mut finds.named).into_iter();
             // Of memory that cannot be followed this is asked again each time it is found.
-            named.sort_unstable();
-            named.dedup();
+            let named: BTreeSet<u64> = named.filter_map(|word| Some(start::recorder().pinned.find(word)?.0)).collect();
             self.refer_for(Users::Nobody, named.into_iter(), finds);
         }
     }

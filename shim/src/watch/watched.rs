@@ -24,6 +24,8 @@ pub struct Watched {
     pub told: bool,
     /// Whose calls have named it: other memory kernels find by pointers, and callbacks.
     pub users: Users,
+    /// Pinned, and an address of it stands in memory that kernels get to: any launch may have been at work there.
+    pub is_stored: bool,
     /// Only copies read it, and callbacks were about to run when the first did: what changes while one runs is left to it.
     pub prepared: bool,
     /// What was written and has not been looked at: until the callback ends, or copies have brought what they bring there.
