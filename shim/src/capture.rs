@@ -281,7 +281,7 @@ impl<'a> Capture<'a> {
             std::io::Read::read_to_end(&mut file, &mut content).map(|_| content)
         });
         match content {
-            Ok(content) => self.loading(|capture| capture.payload(0, &content, 0)),
+            Ok(content) => self.loading(|capture| capture.payload(0, &content, 0, false)),
             Err(_) => self.lost(0, 0, "files that the driver was told to read and the recorder could not"),
         }
     }
@@ -301,17 +301,18 @@ impl<'a> Capture<'a> {
         while done < len {
             let step = (len - done).min(record::PIECE as u64);
             match bytes_at(address + done, step as usize, careful) {
-                Some(bytes) => self.payload(address + done, &bytes, 0),
+                Some(bytes) => self.payload(address + done, &bytes, 0, small),
                 None => self.lost(address + done, step as u32, "memory that could not be read"),
             }
             done += step;
         }
     }
 
-    pub(crate) fn payload(&mut self, address: u64, bytes: &[u8], rows: u8) {
+    /// `small`: a structure, in which the call names things.
+    pub(crate) fn payload(&mut self, address: u64, bytes: &[u8], rows: u8, small: bool) {
         let len = bytes.len() as u32;
         if self.moment != Moment::Failure && matches!(self.function.class, Class::copy | Class::submit | Class::graph) {
-            self.follow(bytes);
+            self.follow(bytes, small);
         }
         if bytes.len() <= record::INLINE_LIMIT {
             self.draft.attach(record::INLINE | rows, address, len, bytes);
@@ -325,11 +326,16 @@ impl<'a> Capture<'a> {
     }
 
     /// What a device is given may hold addresses of pinned memory, by which kernels get to it.
-    pub(crate) fn follow(&mut self, bytes: &[u8]) {
+    pub(crate) fn follow(&mut self, bytes: &[u8], by_name: bool) {
         let known: Vec<u64> = if bytes.len() <= MOST_FOLLOWED { named(bytes).collect() } else { Vec::new() };
         if !known.is_empty() {
             let mut finds = Finds::before(self.lane, self.call);
-            self.lane.recorder().watch.refer_stored(known.into_iter(), &mut finds);
+            let watch = &self.lane.recorder().watch;
+            match by_name {
+                true => watch.refer(known.into_iter(), &mut finds),
+                false => watch.refer_stored(known.into_iter(), &mut finds),
+            }
+            watch.refer_named(&mut finds);
             self.deferred.extend(finds.into_records());
         }
     }

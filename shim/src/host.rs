@@ -65,7 +65,8 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
         if recorder.pending.any() || recorder.watch.any() {
             let comes: Vec<Range<u64>> = places(lane, site.function, words, Side::Destination).collect();
             if !comes.is_empty() {
-                recorder.pending.comes(lane.index(), queue(lane, site.function, words), comes);
+                let by_cpu = is_by_cpu(lane, site.function, words);
+                recorder.pending.comes(lane.index(), queue(lane, site.function, words), comes, by_cpu);
             }
         }
         if site.function.class == Class::submit {

@@ -74,7 +74,7 @@ impl Capture<'_> {
             Moment::Entry if pinned => match self.pinned_source(Landing::Flat { address, len: bytes }) {
                 false => self.attach(address, bytes, false),
                 true if bytes <= MOST_FOLLOWED as u64 => {
-                    bytes_at(address, bytes as usize, true).iter().for_each(|bytes| self.follow(bytes));
+                    bytes_at(address, bytes as usize, true).iter().for_each(|bytes| self.follow(bytes, false));
                 }
                 true => {}
             },
@@ -294,7 +294,7 @@ impl Capture<'_> {
                 }
                 match packed_rows(&region, self.careful()) {
                     Some(packed) if packed.len() <= u32::MAX as usize => {
-                        self.payload(region.address, &packed, record::ROWS);
+                        self.payload(region.address, &packed, record::ROWS, false);
                     }
                     _ => self.lost(region.address, 0, "copy sources that could not be read"),
                 }

@@ -65,6 +65,8 @@ struct Coming {
     /// Behind what the work will be.
     place: Option<(Queue, u64)>,
     memory: Vec<Range<u64>>,
+    /// The CPU may be had to write it.
+    by_cpu: bool,
 }
 
 /// Copies that have finished, each with where the CPU wrote while it, if it is a launch, was under way.
@@ -180,7 +182,7 @@ impl Pending {
     }
 
     /// The thread is about to give the driver work that may write there; the driver may do it before the call returns.
-    pub fn comes(&self, thread: u32, queue: Queue, memory: Vec<Range<u64>>) {
+    pub fn comes(&self, thread: u32, queue: Queue, memory: Vec<Range<u64>>, by_cpu: bool) {
         let mut state = self.state.lock();
         for range in &memory {
             state.overtake_looks(range);
@@ -191,7 +193,7 @@ impl Pending {
             graphs.for_each(|copy| copy.work = Work::Fill);
         }
         let place = Some((queue, self.next.fetch_add(1, Relaxed)));
-        state.coming.insert(thread, Coming { place, memory });
+        state.coming.insert(thread, Coming { place, memory, by_cpu });
         self.coming.store(state.coming.len(), Relaxed);
     }
 

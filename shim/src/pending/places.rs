@@ -146,7 +146,10 @@ impl Pending {
             (None, _) => other != thread,
         };
         let coming = state.coming.iter().filter(|(other, coming)| may_have_begun(**other, coming));
-        let found = found.chain(coming.flat_map(|(_, coming)| coming.memory.iter().cloned()));
+        let found = found.chain(coming.flat_map(|(_, coming)| match by_pages && coming.by_cpu {
+            true => state.widened(coming.memory.clone()),
+            false => coming.memory.clone(),
+        }));
         let within = found.map(|place| place.start.max(start)..place.end.min(end)).filter(|place| !place.is_empty());
         let mut within: Vec<Range<u64>> = within.collect();
         within.sort_unstable_by_key(|place| place.start);
@@ -162,14 +165,15 @@ impl State {
 
     /// Where a copy brings bytes. The CPU making it shows on the pages, and what else is new on them a launch may have brought.
     fn places(&self, copy: &Copy) -> Vec<Range<u64>> {
-        let mut places = copy.landing.places();
-        if copy.by_cpu {
-            for place in &mut places {
-                let pages = pages_of(place);
-                let mut launches = self.copies.values().flatten().filter(|copy| copy.work == Work::Launch);
-                if launches.any(|launch| launch.meets(pages.start, pages.end)) {
-                    *place = pages;
-                }
+        let places = copy.landing.places();
+        if copy.by_cpu { self.widened(places) } else { places }
+    }
+
+    fn widened(&self, mut places: Vec<Range<u64>>) -> Vec<Range<u64>> {
+        for place in &mut places {
+            let pages = pages_of(place);
+            if self.is_at_work(&pages, None) {
+                *place = pages;
             }
         }
         places

@@ -17,7 +17,6 @@ impl Watch {
     /// The same, of words that stand in memory.
     pub fn refer_stored(&self, words: impl Iterator<Item = u64>, finds: &mut Finds) {
         self.refer_for(Users::Nobody, words, finds);
-        self.refer_named(finds);
     }
 
     fn refer_for(&self, users: Users, words: impl Iterator<Item = u64>, finds: &mut Finds) {
