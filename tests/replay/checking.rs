@@ -95,6 +95,7 @@ fn what_the_cpu_writes_again_or_by_pointers_alone_is_found() {
         "written_again.c",
         "filled_then_written.c",
         "filled_before_graph.c",
+        "filled_before_run.c",
         "set_anew.c",
         "reached_by_pointer.c",
         "changed_by_pointer.c",

@@ -262,7 +262,8 @@ impl<'t> Callbacks<'t> {
         if told.is_empty() {
             return told;
         }
-        let from = self.found.partition_point(|found| found.time <= run.begin);
+        // Also what was done when it began: here it may come earlier.
+        let from = self.found.partition_point(|found| found.time <= put);
         let meanwhile = self.found[from..].iter().take_while(|found| found.time < run.end);
         let behind = Ranges::union(meanwhile.filter(|found| found.begin > put).map(|found| found.memory.clone()), 1);
         let any_to_come = results::are_to_come(world, run.end, &told);
