@@ -92,7 +92,7 @@ fn look_at(lane: &Lane, copy: &Copy, beside: &[Range<u64>]) {
         // In this order: what a callback's look has taken out of sight is told before it is.
         let is_stirred = || recorder.watch.is_stirred(start, len) || pending.is_called_back(copy);
         let is_shared = || copy.work == Work::Launch && (pending.may_write(start, len) || is_stirred());
-        pending.is_overtaken(copy) || is_shared()
+        pending.is_overtaken(copy, lane.index()) || is_shared()
     };
     if copy.work == Work::Fill {
         return filled(lane, copy.landing);

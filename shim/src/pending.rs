@@ -16,6 +16,7 @@ use crate::landing::Landing;
 use crate::lock::Lock;
 use crate::queue::{Covered, Queue};
 use crate::spans::joined;
+use crate::start;
 use crate::tracker::pages_of;
 use order::{Order, Reach};
 use std::collections::btree_map::Entry;
@@ -67,6 +68,8 @@ struct Coming {
     memory: Vec<Range<u64>>,
     /// The CPU may be had to write it.
     by_cpu: bool,
+    /// It may be any other, too.
+    any: bool,
 }
 
 /// Copies that have finished, each with where the CPU wrote while it, if it is a launch, was under way.
@@ -74,7 +77,7 @@ pub struct Finished {
     pub copies: Vec<(Copy, Vec<Range<u64>>)>,
     /// Launches of a row, of which the last is still under way: what they may have made of memory that nobody looks at is there.
     pub partly: Vec<Copy>,
-    /// Those among them for which, or beside which, the CPU has copied to pages: these, in order and apart.
+    /// Of `copies` those for which, or beside which, the CPU has copied to pages: these, in order and apart.
     pub stirred: Vec<(Queue, Copy, Vec<Range<u64>>)>,
     /// The positions of those that are as finished, and which others are looking at.
     others: Vec<u64>,
@@ -186,21 +189,23 @@ impl Pending {
         let mut state = self.state.lock();
         for range in &memory {
             state.overtake_looks(range);
+        }
+        if start::recorder().destinations.any() {
             // What a graph brings to pageable memory, too, has been replaced when it is looked at.
-            let graphs = state.copies.values_mut().flatten();
-            let graphs =
-                graphs.filter(|copy| matches!(copy.work, Work::Graph(_)) && copy.meets(range.start, range.end));
-            graphs.for_each(|copy| copy.work = Work::Fill);
+            let is_met = |copy: &Copy| memory.iter().any(|range| copy.meets(range.start, range.end));
+            let graphs = state.copies.values_mut().flatten().filter(|copy| matches!(copy.work, Work::Graph(_)));
+            graphs.filter(|copy| is_met(copy)).for_each(|copy| copy.work = Work::Fill);
         }
         let place = Some((queue, self.next.fetch_add(1, Relaxed)));
-        state.coming.insert(thread, Coming { place, memory, by_cpu });
+        let any = state.coming.get(&thread).is_some_and(|coming| coming.any);
+        state.coming.insert(thread, Coming { place, memory, by_cpu, any });
         self.coming.store(state.coming.len(), Relaxed);
     }
 
     /// The thread is about to give the driver work: until that is kept in mind all memory may be used by it.
     pub fn enters(&self, thread: u32) {
         let mut state = self.state.lock();
-        state.coming.entry(thread).or_default();
+        state.coming.entry(thread).or_default().any = true;
         self.coming.store(state.coming.len(), Relaxed);
     }
 
@@ -214,10 +219,13 @@ impl Pending {
         }
     }
 
-    /// Whether other work was given what this copy brought to be overwritten, while that is being looked at, or just before.
-    pub fn is_overtaken(&self, copy: &Copy) -> bool {
+    /// Whether other work was given what this copy brought to be overwritten, while that is being looked at, or just before. `thread`:
+    /// who looks, whose own call has returned: a replay looks behind it, too.
+    pub fn is_overtaken(&self, copy: &Copy, thread: u32) -> bool {
         let state = self.state.lock();
-        if state.coming.values().flat_map(|coming| &coming.memory).any(|range| copy.meets(range.start, range.end)) {
+        let mut others =
+            state.coming.iter().filter(|(other, _)| **other != thread).flat_map(|(_, coming)| &coming.memory);
+        if others.any(|range| copy.meets(range.start, range.end)) {
             return true;
         }
         let looked_at = state.looking.get(&copy.position);
@@ -315,10 +323,13 @@ impl Pending {
                 let done = copies.extract_if(.., |copy| is_covered(until, copy));
                 finished.extend(done.map(|copy| (*queue, copy)));
             }
-            if let Some(until) = until {
-                let is_unseen = |copy: &&mut Copy| matches!(copy.work, Work::Given | Work::Unnamed { .. });
-                let rows = copies.iter_mut().filter(is_unseen);
-                partly.extend(rows.filter_map(|copy| copy.row.drop_before(*until).then_some(*copy)));
+            let is_unseen = |copy: &&mut Copy| matches!(copy.work, Work::Given | Work::Unnamed { .. });
+            for copy in copies.iter_mut().filter(is_unseen) {
+                let is_of = |(context, only_blocking): &(u64, bool)| {
+                    copy.context == *context && (!only_blocking || copy.blocking == Some(true))
+                };
+                let until = until.copied().or(of_context.filter(is_of).map(|_| position));
+                partly.extend(until.is_some_and(|until| copy.row.drop_before(until)).then_some(*copy));
             }
         }
         // A wait that began before it was known that work behind a launch has written there, too, says nothing of the launch alone.
@@ -395,6 +406,7 @@ impl Pending {
     /// Takes out the copies that go to memory which is about to be given back: nobody will look at what they bring.
     pub fn forget(&self, start: u64, len: u64) -> Vec<Copy> {
         let mut state = self.state.lock();
+        state.copied.retain(|(_, pages)| pages.end <= start || start + len <= pages.start);
         let lands = |copy: &mut Copy| copy.landing.address().checked_sub(start).is_some_and(|offset| offset < len);
         let forgotten: Vec<Copy> = state.copies.values_mut().flat_map(|copies| copies.extract_if(.., lands)).collect();
         self.count.fetch_sub(forgotten.len(), Relaxed);
@@ -406,17 +418,21 @@ impl Pending {
 impl State {
     /// Keeps in mind where the CPU copied for these, while launches are at work there. Which of them have to do with such pages.
     fn stirred_by(&mut self, finished: &[(Queue, Copy)]) -> Vec<(Queue, Copy, Vec<Range<u64>>)> {
-        let now = Instant::now();
         let pages = |copy: &Copy| joined(copy.landing.places().iter().map(pages_of).collect());
         let by_cpu = finished.iter().filter(|(_, copy)| copy.by_cpu);
         let mut stirred: Vec<_> = by_cpu.map(|(queue, copy)| (*queue, *copy, pages(copy))).collect();
-        self.copied.extend(stirred.iter().flat_map(|(.., pages)| pages).map(|pages| (now, pages.clone())));
-        if self.copied.is_empty() {
+        if self.copied.is_empty() && stirred.is_empty() {
             return stirred;
+        }
+        let now = Instant::now();
+        for pages in stirred.iter().flat_map(|(.., pages)| pages) {
+            self.copied.retain(|(_, known)| known != pages);
+            self.copied.push((now, pages.clone()));
         }
         for (queue, launch) in finished.iter().filter(|(_, copy)| copy.work == Work::Launch) {
             let met = self.copied.iter().filter(|(_, pages)| launch.meets(pages.start, pages.end));
-            stirred.push((*queue, *launch, joined(met.map(|(_, pages)| pages.clone()).collect())));
+            let met = joined(met.map(|(_, pages)| pages.clone()).collect());
+            stirred.extend((!met.is_empty()).then_some((*queue, *launch, met)));
         }
         let mut copied = std::mem::take(&mut self.copied);
         copied.retain(|copied| self.is_unsettled(copied, None));

@@ -61,13 +61,13 @@ impl Callbacks {
         self.begun
     }
 
-    /// None if it took very long.
+    /// None if it took so long that it was given up.
     pub fn ends(&mut self, number: u64) -> Option<Running> {
         let at = self.running.iter().position(|running| running.number == number)?;
         Some(self.running.swap_remove(at))
     }
 
-    /// The CPU has copied to these pages, for a copy that is in no order to those of these turns.
+    /// The CPU has copied to these pages for the driver, and work was done there that is in no order to those of these turns.
     pub fn copied(&mut self, pages: &[Range<u64>], is_unordered: impl Fn(&Turn) -> bool) {
         let beside = self.running.iter_mut().filter(|running| running.turn.as_ref().is_some_and(&is_unordered));
         beside.for_each(|running| running.copied = joined([&running.copied, pages].concat()));

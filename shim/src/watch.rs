@@ -276,10 +276,11 @@ impl Watch {
     pub fn callback_ends(&self, number: u64, turn: Option<&Turn>, finds: &mut Finds) {
         let mut state = self.state.lock();
         let ended = state.callbacks.ends(number);
+        let is_short = ended.as_ref().is_some_and(Running::is_short);
         let copied = ended.as_ref().map_or(&[][..], |ended| &ended.copied);
         self.look_at(&mut state, Reason::Callback { turn, copied }, finds);
         start::recorder().pending.called_back(&finds.places);
-        if let Some(Running { began, found, .. }) = ended.filter(Running::is_short) {
+        if let Some(Running { began, found, .. }) = ended.filter(|_| is_short) {
             start::recorder().pending.called_back(&found);
             for range in joined(found) {
                 // What began to be watched meanwhile was recorded as a whole then: what came later is newer than that.

@@ -60,8 +60,8 @@ pub struct Outstanding {
     pinned: BTreeMap<u64, u64>,
     managed: BTreeMap<u64, u64>,
     given: HashMap<u64, Vec<u64>>,
-    /// Calls that put a callback on a stream.
-    callbacks: HashMap<u64, Queue>,
+    /// Calls that put a callback on a stream, and what that waited for then.
+    callbacks: HashMap<u64, (Queue, Reach)>,
     /// What the call moved to last tells to have finished.
     done: Vec<u64>,
 }
@@ -239,7 +239,8 @@ impl Outstanding {
                         self.given.extend((!given.is_empty()).then_some((call.number, given)));
                     }
                     if function.params.iter().any(|param| matches!(param.role, Role::Callback)) {
-                        self.callbacks.insert(call.number, queue);
+                        let waits = self.waits.get(&queue).cloned().unwrap_or_default();
+                        self.callbacks.insert(call.number, (queue, waits));
                     }
                     let work = self.work.entry(queue).or_default();
                     work.push_back(call.number);
@@ -258,8 +259,9 @@ impl Outstanding {
 
     /// The callback that this call put on a stream has begun to run, or ended: what stood before it has finished.
     pub fn called_back(&mut self, call: u64, has_ended: bool) {
-        if let Some(queue) = self.callbacks.remove(&call) {
-            self.finished(queue, call + u64::from(has_ended));
+        if let Some((queue, waits)) = self.callbacks.remove(&call) {
+            self.drop_until(queue, call + u64::from(has_ended));
+            waits.into_iter().for_each(|(other, until)| self.drop_until(other, until));
         }
     }
 
@@ -371,14 +373,19 @@ mod tests {
         streams(&mut sample);
         fill(&mut sample, 10, 0x50);
         sample.call(0, "cuLaunchHostFunc", 12..13, &[0x50, 0x1000, 0], &[]);
-        fill(&mut sample, 14, 0x50);
-        assert_eq!(left(&sample), [("stream#1".to_owned(), 3)]);
+        fill(&mut sample, 14, 0x60);
+        // What its stream waits for later says nothing of the callback.
+        sample.call(0, "cuEventRecord", 16..17, &[0xe0, 0x60], &[]);
+        sample.call(0, "cuStreamWaitEvent", 18..19, &[0x50, 0xe0, 0], &[]);
+        assert_eq!(left(&sample), [("stream#1".to_owned(), 2), ("stream#2".to_owned(), 1)]);
         let (trace, mut walk) = (sample.trace(), Outstanding::default());
         for call in trace.calls() {
             walk.see(&call, call.function().unwrap(), &Objects::default());
         }
         walk.called_back(5, true);
-        assert_eq!(walk.left()[0].calls, [6]);
+        let left: Vec<Vec<u64>> =
+            walk.left().into_iter().map(|work| work.calls).filter(|calls| !calls.is_empty()).collect();
+        assert_eq!(left, [[6]]);
     }
 
     #[test]

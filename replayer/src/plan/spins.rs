@@ -122,7 +122,7 @@ impl<'t> Walk<'t> {
             let found = self.found.peek().map(|found| found.time).filter(|found| *found <= time);
             let ending = self.ending.peek().map(|Reverse((end, call))| (*end, *call)).filter(|(end, _)| *end < time);
             let earliest = [found, ending.map(|(end, _)| end)].into_iter().flatten().min();
-            if let Some((_, call)) = run.filter(|(begin, _)| earliest.is_none_or(|time| *begin <= time)) {
+            if let Some((_, call)) = run.filter(|(begin, _)| earliest.is_none_or(|other| *begin <= other)) {
                 self.called_back.next();
                 self.outstanding.called_back(call, false);
                 self.settle();

@@ -262,10 +262,10 @@ impl<'t> Callbacks<'t> {
         if told.is_empty() {
             return told;
         }
-        // Also what was done when it began: here it may come earlier.
+        // Also what was done when it began: here the run may come earlier.
         let from = self.found.partition_point(|found| found.time <= put);
-        let meanwhile = self.found[from..].iter().take_while(|found| found.time < run.end);
-        let behind = Ranges::union(meanwhile.filter(|found| found.begin > put).map(|found| found.memory.clone()), 1);
+        let since = self.found[from..].iter().take_while(|found| found.time < run.end);
+        let behind = Ranges::union(since.filter(|found| found.begin > put).map(|found| found.memory.clone()), 1);
         let any_to_come = results::are_to_come(world, run.end, &told);
         let is_to_come =
             |told: &Range<u64>| any_to_come && results::are_to_come(world, run.end, std::slice::from_ref(told));

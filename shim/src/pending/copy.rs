@@ -23,8 +23,8 @@ pub enum Work {
     Any,
     /// A launch that was given managed memory, or more than is looked at: when it is done something else may be there.
     Given,
-    /// A launch, which may have used small managed memory that it was not given: a variable, an element of a list. Or a graph: any, and
-    /// pinned memory that other threads use, too.
+    /// A launch, which may have used memory that it was not given: small managed memory (a variable, an element of a list), and pinned
+    /// memory whose address stands somewhere. Or a graph: any managed memory, and pinned memory that other threads use, too.
     Unnamed { any: bool },
 }
 

@@ -42,7 +42,7 @@ impl Pending {
         self.any() && self.state.lock().all().any(|(_, copy)| has(copy))
     }
 
-    /// The same, of a launch that does not wait for this callback, and for which the callback did not wait.
+    /// Whether a launch that does not wait for this callback, and for which the callback did not wait, was given memory there.
     pub fn is_given_beside(&self, range: &Range<u64>, turn: &Turn) -> bool {
         if !self.any() {
             return false;
@@ -67,7 +67,7 @@ impl Pending {
         let waits = |queue: &Queue, copy: &Copy, turn: &Turn| {
             state.order.is_behind(*queue, copy.position, (turn.queue, turn.behind))
         };
-        !state.coming.keys().any(|thread| is_users(*thread))
+        !state.is_coming(range, is_users)
             && there().all(|(queue, copy)| waits(queue, copy, one))
             && there().any(|(queue, copy)| copy.work == Work::Launch && !waits(queue, copy, other))
     }
@@ -90,7 +90,7 @@ impl Pending {
         let all = || state.copies.values().flatten();
         let is_users = |thread: u32| user.is_none_or(|user| user == thread);
         let may_be_any = |copy: &Copy| copy.work == Work::Any && is_users(copy.thread);
-        if state.coming.keys().any(|thread| is_users(*thread)) || all().any(may_be_any) {
+        if state.is_coming(range, is_users) || all().any(may_be_any) {
             return vec![range.clone()];
         }
         let met = all().filter(|copy| copy.meets(range.start, range.end));
@@ -161,6 +161,12 @@ impl State {
     /// What is under way, with its queue.
     fn all(&self) -> impl Iterator<Item = (&Queue, &Copy)> {
         self.copies.iter().flat_map(|(queue, copies)| copies.iter().map(move |copy| (queue, copy)))
+    }
+
+    /// Whether threads of these are about to give the driver work that may use this memory.
+    fn is_coming(&self, range: &Range<u64>, of: impl Fn(u32) -> bool) -> bool {
+        let meets = |place: &Range<u64>| place.start < range.end && range.start < place.end;
+        self.coming.iter().any(|(thread, coming)| of(*thread) && (coming.any || coming.memory.iter().any(meets)))
     }
 
     /// Where a copy brings bytes. The CPU making it shows on the pages, and what else is new on them a launch may have brought.

@@ -26,9 +26,12 @@ impl Row {
         self.positions[0]
     }
 
-    /// Those before a position are done; whether there were any. The last stays.
+    /// Those before a position are done; whether there were any. The last stays, and what is not known of a gap.
     pub fn drop_before(&mut self, until: u64) -> bool {
         let done = self.positions[..self.kept].iter().take_while(|at| **at < until).count().min(self.kept - 1);
+        if self.has_gap && done == 1 {
+            return false;
+        }
         self.positions.copy_within(done..self.kept, 0);
         self.kept -= done;
         self.has_gap &= done == 0;

@@ -157,7 +157,8 @@ impl Watched {
 
     /// What of this memory the CPU has again. While other work has it, too, that shows later.
     fn has_back(&mut self, start: u64, range: &Range<u64>) -> Vec<Range<u64>> {
-        let is_others = || start::recorder().pending.has(range.start, range.end, !self.is_small(start));
+        let is_others =
+            || start::recorder().pending.has(range.start, range.end, !(self.is_small(start) || self.is_stored));
         if self.back.is_empty() || is_others() {
             return Vec::new();
         }
