@@ -8,7 +8,8 @@ use crate::manners::guarded;
 use crate::node_runs::Turn;
 use crate::pending::{Copy, Work};
 use crate::queue::{Covered, Queue};
-use crate::spans::without;
+use crate::spans::{joined, without};
+use crate::tracker::pages_of;
 use std::ops::Range;
 use trace::Function;
 use trace::api::copies::Region;
@@ -55,7 +56,8 @@ pub fn turn_comes(lane: &Lane, turn: &Turn) {
         finished(lane, Covered::Stream(turn.queue), turn.before);
     }
     if turn.is_of_graph() && lane.recorder().watch.any() {
-        lane.recorder().watch.computed(turn.by.0);
+        let places = turn.around.before.iter().flat_map(|region| Landing::Rows(*region).places());
+        lane.recorder().watch.computed(turn.by.0, &joined(places.map(|place| pages_of(&place)).collect()));
     }
     for region in &turn.around.before {
         filled(lane, Landing::Rows(*region));

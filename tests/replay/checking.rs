@@ -100,6 +100,7 @@ fn what_the_cpu_writes_again_or_by_pointers_alone_is_found() {
         "reached_by_pointer.c",
         "changed_by_pointer.c",
         "named_elsewhere.c",
+        "copied_in_graph.c",
     ] {
         let place = recorded(app, &[]);
         for options in [&[][..], &["--no-placement"]] {

@@ -38,8 +38,8 @@ impl Watch {
     }
 
     /// What kernels of a graph have made of this thread's memory is known as of now, but for the pages where the CPU wrote, too: what a
-    /// callback puts in its place is new, also if it was there before.
-    pub fn computed(&self, thread: u32) {
+    /// callback puts in its place is new, also if it was there before. `copied`: pages, in order, to which its copies have gone.
+    pub fn computed(&self, thread: u32, copied: &[Range<u64>]) {
         let mut state = self.state.lock();
         let State { tracker: Some(tracker), ranges, .. } = &mut *state else { return };
         let mut budget = MOST_READ;
@@ -47,7 +47,7 @@ impl Watch {
             let len = watched.end - start;
             if watched.tracked && watched.pinned && watched.users == Users::One(thread) && len <= budget {
                 budget -= len;
-                watched.take_over(*start, *start..watched.end, tracker);
+                watched.take_over(*start, *start..watched.end, copied, tracker);
             }
         }
     }
@@ -57,7 +57,7 @@ impl Watch {
         let mut state = self.state.lock();
         let State { tracker: Some(tracker), ranges, .. } = &mut *state else { return };
         for (start, watched) in ranges.range_mut(..range.end).filter(|(_, watched)| watched.end > range.start) {
-            watched.take_over(*start, range.start.max(*start)..range.end.min(watched.end), tracker);
+            watched.take_over(*start, range.start.max(*start)..range.end.min(watched.end), &[], tracker);
         }
     }
 
@@ -89,7 +89,7 @@ impl Watch {
             };
             if is_any && watched.is_stored && watched.tracked && len <= budget {
                 budget -= len;
-                watched.take_over(*start, *start..watched.end, tracker);
+                watched.take_over(*start, *start..watched.end, &[], tracker);
             } else if is_any {
                 watched.back.clear();
                 watched.back.push(*start..watched.end);

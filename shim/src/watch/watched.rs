@@ -78,8 +78,8 @@ impl Watched {
         self.managed && self.end - start <= SMALL
     }
 
-    /// What is there now is known, but for the pages where the CPU wrote.
-    pub fn take_over(&mut self, start: u64, within: Range<u64>, tracker: &Tracker) {
+    /// What is there now is known, but for the pages where the CPU wrote. `copied`: pages, in order, to which it has only copied for the driver.
+    pub fn take_over(&mut self, start: u64, within: Range<u64>, copied: &[Range<u64>], tracker: &Tracker) {
         if !self.tracked || self.managed {
             return;
         }
@@ -87,7 +87,8 @@ impl Watched {
         // Now, as what is written after it was read shows on the page before it is there.
         let mut touched = self.left.clone();
         if tracker.written_so_far(pages_of(&within), &mut touched) {
-            for range in without(within.clone(), &joined(touched)) {
+            let touched: Vec<_> = joined(touched).into_iter().flat_map(|pages| without(pages, copied)).collect();
+            for range in without(within.clone(), &touched) {
                 let at = (range.start - within.start) as usize..(range.end - within.start) as usize;
                 self.shadow.put((range.start - start) as usize, &bytes[at]);
             }
