@@ -76,6 +76,20 @@ pub fn overtake(world: &World, thread: u32, live: &Range<u64>, tally: &mut Tally
 }
 
 fn arrived(world: &World, thread: u32, live: &Range<u64>, wait: Duration, tally: &mut Tally) {
+    let has_come = |arrival| world.placement.relaxed(|| world.sinks.arrivals.has_come(world.driver, arrival));
+    let until = Instant::now() + wait;
+    // Not taken out before it has come: a callback behind it, which may write there, compares it by itself.
+    loop {
+        let look = world.callbacks.look();
+        for pending in world.sinks.landed_in(live, |pending| pending.arrival.is_some_and(has_come)) {
+            payload::compare(world, pending.call, &pending.sink, tally);
+        }
+        drop(look);
+        if !world.sinks.is_awaited_in(live) || Instant::now() > until {
+            break;
+        }
+        std::thread::yield_now();
+    }
     for pending in world.sinks.landing_in(live) {
         match finished(world, thread, pending.queue, wait) {
             true => payload::compare(world, pending.call, &pending.sink, tally),

@@ -187,6 +187,12 @@ impl<'t> Sinks<'t> {
         self.pending.lock().iter().any(|p| p.sink.memory.is_none() && overlap(&p.sink.range(), range))
     }
 
+    /// Whether some of them tell by an event of their own when they have come.
+    pub fn is_awaited_in(&self, range: &Range<u64>) -> bool {
+        let awaited = |p: &Pending| p.arrival.is_some() && p.sink.memory.is_none() && overlap(&p.sink.range(), range);
+        self.pending.lock().iter().any(awaited)
+    }
+
     /// Everything that is left.
     pub fn drain(&self) -> (Vec<Pending<'t>>, Vec<(Memory, Queue)>) {
         (std::mem::take(&mut *self.pending.lock()), std::mem::take(&mut *self.lent.lock()))
