@@ -11,7 +11,6 @@ use crate::landing::Landing;
 use crate::lane::Lane;
 use crate::manners::guarded;
 use crate::memory::{bytes_at, text_at, word_at};
-use crate::shape::brings_at_once;
 use crate::{clock, hooks};
 use trace::Function;
 use trace::api::roles::{Class, Field, Role};
@@ -130,7 +129,7 @@ impl<'a> Capture<'a> {
                         self.unified(address, bytes, matches!(field.role, Role::Writes(_)), false);
                     }
                 }
-                (Role::Writes(_), _) if self.moment == Moment::Success && brings_at_once(self.function) => {
+                (Role::Writes(_), _) if self.moment == Moment::Success && self.function.brings_at_once() => {
                     if let (Some(address), Some(len)) = (view.load(at, 8), reach(fields, index, base, &view)) {
                         self.filled_here(Landing::Flat { address, len });
                     }

@@ -9,7 +9,7 @@ use crate::memory::{bytes_at, gathered, word_at};
 use crate::node_runs::Turn;
 use crate::pending::{Copy, Work};
 use crate::queue::Queue;
-use crate::shape::{self, Site, brings_at_once};
+use crate::shape::{self, Site};
 use crate::{arrived, callback, hooks, range, start};
 use std::borrow::Cow;
 use std::ops::Range;
@@ -70,7 +70,7 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
             }
         }
         if site.function.class == Class::submit {
-            if !brings_at_once(site.function) {
+            if !site.function.brings_at_once() {
                 fills(lane, site.function, words);
             }
             let from = reached(lane, site.function, words, |role| matches!(role, Role::Reads(_)));

@@ -10,7 +10,6 @@ use crate::landing::Landing;
 use crate::memory::{bytes_at, word_at};
 use crate::pending::{Copy, Work};
 use crate::queue::Queue;
-use crate::shape::brings_at_once;
 use crate::spans::without;
 use trace::api::copies::{Region, device_region, region};
 use trace::api::roles::{Class, Field, Role, Sibling, Side};
@@ -228,7 +227,7 @@ impl Capture<'_> {
 
     /// A copy brings this to memory that the device has, too: when it is done that is what the CPU finds there.
     fn brought(&self, landing: Landing) {
-        if brings_at_once(self.function) {
+        if self.function.brings_at_once() {
             return self.filled_here(landing);
         }
         let fill = [(landing, Work::Fill, host::is_by_cpu(self.lane, self.function, self.words))].into_iter();

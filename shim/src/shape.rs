@@ -92,7 +92,7 @@ pub const fn shape(function: &Function) -> Shape {
                 }
             }
             _ => {
-                if !is_flat(field) || matches!(field.role, Role::Writes(_)) && brings_at_once(function) {
+                if !is_flat(field) || matches!(field.role, Role::Writes(_)) && function.brings_at_once() {
                     shape.at_return = true;
                 }
             }
@@ -108,19 +108,6 @@ pub const fn shape(function: &Function) -> Shape {
     shape.runs_graph = matches!(function.class, Class::launch) && shape.launch.is_none();
     shape.waits = matches!(function.class, Class::synchronize | Class::poll | Class::copy);
     shape
-}
-
-/// Whether what a copy or a fill brings to memory of the host is there when it returns: all without a stream wait for that (seen on
-/// driver 580: tests/gpu/facts/waiting_copies.c).
-pub const fn brings_at_once(function: &Function) -> bool {
-    let mut i = 0;
-    while i < function.params.len() {
-        if matches!(function.params[i].ty.form, Form::Handle(Kind::Stream)) {
-            return false;
-        }
-        i += 1;
-    }
-    true
 }
 
 /// Whether other calls can be made again without this one: it makes, changes and ends nothing, and hands out no object or

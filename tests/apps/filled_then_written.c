@@ -1,7 +1,8 @@
-// Copies and fills without a stream bring bytes to memory of the host, whose first half the CPU writes as soon as they return
+// Copies and fills without a stream bring bytes to memory of the host behind other work; as soon as they return the CPU writes
+// the first half
 #include "check.h"
 
-enum { SIZE = 8192, WIDTH = 64 };
+enum { SIZE = 8192, WIDTH = 64, OTHER = 64 << 20 };
 
 static CUdeviceptr fives;
 
@@ -35,7 +36,7 @@ int main(void)
     CUstream stream;
 
     start_driver();
-    CUdeviceptr to = allocate(SIZE);
+    CUdeviceptr to = allocate(SIZE), other = allocate(OTHER);
     fives = allocate(SIZE);
     CHECK(cuMemsetD8(fives, 5, SIZE));
     CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
@@ -49,10 +50,11 @@ int main(void)
         for (int how = 0; how < 6; how++)
             // Twice, as the CPU then writes what it has written before
             for (int turn = 0; turn < 2; turn++) {
+                CHECK(cuMemsetD8Async(other, how, OTHER, NULL));
                 bring((CUdeviceptr)memory[kind], how);
                 memset(memory[kind], 9, SIZE / 2);
-                CHECK(cuMemcpyDtoDAsync(to, (CUdeviceptr)memory[kind], SIZE, stream));
-                CHECK(cuStreamSynchronize(stream));
+                CHECK(cuMemcpyDtoDAsync(to, (CUdeviceptr)memory[kind], SIZE, turn ? NULL : stream));
+                CHECK(cuCtxSynchronize());
                 CHECK(cuMemcpyDtoH(bytes, to, SIZE));
                 REQUIRE(bytes[0] == 9 && bytes[SIZE / 2 - 1] == 9 && bytes[SIZE / 2] == 5 && bytes[SIZE - 1] == 5);
             }

@@ -6,8 +6,8 @@ use crate::call::frame::Refusal;
 use crate::check::payload;
 use crate::check::report::{Divergence, Tally};
 use crate::plan::action::{Action, Memory, action};
-use crate::plan::captures;
 use crate::plan::order::{Gate, Lane};
+use crate::plan::{captures, copied};
 use crate::run::stall::Stall;
 use crate::run::work::{ends_capture, handle};
 use crate::run::world::World;
@@ -183,8 +183,9 @@ impl<'t> Worker<'_, 't> {
         if is_capture && result != result::SUCCESS || ends_capture(function, result) {
             world.placement.captures.ends();
         }
-        let of_managed = || call.words().any(|word| world.plan.managed.contains(word));
-        if function.class == Class::copy && (frame.instead.is_some() || of_managed()) {
+        let of_managed = || copied::memory(&call, function).iter().any(|range| world.plan.managed.overlaps(range));
+        let gives_bytes = matches!(function.class, Class::copy | Class::submit) && function.brings_at_once();
+        if gives_bytes && (frame.instead.is_some() || !world.plan.managed.is_empty() && of_managed()) {
             // One to or from the host waits, one within the device does not. What has failed other calls will tell, too.
             let none = world.placement.captures.none();
             self.queue(function, &words).wait(world.driver, self.thread, none.is_none());

@@ -1,4 +1,4 @@
-// Which copies and fills without a stream have brought their bytes to memory of the host when they return
+// Which copies and fills without a stream have brought their bytes to memory of the host when they return, or read managed memory
 #include "../../apps/check.h"
 
 enum { SIZE = 64 << 20, BUSY = 512 << 20, TIMES = 8, WIDTH = 1 << 16 };
@@ -68,5 +68,9 @@ int main(void)
                 left == CUDA_SUCCESS ? "done" : "at work", done < 0 ? "" : done ? ", the bytes are there" : ", the bytes are not there");
             CHECK(cuCtxSynchronize());
         }
+    keep_busy();
+    CHECK(cuMemcpyDtoD(device, (CUdeviceptr)to[2], SIZE));
+    printf("cuMemcpyDtoD from managed memory: the stream is %s\n", cuStreamQuery(NULL) == CUDA_SUCCESS ? "done" : "at work");
+    CHECK(cuCtxSynchronize());
     return 0;
 }

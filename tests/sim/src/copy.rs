@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::code::{Code, Result};
 use crate::memory::pinned::as_device;
-use crate::memory::table::{self, Submission};
+use crate::memory::table::{self, Kind, Submission};
 
 /// Bytes moved before the table of ranges is given free for changes.
 const PIECE: usize = 1 << 20;
@@ -89,6 +89,11 @@ impl Copy {
         Ok(())
     }
 
+    /// Whether only the device sees what it reads and writes.
+    pub fn hidden(&self) -> bool {
+        [&self.to, &self.from].iter().all(|plane| matches!(plane.side, Side::Device(at) if hidden(at)))
+    }
+
     /// Whether a side is memory of the application that is not pinned.
     fn pageable(&self, plane: &Plane) -> bool {
         match plane.side {
@@ -155,6 +160,11 @@ impl Plane {
     }
 }
 
+/// Whether the host reaches what is there by calls alone.
+fn hidden(at: u64) -> bool {
+    table::read().find(at).is_some_and(|range| !range.kind.host() && range.kind != Kind::Managed)
+}
+
 /// Rows of equal elements.
 #[derive(Clone, Copy, Debug)]
 pub struct Fill {
@@ -169,6 +179,11 @@ pub struct Fill {
 }
 
 impl Fill {
+    /// Whether only the device sees what it fills.
+    pub fn hidden(&self) -> bool {
+        hidden(self.at)
+    }
+
     fn extent(&self) -> usize {
         self.height.saturating_sub(1) * self.pitch + self.width * self.element
     }

@@ -1,7 +1,7 @@
 //! From lines to data: the table of all driver functions.
 
 use super::roles::{Class, Field, Policy, Role};
-use super::types::Form;
+use super::types::{Form, Kind};
 
 /// One exported driver function.
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +29,19 @@ impl Function {
     /// The position of the parameter with this name.
     pub fn param(&self, name: &str) -> Option<usize> {
         self.params.iter().position(|p| p.name == name)
+    }
+
+    /// Whether what a copy or a fill brings to memory that the host has, too, is there when it returns: all without a stream wait for that
+    /// (seen on driver 580: tests/gpu/facts/waiting_copies.c).
+    pub const fn brings_at_once(&self) -> bool {
+        let mut i = 0;
+        while i < self.params.len() {
+            if matches!(self.params[i].ty.form, Form::Handle(Kind::Stream)) {
+                return false;
+            }
+            i += 1;
+        }
+        true
     }
 }
 

@@ -17,13 +17,16 @@ fn later(fill: Fill, hstream: Handle, null: NullStream) -> Result {
     stream.submit(Work::Fill(fill), Vec::new()).map(drop)
 }
 
-/// The driver need not wait here either; this does.
+/// Waits, unless only the device sees what it fills (as driver 580 does).
 fn now(fill: Fill, null: NullStream) -> Result {
     let stream = stream::find(0, null)?;
     let context = stream.context()?;
     context.check()?;
     fill.check(stream.submission())?;
     stream.capture_forbids()?;
+    if fill.hidden() {
+        return stream.submit(Work::Fill(fill), Vec::new()).map(drop);
+    }
     stream.perform(Work::Fill(fill))?;
     context.check()
 }
