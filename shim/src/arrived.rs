@@ -10,6 +10,8 @@ use crate::pending::{Copy, Work};
 use crate::queue::{Covered, Queue};
 use crate::spans::{joined, without};
 use crate::tracker::pages_of;
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use trace::Function;
 use trace::api::copies::Region;
@@ -71,15 +73,18 @@ pub fn finished(lane: &Lane, covered: Covered, position: u64) {
     finished.stirred.iter().for_each(|(queue, copy, pages)| recorder.watch.stirred(copy, *queue, pages));
     finished.partly.iter().for_each(|copy| look_at(lane, copy, &[]));
     finished.copies.iter().for_each(|(copy, beside)| look_at(lane, copy, beside));
+    let unnamed = finished.partly.iter().chain(finished.copies.iter().map(|(copy, _)| copy));
+    let unnamed: BTreeSet<(u32, bool)> = unnamed.filter_map(|copy| Some((copy.thread, copy.work.unnamed()?))).collect();
+    if !unnamed.is_empty() {
+        recorder.watch.unnamed_come_back(&unnamed);
+    }
     recorder.pending.looked_at(&finished);
 }
 
 fn look_at(lane: &Lane, copy: &Copy, beside: &[Range<u64>]) {
     let recorder = lane.recorder();
-    match copy.work {
-        Work::Given => return recorder.watch.comes_back(copy.landing.extent()),
-        Work::Unnamed { any } => return recorder.watch.unnamed_come_back(any, copy.thread),
-        _ => {}
+    if copy.work == Work::Given {
+        return recorder.watch.comes_back(copy.landing.extent());
     }
     if !copy.work.writes() {
         return;
@@ -188,26 +193,28 @@ pub fn landed(lane: &Lane, landing: Landing, fresh: bool) -> Option<(u8, Hash)> 
         }
         Landing::Rows(region) => {
             let careful = !fresh && !recorder.pinned.holds(region.address, region.span());
+            let read = |row, len| recorder.watch.landed(row, len, careful);
             if keep {
-                let packed = packed_rows(&region, careful)?;
+                let packed = packed_rows(&region, read)?;
                 if let Some(hash) = recorder.file.blob(&packed) {
                     return Some((record::BLOB, hash));
                 }
             }
             let mut hasher = Hasher::default();
             for row in region.row_addresses() {
-                hasher.update(&recorder.watch.landed(row, region.row_bytes, careful)?);
+                hasher.update(&read(row, region.row_bytes)?);
             }
             Some((record::HASH, hasher.finish()))
         }
     }
 }
 
-pub fn packed_rows(region: &Region, careful: bool) -> Option<Vec<u8>> {
+/// The rows one behind the other, each as it is read by its address and length.
+pub fn packed_rows<'b>(region: &Region, read: impl Fn(u64, u64) -> Option<Cow<'b, [u8]>>) -> Option<Vec<u8>> {
     let mut packed = Vec::new();
     packed.try_reserve_exact(usize::try_from(region.bytes()).ok()?).ok()?;
     for row in region.row_addresses() {
-        packed.extend_from_slice(&crate::start::recorder().watch.landed(row, region.row_bytes, careful)?);
+        packed.extend_from_slice(&read(row, region.row_bytes)?);
     }
     Some(packed)
 }

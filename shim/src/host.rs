@@ -41,10 +41,10 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
         let given = arguments.iter().filter_map(|word| recorder.pinned.find(*word));
         launched(lane, site.function, words, given);
         let managed = arguments.iter().filter_map(|word| recorder.watch.managed.find(*word));
-        has_managed(lane, site.function, words, managed, &mut finds);
+        uses_unnamed(lane, site.function, words, managed, &mut finds);
     } else if site.function.class == Class::launch {
         let before = recorder.pending.position();
-        has_managed(lane, site.function, words, std::iter::empty(), &mut finds);
+        uses_unnamed(lane, site.function, words, std::iter::empty(), &mut finds);
         // A graph, which may have been made of any of it, but hardly of what other threads use.
         if recorder.watch.any() {
             launched(lane, site.function, words, recorder.watch.pinned(lane.index()).into_iter());
@@ -122,7 +122,7 @@ fn launched(lane: &Lane, function: &Function, words: &[u64], given: impl Iterato
 
 /// Managed memory is the device's until the launch is done, whether it was given that or not; so is pinned memory whose address stands somewhere, and
 /// what a graph uses that another thread made.
-fn has_managed(
+fn uses_unnamed(
     lane: &Lane,
     function: &Function,
     words: &[u64],

@@ -291,7 +291,7 @@ impl Capture<'_> {
                     Place::Pinned if self.pinned_source(Landing::Rows(region)) => return,
                     Place::Pageable | Place::Pinned => {}
                 }
-                match packed_rows(&region, self.careful()) {
+                match packed_rows(&region, |row, len| bytes_at(row, len as usize, self.careful())) {
                     Some(packed) if packed.len() <= u32::MAX as usize => {
                         self.payload(region.address, &packed, record::ROWS, false);
                     }

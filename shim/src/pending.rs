@@ -229,7 +229,7 @@ impl Pending {
             return true;
         }
         let looked_at = state.looking.get(&copy.position);
-        looked_at.is_some_and(|(_, looked_at)| looked_at.work == Work::Fill || looked_at.is_outdone)
+        looked_at.is_some_and(|(_, looked_at)| looked_at.is_overtaken || looked_at.is_outdone)
     }
 
     /// An event was recorded by a call that began at `position`.
@@ -442,7 +442,7 @@ impl State {
 
     fn overtake_looks(&mut self, range: &Range<u64>) {
         let met = self.looking.values_mut().filter(|(_, copy)| copy.meets(range.start, range.end));
-        met.for_each(|(_, copy)| copy.work = Work::Fill);
+        met.for_each(|(_, copy)| copy.is_overtaken = true);
     }
 
     /// The copies to the host that land here bring what nobody can look at, as a fill does; not even who is just about to.

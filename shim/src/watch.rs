@@ -19,7 +19,7 @@ use crate::queue::Queue;
 use crate::running::{Callbacks, Running};
 use crate::shadow::Shadow;
 use crate::spans::{joined, without};
-use crate::tracker::{PAGE, Tracker};
+use crate::tracker::{Tracker, pages_of};
 use crate::{callback, maps, start};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -382,6 +382,9 @@ impl Watch {
         let State { tracker: Some(tracker), ranges, .. } = &mut *state else { return };
         for start in ending {
             let Some(mut watched) = ranges.remove(&start) else { continue };
+            if watched.is_stored && !ranges.values().any(|watched| watched.is_stored) {
+                self.stored.store(false, Relaxed);
+            }
             let pages = watched.pages(start);
             if watched.managed {
                 let mut here = Vec::new();
@@ -416,7 +419,7 @@ impl Watch {
     /// Whether the CPU has written into this memory since the last look, as far as the kernel tells.
     pub fn is_stirred(&self, start: u64, len: u64) -> bool {
         let state = self.state.lock();
-        let pages = start / PAGE * PAGE..(start + len).next_multiple_of(PAGE);
+        let pages = pages_of(&(start..start + len));
         match (&state.tracker, state.ranges.range(..=start).next_back()) {
             (Some(tracker), Some((_, watched))) if watched.tracked && !watched.managed => tracker.is_written(pages),
             _ => true,

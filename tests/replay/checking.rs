@@ -101,6 +101,7 @@ fn what_the_cpu_writes_again_or_by_pointers_alone_is_found() {
         "changed_by_pointer.c",
         "named_elsewhere.c",
         "copied_in_graph.c",
+        "launched_again.c",
     ] {
         let place = recorded(app, &[]);
         for options in [&[][..], &["--no-placement"]] {

@@ -32,8 +32,10 @@ pub struct Sink<'t> {
 }
 
 impl Sink<'_> {
-    fn range(&self) -> Range<u64> {
-        self.region.address..self.region.address + self.region.span()
+    /// Whether it brings bytes to this placed or translated host range.
+    fn lands_in(&self, range: &Range<u64>) -> bool {
+        let own = self.region.address..self.region.address + self.region.span();
+        self.memory.is_none() && overlap(&own, range)
     }
 }
 
@@ -179,18 +181,16 @@ impl<'t> Sinks<'t> {
 
     /// Those of them that `finished` tells to have.
     pub fn landed_in(&self, range: &Range<u64>, finished: impl Fn(&Pending) -> bool) -> Vec<Pending<'t>> {
-        let landed = |p: &Pending| p.sink.memory.is_none() && overlap(&p.sink.range(), range) && finished(p);
-        self.take(self.pending.lock(), landed)
+        self.take(self.pending.lock(), |pending| pending.sink.lands_in(range) && finished(pending))
     }
 
     pub fn is_landing_in(&self, range: &Range<u64>) -> bool {
-        self.pending.lock().iter().any(|p| p.sink.memory.is_none() && overlap(&p.sink.range(), range))
+        self.pending.lock().iter().any(|pending| pending.sink.lands_in(range))
     }
 
     /// Whether some of them tell by an event of their own when they have come.
     pub fn is_awaited_in(&self, range: &Range<u64>) -> bool {
-        let awaited = |p: &Pending| p.arrival.is_some() && p.sink.memory.is_none() && overlap(&p.sink.range(), range);
-        self.pending.lock().iter().any(awaited)
+        self.pending.lock().iter().any(|pending| pending.arrival.is_some() && pending.sink.lands_in(range))
     }
 
     /// Everything that is left.

@@ -34,6 +34,11 @@ impl Work {
         matches!(self, Work::Copy | Work::Fill | Work::Graph(_))
     }
 
+    /// Whether it may have used any memory, if it is one that may have used what it was not given.
+    pub fn unnamed(self) -> Option<bool> {
+        if let Work::Unnamed { any } = self { Some(any) } else { None }
+    }
+
     /// Whether it may write there at all.
     pub fn writes(self) -> bool {
         !matches!(self, Work::Read | Work::Any | Work::Given | Work::Unnamed { .. })
@@ -57,6 +62,8 @@ pub struct Copy {
     pub(super) position: u64,
     /// Work behind this launch was found done earlier, for all that is known, and has written there: its result is what stands there.
     pub is_outdone: bool,
+    /// It is being looked at, and what it brought others may be replacing.
+    pub(super) is_overtaken: bool,
     /// When work behind this launch was found done that may have written there.
     pub(super) overwritten: u64,
     /// The call has not returned: what other threads wait for meanwhile may have come before it.
@@ -80,6 +87,7 @@ impl Copy {
             by_cpu: false,
             position: 0,
             is_outdone: false,
+            is_overtaken: false,
             overwritten: 0,
             is_being_put: false,
             put: 0,

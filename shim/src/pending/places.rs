@@ -32,12 +32,12 @@ impl Pending {
         state.copies.values().flatten().any(|copy| copy.work == Work::Launch && copy.meets(start, end))
     }
 
-    /// Whether work under way may have managed memory, or long, there. `by_name`: only what it was given.
+    /// Whether work under way may write there. `by_name`: only what was given the memory, or may use any.
     pub fn has(&self, start: u64, end: u64, by_name: bool) -> bool {
         let has = |copy: &Copy| match copy.work {
-            Work::Given | Work::Fill => copy.meets(start, end),
             Work::Unnamed { any } => any || !by_name,
-            _ => false,
+            Work::Read | Work::Any => false,
+            _ => copy.meets(start, end),
         };
         self.any() && self.state.lock().all().any(|(_, copy)| has(copy))
     }
@@ -52,10 +52,8 @@ impl Pending {
 
     /// Whether this copy, of the callback's own graph or not, waits for it or is done when it begins.
     pub fn is_ordered(&self, copy: &Copy, queue: Queue, turn: &Turn) -> bool {
-        let order = &self.state.lock().order;
-        let is_before = || order.by_stream(turn.queue, turn.before).get(&queue).is_some_and(|at| copy.position < *at);
-        let is_own = (copy.thread, copy.call) == turn.by;
-        is_own || order.is_behind(queue, copy.position, (turn.queue, turn.behind)) || is_before()
+        let state = self.state.lock();
+        state.is_ordered((&queue, copy), (turn, &state.before(turn)), true)
     }
 
     /// Whether all that is under way there waits for the one callback, and a launch among it not for the other.
@@ -65,7 +63,8 @@ impl Pending {
         let may_be_there = |copy: &Copy| copy.work == Work::Any && is_users(copy.thread);
         let there = || state.all().filter(|(_, copy)| may_be_there(copy) || copy.meets(range.start, range.end));
         let waits = |queue: &Queue, copy: &Copy, turn: &Turn| {
-            state.order.is_behind(*queue, copy.position, (turn.queue, turn.behind))
+            let is_behind = |position| state.order.is_behind(*queue, position, (turn.queue, turn.behind));
+            copy.row.is_ordered(|_| false, is_behind, |_| false)
         };
         !state.is_coming(range, is_users)
             && there().all(|(queue, copy)| waits(queue, copy, one))
@@ -117,19 +116,12 @@ impl Pending {
         let end = start + len;
         let state = self.state.lock();
         // What the callback waited for is done.
-        let done = turn.map(|turn| (turn, state.order.by_stream(turn.queue, turn.before)));
+        let done = turn.map(|turn| (turn, state.before(turn)));
         let comes = |queue: &Queue, copy: &Copy| {
-            let meets = copy.work.lands() && copy.meets(start, end);
-            let settled = |(turn, done): &(&Turn, Reach)| {
-                let is_put =
-                    |position, until| position != copy.position || *queue == turn.queue || copy.is_put_before(until);
-                let is_before =
-                    |position| done.get(queue).is_some_and(|until| position < *until && is_put(position, *until));
-                let is_behind = |position| state.order.is_behind(*queue, position, (turn.queue, turn.behind));
-                let is_own = |position| *queue == turn.queue && position >= turn.before && position < turn.behind;
-                copy.row.is_ordered(is_before, is_behind, |position| is_own(position) && turn.settles(copy.landing))
+            let is_settled = |(turn, done): &(&Turn, Reach)| {
+                state.is_ordered((queue, copy), (turn, done), turn.settles(copy.landing))
             };
-            meets && !done.as_ref().is_some_and(settled)
+            copy.work.lands() && copy.meets(start, end) && !done.as_ref().is_some_and(is_settled)
         };
         let copies = state.all().chain(state.looking.values().map(|(queue, copy)| (queue, copy)));
         let places = |copy: &Copy| if by_pages { state.places(copy) } else { copy.landing.places() };
@@ -192,15 +184,28 @@ impl State {
         since.elapsed() < A_WHILE && self.is_at_work(pages, turn)
     }
 
-    /// Whether a launch may be writing there. `turn`: of a callback, for which it does not wait, and which is not its own.
+    /// Whether a launch may be writing there. `turn`: of a callback, to which it is in no order, and which is not its own.
     pub(super) fn is_at_work(&self, place: &Range<u64>, turn: Option<&Turn>) -> bool {
+        let done = turn.map(|turn| (turn, self.before(turn)));
         let mut launches = self.all().filter(|(_, copy)| copy.work == Work::Launch);
         launches.any(|(queue, launch)| {
-            let is_beside = |turn: &Turn| {
-                let is_behind = self.order.is_behind(*queue, launch.position, (turn.queue, turn.behind));
-                !is_behind && (launch.thread, launch.call) != turn.by
-            };
-            launch.meets(place.start, place.end) && turn.is_none_or(is_beside)
+            let is_ordered = |(turn, done): &(&Turn, Reach)| self.is_ordered((queue, launch), (turn, done), true);
+            launch.meets(place.start, place.end) && !done.as_ref().is_some_and(is_ordered)
         })
+    }
+
+    /// What is done when a callback begins.
+    fn before(&self, turn: &Turn) -> Reach {
+        self.order.by_stream(turn.queue, turn.before)
+    }
+
+    /// Whether this, and each that it stands for, is done when a callback begins, or waits for it. `own_is`: whether what the callback's own graph
+    /// does is in an order to it.
+    fn is_ordered(&self, (queue, copy): (&Queue, &Copy), (turn, done): (&Turn, &Reach), own_is: bool) -> bool {
+        let is_put = |position, until| position != copy.position || *queue == turn.queue || copy.is_put_before(until);
+        let is_before = |position| done.get(queue).is_some_and(|until| position < *until && is_put(position, *until));
+        let is_behind = |position| self.order.is_behind(*queue, position, (turn.queue, turn.behind));
+        let is_own = |position| *queue == turn.queue && position >= turn.before && position < turn.behind;
+        copy.row.is_ordered(is_before, is_behind, |position| own_is && is_own(position))
     }
 }

@@ -5,6 +5,7 @@ use super::{State, Watch};
 use crate::memory::bytes_at;
 use crate::spans::joined;
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// Of more memory it is not followed what kernels of graphs make of it before a callback.
@@ -74,18 +75,19 @@ impl Watch {
         }
     }
 
-    /// The same, of all memory that a thread's launch may be using without having been given it: managed memory, and pinned memory whose address
-    /// stands somewhere, of which it is looked what is there now. `any`: of a graph, which may use large pieces, too, and pinned memory that not
-    /// its thread alone has named.
-    pub fn unnamed_come_back(&self, any: bool, thread: u32) {
+    /// The same, of all memory that launches may be using without having been given it: managed memory, and pinned memory whose address
+    /// stands somewhere, of which it is looked what is there now. `launches`: the thread of each, and whether it is of a graph, which may
+    /// use large pieces, too, and pinned memory that not its thread alone has named.
+    pub fn unnamed_come_back(&self, launches: &BTreeSet<(u32, bool)>) {
         let mut state = self.state.lock();
         let State { tracker: Some(tracker), ranges, .. } = &mut *state else { return };
         let mut budget = MOST_READ;
         for (start, watched) in ranges.iter_mut() {
             let len = watched.end - start;
+            let mut graphs = launches.iter().filter(|(_, any)| *any);
             let is_any = match watched.managed {
-                true => any || watched.is_small(*start),
-                false => watched.is_stored || any && watched.users != Users::One(thread),
+                true => graphs.next().is_some() || watched.is_small(*start),
+                false => watched.is_stored || graphs.any(|(thread, _)| watched.users != Users::One(*thread)),
             };
             if is_any && watched.is_stored && watched.tracked && len <= budget {
                 budget -= len;
