@@ -6,8 +6,8 @@ use crate::landing::Landing;
 use crate::lane::Lane;
 use crate::manners::guarded;
 use crate::node_runs::Turn;
-use crate::pending::{Copy, Work};
-use crate::queue::{Covered, Queue};
+use crate::pending::{Copy, Covered, Work};
+use crate::queue::Queue;
 use crate::spans::{joined, without};
 use crate::tracker::pages_of;
 use std::borrow::Cow;
@@ -52,10 +52,10 @@ fn observe(lane: &Lane, function: &'static Function, words: &[u64], position: u6
     finished(lane, covered, position);
 }
 
-/// A callback begins: what stands before it has finished.
+/// A callback begins: what stands before it, or is to be done by its own graph before it, has finished.
 pub fn turn_comes(lane: &Lane, turn: &Turn) {
     if lane.recorder().pending.any() {
-        finished(lane, Covered::Stream(turn.queue), turn.before);
+        finished(lane, Covered::Turn(turn), turn.before);
     }
     if turn.is_of_graph() && lane.recorder().watch.any() {
         let places = turn.around.before.iter().flat_map(|region| Landing::Rows(*region).places());

@@ -11,7 +11,7 @@ use crate::landing::Landing;
 use crate::lane::Lane;
 use crate::manners::guarded;
 use crate::memory::{bytes_at, text_at, word_at};
-use crate::{clock, hooks};
+use crate::{clock, ends, hooks};
 use trace::Function;
 use trace::api::roles::{Class, Field, Role};
 use trace::api::types::{Form, Type};
@@ -327,7 +327,9 @@ impl<'a> Capture<'a> {
     /// What a device is given may hold addresses of pinned memory, by which kernels get to it.
     pub(crate) fn follow(&mut self, bytes: &[u8], by_name: bool) {
         let known: Vec<u64> = if bytes.len() <= MOST_FOLLOWED { named(bytes).collect() } else { Vec::new() };
-        if !known.is_empty() {
+        // What a copy's description names was looked at before the call: now the copy may have brought something there.
+        let is_copys = by_name && self.function.class != Class::graph && ends::describes_copies(self.function);
+        if !known.is_empty() && !is_copys {
             let mut finds = Finds::before(self.lane, self.call);
             let watch = &self.lane.recorder().watch;
             match by_name {

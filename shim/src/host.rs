@@ -1,7 +1,7 @@
 //! Before a call that gives the device work or waits for it: what kernel arguments refer to is watched, and what the CPU wrote
 //! is written down.
 
-use crate::ask::{self, Place};
+use crate::ask;
 use crate::finds::Finds;
 use crate::landing::Landing;
 use crate::lane::Lane;
@@ -10,17 +10,15 @@ use crate::node_runs::Turn;
 use crate::pending::{Copy, Work};
 use crate::queue::Queue;
 use crate::shape::{self, Site};
-use crate::{arrived, callback, hooks, range, start};
+use crate::{arrived, callback, ends, hooks, range};
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use trace::Function;
-use trace::api::copies::{device_region, region};
 use trace::api::roles::{Class, Field, Role, Side};
-use trace::api::types::{CUarray, Form, Kind, Type};
+use trace::api::types::{Form, Kind};
 use trace::extra::Extra;
-use trace::walk::{View, reach};
 
 /// What launches make of longer memory is not looked at.
 const MOST_HASHED: u64 = 1 << 20;
@@ -32,7 +30,7 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
     let mut finds = Finds::before(lane, lane.sequence());
     // First what is known already: what begins to be watched now is recorded as a whole.
     if recorder.watch.any() && matches!(site.function.class, Class::submit | Class::copy) {
-        recorder.watch.claim(lane.index(), places(lane, site.function, words, Side::Source));
+        recorder.watch.claim(lane.index(), ends::places(lane, site.function, words, Side::Source));
     }
     recorder.watch.look(site.function.class, &mut finds);
     if let Some(launch) = site.shape.launch {
@@ -63,9 +61,9 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
         }
     } else if matches!(site.function.class, Class::submit | Class::copy) {
         if recorder.pending.any() || recorder.watch.any() {
-            let comes: Vec<Range<u64>> = places(lane, site.function, words, Side::Destination).collect();
-            if !comes.is_empty() {
-                let by_cpu = is_by_cpu(lane, site.function, words);
+            let comes: Vec<Range<u64>> = ends::places(lane, site.function, words, Side::Destination).collect();
+            if !comes.is_empty() && !makes_node(site.function, words) {
+                let by_cpu = ends::is_by_cpu(lane, site.function, words);
                 recorder.pending.comes(lane.index(), queue(lane, site.function, words), comes, by_cpu);
             }
         }
@@ -73,7 +71,7 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
             if !site.function.brings_at_once() {
                 fills(lane, site.function, words);
             }
-            let from = reached(lane, site.function, words, |role| matches!(role, Role::Reads(_)));
+            let from = ends::reached(lane, site.function, words, |role| matches!(role, Role::Reads(_)));
             reads(lane, lane.sequence(), site.function, words, from);
         }
     }
@@ -84,12 +82,8 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
     }
     if matches!(site.function.class, Class::submit | Class::copy) && recorder.shares_any() {
         // Before the call, which may wait for callbacks: what they write is theirs to tell.
-        recorder.watch.refer(device_sources(site.function, words), &mut finds);
+        recorder.watch.refer(ends::watched_sources(lane, site.function, words).into_iter(), &mut finds);
     }
-    // Copies read managed memory by whatever argument names it.
-    let managed = &recorder.watch.managed;
-    let named = words.iter().filter(|word| managed.any() && managed.find(**word).is_some());
-    recorder.watch.refer(named.copied(), &mut finds);
     recorder.watch.refer_named(&mut finds);
     finds.append(lane);
 }
@@ -97,7 +91,7 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
 /// A graph that runs callbacks. `before`: the position of what its launch adds to what is under way.
 fn calls_back(lane: &Lane, function: &Function, words: &[u64], before: u64) {
     let (recorder, call) = (lane.recorder(), lane.sequence());
-    if !ask::is_capturing(stream(function, words).unwrap_or(0), function.twin_of.is_some()) {
+    if !makes_node(function, words) {
         let queue = queue(lane, function, words);
         let behind = recorder.pending.take_position();
         let turn = Turn { queue, before, behind, by: (lane.index(), call), around: Arc::default() };
@@ -149,121 +143,12 @@ pub fn reads(lane: &Lane, call: u32, function: &Function, words: &[u64], from: i
     }
 }
 
-/// Memory shared with the device that a copy or a fill reads, or writes; other memory that it writes, if graphs have copied to such.
-fn places(lane: &Lane, function: &'static Function, words: &[u64], side: Side) -> impl Iterator<Item = Range<u64>> {
-    let any = side == Side::Destination && lane.recorder().destinations.any();
-    let concerns = move |address, len| any || lane.recorder().shares(address, len);
-    let of_side = move |role: &Role| match side {
-        Side::Source => matches!(role, Role::Reads(_) | Role::Source(_)),
-        Side::Destination => matches!(role, Role::Writes(_) | Role::Sink(_)),
-    };
-    let flat = named(function, words, of_side, concerns);
-    let rows = descriptors(function, words, side).filter_map(move |(to, descriptor)| {
-        let element = |array: CUarray| ask::array_element(array.0 as u64);
-        let region = region(to, &descriptor, side, element);
-        let region = region.or_else(|| device_region(to, &descriptor, side))?;
-        concerns(region.address, region.span()).then_some(Landing::Rows(region))
-    });
-    flat.chain(rows).flat_map(Landing::places)
-}
-
-/// Where struct copies read by device addresses.
-fn device_sources(function: &'static Function, words: &[u64]) -> impl Iterator<Item = u64> {
-    let sources = descriptors(function, words, Side::Source);
-    sources.filter_map(|(to, descriptor)| Some(device_region(to, &descriptor, Side::Source)?.address))
-}
-
-/// The structs that say what is copied, on this side.
-fn descriptors(
-    function: &'static Function,
-    words: &[u64],
-    side: Side,
-) -> impl Iterator<Item = (&'static Type, Cow<'static, [u8]>)> {
-    function.params.iter().filter_map(move |param| {
-        let Form::Pointer(to) = param.ty.form else { return None };
-        let address = words[param.offset as usize / 8];
-        let descriptor = has_side(to, side).then(|| bytes_at(address, to.size as usize, true)).flatten()?;
-        Some((to, descriptor))
-    })
-}
-
 /// What fills memory shared with the device does so when its stream gets there: until then its bytes are nobody's.
 fn fills(lane: &Lane, function: &'static Function, words: &[u64]) {
-    let filled: Vec<Landing> = reached(lane, function, words, |role| matches!(role, Role::Writes(_))).collect();
+    let filled: Vec<Landing> = ends::reached(lane, function, words, |role| matches!(role, Role::Writes(_))).collect();
     if !filled.is_empty() {
-        let from_host = is_by_cpu(lane, function, words);
+        let from_host = ends::is_by_cpu(lane, function, words);
         under_way(lane, lane.sequence(), function, words, filled.into_iter().map(|to| (to, Work::Fill, from_host)));
-    }
-}
-
-/// Whether the CPU may be had to make this copy to host memory: of use only where something is watched.
-pub fn is_by_cpu(lane: &Lane, function: &'static Function, words: &[u64]) -> bool {
-    lane.recorder().watch.any() && reads_host(lane, function, words)
-}
-
-/// Whether what it copies lies in host memory.
-pub fn reads_host(lane: &Lane, function: &'static Function, words: &[u64]) -> bool {
-    let names_host = function.params.iter().any(|param| {
-        let word = words[param.offset as usize / 8];
-        match param.role {
-            Role::Source(_) => true,
-            Role::Reads(_) => {
-                lane.recorder().pinned.find(word).is_some()
-                    || hooks::copies_unified(function) && ask::place(word) == Place::Pageable
-            }
-            _ => false,
-        }
-    });
-    names_host || descriptors(function, words, Side::Source).any(|(to, descriptor)| copies_host(to, &descriptor))
-}
-
-fn has_side(ty: &Type, side: Side) -> bool {
-    let Form::Struct(fields) = ty.form else { return false };
-    fields.iter().any(|field| matches!(field.role, Role::CopyHost(of) if of == side))
-}
-
-/// Whether a copy like this has its source in host memory.
-pub fn copies_host(ty: &Type, descriptor: &[u8]) -> bool {
-    let from = || device_region(ty, descriptor, Side::Source);
-    region(ty, descriptor, Side::Source, |_| None).is_some()
-        || from().is_some_and(|from| start::recorder().pinned.find(from.address).is_some())
-}
-
-/// Memory shared with the device that arguments of this role name by its device address.
-fn reached(
-    lane: &Lane,
-    function: &'static Function,
-    words: &[u64],
-    of: impl Fn(&Role) -> bool,
-) -> impl Iterator<Item = Landing> {
-    named(function, words, of, |address, len| lane.recorder().shares(address, len))
-}
-
-/// Memory that arguments of this role name, if it `concerns` us.
-fn named(
-    function: &'static Function,
-    words: &[u64],
-    of: impl Fn(&Role) -> bool,
-    concerns: impl Fn(u64, u64) -> bool,
-) -> impl Iterator<Item = Landing> {
-    function.params.iter().enumerate().filter_map(move |(index, param)| {
-        let address = words[param.offset as usize / 8];
-        let is_met = of(&param.role) && concerns(address, 1);
-        let len = is_met.then(|| reach(function.params, index, 0, &Words(words))).flatten()?;
-        Some(Landing::Flat { address, len })
-    })
-}
-
-struct Words<'w>(&'w [u64]);
-
-impl View for Words<'_> {
-    fn load(&self, offset: u32, size: u32) -> Option<u64> {
-        let word = self.0.get(offset as usize / 8)?;
-        Some(if size < 8 { word & ((1 << (size * 8)) - 1) } else { *word })
-    }
-
-    fn at(&self, address: u64, size: u32) -> Option<u64> {
-        word_at(address, size, true)
     }
 }
 
@@ -297,6 +182,11 @@ pub fn under_way(
 fn queue(lane: &Lane, function: &Function, words: &[u64]) -> Queue {
     let stream = stream(function, words).unwrap_or(0);
     Queue::of(stream, function.twin_of.is_some(), lane.index(), ask::current_context)
+}
+
+/// Whether a capture takes the work: nothing is done now.
+pub fn makes_node(function: &Function, words: &[u64]) -> bool {
+    stream(function, words).is_some_and(|stream| ask::is_capturing(stream, function.twin_of.is_some()))
 }
 
 /// The stream that a launch names, as an argument or in its configuration.

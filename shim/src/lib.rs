@@ -31,6 +31,7 @@ mod config;
 mod destinations;
 mod draft;
 mod early;
+mod ends;
 mod file;
 mod finds;
 mod finish;

@@ -2,7 +2,7 @@
 
 use crate::ask::{self, Place};
 use crate::node_runs::Around;
-use crate::{host, real, start};
+use crate::{ends, real, start};
 use std::collections::{HashMap, HashSet};
 use trace::api::copies::{Region, device_region, region};
 use trace::api::enums::CUgraphNodeType as Kind;
@@ -73,7 +73,7 @@ impl Nodes {
             if asked == Some(0) {
                 let of_host = region(CUDA_MEMCPY3D::TYPE, &bytes, Side::Destination, |_| None);
                 let written = of_host.or_else(|| device_region(CUDA_MEMCPY3D::TYPE, &bytes, Side::Destination));
-                let from_host = host::copies_host(CUDA_MEMCPY3D::TYPE, &bytes);
+                let from_host = ends::copies_host(CUDA_MEMCPY3D::TYPE, &bytes);
                 let written = written.filter(|region| is_hosts(region.address));
                 found.extend(written.map(|region| Write { region, node, from_host }));
             }

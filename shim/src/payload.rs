@@ -5,12 +5,12 @@ use crate::ask::{self, Place};
 use crate::callback;
 use crate::capture::{Capture, Live, MOST_FOLLOWED, Moment};
 use crate::finds::Finds;
-use crate::host;
 use crate::landing::Landing;
 use crate::memory::{bytes_at, word_at};
 use crate::pending::{Copy, Work};
 use crate::queue::Queue;
 use crate::spans::without;
+use crate::{ends, host};
 use trace::api::copies::{Region, device_region, region};
 use trace::api::roles::{Class, Field, Role, Sibling, Side};
 use trace::api::types::{Form, Type};
@@ -115,10 +115,7 @@ impl Capture<'_> {
 
     /// Whether the call puts its copy into a graph, which makes it when it runs.
     fn makes_node(&self) -> bool {
-        let function = self.function;
-        let stream = function.param("hStream").map(|at| self.words[function.params[at].offset as usize / 8]);
-        function.class == Class::graph
-            || stream.is_some_and(|stream| ask::is_capturing(stream, function.twin_of.is_some()))
+        self.function.class == Class::graph || host::makes_node(self.function, self.words)
     }
 
     /// A graph reads this memory each time it runs.
@@ -147,7 +144,7 @@ impl Capture<'_> {
             self.watch_source(region.address, region.span());
         }
         let executable = self.function.param("hGraphExec").map(|at| self.function.params[at].offset as usize / 8);
-        let from_host = host::reads_host(self.lane, self.function, self.words);
+        let from_host = ends::reads_host(self.lane, self.function, self.words);
         self.lane.recorder().destinations.add(executable.map(|at| self.words[at]), &region, from_host);
     }
 
@@ -190,7 +187,7 @@ impl Capture<'_> {
             let (thread, context) = (self.lane.index(), ask::current_context());
             let queue = Queue::of(stream, per_thread, thread, || context);
             let mut copy = Copy::new(landing, context, ask::is_blocking(stream), thread, self.call);
-            copy.by_cpu = place == Place::Pinned && host::is_by_cpu(self.lane, self.function, self.words);
+            copy.by_cpu = place == Place::Pinned && ends::is_by_cpu(self.lane, self.function, self.words);
             self.draft.attach(record::PENDING | rows, address, len as u32, &[]);
             let given_up = recorder.pending.add(queue, copy);
             self.deferred.extend(given_up.iter().filter_map(give_up));
@@ -202,7 +199,7 @@ impl Capture<'_> {
         }
     }
 
-    /// A struct copy from a device address, which may be that of pinned memory.
+    /// A node that copies from a device address, which may be that of pinned memory.
     fn device_source(&mut self, ty: &'static Type, descriptor: u64) {
         let Form::Struct(fields) = ty.form else { return };
         let field = fields.iter().find(|field| field.name == "srcDevice");
@@ -230,7 +227,7 @@ impl Capture<'_> {
         if self.function.brings_at_once() {
             return self.filled_here(landing);
         }
-        let fill = [(landing, Work::Fill, host::is_by_cpu(self.lane, self.function, self.words))].into_iter();
+        let fill = [(landing, Work::Fill, ends::is_by_cpu(self.lane, self.function, self.words))].into_iter();
         host::under_way(self.lane, self.call, self.function, self.words, fill);
     }
 
@@ -257,7 +254,9 @@ impl Capture<'_> {
                     let from = from.map(Landing::Rows);
                     host::reads(self.lane, self.call, self.function, self.words, from.into_iter());
                 }
-                Side::Source if self.moment == Moment::Success => self.device_source(ty, container + u64::from(base)),
+                Side::Source if self.moment == Moment::Success && self.function.class == Class::graph => {
+                    self.device_source(ty, container + u64::from(base));
+                }
                 Side::Destination if self.moment == Moment::Success => self.device_destination(ty, &descriptor),
                 _ => {}
             }

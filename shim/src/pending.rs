@@ -10,11 +10,12 @@ mod places;
 mod row;
 
 pub use copy::{Copy, Work};
+pub use order::Covered;
 
 use crate::callback;
 use crate::landing::Landing;
 use crate::lock::Lock;
-use crate::queue::{Covered, Queue};
+use crate::queue::Queue;
 use crate::spans::joined;
 use crate::start;
 use crate::tracker::pages_of;
@@ -298,6 +299,7 @@ impl Pending {
         let State { copies, order, looking, .. } = &mut *state;
         let (until, of_context) = match covered {
             Covered::Event(event) => (order.by_event(event, position), None),
+            Covered::Turn(turn) => (order.by_stream(turn.queue, position), None),
             Covered::Stream(queue) => {
                 (order.by_stream(queue, position), queue.is_legacy().then_some((queue.context, true)))
             }
@@ -306,21 +308,22 @@ impl Pending {
         };
         // The legacy stream waits for blocking ones: with work of its own, and in its synchronisation without any (both seen on
         // driver 580; it does not wait for streams that are not blocking).
-        let is_covered = |until: Option<&u64>, copy: &mut Copy| {
+        let is_covered = |queue: &Queue, until: Option<&u64>, copy: &mut Copy| {
             let in_context = of_context.is_some_and(|(context, only_blocking)| {
                 let own = copy.context == context && copy.is_put_before(position);
                 copy.late |= own && only_blocking && copy.blocking.is_none();
                 own && (!only_blocking || copy.blocking == Some(true))
             });
-            in_context || until.is_some_and(|until| copy.is_put_before(*until))
+            let is_own = || matches!(covered, Covered::Turn(turn) if copy.is_done_before(*queue, turn));
+            in_context || until.is_some_and(|until| copy.is_put_before(*until)) || is_own()
         };
-        let others = looking.values().filter(|(queue, copy)| is_covered(until.get(queue), &mut copy.clone()));
+        let others = looking.values().filter(|(queue, copy)| is_covered(queue, until.get(queue), &mut copy.clone()));
         let others = others.map(|(_, copy)| copy.position).collect();
         let (mut finished, mut partly) = (Vec::new(), Vec::new());
         for (queue, copies) in copies.iter_mut() {
             let until = until.get(queue);
             if until.is_some() || of_context.is_some() {
-                let done = copies.extract_if(.., |copy| is_covered(until, copy));
+                let done = copies.extract_if(.., |copy| is_covered(queue, until, copy));
                 finished.extend(done.map(|copy| (*queue, copy)));
             }
             let is_unseen = |copy: &&mut Copy| matches!(copy.work, Work::Given | Work::Unnamed { .. });

@@ -1,4 +1,4 @@
-//! In what order the driver does work, and what a call has waited for.
+//! In what order the driver does work.
 
 /// A stream as work is ordered on it: each context has a legacy stream of its own, and each thread there a default one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -31,14 +31,4 @@ impl Queue {
     pub fn is_legacy(self) -> bool {
         self.stream == LEGACY
     }
-}
-
-/// What a synchronisation waited for.
-#[derive(Clone, Copy)]
-pub enum Covered {
-    Stream(Queue),
-    Event(u64),
-    Context(u64),
-    /// Work on the legacy stream of this context, which began when all blocking streams had finished what they had.
-    Legacy(u64),
 }

@@ -102,6 +102,7 @@ fn what_the_cpu_writes_again_or_by_pointers_alone_is_found() {
         "named_elsewhere.c",
         "copied_in_graph.c",
         "launched_again.c",
+        "filled_for_callback.c",
     ] {
         let place = recorded(app, &[]);
         for options in [&[][..], &["--no-placement"]] {

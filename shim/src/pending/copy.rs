@@ -2,8 +2,11 @@
 
 use super::row::Row;
 use crate::landing::Landing;
+use crate::node_runs::Turn;
+use crate::queue::Queue;
 use crate::spans::joined;
 use std::ops::Range;
+use trace::api::copies::Region;
 use trace::hash::Hash;
 
 /// What brings the bytes.
@@ -97,6 +100,13 @@ impl Copy {
 
     pub(super) fn is_put_before(&self, position: u64) -> bool {
         !self.is_being_put && self.put < position
+    }
+
+    /// Whether it is what a node of the callback's own graph brings before that begins.
+    pub(super) fn is_done_before(&self, queue: Queue, turn: &Turn) -> bool {
+        let is_own = queue == turn.queue && (turn.before..turn.behind).contains(&self.position);
+        let is_among = |regions: &[Region]| regions.iter().any(|region| self.landing.is_at(region));
+        self.work == Work::Fill && is_own && is_among(&turn.around.before) && !is_among(&turn.around.after)
     }
 
     /// Of another place.

@@ -1,7 +1,20 @@
 //! What a stream or an event waits for: up to which position of which queue.
 
+use crate::node_runs::Turn;
 use crate::queue::Queue;
 use std::collections::HashMap;
+
+/// What has been waited for.
+#[derive(Clone, Copy)]
+pub enum Covered<'t> {
+    Stream(Queue),
+    Event(u64),
+    Context(u64),
+    /// Work on the legacy stream of this context, which began when all blocking streams had finished what they had.
+    Legacy(u64),
+    /// The callback begins.
+    Turn(&'t Turn),
+}
 
 /// Times of waits of one stream for another that are kept in mind.
 const MOST_WAITS: usize = 256;

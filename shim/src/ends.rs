@@ -1,0 +1,172 @@
+//! What a call copies or fills, from where and to where: before the call is made, when anything it names may be bad, or after.
+
+use crate::ask::{self, Place};
+use crate::landing::Landing;
+use crate::lane::Lane;
+use crate::memory::{bytes_at, word_at};
+use crate::{hooks, start};
+use std::ops::Range;
+use trace::Function;
+use trace::api::copies::{device_region, region};
+use trace::api::roles::{Role, Side};
+use trace::api::types::{CUarray, Form, Type};
+use trace::walk::{Target, View, reach, resolve};
+
+/// More copies than this in one call are not looked at one by one.
+const MOST: u64 = 1 << 16;
+
+/// Memory shared with the device that a copy or a fill reads, or writes; other memory that it writes, if graphs have copied to such.
+pub fn places(lane: &Lane, function: &'static Function, words: &[u64], side: Side) -> impl Iterator<Item = Range<u64>> {
+    let any = side == Side::Destination && lane.recorder().destinations.any();
+    let concerns = move |address, len| any || lane.recorder().shares(address, len);
+    let of_side = move |role: &Role| match side {
+        Side::Source => matches!(role, Role::Reads(_) | Role::Source(_)),
+        Side::Destination => matches!(role, Role::Writes(_) | Role::Sink(_)),
+    };
+    let flat = named(function, words, of_side, concerns);
+    let rows = descriptors(function, words, side).filter_map(move |(to, descriptor)| {
+        let element = |array: CUarray| ask::array_element(array.0 as u64);
+        let region = region(to, &descriptor, side, element);
+        let region = region.or_else(|| device_region(to, &descriptor, side))?;
+        concerns(region.address, region.span()).then_some(Landing::Rows(region))
+    });
+    let batch = each(function, words, side).into_iter().filter(move |(address, len)| concerns(*address, *len));
+    let batch = batch.map(|(address, len)| Landing::Flat { address, len });
+    flat.chain(rows).chain(batch).flat_map(Landing::places)
+}
+
+/// Where struct copies read by device addresses, and all copies managed memory: that is watched, what else they read is recorded with the call.
+pub fn watched_sources(lane: &Lane, function: &'static Function, words: &[u64]) -> Vec<u64> {
+    let managed = &lane.recorder().watch.managed;
+    let arguments = words.iter().copied();
+    let of_batch = each(function, words, Side::Source).into_iter().map(|(address, _)| address);
+    let structs = || descriptors(function, words, Side::Source);
+    let of_host = structs().filter_map(|(to, one)| Some(region(to, &one, Side::Source, |_| Some(1))?.address));
+    let of_managed = arguments.chain(of_batch).chain(of_host).filter(|address| managed.find(*address).is_some());
+    let of_device = structs().filter_map(|(to, one)| Some(device_region(to, &one, Side::Source)?.address));
+    of_device.chain(of_managed).collect()
+}
+
+/// The structs that say what is copied, on this side.
+fn descriptors(
+    function: &'static Function,
+    words: &[u64],
+    side: Side,
+) -> impl Iterator<Item = (&'static Type, Vec<u8>)> {
+    let described = function.params.iter().enumerate().filter_map(move |(index, param)| {
+        let Form::Pointer(to) = param.ty.form else { return None };
+        if !has_side(to, side) {
+            return None;
+        }
+        let Target::Span { address, count, .. } = resolve(function.params, index, 0, &Words(words)) else {
+            return None;
+        };
+        let size = to.size as usize;
+        let all = (count <= MOST).then(|| bytes_at(address, count as usize * size, true)).flatten()?;
+        Some((to, all.chunks_exact(size).map(<[u8]>::to_vec).collect::<Vec<_>>()))
+    });
+    described.flat_map(|(to, all)| all.into_iter().map(move |one| (to, one)))
+}
+
+/// The copies of a batch that is given as arrays, on this side: where, and how many bytes.
+fn each(function: &'static Function, words: &[u64], side: Side) -> Vec<(u64, u64)> {
+    let batch = function.params.iter().find_map(|param| match (param.role, side) {
+        (Role::ReadsEach { count, sizes }, Side::Source) | (Role::WritesEach { count, sizes }, Side::Destination) => {
+            Some((param.offset, count, sizes))
+        }
+        _ => None,
+    });
+    let Some((offset, count, sizes)) = batch else { return Vec::new() };
+    let word = |offset: u32| words[offset as usize / 8];
+    let [count, sizes] = [count, sizes].map(|which| word(function.params[which.0 as usize].offset));
+    let list = |address| if count <= MOST { bytes_at(address, count as usize * 8, true) } else { None };
+    let (Some(addresses), Some(sizes)) = (list(word(offset)), list(sizes)) else { return Vec::new() };
+    let words = |bytes: &[u8]| {
+        let each = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")));
+        each.collect::<Vec<_>>()
+    };
+    words(&addresses).into_iter().zip(words(&sizes)).collect()
+}
+
+/// Whether the CPU may be had to make this copy to host memory: of use only where something is watched.
+pub fn is_by_cpu(lane: &Lane, function: &'static Function, words: &[u64]) -> bool {
+    lane.recorder().watch.any() && reads_host(lane, function, words)
+}
+
+/// Whether what it copies lies in host memory.
+pub fn reads_host(lane: &Lane, function: &'static Function, words: &[u64]) -> bool {
+    let names_host = function.params.iter().any(|param| {
+        let word = words[param.offset as usize / 8];
+        match param.role {
+            Role::Source(_) => true,
+            Role::Reads(_) => {
+                lane.recorder().pinned.find(word).is_some()
+                    || hooks::copies_unified(function) && ask::place(word) == Place::Pageable
+            }
+            _ => false,
+        }
+    });
+    let is_hosts = |address| lane.recorder().pinned.find(address).is_some() || ask::place(address) == Place::Pageable;
+    names_host
+        || each(function, words, Side::Source).iter().any(|(address, _)| is_hosts(*address))
+        || descriptors(function, words, Side::Source).any(|(to, descriptor)| copies_host(to, &descriptor))
+}
+
+/// Whether what it copies stands in memory: in structs, or as arrays of addresses.
+pub fn describes_copies(function: &Function) -> bool {
+    function.params.iter().any(|param| match (param.role, param.ty.form) {
+        (Role::ReadsEach { .. } | Role::WritesEach { .. }, _) => true,
+        (_, Form::Pointer(to)) => has_side(to, Side::Source),
+        _ => false,
+    })
+}
+
+fn has_side(ty: &Type, side: Side) -> bool {
+    let Form::Struct(fields) = ty.form else { return false };
+    fields.iter().any(|field| matches!(field.role, Role::CopyHost(of) if of == side))
+}
+
+/// Whether a copy like this has its source in host memory.
+pub fn copies_host(ty: &Type, descriptor: &[u8]) -> bool {
+    let from = || device_region(ty, descriptor, Side::Source);
+    region(ty, descriptor, Side::Source, |_| None).is_some()
+        || from().is_some_and(|from| start::recorder().pinned.find(from.address).is_some())
+}
+
+/// Memory shared with the device that arguments of this role name by its device address.
+pub fn reached(
+    lane: &Lane,
+    function: &'static Function,
+    words: &[u64],
+    of: impl Fn(&Role) -> bool,
+) -> impl Iterator<Item = Landing> {
+    named(function, words, of, |address, len| lane.recorder().shares(address, len))
+}
+
+/// Memory that arguments of this role name, if it `concerns` us.
+fn named(
+    function: &'static Function,
+    words: &[u64],
+    of: impl Fn(&Role) -> bool,
+    concerns: impl Fn(u64, u64) -> bool,
+) -> impl Iterator<Item = Landing> {
+    function.params.iter().enumerate().filter_map(move |(index, param)| {
+        let address = words[param.offset as usize / 8];
+        let is_met = of(&param.role) && concerns(address, 1);
+        let len = is_met.then(|| reach(function.params, index, 0, &Words(words))).flatten()?;
+        Some(Landing::Flat { address, len })
+    })
+}
+
+struct Words<'w>(&'w [u64]);
+
+impl View for Words<'_> {
+    fn load(&self, offset: u32, size: u32) -> Option<u64> {
+        let word = self.0.get(offset as usize / 8)?;
+        Some(if size < 8 { word & ((1 << (size * 8)) - 1) } else { *word })
+    }
+
+    fn at(&self, address: u64, size: u32) -> Option<u64> {
+        word_at(address, size, true)
+    }
+}
