@@ -25,7 +25,7 @@ int main(void)
     REQUIRE(nodes == 5);
     CHECK(cuGraphInstantiate(&instance, graph, 0));
     for (round = 0; round < 3; round++) {
-        CHECK(cuMemsetD8(kept, 0, sizeof numbers));
+        CHECK(cuMemsetD8Async(kept, 0, sizeof numbers, stream));
         CHECK(cuGraphLaunch(instance, stream));
         CHECK(cuStreamSynchronize(stream));
         CHECK(cuMemcpyDtoH(numbers, kept, sizeof numbers));

@@ -45,7 +45,7 @@ int main(void)
     }
     for (int turn = 0; turn < TURNS; turn++) {
         set(memory[0]);
-        CHECK(cuMemsetD32(open, 0, 1));
+        CHECK(cuMemsetD32Async(open, 0, 1, stream));
         CHECK(cuLaunchKernel(pass, WORDS / 128, 1, 1, 128, 1, 1, 0, stream, (void *[]){&lists[0], &count, &words}, NULL));
         CHECK(cuEventRecord(event, stream));
         CHECK(cuStreamWaitValue32(stream, open, 1, CU_STREAM_WAIT_VALUE_EQ));

@@ -14,6 +14,7 @@ int main(void)
     pass = find_kernel(load_module("memory"), "pass");
     open = allocate(4);
     CHECK(cuMemsetD32(open, 0, 1));
+    CHECK(cuCtxSynchronize());
     CHECK(cuMemHostAlloc((void **)&memory, WORDS * 4, CU_MEMHOSTALLOC_DEVICEMAP));
     CHECK(cuMemHostAlloc((void **)&from, WORDS * 4, CU_MEMHOSTALLOC_DEVICEMAP));
     for (int i = 0; i < WORDS; i++)

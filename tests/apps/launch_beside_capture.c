@@ -15,6 +15,7 @@ int main(int count, char **options)
     void *given[] = {&first, &n}, *right[] = {&memory, &n};
 
     CHECK(cuMemsetD32(memory, 0, N));
+    CHECK(cuCtxSynchronize());
     CHECK(cuStreamCreate(&captured, CU_STREAM_NON_BLOCKING));
     CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
     CHECK(cuStreamBeginCapture(captured, CU_STREAM_CAPTURE_MODE_RELAXED));

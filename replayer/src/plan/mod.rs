@@ -21,6 +21,7 @@ pub mod survey;
 pub mod usage;
 pub mod verdict;
 pub mod waits;
+pub mod worked;
 
 use crate::memory::ranges::Ranges;
 use crate::plan::fault::Fault;

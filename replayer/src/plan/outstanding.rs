@@ -76,6 +76,15 @@ fn around(memory: &BTreeMap<u64, u64>, address: u64) -> Option<u64> {
     (address < *end).then_some(*start)
 }
 
+/// Words of a launch's arguments.
+fn arguments(call: &Call) -> impl Iterator<Item = u64> {
+    let packed = call.images().find_map(|image| match image.content {
+        Content::Arguments { packed, .. } => Some(packed),
+        _ => None,
+    });
+    packed.unwrap_or(&[]).chunks_exact(8).map(|w| u64::from_le_bytes(w.try_into().expect("8 bytes")))
+}
+
 /// By stream; those with the earliest work first.
 pub fn outstanding(trace: &Trace) -> Vec<Work> {
     let mut walk = Outstanding::default();
@@ -135,17 +144,17 @@ impl Outstanding {
         }
     }
 
+    /// Pinned memory that a launch is given as a whole, by its start.
+    pub fn given_whole(&self, call: &Call) -> Vec<Range<u64>> {
+        arguments(call).filter_map(|word| Some(word..*self.pinned.get(&word)?)).collect()
+    }
+
     fn given(&self, call: &Call, function: &Function) -> Vec<u64> {
         if function.twin_of.unwrap_or(function.name) == "cuGraphLaunch" {
             // Its nodes may have been given any.
             return self.managed.keys().copied().collect();
         }
-        let packed = call.images().find_map(|image| match image.content {
-            Content::Arguments { packed, .. } => Some(packed),
-            _ => None,
-        });
-        let words = packed.unwrap_or(&[]).chunks_exact(8).map(|w| u64::from_le_bytes(w.try_into().expect("8 bytes")));
-        words.filter_map(|word| around(&self.pinned, word).or_else(|| around(&self.managed, word))).collect()
+        arguments(call).filter_map(|word| around(&self.pinned, word).or_else(|| around(&self.managed, word))).collect()
     }
 
     /// By stream; those with the earliest work first.
@@ -265,9 +274,19 @@ impl Outstanding {
         }
     }
 
-    /// The submissions that the call moved to last tells to have finished, by their numbers.
-    pub fn done(&self) -> &[u64] {
-        &self.done
+    /// Work put so far, and not known to have finished, for which the callback that this call put on a stream does not wait.
+    pub fn beside(&self, callback: u64) -> impl Iterator<Item = u64> {
+        let of = self.callbacks.get(&callback);
+        let until = move |queue: &Queue| {
+            of.and_then(|(own, waits)| if queue == own { Some(callback + 1) } else { waits.get(queue).copied() })
+        };
+        let all = self.work.iter().filter(move |_| of.is_some());
+        all.flat_map(move |(queue, calls)| calls.iter().copied().skip_while(move |call| Some(*call) < until(queue)))
+    }
+
+    /// The submissions that were told to have finished since the last call that succeeded, by their numbers. Once.
+    pub fn take_done(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.done)
     }
 
     fn name(&mut self, queue: Queue, objects: &Objects) {

@@ -87,7 +87,7 @@ pub fn spins(trace: &Trace) -> Spins {
     Spins { notes: notes.into_list(), reasons: walk.reasons.into_list(), shared: walk.shared }
 }
 
-fn waits(call: &Call) -> bool {
+pub fn waits(call: &Call) -> bool {
     call.function().is_some_and(|function| matches!(function.class, Class::synchronize | Class::poll | Class::copy))
 }
 
@@ -197,7 +197,7 @@ impl<'t> Walk<'t> {
 }
 
 /// When callbacks on streams first ran, in order, and the calls that put them there.
-fn begun(trace: &Trace) -> Vec<(u64, u64)> {
+pub fn begun(trace: &Trace) -> Vec<(u64, u64)> {
     let begin = |call: &Call| Some((call.callback_runs().get(&0)?.first()?.about.begin, call.number));
     let mut begun: Vec<(u64, u64)> = trace.callers_back().iter().filter_map(begin).collect();
     begun.sort_unstable();

@@ -6,21 +6,18 @@
 use crate::check::payload;
 use crate::check::report::Tally;
 use crate::memory::ranges::Ranges;
-use crate::plan::copied;
-use crate::plan::outstanding::Outstanding;
+use crate::plan::worked::Worked;
 use crate::run::queue::Queue;
 use crate::run::sinks::Pending;
 use crate::run::world::World;
 use crate::run::{results, written};
 use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
-use trace::api::roles::Class;
 use trace::call::Image;
-use trace::objects::Objects;
 use trace::written::Written;
 use trace::{Call, Trace};
 
@@ -37,7 +34,7 @@ pub struct Callbacks<'t> {
     /// Where each run stands in `runs`, by its call and its number there.
     places: HashMap<u64, HashMap<usize, usize>>,
     /// What calls had found launches to have made, and where copies and fills had worked, by the time that was known.
-    found: Vec<Found>,
+    worked: Worked,
     /// Runs before this one are done.
     frontier: AtomicUsize,
     done: Mutex<Vec<bool>>,
@@ -64,38 +61,6 @@ struct Run<'t> {
     written: Vec<Written<'t>>,
     /// Of what others found while it ran, what is theirs alone. Known when it runs here.
     others: OnceLock<Vec<Range<u64>>>,
-}
-
-struct Found {
-    time: u64,
-    /// Of the launch, or of the copy.
-    begin: u64,
-    memory: Range<u64>,
-}
-
-/// Copies and fills that touch this memory, when they were known to have finished.
-fn copied_within(trace: &Trace, memory: &Ranges) -> Vec<Found> {
-    let (mut outstanding, objects) = (Outstanding::default(), Objects::default());
-    let (mut found, mut queued) = (Vec::new(), HashMap::new());
-    for call in trace.calls().filter(|call| !call.inner) {
-        let Some(function) = call.function() else { continue };
-        outstanding.see(&call, function, &objects);
-        let Some(end) = call.end.filter(|_| call.succeeded()) else { continue };
-        let mut touched = Vec::new();
-        if matches!(function.class, Class::copy | Class::submit) {
-            touched.extend(copied::memory(&call, function).into_iter().filter(|touched| memory.overlaps(touched)));
-        }
-        let finished = |begin| move |memory| Found { time: end, begin, memory };
-        for (begin, touched) in outstanding.done().iter().filter_map(|done| queued.remove(done)) {
-            found.extend(Vec::into_iter(touched).map(finished(begin)));
-        }
-        match function.class {
-            Class::copy => found.extend(touched.into_iter().map(finished(call.begin))),
-            _ if !touched.is_empty() => _ = queued.insert(call.number, (call.begin, touched)),
-            _ => {}
-        }
-    }
-    found
 }
 
 impl Run<'_> {
@@ -165,19 +130,10 @@ impl<'t> Callbacks<'t> {
             *latest = run.end.max(*latest);
             Some(*latest)
         });
-        let mut found = Vec::new();
-        if runs.iter().any(|run| run.told().next().is_some()) {
-            let results = trace.results_of_calls();
-            found.extend(results.map(|(time, launch, image)| Found {
-                time,
-                begin: launch.begin,
-                memory: image.memory(),
-            }));
-            found.extend(copied_within(trace, &Ranges::union(runs.iter().flat_map(Run::told), 1)));
-            found.sort_by_key(|found| found.time);
-        }
+        let told = Ranges::union(runs.iter().flat_map(Run::told), 1);
+        let worked = if told.is_empty() { Worked::default() } else { Worked::on(trace, &told) };
         Callbacks {
-            found,
+            worked,
             latest: latest.collect(),
             done: Mutex::new(vec![false; runs.len()]),
             runs,
@@ -255,21 +211,18 @@ impl<'t> Callbacks<'t> {
         Ranges::union(newer, 1).gaps(range).into_iter().for_each(write);
     }
 
-    /// What a run, put at that time, has not written of what others found meanwhile: a launch, a copy or a fill worked there that
-    /// it did not wait for.
-    fn stands_by(&self, world: &World, run: &Run, put: u64) -> Vec<Range<u64>> {
+    /// What a run, put at that time and maybe by that call, has not written of what others found meanwhile: a launch, a copy or a fill
+    /// worked there that it did not wait for. Also if that was done when it began: here the run may come earlier.
+    fn stands_by(&self, world: &World, run: &Run, put: (u64, Option<u64>)) -> Vec<Range<u64>> {
         let told: Vec<Range<u64>> = run.told().collect();
         if told.is_empty() {
             return told;
         }
-        // Also what was done when it began: here the run may come earlier.
-        let from = self.found.partition_point(|found| found.time <= put);
-        let since = self.found[from..].iter().take_while(|found| found.time < run.end);
-        let behind = Ranges::union(since.filter(|found| found.begin > put).map(|found| found.memory.clone()), 1);
+        let beside = self.worked.beside(put, run.end);
         let any_to_come = results::are_to_come(world, run.end, &told);
         let is_to_come =
             |told: &Range<u64>| any_to_come && results::are_to_come(world, run.end, std::slice::from_ref(told));
-        told.into_iter().filter(|told| behind.overlaps(told) || is_to_come(told)).collect()
+        told.into_iter().filter(|told| beside.overlaps(told) || is_to_come(told)).collect()
     }
 
     /// Runs that are done here and ended later than that when recorded.
@@ -304,15 +257,20 @@ extern "C" fn run_with_status(_stream: u64, _status: u32, data: *const ()) {
 }
 
 impl Handed<'_, '_> {
-    /// Work on other streams which this one has waited for: nobody can see what it brought once the callback has written there.
+    /// Work on other streams which this one has waited for: nobody can see what it brought once the callback has written there. What others saw
+    /// arrive while it ran may come later here: of that nothing is known.
     fn compare_overwritten(&self, run: &Run, tally: &mut Tally) {
         let memory: Vec<Range<u64>> = run.own().map(|(_, image)| image.memory()).collect();
+        let seen_by_it: HashSet<u64> = self.world.trace.seen_by_callback(run.thread, run.begin..run.end).collect();
         for range in &memory {
             let Some(live) = written::host(self.world, range) else { continue };
             // Behind it others may be waiting.
             let was_seen = |pending: &Pending| pending.seen < run.end;
             for pending in self.world.sinks.landed_in(&(live..live + (range.end - range.start)), was_seen) {
-                payload::compare(self.world, pending.call, &pending.sink, tally);
+                match pending.seen < run.begin || seen_by_it.contains(&pending.call) {
+                    true => payload::compare(self.world, pending.call, &pending.sink, tally),
+                    false => tally.unchecked_copies += 1,
+                }
             }
         }
         if self.world.verify {
@@ -340,7 +298,10 @@ impl Handed<'_, '_> {
             }
             let _changing = callbacks.looks.write();
             // Of a node nobody knows when its graph was launched.
-            let put = if self.queue.is_some() { self.call.begin } else { run.begin };
+            let put = match self.queue {
+                Some(_) => (self.call.begin, Some(self.call.number)),
+                None => (run.begin, None),
+            };
             run.others.get_or_init(|| callbacks.stands_by(self.world, run, put));
             self.compare_overwritten(run, &mut tally);
             run.own().for_each(|(_, image)| written::on_host_only(self.world, &image, &mut tally));

@@ -35,7 +35,8 @@ impl Sink<'_> {
     /// Whether it brings bytes to this placed or translated host range.
     fn lands_in(&self, range: &Range<u64>) -> bool {
         let own = self.region.address..self.region.address + self.region.span();
-        self.memory.is_none() && overlap(&own, range)
+        let is_met = |row| overlap(&(row..row + self.region.row_bytes), range);
+        self.memory.is_none() && overlap(&own, range) && self.region.row_addresses().any(is_met)
     }
 }
 
