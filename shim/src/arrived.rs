@@ -71,8 +71,8 @@ pub fn finished(lane: &Lane, covered: Covered, position: u64) {
     let recorder = lane.recorder();
     let finished = recorder.pending.finished(covered, position);
     finished.stirred.iter().for_each(|(queue, copy, pages)| recorder.watch.stirred(copy, *queue, pages));
-    finished.partly.iter().for_each(|copy| look_at(lane, copy, &[]));
-    finished.copies.iter().for_each(|(copy, beside)| look_at(lane, copy, beside));
+    finished.partly.iter().for_each(|copy| look_at(lane, copy, &[], &[]));
+    finished.copies.iter().for_each(|(copy, beside)| look_at(lane, copy, beside, finished.stirred(copy)));
     let unnamed = finished.partly.iter().chain(finished.copies.iter().map(|(copy, _)| copy));
     let unnamed: BTreeSet<(u32, bool)> = unnamed.filter_map(|copy| Some((copy.thread, copy.work.unnamed()?))).collect();
     if !unnamed.is_empty() {
@@ -81,7 +81,8 @@ pub fn finished(lane: &Lane, covered: Covered, position: u64) {
     recorder.pending.looked_at(&finished);
 }
 
-fn look_at(lane: &Lane, copy: &Copy, beside: &[Range<u64>]) {
+/// `beside`: where the CPU wrote meanwhile. `stirred`: pages to which it has copied for the driver.
+fn look_at(lane: &Lane, copy: &Copy, beside: &[Range<u64>], stirred: &[Range<u64>]) {
     let recorder = lane.recorder();
     if copy.work == Work::Given {
         return recorder.watch.comes_back(copy.landing.extent());
@@ -91,7 +92,7 @@ fn look_at(lane: &Lane, copy: &Copy, beside: &[Range<u64>]) {
     }
     let (start, len) = (copy.landing.address(), copy.landing.span());
     if copy.is_outdone {
-        return recorder.watch.computed_in(copy.landing.extent());
+        return recorder.watch.computed_in(copy.landing.extent(), stirred);
     }
     // What a kernel made of memory can be told only while nobody else writes there.
     let is_disturbed = || {
@@ -113,7 +114,7 @@ fn look_at(lane: &Lane, copy: &Copy, beside: &[Range<u64>]) {
     }
     if is_disturbed() {
         return match copy.work {
-            Work::Launch => recorder.watch.computed_in(copy.landing.extent()),
+            Work::Launch => recorder.watch.computed_in(copy.landing.extent(), stirred),
             // The driver may have had the CPU make it: that was not the program.
             _ => filled(lane, copy.landing),
         };

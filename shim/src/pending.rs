@@ -84,6 +84,14 @@ pub struct Finished {
     others: Vec<u64>,
 }
 
+impl Finished {
+    /// Where the CPU has copied to pages of this one's memory: in order and apart.
+    pub fn stirred(&self, copy: &Copy) -> &[Range<u64>] {
+        let found = self.stirred.iter().find(|(_, stirred, _)| stirred.position == copy.position);
+        found.map_or(&[], |(.., pages)| pages)
+    }
+}
+
 impl Pending {
     #[inline(always)]
     pub fn any(&self) -> bool {

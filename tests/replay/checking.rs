@@ -103,6 +103,7 @@ fn what_the_cpu_writes_again_or_by_pointers_alone_is_found() {
         "copied_in_graph.c",
         "launched_again.c",
         "filled_for_callback.c",
+        "put_back.c",
     ] {
         let place = recorded(app, &[]);
         for options in [&[][..], &["--no-placement"]] {

@@ -53,12 +53,17 @@ impl Watch {
         }
     }
 
-    /// The same, of what a launch has made of this memory.
-    pub fn computed_in(&self, range: Range<u64>) {
+    /// The same, of what a launch has made of this memory. On pages to which the CPU has copied the program may have written, too: those are told
+    /// as a whole.
+    pub fn computed_in(&self, range: Range<u64>, copied: &[Range<u64>]) {
         let mut state = self.state.lock();
         let State { tracker: Some(tracker), ranges, .. } = &mut *state else { return };
         for (start, watched) in ranges.range_mut(..range.end).filter(|(_, watched)| watched.end > range.start) {
-            watched.take_over(*start, range.start.max(*start)..range.end.min(watched.end), &[], tracker);
+            let within = range.start.max(*start)..range.end.min(watched.end);
+            watched.take_over(*start, within.clone(), copied, tracker);
+            let met = copied.iter().map(|pages| pages.start.max(within.start)..pages.end.min(within.end));
+            watched.back.extend(met.filter(|met| !met.is_empty()));
+            watched.back = joined(std::mem::take(&mut watched.back));
         }
     }
 
