@@ -21,7 +21,7 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Behind what the queue has, whose context is current; none if the driver will not. Not while anything is captured.
+    /// Behind what the queue has, whose context is current; none if the driver will not. Not while the queue is captured.
     pub fn mark(&self, driver: &Driver, queue: Queue, call: u64) -> Option<Arrival> {
         const DISABLE_TIMING: u64 = 2;
         let known = self.idle.lock().get_mut(&queue.context).and_then(Vec::pop);

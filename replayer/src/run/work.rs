@@ -40,11 +40,12 @@ impl<'t> Worker<'_, 't> {
         // A copy under a capture has become a node, which reads whenever its graph runs; so does a node made by hand.
         let none = self.world.placement.captures.none();
         let captures = none.is_none();
+        let is_captured = captures && queue.is_captured(self.world.driver);
         let submits = matches!(function.class, Class::submit | Class::launch);
-        if function.class == Class::graph || captures && queue.is_captured(self.world.driver) {
+        if function.class == Class::graph || is_captured {
             self.world.graph_reads.lock().extend(frame.sources.drain(..).map(|range| (range.start, range.end)));
         }
-        if submits && !(captures && queue.is_captured(self.world.driver)) {
+        if submits && !is_captured {
             let is_launch = function.class == Class::launch;
             frame.sources.drain(..).for_each(|range| self.world.sinks.use_source(range, queue, is_launch));
             if runs_graph {
@@ -69,7 +70,8 @@ impl<'t> Worker<'_, 't> {
                 let seen = call.observed_at().unwrap_or(u64::MAX);
                 // Only one that was looked at can be too late to be looked at here.
                 let mark = || self.world.sinks.arrivals.mark(self.world.driver, queue, call.number);
-                let arrival = (seen != u64::MAX && none.is_some()).then(mark).flatten();
+                let may_mark = seen != u64::MAX && !is_captured;
+                let arrival = may_mark.then(|| self.world.placement.relaxed(mark)).flatten();
                 self.world.sinks.add(Pending { call: call.number, sink, queue, seen, arrival });
             }
         }
