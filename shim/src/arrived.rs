@@ -58,7 +58,9 @@ pub fn turn_comes(lane: &Lane, turn: &Turn) {
         finished(lane, Covered::Turn(turn), turn.before);
     }
     if turn.is_of_graph() && lane.recorder().watch.any() {
-        let places = turn.around.before.iter().flat_map(|region| Landing::Rows(*region).places());
+        // Those behind it had their turn when it ran before.
+        let around = turn.around.before.iter().chain(&turn.around.after);
+        let places = around.flat_map(|region| Landing::Rows(*region).places());
         lane.recorder().watch.computed(turn.by.0, &joined(places.map(|place| pages_of(&place)).collect()));
     }
     for region in &turn.around.before {

@@ -196,6 +196,12 @@ impl Watch {
                 }
             }
         }
+        // Others may have looked at it just before this was watched, and will not come back to it.
+        for range in start::recorder().pending.looked_at_in(start, start + len) {
+            if let Some(bytes) = bytes_at(range.start, (range.end - range.start) as usize, true) {
+                watched.shadow.put((range.start - start) as usize, &bytes);
+            }
+        }
         let tracked = watched.tracked;
         if tracked {
             // Pieces of it are followed with it: whoever asks who follows an address finds the whole.

@@ -109,6 +109,18 @@ impl Pending {
         self.within(start, len, thread, turn, true)
     }
 
+    /// Where copies have brought bytes within a range that others are looking at.
+    pub fn looked_at_in(&self, start: u64, end: u64) -> Vec<Range<u64>> {
+        if !self.any() {
+            return Vec::new();
+        }
+        let state = self.state.lock();
+        let brought = state.looking.values().map(|(_, copy)| copy).filter(|copy| copy.work.lands());
+        let places = brought.flat_map(|copy| copy.landing.places());
+        let within = places.map(|place| place.start.max(start)..place.end.min(end));
+        within.filter(|place| !place.is_empty()).collect()
+    }
+
     fn within(&self, start: u64, len: u64, thread: u32, turn: Option<&Turn>, by_pages: bool) -> Vec<Range<u64>> {
         if !self.any() && self.coming.load(Relaxed) == 0 {
             return Vec::new();
