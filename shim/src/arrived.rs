@@ -73,7 +73,11 @@ pub fn finished(lane: &Lane, covered: Covered, position: u64) {
     let recorder = lane.recorder();
     let finished = recorder.pending.finished(covered, position);
     finished.stirred.iter().for_each(|(queue, copy, pages)| recorder.watch.stirred(copy, *queue, pages));
-    finished.partly.iter().for_each(|copy| look_at(lane, copy, &[], &[]));
+    finished.partly.iter().for_each(|copy| match copy.work {
+        // Another may be about to write there.
+        Work::Launch => recorder.watch.computed_in(copy.landing.extent(), &[]),
+        _ => look_at(lane, copy, &[], &[]),
+    });
     finished.copies.iter().for_each(|(copy, beside)| look_at(lane, copy, beside, finished.stirred(copy)));
     let unnamed = finished.partly.iter().chain(finished.copies.iter().map(|(copy, _)| copy));
     let unnamed: BTreeSet<(u32, bool)> = unnamed.filter_map(|copy| Some((copy.thread, copy.work.unnamed()?))).collect();

@@ -76,7 +76,7 @@ struct Coming {
 /// Copies that have finished, each with where the CPU wrote while it, if it is a launch, was under way.
 pub struct Finished {
     pub copies: Vec<(Copy, Vec<Range<u64>>)>,
-    /// Launches of a row, of which the last is still under way: what they may have made of memory that nobody looks at is there.
+    /// Launches of a row, of which the last is still under way: what they may have made of memory is there.
     pub partly: Vec<Copy>,
     /// Of `copies` those for which, or beside which, the CPU has copied to pages: these, in order and apart.
     pub stirred: Vec<(Queue, Copy, Vec<Range<u64>>)>,
@@ -334,8 +334,8 @@ impl Pending {
                 let done = copies.extract_if(.., |copy| is_covered(queue, until, copy));
                 finished.extend(done.map(|copy| (*queue, copy)));
             }
-            let is_unseen = |copy: &&mut Copy| matches!(copy.work, Work::Given | Work::Unnamed { .. });
-            for copy in copies.iter_mut().filter(is_unseen) {
+            let is_launch = |copy: &&mut Copy| matches!(copy.work, Work::Given | Work::Unnamed { .. } | Work::Launch);
+            for copy in copies.iter_mut().filter(is_launch) {
                 let is_of = |(context, only_blocking): &(u64, bool)| {
                     copy.context == *context && (!only_blocking || copy.blocking == Some(true))
                 };

@@ -1,4 +1,4 @@
-// On a page to which the driver may have had the CPU copy, a callback puts back what had been there before a kernel ran
+// A callback puts back what had been there before a kernel ran: on a page to which the driver may have had the CPU copy, and between two kernels
 #include "check.h"
 
 enum { WORDS = 4096, FEW = 10 };
@@ -43,5 +43,15 @@ int main(void)
     CHECK(cuMemcpyDtoHAsync(back, to, sizeof back, other));
     CHECK(cuStreamSynchronize(other));
     printf("%u %u %u\n", back[1989], back[1990], back[2000]);
+
+    for (int i = 0; i < WORDS; i++)
+        memory[i] = i;
+    CHECK(cuLaunchKernel(busy, 1, 1, 1, 1, 1, 1, 0, stream, (void *[]){&rounds, &slot}, NULL));
+    CHECK(cuLaunchKernel(pass, WORDS / 128, 1, 1, 128, 1, 1, 0, stream, (void *[]){&memory, &words}, NULL));
+    CHECK(cuLaunchHostFunc(stream, put_back, NULL));
+    CHECK(cuLaunchKernel(take, WORDS / 128, 1, 1, 128, 1, 1, 0, stream, (void *[]){&to, &memory, &words}, NULL));
+    CHECK(cuMemcpyDtoHAsync(back, to, sizeof back, stream));
+    CHECK(cuStreamSynchronize(stream));
+    printf("%u %u\n", back[1989], back[1990]);
     return 0;
 }
