@@ -37,14 +37,17 @@ pub fn places(lane: &Lane, function: &'static Function, words: &[u64], side: Sid
 
 /// Where struct copies read by device addresses, and all copies managed memory: that is watched, what else they read is recorded with the call.
 pub fn watched_sources(lane: &Lane, function: &'static Function, words: &[u64]) -> Vec<u64> {
-    let managed = &lane.recorder().watch.managed;
-    let arguments = words.iter().copied();
-    let of_batch = each(function, words, Side::Source).into_iter().map(|(address, _)| address);
     let structs = || descriptors(function, words, Side::Source);
-    let of_host = structs().filter_map(|(to, one)| Some(region(to, &one, Side::Source, |_| Some(1))?.address));
-    let of_managed = arguments.chain(of_batch).chain(of_host).filter(|address| managed.find(*address).is_some());
     let of_device = structs().filter_map(|(to, one)| Some(device_region(to, &one, Side::Source)?.address));
-    of_device.chain(of_managed).collect()
+    let mut sources: Vec<u64> = of_device.collect();
+    let managed = &lane.recorder().watch.managed;
+    if managed.any() {
+        let of_batch = each(function, words, Side::Source).into_iter().map(|(address, _)| address);
+        let of_host = structs().filter_map(|(to, one)| Some(region(to, &one, Side::Source, |_| Some(1))?.address));
+        let all = words.iter().copied().chain(of_batch).chain(of_host);
+        sources.extend(all.filter(|address| managed.find(*address).is_some()));
+    }
+    sources
 }
 
 /// The structs that say what is copied, on this side.

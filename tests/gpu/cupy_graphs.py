@@ -6,6 +6,8 @@ stream, other = cp.cuda.Stream(non_blocking=True), cp.cuda.Stream(non_blocking=T
 x = cp.zeros(1000, dtype=cp.float32)
 kernel = cp.RawKernel(r"""extern "C" __global__ void more(float *x, int n) { int i = blockDim.x * blockIdx.x + threadIdx.x; if (i < n) x[i] += i; }""", "more")
 kernel((4,), (256,), (x, 1000))
+# The other streams do not wait for the default one.
+cp.cuda.Stream.null.synchronize()
 with stream:
     stream.begin_capture()
     kernel((4,), (256,), (x, 1000))
