@@ -12,6 +12,7 @@ use crate::lane::Lane;
 use crate::manners::guarded;
 use crate::memory::{bytes_at, text_at, word_at};
 use crate::{clock, ends, hooks};
+use std::cell::OnceCell;
 use trace::Function;
 use trace::api::roles::{Class, Field, Role};
 use trace::api::types::{Form, Type};
@@ -56,6 +57,8 @@ pub(crate) struct Capture<'a> {
     pub(crate) passing: bool,
     /// Pieces of the image that this call has loaded, while they are stored.
     pub(crate) image: Option<Vec<Piece>>,
+    /// Whether the CPU may be had to make what the call copies to host memory.
+    pub(crate) by_cpu: OnceCell<bool>,
 }
 
 /// What is to be appended once the call is counted: a chunk that begins with it begins with the next call.
@@ -102,7 +105,18 @@ impl<'a> Capture<'a> {
         call: u32,
     ) -> Capture<'a> {
         let draft = Draft::new(lane, head);
-        Capture { lane, draft, function, words, moment, deferred: Vec::new(), call, passing: false, image: None }
+        Capture {
+            lane,
+            draft,
+            function,
+            words,
+            moment,
+            deferred: Vec::new(),
+            call,
+            passing: false,
+            image: None,
+            by_cpu: OnceCell::new(),
+        }
     }
 
     pub(crate) fn careful(&self) -> bool {

@@ -9,7 +9,7 @@ use std::ops::Range;
 use trace::Function;
 use trace::api::copies::{device_region, region};
 use trace::api::roles::{Role, Side};
-use trace::api::types::{CUarray, Form, Type};
+use trace::api::types::{Form, Type};
 use trace::walk::{Target, View, reach, resolve};
 
 /// More copies than this in one call are not looked at one by one.
@@ -25,12 +25,14 @@ pub fn places(lane: &Lane, function: &'static Function, words: &[u64], side: Sid
     };
     let flat = named(function, words, of_side, concerns);
     let rows = descriptors(function, words, side).filter_map(move |(to, descriptor)| {
-        let element = |array: CUarray| ask::array_element(array.0 as u64);
-        let region = region(to, &descriptor, side, element);
+        // Of an array's, at most: the handle may be anything yet.
+        let region = region(to, &descriptor, side, |_| Some(16));
         let region = region.or_else(|| device_region(to, &descriptor, side))?;
         concerns(region.address, region.span()).then_some(Landing::Rows(region))
     });
-    let batch = each(function, words, side).into_iter().filter(move |(address, len)| concerns(*address, *len));
+    let is_memory = |address: u64, len| address.checked_add(len).is_some();
+    let batch = each(function, words, side).into_iter();
+    let batch = batch.filter(move |(address, len)| is_memory(*address, *len) && concerns(*address, *len));
     let batch = batch.map(|(address, len)| Landing::Flat { address, len });
     flat.chain(rows).chain(batch).flat_map(Landing::places)
 }
@@ -109,9 +111,11 @@ pub fn reads_host(lane: &Lane, function: &'static Function, words: &[u64]) -> bo
             _ => false,
         }
     });
-    let is_hosts = |address| lane.recorder().pinned.find(address).is_some() || ask::place(address) == Place::Pageable;
+    let batch = each(function, words, Side::Source);
     names_host
-        || each(function, words, Side::Source).iter().any(|(address, _)| is_hosts(*address))
+        || batch.iter().any(|(address, _)| lane.recorder().pinned.find(*address).is_some())
+        // The driver is not asked about all of them.
+        || batch.first().is_some_and(|(address, _)| ask::place(*address) == Place::Pageable)
         || descriptors(function, words, Side::Source).any(|(to, descriptor)| copies_host(to, &descriptor))
 }
 
@@ -157,7 +161,7 @@ fn named(
         let address = words[param.offset as usize / 8];
         let is_met = of(&param.role) && concerns(address, 1);
         let len = is_met.then(|| reach(function.params, index, 0, &Words(words))).flatten()?;
-        Some(Landing::Flat { address, len })
+        address.checked_add(len).map(|_| Landing::Flat { address, len })
     })
 }
 

@@ -30,7 +30,9 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
     let mut finds = Finds::before(lane, lane.sequence());
     // First what is known already: what begins to be watched now is recorded as a whole.
     if recorder.watch.any() && matches!(site.function.class, Class::submit | Class::copy) {
-        recorder.watch.claim(lane.index(), ends::places(lane, site.function, words, Side::Source));
+        // Before the lock is taken: memory is read.
+        let sources: Vec<Range<u64>> = ends::places(lane, site.function, words, Side::Source).collect();
+        recorder.watch.claim(lane.index(), sources.into_iter());
     }
     recorder.watch.look(site.function.class, &mut finds);
     if let Some(launch) = site.shape.launch {

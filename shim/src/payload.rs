@@ -113,6 +113,11 @@ impl Capture<'_> {
         true
     }
 
+    /// Asked once: a batch brings many.
+    fn is_by_cpu(&self) -> bool {
+        *self.by_cpu.get_or_init(|| ends::is_by_cpu(self.lane, self.function, self.words))
+    }
+
     /// Whether the call puts its copy into a graph, which makes it when it runs.
     fn makes_node(&self) -> bool {
         self.function.class == Class::graph || host::makes_node(self.function, self.words)
@@ -187,7 +192,7 @@ impl Capture<'_> {
             let (thread, context) = (self.lane.index(), ask::current_context());
             let queue = Queue::of(stream, per_thread, thread, || context);
             let mut copy = Copy::new(landing, context, ask::is_blocking(stream), thread, self.call);
-            copy.by_cpu = place == Place::Pinned && ends::is_by_cpu(self.lane, self.function, self.words);
+            copy.by_cpu = place == Place::Pinned && self.is_by_cpu();
             self.draft.attach(record::PENDING | rows, address, len as u32, &[]);
             let given_up = recorder.pending.add(queue, copy);
             self.deferred.extend(given_up.iter().filter_map(give_up));
@@ -227,7 +232,7 @@ impl Capture<'_> {
         if self.function.brings_at_once() {
             return self.filled_here(landing);
         }
-        let fill = [(landing, Work::Fill, ends::is_by_cpu(self.lane, self.function, self.words))].into_iter();
+        let fill = [(landing, Work::Fill, self.is_by_cpu())].into_iter();
         host::under_way(self.lane, self.call, self.function, self.words, fill);
     }
 

@@ -198,8 +198,9 @@ impl Watch {
         }
         // Others may have looked at it just before this was watched, and will not come back to it.
         for range in start::recorder().pending.looked_at_in(start, start + len) {
-            if let Some(bytes) = bytes_at(range.start, (range.end - range.start) as usize, true) {
-                watched.shadow.put((range.start - start) as usize, &bytes);
+            match managed {
+                true => watched.back.push(range),
+                false => watched.take_over(start, range, &[], tracker),
             }
         }
         let tracked = watched.tracked;
@@ -388,9 +389,6 @@ impl Watch {
         let State { tracker: Some(tracker), ranges, .. } = &mut *state else { return };
         for start in ending {
             let Some(mut watched) = ranges.remove(&start) else { continue };
-            if watched.is_stored && !ranges.values().any(|watched| watched.is_stored) {
-                self.stored.store(false, Relaxed);
-            }
             let pages = watched.pages(start);
             if watched.managed {
                 let mut here = Vec::new();

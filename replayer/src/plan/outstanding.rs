@@ -248,7 +248,8 @@ impl Outstanding {
                         self.given.extend((!given.is_empty()).then_some((call.number, given)));
                     }
                     if function.params.iter().any(|param| matches!(param.role, Role::Callback)) {
-                        let waits = self.waits.get(&queue).cloned().unwrap_or_default();
+                        let mut waits = self.waits.get(&queue).cloned().unwrap_or_default();
+                        waits.extend(self.implied(queue).into_iter().map(|other| (other, call.number)));
                         self.callbacks.insert(call.number, (queue, waits));
                     }
                     let work = self.work.entry(queue).or_default();
@@ -311,15 +312,20 @@ impl Outstanding {
         let waits = self.waits.get(&queue).cloned().unwrap_or_default();
         waits.into_iter().for_each(|(other, until)| self.drop_until(other, until));
         if queue.stream == LEGACY {
-            let waited = |other: &Queue| match other.thread {
-                Some(_) => other.context == queue.context,
-                None => {
-                    let blocking = self.free_running.get(&other.stream) == Some(&false);
-                    blocking && self.made_in.get(&other.stream) == Some(&queue.context)
-                }
-            };
-            let blocking: Vec<Queue> = self.work.keys().filter(|other| waited(other)).copied().collect();
-            blocking.into_iter().for_each(|other| self.drop_until(other, until));
+            self.implied(queue).into_iter().for_each(|other| self.drop_until(other, until));
+        }
+    }
+
+    /// What work put here waits for without being told to: the legacy stream for the blocking ones of its context, those for it.
+    fn implied(&self, queue: Queue) -> Vec<Queue> {
+        let legacy_of = |other: &Queue| match other.thread {
+            Some(_) => Some(other.context),
+            None if self.free_running.get(&other.stream) == Some(&false) => self.made_in.get(&other.stream).copied(),
+            None => None,
+        };
+        match queue.stream {
+            LEGACY => self.work.keys().filter(|other| legacy_of(other) == Some(queue.context)).copied().collect(),
+            _ => legacy_of(&queue).map(|context| Queue { context, stream: LEGACY, thread: None }).into_iter().collect(),
         }
     }
 

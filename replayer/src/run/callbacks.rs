@@ -33,7 +33,7 @@ pub struct Callbacks<'t> {
     latest: Vec<u64>,
     /// Where each run stands in `runs`, by its call and its number there.
     places: HashMap<u64, HashMap<usize, usize>>,
-    /// What calls had found launches to have made, and where copies and fills had worked, by the time that was known.
+    /// Where launches, copies and fills had worked on what others found while a run was under way.
     worked: Worked,
     /// Runs before this one are done.
     frontier: AtomicUsize,
@@ -261,7 +261,10 @@ impl Handed<'_, '_> {
     /// arrive while it ran may come later here: of that nothing is known.
     fn compare_overwritten(&self, run: &Run, tally: &mut Tally) {
         let memory: Vec<Range<u64>> = run.own().map(|(_, image)| image.memory()).collect();
-        let seen_by_it: HashSet<u64> = self.world.trace.seen_by_callback(run.thread, run.begin..run.end).collect();
+        let seen_by_it: HashSet<u64> = match memory.is_empty() {
+            true => HashSet::new(),
+            false => self.world.trace.seen_by_callback(run.thread, run.begin..run.end).collect(),
+        };
         for range in &memory {
             let Some(live) = written::host(self.world, range) else { continue };
             // Behind it others may be waiting.

@@ -34,9 +34,12 @@ pub struct Sink<'t> {
 impl Sink<'_> {
     /// Whether it brings bytes to this placed or translated host range.
     fn lands_in(&self, range: &Range<u64>) -> bool {
+        /// Of more rows it is not asked which.
+        const MOST: u64 = 4096;
         let own = self.region.address..self.region.address + self.region.span();
+        let is_long = self.region.rows.saturating_mul(self.region.slices) > MOST;
         let is_met = |row| overlap(&(row..row + self.region.row_bytes), range);
-        self.memory.is_none() && overlap(&own, range) && self.region.row_addresses().any(is_met)
+        self.memory.is_none() && overlap(&own, range) && (is_long || self.region.row_addresses().any(is_met))
     }
 }
 

@@ -102,9 +102,14 @@ impl Copy {
         !self.is_being_put && self.put < position
     }
 
+    /// Whether its call has put the callback, too.
+    pub(super) fn is_of(&self, turn: &Turn) -> bool {
+        (self.thread, self.call) == turn.by
+    }
+
     /// Whether it is what a node of the callback's own graph brings before that begins.
     pub(super) fn is_done_before(&self, queue: Queue, turn: &Turn) -> bool {
-        let is_own = queue == turn.queue && (turn.before..turn.behind).contains(&self.position);
+        let is_own = self.is_of(turn) && queue == turn.queue && (turn.before..turn.behind).contains(&self.position);
         let is_among = |regions: &[Region]| regions.iter().any(|region| self.landing.is_at(region));
         self.work == Work::Fill && is_own && is_among(&turn.around.before) && !is_among(&turn.around.after)
     }

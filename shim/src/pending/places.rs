@@ -217,7 +217,10 @@ impl State {
         let is_put = |position, until| position != copy.position || *queue == turn.queue || copy.is_put_before(until);
         let is_before = |position| done.get(queue).is_some_and(|until| position < *until && is_put(position, *until));
         let is_behind = |position| self.order.is_behind(*queue, position, (turn.queue, turn.behind));
-        let is_own = |position| *queue == turn.queue && position >= turn.before && position < turn.behind;
+        // Another thread may put work there at the same time.
+        let is_by = |position| position != copy.position || copy.is_of(turn);
+        let is_own =
+            |position| *queue == turn.queue && (turn.before..turn.behind).contains(&position) && is_by(position);
         copy.row.is_ordered(is_before, is_behind, |position| own_is && is_own(position))
     }
 }
