@@ -241,3 +241,13 @@ fn pinned_memory_that_is_too_large_is_not_recorded() {
     let info: Value = serde_json::from_str(&info.stdout).expect("JSON");
     assert_eq!(info["verdict"], "partly");
 }
+
+/// What the program writes on a page to which the CPU copies for the driver, too, and where kernels may be at work, is told too late.
+#[test]
+fn parts_of_pinned_memory_that_kernels_and_copies_share_are_named() {
+    let place = recorded("arena.c", &[]);
+    let info = run(&mut place.cutrace(["info", "--json"])).expect(0);
+    let info: Value = serde_json::from_str(&info.stdout).expect("JSON");
+    assert_eq!(info["verdict"], "partly");
+    assert!(info.to_string().contains("kernels used parts of pinned memory"), "{info}");
+}

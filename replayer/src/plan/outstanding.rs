@@ -5,6 +5,7 @@
 
 use crate::memory::ranges::widen;
 use crate::plan::contexts::Contexts;
+use crate::plan::copied::{End, copied};
 use crate::plan::survey::stream_of;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
@@ -40,6 +41,12 @@ pub struct Wait {
     pub last: Option<u64>,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    OfLaunch,
+    OfCopy,
+}
+
 type Reach = HashMap<Queue, u64>;
 
 /// What is outstanding, moved along the calls of a trace in the order of their entry.
@@ -60,6 +67,8 @@ pub struct Outstanding {
     pinned: BTreeMap<u64, u64>,
     managed: BTreeMap<u64, u64>,
     given: HashMap<u64, Vec<u64>>,
+    /// Pinned memory, by its start, that a launch was given an address in the midst of, or to which a copy brings host memory.
+    parts: HashMap<u64, (Part, Vec<u64>)>,
     /// Calls that put a callback on a stream, and what that waited for then.
     callbacks: HashMap<u64, (Queue, Reach)>,
     /// What the call moved to last tells to have finished.
@@ -142,6 +151,34 @@ impl Outstanding {
             "cuMemFree" | "cuMemFree_v2" => _ = self.managed.remove(&argument("dptr")),
             _ => {}
         }
+    }
+
+    /// Whether this is a launch that was given a part of pinned memory while the CPU may be copying to it for the driver, or such a copy
+    /// beside such a launch.
+    pub fn shares_part(&self, call: u64) -> bool {
+        let Some((own, memory)) = self.parts.get(&call) else { return false };
+        let meets = |other: &u64| {
+            let part = self.parts.get(other).filter(|(part, _)| part != own);
+            part.is_some_and(|(_, others)| others.iter().any(|start| memory.contains(start)))
+        };
+        self.work.values().flatten().any(meets)
+    }
+
+    fn part(&self, call: &Call, function: &'static Function) -> Option<(Part, Vec<u64>)> {
+        let is_host = |end: End| {
+            matches!(end, End::Host(_)) || end.address().is_some_and(|at| around(&self.pinned, at).is_some())
+        };
+        let (part, memory): (Part, Vec<u64>) = match function.class {
+            Class::launch => {
+                let midst = |word| around(&self.pinned, word).filter(|start| *start != word);
+                (Part::OfLaunch, arguments(call).filter_map(midst).collect())
+            }
+            _ => {
+                let brought = copied(call, function).into_iter().filter(|copied| is_host(copied.from));
+                (Part::OfCopy, brought.filter_map(|copied| around(&self.pinned, copied.to.address()?)).collect())
+            }
+        };
+        (!memory.is_empty()).then_some((part, memory))
     }
 
     /// Pinned memory that a launch is given as a whole, by its start.
@@ -242,6 +279,11 @@ impl Outstanding {
             _ => match function.class {
                 Class::submit | Class::launch if !captured => {
                     let queue = queue(stream.unwrap_or(0));
+                    if !self.pinned.is_empty()
+                        && let Some(part) = self.part(call, function)
+                    {
+                        self.parts.insert(call.number, part);
+                    }
                     let has_any = !self.pinned.is_empty() || !self.managed.is_empty();
                     if has_any && function.class == Class::launch {
                         let given = self.given(call, function);
