@@ -15,52 +15,93 @@ use trace::walk::{Target, View, reach, resolve};
 /// More copies than this in one call are not looked at one by one.
 const MOST: u64 = 1 << 16;
 
-/// Memory shared with the device that a copy or a fill reads, or writes; other memory that it writes, if graphs have copied to such.
-pub fn places(lane: &Lane, function: &'static Function, words: &[u64], side: Side) -> impl Iterator<Item = Range<u64>> {
-    let any = side == Side::Destination && lane.recorder().destinations.any();
-    let concerns = move |address, len| any || lane.recorder().shares(address, len);
-    let of_side = move |role: &Role| match side {
-        Side::Source => matches!(role, Role::Reads(_) | Role::Source(_)),
-        Side::Destination => matches!(role, Role::Writes(_) | Role::Sink(_)),
-    };
-    let flat = named(function, words, of_side, concerns);
-    let rows = descriptors(function, words, side).filter_map(move |(to, descriptor)| {
-        // Of an array's, at most: the handle may be anything yet.
-        let region = region(to, &descriptor, side, |_| Some(16));
-        let region = region.or_else(|| device_region(to, &descriptor, side))?;
-        concerns(region.address, region.span()).then_some(Landing::Rows(region))
-    });
-    let is_memory = |address: u64, len| address.checked_add(len).is_some();
-    let batch = each(function, words, side).into_iter();
-    let batch = batch.filter(move |(address, len)| is_memory(*address, *len) && concerns(*address, *len));
-    let batch = batch.map(|(address, len)| Landing::Flat { address, len });
-    flat.chain(rows).chain(batch).flat_map(Landing::places)
-}
-
-/// Where struct copies read by device addresses, and all copies managed memory: that is watched, what else they read is recorded with the call.
-pub fn watched_sources(lane: &Lane, function: &'static Function, words: &[u64]) -> Vec<u64> {
-    let structs = || descriptors(function, words, Side::Source);
-    let of_device = structs().filter_map(|(to, one)| Some(device_region(to, &one, Side::Source)?.address));
-    let mut sources: Vec<u64> = of_device.collect();
-    let managed = &lane.recorder().watch.managed;
-    if managed.any() {
-        let of_batch = each(function, words, Side::Source).into_iter().map(|(address, _)| address);
-        let of_host = structs().filter_map(|(to, one)| Some(region(to, &one, Side::Source, |_| Some(1))?.address));
-        let all = words.iter().copied().chain(of_batch).chain(of_host);
-        sources.extend(all.filter(|address| managed.find(*address).is_some()));
-    }
-    sources
-}
-
-/// The structs that say what is copied, on this side.
-fn descriptors(
+/// What a call copies or fills, as it says itself: in arguments, in structs, in arrays of addresses. What it says in memory is read once.
+pub struct Ends<'c> {
+    lane: &'c Lane,
     function: &'static Function,
-    words: &[u64],
-    side: Side,
-) -> impl Iterator<Item = (&'static Type, Vec<u8>)> {
-    let described = function.params.iter().enumerate().filter_map(move |(index, param)| {
+    words: &'c [u64],
+    /// The structs that say what is copied, both sides of it.
+    structs: Vec<(&'static Type, Vec<u8>)>,
+    /// The copies of a batch that is given as arrays, side by side: where, and how many bytes.
+    sources: Vec<(u64, u64)>,
+    destinations: Vec<(u64, u64)>,
+}
+
+impl<'c> Ends<'c> {
+    pub fn of(lane: &'c Lane, function: &'static Function, words: &'c [u64]) -> Ends<'c> {
+        let each = |side| each(function, words, side);
+        let (sources, destinations) = (each(Side::Source), each(Side::Destination));
+        Ends { lane, function, words, structs: structs(function, words), sources, destinations }
+    }
+
+    /// Memory shared with the device that is read, or written; other memory that is written, if graphs have copied to such.
+    pub fn places(&self, side: Side) -> Vec<Range<u64>> {
+        let any = side == Side::Destination && self.lane.recorder().destinations.any();
+        let concerns = |address, len| any || self.lane.recorder().shares(address, len);
+        let of_side = |role: &Role| match side {
+            Side::Source => matches!(role, Role::Reads(_) | Role::Source(_)),
+            Side::Destination => matches!(role, Role::Writes(_) | Role::Sink(_)),
+        };
+        let flat = named(self.function, self.words, of_side, concerns);
+        let rows = self.structs.iter().filter_map(|(to, one)| {
+            // Of an array's, at most: the handle may be anything yet.
+            let region = region(to, one, side, |_| Some(16)).or_else(|| device_region(to, one, side))?;
+            concerns(region.address, region.span()).then_some(Landing::Rows(region))
+        });
+        let batch = if side == Side::Source { &self.sources } else { &self.destinations };
+        let is_memory = |address: u64, len| address.checked_add(len).is_some();
+        let batch = batch.iter().filter(|(address, len)| is_memory(*address, *len) && concerns(*address, *len));
+        let batch = batch.map(|(address, len)| Landing::Flat { address: *address, len: *len });
+        flat.chain(rows).chain(batch).flat_map(Landing::places).collect()
+    }
+
+    /// Where structs name sources by device addresses, and all copies managed memory: that is watched, what else they read is recorded
+    /// with the call.
+    pub fn watched_sources(&self) -> Vec<u64> {
+        let of_device = self.structs.iter().filter_map(|(to, one)| Some(device_region(to, one, Side::Source)?.address));
+        let mut watched: Vec<u64> = of_device.collect();
+        let managed = &self.lane.recorder().watch.managed;
+        if managed.any() {
+            let of_host = self.structs.iter().filter_map(|(to, one)| region(to, one, Side::Source, |_| Some(1)));
+            let of_host = of_host.map(|region| region.address);
+            let of_batch = self.sources.iter().map(|(address, _)| *address);
+            let all = self.words.iter().copied().chain(of_batch).chain(of_host);
+            watched.extend(all.filter(|address| managed.find(*address).is_some()));
+        }
+        watched
+    }
+
+    /// Whether the CPU may be had to make this copy to host memory: of use only where something is watched.
+    pub fn is_by_cpu(&self) -> bool {
+        self.lane.recorder().watch.any() && self.reads_host()
+    }
+
+    /// Whether what it copies lies in host memory.
+    pub fn reads_host(&self) -> bool {
+        let pinned = &self.lane.recorder().pinned;
+        let names_host = self.function.params.iter().any(|param| {
+            let word = self.words[param.offset as usize / 8];
+            match param.role {
+                Role::Source(_) => true,
+                Role::Reads(_) => {
+                    pinned.find(word).is_some()
+                        || hooks::copies_unified(self.function) && ask::place(word) == Place::Pageable
+                }
+                _ => false,
+            }
+        });
+        names_host
+            || self.sources.iter().any(|(address, _)| pinned.find(*address).is_some())
+            // The driver is not asked about all of them.
+            || self.sources.first().is_some_and(|(address, _)| ask::place(*address) == Place::Pageable)
+            || self.structs.iter().any(|(to, one)| copies_host(to, one))
+    }
+}
+
+fn structs(function: &'static Function, words: &[u64]) -> Vec<(&'static Type, Vec<u8>)> {
+    let described = function.params.iter().enumerate().filter_map(|(index, param)| {
         let Form::Pointer(to) = param.ty.form else { return None };
-        if !has_side(to, side) {
+        if !describes(to) {
             return None;
         }
         let Target::Span { address, count, .. } = resolve(function.params, index, 0, &Words(words)) else {
@@ -68,12 +109,11 @@ fn descriptors(
         };
         let size = to.size as usize;
         let all = (count <= MOST).then(|| bytes_at(address, count as usize * size, true)).flatten()?;
-        Some((to, all.chunks_exact(size).map(<[u8]>::to_vec).collect::<Vec<_>>()))
+        Some(all.chunks_exact(size).map(|one| (to, one.to_vec())).collect::<Vec<_>>())
     });
-    described.flat_map(|(to, all)| all.into_iter().map(move |one| (to, one)))
+    described.flatten().collect()
 }
 
-/// The copies of a batch that is given as arrays, on this side: where, and how many bytes.
 fn each(function: &'static Function, words: &[u64], side: Side) -> Vec<(u64, u64)> {
     let batch = function.params.iter().find_map(|param| match (param.role, side) {
         (Role::ReadsEach { count, sizes }, Side::Source) | (Role::WritesEach { count, sizes }, Side::Destination) => {
@@ -93,44 +133,19 @@ fn each(function: &'static Function, words: &[u64], side: Side) -> Vec<(u64, u64
     words(&addresses).into_iter().zip(words(&sizes)).collect()
 }
 
-/// Whether the CPU may be had to make this copy to host memory: of use only where something is watched.
-pub fn is_by_cpu(lane: &Lane, function: &'static Function, words: &[u64]) -> bool {
-    lane.recorder().watch.any() && reads_host(lane, function, words)
-}
-
-/// Whether what it copies lies in host memory.
-pub fn reads_host(lane: &Lane, function: &'static Function, words: &[u64]) -> bool {
-    let names_host = function.params.iter().any(|param| {
-        let word = words[param.offset as usize / 8];
-        match param.role {
-            Role::Source(_) => true,
-            Role::Reads(_) => {
-                lane.recorder().pinned.find(word).is_some()
-                    || hooks::copies_unified(function) && ask::place(word) == Place::Pageable
-            }
-            _ => false,
-        }
-    });
-    let batch = each(function, words, Side::Source);
-    names_host
-        || batch.iter().any(|(address, _)| lane.recorder().pinned.find(*address).is_some())
-        // The driver is not asked about all of them.
-        || batch.first().is_some_and(|(address, _)| ask::place(*address) == Place::Pageable)
-        || descriptors(function, words, Side::Source).any(|(to, descriptor)| copies_host(to, &descriptor))
-}
-
 /// Whether what it copies stands in memory: in structs, or as arrays of addresses.
 pub fn describes_copies(function: &Function) -> bool {
     function.params.iter().any(|param| match (param.role, param.ty.form) {
         (Role::ReadsEach { .. } | Role::WritesEach { .. }, _) => true,
-        (_, Form::Pointer(to)) => has_side(to, Side::Source),
+        (_, Form::Pointer(to)) => describes(to),
         _ => false,
     })
 }
 
-fn has_side(ty: &Type, side: Side) -> bool {
+/// Whether these are structs that say what is copied.
+fn describes(ty: &Type) -> bool {
     let Form::Struct(fields) = ty.form else { return false };
-    fields.iter().any(|field| matches!(field.role, Role::CopyHost(of) if of == side))
+    fields.iter().any(|field| matches!(field.role, Role::CopyHost(_)))
 }
 
 /// Whether a copy like this has its source in host memory.

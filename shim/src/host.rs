@@ -2,6 +2,7 @@
 //! is written down.
 
 use crate::ask;
+use crate::ends::{self, Ends};
 use crate::finds::Finds;
 use crate::landing::Landing;
 use crate::lane::Lane;
@@ -10,9 +11,8 @@ use crate::node_runs::Turn;
 use crate::pending::{Copy, Work};
 use crate::queue::Queue;
 use crate::shape::{self, Site};
-use crate::{arrived, callback, ends, hooks, range};
+use crate::{arrived, callback, hooks, range};
 use std::borrow::Cow;
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use trace::Function;
@@ -29,10 +29,11 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
     let recorder = lane.recorder();
     let mut finds = Finds::before(lane, lane.sequence());
     // First what is known already: what begins to be watched now is recorded as a whole.
-    if recorder.watch.any() && matches!(site.function.class, Class::submit | Class::copy) {
-        // Before the lock is taken: memory is read.
-        let sources: Vec<Range<u64>> = ends::places(lane, site.function, words, Side::Source).collect();
-        recorder.watch.claim(lane.index(), sources.into_iter());
+    // Before any lock is taken: memory is read.
+    let is_copy = matches!(site.function.class, Class::submit | Class::copy);
+    let ends = is_copy.then(|| Ends::of(lane, site.function, words));
+    if let Some(ends) = ends.as_ref().filter(|_| recorder.watch.any()) {
+        recorder.watch.claim(lane.index(), ends.places(Side::Source).into_iter());
     }
     recorder.watch.look(site.function.class, &mut finds);
     if let Some(launch) = site.shape.launch {
@@ -61,17 +62,17 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
             let all = [(Landing::Flat { address: 0, len: 0 }, Work::Any, false)];
             under_way(lane, lane.sequence(), site.function, words, all.into_iter());
         }
-    } else if matches!(site.function.class, Class::submit | Class::copy) {
+    } else if let Some(ends) = &ends {
         if recorder.pending.any() || recorder.watch.any() {
-            let comes: Vec<Range<u64>> = ends::places(lane, site.function, words, Side::Destination).collect();
+            let comes = ends.places(Side::Destination);
             if !comes.is_empty() && !makes_node(site.function, words) {
-                let by_cpu = ends::is_by_cpu(lane, site.function, words);
-                recorder.pending.comes(lane.index(), queue(lane, site.function, words), comes, by_cpu);
+                let queue = queue(lane, site.function, words);
+                recorder.pending.comes(lane.index(), queue, comes, ends.is_by_cpu());
             }
         }
         if site.function.class == Class::submit {
             if !site.function.brings_at_once() {
-                fills(lane, site.function, words);
+                fills(lane, site.function, words, ends);
             }
             let from = ends::reached(lane, site.function, words, |role| matches!(role, Role::Reads(_)));
             reads(lane, lane.sequence(), site.function, words, from);
@@ -82,9 +83,9 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
         let reads = site.function.params.iter().filter(|param| matches!(param.role, Role::Reads(_)));
         recorder.watch.refer(reads.map(|param| words[param.offset as usize / 8]), &mut finds);
     }
-    if matches!(site.function.class, Class::submit | Class::copy) && recorder.shares_any() {
+    if let Some(ends) = ends.filter(|_| recorder.shares_any()) {
         // Before the call, which may wait for callbacks: what they write is theirs to tell.
-        recorder.watch.refer(ends::watched_sources(lane, site.function, words).into_iter(), &mut finds);
+        recorder.watch.refer(ends.watched_sources().into_iter(), &mut finds);
     }
     recorder.watch.refer_named(&mut finds);
     finds.append(lane);
@@ -146,10 +147,10 @@ pub fn reads(lane: &Lane, call: u32, function: &Function, words: &[u64], from: i
 }
 
 /// What fills memory shared with the device does so when its stream gets there: until then its bytes are nobody's.
-fn fills(lane: &Lane, function: &'static Function, words: &[u64]) {
+fn fills(lane: &Lane, function: &'static Function, words: &[u64], ends: &Ends) {
     let filled: Vec<Landing> = ends::reached(lane, function, words, |role| matches!(role, Role::Writes(_))).collect();
     if !filled.is_empty() {
-        let from_host = ends::is_by_cpu(lane, function, words);
+        let from_host = ends.is_by_cpu();
         under_way(lane, lane.sequence(), function, words, filled.into_iter().map(|to| (to, Work::Fill, from_host)));
     }
 }

@@ -4,13 +4,14 @@ use crate::arrived::{filled, give_up, landed, packed_rows};
 use crate::ask::{self, Place};
 use crate::callback;
 use crate::capture::{Capture, Live, MOST_FOLLOWED, Moment};
+use crate::ends::Ends;
 use crate::finds::Finds;
+use crate::host;
 use crate::landing::Landing;
 use crate::memory::{bytes_at, word_at};
 use crate::pending::{Copy, Work};
 use crate::queue::Queue;
 use crate::spans::without;
-use crate::{ends, host};
 use trace::api::copies::{Region, device_region, region};
 use trace::api::roles::{Class, Field, Role, Sibling, Side};
 use trace::api::types::{Form, Type};
@@ -115,7 +116,7 @@ impl Capture<'_> {
 
     /// Asked once: a batch brings many.
     fn is_by_cpu(&self) -> bool {
-        *self.by_cpu.get_or_init(|| ends::is_by_cpu(self.lane, self.function, self.words))
+        *self.by_cpu.get_or_init(|| Ends::of(self.lane, self.function, self.words).is_by_cpu())
     }
 
     /// Whether the call puts its copy into a graph, which makes it when it runs.
@@ -149,7 +150,7 @@ impl Capture<'_> {
             self.watch_source(region.address, region.span());
         }
         let executable = self.function.param("hGraphExec").map(|at| self.function.params[at].offset as usize / 8);
-        let from_host = ends::reads_host(self.lane, self.function, self.words);
+        let from_host = Ends::of(self.lane, self.function, self.words).reads_host();
         self.lane.recorder().destinations.add(executable.map(|at| self.words[at]), &region, from_host);
     }
 

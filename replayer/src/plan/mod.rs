@@ -14,6 +14,7 @@ pub mod nested;
 pub mod order;
 pub mod origins;
 pub mod outstanding;
+pub mod parts;
 pub mod reach;
 pub mod spins;
 pub mod stops;

@@ -5,7 +5,6 @@
 
 use crate::memory::ranges::widen;
 use crate::plan::contexts::Contexts;
-use crate::plan::copied::{End, copied};
 use crate::plan::survey::stream_of;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
@@ -41,12 +40,6 @@ pub struct Wait {
     pub last: Option<u64>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
-    OfLaunch,
-    OfCopy,
-}
-
 type Reach = HashMap<Queue, u64>;
 
 /// What is outstanding, moved along the calls of a trace in the order of their entry.
@@ -67,8 +60,6 @@ pub struct Outstanding {
     pinned: BTreeMap<u64, u64>,
     managed: BTreeMap<u64, u64>,
     given: HashMap<u64, Vec<u64>>,
-    /// Pinned memory, by its start, that a launch was given an address in the midst of, or to which a copy brings host memory.
-    parts: HashMap<u64, (Part, Vec<u64>)>,
     /// Calls that put a callback on a stream, and what that waited for then.
     callbacks: HashMap<u64, (Queue, Reach)>,
     /// What the call moved to last tells to have finished.
@@ -86,7 +77,7 @@ fn around(memory: &BTreeMap<u64, u64>, address: u64) -> Option<u64> {
 }
 
 /// Words of a launch's arguments.
-fn arguments(call: &Call) -> impl Iterator<Item = u64> {
+pub fn arguments(call: &Call) -> impl Iterator<Item = u64> {
     let packed = call.images().find_map(|image| match image.content {
         Content::Arguments { packed, .. } => Some(packed),
         _ => None,
@@ -116,7 +107,7 @@ impl Outstanding {
     pub fn given_to(&self, address: u64) -> Vec<u64> {
         let Some(start) = around(&self.pinned, address) else { return Vec::new() };
         let is_given = |call: &u64| self.given.get(call).is_some_and(|given| given.contains(&start));
-        self.work.values().flatten().copied().filter(is_given).collect()
+        self.under_way().filter(is_given).collect()
     }
 
     /// Launches not known to have finished which were given managed memory that the driver may move together with this.
@@ -126,11 +117,16 @@ impl Outstanding {
         let beside: Vec<u64> = beside.map(|(start, _)| *start).collect();
         let is_given =
             |call: &u64| self.given.get(call).is_some_and(|given| given.iter().any(|at| beside.contains(at)));
-        self.work.values().flatten().copied().filter(is_given).collect()
+        self.under_way().filter(is_given).collect()
     }
 
     pub fn is_under_way(&self, call: u64) -> bool {
-        self.work.values().any(|calls| calls.contains(&call))
+        self.under_way().any(|other| other == call)
+    }
+
+    /// Submissions not known to have finished.
+    pub fn under_way(&self) -> impl Iterator<Item = u64> {
+        self.work.values().flatten().copied()
     }
 
     fn follow_memory(&mut self, call: &Call) {
@@ -153,32 +149,13 @@ impl Outstanding {
         }
     }
 
-    /// Whether this is a launch that was given a part of pinned memory while the CPU may be copying to it for the driver, or such a copy
-    /// beside such a launch.
-    pub fn shares_part(&self, call: u64) -> bool {
-        let Some((own, memory)) = self.parts.get(&call) else { return false };
-        let meets = |other: &u64| {
-            let part = self.parts.get(other).filter(|(part, _)| part != own);
-            part.is_some_and(|(_, others)| others.iter().any(|start| memory.contains(start)))
-        };
-        self.work.values().flatten().any(meets)
+    pub fn has_pinned(&self) -> bool {
+        !self.pinned.is_empty()
     }
 
-    fn part(&self, call: &Call, function: &'static Function) -> Option<(Part, Vec<u64>)> {
-        let is_host = |end: End| {
-            matches!(end, End::Host(_)) || end.address().is_some_and(|at| around(&self.pinned, at).is_some())
-        };
-        let (part, memory): (Part, Vec<u64>) = match function.class {
-            Class::launch => {
-                let midst = |word| around(&self.pinned, word).filter(|start| *start != word);
-                (Part::OfLaunch, arguments(call).filter_map(midst).collect())
-            }
-            _ => {
-                let brought = copied(call, function).into_iter().filter(|copied| is_host(copied.from));
-                (Part::OfCopy, brought.filter_map(|copied| around(&self.pinned, copied.to.address()?)).collect())
-            }
-        };
-        (!memory.is_empty()).then_some((part, memory))
+    /// The start of the pinned memory that holds this address.
+    pub fn pinned_around(&self, address: u64) -> Option<u64> {
+        around(&self.pinned, address)
     }
 
     /// Pinned memory that a launch is given as a whole, by its start.
@@ -279,11 +256,6 @@ impl Outstanding {
             _ => match function.class {
                 Class::submit | Class::launch if !captured => {
                     let queue = queue(stream.unwrap_or(0));
-                    if !self.pinned.is_empty()
-                        && let Some(part) = self.part(call, function)
-                    {
-                        self.parts.insert(call.number, part);
-                    }
                     let has_any = !self.pinned.is_empty() || !self.managed.is_empty();
                     if has_any && function.class == Class::launch {
                         let given = self.given(call, function);
@@ -375,16 +347,18 @@ impl Outstanding {
         let Some(work) = self.work.get_mut(&queue) else { return };
         while let Some(done) = work.front().copied().filter(|call| *call < until) {
             work.pop_front();
+            self.given.remove(&done);
             self.done.push(done);
         }
     }
 
     /// All work of a context is done, or gone with it.
     fn ended(&mut self, context: u64) {
-        let Outstanding { work, made_in, done, .. } = self;
+        let Outstanding { work, made_in, given, done, .. } = self;
         work.retain(|queue, calls| {
             let stays = context_of(made_in, queue) != Some(context);
             if !stays {
+                calls.iter().for_each(|call| _ = given.remove(call));
                 done.extend(calls.iter());
             }
             stays

@@ -1,11 +1,13 @@
-//! Kernels that may have waited for the CPU: it wrote memory that a launch had been given and that nothing told to have finished.
+//! What the CPU wrote while work under way may have used the same memory, or what moves together with it: of this the order is not known.
 //!
-//! Such a program replays if the write is found before the call that waits for the kernel. It is named all the same: a kernel that
-//! spins on a flag while no thread makes a call waits for ever. If the memory held something else than the CPU's bytes in
-//! the end, the launch has written there, too, and nobody knows in which order.
+//! A kernel that was given memory which the CPU wrote meanwhile may have waited for that. Such a program replays if the write is found before the
+//! call that waits for the kernel. It is named all the same: a kernel that spins on a flag while no thread makes a call waits for ever.
+//! If the memory held something else than the CPU's bytes in the end, the launch has written there, too. Managed memory moves by
+//! blocks, and on pages to which the driver has the CPU copy nobody tells whose the rest is (`parts.rs`).
 
 use crate::plan::meanwhile::Runs;
 use crate::plan::outstanding::Outstanding;
+use crate::plan::parts::Parts;
 use crate::plan::verdict::{Reason, Reasons};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashSet};
@@ -44,6 +46,7 @@ struct Walk<'t> {
     runs: Runs,
     found: Peekable<std::vec::IntoIter<Found<'t>>>,
     outstanding: Outstanding,
+    parts: Parts,
     /// Calls that wait or show results, by their ends.
     ending: BinaryHeap<Reverse<(u64, u64)>>,
     /// Calls that put callbacks on streams, by when these began to run.
@@ -101,6 +104,7 @@ impl<'t> Walk<'t> {
             runs: Runs::of(trace),
             found: trace.found().into_iter().peekable(),
             outstanding: Outstanding::default(),
+            parts: Parts::default(),
             ending: BinaryHeap::new(),
             called_back: begun(trace).into_iter().peekable(),
             beside: Vec::new(),
@@ -114,7 +118,7 @@ impl<'t> Walk<'t> {
     fn see(&mut self, call: &Call, objects: &Objects) {
         if let Some(function) = call.function() {
             self.outstanding.see(call, function, objects);
-            if self.outstanding.shares_part(call.number) {
+            if self.parts.see(call, function, &self.outstanding) {
                 self.reasons.about_call(PARTS, call.number);
             }
         }
