@@ -12,7 +12,7 @@ use crate::{adopt, arrived, ask, nets, picture, range, start, times};
 use std::ffi::c_void;
 use std::sync::atomic::Ordering::*;
 use trace::Function;
-use trace::api::table::same;
+use trace::api::table::{BROKEN_CAPTURE, same};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hook {
@@ -315,9 +315,7 @@ pub fn after(hook: Hook, words: &[u64], result: u32, open: Option<Open>, removed
     if matches!(hook, Hook::ProcAddress) && result == 0 {
         hand_out(words[1] as *mut *mut c_void);
     }
-    // A capture that was broken ends by this error.
-    const INVALIDATED: u32 = 901;
-    let succeeded = result == 0 || matches!(hook, Hook::EndCapture) && result == INVALIDATED;
+    let succeeded = result == 0 || matches!(hook, Hook::EndCapture) && BROKEN_CAPTURE.contains(&result);
     if let Some(open) = open {
         lane::with_lane(|lane| ended(hook, lane, words, succeeded, open.position, removed));
     }

@@ -334,12 +334,8 @@ impl Pending {
                 let done = copies.extract_if(.., |copy| is_covered(queue, until, copy));
                 finished.extend(done.map(|copy| (*queue, copy)));
             }
-            // What is looked at is looked at when the last is done; but a callback may write over what the first have made.
-            let is_meant = |copy: &&mut Copy| match copy.work {
-                Work::Given | Work::Unnamed { .. } => true,
-                Work::Launch => matches!(covered, Covered::Turn(_)),
-                _ => false,
-            };
+            // What they brought is told when the last is done; but the CPU may write over what the first have made.
+            let is_meant = |copy: &&mut Copy| matches!(copy.work, Work::Launch | Work::Given | Work::Unnamed { .. });
             for copy in copies.iter_mut().filter(is_meant) {
                 let is_of = |(context, only_blocking): &(u64, bool)| {
                     copy.context == *context && (!only_blocking || copy.blocking == Some(true))

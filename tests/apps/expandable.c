@@ -70,6 +70,8 @@ int main(void)
     CHECK(cuMemsetD32(at, 7, N));
     launch(twice, 1, N, (void *[]){&at, &n});
     REQUIRE(last(at) == 14);
+    // Refused: there is something already.
+    REQUIRE(cuMemMap(range, granule, 0, pieces[2], 0) != CUDA_SUCCESS);
     CHECK(cuMemUnmap(range, 4 * granule));
     CHECK(cuMemUnmap(range + whole - granule, granule));
     CHECK(cuMemUnmap(second + granule, granule));
@@ -77,6 +79,8 @@ int main(void)
         CHECK(cuMemRelease(pieces[i]));
     CHECK(cuMemAddressFree(second, 2 * granule));
     CHECK(cuMemAddressFree(range, whole));
+    // Refused: there is nothing any more.
+    REQUIRE(cuMemUnmap(range, granule) != CUDA_SUCCESS);
     // What lay in the range before was something else.
     CUdeviceptr again = allocate(8 << 20);
     CHECK(cuMemsetD32(again, 3, N));

@@ -104,6 +104,8 @@ fn what_the_cpu_writes_again_or_by_pointers_alone_is_found() {
         "launched_again.c",
         "filled_for_callback.c",
         "put_back.c",
+        "results_ring.c",
+        "broken_capture.c",
     ] {
         let place = recorded(app, &[]);
         for options in [&[][..], &["--no-placement"]] {

@@ -206,6 +206,11 @@ impl<'a> Call<'a> {
         self.result == Some(0)
     }
 
+    /// Whether it did what it is for, as a call does that ends a broken capture and says so.
+    pub fn took_effect(&self) -> bool {
+        self.result.zip(self.function()).is_some_and(|(result, function)| function.takes_effect(result))
+    }
+
     /// Everything recorded of the application's memory in this call, in the order of capture.
     pub fn images(&self) -> impl Iterator<Item = Image<'a>> + use<'a> {
         let this = *self;

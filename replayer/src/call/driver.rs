@@ -29,8 +29,6 @@ pub mod result {
     pub const NOT_READY: u32 = 600;
     pub const CONTEXT_IS_DESTROYED: u32 = 709;
     pub const ALREADY_REGISTERED: u32 = 712;
-    pub const CAPTURE_INVALIDATED: u32 = 901;
-    pub const CAPTURE_UNJOINED: u32 = 904;
 
     /// Whether the error belongs to work done earlier, and comes back from every call that follows.
     pub fn is_sticky(code: u32) -> bool {

@@ -55,15 +55,26 @@ impl Ranges {
     }
 
     pub fn overlaps(&self, range: &Range<u64>) -> bool {
-        let at = self.0.partition_point(|r| r.end <= range.start);
-        self.0.get(at).is_some_and(|r| r.start < range.end)
+        self.met(range).next().is_some()
+    }
+
+    /// Those that share something with `range`.
+    fn met(&self, range: &Range<u64>) -> impl Iterator<Item = &Range<u64>> {
+        let (start, end) = (range.start, range.end);
+        self.0[self.0.partition_point(|r| r.end <= start)..].iter().take_while(move |r| r.start < end)
+    }
+
+    /// Whether both hold some address.
+    pub fn meets(&self, other: &Ranges) -> bool {
+        let (few, many) = if self.0.len() < other.0.len() { (self, other) } else { (other, self) };
+        few.0.iter().any(|range| many.overlaps(range))
     }
 
     /// The parts of `range` that are not in the set.
     pub fn gaps(&self, range: Range<u64>) -> Vec<Range<u64>> {
         let mut gaps = Vec::new();
         let mut at = range.start;
-        for taken in self.0.iter().filter(|r| r.start < range.end && range.start < r.end) {
+        for taken in self.met(&range) {
             if at < taken.start {
                 gaps.push(at..taken.start);
             }

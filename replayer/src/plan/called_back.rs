@@ -24,7 +24,7 @@ pub fn reached(
     let (mut graphs, mut captures) = (Graphs::default(), Captures::default());
     let mut found = HashMap::new();
     for call in trace.calls().take_while(|call| call.number < range.end) {
-        let Some(function) = call.function().filter(|_| call.succeeded() && !call.inner) else { continue };
+        let Some(function) = call.function().filter(|_| call.took_effect() && !call.inner) else { continue };
         let capture = stream_of(&call, function).and_then(|stream| captures.origin(stream));
         captures.see(&call, function, &Default::default());
         // What passes through a graph here is not memory, but the calls that are meant.

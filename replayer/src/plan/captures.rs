@@ -26,7 +26,7 @@ impl Captures {
         self.streams.get(&stream).copied()
     }
 
-    /// Follows a call that succeeded; whether it puts a copy from this host memory into a graph.
+    /// Follows a call that took effect; whether it puts a copy from this host memory into a graph.
     pub fn see(&mut self, call: &Call, function: &'static Function, host: &Ranges) -> bool {
         let stream = call.argument("hStream");
         let captured = stream.and_then(|stream| self.streams.get(&stream).copied());
@@ -34,7 +34,7 @@ impl Captures {
             _ if begins(function) => {
                 self.streams.extend(stream.map(|stream| (stream, stream)));
             }
-            "cuStreamEndCapture" => {
+            _ if function.ends_capture() => {
                 self.streams.retain(|_, origin| Some(*origin) != stream);
                 self.events.retain(|_, origin| Some(*origin) != stream);
             }
@@ -127,6 +127,7 @@ mod tests {
     use crate::plan::plan;
     use crate::sample::Sample;
     use trace::api::structs::CUDA_MEMCPY3D;
+    use trace::api::table::BROKEN_CAPTURE;
 
     const HOST: u64 = 0x5555_0000_0000;
     const DEVICE: u64 = 0x7f00_0000_0000;
@@ -161,6 +162,15 @@ mod tests {
         assert!(!is_named(&sample));
         copy(&mut sample, 16, STREAM);
         assert!(is_named(&sample));
+    }
+
+    #[test]
+    fn a_capture_that_was_broken_has_ended() {
+        let mut sample = with_memory();
+        sample.call(0, "cuStreamBeginCapture_v2", 12..13, &[STREAM, 0], &[]);
+        sample.failed(0, "cuStreamEndCapture", 14..15, BROKEN_CAPTURE[0], &[STREAM, 0x100]);
+        copy(&mut sample, 16, STREAM);
+        assert!(!is_named(&sample));
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub struct Graphs {
 }
 
 impl Graphs {
-    /// Follows a call that succeeded. `capture` is the stream whose capture it becomes part of, `given` the memory it
+    /// Follows a call that took effect. `capture` is the stream whose capture it becomes part of, `given` the memory it
     /// was given. What it makes use of itself, and none if it only builds.
     pub fn see(&mut self, call: &Call, function: &Function, capture: Option<u64>, given: Uses) -> Option<Uses> {
         let argument = |name| call.argument(name).unwrap_or(0);
@@ -33,7 +33,7 @@ impl Graphs {
             _ if captures::begins(function) => {
                 self.captures.insert(argument("hStream"), Uses::default());
             }
-            "cuStreamEndCapture" => {
+            _ if function.ends_capture() => {
                 let captured = self.captures.remove(&argument("hStream"));
                 if let (Some(graph), Some(uses)) = (call.output("phGraph"), captured) {
                     self.add(graph, &uses);

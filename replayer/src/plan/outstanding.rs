@@ -190,7 +190,7 @@ impl Outstanding {
             return None;
         }
         self.contexts.see(call);
-        if !call.succeeded() {
+        if !call.took_effect() {
             return None;
         }
         self.done.clear();

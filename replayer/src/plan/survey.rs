@@ -88,7 +88,7 @@ impl Survey {
         self.origins.see(trace, call, function);
         let stream = stream_of(call, function).unwrap_or(0);
         self.faults.see(call, function, self.contexts.current(call.thread), stream);
-        if !call.succeeded() {
+        if !call.took_effect() {
             if self.leaves_its_allocation(call, function) {
                 self.plan.beyond.insert(call.number);
             }

@@ -59,8 +59,10 @@ struct Run<'t> {
     call: u64,
     number: usize,
     written: Vec<Written<'t>>,
+    /// All that it wrote, and what others found while it ran.
+    memory: Ranges,
     /// Of what others found while it ran, what is theirs alone. Known when it runs here.
-    others: OnceLock<Vec<Range<u64>>>,
+    others: OnceLock<HashSet<Range<u64>>>,
 }
 
 impl Run<'_> {
@@ -80,17 +82,9 @@ impl Run<'_> {
 
     /// What it does here.
     fn own(&self) -> impl Iterator<Item = (&Written<'_>, Image<'_>)> {
-        let others = self.others.get().map_or(&[][..], Vec::as_slice);
-        self.images().filter(|(written, image)| !(written.is_told_elsewhere() && others.contains(&image.memory())))
+        let is_others = |image: &Image| self.others.get().is_some_and(|others| others.contains(&image.memory()));
+        self.images().filter(move |(written, image)| !(written.is_told_elsewhere() && is_others(image)))
     }
-
-    fn shares_memory(&self, other: &Run) -> bool {
-        self.images().any(|(_, own)| other.images().any(|(_, image)| is_met(&own.memory(), &image.memory())))
-    }
-}
-
-fn is_met(one: &Range<u64>, other: &Range<u64>) -> bool {
-    one.start < other.end && other.start < one.end
 }
 
 /// What the driver is given with our function.
@@ -110,6 +104,8 @@ impl<'t> Callbacks<'t> {
             for (number, written) in call.callback_runs() {
                 let Some(first) = written.first() else { continue };
                 let (begin, end, thread) = (first.about.begin, first.about.end, first.finder);
+                let images = written.iter().flat_map(|written| written.images());
+                let memory = Ranges::union(images.map(|image| image.memory()), 1);
                 runs.push(Run {
                     begin,
                     end,
@@ -117,6 +113,7 @@ impl<'t> Callbacks<'t> {
                     call: call.number,
                     number: number as usize,
                     written,
+                    memory,
                     others: OnceLock::new(),
                 });
             }
@@ -213,10 +210,10 @@ impl<'t> Callbacks<'t> {
 
     /// What a run, put at that time and maybe by that call, has not written of what others found meanwhile: a launch, a copy or a fill
     /// worked there that it did not wait for. Also if that was done when it began: here the run may come earlier.
-    fn stands_by(&self, world: &World, run: &Run, put: (u64, Option<u64>)) -> Vec<Range<u64>> {
+    fn stands_by(&self, world: &World, run: &Run, put: (u64, Option<u64>)) -> HashSet<Range<u64>> {
         let told: Vec<Range<u64>> = run.told().collect();
         if told.is_empty() {
-            return told;
+            return HashSet::new();
         }
         let beside = self.worked.beside(put, run.end);
         let any_to_come = results::are_to_come(world, run.end, &told);
@@ -293,7 +290,7 @@ impl Handed<'_, '_> {
         if let Some(at) = callbacks.places.get(&self.call.number).and_then(|places| places.get(&number)) {
             let run = &callbacks.runs[*at];
             for earlier in callbacks.frontier.load(Acquire)..*at {
-                let comes_first = callbacks.runs[earlier].shares_memory(run);
+                let comes_first = callbacks.runs[earlier].memory.meets(&run.memory);
                 while comes_first && !done[earlier] && callbacks.in_turn.load(Acquire) {
                     let late = callbacks.changed.wait_for(&mut done, FOR_EARLIER).timed_out();
                     callbacks.in_turn.fetch_and(!late, AcqRel);

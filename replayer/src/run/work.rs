@@ -1,6 +1,5 @@
 //! Where a call puts its work, and what becomes of the copies in it.
 
-use crate::call::driver::result;
 use crate::call::frame::Frame;
 use crate::check::payload;
 use crate::run::Worker;
@@ -76,12 +75,6 @@ impl<'t> Worker<'_, 't> {
             }
         }
     }
-}
-
-/// One that was broken ends, too.
-pub(super) fn ends_capture(function: &Function, result: u32) -> bool {
-    let ends = matches!(result, result::SUCCESS | result::CAPTURE_INVALIDATED | result::CAPTURE_UNJOINED);
-    ends && function.twin_of.unwrap_or(function.name) == "cuStreamEndCapture"
 }
 
 /// The handle that a parameter holds by value.

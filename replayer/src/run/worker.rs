@@ -9,7 +9,7 @@ use crate::plan::action::{Action, Memory, action};
 use crate::plan::order::{Gate, Lane};
 use crate::plan::{captures, copied};
 use crate::run::stall::Stall;
-use crate::run::work::{ends_capture, handle};
+use crate::run::work::handle;
 use crate::run::world::World;
 use crate::run::{finish, marks, numbers, readers, results};
 use crate::{Progress, check};
@@ -24,9 +24,10 @@ use trace::{Call, Function};
 const STRIDE: u64 = 256;
 
 /// Whether its failure, which changed nothing, has to do with how memory was made; the replay's is mapped where the program's was
-/// allocated. A copy in an executable graph keeps to memory of its kind (driver 580: to none of a pool, if it was made with other).
+/// allocated, and its reservations are there all the time. A copy in an executable graph keeps to memory of its kind (driver 580: to none of a pool, if it was made with other).
 fn fails_by_memory(call: &Call, function: &Function) -> bool {
     match function.name {
+        "cuMemMap" | "cuMemUnmap" | "cuMemSetAccess" => true,
         "cuMemRetainAllocationHandle" | "cuGraphExecMemcpyNodeSetParams" | "cuGraphExecMemsetNodeSetParams" => true,
         "cuGraphExecNodeSetParams" => {
             let kind = call.argument("nodeParams").and_then(|params| call.memory(When::Entry, params, 4));
@@ -180,7 +181,7 @@ impl<'t> Worker<'_, 't> {
             // SAFETY: as above.
             (None, Some(profiler)) => unsafe { profiler.call(world, &call, live, &words) },
         };
-        if is_capture && result != result::SUCCESS || ends_capture(function, result) {
+        if is_capture && result != result::SUCCESS || function.ends_capture() && function.takes_effect(result) {
             world.placement.captures.ends();
         }
         let of_managed = || copied::memory(&call, function).iter().any(|range| world.plan.managed.overlaps(range));

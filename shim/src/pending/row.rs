@@ -26,11 +26,13 @@ impl Row {
         self.positions[0]
     }
 
-    /// Those before a position are done; whether there were any. The last stays, and what is not known of a gap.
+    /// Those before a position are done; whether there were any, for all that is known of a gap. The last stays.
     pub fn drop_before(&mut self, until: u64) -> bool {
         let done = self.positions[..self.kept].iter().take_while(|at| **at < until).count().min(self.kept - 1);
         if self.has_gap && done == 1 {
-            return false;
+            // What is left of the gap begins here, or later.
+            self.positions[0] = until;
+            return true;
         }
         self.positions.copy_within(done..self.kept, 0);
         self.kept -= done;
@@ -79,6 +81,17 @@ mod tests {
         (1..=4).for_each(|n| row.push(n * 10));
         assert!(!row.drop_before(10) && row.drop_before(21) && row.first() == 30);
         assert!(row.drop_before(99) && row.first() == 40 && row.is_one() && !row.drop_before(99));
+    }
+
+    #[test]
+    fn of_a_gap_each_part_is_done_once() {
+        let mut row = Row::default();
+        (1..=20).for_each(|n| row.push(n * 10));
+        assert!(row.drop_before(11) && !row.drop_before(11) && row.drop_before(45) && row.first() == 45);
+        assert!(
+            row.is_ordered(|_| false, |at| at >= 45, |_| false) && !row.is_ordered(|_| false, |at| at >= 46, |_| false)
+        );
+        assert!(row.drop_before(145) && row.first() == 150);
     }
 
     #[test]

@@ -1,7 +1,12 @@
 //! From lines to data: the table of all driver functions.
 
+use super::enums::CUresult;
 use super::roles::{Class, Field, Policy, Role};
 use super::types::{Form, Kind};
+
+/// Results of calls that end a capture without a graph.
+pub const BROKEN_CAPTURE: [u32; 2] =
+    [CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED.0, CUresult::CUDA_ERROR_STREAM_CAPTURE_UNJOINED.0];
 
 /// One exported driver function.
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +34,15 @@ impl Function {
     /// The position of the parameter with this name.
     pub fn param(&self, name: &str) -> Option<usize> {
         self.params.iter().position(|p| p.name == name)
+    }
+
+    /// Whether a call with this result did what it is for. A capture also ends if it had been broken, or if streams had not joined it again.
+    pub fn takes_effect(&self, result: u32) -> bool {
+        result == 0 || self.ends_capture() && BROKEN_CAPTURE.contains(&result)
+    }
+
+    pub fn ends_capture(&self) -> bool {
+        self.twin_of.unwrap_or(self.name) == "cuStreamEndCapture"
     }
 
     /// Whether what a copy or a fill brings to memory that the host has, too, is there when it returns: all without a stream wait for that

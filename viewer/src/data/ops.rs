@@ -260,7 +260,7 @@ impl Plan {
     }
 
     pub fn op(&self, call: &Call) -> Option<What> {
-        if !call.succeeded() {
+        if !call.took_effect() {
             return None;
         }
         let argument = |name| call.argument(name).unwrap_or(0);
