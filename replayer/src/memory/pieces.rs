@@ -1,15 +1,15 @@
 //! Pieces of device memory that are mapped at recorded addresses, and which recorded allocations still need them.
 
 use crate::memory::place::GRANULE;
-use crate::memory::ranges::widen;
-use std::collections::{BTreeMap, HashMap};
+use crate::memory::ranges::{Ranges, widen};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 #[derive(Default)]
 pub struct Pieces {
     by_start: BTreeMap<u64, Piece>,
     /// Recorded allocations that have not been freed, by their start.
-    live: HashMap<u64, Range<u64>>,
+    live: BTreeMap<u64, Range<u64>>,
 }
 
 struct Piece {
@@ -36,6 +36,17 @@ impl Pieces {
             gaps.push(at..wide.end);
         }
         gaps
+    }
+
+    /// The granules of a recorded range that are mapped and in which no allocation lives. The driver has given such a granule back, and
+    /// has another with zeros for it when it is needed again; in others the bytes of what was freed stay (seen on driver 580:
+    /// tests/gpu/facts/fresh_memory.c).
+    pub fn given_back(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+        let wide = widen(range.clone(), GRANULE);
+        let below = self.live.range(..wide.end).rev().map(|(_, live)| live.clone());
+        let living = Ranges::union(below.take_while(|live| live.end > wide.start), GRANULE);
+        let gaps = Ranges::union(self.gaps(range), 1);
+        living.gaps(wide).into_iter().flat_map(|empty| gaps.gaps(empty)).collect()
     }
 
     pub fn mapped(&mut self, piece: Range<u64>, device: i32) {
@@ -107,6 +118,20 @@ mod tests {
         assert_eq!(pieces.take_dead(&(2 * G..3 * G), None), vec![]);
         assert_eq!(pieces.take_dead(&(0..u64::MAX), None), vec![G..2 * G]);
         assert_eq!(pieces.gaps(&(G..G + 1)), vec![G..2 * G]);
+    }
+
+    #[test]
+    fn granules_in_which_nothing_lives_are_given_back() {
+        let mut pieces = Pieces::default();
+        pieces.mapped(0..4 * G, 0);
+        pieces.allocated(0..512);
+        pieces.allocated(512..G + 512);
+        pieces.allocated(3 * G..3 * G + 512);
+        pieces.freed(512);
+        assert_eq!(pieces.given_back(&(512..G)), vec![]);
+        assert_eq!(pieces.given_back(&(512..5 * G)), vec![G..3 * G]);
+        pieces.freed(0);
+        assert_eq!(pieces.given_back(&(512..1024)), vec![0..G]);
     }
 
     #[test]

@@ -78,7 +78,7 @@ pub struct Placement<'a> {
     pub captures: Captures,
     /// Freed memory is unmapped at once.
     unmaps: bool,
-    /// What memory is filled with each time that it is allocated; none: with zeros, when it is mapped.
+    /// What memory is filled with each time that it is allocated; none: with zeros, when it is mapped, or would be anew.
     pub fill: Option<u8>,
     pub counts: Counts,
     /// Devices that may be too small or of another kind, in words.
@@ -148,6 +148,9 @@ impl<'a> Placement<'a> {
         let mut pieces = self.pieces.lock();
         // The address may have been another device's.
         self.unmap(&mut pieces, &allocation.range, Some(device))?;
+        if ordered.is_none() && self.fill.is_none() && self.captures.none().is_some() {
+            pieces.given_back(&allocation.range).into_iter().for_each(|granules| self.put_fill(granules));
+        }
         for gap in pieces.gaps(&allocation.range) {
             for block in self.reserved.iter().filter(|block| block.start < gap.end && gap.start < block.end) {
                 let piece = gap.start.max(block.start)..gap.end.min(block.end);

@@ -37,7 +37,7 @@ impl Arena {
 
     /// How many bytes of the device an allocation would newly take.
     pub fn need(&self, size: u64) -> u64 {
-        if size >= SMALL {
+        if size > SMALL {
             size.next_multiple_of(GRANULE)
         } else if self.hole(size).is_some() {
             0
@@ -54,7 +54,7 @@ impl Arena {
     }
 
     pub fn take(&mut self, size: u64) -> Option<Taken> {
-        if size >= SMALL {
+        if size > SMALL {
             let size = size.next_multiple_of(GRANULE);
             let align = if size >= LARGE { LARGE } else { GRANULE };
             let at = self.map(size, align)?;
