@@ -106,7 +106,6 @@ fn what_the_cpu_writes_again_or_by_pointers_alone_is_found() {
         "put_back.c",
         "results_ring.c",
         "broken_capture.c",
-        "allocated_again.c",
     ] {
         let place = recorded(app, &[]);
         for options in [&[][..], &["--no-placement"]] {

@@ -43,6 +43,12 @@ fn uninitialised_memory_is_told_from_divergence() {
 }
 
 #[test]
+fn memory_that_was_given_back_is_fresh() {
+    let place = recorded("allocated_again.c", &[], "inputs");
+    assert!(replayed(&place, &[]).expect(0).stdout.starts_with("verified\n"));
+}
+
+#[test]
 fn a_hash_does_not_tell_which_bytes_differ() {
     let place = recorded("uninitialised.c", &[], "inputs");
     replayed(&place, &[]).expect(0);
