@@ -152,6 +152,9 @@ pub fn enter<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>) ->
         if shape.at_entry && !deferred.is_empty() {
             guarded(|| deferred.iter().for_each(|record| lane.append(record)));
         }
+        if shape.submits {
+            lane.recorder().pending.entered(lane.index.get());
+        }
         compiler_fence(SeqCst);
         lane.busy.set(false);
         if shape.timed && range::takes_times() {

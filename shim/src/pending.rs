@@ -57,7 +57,7 @@ struct State {
     /// Copies that have finished, by position: what they brought is being looked at.
     looking: BTreeMap<u64, (Queue, Copy)>,
     /// By thread: pinned memory that the call it is inside of may give the driver to be written, at once or later.
-    coming: HashMap<u32, Coming>,
+    coming: BTreeMap<u32, Coming>,
     /// Streams that are gone while copies of theirs are not: names for them.
     gone: u64,
 }
@@ -216,6 +216,21 @@ impl Pending {
         let mut state = self.state.lock();
         state.coming.entry(thread).or_default().any = true;
         self.coming.store(state.coming.len(), Relaxed);
+    }
+
+    /// What the thread's call will use is kept in mind, and about to be given to the driver.
+    #[inline(always)]
+    pub fn entered(&self, thread: u32) {
+        if self.coming.load(Relaxed) != 0 {
+            let mut state = self.state.lock();
+            if let Entry::Occupied(mut coming) = state.coming.entry(thread) {
+                coming.get_mut().any = false;
+                if coming.get().memory.is_empty() {
+                    coming.remove();
+                }
+            }
+            self.coming.store(state.coming.len(), Relaxed);
+        }
     }
 
     /// The call has returned, and what it gave the driver is kept in mind.
