@@ -8,7 +8,7 @@ use crate::landing::Landing;
 use crate::lane::Lane;
 use crate::memory::{bytes_at, gathered, word_at};
 use crate::node_runs::Turn;
-use crate::pending::{Copy, Work};
+use crate::pending::{Copy, Uses, Work};
 use crate::queue::Queue;
 use crate::shape::{self, Site};
 use crate::{arrived, callback, hooks, range};
@@ -32,12 +32,21 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
     // Before any lock is taken: memory is read.
     let is_copy = matches!(site.function.class, Class::submit | Class::copy);
     let ends = is_copy.then(|| Ends::of(lane, site.function, words));
-    if let Some(ends) = ends.as_ref().filter(|_| recorder.watch.any()) {
-        recorder.watch.claim(lane.index(), ends.places(Side::Source).into_iter());
+    let sources = ends.as_ref().map_or(Vec::new(), |ends| ends.places(Side::Source));
+    if is_copy && recorder.watch.any() {
+        recorder.watch.claim(lane.index(), sources.iter().cloned());
     }
-    recorder.watch.look(site.function.class, &mut finds);
-    if let Some(launch) = site.shape.launch {
-        let arguments = arguments(lane, launch, words);
+    let arguments = site.shape.launch.map(|launch| arguments(lane, launch, words));
+    let uses = match &arguments {
+        Some(arguments) if !recorder.watch.managed.any() && !recorder.watch.stored.load(Relaxed) => {
+            let given = arguments.iter().filter_map(|word| recorder.pinned.find(*word));
+            Uses::Only(given.map(|(start, len)| start..start + len).collect())
+        }
+        None if is_copy => Uses::Only(sources),
+        _ => Uses::Any,
+    };
+    recorder.watch.look(site.function.class, uses, &mut finds);
+    if let Some(arguments) = arguments {
         recorder.watch.refer(arguments.iter().copied(), &mut finds);
         let given = arguments.iter().filter_map(|word| recorder.pinned.find(*word));
         launched(lane, site.function, words, given);

@@ -69,8 +69,20 @@ struct Coming {
     memory: Vec<Range<u64>>,
     /// The CPU may be had to write it.
     by_cpu: bool,
-    /// It may be any other, too.
-    any: bool,
+    /// What else the work may use.
+    uses: Uses,
+}
+
+/// Memory shared with the device that the work of a call may use.
+pub enum Uses {
+    Only(Vec<Range<u64>>),
+    Any,
+}
+
+impl Default for Uses {
+    fn default() -> Uses {
+        Uses::Only(Vec::new())
+    }
 }
 
 /// Copies that have finished, each with where the CPU wrote while it, if it is a launch, was under way.
@@ -206,15 +218,15 @@ impl Pending {
             graphs.filter(|copy| is_met(copy)).for_each(|copy| copy.work = Work::Fill);
         }
         let place = Some((queue, self.next.fetch_add(1, Relaxed)));
-        let any = state.coming.get(&thread).is_some_and(|coming| coming.any);
-        state.coming.insert(thread, Coming { place, memory, by_cpu, any });
+        let coming = state.coming.entry(thread).or_default();
+        (coming.place, coming.memory, coming.by_cpu) = (place, memory, by_cpu);
         self.coming.store(state.coming.len(), Relaxed);
     }
 
-    /// The thread is about to give the driver work: until that is kept in mind all memory may be used by it.
-    pub fn enters(&self, thread: u32) {
+    /// The thread is about to give the driver work: until that is kept in mind this may be used by it.
+    pub fn enters(&self, thread: u32, uses: Uses) {
         let mut state = self.state.lock();
-        state.coming.entry(thread).or_default().any = true;
+        state.coming.entry(thread).or_default().uses = uses;
         self.coming.store(state.coming.len(), Relaxed);
     }
 
@@ -224,7 +236,7 @@ impl Pending {
         if self.coming.load(Relaxed) != 0 {
             let mut state = self.state.lock();
             if let Entry::Occupied(mut coming) = state.coming.entry(thread) {
-                coming.get_mut().any = false;
+                coming.get_mut().uses = Uses::default();
                 if coming.get().memory.is_empty() {
                     coming.remove();
                 }

@@ -13,7 +13,7 @@ use crate::finds::{Finds, PIECE};
 use crate::lock::Lock;
 use crate::memory::bytes_at;
 use crate::node_runs::Turn;
-use crate::pending::Copy;
+use crate::pending::{Copy, Uses};
 use crate::pinned::Ranges;
 use crate::queue::Queue;
 use crate::running::{Callbacks, Running};
@@ -239,11 +239,13 @@ impl Watch {
 
     /// Adds what the CPU wrote since the last look, before a call. What a callback that ends from now on has written it tells itself, if
     /// the call gives the device work: the call would look for it in vain.
-    pub fn look(&self, class: Class, finds: &mut Finds) {
+    pub fn look(&self, class: Class, uses: Uses, finds: &mut Finds) {
+        let is_work =
+            matches!(class, Class::launch | Class::submit) && !matches!(&uses, Uses::Only(none) if none.is_empty());
+        let thread = finds.thread();
         let enters = || {
-            if matches!(class, Class::launch | Class::submit) && (callback::any_under_way() || callback::any_of_nodes())
-            {
-                start::recorder().pending.enters(finds.thread());
+            if is_work && (callback::any_under_way() || callback::any_of_nodes()) {
+                start::recorder().pending.enters(thread, uses);
             }
         };
         if !self.any() {

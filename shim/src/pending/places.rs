@@ -1,7 +1,7 @@
 //! Questions about memory: what work under way does there, or may do.
 
 use super::order::Reach;
-use super::{Coming, Copy, Pending, State, Work};
+use super::{Coming, Copy, Pending, State, Uses, Work};
 use crate::node_runs::Turn;
 use crate::queue::Queue;
 use crate::spans::joined;
@@ -169,8 +169,13 @@ impl State {
 
     /// Whether threads of these are about to give the driver work that may use this memory.
     fn is_coming(&self, range: &Range<u64>, of: impl Fn(u32) -> bool) -> bool {
-        let meets = |place: &Range<u64>| place.start < range.end && range.start < place.end;
-        self.coming.iter().any(|(thread, coming)| of(*thread) && (coming.any || coming.memory.iter().any(meets)))
+        let meet =
+            |places: &[Range<u64>]| places.iter().any(|place| place.start < range.end && range.start < place.end);
+        let uses = |coming: &Coming| match &coming.uses {
+            Uses::Any => true,
+            Uses::Only(places) => meet(places) || meet(&coming.memory),
+        };
+        self.coming.iter().any(|(thread, coming)| of(*thread) && uses(coming))
     }
 
     /// Where a copy brings bytes. The CPU making it shows on the pages, and what else is new on them a launch may have brought.
