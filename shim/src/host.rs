@@ -45,7 +45,9 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
         None if is_copy => Uses::Only(sources),
         _ => Uses::Any,
     };
-    recorder.watch.look(site.function.class, uses, &mut finds);
+    let is_copied = site.function.class == Class::submit && matches!(&uses, Uses::Only(some) if !some.is_empty());
+    let put_on = (is_copied && callback::any_under_way()).then(|| queue(lane, site.function, words));
+    recorder.watch.look(site.function.class, uses, put_on, &mut finds);
     if let Some(arguments) = arguments {
         recorder.watch.refer(arguments.iter().copied(), &mut finds);
         let given = arguments.iter().filter_map(|word| recorder.pinned.find(*word));

@@ -74,7 +74,13 @@ impl Callbacks {
     }
 
     pub fn any(&self) -> bool {
-        self.running.iter().any(|running| running.began.elapsed() < LONG)
+        self.are_any(|_| true)
+    }
+
+    /// Whether one may run of which this is true, or not known.
+    pub fn are_any(&self, is_it: impl Fn(&Turn) -> bool) -> bool {
+        let may_run = |running: &&Running| running.began.elapsed() < LONG;
+        self.running.iter().filter(may_run).any(|running| running.turn.as_ref().is_none_or(&is_it))
     }
 
     /// Whether one may write what only the calls of this thread have named.

@@ -26,3 +26,9 @@ pub fn without(range: Range<u64>, others: &[Range<u64>]) -> Vec<Range<u64>> {
     left.retain(|part| !part.is_empty());
     left
 }
+
+/// The parts of a range within others.
+pub fn within(range: &Range<u64>, others: &[Range<u64>]) -> Vec<Range<u64>> {
+    let parts = others.iter().map(|other| other.start.max(range.start)..other.end.min(range.end));
+    parts.filter(|part| !part.is_empty()).collect()
+}

@@ -18,7 +18,7 @@ use crate::pinned::Ranges;
 use crate::queue::Queue;
 use crate::running::{Callbacks, Running};
 use crate::shadow::Shadow;
-use crate::spans::{joined, without};
+use crate::spans::{joined, within, without};
 use crate::tracker::{Tracker, pages_of};
 use crate::{callback, maps, start};
 use std::collections::{BTreeMap, BTreeSet};
@@ -238,25 +238,31 @@ impl Watch {
     }
 
     /// Adds what the CPU wrote since the last look, before a call. What a callback that ends from now on has written it tells itself, if
-    /// the call gives the device work: the call would look for it in vain.
-    pub fn look(&self, class: Class, uses: Uses, finds: &mut Finds) {
+    /// the call gives the device work: the call would look for it in vain. `queue`: on which it puts a copy.
+    pub fn look(&self, class: Class, uses: Uses, queue: Option<Queue>, finds: &mut Finds) {
+        let pending = &start::recorder().pending;
         let is_work =
             matches!(class, Class::launch | Class::submit) && !matches!(&uses, Uses::Only(none) if none.is_empty());
+        let may_be_beside = is_work && (callback::any_under_way() || callback::any_of_nodes());
         let thread = finds.thread();
-        let enters = || {
-            if is_work && (callback::any_under_way() || callback::any_of_nodes()) {
-                start::recorder().pending.enters(thread, uses);
-            }
-        };
         if !self.any() {
-            return enters();
+            return if may_be_beside {
+                pending.enters(thread, uses)
+            };
         }
         let mut state = self.state.lock();
-        // Not before: what it finds now would be told for the callback alone.
-        enters();
         let already = finds.places.len();
-        self.look_at(&mut state, Reason::Call(class), finds);
-        start::recorder().pending.written(&finds.places[already..]);
+        let waits = |queue: Queue| state.callbacks.are_any(|turn| pending.waits_for(queue, turn));
+        let own = match (&uses, queue) {
+            (Uses::Only(sources), Some(queue)) if !waits(queue) => joined(sources.clone()),
+            _ => Vec::new(),
+        };
+        self.look_at(&mut state, Reason::Call(class), &own, finds);
+        // Before a callback can end; and not earlier, as what was found now is told for the call.
+        if may_be_beside {
+            pending.enters(thread, uses);
+        }
+        pending.written(&finds.places[already..]);
         finds.found_by_now();
     }
 
@@ -287,7 +293,7 @@ impl Watch {
         let ended = state.callbacks.ends(number);
         let is_short = ended.as_ref().is_some_and(Running::is_short);
         let copied = ended.as_ref().map_or(&[][..], |ended| &ended.copied);
-        self.look_at(&mut state, Reason::Callback { turn, copied }, finds);
+        self.look_at(&mut state, Reason::Callback { turn, copied }, &[], finds);
         start::recorder().pending.called_back(&finds.places);
         if let Some(Running { began, found, .. }) = ended.filter(|_| is_short) {
             start::recorder().pending.called_back(&found);
@@ -303,14 +309,15 @@ impl Watch {
         finds.found_by_now();
     }
 
-    fn look_at(&self, state: &mut State, reason: Reason, finds: &mut Finds) {
+    /// `own`: in order, what the call itself copies, which waits for no callback that runs.
+    fn look_at(&self, state: &mut State, reason: Reason, own: &[Range<u64>], finds: &mut Finds) {
         let already = finds.places.len();
-        self.look_everywhere(state, reason, finds);
+        self.look_everywhere(state, reason, own, finds);
         let State { callbacks, ranges, .. } = state;
         may_be_theirs(callbacks, ranges, &finds.places[already..], reason);
     }
 
-    fn look_everywhere(&self, state: &mut State, reason: Reason, finds: &mut Finds) {
+    fn look_everywhere(&self, state: &mut State, reason: Reason, own: &[Range<u64>], finds: &mut Finds) {
         let State { tracker, ranges, callbacks, .. } = state;
         let Some(tracker) = tracker else { return };
         let is_running = callbacks.any();
@@ -359,7 +366,9 @@ impl Watch {
                     here = joined(here);
                 }
                 if running && watched.prepared || is_others(*start, watched) {
-                    watched.left.append(&mut here);
+                    let left = std::mem::take(&mut here);
+                    here = left.iter().flat_map(|pages| within(pages, own)).collect();
+                    watched.left.extend(left.into_iter().flat_map(|pages| without(pages, own)));
                 }
             } else if watched.end - start <= MOST_COMPARED && !watched.managed {
                 here.push(watched.pages(*start));
