@@ -183,7 +183,7 @@ pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, op
         }
         compiler_fence(SeqCst);
         let launched = match shape.launch {
-            Some(launch) if result == 0 => launched(lane, launch, id, words, open.sequence, end),
+            Some(launch) if shape.is_plain && result == 0 => launched(lane, launch, id, words, open.sequence, end),
             _ => false,
         };
         if !launched && (shape.at_return || result != 0) {

@@ -30,8 +30,10 @@ pub struct Shape {
     pub works: bool,
     /// The call may give a device work that has times of its own.
     pub timed: bool,
-    /// The call is a plain kernel launch, and nothing but its arguments lies behind pointers.
+    /// The call launches a kernel, with arguments of its own.
     pub launch: Option<Launch>,
+    /// And nothing but these lies behind pointers.
+    pub is_plain: bool,
 }
 
 /// A wrapper: its table line, and what follows from it.
@@ -64,6 +66,7 @@ pub const fn shape(function: &Function) -> Shape {
         works: matches!(function.class, Class::launch | Class::submit | Class::copy),
         timed: gives_timed_work(function),
         launch: None,
+        is_plain: false,
     };
     let mut count = 0;
     let mut i = 0;
@@ -103,9 +106,9 @@ pub const fn shape(function: &Function) -> Shape {
         shape.at_entry = true;
         shape.at_return = true;
     }
-    shape.launch = plain_launch(function);
+    (shape.launch, shape.is_plain) = launch(function);
     shape.submits = matches!(function.class, Class::launch | Class::submit | Class::copy);
-    shape.runs_graph = matches!(function.class, Class::launch) && shape.launch.is_none();
+    shape.runs_graph = matches!(function.class, Class::launch) && names_graph(function);
     shape.waits = matches!(function.class, Class::synchronize | Class::poll | Class::copy);
     shape
 }
@@ -141,8 +144,20 @@ const fn hands_out(function: &Function) -> bool {
     false
 }
 
-const fn plain_launch(function: &Function) -> Option<Launch> {
-    let mut launch = None;
+const fn names_graph(function: &Function) -> bool {
+    let mut i = 0;
+    while i < function.params.len() {
+        if matches!(function.params[i].ty.form, Form::Handle(Kind::GraphExec)) {
+            return true;
+        }
+        i += 1;
+    }
+    false
+}
+
+/// Where a launch's arguments stand, and whether nothing else lies behind pointers.
+const fn launch(function: &Function) -> (Option<Launch>, bool) {
+    let (mut launch, mut is_plain) = (None, true);
     let mut i = 0;
     while i < function.params.len() {
         let field = &function.params[i];
@@ -153,12 +168,11 @@ const fn plain_launch(function: &Function) -> Option<Launch> {
                 launch = Some(Launch { function: callee, arguments: word, extra: 0 });
             }
             (Role::Extra, Some(before)) => launch = Some(Launch { extra: word, ..before }),
-            _ if is_flat(field) => {}
-            _ => return None,
+            _ => is_plain &= is_flat(field),
         }
         i += 1;
     }
-    launch
+    (launch, is_plain && launch.is_some())
 }
 
 /// The host side of a copy may be pinned, and is then read before the call.

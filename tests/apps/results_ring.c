@@ -15,6 +15,7 @@ int main(void)
     CHECK(cuMemHostAlloc((void **)&memory, SLOTS * WORDS * 4, CU_MEMHOSTALLOC_DEVICEMAP));
     memset(memory, 0xcc, SLOTS * WORDS * 4);
     CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CUlaunchConfig config = {.gridDimX = WORDS / 128, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 128, .blockDimY = 1, .blockDimZ = 1, .hStream = stream};
     for (int i = 0; i < SLOTS; i++) {
         part[i] = memory + i * WORDS;
         CHECK(cuEventCreate(&done[i], CU_EVENT_DISABLE_TIMING));
@@ -23,7 +24,7 @@ int main(void)
         for (int round = 0; round < ROUNDS + ahead; round++) {
             if (round < ROUNDS) {
                 CHECK(cuLaunchKernel(busy, 1, 1, 1, 1, 1, 1, 0, stream, (void *[]){&rounds, &slot}, NULL));
-                CHECK(cuLaunchKernel(pass, WORDS / 128, 1, 1, 128, 1, 1, 0, stream, (void *[]){&part[round % SLOTS], &words}, NULL));
+                CHECK(cuLaunchKernelEx(&config, pass, (void *[]){&part[round % SLOTS], &words}, NULL));
                 CHECK(cuEventRecord(done[round % SLOTS], stream));
             }
             if (round >= ahead) {

@@ -124,6 +124,7 @@ workloads! {
     graph_changes "graph_changes.c" "replayable" [];
     graph_inputs "graph_inputs.c" "replayable" ["take"];
     callbacks "callbacks.c" "replayable" [];
+    staged_by_threads "staged_by_threads.c" "replayable" ["busy", "take"];
     mapped_results "mapped_results.c" "replayable" ["take", "pass"];
     reused_pinned "reused_pinned.c" "replayable" ["take", "busy", "pass"];
     spinning "spinning.c" "replayable" ["wait_for_host"];
