@@ -32,13 +32,16 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
     // Before any lock is taken: memory is read.
     let is_copy = matches!(site.function.class, Class::submit | Class::copy);
     let ends = is_copy.then(|| Ends::of(lane, site.function, words));
-    let sources = ends.as_ref().map_or(Vec::new(), |ends| ends.places(Side::Source));
+    let is_beside_callbacks = callback::any_under_way() || callback::any_of_nodes();
+    let named = ends.as_ref().filter(|_| is_beside_callbacks || recorder.watch.any());
+    let sources = named.map_or(Vec::new(), |ends| ends.places(Side::Source));
     if is_copy && recorder.watch.any() {
         recorder.watch.claim(lane.index(), sources.iter().cloned());
     }
     let arguments = site.shape.launch.map(|launch| arguments(lane, launch, words));
     let uses = match &arguments {
-        Some(arguments) if !recorder.watch.managed.any() && !recorder.watch.stored.load(Relaxed) => {
+        _ if !is_beside_callbacks => Uses::default(),
+        Some(Some(arguments)) if !recorder.watch.managed.any() && !recorder.watch.stored.load(Relaxed) => {
             let given = arguments.iter().filter_map(|word| recorder.pinned.find(*word));
             Uses::Only(given.map(|(start, len)| start..start + len).collect())
         }
@@ -49,6 +52,7 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
     let put_on = (is_copied && callback::any_under_way()).then(|| queue(lane, site.function, words));
     recorder.watch.look(site.function.class, uses, put_on, &mut finds);
     if let Some(arguments) = arguments {
+        let arguments = arguments.unwrap_or_default();
         recorder.watch.refer(arguments.iter().copied(), &mut finds);
         let given = arguments.iter().filter_map(|word| recorder.pinned.find(*word));
         launched(lane, site.function, words, given);
@@ -217,17 +221,18 @@ fn stream(function: &Function, words: &[u64]) -> Option<u64> {
     })
 }
 
-/// Words of a launch's arguments that may be addresses. The driver has not seen the call yet: anything may be bad.
-fn arguments(lane: &Lane, launch: shape::Launch, words: &[u64]) -> Vec<u64> {
+/// Words of a launch's arguments that may be addresses; none if nobody can tell which these are. The driver has not seen the call yet:
+/// anything may be bad.
+fn arguments(lane: &Lane, launch: shape::Launch, words: &[u64]) -> Option<Vec<u64>> {
     let (array, extra) = (words[launch.arguments as usize], words[launch.extra as usize]);
     if array == 0 {
-        return if launch.extra != 0 && extra != 0 { packed(extra) } else { Vec::new() };
+        return Some(if launch.extra != 0 && extra != 0 { packed(extra) } else { Vec::new() });
     }
     // A handle that nobody is known to have been given may be anything, and the driver may not survive being asked about it.
-    let Some(layout) = lane.layout_before_launch(words[launch.function as usize]) else { return Vec::new() };
-    let Some(sizes) = &layout.sizes else { return Vec::new() };
+    let layout = lane.layout_before_launch(words[launch.function as usize])?;
+    let sizes = layout.sizes.as_ref()?;
     let stack = Stack::here(lane);
-    let Some(pointers) = stack.bytes(array, sizes.len() * 8) else { return Vec::new() };
+    let pointers = stack.bytes(array, sizes.len() * 8)?;
     let (mut found, mut elsewhere) = (Vec::new(), Vec::new());
     for (pointer, size) in pointers.chunks_exact(8).map(word).zip(sizes).filter(|(_, size)| **size >= 8) {
         match stack.used(pointer, *size as usize) {
@@ -238,7 +243,7 @@ fn arguments(lane: &Lane, launch: shape::Launch, words: &[u64]) -> Vec<u64> {
     // What cannot be read is the driver's to find out.
     let read = if elsewhere.is_empty() { None } else { gathered(&elsewhere) };
     found.extend(read.iter().flat_map(|bytes| bytes.chunks_exact(8)).map(word));
-    found
+    Some(found)
 }
 
 fn packed(extra: u64) -> Vec<u64> {

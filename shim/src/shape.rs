@@ -20,7 +20,7 @@ pub struct Shape {
     pub waits: bool,
     /// The call gives the device work, which may read what the CPU wrote.
     pub submits: bool,
-    /// The call launches a graph, which may run callbacks.
+    /// The call launches a graph, which may run callbacks, or a kernel whose arguments other calls have set.
     pub runs_graph: bool,
     /// The driver may call the application before it returns.
     pub calls_back: bool,
@@ -108,7 +108,7 @@ pub const fn shape(function: &Function) -> Shape {
     }
     (shape.launch, shape.is_plain) = launch(function);
     shape.submits = matches!(function.class, Class::launch | Class::submit | Class::copy);
-    shape.runs_graph = matches!(function.class, Class::launch) && names_graph(function);
+    shape.runs_graph = matches!(function.class, Class::launch) && shape.launch.is_none();
     shape.waits = matches!(function.class, Class::synchronize | Class::poll | Class::copy);
     shape
 }
@@ -138,17 +138,6 @@ const fn hands_out(function: &Function) -> bool {
                 Form::Handle(_) | Form::Address | Form::Struct(_) => return true,
                 _ => {}
             }
-        }
-        i += 1;
-    }
-    false
-}
-
-const fn names_graph(function: &Function) -> bool {
-    let mut i = 0;
-    while i < function.params.len() {
-        if matches!(function.params[i].ty.form, Form::Handle(Kind::GraphExec)) {
-            return true;
         }
         i += 1;
     }

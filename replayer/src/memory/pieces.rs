@@ -10,6 +10,8 @@ pub struct Pieces {
     by_start: BTreeMap<u64, Piece>,
     /// Recorded allocations that have not been freed, by their start.
     live: BTreeMap<u64, Range<u64>>,
+    /// The length of the longest that there was: such ranges may lie within others (what no recorded call made is taken in whole granules).
+    longest: u64,
 }
 
 struct Piece {
@@ -43,8 +45,8 @@ impl Pieces {
     /// tests/gpu/facts/fresh_memory.c).
     pub fn given_back(&self, range: &Range<u64>) -> Vec<Range<u64>> {
         let wide = widen(range.clone(), GRANULE);
-        let below = self.live.range(..wide.end).rev().map(|(_, live)| live.clone());
-        let living = Ranges::union(below.take_while(|live| live.end > wide.start), GRANULE);
+        let below = self.live.range(wide.start.saturating_sub(self.longest)..wide.end).map(|(_, live)| live.clone());
+        let living = Ranges::union(below.filter(|live| live.end > wide.start), GRANULE);
         let gaps = Ranges::union(self.gaps(range), 1);
         living.gaps(wide).into_iter().flat_map(|empty| gaps.gaps(empty)).collect()
     }
@@ -57,6 +59,7 @@ impl Pieces {
     pub fn allocated(&mut self, range: Range<u64>) {
         self.freed(range.start);
         self.count(&range, |users| users + 1);
+        self.longest = self.longest.max(range.end - range.start);
         self.live.insert(range.start, range);
     }
 
@@ -132,6 +135,9 @@ mod tests {
         assert_eq!(pieces.given_back(&(512..5 * G)), vec![G..3 * G]);
         pieces.freed(0);
         assert_eq!(pieces.given_back(&(512..1024)), vec![0..G]);
+        pieces.allocated(0..4 * G);
+        pieces.allocated(512..1024);
+        assert_eq!(pieces.given_back(&(2 * G + 512..2 * G + 1024)), vec![]);
     }
 
     #[test]

@@ -21,6 +21,7 @@ use crate::memory::reserve::reserve;
 use crate::memory::translate::Translation;
 use crate::memory::words::unheld;
 use crate::plan::{Allocation, Plan};
+use crate::run::queue::current_context;
 use crate::run::queue::synchronize;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -148,7 +149,9 @@ impl<'a> Placement<'a> {
         let mut pieces = self.pieces.lock();
         // The address may have been another device's.
         self.unmap(&mut pieces, &allocation.range, Some(device))?;
-        if ordered.is_none() && self.fill.is_none() && self.captures.none().is_some() {
+        // Not where work of what was freed may be under way yet.
+        let is_settled = ordered.is_none() && self.left.lock().is_empty();
+        if let Some(_none) = self.captures.none().filter(|_| is_settled && self.fill.is_none()) {
             pieces.given_back(&allocation.range).into_iter().for_each(|granules| self.put_fill(granules));
         }
         for gap in pieces.gaps(&allocation.range) {
@@ -189,8 +192,13 @@ impl<'a> Placement<'a> {
             return unsafe { self.driver.ask("cuMemFree_v2", &[live]) };
         }
         let end = self.homes.lock().get(&start).copied();
+        if self.captures.none().is_none() {
+            self.left.lock().insert(current_context(self.driver));
+        }
+        // First: who allocates beside it meanwhile must not take it for given back.
+        let waited = self.wait();
         self.freed(start);
-        self.wait()?;
+        waited?;
         if let Some(end) = end.filter(|_| self.unmaps) {
             self.vacate(&(start..end))?;
         }
