@@ -73,7 +73,7 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
         if callback::any_of_nodes() && !range::applies() && recorder.node_runs.has(words[0]) {
             calls_back(lane, site.function, words, before);
         }
-        if site.shape.runs_graph && (callback::any_under_way() || callback::any_of_nodes()) {
+        if callback::any_under_way() || callback::any_of_nodes() {
             let all = [(Landing::Flat { address: 0, len: 0 }, Work::Any, false)];
             under_way(lane, lane.sequence(), site.function, words, all.into_iter());
         }
