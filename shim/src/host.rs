@@ -26,84 +26,130 @@ const MOST_HASHED: u64 = 1 << 20;
 #[cold]
 #[inline(never)]
 pub fn before(lane: &Lane, site: Site, words: &[u64]) {
-    let recorder = lane.recorder();
+    let watch = &lane.recorder().watch;
     let mut finds = Finds::before(lane, lane.sequence());
-    // First what is known already: what begins to be watched now is recorded as a whole.
     // Before any lock is taken: memory is read.
-    let is_copy = matches!(site.function.class, Class::submit | Class::copy);
-    let ends = is_copy.then(|| Ends::of(lane, site.function, words));
-    let is_beside_callbacks = callback::any_under_way() || callback::any_of_nodes();
-    let named = ends.as_ref().filter(|_| is_beside_callbacks || recorder.watch.any());
-    let sources = named.map_or(Vec::new(), |ends| ends.places(Side::Source));
-    if is_copy && recorder.watch.any() {
-        recorder.watch.claim(lane.index(), sources.iter().cloned());
-    }
-    let arguments = site.shape.launch.map(|launch| arguments(lane, launch, words));
-    let uses = match &arguments {
-        _ if !is_beside_callbacks => Uses::default(),
-        Some(Some(arguments)) if !recorder.watch.managed.any() && !recorder.watch.stored.load(Relaxed) => {
-            let given = arguments.iter().filter_map(|word| recorder.pinned.find(*word));
-            Uses::Only(given.map(|(start, len)| start..start + len).collect())
-        }
-        None if is_copy => Uses::Only(sources),
-        _ => Uses::Any,
-    };
-    let is_copied = site.function.class == Class::submit && matches!(&uses, Uses::Only(some) if !some.is_empty());
-    let put_on = (is_copied && callback::any_under_way()).then(|| queue(lane, site.function, words));
-    recorder.watch.look(site.function.class, uses, put_on, &mut finds);
-    if let Some(arguments) = arguments {
-        let arguments = arguments.unwrap_or_default();
-        recorder.watch.refer(arguments.iter().copied(), &mut finds);
-        let given = arguments.iter().filter_map(|word| recorder.pinned.find(*word));
-        launched(lane, site.function, words, given);
-        let managed = arguments.iter().filter_map(|word| recorder.watch.managed.find(*word));
-        uses_unnamed(lane, site.function, words, managed, &mut finds);
-    } else if site.function.class == Class::launch {
-        let before = recorder.pending.position();
-        uses_unnamed(lane, site.function, words, std::iter::empty(), &mut finds);
-        // A graph, which may have been made of any of it, but hardly of what other threads use.
-        if recorder.watch.any() {
-            launched(lane, site.function, words, recorder.watch.pinned(lane.index()).into_iter());
-        }
-        if recorder.destinations.any() {
-            let brought = recorder.destinations.of(words[0]).into_iter();
-            under_way(lane, lane.sequence(), site.function, words, brought);
-        }
-        // Of launches that a range leaves out nothing is known, but their callbacks run.
-        if callback::any_of_nodes() && !range::applies() && recorder.node_runs.has(words[0]) {
-            calls_back(lane, site.function, words, before);
-        }
-        if callback::any_under_way() || callback::any_of_nodes() {
-            let all = [(Landing::Flat { address: 0, len: 0 }, Work::Any, false)];
-            under_way(lane, lane.sequence(), site.function, words, all.into_iter());
-        }
-    } else if let Some(ends) = &ends {
-        if recorder.pending.any() || recorder.watch.any() {
-            let comes = ends.places(Side::Destination);
-            if !comes.is_empty() && !makes_node(site.function, words) {
-                let queue = queue(lane, site.function, words);
-                recorder.pending.comes(lane.index(), queue, comes, ends.is_by_cpu());
-            }
-        }
-        if site.function.class == Class::submit {
-            if !site.function.brings_at_once() {
-                fills(lane, site.function, words, ends);
-            }
-            let from = ends::reached(lane, site.function, words, |role| matches!(role, Role::Reads(_)));
-            reads(lane, lane.sequence(), site.function, words, from);
-        }
+    let given = Given::of(lane, site, words);
+    // First what is known already: what begins to be watched now is recorded as a whole.
+    given.look(&mut finds);
+    match &given {
+        Given { arguments: Some(arguments), .. } => kernel(lane, site.function, words, arguments, &mut finds),
+        Given { ends: Some(ends), .. } => copy(lane, site.function, words, ends),
+        _ if site.function.class == Class::launch => graph(lane, site.function, words, &mut finds),
+        _ => {}
     }
     if site.shape.launch.is_none() && !hooks::copies_unified(site.function) {
         // Pinned memory by its device address: as the host's it would be captured with the call.
         let reads = site.function.params.iter().filter(|param| matches!(param.role, Role::Reads(_)));
-        recorder.watch.refer(reads.map(|param| words[param.offset as usize / 8]), &mut finds);
+        watch.refer(reads.map(|param| words[param.offset as usize / 8]), &mut finds);
     }
-    if let Some(ends) = ends.filter(|_| recorder.shares_any()) {
+    if let Some(ends) = given.ends.filter(|_| lane.recorder().shares_any()) {
         // Before the call, which may wait for callbacks: what they write is theirs to tell.
-        recorder.watch.refer(ends.watched_sources().into_iter(), &mut finds);
+        watch.refer(ends.watched_sources().into_iter(), &mut finds);
     }
-    recorder.watch.refer_named(&mut finds);
+    watch.refer_named(&mut finds);
     finds.append(lane);
+}
+
+/// What a call is about to give the device to work on.
+struct Given<'c> {
+    lane: &'c Lane,
+    function: &'static Function,
+    words: &'c [u64],
+    /// Of what copies.
+    ends: Option<Ends<'c>>,
+    /// Of a launch that has any.
+    arguments: Option<Arguments>,
+}
+
+struct Arguments {
+    /// That may be addresses; none if nobody can tell which these are.
+    words: Option<Vec<u64>>,
+    /// Pinned memory among them: start and length.
+    pinned: Vec<(u64, u64)>,
+}
+
+impl<'c> Given<'c> {
+    fn of(lane: &'c Lane, site: Site, words: &'c [u64]) -> Given<'c> {
+        let function = site.function;
+        let is_copy = matches!(function.class, Class::submit | Class::copy);
+        let arguments = site.shape.launch.map(|launch| {
+            let words = addresses(lane, launch, words);
+            let pinned = words.iter().flatten().filter_map(|word| lane.recorder().pinned.find(*word)).collect();
+            Arguments { words, pinned }
+        });
+        Given { lane, function, words, ends: is_copy.then(|| Ends::of(lane, function, words)), arguments }
+    }
+
+    /// Finds what the CPU has written since somebody looked last.
+    fn look(&self, finds: &mut Finds) {
+        let (watch, function) = (&self.lane.recorder().watch, self.function);
+        let is_beside_callbacks = callback::any_under_way() || callback::any_of_nodes();
+        let ends = self.ends.as_ref().filter(|_| is_beside_callbacks || watch.any());
+        let sources = ends.map_or(Vec::new(), |ends| ends.places(Side::Source));
+        if watch.any() && self.ends.is_some() {
+            watch.claim(self.lane.index(), sources.iter().cloned());
+        }
+        let uses = match &self.arguments {
+            _ if !is_beside_callbacks => Uses::default(),
+            Some(Arguments { words: Some(_), pinned }) if !watch.managed.any() && !watch.stored.load(Relaxed) => {
+                Uses::Only(pinned.iter().map(|(start, len)| *start..start + len).collect())
+            }
+            None if self.ends.is_some() => Uses::Only(sources),
+            _ => Uses::Any,
+        };
+        let is_copied = function.class == Class::submit && matches!(&uses, Uses::Only(some) if !some.is_empty());
+        let queue = (is_copied && callback::any_under_way()).then(|| queue(self.lane, function, self.words));
+        watch.look(function.class, uses, queue, finds);
+    }
+}
+
+fn kernel(lane: &Lane, function: &Function, words: &[u64], arguments: &Arguments, finds: &mut Finds) {
+    let watch = &lane.recorder().watch;
+    let addresses = || arguments.words.iter().flatten();
+    watch.refer(addresses().copied(), finds);
+    launched(lane, function, words, arguments.pinned.iter().copied());
+    uses_unnamed(lane, function, words, addresses().filter_map(|word| watch.managed.find(*word)), finds);
+}
+
+fn graph(lane: &Lane, function: &Function, words: &[u64], finds: &mut Finds) {
+    let recorder = lane.recorder();
+    let before = recorder.pending.position();
+    uses_unnamed(lane, function, words, std::iter::empty(), finds);
+    // It may have been made of any of it, but hardly of what other threads use.
+    if recorder.watch.any() {
+        launched(lane, function, words, recorder.watch.pinned(lane.index()).into_iter());
+    }
+    if recorder.destinations.any() {
+        let brought = recorder.destinations.of(words[0]).into_iter();
+        under_way(lane, lane.sequence(), function, words, brought);
+    }
+    // Of launches that a range leaves out nothing is known, but their callbacks run.
+    if callback::any_of_nodes() && !range::applies() && recorder.node_runs.has(words[0]) {
+        calls_back(lane, function, words, before);
+    }
+    if callback::any_under_way() || callback::any_of_nodes() {
+        let all = [(Landing::Flat { address: 0, len: 0 }, Work::Any, false)];
+        under_way(lane, lane.sequence(), function, words, all.into_iter());
+    }
+}
+
+fn copy(lane: &Lane, function: &'static Function, words: &[u64], ends: &Ends) {
+    let recorder = lane.recorder();
+    if recorder.pending.any() || recorder.watch.any() {
+        let comes = ends.places(Side::Destination);
+        if !comes.is_empty() && !makes_node(function, words) {
+            let queue = queue(lane, function, words);
+            recorder.pending.comes(lane.index(), queue, comes, ends.is_by_cpu());
+        }
+    }
+    if function.class == Class::submit {
+        if !function.brings_at_once() {
+            fills(lane, function, words, ends);
+        }
+        let from = ends::reached(lane, function, words, |role| matches!(role, Role::Reads(_)));
+        reads(lane, lane.sequence(), function, words, from);
+    }
 }
 
 /// A graph that runs callbacks. `before`: the position of what its launch adds to what is under way.
@@ -223,7 +269,7 @@ fn stream(function: &Function, words: &[u64]) -> Option<u64> {
 
 /// Words of a launch's arguments that may be addresses; none if nobody can tell which these are. The driver has not seen the call yet:
 /// anything may be bad.
-fn arguments(lane: &Lane, launch: shape::Launch, words: &[u64]) -> Option<Vec<u64>> {
+fn addresses(lane: &Lane, launch: shape::Launch, words: &[u64]) -> Option<Vec<u64>> {
     let (array, extra) = (words[launch.arguments as usize], words[launch.extra as usize]);
     if array == 0 {
         return Some(if launch.extra != 0 && extra != 0 { packed(extra) } else { Vec::new() });
