@@ -8,7 +8,7 @@ use crate::manners::guarded;
 use crate::node_runs::Turn;
 use crate::pending::{Copy, Covered, Work};
 use crate::queue::Queue;
-use crate::spans::{joined, without};
+use crate::spans::{at_most, joined, without};
 use crate::tracker::pages_of;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -19,6 +19,9 @@ use trace::api::roles::Role;
 use trace::hash::{Hash, Hasher};
 use trace::preamble::Data;
 use trace::record;
+
+/// Memory in which callbacks have written is looked at around what they wrote, or around rather more than that.
+const MOST_PIECES: usize = 256;
 
 /// A synchronisation or a poll has succeeded: what it covered can be seen by the application now.
 #[inline(always)]
@@ -96,48 +99,52 @@ fn look_at(lane: &Lane, copy: &Copy, beside: &[Range<u64>], stirred: &[Range<u64
     if !copy.work.writes() {
         return;
     }
-    let (start, len) = (copy.landing.address(), copy.landing.span());
+    let extent = copy.landing.extent();
     if copy.is_outdone {
-        return recorder.watch.computed_in(copy.landing.extent(), stirred);
+        return recorder.watch.computed_in(extent, stirred);
     }
-    // What a kernel made of memory can be told only while nobody else writes there.
-    let is_disturbed = || {
+    // What a kernel made of memory can be told only where nobody else writes: where others do, in order and apart; none if it may be anywhere.
+    let others = || {
         let pending = &recorder.pending;
+        let is_launch = copy.work == Work::Launch;
+        if pending.is_overtaken(copy, lane.index()) || is_launch && pending.may_write(&extent) {
+            return None;
+        }
         // In this order: what a callback's look has taken out of sight is told before it is.
-        let is_stirred = || recorder.watch.is_stirred(start, len) || pending.is_called_back(copy);
-        let is_shared = || copy.work == Work::Launch && (pending.may_write(start, len) || is_stirred());
-        pending.is_overtaken(copy, lane.index()) || is_shared()
+        let untold = if is_launch { recorder.watch.untold_in(&extent)? } else { Vec::new() };
+        let called_back = if is_launch { pending.called_back_in(copy)? } else { Vec::new() };
+        Some(at_most(MOST_PIECES, &joined([untold, called_back].concat())))
     };
     if copy.work == Work::Fill {
         return filled(lane, copy.landing);
     }
     if let Work::Graph(before) = copy.work {
         let found = landed(lane, copy.landing, false).filter(|(_, hash)| *hash != before);
-        if !is_disturbed() {
+        if others().is_some() {
             observed(lane, copy, found);
         }
         return;
     }
-    if is_disturbed() {
+    let Some(theirs) = others() else {
         return match copy.work {
-            Work::Launch => recorder.watch.computed_in(copy.landing.extent(), stirred),
+            Work::Launch => recorder.watch.computed_in(extent, stirred),
             // The driver may have had the CPU make it: that was not the program.
             _ => filled(lane, copy.landing),
         };
-    }
+    };
+    theirs.iter().for_each(|place| recorder.watch.computed_in(place.clone(), stirred));
     // What the CPU wrote meanwhile for itself: whether it was the last to do so is told by that.
     let pieces: Vec<Copy> = match copy.landing {
-        Landing::Flat { address, len } if !beside.is_empty() => {
-            let mut places = without(address..address + len, beside);
-            places.extend_from_slice(beside);
+        Landing::Flat { address, len } if !beside.is_empty() || !theirs.is_empty() => {
+            let places = without(address..address + len, beside).into_iter().chain(beside.iter().cloned());
             let piece = |place: Range<u64>| Landing::Flat { address: place.start, len: place.end - place.start };
-            places.into_iter().map(|place| copy.at(piece(place))).collect()
+            places.flat_map(|place| without(place, &theirs)).map(|place| copy.at(piece(place))).collect()
         }
         _ => vec![*copy],
     };
     let found: Vec<_> = pieces.iter().map(|piece| landed(lane, piece.landing, false)).collect();
     // Or has just begun to.
-    if is_disturbed() {
+    if others().is_none_or(|now| now != theirs) {
         return;
     }
     pieces.iter().zip(found).for_each(|(piece, found)| observed(lane, piece, found));

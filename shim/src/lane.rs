@@ -110,7 +110,7 @@ pub fn enter<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>) ->
         }
         compiler_fence(SeqCst);
         if shape.may_be_left_out && range::applies() && !range::admits(lane.recorder(), &site) {
-            lane.leave_out(shape.works);
+            lane.leave_out(shape.submits);
             lane.busy.set(false);
             return None;
         }
@@ -216,8 +216,8 @@ pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, op
         if shape.waits && result == 0 {
             arrived::waited(lane, function, words, open.position);
         }
-        if shape.submits && result != 0 && lane.recorder().pending.any() {
-            guarded(|| lane.recorder().pending.refused(lane.index.get(), open.sequence));
+        if shape.submits && (result != 0 || shape.is_done) && lane.recorder().pending.any() {
+            guarded(|| lane.recorder().pending.is_over(lane.index.get(), open.sequence));
         }
         if shape.submits && result != 0 && callback::any_of_nodes() {
             guarded(|| lane.recorder().node_runs.refused((lane.index.get(), open.sequence)));

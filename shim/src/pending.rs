@@ -16,7 +16,7 @@ use crate::callback;
 use crate::landing::Landing;
 use crate::lock::Lock;
 use crate::queue::Queue;
-use crate::spans::joined;
+use crate::spans::{at_most, joined};
 use crate::start;
 use crate::tracker::pages_of;
 use order::{Order, Reach};
@@ -50,8 +50,9 @@ struct State {
     beside: Vec<(u64, Range<u64>)>,
     /// By thread: the queue that the call it is inside of puts work on, and the position of the first of it.
     inside: HashMap<u32, (Queue, u64)>,
-    /// What callbacks were found to have written, and when it was found: the latest.
+    /// What callbacks were found to have written, and when it was found: the latest. When the last was that is forgotten.
     called_back: VecDeque<(u64, Range<u64>)>,
+    forgotten: u64,
     /// Pages that the CPU copied to, and when that was known to be done: launches may be writing there, too.
     copied: Vec<(Instant, Range<u64>)>,
     /// Copies that have finished, by position: what they brought is being looked at.
@@ -165,13 +166,13 @@ impl Pending {
         self.add(queue, copy)
     }
 
-    /// The driver has refused the call, whose work was kept in mind before it was made: nothing will come of it. What stands for
-    /// earlier work as well stays.
+    /// The driver has refused the call, whose work was kept in mind before it was made, or has done it by now: no more will come of it. What
+    /// stands for earlier work as well stays.
     #[cold]
-    pub fn refused(&self, thread: u32, call: u32) {
-        let refused = |copy: &mut Copy| (copy.thread, copy.call) == (thread, call) && copy.row.is_one();
+    pub fn is_over(&self, thread: u32, call: u32) {
+        let is_its = |copy: &mut Copy| (copy.thread, copy.call) == (thread, call) && copy.row.is_one();
         let mut state = self.state.lock();
-        let count = state.copies.values_mut().map(|copies| copies.extract_if(.., refused).count()).sum();
+        let count = state.copies.values_mut().map(|copies| copies.extract_if(.., is_its).count()).sum();
         state.copies.retain(|_, copies| !copies.is_empty());
         self.count.fetch_sub(count, Relaxed);
     }
@@ -192,17 +193,23 @@ impl Pending {
         beside.drain(..many);
     }
 
-    /// Callbacks were found to have written there.
+    /// A callback was found to have written there.
     pub fn called_back(&self, places: &[Range<u64>]) {
         const MOST: usize = 4096;
+        const MOST_OF_ONE: usize = 256;
+        const NEAR: u64 = 64;
         if places.is_empty() || !self.any() {
             return;
         }
+        // Every other word, maybe.
+        let near = joined(places.iter().map(|place| place.start..place.end + NEAR).collect());
+        let places = at_most(MOST_OF_ONE, &near).into_iter().map(|place| place.start..place.end - NEAR);
         let mut state = self.state.lock();
         let tick = self.next.fetch_add(1, Relaxed);
-        state.called_back.extend(places.iter().map(|place| (tick, place.clone())));
+        state.called_back.extend(places.map(|place| (tick, place)));
         let many = state.called_back.len().saturating_sub(MOST);
-        state.called_back.drain(..many);
+        let forgotten = state.called_back.drain(..many).next_back();
+        state.forgotten = forgotten.map_or(state.forgotten, |(tick, _)| tick);
     }
 
     /// The thread is about to give the driver work that may write there; the driver may do it before the call returns.
@@ -381,7 +388,10 @@ impl Pending {
             for (launch, is_looked_at) in left.filter(|(copy, _)| copy.work == Work::Launch) {
                 let Range { start, end } = launch.landing.extent();
                 let of_all = |done: &Copy| done.landing.extent() == (start..end);
-                for done in writes.iter().filter(|done| done.position > launch.position && done.meets(start, end)) {
+                let (launched, own) = (launch.position, (launch.thread, launch.call));
+                // What a graph has filled before its callback is not behind it.
+                let is_behind = |done: &Copy| done.position > launched && (done.thread, done.call) != own;
+                for done in writes.iter().filter(|done| is_behind(done) && done.meets(start, end)) {
                     launch.overwritten = tick;
                     launch.is_outdone |= is_looked_at || done.work == Work::Launch && of_all(done);
                 }

@@ -18,16 +18,16 @@ pub struct Shape {
     pub outputs: [(u8, u8); 4],
     /// The call may wait for copies.
     pub waits: bool,
-    /// The call gives the device work, which may read what the CPU wrote.
+    /// The call gives the device work, which may read what the CPU wrote, or change what devices hold.
     pub submits: bool,
+    /// And has it done when it returns: copies without a stream.
+    pub is_done: bool,
     /// The call launches a graph, which may run callbacks, or a kernel whose arguments other calls have set.
     pub runs_graph: bool,
     /// The driver may call the application before it returns.
     pub calls_back: bool,
     /// A capture range may leave the call out.
     pub may_be_left_out: bool,
-    /// The call may change what devices hold.
-    pub works: bool,
     /// The call may give a device work that has times of its own.
     pub timed: bool,
     /// The call launches a kernel, with arguments of its own.
@@ -60,10 +60,10 @@ pub const fn shape(function: &Function) -> Shape {
         outputs: [(0, 0); 4],
         waits: false,
         submits: false,
+        is_done: false,
         runs_graph: false,
         calls_back: false,
         may_be_left_out: may_be_left_out(function),
-        works: matches!(function.class, Class::launch | Class::submit | Class::copy),
         timed: gives_timed_work(function),
         launch: None,
         is_plain: false,
@@ -108,6 +108,7 @@ pub const fn shape(function: &Function) -> Shape {
     }
     (shape.launch, shape.is_plain) = launch(function);
     shape.submits = matches!(function.class, Class::launch | Class::submit | Class::copy);
+    shape.is_done = matches!(function.class, Class::submit | Class::copy) && function.brings_at_once();
     shape.runs_graph = matches!(function.class, Class::launch) && shape.launch.is_none();
     shape.waits = matches!(function.class, Class::synchronize | Class::poll | Class::copy);
     shape

@@ -1,5 +1,6 @@
 //! Stretches of memory, and what is left of them without others.
 
+use std::borrow::Borrow;
 use std::ops::Range;
 
 /// Stretches of memory in order, those that touch as one.
@@ -27,8 +28,15 @@ pub fn without(range: Range<u64>, others: &[Range<u64>]) -> Vec<Range<u64>> {
     left
 }
 
-/// The parts of a range within others.
-pub fn within(range: &Range<u64>, others: &[Range<u64>]) -> Vec<Range<u64>> {
-    let parts = others.iter().map(|other| other.start.max(range.start)..other.end.min(range.end));
+/// The parts of a range within others, in their order.
+pub fn within<R: Borrow<Range<u64>>>(range: &Range<u64>, others: impl IntoIterator<Item = R>) -> Vec<Range<u64>> {
+    let part = |other: &Range<u64>| other.start.max(range.start)..other.end.min(range.end);
+    let parts = others.into_iter().map(|other| part(other.borrow()));
     parts.filter(|part| !part.is_empty()).collect()
+}
+
+/// Stretches in order as no more than so many, of which some take in what lies between.
+pub fn at_most(count: usize, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
+    let each = ranges.len().div_ceil(count).max(1);
+    ranges.chunks(each).map(|ranges| ranges[0].start..ranges[ranges.len() - 1].end).collect()
 }

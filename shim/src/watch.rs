@@ -431,14 +431,13 @@ impl Watch {
         gone.into_iter().for_each(|(start, len)| self.forget(start, len, false, None));
     }
 
-    /// Whether the CPU has written into this memory since the last look, as far as the kernel tells.
-    pub fn is_stirred(&self, start: u64, len: u64) -> bool {
+    /// Where the CPU has written in this memory what is not told yet; none if it may have anywhere since the last look, as far as the
+    /// kernel tells.
+    pub fn untold_in(&self, range: &Range<u64>) -> Option<Vec<Range<u64>>> {
         let state = self.state.lock();
-        let pages = pages_of(&(start..start + len));
-        match (&state.tracker, state.ranges.range(..=start).next_back()) {
-            (Some(tracker), Some((_, watched))) if watched.tracked && !watched.managed => tracker.is_written(pages),
-            _ => true,
-        }
+        let (_, watched) = state.ranges.range(..=range.start).next_back()?;
+        let is_still = |tracker: &Tracker| watched.tracked && !watched.managed && !tracker.is_written(pages_of(range));
+        state.tracker.as_ref().is_some_and(is_still).then(|| within(range, &watched.left))
     }
 }
 

@@ -115,6 +115,16 @@ fn what_the_cpu_writes_again_or_by_pointers_alone_is_found() {
 }
 
 #[test]
+fn results_are_compared_around_what_callbacks_write() {
+    let place = recorded("results_between_callbacks.c", &[]);
+    for options in [&[][..], &["--no-placement"]] {
+        let report = report(&place, options, 0);
+        // At each of the waits.
+        assert_eq!(report["checked"]["copies"], 4, "{report}");
+    }
+}
+
+#[test]
 fn what_kernels_write_beside_copies_is_not_the_cpus() {
     let place = recorded("copied_beside.c", &[]);
     let dry = report(&place, &["--dry-run"], 0);

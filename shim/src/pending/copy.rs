@@ -4,7 +4,7 @@ use super::row::Row;
 use crate::landing::Landing;
 use crate::node_runs::Turn;
 use crate::queue::Queue;
-use crate::spans::joined;
+use crate::spans::{at_most, joined, within};
 use std::ops::Range;
 use trace::api::copies::Region;
 use trace::hash::Hash;
@@ -131,11 +131,7 @@ impl Copy {
         if self.work != Work::Launch || written.is_empty() {
             return Vec::new();
         }
-        let (start, end) = (self.landing.address(), self.landing.end());
         let since = written.iter().filter(|(tick, _)| *tick > self.row.first());
-        let within = since.map(|(_, place)| place.start.max(start)..place.end.min(end));
-        let places = joined(within.filter(|place| !place.is_empty()).collect());
-        let each = places.len().div_ceil(MOST).max(1);
-        places.chunks(each).map(|places| places[0].start..places[places.len() - 1].end).collect()
+        at_most(MOST, &joined(within(&self.landing.extent(), since.map(|(_, place)| place))))
     }
 }

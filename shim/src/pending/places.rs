@@ -4,18 +4,19 @@ use super::order::Reach;
 use super::{Coming, Copy, Pending, State, Uses, Work};
 use crate::node_runs::Turn;
 use crate::queue::Queue;
-use crate::spans::joined;
+use crate::spans::{joined, within};
 use crate::tracker::pages_of;
 use std::ops::Range;
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 
 impl Pending {
-    /// Whether callbacks have written there since this launch was put.
-    pub fn is_called_back(&self, launch: &Copy) -> bool {
+    /// Where callbacks have written since this launch was put, in order and apart; none if that is forgotten.
+    pub fn called_back_in(&self, launch: &Copy) -> Option<Vec<Range<u64>>> {
         let state = self.state.lock();
         let since = state.called_back.iter().rev().take_while(|(tick, _)| *tick > launch.position);
-        since.into_iter().any(|(_, place)| launch.meets(place.start, place.end))
+        let places = within(&launch.landing.extent(), since.map(|(_, place)| place));
+        (state.forgotten <= launch.position).then(|| joined(places))
     }
 
     /// Whether graphs are under way that may run callbacks.
@@ -78,10 +79,10 @@ impl Pending {
     }
 
     /// Whether work under way may still write there.
-    pub fn may_write(&self, start: u64, len: u64) -> bool {
+    pub fn may_write(&self, range: &Range<u64>) -> bool {
         let state = self.state.lock();
         let mut writes = state.copies.values().flatten().filter(|copy| copy.work.writes());
-        writes.any(|copy| copy.meets(start, start + len))
+        writes.any(|copy| copy.meets(range.start, range.end))
     }
 
     /// The parts of a range that work under way was given, in ascending order: what a callback makes of the rest nobody
@@ -99,20 +100,18 @@ impl Pending {
             return vec![range.clone()];
         }
         let met = all().filter(|copy| copy.meets(range.start, range.end));
-        let places = met.flat_map(|copy| copy.landing.places());
-        let within = places.map(|place| place.start.max(range.start)..place.end.min(range.end));
-        joined(within.filter(|place| !place.is_empty()).collect())
+        joined(within(range, met.flat_map(|copy| copy.landing.places())))
     }
 
     /// Where copies under way will bring bytes within a range, in ascending order. `thread`: who asks, whose own call tells by itself.
     pub fn landing_in(&self, start: u64, len: u64, thread: u32) -> Vec<Range<u64>> {
-        self.within(start, len, thread, None, false)
+        self.brought_in(start, len, thread, None, false)
     }
 
     /// The same, and what else on these pages nobody can tell from what the CPU writes for the program. `turn`: of a callback that has
     /// ended; copies aside that wait for it, and cannot have begun.
     pub fn unsettled_in(&self, start: u64, len: u64, thread: u32, turn: Option<&Turn>) -> Vec<Range<u64>> {
-        self.within(start, len, thread, turn, true)
+        self.brought_in(start, len, thread, turn, true)
     }
 
     /// Where copies have brought bytes within a range that others are looking at.
@@ -122,12 +121,10 @@ impl Pending {
         }
         let state = self.state.lock();
         let brought = state.looking.values().map(|(_, copy)| copy).filter(|copy| copy.work.lands());
-        let places = brought.flat_map(|copy| copy.landing.places());
-        let within = places.map(|place| place.start.max(start)..place.end.min(end));
-        within.filter(|place| !place.is_empty()).collect()
+        within(&(start..end), brought.flat_map(|copy| copy.landing.places()))
     }
 
-    fn within(&self, start: u64, len: u64, thread: u32, turn: Option<&Turn>, by_pages: bool) -> Vec<Range<u64>> {
+    fn brought_in(&self, start: u64, len: u64, thread: u32, turn: Option<&Turn>, by_pages: bool) -> Vec<Range<u64>> {
         if !self.any() && self.coming.load(Relaxed) == 0 {
             return Vec::new();
         }
@@ -160,10 +157,9 @@ impl Pending {
             true => state.widened(coming.memory.clone()),
             false => coming.memory.clone(),
         }));
-        let within = found.map(|place| place.start.max(start)..place.end.min(end)).filter(|place| !place.is_empty());
-        let mut within: Vec<Range<u64>> = within.collect();
-        within.sort_unstable_by_key(|place| place.start);
-        within
+        let mut found = within(&(start..end), found);
+        found.sort_unstable_by_key(|place| place.start);
+        found
     }
 }
 

@@ -3,7 +3,7 @@
 use super::watched::Users;
 use super::{State, Watch};
 use crate::memory::bytes_at;
-use crate::spans::joined;
+use crate::spans::{self, joined};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -61,8 +61,7 @@ impl Watch {
         for (start, watched) in ranges.range_mut(..range.end).filter(|(_, watched)| watched.end > range.start) {
             let within = range.start.max(*start)..range.end.min(watched.end);
             watched.take_over(*start, within.clone(), copied, tracker);
-            let met = copied.iter().map(|pages| pages.start.max(within.start)..pages.end.min(within.end));
-            watched.back.extend(met.filter(|met| !met.is_empty()));
+            watched.back.extend(spans::within(&within, copied));
             watched.back = joined(std::mem::take(&mut watched.back));
         }
     }

@@ -4,7 +4,7 @@ use crate::finds::{Finds, PIECE};
 use crate::memory::bytes_at;
 use crate::node_runs::Turn;
 use crate::shadow::{NEAR, Shadow};
-use crate::spans::{joined, without};
+use crate::spans::{joined, within, without};
 use crate::start;
 use crate::tracker::{PAGE, Tracker, pages_of};
 use std::collections::BTreeMap;
@@ -119,8 +119,7 @@ impl Watched {
         // What copies are still bringing is theirs.
         let mut landing =
             start::recorder().pending.unsettled_in(range.start, range.end - range.start, finds.thread(), turn);
-        let copied = copied.iter().map(|pages| pages.start.max(range.start)..pages.end.min(range.end));
-        landing.extend(copied.filter(|pages| !pages.is_empty()));
+        landing.extend(within(&range, copied));
         landing.sort_unstable_by_key(|place| place.start);
         // And what the CPU has written there besides shows later.
         if self.tracked && !self.managed {
@@ -163,8 +162,7 @@ impl Watched {
         if self.back.is_empty() || is_others() {
             return Vec::new();
         }
-        let met = self.back.iter().map(|back| back.start.max(range.start)..back.end.min(range.end));
-        let met = met.filter(|met| !met.is_empty()).collect();
+        let met = within(range, &self.back);
         self.settle(range);
         met
     }

@@ -1,4 +1,4 @@
-// Which copies and fills without a stream have brought their bytes to memory of the host when they return, or read managed memory
+// Which copies and fills without a stream have brought their bytes to memory of the host when they return, or read theirs from there
 #include "../../apps/check.h"
 
 enum { SIZE = 64 << 20, BUSY = 512 << 20, TIMES = 8, WIDTH = 1 << 16 };
@@ -34,9 +34,47 @@ static void rows(CUdeviceptr to, CUmemorytype from)
 static void rows_from_device(CUdeviceptr to) { rows(to, CU_MEMORYTYPE_DEVICE); }
 static void rows_from_pageable(CUdeviceptr to) { rows(to, CU_MEMORYTYPE_HOST); }
 
+static void to_device(CUdeviceptr from) { CHECK(cuMemcpyDtoD(device, from, SIZE)); }
+static void host_to_device(CUdeviceptr from) { CHECK(cuMemcpyHtoD(device, (void *)from, SIZE)); }
+static void unified_to_device(CUdeviceptr from) { CHECK(cuMemcpy(device, from, SIZE)); }
+static void unified_to_pageable(CUdeviceptr from) { CHECK(cuMemcpy((CUdeviceptr)pageable, from, SIZE)); }
+
+static void rows_to_device(CUdeviceptr from)
+{
+    CUDA_MEMCPY2D copy = {
+        .srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = from, .srcPitch = WIDTH,
+        .dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = device, .dstPitch = WIDTH,
+        .WidthInBytes = WIDTH, .Height = SIZE / WIDTH,
+    };
+
+    CHECK(cuMemcpy2D(&copy));
+}
+
+typedef struct {
+    const char *name;
+    void (*make)(CUdeviceptr);
+} Call;
+
+// Whether the source may be written when the call has returned
+static void read_from(const Call *call, const char *kind, unsigned char *from)
+{
+    memset(from, 7, SIZE);
+    CHECK(cuCtxSynchronize());
+    keep_busy();
+    call->make((CUdeviceptr)from);
+    CUresult left = cuStreamQuery(NULL);
+    memset(from + SIZE - 4096, 1, 4096);
+    CHECK(cuCtxSynchronize());
+    if (call->make != unified_to_pageable)
+        CHECK(cuMemcpyDtoH(pageable, device, SIZE));
+    printf("%-36s from %-10s memory: the stream is %s, the bytes %s\n", call->name, kind, left == CUDA_SUCCESS ? "done" : "at work",
+        pageable[SIZE - 1] == 7 ? "had been read" : "had not been read");
+    memset(pageable, 5, SIZE);
+}
+
 int main(void)
 {
-    static const struct { const char *name; void (*make)(CUdeviceptr); } calls[] = {
+    static const Call calls[] = {
         {"cuMemsetD8", fill}, {"cuMemsetD2D8", fill_rows}, {"cuMemsetD32", fill_words}, {"cuMemcpyDtoD", from_device},
         {"cuMemcpyHtoD from pageable memory", from_pageable}, {"cuMemcpy from the device", unified_from_device},
         {"cuMemcpy from pageable memory", unified_from_pageable}, {"cuMemcpy2D between device addresses", rows_from_device},
@@ -68,6 +106,13 @@ int main(void)
                 left == CUDA_SUCCESS ? "done" : "at work", done < 0 ? "" : done ? ", the bytes are there" : ", the bytes are not there");
             CHECK(cuCtxSynchronize());
         }
+    static const Call reading[] = {
+        {"cuMemcpyDtoD", to_device}, {"cuMemcpyHtoD", host_to_device}, {"cuMemcpy to the device", unified_to_device},
+        {"cuMemcpy to pageable memory", unified_to_pageable}, {"cuMemcpy2D between device addresses", rows_to_device},
+    };
+    for (unsigned i = 0; i < sizeof reading / sizeof *reading; i++)
+        for (int kind = 0; kind < 2; kind++)
+            read_from(&reading[i], kinds[kind], to[kind]);
     keep_busy();
     CHECK(cuMemcpyDtoD(device, (CUdeviceptr)to[2], SIZE));
     printf("cuMemcpyDtoD from managed memory: the stream is %s\n", cuStreamQuery(NULL) == CUDA_SUCCESS ? "done" : "at work");
