@@ -60,7 +60,7 @@ pub struct Tools {
     /// Wait for every launch, and stop at the first that fails.
     pub sync_launches: bool,
     /// The same, and hash what every launch can have written.
-    pub trail: bool,
+    pub trail: Option<Followed>,
     /// What device memory holds that the replay allocates, before the program could use it. None: zeros, and memory that
     /// is allocated again keeps what it held, as a driver may have it.
     pub fill: Option<u8>,
@@ -76,6 +76,14 @@ pub struct Tools {
     pub end: Option<u64>,
     /// Device memory to be written to files when the replay stops, or at its end.
     pub dumps: Vec<Dump>,
+}
+
+/// Which launches are hashed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Followed {
+    All,
+    /// Those before the first difference.
+    UntilItDiffers,
 }
 
 /// Told how far a replay has come.

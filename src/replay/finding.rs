@@ -6,7 +6,7 @@ use crate::figures::size;
 use crate::output::Output;
 use crate::report::kernel_name::{Names, Style};
 use anyhow::{Context, Result};
-use replayer::{Dump, Memory, Plan, Tools};
+use replayer::{Dump, Followed, Memory, Plan, Tools};
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -49,6 +49,9 @@ pub struct Finding {
     /// Be the second replay of --bisect: write what every launch made of memory to this file
     #[arg(long, hide = true, value_name = "FILE", requires = "bisect")]
     pub trail: Option<PathBuf>,
+    /// And stop behind this call, at which the first differed
+    #[arg(long, hide = true, value_name = "CALL", requires = "trail")]
+    trail_end: Option<u64>,
     /// Fill device memory with this byte each time that it is allocated, and say if what differs still holds it
     ///
     /// A program that reads what it never wrote shows other differences with another fill. Physical memory of
@@ -170,7 +173,9 @@ impl Finding {
             None => None,
             Some(text) => Some(launches(trace, text).map_err(|why| usage("--only-kernel", why))?),
         };
-        let (sync_launches, trail, fill) = (self.sync_launches, self.bisect, self.fill);
+        let end = self.trail_end.map(|last| last + 1).filter(|end| *end < calls).or(end);
+        let followed = if self.trail.is_some() { Followed::All } else { Followed::UntilItDiffers };
+        let (sync_launches, trail, fill) = (self.sync_launches, self.bisect.then_some(followed), self.fill);
         Ok(Tools { sync_launches, trail, fill, tolerance, marked, measure: None, repeat: None, end, dumps: Vec::new() })
     }
 

@@ -31,7 +31,7 @@ impl Captures {
         let stream = call.argument("hStream");
         let captured = stream.and_then(|stream| self.streams.get(&stream).copied());
         match function.twin_of.unwrap_or(function.name) {
-            _ if begins(function) => {
+            _ if function.begins_capture() => {
                 self.streams.extend(stream.map(|stream| (stream, stream)));
             }
             _ if function.ends_capture() => {
@@ -57,12 +57,6 @@ impl Captures {
         }
         false
     }
-}
-
-/// Whether the function begins a capture.
-pub fn begins(function: &Function) -> bool {
-    let name = function.twin_of.unwrap_or(function.name);
-    matches!(name, "cuStreamBeginCapture" | "cuStreamBeginCapture_v2" | "cuStreamBeginCaptureToGraph")
 }
 
 /// Whether one of the call's sources is host memory.

@@ -1,7 +1,6 @@
 //! Memory that graphs use: followed from the calls that make nodes, by capture or one by one, to the graph, its
 //! executable graphs, and their launches.
 
-use crate::plan::captures;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use trace::api::roles::Class;
@@ -30,7 +29,7 @@ impl Graphs {
         let argument = |name| call.argument(name).unwrap_or(0);
         let name = function.twin_of.unwrap_or(function.name);
         match name {
-            _ if captures::begins(function) => {
+            _ if function.begins_capture() => {
                 self.captures.insert(argument("hStream"), Uses::default());
             }
             _ if function.ends_capture() => {

@@ -7,6 +7,7 @@
 //! While a capture is under way nothing is waited for: no capture survives a wait for its context. What was put on
 //! streams then is remembered, and waited for before the next launch.
 
+use crate::Followed;
 use crate::call::driver::{Driver, Failure, id, result, result_name};
 use crate::call::objects::Found;
 use crate::check::bisection::Entry;
@@ -18,7 +19,7 @@ use crate::run::unroll::{Node, Work, name_of};
 use crate::run::world::World;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use trace::api::roles::Class;
 use trace::api::types::{Form, Kind};
 use trace::{Call, Function};
@@ -39,6 +40,9 @@ pub struct Watched {
 
 pub struct Watch {
     turn: Mutex<Turn>,
+    followed: Option<Followed>,
+    /// At this call something differs from the recording.
+    differs_at: AtomicU64,
     is_found: AtomicBool,
     found: Mutex<Option<Culprit>>,
 }
@@ -53,10 +57,12 @@ struct Turn {
 }
 
 impl Watch {
-    /// `trail`: with hashes of what every launch can have written.
-    pub fn new(trail: bool) -> Watch {
+    /// `followed`: with hashes of what these can have written.
+    pub fn new(followed: Option<Followed>) -> Watch {
         Watch {
-            turn: Mutex::new(Turn { trail: trail.then(Trail::new), ..Turn::default() }),
+            turn: Mutex::new(Turn { trail: followed.map(|_| Trail::new()), ..Turn::default() }),
+            followed,
+            differs_at: AtomicU64::new(u64::MAX),
             is_found: AtomicBool::new(false),
             found: Mutex::default(),
         }
@@ -65,6 +71,15 @@ impl Watch {
     /// Whether a launch has failed: nothing more is to be done.
     pub fn is_found(&self) -> bool {
         self.is_found.load(Relaxed)
+    }
+
+    pub fn differs_at(&self, call: u64) {
+        self.differs_at.fetch_min(call, Relaxed);
+    }
+
+    fn trail<'t>(&self, turn: &'t mut Turn, call: &Call) -> Option<&'t mut Trail> {
+        let is_behind = || call.number > self.differs_at.load(Relaxed);
+        turn.trail.as_mut().filter(|_| self.followed == Some(Followed::All) || !is_behind())
     }
 
     pub fn into_results(self) -> (Watched, Option<Culprit>, Vec<Entry>) {
@@ -141,7 +156,7 @@ impl Watch {
             };
             return self.whole(world, call, context, &mut turn, why, plain);
         }
-        let step = turn.trail.as_mut().map(|trail| {
+        let step = self.trail(&mut turn, call).map(|trail| {
             let kernel = crate::plan::stops::kernel(call).unwrap_or(call.name());
             trail.before(world, call, None, kernel.to_owned(), trail::words(call))
         });
@@ -168,7 +183,7 @@ impl Watch {
     ) -> Result<u32, String> {
         let enabled = nodes.iter().enumerate().filter(|(_, node)| node.enabled);
         for (ran, (index, node)) in enabled.enumerate() {
-            let step = turn.trail.as_mut().map(|trail| {
+            let step = self.trail(turn, call).map(|trail| {
                 let (kernel, words) = (node.work.name(world), Some(node.work.words()));
                 trail.before(world, call, Some(index as u64), kernel, words)
             });
@@ -200,7 +215,7 @@ impl Watch {
         plain: impl Fn() -> u32,
     ) -> u32 {
         turn.watched.whole.entry(why.clone()).or_insert((0, call.number)).0 += 1;
-        let step = turn.trail.as_mut().map(|trail| trail.before(world, call, None, "(a graph)".into(), None));
+        let step = self.trail(turn, call).map(|trail| trail.before(world, call, None, "(a graph)".into(), None));
         let result = plain();
         if result == result::SUCCESS {
             match self.wait(world, context) {

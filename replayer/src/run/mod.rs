@@ -106,7 +106,7 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
             let calls = plan.order.lanes.iter().flat_map(|lane| lane.steps.iter().map(|step| step.call));
             Repeats::new(calls, about)
         }),
-        watch: (options.tools.sync_launches || options.tools.trail).then(|| Watch::new(options.tools.trail)),
+        watch: (options.tools.sync_launches || options.tools.trail.is_some()).then(|| Watch::new(options.tools.trail)),
     });
     let (tally, repeated) = work(&mut world, options, progress).inspect_err(|_| {
         // Work may be under way that uses what the world holds: it stays, and goes with the process.

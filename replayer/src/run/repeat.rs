@@ -308,8 +308,7 @@ fn live(plan: &Plan, call: &Call) -> Result<Result<&'static Function, &'static s
         Action::Poll { wait } if call.succeeded() => by_name(wait).ok_or("its wait is not in the table")?,
         _ => function,
     };
-    let stem = live.twin_of.unwrap_or(live.name);
-    if stem.starts_with("cuStreamBeginCapture") || stem == "cuStreamEndCapture" {
+    if live.begins_capture() || live.ends_capture() {
         return Err("a capture makes a graph".into());
     }
     for param in live.params {

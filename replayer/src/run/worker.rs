@@ -6,8 +6,8 @@ use crate::call::frame::Refusal;
 use crate::check::payload;
 use crate::check::report::{Divergence, Tally};
 use crate::plan::action::{Action, Memory, action};
+use crate::plan::copied;
 use crate::plan::order::{Gate, Lane};
-use crate::plan::{captures, copied};
 use crate::run::stall::Stall;
 use crate::run::work::handle;
 use crate::run::world::World;
@@ -62,6 +62,9 @@ impl<'t> Worker<'_, 't> {
             }
             if let Some(call) = self.world.trace.call(step.call) {
                 stall.within(index, call.number, || self.perform(call));
+            }
+            if let (Some(watch), Some(first)) = (&self.world.watch, &self.tally.first) {
+                watch.differs_at(first.call);
             }
             if self.world.is_stopped() {
                 return gate.abort();
@@ -169,7 +172,7 @@ impl<'t> Worker<'_, 't> {
         if is_marked {
             marks::begin(world, &mut self.tally, &call);
         }
-        let is_capture = captures::begins(function);
+        let is_capture = function.begins_capture();
         if is_capture {
             world.placement.captures.begins();
         }

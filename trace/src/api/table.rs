@@ -41,6 +41,11 @@ impl Function {
         result == 0 || self.ends_capture() && BROKEN_CAPTURE.contains(&result)
     }
 
+    pub fn begins_capture(&self) -> bool {
+        let name = self.twin_of.unwrap_or(self.name);
+        matches!(name, "cuStreamBeginCapture" | "cuStreamBeginCapture_v2" | "cuStreamBeginCaptureToGraph")
+    }
+
     pub fn ends_capture(&self) -> bool {
         self.twin_of.unwrap_or(self.name) == "cuStreamEndCapture"
     }
