@@ -18,6 +18,10 @@ int main(void)
     static const size_t sizes[] = {1000, 1 << 20, (1 << 20) + 1, 3 << 20};
 
     start_driver();
+    // What was freed in the order of a stream is in use no longer when the context has been waited for.
+    CUdeviceptr pooled;
+    CHECK(cuMemAllocAsync(&pooled, 1000, NULL));
+    CHECK(cuMemFreeAsync(pooled, NULL));
     for (int i = 0; i < 4; i++)
         for (int beside = 0; beside < 2; beside++) {
             CUdeviceptr first = allocate(sizes[i]), second = allocate(sizes[i]);

@@ -246,8 +246,15 @@ impl<'a> Placement<'a> {
     /// Waits for all work of the current context, unless a capture is under way, which that would break.
     pub fn wait(&self) -> Result<(), Failure> {
         let Some(_none) = self.captures.none() else { return Ok(()) };
+        // First: what others free meanwhile is not waited for.
+        let context = current_context(self.driver);
+        let had_left = self.left.lock().remove(&context);
         // SAFETY: no arguments.
-        self.relaxed(|| unsafe { self.driver.ask("cuCtxSynchronize", &[]) })
+        let waited = self.relaxed(|| unsafe { self.driver.ask("cuCtxSynchronize", &[]) });
+        if had_left && waited.is_err() {
+            self.left.lock().insert(context);
+        }
+        waited
     }
 
     /// A recorded reservation: its addresses are already held, or others are taken for it.
