@@ -81,9 +81,10 @@ pub struct Tools {
 /// Which launches are hashed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Followed {
-    All,
-    /// Those before the first difference.
+    /// Those before the first difference that a call finds.
     UntilItDiffers,
+    /// Those up to this call.
+    Until(u64),
 }
 
 /// Told how far a replay has come.

@@ -180,7 +180,7 @@ part_random() {
     export KERNELS=$in/kernels
     local group name kinds pieces seed
     for group in "device 1 -1" "pooled 2 -1" "pinned 4 -1" "registered 8 -1" "managed 16 -1" "pageable 32 -1" "all 63 -1" \
-        "without_callbacks 63 119" "without_graphs 63 63" "on_device 3 -1"; do
+        "without_callbacks 63 119" "without_graphs 63 63" "on_device 3 -1" "parts 64 -1" "parts_uncopied 71 79"; do
         read -r name kinds pieces <<<"$group"
         for seed in $(seq "$SEEDS"); do
             while [ "$(jobs -rp | wc -l)" -ge 8 ]; do wait -n; done

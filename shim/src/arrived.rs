@@ -6,7 +6,7 @@ use crate::landing::Landing;
 use crate::lane::Lane;
 use crate::manners::guarded;
 use crate::node_runs::Turn;
-use crate::pending::{Copy, Covered, Work};
+use crate::pending::{Beside, Copy, Covered, Work};
 use crate::queue::Queue;
 use crate::spans::{at_most, joined, without};
 use crate::tracker::pages_of;
@@ -20,8 +20,10 @@ use trace::hash::{Hash, Hasher};
 use trace::preamble::Data;
 use trace::record;
 
+/// Of more memory it is not followed what launches make of it before a callback.
+pub const MOST_READ: u64 = 8 << 20;
 /// Memory in which callbacks have written is looked at around what they wrote, or around rather more than that.
-const MOST_PIECES: usize = 256;
+const MOST_PIECES: usize = 32;
 
 /// A synchronisation or a poll has succeeded: what it covered can be seen by the application now.
 #[inline(always)]
@@ -64,7 +66,14 @@ pub fn turn_comes(lane: &Lane, turn: &Turn) {
         // Those behind it had their turn when it ran before.
         let around = turn.around.before.iter().chain(&turn.around.after);
         let places = around.flat_map(|region| Landing::Rows(*region).places());
-        lane.recorder().watch.computed(turn.by.0, &joined(places.map(|place| pages_of(&place)).collect()));
+        let copied = joined(places.map(|place| pages_of(&place)).collect());
+        let unknown = lane.recorder().watch.computed(turn.by.0, &copied);
+        // The callback may put back there what is taken to have been there: that will not be seen.
+        lane.recorder().pending.called_back(&unknown);
+    }
+    // What launches beside it have made by now is theirs, on pages where it writes, too.
+    for range in lane.recorder().pending.given(MOST_READ) {
+        lane.recorder().watch.computed_in(range, &[]);
     }
     for region in &turn.around.before {
         filled(lane, Landing::Rows(*region));
@@ -74,12 +83,13 @@ pub fn turn_comes(lane: &Lane, turn: &Turn) {
 /// Writes down what the copies brought that were waited for.
 pub fn finished(lane: &Lane, covered: Covered, position: u64) {
     let recorder = lane.recorder();
-    let finished = recorder.pending.finished(covered, position);
+    let waiter = (!matches!(covered, Covered::Turn(_))).then_some(lane.index());
+    let finished = recorder.pending.finished(covered, position, waiter);
     finished.stirred.iter().for_each(|(queue, copy, pages)| recorder.watch.stirred(copy, *queue, pages));
     finished.partly.iter().for_each(|copy| match copy.work {
         // Another may be about to write there.
         Work::Launch => recorder.watch.computed_in(copy.landing.extent(), &[]),
-        _ => look_at(lane, copy, &[], &[]),
+        _ => look_at(lane, copy, &Beside::default(), &[]),
     });
     finished.copies.iter().for_each(|(copy, beside)| look_at(lane, copy, beside, finished.stirred(copy)));
     let unnamed = finished.partly.iter().chain(finished.copies.iter().map(|(copy, _)| copy));
@@ -91,7 +101,7 @@ pub fn finished(lane: &Lane, covered: Covered, position: u64) {
 }
 
 /// `beside`: where the CPU wrote meanwhile. `stirred`: pages to which it has copied for the driver.
-fn look_at(lane: &Lane, copy: &Copy, beside: &[Range<u64>], stirred: &[Range<u64>]) {
+fn look_at(lane: &Lane, copy: &Copy, beside: &Beside, stirred: &[Range<u64>]) {
     let recorder = lane.recorder();
     if copy.work == Work::Given {
         return recorder.watch.comes_back(copy.landing.extent());
@@ -107,13 +117,14 @@ fn look_at(lane: &Lane, copy: &Copy, beside: &[Range<u64>], stirred: &[Range<u64
     let others = || {
         let pending = &recorder.pending;
         let is_launch = copy.work == Work::Launch;
-        if pending.is_overtaken(copy, lane.index()) || is_launch && pending.may_write(&extent) {
+        let is_shared = || pending.may_write(&extent) || !copy.is_alone(lane.index());
+        if pending.is_overtaken(copy, lane.index()) || is_launch && is_shared() {
             return None;
         }
         // In this order: what a callback's look has taken out of sight is told before it is.
         let untold = if is_launch { recorder.watch.untold_in(&extent)? } else { Vec::new() };
         let called_back = if is_launch { pending.called_back_in(copy)? } else { Vec::new() };
-        Some(at_most(MOST_PIECES, &joined([untold, called_back].concat())))
+        Some(at_most(MOST_PIECES, &joined([untold, called_back, beside.others.clone()].concat())))
     };
     if copy.work == Work::Fill {
         return filled(lane, copy.landing);
@@ -135,8 +146,8 @@ fn look_at(lane: &Lane, copy: &Copy, beside: &[Range<u64>], stirred: &[Range<u64
     theirs.iter().for_each(|place| recorder.watch.computed_in(place.clone(), stirred));
     // What the CPU wrote meanwhile for itself: whether it was the last to do so is told by that.
     let pieces: Vec<Copy> = match copy.landing {
-        Landing::Flat { address, len } if !beside.is_empty() || !theirs.is_empty() => {
-            let places = without(address..address + len, beside).into_iter().chain(beside.iter().cloned());
+        Landing::Flat { address, len } if !beside.own.is_empty() || !theirs.is_empty() => {
+            let places = without(address..address + len, &beside.own).into_iter().chain(beside.own.iter().cloned());
             let piece = |place: Range<u64>| Landing::Flat { address: place.start, len: place.end - place.start };
             places.flat_map(|place| without(place, &theirs)).map(|place| copy.at(piece(place))).collect()
         }

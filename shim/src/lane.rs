@@ -216,15 +216,15 @@ pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, op
         if shape.waits && result == 0 {
             arrived::waited(lane, function, words, open.position);
         }
-        if shape.submits && (result != 0 || shape.is_done) && lane.recorder().pending.any() {
-            guarded(|| lane.recorder().pending.is_over(lane.index.get(), open.sequence));
+        if shape.submits && result != 0 && lane.recorder().pending.any() {
+            guarded(|| lane.recorder().pending.refused(lane.index.get(), open.sequence));
         }
         if shape.submits && result != 0 && callback::any_of_nodes() {
             guarded(|| lane.recorder().node_runs.refused((lane.index.get(), open.sequence)));
         }
         if shape.submits {
             lane.recorder().pending.came(lane.index.get());
-            lane.recorder().pending.is_put(lane.index.get());
+            lane.recorder().pending.is_put(lane.index.get(), shape.reads_at_once);
         }
         if matches!(hook, Hook::Init) && result == 0 {
             guarded(|| ask::describe_devices(lane));

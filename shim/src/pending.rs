@@ -9,7 +9,7 @@ mod order;
 mod places;
 mod row;
 
-pub use copy::{Copy, Work};
+pub use copy::{Beside, Copy, Work};
 pub use order::Covered;
 
 use crate::callback;
@@ -46,8 +46,8 @@ struct State {
     /// Where copies to the host land, by the start: the end, the queue and the position. No two overlap. Few of them are done.
     landings: BTreeMap<u64, (u64, Queue, u64)>,
     order: Order,
-    /// What the CPU was found to have written since launches under way were put, and when it was found.
-    beside: Vec<(u64, Range<u64>)>,
+    /// What the CPU was found to have written since launches under way were put, when it was found, and by whose call.
+    beside: Vec<(u64, u32, Range<u64>)>,
     /// By thread: the queue that the call it is inside of puts work on, and the position of the first of it.
     inside: HashMap<u32, (Queue, u64)>,
     /// What callbacks were found to have written, and when it was found: the latest. When the last was that is forgotten.
@@ -88,7 +88,7 @@ impl Default for Uses {
 
 /// Copies that have finished, each with where the CPU wrote while it, if it is a launch, was under way.
 pub struct Finished {
-    pub copies: Vec<(Copy, Vec<Range<u64>>)>,
+    pub copies: Vec<(Copy, Beside)>,
     /// Launches of a row, of which the last is still under way: what they may have made of memory is there.
     pub partly: Vec<Copy>,
     /// Of `copies` those for which, or beside which, the CPU has copied to pages: these, in order and apart.
@@ -160,25 +160,26 @@ impl Pending {
                 // The graph may have been launched before, and be at work already.
                 let old = copies.remove(at);
                 (copy.work, copy.row) = (old.work, old.row);
+                copy.had_company(&old);
                 self.count.fetch_sub(1, Relaxed);
             }
         }
         self.add(queue, copy)
     }
 
-    /// The driver has refused the call, whose work was kept in mind before it was made, or has done it by now: no more will come of it. What
-    /// stands for earlier work as well stays.
+    /// The driver has refused the call, whose work was kept in mind before it was made: nothing will come of it. What stands for
+    /// earlier work as well stays.
     #[cold]
-    pub fn is_over(&self, thread: u32, call: u32) {
-        let is_its = |copy: &mut Copy| (copy.thread, copy.call) == (thread, call) && copy.row.is_one();
+    pub fn refused(&self, thread: u32, call: u32) {
+        let refused = |copy: &mut Copy| (copy.thread, copy.call) == (thread, call) && copy.row.is_one();
         let mut state = self.state.lock();
-        let count = state.copies.values_mut().map(|copies| copies.extract_if(.., is_its).count()).sum();
+        let count = state.copies.values_mut().map(|copies| copies.extract_if(.., refused).count()).sum();
         state.copies.retain(|_, copies| !copies.is_empty());
         self.count.fetch_sub(count, Relaxed);
     }
 
-    /// The CPU was found to have written there, maybe while launches were writing.
-    pub fn written(&self, places: &[Range<u64>]) {
+    /// The CPU was found to have written there, maybe while launches were writing. `thread`: by whose call.
+    pub fn written(&self, thread: u32, places: &[Range<u64>]) {
         if places.is_empty() || !self.any() {
             return;
         }
@@ -187,7 +188,7 @@ impl Pending {
         let launches: Vec<&Copy> = copies.values().flatten().filter(|copy| copy.work == Work::Launch).collect();
         let is_given = |place: &&Range<u64>| launches.iter().any(|launch| launch.meets(place.start, place.end));
         let tick = self.next.fetch_add(1, Relaxed);
-        beside.extend(places.iter().filter(is_given).map(|place| (tick, place.clone())));
+        beside.extend(places.iter().filter(is_given).map(|place| (tick, thread, place.clone())));
         // A launch that nobody waits for holds them for ever.
         let many = beside.len().saturating_sub(MOST);
         beside.drain(..many);
@@ -224,6 +225,9 @@ impl Pending {
             let graphs = state.copies.values_mut().flatten().filter(|copy| matches!(copy.work, Work::Graph(_)));
             graphs.filter(|copy| is_met(copy)).for_each(|copy| copy.work = Work::Fill);
         }
+        let launches = state.copies.values_mut().flatten().filter(|copy| copy.work == Work::Launch);
+        let is_met = |copy: &&mut Copy| memory.iter().any(|range| copy.meets(range.start, range.end));
+        launches.filter(is_met).for_each(|launch| launch.has_company(Some(thread)));
         let place = Some((queue, self.next.fetch_add(1, Relaxed)));
         let coming = state.coming.entry(thread).or_default();
         (coming.place, coming.memory, coming.by_cpu) = (place, memory, by_cpu);
@@ -299,24 +303,33 @@ impl Pending {
         state.order.stream_waits(queue, event, self.next.fetch_add(1, Relaxed));
     }
 
-    /// The call that put work has returned: what begins to wait from now on waits for that, too.
+    /// The call that put work has returned: what begins to wait from now on waits for that, too. `has_read`: what it was to read it has
+    /// read.
     #[inline(always)]
-    pub fn is_put(&self, thread: u32) {
+    pub fn is_put(&self, thread: u32, has_read: bool) {
         if self.inside.load(Relaxed) != 0 {
             let mut state = self.state.lock();
             let Some((queue, first)) = state.inside.remove(&thread) else { return };
             self.inside.store(state.inside.len(), Relaxed);
             let put = self.next.fetch_add(1, Relaxed);
-            let latest = state.copies.get_mut(&queue).into_iter().flatten().rev();
-            let own = latest.take_while(|copy| copy.position >= first).filter(|copy| copy.thread == thread);
+            let Some(copies) = state.copies.get_mut(&queue) else { return };
+            let from = copies.partition_point(|copy| copy.position < first);
+            let own = copies[from..].iter_mut().filter(|copy| copy.thread == thread);
             own.for_each(|copy| (copy.is_being_put, copy.put) = (false, put));
+            if has_read {
+                // One that stands for earlier ones as well stays.
+                let is_over = |copy: &mut Copy| copy.thread == thread && copy.work == Work::Read && copy.row.is_one();
+                let count = copies.extract_if(from.., is_over).count();
+                self.count.fetch_sub(count, Relaxed);
+                state.copies.retain(|_, copies| !copies.is_empty());
+            }
         }
     }
 
     /// It is inside of nothing any more.
     pub fn thread_ends(&self, thread: u32) {
         self.came(thread);
-        self.is_put(thread);
+        self.is_put(thread, false);
     }
 
     /// Another stream may get this one's handle: what belongs to the old one gets a name of its own.
@@ -335,8 +348,9 @@ impl Pending {
     }
 
     /// Takes out the copies that have finished, now that a synchronisation has returned which began at `position`. With each
-    /// launch goes where the CPU wrote meanwhile. They are to be given to `looked_at`.
-    pub fn finished(&self, covered: Covered, position: u64) -> Finished {
+    /// launch goes where the CPU wrote meanwhile. They are to be given to `looked_at`. `waiter`: the thread whose call it was; none if a callback
+    /// begins.
+    pub fn finished(&self, covered: Covered, position: u64, waiter: Option<u32>) -> Finished {
         let mut state = self.state.lock();
         let State { copies, order, looking, .. } = &mut *state;
         let (until, of_context) = match covered {
@@ -380,18 +394,23 @@ impl Pending {
         }
         // A wait that began before it was known that work behind a launch has written there, too, says nothing of the launch alone.
         finished.iter_mut().for_each(|(_, copy)| copy.is_outdone |= copy.overwritten >= position);
-        let writes: Vec<&Copy> = finished.iter().map(|(_, copy)| copy).filter(|copy| copy.work.writes()).collect();
+        let writes: Vec<&(Queue, Copy)> = finished.iter().filter(|(_, copy)| copy.work.writes()).collect();
         if !writes.is_empty() {
             let tick = self.next.fetch_add(1, Relaxed);
-            let left = copies.values_mut().flatten().map(|copy| (copy, false));
-            let left = left.chain(looking.values_mut().map(|(_, copy)| (copy, true)));
-            for (launch, is_looked_at) in left.filter(|(copy, _)| copy.work == Work::Launch) {
+            let left =
+                copies.iter_mut().flat_map(|(queue, copies)| copies.iter_mut().map(|copy| (*queue, copy, false)));
+            let left = left.chain(looking.values_mut().map(|(queue, copy)| (*queue, copy, true)));
+            for (queue, launch, is_looked_at) in left.filter(|(_, copy, _)| copy.work == Work::Launch) {
                 let Range { start, end } = launch.landing.extent();
                 let of_all = |done: &Copy| done.landing.extent() == (start..end);
                 let (launched, own) = (launch.position, (launch.thread, launch.call));
                 // What a graph has filled before its callback is not behind it.
                 let is_behind = |done: &Copy| done.position > launched && (done.thread, done.call) != own;
-                for done in writes.iter().filter(|done| is_behind(done) && done.meets(start, end)) {
+                if writes.iter().any(|(other, done)| *other != queue && done.meets(start, end)) {
+                    launch.has_company(waiter);
+                }
+                let writes = writes.iter().map(|(_, done)| done);
+                for done in writes.filter(|done| is_behind(done) && done.meets(start, end)) {
                     launch.overwritten = tick;
                     launch.is_outdone |= is_looked_at || done.work == Work::Launch && of_all(done);
                 }
@@ -408,12 +427,12 @@ impl Pending {
                 known.remove();
             }
         }
-        let copies_of = |(_, copy): (Queue, Copy)| (copy, copy.beside(beside));
+        let copies_of = |(_, copy): (Queue, Copy)| (copy, copy.beside(beside, waiter));
         let finished = Finished { copies: finished.into_iter().map(copies_of).collect(), partly, stirred, others };
         if !beside.is_empty() {
             let launches = copies.values().flatten().filter(|copy| copy.work == Work::Launch);
             let earliest = launches.map(|launch| launch.row.first()).min().unwrap_or(u64::MAX);
-            beside.retain(|(tick, _)| *tick > earliest);
+            beside.retain(|(tick, ..)| *tick > earliest);
         }
         finished
     }

@@ -20,8 +20,8 @@ pub struct Shape {
     pub waits: bool,
     /// The call gives the device work, which may read what the CPU wrote, or change what devices hold.
     pub submits: bool,
-    /// And has it done when it returns: copies without a stream.
-    pub is_done: bool,
+    /// And has read what it reads when it returns: copies without a stream.
+    pub reads_at_once: bool,
     /// The call launches a graph, which may run callbacks, or a kernel whose arguments other calls have set.
     pub runs_graph: bool,
     /// The driver may call the application before it returns.
@@ -60,7 +60,7 @@ pub const fn shape(function: &Function) -> Shape {
         outputs: [(0, 0); 4],
         waits: false,
         submits: false,
-        is_done: false,
+        reads_at_once: false,
         runs_graph: false,
         calls_back: false,
         may_be_left_out: may_be_left_out(function),
@@ -108,7 +108,7 @@ pub const fn shape(function: &Function) -> Shape {
     }
     (shape.launch, shape.is_plain) = launch(function);
     shape.submits = matches!(function.class, Class::launch | Class::submit | Class::copy);
-    shape.is_done = matches!(function.class, Class::submit | Class::copy) && function.brings_at_once();
+    shape.reads_at_once = matches!(function.class, Class::submit | Class::copy) && function.brings_at_once();
     shape.runs_graph = matches!(function.class, Class::launch) && shape.launch.is_none();
     shape.waits = matches!(function.class, Class::synchronize | Class::poll | Class::copy);
     shape

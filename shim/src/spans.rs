@@ -40,3 +40,24 @@ pub fn at_most(count: usize, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
     let each = ranges.len().div_ceil(count).max(1);
     ranges.chunks(each).map(|ranges| ranges[0].start..ranges[ranges.len() - 1].end).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_taken_together_covers_all() {
+        let ranges: Vec<Range<u64>> = (0..10).map(|n| n * 10..n * 10 + 5).collect();
+        assert_eq!(at_most(10, &ranges), ranges);
+        assert_eq!(at_most(3, &ranges), [0..35, 40..75, 80..95]);
+        assert_eq!(at_most(3, &[]), []);
+    }
+
+    #[test]
+    fn within_and_without_make_the_whole() {
+        let (range, others) = (12..47, [0..15, 20..25, 45..60, 70..80]);
+        let (inside, outside) = (within(&range, &others), without(range.clone(), &others));
+        assert_eq!((&inside[..], &outside[..]), (&[12..15, 20..25, 45..47][..], &[15..20, 25..45][..]));
+        assert_eq!(joined([inside, outside].concat()), [range]);
+    }
+}

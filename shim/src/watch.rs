@@ -27,7 +27,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::time::Instant;
 use trace::api::roles::Class;
 use trace::record;
-use watched::{Reason, Users, Watched, clusters, sharing};
+pub use watched::Users;
+use watched::{Reason, Watched, clusters, sharing};
 
 /// Where the kernel cannot tell what was written, everything is compared; longer memory than this is not, and counted.
 const MOST_COMPARED: u64 = 256 << 10;
@@ -200,7 +201,7 @@ impl Watch {
         for range in start::recorder().pending.looked_at_in(start, start + len) {
             match managed {
                 true => watched.back.push(range),
-                false => watched.take_over(start, range, &[], tracker),
+                false => _ = watched.take_over(start, range, &[], tracker),
             }
         }
         let tracked = watched.tracked;
@@ -262,7 +263,7 @@ impl Watch {
         if may_be_beside {
             pending.enters(thread, uses);
         }
-        pending.written(&finds.places[already..]);
+        pending.written(thread, &finds.places[already..]);
         finds.found_by_now();
     }
 

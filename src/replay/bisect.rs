@@ -17,13 +17,14 @@ pub fn leave(path: &Path, report: &Report) -> Result<()> {
 
 /// In the first: replays once more, and compares. None if there is nothing to find.
 pub fn second(report: &Report) -> Result<Option<Bisection>> {
-    let (None, Outcome::Diverged, Some(first)) = (&report.culprit, report.outcome, &report.tally.first) else {
+    if report.outcome != Outcome::Diverged || report.culprit.is_some() {
         return Ok(None);
-    };
+    }
+    let end = report.trail.iter().map(|entry| entry.call).max().unwrap_or(0);
     let trail = tempfile::Builder::new().prefix("cutrace-").tempfile().context("a temporary file")?;
     let program = env::current_exe().context("the path of cutrace")?;
     let mut again = Command::new(program);
-    again.args(env::args_os().skip(1)).arg("--trail").arg(trail.path()).arg("--trail-end").arg(first.call.to_string());
+    again.args(env::args_os().skip(1)).arg("--trail").arg(trail.path()).arg("--trail-end").arg(end.to_string());
     // Its layout is its own affair.
     again.env_remove(crate::layout::TRIES).stdin(Stdio::null());
     let done = again.output().context("the second replay")?;
@@ -35,8 +36,7 @@ pub fn second(report: &Report) -> Result<Option<Bisection>> {
     }
     let text = fs::read_to_string(trail.path()).context("what the second replay left")?;
     let other = bisection::read(&text).context("what the second replay left is damaged")?;
-    let one = report.trail.iter().filter(|entry| entry.call <= first.call);
-    Ok(Some(bisection::bisect(one.cloned().collect(), other)))
+    Ok(Some(bisection::bisect(report.trail.clone(), other)))
 }
 
 pub fn text(out: &mut impl Write, bisection: Option<&Bisection>, report: &Report) -> std::io::Result<()> {

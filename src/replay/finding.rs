@@ -49,7 +49,7 @@ pub struct Finding {
     /// Be the second replay of --bisect: write what every launch made of memory to this file
     #[arg(long, hide = true, value_name = "FILE", requires = "bisect")]
     pub trail: Option<PathBuf>,
-    /// And stop behind this call, at which the first differed
+    /// The last call that the first one has followed
     #[arg(long, hide = true, value_name = "CALL", requires = "trail")]
     trail_end: Option<u64>,
     /// Fill device memory with this byte each time that it is allocated, and say if what differs still holds it
@@ -173,8 +173,7 @@ impl Finding {
             None => None,
             Some(text) => Some(launches(trace, text).map_err(|why| usage("--only-kernel", why))?),
         };
-        let end = self.trail_end.map(|last| last + 1).filter(|end| *end < calls).or(end);
-        let followed = if self.trail.is_some() { Followed::All } else { Followed::UntilItDiffers };
+        let followed = self.trail_end.map_or(Followed::UntilItDiffers, Followed::Until);
         let (sync_launches, trail, fill) = (self.sync_launches, self.bisect.then_some(followed), self.fill);
         Ok(Tools { sync_launches, trail, fill, tolerance, marked, measure: None, repeat: None, end, dumps: Vec::new() })
     }

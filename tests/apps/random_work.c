@@ -3,9 +3,10 @@
 #include "check.h"
 #include <pthread.h>
 
-enum { STREAMS = 3, BUFFERS = 8, GRAPHS = 3, SMALLEST = 4096, MOST = 65536, IDLE = -1 };
+enum { STREAMS = 3, BUFFERS = 8, GRAPHS = 3, SMALLEST = 4096, PART_BYTES = 2 * SMALLEST + 576, IDLE = -1 };
 
-typedef enum { DEVICE, POOLED, PINNED, REGISTERED, MANAGED, PAGEABLE, KINDS } Kind;
+// A part is of one piece of pinned memory, with all other parts: neighbours have pages in common.
+typedef enum { DEVICE, POOLED, PINNED, REGISTERED, MANAGED, PAGEABLE, PART, KINDS } Kind;
 
 // `last`: the stream with the last work on it. All of it is the same address for both sides, where both can reach it.
 typedef struct {
@@ -36,6 +37,8 @@ typedef struct {
 } Change;
 
 static CUcontext context;
+static Worker *workers;
+static unsigned char *parts;
 static CUfunction take, pass;
 // What it is restricted to, to find out what it is that fails: kinds of memory and pieces of work, by their bits.
 static int threads, steps, kinds, pieces;
@@ -119,6 +122,8 @@ static void release(Worker *w, Buffer *b)
     case PAGEABLE:
         free((void *)b->at);
         break;
+    case PART:
+        break;
     default:
         CHECK(cuMemFree(b->at));
     }
@@ -147,6 +152,10 @@ static void obtain(Worker *w, Buffer *b)
     case PINNED:
         CHECK(cuMemHostAlloc(&host, b->bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP));
         b->at = (CUdeviceptr)host;
+        break;
+    case PART:
+        b->bytes = SMALLEST << below(w, 2);
+        b->at = (CUdeviceptr)parts + ((w - workers) * BUFFERS + (b - w->buffers)) * PART_BYTES;
         break;
     default:
         REQUIRE(!posix_memalign(&host, 4096, b->bytes));
@@ -403,7 +412,9 @@ int main(void)
     CUmodule module = load_module("memory");
     take = find_kernel(module, "take");
     pass = find_kernel(module, "pass");
-    Worker *workers = calloc(threads, sizeof *workers);
+    workers = calloc(threads, sizeof *workers);
+    if (kinds >> PART & 1)
+        CHECK(cuMemHostAlloc((void **)&parts, (size_t)threads * BUFFERS * PART_BYTES, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP));
     for (i = 0; i < threads; i++) {
         workers[i].state = seed * 1000003ull + i;
         below(&workers[i], 2);

@@ -106,6 +106,7 @@ fn what_the_cpu_writes_again_or_by_pointers_alone_is_found() {
         "put_back.c",
         "results_ring.c",
         "broken_capture.c",
+        "filled_meanwhile.c",
     ] {
         let place = recorded(app, &[]);
         for options in [&[][..], &["--no-placement"]] {
@@ -261,5 +262,17 @@ fn parts_of_pinned_memory_that_kernels_and_copies_share_are_named() {
     let info = run(&mut place.cutrace(["info", "--json"])).expect(0);
     let info: Value = serde_json::from_str(&info.stdout).expect("JSON");
     assert_eq!(info["verdict"], "partly");
-    assert!(info.to_string().contains("kernels used parts of pinned memory"), "{info}");
+    assert!(info.to_string().contains("kernels used parts of pinned memory to which"), "{info}");
+}
+
+#[test]
+fn parts_of_pinned_memory_that_kernels_and_callbacks_share_are_named() {
+    for (streams, verdict) in [("1", "replayable"), ("2", "partly")] {
+        let place = recorded("called_back_in_part.c", &[streams]);
+        let info = run(&mut place.cutrace(["info", "--json"])).expect(0);
+        let info: Value = serde_json::from_str(&info.stdout).expect("JSON");
+        assert_eq!(info["verdict"], verdict);
+        let is_named = info.to_string().contains("kernels used parts of pinned memory of which callbacks");
+        assert_eq!(is_named, verdict == "partly", "{info}");
+    }
 }

@@ -237,6 +237,11 @@ impl<'a> Call<'a> {
         observed.filter(move |observed| observed.time < time).filter_map(Image::of_launch)
     }
 
+    /// When it was looked at what stands at this address.
+    pub fn looked_at_since(&self, address: u64) -> Option<u64> {
+        self.trace.observed(self.thread, self.sequence, address).map(|observed| observed.time)
+    }
+
     /// When all that its copies brought had been looked at.
     pub fn observed_at(&self) -> Option<u64> {
         let observed = self.trace.observed.get(&(self.thread, self.sequence))?;

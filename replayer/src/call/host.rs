@@ -103,7 +103,7 @@ impl<'t> Builder<'_, 't> {
         if !self.world.sinks.is_landing_in(&range) && rows().all(|(row, bytes)| at(row) == bytes) {
             return;
         }
-        readers::release(self.world, self.call.thread, &range, self.tally);
+        readers::release(self.world, self.call.thread, &range, self.call.begin, self.tally);
         for (row, bytes) in rows() {
             let start = recorded.address + (row - live);
             self.world.callbacks.write(self.call.begin, start..start + to.row_bytes, |part| {

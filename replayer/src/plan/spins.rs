@@ -26,9 +26,6 @@ const BOTH: &str = "the CPU and a launch under way wrote the same memory, in an 
 const MANAGED: &str =
     "the CPU and work under way used managed memory that moves together: what the CPU wrote may have moved unseen";
 
-const PARTS: &str = "kernels used parts of pinned memory to which host memory was being copied: what the CPU wrote on the same pages may be \
-                     told too late";
-
 /// The bytes of a file may stand for memory more than once, but not for one memory so often.
 const REPEATS: u64 = 64;
 
@@ -118,8 +115,8 @@ impl<'t> Walk<'t> {
     fn see(&mut self, call: &Call, objects: &Objects) {
         if let Some(function) = call.function() {
             self.outstanding.see(call, function, objects);
-            if self.parts.see(call, function, &self.outstanding) {
-                self.reasons.about_call(PARTS, call.number);
+            if let Some(why) = self.parts.see(call, function, &self.outstanding) {
+                self.reasons.about_call(why, call.number);
             }
         }
     }

@@ -23,6 +23,8 @@ use trace::{Call, Trace};
 
 /// A run that does not come in this time is given up: the work before it may have been left out.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// So often a run waits in vain for what was found while it ran.
+const MOST_IN_VAIN: usize = 20;
 /// For a run that began earlier when recorded. The driver may have one thread for all, and have come to this one first.
 const FOR_EARLIER: Duration = Duration::from_millis(100);
 
@@ -38,11 +40,17 @@ pub struct Callbacks<'t> {
     /// Runs before this one are done.
     frontier: AtomicUsize,
     done: Mutex<Vec<bool>>,
+    /// Those that have come, and written what they write.
+    come: Vec<AtomicBool>,
     /// None from this one on is done.
     begun: AtomicUsize,
     changed: Condvar,
     /// Runs wait for earlier ones that write the same memory, as long as those come.
     in_turn: AtomicBool,
+    /// By queue: the latest recorded end of runs that were put there.
+    behind: Mutex<HashMap<Queue, u64>>,
+    /// How often a run has waited in vain for what was found while it ran.
+    in_vain: AtomicUsize,
     /// Held while what work has brought is looked at: it is not overwritten between the wait for it and the look.
     looks: RwLock<()>,
     /// What the driver's threads compared and wrote.
@@ -133,12 +141,15 @@ impl<'t> Callbacks<'t> {
             worked,
             latest: latest.collect(),
             done: Mutex::new(vec![false; runs.len()]),
+            come: runs.iter().map(|_| AtomicBool::new(false)).collect(),
             runs,
             places,
             frontier: AtomicUsize::new(0),
             begun: AtomicUsize::new(0),
             changed: Condvar::new(),
             in_turn: AtomicBool::new(true),
+            behind: Mutex::default(),
+            in_vain: AtomicUsize::new(0),
             looks: RwLock::default(),
             tally: Mutex::default(),
             open: Arc::new(RwLock::new(true)),
@@ -168,6 +179,17 @@ impl<'t> Callbacks<'t> {
         for run in self.runs.get(before..to).into_iter().flatten() {
             run.own().for_each(|(written, image)| written::on_device_only(world, call, written, &image, tally));
         }
+    }
+
+    /// When what is put on this queue now began when recorded, at the earliest.
+    pub fn ended_on(&self, queue: Queue) -> u64 {
+        if self.runs.is_empty() { 0 } else { self.behind.lock().get(&queue).copied().unwrap_or(0) }
+    }
+
+    /// Whether a run has come here that had not ended by that time when recorded, or the other way round, and writes this memory.
+    pub fn are_otherwise(&self, time: u64, memory: &Range<u64>) -> bool {
+        let mut runs = self.runs.iter().zip(&self.come);
+        runs.any(|(run, come)| (run.end <= time) != come.load(Acquire) && run.memory.overlaps(memory))
     }
 
     /// The call was left out: nobody will run its callback.
@@ -232,7 +254,12 @@ impl<'t> Callbacks<'t> {
 
 /// What to hand the driver in the place of the application's function and its data.
 pub fn hand_over<'t>(world: &World<'t>, call: Call<'t>, with_status: bool, queue: Option<Queue>) -> [u64; 2] {
-    let open = world.callbacks.open.clone();
+    let callbacks = &world.callbacks;
+    if let (Some(queue), Some(at)) = (queue, callbacks.places.get(&call.number).and_then(|places| places.get(&0))) {
+        let end = callbacks.runs[*at].end;
+        callbacks.behind.lock().entry(queue).and_modify(|latest| *latest = end.max(*latest)).or_insert(end);
+    }
+    let open = callbacks.open.clone();
     let handed = Box::new(Handed { world, call, runs: AtomicUsize::new(0), queue, open });
     let function = if with_status { run_with_status as *const () } else { run as *const () };
     // Left behind: the driver may run it as long as the process lives.
@@ -287,6 +314,7 @@ impl Handed<'_, '_> {
             payload::compare(self.world, pending.call, &pending.sink, &mut tally);
         }
         let mut done = callbacks.done.lock();
+        let mut end = None;
         if let Some(at) = callbacks.places.get(&self.call.number).and_then(|places| places.get(&number)) {
             let run = &callbacks.runs[*at];
             for earlier in callbacks.frontier.load(Acquire)..*at {
@@ -306,10 +334,18 @@ impl Handed<'_, '_> {
             self.compare_overwritten(run, &mut tally);
             run.own().for_each(|(_, image)| written::on_host_only(self.world, &image, &mut tally));
             done[*at] = true;
+            callbacks.come[*at].store(true, Release);
             callbacks.begun.fetch_max(*at + 1, AcqRel);
             callbacks.changed.notify_all();
+            end = Some(run.end);
         }
         drop(done);
         callbacks.tally.lock().add(tally);
+        // It may have been another thread that it waited for, and work behind it reads what that has written.
+        if let Some(end) = end.filter(|_| callbacks.in_vain.load(Relaxed) < MOST_IN_VAIN)
+            && !self.world.writes.wait_until(end)
+        {
+            callbacks.in_vain.fetch_add(1, Relaxed);
+        }
     }
 }

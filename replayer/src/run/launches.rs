@@ -78,13 +78,23 @@ impl Watch {
     }
 
     fn trail<'t>(&self, turn: &'t mut Turn, call: &Call) -> Option<&'t mut Trail> {
-        let is_behind = || call.number > self.differs_at.load(Relaxed);
-        turn.trail.as_mut().filter(|_| self.followed == Some(Followed::All) || !is_behind())
+        turn.trail.as_mut().filter(|_| call.number <= self.end())
+    }
+
+    /// The last call that is followed, for all that is known.
+    fn end(&self) -> u64 {
+        match self.followed {
+            Some(Followed::Until(call)) => call,
+            _ => self.differs_at.load(Relaxed),
+        }
     }
 
     pub fn into_results(self) -> (Watched, Option<Culprit>, Vec<Entry>) {
+        let end = self.end();
         let turn = self.turn.into_inner();
-        (turn.watched, self.found.into_inner(), turn.trail.map_or_else(Vec::new, |trail| trail.entries))
+        let mut entries = turn.trail.map_or_else(Vec::new, |trail| trail.entries);
+        entries.retain(|entry| entry.call <= end);
+        (turn.watched, self.found.into_inner(), entries)
     }
 
     /// Makes a call in the place of [`Driver::call`].

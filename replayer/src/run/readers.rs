@@ -19,9 +19,9 @@ const FOR_LAUNCHES: Duration = Duration::from_millis(50);
 const FLAG: u64 = 64;
 const FOR_FLAGS: Duration = Duration::from_millis(1);
 
-/// Of live memory.
-pub fn release(world: &World, thread: u32, live: &Range<u64>, tally: &mut Tally) {
-    for (queue, is_launch) in world.sinks.take_readers(live) {
+/// Of live memory, which had changed by that time when recorded.
+pub fn release(world: &World, thread: u32, live: &Range<u64>, time: u64, tally: &mut Tally) {
+    for (queue, is_launch) in world.sinks.take_readers(live, time) {
         let wait = match (is_launch, live.end - live.start) {
             (false, _) => FOR_COPIES,
             (true, ..=FLAG) => FOR_FLAGS,

@@ -26,7 +26,7 @@ pub fn before_launch(world: &World, launch: &Call) {
 /// After a call that waited, or that found work done.
 pub fn after_wait(world: &World, call: &Call, tally: &mut Tally) {
     for (launch, image) in call.results() {
-        compare(world, call, launch.number, &image, tally);
+        compare(world, call, &launch, &image, tally);
     }
 }
 
@@ -40,10 +40,10 @@ pub fn before_callback(
     tally: &mut Tally,
 ) {
     for (launch, image) in world.trace.results_of_callback(thread, ran.clone()) {
-        compare(world, call, launch.number, &image, tally);
+        compare(world, call, &launch, &image, tally);
     }
     for (launch, image) in found_before(world, ran.end, memory) {
-        compare(world, call, launch.number, &image, tally);
+        compare(world, call, &launch, &image, tally);
     }
 }
 
@@ -69,18 +69,26 @@ fn found_before<'t>(world: &World<'t>, time: u64, memory: &[Range<u64>]) -> Vec<
     launches.flat_map(results).filter(|(_, image)| is_met(image)).collect()
 }
 
-fn compare(world: &World, call: &Call, launch: u64, image: &Image, tally: &mut Tally) {
+fn compare(world: &World, call: &Call, launch: &Call, image: &Image, tally: &mut Tally) {
     let Some(live) = host(world, &image.memory()) else { return };
-    let Some(before) = world.before_launches.lock().remove(&(launch, image.address)) else { return };
-    if world.plan.shared.contains(&(call.number, launch, image.address)) {
+    let Some(before) = world.before_launches.lock().remove(&(launch.number, image.address)) else { return };
+    if world.plan.shared.contains(&(call.number, launch.number, image.address)) {
         tally.unchecked_copies += 1;
         return;
     }
+    let written = world.writes.position();
     // SAFETY: as above.
     let now = Hash::of(unsafe { std::slice::from_raw_parts(live as *const u8, image.len as usize) });
     let mut compared = Tally::default();
-    payload::compare(world, call.number, &sink(world, launch, image, live), &mut compared);
-    if compared.divergences > 0 || now != before {
+    payload::compare(world, call.number, &sink(world, launch.number, image, live), &mut compared);
+    // The program and its callbacks may use other parts of the same memory, in no order to this.
+    let is_otherwise = |time| {
+        let memory = image.memory();
+        world.writes.are_otherwise(time, &memory, written) || world.callbacks.are_otherwise(time, &memory)
+    };
+    if compared.divergences > 0 && launch.looked_at_since(image.address).is_some_and(is_otherwise) {
+        tally.unchecked_copies += 1;
+    } else if compared.divergences > 0 || now != before {
         tally.add(compared);
     }
 }

@@ -60,6 +60,8 @@ struct Source {
     queue: Queue,
     /// A kernel was given it, rather than a copy.
     is_launch: bool,
+    /// When recorded it began later than this: behind a callback that ended then.
+    not_before: u64,
 }
 
 pub struct Sinks<'t> {
@@ -202,9 +204,9 @@ impl<'t> Sinks<'t> {
         (std::mem::take(&mut *self.pending.lock()), std::mem::take(&mut *self.lent.lock()))
     }
 
-    /// A copy of this queue reads the host range.
-    pub fn use_source(&self, range: Range<u64>, queue: Queue, is_launch: bool) {
-        self.sources.lock().insert(Source { range, queue, is_launch });
+    /// A copy of this queue reads the host range. `not_before`: it began later than that when recorded.
+    pub fn use_source(&self, range: Range<u64>, queue: Queue, is_launch: bool, not_before: u64) {
+        self.sources.lock().insert(Source { range, queue, is_launch, not_before });
     }
 
     /// A copy of this queue reads the memory, which is given back when it has finished.
@@ -217,10 +219,10 @@ impl<'t> Sinks<'t> {
         self.lent.lock().retain(|(_, queue)| queue.context != context);
     }
 
-    /// Where copies and launches were put that may still be reading this host range, and whether it is a launch.
-    pub fn take_readers(&self, range: &Range<u64>) -> Vec<(Queue, bool)> {
+    /// Where copies and launches were put that may still be reading this host range as it was by that time, and whether it is a launch.
+    pub fn take_readers(&self, range: &Range<u64>, time: u64) -> Vec<(Queue, bool)> {
         let mut sources = self.sources.lock();
-        let reading = sources.extract_if(|source| overlap(&source.range, range));
+        let reading = sources.extract_if(|source| source.not_before < time && overlap(&source.range, range));
         let readers: HashSet<(Queue, bool)> = reading.map(|source| (source.queue, source.is_launch)).collect();
         readers.into_iter().collect()
     }

@@ -46,10 +46,13 @@ impl<'t> Worker<'_, 't> {
         }
         if submits && !is_captured {
             let is_launch = function.class == Class::launch;
-            frame.sources.drain(..).for_each(|range| self.world.sinks.use_source(range, queue, is_launch));
+            let not_before = self.world.callbacks.ended_on(queue);
+            frame.sources.drain(..).for_each(|range| self.world.sinks.use_source(range, queue, is_launch, not_before));
             if runs_graph {
                 let reads = self.world.graph_reads.lock();
-                reads.iter().for_each(|(start, end)| self.world.sinks.use_source(*start..*end, queue, true));
+                reads
+                    .iter()
+                    .for_each(|(start, end)| self.world.sinks.use_source(*start..*end, queue, true, not_before));
             }
             self.world.sinks.lend(frame.lent.drain(..), queue);
         }

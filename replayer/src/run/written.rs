@@ -9,9 +9,13 @@ use crate::run::{aside, edges, readers};
 use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
+use std::time::{Duration, Instant};
 use trace::call::Image;
 use trace::written::{Found, Written};
 use trace::{Call, Trace};
+
+/// What a callback has waited for may have been left out, or wait for the callback here.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// All that was found before calls, in the order in which it was found. What one thread wrote another thread's call may have
 /// found, and made its own call later than the writer: each is there for every call that began after it was found.
@@ -30,6 +34,34 @@ impl<'t> Writes<'t> {
     /// Whether any of it was in managed memory.
     pub fn has_seen(&self) -> bool {
         self.found.iter().any(|found| found.written.is_seen())
+    }
+
+    /// How much of it is written.
+    pub fn position(&self) -> usize {
+        self.frontier.load(Acquire)
+    }
+
+    /// Whether something is written here that had not been found in this memory by that time when recorded, or the other way round. `position`: from
+    /// when on.
+    pub fn are_otherwise(&self, time: u64, memory: &Range<u64>, position: usize) -> bool {
+        let then = self.found.partition_point(|found| found.time <= time);
+        let between = then.min(position)..then.max(self.position());
+        let mut images =
+            self.found[between].iter().flat_map(|found| found.written.images()).map(|image| image.memory());
+        images.any(|written| written.start < memory.end && memory.start < written.end)
+    }
+
+    /// Waits until what had been found by that time is written; false if it does not come.
+    pub fn wait_until(&self, time: u64) -> bool {
+        let then = self.found.partition_point(|found| found.time <= time);
+        let until = Instant::now() + PATIENCE;
+        while self.position() < then {
+            if Instant::now() > until {
+                return false;
+            }
+            std::thread::sleep(Duration::from_micros(20));
+        }
+        true
     }
 
     /// Before the call is made, whatever becomes of it.
@@ -90,7 +122,7 @@ fn write(world: &World, call: &Call, finder: u64, written: &Written, image: &Ima
         if world.callbacks.have_brought(written.about.begin, &range) {
             return;
         }
-        readers::release(world, call.thread, &live, tally);
+        readers::release(world, call.thread, &live, written.about.begin, tally);
         if agrees() {
             return;
         }

@@ -5,6 +5,7 @@ use crate::landing::Landing;
 use crate::node_runs::Turn;
 use crate::queue::Queue;
 use crate::spans::{at_most, joined, within};
+use crate::watch::Users;
 use std::ops::Range;
 use trace::api::copies::Region;
 use trace::hash::Hash;
@@ -73,6 +74,8 @@ pub struct Copy {
     pub is_being_put: bool,
     /// The position by which it had been put.
     pub(super) put: u64,
+    /// Whose copies, fills and launches have worked in its memory, too, since it was put, each in no order to it.
+    company: Users,
     /// What it stands for, itself the last.
     pub(super) row: Row,
 }
@@ -94,6 +97,7 @@ impl Copy {
             overwritten: 0,
             is_being_put: false,
             put: 0,
+            company: Users::Nobody,
             row: Row::default(),
         }
     }
@@ -124,14 +128,43 @@ impl Copy {
         self.landing.address() < end && start < self.landing.end()
     }
 
-    /// Where the CPU wrote while the launch was under way, in order and apart; some of what lies between, too, if that is
-    /// very much in pieces.
-    pub(super) fn beside(&self, written: &[(u64, Range<u64>)]) -> Vec<Range<u64>> {
+    /// Where the CPU wrote while the launch was under way; some of what lies between, too, if that is very much in pieces. `waiter`: the thread
+    /// whose call has waited.
+    pub(super) fn beside(&self, written: &[(u64, u32, Range<u64>)], waiter: Option<u32>) -> Beside {
         const MOST: usize = 256;
         if self.work != Work::Launch || written.is_empty() {
-            return Vec::new();
+            return Beside::default();
         }
-        let since = written.iter().filter(|(tick, _)| *tick > self.row.first());
-        at_most(MOST, &joined(within(&self.landing.extent(), since.map(|(_, place)| place))))
+        let found = |is_meant: &dyn Fn(u32) -> bool| {
+            let since = written.iter().filter(|(tick, thread, _)| *tick > self.row.first() && is_meant(*thread));
+            at_most(MOST, &joined(within(&self.landing.extent(), since.map(|(.., place)| place))))
+        };
+        Beside { own: found(&|thread| Some(thread) == waiter), others: found(&|thread| Some(thread) != waiter) }
     }
+
+    /// Others of this thread have worked there, beside it.
+    pub(super) fn has_company(&mut self, thread: Option<u32>) {
+        self.company = self.company.and(thread.map_or(Users::Several, Users::One));
+    }
+
+    /// It stands for this one, too: what its own thread did meanwhile it has done by now.
+    pub(super) fn had_company(&mut self, old: &Copy) {
+        if !old.is_alone(self.thread) {
+            self.company = old.company;
+        }
+    }
+
+    /// Whether what stands there now stands there in a replay, too, when a call of this thread has waited for it.
+    pub fn is_alone(&self, waiter: u32) -> bool {
+        self.company == Users::Nobody || self.company == Users::One(waiter)
+    }
+}
+
+/// Where the CPU wrote beside a launch, in order and apart.
+#[derive(Default)]
+pub struct Beside {
+    /// Found by calls of the thread that has waited for the launch: a replay has it by then.
+    pub own: Vec<Range<u64>>,
+    /// A replay may have it earlier, or later.
+    pub others: Vec<Range<u64>>,
 }

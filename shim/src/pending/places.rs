@@ -33,6 +33,24 @@ impl Pending {
         state.copies.values().flatten().any(|copy| copy.work == Work::Launch && copy.meets(start, end))
     }
 
+    /// Memory that launches under way were given, in order and apart; so much of it, at most, in bytes.
+    pub fn given(&self, most: u64) -> Vec<Range<u64>> {
+        if !self.any() {
+            return Vec::new();
+        }
+        let state = self.state.lock();
+        let launches = state.copies.values().flatten().filter(|copy| copy.work == Work::Launch);
+        let mut given = joined(launches.map(|launch| launch.landing.extent()).collect());
+        let mut left = most;
+        given.retain(|range| {
+            let len = range.end - range.start;
+            let fits = len <= left;
+            left -= if fits { len } else { 0 };
+            fits
+        });
+        given
+    }
+
     /// Whether work under way may write there. `by_name`: only what was given the memory, or may use any.
     pub fn has(&self, start: u64, end: u64, by_name: bool) -> bool {
         let has = |copy: &Copy| match copy.work {

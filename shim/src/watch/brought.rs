@@ -1,15 +1,13 @@
 //! What work has made of watched memory: known, so that what the CPU writes over it is new, or unknown.
 
-use super::watched::Users;
+use super::watched::{Users, Watched};
 use super::{State, Watch};
+use crate::arrived::MOST_READ;
 use crate::memory::bytes_at;
 use crate::spans::{self, joined};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::Range;
-
-/// Of more memory it is not followed what kernels of graphs make of it before a callback.
-const MOST_READ: u64 = 8 << 20;
 
 impl Watch {
     /// What the device has brought, which is known as of now: what the CPU writes over it is new, also if it was there before.
@@ -39,18 +37,24 @@ impl Watch {
     }
 
     /// What kernels of a graph have made of this thread's memory is known as of now, but for the pages where the CPU wrote, too: what a
-    /// callback puts in its place is new, also if it was there before. `copied`: pages, in order, to which its copies have gone.
-    pub fn computed(&self, thread: u32, copied: &[Range<u64>]) {
+    /// callback puts in its place is new, also if it was there before. `copied`: pages, in order, to which its copies have gone. The parts
+    /// of its memory of which that is not so.
+    pub fn computed(&self, thread: u32, copied: &[Range<u64>]) -> Vec<Range<u64>> {
         let mut state = self.state.lock();
-        let State { tracker: Some(tracker), ranges, .. } = &mut *state else { return };
-        let mut budget = MOST_READ;
-        for (start, watched) in ranges.iter_mut() {
-            let len = watched.end - start;
-            if watched.tracked && watched.pinned && watched.users == Users::One(thread) && len <= budget {
+        let State { tracker: Some(tracker), ranges, .. } = &mut *state else { return Vec::new() };
+        let (mut budget, mut unknown) = (MOST_READ, Vec::new());
+        let is_its = |watched: &Watched| watched.pinned && watched.users == Users::One(thread);
+        for (start, watched) in ranges.iter_mut().filter(|(_, watched)| is_its(watched)) {
+            let all = *start..watched.end;
+            let len = all.end - all.start;
+            if len <= budget {
                 budget -= len;
-                watched.take_over(*start, *start..watched.end, copied, tracker);
+                unknown.extend(watched.take_over(*start, all, copied, tracker));
+            } else {
+                unknown.push(all);
             }
         }
+        unknown
     }
 
     /// The same, of what a launch has made of this memory. On pages to which the CPU has copied the program may have written, too: those are told

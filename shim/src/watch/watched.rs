@@ -4,7 +4,7 @@ use crate::finds::{Finds, PIECE};
 use crate::memory::bytes_at;
 use crate::node_runs::Turn;
 use crate::shadow::{NEAR, Shadow};
-use crate::spans::{joined, within, without};
+use crate::spans::{self, joined, within, without};
 use crate::start;
 use crate::tracker::{PAGE, Tracker, pages_of};
 use std::collections::BTreeMap;
@@ -78,21 +78,32 @@ impl Watched {
         self.managed && self.end - start <= SMALL
     }
 
-    /// What is there now is known, but for the pages where the CPU wrote. `copied`: pages, in order, to which it has only copied for the driver.
-    pub fn take_over(&mut self, start: u64, within: Range<u64>, copied: &[Range<u64>], tracker: &Tracker) {
+    /// What is there now is known, but for the pages where the CPU wrote: those parts. `copied`: pages, in order, to which it has only
+    /// copied for the driver.
+    pub fn take_over(
+        &mut self,
+        start: u64,
+        within: Range<u64>,
+        copied: &[Range<u64>],
+        tracker: &Tracker,
+    ) -> Vec<Range<u64>> {
         if !self.tracked || self.managed {
-            return;
+            return vec![within];
         }
-        let Some(bytes) = bytes_at(within.start, (within.end - within.start) as usize, true) else { return };
+        let Some(bytes) = bytes_at(within.start, (within.end - within.start) as usize, true) else {
+            return vec![within];
+        };
         // Now, as what is written after it was read shows on the page before it is there.
         let mut touched = self.left.clone();
-        if tracker.written_so_far(pages_of(&within), &mut touched) {
-            let touched: Vec<_> = joined(touched).into_iter().flat_map(|pages| without(pages, copied)).collect();
-            for range in without(within.clone(), &touched) {
-                let at = (range.start - within.start) as usize..(range.end - within.start) as usize;
-                self.shadow.put((range.start - start) as usize, &bytes[at]);
-            }
+        if !tracker.written_so_far(pages_of(&within), &mut touched) {
+            return vec![within];
         }
+        let touched: Vec<_> = joined(touched).into_iter().flat_map(|pages| without(pages, copied)).collect();
+        for range in without(within.clone(), &touched) {
+            let at = (range.start - within.start) as usize..(range.end - within.start) as usize;
+            self.shadow.put((range.start - start) as usize, &bytes[at]);
+        }
+        spans::within(&within, touched)
     }
 
     /// What was found by others, and is told for a callback, too. What work has brought since, which cannot have waited for
