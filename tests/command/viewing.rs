@@ -103,7 +103,7 @@ fn two_traces_are_shown_beside_each_other() {
     run(&mut place.recorded(client("streams_events.c"))).expect(0);
     let frame = once(&place, &["first.bin", "trace.bin"]);
     assert!(frame.contains("t0 of the second") && frame.contains("second: trace.bin"), "{frame}");
-    let table = once(&place, &["first.bin", "trace.bin", "--view", "api"]);
+    let table = once(&place, &["first.bin", "trace.bin", "--view", "api", "--filter", "EventQuery"]);
     assert!(table.contains("Total 1") && table.contains("Total 2") && table.contains("cuEventQuery"), "{table}");
     let same = once(&place, &["first.bin", "first.bin", "--filter", "is:slower"]);
     assert!(same.contains("0 calls pass"), "{same}");
