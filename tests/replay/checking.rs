@@ -267,8 +267,8 @@ fn parts_of_pinned_memory_that_kernels_and_copies_share_are_named() {
 
 #[test]
 fn parts_of_pinned_memory_that_kernels_and_callbacks_share_are_named() {
-    for (streams, verdict) in [("1", "replayable"), ("2", "partly")] {
-        let place = recorded("called_back_in_part.c", &[streams]);
+    for (how, verdict) in [("1", "replayable"), ("2", "partly"), ("graphs", "partly")] {
+        let place = recorded("called_back_in_part.c", &[how]);
         let info = run(&mut place.cutrace(["info", "--json"])).expect(0);
         let info: Value = serde_json::from_str(&info.stdout).expect("JSON");
         assert_eq!(info["verdict"], verdict);

@@ -8,7 +8,6 @@ use crate::plan::copied::{End, copied};
 use crate::plan::outstanding::{Outstanding, arguments};
 use std::collections::{HashMap, HashSet};
 use trace::api::roles::Class;
-use trace::api::types::Form;
 use trace::{Call, Function};
 
 const COPIED: &str = "kernels used parts of pinned memory to which host memory was being copied: what the CPU wrote on the same pages may be \
@@ -44,47 +43,65 @@ impl Part {
 
 /// Which pinned memory submissions not known to have finished use in part, by its start.
 #[derive(Default)]
-pub struct Parts(HashMap<u64, Part>);
+pub struct Parts {
+    under_way: HashMap<u64, Vec<Part>>,
+    /// Memory of which nodes of graphs were given an address in the midst, and that in which their callbacks wrote: of any graph.
+    nodes: HashSet<u64>,
+    called_back: HashSet<u64>,
+}
 
 impl Parts {
     /// Moves past a call that `outstanding` has just moved past. Why its part of some memory cannot be told from what work under way makes
     /// of another.
     pub fn see(&mut self, call: &Call, function: &'static Function, outstanding: &Outstanding) -> Option<&'static str> {
-        let part = part(call, function, outstanding)?;
-        let under_way: HashSet<u64> = outstanding.under_way().collect();
-        if !under_way.contains(&call.number) {
+        if !outstanding.has_pinned() || !matches!(function.class, Class::launch | Class::submit | Class::graph) {
             return None;
         }
-        self.0.retain(|other, _| under_way.contains(other));
-        let beside = self.0.values().filter_map(|other| part.beside(other)).max();
-        self.0.insert(call.number, part);
+        let parts = self.parts(call, function, outstanding);
+        if parts.is_empty() {
+            return None;
+        }
+        let under_way: HashSet<u64> = outstanding.under_way().collect();
+        if !under_way.contains(&call.number) {
+            // It has become a node.
+            for part in parts {
+                match part.own {
+                    Use::Launch => self.nodes.extend(part.memory),
+                    Use::Callback => self.called_back.extend(part.memory),
+                    Use::Copy => {}
+                }
+            }
+            return None;
+        }
+        self.under_way.retain(|other, _| under_way.contains(other));
+        let others = || self.under_way.values().flatten();
+        let beside = parts.iter().flat_map(|part| others().filter_map(|other| part.beside(other))).max();
+        self.under_way.insert(call.number, parts);
         beside
     }
-}
 
-fn part(call: &Call, function: &'static Function, outstanding: &Outstanding) -> Option<Part> {
-    if !outstanding.has_pinned() {
-        return None;
+    fn parts(&self, call: &Call, function: &'static Function, outstanding: &Outstanding) -> Vec<Part> {
+        let stream = call.argument("hStream");
+        let around = |address| outstanding.pinned_around(address);
+        let midst = |word| around(word).filter(|start| *start != word);
+        let launch: Vec<u64> = match function.param("hGraphExec") {
+            Some(_) if function.class == Class::launch => self.nodes.iter().copied().collect(),
+            _ => arguments(call).filter_map(midst).collect(),
+        };
+        let called_back: Vec<u64> = match function.param("hGraphExec") {
+            Some(_) if function.class == Class::launch => self.called_back.iter().copied().collect(),
+            _ => {
+                let runs = call.callback_runs().into_values().flatten();
+                runs.flat_map(|written| written.images()).filter_map(|image| around(image.address)).collect()
+            }
+        };
+        let is_host =
+            |end: End| matches!(end, End::Host(_)) || end.address().is_some_and(|address| around(address).is_some());
+        let brought = (function.class == Class::submit).then(|| copied(call, function)).into_iter().flatten();
+        let brought = brought.filter(|copied| is_host(copied.from));
+        let copied = brought.filter_map(|copied| around(copied.to.address()?)).collect();
+        let parts = [(Use::Launch, launch), (Use::Callback, called_back), (Use::Copy, copied)];
+        let parts = parts.into_iter().filter(|(_, memory)| !memory.is_empty());
+        parts.map(|(own, memory)| Part { own, stream, memory }).collect()
     }
-    let around = |address| outstanding.pinned_around(address);
-    let is_host =
-        |end: End| matches!(end, End::Host(_)) || end.address().is_some_and(|address| around(address).is_some());
-    let (own, memory): (Use, Vec<u64>) = match function.class {
-        Class::launch => {
-            let midst = |word| around(word).filter(|start| *start != word);
-            (Use::Launch, arguments(call).filter_map(midst).collect())
-        }
-        Class::submit if function.params.iter().any(|param| matches!(param.ty.form, Form::Callback)) => {
-            let runs = call.callback_runs().into_values().flatten();
-            let images = runs.flat_map(|written| written.images());
-            (Use::Callback, images.filter_map(|image| around(image.address)).collect())
-        }
-        Class::submit => {
-            let brought = copied(call, function).into_iter().filter(|copied| is_host(copied.from));
-            (Use::Copy, brought.filter_map(|copied| around(copied.to.address()?)).collect())
-        }
-        _ => return None,
-    };
-    let stream = call.argument("hStream");
-    (!memory.is_empty()).then_some(Part { own, stream, memory })
 }
