@@ -406,7 +406,7 @@ int main(void)
 
     threads = number("THREADS", 1 + seed % 3);
     steps = number("STEPS", 150);
-    kinds = number("ONLY_KINDS", -1);
+    kinds = number("ONLY_KINDS", (1 << PART) - 1);
     pieces = number("ONLY_PIECES", -1);
     context = start_driver();
     CUmodule module = load_module("memory");
