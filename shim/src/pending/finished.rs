@@ -1,0 +1,196 @@
+//! What a wait has covered: taken out, looked at, and known then.
+
+use super::copy::{Beside, Copy, Work};
+use super::order::{Covered, Reach};
+use super::{Pending, State};
+use crate::callback;
+use crate::queue::Queue;
+use crate::spans::joined;
+use crate::tracker::pages_of;
+use std::collections::btree_map::Entry;
+use std::ops::Range;
+use std::sync::MutexGuard;
+use std::sync::atomic::Ordering::*;
+use std::time::{Duration, Instant};
+
+/// Copies that have finished, each with where the CPU wrote while it, if it is a launch, was under way.
+pub struct Finished {
+    pub copies: Vec<(Copy, Beside)>,
+    /// Launches of a row, of which the last is still under way: what they may have made of memory is there.
+    pub partly: Vec<Copy>,
+    /// Of `copies` those for which, or beside which, the CPU has copied to pages: these, in order and apart.
+    pub stirred: Vec<(Queue, Copy, Vec<Range<u64>>)>,
+    /// The positions of those that are as finished, and which others are looking at.
+    others: Vec<u64>,
+}
+
+impl Finished {
+    /// Where the CPU has copied to pages of this one's memory: in order and apart.
+    pub fn stirred(&self, copy: &Copy) -> &[Range<u64>] {
+        let found = self.stirred.iter().find(|(_, stirred, _)| stirred.position == copy.position);
+        found.map_or(&[], |(.., pages)| pages)
+    }
+}
+
+impl Pending {
+    /// Takes out the copies that have finished, now that a synchronisation has returned which began at `position`. With each
+    /// launch goes where the CPU wrote meanwhile. They are to be given to `looked_at`. `waiter`: the thread whose call it was; none if a callback
+    /// begins.
+    pub fn finished(&self, covered: Covered, position: u64, waiter: Option<u32>) -> Finished {
+        let mut state = self.state.lock();
+        let State { copies, order, looking, .. } = &mut *state;
+        let (until, of_context) = match covered {
+            Covered::Event(event) => (order.by_event(event, position), None),
+            Covered::Turn(turn) => (order.by_stream(turn.queue, position), None),
+            Covered::Stream(queue) => {
+                (order.by_stream(queue, position), queue.is_legacy().then_some((queue.context, true)))
+            }
+            Covered::Context(context) => (Reach::new(), Some((context, false))),
+            Covered::Legacy(context) => (Reach::new(), Some((context, true))),
+        };
+        // The legacy stream waits for blocking ones: with work of its own, and in its synchronisation without any (both seen on
+        // driver 580; it does not wait for streams that are not blocking).
+        let is_covered = |queue: &Queue, until: Option<&u64>, copy: &mut Copy| {
+            let in_context = of_context.is_some_and(|(context, only_blocking)| {
+                let own = copy.context == context && copy.is_put_before(position);
+                copy.late |= own && only_blocking && copy.blocking.is_none();
+                own && (!only_blocking || copy.blocking == Some(true))
+            });
+            let is_own = || matches!(covered, Covered::Turn(turn) if copy.is_done_before(*queue, turn));
+            in_context || until.is_some_and(|until| copy.is_put_before(*until)) || is_own()
+        };
+        let others = looking.values().filter(|(queue, copy)| is_covered(queue, until.get(queue), &mut copy.clone()));
+        let others = others.map(|(_, copy)| copy.position).collect();
+        let (mut finished, mut partly) = (Vec::new(), Vec::new());
+        for (queue, copies) in copies.iter_mut() {
+            let until = until.get(queue);
+            if until.is_some() || of_context.is_some() {
+                let done = copies.extract_if(.., |copy| is_covered(queue, until, copy));
+                finished.extend(done.map(|copy| (*queue, copy)));
+            }
+            // What they brought is told when the last is done; but the CPU may write over what the first have made.
+            let is_meant = |copy: &&mut Copy| matches!(copy.work, Work::Launch | Work::Given | Work::Unnamed { .. });
+            for copy in copies.iter_mut().filter(is_meant) {
+                let is_of = |(context, only_blocking): &(u64, bool)| {
+                    copy.context == *context && (!only_blocking || copy.blocking == Some(true))
+                };
+                let until = until.copied().or(of_context.filter(is_of).map(|_| position));
+                partly.extend(until.is_some_and(|until| copy.row.drop_before(until)).then_some(*copy));
+            }
+        }
+        // A wait that began before it was known that work behind a launch has written there, too, says nothing of the launch alone.
+        finished.iter_mut().for_each(|(_, copy)| copy.is_outdone |= copy.overwritten >= position);
+        let writes: Vec<&(Queue, Copy)> = finished.iter().filter(|(_, copy)| copy.work.writes()).collect();
+        if !writes.is_empty() {
+            let tick = self.next.fetch_add(1, Relaxed);
+            let left =
+                copies.iter_mut().flat_map(|(queue, copies)| copies.iter_mut().map(|copy| (*queue, copy, false)));
+            let left = left.chain(looking.values_mut().map(|(queue, copy)| (*queue, copy, true)));
+            for (queue, launch, is_looked_at) in left.filter(|(_, copy, _)| copy.work == Work::Launch) {
+                let Range { start, end } = launch.landing.extent();
+                let of_all = |done: &Copy| done.landing.extent() == (start..end);
+                let (launched, own) = (launch.position, (launch.thread, launch.call));
+                // What a graph has filled before its callback is not behind it.
+                let is_behind = |done: &Copy| done.position > launched && (done.thread, done.call) != own;
+                if writes.iter().any(|(other, done)| *other != queue && done.meets(start, end)) {
+                    launch.has_company(waiter);
+                }
+                let writes = writes.iter().map(|(_, done)| done);
+                for done in writes.filter(|done| is_behind(done) && done.meets(start, end)) {
+                    launch.overwritten = tick;
+                    launch.is_outdone |= is_looked_at || done.work == Work::Launch && of_all(done);
+                }
+            }
+        }
+        looking.extend(finished.iter().map(|(queue, copy)| (copy.position, (*queue, *copy))));
+        copies.retain(|_, copies| !copies.is_empty());
+        let stirred = state.stirred_by(&finished);
+        let State { copies, landings, beside, .. } = &mut *state;
+        for (_, copy) in finished.iter().filter(|(_, copy)| copy.work == Work::Copy) {
+            if let Entry::Occupied(known) = landings.entry(copy.landing.address())
+                && known.get().2 == copy.position
+            {
+                known.remove();
+            }
+        }
+        let copies_of = |(_, copy): (Queue, Copy)| (copy, copy.beside(beside, waiter));
+        let finished = Finished { copies: finished.into_iter().map(copies_of).collect(), partly, stirred, others };
+        if !beside.is_empty() {
+            let launches = copies.values().flatten().filter(|copy| copy.work == Work::Launch);
+            let earliest = launches.map(|launch| launch.row.first()).min().unwrap_or(u64::MAX);
+            beside.retain(|(tick, ..)| *tick > earliest);
+        }
+        finished
+    }
+
+    /// What they brought is known now. What other threads are still looking at the application must not overwrite: it may go on when
+    /// they have.
+    pub fn looked_at(&self, finished: &Finished) {
+        if finished.copies.is_empty() && finished.others.is_empty() {
+            return;
+        }
+        let mut state = self.state.lock();
+        let State { copies, landings, order, looking, .. } = &mut *state;
+        let own = finished.copies.iter().filter(|(copy, _)| looking.remove(&copy.position).is_some());
+        self.count.fetch_sub(own.count(), Relaxed);
+        if copies.is_empty() && looking.is_empty() && !callback::any_under_way() {
+            landings.clear();
+            order.clear();
+        }
+        self.wait_for_looks(state, |copy| finished.others.contains(&copy.position));
+    }
+
+    fn wait_for_looks<'s>(&'s self, mut state: MutexGuard<'s, State>, awaited: impl Fn(&Copy) -> bool) {
+        const PATIENCE: Duration = Duration::from_secs(1);
+        let mut since = None;
+        while state.looking.values().any(|(_, copy)| awaited(copy)) {
+            // Who looks at it may be gone, as threads are that a signal's handler has left by a jump.
+            if since.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
+                let before = state.looking.len();
+                state.looking.retain(|_, (_, copy)| !awaited(copy));
+                self.count.fetch_sub(before - state.looking.len(), Relaxed);
+                return;
+            }
+            drop(state);
+            std::thread::yield_now();
+            state = self.state.lock();
+        }
+    }
+
+    /// Takes out the copies that go to memory which is about to be given back: nobody will look at what they bring.
+    pub fn forget(&self, start: u64, len: u64) -> Vec<Copy> {
+        let mut state = self.state.lock();
+        state.copied.retain(|(_, pages)| pages.end <= start || start + len <= pages.start);
+        let lands = |copy: &mut Copy| copy.landing.address().checked_sub(start).is_some_and(|offset| offset < len);
+        let forgotten: Vec<Copy> = state.copies.values_mut().flat_map(|copies| copies.extract_if(.., lands)).collect();
+        self.count.fetch_sub(forgotten.len(), Relaxed);
+        self.wait_for_looks(state, |copy| lands(&mut copy.clone()));
+        forgotten
+    }
+}
+
+impl State {
+    /// Keeps in mind where the CPU copied for these, while launches are at work there. Which of them have to do with such pages.
+    fn stirred_by(&mut self, finished: &[(Queue, Copy)]) -> Vec<(Queue, Copy, Vec<Range<u64>>)> {
+        let pages = |copy: &Copy| joined(copy.landing.places().iter().map(pages_of).collect());
+        let by_cpu = finished.iter().filter(|(_, copy)| copy.by_cpu);
+        let mut stirred: Vec<_> = by_cpu.map(|(queue, copy)| (*queue, *copy, pages(copy))).collect();
+        if self.copied.is_empty() && stirred.is_empty() {
+            return stirred;
+        }
+        let now = Instant::now();
+        for pages in stirred.iter().flat_map(|(.., pages)| pages) {
+            self.copied.retain(|(_, known)| known != pages);
+            self.copied.push((now, pages.clone()));
+        }
+        for (queue, launch) in finished.iter().filter(|(_, copy)| copy.work == Work::Launch) {
+            let met = self.copied.iter().filter(|(_, pages)| launch.meets(pages.start, pages.end));
+            let met = joined(met.map(|(_, pages)| pages.clone()).collect());
+            stirred.extend((!met.is_empty()).then_some((*queue, *launch, met)));
+        }
+        let mut copied = std::mem::take(&mut self.copied);
+        copied.retain(|copied| self.is_unsettled(copied, None));
+        self.copied = copied;
+        stirred
+    }
+}
