@@ -84,16 +84,14 @@ impl Parts {
         let stream = call.argument("hStream");
         let around = |address| outstanding.pinned_around(address);
         let midst = |word| around(word).filter(|start| *start != word);
-        let launch: Vec<u64> = match function.param("hGraphExec") {
-            Some(_) if function.class == Class::launch => self.nodes.iter().copied().collect(),
-            _ => arguments(call).filter_map(midst).collect(),
-        };
-        let called_back: Vec<u64> = match function.param("hGraphExec") {
-            Some(_) if function.class == Class::launch => self.called_back.iter().copied().collect(),
-            _ => {
-                let runs = call.callback_runs().into_values().flatten();
-                runs.flat_map(|written| written.images()).filter_map(|image| around(image.address)).collect()
-            }
+        let runs_graph = function.class == Class::launch && function.param("hGraphExec").is_some();
+        let (launch, called_back): (Vec<u64>, Vec<u64>) = if runs_graph {
+            (self.nodes.iter().copied().collect(), self.called_back.iter().copied().collect())
+        } else {
+            let written = call.callback_runs().into_values().flatten();
+            let images = written.flat_map(|written| written.images());
+            let called_back = images.filter_map(|image| around(image.address)).collect();
+            (arguments(call).filter_map(midst).collect(), called_back)
         };
         let is_host =
             |end: End| matches!(end, End::Host(_)) || end.address().is_some_and(|address| around(address).is_some());
