@@ -117,8 +117,8 @@ fn look_at(lane: &Lane, copy: &Copy, beside: &Beside, stirred: &[Range<u64>]) {
     let others = || {
         let pending = &recorder.pending;
         let is_launch = copy.work == Work::Launch;
-        let is_shared = || pending.may_write(&extent) || !copy.is_alone(lane.index());
-        if pending.is_overtaken(copy, lane.index()) || is_launch && is_shared() {
+        let has_company = || pending.has_company(copy, recorder.watch.is_of_several(&extent), lane.index());
+        if pending.is_overtaken(copy, lane.index()) || is_launch && has_company() {
             return None;
         }
         // In this order: what a callback's look has taken out of sight is told before it is.

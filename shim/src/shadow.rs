@@ -45,20 +45,15 @@ impl Shadow {
 
     /// The stretches of `now`, which begins at `offset`, that are not new.
     pub fn same(&mut self, offset: usize, now: &[u8]) -> Vec<Range<usize>> {
-        let new = differences(&self.bytes()[offset..offset + now.len()], now);
+        let new = self.differing(offset, now);
         let starts = std::iter::once(0).chain(new.iter().map(|new| new.end));
         let ends = new.iter().map(|new| new.start).chain([now.len()]);
         starts.zip(ends).map(|(start, end)| start..end).filter(|same| !same.is_empty()).collect()
     }
 
-    /// Takes over `now`, which begins at `offset`; the stretches of it that are new, within it.
-    pub fn update(&mut self, offset: usize, now: &[u8]) -> Vec<Range<usize>> {
-        let before = &mut self.bytes()[offset..offset + now.len()];
-        let changed = differences(before, now);
-        for stretch in &changed {
-            before[stretch.clone()].copy_from_slice(&now[stretch.clone()]);
-        }
-        changed
+    /// The stretches of `now`, which begins at `offset`, that are new, within it.
+    pub fn differing(&mut self, offset: usize, now: &[u8]) -> Vec<Range<usize>> {
+        differences(&self.bytes()[offset..offset + now.len()], now)
     }
 }
 
@@ -117,13 +112,15 @@ mod tests {
     fn what_changed_is_found_and_nothing_far_from_it() {
         let mut now = vec![7u8; 300];
         let mut shadow = Shadow::of(300).unwrap();
-        assert!(shadow.update(0, &now).iter().eq(std::slice::from_ref(&(0..300))));
-        assert_eq!(shadow.update(0, &now), []);
+        assert!(shadow.differing(0, &now).iter().eq(std::slice::from_ref(&(0..300))));
+        shadow.put(0, &now);
+        assert_eq!(shadow.differing(0, &now), []);
         (now[10], now[15], now[64], now[299]) = (1, 1, 1, 1);
-        assert_eq!(shadow.update(0, &now), [10..16, 64..65, 299..300]);
-        assert_eq!(shadow.update(100, &now[100..]), []);
+        assert_eq!(shadow.differing(0, &now), [10..16, 64..65, 299..300]);
+        shadow.put(0, &now);
+        assert_eq!(shadow.differing(100, &now[100..]), []);
         shadow.put(100, &[9]);
         assert_eq!(shadow.same(90, &now[90..200]), [0..10, 11..110]);
-        assert!(shadow.update(100, &now[100..]).iter().eq(std::slice::from_ref(&(0..1))));
+        assert!(shadow.differing(100, &now[100..]).iter().eq(std::slice::from_ref(&(0..1))));
     }
 }

@@ -91,6 +91,13 @@ impl Watch {
         known.map(|(start, watched)| (*start, watched.end - start)).collect()
     }
 
+    /// Whether calls of several threads have named this memory.
+    pub fn is_of_several(&self, range: &Range<u64>) -> bool {
+        let state = self.state.lock();
+        let before = state.ranges.range(..=range.start).next_back();
+        before.is_some_and(|(_, watched)| watched.end > range.start && watched.users.only().is_none())
+    }
+
     /// Begins to watch the source of a copy, which callbacks under way may still write.
     pub fn watch_prepared(&self, start: u64, len: u64, finds: &mut Finds) -> bool {
         let tracked = self.watch(start, len, false, finds);
@@ -107,6 +114,8 @@ impl Watch {
 
     fn watch_for(&self, users: Users, start: u64, len: u64, managed: bool, finds: &mut Finds) -> bool {
         let mut state = self.state.lock();
+        // What others find done from now on they tell when this is over: it has been left out here.
+        self.count.store(state.ranges.len() + 1, Relaxed);
         let tracked = Self::watch_in(&mut state, users, start, len, managed, finds);
         self.count.store(state.ranges.len(), Relaxed);
         finds.found_by_now();
@@ -181,19 +190,23 @@ impl Watch {
             finds.lose(start, 0, "host memory of more than 1 GiB that kernels were given");
             return false;
         }
-        let landing = start::recorder().pending.landing_in(start, len, finds.thread());
-        for range in here {
-            let range = range.start.max(start)..range.end.min(start + len);
-            for range in without(range, &landing) {
-                for at in range.clone().step_by(PIECE as usize) {
-                    let step = PIECE.min(range.end - at) as usize;
-                    match bytes_at(at, step, true) {
-                        Some(bytes) => {
-                            watched.shadow.put((at - start) as usize, &bytes);
-                            finds.add(managed.into(), at, &bytes);
+        let thread = finds.thread();
+        let landing = || start::recorder().pending.landing_in(start, len, thread);
+        let before = landing();
+        let here = here.into_iter().map(|range| range.start.max(start)..range.end.min(start + len));
+        for range in here.flat_map(|range| without(range, &before)) {
+            for at in range.clone().step_by(PIECE as usize) {
+                let step = PIECE.min(range.end - at) as usize;
+                match bytes_at(at, step, true) {
+                    // Nor what others gave the driver to be written there while it was read.
+                    Some(bytes) => {
+                        for range in without(at..at + step as u64, &landing()) {
+                            let bytes = &bytes[(range.start - at) as usize..(range.end - at) as usize];
+                            watched.shadow.put((range.start - start) as usize, bytes);
+                            finds.add(managed.into(), range.start, bytes);
                         }
-                        None => finds.lose(at, step, "pinned memory that could not be read"),
                     }
+                    None => finds.lose(at, step, "pinned memory that could not be read"),
                 }
             }
         }

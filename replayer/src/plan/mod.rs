@@ -1,6 +1,7 @@
 //! What a replay will do, found without a driver: one walk over the trace.
 
 pub mod action;
+pub mod borders;
 pub mod called_back;
 pub mod captures;
 pub mod contexts;

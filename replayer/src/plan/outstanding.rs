@@ -153,9 +153,10 @@ impl Outstanding {
         !self.pinned.is_empty()
     }
 
-    /// The start of the pinned memory that holds this address.
-    pub fn pinned_around(&self, address: u64) -> Option<u64> {
-        around(&self.pinned, address)
+    /// The pinned memory that holds this address.
+    pub fn pinned_around(&self, address: u64) -> Option<Range<u64>> {
+        let start = around(&self.pinned, address)?;
+        Some(start..self.pinned[&start])
     }
 
     /// Pinned memory that a launch is given as a whole, by its start.

@@ -82,7 +82,7 @@ impl Parts {
 
     fn parts(&self, call: &Call, function: &'static Function, outstanding: &Outstanding) -> Vec<Part> {
         let stream = call.argument("hStream");
-        let around = |address| outstanding.pinned_around(address);
+        let around = |address| Some(outstanding.pinned_around(address)?.start);
         let midst = |word| around(word).filter(|start| *start != word);
         let runs_graph = function.class == Class::launch && function.param("hGraphExec").is_some();
         let (launch, called_back): (Vec<u64>, Vec<u64>) = if runs_graph {

@@ -5,6 +5,7 @@
 //! If the memory held something else than the CPU's bytes in the end, the launch has written there, too. Managed memory moves by
 //! blocks, and on pages to which the driver has the CPU copy nobody tells whose the rest is (`parts.rs`).
 
+use crate::plan::borders::Borders;
 use crate::plan::meanwhile::Runs;
 use crate::plan::outstanding::Outstanding;
 use crate::plan::parts::Parts;
@@ -26,6 +27,9 @@ const BOTH: &str = "the CPU and a launch under way wrote the same memory, in an 
 const MANAGED: &str =
     "the CPU and work under way used managed memory that moves together: what the CPU wrote may have moved unseen";
 
+const PARTS: &str = "the CPU wrote in parts of pinned memory that kernels under way had been given: what those had made there may be told as \
+                     the CPU's";
+
 /// The bytes of a file may stand for memory more than once, but not for one memory so often.
 const REPEATS: u64 = 64;
 
@@ -44,6 +48,7 @@ struct Walk<'t> {
     found: Peekable<std::vec::IntoIter<Found<'t>>>,
     outstanding: Outstanding,
     parts: Parts,
+    borders: Borders,
     /// Calls that wait or show results, by their ends.
     ending: BinaryHeap<Reverse<(u64, u64)>>,
     /// Calls that put callbacks on streams, by when these began to run.
@@ -85,6 +90,7 @@ pub fn spins(trace: &Trace) -> Spins {
         }
     }
     walk.until(u64::MAX, &objects);
+    walk.borders.into_calls().into_iter().for_each(|call| walk.reasons.about_call(PARTS, call));
     let mut notes = Reasons::default();
     walk.named.into_iter().for_each(|call| notes.about_call(WHAT, call));
     Spins { notes: notes.into_list(), reasons: walk.reasons.into_list(), shared: walk.shared }
@@ -102,6 +108,7 @@ impl<'t> Walk<'t> {
             found: trace.found().into_iter().peekable(),
             outstanding: Outstanding::default(),
             parts: Parts::default(),
+            borders: Borders::default(),
             ending: BinaryHeap::new(),
             called_back: begun(trace).into_iter().peekable(),
             beside: Vec::new(),
@@ -115,6 +122,7 @@ impl<'t> Walk<'t> {
     fn see(&mut self, call: &Call, objects: &Objects) {
         if let Some(function) = call.function() {
             self.outstanding.see(call, function, objects);
+            self.borders.see(call, function, &self.outstanding);
             if let Some(why) = self.parts.see(call, function, &self.outstanding) {
                 self.reasons.about_call(why, call.number);
             }
@@ -163,6 +171,7 @@ impl<'t> Walk<'t> {
         }
         let in_callback = self.runs.is_under_way(found.time);
         for image in found.written.images() {
+            self.borders.found(found.call, &image.memory(), later, &self.outstanding);
             let mut launches = self.outstanding.given_to(image.address);
             launches.retain(|launch| *launch < later);
             if !launches.is_empty() {

@@ -76,6 +76,8 @@ pub struct Copy {
     pub(super) put: u64,
     /// Whose copies, fills and launches have worked in its memory, too, since it was put, each in no order to it.
     company: Users,
+    /// Whose graphs were done meanwhile: they may have worked there if it is memory that several threads use.
+    graphs: Users,
     /// What it stands for, itself the last.
     pub(super) row: Row,
 }
@@ -98,6 +100,7 @@ impl Copy {
             is_being_put: false,
             put: 0,
             company: Users::Nobody,
+            graphs: Users::Nobody,
             row: Row::default(),
         }
     }
@@ -147,16 +150,21 @@ impl Copy {
         self.company = self.company.and(thread.map_or(Users::Several, Users::One));
     }
 
-    /// It stands for this one, too: what its own thread did meanwhile it has done by now.
-    pub(super) fn had_company(&mut self, old: &Copy) {
-        if !old.is_alone(self.thread) {
-            self.company = old.company;
-        }
+    /// Graphs of this thread were done beside it.
+    pub(super) fn has_graphs_beside(&mut self, thread: Option<u32>) {
+        self.graphs = self.graphs.and(thread.map_or(Users::Several, Users::One));
     }
 
-    /// Whether what stands there now stands there in a replay, too, when a call of this thread has waited for it.
-    pub fn is_alone(&self, waiter: u32) -> bool {
-        self.company == Users::Nobody || self.company == Users::One(waiter)
+    /// It stands for this one, too: what its own thread did meanwhile it has done by now.
+    pub(super) fn had_company(&mut self, old: &Copy) {
+        let others = |users: Users| if users.are_only(self.thread) { Users::Nobody } else { users };
+        (self.company, self.graphs) = (others(old.company), others(old.graphs));
+    }
+
+    /// Whether what stands there now stands there in a replay, too, when a call of this thread has waited for it. `of_several`: whether several
+    /// threads use the memory.
+    pub fn is_alone(&self, waiter: u32, of_several: bool) -> bool {
+        self.company.are_only(waiter) && (!of_several || self.graphs.are_only(waiter))
     }
 }
 

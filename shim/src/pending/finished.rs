@@ -81,7 +81,9 @@ impl Pending {
         // A wait that began before it was known that work behind a launch has written there, too, says nothing of the launch alone.
         finished.iter_mut().for_each(|(_, copy)| copy.is_outdone |= copy.overwritten >= position);
         let writes: Vec<&(Queue, Copy)> = finished.iter().filter(|(_, copy)| copy.work.writes()).collect();
-        if !writes.is_empty() {
+        let is_graph = |(_, copy): &&(Queue, Copy)| copy.work == Work::Unnamed { any: true };
+        let graphs: Vec<Queue> = finished.iter().filter(is_graph).map(|(queue, _)| *queue).collect();
+        if !writes.is_empty() || !graphs.is_empty() {
             let tick = self.next.fetch_add(1, Relaxed);
             let left =
                 copies.iter_mut().flat_map(|(queue, copies)| copies.iter_mut().map(|copy| (*queue, copy, false)));
@@ -94,6 +96,9 @@ impl Pending {
                 let is_behind = |done: &Copy| done.position > launched && (done.thread, done.call) != own;
                 if writes.iter().any(|(other, done)| *other != queue && done.meets(start, end)) {
                     launch.has_company(waiter);
+                }
+                if graphs.iter().any(|graph| *graph != queue) {
+                    launch.has_graphs_beside(waiter);
                 }
                 let writes = writes.iter().map(|(_, done)| done);
                 for done in writes.filter(|done| is_behind(done) && done.meets(start, end)) {

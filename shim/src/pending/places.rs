@@ -96,11 +96,17 @@ impl Pending {
             && there().any(|(queue, copy)| copy.work == Work::Launch && !waits(queue, copy, other))
     }
 
-    /// Whether work under way may still write there.
-    pub fn may_write(&self, range: &Range<u64>) -> bool {
+    /// Whether others may be writing where this launch has, which is being looked at, or may have since it was put, and a replay has that earlier
+    /// or later. `of_several`: whether it is memory that several threads use, and any graph may. `waiter`: the thread whose call has waited.
+    pub fn has_company(&self, launch: &Copy, of_several: bool, waiter: u32) -> bool {
+        let Range { start, end } = launch.landing.extent();
+        let may_write = |copy: &Copy| match copy.work {
+            Work::Unnamed { any } => any && of_several,
+            work => work.writes() && copy.meets(start, end),
+        };
         let state = self.state.lock();
-        let mut writes = state.copies.values().flatten().filter(|copy| copy.work.writes());
-        writes.any(|copy| copy.meets(range.start, range.end))
+        let launch = state.looking.get(&launch.position).map_or(launch, |(_, looked_at)| looked_at);
+        state.copies.values().flatten().any(may_write) || !launch.is_alone(waiter, of_several)
     }
 
     /// The parts of a range that work under way was given, in ascending order: what a callback makes of the rest nobody

@@ -52,6 +52,11 @@ impl Users {
         }
     }
 
+    /// Whether there are no others.
+    pub fn are_only(self, thread: u32) -> bool {
+        self == Users::Nobody || self == Users::One(thread)
+    }
+
     /// The only one, if there is one.
     pub fn only(self) -> Option<u32> {
         if let Users::One(thread) = self { Some(thread) } else { None }
@@ -128,12 +133,18 @@ impl Watched {
             return true;
         }
         // What copies are still bringing is theirs.
-        let mut landing =
-            start::recorder().pending.unsettled_in(range.start, range.end - range.start, finds.thread(), turn);
-        landing.extend(within(&range, copied));
-        landing.sort_unstable_by_key(|place| place.start);
+        let thread = finds.thread();
+        let landing_in = |range: &Range<u64>| {
+            let pending = &start::recorder().pending;
+            let mut landing = pending.unsettled_in(range.start, range.end - range.start, thread, turn);
+            landing.extend(within(range, copied));
+            landing.sort_unstable_by_key(|place| place.start);
+            landing
+        };
+        let landing = landing_in(&range);
         // And what the CPU has written there besides shows later.
-        if self.tracked && !self.managed {
+        let shows_later = self.tracked && !self.managed;
+        if shows_later {
             self.left.extend(landing.iter().cloned());
         }
         let ranges = without(range, &landing).into_iter();
@@ -155,12 +166,25 @@ impl Watched {
             for at in range.clone().step_by(PIECE as usize) {
                 let step = PIECE.min(range.end - at) as usize;
                 let Some(bytes) = bytes_at(at, step, true) else { return false };
-                let mut new = self.shadow.update((at - start) as usize, &bytes);
+                let mut new = self.shadow.differing((at - start) as usize, &bytes);
                 if self.managed {
                     new.iter_mut().for_each(|new| *new = to_edges(at, new.clone(), bytes.len()));
                 }
                 let new = with_back(at, bytes.len(), new, &back);
-                new.into_iter().for_each(|new| finds.add(self.managed.into(), at + new.start as u64, &bytes[new]));
+                if new.is_empty() {
+                    continue;
+                }
+                // Nor is it the CPU's what others have given the driver to be written there since.
+                let landing = landing_in(&(at..at + step as u64));
+                if shows_later {
+                    self.left.extend(landing.iter().cloned());
+                }
+                let new = new.into_iter().map(|new| at + new.start as u64..at + new.end as u64);
+                for told in new.flat_map(|new| without(new, &landing)) {
+                    let bytes = &bytes[(told.start - at) as usize..(told.end - at) as usize];
+                    self.shadow.put((told.start - start) as usize, bytes);
+                    finds.add(self.managed.into(), told.start, bytes);
+                }
             }
         }
         true
@@ -236,6 +260,7 @@ mod tests {
         let one = Users::Nobody.and(Users::One(3)).and(Users::One(3));
         assert_eq!((one.only(), one.and(Users::One(4)).and(Users::One(3)).only()), (Some(3), None));
         assert!(Users::Several.and(Users::Nobody) == Users::Several);
+        assert!(one.are_only(3) && Users::Nobody.are_only(3) && !one.are_only(4) && !Users::Several.are_only(3));
     }
 
     #[test]
