@@ -265,6 +265,19 @@ fn parts_of_pinned_memory_that_kernels_and_copies_share_are_named() {
     assert!(info.to_string().contains("kernels used parts of pinned memory to which"), "{info}");
 }
 
+/// On a page where the CPU writes, what a kernel has made of it by then is told with that, and written before the replay's kernel works on it.
+#[test]
+fn what_is_found_in_a_kernels_part_of_pinned_memory_is_named() {
+    for (how, verdict) in [("1", "partly"), ("2", "replayable")] {
+        let place = recorded("written_in_part.c", &[how]);
+        let info = run(&mut place.cutrace(["info", "--json"])).expect(0);
+        let info: Value = serde_json::from_str(&info.stdout).expect("JSON");
+        assert_eq!(info["verdict"], verdict);
+        let is_named = info.to_string().contains("the CPU wrote in parts of pinned memory that kernels under way");
+        assert_eq!(is_named, verdict == "partly", "{info}");
+    }
+}
+
 #[test]
 fn parts_of_pinned_memory_that_kernels_and_callbacks_share_are_named() {
     for (how, verdict) in [("1", "replayable"), ("2", "partly"), ("graphs", "partly")] {
