@@ -130,7 +130,7 @@ fn look_at(lane: &Lane, copy: &Copy, beside: &Beside, stirred: &[Range<u64>]) {
         return filled(lane, copy.landing);
     }
     if let Work::Graph(before) = copy.work {
-        let found = landed(lane, copy.landing, false).filter(|(_, hash)| *hash != before);
+        let found = landed(lane, copy.landing, false, false).filter(|(_, hash)| *hash != before);
         if others().is_some() {
             observed(lane, copy, found);
         }
@@ -153,7 +153,8 @@ fn look_at(lane: &Lane, copy: &Copy, beside: &Beside, stirred: &[Range<u64>]) {
         }
         _ => vec![*copy],
     };
-    let found: Vec<_> = pieces.iter().map(|piece| landed(lane, piece.landing, false)).collect();
+    let found: Vec<_> =
+        pieces.iter().map(|piece| landed(lane, piece.landing, false, copy.work == Work::Launch)).collect();
     // Or has just begun to.
     if others().is_none_or(|now| now != theirs) {
         return;
@@ -173,7 +174,7 @@ pub fn filled(lane: &Lane, landing: Landing) {
             continue;
         }
         // Pinned memory may have been unmapped: the device still reaches it.
-        lane.recorder().watch.landed(place.start, place.end - place.start, true);
+        lane.recorder().watch.landed(place.start, place.end - place.start, true, false);
     }
 }
 
@@ -203,14 +204,15 @@ fn observation(copy: &Copy, found: Option<(u8, Hash)>) -> Vec<u8> {
 
 /// The hash of what a copy brought; with `--data=all` the bytes go into the trace.
 ///
-/// `fresh`: the driver has written it within this very call, so that it can be read directly.
-pub fn landed(lane: &Lane, landing: Landing, fresh: bool) -> Option<(u8, Hash)> {
+/// `fresh`: the driver has written it within this very call, so that it can be read directly. `by_launch`: a kernel may have written there, and the
+/// CPU beside it.
+pub fn landed(lane: &Lane, landing: Landing, fresh: bool, by_launch: bool) -> Option<(u8, Hash)> {
     let recorder = lane.recorder();
     let keep = recorder.data == Data::All;
     match landing {
         Landing::Flat { address, len } => {
             let careful = !fresh && !recorder.pinned.holds(address, len);
-            let bytes = recorder.watch.landed(address, len, careful)?;
+            let bytes = recorder.watch.landed(address, len, careful, by_launch)?;
             if keep && let Some(hash) = recorder.file.blob(&bytes) {
                 return Some((record::BLOB, hash));
             }
@@ -218,7 +220,7 @@ pub fn landed(lane: &Lane, landing: Landing, fresh: bool) -> Option<(u8, Hash)> 
         }
         Landing::Rows(region) => {
             let careful = !fresh && !recorder.pinned.holds(region.address, region.span());
-            let read = |row, len| recorder.watch.landed(row, len, careful);
+            let read = |row, len| recorder.watch.landed(row, len, careful, by_launch);
             if keep {
                 let packed = packed_rows(&region, read)?;
                 if let Some(hash) = recorder.file.blob(&packed) {

@@ -199,7 +199,7 @@ impl Capture<'_> {
             self.deferred.extend(given_up.iter().filter_map(give_up));
             return;
         }
-        match landed(self.lane, landing, true) {
+        match landed(self.lane, landing, true, false) {
             Some((form, hash)) => self.draft.attach(form | rows, address, len as u32, &hash.to_bytes()),
             None => self.lost(address, len as u32, "copied results that could not be read"),
         }

@@ -42,22 +42,25 @@ pub fn before_callback(
     for (launch, image) in world.trace.results_of_callback(thread, ran.clone()) {
         compare(world, call, &launch, &image, tally);
     }
-    for (launch, image) in found_before(world, ran.end, memory) {
-        compare(world, call, &launch, &image, tally);
+    // What differs may be to come.
+    let found = found_before(world, ran.end, memory);
+    for (launch, image) in found.iter().filter(|(launch, image)| !differs(world, launch.number, image)) {
+        compare(world, call, launch, image, tally);
     }
 }
 
 /// Whether some launch has not made of this memory yet what had been found there by that time.
 pub fn are_to_come(world: &World, time: u64, memory: &[Range<u64>]) -> bool {
     let is_shared = |launch: u64, address| world.plan.shared.iter().any(|(_, l, a)| (*l, *a) == (launch, address));
-    let differs = |launch: u64, image: &Image| {
-        let Some(live) = host(world, &image.memory()) else { return false };
-        let mut compared = Tally::default();
-        payload::compare(world, launch, &sink(world, launch, image, live), &mut compared);
-        compared.divergences > 0
-    };
     let found = found_before(world, time, memory);
-    found.iter().any(|(launch, image)| !is_shared(launch.number, image.address) && differs(launch.number, image))
+    found.iter().any(|(launch, image)| !is_shared(launch.number, image.address) && differs(world, launch.number, image))
+}
+
+fn differs(world: &World, launch: u64, image: &Image) -> bool {
+    let Some(live) = host(world, &image.memory()) else { return false };
+    let mut compared = Tally::default();
+    payload::compare(world, launch, &sink(world, launch, image, live), &mut compared);
+    compared.divergences > 0
 }
 
 /// Results of launches in this memory that had been found by that time, and that nothing here has come to.

@@ -11,16 +11,18 @@ use std::ops::Range;
 
 impl Watch {
     /// What the device has brought, which is known as of now: what the CPU writes over it is new, also if it was there before.
+    /// `by_launch`: not on pages where the CPU wrote, as nobody knows where a launch did.
     ///
     /// With the lock held: what another thread has found done since must not be replaced by what was read before.
-    pub fn landed(&self, address: u64, len: u64, careful: bool) -> Option<Cow<'static, [u8]>> {
+    pub fn landed(&self, address: u64, len: u64, careful: bool, by_launch: bool) -> Option<Cow<'static, [u8]>> {
         if !self.any() {
             return bytes_at(address, len as usize, careful);
         }
         let end = address.saturating_add(len);
         let mut state = self.state.lock();
+        let State { tracker, ranges, .. } = &mut *state;
         // The pieces that copies were seen to read may lie within it, and some of them within others.
-        let mut around = state.ranges.range_mut(..end).filter(|(_, watched)| watched.end > address).peekable();
+        let mut around = ranges.range_mut(..end).filter(|(_, watched)| watched.end > address).peekable();
         if around.peek().is_none() {
             drop(state);
             return bytes_at(address, len as usize, careful);
@@ -30,7 +32,10 @@ impl Watch {
         for (start, watched) in around {
             let within = address.max(*start)..end.min(watched.end);
             let read = &bytes[(within.start - address) as usize..(within.end - address) as usize];
-            watched.shadow.put((within.start - start) as usize, read);
+            match tracker {
+                Some(tracker) if by_launch => _ = watched.is_known(*start, within.clone(), read, &[], tracker),
+                _ => watched.shadow.put((within.start - start) as usize, read),
+            }
             watched.settle(&within);
         }
         Some(Cow::Owned(bytes))

@@ -92,15 +92,24 @@ impl Watched {
         copied: &[Range<u64>],
         tracker: &Tracker,
     ) -> Vec<Range<u64>> {
-        if !self.tracked || self.managed {
-            return vec![within];
+        match bytes_at(within.start, (within.end - within.start) as usize, true) {
+            Some(bytes) => self.is_known(start, within, &bytes, copied, tracker),
+            None => vec![within],
         }
-        let Some(bytes) = bytes_at(within.start, (within.end - within.start) as usize, true) else {
-            return vec![within];
-        };
+    }
+
+    /// The same, of what has just been read there.
+    pub fn is_known(
+        &mut self,
+        start: u64,
+        within: Range<u64>,
+        bytes: &[u8],
+        copied: &[Range<u64>],
+        tracker: &Tracker,
+    ) -> Vec<Range<u64>> {
         // Now, as what is written after it was read shows on the page before it is there.
         let mut touched = self.left.clone();
-        if !tracker.written_so_far(pages_of(&within), &mut touched) {
+        if !self.tracked || self.managed || !tracker.written_so_far(pages_of(&within), &mut touched) {
             return vec![within];
         }
         let touched: Vec<_> = joined(touched).into_iter().flat_map(|pages| without(pages, copied)).collect();
