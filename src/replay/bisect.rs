@@ -66,6 +66,9 @@ pub fn text(out: &mut impl Write, bisection: Option<&Bisection>, report: &Report
     if !memory.is_empty() {
         writeln!(out, "  differs in   {}", memory.join(", "))?;
     }
+    if *is_given && memory.iter().any(|name| name.contains('+')) {
+        writeln!(out, "  a launch may have made it: of long allocations only parts are looked at")?;
+    }
     Ok(())
 }
 

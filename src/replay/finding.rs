@@ -41,9 +41,10 @@ pub struct Finding {
     dump_memory: Vec<String>,
     /// On a divergence, replay once more in a new process, and name the first launch that does not compute the same twice
     ///
-    /// Implies --sync-launches. Before and after every launch, the memory that its arguments lead to is hashed. A launch
-    /// whose result differs between two replays is nondeterministic; if none does, the replay itself differs from the
-    /// recording, or its driver or device do.
+    /// Implies --sync-launches. Before and after every launch, the memory that its arguments lead to is hashed: whole
+    /// allocations, and of those longer than 64 MiB what follows an address, 8 MiB at least. A launch whose result
+    /// differs between two replays is nondeterministic; if none does, the replay itself differs from the recording, or
+    /// its driver or device do.
     #[arg(long, conflicts_with_all = ["no_verify", "dump_memory", "dry_run"])]
     pub bisect: bool,
     /// Be the second replay of --bisect: write what every launch made of memory to this file

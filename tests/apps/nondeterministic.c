@@ -1,5 +1,5 @@
 // Among kernels that compute the same in every run, one that does not: launched ("direct"), by a pointer that stands in memory
-// ("through"), or in a graph ("graph")
+// ("through"), in a graph ("graph"), or in the midst of much memory ("long")
 #include "check.h"
 
 enum { N = 64 };
@@ -17,7 +17,8 @@ int main(int count, char **options)
     CUmodule faults = load_module("faults"), timer = load_module("timer");
     CUfunction add = find_kernel(faults, "add_two"), twice = find_kernel(faults, "twice");
     CUfunction stamp = find_kernel(timer, "stamp"), through = find_kernel(timer, "stamp_through");
-    CUdeviceptr steady = allocate(sizeof numbers), table = allocate(N), memory = allocate(sizeof numbers);
+    size_t before = strcmp(options[1], "long") == 0 ? 66 << 20 : 0;
+    CUdeviceptr steady = allocate(sizeof numbers), table = allocate(N), memory = allocate(before + sizeof numbers) + before;
     void *first[] = {&steady, &n}, *one[] = {&memory}, *by_table[] = {&table}, *all[] = {&memory, &n};
 
     CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
@@ -27,7 +28,7 @@ int main(int count, char **options)
     CHECK(cuCtxSynchronize());
     CHECK(cuLaunchKernel(add, 1, 1, 1, n, 1, 1, 0, stream, first, NULL));
     CHECK(cuLaunchKernel(twice, 1, 1, 1, n, 1, 1, 0, stream, all, NULL));
-    if (strcmp(options[1], "direct") == 0) {
+    if (strcmp(options[1], "direct") == 0 || before) {
         CHECK(cuLaunchKernel(stamp, 1, 1, 1, 1, 1, 1, 0, stream, one, NULL));
     } else if (strcmp(options[1], "through") == 0) {
         CHECK(cuLaunchKernel(through, 1, 1, 1, 1, 1, 1, 0, stream, by_table, NULL));

@@ -22,10 +22,11 @@ fn report(place: &Place, options: &[&str], code: i32) -> Value {
 
 #[test]
 fn the_kernel_that_does_not_compute_the_same_twice() {
-    for (how, function, kernel, node, compared) in [
-        ("direct", "cuLaunchKernel", "stamp", Value::Null, 3),
-        ("through", "cuLaunchKernel", "stamp_through", Value::Null, 3),
-        ("graph", "cuGraphLaunch", "stamp", 1.into(), 4),
+    for (how, function, kernel, node, compared, memory) in [
+        ("direct", "cuLaunchKernel", "stamp", Value::Null, 3, "mem#3"),
+        ("long", "cuLaunchKernel", "stamp", Value::Null, 3, "mem#3+0x4000000"),
+        ("through", "cuLaunchKernel", "stamp_through", Value::Null, 3, "mem#3"),
+        ("graph", "cuGraphLaunch", "stamp", 1.into(), 4, "mem#3"),
     ] {
         let place = recorded("nondeterministic.c", &[how]);
         let trace = place.trace();
@@ -41,7 +42,7 @@ fn the_kernel_that_does_not_compute_the_same_twice() {
             let first = &bisection["first"];
             assert_eq!((&first["kernel"], &first["call"]), (&kernel.into(), &call.into()), "{how}: {bisection}");
             assert_eq!((&first["node"], &bisection["compared"]), (&node, &compared.into()), "{how}: {bisection}");
-            assert_eq!((&first["inputs_differ"], &first["memory"]), (&false.into(), &["mem#3"][..].into()));
+            assert_eq!((&first["inputs_differ"], &first["memory"]), (&false.into(), &[memory][..].into()));
         }
         let text = replayed(&place, &[]).expect(4).stdout;
         assert!(text.contains("the first that did not compute the same in a second replay"), "{text}");

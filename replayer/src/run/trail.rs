@@ -5,6 +5,8 @@
 //! that holds addresses, and the variables of modules that the program has looked up. It is hashed before and after, so
 //! that a launch is told from a difference that was there already. Addresses in memory that has moved count as the
 //! recorded ones, since they differ from run to run.
+//!
+//! Of long allocations (an arena of most of a device's memory, from which a framework serves itself) only what follows the addresses is hashed.
 
 use crate::check::bisection::{Entry, State};
 use crate::memory::named::Named;
@@ -24,12 +26,18 @@ pub struct Trail {
 
 /// One step, before its launch: the memory that it reaches.
 pub struct Step {
-    reached: Vec<Range>,
+    reached: Vec<Piece>,
     entry: Entry,
 }
 
-/// A whole allocation could not be read.
+/// It could not be read.
 const UNREADABLE: Hash = Hash(0);
+/// Longer allocations are hashed by blocks: that which holds an address, and the next.
+const LONG: u64 = 64 << 20;
+const BLOCK: u64 = 8 << 20;
+
+/// A piece of an allocation, and how it is called: `mem#3`, or `mem#3+0x800000` of a long one.
+type Piece = (String, Range);
 
 impl Trail {
     pub fn new() -> Trail {
@@ -54,7 +62,8 @@ impl Trail {
     /// After it, when it has been waited for.
     pub fn after(&mut self, world: &World, mut step: Step) {
         let view = View::new(world, &self.named);
-        step.entry.after = step.reached.iter().map(|range| (name(range), view.hash(range, &mut |_| {}))).collect();
+        let reached = step.reached.into_iter();
+        step.entry.after = reached.map(|(name, range)| (name, view.hash(&range, &mut |_| {}))).collect();
         self.entries.push(step.entry);
     }
 }
@@ -78,8 +87,16 @@ fn word(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(bytes.try_into().expect("8 bytes"))
 }
 
-fn name(range: &Range) -> String {
-    format!("{}#{}", range.label, range.number)
+/// What is hashed of the allocation that holds this recorded address.
+fn pieces(range: Range, address: u64) -> Vec<Piece> {
+    let Range { label, number, base, len } = range;
+    if len <= LONG {
+        return vec![(format!("{label}#{number}"), range)];
+    }
+    let first = (address - base) / BLOCK * BLOCK;
+    let blocks = [first, first + BLOCK].into_iter().filter(|offset| *offset < len);
+    let piece = |offset| Range { base: base + offset, len: BLOCK.min(len - offset), ..range };
+    blocks.map(|offset| (format!("{label}#{number}+{offset:#x}"), piece(offset))).collect()
 }
 
 /// Live memory as the program named it.
@@ -108,27 +125,33 @@ impl<'v, 't> View<'v, 't> {
     }
 
     /// What can be reached from live or recorded words, and what it holds.
-    fn reach(&self, words: Option<Vec<u64>>) -> (Vec<Range>, State) {
+    fn reach(&self, words: Option<Vec<u64>>) -> (Vec<Piece>, State) {
         let (mut reached, mut state) = (Vec::new(), State::new());
-        let mut open: Vec<Range> = match words {
-            None => self.named.ranges().collect(),
+        let mut open: Vec<u64> = match words {
+            None => self.named.ranges().map(|range| range.base).collect(),
             Some(words) => {
-                let given = words.into_iter().filter_map(|word| self.named.holder(self.recorded(word)));
-                given.chain(self.named.ranges().filter(|range| range.label == "global")).collect()
+                let globals = self.named.ranges().filter(|range| range.label == "global").map(|range| range.base);
+                words.into_iter().map(|word| self.recorded(word)).chain(globals).collect()
             }
         };
-        while let Some(range) = open.pop() {
-            if state.contains_key(&name(&range)) {
-                continue;
+        // Most words are no addresses, and lie beyond all memory.
+        let ends = self.named.ranges().map(|range| range.base + range.len);
+        let all = self.named.ranges().map(|range| range.base).min().unwrap_or(0)..ends.max().unwrap_or(0);
+        while let Some(address) = open.pop() {
+            let holder = self.named.holder(address).filter(|_| all.contains(&address));
+            for (name, range) in holder.map_or_else(Vec::new, |range| pieces(range, address)) {
+                if state.contains_key(&name) {
+                    continue;
+                }
+                let hash = self.hash(&range, &mut |word| open.extend(all.contains(&word).then_some(word)));
+                state.insert(name.clone(), hash);
+                reached.push((name, range));
             }
-            let hash = self.hash(&range, &mut |word| open.extend(self.named.holder(word)));
-            state.insert(name(&range), hash);
-            reached.push(range);
         }
         (reached, state)
     }
 
-    /// The hash of an allocation, with every word of it shown to `see`, addresses as recorded.
+    /// The hash of memory, with every word of it shown to `see`, addresses as recorded.
     fn hash(&self, range: &Range, see: &mut dyn FnMut(u64)) -> Hash {
         let mut hasher = Hasher::default();
         let mut add = |bytes: &[u8]| {
@@ -157,5 +180,23 @@ impl<'v, 't> View<'v, 't> {
             Ok(()) => hasher.finish(),
             Err(_) => UNREADABLE,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_long_allocations_what_follows_an_address() {
+        let of = |len, address| {
+            let range = Range { label: "mem", number: 3, base: 0x1000, len };
+            let shown = |(name, range): Piece| (name, range.base, range.len);
+            pieces(range, address).into_iter().map(shown).collect::<Vec<_>>()
+        };
+        assert_eq!(of(LONG, 0x2000), [("mem#3".to_owned(), 0x1000, LONG)]);
+        let named = |offset: u64, len| (format!("mem#3+{offset:#x}"), 0x1000 + offset, len);
+        assert_eq!(of(LONG + 5, 0x1000 + BLOCK + 7), [named(BLOCK, BLOCK), named(2 * BLOCK, BLOCK)]);
+        assert_eq!(of(LONG + 5, 0x1000 + LONG - 1), [named(LONG - BLOCK, BLOCK), named(LONG, 5)]);
     }
 }
