@@ -36,20 +36,20 @@ images() {
     rm "$to"/*.o
 }
 
-# Programs of the runtime API and the libraries. Their sources say how: after "// nvcc:" stand further options of the compiler,
-# after "// nvcc NAME:" those of one more program of the same source, after "// with NAME:" what the environment is to be when
-# the program is run once more. samples/list gets a line for each run: name, environment, program.
+# Programs of the runtime API and the libraries, in a folder of tests/gpu. Their sources say how: after "// nvcc:" stand further
+# options of the compiler, after "// nvcc NAME:" those of one more program of the same source, after "// with NAME:" what the
+# environment is to be when the program is run once more. FOLDER/list gets a line for each run: name, environment, program.
 samples() {
-    local root=$PWD/$1 libraries=$PWD/target/cuda/libraries/nvidia/cu13 older=$PWD/target/cuda/12.9/nvidia/cuda_runtime source name line
+    local folder=$2 root=$PWD/$1 libraries=$PWD/target/cuda/libraries/nvidia/cu13 older=$PWD/target/cuda/12.9/nvidia/cuda_runtime source name line
     wheels target/cuda/libraries nvidia-cublas==13.0.* nvidia-cufft==12.0.0.* nvidia-curand==10.4.0.* nvidia-cusolver==12.0.* \
         nvidia-cusparse==12.6.* nvidia-npp==13.0.* nvidia-nvjitlink==13.0.* nvidia-cuda-nvrtc==13.0.* nvidia-nvjpeg==13.0.* \
         nvidia-cuda-profiler-api==13.0.*
-    mkdir -p "$in/samples"
-    local to; to=$(cd "$in/samples" && pwd)
+    mkdir -p "$in/$folder"
+    local to; to=$(cd "$in/$folder" && pwd)
     # The linker wants the names without versions.
     for line in "$libraries"/lib/*.so.*; do ln -sf "$(basename "$line")" "${line%%.so.*}.so"; done
     rm -f "$to/list" "$to/commands"
-    for source in tests/gpu/samples/*.cu; do
+    for source in tests/gpu/"$folder"/*.cu; do
         case $source in *_part.cu) continue ;; esac
         while read -r line; do
             name=$(basename "$source" .cu)
@@ -67,7 +67,7 @@ samples() {
                 "-L'$libraries/lib' -o '$to/$name' '$(basename "$source")' $line" >>"$to/commands"
         done < <(grep -q '^// nvcc:' "$source" || echo plain; grep -E '^// (nvcc|with)\b' "$source")
     done
-    (cd tests/gpu/samples && xargs -P "$(nproc)" -d '\n' -I{} bash -c {} <"$to/commands")
+    (cd tests/gpu/"$folder" && xargs -P "$(nproc)" -d '\n' -I{} bash -c {} <"$to/commands")
     rm "$to/commands"
 }
 
@@ -101,8 +101,8 @@ build() {
     cp tests/apps/kernels/*.ptx "$in/kernels"/
     # Two of them want to be told what to do: they are for looking for a culprit; loop_calls and single_calls are benchmarks; hanging hangs;
     # two_halves is for the viewer. slow_callbacks needs a driver that runs callbacks side by side, which driver 580 does not; newest, one to come. What arena's
-    # CPU writes is told too late, as its verdict says.
-    sed 's,.*/,,; s/\.c$//' <<<"$programs" | grep -vx 'graph_fault\|nondeterministic\|slow_callbacks\|newest\|loop_calls\|single_calls\|hanging\|two_halves\|arena' >"$in/programs"
+    # CPU writes is told too late, and written_in_part's too early, as their verdicts say.
+    sed 's,.*/,,; s/\.c$//' <<<"$programs" | grep -vx 'graph_fault\|nondeterministic\|slow_callbacks\|newest\|loop_calls\|single_calls\|hanging\|two_halves\|arena\|written_in_part' >"$in/programs"
     mkdir -p "$in/facts"
     for source in tests/gpu/facts/*.c; do
         gcc -O1 -I target/cuda/include -o "$in/facts/$(basename "$source" .c)" "$source" target/release/libcutrace.so
@@ -123,7 +123,9 @@ build() {
     for program in bench threads; do
         gcc -O2 -w -I target/cuda/include -o "$in/$program" "$workloads/$program.c" target/release/libcutrace.so -lpthread
     done
-    samples "$root"
+    samples "$root" samples
+    samples "$root" unseen
+    cp tests/gpu/unseen/*.py "$in"/unseen/
     cp target/cuda/12.9/nvidia/cuda_runtime/lib/libcudart.so.12 "$in/samples/"
     cp target/cuda/11.8/nvidia/cuda_runtime/lib/libcudart.so.11.0 "$in/libcudart-11.8.so"
     cp target/cuda/12.1/nvidia/cuda_runtime/lib/libcudart.so.12 "$in/libcudart-12.1.so"

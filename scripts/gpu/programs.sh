@@ -153,9 +153,19 @@ part_two_gpus() {
     done
 }
 
+# Programs by people who had not seen the code.
+part_unseen() {
+    compiled unseen
+    local program
+    for program in unseen/*.py; do workload "$(basename "$program" .py)" python3 "$program"; done
+}
+
+part_samples() { compiled samples; }
+
 # One replay each unless said otherwise, four programs at a time.
-part_samples() {
-    header "samples"
+compiled() {
+    local folder=$1
+    header "$folder"
     local runs=${runs:-1} clean=yes libraries line name rest
     # Libraries as installed, those of the toolkit first; never the stubs.
     libraries=$(ls -d /usr/local/cuda/lib64 /usr/local/cuda/targets/x86_64-linux/lib \
@@ -165,11 +175,11 @@ part_samples() {
         while [ "$(jobs -rp | wc -l)" -ge 4 ]; do wait -n; done
         (
             for line in $rest; do case $line in *=*) export "${line?}" ;; esac; done
-            workload "$name" "./samples/${rest##* }"
-        ) >"$work/$name.row" 2>>"$logs/samples.err" </dev/null &
-    done <samples/list
+            workload "$name" "./$folder/${rest##* }"
+        ) >"$work/$name.row" 2>>"$logs/$folder.err" </dev/null &
+    done <"$folder"/list
     wait
-    while read -r name rest; do cat "$work/$name.row"; done <samples/list | tee "$work/rows"
+    while read -r name rest; do cat "$work/$name.row"; done <"$folder"/list | tee "$work/rows"
     awk '{ n++; same += $2 == "same"; bad = /DIVERGED|unverified|exit-/; good += !bad; if (bad || $2 != "same") names = names " " $1 }
         END { printf "%d programs: %d recorded with the same output, %d verified; to look at:%s\n", n, same, good, names ? names : " none" }' "$work/rows"
 }
