@@ -7,7 +7,7 @@
 
 use crate::plan::copied::memory;
 use crate::plan::outstanding::{Outstanding, arguments};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use trace::api::roles::Class;
 use trace::{Call, Function};
@@ -19,11 +19,12 @@ pub struct Borders {
     /// Those that launches were given, of which some are under way, and nodes, of any graph.
     given: HashMap<u64, Vec<u64>>,
     nodes: BTreeSet<u64>,
-    found: Vec<Found>,
+    /// The calls before which it was: the same flag may be written very often.
+    found: HashMap<Found, Vec<u64>>,
 }
 
+#[derive(PartialEq, Eq, Hash)]
 struct Found {
-    call: u64,
     memory: Range<u64>,
     /// What a launch under way was given, and the pinned memory around it.
     given: u64,
@@ -52,31 +53,36 @@ impl Borders {
         }
         self.given.insert(call.number, given);
         if self.given.len().is_power_of_two() {
-            self.given.retain(|launch, _| outstanding.is_under_way(*launch));
+            let under_way: HashSet<u64> = outstanding.under_way().collect();
+            self.given.retain(|launch, _| under_way.contains(launch));
         }
     }
 
     /// What the CPU has written was found before a call. `later`: the first call that began when it had been.
     pub fn found(&mut self, call: u64, memory: &Range<u64>, later: u64, outstanding: &Outstanding) {
-        let Some(piece) = outstanding.pinned_around(memory.start).filter(|_| !self.given.is_empty()) else { return };
-        for (launch, given) in self.given.iter().filter(|(launch, _)| **launch < later) {
-            let mut given = given.iter().filter(|given| piece.contains(given) && **given < memory.end).peekable();
-            if given.peek().is_none() || !outstanding.is_under_way(*launch) {
-                continue;
-            }
-            let found = |given: &u64| Found { call, memory: memory.clone(), given: *given, piece: piece.clone() };
-            self.found.extend(given.map(found));
+        let Some(piece) = outstanding.pinned_around(memory.start) else { return };
+        let is_before = |given: &u64| piece.contains(given) && *given < memory.end;
+        let launches = self.given.iter().filter(|(launch, given)| **launch < later && given.iter().any(is_before));
+        let mut given: Vec<u64> = launches
+            .filter(|(launch, _)| outstanding.is_under_way(**launch))
+            .flat_map(|(_, given)| given.iter().copied().filter(is_before))
+            .collect();
+        given.sort_unstable();
+        given.dedup();
+        for given in given {
+            let found = Found { memory: memory.clone(), given, piece: piece.clone() };
+            self.found.entry(found).or_default().push(call);
         }
     }
 
     /// The calls before which something was found in a part that a launch under way had been given.
     pub fn into_calls(self) -> BTreeSet<u64> {
         let Borders { all, found, .. } = self;
-        let is_met = |Found { memory, given, piece, .. }: &Found| {
+        let is_met = |Found { memory, given, piece }: &Found| {
             let next = all.range(given + 1..piece.end).next().copied().unwrap_or(piece.end);
             let is_part = *given != piece.start || next != piece.end;
-            is_part && memory.start < next && *given < memory.end
+            is_part && memory.start < next
         };
-        found.iter().filter(|found| is_met(found)).map(|found| found.call).collect()
+        found.into_iter().filter(|(found, _)| is_met(found)).flat_map(|(_, calls)| calls).collect()
     }
 }
