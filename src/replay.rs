@@ -258,7 +258,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         whole["profile"] = timed.as_ref().map_or(Value::Null, |(measured, made)| timing::object(measured, made));
         let repeated = scope.as_ref().zip(report.repeated.as_ref());
         whole["loop"] = repeated.map_or(Value::Null, |(scope, repeated)| looping::object(scope, repeated));
-        whole["bisection"] = bisection.as_ref().map_or(Value::Null, bisect::object);
+        whole["bisection"] = bisection.as_ref().map_or(Value::Null, |bisection| bisect::object(bisection, &report));
         serde_json::to_writer_pretty(&mut out, &whole)?;
         writeln!(out)?;
     } else {

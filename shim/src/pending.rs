@@ -139,7 +139,7 @@ impl Pending {
                 // The graph may have been launched before, and be at work already.
                 let old = copies.remove(at);
                 (copy.work, copy.row) = (old.work, old.row);
-                copy.had_company(&old);
+                copy.takes_company_of(&old);
                 self.count.fetch_sub(1, Relaxed);
             }
         }
@@ -206,7 +206,7 @@ impl Pending {
         }
         let launches = state.copies.values_mut().flatten().filter(|copy| copy.work == Work::Launch);
         let is_met = |copy: &&mut Copy| memory.iter().any(|range| copy.meets(range.start, range.end));
-        launches.filter(is_met).for_each(|launch| launch.has_company(Some(thread)));
+        launches.filter(is_met).for_each(|launch| launch.meets_company(Some(thread)));
         let place = Some((queue, self.next.fetch_add(1, Relaxed)));
         let coming = state.coming.entry(thread).or_default();
         (coming.place, coming.memory, coming.by_cpu) = (place, memory, by_cpu);

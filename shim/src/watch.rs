@@ -91,11 +91,11 @@ impl Watch {
         known.map(|(start, watched)| (*start, watched.end - start)).collect()
     }
 
-    /// Whether calls of several threads have named this memory.
-    pub fn is_of_several(&self, range: &Range<u64>) -> bool {
+    /// Whether the calls of one thread alone have named this memory.
+    pub fn is_of_one(&self, range: &Range<u64>) -> bool {
         let state = self.state.lock();
         let before = state.ranges.range(..=range.start).next_back();
-        before.is_some_and(|(_, watched)| watched.end > range.start && watched.users.only().is_none())
+        before.is_none_or(|(_, watched)| watched.end <= range.start || watched.users.only().is_some())
     }
 
     /// Begins to watch the source of a copy, which callbacks under way may still write.
@@ -191,8 +191,8 @@ impl Watch {
             return false;
         }
         let thread = finds.thread();
-        let landing = || start::recorder().pending.landing_in(start, len, thread);
-        let before = landing();
+        let landing_in = |at, len| start::recorder().pending.landing_in(at, len, thread);
+        let before = landing_in(start, len);
         let here = here.into_iter().map(|range| range.start.max(start)..range.end.min(start + len));
         for range in here.flat_map(|range| without(range, &before)) {
             for at in range.clone().step_by(PIECE as usize) {
@@ -200,7 +200,7 @@ impl Watch {
                 match bytes_at(at, step, true) {
                     // Nor what others gave the driver to be written there while it was read.
                     Some(bytes) => {
-                        for range in without(at..at + step as u64, &landing()) {
+                        for range in without(at..at + step as u64, &landing_in(at, step as u64)) {
                             let bytes = &bytes[(range.start - at) as usize..(range.end - at) as usize];
                             watched.shadow.put((range.start - start) as usize, bytes);
                             finds.add(managed.into(), range.start, bytes);

@@ -50,12 +50,14 @@ pub fn text(out: &mut impl Write, bisection: Option<&Bisection>, report: &Report
     let launches = counted(*compared, "launch");
     let Some(Parting { call, node, kernel, is_given, memory }) = first else {
         writeln!(out, "bisection: two replays agree at all of {launches}")?;
-        return writeln!(
+        writeln!(
             out,
             "  no kernel computes otherwise from run to run: the replay differs from the recording both times"
-        );
+        )?;
+        return told_of_parts(out, report);
     };
     let what = match (is_given, memory.is_empty()) {
+        (true, _) if is_partly(report) => "was given other memory in a second replay",
         (true, _) => "was given other memory in a second replay, which no launch had made",
         (false, true) => "was made in one of two replays only",
         (false, false) => "did not compute the same in a second replay",
@@ -66,15 +68,25 @@ pub fn text(out: &mut impl Write, bisection: Option<&Bisection>, report: &Report
     if !memory.is_empty() {
         writeln!(out, "  differs in   {}", memory.join(", "))?;
     }
-    if *is_given && memory.iter().any(|name| name.contains('+')) {
-        writeln!(out, "  a launch may have made it: of long allocations only parts are looked at")?;
+    told_of_parts(out, report)
+}
+
+/// Whether long allocations were looked at in parts.
+fn is_partly(report: &Report) -> bool {
+    report.trail.iter().any(|entry| entry.before.keys().any(|name| name.contains('+')))
+}
+
+fn told_of_parts(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
+    if is_partly(report) {
+        writeln!(out, "  of allocations longer than 64 MiB only what follows an address was looked at")?;
     }
     Ok(())
 }
 
-pub fn object(bisection: &Bisection) -> Value {
+pub fn object(bisection: &Bisection, report: &Report) -> Value {
     json!({
         "compared": bisection.compared,
+        "in_parts": is_partly(report),
         "first": bisection.first.as_ref().map(|first| json!({
             "call": first.call,
             "node": first.node,

@@ -42,6 +42,7 @@ fn the_kernel_that_does_not_compute_the_same_twice() {
             let first = &bisection["first"];
             assert_eq!((&first["kernel"], &first["call"]), (&kernel.into(), &call.into()), "{how}: {bisection}");
             assert_eq!((&first["node"], &bisection["compared"]), (&node, &compared.into()), "{how}: {bisection}");
+            assert_eq!(bisection["in_parts"], how == "long");
             assert_eq!((&first["inputs_differ"], &first["memory"]), (&false.into(), &[memory][..].into()));
         }
         let text = replayed(&place, &[]).expect(4).stdout;

@@ -5,7 +5,7 @@
 //! reach from the address that it was given to the next one that any work names. Memory that is used as a whole is not meant: there a program
 //! that waits for flags is likely, and named for that (`spins.rs`).
 
-use crate::plan::copied::memory;
+use crate::plan::copied::{copied, memory};
 use crate::plan::outstanding::{Outstanding, arguments};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
@@ -14,35 +14,50 @@ use trace::{Call, Function};
 
 #[derive(Default)]
 pub struct Borders {
-    /// Addresses in pinned memory that any work names.
-    all: BTreeSet<u64>,
-    /// Those that launches were given, of which some are under way, and nodes, of any graph.
+    /// By their starts.
+    pieces: HashMap<u64, Piece>,
+    /// The addresses that launches were given, of which some are under way, and nodes, of any graph.
     given: HashMap<u64, Vec<u64>>,
     nodes: BTreeSet<u64>,
-    /// The calls before which it was: the same flag may be written very often.
-    found: HashMap<Found, Vec<u64>>,
+    /// Calls before which something was found in memory that is gone.
+    named: BTreeSet<u64>,
 }
 
-#[derive(PartialEq, Eq, Hash)]
-struct Found {
-    memory: Range<u64>,
-    /// What a launch under way was given, and the pinned memory around it.
-    given: u64,
-    piece: Range<u64>,
+/// Pinned memory.
+#[derive(Default)]
+struct Piece {
+    range: Range<u64>,
+    /// Addresses in it that any work names.
+    borders: BTreeSet<u64>,
+    /// What was found, beside a launch that was given that address, and before which calls: the same flag may be written very often.
+    found: HashMap<(Range<u64>, u64), Vec<u64>>,
 }
 
 impl Borders {
     /// Moves past a call that `outstanding` has just moved past.
     pub fn see(&mut self, call: &Call, function: &'static Function, outstanding: &Outstanding) {
+        if matches!(call.name(), "cuMemFreeHost" | "cuMemHostUnregister") && call.took_effect() {
+            return self.ends(call.argument("p").unwrap_or(0));
+        }
         if !outstanding.has_pinned() || !matches!(function.class, Class::launch | Class::submit | Class::graph) {
             return;
         }
         let is_pinned = |address: &u64| outstanding.pinned_around(*address).is_some();
         let given: Vec<u64> = arguments(call).filter(is_pinned).collect();
-        self.all.extend(given.iter().copied());
-        self.all.extend(memory(call, function).into_iter().map(|range| range.start).filter(is_pinned));
+        // Rows begin no parts of their own.
+        let filled = || memory(call, function).into_iter().map(|range| range.start).min().into_iter().collect();
+        let copied = copied(call, function);
+        let copied = copied.iter().flat_map(|copied| [copied.from.address(), copied.to.address()]).flatten();
+        let copied: Vec<u64> = Some(copied.collect::<Vec<u64>>()).filter(|all| !all.is_empty()).unwrap_or_else(filled);
+        for address in given.iter().copied().chain(copied) {
+            if let Some(range) = outstanding.pinned_around(address) {
+                let piece = self.pieces.entry(range.start).or_default();
+                piece.range = range;
+                piece.borders.insert(address);
+            }
+        }
         let runs_graph = function.class == Class::launch && function.param("hGraphExec").is_some();
-        let given = if runs_graph { self.nodes.iter().copied().filter(is_pinned).collect() } else { given };
+        let given = if runs_graph { self.nodes.iter().copied().collect() } else { given };
         if given.is_empty() {
             return;
         }
@@ -60,29 +75,62 @@ impl Borders {
 
     /// What the CPU has written was found before a call. `later`: the first call that began when it had been.
     pub fn found(&mut self, call: u64, memory: &Range<u64>, later: u64, outstanding: &Outstanding) {
-        let Some(piece) = outstanding.pinned_around(memory.start) else { return };
-        let is_before = |given: &u64| piece.contains(given) && *given < memory.end;
-        let launches = self.given.iter().filter(|(launch, given)| **launch < later && given.iter().any(is_before));
-        let mut given: Vec<u64> = launches
-            .filter(|(launch, _)| outstanding.is_under_way(**launch))
-            .flat_map(|(_, given)| given.iter().copied().filter(is_before))
-            .collect();
-        given.sort_unstable();
-        given.dedup();
+        let Some(range) = outstanding.pinned_around(memory.start) else { return };
+        let Some(piece) = self.pieces.get_mut(&range.start) else { return };
+        // Each that was given is a border of those before it.
+        let first = piece.borders.range(..=memory.start).next_back().copied().unwrap_or(range.start);
+        let is_near = |given: &u64| (first..memory.end).contains(given);
+        let launches = self.given.iter().filter(|(launch, given)| **launch < later && given.iter().any(is_near));
+        let launches = launches.filter(|(launch, _)| outstanding.is_under_way(**launch));
+        let given: BTreeSet<u64> = launches.flat_map(|(_, given)| given.iter().copied().filter(is_near)).collect();
         for given in given {
-            let found = Found { memory: memory.clone(), given, piece: piece.clone() };
-            self.found.entry(found).or_default().push(call);
+            piece.found.entry((memory.clone(), given)).or_default().push(call);
         }
     }
 
     /// The calls before which something was found in a part that a launch under way had been given.
-    pub fn into_calls(self) -> BTreeSet<u64> {
-        let Borders { all, found, .. } = self;
-        let is_met = |Found { memory, given, piece }: &Found| {
-            let next = all.range(given + 1..piece.end).next().copied().unwrap_or(piece.end);
-            let is_part = *given != piece.start || next != piece.end;
-            is_part && memory.start < next
+    pub fn into_calls(mut self) -> BTreeSet<u64> {
+        self.named.extend(self.pieces.into_values().flat_map(Piece::into_calls));
+        self.named
+    }
+
+    /// The memory that begins there is given back: what is made there again has borders of its own.
+    fn ends(&mut self, start: u64) {
+        if let Some(piece) = self.pieces.remove(&start) {
+            self.nodes.retain(|given| !piece.range.contains(given));
+            self.named.extend(piece.into_calls());
+        }
+    }
+}
+
+impl Piece {
+    fn into_calls(self) -> impl Iterator<Item = u64> {
+        let Piece { range, borders, found } = self;
+        let is_met = move |memory: &Range<u64>, given: u64| {
+            let next = borders.range(given + 1..).next().copied().unwrap_or(range.end);
+            let is_part = given != range.start || next != range.end;
+            is_part && memory.start < next && given < memory.end
         };
-        found.into_iter().filter(|(found, _)| is_met(found)).flat_map(|(_, calls)| calls).collect()
+        found.into_iter().filter(move |((memory, given), _)| is_met(memory, *given)).flat_map(|(_, calls)| calls)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_reaches_to_the_next_border() {
+        let calls = |borders: &[u64], memory: Range<u64>, given| {
+            let found = HashMap::from([((memory, given), vec![7, 9])]);
+            let piece = Piece { range: 100..200, borders: borders.iter().copied().collect(), found };
+            piece.into_calls().collect::<Vec<_>>()
+        };
+        assert_eq!(calls(&[100, 150], 110..120, 100), [7, 9]);
+        assert_eq!(calls(&[100, 150], 150..160, 100), []);
+        assert_eq!(calls(&[100, 150], 140..160, 150), [7, 9]);
+        // The whole is not meant.
+        assert_eq!(calls(&[100], 110..120, 100), []);
+        assert_eq!(calls(&[120], 110..130, 120), [7, 9]);
     }
 }

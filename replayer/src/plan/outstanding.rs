@@ -121,7 +121,7 @@ impl Outstanding {
     }
 
     pub fn is_under_way(&self, call: u64) -> bool {
-        self.under_way().any(|other| other == call)
+        self.work.values().any(|calls| calls.binary_search(&call).is_ok())
     }
 
     /// Submissions not known to have finished.

@@ -26,7 +26,7 @@ pub fn before_launch(world: &World, launch: &Call) {
 /// After a call that waited, or that found work done.
 pub fn after_wait(world: &World, call: &Call, tally: &mut Tally) {
     for (launch, image) in call.results() {
-        compare(world, call, &launch, &image, tally);
+        compare(world, call, &launch, &image, false, tally);
     }
 }
 
@@ -40,27 +40,24 @@ pub fn before_callback(
     tally: &mut Tally,
 ) {
     for (launch, image) in world.trace.results_of_callback(thread, ran.clone()) {
-        compare(world, call, &launch, &image, tally);
+        compare(world, call, &launch, &image, false, tally);
     }
-    // What differs may be to come.
-    let found = found_before(world, ran.end, memory);
-    for (launch, image) in found.iter().filter(|(launch, image)| !differs(world, launch.number, image)) {
-        compare(world, call, launch, image, tally);
+    for (launch, image) in found_before(world, ran.end, memory) {
+        compare(world, call, &launch, &image, true, tally);
     }
 }
 
 /// Whether some launch has not made of this memory yet what had been found there by that time.
 pub fn are_to_come(world: &World, time: u64, memory: &[Range<u64>]) -> bool {
     let is_shared = |launch: u64, address| world.plan.shared.iter().any(|(_, l, a)| (*l, *a) == (launch, address));
+    let differs = |launch: u64, image: &Image| {
+        let Some(live) = host(world, &image.memory()) else { return false };
+        let mut compared = Tally::default();
+        payload::compare(world, launch, &sink(world, launch, image, live), &mut compared);
+        compared.divergences > 0
+    };
     let found = found_before(world, time, memory);
-    found.iter().any(|(launch, image)| !is_shared(launch.number, image.address) && differs(world, launch.number, image))
-}
-
-fn differs(world: &World, launch: u64, image: &Image) -> bool {
-    let Some(live) = host(world, &image.memory()) else { return false };
-    let mut compared = Tally::default();
-    payload::compare(world, launch, &sink(world, launch, image, live), &mut compared);
-    compared.divergences > 0
+    found.iter().any(|(launch, image)| !is_shared(launch.number, image.address) && differs(launch.number, image))
 }
 
 /// Results of launches in this memory that had been found by that time, and that nothing here has come to.
@@ -72,9 +69,11 @@ fn found_before<'t>(world: &World<'t>, time: u64, memory: &[Range<u64>]) -> Vec<
     launches.flat_map(results).filter(|(_, image)| is_met(image)).collect()
 }
 
-fn compare(world: &World, call: &Call, launch: &Call, image: &Image, tally: &mut Tally) {
+/// `may_be_to_come`: what differs is left to whoever waits for the launch, and not known if somebody else has written there by then.
+fn compare(world: &World, call: &Call, launch: &Call, image: &Image, may_be_to_come: bool, tally: &mut Tally) {
     let Some(live) = host(world, &image.memory()) else { return };
-    let Some(before) = world.before_launches.lock().remove(&(launch.number, image.address)) else { return };
+    let key = (launch.number, image.address);
+    let Some(before) = world.before_launches.lock().remove(&key) else { return };
     if world.plan.shared.contains(&(call.number, launch.number, image.address)) {
         tally.unchecked_copies += 1;
         return;
@@ -84,6 +83,10 @@ fn compare(world: &World, call: &Call, launch: &Call, image: &Image, tally: &mut
     let now = Hash::of(unsafe { std::slice::from_raw_parts(live as *const u8, image.len as usize) });
     let mut compared = Tally::default();
     payload::compare(world, call.number, &sink(world, launch.number, image, live), &mut compared);
+    if compared.divergences > 0 && may_be_to_come {
+        world.before_launches.lock().insert(key, before);
+        return;
+    }
     // The program and its callbacks may use other parts of the same memory, in no order to this.
     let is_otherwise = |time| {
         let memory = image.memory();

@@ -44,7 +44,8 @@ impl Trail {
         Trail { named: Named::new(), entries: Vec::new() }
     }
 
-    /// Before a launch whose live argument words are these; none if they are not known, when it can reach everything.
+    /// Before a launch whose live argument words are these; none if they are not known, when it can reach everything: of long allocations the
+    /// beginning is looked at.
     pub fn before(
         &mut self,
         world: &World,
@@ -138,7 +139,7 @@ impl<'v, 't> View<'v, 't> {
         let ends = self.named.ranges().map(|range| range.base + range.len);
         let all = self.named.ranges().map(|range| range.base).min().unwrap_or(0)..ends.max().unwrap_or(0);
         while let Some(address) = open.pop() {
-            let holder = self.named.holder(address).filter(|_| all.contains(&address));
+            let holder = self.named.holder(address);
             for (name, range) in holder.map_or_else(Vec::new, |range| pieces(range, address)) {
                 if state.contains_key(&name) {
                     continue;

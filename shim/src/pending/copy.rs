@@ -146,17 +146,17 @@ impl Copy {
     }
 
     /// Others of this thread have worked there, beside it.
-    pub(super) fn has_company(&mut self, thread: Option<u32>) {
+    pub(super) fn meets_company(&mut self, thread: Option<u32>) {
         self.company = self.company.and(thread.map_or(Users::Several, Users::One));
     }
 
     /// Graphs of this thread were done beside it.
-    pub(super) fn has_graphs_beside(&mut self, thread: Option<u32>) {
+    pub(super) fn meets_graphs(&mut self, thread: Option<u32>) {
         self.graphs = self.graphs.and(thread.map_or(Users::Several, Users::One));
     }
 
     /// It stands for this one, too: what its own thread did meanwhile it has done by now.
-    pub(super) fn had_company(&mut self, old: &Copy) {
+    pub(super) fn takes_company_of(&mut self, old: &Copy) {
         let others = |users: Users| if users.are_only(self.thread) { Users::Nobody } else { users };
         (self.company, self.graphs) = (others(old.company), others(old.graphs));
     }

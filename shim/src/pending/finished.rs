@@ -95,10 +95,10 @@ impl Pending {
                 // What a graph has filled before its callback is not behind it.
                 let is_behind = |done: &Copy| done.position > launched && (done.thread, done.call) != own;
                 if writes.iter().any(|(other, done)| *other != queue && done.meets(start, end)) {
-                    launch.has_company(waiter);
+                    launch.meets_company(waiter);
                 }
                 if graphs.iter().any(|graph| *graph != queue) {
-                    launch.has_graphs_beside(waiter);
+                    launch.meets_graphs(waiter);
                 }
                 let writes = writes.iter().map(|(_, done)| done);
                 for done in writes.filter(|done| is_behind(done) && done.meets(start, end)) {

@@ -4,7 +4,7 @@ use super::watched::{Users, Watched};
 use super::{State, Watch};
 use crate::arrived::MOST_READ;
 use crate::memory::bytes_at;
-use crate::spans::{self, joined};
+use crate::spans::{self, joined, without};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -32,11 +32,14 @@ impl Watch {
         for (start, watched) in around {
             let within = address.max(*start)..end.min(watched.end);
             let read = &bytes[(within.start - address) as usize..(within.end - address) as usize];
-            match tracker {
-                Some(tracker) if by_launch => _ = watched.is_known(*start, within.clone(), read, &[], tracker),
-                _ => watched.shadow.put((within.start - start) as usize, read),
-            }
-            watched.settle(&within);
+            let unknown = match tracker {
+                Some(tracker) if by_launch => watched.take_over_bytes(*start, within.clone(), read, &[], tracker),
+                _ => {
+                    watched.shadow.put((within.start - start) as usize, read);
+                    Vec::new()
+                }
+            };
+            without(within, &unknown).iter().for_each(|known| watched.settle(known));
         }
         Some(Cow::Owned(bytes))
     }

@@ -92,14 +92,17 @@ impl Watched {
         copied: &[Range<u64>],
         tracker: &Tracker,
     ) -> Vec<Range<u64>> {
-        match bytes_at(within.start, (within.end - within.start) as usize, true) {
-            Some(bytes) => self.is_known(start, within, &bytes, copied, tracker),
+        // To read managed memory would bring it here.
+        let is_followed = self.tracked && !self.managed;
+        let bytes = is_followed.then(|| bytes_at(within.start, (within.end - within.start) as usize, true)).flatten();
+        match bytes {
+            Some(bytes) => self.take_over_bytes(start, within, &bytes, copied, tracker),
             None => vec![within],
         }
     }
 
     /// The same, of what has just been read there.
-    pub fn is_known(
+    pub fn take_over_bytes(
         &mut self,
         start: u64,
         within: Range<u64>,
