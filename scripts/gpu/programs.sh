@@ -191,7 +191,8 @@ part_random() {
     export KERNELS=$in/kernels
     local group name kinds pieces seed
     for group in "device 1 -1" "pooled 2 -1" "pinned 4 -1" "registered 8 -1" "managed 16 -1" "pageable 32 -1" "all 63 -1" \
-        "without_callbacks 63 119" "without_graphs 63 63" "on_device 3 -1" "parts 64 -1" "parts_uncopied 71 79"; do
+        "without_callbacks 63 119" "without_graphs 63 63" "on_device 3 -1" "parts 64 -1" "parts_uncopied 71 79" \
+        "shared 7 -1"; do
         read -r name kinds pieces <<<"$group"
         for seed in $(seq "$SEEDS"); do
             while [ "$(jobs -rp | wc -l)" -ge 8 ]; do wait -n; done
@@ -207,6 +208,7 @@ part_random() {
 # One seed: recorded as bare? verdict, replay.
 random_seed() {
     export ONLY_KINDS=$2 ONLY_PIECES=$3 SEED=$4
+    [ "$1" != shared ] || export SHARED=1 THREADS=3
     local log=$logs/random.$1.$4 trace=$work/$1.$4.bin same=same verdict replay=verified
     timeout 60 ./random_work >"$log.bare" 2>&1
     timeout 60 "$cutrace" record -o "$trace" ./random_work >"$log.out" 2>"$log.err" || same=exit-$?

@@ -118,7 +118,7 @@ fn look_at(lane: &Lane, copy: &Copy, beside: &Beside, stirred: &[Range<u64>]) {
         let pending = &recorder.pending;
         let is_launch = copy.work == Work::Launch;
         let has_company = || pending.has_company(copy, !recorder.watch.is_of_one(&extent), lane.index());
-        if pending.is_overtaken(copy, lane.index()) || is_launch && has_company() {
+        if pending.is_overtaken(copy, lane.index()) || has_company() {
             return None;
         }
         // In this order: what a callback's look has taken out of sight is told before it is.

@@ -108,6 +108,12 @@ impl Pending {
         if copy.work.writes() {
             state.overtake(copy.landing);
         }
+        if copy.work == (Work::Unnamed { any: true }) {
+            // A graph behind them, for all that is known: it may replace what they bring.
+            let State { copies, looking, .. } = &mut *state;
+            let copies = copies.values_mut().flatten().chain(looking.values_mut().map(|(_, copy)| copy));
+            copies.filter(|copy| copy.work == Work::Copy).for_each(|copy| copy.meets_graphs(None));
+        }
         copy.position = self.next.fetch_add(1, Relaxed);
         copy.put = copy.position;
         if copy.work == Work::Copy {

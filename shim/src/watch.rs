@@ -344,11 +344,14 @@ impl Watch {
         };
         let is_others = |start: u64, watched: &Watched| {
             let other = watched.users.only().filter(|user| *user != thread && is_left);
+            let pending = &start::recorder().pending;
             other.is_some_and(|user| match reason {
+                // Work of the other thread that is behind the callback has it for its input.
+                Reason::Callback { turn: Some(turn), .. } => !pending.has_behind(&(start..watched.end), turn),
                 Reason::Callback { .. } => true,
                 Reason::Call(Class::launch | Class::submit | Class::copy) => callbacks.may_write(user),
                 // A kernel under way may be waiting for what the CPU has written there.
-                Reason::Call(_) => callbacks.may_write(user) || !start::recorder().pending.is_given(start, watched.end),
+                Reason::Call(_) => callbacks.may_write(user) || !pending.is_given(start, watched.end),
             })
         };
         // Ranges may share pages, whose protection is renewed when one of them is looked at: pages first, then their bytes.

@@ -1,4 +1,4 @@
-// Work at random, the same for the same $SEED: memory of every kind, copies of every form, kernels, fills, callbacks and graphs on the
+// Work at random, the same for the same $SEED (with $SHARED, in which all threads use the same buffers in turn, but for its order): memory of every kind, copies of every form, kernels, fills, callbacks and graphs on the
 // streams of some threads, with no more waiting than it takes for the outcome to be one
 #include "check.h"
 #include <pthread.h>
@@ -24,9 +24,10 @@ typedef struct {
 typedef struct {
     pthread_t thread;
     unsigned long long state, sum;
+    // Events of its own for the streams of all.
+    CUevent *events;
     CUstream streams[STREAMS];
-    CUevent events[STREAMS];
-    Buffer buffers[BUFFERS];
+    Buffer own[BUFFERS], *buffers;
     Graph graphs[GRAPHS];
 } Worker;
 
@@ -40,8 +41,26 @@ static CUcontext context;
 static Worker *workers;
 static unsigned char *parts;
 static CUfunction take, pass;
+static pthread_mutex_t turns[BUFFERS];
 // What it is restricted to, to find out what it is that fails: kinds of memory and pieces of work, by their bits.
-static int threads, steps, kinds, pieces;
+static int threads, steps, kinds, pieces, shared;
+
+// A stream by its number among those of all threads.
+static CUstream stream_of(int stream) { return workers[stream / STREAMS].streams[stream % STREAMS]; }
+static int own_stream(const Worker *w, int stream) { return (int)(w - workers) * STREAMS + stream; }
+
+// Whose turn it is: of some buffers in ascending order, from one to the last.
+static void take_turn(int from, int to)
+{
+    for (int i = from; shared && i <= to; i++)
+        pthread_mutex_lock(&turns[i]);
+}
+
+static void end_turn(int from, int to)
+{
+    for (int i = from; shared && i <= to; i++)
+        pthread_mutex_unlock(&turns[i]);
+}
 
 static unsigned below(Worker *w, unsigned limit)
 {
@@ -69,19 +88,19 @@ static void idle(Worker *w, Buffer *b)
         return;
     switch (below(w, threads == 1 ? 5 : 4)) {
     case 0:
-        CHECK(cuStreamSynchronize(w->streams[b->last]));
+        CHECK(cuStreamSynchronize(stream_of(b->last)));
         break;
     case 1:
-        CHECK(cuEventRecord(w->events[b->last], w->streams[b->last]));
+        CHECK(cuEventRecord(w->events[b->last], stream_of(b->last)));
         CHECK(cuEventSynchronize(w->events[b->last]));
         break;
     case 2:
-        while ((result = cuStreamQuery(w->streams[b->last])) == CUDA_ERROR_NOT_READY)
+        while ((result = cuStreamQuery(stream_of(b->last))) == CUDA_ERROR_NOT_READY)
             ;
         CHECK(result);
         break;
     case 3:
-        CHECK(cuEventRecord(w->events[b->last], w->streams[b->last]));
+        CHECK(cuEventRecord(w->events[b->last], stream_of(b->last)));
         while ((result = cuEventQuery(w->events[b->last])) == CUDA_ERROR_NOT_READY)
             ;
         CHECK(result);
@@ -96,8 +115,8 @@ static void idle(Worker *w, Buffer *b)
 static void order(Worker *w, Buffer *b, int stream)
 {
     if (b->last != IDLE && b->last != stream) {
-        CHECK(cuEventRecord(w->events[b->last], w->streams[b->last]));
-        CHECK(cuStreamWaitEvent(w->streams[stream], w->events[b->last], 0));
+        CHECK(cuEventRecord(w->events[b->last], stream_of(b->last)));
+        CHECK(cuStreamWaitEvent(stream_of(stream), w->events[b->last], 0));
     }
     b->last = stream;
 }
@@ -105,9 +124,9 @@ static void order(Worker *w, Buffer *b, int stream)
 static void release(Worker *w, Buffer *b)
 {
     if (b->kind == POOLED) {
-        int stream = below(w, STREAMS);
+        int stream = own_stream(w, below(w, STREAMS));
         order(w, b, stream);
-        CHECK(cuMemFreeAsync(b->at, w->streams[stream]));
+        CHECK(cuMemFreeAsync(b->at, stream_of(stream)));
         return;
     }
     idle(w, b);
@@ -132,7 +151,7 @@ static void release(Worker *w, Buffer *b)
 static void obtain(Worker *w, Buffer *b)
 {
     void *host;
-    int stream = below(w, STREAMS);
+    int stream = own_stream(w, below(w, STREAMS));
     Kind kind;
 
     do
@@ -144,7 +163,7 @@ static void obtain(Worker *w, Buffer *b)
         CHECK(cuMemAlloc(&b->at, b->bytes));
         break;
     case POOLED:
-        CHECK(cuMemAllocAsync(&b->at, b->bytes, w->streams[stream]));
+        CHECK(cuMemAllocAsync(&b->at, b->bytes, stream_of(stream)));
         break;
     case MANAGED:
         CHECK(cuMemAllocManaged(&b->at, b->bytes, CU_MEM_ATTACH_GLOBAL));
@@ -165,7 +184,7 @@ static void obtain(Worker *w, Buffer *b)
     }
     // Nothing is ever read that nobody has written.
     if (on_device(b))
-        CHECK(cuMemsetD8Async(b->at, below(w, 256), b->bytes, w->streams[stream]));
+        CHECK(cuMemsetD8Async(b->at, below(w, 256), b->bytes, stream_of(stream)));
     else
         memset((void *)b->at, below(w, 256), b->bytes);
 }
@@ -174,7 +193,7 @@ static void copy(Worker *w, Buffer *to, Buffer *from, int stream)
 {
     size_t most = to->bytes < from->bytes ? to->bytes : from->bytes, bytes = 64 * (1 + below(w, most / 64));
     CUdeviceptr t = to->at + below(w, to->bytes - bytes + 1) / 4 * 4, f = from->at + below(w, from->bytes - bytes + 1) / 4 * 4;
-    CUstream s = w->streams[stream];
+    CUstream s = stream_of(stream);
     CUmemorytype to_type = on_device(to) ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
     CUmemorytype from_type = on_device(from) ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
 
@@ -214,13 +233,12 @@ static void copy(Worker *w, Buffer *to, Buffer *from, int stream)
     }
 }
 
-// One piece of work on one or two buffers. What is captured has been put in order before.
-static void work(Worker *w, int stream, int captured)
+// One piece of work on one or two buffers.
+static void work_on(Worker *w, int a, int b, int stream, int captured)
 {
-    int a = below(w, BUFFERS), b = (a + 1 + below(w, BUFFERS - 1)) % BUFFERS;
     Buffer *one = &w->buffers[a], *two = &w->buffers[b];
     int n = one->bytes / 4, both = (one->bytes < two->bytes ? one->bytes : two->bytes) / 4;
-    CUstream s = w->streams[stream];
+    CUstream s = stream_of(stream);
     Change *c;
     int piece = below(w, 6);
 
@@ -260,6 +278,23 @@ static void work(Worker *w, int stream, int captured)
     }
 }
 
+// What is captured has been put in order before, in this thread's turn.
+static void work(Worker *w, int stream, int captured)
+{
+    int a = below(w, BUFFERS), b = (a + 1 + below(w, BUFFERS - 1)) % BUFFERS;
+    int low = a < b ? a : b, high = a < b ? b : a;
+
+    if (!captured) {
+        take_turn(low, low);
+        take_turn(high, high);
+    }
+    work_on(w, a, b, stream, captured);
+    if (!captured) {
+        end_turn(low, low);
+        end_turn(high, high);
+    }
+}
+
 static void drop(Worker *w, Graph *g)
 {
     if (!g->executable)
@@ -274,15 +309,15 @@ static void drop(Worker *w, Graph *g)
 
 static void capture(Worker *w, Graph *g)
 {
-    int i, stream = 1 + below(w, STREAMS - 1);
+    int i, stream = own_stream(w, 1 + below(w, STREAMS - 1));
 
     drop(w, g);
     for (i = 0; i < BUFFERS; i++)
         order(w, &w->buffers[i], stream);
-    CHECK(cuStreamBeginCapture(w->streams[stream], CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    CHECK(cuStreamBeginCapture(stream_of(stream), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
     for (i = 2 + below(w, 4); i; i--)
         work(w, stream, 1);
-    CHECK(cuStreamEndCapture(w->streams[stream], &g->graph));
+    CHECK(cuStreamEndCapture(stream_of(stream), &g->graph));
     CHECK(cuGraphInstantiate(&g->executable, g->graph, 0));
 }
 
@@ -330,17 +365,17 @@ static void *run(void *one)
     int i, step, stream;
 
     CHECK(cuCtxSetCurrent(context));
-    for (i = 0; i < STREAMS; i++) {
-        CHECK(cuStreamCreate(&w->streams[i], i ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT));
-        CHECK(cuEventCreate(&w->events[i], CU_EVENT_DISABLE_TIMING));
-    }
-    for (i = 0; i < BUFFERS; i++)
-        obtain(w, &w->buffers[i]);
+    if (!shared)
+        for (i = 0; i < BUFFERS; i++)
+            obtain(w, &w->buffers[i]);
     for (step = 0; step < steps; step++) {
-        Buffer *b = &w->buffers[below(w, BUFFERS)];
+        int at = below(w, BUFFERS);
+        Buffer *b = &w->buffers[at];
         Graph *g = &w->graphs[below(w, GRAPHS)];
         switch (below(w, 16)) {
         case 0:
+            if (shared)
+                break;
             // Graphs know the addresses that they were made with.
             for (i = 0; i < GRAPHS; i++)
                 drop(w, &w->graphs[i]);
@@ -348,30 +383,50 @@ static void *run(void *one)
             obtain(w, b);
             break;
         case 1:
-            if (pieces >> 6 & 1)
+            if (pieces >> 6 & 1) {
+                take_turn(0, BUFFERS - 1);
                 capture(w, g);
+                end_turn(0, BUFFERS - 1);
+            }
             break;
         case 2:
         case 3:
             if (!g->executable)
                 break;
-            stream = below(w, STREAMS);
+            stream = own_stream(w, below(w, STREAMS));
+            take_turn(0, BUFFERS - 1);
             for (i = 0; i < BUFFERS; i++)
                 order(w, &w->buffers[i], stream);
-            CHECK(cuGraphLaunch(g->executable, w->streams[stream]));
+            CHECK(cuGraphLaunch(g->executable, stream_of(stream)));
+            end_turn(0, BUFFERS - 1);
             break;
         case 4:
         case 5:
         case 6:
+            take_turn(at, at);
             cpu(w, b);
+            end_turn(at, at);
             break;
         case 7:
+            take_turn(at, at);
             wait_for_copy(w, b);
+            end_turn(at, at);
             break;
         default:
-            work(w, below(w, STREAMS), 0);
+            work(w, own_stream(w, below(w, STREAMS)), 0);
         }
     }
+    take_turn(0, BUFFERS - 1);
+    for (i = 0; i < GRAPHS; i++)
+        drop(w, &w->graphs[i]);
+    end_turn(0, BUFFERS - 1);
+    return NULL;
+}
+
+static void finish(Worker *w)
+{
+    int i;
+
     for (i = 0; i < BUFFERS; i++) {
         Buffer *b = &w->buffers[i];
         unsigned char *bytes = on_host(b) ? (unsigned char *)b->at : malloc(b->bytes);
@@ -383,16 +438,18 @@ static void *run(void *one)
         if (!on_host(b))
             free(bytes);
     }
-    for (i = 0; i < GRAPHS; i++)
-        drop(w, &w->graphs[i]);
     for (i = 0; i < BUFFERS; i++)
         release(w, &w->buffers[i]);
-    for (i = 0; i < STREAMS; i++) {
+}
+
+static void end_streams(Worker *w)
+{
+    for (int i = 0; i < STREAMS; i++) {
         CHECK(cuStreamSynchronize(w->streams[i]));
         CHECK(cuStreamDestroy(w->streams[i]));
-        CHECK(cuEventDestroy(w->events[i]));
     }
-    return NULL;
+    for (int i = 0; i < threads * STREAMS; i++)
+        CHECK(cuEventDestroy(w->events[i]));
 }
 
 static int number(const char *name, int otherwise)
@@ -408,6 +465,7 @@ int main(void)
     steps = number("STEPS", 150);
     kinds = number("ONLY_KINDS", (1 << PART) - 1);
     pieces = number("ONLY_PIECES", -1);
+    shared = number("SHARED", 0);
     context = start_driver();
     CUmodule module = load_module("memory");
     take = find_kernel(module, "take");
@@ -415,14 +473,32 @@ int main(void)
     workers = calloc(threads, sizeof *workers);
     if (kinds >> PART & 1)
         CHECK(cuMemHostAlloc((void **)&parts, (size_t)threads * BUFFERS * PART_BYTES, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP));
+    for (i = 0; i < BUFFERS; i++)
+        pthread_mutex_init(&turns[i], NULL);
     for (i = 0; i < threads; i++) {
-        workers[i].state = seed * 1000003ull + i;
-        below(&workers[i], 2);
+        Worker *w = &workers[i];
+        w->state = seed * 1000003ull + i;
+        below(w, 2);
+        w->buffers = shared ? workers[0].own : w->own;
+        w->events = calloc(threads * STREAMS, sizeof *w->events);
+        for (int j = 0; j < STREAMS; j++)
+            CHECK(cuStreamCreate(&w->streams[j], j ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT));
+        for (int j = 0; j < threads * STREAMS; j++)
+            CHECK(cuEventCreate(&w->events[j], CU_EVENT_DISABLE_TIMING));
+    }
+    if (shared)
+        for (i = 0; i < BUFFERS; i++)
+            obtain(&workers[0], &workers[0].buffers[i]);
+    for (i = 0; i < threads; i++)
         REQUIRE(!pthread_create(&workers[i].thread, NULL, run, &workers[i]));
-    }
-    for (i = 0; i < threads; i++) {
+    for (i = 0; i < threads; i++)
         pthread_join(workers[i].thread, NULL);
-        printf("thread %d: %016llx\n", i, workers[i].sum);
+    for (i = 0; i < (shared ? 1 : threads); i++) {
+        finish(&workers[i]);
+        if (!shared)
+            printf("thread %d: %016llx\n", i, workers[i].sum);
     }
+    for (i = 0; i < threads; i++)
+        end_streams(&workers[i]);
     return 0;
 }

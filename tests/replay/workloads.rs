@@ -125,6 +125,7 @@ workloads! {
     graph_inputs "graph_inputs.c" "replayable" ["take"];
     callbacks "callbacks.c" "replayable" [];
     staged_by_threads "staged_by_threads.c" "replayable" ["busy", "take"];
+    called_for_another "called_for_another.c" "replayable" ["take"];
     filled_while_read "filled_while_read.c" "replayable" ["pass"];
     parts_of_threads "parts_of_threads.c" "replayable" ["pass", "take"];
     mapped_results "mapped_results.c" "replayable" ["take", "pass"];

@@ -76,7 +76,7 @@ pub struct Copy {
     pub(super) put: u64,
     /// Whose copies, fills and launches have worked in its memory, too, since it was put, each in no order to it.
     company: Users,
-    /// Whose graphs were done meanwhile: they may have worked there if it is memory that several threads use.
+    /// Whose graphs were done meanwhile, or put behind it if it is a copy: they may have worked there if it is memory that several threads use.
     graphs: Users,
     /// What it stands for, itself the last.
     pub(super) row: Row,

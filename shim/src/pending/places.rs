@@ -75,6 +75,17 @@ impl Pending {
         state.is_ordered((&queue, copy), (turn, &state.before(turn)), true)
     }
 
+    /// Whether work under way there waits for the callback.
+    pub fn has_behind(&self, range: &Range<u64>, turn: &Turn) -> bool {
+        if !self.any() {
+            return false;
+        }
+        let state = self.state.lock();
+        let is_behind = |queue: &Queue, at| state.order.is_behind(*queue, at, (turn.queue, turn.behind));
+        let mut there = state.all().filter(|(_, copy)| copy.meets(range.start, range.end));
+        there.any(|(queue, copy)| is_behind(queue, copy.position))
+    }
+
     /// Whether work that is put on this queue now may wait for the callback.
     pub fn waits_for(&self, queue: Queue, turn: &Turn) -> bool {
         let is_behind = || self.state.lock().order.is_behind(queue, self.position(), (turn.queue, turn.behind));
@@ -96,17 +107,19 @@ impl Pending {
             && there().any(|(queue, copy)| copy.work == Work::Launch && !waits(queue, copy, other))
     }
 
-    /// Whether others may be writing where this launch has, which is being looked at, or may have since it was put, and a replay has that earlier
-    /// or later. `of_several`: whether it is memory that several threads use, and any graph may. `waiter`: the thread whose call has waited.
-    pub fn has_company(&self, launch: &Copy, of_several: bool, waiter: u32) -> bool {
-        let Range { start, end } = launch.landing.extent();
+    /// Whether others may be writing where this has, which is being looked at, or may have since it was put, and a replay has that earlier
+    /// or later: others than fills and copies behind it, if it is a copy. `of_several`: whether it is memory that several threads use, and any graph
+    /// may. `waiter`: the thread whose call has waited.
+    pub fn has_company(&self, copy: &Copy, of_several: bool, waiter: u32) -> bool {
+        let Range { start, end } = copy.landing.extent();
         let may_write = |copy: &Copy| match copy.work {
             Work::Unnamed { any } => any && of_several,
             work => work.writes() && copy.meets(start, end),
         };
         let state = self.state.lock();
-        let launch = state.looking.get(&launch.position).map_or(launch, |(_, looked_at)| looked_at);
-        state.copies.values().flatten().any(may_write) || !launch.is_alone(waiter, of_several)
+        let looked_at = state.looking.get(&copy.position).map_or(copy, |(_, looked_at)| looked_at);
+        let is_launch = copy.work == Work::Launch;
+        is_launch && state.copies.values().flatten().any(may_write) || !looked_at.is_alone(waiter, of_several)
     }
 
     /// The parts of a range that work under way was given, in ascending order: what a callback makes of the rest nobody
