@@ -45,10 +45,8 @@ struct Until {
 impl Order {
     /// An event was recorded on a queue by a call that began at `position`.
     pub fn recorded(&mut self, event: u64, queue: Queue, position: u64, tick: u64) {
-        let waits = self.waits.get(&queue).into_iter().flatten();
-        let mut reach: Reach = waits.filter_map(|(other, untils)| Some((*other, untils.last()?.position))).collect();
-        reach.insert(queue, position);
-        self.recorded_behind(event, reach, tick);
+        // What other threads have told the stream to wait for since may come behind the event.
+        self.recorded_behind(event, self.by_stream(queue, position), tick);
     }
 
     pub fn recorded_behind(&mut self, event: u64, reach: Reach, tick: u64) {
