@@ -119,6 +119,12 @@ impl Pending {
         if copy.work == Work::Copy {
             state.landings.insert(copy.landing.address(), (copy.landing.end(), queue, copy.position));
         }
+        // Who is inside of a call that writes there may be done with it before this is.
+        for (other, coming) in &state.coming {
+            if *other != copy.thread && coming.memory.iter().any(|place| copy.meets(place.start, place.end)) {
+                copy.meets_company(Some(*other));
+            }
+        }
         copy.row.push(copy.position);
         if copy.is_being_put {
             state.inside.entry(copy.thread).or_insert((queue, copy.position));
