@@ -50,7 +50,12 @@ workload() {
         "$cutrace" dump --json "$trace" 2>>"$logs/$name.record.err" | results "$logs/$name.replay1" >>"$seen"
     fi
     row "$name" "$same" "${calls:--}" "$(size "$trace")" "$launches/$named" "${times[@]}" "$took" "${verdict:--}" "$replays" "$note"
-    rm -f "$trace"
+    if [ "$same" != same ] || [[ $replays =~ DIVERGED|exit ]]; then
+        mkdir -p "$logs/failing"
+        mv "$trace" "$work/$name.bare" "$work/$name.out" "$logs/failing/"
+    else
+        rm -f "$trace"
+    fi
 }
 
 # Verified without an exception, which exit status 0 would allow.
@@ -155,10 +160,14 @@ part_two_gpus() {
 
 # Programs by people who had not seen the code.
 part_unseen() {
-    # Frameworks have libraries of their own.
-    (compiled unseen)
-    local program
-    for program in unseen/*.py; do workload "$(basename "$program" .py)" python3 "$program"; done
+    (compiled unseen) # its libraries are not those of the frameworks
+    local program runs=${runs:-1}
+    for program in unseen/*.py; do
+        while [ "$(jobs -rp | wc -l)" -ge 4 ]; do wait -n; done
+        workload "$(basename "$program" .py)" python3 "$program" >"$work/$(basename "$program").row" &
+    done
+    wait
+    cat "$work"/*.py.row
 }
 
 part_samples() { compiled samples; }
@@ -194,6 +203,7 @@ part_random() {
         "without_callbacks 63 119" "without_graphs 63 63" "on_device 3 -1" "parts 64 -1" "parts_uncopied 71 79" \
         "shared 7 -1"; do
         read -r name kinds pieces <<<"$group"
+        [[ $name =~ $only ]] || continue
         for seed in $(seq "$SEEDS"); do
             while [ "$(jobs -rp | wc -l)" -ge 8 ]; do wait -n; done
             random_seed "$name" "$kinds" "$pieces" "$seed" >"$work/$name.$seed" &

@@ -84,6 +84,15 @@ pub fn is_not_pinned(start: u64) -> bool {
     result == Some(INVALID_VALUE)
 }
 
+/// The length of a variable of a module or library, from this function, which looks it up by this name.
+pub fn variable_length(function: &str, owner: u64, name: u64) -> Option<u64> {
+    type Find = unsafe extern "C" fn(*mut u64, *mut u64, u64, u64) -> u32;
+    let (mut address, mut len) = (0, 0);
+    // SAFETY: the three have this signature in cuda.h; the driver has just been given the same module or library, and the name.
+    let result = unsafe { real::function::<Find>(function)?(&mut address, &mut len, owner, name) };
+    (result == 0).then_some(len)
+}
+
 /// Bytes of one element of an array, from its descriptor.
 pub fn array_element(array: u64) -> Option<u64> {
     use trace::api::{copies, enums::CUarray_format, structs::CUDA_ARRAY3D_DESCRIPTOR};

@@ -33,9 +33,10 @@ pub enum Hook {
     ModuleEnds,
     /// A lookup in a module, the second word, of a function.
     ModuleUsed,
-    /// Managed memory: its place is the first word, its length the second, or stands where the second points.
+    /// Managed memory: its place is the first word, its length the second.
     ManagedMade,
-    ManagedVariable,
+    /// This function has found a variable of a module or library.
+    VariableFound(&'static str),
     /// Device memory, maybe managed, is given back.
     MemoryFree,
     /// A lookup in a library, the second word.
@@ -118,7 +119,9 @@ const HOOKS: &[(&str, Hook)] = &[
     ("cuOccupancyMaxPotentialClusterSize", Hook::FunctionUsed { word: 1 }),
     ("cuOccupancyMaxActiveClusters", Hook::FunctionUsed { word: 1 }),
     ("cuMemAllocManaged", Hook::ManagedMade),
-    ("cuLibraryGetManaged", Hook::ManagedVariable),
+    ("cuLibraryGetManaged", Hook::VariableFound("cuLibraryGetManaged")),
+    ("cuLibraryGetGlobal", Hook::VariableFound("cuLibraryGetGlobal")),
+    ("cuModuleGetGlobal_v2", Hook::VariableFound("cuModuleGetGlobal_v2")),
     ("cuMemFree_v2", Hook::MemoryFree),
     ("cuLibraryUnload", Hook::CodeEnds { context: false }),
     ("cuCtxDestroy", Hook::CodeEnds { context: true }),
@@ -272,23 +275,16 @@ fn ending(hook: Hook, lane: &Lane, words: &[u64]) -> u64 {
     match hook {
         Hook::ModuleEnds => {
             recorder.kernels.forget_module(words[0]);
-            recorder.images.owner_ends(words[0]);
+            code_ends(lane, words[0]);
         }
         Hook::CodeEnds { .. } => {
             recorder.kernels.forget();
-            recorder.images.owner_ends(words[0]);
+            code_ends(lane, words[0]);
         }
         Hook::StreamEnds => {
             recorder.pending.stream_ends(Queue::of(words[0], false, lane.index(), ask::current_context))
         }
-        Hook::MemoryFree => {
-            let Some(len) = recorder.watch.managed.remove(words[0]) else { return 0 };
-            // The call's entry has been written: it is the latest.
-            let mut finds = Finds::before(lane, lane.sequence().wrapping_sub(1));
-            recorder.watch.forget(words[0], len, true, Some(&mut finds));
-            finds.append(lane);
-            return len;
-        }
+        Hook::MemoryFree => return managed_ends(lane, words[0]),
         _ => {
             let Some(len) = recorder.pinned.remove(words[0]) else { return 0 };
             let gone = matches!(hook, Hook::HostFree { gone: true });
@@ -299,6 +295,24 @@ fn ending(hook: Hook, lane: &Lane, words: &[u64]) -> u64 {
         }
     }
     0
+}
+
+/// A module or library ends, and its variables with it.
+fn code_ends(lane: &Lane, owner: u64) {
+    let recorder = start::recorder();
+    recorder.images.owner_ends(owner);
+    recorder.variables.owner_ends(owner).into_iter().for_each(|start| _ = managed_ends(lane, start));
+}
+
+/// The length of this managed memory, if it is that. What the CPU has there is told.
+fn managed_ends(lane: &Lane, start: u64) -> u64 {
+    let watch = &start::recorder().watch;
+    let Some(len) = watch.managed.remove(start) else { return 0 };
+    // The call's entry has been written: it is the latest.
+    let mut finds = Finds::before(lane, lane.sequence().wrapping_sub(1));
+    watch.forget(start, len, true, Some(&mut finds));
+    finds.append(lane);
+    len
 }
 
 /// After the real call, recorded or not.
@@ -367,10 +381,8 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
             recorder.images.kernel_function(words[0], words[1]);
         }
         (Hook::FunctionUsed { word }, _) => _ = lane.introduce(words[word]),
-        (Hook::ManagedMade, _) => managed(handed_out(words[0]), words[1]),
-        (Hook::ManagedVariable, _) if words[0] != 0 && words[1] != 0 => {
-            managed(handed_out(words[0]), handed_out(words[1]));
-        }
+        (Hook::ManagedMade, _) => recorder.watch.managed_made(handed_out(words[0]), words[1]),
+        (Hook::VariableFound(function), _) => recorder.variables.found(function, words),
         // Memory of devices is never read by the CPU: it may have side effects.
         (Hook::HostRegister, _) if words[2] & IO_MEMORY == 0 => recorder.pinned.register(words[0], words[1]),
         (Hook::EventRecord { per_thread }, _) if orders(recorder) => {
@@ -407,14 +419,8 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
     }
 }
 
-fn managed(start: u64, len: u64) {
-    let watch = &start::recorder().watch;
-    watch.forget(start, len, true, None);
-    watch.managed_made(start, len);
-}
-
 /// What a call that succeeded has put there.
-fn handed_out(place: u64) -> u64 {
+pub fn handed_out(place: u64) -> u64 {
     // SAFETY: the driver has just written a word there for the application.
     unsafe { *(place as *const u64) }
 }

@@ -66,5 +66,6 @@ mod spans;
 mod start;
 mod times;
 mod tracker;
+mod variables;
 mod watch;
 mod wrappers;

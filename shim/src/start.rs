@@ -8,7 +8,9 @@ use crate::config::{self, Config, tell};
 use crate::file::TraceFile;
 use crate::last_words::LastWords;
 use crate::lock::Lock;
-use crate::{adopt, clock, destinations, images, kernels, node_runs, pending, pinned, range, real, times, watch};
+use crate::{
+    adopt, clock, destinations, images, kernels, node_runs, pending, pinned, range, real, times, variables, watch,
+};
 use std::ffi::OsStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
@@ -24,6 +26,7 @@ pub struct Recorder {
     pub kernels: kernels::Layouts,
     pub modules: adopt::Known,
     pub images: images::Images,
+    pub variables: variables::Variables,
     pub pinned: pinned::Ranges,
     pub pending: pending::Pending,
     pub destinations: destinations::Destinations,
@@ -188,6 +191,7 @@ fn start() -> Result<(), String> {
         kernels: kernels::Layouts::default(),
         modules: adopt::Known::default(),
         images: images::Images::default(),
+        variables: variables::Variables::default(),
         pinned: pinned::Ranges::default(),
         pending: pending::Pending::default(),
         destinations: destinations::Destinations::default(),

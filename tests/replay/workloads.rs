@@ -88,6 +88,7 @@ workloads! {
     reduction "reduction.c" "replayable" ["tree_sum", "warp_sum"];
     histogram "histogram.c" "replayable" ["histogram"];
     linked_list "linked_list.c" "replayable" ["list_sum", "list_build"];
+    managed_variables "managed_variables.c" "replayable" ["follow"];
     struct_by_value "struct_by_value.c" "replayable" ["run_job"];
     globals "globals.c" "replayable" ["use_globals"];
     packed_arguments "packed_arguments.c" "replayable" ["scale_quads"];
@@ -125,6 +126,7 @@ workloads! {
     graph_inputs "graph_inputs.c" "replayable" ["take"];
     callbacks "callbacks.c" "replayable" [];
     staged_by_threads "staged_by_threads.c" "replayable" ["busy", "take"];
+    shared_stream "shared_stream.c" "replayable" [];
     called_for_another "called_for_another.c" "replayable" ["take"];
     filled_while_read "filled_while_read.c" "replayable" ["pass"];
     parts_of_threads "parts_of_threads.c" "replayable" ["pass", "take"];

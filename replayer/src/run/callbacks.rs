@@ -102,6 +102,8 @@ struct Handed<'w, 't> {
     runs: AtomicUsize,
     /// Where the call put it; none for a graph's node.
     queue: Option<Queue>,
+    /// How many copies were under way by then, or had been: none of the others is before it.
+    copies: u64,
     open: Arc<RwLock<bool>>,
 }
 
@@ -260,7 +262,8 @@ pub fn hand_over<'t>(world: &World<'t>, call: Call<'t>, with_status: bool, queue
         callbacks.behind.lock().entry(queue).and_modify(|latest| *latest = end.max(*latest)).or_insert(end);
     }
     let open = callbacks.open.clone();
-    let handed = Box::new(Handed { world, call, runs: AtomicUsize::new(0), queue, open });
+    let copies = world.sinks.count();
+    let handed = Box::new(Handed { world, call, runs: AtomicUsize::new(0), queue, copies, open });
     let function = if with_status { run_with_status as *const () } else { run as *const () };
     // Left behind: the driver may run it as long as the process lives.
     [function as u64, Box::into_raw(handed) as u64]
@@ -310,7 +313,7 @@ impl Handed<'_, '_> {
         let callbacks = &self.world.callbacks;
         let mut tally = Tally::default();
         // The work before it has finished: now the application could look.
-        for pending in self.queue.into_iter().flat_map(|queue| self.world.sinks.of_queue(queue, self.call.number)) {
+        for pending in self.queue.into_iter().flat_map(|queue| self.world.sinks.of_queue(queue, self.copies)) {
             payload::compare(self.world, pending.call, &pending.sink, &mut tally);
         }
         let mut done = callbacks.done.lock();

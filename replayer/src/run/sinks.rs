@@ -51,6 +51,8 @@ pub struct Pending<'t> {
     pub seen: u64,
     /// Tells that it has arrived, if the stream may be asked to.
     pub arrival: Option<Arrival>,
+    /// How many there had been before it.
+    pub number: u64,
 }
 
 /// A pinned range that asynchronous copies read, and where they were put.
@@ -66,6 +68,8 @@ struct Source {
 
 pub struct Sinks<'t> {
     pending: Mutex<Vec<Pending<'t>>>,
+    /// How many there have been.
+    count: AtomicU64,
     /// None of them was seen before this time.
     earliest: AtomicU64,
     pub arrivals: Arrivals,
@@ -78,6 +82,7 @@ impl Default for Sinks<'_> {
     fn default() -> Self {
         Sinks {
             pending: Mutex::default(),
+            count: AtomicU64::new(0),
             earliest: AtomicU64::new(u64::MAX),
             arrivals: Arrivals::default(),
             sources: Mutex::default(),
@@ -87,10 +92,16 @@ impl Default for Sinks<'_> {
 }
 
 impl<'t> Sinks<'t> {
+    /// After its call: the copy is under way.
     pub fn add(&self, pending: Pending<'t>) {
         let mut all = self.pending.lock();
         self.earliest.fetch_min(pending.seen, Relaxed);
-        all.push(pending);
+        all.push(Pending { number: self.count.fetch_add(1, Relaxed), ..pending });
+    }
+
+    /// How many copies are under way by now, or were.
+    pub fn count(&self) -> u64 {
+        self.count.load(Relaxed)
     }
 
     /// After a synchronisation: copies that have finished, as far as this thread can ask. `all`: the current context
@@ -115,9 +126,9 @@ impl<'t> Sinks<'t> {
         self.take(pending, |pending| finished(pending.queue))
     }
 
-    /// Copies put on this queue by calls before that one.
-    pub fn of_queue(&self, queue: Queue, call: u64) -> Vec<Pending<'t>> {
-        self.take(self.pending.lock(), |pending| pending.queue == queue && pending.call < call)
+    /// Copies on this queue among the first so many. Which of calls that overlapped came first their numbers do not tell.
+    pub fn of_queue(&self, queue: Queue, count: u64) -> Vec<Pending<'t>> {
+        self.take(self.pending.lock(), |pending| pending.queue == queue && pending.number < count)
     }
 
     /// Copies put on any stream of this context.

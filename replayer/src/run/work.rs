@@ -74,7 +74,7 @@ impl<'t> Worker<'_, 't> {
                 let mark = || self.world.sinks.arrivals.mark(self.world.driver, queue, call.number);
                 let may_mark = seen != u64::MAX && !is_captured;
                 let arrival = may_mark.then(|| self.world.placement.relaxed(mark)).flatten();
-                self.world.sinks.add(Pending { call: call.number, sink, queue, seen, arrival });
+                self.world.sinks.add(Pending { call: call.number, sink, queue, seen, arrival, number: 0 });
             }
         }
     }

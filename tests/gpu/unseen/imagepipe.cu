@@ -88,7 +88,7 @@ int main() {
     CK(cudaMalloc3DArray(&lut, &wide, make_cudaExtent(LUT, LUT, LUT), 0));
     cudaMemcpy3DParms copy3 = {};
     copy3.srcPtr = make_cudaPitchedPtr(cube.data(), (LUT + 3) * sizeof(float4), LUT + 3, LUT + 2);
-    copy3.srcPos = make_cudaPos(1 * sizeof(float4), 2, 0);
+    copy3.srcPos = make_cudaPos(1, 2, 0);
     copy3.dstArray = lut; copy3.extent = make_cudaExtent(LUT, LUT, LUT); copy3.kind = cudaMemcpyHostToDevice;
     CK(cudaMemcpy3D(&copy3));
     cudaResourceDesc res = {}; cudaTextureDesc tex = {};

@@ -53,7 +53,7 @@ pub fn create(descriptor: Array3dDescriptor) -> Result<Handle> {
     let mut array = Array { descriptor, base: 0, context: Arc::downgrade(&context) };
     let element = channel_bytes(descriptor.format)? * descriptor.channels as usize;
     let size = element * descriptor.width * array.rows() * array.slices();
-    array.base = allocate::allocate(size as u64, Kind::Module, context.device, handle_of(&context))?;
+    array.base = allocate::allocate(size as u64, Kind::Module { managed: false }, context.device, handle_of(&context))?;
     Ok(ARRAYS.insert(Arc::new(array)))
 }
 

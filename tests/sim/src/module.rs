@@ -69,7 +69,12 @@ static FUNCTIONS: Registry<Function> = Registry::new();
 pub fn load(context: &Arc<Context>, layout: &Layout, library: Handle) -> Result<Handle> {
     let base = match layout.size {
         0 => None,
-        size => Some(allocate::allocate(size as u64, Kind::Module, context.device, handle_of(context))?),
+        size => Some(allocate::allocate(
+            size as u64,
+            Kind::Module { managed: layout.managed() },
+            context.device,
+            handle_of(context),
+        )?),
     };
     let at = base.unwrap_or(0);
     let program = layout.program(at).and_then(|program| Ok((program, layout.image(at)?)));
@@ -91,7 +96,7 @@ pub fn load(context: &Arc<Context>, layout: &Layout, library: Handle) -> Result<
 }
 
 fn unload_block(base: Option<u64>) {
-    if let Some(range) = base.and_then(|base| table::remove(base, |r| r.kind == Kind::Module)) {
+    if let Some(range) = base.and_then(|base| table::remove(base, |r| matches!(r.kind, Kind::Module { .. }))) {
         allocate::release(range);
     }
 }

@@ -85,7 +85,7 @@ pub fn allocate(size: u64, kind: Kind, device: i32, context: Handle) -> Result<u
 /// Gives back what a range that has left the table occupied.
 pub fn release(range: Range) {
     match range.kind {
-        Kind::Device | Kind::Managed | Kind::Module | Kind::Graph => {
+        Kind::Device | Kind::Managed | Kind::Module { .. } | Kind::Graph => {
             let freed = arena().lock().give(range.start, range.size);
             uncharge(range.device, freed);
         }

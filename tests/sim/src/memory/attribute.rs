@@ -55,7 +55,7 @@ fn nothing(which: u32) -> Value {
 }
 
 fn of(which: u32, address: u64, range: &Range) -> Result<Value> {
-    let host_reaches = range.kind.host() || range.kind == Kind::Managed;
+    let host_reaches = range.kind.host() || range.kind.managed();
     Ok(match which {
         CONTEXT if matches!(range.kind, Kind::Mapped(_) | Kind::Pool(_)) => Value::Long(0),
         CONTEXT => Value::Long(range.context as u64),
@@ -65,7 +65,7 @@ fn of(which: u32, address: u64, range: &Range) -> Result<Value> {
         HOST_POINTER => return Err(Code::INVALID_VALUE),
         SYNC_MEMOPS => Value::Word(0),
         BUFFER_ID => Value::Long(range.id),
-        IS_MANAGED => Value::Byte(u8::from(range.kind == Kind::Managed)),
+        IS_MANAGED => Value::Byte(u8::from(range.kind.managed())),
         DEVICE_ORDINAL => Value::Word(range.device as u32),
         IPC_CAPABLE | RDMA_CAPABLE | DECOMPRESS_CAPABLE => Value::Byte(0),
         RANGE_START | MAPPING_BASE => Value::Long(range.start),

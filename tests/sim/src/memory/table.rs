@@ -20,8 +20,10 @@ pub enum Kind {
     Registered(u32),
     /// A piece of this physical allocation, mapped into a reservation.
     Mapped(Handle),
-    /// Variables of a module.
-    Module,
+    /// Variables of a module, some of them for the CPU, too.
+    Module {
+        managed: bool,
+    },
     /// Allocated by a graph; accessible from its allocating node to its freeing one.
     Graph,
 }
@@ -30,6 +32,10 @@ impl Kind {
     /// Memory of the host, which devices reach over the bus.
     pub fn host(self) -> bool {
         matches!(self, Kind::Pinned(_) | Kind::Registered(_))
+    }
+
+    pub fn managed(self) -> bool {
+        matches!(self, Kind::Managed | Kind::Module { managed: true })
     }
 }
 

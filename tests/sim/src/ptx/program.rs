@@ -107,6 +107,11 @@ impl Layout {
         Ok(())
     }
 
+    /// Whether some variable is to be the CPU's, too.
+    pub fn managed(&self) -> bool {
+        self.units.iter().any(|unit| unit.variables.iter().any(|variable| variable.managed))
+    }
+
     /// The initial bytes of the block, for variables placed at `base`.
     pub fn image(&self, base: u64) -> Result<Vec<u8>> {
         let names = Names::new(self, base);

@@ -67,7 +67,7 @@ impl Workspace {
     const BYTES: u64 = 16;
 
     pub fn new(device: i32) -> crate::code::Result<Self> {
-        let at = allocate::allocate(Self::BYTES, Kind::Module, device, 0)?;
+        let at = allocate::allocate(Self::BYTES, Kind::Module { managed: false }, device, 0)?;
         pages::write(at, &[0; Self::BYTES as usize]);
         Ok(Self(Some(at)))
     }
