@@ -4,6 +4,7 @@ mod arrivals;
 pub mod aside;
 pub mod callbacks;
 pub mod culprit;
+pub mod digest;
 pub mod edges;
 pub mod finish;
 pub mod instances;

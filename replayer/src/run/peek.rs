@@ -59,7 +59,7 @@ pub fn read(world: &World, live: Range<u64>, mut see: impl FnMut(&[u8])) -> Resu
 }
 
 /// A live context from which the memory can be reached: its own if it has one, else any.
-fn context_of(world: &World, live: u64) -> Result<u64, Failure> {
+pub fn context_of(world: &World, live: u64) -> Result<u64, Failure> {
     let mut context = 0u64;
     // SAFETY: one output word.
     let asked =

@@ -7,12 +7,16 @@
 //! recorded ones, since they differ from run to run.
 //!
 //! Of long allocations (an arena of most of a device's memory, from which a framework serves itself) only what follows the addresses is hashed.
+//! What is not short is hashed by the device, and searched for addresses only where an address leads to.
 
 use crate::check::bisection::{Entry, State};
 use crate::memory::named::Named;
-use crate::run::peek::read;
+use crate::run::digest::{Digests, Moved};
+use crate::run::peek::{context_of, read};
+use crate::run::queue::within;
 use crate::run::world::World;
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::ops::Range as Addresses;
 use trace::decode::decode;
 use trace::hash::{Hash, Hasher};
@@ -21,6 +25,7 @@ use trace::{Call, objects::Range};
 
 pub struct Trail {
     named: Named,
+    digests: RefCell<Digests>,
     pub entries: Vec<Entry>,
 }
 
@@ -36,12 +41,15 @@ const UNREADABLE: Hash = Hash(0);
 const LONG: u64 = 64 << 20;
 const BLOCK: u64 = 8 << 20;
 
+/// Longer pieces are hashed by the device. Of so many bytes, aligned, from an address on, every word is taken for an address.
+const SHORT: u64 = 1 << 20;
+
 /// A piece of an allocation, and how it is called: `mem#3`, or `mem#3+0x800000` of a long one.
 type Piece = (String, Range);
 
 impl Trail {
     pub fn new() -> Trail {
-        Trail { named: Named::new(), entries: Vec::new() }
+        Trail { named: Named::new(), digests: RefCell::default(), entries: Vec::new() }
     }
 
     /// Before a launch whose live argument words are these; none if they are not known, when it can reach everything: of long allocations the
@@ -55,16 +63,17 @@ impl Trail {
         words: Option<Vec<u64>>,
     ) -> Step {
         self.named.advance(world.trace, world.plan, call.number);
-        let view = View::new(world, &self.named);
+        let view = View::new(world, self);
         let (reached, before) = view.reach(words);
         Step { reached, entry: Entry { call: call.number, node, kernel, before, after: State::new() } }
     }
 
     /// After it, when it has been waited for.
     pub fn after(&mut self, world: &World, mut step: Step) {
-        let view = View::new(world, &self.named);
-        let reached = step.reached.into_iter();
-        step.entry.after = reached.map(|(name, range)| (name, view.hash(&range, &mut |_| {}))).collect();
+        let view = View::new(world, self);
+        let hash = |range: &Range| view.digest(range).unwrap_or_else(|| view.hash(range, &mut |_| {}));
+        let after: State = step.reached.into_iter().map(|(name, range)| (name, hash(&range))).collect();
+        step.entry.after = after;
         self.entries.push(step.entry);
     }
 }
@@ -104,23 +113,27 @@ fn pieces(range: Range, address: u64) -> Vec<Piece> {
 struct View<'v, 't> {
     world: &'v World<'t>,
     named: &'v Named,
-    /// Live start to length and recorded start, of what has moved.
-    moved: BTreeMap<u64, (u64, u64)>,
+    digests: &'v RefCell<Digests>,
+    /// What has moved, by live addresses.
+    moved: Vec<Moved>,
 }
 
 impl<'v, 't> View<'v, 't> {
-    fn new(world: &'v World<'t>, named: &'v Named) -> View<'v, 't> {
+    fn new(world: &'v World<'t>, Trail { named, digests, .. }: &'v Trail) -> View<'v, 't> {
         let moved = named.ranges().filter_map(|range| {
             let live = world.translation.live(range.base).filter(|live| *live != range.base)?;
-            Some((live, (range.len, range.base)))
+            Some([live, range.len, range.base])
         });
-        View { world, named, moved: moved.collect() }
+        let mut moved: Vec<Moved> = moved.collect();
+        moved.sort_unstable();
+        View { world, named, digests, moved }
     }
 
     /// The recorded address that a live one stands for.
     fn recorded(&self, live: u64) -> u64 {
-        match self.moved.range(..=live).next_back() {
-            Some((start, (len, base))) if live - start < *len => base + (live - start),
+        let before = self.moved.partition_point(|[start, ..]| *start <= live);
+        match before.checked_sub(1).map(|last| self.moved[last]) {
+            Some([start, len, base]) if live - start < len => base + (live - start),
             _ => live,
         }
     }
@@ -138,21 +151,52 @@ impl<'v, 't> View<'v, 't> {
         // Most words are no addresses, and lie beyond all memory.
         let ends = self.named.ranges().map(|range| range.base + range.len);
         let all = self.named.ranges().map(|range| range.base).min().unwrap_or(0)..ends.max().unwrap_or(0);
+        let is_address = |word: &u64| all.contains(word);
+        let mut searched = BTreeSet::new();
         while let Some(address) = open.pop() {
-            let holder = self.named.holder(address);
-            for (name, range) in holder.map_or_else(Vec::new, |range| pieces(range, address)) {
+            let Some(holder) = self.named.holder(address) else { continue };
+            for (name, range) in pieces(holder, address) {
                 if state.contains_key(&name) {
                     continue;
                 }
-                let hash = self.hash(&range, &mut |word| open.extend(all.contains(&word).then_some(word)));
+                let hash = match self.digest(&range) {
+                    Some(hash) => hash,
+                    None => self.hash(&range, &mut |word| open.extend(Some(word).filter(is_address))),
+                };
                 state.insert(name.clone(), hash);
                 reached.push((name, range));
+            }
+            if self.is_long(&holder) {
+                let first = (address - holder.base) / SHORT * SHORT;
+                for offset in [first, first + SHORT].into_iter().filter(|offset| *offset < holder.len) {
+                    if searched.insert(holder.base + offset) {
+                        let part = Range { base: holder.base + offset, len: SHORT.min(holder.len - offset), ..holder };
+                        self.hash(&part, &mut |word| open.extend(Some(word).filter(is_address)));
+                    }
+                }
             }
         }
         (reached, state)
     }
 
-    /// The hash of memory, with every word of it shown to `see`, addresses as recorded.
+    /// Whether the device hashes it.
+    fn is_long(&self, range: &Range) -> bool {
+        range.len > SHORT && range.label != "host"
+    }
+
+    /// The hash of what is long; none of what is not, or where the device cannot tell.
+    fn digest(&self, range: &Range) -> Option<Hash> {
+        let World { driver, placement, translation, .. } = self.world;
+        let live = translation.live(range.base).unwrap_or(range.base);
+        if !self.is_long(range) || live % 8 != 0 || range.len % 8 != 0 {
+            return None;
+        }
+        let context = context_of(self.world, live).ok()?;
+        let ask = || self.digests.borrow_mut().of(driver, context, live, range.len / 8, &self.moved);
+        placement.relaxed(|| within(driver, context, ask)).ok()?
+    }
+
+    /// The hash of memory that is read here, with every word of it shown to `see`, addresses as recorded.
     fn hash(&self, range: &Range, see: &mut dyn FnMut(u64)) -> Hash {
         let mut hasher = Hasher::default();
         let mut add = |bytes: &[u8]| {
