@@ -188,7 +188,7 @@ impl<'v, 't> View<'v, 't> {
     fn digest(&self, range: &Range) -> Option<Hash> {
         let World { driver, placement, translation, .. } = self.world;
         let live = translation.live(range.base).unwrap_or(range.base);
-        if !self.is_long(range) || live % 8 != 0 || range.len % 8 != 0 {
+        if !self.is_long(range) || !(live | range.len).is_multiple_of(8) {
             return None;
         }
         let context = context_of(self.world, live).ok()?;
