@@ -57,8 +57,8 @@ fn observe(lane: &Lane, function: &'static Function, words: &[u64], position: u6
     finished(lane, covered, position);
 }
 
-/// A callback begins: what stands before it, or is to be done by its own graph before it, has finished.
-pub fn turn_comes(lane: &Lane, turn: &Turn) {
+/// A callback that this thread handed over begins: what stands before it, or is to be done by its own graph before it, has finished.
+pub fn turn_comes(lane: &Lane, thread: u32, turn: &Turn) {
     if lane.recorder().pending.any() {
         finished(lane, Covered::Turn(turn), turn.before);
     }
@@ -67,7 +67,7 @@ pub fn turn_comes(lane: &Lane, turn: &Turn) {
         let around = turn.around.before.iter().chain(&turn.around.after);
         let places = around.flat_map(|region| Landing::Rows(*region).places());
         let copied = joined(places.map(|place| pages_of(&place)).collect());
-        let unknown = lane.recorder().watch.computed(turn.by.0, &copied);
+        let unknown = lane.recorder().watch.computed([thread, turn.by.0], &copied);
         // The callback may put back there what is taken to have been there: that will not be seen.
         lane.recorder().pending.called_back(&unknown);
     }

@@ -285,7 +285,7 @@ fn began(callback: &Callback) -> Begun {
             // What a look under way finds is stamped before it.
             lane.recorder().watch.wait_for_look();
             begun.time = clock::entry();
-            begun.turn.iter().for_each(|turn| arrived::turn_comes(lane, turn));
+            begun.turn.iter().for_each(|turn| arrived::turn_comes(lane, callback.thread, turn));
             // Nor what others find before it really runs.
             begun.number = lane.recorder().watch.callback_begins(callback.thread, begun.turn.clone());
         });

@@ -192,7 +192,7 @@ fn uses_unnamed(
         watch.refer_managed(finds);
     }
     watch.refer_named(finds);
-    let any = function.param("hGraphExec").is_some();
+    let any = function.launches_graph();
     if watch.any() && (any || watch.managed.any() || watch.stored.load(Relaxed)) {
         let given = given.map(|(address, len)| (Landing::Flat { address, len }, Work::Given, false));
         let unnamed = [(Landing::Flat { address: 0, len: 0 }, Work::Unnamed { any }, false)];

@@ -244,6 +244,15 @@ fn pinned_memory_that_is_being_filled_is_not_recorded() {
     assert_eq!(copies.last().expect("the program copies").images().count(), 0);
 }
 
+/// What a callback puts in the place of what its graph's kernel has made is told, also if it was there before that.
+#[test]
+fn what_callbacks_put_back_is_told() {
+    for how in ["graph", "plain", "other"] {
+        let place = recorded("called_back_alike.c", &[how]);
+        replayed(&place, &[]).expect(0);
+    }
+}
+
 /// It would fill the disk; that it is not there is counted once, and said.
 #[test]
 fn pinned_memory_that_is_too_large_is_not_recorded() {

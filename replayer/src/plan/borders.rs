@@ -56,7 +56,7 @@ impl Borders {
                 piece.borders.insert(address);
             }
         }
-        let runs_graph = function.class == Class::launch && function.param("hGraphExec").is_some();
+        let runs_graph = function.launches_graph();
         let given = if runs_graph { self.nodes.iter().copied().collect() } else { given };
         if given.is_empty() {
             return;

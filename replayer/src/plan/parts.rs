@@ -84,7 +84,7 @@ impl Parts {
         let stream = call.argument("hStream");
         let around = |address| Some(outstanding.pinned_around(address)?.start);
         let midst = |word| around(word).filter(|start| *start != word);
-        let runs_graph = function.class == Class::launch && function.param("hGraphExec").is_some();
+        let runs_graph = function.launches_graph();
         let (launch, called_back): (Vec<u64>, Vec<u64>) = if runs_graph {
             (self.nodes.iter().copied().collect(), self.called_back.iter().copied().collect())
         } else {

@@ -44,15 +44,19 @@ impl Watch {
         Some(Cow::Owned(bytes))
     }
 
-    /// What kernels of a graph have made of this thread's memory is known as of now, but for the pages where the CPU wrote, too: what a
-    /// callback puts in its place is new, also if it was there before. `copied`: pages, in order, to which its copies have gone. The parts
-    /// of its memory of which that is not so.
-    pub fn computed(&self, thread: u32, copied: &[Range<u64>]) -> Vec<Range<u64>> {
+    /// What kernels of a graph that these threads have made and launched have made of memory that no other has for itself is known as of
+    /// now, but for the pages where the CPU wrote, too: what a callback puts in its place is new, also if it was there before. `copied`:
+    /// pages, in order, to which its copies have gone. The parts of the memory of which that is not so.
+    pub fn computed(&self, threads: [u32; 2], copied: &[Range<u64>]) -> Vec<Range<u64>> {
         let mut state = self.state.lock();
         let State { tracker: Some(tracker), ranges, .. } = &mut *state else { return Vec::new() };
         let (mut budget, mut unknown) = (MOST_READ, Vec::new());
-        let is_its = |watched: &Watched| watched.pinned && watched.users == Users::One(thread);
-        for (start, watched) in ranges.iter_mut().filter(|(_, watched)| is_its(watched)) {
+        let is_theirs = |only| threads.contains(&only);
+        let may_use = |watched: &Watched| watched.pinned && watched.users.only().is_none_or(is_theirs);
+        let mut used: Vec<_> = ranges.iter_mut().filter(|(_, watched)| may_use(watched)).collect();
+        // Their own first.
+        used.sort_by_key(|(_, watched)| watched.users.only().is_none());
+        for (start, watched) in used {
             let all = *start..watched.end;
             let len = all.end - all.start;
             if len <= budget {

@@ -166,7 +166,10 @@ impl Watched {
             Reason::Callback { .. } if self.managed => vec![range],
             // The rest is told before the next call, by whomever it was written.
             Reason::Callback { .. } => {
-                let in_use = start::recorder().pending.in_use(&range, self.users.only());
+                // A graph is used by who has made it, whoever launches it.
+                let is_makers = |user: u32| user == thread && turn.is_some_and(Turn::is_of_graph);
+                let user = self.users.only().filter(|user| !is_makers(*user));
+                let in_use = start::recorder().pending.in_use(&range, user);
                 if self.tracked {
                     self.left.extend(without(range, &in_use));
                 }

@@ -41,6 +41,10 @@ impl Function {
         result == 0 || self.ends_capture() && BROKEN_CAPTURE.contains(&result)
     }
 
+    pub fn launches_graph(&self) -> bool {
+        self.class == Class::launch && self.param("hGraphExec").is_some()
+    }
+
     pub fn begins_capture(&self) -> bool {
         let name = self.twin_of.unwrap_or(self.name);
         matches!(name, "cuStreamBeginCapture" | "cuStreamBeginCapture_v2" | "cuStreamBeginCaptureToGraph")
