@@ -163,7 +163,7 @@ part_unseen() {
     (compiled unseen) # its libraries are not those of the frameworks
     local program runs=${runs:-1}
     for program in unseen/*.py; do
-        while [ "$(jobs -rp | wc -l)" -ge 4 ]; do wait -n; done
+        while [ "$(jobs -rp | wc -l)" -ge "${AT_ONCE:-4}" ]; do wait -n; done
         workload "$(basename "$program" .py)" python3 "$program" >"$work/$(basename "$program").row" &
     done
     wait
@@ -182,7 +182,7 @@ compiled() {
         "$(python3 -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"/nvidia/*/lib 2>/dev/null | paste -sd:)
     export LD_LIBRARY_PATH=$LD_LIBRARY_PATH:$in/samples:$libraries
     while read -r name rest; do
-        while [ "$(jobs -rp | wc -l)" -ge 4 ]; do wait -n; done
+        while [ "$(jobs -rp | wc -l)" -ge "${AT_ONCE:-4}" ]; do wait -n; done
         (
             for line in $rest; do case $line in *=*) export "${line?}" ;; esac; done
             workload "$name" "./$folder/${rest##* }"

@@ -55,7 +55,6 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
 struct Given<'c> {
     lane: &'c Lane,
     function: &'static Function,
-    words: &'c [u64],
     /// Of what copies.
     ends: Option<Ends<'c>>,
     /// Of a launch that has any.
@@ -78,7 +77,7 @@ impl<'c> Given<'c> {
             let pinned = words.iter().flatten().filter_map(|word| lane.recorder().pinned.find(*word)).collect();
             Arguments { words, pinned }
         });
-        Given { lane, function, words, ends: is_copy.then(|| Ends::of(lane, function, words)), arguments }
+        Given { lane, function, ends: is_copy.then(|| Ends::of(lane, function, words)), arguments }
     }
 
     /// Finds what the CPU has written since somebody looked last.
@@ -98,9 +97,8 @@ impl<'c> Given<'c> {
             None if self.ends.is_some() => Uses::Only(sources),
             _ => Uses::Any,
         };
-        let is_copied = function.class == Class::submit && matches!(&uses, Uses::Only(some) if !some.is_empty());
-        let queue = (is_copied && callback::any_under_way()).then(|| queue(self.lane, function, self.words));
-        watch.look(function.class, uses, queue, finds);
+        let is_copy = self.ends.is_some() && function.class == Class::submit;
+        watch.look(function.class, uses, is_copy, finds);
     }
 }
 

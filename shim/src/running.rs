@@ -74,13 +74,7 @@ impl Callbacks {
     }
 
     pub fn any(&self) -> bool {
-        self.are_any(|_| true)
-    }
-
-    /// Whether one may run of which this is true, or not known.
-    pub fn are_any(&self, is_it: impl Fn(&Turn) -> bool) -> bool {
-        let may_run = |running: &&Running| running.began.elapsed() < LONG;
-        self.running.iter().filter(may_run).any(|running| running.turn.as_ref().is_none_or(&is_it))
+        self.running.iter().any(|running| running.began.elapsed() < LONG)
     }
 
     /// Whether one may write what only the calls of this thread have named.

@@ -252,8 +252,8 @@ impl Watch {
     }
 
     /// Adds what the CPU wrote since the last look, before a call. What a callback that ends from now on has written it tells itself, if
-    /// the call gives the device work: the call would look for it in vain. `queue`: on which it puts a copy.
-    pub fn look(&self, class: Class, uses: Uses, queue: Option<Queue>, finds: &mut Finds) {
+    /// the call gives the device work: the call would look for it in vain, but for what it copies itself.
+    pub fn look(&self, class: Class, uses: Uses, is_copy: bool, finds: &mut Finds) {
         let pending = &start::recorder().pending;
         let is_work =
             matches!(class, Class::launch | Class::submit) && !matches!(&uses, Uses::Only(none) if none.is_empty());
@@ -266,9 +266,9 @@ impl Watch {
         }
         let mut state = self.state.lock();
         let already = finds.places.len();
-        let waits = |queue: Queue| state.callbacks.are_any(|turn| pending.waits_for(queue, turn));
-        let own = match (&uses, queue) {
-            (Uses::Only(sources), Some(queue)) if !waits(queue) => joined(sources.clone()),
+        // Whoever waits for the callbacks, too, may have filled it as soon as one had given it back.
+        let own = match &uses {
+            Uses::Only(sources) if is_copy => joined(sources.clone()),
             _ => Vec::new(),
         };
         self.look_at(&mut state, Reason::Call(class), &own, finds);
@@ -323,7 +323,7 @@ impl Watch {
         finds.found_by_now();
     }
 
-    /// `own`: in order, what the call itself copies, which waits for no callback that runs.
+    /// `own`: in order, what the call itself copies.
     fn look_at(&self, state: &mut State, reason: Reason, own: &[Range<u64>], finds: &mut Finds) {
         let already = finds.places.len();
         self.look_everywhere(state, reason, own, finds);

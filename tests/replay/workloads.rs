@@ -127,6 +127,7 @@ workloads! {
     callbacks "callbacks.c" "replayable" [];
     staged_by_threads "staged_by_threads.c" "replayable" ["busy", "take"];
     shared_stream "shared_stream.c" "replayable" [];
+    worker_ring "worker_ring.c" "replayable" ["take"];
     called_for_another "called_for_another.c" "replayable" ["take"];
     filled_while_read "filled_while_read.c" "replayable" ["pass"];
     parts_of_threads "parts_of_threads.c" "replayable" ["pass", "take"];

@@ -86,12 +86,6 @@ impl Pending {
         there.any(|(queue, copy)| is_behind(queue, copy.position))
     }
 
-    /// Whether work that is put on this queue now may wait for the callback.
-    pub fn waits_for(&self, queue: Queue, turn: &Turn) -> bool {
-        let is_behind = || self.state.lock().order.is_behind(queue, self.position(), (turn.queue, turn.behind));
-        queue.is_legacy() || turn.queue.is_legacy() || is_behind()
-    }
-
     /// Whether all that is under way there waits for the one callback, and a launch among it not for the other.
     pub fn is_of_one_alone(&self, range: &Range<u64>, user: Option<u32>, one: &Turn, other: &Turn) -> bool {
         let state = self.state.lock();
