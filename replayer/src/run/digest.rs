@@ -37,6 +37,11 @@ impl Digests {
         let kernel = self.kernels.entry(context).or_insert_with(|| Kernel::load(driver).ok());
         kernel.filter(|_| moved.len() <= MOST_MOVED)?.run(driver, live, words, moved).ok()
     }
+
+    /// Its handle may be another's from now on.
+    pub fn context_ends(&mut self, context: u64) {
+        self.kernels.remove(&context);
+    }
 }
 
 impl Kernel {

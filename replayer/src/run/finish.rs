@@ -43,6 +43,9 @@ pub fn context_ends(world: &World, context: u64, tally: &mut Tally) {
     world.aside.context_ends(world, context);
     world.placement.ends_context(context);
     world.sinks.arrivals.context_ends(context);
+    if let Some(watch) = &world.watch {
+        watch.context_ends(context);
+    }
     if rest != Rest::Never {
         world.sinks.give_back(context);
     }

@@ -77,6 +77,13 @@ impl Watch {
         self.differs_at.fetch_min(call, Relaxed);
     }
 
+    /// What was loaded into it to hash memory ends with it.
+    pub fn context_ends(&self, context: u64) {
+        if let Some(trail) = &mut self.turn.lock().trail {
+            trail.context_ends(context);
+        }
+    }
+
     fn trail<'t>(&self, turn: &'t mut Turn, call: &Call) -> Option<&'t mut Trail> {
         turn.trail.as_mut().filter(|_| call.number <= self.end())
     }

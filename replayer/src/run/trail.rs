@@ -52,6 +52,10 @@ impl Trail {
         Trail { named: Named::new(), digests: RefCell::default(), entries: Vec::new() }
     }
 
+    pub fn context_ends(&mut self, context: u64) {
+        self.digests.get_mut().context_ends(context);
+    }
+
     /// Before a launch whose live argument words are these; none if they are not known, when it can reach everything: of long allocations the
     /// beginning is looked at.
     pub fn before(
