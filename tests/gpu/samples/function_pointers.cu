@@ -1,4 +1,5 @@
 // Device functions by pointer: in variables, read by the host and given back as arguments, in structs and in memory
+// nvcc separate: -rdc=true
 #include "sample.h"
 
 typedef float (*Operation)(float, float);
