@@ -7,21 +7,69 @@ use std::collections::{BTreeMap, HashMap};
 /// A stream as the program names it, and the thread if it is that thread's own.
 type Stream = (u64, Option<u32>);
 
+/// What calls did to memory of streams, as they are seen: those of several threads overlap.
+#[derive(Default)]
+pub struct Changes(Vec<Change>);
+
+struct Change {
+    /// When the call began that freed, or returned that allocated. Who gets what another gives up was told of it after that
+    /// one began, and who gives up what he got had been told before.
+    time: u64,
+    call: u64,
+    start: u64,
+    /// None for memory that is there at once.
+    stream: Option<Stream>,
+    what: What,
+}
+
+enum What {
+    Allocated { len: u64 },
+    Freed,
+}
+
+impl Changes {
+    /// `stream`: none for memory that is there at once. `end`: when the call returned.
+    pub fn allocated(&mut self, start: u64, len: u64, stream: Option<Stream>, call: u64, end: u64) {
+        self.0.push(Change { time: end, call, start, stream, what: What::Allocated { len } });
+    }
+
+    /// `begin`: when the call was entered.
+    pub fn freed(&mut self, start: u64, stream: Stream, call: u64, begin: u64) {
+        self.0.push(Change { time: begin, call, start, stream: Some(stream), what: What::Freed });
+    }
+
+    pub fn handovers(mut self) -> Handovers {
+        self.0.sort_by_key(|change| (change.time, change.call));
+        let (mut handovers, mut memory) = (Handovers::default(), Memory::default());
+        for Change { call, start, stream, what, .. } in self.0 {
+            match (what, stream) {
+                (What::Freed, Some(stream)) => memory.freed(start, stream, call),
+                (What::Freed, None) => {}
+                (What::Allocated { len }, stream) => memory.allocated(start, len, stream, call, &mut handovers),
+            }
+        }
+        handovers
+    }
+}
+
 #[derive(Default)]
 pub struct Handovers {
-    /// Memory of streams that is free again, by start: end, the stream, and the call.
-    freed: BTreeMap<u64, (u64, Stream, u64)>,
-    /// Not freed, start to end.
-    live: HashMap<u64, u64>,
     /// Frees that have to come first, by the allocation.
     pub after: HashMap<u64, Vec<u64>>,
     /// How many allocations come after a free.
     pub before: HashMap<u64, u32>,
 }
 
-impl Handovers {
-    /// `stream`: none for memory that is there at once.
-    pub fn allocated(&mut self, start: u64, len: u64, stream: Option<Stream>, call: u64) {
+#[derive(Default)]
+struct Memory {
+    /// Memory of streams that is free again, by start: end, the stream, and the call.
+    freed: BTreeMap<u64, (u64, Stream, u64)>,
+    /// Not freed, start to end.
+    live: HashMap<u64, u64>,
+}
+
+impl Memory {
+    fn allocated(&mut self, start: u64, len: u64, stream: Option<Stream>, call: u64, handovers: &mut Handovers) {
         let end = start.saturating_add(len);
         self.live.insert(start, end);
         let overlapping = |(at, (until, ..)): &(&u64, &(u64, Stream, u64))| **at < end && start < *until;
@@ -36,13 +84,13 @@ impl Handovers {
                 self.freed.insert(end, (until, by, free));
             }
             if stream != Some(by) {
-                self.after.entry(call).or_default().push(free);
-                *self.before.entry(free).or_default() += 1;
+                handovers.after.entry(call).or_default().push(free);
+                *handovers.before.entry(free).or_default() += 1;
             }
         }
     }
 
-    pub fn freed(&mut self, start: u64, stream: Stream, call: u64) {
+    fn freed(&mut self, start: u64, stream: Stream, call: u64) {
         if let Some(end) = self.live.remove(&start) {
             self.freed.insert(start, (end, stream, call));
         }
@@ -56,35 +104,57 @@ mod tests {
     const A: Stream = (0x50, None);
     const B: Stream = (0x51, None);
 
+    /// Calls one after the other; each is its number's time.
+    #[derive(Default)]
+    struct Calls(Changes);
+
+    impl Calls {
+        fn allocated(&mut self, start: u64, len: u64, stream: Option<Stream>, call: u64) {
+            self.0.allocated(start, len, stream, call, call);
+        }
+
+        fn freed(&mut self, start: u64, stream: Stream, call: u64) {
+            self.0.freed(start, stream, call, call);
+        }
+    }
+
     #[test]
     fn only_another_stream_has_to_wait() {
-        let mut handovers = Handovers::default();
-        handovers.allocated(0x1000, 0x100, Some(A), 1);
-        handovers.freed(0x1000, A, 2);
-        handovers.allocated(0x1000, 0x80, Some(A), 3);
-        assert!(handovers.after.is_empty());
+        let mut calls = Calls::default();
+        calls.allocated(0x1000, 0x100, Some(A), 1);
+        calls.freed(0x1000, A, 2);
+        calls.allocated(0x1000, 0x80, Some(A), 3);
         // The other half.
-        handovers.allocated(0x1080, 0x80, Some(B), 4);
-        assert_eq!((&handovers.after, &handovers.before), (&HashMap::from([(4, vec![2])]), &HashMap::from([(2, 1)])));
+        calls.allocated(0x1080, 0x80, Some(B), 4);
         // Allocated on one stream, freed on another.
-        handovers.freed(0x1000, B, 5);
-        handovers.allocated(0x1000, 0x10, Some(B), 6);
-        handovers.allocated(0x1010, 0x10, Some((0, Some(1))), 7);
-        handovers.allocated(0x1020, 0x10, None, 8);
-        assert_eq!(
-            (handovers.after.get(&6), handovers.after.get(&7), handovers.after.get(&8)),
-            (None, Some(&vec![5]), Some(&vec![5]))
-        );
-        assert_eq!(handovers.before[&5], 2);
+        calls.freed(0x1000, B, 5);
+        calls.allocated(0x1000, 0x10, Some(B), 6);
+        calls.allocated(0x1010, 0x10, Some((0, Some(1))), 7);
+        calls.allocated(0x1020, 0x10, None, 8);
+        let handovers = calls.0.handovers();
+        assert_eq!(handovers.after, HashMap::from([(4, vec![2]), (7, vec![5]), (8, vec![5])]));
+        assert_eq!(handovers.before, HashMap::from([(2, 1), (5, 2)]));
     }
 
     #[test]
     fn plain_memory_may_be_freed_by_a_stream() {
-        let mut handovers = Handovers::default();
-        handovers.allocated(0x1000, 0x100, None, 1);
-        handovers.freed(0x1000, A, 2);
-        handovers.freed(0x1000, A, 3);
-        handovers.allocated(0x1000, 0x100, None, 4);
-        assert_eq!(handovers.after, HashMap::from([(4, vec![2])]));
+        let mut calls = Calls::default();
+        calls.allocated(0x1000, 0x100, None, 1);
+        calls.freed(0x1000, A, 2);
+        calls.freed(0x1000, A, 3);
+        calls.allocated(0x1000, 0x100, None, 4);
+        assert_eq!(calls.0.handovers().after, HashMap::from([(4, vec![2])]));
+    }
+
+    #[test]
+    fn who_was_inside_first_may_get_what_is_given_up_meanwhile() {
+        let mut changes = Changes::default();
+        changes.allocated(0x1000, 0x100, Some(A), 1, 10);
+        // Entered before the free, and returned behind its entry.
+        changes.allocated(0x1000, 0x100, Some(B), 2, 30);
+        changes.freed(0x1000, A, 3, 20);
+        changes.freed(0x1000, B, 4, 40);
+        changes.allocated(0x1000, 0x100, Some(A), 5, 50);
+        assert_eq!(changes.handovers().after, HashMap::from([(2, vec![3]), (5, vec![4])]));
     }
 }

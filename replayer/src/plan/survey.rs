@@ -7,6 +7,7 @@ use crate::plan::captures;
 use crate::plan::captures::Captures;
 use crate::plan::contexts::Contexts;
 use crate::plan::fault::Faults;
+use crate::plan::handover;
 use crate::plan::lifetimes::Lifetimes;
 use crate::plan::meanwhile::meanwhile;
 use crate::plan::order::{Moment, Order};
@@ -51,6 +52,7 @@ pub struct Survey {
     /// Latest submission to a stream: end and thread.
     submissions: HashMap<(u64, Option<u32>), (u64, u32)>,
     lifetimes: Lifetimes,
+    handovers: handover::Changes,
     executable: u64,
     /// Memory of others was opened, by a call that is refused.
     foreign: bool,
@@ -250,6 +252,7 @@ impl Survey {
     pub fn finish(mut self, trace: &Trace) -> Plan {
         let mut plan = self.plan;
         plan.order = Order::new(&self.moments, &self.lifetimes.edges);
+        plan.handovers = self.handovers.handovers();
         plan.peaks = self.usage.into_peaks();
         plan.compute = trace.devices.iter().map(|device| (device.ordinal, device.compute)).collect();
         let allocations = plan.allocations.values().chain(plan.adopted.values().flatten());

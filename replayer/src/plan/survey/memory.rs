@@ -73,7 +73,7 @@ impl Survey {
                     return;
                 }
                 self.of_graphs.remove(&start);
-                self.plan.handovers.allocated(start, len, own_stream(call), call.number);
+                self.handovers.allocated(start, len, own_stream(call), call.number, end);
                 let device = self.contexts.device_of_allocation(call);
                 // What comes out of a pool outlives the context.
                 let context = self.contexts.current(call.thread).filter(|_| call.argument("hStream").is_none());
@@ -94,7 +94,7 @@ impl Survey {
             Memory::Free | Memory::FreeAsync if self.of_graphs.contains(&argument("dptr")) => {}
             Memory::Free | Memory::FreeAsync => {
                 if let Some(stream) = own_stream(call) {
-                    self.plan.handovers.freed(argument("dptr"), stream, call.number);
+                    self.handovers.freed(argument("dptr"), stream, call.number, begin);
                 }
                 self.live.remove(argument("dptr"), begin);
                 self.usage.remove(argument("dptr"));
