@@ -17,6 +17,7 @@ use trace::Function;
 use trace::api::copies::Region;
 use trace::api::roles::Role;
 use trace::hash::{Hash, Hasher};
+use trace::invented;
 use trace::preamble::Data;
 use trace::record;
 
@@ -202,30 +203,27 @@ fn observation(copy: &Copy, found: Option<(u8, Hash)>) -> Vec<u8> {
     record::with_body(record::OBSERVED, &body)
 }
 
-/// The hash of what a copy brought; with `--data=all` the bytes go into the trace.
+/// The hash of what a copy brought. The bytes go into the trace with `--data=all`, and if they may hold addresses that a replay has to learn.
 ///
 /// `fresh`: the driver has written it within this very call, so that it can be read directly. `by_launch`: a kernel may have written there, and the
 /// CPU beside it.
 pub fn landed(lane: &Lane, landing: Landing, fresh: bool, by_launch: bool) -> Option<(u8, Hash)> {
     let recorder = lane.recorder();
-    let keep = recorder.data == Data::All;
+    let form = |bytes: &[u8]| {
+        let is_kept = recorder.data == Data::All || invented::are_in(bytes);
+        let blob = is_kept.then(|| recorder.file.blob(bytes)).flatten();
+        blob.map_or_else(|| (record::HASH, Hash::of(bytes)), |hash| (record::BLOB, hash))
+    };
     match landing {
         Landing::Flat { address, len } => {
             let careful = !fresh && !recorder.pinned.holds(address, len);
-            let bytes = recorder.watch.landed(address, len, careful, by_launch)?;
-            if keep && let Some(hash) = recorder.file.blob(&bytes) {
-                return Some((record::BLOB, hash));
-            }
-            Some((record::HASH, Hash::of(&bytes)))
+            Some(form(&recorder.watch.landed(address, len, careful, by_launch)?))
         }
         Landing::Rows(region) => {
             let careful = !fresh && !recorder.pinned.holds(region.address, region.span());
             let read = |row, len| recorder.watch.landed(row, len, careful, by_launch);
-            if keep {
-                let packed = packed_rows(&region, read)?;
-                if let Some(hash) = recorder.file.blob(&packed) {
-                    return Some((record::BLOB, hash));
-                }
+            if recorder.data == Data::All || region.bytes() <= invented::MOST as u64 {
+                return Some(form(&packed_rows(&region, read)?));
             }
             let mut hasher = Hasher::default();
             for row in region.row_addresses() {

@@ -219,6 +219,7 @@ pub fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) ->
             "payloads": report.tally.words.payloads,
             "arguments": report.tally.words.arguments,
             "results": report.tally.words.results,
+            "learned": report.tally.words.learned,
             "left": report.tally.words.left,
         },
         "unknown_handles": report.tally.unknown_handles,

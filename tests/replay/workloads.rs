@@ -91,6 +91,7 @@ workloads! {
     managed_variables "managed_variables.c" "replayable" ["follow"];
     struct_by_value "struct_by_value.c" "replayable" ["run_job"];
     globals "globals.c" "replayable" ["use_globals"];
+    given_functions "given_functions.c" "replayable" ["apply", "apply_all"];
     packed_arguments "packed_arguments.c" "replayable" ["scale_quads"];
     no_arguments "no_arguments.c" "replayable" ["count_up"];
     kernel_libraries "kernel_libraries.c" "replayable" ["add_two", "twice"];

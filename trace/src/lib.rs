@@ -16,6 +16,7 @@ pub mod hash;
 pub mod idle;
 pub mod image;
 mod index;
+pub mod invented;
 pub mod known;
 mod lookup;
 mod mapping;

@@ -3,6 +3,7 @@
 pub mod bisection;
 pub mod extent;
 pub mod hint;
+pub mod invented;
 pub mod payload;
 pub mod report;
 pub mod trust;

@@ -2,6 +2,7 @@
 
 use crate::check::extent::{extent, within};
 use crate::check::hint::strange_addresses;
+use crate::check::invented::Moves;
 use crate::check::report::{Divergence, Tally};
 use crate::run::sinks::Sink;
 use crate::run::world::World;
@@ -24,7 +25,10 @@ pub fn compare(world: &World, call: u64, sink: &Sink, tally: &mut Tally) {
     }
     let packed = packed(sink);
     // Only if the bytes differ as they are.
-    let mapped = LazyCell::new(|| world.translation.to_recorded(&packed, sink.words, sink.since));
+    let mapped = LazyCell::new(|| {
+        tally.words.learned += learn(world, sink, &packed);
+        world.translation.to_recorded(&packed, sink.words, sink.since)
+    });
     let (mut compared, mut mapped_back) = (0, 0);
     let mut is_close = false;
     for (offset, len, content) in &sink.expected {
@@ -72,6 +76,21 @@ pub fn compare(world: &World, call: u64, sink: &Sink, tally: &mut Tally) {
         tally.checked.within_tolerance += u64::from(is_close);
         tally.compared.insert(call);
     }
+}
+
+/// Looks in bytes that differ for addresses of the driver's own; how many blocks of them it has not known before.
+fn learn(world: &World, sink: &Sink, packed: &[u8]) -> u64 {
+    let mut moves = Moves::default();
+    for (offset, len, content) in &sink.expected {
+        let Some(was) = recorded(world, content).filter(|was| was.len() as u64 == *len) else { continue };
+        sink.words.each(packed, |at, live| {
+            let from = (at as u64).checked_sub(*offset).and_then(|from| was.get(from as usize..)?.first_chunk::<8>());
+            if let Some(recorded) = from.map(|word| u64::from_le_bytes(*word)) {
+                moves.learn(world, recorded, live);
+            }
+        });
+    }
+    moves.count
 }
 
 /// Where bytes differ from recorded content (nowhere if only a hash was recorded), and both, to be shown.

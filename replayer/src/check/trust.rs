@@ -25,6 +25,11 @@ fn trust(words: &Words, placed: &Placed) -> Vec<String> {
         words.arguments,
         words.results
     )];
+    if words.learned > 0 {
+        let blocks = if words.learned == 1 { "block" } else { "blocks" };
+        let whose = "of addresses of the driver's own (functions, tables of virtual functions)";
+        lines.push(format!("{} {blocks} {whose} found elsewhere by what results hold", words.learned));
+    }
     if words.left > 0 {
         lines.push(format!("{} left, which lead where memory was recorded and is not any more", addresses(words.left)));
     }
@@ -54,10 +59,11 @@ mod tests {
 
     #[test]
     fn what_may_be_missed_is_said() {
-        let words = Words { payloads: 1, left: 2, ..Words::default() };
+        let words = Words { payloads: 1, left: 2, learned: 1, ..Words::default() };
         let lines = trust(&words, &Placed { translated: 1, ..Placed::default() });
         assert!(lines[0].starts_with("1 address in payloads"), "{lines:?}");
-        assert!(lines[1].starts_with("2 addresses left"), "{lines:?}");
-        assert_eq!(lines[2..], [BLIND]);
+        assert!(lines[1].starts_with("1 block of addresses"), "{lines:?}");
+        assert!(lines[2].starts_with("2 addresses left"), "{lines:?}");
+        assert_eq!(lines[3..], [BLIND]);
     }
 }

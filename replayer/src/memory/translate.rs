@@ -7,6 +7,7 @@ use parking_lot::{RwLock, RwLockReadGuard};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use trace::invented::BLOCK;
 
 #[derive(Debug, Clone, Copy)]
 struct Moved {
@@ -26,6 +27,8 @@ pub struct Tables {
     /// What was in `recorded` until its live address became another's, in that order. A copy that was under way then may
     /// still hold it.
     past: Vec<(u64, Moved)>,
+    /// Of the driver's own, learned from results: by recorded address, and by live address.
+    blocks: (Disjoint, Disjoint),
 }
 
 #[derive(Default)]
@@ -56,10 +59,27 @@ impl Translation {
         tables.live.insert(start, moved);
         let past = tables.recorded.insert(moved.to, Moved { to: start, ..moved });
         tables.past.extend(past);
-        self.count.store(tables.live.0.len(), Ordering::Release);
+        self.count.store(tables.count(), Ordering::Release);
         if start != moved.to {
             self.ever.store(true, Ordering::Release);
         }
+    }
+
+    /// Learns where a block of the driver's own is, from an address in it and what that is here. False if either is known to be another,
+    /// or if they cannot lie in one block.
+    pub fn learn(&self, recorded: u64, live: u64) -> bool {
+        let base = |address: u64| address & !(BLOCK - 1);
+        let mut tables = self.tables.write();
+        let (there, here) = (&tables.blocks.0, &tables.blocks.1);
+        if recorded % BLOCK != live % BLOCK || there.inside(recorded).is_some() || here.inside(live).is_some() {
+            return false;
+        }
+        let moved = |to| Moved { len: BLOCK, to: base(to), returns: false };
+        tables.blocks.0.insert(base(recorded), moved(live));
+        tables.blocks.1.insert(base(live), moved(recorded));
+        self.count.store(tables.count(), Ordering::Release);
+        self.ever.store(true, Ordering::Release);
+        true
     }
 
     /// Forgets the range that begins here, unless it comes again; its live address.
@@ -72,7 +92,7 @@ impl Translation {
         if !moved.returns {
             tables.live.0.remove(&start);
         }
-        self.count.store(tables.live.0.len(), Ordering::Release);
+        self.count.store(tables.count(), Ordering::Release);
         Some(moved.to)
     }
 
@@ -83,7 +103,7 @@ impl Translation {
             tables.live.cut(at);
             let past = tables.recorded.cut(at);
             tables.past.extend(past);
-            self.count.store(tables.live.0.len(), Ordering::Release);
+            self.count.store(tables.count(), Ordering::Release);
         }
     }
 
@@ -131,6 +151,15 @@ impl Tables {
         self.live.end(recorded)
     }
 
+    /// Where an address of the driver's own is now, if that was learned.
+    pub fn learned(&self, recorded: u64) -> Option<u64> {
+        self.blocks.0.inside(recorded)
+    }
+
+    fn count(&self) -> usize {
+        self.live.0.len() + self.blocks.0.0.len()
+    }
+
     /// What a live address stood for at a moment, or for the first time after it.
     pub fn recorded(&self, live: u64, since: usize) -> Option<u64> {
         let gone = self.past.get(since..).unwrap_or_default();
@@ -138,13 +167,23 @@ impl Tables {
             let at = live.checked_sub(*start).filter(|at| *at < moved.len)?;
             Some(moved.to + at)
         };
-        let now = || self.recorded.inside(live).or_else(|| self.recorded.end(live));
+        let now =
+            || self.recorded.inside(live).or_else(|| self.recorded.end(live)).or_else(|| self.blocks.1.inside(live));
         gone.iter().find_map(was).or_else(now)
     }
 
     /// All recorded addresses that may be translated, the ends of ranges too, lie in here.
     pub fn bounds(&self) -> Range<u64> {
-        self.live.bounds()
+        around(&self.live.bounds(), &self.blocks.0.bounds())
+    }
+}
+
+/// Both, and what lies between them.
+pub fn around(a: &Range<u64>, b: &Range<u64>) -> Range<u64> {
+    match (a.is_empty(), b.is_empty()) {
+        (true, _) => b.clone(),
+        (_, true) => a.clone(),
+        _ => a.start.min(b.start)..a.end.max(b.end),
     }
 }
 
@@ -229,6 +268,24 @@ mod tests {
         // Memory at its place is what its address says.
         translation.forget(&(0x9000..0xa000));
         assert_eq!(translation.recorded(0x9010), None);
+    }
+
+    #[test]
+    fn blocks_of_the_driver_move_as_a_whole() {
+        let translation = Translation::default();
+        let (was, is) = (0x7fb5_f77a_c200, 0x7f32_5f7a_c200);
+        assert!(!translation.learn(was, is + 0x100), "another place in the block");
+        assert!(!translation.is_in_use());
+        assert!(translation.learn(was, is));
+        let tables = || translation.tables();
+        assert_eq!((tables().learned(was + 0xa00), tables().live(was)), (Some(is + 0xa00), None));
+        assert_eq!(translation.recorded(is - 0x200), Some(was - 0x200));
+        assert!(tables().bounds().contains(&was));
+        assert!(!translation.learn(was + 8, is + BLOCK + 8), "it is elsewhere");
+        assert!(!translation.learn(was + BLOCK + 8, is + 8), "another's");
+        // What calls have told goes before.
+        translation.bind(was, 8, 0x9000);
+        assert_eq!((tables().live(was), translation.recorded(0x9000)), (Some(0x9000), Some(was)));
     }
 
     #[test]

@@ -8,7 +8,7 @@
 
 use crate::memory::place::Placement;
 use crate::memory::ranges::Ranges;
-use crate::memory::translate::{Tables, Translation};
+use crate::memory::translate::{Tables, Translation, around};
 use std::borrow::Cow;
 use std::ops::Range;
 use trace::api::copies::Region;
@@ -25,6 +25,8 @@ pub struct Words {
     pub arguments: u64,
     /// In results: live addresses that stand for the recorded ones.
     pub results: u64,
+    /// Blocks of addresses of the driver's own, code and the like, found to be elsewhere.
+    pub learned: u64,
     /// Not rewritten, though they lead where memory was recorded that is not at its place: it was freed, or the word is
     /// no address at all.
     pub left: u64,
@@ -35,6 +37,7 @@ impl Words {
         self.payloads += other.payloads;
         self.arguments += other.arguments;
         self.results += other.results;
+        self.learned += other.learned;
         self.left += other.left;
     }
 }
@@ -87,7 +90,9 @@ pub fn unheld(recorded: &Ranges, held: &Ranges) -> Ranges {
 
 impl Placement<'_> {
     pub fn word(&self, tables: &Tables, value: u64) -> Word {
-        let moved = tables.live(value).or_else(|| tables.live_end(value).filter(|_| !self.is_at_home(value)));
+        let unless_at_home =
+            || tables.live_end(value).or_else(|| tables.learned(value)).filter(|_| !self.is_at_home(value));
+        let moved = tables.live(value).or_else(unless_at_home);
         match moved {
             Some(live) if live == value => Word::Same,
             Some(live) => Word::Moved(live),
@@ -164,14 +169,6 @@ fn replaced<'b>(bytes: Cow<'b, [u8]>, words: &[(usize, u64)]) -> Cow<'b, [u8]> {
         own[*at..at + 8].copy_from_slice(&word.to_le_bytes());
     }
     Cow::Owned(own)
-}
-
-fn around(a: &Range<u64>, b: &Range<u64>) -> Range<u64> {
-    match (a.is_empty(), b.is_empty()) {
-        (true, _) => b.clone(),
-        (_, true) => a.clone(),
-        _ => a.start.min(b.start)..a.end.max(b.end),
-    }
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ __host__ __device__ inline uint32_t mix(uint32_t v) { v ^= v >> 16; v *= 0x7feb3
 // 1. Quicksort; a block partitions with counters in shared memory, the halves are children.
 constexpr int SORTED = 20000, LEAF = 512, DEEPEST = 18;
 __device__ unsigned int launches;
+__global__ void enough() { launches = launches >= 8; }
 __device__ void sift(uint32_t *p, int at, int n) {
     for (;;) { int c = 2 * at + 1; if (c >= n) return; if (c + 1 < n && p[c + 1] > p[c]) c++; if (p[at] >= p[c]) return; uint32_t t = p[at]; p[at] = p[c]; p[c] = t; at = c; }
 }
@@ -153,7 +154,8 @@ int main() {
             wrong += got != x.host; wrong += bad != 0; wrong += total != expected; fold(total);
         }
     }
-    CK(cudaMemcpyFromSymbol(&zero, launches, 4)); wrong += zero < 8;
+    // How many depends on pivots that atomics chose.
+    enough<<<1, 1>>>(); CK(cudaMemcpyFromSymbol(&zero, launches, 4)); wrong += zero != 1;
     for (auto &x : sorters) { CK(cudaFree(x.p)); CK(cudaFree(x.other)); CK(cudaFree(x.bad)); CK(cudaFree(x.total)); }
 
     const int n = 6000; uint32_t *out; CK(cudaMalloc(&out, n * 4)); std::vector<uint32_t> got(n);

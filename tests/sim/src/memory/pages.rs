@@ -25,6 +25,11 @@ pub fn reserve(at: u64, size: u64) -> bool {
     exact(at, size, libc::PROT_NONE)
 }
 
+/// Addresses that give no access to anything, wherever the kernel likes.
+pub fn closed(size: u64) -> Option<u64> {
+    map(0, size, libc::PROT_NONE, PRIVATE)
+}
+
 fn exact(at: u64, size: u64, access: i32) -> bool {
     match map(at, size, access, PRIVATE | libc::MAP_FIXED_NOREPLACE) {
         Some(got) if got == at => true,

@@ -4,6 +4,7 @@
 mod alu;
 mod ast;
 mod body;
+mod code;
 mod convert;
 pub mod exec;
 mod float;

@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 
 use super::ast::{Formal, Function, Linkage, Unit, Variable as Declaration};
+use super::code;
 use super::inst::{Instruction, Op, Target, Value};
-use super::lower::{self, FUNCTION_TAG, Symbol};
+use super::lower::{self, Symbol};
 use super::types::Space;
 use super::{Error, Result, parse};
 
@@ -122,7 +123,7 @@ impl Layout {
             for relocation in &variable.relocations {
                 let value = match names.find(u, &relocation.symbol) {
                     Some(Symbol::Global(address)) => address.wrapping_add_signed(relocation.addend),
-                    Some(Symbol::Function(number)) => FUNCTION_TAG | u64::from(number),
+                    Some(Symbol::Function(number)) => code::address(number),
                     _ => return Err(Error::new(0, format!("Unknown symbol '{}'", relocation.symbol))),
                 };
                 let at = at + relocation.at;
@@ -253,11 +254,7 @@ fn place_shared(entry: u32, code: &[Code], shared: &[SharedVariable]) -> (Vec<u3
         for instruction in &code[number as usize].instructions {
             each_value(&instruction.op, &mut |value| match value {
                 Value::Shared(index, _) => used[index as usize] = true,
-                Value::Constant(c)
-                    if c & FUNCTION_TAG == FUNCTION_TAG && ((c & !FUNCTION_TAG) as usize) < code.len() =>
-                {
-                    open.push((c & !FUNCTION_TAG) as u32);
-                }
+                Value::Constant(c) => open.extend(code::number(c).filter(|number| (*number as usize) < code.len())),
                 _ => {}
             });
             if let Op::Call { target: Target::Function(callee), .. } = instruction.op {

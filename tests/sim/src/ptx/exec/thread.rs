@@ -2,8 +2,8 @@
 
 use super::space::{Env, LOCAL_WINDOW};
 use super::{Fault, Result};
+use crate::ptx::code;
 use crate::ptx::inst::{Argument, Op, Special, Target, Value, Warp};
-use crate::ptx::lower::FUNCTION_TAG;
 
 const DEEPEST: usize = 10_000;
 
@@ -136,10 +136,7 @@ impl Thread {
     ) -> Result<()> {
         let number = match target {
             Target::Function(number) => *number,
-            Target::Pointer(pointer) => {
-                let number = self.value(env, *pointer).wrapping_sub(FUNCTION_TAG);
-                u32::try_from(number).map_err(|_| Fault::InvalidPc)?
-            }
+            Target::Pointer(pointer) => code::number(self.value(env, *pointer)).ok_or(Fault::InvalidPc)?,
             Target::Print => return super::print::vprintf(self, env, arguments, results),
         };
         let callee = env.program.code.get(number as usize).ok_or(Fault::InvalidPc)?;

@@ -6,6 +6,7 @@ mod memory;
 mod moves;
 
 use super::ast::{Body, Operand, Statement};
+use super::code;
 use super::inst::{Instruction, Op, Special, Value};
 use super::types::{Space, Type};
 use super::{Error, Result};
@@ -19,9 +20,6 @@ pub enum Symbol {
     Function(u32),
     Print,
 }
-
-/// The tag in the upper half of a function's address.
-pub const FUNCTION_TAG: u64 = 0xF00D_0000_0000_0000;
 
 pub fn body(body: &Body, find: &dyn Fn(&str) -> Option<Symbol>) -> Result<Vec<Instruction>> {
     body.statements
@@ -145,7 +143,7 @@ impl<'a> Lower<'a> {
         match (self.find)(name) {
             Some(Symbol::Global(address)) => Ok(Value::Constant(address.wrapping_add_signed(addend))),
             Some(Symbol::Shared(number)) => Ok(Value::Shared(number, addend as i32)),
-            Some(Symbol::Function(number)) => Ok(Value::Constant(FUNCTION_TAG | u64::from(number))),
+            Some(Symbol::Function(number)) => Ok(Value::Constant(code::address(number))),
             Some(Symbol::Print) | None => self.error(format!("Unknown symbol '{name}'")),
         }
     }
