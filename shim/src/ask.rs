@@ -6,6 +6,10 @@ use crate::real;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use trace::record;
 
+/// Handles that mean default streams; what 0 means the function decides.
+const LEGACY: u64 = 1;
+const PER_THREAD: u64 = 2;
+
 /// The calling thread's context; 0 if there is none.
 pub fn current_context() -> u64 {
     type Current = unsafe extern "C" fn(*mut u64) -> u32;
@@ -15,10 +19,14 @@ pub fn current_context() -> u64 {
     context
 }
 
-/// Whether the legacy stream waits for this one.
+/// Whether the legacy stream waits for this one. Default streams are not asked about: a question about the legacy stream would end captures of
+/// the streams that it waits for (tests/gpu/facts/asked_while_captured.c; driver 580).
 pub fn is_blocking(stream: u64) -> Option<bool> {
     type Flags = unsafe extern "C" fn(u64, *mut u32) -> u32;
     const NON_BLOCKING: u32 = 1;
+    if stream <= PER_THREAD {
+        return Some(true);
+    }
     let mut flags = 0;
     // SAFETY: the signature is that of cuda.h; the stream is that of the call at hand, for which the driver looks it up, too.
     let result = unsafe { real::function::<Flags>("cuStreamGetFlags").map(|ask| ask(stream, &mut flags)) };
@@ -31,11 +39,11 @@ pub static CAPTURES: AtomicBool = AtomicBool::new(false);
 /// Whether work put on this stream becomes graph nodes. `per_thread`: stream 0 is the calling thread's own.
 pub fn is_capturing(stream: u64, per_thread: bool) -> bool {
     type IsCapturing = unsafe extern "C" fn(u64, *mut u32) -> u32;
-    const PER_THREAD: u64 = 2;
-    if !CAPTURES.load(Relaxed) {
+    let stream = if stream == 0 && per_thread { PER_THREAD } else { stream };
+    // The legacy stream cannot be captured.
+    if !CAPTURES.load(Relaxed) || stream <= LEGACY {
         return false;
     }
-    let stream = if stream == 0 && per_thread { PER_THREAD } else { stream };
     let mut status = 0;
     // SAFETY: as above; the question is allowed during capture.
     unsafe { real::function::<IsCapturing>("cuStreamIsCapturing").map(|ask| ask(stream, &mut status)) };

@@ -104,6 +104,7 @@ workloads! {
     many_sources "many_sources.c" "replayable" [];
     managed_copies "managed_copies.c" "replayable" [];
     managed_copies_per_thread "managed_copies.c+" "replayable" [];
+    beside_capture "beside_capture.c" "replayable" [];
     beyond "beyond.c" "replayable" [];
     pools "pools.c" "replayable" ["twice"];
     handed_over "handed_over.c" "replayable" ["add_to"];

@@ -6,7 +6,7 @@ use super::entries;
 use crate::abi::{Handle, In, NullStream, Out};
 use crate::code::{Code, Result};
 use crate::graph::capture;
-use crate::stream::{self, Stream};
+use crate::stream::{self, Lane, Stream};
 
 const NONE: u32 = 0;
 const ACTIVE: u32 = 1;
@@ -86,7 +86,11 @@ entries! {
         let to = Answers {
             status, id: nowhere(), graph: nowhere(), dependencies: nowhere(), edges: nowhere(), count: nowhere(),
         };
-        query(&find(hstream, null)?, to)
+        let stream = find(hstream, null)?;
+        if stream.lane == Lane::Legacy {
+            capture::ask_legacy(stream.context_handle)?;
+        }
+        query(&stream, to)
     }
 
     fn cuStreamGetCaptureInfo / cuStreamGetCaptureInfo_ptsz [null] (hstream: Handle, status: Out<u32>, id: Out<u64>) {

@@ -6,7 +6,7 @@ use super::entries;
 use super::structs::ContextParameters;
 use crate::abi::{Handle, In, Out};
 use crate::code::Code;
-use crate::graph::capture::check_unsafe_call;
+use crate::graph::capture::check_context;
 use crate::registry::handle_of;
 use crate::{context, device, event, state};
 
@@ -85,7 +85,7 @@ entries! {
 
     fn cuCtxSynchronize() {
         let context = context::current()?;
-        check_unsafe_call()?;
+        check_context(handle_of(&context))?;
         state::slow_down();
         context.synchronize()
     }

@@ -6,6 +6,7 @@ use super::entries;
 use crate::abi::{DevicePointer, Handle, NullStream, Opaque, Out};
 use crate::code::{Code, Result};
 use crate::event;
+use crate::graph::capture::{check_legacy, check_unsafe_call};
 use crate::stream::{self, Lane, Stream};
 use crate::work::{HostFunction, StreamCallback, Work};
 use crate::{context, state};
@@ -14,6 +15,15 @@ use crate::{context, state};
 fn usable(hstream: Handle, null: NullStream) -> Result<Arc<Stream>> {
     let stream = stream::find(hstream, null)?;
     stream.context()?.check()?;
+    Ok(stream)
+}
+
+/// A stream that is asked about: for the legacy stream that is a use of it.
+fn described(hstream: Handle, null: NullStream) -> Result<Arc<Stream>> {
+    let stream = stream::find(hstream, null)?;
+    if stream.lane == Lane::Legacy {
+        check_legacy(stream.context_handle)?;
+    }
     Ok(stream)
 }
 
@@ -40,6 +50,7 @@ entries! {
     fn cuStreamQuery / cuStreamQuery_ptsz [null] (hstream: Handle) {
         let stream = stream::find(hstream, null)?;
         stream.capture_forbids()?;
+        check_unsafe_call()?;
         let context = stream.context()?;
         let reached = context.lanes.waited_for(&stream).is_empty();
         context.check()?;
@@ -64,27 +75,27 @@ entries! {
     }
 
     fn cuStreamGetPriority / cuStreamGetPriority_ptsz [null] (hstream: Handle, priority: Out<i32>) {
-        priority.set(stream::find(hstream, null)?.priority)
+        priority.set(described(hstream, null)?.priority)
     }
 
     fn cuStreamGetFlags / cuStreamGetFlags_ptsz [null] (hstream: Handle, flags: Out<u32>) {
-        flags.set(stream::find(hstream, null)?.flags)
+        flags.set(described(hstream, null)?.flags)
     }
 
     fn cuStreamGetId / cuStreamGetId_ptsz [null] (hstream: Handle, id: Out<u64>) {
-        id.set(stream::find(hstream, null)?.id)
+        id.set(described(hstream, null)?.id)
     }
 
     fn cuStreamGetDevice / cuStreamGetDevice_ptsz [null] (hstream: Handle, dev: Out<i32>) {
-        dev.set(stream::find(hstream, null)?.device)
+        dev.set(described(hstream, null)?.device)
     }
 
     fn cuStreamGetCtx / cuStreamGetCtx_ptsz [null] (hstream: Handle, ctx: Out<Handle>) {
-        ctx.set(stream::find(hstream, null)?.context_handle)
+        ctx.set(described(hstream, null)?.context_handle)
     }
 
     fn cuStreamGetCtx_v2 / cuStreamGetCtx_v2_ptsz [null] (hstream: Handle, ctx: Out<Handle>, green: Out<Handle>) {
-        let found = stream::find(hstream, null)?.context_handle;
+        let found = described(hstream, null)?.context_handle;
         ctx.set(found)?;
         green.set_if(context::green(found).map_or(0, |_| found));
         Ok(())

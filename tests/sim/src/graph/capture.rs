@@ -75,6 +75,20 @@ pub fn check_legacy(context: Handle) -> Result {
     refuse(|c| c.context == context && c.blocking, Code::STREAM_CAPTURE_IMPLICIT)
 }
 
+/// The same of a question that ends no capture.
+pub fn ask_legacy(context: Handle) -> Result {
+    let is_captured = ACTIVE.lock().iter().any(|c| c.context == context && c.blocking);
+    if is_captured { Err(Code::STREAM_CAPTURE_IMPLICIT) } else { Ok(()) }
+}
+
+/// Refuses to wait for a context in which a stream captures.
+pub fn check_context(context: Handle) -> Result {
+    if COUNT.load(Ordering::Acquire) == 0 {
+        return Ok(());
+    }
+    refuse(|c| c.context == context, Code::STREAM_CAPTURE_IMPLICIT)
+}
+
 fn refuse(disturbed: impl Fn(&&Arc<Capture>) -> bool, code: Code) -> Result {
     let active = ACTIVE.lock();
     let mut refused = Ok(());
