@@ -131,7 +131,7 @@ fn look_at(lane: &Lane, copy: &Copy, beside: &Beside, stirred: &[Range<u64>]) {
         return filled(lane, copy.landing);
     }
     if let Work::Graph(before) = copy.work {
-        let found = landed(lane, copy.landing, false, false).filter(|(_, hash)| *hash != before);
+        let found = landed(lane, copy.landing, By::Work).filter(|(_, hash)| *hash != before);
         if others().is_some() {
             observed(lane, copy, found);
         }
@@ -154,8 +154,8 @@ fn look_at(lane: &Lane, copy: &Copy, beside: &Beside, stirred: &[Range<u64>]) {
         }
         _ => vec![*copy],
     };
-    let found: Vec<_> =
-        pieces.iter().map(|piece| landed(lane, piece.landing, false, copy.work == Work::Launch)).collect();
+    let by = if copy.work == Work::Launch { By::Launch } else { By::Work };
+    let found: Vec<_> = pieces.iter().map(|piece| landed(lane, piece.landing, by)).collect();
     // Or has just begun to.
     if others().is_none_or(|now| now != theirs) {
         return;
@@ -203,11 +203,18 @@ fn observation(copy: &Copy, found: Option<(u8, Hash)>) -> Vec<u8> {
     record::with_body(record::OBSERVED, &body)
 }
 
+/// What has brought bytes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    /// This very call: the driver has written there, so that it can be read directly.
+    Call,
+    Work,
+    /// A kernel may have written there, and the CPU beside it.
+    Launch,
+}
+
 /// The hash of what a copy brought. The bytes go into the trace with `--data=all`, and if they may hold addresses that a replay has to learn.
-///
-/// `fresh`: the driver has written it within this very call, so that it can be read directly. `by_launch`: a kernel may have written there, and the
-/// CPU beside it.
-pub fn landed(lane: &Lane, landing: Landing, fresh: bool, by_launch: bool) -> Option<(u8, Hash)> {
+pub fn landed(lane: &Lane, landing: Landing, by: By) -> Option<(u8, Hash)> {
     let recorder = lane.recorder();
     let form = |bytes: &[u8]| {
         let is_kept = recorder.data == Data::All || invented::are_in(bytes);
@@ -216,12 +223,12 @@ pub fn landed(lane: &Lane, landing: Landing, fresh: bool, by_launch: bool) -> Op
     };
     match landing {
         Landing::Flat { address, len } => {
-            let careful = !fresh && !recorder.pinned.holds(address, len);
-            Some(form(&recorder.watch.landed(address, len, careful, by_launch)?))
+            let careful = by != By::Call && !recorder.pinned.holds(address, len);
+            Some(form(&recorder.watch.landed(address, len, careful, by == By::Launch)?))
         }
         Landing::Rows(region) => {
-            let careful = !fresh && !recorder.pinned.holds(region.address, region.span());
-            let read = |row, len| recorder.watch.landed(row, len, careful, by_launch);
+            let careful = by != By::Call && !recorder.pinned.holds(region.address, region.span());
+            let read = |row, len| recorder.watch.landed(row, len, careful, by == By::Launch);
             if recorder.data == Data::All || region.bytes() <= invented::MOST as u64 {
                 return Some(form(&packed_rows(&region, read)?));
             }

@@ -1,6 +1,6 @@
 //! The bytes that copies carry: to the device when the driver takes them, from the device when the call returns, or later (`arrived.rs`).
 
-use crate::arrived::{filled, give_up, landed, packed_rows};
+use crate::arrived::{By, filled, give_up, landed, packed_rows};
 use crate::ask::{self, Place};
 use crate::callback;
 use crate::capture::{Capture, Live, MOST_FOLLOWED, Moment};
@@ -199,7 +199,7 @@ impl Capture<'_> {
             self.deferred.extend(given_up.iter().filter_map(give_up));
             return;
         }
-        match landed(self.lane, landing, true, false) {
+        match landed(self.lane, landing, By::Call) {
             Some((form, hash)) => self.draft.attach(form | rows, address, len as u32, &hash.to_bytes()),
             None => self.lost(address, len as u32, "copied results that could not be read"),
         }

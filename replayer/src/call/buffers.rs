@@ -379,7 +379,7 @@ impl<'w, 't> Builder<'w, 't> {
 
     /// The length of a module's variable must be known, asked for or not: its address is going to be translated.
     fn ask_for_length(&mut self) -> Result<(), Refusal> {
-        if !crate::check::hands_out_a_variable(self.function) {
+        if !self.function.finds_variable() {
             return Ok(());
         }
         let Some(at) = self.function.param("bytes").map(|index| self.function.params[index].offset) else {

@@ -22,11 +22,6 @@ use trace::call::When;
 use trace::walk::{Direction, Target, View, member, resolve};
 use trace::{Call, Function};
 
-/// Functions that hand out the address and length of a variable of a module: a range to translate.
-pub fn hands_out_a_variable(function: &Function) -> bool {
-    matches!(function.name, "cuModuleGetGlobal_v2" | "cuLibraryGetGlobal" | "cuLibraryGetManaged")
-}
-
 /// Memory that came into being inside a struct (an allocation node): its address, and the length that stands beside it.
 pub fn made_in(fields: &[Field], bytes: &[u8]) -> Option<(u64, u64)> {
     let made = |field: &&Field| matches!((field.role, field.ty.form), (Role::Created, Form::Address));
@@ -275,7 +270,7 @@ impl Checker<'_, '_> {
     /// Memory that the driver gave, wherever it likes.
     fn bind_given(&mut self) {
         let captured = self.world.plan.captured.get(&self.call.number).copied();
-        if !hands_out_a_variable(self.function) && captured.is_none() {
+        if !self.function.finds_variable() && captured.is_none() {
             return;
         }
         let live = |name: &str| {

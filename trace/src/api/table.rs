@@ -41,6 +41,11 @@ impl Function {
         result == 0 || self.ends_capture() && BROKEN_CAPTURE.contains(&result)
     }
 
+    /// Whether it hands out the address and length of a variable of a module or library.
+    pub fn finds_variable(&self) -> bool {
+        matches!(self.name, "cuModuleGetGlobal_v2" | "cuLibraryGetGlobal" | "cuLibraryGetManaged")
+    }
+
     pub fn launches_graph(&self) -> bool {
         self.class == Class::launch && self.param("hGraphExec").is_some()
     }

@@ -129,7 +129,7 @@ impl Survey {
         /// Where the length was not asked for.
         const SOME: u64 = 64 << 10;
         let module = self.plan.reach.made(call, function, &mut self.live);
-        if crate::check::hands_out_a_variable(function)
+        if function.finds_variable()
             && let Some((start, module)) = call.output("dptr").zip(module)
         {
             self.live.add_as(module, start, call.output("bytes").unwrap_or(SOME), 0);
