@@ -16,36 +16,49 @@ struct Change {
     /// one began, and who gives up what he got had been told before.
     time: u64,
     call: u64,
-    start: u64,
-    /// None for memory that is there at once.
-    stream: Option<Stream>,
     what: What,
 }
 
 enum What {
-    Allocated { len: u64 },
-    Freed,
+    /// `stream`: none for memory that is there at once.
+    Allocated {
+        start: u64,
+        len: u64,
+        stream: Option<Stream>,
+    },
+    Freed {
+        start: u64,
+        stream: Stream,
+    },
+    /// What has this handle from now on is another stream.
+    StreamEnds {
+        handle: u64,
+    },
 }
 
 impl Changes {
     /// `stream`: none for memory that is there at once. `end`: when the call returned.
     pub fn allocated(&mut self, start: u64, len: u64, stream: Option<Stream>, call: u64, end: u64) {
-        self.0.push(Change { time: end, call, start, stream, what: What::Allocated { len } });
+        self.0.push(Change { time: end, call, what: What::Allocated { start, len, stream } });
     }
 
     /// `begin`: when the call was entered.
     pub fn freed(&mut self, start: u64, stream: Stream, call: u64, begin: u64) {
-        self.0.push(Change { time: begin, call, start, stream: Some(stream), what: What::Freed });
+        self.0.push(Change { time: begin, call, what: What::Freed { start, stream } });
+    }
+
+    pub fn stream_ends(&mut self, handle: u64, call: u64, begin: u64) {
+        self.0.push(Change { time: begin, call, what: What::StreamEnds { handle } });
     }
 
     pub fn handovers(mut self) -> Handovers {
         self.0.sort_by_key(|change| (change.time, change.call));
         let (mut handovers, mut memory) = (Handovers::default(), Memory::default());
-        for Change { call, start, stream, what, .. } in self.0 {
-            match (what, stream) {
-                (What::Freed, Some(stream)) => memory.freed(start, stream, call),
-                (What::Freed, None) => {}
-                (What::Allocated { len }, stream) => memory.allocated(start, len, stream, call, &mut handovers),
+        for Change { call, what, .. } in self.0 {
+            match what {
+                What::Allocated { start, len, stream } => memory.allocated(start, len, stream, call, &mut handovers),
+                What::Freed { start, stream } => memory.freed(start, stream, call),
+                What::StreamEnds { handle } => memory.stream_ends(handle),
             }
         }
         handovers
@@ -60,10 +73,18 @@ pub struct Handovers {
     pub before: HashMap<u64, u32>,
 }
 
+#[derive(Clone, Copy)]
+struct Freed {
+    end: u64,
+    /// None if it has ended.
+    by: Option<Stream>,
+    call: u64,
+}
+
 #[derive(Default)]
 struct Memory {
-    /// Memory of streams that is free again, by start: end, the stream, and the call.
-    freed: BTreeMap<u64, (u64, Stream, u64)>,
+    /// Memory of streams that is free again, by start.
+    freed: BTreeMap<u64, Freed>,
     /// Not freed, start to end.
     live: HashMap<u64, u64>,
 }
@@ -72,28 +93,34 @@ impl Memory {
     fn allocated(&mut self, start: u64, len: u64, stream: Option<Stream>, call: u64, handovers: &mut Handovers) {
         let end = start.saturating_add(len);
         self.live.insert(start, end);
-        let overlapping = |(at, (until, ..)): &(&u64, &(u64, Stream, u64))| **at < end && start < *until;
-        let found: Vec<u64> = self.freed.range(..end).filter(overlapping).map(|(at, _)| *at).collect();
+        // They do not overlap each other.
+        let overlapping = self.freed.range(..end).rev().take_while(|(_, freed)| start < freed.end);
+        let found: Vec<u64> = overlapping.map(|(at, _)| *at).collect();
         for at in found {
-            let Some((until, by, free)) = self.freed.remove(&at) else { continue };
+            let Some(freed) = self.freed.remove(&at) else { continue };
             // The rest of it may be the next one's.
             if at < start {
-                self.freed.insert(at, (start, by, free));
+                self.freed.insert(at, Freed { end: start, ..freed });
             }
-            if end < until {
-                self.freed.insert(end, (until, by, free));
+            if end < freed.end {
+                self.freed.insert(end, freed);
             }
-            if stream != Some(by) {
-                handovers.after.entry(call).or_default().push(free);
-                *handovers.before.entry(free).or_default() += 1;
+            if stream.is_none() || stream != freed.by {
+                handovers.after.entry(call).or_default().push(freed.call);
+                *handovers.before.entry(freed.call).or_default() += 1;
             }
         }
     }
 
     fn freed(&mut self, start: u64, stream: Stream, call: u64) {
         if let Some(end) = self.live.remove(&start) {
-            self.freed.insert(start, (end, stream, call));
+            self.freed.insert(start, Freed { end, by: Some(stream), call });
         }
+    }
+
+    fn stream_ends(&mut self, handle: u64) {
+        let is_its = |freed: &&mut Freed| freed.by.is_some_and(|(stream, _)| stream == handle);
+        self.freed.values_mut().filter(is_its).for_each(|freed| freed.by = None);
     }
 }
 
@@ -144,6 +171,16 @@ mod tests {
         calls.freed(0x1000, A, 3);
         calls.allocated(0x1000, 0x100, None, 4);
         assert_eq!(calls.0.handovers().after, HashMap::from([(4, vec![2])]));
+    }
+
+    #[test]
+    fn a_handle_may_be_another_streams_later() {
+        let mut changes = Changes::default();
+        changes.allocated(0x1000, 0x100, Some(A), 1, 1);
+        changes.freed(0x1000, A, 2, 2);
+        changes.stream_ends(A.0, 3, 3);
+        changes.allocated(0x1000, 0x100, Some(A), 4, 4);
+        assert_eq!(changes.handovers().after, HashMap::from([(4, vec![2])]));
     }
 
     #[test]

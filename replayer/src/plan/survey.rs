@@ -125,6 +125,11 @@ impl Survey {
         }
         self.submission(call, function, moment);
         self.lifetimes.see(call, function, moment);
+        let is_stream =
+            |param: &&Field| matches!((param.role, param.ty.form), (Role::Destroy, Form::Handle(Kind::Stream)));
+        if let Some(stream) = function.params.iter().find(is_stream) {
+            self.handovers.stream_ends(call.argument(stream.name).unwrap_or(0), call.number, call.begin);
+        }
     }
 
     /// Work that follows what a capture range left out begins with memory that nobody knows.
