@@ -217,7 +217,7 @@ pub enum By {
 pub fn landed(lane: &Lane, landing: Landing, by: By) -> Option<(u8, Hash)> {
     let recorder = lane.recorder();
     let form = |bytes: &[u8]| {
-        let is_kept = recorder.data == Data::All || invented::are_in(bytes);
+        let is_kept = recorder.data == Data::All || recorder.invented.teaches(bytes);
         let blob = is_kept.then(|| recorder.file.blob(bytes)).flatten();
         blob.map_or_else(|| (record::HASH, Hash::of(bytes)), |hash| (record::BLOB, hash))
     };

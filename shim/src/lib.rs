@@ -38,6 +38,7 @@ mod finish;
 mod hooks;
 mod host;
 mod images;
+mod invented;
 mod kernels;
 mod landing;
 mod lane;

@@ -9,7 +9,8 @@ use crate::file::TraceFile;
 use crate::last_words::LastWords;
 use crate::lock::Lock;
 use crate::{
-    adopt, clock, destinations, images, kernels, node_runs, pending, pinned, range, real, times, variables, watch,
+    adopt, clock, destinations, images, invented, kernels, node_runs, pending, pinned, range, real, times, variables,
+    watch,
 };
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -27,6 +28,7 @@ pub struct Recorder {
     pub modules: adopt::Known,
     pub images: images::Images,
     pub variables: variables::Variables,
+    pub invented: invented::Invented,
     pub pinned: pinned::Ranges,
     pub pending: pending::Pending,
     pub destinations: destinations::Destinations,
@@ -192,6 +194,7 @@ fn start() -> Result<(), String> {
         modules: adopt::Known::default(),
         images: images::Images::default(),
         variables: variables::Variables::default(),
+        invented: invented::Invented::default(),
         pinned: pinned::Ranges::default(),
         pending: pending::Pending::default(),
         destinations: destinations::Destinations::default(),

@@ -3,7 +3,7 @@
 
 int main(int argc, char **argv)
 {
-    static CUdeviceptr words[1024];
+    static CUdeviceptr words[10240];
     size_t bytes = argc > 1 ? sizeof words : 2 * sizeof *words;
 
     (void)argv;
