@@ -28,6 +28,11 @@ impl Known {
         self.modules.lock().insert(module, (library, context));
     }
 
+    /// The library that the module belongs to, 0 for none.
+    pub fn library_of(&self, module: u64) -> u64 {
+        self.modules.lock().get(&module).map_or(0, |(library, _)| *library)
+    }
+
     /// The handle may be another module's from now on.
     pub fn remove(&self, module: u64) {
         self.modules.lock().remove(&module);

@@ -63,10 +63,25 @@ pub enum Place {
 
 /// What lies at an address that a copy was given.
 pub fn place(address: u64) -> Place {
+    const HOST: u32 = 1;
+    match kind_at(address) {
+        Some((1.., true)) => Place::Managed,
+        Some((HOST, _)) => Place::Pinned,
+        Some((1.., _)) => Place::Device,
+        _ => Place::Pageable,
+    }
+}
+
+/// Whether managed memory is there, if the driver will say.
+pub fn is_managed(address: u64) -> Option<bool> {
+    kind_at(address).map(|(_, is_managed)| is_managed)
+}
+
+/// The type of the memory there, 0 if the driver does not know it, and whether it is managed.
+fn kind_at(address: u64) -> Option<(u32, bool)> {
     type Attributes = unsafe extern "C" fn(u32, *const u32, *const *mut u32, u64) -> u32;
     const MEMORY_TYPE: u32 = 2;
     const IS_MANAGED: u32 = 8;
-    const HOST: u32 = 1;
     let (mut kind, mut managed) = (0u32, 0u32);
     // The plural form: it answers zeros for an address that the driver does not know, and no error, which tools would report.
     // SAFETY: the signature is that of cuda.h; the answers for both attributes fit an unsigned int.
@@ -74,12 +89,7 @@ pub fn place(address: u64) -> Place {
         real::function::<Attributes>("cuPointerGetAttributes")
             .map(|ask| ask(2, [MEMORY_TYPE, IS_MANAGED].as_ptr(), [&raw mut kind, &raw mut managed].as_ptr(), address))
     };
-    match (result, kind) {
-        (Some(0), 1..) if managed & 0xff != 0 => Place::Managed,
-        (Some(0), HOST) => Place::Pinned,
-        (Some(0), 1..) => Place::Device,
-        _ => Place::Pageable,
-    }
+    (result == Some(0)).then_some((kind, kind != 0 && managed & 0xff != 0))
 }
 
 /// Whether the driver says that there is no pinned memory of its at this address. Without a context it says nothing.
@@ -117,14 +127,19 @@ pub fn array_element(array: u64) -> Option<u64> {
     copies::element_bytes(CUarray_format(found.Format.0), found.NumChannels)
 }
 
-/// The compute capability of the calling thread's device: 90 for 9.0.
-pub fn compute_capability() -> Option<u32> {
+/// The number of the calling thread's device.
+pub fn current_device() -> Option<u64> {
     type Device = unsafe extern "C" fn(*mut i32) -> u32;
     let mut device = 0;
     // SAFETY: the signature is that of cuda.h.
     let result = unsafe { real::function::<Device>("cuCtxGetDevice").map(|ask| ask(&mut device)) };
-    let (major, minor) = devices::compute(device);
-    (result == Some(0) && major > 0).then_some((major * 10 + minor) as u32)
+    (result == Some(0)).then_some(device as u64)
+}
+
+/// Its compute capability: 90 for 9.0.
+pub fn compute_capability() -> Option<u32> {
+    let (major, minor) = devices::compute(current_device()? as i32);
+    (major > 0).then_some((major * 10 + minor) as u32)
 }
 
 static DESCRIBED: AtomicBool = AtomicBool::new(false);

@@ -301,7 +301,7 @@ fn ending(hook: Hook, lane: &Lane, words: &[u64]) -> u64 {
 fn code_ends(lane: &Lane, owner: u64) {
     let recorder = start::recorder();
     recorder.images.owner_ends(owner);
-    recorder.variables.owner_ends(owner).into_iter().for_each(|start| _ = managed_ends(lane, start));
+    recorder.variables.owned(owner).into_iter().for_each(|start| _ = managed_ends(lane, start));
 }
 
 /// The length of this managed memory, if it is that. What the CPU has there is told.
@@ -348,12 +348,14 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
         (Hook::CodeEnds { .. }, _) => {
             recorder.kernels.forget();
             recorder.modules.owner_ends(words[0]);
+            recorder.variables.owner_ended(words[0], succeeded);
             recorder.pinned.drop_gone(ask::is_not_pinned);
             recorder.watch.drop_gone();
         }
         (Hook::ModuleEnds, _) => {
             recorder.kernels.forget_module(words[0]);
             recorder.modules.remove(words[0]);
+            recorder.variables.owner_ended(words[0], succeeded);
         }
         // A driver under another tool refuses it.
         (Hook::Profiler { starts }, _) => range::profiler(&recorder.range, starts),

@@ -1,22 +1,34 @@
 //! Which results hold addresses of the driver's own ([`trace::invented`]): of those the bytes are kept, so that a replay can learn where they
 //! are there. A block is taught by a few results, and then known.
+//!
+//! The driver is not asked: a result may be looked at within a callback, where it must not be called. Nor is memory touched: managed memory
+//! would come here.
 
-use crate::ask::{self, Place};
 use crate::lock::Lock;
-use crate::memory::bytes_at;
 use std::collections::BTreeMap;
-use trace::invented::{BLOCK, MOST, may_be};
+use trace::invented::{BLOCK, MOST, closed, may_be};
 
 /// So many results teach a block: not each of them can be compared.
 const ENOUGH: u8 = 4;
-const MOST_BLOCKS: usize = 256;
-/// Of one result. Each question is two system calls and one to the driver.
+/// A program's own allocations are closed to the CPU, too, and teach what nobody has to learn.
+const MOST_KEPT: usize = 64 << 20;
+const MOST_BLOCKS: usize = 1 << 16;
+/// Of one result; each costs a system call.
 const MOST_ASKED: usize = 16;
+/// Numbers may look like addresses again and again: after a look in vain at the mappings, so many results more than after the last.
+const MOST_PASSED: u32 = 1 << 12;
 
-/// Blocks of the driver's, with the number of results that have taught them.
 #[derive(Default)]
-pub struct Invented {
-    blocks: Lock<BTreeMap<u64, u8>>,
+pub struct Invented(Lock<State>);
+
+#[derive(Default)]
+struct State {
+    /// With the number of results that have taught them.
+    blocks: BTreeMap<u64, u8>,
+    kept: usize,
+    /// Results that are passed by before mappings are looked at again, and how many that were the last time.
+    to_pass: u32,
+    passed: u32,
 }
 
 impl Invented {
@@ -25,31 +37,51 @@ impl Invented {
         if bytes.len() > MOST || !words(bytes).any(may_be) {
             return false;
         }
-        let mut strange: Vec<u64> = Vec::new();
-        let mut known: Vec<u64> = Vec::new();
+        let mut state = self.0.lock();
+        let teaches = state.kept < MOST_KEPT && state.teaches(bytes);
+        state.kept += if teaches { bytes.len() } else { 0 };
+        teaches
+    }
+}
+
+impl State {
+    fn teaches(&mut self, bytes: &[u8]) -> bool {
+        let (mut known, mut strange) = (Vec::new(), Vec::new());
         let mut last = 0;
-        let mut blocks = self.blocks.lock();
-        let has_room = blocks.len() < MOST_BLOCKS;
-        for word in words(bytes).filter(|word| may_be(*word)) {
-            let block = word & !(BLOCK - 1);
+        for block in words(bytes).filter(|word| may_be(*word)).map(|word| word & !(BLOCK - 1)) {
             if std::mem::replace(&mut last, block) == block {
                 continue;
             }
-            match blocks.get(&block) {
+            match self.blocks.get(&block) {
                 Some(taught) if *taught < ENOUGH => known.push(block),
-                None if has_room && strange.len() < MOST_ASKED => strange.push(word),
+                None if strange.len() < MOST_ASKED => strange.push(block),
                 _ => {}
             }
         }
+        if self.blocks.len() < MOST_BLOCKS {
+            known.extend(self.drivers(strange));
+        }
         known.sort_unstable();
         known.dedup();
-        known.iter().for_each(|block| *blocks.entry(*block).or_default() += 1);
-        // The driver may be about to call back.
-        drop(blocks);
-        strange.retain(|word| is_drivers(*word));
-        let mut blocks = self.blocks.lock();
-        strange.iter().for_each(|word| *blocks.entry(word & !(BLOCK - 1)).or_default() |= 1);
-        !known.is_empty() || !strange.is_empty()
+        known.iter().for_each(|block| *self.blocks.entry(*block).or_default() += 1);
+        !known.is_empty()
+    }
+
+    /// Those of these blocks that are the driver's.
+    fn drivers(&mut self, mut blocks: Vec<u64>) -> Vec<u64> {
+        blocks.retain(|block| is_mapped(*block));
+        if blocks.is_empty() {
+            return blocks;
+        }
+        if self.to_pass > 0 {
+            self.to_pass -= 1;
+            return Vec::new();
+        }
+        let closed = closed();
+        blocks.retain(|block| closed.iter().any(|range| range.contains(block)));
+        self.passed = if blocks.is_empty() { (2 * self.passed + 1).min(MOST_PASSED) } else { 0 };
+        self.to_pass = self.passed;
+        blocks
     }
 }
 
@@ -57,14 +89,11 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
     bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")))
 }
 
-/// The driver knows variables for device memory. For code it has mappings that the CPU may not touch.
-fn is_drivers(address: u64) -> bool {
-    const PAGE: u64 = 4096;
-    let page = address & !(PAGE - 1);
+fn is_mapped(block: u64) -> bool {
+    const PAGE: usize = 4096;
     let mut resident = 0u8;
     // SAFETY: any range may be asked about; the answer for one page is one byte.
-    let is_mapped = unsafe { libc::mincore(page as *mut libc::c_void, PAGE as usize, &mut resident) } == 0;
-    is_mapped && (bytes_at(page, 1, true).is_none() || ask::place(address) == Place::Device)
+    unsafe { libc::mincore(block as *mut libc::c_void, PAGE, &mut resident) == 0 }
 }
 
 #[cfg(test)]
@@ -73,20 +102,24 @@ mod tests {
 
     #[test]
     fn a_block_is_taught_by_a_few_results() {
-        let len = 2 * BLOCK as usize;
-        // SAFETY: a new mapping, wherever the kernel likes.
-        let at = unsafe {
-            libc::mmap(std::ptr::null_mut(), len, libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
+        let map = |access| {
+            let (len, kind) = (2 * BLOCK as usize, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
+            // SAFETY: a new mapping, wherever the kernel likes.
+            let at = unsafe { libc::mmap(std::ptr::null_mut(), len, access, kind, -1, 0) };
+            (at as u64).next_multiple_of(BLOCK) + 0x200
         };
-        let address = (at as u64).next_multiple_of(BLOCK) + 0x200;
-        let result =
-            |word: u64| [7, word, word + 0x100].iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+        let result = |word: u64| {
+            let words = [7, word, word + 0x100];
+            words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>()
+        };
+        let (closed, open) = (map(libc::PROT_NONE), map(libc::PROT_READ));
         let invented = Invented::default();
-        let unmapped = address + (1 << 44);
-        assert!(!invented.teaches(&result(5)) && !invented.teaches(&result(&raw const invented as u64)));
-        assert!(!invented.teaches(&result(unmapped % (1 << 47))));
-        let taught = (0..10).filter(|_| invented.teaches(&result(address))).count();
-        assert_eq!(taught, usize::from(ENOUGH));
-        assert!(!invented.teaches(&result(address).repeat(MOST)), "too long");
+        let taught = |word| (0..10).filter(|_| invented.teaches(&result(word))).count();
+        assert!(!invented.teaches(&result(closed).repeat(MOST)), "too long");
+        assert_eq!([taught(5), taught(closed)], [0, ENOUGH.into()]);
+        assert_eq!(taught(open), 0);
+        let another = map(libc::PROT_NONE);
+        assert!(!invented.teaches(&result(another)), "passed by, after looks in vain");
+        assert_eq!(taught(another), ENOUGH.into());
     }
 }

@@ -66,11 +66,10 @@ impl Ranges {
     }
 
     /// Drops the ranges that the driver no longer knows. It is asked without the lock.
-    pub fn drop_gone(&self, is_gone: impl Fn(u64) -> bool) {
+    pub fn drop_gone(&self, is_gone: impl Fn(u64) -> bool) -> Vec<(u64, u64)> {
         let starts: Vec<u64> = self.ranges.lock().keys().copied().collect();
-        for start in starts.into_iter().filter(|start| is_gone(*start)) {
-            self.remove(start);
-        }
+        let gone = starts.into_iter().filter(|start| is_gone(*start));
+        gone.filter_map(|start| Some((start, self.remove(start)?))).collect()
     }
 
     /// The range that holds this address: where it starts, and its length.

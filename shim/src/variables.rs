@@ -5,10 +5,18 @@ use crate::hooks::handed_out;
 use crate::lock::Lock;
 use crate::start;
 
-/// Looked up so far, each with the module or library that has it.
+/// Looked up so far.
 #[derive(Default)]
 pub struct Variables {
-    managed: Lock<Vec<(u64, u64)>>,
+    managed: Lock<Vec<Variable>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Variable {
+    start: u64,
+    len: u64,
+    /// With each of these it ends: the module or library, the module's library, the context, and, by its number, the device.
+    owners: [u64; 4],
 }
 
 impl Variables {
@@ -30,15 +38,37 @@ impl Variables {
             _ => Some(handed_out(length)),
         };
         let Some(len) = len.filter(|len| *len > 0) else { return };
+        let recorder = start::recorder();
+        let library = recorder.modules.library_of(owner);
+        let owners = [owner, library, ask::current_context(), ask::current_device().unwrap_or(u64::MAX)];
+        let variable = Variable { start, len, owners };
         let mut managed = self.managed.lock();
-        if !managed.contains(&(owner, start)) {
-            managed.push((owner, start));
-            start::recorder().watch.managed_made(start, len);
+        managed.retain(|other| other.start != start || *other == variable);
+        if !managed.contains(&variable) {
+            managed.push(variable);
+        } else if recorder.watch.managed.find(start) == Some((start, len)) {
+            return;
         }
+        drop(managed);
+        recorder.watch.managed_made(start, len);
     }
 
-    /// The addresses of those that end with this module or library.
-    pub fn owner_ends(&self, owner: u64) -> Vec<u64> {
-        self.managed.lock().extract_if(.., |(of, _)| *of == owner).map(|(_, start)| start).collect()
+    /// The addresses of those that end with this module, library, context or device.
+    pub fn owned(&self, owner: u64) -> Vec<u64> {
+        let managed = self.managed.lock();
+        managed.iter().filter(|variable| variable.owners.contains(&owner)).map(|variable| variable.start).collect()
+    }
+
+    /// After the call that was to end this owner, and that of its variables nothing is followed any more. Some are still there if it failed, or
+    /// if the owner has others who keep it.
+    pub fn owner_ended(&self, owner: u64, succeeded: bool) {
+        let is_owned = |variable: &mut Variable| variable.owners.contains(&owner);
+        let owned: Vec<Variable> = self.managed.lock().extract_if(.., is_owned).collect();
+        for variable in owned {
+            if ask::is_managed(variable.start).unwrap_or(!succeeded) {
+                self.managed.lock().push(variable);
+                start::recorder().watch.managed_made(variable.start, variable.len);
+            }
+        }
     }
 }

@@ -20,7 +20,7 @@ use crate::running::{Callbacks, Running};
 use crate::shadow::Shadow;
 use crate::spans::{joined, within, without};
 use crate::tracker::{Tracker, pages_of};
-use crate::{callback, maps, start};
+use crate::{ask, callback, maps, start};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
@@ -436,8 +436,11 @@ impl Watch {
         self.count.store(ranges.len(), Relaxed);
     }
 
-    /// Stops watching what is no pinned memory any more.
+    /// Stops watching what is no pinned, or no managed, memory any more.
     pub fn drop_gone(&self) {
+        for (start, len) in self.managed.drop_gone(|start| ask::is_managed(start) == Some(false)) {
+            self.forget(start, len, true, None);
+        }
         let state = self.state.lock();
         let gone = |(start, watched): (&u64, &Watched)| {
             let len = watched.end - start;

@@ -104,20 +104,13 @@ fn a_wrong_address_is_found_out() {
     assert_eq!(report["outcome"], "diverged", "{report}");
 }
 
-/// The recorder does not ask the driver for what the program does not: such an address is known by short results alone, of which the bytes are kept.
+/// The recorder does not ask the driver for what the program does not: such an address cannot be known for what it is. (The simulated
+/// driver's variables are not closed to the CPU.)
 #[test]
-fn a_variable_that_nobody_asked_for_is_learned_or_suspected() {
-    let recorded = |among_more: &[&str]| {
-        let place = Place::new();
-        let mut record = place.recorded(client("hostile/unnamed_variable.c"));
-        run(record.args(among_more).env("CUTRACE_SIM_SEED", "1")).expect(0);
-        place
-    };
-    let learned = report(replay(&recorded(&[]), &[]));
-    assert_eq!((&learned["outcome"], words(&learned)), (&"verified".into(), [0, 0, 2, 0]), "{learned}");
-    let suspected = report(replay(&recorded(&["more"]), &[]));
-    assert_eq!(suspected["outcome"], "diverged", "{suspected}");
-    let found = suspected["first_divergence"]["found"].as_str().expect("text");
+fn a_variable_that_nobody_asked_for_is_suspected() {
+    let report = report(replay(&recorded("hostile/unnamed_variable.c"), &[]));
+    assert_eq!(report["outcome"], "diverged", "{report}");
+    let found = report["first_divergence"]["found"].as_str().expect("text");
     let hint = "; 2 of its words lead into memory that no call gave: variables whose address was never asked for?";
     assert!(found.ends_with(hint), "{found}");
 }

@@ -88,6 +88,7 @@ workloads! {
     reduction "reduction.c" "replayable" ["tree_sum", "warp_sum"];
     histogram "histogram.c" "replayable" ["histogram"];
     linked_list "linked_list.c" "replayable" ["list_sum", "list_build"];
+    variables_again "variables_again.c" "replayable" ["follow"];
     managed_variables "managed_variables.c" "replayable" ["follow"];
     struct_by_value "struct_by_value.c" "replayable" ["run_job"];
     globals "globals.c" "replayable" ["use_globals"];
@@ -108,6 +109,7 @@ workloads! {
     beyond "beyond.c" "replayable" [];
     pools "pools.c" "replayable" ["twice"];
     handed_over "handed_over.c" "replayable" ["add_to"];
+    handed_to_context "handed_to_context.c" "replayable" ["add_to"];
     two_pools "two_pools.c" "replayable" ["twice"];
     expandable "expandable.c" "replayable" ["twice"];
     addresses "addresses.c" "replayable" ["sum_spans", "sum_tight"];

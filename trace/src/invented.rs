@@ -3,6 +3,8 @@
 //! program may give them back. They are others in every process; within blocks of 2 MiB all lies as it did
 //! (tests/gpu/facts/driver_addresses.cu; driver 580).
 
+use std::ops::Range;
+
 /// What lies in a block moves with it.
 pub const BLOCK: u64 = 2 << 20;
 
@@ -12,4 +14,29 @@ pub const MOST: usize = 64 << 10;
 /// Whether a word may be one: where a process has its mappings. (From a third of its addresses on, where its stack may grow without limit.)
 pub fn may_be(word: u64) -> bool {
     (1 << 45..1 << 47).contains(&word)
+}
+
+/// Addresses that this process has and the CPU may not touch: so the driver keeps those of devices.
+pub fn closed() -> Vec<Range<u64>> {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    maps.lines().filter_map(closed_range).collect()
+}
+
+fn closed_range(line: &str) -> Option<Range<u64>> {
+    let (range, rest) = line.split_once(' ')?;
+    let (start, end) = range.split_once('-')?;
+    let address = |text| u64::from_str_radix(text, 16).ok();
+    Some(address(start)?..address(end)?).filter(|_| rest.starts_with("---"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mappings_that_the_cpu_may_not_touch() {
+        let line = "7fb5f7600000-7fb5f7800000 ---p 00000000 00:00 0 ";
+        assert_eq!(closed_range(line), Some(0x7fb5_f760_0000..0x7fb5_f780_0000));
+        assert_eq!(closed_range("7fb5f7600000-7fb5f7800000 rw-p 00000000 00:00 0 "), None);
+    }
 }

@@ -1,6 +1,5 @@
 //! Why bytes may differ that hold addresses.
 
-use crate::check::invented::is_device_memory;
 use crate::memory::words::Layout;
 use crate::run::world::World;
 
@@ -28,4 +27,13 @@ pub fn strange_addresses(world: &World, bytes: &[u8], layout: Layout) -> Option<
 
 fn is_known(world: &World, value: u64) -> bool {
     world.placement.is_at_home(value) || world.translation.recorded(value).is_some()
+}
+
+fn is_device_memory(world: &World, value: u64) -> bool {
+    const MEMORY_TYPE: u64 = 2;
+    const DEVICE: u32 = 2;
+    let mut kind = 0u32;
+    // SAFETY: one output word; the driver does not follow the address.
+    let asked = unsafe { world.driver.ask("cuPointerGetAttribute", &[&raw mut kind as u64, MEMORY_TYPE, value]) };
+    asked.is_ok() && kind == DEVICE
 }

@@ -24,9 +24,12 @@ pub fn compare(world: &World, call: u64, sink: &Sink, tally: &mut Tally) {
         return;
     }
     let packed = packed(sink);
+    let mut taught = 0;
     // Only if the bytes differ as they are.
     let mapped = LazyCell::new(|| {
-        tally.words.learned += learn(world, sink, &packed);
+        let moves = learn(world, sink, &packed);
+        tally.words.learned += moves.count;
+        taught = 8 * moves.words;
         world.translation.to_recorded(&packed, sink.words, sink.since)
     });
     let (mut compared, mut mapped_back) = (0, 0);
@@ -70,6 +73,7 @@ pub fn compare(world: &World, call: u64, sink: &Sink, tally: &mut Tally) {
     }
     tally.words.results += mapped_back;
     tally.unchecked_copies += u64::from(compared < packed.len() as u64);
+    let compared = compared.saturating_sub(taught);
     if compared > 0 {
         tally.checked.copies += 1;
         tally.checked.bytes += compared;
@@ -78,8 +82,8 @@ pub fn compare(world: &World, call: u64, sink: &Sink, tally: &mut Tally) {
     }
 }
 
-/// Looks in bytes that differ for addresses of the driver's own; how many blocks of them it has not known before.
-fn learn(world: &World, sink: &Sink, packed: &[u8]) -> u64 {
+/// Looks in bytes that differ for addresses of the driver's own.
+fn learn(world: &World, sink: &Sink, packed: &[u8]) -> Moves {
     let mut moves = Moves::default();
     for (offset, len, content) in &sink.expected {
         let Some(was) = recorded(world, content).filter(|was| was.len() as u64 == *len) else { continue };
@@ -90,7 +94,7 @@ fn learn(world: &World, sink: &Sink, packed: &[u8]) -> u64 {
             }
         });
     }
-    moves.count
+    moves
 }
 
 /// Where bytes differ from recorded content (nowhere if only a hash was recorded), and both, to be shown.

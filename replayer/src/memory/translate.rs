@@ -122,6 +122,11 @@ impl Translation {
         if !self.has_moved() { None } else { self.tables.read().recorded(live, usize::MAX) }
     }
 
+    /// The same, of memory that calls told about.
+    pub fn recorded_by_calls(&self, live: u64) -> Option<u64> {
+        if !self.has_moved() { None } else { self.tables.read().told(live) }
+    }
+
     /// This moment, to ask later what stood for what.
     pub fn now(&self) -> usize {
         if !self.has_moved() { 0 } else { self.tables.read().past.len() }
@@ -170,6 +175,10 @@ impl Tables {
         let now =
             || self.recorded.inside(live).or_else(|| self.recorded.end(live)).or_else(|| self.blocks.1.inside(live));
         gone.iter().find_map(was).or_else(now)
+    }
+
+    fn told(&self, live: u64) -> Option<u64> {
+        self.recorded.inside(live).or_else(|| self.recorded.end(live))
     }
 
     /// All recorded addresses that may be translated, the ends of ranges too, lie in here.

@@ -4,8 +4,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-/// A stream as the program names it, and the thread if it is that thread's own.
-type Stream = (u64, Option<u32>);
+/// A stream as the program names it. Default streams are each context's, and may be each thread's, own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stream {
+    pub handle: u64,
+    pub thread: Option<u32>,
+    pub context: Option<u64>,
+}
 
 /// What calls did to memory of streams, as they are seen: those of several threads overlap.
 #[derive(Default)]
@@ -119,7 +124,7 @@ impl Memory {
     }
 
     fn stream_ends(&mut self, handle: u64) {
-        let is_its = |freed: &&mut Freed| freed.by.is_some_and(|(stream, _)| stream == handle);
+        let is_its = |freed: &&mut Freed| freed.by.is_some_and(|by| by.handle == handle);
         self.freed.values_mut().filter(is_its).for_each(|freed| freed.by = None);
     }
 }
@@ -128,8 +133,8 @@ impl Memory {
 mod tests {
     use super::*;
 
-    const A: Stream = (0x50, None);
-    const B: Stream = (0x51, None);
+    const A: Stream = Stream { handle: 0x50, thread: None, context: None };
+    const B: Stream = Stream { handle: 0x51, ..A };
 
     /// Calls one after the other; each is its number's time.
     #[derive(Default)]
@@ -156,7 +161,7 @@ mod tests {
         // Allocated on one stream, freed on another.
         calls.freed(0x1000, B, 5);
         calls.allocated(0x1000, 0x10, Some(B), 6);
-        calls.allocated(0x1010, 0x10, Some((0, Some(1))), 7);
+        calls.allocated(0x1010, 0x10, Some(Stream { handle: 0, thread: Some(1), context: Some(9) }), 7);
         calls.allocated(0x1020, 0x10, None, 8);
         let handovers = calls.0.handovers();
         assert_eq!(handovers.after, HashMap::from([(4, vec![2]), (7, vec![5]), (8, vec![5])]));
@@ -174,11 +179,21 @@ mod tests {
     }
 
     #[test]
+    fn default_streams_are_their_contexts() {
+        let legacy = |context| Some(Stream { handle: 0, thread: None, context: Some(context) });
+        let mut calls = Calls::default();
+        calls.allocated(0x1000, 0x100, legacy(1), 1);
+        calls.freed(0x1000, legacy(1).expect("a stream"), 2);
+        calls.allocated(0x1000, 0x100, legacy(2), 3);
+        assert_eq!(calls.0.handovers().after, HashMap::from([(3, vec![2])]));
+    }
+
+    #[test]
     fn a_handle_may_be_another_streams_later() {
         let mut changes = Changes::default();
         changes.allocated(0x1000, 0x100, Some(A), 1, 1);
         changes.freed(0x1000, A, 2, 2);
-        changes.stream_ends(A.0, 3, 3);
+        changes.stream_ends(A.handle, 3, 3);
         changes.allocated(0x1000, 0x100, Some(A), 4, 4);
         assert_eq!(changes.handovers().after, HashMap::from([(4, vec![2])]));
     }

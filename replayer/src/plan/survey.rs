@@ -334,11 +334,6 @@ fn own(call: &Call, function: &Function, stream: u64) -> (u64, Option<u32>) {
     (stream, (stream == 2 || stream == 0 && function.twin_of.is_some()).then_some(call.thread))
 }
 
-/// The stream in whose order memory comes or goes.
-fn own_stream(call: &Call) -> Option<(u64, Option<u32>)> {
-    Some(own(call, call.function()?, call.argument("hStream")?))
-}
-
 /// The stream that a submission names, in a parameter or in its launch configuration.
 pub(crate) fn stream_of(call: &Call, function: &Function) -> Option<u64> {
     use Kind::Stream;

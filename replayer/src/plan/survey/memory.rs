@@ -1,10 +1,11 @@
 //! What calls do to memory: allocations, frees, reservations, variables of modules, memory that nobody seems to have made.
 
-use super::{Survey, extent, own_stream, stream_of};
+use super::{Survey, extent, own, stream_of};
 use crate::memory::place::GRANULE;
 use crate::memory::ranges::widen;
 use crate::plan::Allocation;
 use crate::plan::action::Memory;
+use crate::plan::handover::Stream;
 use crate::plan::order::Moment;
 use trace::api::roles::{Class, Field, Role};
 use trace::api::types::Form;
@@ -73,7 +74,7 @@ impl Survey {
                     return;
                 }
                 self.of_graphs.remove(&start);
-                self.handovers.allocated(start, len, own_stream(call), call.number, end);
+                self.handovers.allocated(start, len, self.own_stream(call), call.number, end);
                 let device = self.contexts.device_of_allocation(call);
                 // What comes out of a pool outlives the context.
                 let context = self.contexts.current(call.thread).filter(|_| call.argument("hStream").is_none());
@@ -93,7 +94,7 @@ impl Survey {
             }
             Memory::Free | Memory::FreeAsync if self.of_graphs.contains(&argument("dptr")) => {}
             Memory::Free | Memory::FreeAsync => {
-                if let Some(stream) = own_stream(call) {
+                if let Some(stream) = self.own_stream(call) {
                     self.handovers.freed(argument("dptr"), stream, call.number, begin);
                 }
                 self.live.remove(argument("dptr"), begin);
@@ -117,6 +118,14 @@ impl Survey {
             }
             Memory::Unreserve => self.live.remove(argument("ptr"), begin),
         }
+    }
+
+    /// The stream in whose order memory comes or goes.
+    fn own_stream(&self, call: &Call) -> Option<Stream> {
+        const PER_THREAD: u64 = 2;
+        let (handle, thread) = own(call, call.function()?, call.argument("hStream")?);
+        let context = if handle <= PER_THREAD { self.contexts.current(call.thread) } else { None };
+        Some(Stream { handle, thread, context })
     }
 
     fn of_graph(&mut self, start: u64, len: u64) {
