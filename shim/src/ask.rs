@@ -72,9 +72,10 @@ pub fn place(address: u64) -> Place {
     }
 }
 
-/// Whether managed memory is there, if the driver will say.
+/// Whether managed memory is there, if the driver will say: without a context it may know nothing.
 pub fn is_managed(address: u64) -> Option<bool> {
-    kind_at(address).map(|(_, is_managed)| is_managed)
+    let (_, is_managed) = kind_at(address).filter(|_| current_context() != 0)?;
+    Some(is_managed)
 }
 
 /// The type of the memory there, 0 if the driver does not know it, and whether it is managed.
