@@ -25,6 +25,8 @@ pub struct Invented(Lock<State>);
 struct State {
     /// With the number of results that have taught them.
     blocks: BTreeMap<u64, u8>,
+    /// How many of them need more.
+    open: usize,
     kept: usize,
     /// Results that are passed by before mappings are looked at again, and how many that were the last time.
     to_pass: u32,
@@ -55,6 +57,7 @@ impl State {
             match self.blocks.get(&block) {
                 Some(taught) if *taught < ENOUGH => known.push(block),
                 None if strange.len() < MOST_ASKED => strange.push(block),
+                _ if self.open == 0 && strange.len() == MOST_ASKED => break,
                 _ => {}
             }
         }
@@ -63,7 +66,12 @@ impl State {
         }
         known.sort_unstable();
         known.dedup();
-        known.iter().for_each(|block| *self.blocks.entry(*block).or_default() += 1);
+        for block in &known {
+            let taught = self.blocks.entry(*block).or_default();
+            self.open += usize::from(*taught == 0);
+            *taught += 1;
+            self.open -= usize::from(*taught == ENOUGH);
+        }
         !known.is_empty()
     }
 

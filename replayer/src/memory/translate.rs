@@ -172,8 +172,7 @@ impl Tables {
             let at = live.checked_sub(*start).filter(|at| *at < moved.len)?;
             Some(moved.to + at)
         };
-        let now =
-            || self.recorded.inside(live).or_else(|| self.recorded.end(live)).or_else(|| self.blocks.1.inside(live));
+        let now = || self.told(live).or_else(|| self.blocks.1.inside(live));
         gone.iter().find_map(was).or_else(now)
     }
 
