@@ -2,13 +2,10 @@
 //! anything.
 
 use crate::lane::Lane;
+use crate::queue::{LEGACY, PER_THREAD};
 use crate::real;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use trace::record;
-
-/// Handles that mean default streams; what 0 means the function decides.
-const LEGACY: u64 = 1;
-const PER_THREAD: u64 = 2;
 
 /// The calling thread's context; 0 if there is none.
 pub fn current_context() -> u64 {

@@ -4,6 +4,7 @@
 use crate::config::tell;
 use crate::{early, lane, nets, start, wrappers};
 use std::sync::atomic::Ordering::Relaxed;
+use trace::maps::Mapping;
 use trace::record::{self, Loss};
 
 /// Run by the loader among the destructors of this library.
@@ -74,7 +75,7 @@ fn other_driver() -> Option<String> {
         .into_iter()
         .filter_map(|path| std::fs::canonicalize(path?).ok())
         .collect();
-    let mut files = maps.lines().filter_map(|line| line.split_whitespace().nth(5));
+    let mut files = maps.lines().filter_map(|line| Mapping::of(line)?.path);
     let other = files.find(|path| {
         path.rsplit('/').next().is_some_and(|name| name.starts_with("libcuda.so"))
             && !known.iter().any(|known| known == std::path::Path::new(path))

@@ -6,7 +6,7 @@
 
 use crate::lock::Lock;
 use std::collections::BTreeMap;
-use trace::invented::{BLOCK, MOST, closed, may_be};
+use trace::invented::{MOST, block_of, closed, may_be};
 
 /// So many results teach a block: not each of them can be compared.
 const ENOUGH: u8 = 4;
@@ -50,7 +50,7 @@ impl State {
     fn teaches(&mut self, bytes: &[u8]) -> bool {
         let (mut known, mut strange) = (Vec::new(), Vec::new());
         let mut last = 0;
-        for block in words(bytes).filter(|word| may_be(*word)).map(|word| word & !(BLOCK - 1)) {
+        for block in words(bytes).filter(|word| may_be(*word)).map(block_of) {
             if std::mem::replace(&mut last, block) == block {
                 continue;
             }
@@ -107,6 +107,7 @@ fn is_mapped(block: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trace::invented::BLOCK;
 
     #[test]
     fn a_block_is_taught_by_a_few_results() {

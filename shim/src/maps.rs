@@ -1,6 +1,7 @@
 //! What the kernel says about the process's mappings.
 
 use std::ops::Range;
+use trace::maps::Mapping;
 
 /// Whether part of this memory may be written through other mappings, by other processes or by system calls: none of which shows
 /// in this process's page table. What the driver gives is shared with devices, and with no process that is forked.
@@ -9,17 +10,12 @@ pub fn is_shared(pages: &Range<u64>, by_driver: bool) -> bool {
 }
 
 fn shares(line: &str, pages: &Range<u64>, by_driver: bool) -> bool {
-    let mut words = line.split_ascii_whitespace();
-    let (Some((start, end)), Some(access)) = (words.next().and_then(|range| range.split_once('-')), words.next())
-    else {
-        return false;
-    };
-    let address = |text| u64::from_str_radix(text, 16).unwrap_or(0);
-    if !access.ends_with('s') || address(end) <= pages.start || pages.end <= address(start) {
+    let Some(Mapping { range, access, path }) = Mapping::of(line) else { return false };
+    if !access.ends_with('s') || range.end <= pages.start || pages.end <= range.start {
         return false;
     }
     // Shared memory without a name has this one.
-    words.nth(3).is_some_and(|path| match path.strip_prefix("/dev/") {
+    path.is_some_and(|path| match path.strip_prefix("/dev/") {
         Some("zero") => !by_driver,
         Some(device) => device.starts_with("shm/"),
         None => true,

@@ -8,8 +8,9 @@ pub struct Queue {
     thread: u32,
 }
 
-const LEGACY: u64 = 1;
-const PER_THREAD: u64 = 2;
+/// Handles that mean default streams; what 0 means the function decides.
+pub const LEGACY: u64 = 1;
+pub const PER_THREAD: u64 = 2;
 const GONE: u64 = 3;
 
 impl Queue {

@@ -3,6 +3,7 @@
 //! program may give them back. They are others in every process; within blocks of 2 MiB all lies as it did
 //! (tests/gpu/facts/driver_addresses.cu; driver 580).
 
+use crate::maps::Mapping;
 use std::ops::Range;
 
 /// What lies in a block moves with it.
@@ -16,6 +17,11 @@ pub fn may_be(word: u64) -> bool {
     (1 << 45..1 << 47).contains(&word)
 }
 
+/// Where the block begins in which this address lies.
+pub fn block_of(address: u64) -> u64 {
+    address & !(BLOCK - 1)
+}
+
 /// Addresses that this process has and the CPU may not touch: so the driver keeps those of devices.
 pub fn closed() -> Vec<Range<u64>> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
@@ -23,10 +29,8 @@ pub fn closed() -> Vec<Range<u64>> {
 }
 
 fn closed_range(line: &str) -> Option<Range<u64>> {
-    let (range, rest) = line.split_once(' ')?;
-    let (start, end) = range.split_once('-')?;
-    let address = |text| u64::from_str_radix(text, 16).ok();
-    Some(address(start)?..address(end)?).filter(|_| rest.starts_with("---"))
+    let Mapping { range, access, .. } = Mapping::of(line)?;
+    access.starts_with("---").then_some(range)
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ pub mod invented;
 pub mod known;
 mod lookup;
 mod mapping;
+pub mod maps;
 pub mod objects;
 pub mod parameters;
 pub mod preamble;

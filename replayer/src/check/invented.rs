@@ -7,7 +7,7 @@
 use crate::run::world::World;
 use std::cell::OnceCell;
 use std::ops::Range;
-use trace::invented::{BLOCK, closed, may_be};
+use trace::invented::{BLOCK, block_of, closed, may_be};
 
 /// What one result teaches.
 #[derive(Default)]
@@ -26,7 +26,7 @@ impl Moves {
         if !is_possible || is_known(world, recorded, live) {
             return;
         }
-        let block = recorded - recorded % BLOCK;
+        let block = block_of(recorded);
         if self.is_drivers(live) && world.translation.learn(recorded, live) {
             self.count += 1;
             self.blocks.push(block);

@@ -7,7 +7,7 @@ use parking_lot::{RwLock, RwLockReadGuard};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use trace::invented::BLOCK;
+use trace::invented::{BLOCK, block_of};
 
 #[derive(Debug, Clone, Copy)]
 struct Moved {
@@ -68,15 +68,14 @@ impl Translation {
     /// Learns where a block of the driver's own is, from an address in it and what that is here. False if either is known to be another,
     /// or if they cannot lie in one block.
     pub fn learn(&self, recorded: u64, live: u64) -> bool {
-        let base = |address: u64| address & !(BLOCK - 1);
         let mut tables = self.tables.write();
         let (there, here) = (&tables.blocks.0, &tables.blocks.1);
         if recorded % BLOCK != live % BLOCK || there.inside(recorded).is_some() || here.inside(live).is_some() {
             return false;
         }
-        let moved = |to| Moved { len: BLOCK, to: base(to), returns: false };
-        tables.blocks.0.insert(base(recorded), moved(live));
-        tables.blocks.1.insert(base(live), moved(recorded));
+        let moved = |to| Moved { len: BLOCK, to: block_of(to), returns: false };
+        tables.blocks.0.insert(block_of(recorded), moved(live));
+        tables.blocks.1.insert(block_of(live), moved(recorded));
         self.count.store(tables.count(), Ordering::Release);
         self.ever.store(true, Ordering::Release);
         true

@@ -37,6 +37,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use trace::Trace;
 use trace::hash::Hash;
+use trace::maps::Mapping;
 
 /// The driver gives out neighbouring device addresses in blocks of this size, and reserves them exactly (facts of
 /// driver 580: a hint is honoured if it is aligned to 32 MiB and the size is about that or more).
@@ -182,10 +183,8 @@ impl Plan {
     pub fn collides_with_own_mappings(&self) -> std::io::Result<Option<String>> {
         let maps = std::fs::read_to_string("/proc/self/maps")?;
         let collides = |line: &&str| {
-            let range = line.split(' ').next().and_then(|range| range.split_once('-'));
-            let hex = |text| u64::from_str_radix(text, 16).ok();
-            let range = range.and_then(|(start, end)| Some(hex(start)?..hex(end)?));
-            range.is_some_and(|range| self.blocks.overlaps(&range) || self.pages.overlaps(&range))
+            let is_in_the_way = |range| self.blocks.overlaps(&range) || self.pages.overlaps(&range);
+            Mapping::of(line).is_some_and(|mapping| is_in_the_way(mapping.range))
         };
         Ok(maps.lines().find(collides).map(str::to_owned))
     }

@@ -69,7 +69,7 @@ pub struct Outstanding {
 /// What the driver moves between the CPU and a device at once, at most: a block of managed memory.
 const MOVED: u64 = 2 << 20;
 const LEGACY: u64 = 1;
-const PER_THREAD: u64 = 2;
+pub(crate) const PER_THREAD: u64 = 2;
 
 fn around(memory: &BTreeMap<u64, u64>, address: u64) -> Option<u64> {
     let (start, end) = memory.range(..=address).next_back()?;

@@ -7,6 +7,7 @@ use crate::plan::Allocation;
 use crate::plan::action::Memory;
 use crate::plan::handover::Stream;
 use crate::plan::order::Moment;
+use crate::plan::outstanding::PER_THREAD;
 use trace::api::roles::{Class, Field, Role};
 use trace::api::types::Form;
 use trace::call::When;
@@ -122,7 +123,6 @@ impl Survey {
 
     /// The stream in whose order memory comes or goes.
     fn own_stream(&self, call: &Call) -> Option<Stream> {
-        const PER_THREAD: u64 = 2;
         let (handle, thread) = own(call, call.function()?, call.argument("hStream")?);
         let context = if handle <= PER_THREAD { self.contexts.current(call.thread) } else { None };
         Some(Stream { handle, thread, context })
