@@ -113,9 +113,9 @@ build() {
     cp "$root/lib/libcupti.so.13" "$in/"
     export PATH=$PWD/$root/bin:$PATH
     nvcc -arch=sm_90 -cudart static -L "$root/lib" -o "$in/timed_kernels" tests/gpu/timed_kernels.cu
+    ln -sf libcudart.so.13 "$root/lib/libcudart.so"
     nvcc -rdc=true -arch=sm_90 -cudart shared -L "$root/lib" -o "$in/facts/driver_addresses" tests/gpu/facts/driver_addresses.cu
     images
-    ln -sf libcudart.so.13 "$root/lib/libcudart.so"
     nvcc -arch=sm_90 -cudart static -L "$root/lib" -o "$in/runtime_graph_static" "$workloads/runtime_graph.cu"
     nvcc -g -G -arch=sm_90 -cudart static -L "$root/lib" -o "$in/runtime_graph_debug" "$workloads/runtime_graph.cu"
     nvcc -arch=sm_90 -cudart shared -L "$root/lib" -o "$in/runtime_graph_shared" "$workloads/runtime_graph.cu"
