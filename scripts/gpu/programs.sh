@@ -27,12 +27,12 @@ workload() {
     local name=$1; shift
     [[ $name =~ $only ]] && is_ours || return 0
     local bare recorded same trace=$work/$name.bin verdict calls replays= note= took times=()
-    timed timeout 120 "$@" >"$work/$name.bare" 2>"$logs/$name.bare.err"; bare=$?; times+=("$took")
+    timed timeout 120 "$@" >"$logs/$name.bare" 2>"$logs/$name.bare.err"; bare=$?; times+=("$took")
     timed timeout 120 "$cutrace" record -o "$trace" -- "$@" >"$work/$name.out" 2>"$logs/$name.record.err"; recorded=$?; times+=("$took")
     same=same
     [ $bare = $recorded ] || same="exit $recorded"
     [ "${clean:-no}" = no ] || [ $bare = 0 ] || same="bare $bare"
-    if [ "${UNSEEDED:-}" = "" ] && ! cmp -s <(normal "$work/$name.bare") <(normal "$work/$name.out"); then same=DIFFERS; fi
+    if [ "${UNSEEDED:-}" = "" ] && ! cmp -s <(normal "$logs/$name.bare") <(normal "$work/$name.out"); then same=DIFFERS; fi
     calls=$("$cutrace" info --json "$trace" 2>>"$logs/$name.record.err" | tee "$logs/$name.info.json" |
         python3 -c 'import json,sys; d=json.load(sys.stdin); print(d["calls"], d["verdict"])' 2>/dev/null)
     verdict=${calls#* }; calls=${calls% *}
@@ -52,7 +52,7 @@ workload() {
     row "$name" "$same" "${calls:--}" "$(size "$trace")" "$launches/$named" "${times[@]}" "$took" "${verdict:--}" "$replays" "$note"
     if [ "$same" != same ] || [[ $replays =~ DIVERGED|exit ]]; then
         mkdir -p "$logs/failing"
-        mv "$trace" "$work/$name.bare" "$work/$name.out" "$logs/failing/"
+        mv "$trace" "$work/$name.out" "$logs/failing/"
     else
         rm -f "$trace"
     fi

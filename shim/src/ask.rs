@@ -2,6 +2,7 @@
 //! anything.
 
 use crate::lane::Lane;
+use crate::memory::bytes_at;
 use crate::queue::{LEGACY, PER_THREAD};
 use crate::real;
 use std::sync::atomic::{AtomicBool, Ordering::*};
@@ -30,15 +31,15 @@ pub fn is_blocking(stream: u64) -> Option<bool> {
     (result == Some(0)).then_some(flags & NON_BLOCKING == 0)
 }
 
-/// Set by the first capture; until then nobody has to ask.
-pub static CAPTURES: AtomicBool = AtomicBool::new(false);
+/// Set by the first capture or graph; until then nobody has to ask.
+pub static GRAPHS: AtomicBool = AtomicBool::new(false);
 
 /// Whether work put on this stream becomes graph nodes. `per_thread`: stream 0 is the calling thread's own.
 pub fn is_capturing(stream: u64, per_thread: bool) -> bool {
     type IsCapturing = unsafe extern "C" fn(u64, *mut u32) -> u32;
     let stream = if stream == 0 && per_thread { PER_THREAD } else { stream };
     // The legacy stream cannot be captured.
-    if !CAPTURES.load(Relaxed) || stream <= LEGACY {
+    if !GRAPHS.load(Relaxed) || stream <= LEGACY {
         return false;
     }
     let mut status = 0;
@@ -65,6 +66,8 @@ pub fn place(address: u64) -> Place {
         Some((1.., true)) => Place::Managed,
         Some((HOST, _)) => Place::Pinned,
         Some((1.., _)) => Place::Device,
+        // What a graph allocates the driver does not know until a launch has (tests/gpu/facts/graph_memory.c; driver 580).
+        _ if GRAPHS.load(Relaxed) && bytes_at(address, 1, true).is_none() => Place::Device,
         _ => Place::Pageable,
     }
 }

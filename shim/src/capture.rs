@@ -59,6 +59,7 @@ pub(crate) struct Capture<'a> {
     pub(crate) image: Option<Vec<Piece>>,
     /// Whether the CPU may be had to make what the call copies to host memory.
     pub(crate) by_cpu: OnceCell<bool>,
+    pub(crate) makes_node: OnceCell<bool>,
 }
 
 /// What is to be appended once the call is counted: a chunk that begins with it begins with the next call.
@@ -116,6 +117,7 @@ impl<'a> Capture<'a> {
             passing: false,
             image: None,
             by_cpu: OnceCell::new(),
+            makes_node: OnceCell::new(),
         }
     }
 
@@ -304,8 +306,8 @@ impl<'a> Capture<'a> {
         if len == 0 || address == 0 {
             return;
         }
-        // A failed call may have been given any length. Pinned memory may have been unmapped: the device still reaches it.
-        let careful = self.careful();
+        // A failed call may have been given any length; what a node copies nobody has read yet. Pinned memory may have been unmapped: the device still reaches it.
+        let careful = self.careful() || !small && self.makes_node();
         let known = self.moment == Moment::Entry && self.lane.recorder().pinned.holds(address, len);
         if (small || careful && !known) && len > 64 << 20 {
             return self.lost(address, 0, "inputs longer than 64 MiB that are no payload");

@@ -66,6 +66,7 @@ pub enum Hook {
     StreamEnds,
     EventEnds,
     BeginCapture,
+    GraphMade,
     /// An executable graph is made, whose place is the first word, of the second, or changed to be as that.
     Instantiated,
     GraphUpdated,
@@ -152,6 +153,7 @@ const HOOKS: &[(&str, Hook)] = &[
     ("cuStreamBeginCapture_v2_ptsz", Hook::BeginCapture),
     ("cuStreamBeginCaptureToGraph", Hook::BeginCapture),
     ("cuStreamBeginCaptureToGraph_ptsz", Hook::BeginCapture),
+    ("cuGraphCreate", Hook::GraphMade),
     ("cuGraphInstantiate", Hook::Instantiated),
     ("cuGraphInstantiate_v2", Hook::Instantiated),
     ("cuGraphInstantiateWithFlags", Hook::Instantiated),
@@ -413,9 +415,10 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
             recorder.node_runs.ends(words[0]);
         }
         (Hook::BeginCapture, _) => {
-            ask::CAPTURES.store(true, Relaxed);
+            ask::GRAPHS.store(true, Relaxed);
             range::capture_begins();
         }
+        (Hook::GraphMade, _) => ask::GRAPHS.store(true, Relaxed),
         (Hook::EndCapture, _) => range::capture_ends(),
         _ => {}
     }

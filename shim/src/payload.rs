@@ -120,8 +120,9 @@ impl Capture<'_> {
     }
 
     /// Whether the call puts its copy into a graph, which makes it when it runs.
-    fn makes_node(&self) -> bool {
-        self.function.class == Class::graph || host::makes_node(self.function, self.words)
+    pub(crate) fn makes_node(&self) -> bool {
+        let is_captured = || host::makes_node(self.function, self.words);
+        *self.makes_node.get_or_init(|| self.function.class == Class::graph || is_captured())
     }
 
     /// A graph reads this memory each time it runs.
@@ -296,7 +297,8 @@ impl Capture<'_> {
                     Place::Pinned if self.pinned_source(Landing::Rows(region)) => return,
                     Place::Pageable | Place::Pinned => {}
                 }
-                match packed_rows(&region, |row, len| bytes_at(row, len as usize, self.careful())) {
+                match packed_rows(&region, |row, len| bytes_at(row, len as usize, self.careful() || self.makes_node()))
+                {
                     Some(packed) if packed.len() <= u32::MAX as usize => {
                         self.payload(region.address, &packed, record::ROWS, false);
                     }

@@ -376,7 +376,8 @@ impl Watch {
                 if !watched.left.is_empty() {
                     // What was left long ago need not be the callback's: a launch beside it may be writing there.
                     let pending = &start::recorder().pending;
-                    let is_doubtful = |range: &Range<u64>| matches!(reason, Reason::Callback { turn: Some(turn), .. } if pending.is_given_beside(range, turn));
+                    let own = |pages: &Range<u64>| pages.start.max(*start)..pages.end.min(watched.end);
+                    let is_doubtful = |pages: &Range<u64>| matches!(reason, Reason::Callback { turn: Some(turn), .. } if pending.is_given_beside(&own(pages), turn));
                     let (doubtful, sure) = std::mem::take(&mut watched.left).into_iter().partition(is_doubtful);
                     watched.left = doubtful;
                     here.extend::<Vec<_>>(sure);

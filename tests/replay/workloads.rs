@@ -106,6 +106,7 @@ workloads! {
     managed_copies "managed_copies.c" "replayable" [];
     managed_copies_per_thread "managed_copies.c+" "replayable" [];
     beside_capture "beside_capture.c" "replayable" [];
+    called_back_beside "called_back_beside.c" "replayable" [];
     beyond "beyond.c" "replayable" [];
     pools "pools.c" "replayable" ["twice"];
     handed_over "handed_over.c" "replayable" ["add_to"];

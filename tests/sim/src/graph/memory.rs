@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use crate::abi::Handle;
 use crate::code::{Code, Result};
 use crate::memory::allocate;
+use crate::memory::pages::{self, GRANULE};
 use crate::memory::table::{self, Kind};
 
 #[derive(Debug)]
@@ -41,9 +42,12 @@ impl Drop for Memory {
     }
 }
 
-/// Gives or takes away access, when the node is reached.
+/// Gives or takes away access, when the node is reached. Without it nobody can read there, the CPU neither.
 pub fn activate(at: u64, active: bool) {
     table::set_access(at, at + 1, active, active);
+    if let Some(range) = table::read().find(at) {
+        pages::protect(range.start, range.size.next_multiple_of(GRANULE), active, active);
+    }
 }
 
 /// Notes that a launch allocates this. A graph that left it allocated cannot allocate it again.

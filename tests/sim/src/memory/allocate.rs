@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use parking_lot::Mutex;
 
-use super::arena::Arena;
+use super::arena::{self, Arena};
 use super::table::{self, Kind, Range};
 use super::{pinned, pool};
 use crate::abi::Handle;
@@ -62,11 +62,13 @@ pub fn allocate(size: u64, kind: Kind, device: i32, context: Handle) -> Result<u
     if size > knobs().memory as u64 {
         return Err(Code::OUT_OF_MEMORY);
     }
+    // A graph's is opened and closed by itself.
+    let room = if kind == Kind::Graph { size.max(arena::WHOLE) } else { size };
     let at = {
         let mut arena = arena().lock();
-        let need = arena.need(size);
+        let need = arena.need(room);
         charge(device, need)?;
-        match arena.take(size) {
+        match arena.take(room) {
             Some(taken) => {
                 uncharge(device, need - taken.grown.min(need));
                 taken.at
@@ -90,7 +92,7 @@ pub fn release(range: Range) {
             uncharge(range.device, freed);
         }
         Kind::Pool(handle) => pool::release(handle, range),
-        Kind::Pinned(_) => pinned::release(range.start),
+        Kind::Pinned(_) => pinned::release(range),
         Kind::Registered(_) | Kind::Mapped(_) => {}
     }
 }

@@ -5,13 +5,59 @@ use std::collections::BTreeMap;
 use super::pages::{self, GRANULE};
 
 const STEP: u64 = 512;
-const SMALL: u64 = 1 << 20;
+/// No longer ones share a granule.
+pub const SMALL: u64 = 1 << 20;
+/// As much has a mapping of its own.
+pub const WHOLE: u64 = SMALL + 1;
 const LARGE: u64 = 32 << 20;
 
-struct Granule {
+/// 2 MiB that small allocations share.
+pub struct Granule {
     /// Free stretches: start and size.
     free: BTreeMap<u64, u64>,
     used: u64,
+}
+
+impl Granule {
+    pub fn new(start: u64) -> Self {
+        Self { free: BTreeMap::from([(start, GRANULE)]), used: 0 }
+    }
+
+    fn hole(&self, size: u64) -> Option<u64> {
+        self.free.iter().find(|(_, free)| **free >= size).map(|(at, _)| *at)
+    }
+
+    pub fn take(&mut self, size: u64) -> Option<u64> {
+        let size = rounded(size);
+        let at = self.hole(size)?;
+        let free = self.free.remove(&at)?;
+        if free > size {
+            self.free.insert(at + size, free - size);
+        }
+        self.used += size;
+        Some(at)
+    }
+
+    /// Whether all of it is free now.
+    pub fn give(&mut self, at: u64, size: u64) -> bool {
+        let (mut at, mut free) = (at, rounded(size));
+        self.used -= free;
+        if let Some(next) = self.free.remove(&(at + free)) {
+            free += next;
+        }
+        if let Some((&before, &length)) = self.free.range(..at).next_back()
+            && before + length == at
+        {
+            self.free.remove(&before);
+            (at, free) = (before, free + length);
+        }
+        self.free.insert(at, free);
+        self.used == 0
+    }
+}
+
+fn rounded(size: u64) -> u64 {
+    size.max(1).next_multiple_of(STEP)
 }
 
 /// Addresses handed out upwards from a start, freed ones first again.
@@ -39,18 +85,11 @@ impl Arena {
     pub fn need(&self, size: u64) -> u64 {
         if size > SMALL {
             size.next_multiple_of(GRANULE)
-        } else if self.hole(size).is_some() {
+        } else if self.granules.values().any(|granule| granule.hole(rounded(size)).is_some()) {
             0
         } else {
             GRANULE
         }
-    }
-
-    fn hole(&self, size: u64) -> Option<(u64, u64)> {
-        let size = size.max(1).next_multiple_of(STEP);
-        self.granules.iter().find_map(|(start, granule)| {
-            granule.free.iter().find(|(_, free)| **free >= size).map(|(at, _)| (*start, *at))
-        })
     }
 
     pub fn take(&mut self, size: u64) -> Option<Taken> {
@@ -61,44 +100,21 @@ impl Arena {
             self.whole.insert(at, size);
             return Some(Taken { at, grown: size });
         }
-        let rounded = size.max(1).next_multiple_of(STEP);
-        let (found, grown) = match self.hole(size) {
-            Some(found) => (found, 0),
-            None => {
-                let start = self.map(GRANULE, GRANULE)?;
-                self.granules.insert(start, Granule { free: BTreeMap::from([(start, GRANULE)]), used: 0 });
-                ((start, start), GRANULE)
-            }
-        };
-        let granule = self.granules.get_mut(&found.0)?;
-        let free = granule.free.remove(&found.1)?;
-        if free > rounded {
-            granule.free.insert(found.1 + rounded, free - rounded);
+        if let Some(at) = self.granules.values_mut().find_map(|granule| granule.take(size)) {
+            return Some(Taken { at, grown: 0 });
         }
-        granule.used += rounded;
-        Some(Taken { at: found.1, grown })
+        let start = self.map(GRANULE, GRANULE)?;
+        let granule = self.granules.entry(start).or_insert_with(|| Granule::new(start));
+        granule.take(size).map(|at| Taken { at, grown: GRANULE })
     }
 
-    /// Gives an allocation back; the bytes that the device gets back with it.
     pub fn give(&mut self, at: u64, size: u64) -> u64 {
         if let Some(size) = self.whole.remove(&at) {
             self.unmap(at, size);
             return size;
         }
         let Some((&start, granule)) = self.granules.range_mut(..=at).next_back() else { return 0 };
-        let (mut at, mut free) = (at, size.max(1).next_multiple_of(STEP));
-        granule.used -= free;
-        if let Some(next) = granule.free.remove(&(at + free)) {
-            free += next;
-        }
-        if let Some((&before, &length)) = granule.free.range(..at).next_back()
-            && before + length == at
-        {
-            granule.free.remove(&before);
-            (at, free) = (before, free + length);
-        }
-        granule.free.insert(at, free);
-        if granule.used > 0 {
+        if !granule.give(at, size) {
             return 0;
         }
         self.granules.remove(&start);

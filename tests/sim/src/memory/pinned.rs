@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
+use super::arena::{Granule, SMALL};
+use super::pages::GRANULE;
 use super::table::{self, Kind, Range};
 use super::{allocate, pages};
 use crate::abi::Handle;
@@ -17,13 +19,30 @@ pub fn allocate(size: u64, flags: u32, device: i32, context: Handle) -> Result<u
     if size == 0 || flags & !ALLOCATE_FLAGS != 0 {
         return Err(Code::INVALID_VALUE);
     }
-    let whole = size.next_multiple_of(PAGE);
-    let at = pages::aliasable(whole).ok_or(Code::OUT_OF_MEMORY)?;
-    let view = pages::second_view(at, whole).ok_or(Code::OUT_OF_MEMORY)?;
-    VIEWS.write().insert(at, (at + whole, view));
+    let at = if size > SMALL { viewed(size.next_multiple_of(PAGE)) } else { beside(size) };
+    let at = at.ok_or(Code::OUT_OF_MEMORY)?;
     let (id, kind) = (table::next_id(), Kind::Pinned(flags));
     table::insert(Range { start: at, size, kind, device, context, id, readable: true, writable: true })?;
     Ok(at)
+}
+
+/// Small ones share pages, as the driver has it.
+static GRANULES: Mutex<BTreeMap<u64, Granule>> = Mutex::new(BTreeMap::new());
+
+fn beside(size: u64) -> Option<u64> {
+    let mut granules = GRANULES.lock();
+    if let Some(at) = granules.values_mut().find_map(|granule| granule.take(size)) {
+        return Some(at);
+    }
+    let start = viewed(GRANULE)?;
+    granules.entry(start).or_insert_with(|| Granule::new(start)).take(size)
+}
+
+fn viewed(size: u64) -> Option<u64> {
+    let at = pages::aliasable(size)?;
+    let view = pages::second_view(at, size)?;
+    VIEWS.write().insert(at, (at + size, view));
+    Some(at)
 }
 
 /// Where the device reaches pinned memory, by its start: its end and the second view. As with DMA, what the device writes does
@@ -38,7 +57,20 @@ pub fn as_device(address: u64) -> u64 {
 }
 
 /// The range has left the table.
-pub fn release(at: u64) {
+pub fn release(range: Range) {
+    let start = range.start;
+    if range.size > SMALL {
+        return unmap(start);
+    }
+    let mut granules = GRANULES.lock();
+    let around = granules.range_mut(..=start).next_back();
+    if let Some((granule, true)) = around.map(|(at, granule)| (*at, granule.give(start, range.size))) {
+        granules.remove(&granule);
+        unmap(granule);
+    }
+}
+
+fn unmap(at: u64) {
     if let Some((end, view)) = VIEWS.write().remove(&at) {
         pages::unmap(at, end - at);
         pages::unmap(view, end - at);
