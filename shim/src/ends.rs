@@ -180,7 +180,8 @@ fn named(
     })
 }
 
-struct Words<'w>(&'w [u64]);
+/// A call's arguments, as what is walked.
+pub struct Words<'w>(pub &'w [u64]);
 
 impl View for Words<'_> {
     fn load(&self, offset: u32, size: u32) -> Option<u64> {

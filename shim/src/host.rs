@@ -2,7 +2,7 @@
 //! is written down.
 
 use crate::ask;
-use crate::ends::{self, Ends};
+use crate::ends::{self, Ends, Words};
 use crate::finds::Finds;
 use crate::landing::Landing;
 use crate::lane::Lane;
@@ -16,9 +16,11 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use trace::Function;
-use trace::api::roles::{Class, Field, Role, Side};
-use trace::api::types::{Form, Kind};
+use trace::api::roles::{Class, Extent, Field, Role, Side};
+use trace::api::structs::CUstreamBatchMemOpParams;
+use trace::api::types::{Form, Kind, Typed};
 use trace::extra::Extra;
+use trace::walk::{Target, resolve};
 
 /// What launches make of longer memory is not looked at.
 const MOST_HASHED: u64 = 1 << 20;
@@ -39,9 +41,11 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
         _ => {}
     }
     if site.shape.launch.is_none() && !hooks::copies_unified(site.function) {
-        // Pinned memory by its device address: as the host's it would be captured with the call.
-        let reads = site.function.params.iter().filter(|param| matches!(param.role, Role::Reads(_)));
-        watch.refer(reads.map(|param| words[param.offset as usize / 8]), &mut finds);
+        // Pinned memory by its device address: as the host's it would be captured with the call. What a stream is to write there is not
+        // there yet: what the CPU has put there is.
+        let is_read = |param: &&Field| matches!(param.role, Role::Reads(_) | Role::Writes(Extent::Fixed(_)));
+        let read = site.function.params.iter().filter(is_read).map(|param| words[param.offset as usize / 8]);
+        watch.refer(read.chain(operands(site.function, words)), &mut finds);
     }
     if let Some(ends) = given.ends.filter(|_| lane.recorder().shares_any()) {
         // Before the call, which may wait for callbacks: what they write is theirs to tell.
@@ -49,6 +53,21 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
     }
     watch.refer_named(&mut finds);
     finds.append(lane);
+}
+
+/// The addresses of a batch of operations on values.
+fn operands(function: &'static Function, words: &[u64]) -> Vec<u64> {
+    const ADDRESS: usize = 8;
+    let is_batch =
+        |param: &Field| matches!(param.ty.form, Form::Pointer(to) if to.name == CUstreamBatchMemOpParams::TYPE.name);
+    let Some(index) = function.params.iter().position(is_batch) else { return Vec::new() };
+    let Target::Span { address, element, count, .. } = resolve(function.params, index, 0, &Words(words)) else {
+        return Vec::new();
+    };
+    let size = element.size as usize;
+    let operations = bytes_at(address, (count as usize).saturating_mul(size), true).unwrap_or_default();
+    let addresses = operations.chunks_exact(size).map(|one| &one[ADDRESS..ADDRESS + 8]);
+    addresses.map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes"))).collect()
 }
 
 /// What a call is about to give the device to work on.

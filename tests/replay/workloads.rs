@@ -107,6 +107,7 @@ workloads! {
     managed_copies_per_thread "managed_copies.c+" "replayable" [];
     beside_capture "beside_capture.c" "replayable" [];
     called_back_beside "called_back_beside.c" "replayable" [];
+    signals "signals.c" "replayable" ["twice"];
     beyond "beyond.c" "replayable" [];
     pools "pools.c" "replayable" ["twice"];
     handed_over "handed_over.c" "replayable" ["add_to"];

@@ -78,12 +78,12 @@ impl<'w, 't> Builder<'w, 't> {
         tally: &'w mut Tally,
         room: Option<&Arc<Room>>,
     ) -> Result<Frame<'t>, Refusal> {
-        if waits::is_wait(&call, function, &world.plan.host) {
-            return Err(Refusal(waits::WHY.into()));
-        }
         let mut frame = Frame { room: room.cloned(), ..Frame::default() };
         frame.memory.push(frame.holding(call.argument_bytes())?);
         let mut builder = Builder { world, call, function, frame, tally };
+        if builder.is_endless_wait() {
+            return Err(Refusal(waits::WHY.into()));
+        }
         let here = Here { recorded: call.argument_bytes(), memory: 0, offset: 0 };
         builder.fields(function.params, None, 0, here)?;
         builder.ask_for_length()?;

@@ -124,6 +124,8 @@ pub struct Plan {
     /// waited: what stands there says nothing of what the launch computed.
     pub(crate) shared: HashSet<(u64, u64, u64)>,
     pub(crate) handovers: Handovers,
+    /// Waits of streams for values in host memory that a stream writes: the call, and the place in its batch.
+    pub(crate) ended_waits: HashSet<(u64, usize)>,
     pub(crate) environment: Vec<(String, String)>,
     /// The first call whose input is stored in a blob that the file does not have.
     pub missing: Option<Missing>,

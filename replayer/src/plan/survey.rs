@@ -16,7 +16,7 @@ use crate::plan::reach::Live;
 use crate::plan::spins::spins;
 use crate::plan::usage::Usage;
 use crate::plan::verdict::{Reasons, Verdict};
-use crate::plan::waits;
+use crate::plan::waits::{self, Signals};
 use crate::plan::{BLOCK, End, Missing, PAGE, Plan};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -53,6 +53,7 @@ pub struct Survey {
     submissions: HashMap<(u64, Option<u32>), (u64, u32)>,
     lifetimes: Lifetimes,
     handovers: handover::Changes,
+    signals: Signals,
     executable: u64,
     /// Memory of others was opened, by a call that is refused.
     foreign: bool,
@@ -221,7 +222,7 @@ impl Survey {
             self.reasons.about_call(format!("{} {MANAGED}", function.name), call.number);
         }
         let read = words(|role| matches!(role, Role::Reads(_)));
-        if waits::has_wait(call, function, &self.host) {
+        if self.signals.see(trace, call, function, makes_node, &self.host) {
             self.reasons.about_call(format!("{}: {}", function.name, waits::WHY), call.number);
         } else if !trace.follows_host_memory()
             && read.iter().any(|address| self.host.contains(*address) && !is_host(*address))
@@ -258,6 +259,7 @@ impl Survey {
         let mut plan = self.plan;
         plan.order = Order::new(&self.moments, &self.lifetimes.edges);
         plan.handovers = self.handovers.handovers();
+        plan.ended_waits = self.signals.into_ended();
         plan.peaks = self.usage.into_peaks();
         plan.compute = trace.devices.iter().map(|device| (device.ordinal, device.compute)).collect();
         let allocations = plan.allocations.values().chain(plan.adopted.values().flatten());

@@ -59,6 +59,7 @@ entries! {
     }
 
     fn cuCtxGetCurrent(ctx: Out<Handle>) {
+        context::permitted()?;
         ctx.set(context::current_handle())
     }
 

@@ -16,6 +16,7 @@ entries! {
     }
 
     fn cuDeviceGetCount(count: Out<i32>) {
+        context::permitted()?;
         count.set(knobs().devices)
     }
 

@@ -5,6 +5,7 @@ use std::ffi::c_void;
 use super::entries;
 use crate::abi::{DevicePointer, In, Out};
 use crate::code::{Code, Result};
+use crate::context;
 use crate::memory::attribute::{Value, get, get_or_nothing};
 
 fn store(to: Out<c_void>, value: Value) -> Result {
@@ -22,6 +23,7 @@ entries! {
 
     /// Memory that the driver does not know has attributes too: zeros.
     fn cuPointerGetAttributes(count: u32, attributes: In<u32>, data: In<Out<c_void>>, at: DevicePointer) {
+        context::permitted()?;
         for index in 0..count as usize {
             store(data.at(index)?, get_or_nothing(attributes.at(index)?, at)?)?;
         }
