@@ -1,7 +1,7 @@
-// The CPU writes pinned memory that a kernel under way writes, too, and a flag that the kernel only reads
+// The CPU writes pinned memory that a kernel under way writes, too, and a flag that the kernel only reads; "near": on the same page
 #include "check.h"
 
-int main(void)
+int main(int argc, char **argv)
 {
     CUstream stream;
     int *flag, *both;
@@ -9,7 +9,7 @@ int main(void)
     start_driver();
     CUfunction kernel = find_kernel(load_module("faults"), "wait_for_host");
     CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    CHECK(cuMemAllocHost((void **)&flag, sizeof *flag));
+    CHECK(cuMemAllocHost((void **)&flag, argc > 1 && *argv[1] == 'n' ? sizeof *flag : 4096));
     CHECK(cuMemAllocHost((void **)&both, 1024 * sizeof *both));
     *flag = 0;
     memset(both, 0, 1024 * sizeof *both);

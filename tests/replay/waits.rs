@@ -47,3 +47,15 @@ fn what_both_write_is_named_and_not_compared() {
     // Both the flag and what both wrote; the rest of it nobody wrote.
     assert_eq!((&report["divergences"], &report["unchecked_copies"]), (&0.into(), &2.into()), "{}", replayed.stdout);
 }
+
+#[test]
+fn a_flag_that_shares_its_page_is_not_told_from_its_neighbours() {
+    let place = Place::new();
+    let mut record = place.recorded(client("written_by_both.c"));
+    run(record.arg("near")).expect(0);
+    let info = run(&mut place.cutrace(["info", "--json"])).expect(0);
+    let info: Value = serde_json::from_str(&info.stdout).expect("JSON");
+    let reasons = info["reasons"].as_array().expect("a list").iter().filter_map(Value::as_str);
+    let parts = "the CPU wrote in parts of pinned memory that kernels under way had been given";
+    assert!(reasons.into_iter().any(|reason| reason.starts_with(parts)), "{info}");
+}

@@ -2,8 +2,8 @@
 //!
 //! Of a page that the CPU writes, what differs from what was last known is told as the CPU's, also what a kernel has made of it since. Written early,
 //! that does no harm where the kernel writes the same once more; a kernel that works in place does so twice. A launch's part is taken to
-//! reach from the address that it was given to the next one that any work names. Memory that is used as a whole is not meant: there a program
-//! that waits for flags is likely, and named for that (`spins.rs`).
+//! reach from the address that it was given to the next one that any work names. Memory that is used as a whole, with no other on its page, is
+//! not meant: there a program that waits for flags is likely, and named for that (`spins.rs`).
 
 use crate::plan::copied::{copied, memory};
 use crate::plan::outstanding::{Outstanding, arguments};
@@ -29,8 +29,18 @@ struct Piece {
     range: Range<u64>,
     /// Addresses in it that any work names.
     borders: BTreeSet<u64>,
-    /// What was found, beside a launch that was given that address, and before which calls: the same flag may be written very often.
-    found: HashMap<(Range<u64>, u64), Vec<u64>>,
+    /// What was found, and before which calls: the same flag may be written very often.
+    found: HashMap<Beside, Vec<u64>>,
+}
+
+/// What was found beside a launch under way.
+#[derive(PartialEq, Eq, Hash)]
+struct Beside {
+    memory: Range<u64>,
+    /// The address that the launch had been given.
+    given: u64,
+    /// Whether other pinned memory lies on the same pages: the driver puts small pieces side by side.
+    has_neighbours: bool,
 }
 
 impl Borders {
@@ -83,8 +93,10 @@ impl Borders {
         let launches = self.given.iter().filter(|(launch, given)| **launch < later && given.iter().any(is_near));
         let launches = launches.filter(|(launch, _)| outstanding.is_under_way(**launch));
         let given: BTreeSet<u64> = launches.flat_map(|(_, given)| given.iter().copied().filter(is_near)).collect();
+        let has_neighbours = !given.is_empty() && outstanding.has_neighbours(&range, memory);
         for given in given {
-            piece.found.entry((memory.clone(), given)).or_default().push(call);
+            let beside = Beside { memory: memory.clone(), given, has_neighbours };
+            piece.found.entry(beside).or_default().push(call);
         }
     }
 
@@ -106,12 +118,12 @@ impl Borders {
 impl Piece {
     fn into_calls(self) -> impl Iterator<Item = u64> {
         let Piece { range, borders, found } = self;
-        let is_met = move |memory: &Range<u64>, given: u64| {
+        let is_met = move |Beside { memory, given, has_neighbours }: &Beside| {
             let next = borders.range(given + 1..).next().copied().unwrap_or(range.end);
-            let is_part = given != range.start || next != range.end;
-            is_part && memory.start < next && given < memory.end
+            let is_part = *given != range.start || next != range.end || *has_neighbours;
+            is_part && memory.start < next && *given < memory.end
         };
-        found.into_iter().filter(move |((memory, given), _)| is_met(memory, *given)).flat_map(|(_, calls)| calls)
+        found.into_iter().filter(move |(beside, _)| is_met(beside)).flat_map(|(_, calls)| calls)
     }
 }
 
@@ -122,7 +134,8 @@ mod tests {
     #[test]
     fn a_part_reaches_to_the_next_border() {
         let calls = |borders: &[u64], memory: Range<u64>, given| {
-            let found = HashMap::from([((memory, given), vec![7, 9])]);
+            let beside = Beside { memory, given, has_neighbours: borders.is_empty() };
+            let found = HashMap::from([(beside, vec![7, 9])]);
             let piece = Piece { range: 100..200, borders: borders.iter().copied().collect(), found };
             piece.into_calls().collect::<Vec<_>>()
         };
@@ -132,5 +145,7 @@ mod tests {
         // The whole is not meant.
         assert_eq!(calls(&[100], 110..120, 100), []);
         assert_eq!(calls(&[120], 110..130, 120), [7, 9]);
+        // Unless it shares its page.
+        assert_eq!(calls(&[], 110..120, 100), [7, 9]);
     }
 }

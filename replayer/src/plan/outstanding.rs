@@ -4,6 +4,7 @@
 //! covers the blocking streams of its context.
 
 use crate::memory::ranges::widen;
+use crate::plan::PAGE;
 use crate::plan::contexts::Contexts;
 use crate::plan::survey::stream_of;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -157,6 +158,14 @@ impl Outstanding {
     pub fn pinned_around(&self, address: u64) -> Option<Range<u64>> {
         let start = around(&self.pinned, address)?;
         Some(start..self.pinned[&start])
+    }
+
+    /// Whether other pinned memory than the piece lies on the pages of this part of it.
+    pub fn has_neighbours(&self, piece: &Range<u64>, part: &Range<u64>) -> bool {
+        let pages = widen(part.clone(), PAGE);
+        let met = self.pinned.range(..pages.end).rev().take_while(|(_, end)| **end > pages.start);
+        let mut starts = met.map(|(start, _)| *start);
+        starts.any(|start| start != piece.start)
     }
 
     /// Pinned memory that a launch is given as a whole, by its start.
