@@ -343,7 +343,7 @@ impl<'w, 't> Builder<'w, 't> {
 
     /// Where a recorded address is now.
     pub fn moved(&self, recorded: u64) -> u64 {
-        self.world.translation.live(recorded).unwrap_or(recorded)
+        self.world.placement.moved(recorded).unwrap_or(recorded)
     }
 
     pub fn handle(&mut self, kind: Kind, recorded: u64) -> Result<u64, Refusal> {

@@ -267,8 +267,8 @@ impl<'t> Builder<'_, 't> {
 
     /// Whether the trace knows of memory at this address.
     fn is_known(&self, address: u64) -> bool {
-        let (plan, translation) = (self.world.plan, self.world.translation);
-        plan.device.contains(address) || plan.host.contains(address) || translation.live(address).is_some()
+        let plan = self.world.plan;
+        plan.device.contains(address) || plan.host.contains(address) || self.world.placement.moved(address).is_some()
     }
 
     /// Images of a region: one, or the pieces of a long one.

@@ -249,8 +249,13 @@ impl Checker<'_, '_> {
         if kind == Kind::Context && is != 0 {
             self.world.contexts.lock().insert(is);
         }
-        if kind == Kind::GraphExec && how == How::Made && self.is_for_devices() {
-            // Kernels launch it by this value, which may stand wherever an address may.
+        let is_for_devices = match kind {
+            Kind::GraphExec => how == How::Made && self.is_for_devices(),
+            Kind::GraphDeviceNode => is != 0,
+            _ => false,
+        };
+        if is_for_devices {
+            // Kernels use it by this value, which may stand wherever an address may.
             self.world.translation.bind(was, 1, is);
         }
         self.world.objects.bind(kind, was, is);
@@ -281,7 +286,11 @@ impl Checker<'_, '_> {
         let (Some(was), Some(is)) = (self.call.output("dptr"), live("dptr")) else { return };
         match (captured, live("bytes")) {
             (Some(len), _) => self.world.translation.bind_of_graph(was, len, is),
-            (None, Some(len)) => self.world.translation.bind(was, len, is),
+            (None, Some(len)) => {
+                self.world.translation.bind(was, len, is);
+                // What nobody looked up lies with what was, if they lie in one block here, too.
+                self.world.translation.learn(was, is);
+            }
             (None, None) => {}
         }
     }

@@ -111,6 +111,15 @@ impl Placement<'_> {
         rewritten(bytes, layout, &bounds, |value| self.word(&tables, value))
     }
 
+    /// Where a recorded address is now, if it is another one.
+    pub fn moved(&self, recorded: u64) -> Option<u64> {
+        if !self.translation.is_in_use() {
+            return None;
+        }
+        let tables = self.translation.tables();
+        tables.live(recorded).or_else(|| tables.learned(recorded).filter(|_| !self.is_at_home(recorded)))
+    }
+
     /// Whether memory that is where it was holds this address.
     pub fn is_at_home(&self, address: u64) -> bool {
         self.pages.contains(address)

@@ -49,6 +49,8 @@ pub struct Survey {
     of_nodes: Vec<Range<u64>>,
     of_copies: HashSet<Range<u64>>,
     managed: Vec<Range<u64>>,
+    /// In which variables lie that were looked up: where others are there a replay knows by them.
+    blocks: HashSet<u64>,
     /// Latest submission to a stream: end and thread.
     submissions: HashMap<(u64, Option<u32>), (u64, u32)>,
     lifetimes: Lifetimes,
@@ -212,7 +214,7 @@ impl Survey {
             let named = captures::named_memory(call, function).into_iter().filter(pageable);
             if makes_node { self.of_nodes.extend(named) } else { self.of_copies.extend(named) }
         }
-        if !makes_node && either.iter().any(|address| !self.live.holds(*address) && !is_host(*address)) {
+        if !makes_node && either.iter().any(|address| !self.is_known(*address) && !is_host(*address)) {
             let what = format!("{}: an address in no memory that the trace knows of", function.name);
             self.reasons.about_call(what, call.number);
         }

@@ -11,6 +11,7 @@ use crate::plan::outstanding::PER_THREAD;
 use trace::api::roles::{Class, Field, Role};
 use trace::api::types::Form;
 use trace::call::When;
+use trace::invented::block_of;
 use trace::{Call, Function, Trace};
 
 const ADOPTED: &str = "writes memory that no recorded call made, as the driver's own tables make it: what they do with it is not \
@@ -28,7 +29,7 @@ impl Survey {
             return;
         }
         for param in function.params.iter().filter(|param| matches!(param.role, Role::Writes(_))) {
-            let address = call.argument(param.name).filter(|address| *address != 0 && !self.live.holds(*address));
+            let address = call.argument(param.name).filter(|address| *address != 0 && !self.is_known(*address));
             let Some((address, len)) = address.zip(extent(call, function, param).filter(|len| *len > 0)) else {
                 continue;
             };
@@ -47,6 +48,11 @@ impl Survey {
             self.plan.adopted.entry(call.number).or_default().push(allocation);
             self.reasons.about_call(ADOPTED, call.number);
         }
+    }
+
+    /// Whether a replay knows where this is.
+    pub(super) fn is_known(&self, address: u64) -> bool {
+        self.live.holds(address) || self.blocks.contains(&block_of(address))
     }
 
     pub(super) fn memory(&mut self, trace: &Trace, call: &Call, memory: Memory) {
@@ -142,6 +148,7 @@ impl Survey {
             && let Some((start, module)) = call.output("dptr").zip(module)
         {
             self.live.add_as(module, start, call.output("bytes").unwrap_or(SOME), 0);
+            self.blocks.insert(block_of(start));
         }
         for param in function.params {
             let Form::Pointer(to) = param.ty.form else { continue };

@@ -62,8 +62,9 @@ pub fn allocate(size: u64, kind: Kind, device: i32, context: Handle) -> Result<u
     if size > knobs().memory as u64 {
         return Err(Code::OUT_OF_MEMORY);
     }
-    // A graph's is opened and closed by itself.
-    let room = if kind == Kind::Graph { size.max(arena::WHOLE) } else { size };
+    // A graph's is opened and closed by itself; variables lie where no other memory is, as the real driver has it.
+    let is_apart = matches!(kind, Kind::Graph | Kind::Module { .. });
+    let room = if is_apart { size.max(arena::WHOLE) } else { size };
     let at = {
         let mut arena = arena().lock();
         let need = arena.need(room);
