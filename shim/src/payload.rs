@@ -100,7 +100,10 @@ impl Capture<'_> {
             return true;
         }
         let mut finds = Finds::before(self.lane, self.call);
-        let may_change = callback::any_under_way() || callback::any_of_nodes() && recorder.pending.has_graphs();
+        let pending = &recorder.pending;
+        let may_change = callback::any_under_way()
+            || callback::any_of_nodes() && pending.has_graphs()
+            || recorder.watch.any() && pending.has_given();
         if may_change && recorder.watch.has_room() && recorder.watch.watch_prepared(address, span, &mut finds) {
             self.deferred.extend(finds.into_records());
             return true;

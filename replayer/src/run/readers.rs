@@ -9,6 +9,7 @@ use crate::check::report::Tally;
 use crate::run::queue::{Queue, within};
 use crate::run::sinks::Pending;
 use crate::run::world::World;
+use std::collections::HashSet;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
@@ -16,13 +17,15 @@ const FOR_ARRIVALS: Duration = Duration::from_secs(1);
 const FOR_COPIES: Duration = Duration::from_secs(5);
 const FOR_LAUNCHES: Duration = Duration::from_millis(50);
 /// What is no longer than this may be a flag.
-const FLAG: u64 = 64;
+pub const FLAG: u64 = 64;
 const FOR_FLAGS: Duration = Duration::from_millis(1);
 
-/// Of live memory, which had changed by that time when recorded.
-pub fn release(world: &World, thread: u32, live: &Range<u64>, time: u64, tally: &mut Tally) {
+/// Of live memory, which had changed by that time when recorded. `held`: where a launch may be waiting for a flag that is still to be written;
+/// copies behind it end no sooner.
+pub fn release(world: &World, thread: u32, live: &Range<u64>, time: u64, held: &HashSet<Queue>, tally: &mut Tally) {
     for (queue, is_launch) in world.sinks.take_readers(live, time) {
         let wait = match (is_launch, live.end - live.start) {
+            (false, _) if held.contains(&queue) => Duration::ZERO,
             (false, _) => FOR_COPIES,
             (true, ..=FLAG) => FOR_FLAGS,
             (true, _) => FOR_LAUNCHES,

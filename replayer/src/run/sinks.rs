@@ -230,6 +230,13 @@ impl<'t> Sinks<'t> {
         self.lent.lock().retain(|(_, queue)| queue.context != context);
     }
 
+    /// Where launches were put that may still be reading this host range.
+    pub fn launches_at(&self, range: &Range<u64>) -> HashSet<Queue> {
+        let sources = self.sources.lock();
+        let reading = sources.iter().filter(|source| source.is_launch && overlap(&source.range, range));
+        reading.map(|source| source.queue).collect()
+    }
+
     /// Where copies and launches were put that may still be reading this host range as it was by that time, and whether it is a launch.
     pub fn take_readers(&self, range: &Range<u64>, time: u64) -> Vec<(Queue, bool)> {
         let mut sources = self.sources.lock();

@@ -4,9 +4,12 @@
 //! first, for it may only have looked at what the device had written; then that agrees, and something was checked.
 
 use crate::check::report::Tally;
+use crate::run::queue::Queue;
+use crate::run::readers::FLAG;
 use crate::run::world::World;
 use crate::run::{aside, edges, readers};
 use parking_lot::Mutex;
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::time::{Duration, Instant};
@@ -74,7 +77,16 @@ impl<'t> Writes<'t> {
         let mut at = self.frontier.load(Acquire);
         while is_due(at) {
             let Found { written, call: finder, .. } = &self.found[at];
-            written.images().for_each(|image| write(world, call, *finder, written, &image, tally));
+            // A program that lets a kernel go by a flag has written all else before.
+            let (flags, others): (Vec<Image>, Vec<Image>) = written.images().partition(|image| image.len <= FLAG);
+            let places = flags.iter().filter(|_| !others.is_empty()).filter_map(|flag| {
+                let live = host(world, &flag.memory())?;
+                Some(live..live + flag.len)
+            });
+            let held = places.flat_map(|live| world.sinks.launches_at(&live)).collect();
+            for image in others.iter().chain(&flags) {
+                write(world, call, *finder, written, image, &held, tally);
+            }
             at += 1;
         }
         self.frontier.store(at, Release);
@@ -97,12 +109,20 @@ pub fn on_host_only(world: &World, image: &Image, tally: &mut Tally) {
 pub fn on_device_only(world: &World, call: &Call, written: &Written, image: &Image, tally: &mut Tally) {
     let len = world.trace.bytes(image).map_or(0, <[u8]>::len);
     if host(world, &extent(image.address, len)).is_none() {
-        write(world, call, call.number, written, image, tally);
+        write(world, call, call.number, written, image, &HashSet::new(), tally);
     }
 }
 
-/// `call` is about to be made; `finder` is the one before which it was found.
-fn write(world: &World, call: &Call, finder: u64, written: &Written, image: &Image, tally: &mut Tally) {
+/// `call` is about to be made; `finder` is the one before which it was found. `held`: see [`readers::release`].
+fn write(
+    world: &World,
+    call: &Call,
+    finder: u64,
+    written: &Written,
+    image: &Image,
+    held: &HashSet<Queue>,
+    tally: &mut Tally,
+) {
     let Some(bytes) = world.trace.bytes(image) else {
         tally.lost_writes += 1;
         return;
@@ -122,7 +142,7 @@ fn write(world: &World, call: &Call, finder: u64, written: &Written, image: &Ima
         if world.callbacks.have_brought(written.about.begin, &range) {
             return;
         }
-        readers::release(world, call.thread, &live, written.about.begin, tally);
+        readers::release(world, call.thread, &live, written.about.begin, held, tally);
         if agrees() {
             return;
         }

@@ -33,6 +33,11 @@ impl Pending {
         state.copies.values().flatten().any(|copy| copy.work == Work::Launch && copy.meets(start, end))
     }
 
+    /// Whether a launch under way was given any that the CPU may write meanwhile: for which it may be waiting.
+    pub fn has_given(&self) -> bool {
+        self.any() && self.state.lock().copies.values().flatten().any(|copy| copy.work == Work::Launch)
+    }
+
     /// Memory that launches under way were given, in order and apart; so much of it, at most, in bytes.
     pub fn given(&self, most: u64) -> Vec<Range<u64>> {
         if !self.any() {
