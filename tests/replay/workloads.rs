@@ -108,6 +108,7 @@ workloads! {
     beside_capture "beside_capture.c" "replayable" [];
     called_back_beside "called_back_beside.c" "replayable" [];
     signals "signals.c" "replayable" ["twice"];
+    updatable_nodes "updatable_nodes.c" "replayable" ["twice"];
     gated_copies "gated_copies.c" "replayable" ["wait_for_host"];
     strung_variables "strung_variables.c" "replayable" ["string_up", "sum_up"];
     beyond "beyond.c" "replayable" [];

@@ -121,6 +121,8 @@ impl<'w, 't> Builder<'w, 't> {
         let word = here.load(at, field.ty.size.min(8)).unwrap_or(0);
         let is_pointer = matches!(field.ty.form, Form::Pointer(_));
         match field.role {
+            // Read when the driver had put it there, which takes no other's (a node's handle in a launch's attributes; driver 580).
+            Role::Created if here.memory != 0 => self.put(here, at, field.ty.size.min(8), 0),
             Role::Filled | Role::Created | Role::UserData => {}
             Role::CopyHost(_) if is_pointer => {}
             Role::Union(..) => {

@@ -87,6 +87,11 @@ impl<T: Copy> In<T> {
         self.at(0)
     }
 
+    /// To store what a call gives through it.
+    pub fn as_out(self) -> Out<T> {
+        Out(self.0.cast_mut())
+    }
+
     /// The `index`th element of an array.
     pub fn at(self, index: usize) -> Result<T> {
         if self.0.is_null() {

@@ -1,6 +1,7 @@
 //! Launches.
 
 use std::ffi::c_void;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use super::entries;
 use super::structs::LaunchConfig;
@@ -14,6 +15,7 @@ type Pointers = In<*const c_void>;
 const NO_EXTRA: Pointers = In::from_raw(std::ptr::null());
 const COOPERATIVE: u32 = 2;
 const CLUSTER: u32 = 4;
+const UPDATABLE: u32 = 13;
 
 fn launch(
     hfunction: Handle,
@@ -28,7 +30,7 @@ fn launch(
     launch::submit(&stream, grid)
 }
 
-/// A launch by a configuration. Attributes are hints, but for these two.
+/// A launch by a configuration. Attributes are hints, but for these.
 fn configured(
     config: In<LaunchConfig>,
     hfunction: Handle,
@@ -38,8 +40,17 @@ fn configured(
 ) -> Result {
     let config = config.get()?;
     let (mut cooperative, mut cluster) = (false, [1; 3]);
-    for attribute in config.attributes.all(config.count as usize)? {
+    let attributes = config.attributes.all(config.count as usize)?;
+    for (index, attribute) in attributes.into_iter().enumerate() {
         match attribute.id {
+            // Driver 580 refuses one that has a node already.
+            UPDATABLE if attribute.value[2..4] != [0, 0] => return Err(Code::INVALID_VALUE),
+            UPDATABLE => {
+                static NODES: AtomicU32 = AtomicU32::new(0);
+                let mut given = attribute;
+                given.value[2..4].copy_from_slice(&[std::process::id() << 12 | NODES.fetch_add(0x40, Relaxed), 0x7d00]);
+                config.attributes.as_out().set_at(index, given);
+            }
             COOPERATIVE => cooperative = attribute.value[0] != 0,
             CLUSTER => cluster.copy_from_slice(&attribute.value[..3]),
             _ => {}
