@@ -17,7 +17,7 @@ static atomic_int written, looked;
 static void CUDA_CB write_mine(void *unused)
 {
     (void)unused;
-    usleep(20000); // whoever launched it waits by now
+    usleep(50000); // whoever launched it waits by now
     for (int i = 0; i < WORDS; i++)
         mine[i] = i * 5 + turn;
     written = 1;
@@ -65,6 +65,7 @@ int main(void)
     for (turn = 1; turn < 3; turn++) {
         written = looked = 0;
         CHECK(cuMemsetD8(flag, 0, 4));
+        CHECK(cuCtxSynchronize());
         REQUIRE(!pthread_create(&thread, NULL, other, NULL));
         CHECK(cuGraphLaunch(executable, streams[0]));
         CHECK(cuStreamSynchronize(streams[0]));
