@@ -93,6 +93,9 @@ pub fn leave(lane: &Lane, function: &'static Function, id: u16, words: &[u64], c
     });
 }
 
+/// Longer inputs that are no payload are not recorded.
+const LONGEST: u64 = 64 << 20;
+
 /// In what is longer nobody looks for addresses.
 pub const MOST_FOLLOWED: usize = 64 << 10;
 
@@ -240,7 +243,8 @@ impl<'a> Capture<'a> {
         if attach && !self.passing {
             self.attach(address, bytes, true);
         }
-        let deeper = has_structure(element) && matches!(direction, Direction::In | Direction::InOut);
+        let is_read = matches!(direction, Direction::In | Direction::InOut);
+        let deeper = has_structure(element) && is_read && bytes <= LONGEST;
         if deeper && let Form::Struct(fields) = element.form {
             let outer = self.passing;
             self.passing |= !attach;
@@ -309,7 +313,7 @@ impl<'a> Capture<'a> {
         // A failed call may have been given any length; what a node copies nobody has read yet. Pinned memory may have been unmapped: the device still reaches it.
         let careful = self.careful() || !small && self.makes_node();
         let known = self.moment == Moment::Entry && self.lane.recorder().pinned.holds(address, len);
-        if (small || careful && !known) && len > 64 << 20 {
+        if (small || careful && !known) && len > LONGEST {
             return self.lost(address, 0, "inputs longer than 64 MiB that are no payload");
         }
         let mut done = 0;

@@ -58,6 +58,8 @@ pub fn before(lane: &Lane, site: Site, words: &[u64]) {
 /// The addresses of a batch of operations on values.
 fn operands(function: &'static Function, words: &[u64]) -> Vec<u64> {
     const ADDRESS: usize = 8;
+    /// More the driver refuses.
+    const MOST: u64 = 256;
     let is_batch =
         |param: &Field| matches!(param.ty.form, Form::Pointer(to) if to.name == CUstreamBatchMemOpParams::TYPE.name);
     let Some(index) = function.params.iter().position(is_batch) else { return Vec::new() };
@@ -65,7 +67,7 @@ fn operands(function: &'static Function, words: &[u64]) -> Vec<u64> {
         return Vec::new();
     };
     let size = element.size as usize;
-    let operations = bytes_at(address, (count as usize).saturating_mul(size), true).unwrap_or_default();
+    let operations = bytes_at(address, count.min(MOST) as usize * size, true).unwrap_or_default();
     let addresses = operations.chunks_exact(size).map(|one| &one[ADDRESS..ADDRESS + 8]);
     addresses.map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes"))).collect()
 }

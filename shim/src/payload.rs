@@ -103,7 +103,7 @@ impl Capture<'_> {
         let pending = &recorder.pending;
         let may_change = callback::any_under_way()
             || callback::any_of_nodes() && pending.has_graphs()
-            || recorder.watch.any() && pending.has_given();
+            || recorder.watch.is_short() && pending.has_given();
         if may_change && recorder.watch.has_room() && recorder.watch.watch_prepared(address, span, &mut finds) {
             self.deferred.extend(finds.into_records());
             return true;

@@ -36,6 +36,7 @@ const MOST_COMPARED: u64 = 256 << 10;
 const MOST_RECORDED: u64 = 1 << 30;
 /// Each piece may cost the program two mappings, of which a process has 65,530.
 const MOST_WATCHED: usize = 8192;
+const SHORT: usize = 32;
 
 #[derive(Default)]
 pub struct Watch {
@@ -65,6 +66,12 @@ impl Watch {
     #[inline(always)]
     pub fn any(&self) -> bool {
         self.count.load(Relaxed) != 0
+    }
+
+    /// Whether anything is watched, and so little that the sources of copies may be, too, for the sake of a rare program: each look goes
+    /// through all.
+    pub fn is_short(&self) -> bool {
+        (1..SHORT).contains(&self.count.load(Relaxed))
     }
 
     /// Whether there is room for pieces that can be recorded otherwise, too.

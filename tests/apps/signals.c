@@ -28,7 +28,7 @@ static void swap(CUstream from, CUstream to, unsigned offset, unsigned value)
         batch[i].waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
         batch[i].waitValue.address = flags + offset + 4 * i;
         batch[i].waitValue.value = value << i;
-        batch[i].waitValue.flags = i ? CU_STREAM_WAIT_VALUE_AND : CU_STREAM_WAIT_VALUE_GEQ;
+        batch[i].waitValue.flags = i ? CU_STREAM_WAIT_VALUE_EQ : CU_STREAM_WAIT_VALUE_GEQ;
     }
     CHECK(cuStreamBatchMemOp(to, 2, batch, 0));
 }

@@ -289,7 +289,7 @@ impl Checker<'_, '_> {
             (None, Some(len)) => {
                 self.world.translation.bind(was, len, is);
                 // What nobody looked up lies with what was, if they lie in one block here, too.
-                self.world.translation.learn(was, is);
+                self.world.translation.tell_block(was, is);
             }
             (None, None) => {}
         }

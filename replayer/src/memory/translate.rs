@@ -73,12 +73,25 @@ impl Translation {
         if recorded % BLOCK != live % BLOCK || there.inside(recorded).is_some() || here.inside(live).is_some() {
             return false;
         }
+        self.keep_block(&mut tables, recorded, live);
+        true
+    }
+
+    /// The same, from a call that told both: what is known else is of a module that is gone.
+    pub fn tell_block(&self, recorded: u64, live: u64) {
+        if recorded % BLOCK == live % BLOCK && recorded != 0 {
+            self.keep_block(&mut self.tables.write(), recorded, live);
+        }
+    }
+
+    fn keep_block(&self, tables: &mut Tables, recorded: u64, live: u64) {
         let moved = |to| Moved { len: BLOCK, to: block_of(to), returns: false };
         tables.blocks.0.insert(block_of(recorded), moved(live));
         tables.blocks.1.insert(block_of(live), moved(recorded));
         self.count.store(tables.count(), Ordering::Release);
-        self.ever.store(true, Ordering::Release);
-        true
+        if recorded != live {
+            self.ever.store(true, Ordering::Release);
+        }
     }
 
     /// Forgets the range that begins here, unless it comes again; its live address.

@@ -64,6 +64,12 @@ impl Live {
         known.map(|range| range.end - start).or_else(|| self.room(start))
     }
 
+    /// The allocation that holds this address.
+    pub fn around(&self, address: u64) -> Option<std::ops::Range<u64>> {
+        let (start, ranges) = self.ranges.range(..=address).next_back()?;
+        ranges.iter().rev().find(|range| address < range.end).map(|range| *start..range.end)
+    }
+
     pub fn holds(&self, address: u64) -> bool {
         self.find(address).is_some()
     }

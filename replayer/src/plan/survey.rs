@@ -16,7 +16,7 @@ use crate::plan::reach::Live;
 use crate::plan::spins::spins;
 use crate::plan::usage::Usage;
 use crate::plan::verdict::{Reasons, Verdict};
-use crate::plan::waits::{self, Signals};
+use crate::plan::waits::{self, Memories, Signals};
 use crate::plan::{BLOCK, End, Missing, PAGE, Plan};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -224,7 +224,8 @@ impl Survey {
             self.reasons.about_call(format!("{} {MANAGED}", function.name), call.number);
         }
         let read = words(|role| matches!(role, Role::Reads(_)));
-        if self.signals.see(trace, call, function, makes_node, &self.host) {
+        let memory = Memories { host: &self.host, live: &self.live, makes_node };
+        if self.signals.see(trace, call, function, memory) {
             self.reasons.about_call(format!("{}: {}", function.name, waits::WHY), call.number);
         } else if !trace.follows_host_memory()
             && read.iter().any(|address| self.host.contains(*address) && !is_host(*address))

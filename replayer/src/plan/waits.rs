@@ -1,14 +1,17 @@
 //! Waits of a stream for a value in memory.
 //!
-//! A value in host memory may have come from the program's own CPU, by no call: a replay would wait for ever. It is waited for if a stream
-//! has been given that value to write, and the CPU has been seen to write nothing else since.
+//! A value in host memory may have come from the program's own CPU, by no call: a replay would wait for ever. It is waited for if the last that
+//! the trace tells of this memory is that a stream was given such a value to write, and what was there before would not have ended the
+//! wait: else somebody may have put that back meanwhile.
 
 use crate::call::buffers::{Builder, Here, Recorded};
 use crate::call::frame::{Memory, Refusal};
 use crate::memory::ranges::Ranges;
-use crate::plan::captures::named_memory;
+use crate::plan::copied::memory;
 use crate::plan::nested::structs;
-use std::collections::HashSet;
+use crate::plan::outstanding::arguments;
+use crate::plan::reach::Live;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use trace::api::enums::{CUstreamBatchMemOpType as Kind, CUstreamWaitValue_flags as Until};
 use trace::api::roles::{Class, Extent, Field, Role};
@@ -20,6 +23,17 @@ use trace::{Call, Function, Trace};
 
 /// Why such a wait is left out.
 pub const WHY: &str = "waits for a value that the CPU wrote";
+
+/// Bytes of the longest value.
+const WIDEST: u64 = 8;
+
+/// What is known of memory when a call is met.
+pub struct Memories<'m> {
+    pub host: &'m Ranges,
+    pub live: &'m Live,
+    /// Whether the call makes a node of a graph.
+    pub makes_node: bool,
+}
 
 /// One on a value, of a call or of a batch.
 #[derive(Clone, PartialEq, Eq)]
@@ -93,38 +107,58 @@ fn is_operation(ty: &Type) -> bool {
 /// What streams have been given to write to host memory, as far as the calls go that have been seen.
 #[derive(Default)]
 pub struct Signals {
-    written: Vec<Operation>,
+    /// By the start of the memory: apart from each other.
+    values: BTreeMap<u64, Value>,
     /// Waits that one of them ends: the call, and the place in its batch.
     ended: HashSet<(u64, usize)>,
 }
 
+#[derive(Default)]
+struct Value {
+    len: u64,
+    now: u64,
+    /// What was there when a stream was given that to write, if anything tells; if the CPU wrote it, the same.
+    before: Option<u64>,
+    by_stream: bool,
+}
+
 impl Signals {
     /// Whether the call waits so that it is left out, by itself or in one of its operations, or makes a node that does.
-    pub fn see(
-        &mut self,
-        trace: &Trace,
-        call: &Call,
-        function: &'static Function,
-        makes_node: bool,
-        host: &Ranges,
-    ) -> bool {
+    pub fn see(&mut self, trace: &Trace, call: &Call, function: &'static Function, memory: Memories) -> bool {
+        let Memories { host, live, makes_node } = memory;
         if host.is_empty() {
             return false;
         }
-        if !self.written.is_empty() {
-            call.written().flat_map(|written| written.images()).for_each(|image| self.by_cpu(trace, &image));
-        }
         let operations = operations(call, function);
-        if operations.is_empty() && !self.written.is_empty() && matches!(function.class, Class::copy | Class::submit) {
-            let named = named_memory(call, function);
-            self.written.retain(|one| !named.iter().any(|range| meet(range, &one.memory)));
+        if operations.is_empty() {
+            if !self.values.is_empty() {
+                call.written().flat_map(|written| written.images()).for_each(|image| self.by_cpu(trace, &image));
+                self.others(call, function, live);
+            }
+            return false;
         }
+        let in_host =
+            |(at, one): (usize, Option<Operation>)| Some((at, one.filter(|one| host.contains(one.memory.start))?));
+        let operations: Vec<(usize, Operation)> = operations.into_iter().enumerate().filter_map(in_host).collect();
+        for (_, Operation { memory, .. }) in &operations {
+            let len = memory.end - memory.start;
+            if self.values.get(&memory.start).is_none_or(|value| value.len != len) {
+                self.forget(memory);
+                self.values.insert(memory.start, Value { len, ..Value::default() });
+            }
+        }
+        // Where it begins to be followed, all of it.
+        call.written().flat_map(|written| written.images()).for_each(|image| self.by_cpu(trace, &image));
         let mut leaves_out = false;
-        for (at, one) in operations.into_iter().enumerate() {
-            let Some(one) = one.filter(|one| host.contains(one.memory.start)) else { continue };
-            if !one.waits {
-                self.written.extend((!makes_node).then_some(one));
-            } else if !makes_node && self.written.iter().any(|by| by.memory == one.memory && one.ends_with(by.value)) {
+        for (at, one) in operations {
+            let Some(value) = self.values.get_mut(&one.memory.start) else { continue };
+            if makes_node {
+                leaves_out |= one.waits;
+                self.forget(&one.memory);
+            } else if !one.waits {
+                *value = Value { before: value.known(), now: one.value, by_stream: true, ..*value };
+            } else if value.by_stream && one.ends_with(value.now) && !value.before.is_some_and(|was| one.ends_with(was))
+            {
                 self.ended.insert((call.number, at));
             } else {
                 leaves_out = true;
@@ -137,20 +171,49 @@ impl Signals {
     fn by_cpu(&mut self, trace: &Trace, image: &Image) {
         let range = image.memory();
         let bytes = trace.bytes(image).unwrap_or_default();
-        let found = |one: &Operation| {
-            let at = usize::try_from(one.memory.start.checked_sub(range.start)?).ok()?;
-            let bytes = bytes.get(at..)?.get(..(one.memory.end - one.memory.start) as usize)?;
-            Some(bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
-        };
-        let is_streams =
-            |at: &Operation| self.written.iter().any(|by| by.memory == at.memory && found(at) == Some(by.value));
-        let gone: Vec<Range<u64>> = self
-            .written
-            .iter()
-            .filter(|one| meet(&range, &one.memory) && !is_streams(one))
-            .map(|one| one.memory.clone())
+        let first = range.start.saturating_sub(WIDEST);
+        for (start, value) in self.values.range_mut(first..range.end) {
+            let found = || {
+                let at = usize::try_from(start.checked_sub(range.start)?).ok()?;
+                let bytes = bytes.get(at..)?.get(..value.len as usize)?;
+                Some(bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
+            };
+            let meets = start.saturating_add(value.len) > range.start;
+            match found() {
+                Some(now) if value.known() != Some(now) => {
+                    *value = Value { len: value.len, now, before: Some(now), by_stream: false }
+                }
+                None if meets => *value = Value { len: value.len, ..Value::default() },
+                _ => {}
+            }
+        }
+    }
+
+    /// Copies, fills and kernels write there, too, and memory that is freed is another's.
+    fn others(&mut self, call: &Call, function: &'static Function, live: &Live) {
+        if function.launches_graph() {
+            return self.values.clear();
+        }
+        match function.class {
+            Class::launch => {
+                let given: Vec<Range<u64>> = arguments(call).filter_map(|word| live.around(word)).collect();
+                given.iter().for_each(|range| self.forget(range));
+            }
+            Class::copy | Class::submit => memory(call, function).iter().for_each(|range| self.forget(range)),
+            _ if matches!(call.name(), "cuMemFreeHost" | "cuMemHostUnregister") => {
+                self.values.retain(|start, _| live.holds(*start));
+            }
+            _ => {}
+        }
+    }
+
+    fn forget(&mut self, range: &Range<u64>) {
+        let near = self.values.range(range.start.saturating_sub(WIDEST)..range.end);
+        let met: Vec<u64> = near
+            .filter(|(start, value)| start.saturating_add(value.len) > range.start)
+            .map(|(start, _)| *start)
             .collect();
-        self.written.retain(|one| !gone.contains(&one.memory));
+        met.iter().for_each(|start| _ = self.values.remove(start));
     }
 
     pub fn into_ended(self) -> HashSet<(u64, usize)> {
@@ -158,8 +221,10 @@ impl Signals {
     }
 }
 
-fn meet(one: &Range<u64>, other: &Range<u64>) -> bool {
-    one.start < other.end && other.start < one.end
+impl Value {
+    fn known(&self) -> Option<u64> {
+        (self.by_stream || self.before.is_some()).then_some(self.now)
+    }
 }
 
 impl Builder<'_, '_> {

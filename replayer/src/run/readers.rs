@@ -15,23 +15,32 @@ use std::time::{Duration, Instant};
 
 const FOR_ARRIVALS: Duration = Duration::from_secs(1);
 const FOR_COPIES: Duration = Duration::from_secs(5);
+/// Copies that may stand behind a launch that waits; once one of their queue did.
+const FOR_HELD: Duration = Duration::from_secs(2);
+const FOR_HELD_AGAIN: Duration = Duration::from_millis(50);
 const FOR_LAUNCHES: Duration = Duration::from_millis(50);
 /// What is no longer than this may be a flag.
 pub const FLAG: u64 = 64;
 const FOR_FLAGS: Duration = Duration::from_millis(1);
 
-/// Of live memory, which had changed by that time when recorded. `held`: where a launch may be waiting for a flag that is still to be written;
-/// copies behind it end no sooner.
+/// Of live memory, which had changed by that time when recorded. `held`: where a launch may be waiting for a flag that is still to be written,
+/// and copies behind it would end no sooner.
 pub fn release(world: &World, thread: u32, live: &Range<u64>, time: u64, held: &HashSet<Queue>, tally: &mut Tally) {
     for (queue, is_launch) in world.sinks.take_readers(live, time) {
         let wait = match (is_launch, live.end - live.start) {
-            (false, _) if held.contains(&queue) => Duration::ZERO,
+            (false, _) if held.contains(&queue) => match world.sinks.was_held(queue) {
+                true => FOR_HELD_AGAIN,
+                false => FOR_HELD,
+            },
             (false, _) => FOR_COPIES,
             (true, ..=FLAG) => FOR_FLAGS,
             (true, _) => FOR_LAUNCHES,
         };
         if !finished(world, thread, queue, wait) {
             tally.written_in_use += 1;
+            if !is_launch {
+                world.sinks.holds(queue);
+            }
         }
     }
     arrived(world, thread, live, FOR_COPIES, tally);

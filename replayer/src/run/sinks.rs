@@ -74,6 +74,8 @@ pub struct Sinks<'t> {
     earliest: AtomicU64,
     pub arrivals: Arrivals,
     sources: Mutex<HashSet<Source>>,
+    /// Where copies were waited for in vain, until the CPU let something before them go.
+    held: Mutex<HashSet<Queue>>,
     /// Memory of the replay's own that asynchronous copies read.
     lent: Mutex<Vec<(Memory, Queue)>>,
 }
@@ -86,6 +88,7 @@ impl Default for Sinks<'_> {
             earliest: AtomicU64::new(u64::MAX),
             arrivals: Arrivals::default(),
             sources: Mutex::default(),
+            held: Mutex::default(),
             lent: Mutex::default(),
         }
     }
@@ -228,6 +231,14 @@ impl<'t> Sinks<'t> {
     /// Nothing runs in this context any more.
     pub fn give_back(&self, context: u64) {
         self.lent.lock().retain(|(_, queue)| queue.context != context);
+    }
+
+    pub fn holds(&self, queue: Queue) {
+        self.held.lock().insert(queue);
+    }
+
+    pub fn was_held(&self, queue: Queue) -> bool {
+        self.held.lock().contains(&queue)
     }
 
     /// Where launches were put that may still be reading this host range.
