@@ -14,6 +14,7 @@ int main(int argc, char **argv)
     start_driver();
     data = allocate(4);
     CHECK(cuMemsetD8(data, 0, 4));
+    CHECK(cuCtxSynchronize());
     CHECK(cuMemHostAlloc((void **)&flag, 4096, CU_MEMHOSTALLOC_DEVICEMAP));
     at = (CUdeviceptr)flag;
     *flag = 0;
