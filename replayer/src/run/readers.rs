@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 const FOR_ARRIVALS: Duration = Duration::from_secs(1);
 const FOR_COPIES: Duration = Duration::from_secs(5);
-/// Copies that may stand behind a launch that waits; once one of their queue did.
-const FOR_HELD: Duration = Duration::from_secs(2);
+/// Copies that may stand behind a launch that waits, which may lose patience; and once one of their queue did.
+const FOR_HELD: Duration = Duration::from_millis(300);
 const FOR_HELD_AGAIN: Duration = Duration::from_millis(50);
 const FOR_LAUNCHES: Duration = Duration::from_millis(50);
 /// What is no longer than this may be a flag.
