@@ -12,12 +12,13 @@ int main(void)
     CUgraphExec instance;
     CUgraph graph;
     CUstream stream;
-    size_t nodes;
+    size_t nodes, bytes;
     CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_UNIFIED, .dstMemoryType = CU_MEMORYTYPE_UNIFIED, .WidthInBytes = 16, .Height = 4, .srcPitch = 32, .dstPitch = 32};
 
     CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
     CHECK(cuMemAllocAsync(&memory, sizeof numbers, stream));
+    EXPECT(CUDA_ERROR_NOT_FOUND, cuMemGetAddressRange(NULL, &bytes, memory));
     CHECK(cuMemsetD32Async(memory, 21, N, stream));
     rows.srcDevice = memory;
     rows.dstDevice = kept;

@@ -7,11 +7,10 @@ use crate::call::buffers::{Builder, Here, dense};
 use crate::call::frame::{Memory, Refusal};
 use crate::plan::action::between_either;
 use crate::plan::captures::memory_type;
-use crate::run::readers;
+use crate::run::readers::{self, Held};
 use crate::run::sinks::Sink;
 use crate::run::written::host;
 use std::borrow::Cow;
-use std::collections::HashSet;
 use std::ops::Range;
 use trace::api::copies::{Region, region};
 use trace::api::enums::CUmemorytype;
@@ -104,7 +103,7 @@ impl<'t> Builder<'_, 't> {
         if !self.world.sinks.is_landing_in(&range) && rows().all(|(row, bytes)| at(row) == bytes) {
             return;
         }
-        readers::release(self.world, self.call.thread, &range, self.call.begin, &HashSet::new(), self.tally);
+        readers::release(self.world, self.call.thread, &range, self.call.begin, &Held::nowhere(), self.tally);
         for (row, bytes) in rows() {
             let start = recorded.address + (row - live);
             self.world.callbacks.write(self.call.begin, start..start + to.row_bytes, |part| {

@@ -60,7 +60,7 @@ pub fn memory_ends(world: &World, range: &Range<u64>, thread: u32, tally: &mut T
         settle(world, vec![pending], arrived, tally);
     }
     // One that cannot be waited for is in the way of nothing: memory stays as long as captures are under way.
-    world.sinks.take_readers(range, u64::MAX).into_iter().for_each(|(queue, _)| {
+    world.sinks.take_readers(range, u64::MAX).into_iter().for_each(|(queue, ..)| {
         wait(queue);
     });
 }

@@ -15,32 +15,48 @@ use std::time::{Duration, Instant};
 
 const FOR_ARRIVALS: Duration = Duration::from_secs(1);
 const FOR_COPIES: Duration = Duration::from_secs(5);
-/// Copies that may stand behind a launch that waits, which may lose patience; and once one of their queue did.
-const FOR_HELD: Duration = Duration::from_millis(300);
-const FOR_HELD_AGAIN: Duration = Duration::from_millis(50);
+/// Copies that may stand behind a launch that waits: beyond the time that the program had let pass.
+const FOR_HELD: Duration = Duration::from_millis(50);
 const FOR_LAUNCHES: Duration = Duration::from_millis(50);
 /// What is no longer than this may be a flag.
 pub const FLAG: u64 = 64;
 const FOR_FLAGS: Duration = Duration::from_millis(1);
 
-/// Of live memory, which had changed by that time when recorded. `held`: where a launch may be waiting for a flag that is still to be written,
-/// and copies behind it would end no sooner.
-pub fn release(world: &World, thread: u32, live: &Range<u64>, time: u64, held: &HashSet<Queue>, tally: &mut Tally) {
-    for (queue, is_launch) in world.sinks.take_readers(live, time) {
+/// Queues where a launch may be waiting for a flag that is still to be written, and copies behind it would end no sooner.
+///
+/// If it does not wait, and the program knew otherwise that the copies were done, it had let them the time. If it does, it may lose patience, but had
+/// not when the program let that time pass.
+pub struct Held {
+    queues: HashSet<Queue>,
+    /// From when on they are waited for.
+    since: Instant,
+}
+
+impl Held {
+    pub fn at(queues: HashSet<Queue>) -> Held {
+        Held { queues, since: Instant::now() }
+    }
+
+    pub fn nowhere() -> Held {
+        Held::at(HashSet::new())
+    }
+}
+
+/// Of live memory, which had changed by that time when recorded.
+pub fn release(world: &World, thread: u32, live: &Range<u64>, time: u64, held: &Held, tally: &mut Tally) {
+    let moment = |ticks| world.trace.nanoseconds(ticks);
+    for (queue, is_launch, put) in world.sinks.take_readers(live, time) {
         let wait = match (is_launch, live.end - live.start) {
-            (false, _) if held.contains(&queue) => match world.sinks.was_held(queue) {
-                true => FOR_HELD_AGAIN,
-                false => FOR_HELD,
-            },
+            (false, _) if held.queues.contains(&queue) => {
+                let passed = Duration::from_nanos(moment(time).saturating_sub(moment(put)).max(0) as u64);
+                FOR_COPIES.min(FOR_HELD + 2 * passed).saturating_sub(held.since.elapsed())
+            }
             (false, _) => FOR_COPIES,
             (true, ..=FLAG) => FOR_FLAGS,
             (true, _) => FOR_LAUNCHES,
         };
         if !finished(world, thread, queue, wait) {
             tally.written_in_use += 1;
-            if !is_launch {
-                world.sinks.holds(queue);
-            }
         }
     }
     arrived(world, thread, live, FOR_COPIES, tally);

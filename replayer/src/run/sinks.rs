@@ -7,7 +7,7 @@ use crate::run::arrivals::{Arrival, Arrivals};
 use crate::run::queue::{GONE, Queue, current_context};
 use parking_lot::{Mutex, MutexGuard};
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use trace::api::copies::Region;
@@ -56,14 +56,14 @@ pub struct Pending<'t> {
 }
 
 /// A pinned range that asynchronous copies read, and where they were put.
-#[derive(PartialEq, Eq, Hash)]
-struct Source {
-    range: Range<u64>,
-    queue: Queue,
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Source {
+    pub range: Range<u64>,
+    pub queue: Queue,
     /// A kernel was given it, rather than a copy.
-    is_launch: bool,
+    pub is_launch: bool,
     /// When recorded it began later than this: behind a callback that ended then.
-    not_before: u64,
+    pub not_before: u64,
 }
 
 pub struct Sinks<'t> {
@@ -73,9 +73,8 @@ pub struct Sinks<'t> {
     /// None of them was seen before this time.
     earliest: AtomicU64,
     pub arrivals: Arrivals,
-    sources: Mutex<HashSet<Source>>,
-    /// Where copies were waited for in vain, until the CPU let something before them go.
-    held: Mutex<HashSet<Queue>>,
+    /// And when the last of them was put there, when recorded.
+    sources: Mutex<HashMap<Source, u64>>,
     /// Memory of the replay's own that asynchronous copies read.
     lent: Mutex<Vec<(Memory, Queue)>>,
 }
@@ -88,7 +87,6 @@ impl Default for Sinks<'_> {
             earliest: AtomicU64::new(u64::MAX),
             arrivals: Arrivals::default(),
             sources: Mutex::default(),
-            held: Mutex::default(),
             lent: Mutex::default(),
         }
     }
@@ -124,7 +122,7 @@ impl<'t> Sinks<'t> {
                 finished
             }
         };
-        sources.retain(|source| !finished(source.queue));
+        sources.retain(|source, _| !finished(source.queue));
         lent.retain(|(_, queue)| !finished(*queue));
         self.take(pending, |pending| finished(pending.queue))
     }
@@ -136,7 +134,7 @@ impl<'t> Sinks<'t> {
 
     /// Copies put on any stream of this context.
     pub fn of_context(&self, context: u64) -> Vec<Pending<'t>> {
-        self.sources.lock().retain(|source| source.queue.context != context);
+        self.sources.lock().retain(|source, _| source.queue.context != context);
         self.take(self.pending.lock(), |pending| pending.queue.context == context)
     }
 
@@ -146,8 +144,9 @@ impl<'t> Sinks<'t> {
             (pending.queue.stream, pending.seen) = (GONE, u64::MAX);
         }
         let mut sources = self.sources.lock();
-        let there: Vec<Source> = sources.extract_if(|source| source.queue.stream == stream).collect();
-        let gone = |source: Source| Source { queue: Queue { stream: GONE, ..source.queue }, ..source };
+        let there: Vec<(Source, u64)> = sources.extract_if(|source, _| source.queue.stream == stream).collect();
+        let gone =
+            |(source, put): (Source, u64)| (Source { queue: Queue { stream: GONE, ..source.queue }, ..source }, put);
         sources.extend(there.into_iter().map(gone));
         for (_, queue) in self.lent.lock().iter_mut().filter(|(_, queue)| queue.stream == stream) {
             queue.stream = GONE;
@@ -218,9 +217,9 @@ impl<'t> Sinks<'t> {
         (std::mem::take(&mut *self.pending.lock()), std::mem::take(&mut *self.lent.lock()))
     }
 
-    /// A copy of this queue reads the host range. `not_before`: it began later than that when recorded.
-    pub fn use_source(&self, range: Range<u64>, queue: Queue, is_launch: bool, not_before: u64) {
-        self.sources.lock().insert(Source { range, queue, is_launch, not_before });
+    /// Put there at that time when recorded.
+    pub fn use_source(&self, source: Source, put: u64) {
+        self.sources.lock().insert(source, put);
     }
 
     /// A copy of this queue reads the memory, which is given back when it has finished.
@@ -233,27 +232,23 @@ impl<'t> Sinks<'t> {
         self.lent.lock().retain(|(_, queue)| queue.context != context);
     }
 
-    pub fn holds(&self, queue: Queue) {
-        self.held.lock().insert(queue);
-    }
-
-    pub fn was_held(&self, queue: Queue) -> bool {
-        self.held.lock().contains(&queue)
-    }
-
     /// Where launches were put that may still be reading this host range.
     pub fn launches_at(&self, range: &Range<u64>) -> HashSet<Queue> {
         let sources = self.sources.lock();
-        let reading = sources.iter().filter(|source| source.is_launch && overlap(&source.range, range));
+        let reading = sources.keys().filter(|source| source.is_launch && overlap(&source.range, range));
         reading.map(|source| source.queue).collect()
     }
 
-    /// Where copies and launches were put that may still be reading this host range as it was by that time, and whether it is a launch.
-    pub fn take_readers(&self, range: &Range<u64>, time: u64) -> Vec<(Queue, bool)> {
+    /// Where copies and launches were put that may still be reading this host range as it was by that time, whether it is a launch,
+    /// and when the last was put there.
+    pub fn take_readers(&self, range: &Range<u64>, time: u64) -> Vec<(Queue, bool, u64)> {
         let mut sources = self.sources.lock();
-        let reading = sources.extract_if(|source| source.not_before < time && overlap(&source.range, range));
-        let readers: HashSet<(Queue, bool)> = reading.map(|source| (source.queue, source.is_launch)).collect();
-        readers.into_iter().collect()
+        let mut readers: HashMap<(Queue, bool), u64> = HashMap::new();
+        for (source, put) in sources.extract_if(|source, _| source.not_before < time && overlap(&source.range, range)) {
+            let last = readers.entry((source.queue, source.is_launch)).or_default();
+            *last = put.max(*last);
+        }
+        readers.into_iter().map(|((queue, is_launch), put)| (queue, is_launch, put)).collect()
     }
 }
 

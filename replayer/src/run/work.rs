@@ -4,7 +4,7 @@ use crate::call::frame::Frame;
 use crate::check::payload;
 use crate::run::Worker;
 use crate::run::queue::{Queue, current_context};
-use crate::run::sinks::Pending;
+use crate::run::sinks::{Pending, Source};
 use trace::api::roles::{Class, Field, Role};
 use trace::api::types::{Form, Kind};
 use trace::{Call, Function};
@@ -47,12 +47,12 @@ impl<'t> Worker<'_, 't> {
         if submits && !is_captured {
             let is_launch = function.class == Class::launch;
             let not_before = self.world.callbacks.ended_on(queue);
-            frame.sources.drain(..).for_each(|range| self.world.sinks.use_source(range, queue, is_launch, not_before));
+            let uses = |range, is_launch| {
+                self.world.sinks.use_source(Source { range, queue, is_launch, not_before }, call.begin);
+            };
+            frame.sources.drain(..).for_each(|range| uses(range, is_launch));
             if runs_graph {
-                let reads = self.world.graph_reads.lock();
-                reads
-                    .iter()
-                    .for_each(|(start, end)| self.world.sinks.use_source(*start..*end, queue, true, not_before));
+                self.world.graph_reads.lock().iter().for_each(|(start, end)| uses(*start..*end, true));
             }
             self.world.sinks.lend(frame.lent.drain(..), queue);
         }

@@ -4,12 +4,10 @@
 //! first, for it may only have looked at what the device had written; then that agrees, and something was checked.
 
 use crate::check::report::Tally;
-use crate::run::queue::Queue;
-use crate::run::readers::FLAG;
+use crate::run::readers::{FLAG, Held};
 use crate::run::world::World;
 use crate::run::{aside, edges, readers};
 use parking_lot::Mutex;
-use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::time::{Duration, Instant};
@@ -83,7 +81,7 @@ impl<'t> Writes<'t> {
                 let live = host(world, &flag.memory())?;
                 Some(live..live + flag.len)
             });
-            let held = places.flat_map(|live| world.sinks.launches_at(&live)).collect();
+            let held = Held::at(places.flat_map(|live| world.sinks.launches_at(&live)).collect());
             for image in others.iter().chain(&flags) {
                 write(world, call, *finder, written, image, &held, tally);
             }
@@ -109,20 +107,12 @@ pub fn on_host_only(world: &World, image: &Image, tally: &mut Tally) {
 pub fn on_device_only(world: &World, call: &Call, written: &Written, image: &Image, tally: &mut Tally) {
     let len = world.trace.bytes(image).map_or(0, <[u8]>::len);
     if host(world, &extent(image.address, len)).is_none() {
-        write(world, call, call.number, written, image, &HashSet::new(), tally);
+        write(world, call, call.number, written, image, &Held::nowhere(), tally);
     }
 }
 
 /// `call` is about to be made; `finder` is the one before which it was found. `held`: see [`readers::release`].
-fn write(
-    world: &World,
-    call: &Call,
-    finder: u64,
-    written: &Written,
-    image: &Image,
-    held: &HashSet<Queue>,
-    tally: &mut Tally,
-) {
+fn write(world: &World, call: &Call, finder: u64, written: &Written, image: &Image, held: &Held, tally: &mut Tally) {
     let Some(bytes) = world.trace.bytes(image) else {
         tally.lost_writes += 1;
         return;

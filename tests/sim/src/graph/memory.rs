@@ -68,7 +68,9 @@ pub fn live(at: u64) -> bool {
 
 /// What launches have allocated on a device, in bytes.
 fn used(device: i32) -> u64 {
-    let (live, ranges) = (LIVE.lock(), table::read());
+    // Never both locks at once: a submission takes them in the other order.
+    let live = LIVE.lock().clone();
+    let ranges = table::read();
     live.iter().filter_map(|at| ranges.find(*at)).filter(|range| range.device == device).map(|range| range.size).sum()
 }
 

@@ -2,7 +2,6 @@
 
 use super::table::{self, Kind, Range};
 use crate::code::{Code, Result};
-use crate::graph;
 
 /// An attribute's value in the width that the header gives it.
 pub enum Value {
@@ -34,11 +33,7 @@ const DECOMPRESS_CAPABLE: u32 = 21;
 
 /// One attribute of the memory around `address`.
 pub fn get(which: u32, address: u64) -> Result<Value> {
-    let range = *table::read().find(address).ok_or(Code::INVALID_VALUE)?;
-    // Seen on driver 580 (tests/gpu/facts/graph_memory.c).
-    if range.kind == Kind::Graph && !graph::memory::live(range.start) {
-        return Err(Code::INVALID_VALUE);
-    }
+    let range = table::known(address).ok_or(Code::INVALID_VALUE)?;
     of(which, address, &range)
 }
 

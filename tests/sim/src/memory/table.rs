@@ -82,6 +82,13 @@ pub fn read() -> Ranges<'static> {
     Ranges(RANGES.read())
 }
 
+/// What the driver says it knows around this address: memory of a graph only once a launch has allocated it (driver 580,
+/// tests/gpu/facts/graph_memory.c).
+pub fn known(address: u64) -> Option<Range> {
+    let range = *read().find(address)?;
+    (range.kind != Kind::Graph || graph::memory::live(range.start)).then_some(range)
+}
+
 impl Ranges<'_> {
     pub fn find(&self, address: u64) -> Option<&Range> {
         let (_, range) = self.0.range(..=address).next_back()?;
