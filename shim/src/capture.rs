@@ -185,7 +185,7 @@ impl<'a> Capture<'a> {
         match resolve(fields, index, base, view) {
             // A kernel without parameters has a name all the same.
             Target::Nothing if after && matches!(fields[index].role, Role::Arguments(_)) => self.introduce(),
-            Target::Nothing => {}
+            Target::Nothing | Target::Value { .. } => {}
             Target::Span { address, element, count, direction } => {
                 self.span(address, element, count, direction);
             }

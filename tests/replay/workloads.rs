@@ -156,6 +156,7 @@ workloads! {
     borrowed_memory "borrowed_memory.c" "replayable" ["take"];
     slow_callbacks "slow_callbacks.c" "replayable" ["take"];
     hidden_memory "hidden_memory.c" "partly" ["take"];
+    shared_in_process "shared_in_process.c" "partly" ["twice"];
     hidden_tables "hidden_tables.c" "replayable" ["add_two", "twice"];
     every_copy "every_copy.c" "replayable" [];
     every_copy_per_thread "every_copy.c+" "replayable" [];

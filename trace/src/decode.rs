@@ -240,6 +240,7 @@ impl<'a> Decoder<'_, 'a> {
                 }
             },
             Target::Text { address, .. } | Target::Path { address } => text(address),
+            Target::Value { element } => self.value(element, &raw.to_le_bytes()[..element.size as usize], when, depth),
             Target::TextOut { address } => match view.at(address, 8) {
                 None => Value::Unrecorded(address),
                 Some(0) => Value::Null,

@@ -85,6 +85,7 @@ impl Objects {
                 Role::Out(_) | Role::Create(_) | Role::Volatile(_) | Role::InOut(_) => {
                     matches!(p.ty.form, Form::Pointer(to) if walk::has_structure(to))
                 }
+                Role::AttributeOut(_, types) => types.iter().any(|(_, to)| walk::has_structure(to)),
                 _ => false,
             })
     }

@@ -60,6 +60,10 @@ pub enum Target {
     Path {
         address: u64,
     },
+    /// No pointer: its word is the value.
+    Value {
+        element: &'static Type,
+    },
     /// A pointer to a pointer to a string of the driver's.
     TextOut {
         address: u64,
@@ -173,7 +177,10 @@ fn resolved(fields: &'static [Field], index: usize, base: u32, view: &impl View)
             codes: sibling(fields, codes, base, view)?,
             count: sibling(fields, count, base, view)?,
         }),
-        Role::AttributeIn(tag, types) => one(select(types, sibling(fields, tag, base, view)?), Direction::In),
+        Role::AttributeIn(tag, types) => match select(types, sibling(fields, tag, base, view)?)? {
+            element @ Type { form: Form::Handle(_), .. } => Some(Target::Value { element }),
+            element => one(Some(element), Direction::In),
+        },
         Role::AttributeOut(tag, types) => one(select(types, sibling(fields, tag, base, view)?), Direction::Out),
         Role::AttributesOut(codes, count, types) => Some(Target::Attributes {
             address,

@@ -256,6 +256,7 @@ impl<'w, 't> Builder<'w, 't> {
                 self.own(Memory::zeroed(limit.min(1 << 20) as usize + SLACK)?)
             }
             Target::Path { address } => self.path(field.name, address)?,
+            Target::Value { element } => return self.value(element, at, here),
             Target::TextOut { address } => {
                 let memory = self.frame.memory.len();
                 self.frame.outputs.push(Output::TextOut { name: field.name, memory, address });

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use trace::api::types::Kind;
 
-const KINDS: usize = Kind::EglStream as usize + 1;
+const KINDS: usize = Kind::Shareable as usize + 1;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {

@@ -14,6 +14,7 @@ use crate::check::payload::hex;
 use crate::check::report::{Divergence, Tally};
 use crate::run::world::World;
 use std::ffi::CStr;
+use std::os::fd::{FromRawFd, OwnedFd};
 use trace::api::enums::CUgraphInstantiate_flags;
 use trace::api::roles::{Class, Field, Role};
 use trace::api::structs::CUtensorMap;
@@ -257,6 +258,11 @@ impl Checker<'_, '_> {
         if is_for_devices {
             // Kernels use it by this value, which may stand wherever an address may.
             self.world.translation.bind(was, 1, is);
+        }
+        if kind == Kind::Shareable {
+            // SAFETY: the driver has just made it for this call, and only the driver is given it.
+            let own = unsafe { OwnedFd::from_raw_fd(is as i32) };
+            self.world.shared.lock().insert(was, own);
         }
         self.world.objects.bind(kind, was, is);
         true

@@ -136,8 +136,6 @@ mod tests {
             "cuMemPoolImportFromShareableHandle",
             "cuMemPoolExportPointer",
             "cuMemPoolImportPointer",
-            "cuMemExportToShareableHandle",
-            "cuMemImportFromShareableHandle",
             "cuIpcOpenMemHandle_v2",
         ] {
             let function = by_name(name).expect("a function of the table");

@@ -64,6 +64,9 @@ pub struct Survey {
 const MANAGED: &str =
     "copies managed memory as if that were the host's, and no copy between addresses of either side is like it";
 
+const FROM_ITSELF: &str =
+    "taken to be what the process itself had exported by this descriptor: memory of another process is not there";
+
 const PINNED: &str =
     "the device was given pinned host memory to read: what the CPU wrote there without a call is not recorded";
 
@@ -98,6 +101,9 @@ impl Survey {
                 self.plan.beyond.insert(call.number);
             }
             return;
+        }
+        if function.name == "cuMemImportFromShareableHandle" {
+            self.reasons.about_call(format!("{}: {FROM_ITSELF}", function.name), call.number);
         }
         if function.name == "cuDevicePrimaryCtxRetain" {
             let device = call.argument("dev").unwrap_or(0) as i32;

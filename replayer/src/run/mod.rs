@@ -92,6 +92,7 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
         retained: Mutex::default(),
         linked: Mutex::default(),
         resources: Mutex::default(),
+        shared: Mutex::default(),
         graph_memory,
         graph_reads: Mutex::default(),
         callbacks: Callbacks::of(trace),

@@ -17,6 +17,7 @@ use crate::run::sinks::Sinks;
 use crate::run::written::Writes;
 use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap};
+use std::os::fd::OwnedFd;
 use trace::Trace;
 use trace::hash::Hash;
 
@@ -36,6 +37,8 @@ pub struct World<'a> {
     pub linked: Mutex<HashMap<u64, (u64, u64)>>,
     /// Device resources are bytes with a checksum of the driver's: recorded to live.
     pub resources: Mutex<HashMap<Vec<u8>, Vec<u8>>>,
+    /// Descriptors by which the replay has exported memory, by the recorded ones; what is closed when recorded is open here until the number comes again.
+    pub shared: Mutex<HashMap<u64, OwnedFd>>,
     pub graph_memory: OfGraphs,
     /// Live host memory that graphs may read.
     pub graph_reads: Mutex<BTreeSet<(u64, u64)>>,

@@ -114,6 +114,7 @@ def beam():
         if i == 1:  # other weights under the captured addresses
             for k, v in weights(2).items():
                 w[k].copy_(v)
+            torch.cuda.synchronize()  # the graphs run on streams that wait for nobody
 
 
 def in_place():
@@ -132,6 +133,7 @@ def in_place():
     n = 40_000
     src, dst, acc = pinned(n, dtype=torch.int32), pinned(n, dtype=torch.int32), torch.zeros(n, dtype=torch.int32, device=DEV)
     s, h = torch.cuda.Stream(), hashlib.sha256()
+    torch.cuda.synchronize()
     launch = lambda: kernel[((n + 1023) // 1024,)](src, dst, acc, n, B=1024)
     with torch.cuda.stream(s):
         launch()

@@ -42,7 +42,7 @@ macro_rules! memory_pool {
             cuMemPoolExportToShareableHandle(handle_out: *mut c_void = AttributeOut(handleType, EXPORTED_HANDLES),
                 pool: CUmemoryPool, handleType: CUmemAllocationHandleType, flags: u64) query refuse;
             cuMemPoolImportFromShareableHandle(pool_out: *mut CUmemoryPool = Create(One),
-                handle: *mut c_void = AttributeIn(handleType, IMPORTED_HANDLES),
+                handle: *mut c_void = AttributeIn(handleType, EXPORTED_HANDLES),
                 handleType: CUmemAllocationHandleType, flags: u64) create refuse;
             cuMemPoolExportPointer(shareData_out: *mut CUmemPoolPtrExportData = Volatile(One), ptr: CUdeviceptr)
                 query refuse;

@@ -55,10 +55,10 @@ macro_rules! memory_virtual {
             // Other processes and devices.
             cuMemExportToShareableHandle(
                 shareableHandle: *mut c_void = AttributeOut(handleType, EXPORTED_HANDLES),
-                handle: CUmemGenericAllocationHandle, handleType: CUmemAllocationHandleType, flags: u64) query refuse;
+                handle: CUmemGenericAllocationHandle, handleType: CUmemAllocationHandleType, flags: u64) query;
             cuMemImportFromShareableHandle(handle: *mut CUmemGenericAllocationHandle = Create(One),
-                osHandle: *mut c_void = AttributeIn(shHandleType, IMPORTED_HANDLES),
-                shHandleType: CUmemAllocationHandleType) allocate refuse;
+                osHandle: *mut c_void = AttributeIn(shHandleType, EXPORTED_HANDLES),
+                shHandleType: CUmemAllocationHandleType) allocate;
             cuMemGetHandleForAddressRange(handle: *mut c_void = AttributeOut(handleType, RANGE_HANDLES),
                 dptr: CUdeviceptr, size: usize, handleType: CUmemRangeHandleType,
                 flags: u64 = CUmemRangeFlags::BITS) query refuse;

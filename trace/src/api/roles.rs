@@ -76,7 +76,8 @@ pub enum Role {
     /// Values of JIT or library options: the option codes and their number are siblings. Some are buffers that the
     /// driver retains and fills.
     Options { codes: Sibling, count: Sibling },
-    /// A pointer to a value whose type depends on the enumeration value in the sibling: read by the driver.
+    /// A pointer to a value whose type depends on the enumeration value in the sibling: read by the driver. A handle is
+    /// passed as the pointer itself.
     AttributeIn(Sibling, &'static [(u32, &'static Type)]),
     /// As `AttributeIn`, written by the driver.
     AttributeOut(Sibling, &'static [(u32, &'static Type)]),

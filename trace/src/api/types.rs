@@ -169,6 +169,7 @@ handles! {
     CUcoredumpCallbackHandle(usize) CoredumpCallback "coredumpcallback";
     CUcheckpointOperationHandle(usize) CheckpointOperation "checkpoint";
     CUeglStreamConnection(usize) EglStream "eglstream";
+    CUshareableHandle(i32) Shareable "shareable";
 }
 
 macro_rules! callbacks {

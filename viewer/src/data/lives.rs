@@ -66,7 +66,7 @@ impl Life {
 }
 
 /// Kinds that calls make.
-const KINDS: [Kind; 32] = [
+const KINDS: [Kind; 33] = [
     Kind::Context,
     Kind::Module,
     Kind::Function,
@@ -99,6 +99,7 @@ const KINDS: [Kind; 32] = [
     Kind::CoredumpCallback,
     Kind::CheckpointOperation,
     Kind::EglStream,
+    Kind::Shareable,
 ];
 
 impl Lives {

@@ -6,6 +6,7 @@ use crate::abi::{DevicePointer, In, Out};
 use crate::code::{Code, Result};
 use crate::device;
 use crate::memory::pages::GRANULE;
+use crate::memory::virt::FILE_DESCRIPTOR;
 use crate::memory::{reserve, virt};
 
 const PINNED: u32 = 1;
@@ -82,6 +83,20 @@ entries! {
 
     fn cuMemGetAllocationPropertiesFromHandle(properties: Out<AllocationProperties>, handle: u64) {
         properties.set(virt::properties(handle as usize)?)
+    }
+
+    fn cuMemExportToShareableHandle(shareable: Out<i32>, handle: u64, kind: u32, flags: u64) {
+        if shareable.is_null() || kind != FILE_DESCRIPTOR || flags != 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        shareable.set(virt::export(handle as usize)?)
+    }
+
+    fn cuMemImportFromShareableHandle(handle: Out<u64>, file: usize, kind: u32) {
+        if handle.is_null() || kind != FILE_DESCRIPTOR {
+            return Err(Code::INVALID_VALUE);
+        }
+        handle.set(virt::import(file as i32)? as u64)
     }
 
     fn cuMemRetainAllocationHandle(handle: Out<u64>, at: DevicePointer) {

@@ -7,5 +7,6 @@ pub mod pages;
 pub mod pinned;
 pub mod pool;
 pub mod reserve;
+pub mod shared_file;
 pub mod table;
 pub mod virt;

@@ -3,29 +3,45 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use parking_lot::Mutex;
+
 use super::pages::{self, GRANULE};
 use super::table::{self, Kind, Range};
-use super::{allocate, reserve};
+use super::{allocate, reserve, shared_file};
 use crate::abi::Handle;
 use crate::code::{Code, Result};
 use crate::entry::structs::AllocationProperties;
 use crate::registry::{Registry, handle_of};
 
-/// Memory without an address. It goes when it has been released as often as retained, and is mapped nowhere.
-pub struct Physical {
-    backing: u64,
+/// Memory without an address.
+struct Backing {
+    at: u64,
     size: u64,
-    pub properties: AllocationProperties,
+    properties: AllocationProperties,
+}
+
+/// What a handle holds. It goes when it has been released as often as retained, and is mapped nowhere.
+pub struct Physical {
+    backing: Arc<Backing>,
     references: AtomicU32,
 }
 
-static PHYSICAL: Registry<Physical> = Registry::new();
+/// CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+pub const FILE_DESCRIPTOR: u32 = 1;
 
-impl Drop for Physical {
+static PHYSICAL: Registry<Physical> = Registry::new();
+/// By the numbers that stand in the files they were exported as. A file may be open somewhere until the process ends.
+static EXPORTED: Mutex<Vec<Arc<Backing>>> = Mutex::new(Vec::new());
+
+impl Drop for Backing {
     fn drop(&mut self) {
-        pages::unmap(self.backing, self.size);
+        pages::unmap(self.at, self.size);
         allocate::uncharge(self.properties.location.id, self.size);
     }
+}
+
+fn held(backing: Arc<Backing>) -> Handle {
+    PHYSICAL.insert(Arc::new(Physical { backing, references: AtomicU32::new(1) }))
 }
 
 pub fn create(size: u64, properties: AllocationProperties) -> Result<Handle> {
@@ -34,16 +50,36 @@ pub fn create(size: u64, properties: AllocationProperties) -> Result<Handle> {
     }
     let device = properties.location.id;
     allocate::charge(device, size)?;
-    let Some(backing) = pages::aliasable(size) else {
+    let Some(at) = pages::aliasable(size) else {
         allocate::uncharge(device, size);
         return Err(Code::OUT_OF_MEMORY);
     };
-    let physical = Physical { backing, size, properties, references: AtomicU32::new(1) };
-    Ok(PHYSICAL.insert(Arc::new(physical)))
+    Ok(held(Arc::new(Backing { at, size, properties })))
+}
+
+/// A file descriptor by which the memory can be had again.
+pub fn export(handle: Handle) -> Result<i32> {
+    let physical = PHYSICAL.get(handle).ok_or(Code::INVALID_VALUE)?;
+    if physical.backing.properties.handle_types & FILE_DESCRIPTOR == 0 {
+        return Err(Code::INVALID_VALUE);
+    }
+    let number = {
+        let mut exported = EXPORTED.lock();
+        exported.push(physical.backing.clone());
+        exported.len() - 1
+    };
+    shared_file::create(number as u64).ok_or(Code::OPERATING_SYSTEM)
+}
+
+/// Another handle of what was exported as this file (driver 580, tests/gpu/facts/shared_in_process.c).
+pub fn import(file: i32) -> Result<Handle> {
+    let number = shared_file::read(file).ok_or(Code::INVALID_VALUE)?;
+    let backing = EXPORTED.lock().get(number as usize).cloned();
+    backing.map(held).ok_or(Code::INVALID_VALUE)
 }
 
 pub fn properties(handle: Handle) -> Result<AllocationProperties> {
-    PHYSICAL.get(handle).map(|p| p.properties).ok_or(Code::INVALID_VALUE)
+    PHYSICAL.get(handle).map(|p| p.backing.properties).ok_or(Code::INVALID_VALUE)
 }
 
 pub fn release(handle: Handle) -> Result {
@@ -64,14 +100,14 @@ fn drop_reference(physical: &Arc<Physical>) {
 pub fn map(at: u64, size: u64, offset: u64, handle: Handle) -> Result {
     let physical = PHYSICAL.get(handle).ok_or(Code::INVALID_VALUE)?;
     let aligned = at.is_multiple_of(GRANULE) && size.is_multiple_of(GRANULE) && size > 0;
-    if !aligned || offset != 0 || size > physical.size || !reserve::contains(at, size) {
+    if !aligned || offset != 0 || size > physical.backing.size || !reserve::contains(at, size) {
         return Err(Code::INVALID_VALUE);
     }
-    let (id, device) = (table::next_id(), physical.properties.location.id);
+    let (id, device) = (table::next_id(), physical.backing.properties.location.id);
     let range =
         Range { start: at, size, kind: Kind::Mapped(handle), device, context: 0, id, readable: false, writable: false };
     table::insert(range).map_err(|_| Code::INVALID_VALUE)?;
-    if !pages::alias(physical.backing, at, size) {
+    if !pages::alias(physical.backing.at, at, size) {
         table::remove(at, |_| true);
         pages::unalias(at, size);
         return Err(Code::OUT_OF_MEMORY);

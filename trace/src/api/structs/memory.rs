@@ -71,18 +71,14 @@ pub const MEM_POOL_ATTRIBUTES: &[(u32, &Type)] = {
     ]
 };
 
-/// What an allocation or a pool is exported as.
+/// What an allocation or a pool is exported as. A file descriptor is made and used like a handle.
 pub const EXPORTED_HANDLES: &[(u32, &Type)] = {
     use CUmemAllocationHandleType as H;
     &[
-        (H::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR.0, i32::TYPE),
+        (H::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR.0, CUshareableHandle::TYPE),
         (H::CU_MEM_HANDLE_TYPE_FABRIC.0, CUmemFabricHandle::TYPE),
     ]
 };
-
-/// What is behind the pointer when one is imported. A file descriptor is passed as the pointer itself.
-pub const IMPORTED_HANDLES: &[(u32, &Type)] =
-    &[(CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_FABRIC.0, CUmemFabricHandle::TYPE)];
 
 /// What an address range is exported as.
 pub const RANGE_HANDLES: &[(u32, &Type)] = &[(CUmemRangeHandleType::CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD.0, i32::TYPE)];
