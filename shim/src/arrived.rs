@@ -2,6 +2,7 @@
 
 use crate::ask;
 use crate::clock;
+use crate::host;
 use crate::landing::Landing;
 use crate::lane::Lane;
 use crate::manners::guarded;
@@ -26,16 +27,16 @@ pub const MOST_READ: u64 = 8 << 20;
 /// Memory in which callbacks have written is looked at around what they wrote, or around rather more than that.
 const MOST_PIECES: usize = 32;
 
-/// A synchronisation or a poll has succeeded: what it covered can be seen by the application now.
+/// A synchronisation or a poll has succeeded, or a copy has waited: what it covered can be seen by the application now.
 #[inline(always)]
-pub fn waited(lane: &Lane, function: &'static Function, words: &[u64], position: u64) {
+pub fn waited(lane: &Lane, function: &'static Function, words: &[u64], position: u64, is_copied: bool) {
     if lane.recorder().pending.any() {
-        guarded(|| observe(lane, function, words, position));
+        guarded(|| observe(lane, function, words, position, is_copied));
     }
 }
 
 #[cold]
-fn observe(lane: &Lane, function: &'static Function, words: &[u64], position: u64) {
+fn observe(lane: &Lane, function: &'static Function, words: &[u64], position: u64, is_copied: bool) {
     let per_thread = function.twin_of.is_some();
     let queue = |stream| Queue::of(stream, per_thread, lane.index(), ask::current_context);
     let covered = match function.twin_of.unwrap_or(function.name) {
@@ -48,8 +49,8 @@ fn observe(lane: &Lane, function: &'static Function, words: &[u64], position: u6
         }
         "cuCtxSynchronize" => Covered::Context(ask::current_context()),
         "cuCtxSynchronize_v2" => Covered::Context(words[0]),
-        // A copy to the host that waits is work on the legacy stream, or on the thread's own.
-        _ if function.params.iter().any(|p| matches!(p.role, Role::Sink(_))) => match queue(0) {
+        // It was work on its stream: the legacy one, or the thread's own, if it names none.
+        _ if is_copied || function.params.iter().any(|p| matches!(p.role, Role::Sink(_))) => match queue(host::stream(function, words).unwrap_or(0)) {
             queue if queue.is_legacy() => Covered::Legacy(ask::current_context()),
             queue => Covered::Stream(queue),
         },

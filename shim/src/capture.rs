@@ -12,7 +12,7 @@ use crate::lane::Lane;
 use crate::manners::guarded;
 use crate::memory::{bytes_at, text_at, word_at};
 use crate::{clock, ends, hooks};
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use trace::Function;
 use trace::api::roles::{Class, Field, Role};
 use trace::api::types::{Form, Type};
@@ -60,6 +60,8 @@ pub(crate) struct Capture<'a> {
     /// Whether the CPU may be had to make what the call copies to host memory.
     pub(crate) by_cpu: OnceCell<bool>,
     pub(crate) makes_node: OnceCell<bool>,
+    /// What the call copies or fills is done, and so is all that it was put behind.
+    pub(crate) has_waited: Cell<bool>,
 }
 
 /// What is to be appended once the call is counted: a chunk that begins with it begins with the next call.
@@ -79,18 +81,30 @@ pub fn entry(lane: &Lane, function: &'static Function, id: u16, flags: u8, words
     after
 }
 
+/// Whether the call has waited for the work before it.
 #[cold]
 #[inline(never)]
-pub fn leave(lane: &Lane, function: &'static Function, id: u16, words: &[u64], call: u32, result: u32, end: u64) {
+pub fn leave(
+    lane: &Lane,
+    function: &'static Function,
+    id: u16,
+    words: &[u64],
+    call: u32,
+    result: u32,
+    end: u64,
+) -> bool {
+    let mut has_waited = false;
     guarded(|| {
         let moment = if result == 0 { Moment::Success } else { Moment::Failure };
         let mut capture = Capture::new(lane, function, words, RETURN_SIZE, moment, call);
         capture.fields(function.params, None, words.as_ptr() as u64, 0);
+        has_waited = capture.has_waited.get();
         let Capture { draft, deferred, .. } = capture;
         let head = |size| Head { size, kind: record::RETURN, flags: 0, function: id };
         draft.finish(|size| Return { head: head(size), end, call, result });
         deferred.iter().for_each(|record| lane.append(record));
     });
+    has_waited
 }
 
 /// Longer inputs that are no payload are not recorded.
@@ -121,6 +135,7 @@ impl<'a> Capture<'a> {
             image: None,
             by_cpu: OnceCell::new(),
             makes_node: OnceCell::new(),
+            has_waited: Cell::new(false),
         }
     }
 

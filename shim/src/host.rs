@@ -273,7 +273,7 @@ pub fn makes_node(function: &Function, words: &[u64]) -> bool {
 }
 
 /// The stream that a launch names, as an argument or in its configuration.
-fn stream(function: &Function, words: &[u64]) -> Option<u64> {
+pub fn stream(function: &Function, words: &[u64]) -> Option<u64> {
     let is_stream = |field: &&Field| matches!(field.ty.form, Form::Handle(Kind::Stream));
     let word = |field: &Field| words[field.offset as usize / 8];
     if let Some(param) = function.params.iter().find(is_stream) {

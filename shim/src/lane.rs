@@ -118,7 +118,8 @@ pub fn enter<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>) ->
         if shape.calls_back && !inner {
             lane.mark(frame);
         }
-        let position = if shape.waits || matches!(hook, Hook::EventRecord { .. } | Hook::ContextRecord) {
+        let may_wait = shape.waits || shape.submits && shape.launch.is_none();
+        let position = if may_wait || matches!(hook, Hook::EventRecord { .. } | Hook::ContextRecord) {
             lane.recorder().pending.position()
         } else {
             0
@@ -186,8 +187,9 @@ pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, op
             Some(launch) if shape.is_plain && result == 0 => launched(lane, launch, id, words, open.sequence, end),
             _ => false,
         };
+        let mut has_waited = false;
         if !launched && (shape.at_return || result != 0) {
-            capture::leave(lane, function, id, words, open.sequence, result, end);
+            has_waited = capture::leave(lane, function, id, words, open.sequence, result, end);
         } else if !launched {
             let mut size = RETURN_SIZE;
             for (word, bytes) in shape.outputs {
@@ -213,8 +215,8 @@ pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, op
                 }
             }
         }
-        if shape.waits && result == 0 {
-            arrived::waited(lane, function, words, open.position);
+        if (shape.waits || has_waited) && result == 0 {
+            arrived::waited(lane, function, words, open.position, has_waited);
         }
         if shape.submits && result != 0 && lane.recorder().pending.any() {
             guarded(|| lane.recorder().pending.refused(lane.index.get(), open.sequence));

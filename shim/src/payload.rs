@@ -82,8 +82,12 @@ impl Capture<'_> {
                 // The driver takes device addresses here too; then nothing is the CPU's to read, and nothing is lost.
                 // Managed memory was looked at before the call.
                 Place::Device | Place::Managed => {}
-                Place::Pageable | Place::Pinned => self.attach(address, bytes, false),
+                Place::Pageable | Place::Pinned => {
+                    self.works_on_host();
+                    self.attach(address, bytes, false);
+                }
             },
+            Moment::Success => self.works_on_host(),
             _ => {}
         }
     }
@@ -203,6 +207,7 @@ impl Capture<'_> {
             self.deferred.extend(given_up.iter().filter_map(give_up));
             return;
         }
+        self.has_waited.set(true);
         match landed(self.lane, landing, By::Call) {
             Some((form, hash)) => self.draft.attach(form | rows, address, len as u32, &hash.to_bytes()),
             None => self.lost(address, len as u32, "copied results that could not be read"),
@@ -232,6 +237,14 @@ impl Capture<'_> {
         }
     }
 
+    /// Copies and fills without a stream return when they are done if either end is memory of the host, and they begin when all blocking
+    /// streams are done (seen on driver 580: tests/gpu/facts/legacy_waits.c).
+    fn works_on_host(&self) {
+        if self.function.brings_at_once() && self.function.class != Class::graph {
+            self.has_waited.set(true);
+        }
+    }
+
     /// A copy brings this to memory that the device has, too: when it is done that is what the CPU finds there.
     fn brought(&self, landing: Landing) {
         if self.function.brings_at_once() {
@@ -245,7 +258,8 @@ impl Capture<'_> {
     pub(crate) fn filled_here(&self, landing: Landing) {
         let recorder = self.lane.recorder();
         let is_done = matches!(self.function.class, Class::copy | Class::submit);
-        if is_done && recorder.watch.any() && recorder.shares(landing.address(), landing.span()) {
+        if is_done && recorder.shares(landing.address(), landing.span()) {
+            self.works_on_host();
             filled(self.lane, landing);
         }
     }
@@ -290,6 +304,9 @@ impl Capture<'_> {
                 };
                 if self.moment == Moment::Success && self.makes_node() {
                     self.watch_source(region.address, region.span());
+                }
+                if self.moment == Moment::Success {
+                    self.works_on_host();
                 }
                 if !now {
                     return;

@@ -48,8 +48,14 @@ impl Pending {
             Covered::Context(context) => (Reach::new(), Some((context, false))),
             Covered::Legacy(context) => (Reach::new(), Some((context, true))),
         };
-        // The legacy stream waits for blocking ones: with work of its own, and in its synchronisation without any (both seen on
-        // driver 580; it does not wait for streams that are not blocking).
+        // The legacy stream waits for blocking ones: with work of its own, and in its synchronisation, or for an event on it, without any (seen
+        // on driver 580: tests/gpu/facts/legacy_waits.c; it does not wait for streams that are not blocking).
+        let legacy: Vec<(u64, u64)> =
+            until.iter().filter(|(queue, _)| queue.is_legacy()).map(|(queue, until)| (queue.context, *until)).collect();
+        let is_before_legacy = |copy: &Copy| {
+            let is_meant = |(context, until): &(u64, u64)| copy.context == *context && copy.is_put_before(*until);
+            copy.blocking == Some(true) && legacy.iter().any(is_meant)
+        };
         let is_covered = |queue: &Queue, until: Option<&u64>, copy: &mut Copy| {
             let in_context = of_context.is_some_and(|(context, only_blocking)| {
                 let own = copy.context == context && copy.is_put_before(position);
@@ -57,14 +63,17 @@ impl Pending {
                 own && (!only_blocking || copy.blocking == Some(true))
             });
             let is_own = || matches!(covered, Covered::Turn(turn) if copy.is_done_before(*queue, turn));
-            in_context || until.is_some_and(|until| copy.is_put_before(*until)) || is_own()
+            in_context
+                || until.is_some_and(|until| copy.is_put_before(*until))
+                || is_before_legacy(copy)
+                || is_own()
         };
         let others = looking.values().filter(|(queue, copy)| is_covered(queue, until.get(queue), &mut copy.clone()));
         let others = others.map(|(_, copy)| copy.position).collect();
         let (mut finished, mut partly) = (Vec::new(), Vec::new());
         for (queue, copies) in copies.iter_mut() {
             let until = until.get(queue);
-            if until.is_some() || of_context.is_some() {
+            if until.is_some() || of_context.is_some() || !legacy.is_empty() {
                 let done = copies.extract_if(.., |copy| is_covered(queue, until, copy));
                 finished.extend(done.map(|copy| (*queue, copy)));
             }
