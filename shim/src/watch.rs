@@ -19,7 +19,7 @@ use crate::queue::Queue;
 use crate::running::{Callbacks, Running};
 use crate::shadow::Shadow;
 use crate::spans::{joined, within, without};
-use crate::tracker::{Tracker, pages_of};
+use crate::tracker::{PAGE, Tracker, pages_of};
 use crate::{ask, callback, maps, start};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -372,7 +372,7 @@ impl Watch {
         let is_wait = matches!(reason, Reason::Call(Class::synchronize | Class::poll));
         let mut gone = Vec::new();
         for (start, watched) in ranges.iter_mut() {
-            let mut here = Vec::new();
+            let (mut here, mut fresh) = (Vec::new(), Vec::new());
             if watched.managed && watched.users == Users::Nobody && is_wait {
                 // All of what the CPU has there would be compared, for nobody who is likely to use it.
             } else if watched.managed && watched.tracked {
@@ -380,6 +380,9 @@ impl Watch {
             } else if watched.tracked {
                 let first = touched.partition_point(|pages| pages.end <= *start);
                 here.extend(touched[first..].iter().take_while(|pages| pages.start < watched.end).cloned());
+                if matches!(reason, Reason::Call(_)) {
+                    fresh.clone_from(&here);
+                }
                 if !watched.left.is_empty() {
                     // What was left long ago need not be the callback's: a launch beside it may be writing there.
                     let pending = &start::recorder().pending;
@@ -400,8 +403,14 @@ impl Watch {
             } else if !std::mem::replace(&mut watched.told, true) {
                 finds.lose(*start, 0, "memory written by the CPU, which this kernel cannot follow");
             }
+            let already = finds.places.len();
             if !here.iter().all(|pages| watched.compare(*start, pages, reason, finds)) {
                 gone.push(*start);
+            }
+            // What the CPU had copied there for the driver is left for later.
+            let told = || joined([&watched.left[..], &finds.places[already..]].concat());
+            if !fresh.is_empty() && may_be_put_back(&(*start..watched.end), &fresh, &told()) {
+                finds.lose(*start, 0, "memory of kernels under way in which the CPU wrote what had been there before");
             }
         }
         for start in gone {
@@ -467,6 +476,15 @@ impl Watch {
         let is_still = |tracker: &Tracker| watched.tracked && !watched.managed && !tracker.is_written(pages_of(range));
         state.tracker.as_ref().is_some_and(is_still).then(|| within(range, &watched.left))
     }
+}
+
+/// Whether a page was written and holds what it had held, in memory of a kernel under way: the program may have put that back in the place of a result
+/// which it knew to be there by other means than a call. On pages that belong to others, too, that may be theirs.
+fn may_be_put_back(memory: &Range<u64>, touched: &[Range<u64>], found: &[Range<u64>]) -> bool {
+    let inner = |range: &Range<u64>| range.start.next_multiple_of(PAGE)..range.end / PAGE * PAGE;
+    let silent = within(&inner(memory), touched).into_iter().flat_map(|pages| without(pages, found));
+    let pending = &start::recorder().pending;
+    silent.map(|rest| inner(&rest)).any(|pages| pages.start < pages.end && pending.is_given(pages.start, pages.end))
 }
 
 /// What was found may have been written by callbacks that run.

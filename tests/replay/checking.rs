@@ -136,6 +136,14 @@ fn what_kernels_write_beside_copies_is_not_the_cpus() {
 }
 
 #[test]
+fn what_the_cpu_may_have_put_back_is_named() {
+    let dry = report(&recorded("flag_put_back.c", &[]), &["--dry-run"], 0);
+    let reasons = dry["reasons"].to_string();
+    assert_eq!(dry["verdict"], "partly");
+    assert!(reasons.contains("in which the CPU wrote what had been there before"), "{reasons}");
+}
+
+#[test]
 fn what_a_copy_has_replaced_is_not_what_a_graph_brought() {
     let place = recorded("graph_overtaken.c", &[]);
     for _ in 0..3 {
