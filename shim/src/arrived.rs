@@ -50,10 +50,12 @@ fn observe(lane: &Lane, function: &'static Function, words: &[u64], position: u6
         "cuCtxSynchronize" => Covered::Context(ask::current_context()),
         "cuCtxSynchronize_v2" => Covered::Context(words[0]),
         // It was work on its stream: the legacy one, or the thread's own, if it names none.
-        _ if is_copied || function.params.iter().any(|p| matches!(p.role, Role::Sink(_))) => match queue(host::stream(function, words).unwrap_or(0)) {
-            queue if queue.is_legacy() => Covered::Legacy(ask::current_context()),
-            queue => Covered::Stream(queue),
-        },
+        _ if is_copied || function.params.iter().any(|p| matches!(p.role, Role::Sink(_))) => {
+            match queue(host::stream(function, words).unwrap_or(0)) {
+                queue if queue.is_legacy() => Covered::Legacy(ask::current_context()),
+                queue => Covered::Stream(queue),
+            }
+        }
         _ => return,
     };
     finished(lane, covered, position);

@@ -63,10 +63,7 @@ impl Pending {
                 own && (!only_blocking || copy.blocking == Some(true))
             });
             let is_own = || matches!(covered, Covered::Turn(turn) if copy.is_done_before(*queue, turn));
-            in_context
-                || until.is_some_and(|until| copy.is_put_before(*until))
-                || is_before_legacy(copy)
-                || is_own()
+            in_context || until.is_some_and(|until| copy.is_put_before(*until)) || is_before_legacy(copy) || is_own()
         };
         let others = looking.values().filter(|(queue, copy)| is_covered(queue, until.get(queue), &mut copy.clone()));
         let others = others.map(|(_, copy)| copy.position).collect();
