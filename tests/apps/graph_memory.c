@@ -9,8 +9,9 @@ int main(void)
         .poolProps = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
                       .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0}},
         .bytesize = N * sizeof(int)};
-    CUDA_KERNEL_NODE_PARAMS node = {.gridDimX = 1, .gridDimY = 1, .gridDimZ = 1, .blockDimX = N, .blockDimY = 1,
-                                    .blockDimZ = 1};
+    // With a function given, what is said of the kernel and the context may be anything.
+    CUDA_KERNEL_NODE_PARAMS node = {.kern = (CUkernel)0x5a5a0, .ctx = (CUcontext)0x5a5b0, .gridDimX = 1, .gridDimY = 1,
+                                    .gridDimZ = 1, .blockDimX = N, .blockDimY = 1, .blockDimZ = 1};
     CUDA_MEMSET_NODE_PARAMS fill = {.value = 20, .elementSize = 4, .width = N, .height = 1};
     int numbers[N], n = N, round;
     CUgraph graph, freeing;

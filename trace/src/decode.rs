@@ -188,6 +188,7 @@ impl<'a> Decoder<'_, 'a> {
                     let value = match field.role {
                         // What stood there before the call means nothing.
                         Role::Filled | Role::Created if when == When::Entry => continue,
+                        Role::Unless(_) if !walk::is_meant(fields, index, 0, &self.container(bytes, when)) => continue,
                         Role::CopyHost(side) => self.copied(ty, index, side, bytes, when, depth + 1),
                         _ => self.field(fields, index, bytes, when, depth + 1),
                     };

@@ -122,6 +122,14 @@ pub fn member(fields: &'static [Field], index: usize, base: u32, view: &impl Vie
     }
 }
 
+/// Whether the driver looks at this field, for all that the others say.
+pub fn is_meant(fields: &'static [Field], index: usize, base: u32, view: &impl View) -> bool {
+    match fields[index].role {
+        Role::Unless(other) => sibling(fields, other, base, view).is_none_or(|other| other == 0),
+        _ => true,
+    }
+}
+
 /// What the pointer `fields[index]` points to; `base` is the offset of the fields' struct in its container.
 pub fn resolve(fields: &'static [Field], index: usize, base: u32, view: &impl View) -> Target {
     resolved(fields, index, base, view).unwrap_or(Target::Nothing)

@@ -124,6 +124,9 @@ impl<'w, 't> Builder<'w, 't> {
             // Read when the driver had put it there, which takes no other's (a node's handle in a launch's attributes; driver 580).
             Role::Created if here.memory != 0 => self.put(here, at, field.ty.size.min(8), 0),
             Role::Filled | Role::Created | Role::UserData => {}
+            Role::Unless(other) if here.load(base + fields[other.0 as usize].offset, 8).unwrap_or(0) != 0 => {
+                self.put(here, at, field.ty.size.min(8), 0);
+            }
             Role::CopyHost(_) if is_pointer => {}
             Role::Union(..) => {
                 let view = Recorded { call: &self.call, bytes: here.recorded, when: When::Entry };

@@ -4,12 +4,16 @@
 //! found; a function of a known module, whose name the driver told when it was launched (cuFFT finds its kernels like that).
 //! A call that needs any other is refused, so the verdict has to name it.
 
+use crate::call::buffers::Recorded;
 use crate::call::objects::is_special;
+use crate::plan::nested::structs;
 use std::collections::{HashMap, HashSet};
+use trace::api::roles::{Class, Role};
 use trace::api::types::{Form, Kind};
-use trace::call::Content;
+use trace::call::{Content, When};
 use trace::objects::Objects;
 use trace::record::Kernel;
+use trace::walk::{View, is_meant};
 use trace::{Call, Function, Trace, decode};
 
 #[derive(Default)]
@@ -48,10 +52,33 @@ impl Origins {
                     self.missing.push(Missing { call: call.number, function: function.name, kind, value });
                 }
             }
+            if function.class == Class::graph {
+                self.see_named(call, function);
+            }
         }
         match self.objects.concerned(call).then(|| decode::decode(call)).flatten() {
             Some(decoded) => self.objects.advance(call, &decoded),
             None => self.objects.until(call),
+        }
+    }
+
+    /// What the parameters of nodes name.
+    fn see_named(&mut self, call: &Call, function: &'static Function) {
+        let mut named = Vec::new();
+        structs(call, function, &mut |ty, bytes| {
+            let Form::Struct(fields) = ty.form else { return };
+            let view = Recorded { call, bytes, when: When::Entry };
+            for (index, field) in fields.iter().enumerate() {
+                let is_used = matches!(field.role, Role::Plain | Role::Unless(_)) && is_meant(fields, index, 0, &view);
+                if let (Form::Handle(kind), true) = (field.ty.form, is_used && field.ty.size == 8) {
+                    named.extend(view.load(field.offset, 8).map(|value| (kind, value)));
+                }
+            }
+        });
+        for (kind, value) in named {
+            if !is_special(kind, value) && !self.is_known(call, kind, value) {
+                self.missing.push(Missing { call: call.number, function: function.name, kind, value });
+            }
         }
     }
 

@@ -123,6 +123,7 @@ impl Survey {
             memory.iter().for_each(|start| self.live.remove(*start, call.begin));
             self.plan.ends.insert(call.number, End { context, memory });
         }
+        self.of_host(call, function);
         self.adopt(call, function);
         self.variables(call, function);
         self.mapped(call, function);

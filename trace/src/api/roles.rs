@@ -52,6 +52,8 @@ pub enum Role {
     Filled,
     /// As `Filled`, and the handle or address there is one that this call brought into being.
     Created,
+    /// A handle by value that the driver does not look at, and that may be anything, where the sibling is not null.
+    Unless(Sibling),
     /// Host bytes that a copy takes to the device; captured as payload.
     Source(Extent),
     /// Host bytes that a copy brings from the device; hashed once the application may look at them.

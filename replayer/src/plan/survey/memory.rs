@@ -6,8 +6,10 @@ use crate::memory::ranges::widen;
 use crate::plan::Allocation;
 use crate::plan::action::Memory;
 use crate::plan::handover::Stream;
+use crate::plan::nested::structs;
 use crate::plan::order::Moment;
 use crate::plan::outstanding::PER_THREAD;
+use trace::api::enums::{CUmemAllocationType, CUmemLocationType};
 use trace::api::roles::{Class, Field, Role};
 use trace::api::types::Form;
 use trace::call::When;
@@ -20,7 +22,39 @@ const ADOPTED: &str = "writes memory that no recorded call made, as the driver's
 const ELSEWHERE: &str =
     "the device has pinned host memory at another address than the CPU: what the CPU wrote there may not be recorded";
 
+const OF_CPU: [CUmemLocationType; 3] = [
+    CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST,
+    CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST_NUMA,
+    CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT,
+];
+
+const OF_HOST: &str =
+    "memory of the host, or managed, that is no cuMemAllocManaged's: what the CPU writes there is not recorded";
+
 impl Survey {
+    /// Pools and pieces of memory that the CPU writes like its own.
+    pub(super) fn of_host(&mut self, call: &Call, function: &'static Function) {
+        const MAKERS: &[&str] =
+            &["cuMemPoolCreate", "cuMemCreate", "cuMemGetMemPool", "cuMemGetDefaultMemPool", "cuMemSetMemPool"];
+        if !MAKERS.contains(&function.name) {
+            return;
+        }
+        let mut is_hosts = call.argument("type") == Some(CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_MANAGED.0.into());
+        structs(call, function, &mut |ty, bytes| {
+            let first = bytes.first_chunk::<4>().map(|word| u32::from_le_bytes(*word));
+            is_hosts |= match ty.name {
+                "CUmemLocation" => first.is_some_and(|kind| OF_CPU.iter().any(|of_cpu| of_cpu.0 == kind)),
+                "CUmemPoolProps" | "CUmemAllocationProp" => {
+                    first == Some(CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_MANAGED.0)
+                }
+                _ => false,
+            };
+        });
+        if is_hosts {
+            self.reasons.about_call(format!("{}: {OF_HOST}", function.name), call.number);
+        }
+    }
+
     /// Memory that no recorded call made, as libraries have it of the driver's own tables: the first that is seen of it is a fill or
     /// a copy into it. How far it goes nobody tells; the driver gives out such memory in whole granules.
     pub(super) fn adopt(&mut self, call: &Call, function: &Function) {

@@ -63,8 +63,8 @@ structs! {
         sharedMemBytes: u32,
         kernelParams: *mut *mut c_void = Arguments(func),
         extra: *mut *mut c_void = Extra,
-        kern: CUkernel,
-        ctx: CUcontext,
+        kern: CUkernel = Unless(func),
+        ctx: CUcontext = Unless(func),
     }
     CUDA_KERNEL_NODE_PARAMS_v3 {
         func: CUfunction,
@@ -77,8 +77,8 @@ structs! {
         sharedMemBytes: u32,
         kernelParams: *mut *mut c_void = Arguments(func),
         extra: *mut *mut c_void = Extra,
-        kern: CUkernel,
-        ctx: CUcontext,
+        kern: CUkernel = Unless(func),
+        ctx: CUcontext = Unless(func),
     }
 }
 
