@@ -99,6 +99,7 @@ workloads! {
     two_contexts "two_contexts.c" "replayable" ["add_two", "twice"];
     linking "linking.c" "replayable" ["weigh_all"];
     elapsed_time "elapsed_time.c" "replayable" [];
+    timed_streams "timed_streams.c" "replayable" ["busy", "add_two"];
     streams_events "streams_events.c" "replayable" ["add_two", "twice"];
     pending_copies "pending_copies.c" "replayable" [];
     unified_copies "unified_copies.c" "replayable" [];

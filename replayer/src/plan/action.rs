@@ -27,9 +27,11 @@ pub enum Action {
     Skip(&'static str),
     /// Left out although it matters: the verdict says so.
     Refuse(&'static str),
-    /// Asks whether something has finished: a recorded yes becomes a call of `wait`, a no is left out.
+    /// Asks whether something has finished: a recorded yes becomes a call of `wait` for each of these arguments, a no is
+    /// left out.
     Poll {
         wait: &'static str,
+        of: &'static [usize],
     },
     Memory(Memory),
 }
@@ -40,7 +42,7 @@ pub fn action(function: &Function) -> Action {
         Policy::skip => Action::Skip(why_skipped(function)),
         Policy::refuse => Action::Refuse(why_refused(function).unwrap_or("not replayable")),
         Policy::emulate => memory(function).map_or(Action::Refuse(NO_CODE), Action::Memory),
-        Policy::custom => wait(function).map_or(Action::Refuse(NO_CODE), |wait| Action::Poll { wait }),
+        Policy::custom => wait(function).map_or(Action::Refuse(NO_CODE), |(wait, of)| Action::Poll { wait, of }),
     }
 }
 
@@ -65,12 +67,14 @@ fn memory(function: &Function) -> Option<Memory> {
     })
 }
 
-/// The call that waits for what a poll asks about.
-fn wait(function: &Function) -> Option<&'static str> {
+/// The call that waits for what a poll asks about, and where that stands among the poll's arguments.
+fn wait(function: &Function) -> Option<(&'static str, &'static [usize])> {
     match function.name {
-        "cuStreamQuery" => Some("cuStreamSynchronize"),
-        "cuStreamQuery_ptsz" => Some("cuStreamSynchronize_ptsz"),
-        "cuEventQuery" => Some("cuEventSynchronize"),
+        "cuStreamQuery" => Some(("cuStreamSynchronize", &[0])),
+        "cuStreamQuery_ptsz" => Some(("cuStreamSynchronize_ptsz", &[0])),
+        "cuEventQuery" => Some(("cuEventSynchronize", &[0])),
+        // The events may be of two streams that know nothing of each other.
+        "cuEventElapsedTime" | "cuEventElapsedTime_v2" => Some(("cuEventSynchronize", &[1, 2])),
         _ => None,
     }
 }
@@ -94,7 +98,6 @@ fn why_skipped(function: &Function) -> &'static str {
         }
         "memory" | "copy" => "managed memory is device memory in a replay",
         "stream" if function.name.starts_with("cuStreamAttachMem") => "managed memory is device memory in a replay",
-        "event" => "asks for a time, which differs from run to run",
         _ => "has no effect on what the program computes",
     }
 }
@@ -107,12 +110,16 @@ fn sets_attribute(function: &Function) -> bool {
 mod tests {
     use super::*;
     use trace::api::FUNCTIONS;
+    use trace::api::roles::Field;
+    use trace::api::types::{Form, Kind};
 
     #[test]
     fn the_exceptions_name_functions_of_the_table() {
         for function in FUNCTIONS.iter() {
-            if let Action::Poll { wait } = action(function) {
-                assert!(by_name(wait).is_some(), "{}: {wait}", function.name);
+            if let Action::Poll { wait, of } = action(function) {
+                let kind = |param: &Field| matches!(param.ty.form, Form::Handle(Kind::Event));
+                let waits = &by_name(wait).expect("a function of the table").params[0];
+                assert!(of.iter().all(|at| kind(&function.params[*at]) == kind(waits)), "{}: {wait}", function.name);
                 assert_eq!(function.class, Class::poll, "{}", function.name);
             }
         }

@@ -50,14 +50,9 @@ impl Faults {
             "cuEventRecord" | "cuEventRecordWithFlags" => {
                 self.events.insert(call.argument("hEvent").unwrap_or(0), (stream, call.number));
             }
-            "cuEventSynchronize" | "cuEventQuery" => {
-                let recorded = self.events.get(&call.argument("hEvent").unwrap_or(0));
-                if let Some((stream, call)) = recorded
-                    && let Some(first) = self.open.get_mut(stream)
-                {
-                    // Everything before the event is done; what came after it began there at the earliest.
-                    *first = (*first).max(*call);
-                }
+            "cuEventSynchronize" | "cuEventQuery" => self.event_came(call.argument("hEvent")),
+            "cuEventElapsedTime" | "cuEventElapsedTime_v2" => {
+                ["hStart", "hEnd"].into_iter().for_each(|event| self.event_came(call.argument(event)));
             }
             "cuCtxSynchronize" | "cuCtxSynchronize_v2" => self.open.retain(|open, _| open.0 != context),
             "cuStreamSynchronize" | "cuStreamQuery" => {
@@ -73,6 +68,16 @@ impl Faults {
                 }
                 _ => {}
             },
+        }
+    }
+
+    /// The program was told that this event has happened.
+    fn event_came(&mut self, event: Option<u64>) {
+        if let Some((stream, call)) = self.events.get(&event.unwrap_or(0))
+            && let Some(first) = self.open.get_mut(stream)
+        {
+            // Everything before the event is done; what came after it began there at the earliest.
+            *first = (*first).max(*call);
         }
     }
 

@@ -236,6 +236,11 @@ impl Outstanding {
                 let reach = self.events.get(&argument("hEvent")).cloned().unwrap_or_default();
                 reach.into_iter().for_each(|(queue, until)| self.drop_until(queue, until));
             }
+            "cuEventElapsedTime" | "cuEventElapsedTime_v2" => {
+                let reach = ["hStart", "hEnd"].map(|event| self.events.get(&argument(event)).cloned());
+                let all = reach.into_iter().flatten().flatten();
+                all.for_each(|(queue, until)| self.drop_until(queue, until));
+            }
             "cuCtxSynchronize" => self.ended(context),
             "cuCtxSynchronize_v2" => self.ended(argument("ctx")),
             "cuCtxDestroy" | "cuCtxDestroy_v2" => self.ended(argument("ctx")),

@@ -235,12 +235,17 @@ fn prepare<'t>(
     let room = Arc::new(Room::default());
     for (number, thread) in numbers(world.plan, range) {
         let Some(call) = world.trace.call(number) else { continue };
-        match one(world, call, &room).map_err(|why| unrepeatable(&call, &why))? {
-            Ok(call) => {
-                threads.insert(thread);
-                prepared.push(call);
+        for from in made_from(&call) {
+            match one(world, call, *from, &room).map_err(|why| unrepeatable(&call, &why))? {
+                Ok(call) => {
+                    threads.insert(thread);
+                    prepared.push(call);
+                }
+                Err(why) => {
+                    *left_out.entry(why).or_default() += 1;
+                    break;
+                }
             }
-            Err(why) => *left_out.entry(why).or_default() += 1,
         }
     }
     if prepared.is_empty() {
@@ -305,7 +310,8 @@ fn live(plan: &Plan, call: &Call) -> Result<Result<&'static Function, &'static s
         Action::Refuse(_) if !call.succeeded() => return Ok(Err(FAILED)),
         Action::Refuse(why) => return Err(why.to_owned()),
         Action::Memory(_) => return Ok(Err("memory is given and taken once")),
-        Action::Poll { wait } if call.succeeded() => by_name(wait).ok_or("its wait is not in the table")?,
+        Action::Poll { wait, .. } if call.succeeded() => by_name(wait).ok_or("its wait is not in the table")?,
+        Action::Poll { of: [_, _, ..], .. } => return Ok(Err(FAILED)),
         _ => function,
     };
     if live.begins_capture() || live.ends_capture() {
@@ -327,8 +333,21 @@ fn live(plan: &Plan, call: &Call) -> Result<Result<&'static Function, &'static s
 
 const FAILED: &str = "failed when recorded";
 
-/// The call, ready to be made; or why it is left out.
-fn one<'t>(world: &World<'t>, call: Call<'t>, room: &Arc<Room>) -> Result<Result<Prepared<'t>, String>, String> {
+/// A call is made with its arguments from here on; a wait for more than one thing more than once.
+fn made_from(call: &Call) -> &'static [usize] {
+    match call.function().map(action) {
+        Some(Action::Poll { of, .. }) => of,
+        _ => &[0],
+    }
+}
+
+/// The call with its arguments from this one on, ready to be made; or why it is left out.
+fn one<'t>(
+    world: &World<'t>,
+    call: Call<'t>,
+    from: usize,
+    room: &Arc<Room>,
+) -> Result<Result<Prepared<'t>, String>, String> {
     let (function, live) = match (call.function(), live(world.plan, &call)?) {
         (Some(function), Ok(live)) => (function, live),
         (_, made) => return Ok(Err(made.err().unwrap_or(FAILED).to_owned())),
@@ -337,13 +356,17 @@ fn one<'t>(world: &World<'t>, call: Call<'t>, room: &Arc<Room>) -> Result<Result
         return Err("this driver has no such function".into());
     }
     let mut tally = Tally::default();
-    let frame = match Builder::build(world, call, function, &mut tally, Some(room)) {
+    let mut frame = match Builder::build(world, call, function, &mut tally, Some(room)) {
         Ok(frame) => frame,
         Err(Refusal(why)) if call.succeeded() => return Err(why),
         Err(Refusal(_)) => return Ok(Err(FAILED.to_owned())),
     };
     if frame.instead.is_some() && function.class == Class::copy {
         return Err("it copies managed memory as if that were the host's, and waits for it".into());
+    }
+    if from > 0 {
+        let words = frame.words();
+        frame.memory[0].put(0, &words[from].to_le_bytes());
     }
     let (live, words) = (frame.instead.unwrap_or(live), frame.words());
     let is_own =
