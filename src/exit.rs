@@ -55,6 +55,13 @@ pub fn in_full(error: &anyhow::Error) -> String {
     })
 }
 
+/// Ends the process without what libraries do at its end.
+pub fn at_once(status: u8) -> ! {
+    let _ = io::stdout().flush();
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(status.into()) }
+}
+
 fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
 }

@@ -104,5 +104,10 @@ fn main() -> ExitCode {
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Completions(arguments) => completions::run(arguments),
     };
-    ExitCode::from(ended.unwrap_or_else(exit::explain))
+    let status = ended.unwrap_or_else(exit::explain);
+    if replayer::is_left_behind() {
+        // What the driver does when a process exits might wait for it, too.
+        exit::at_once(status);
+    }
+    ExitCode::from(status)
 }

@@ -262,7 +262,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         serde_json::to_writer_pretty(&mut out, &whole)?;
         writeln!(out)?;
     } else {
-        shown::text(&mut out, &plan, &report)?;
+        shown::text(&mut out, &trace, &plan, &report)?;
         if arguments.finding.bisect {
             bisect::text(&mut out, bisection.as_ref(), &report)?;
         }

@@ -34,6 +34,7 @@ pub use plan::{Plan, plan};
 pub use run::culprit::{Argument, Culprit, Recorded, Shape, What};
 pub use run::launches::Watched;
 pub use run::peek::Dump;
+pub use run::queue::is_left_behind;
 pub use run::repeat::{Repeat, Repeated};
 pub use run::replay;
 

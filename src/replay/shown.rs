@@ -55,7 +55,7 @@ pub fn plan(trace: &Trace, plan: &Plan, place: bool, as_json: bool) -> Result<()
     Ok(out.flush()?)
 }
 
-pub fn text(out: &mut impl Write, plan: &Plan, report: &Report) -> Result<()> {
+pub fn text(out: &mut impl Write, trace: &Trace, plan: &Plan, report: &Report) -> Result<()> {
     let checked = &report.tally.checked;
     let differing = report.repeated.as_ref().is_some_and(|repeated| repeated.differing > 0);
     match (report.outcome, report.refused()) {
@@ -112,6 +112,11 @@ pub fn text(out: &mut impl Write, plan: &Plan, report: &Report) -> Result<()> {
     }
     if report.unfinished != 0 {
         writeln!(out, "  unfinished   {} when the recording ended", counted(report.unfinished, "call"))?;
+    }
+    for work in &report.under_way {
+        let (count, first) = (counted(work.calls.len() as u64, "submission"), work.calls[0]);
+        let name = trace.call(first).map_or("?", |call| call.name());
+        writeln!(out, "  unfinished   {}: {count}, from call {first} {name} on, did not come to an end", work.stream)?;
     }
     for (what, count) in [
         ("kernel arguments that look like addresses in no known memory", report.tally.unresolved_pointers),
@@ -204,6 +209,7 @@ pub fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) ->
         "refused": report.refused(),
         "inner": report.inner,
         "unfinished": report.unfinished,
+        "under_way": report.under_way.iter().map(|work| json!({ "stream": work.stream, "calls": work.calls })).collect::<Vec<_>>(),
         "checked": {
             "results": report.tally.checked.results,
             "outputs": report.tally.checked.outputs,

@@ -186,3 +186,19 @@ fn launches_are_marked_for_other_tools() {
     let told = replayed(&place, &["--only-kernel", "vector_add#9"]).expect(2).stderr;
     assert!(told.contains("it is launched, captured or made a node 4 times only"), "{told}");
 }
+
+/// What is under way at either end of the range would be its own, or be lost.
+#[test]
+fn a_range_that_begins_or_ends_while_a_stream_waits_is_refused() {
+    let place = recorded("let_go.c");
+    let trace = place.trace();
+    let [wait, launch] = ["cuStreamWaitValue32_v2", "cuLaunchKernel"].map(|name| calls_named(&trace, name)[0].number);
+    let second = calls_named(&trace, "cuStreamWaitValue32_v2")[1].number;
+    for (from, to, at) in [(launch, second, "begins"), (wait, launch + 1, "ends")] {
+        let told = replayed(&place, &["--loop", "2", "--scope", &format!("{from}..{to}")]).expect(1).stderr;
+        let why =
+            format!("cannot be repeated: when it {at}, stream#1 has not come to the end of its work: call {wait} ");
+        assert!(told.contains(&why), "{told}");
+    }
+    looped(&place, &["--loop", "2", "--scope", &format!("{wait}..{second}")]);
+}

@@ -148,3 +148,18 @@ fn every_stop_of_a_program_with_threads() {
         }
     }
 }
+
+/// A stream waits for a call behind the stop.
+#[test]
+fn what_waits_at_the_stop_is_named() {
+    let place = recorded("let_go.c");
+    let wait = calls_named(&place.trace(), "cuStreamWaitValue32_v2")[0].number;
+    let stop =
+        ["--break", "cuStreamWriteValue32", "--dump-memory", "mem#2", "values", "--dump-memory", "mem#3", "copied"];
+    let ran = replayed(&place, &stop).expect(0);
+    assert!(ran.stdout.starts_with("stopped, and nothing up to there differs\n"), "{}", ran.stdout);
+    let what = format!("stream#1 has not come to the end of its work: call {wait} cuStreamWaitValue32_v2 and 1 more");
+    assert!(ran.stderr.contains(&format!("warning: at the stop, {what}\n")), "{}", ran.stderr);
+    let words = |file: &str| std::fs::read(place.join(file)).expect("a dump")[..4].to_vec();
+    assert_eq!((words("values"), words("copied")), (3u32.to_le_bytes().to_vec(), vec![0; 4]));
+}

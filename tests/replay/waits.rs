@@ -73,3 +73,22 @@ fn a_flag_that_shares_its_page_is_not_told_from_its_neighbours() {
     let parts = "the CPU wrote in parts of pinned memory that kernels under way had been given";
     assert!(reasons.into_iter().any(|reason| reason.starts_with(parts)), "{info}");
 }
+
+/// Killed, or ended by itself, without waiting: so ends the replay.
+#[test]
+fn what_the_recording_left_waiting_is_given_up() {
+    for (how, call) in [("value", "cuStreamWaitValue32_v2"), ("kernel", "cuLaunchKernel")] {
+        let place = Place::new();
+        run(place.recorded(client("left_waiting.c")).arg(how)).expect(0);
+        let replayed = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(0);
+        assert!(replayed.stdout.starts_with("verified\n"), "{}", replayed.stdout);
+        let number = calls_named(&place.trace(), call)[0].number;
+        let named =
+            format!("unfinished   stream#1: 1 submission, from call {number} {call} on, did not come to an end\n");
+        assert!(replayed.stdout.contains(&named), "{}", replayed.stdout);
+        let report = run(&mut place.cutrace(["replay", "--driver", "sim", "--json"])).expect(0).stdout;
+        let report: Value = serde_json::from_str(&report).expect("JSON");
+        assert_eq!(report["under_way"], serde_json::json!([{ "stream": "stream#1", "calls": [number] }]));
+        assert_eq!((&report["checked"]["copies"], &report["unchecked_copies"]), (&1.into(), &0.into()));
+    }
+}

@@ -111,6 +111,7 @@ workloads! {
     signals "signals.c" "replayable" ["twice"];
     updatable_nodes "updatable_nodes.c" "replayable" ["twice"];
     gated_copies "gated_copies.c" "replayable" ["wait_for_host"];
+    let_go "let_go.c" "replayable" ["add_two"];
     long_before_copies "long_before_copies.c" "replayable" ["busy"];
     waited_by_copies "waited_by_copies.c" "replayable" ["busy"];
     strung_variables "strung_variables.c" "replayable" ["string_up", "sum_up"];

@@ -4,6 +4,7 @@ use crate::call::driver::result_name;
 use crate::check::bisection::Entry;
 use crate::check::extent::Extent;
 use crate::memory::words::Words;
+use crate::plan::outstanding::Work;
 use crate::profile::Measured;
 use crate::run::culprit::Culprit;
 use crate::run::launches::Watched;
@@ -117,12 +118,14 @@ pub struct Report {
     pub measured: Option<Measured>,
     /// What the repeated range took.
     pub repeated: Option<Repeated>,
+    /// Work that did not come to an end, and of which the recording does not tell that it did.
+    pub under_way: Vec<Work>,
     pub elapsed: Duration,
 }
 
 impl Report {
-    pub fn new(world: World, tally: Tally, elapsed: Duration) -> Report {
-        let (watched, culprit, trail) = world.watch.map_or((None, None, Vec::new()), |watch| {
+    pub fn new(world: &mut World, tally: Tally, elapsed: Duration) -> Report {
+        let (watched, culprit, trail) = world.watch.take().map_or((None, None, Vec::new()), |watch| {
             let (watched, culprit, trail) = watch.into_results();
             (Some(watched), culprit, trail)
         });
@@ -163,6 +166,7 @@ impl Report {
             trail,
             measured: None,
             repeated: None,
+            under_way: Vec::new(),
             elapsed,
         }
     }

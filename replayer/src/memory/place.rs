@@ -21,8 +21,7 @@ use crate::memory::reserve::reserve;
 use crate::memory::translate::Translation;
 use crate::memory::words::unheld;
 use crate::plan::{Allocation, Plan};
-use crate::run::queue::current_context;
-use crate::run::queue::synchronize;
+use crate::run::queue::{current_context, relaxed, synchronize};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
@@ -36,7 +35,6 @@ const LOCATION_DEVICE: u32 = 1;
 const PINNED: u32 = 1;
 const READ_WRITE: u32 = 3;
 const NON_BLOCKING: u64 = 1;
-const RELAXED: u32 = 2;
 
 /// What was done about memory.
 #[derive(Debug, Default)]
@@ -305,15 +303,7 @@ impl<'a> Placement<'a> {
 
     /// Runs `work` in a mode in which a capture elsewhere neither forbids it nor is broken by it.
     pub fn relaxed<T>(&self, work: impl FnOnce() -> T) -> T {
-        let exchange = |mode: &mut u32| {
-            // SAFETY: one word, read and written. A driver without capture modes needs no relaxing.
-            let _ = unsafe { self.driver.ask("cuThreadExchangeStreamCaptureMode", &[&raw mut *mode as u64]) };
-        };
-        let mut mode = RELAXED;
-        exchange(&mut mode);
-        let done = work();
-        exchange(&mut mode);
-        done
+        relaxed(self.driver, work)
     }
 
     fn map(&self, device: i32, piece: Range<u64>) -> Result<(), Failure> {

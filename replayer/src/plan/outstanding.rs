@@ -9,6 +9,7 @@ use crate::plan::contexts::Contexts;
 use crate::plan::survey::stream_of;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
+use std::time::Duration;
 use trace::api::roles::{Class, Role};
 use trace::api::types::Kind;
 use trace::call::Content;
@@ -17,10 +18,11 @@ use trace::{Call, Function, Trace, decode};
 
 /// A stream as work is ordered on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Queue {
-    context: u64,
-    stream: u64,
-    thread: Option<u32>,
+pub(crate) struct Queue {
+    /// Of a default stream; else 0.
+    pub context: u64,
+    pub stream: u64,
+    pub thread: Option<u32>,
 }
 
 /// One stream's work.
@@ -28,8 +30,16 @@ struct Queue {
 pub struct Work {
     /// As `dump` names it: `stream#3`, `the legacy stream of ctx#1`.
     pub stream: String,
+    pub(crate) queue: Queue,
     /// Submissions in order, by their numbers.
     pub calls: Vec<u64>,
+}
+
+/// What was not known to have finished at some call.
+pub struct Left {
+    pub works: Vec<Work>,
+    /// How long it was from the first of it until the recording told that all had, or ended.
+    pub took: Duration,
 }
 
 /// What a successful wait, or a poll that said yes, tells to have finished.
@@ -88,9 +98,24 @@ pub fn arguments(call: &Call) -> impl Iterator<Item = u64> {
 
 /// By stream; those with the earliest work first.
 pub fn outstanding(trace: &Trace) -> Vec<Work> {
+    left_at(trace, u64::MAX).works
+}
+
+/// What a call of this number finds.
+pub(crate) fn left_at(trace: &Trace, number: u64) -> Left {
     let mut walk = Outstanding::default();
     let mut objects = Objects::default();
+    let mut last = 0;
+    let mut there: Option<Vec<Work>> = None;
     for call in trace.calls().filter(|call| !call.inner) {
+        last = last.max(call.end.unwrap_or(call.begin));
+        if call.number >= number {
+            let works = there.get_or_insert_with(|| walk.left());
+            if !works.iter().any(|work| work.calls.last().is_some_and(|call| walk.is_under_way(*call))) {
+                last = call.begin;
+                break;
+            }
+        }
         match objects.concerned(&call).then(|| decode::decode(&call)).flatten() {
             Some(decoded) => objects.advance(&call, &decoded),
             None => objects.until(&call),
@@ -100,7 +125,10 @@ pub fn outstanding(trace: &Trace) -> Vec<Work> {
         }
     }
     trace.callers_back().iter().for_each(|call| walk.called_back(call.number, true));
-    walk.left()
+    let works = there.unwrap_or_else(|| walk.left());
+    let first = works.first().and_then(|work| trace.call(work.calls[0])).map_or(last, |call| call.begin);
+    let took = trace.nanoseconds(last) - trace.nanoseconds(first);
+    Left { works, took: Duration::from_nanos(took.max(0) as u64) }
 }
 
 impl Outstanding {
@@ -182,13 +210,13 @@ impl Outstanding {
     }
 
     /// By stream; those with the earliest work first.
-    pub fn left(mut self) -> Vec<Work> {
-        let mut left: Vec<Work> = Vec::new();
-        for (queue, calls) in self.work {
-            if !calls.is_empty() {
-                left.push(Work { stream: self.names.remove(&queue).unwrap_or_default(), calls: calls.into() });
-            }
-        }
+    pub fn left(&self) -> Vec<Work> {
+        let left = self.work.iter().filter(|(_, calls)| !calls.is_empty());
+        let named = |(queue, calls): (&Queue, &VecDeque<u64>)| {
+            let stream = self.names.get(queue).cloned().unwrap_or_default();
+            Work { stream, queue: *queue, calls: calls.iter().copied().collect() }
+        };
+        let mut left: Vec<Work> = left.map(named).collect();
         left.sort_by_key(|work| work.calls[0]);
         left
     }

@@ -3,43 +3,24 @@
 //! Memory is given back only when nothing can use it any more. Work is waited for first, copies that nobody has looked
 //! at yet are compared, and what the wait says is part of the result.
 
-use crate::call::driver::{Failure, result, result_name};
+use crate::call::driver::result_name;
 use crate::check::payload;
 use crate::check::report::{Divergence, Tally};
 use crate::run::queue::{Queue, synchronize, within};
+use crate::run::rest::{Rest, Rests};
 use crate::run::sinks::Pending;
 use crate::run::world::World;
 use std::ops::Range;
 
-/// How a context came to rest.
-#[derive(Clone, Copy, PartialEq)]
-enum Rest {
-    Done,
-    /// It is no more, and its work went with it.
-    Gone,
-    /// Its work failed; none of it runs any more.
-    Failed(u32),
-    /// It cannot be waited for.
-    Never,
-}
-
-fn rest(world: &World, context: u64) -> Rest {
-    match world.placement.relaxed(|| synchronize(world.driver, context)) {
-        Ok(()) => Rest::Done,
-        Err(Failure { code: Some(result::INVALID_CONTEXT | result::CONTEXT_IS_DESTROYED), .. }) => Rest::Gone,
-        Err(Failure { code: Some(code), .. }) if result::is_sticky(code) => Rest::Failed(code),
-        Err(_) => Rest::Never,
-    }
-}
-
 /// Before a context is ended: its copies.
 pub fn context_ends(world: &World, context: u64, tally: &mut Tally) {
     // A capture would not survive the wait.
-    let rest = world.placement.captures.none().map_or(Rest::Never, |_none| rest(world, context));
+    let wait = |_none| Rest::of(world.placement.relaxed(|| synchronize(world.driver, context)));
+    let rest = world.placement.captures.none().map_or(Rest::Never, wait);
     if let Some(profiler) = &world.profiler {
         profiler.context_ends(world, context);
     }
-    settle(world, world.sinks.of_context(context), rest == Rest::Done, tally);
+    settle(world, world.sinks.of_context(context), |_| rest == Rest::Done, tally);
     world.aside.context_ends(world, context);
     world.placement.ends_context(context);
     world.sinks.arrivals.context_ends(context);
@@ -57,7 +38,7 @@ pub fn memory_ends(world: &World, range: &Range<u64>, thread: u32, tally: &mut T
     let wait = |queue: Queue| world.placement.relaxed(|| queue.wait(world.driver, thread, none.is_none()));
     for pending in world.sinks.landing_in(range) {
         let arrived = wait(pending.queue);
-        settle(world, vec![pending], arrived, tally);
+        settle(world, vec![pending], |_| arrived, tally);
     }
     // One that cannot be waited for is in the way of nothing: memory stays as long as captures are under way.
     world.sinks.take_readers(range, u64::MAX).into_iter().for_each(|(queue, ..)| {
@@ -65,13 +46,18 @@ pub fn memory_ends(world: &World, range: &Range<u64>, thread: u32, tally: &mut T
     });
 }
 
-/// After the last call: waits for all work, compares what it brought, and gives everything back.
-pub fn finish(world: &World, tally: &mut Tally) {
-    let contexts = std::mem::take(&mut *world.contexts.lock());
+/// After the last call, when all work has been waited for: compares what it brought, and gives everything back; whether nothing is
+/// in use any more.
+pub fn finish(world: &World, rests: &Rests, tally: &mut Tally) -> bool {
+    world.contexts.lock().clear();
     let (mut all_at_rest, mut live) = (true, None);
-    for context in contexts {
-        let rest = rest(world, context);
-        settle(world, world.sinks.of_context(context), rest == Rest::Done, tally);
+    for &(context, rest) in &rests.contexts {
+        let has_come = |pending: &Pending| match rest {
+            Rest::Done => true,
+            Rest::Never => world.placement.relaxed(|| has_come(world, pending)),
+            Rest::Gone | Rest::Failed(_) => false,
+        };
+        settle(world, world.sinks.of_context(context), has_come, tally);
         all_at_rest &= rest != Rest::Never;
         live = if rest == Rest::Done { Some(context) } else { live };
         if let Rest::Failed(code) = rest
@@ -83,7 +69,7 @@ pub fn finish(world: &World, tally: &mut Tally) {
         }
     }
     let (pending, lent) = world.sinks.drain();
-    settle(world, pending, false, tally);
+    settle(world, pending, |_| false, tally);
     let retained = std::mem::take(&mut *world.retained.lock());
     match all_at_rest {
         true => match live {
@@ -93,11 +79,24 @@ pub fn finish(world: &World, tally: &mut Tally) {
         // Some work may still use it: it goes with the process.
         false => std::mem::forget((retained, lent)),
     }
+    all_at_rest
 }
 
-fn settle(world: &World, pending: Vec<Pending>, arrived: bool, tally: &mut Tally) {
+/// Of a copy in a context that does not come to rest.
+fn has_come(world: &World, pending: &Pending) -> bool {
+    /// Whose own stream it is, nobody here is.
+    const NOBODY: u32 = u32::MAX;
+    let Queue { context, .. } = pending.queue;
+    match pending.arrival {
+        Some(arrival) => world.sinks.arrivals.has_come(world.driver, arrival),
+        None => within(world.driver, context, || pending.queue.is_finished(world.driver, context, NOBODY))
+            .is_ok_and(|is| is),
+    }
+}
+
+fn settle(world: &World, pending: Vec<Pending>, has_arrived: impl Fn(&Pending) -> bool, tally: &mut Tally) {
     for pending in pending {
-        match arrived {
+        match has_arrived(&pending) {
             true => payload::compare(world, pending.call, &pending.sink, tally),
             false => forgo(world, pending, tally),
         }

@@ -17,6 +17,7 @@ pub mod queue;
 pub mod readers;
 mod ready;
 pub mod repeat;
+pub mod rest;
 pub mod restore;
 pub mod results;
 pub mod sinks;
@@ -36,6 +37,7 @@ use crate::memory::place::Placement;
 use crate::memory::translate::Translation;
 use crate::plan::Plan;
 use crate::plan::order::Gate;
+use crate::plan::outstanding::Work;
 use crate::profile::Profiler;
 use crate::run::aside::Aside;
 use crate::run::callbacks::Callbacks;
@@ -49,6 +51,7 @@ use crate::run::written::Writes;
 use crate::{Error, Options, Progress};
 use parking_lot::Mutex;
 use std::mem::ManuallyDrop;
+use std::sync::Arc;
 use std::time::Instant;
 use trace::Trace;
 
@@ -63,7 +66,7 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
     if let Some(about) = &options.tools.repeat {
         repeat::check(trace, plan, &about.range).map_err(|why| Error::Repeat { why })?;
     }
-    let driver = Driver::load(&options.driver)?;
+    let driver = Arc::new(Driver::load(&options.driver)?);
     let profiler = options.tools.measure.as_ref().map(Profiler::start);
     if let Some(why) = profiler.as_ref().map(Profiler::why).filter(|why| !why.is_empty()) {
         if options.tools.measure.as_ref().is_some_and(|measure| measure.only_cupti) {
@@ -110,29 +113,45 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
         }),
         watch: (options.tools.sync_launches || options.tools.trail.is_some()).then(|| Watch::new(options.tools.trail)),
     });
-    let (tally, repeated) = work(&mut world, options, progress).inspect_err(|_| {
+    let ended = work(&mut world, options, progress).inspect_err(|_| {
         // Work may be under way that uses what the world holds: it stays, and goes with the process.
         world.callbacks.close(&mut Tally::default());
     })?;
     let elapsed = started.elapsed();
     let measured = world.profiler.take().map(|profiler| profiler.finish(&world));
-    Ok(Report { measured, repeated, ..Report::new(ManuallyDrop::into_inner(world), tally, elapsed) })
+    let report = Report::new(&mut world, ended.tally, elapsed);
+    if ended.is_at_rest {
+        drop(ManuallyDrop::into_inner(world));
+    }
+    Ok(Report { measured, repeated: ended.repeated, under_way: ended.under_way, ..report })
+}
+
+/// How a replay came to its end.
+struct Ended {
+    tally: Tally,
+    repeated: Option<Repeated>,
+    under_way: Vec<Work>,
+    is_at_rest: bool,
 }
 
 /// All calls, and what comes after them.
-fn work(world: &mut World, options: &Options, progress: &dyn Progress) -> Result<(Tally, Option<Repeated>), Error> {
+fn work(world: &mut World, options: &Options, progress: &dyn Progress) -> Result<Ended, Error> {
     let mut tally = run(world, progress)?;
     let repeated = match world.repeats.take() {
         None => None,
         Some(repeats) => Some(repeat::run(world, repeats).map_err(|why| Error::Repeat { why })?),
     };
+    let rests = watched(|| progress.stalled(PATIENCE, &[]), || rest::all(world, world.end));
     if !world.is_stopped() {
+        if world.end < world.trace.len() as u64 || !options.tools.dumps.is_empty() {
+            rests.under_way.iter().for_each(|work| progress.warn(&format!("at the stop, {}", rest::told(world, work))));
+        }
         peek::dump(world, &options.tools.dumps, |what| progress.warn(what))
             .map_err(|(path, why)| Error::Dump { path, why })?;
     }
-    watched(|| progress.stalled(PATIENCE, &[]), || finish::finish(world, &mut tally));
+    let is_at_rest = finish::finish(world, &rests, &mut tally);
     world.callbacks.close(&mut tally);
-    Ok((tally, repeated))
+    Ok(Ended { tally, repeated, under_way: rests.under_way, is_at_rest })
 }
 
 /// Whether there are the devices that stand in for recorded ones.

@@ -3,7 +3,7 @@
 
 use crate::call::driver::{Failure, result};
 use crate::call::frame::Memory;
-use crate::run::queue::{synchronize, within};
+use crate::run::queue::within;
 use crate::run::world::World;
 use std::fs::File;
 use std::io::Write;
@@ -80,20 +80,13 @@ pub fn context_of(world: &World, live: u64) -> Result<u64, Failure> {
     Ok(context)
 }
 
-/// Writes what was asked for, once all work has been waited for. What can spoil it is told to `warn`.
+/// Writes what was asked for, when all work has been waited for. What can spoil it is told to `warn`.
 pub fn dump(world: &World, dumps: &[Dump], warn: impl Fn(&str)) -> Result<(), (PathBuf, String)> {
     if dumps.is_empty() {
         return Ok(());
     }
-    let none = world.placement.captures.none();
-    if none.is_none() {
+    if world.placement.captures.any() {
         warn("a stream capture is under way at the stop, so that nothing can be waited for: memory is dumped as it is");
-    } else {
-        let contexts: Vec<u64> = world.contexts.lock().iter().copied().collect();
-        for context in contexts {
-            // Failures come back from the copies below.
-            let _ = world.placement.relaxed(|| synchronize(world.driver, context));
-        }
     }
     dumps.iter().try_for_each(|dump| write(world, dump).map_err(|why| (dump.path.clone(), why)))
 }

@@ -1,6 +1,10 @@
 //! What tells that work has finished: the stream it was put on, seen from where it was put there.
 
 use crate::call::driver::{Driver, Failure};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::Duration;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Queue {
@@ -27,16 +31,21 @@ impl Queue {
     /// Waits until all work put here has finished; whether it has. `captures` are under way: a wait for the whole
     /// context would break them.
     pub fn wait(self, driver: &Driver, thread: u32, captures: bool) -> bool {
-        let wait = if self.thread.is_some() { "cuStreamSynchronize_ptsz" } else { "cuStreamSynchronize" };
         let waited = within(driver, self.context, || match self.has_name(thread) {
             true if captures && self.is_captured(driver) => None,
-            // SAFETY: no pointers; a stream that is gone is an error.
-            true => Some(unsafe { driver.ask(wait, &[self.stream]) }),
+            true => Some(self.synchronize(driver)),
             false if captures => None,
             // SAFETY: no arguments.
             false => Some(unsafe { driver.ask("cuCtxSynchronize", &[]) }),
         });
         matches!(waited, Ok(Some(Ok(()))))
+    }
+
+    /// Waits for what this thread, in the context of the queue, has put here.
+    pub fn synchronize(self, driver: &Driver) -> Result<(), Failure> {
+        let wait = if self.thread.is_some() { "cuStreamSynchronize_ptsz" } else { "cuStreamSynchronize" };
+        // SAFETY: no pointers; a stream that is gone is an error.
+        unsafe { driver.ask(wait, &[self.stream]) }
     }
 
     /// An event behind what has been put here; the context is current.
@@ -71,6 +80,58 @@ pub fn current_context(driver: &Driver) -> u64 {
 pub fn synchronize(driver: &Driver, context: u64) -> Result<(), Failure> {
     // SAFETY: no arguments.
     within(driver, context, || unsafe { driver.ask("cuCtxSynchronize", &[]) })?
+}
+
+/// A wait for all work of a context that can be given up. A thread of its own makes it, which then stays behind.
+pub struct Waiting(Receiver<Result<(), Failure>>);
+
+/// Threads inside such a wait.
+static INSIDE: AtomicUsize = AtomicUsize::new(0);
+
+impl Waiting {
+    pub fn begin(driver: &Arc<Driver>, context: u64) -> Waiting {
+        let (tell, told) = mpsc::channel();
+        let driver = driver.clone();
+        let wait = move || {
+            let waited = relaxed(&driver, || synchronize(&driver, context));
+            INSIDE.fetch_sub(1, SeqCst);
+            // Nobody may be asking any more.
+            let _ = tell.send(waited);
+        };
+        INSIDE.fetch_add(1, SeqCst);
+        if std::thread::Builder::new().spawn(wait).is_err() {
+            INSIDE.fetch_sub(1, SeqCst);
+        }
+        Waiting(told)
+    }
+
+    /// None: it has not come to an end in this time.
+    pub fn end(&self, patience: Duration) -> Option<Result<(), Failure>> {
+        match self.0.recv_timeout(patience) {
+            Ok(waited) => Some(waited),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => Some(Err(Failure { name: "pthread_create", code: None })),
+        }
+    }
+}
+
+/// Whether a wait that was given up is still inside the driver, which the end of the process would then wait for.
+pub fn is_left_behind() -> bool {
+    INSIDE.load(SeqCst) > 0
+}
+
+/// Runs `work` in a mode in which a capture elsewhere neither forbids it nor is broken by it.
+pub fn relaxed<T>(driver: &Driver, work: impl FnOnce() -> T) -> T {
+    const RELAXED: u32 = 2;
+    let exchange = |mode: &mut u32| {
+        // SAFETY: one word, read and written. A driver without capture modes needs no relaxing.
+        let _ = unsafe { driver.ask("cuThreadExchangeStreamCaptureMode", &[&raw mut *mode as u64]) };
+    };
+    let mut mode = RELAXED;
+    exchange(&mut mode);
+    let done = work();
+    exchange(&mut mode);
+    done
 }
 
 /// Has `work` done with this context current on this thread.

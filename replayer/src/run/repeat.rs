@@ -16,8 +16,8 @@ use crate::plan::action::{Action, action};
 use crate::plan::order::{Aborted, Gate};
 use crate::plan::{Plan, called_back};
 use crate::profile::{Measure, Profiler, Times, now};
-use crate::run::queue::synchronize;
 use crate::run::ready::Ready;
+use crate::run::rest;
 use crate::run::restore::{Snapshot, Written};
 use crate::run::world::World;
 use parking_lot::{Condvar, Mutex};
@@ -98,8 +98,8 @@ impl Repeats {
         let mut opened = self.opened.lock();
         while opened.is_none() {
             if self.before.load(SeqCst) == 0 {
-                at_rest(world);
-                *opened = Some(Snapshot::take(world, self.about.range.start));
+                let start = self.about.range.start;
+                *opened = Some(at_rest(world, start, "begins").and_then(|()| Snapshot::take(world, start)));
                 self.changed.notify_all();
                 break;
             }
@@ -122,12 +122,11 @@ impl Repeats {
     }
 }
 
-/// Nothing is under way in any context.
-fn at_rest(world: &World) {
-    let contexts: Vec<u64> = world.contexts.lock().iter().copied().collect();
-    for context in contexts {
-        // A failure comes back from the next call.
-        let _ = world.placement.relaxed(|| synchronize(world.driver, context));
+/// Nothing is under way in any context, before this call. A failure comes back from the next call.
+fn at_rest(world: &World, before: u64, there: &str) -> Result<(), String> {
+    match rest::all(world, before).under_way.first() {
+        Some(work) => Err(format!("when it {there}, {}", rest::told(world, work))),
+        None => Ok(()),
     }
 }
 
@@ -151,7 +150,7 @@ pub fn run(world: &World, repeats: Repeats) -> Result<Repeated, String> {
         [one] => *one,
         all => return Err(format!("the program has {} contexts; only one can be repeated in", all.len())),
     };
-    at_rest(world);
+    at_rest(world, about.range.end, "ends")?;
     let written = snapshot.written(world);
     // SAFETY: no pointers.
     unsafe { world.driver.ask("cuCtxSetCurrent", &[context]) }.map_err(|failure| failure.to_string())?;

@@ -18,13 +18,14 @@ use crate::run::written::Writes;
 use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use trace::Trace;
 use trace::hash::Hash;
 
 pub struct World<'a> {
     pub trace: &'a Trace,
     pub plan: &'a Plan,
-    pub driver: &'a Driver,
+    pub driver: &'a Arc<Driver>,
     pub objects: &'a Objects,
     pub translation: &'a Translation,
     pub placement: Placement<'a>,

@@ -1,0 +1,108 @@
+//! How contexts come to rest.
+//!
+//! Work of which the recording does not tell that it finished may never do so: a stream waits for a value that nobody wrote, or that
+//! a call behind the stop writes; a kernel spins. It is given as long as it had when recorded, and some seconds; what the
+//! recording did wait for is waited for.
+
+use crate::call::driver::{Failure, result};
+use crate::call::objects::Found;
+use crate::plan::outstanding::{Left, Work, left_at};
+use crate::run::launches::context_of;
+use crate::run::queue::{Waiting, within};
+use crate::run::world::World;
+use std::time::{Duration, Instant};
+use trace::api::types::Kind;
+
+/// Before the trace is asked: to walk it takes its time.
+const AT_FIRST: Duration = Duration::from_secs(1);
+/// What is under way here may be slower than what was recorded.
+const MORE: Duration = Duration::from_secs(5);
+
+/// How a context came to rest.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Rest {
+    Done,
+    /// It is no more, and its work went with it.
+    Gone,
+    /// Its work failed; none of it runs any more.
+    Failed(u32),
+    /// It cannot be waited for.
+    Never,
+}
+
+impl Rest {
+    /// What a wait for it says.
+    pub fn of(waited: Result<(), Failure>) -> Rest {
+        match waited {
+            Ok(()) => Rest::Done,
+            Err(Failure { code: Some(result::INVALID_CONTEXT | result::CONTEXT_IS_DESTROYED), .. }) => Rest::Gone,
+            Err(Failure { code: Some(code), .. }) if result::is_sticky(code) => Rest::Failed(code),
+            Err(_) => Rest::Never,
+        }
+    }
+}
+
+pub struct Rests {
+    /// Live contexts.
+    pub contexts: Vec<(u64, Rest)>,
+    /// What was given up.
+    pub under_way: Vec<Work>,
+}
+
+/// Waits for all work of all contexts. Calls from this one on have not been made.
+pub fn all(world: &World, before: u64) -> Rests {
+    let contexts: Vec<u64> = world.contexts.lock().iter().copied().collect();
+    let begun = Instant::now();
+    let waits: Vec<Waiting> = contexts.iter().map(|context| Waiting::begin(world.driver, *context)).collect();
+    let mut left: Option<Left> = None;
+    let mut is_given_up = false;
+    let mut wait = |wait: &Waiting| {
+        if let Some(waited) = wait.end(AT_FIRST.saturating_sub(begun.elapsed())) {
+            return Rest::of(waited);
+        }
+        let left = left.get_or_insert_with(|| left_at(world.trace, before));
+        let patience = match left.works.is_empty() {
+            true => Duration::MAX,
+            false => (left.took + MORE).saturating_sub(begun.elapsed()),
+        };
+        let waited = wait.end(patience);
+        is_given_up |= waited.is_none();
+        waited.map_or(Rest::Never, Rest::of)
+    };
+    let rests = waits.iter().map(&mut wait).collect::<Vec<Rest>>();
+    let works = left.filter(|_| is_given_up).map_or_else(Vec::new, |left| left.works);
+    let (finished, under_way): (Vec<Work>, Vec<Work>) =
+        works.into_iter().partition(|work| world.placement.relaxed(|| is_finished(world, work)));
+    // Something is, if not what any stream tells.
+    let under_way = if under_way.is_empty() { finished } else { under_way };
+    Rests { contexts: contexts.into_iter().zip(rests).collect(), under_way }
+}
+
+/// Whether a stream says so.
+fn is_finished(world: &World, work: &Work) -> bool {
+    let live = |kind, handle| match world.objects.find(kind, handle) {
+        Found::Live(live) => Some(live),
+        _ => None,
+    };
+    let place = match work.queue.context {
+        0 => live(Kind::Stream, work.queue.stream).map(|stream| (context_of(world.driver, stream), stream)),
+        context => live(Kind::Context, context).map(|context| (context, work.queue.stream)),
+    };
+    // SAFETY: no pointers; a live stream. A thread's own stream only that thread could ask.
+    let ask = |stream| unsafe { world.driver.ask("cuStreamQuery", &[stream]) };
+    let asked = place
+        .filter(|_| work.queue.thread.is_none())
+        .map(|(context, stream)| within(world.driver, context, || ask(stream)));
+    matches!(asked, Some(Ok(Ok(()))))
+}
+
+/// `stream#3 has not come to the end of its work: call 7 cuLaunchKernel and 2 more`
+pub fn told(world: &World, work: &Work) -> String {
+    let first = work.calls[0];
+    let name = world.trace.call(first).map_or("?", |call| call.name());
+    let more = match work.calls.len() - 1 {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("{} has not come to the end of its work: call {first} {name}{more}", work.stream)
+}
