@@ -92,3 +92,16 @@ fn what_the_recording_left_waiting_is_given_up() {
         assert_eq!((&report["checked"]["copies"], &report["unchecked_copies"]), (&1.into(), &0.into()));
     }
 }
+
+/// A launch is waited for, and not what waits for a later call.
+#[test]
+fn launches_go_one_by_one_beside_a_stream_that_waits() {
+    let place = Place::new();
+    run(&mut place.recorded(client("let_go.c"))).expect(0);
+    for options in [&["--sync-launches"][..], &["--bisect"], &["--only-kernel", "add_two"]] {
+        let replayed = run(place.cutrace(["replay", "--driver", "sim"]).args(options)).expect(0);
+        assert!(replayed.stdout.starts_with("verified\n"), "{options:?}: {}", replayed.stdout);
+        let counted = replayed.stdout.contains("one by one   2 launches");
+        assert_eq!(counted, options[0] != "--only-kernel", "{options:?}: {}", replayed.stdout);
+    }
+}

@@ -1,5 +1,8 @@
 //! Launches one at a time: each is waited for before the next call that launches, as a whole or node by node.
 //!
+//! It is waited for by its stream. Other streams may be waiting for a later call: what they have is given a while, which gets shorter
+//! each time that it is in vain.
+//!
 //! Attribution needs it: a context tells that its work failed, never which. Everything that launches, changes an
 //! executable graph or begins a capture takes its turn, so that what fails in a turn is what was put there in it. As
 //! with CUDA_LAUNCH_BLOCKING, a launch that waits for a later call never ends.
@@ -13,16 +16,21 @@ use crate::call::objects::Found;
 use crate::check::bisection::Entry;
 use crate::run::culprit::{Culprit, Suspect};
 use crate::run::instances::Instances;
-use crate::run::queue::{current_context, synchronize};
+use crate::run::queue::{Queue, Waiting, current_context, synchronize, within};
 use crate::run::trail::{self, Step, Trail};
 use crate::run::unroll::{Node, Work, name_of};
 use crate::run::world::World;
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 use trace::api::roles::Class;
 use trace::api::types::{Form, Kind};
 use trace::{Call, Function};
+
+/// For what is under way on other streams, at first, and how often that may be halved.
+const PATIENCE: Duration = Duration::from_secs(1);
+const HALVED: u32 = 6;
 
 /// What was done launch by launch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -51,8 +59,12 @@ pub struct Watch {
 struct Turn {
     instances: Instances,
     watched: Watched,
-    /// Work that no wait has covered: its context and call.
-    open: Vec<(u64, u64)>,
+    /// Work that no wait has covered: where it was put, and its call.
+    open: Vec<(Queue, u64)>,
+    /// By context: a wait for all of it that has not come to an end yet.
+    waiting: HashMap<u64, Waiting>,
+    /// Waits for all of a context that were given up.
+    in_vain: u32,
     trail: Option<Trail>,
 }
 
@@ -79,7 +91,10 @@ impl Watch {
 
     /// What was loaded into it to hash memory ends with it.
     pub fn context_ends(&self, context: u64) {
-        if let Some(trail) = &mut self.turn.lock().trail {
+        let mut turn = self.turn.lock();
+        turn.open.retain(|(queue, _)| queue.context != context);
+        turn.waiting.remove(&context);
+        if let Some(trail) = &mut turn.trail {
             trail.context_ends(context);
         }
     }
@@ -117,7 +132,7 @@ impl Watch {
                 let mut turn = self.turn.lock();
                 let result = plain();
                 if result == result::SUCCESS {
-                    turn.open.push((current_context(world.driver), call.number));
+                    turn.open.push((queue_of(world.driver, call.thread, live, words), call.number));
                 }
                 result
             }
@@ -147,31 +162,32 @@ impl Watch {
         let none = world.placement.captures.none();
         if none.is_none() {
             turn.watched.not_waited += 1;
-            turn.open.push((current_context(driver), call.number));
+            turn.open.push((queue_of(driver, call.thread, live, words), call.number));
             return plain();
         }
         let (stream, is_twin) = (stream_of(live, words), live.twin_of.is_some());
-        let context = stream.map_or(0, |stream| context_of(driver, stream));
+        // One on several devices names its streams elsewhere.
+        let queue = stream.map(|_| queue_of(driver, call.thread, live, words));
         if !turn.open.is_empty() {
-            let suspects = turn.open.iter().filter(|(of, _)| *of == context).map(|(_, call)| *call).collect();
-            if let Some(code) = self.wait(world, context) {
+            let is_suspect = |of: &Queue| queue.is_none_or(|queue| queue.context == of.context);
+            let suspects = turn.open.iter().filter(|(of, _)| is_suspect(of)).map(|(_, call)| *call).collect();
+            if let Some(code) = self.wait(world, &mut turn, queue) {
                 self.accuse(Culprit::new(world, call, code, Suspect::Earlier(suspects)));
                 return result::SUCCESS;
             }
-            turn.open.retain(|(of, _)| *of != context);
         }
         if is_graph {
             let why = match turn.instances.nodes(words[0]) {
                 Ok(nodes) => {
                     let put = |node: &Node| node.work.put(driver, stream.unwrap_or(0), is_twin);
-                    match self.node_by_node(world, call, context, &mut turn, &nodes, put) {
+                    match self.node_by_node(world, call, queue, &mut turn, &nodes, put) {
                         Ok(result) => return result,
                         Err(why) => why,
                     }
                 }
                 Err(why) => why,
             };
-            return self.whole(world, call, context, &mut turn, why, plain);
+            return self.whole(world, call, queue, &mut turn, why, plain);
         }
         let step = self.trail(&mut turn, call).map(|trail| {
             let kernel = crate::plan::stops::kernel(call).unwrap_or(call.name());
@@ -180,7 +196,7 @@ impl Watch {
         let result = plain();
         if result == result::SUCCESS {
             turn.watched.launches += 1;
-            match self.wait(world, context) {
+            match self.wait(world, &mut turn, queue) {
                 Some(code) => self.accuse(Culprit::new(world, call, code, Suspect::Launch)),
                 None => turn.waited(world, step),
             }
@@ -193,7 +209,7 @@ impl Watch {
         &self,
         world: &World,
         call: &Call,
-        context: u64,
+        queue: Option<Queue>,
         turn: &mut Turn,
         nodes: &[Node],
         put: impl Fn(&Node) -> u32,
@@ -210,7 +226,7 @@ impl Watch {
                 result => return Ok(result),
             }
             turn.watched.nodes += 1;
-            if let Some(code) = self.wait(world, context) {
+            if let Some(code) = self.wait(world, turn, queue) {
                 let suspect = Suspect::Node { index, of: nodes.len(), work: &node.work };
                 self.accuse(Culprit::new(world, call, code, suspect));
                 break;
@@ -226,7 +242,7 @@ impl Watch {
         &self,
         world: &World,
         call: &Call,
-        context: u64,
+        queue: Option<Queue>,
         turn: &mut Turn,
         why: String,
         plain: impl Fn() -> u32,
@@ -235,7 +251,7 @@ impl Watch {
         let step = self.trail(turn, call).map(|trail| trail.before(world, call, None, "(a graph)".into(), None));
         let result = plain();
         if result == result::SUCCESS {
-            match self.wait(world, context) {
+            match self.wait(world, turn, queue) {
                 Some(code) => self.accuse(Culprit::new(world, call, code, Suspect::Graph(why))),
                 None => turn.waited(world, step),
             }
@@ -248,17 +264,54 @@ impl Watch {
         self.is_found.store(true, Relaxed);
     }
 
-    /// Waits for a live context, or for all of them; the code of work that failed.
-    fn wait(&self, world: &World, context: u64) -> Option<u32> {
-        let all: Vec<u64> = match context {
-            0 => world.contexts.lock().iter().copied().collect(),
-            one => vec![one],
+    /// Waits for what was put here, or for all contexts, and a while for what else is under way in the context; the code of work
+    /// that failed.
+    fn wait(&self, world: &World, turn: &mut Turn, queue: Option<Queue>) -> Option<u32> {
+        let Some(queue) = queue else {
+            let all: Vec<u64> = world.contexts.lock().iter().copied().collect();
+            turn.open.clear();
+            let wait = |context| world.placement.relaxed(|| synchronize(world.driver, context));
+            return all.into_iter().find_map(|context| failed(wait(context)));
         };
-        all.into_iter().find_map(|context| match world.placement.relaxed(|| synchronize(world.driver, context)) {
-            Err(Failure { code: Some(code), .. }) if result::is_sticky(code) => Some(code),
-            _ => None,
-        })
+        let context = queue.context;
+        let own = || within(world.driver, context, || queue.synchronize(world.driver)).flatten();
+        let failure = failed(world.placement.relaxed(own));
+        turn.open.retain(|(of, _)| *of != queue);
+        if failure.is_some() {
+            return failure;
+        }
+        while turn.open.iter().any(|(of, _)| of.context == context) {
+            let patience = PATIENCE / (1 << turn.in_vain.min(HALVED));
+            let earlier = turn.waiting.remove(&context);
+            // One that was begun earlier knows nothing of what came since.
+            let covers_all = earlier.is_none();
+            let waiting = earlier.unwrap_or_else(|| Waiting::begin(world.driver, context));
+            let Some(waited) = waiting.end(patience) else {
+                turn.in_vain += 1;
+                turn.waiting.insert(context, waiting);
+                break;
+            };
+            if covers_all {
+                turn.open.retain(|(of, _)| of.context != context);
+            }
+            if let Some(code) = failed(waited) {
+                return Some(code);
+            }
+        }
+        None
     }
+}
+
+/// What tells that work has failed.
+fn failed(waited: Result<(), Failure>) -> Option<u32> {
+    waited.err().and_then(|failure| failure.code).filter(|code| result::is_sticky(*code))
+}
+
+/// Where a call puts its work: the default stream, if it names none.
+fn queue_of(driver: &Driver, thread: u32, function: &Function, words: &[u64]) -> Queue {
+    let stream = stream_of(function, words).unwrap_or(0);
+    let own = function.twin_of.is_some() && stream == 0 || stream == 2;
+    Queue { context: context_of(driver, stream), stream, thread: own.then_some(thread) }
 }
 
 /// The live stream that a launch names, in a parameter or in its configuration.

@@ -1,6 +1,7 @@
 //! Marks round a launch, which other tools look at and nothing else: `ncu --profile-from-start off`, `nsys -c cudaProfilerApi`.
 
 use crate::check::report::Tally;
+use crate::run::queue::Queue;
 use crate::run::world::World;
 use trace::{Call, Function};
 
@@ -19,10 +20,12 @@ pub fn begin(world: &World, tally: &mut Tally, call: &Call) {
     }
 }
 
-/// When the launch is done: a tool that is told to stop may not wait for it.
-pub fn end(world: &World) {
-    // A failure is the next call's to report.
-    let _ = world.placement.wait();
+/// When the launch is done: a tool that is told to stop may not wait for it. What is on other streams may wait for a later call.
+pub fn end(world: &World, queue: Queue) {
+    if let Some(_none) = world.placement.captures.none() {
+        // A failure is the next call's to report.
+        let _ = world.placement.relaxed(|| queue.synchronize(world.driver));
+    }
     // SAFETY: no arguments. Where no mark was set, none can be taken away.
     let _ = unsafe { world.driver.ask(STOP, &[]) };
 }

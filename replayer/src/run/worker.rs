@@ -201,7 +201,7 @@ impl<'t> Worker<'_, 't> {
             self.queue(function, &words).wait(world.driver, self.thread, none.is_none());
         }
         if is_marked {
-            marks::end(world);
+            marks::end(world, self.queue(function, &words));
         }
         self.tally.executed += 1;
         self.compare(&call, function, result);
