@@ -176,7 +176,7 @@ fn launches_are_marked_for_other_tools() {
             // It is done when the mark is taken away.
             let after = names[launches[*nth] + 1..].iter().take_while(|name| **name != "cuProfilerStop");
             let after: Vec<_> = after.collect();
-            assert!(after.contains(&&"cuCtxSynchronize") && !after.contains(&&"cuLaunchKernel"), "{after:?}");
+            assert!(after.contains(&&"cuStreamSynchronize") && !after.contains(&&"cuLaunchKernel"), "{after:?}");
         }
     };
     marked(&["vector_add"], &[0, 1, 2, 3]);
