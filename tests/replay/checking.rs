@@ -144,6 +144,13 @@ fn what_the_cpu_may_have_put_back_is_named() {
 }
 
 #[test]
+#[ignore = "known: the callback runs before the copy lands, which it did not when recorded, and the copy is on top of what it was told"]
+fn what_is_told_for_another_streams_callback_outlasts_the_copy_before_it() {
+    let place = recorded("told_for_another.c", &[]);
+    assert!(replayed(&place, &[]).expect(0).stdout.starts_with("verified\n"));
+}
+
+#[test]
 fn what_a_copy_has_replaced_is_not_what_a_graph_brought() {
     let place = recorded("graph_overtaken.c", &[]);
     for _ in 0..3 {
