@@ -53,6 +53,9 @@ struct State {
     forgotten: u64,
     /// Pages that the CPU copied to, and when that was known to be done: launches may be writing there, too.
     copied: Vec<(Instant, Range<u64>)>,
+    /// Copies to the host that have finished, the latest, each with its queue and position: what the CPU writes there then is not for a callback that
+    /// was handed over before.
+    landed: VecDeque<(Queue, u64, Range<u64>)>,
     /// Copies that have finished, by position: what they brought is being looked at.
     looking: BTreeMap<u64, (Queue, Copy)>,
     /// By thread: pinned memory that the call it is inside of may give the driver to be written, at once or later.

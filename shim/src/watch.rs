@@ -409,7 +409,9 @@ impl Watch {
             }
             // What the CPU had copied there for the driver is left for later.
             let told = || joined([&watched.left[..], &finds.places[already..]].concat());
-            if !fresh.is_empty() && may_be_put_back(&(*start..watched.end), &fresh, &told()) {
+            // Where several threads write others may have found it.
+            let is_ones = watched.users != Users::Several && !fresh.is_empty();
+            if is_ones && may_be_put_back(&(*start..watched.end), &fresh, &told()) {
                 finds.lose(*start, 0, "memory of kernels under way in which the CPU wrote what had been there before");
             }
         }

@@ -1,5 +1,5 @@
-// What the CPU writes where a copy had landed is found when a callback of another stream ends, and told for that: a replay in which the callback runs before
-// the copy lands would have to write it again
+// What the CPU writes where a copy has landed may be found when a callback of another stream ends, which was handed over before the copy: it is not the
+// callback's, which in a replay runs before the copy lands. Needs a driver that runs callbacks side by side
 #include "check.h"
 #include <unistd.h>
 

@@ -144,10 +144,11 @@ fn what_the_cpu_may_have_put_back_is_named() {
 }
 
 #[test]
-#[ignore = "known: the callback runs before the copy lands, which it did not when recorded, and the copy is on top of what it was told"]
-fn what_is_told_for_another_streams_callback_outlasts_the_copy_before_it() {
+fn what_the_cpu_writes_where_a_copy_has_landed_is_not_an_earlier_callbacks() {
     let place = recorded("told_for_another.c", &[]);
-    assert!(replayed(&place, &[]).expect(0).stdout.starts_with("verified\n"));
+    for _ in 0..3 {
+        assert!(replayed(&place, &[]).expect(0).stdout.starts_with("verified\n"));
+    }
 }
 
 #[test]

@@ -32,6 +32,8 @@ impl Finished {
     }
 }
 
+const MOST_LANDED: usize = 256;
+
 impl Pending {
     /// Takes out the copies that have finished, now that a synchronisation has returned which began at `position`. With each
     /// launch goes where the CPU wrote meanwhile. They are to be given to `looked_at`. `waiter`: the thread whose call it was; none if a callback
@@ -113,6 +115,15 @@ impl Pending {
                 }
             }
         }
+        state.landed.extend(
+            finished
+                .iter()
+                .filter(|(_, copy)| copy.work.lands())
+                .map(|(queue, copy)| (*queue, copy.position, copy.landing.extent())),
+        );
+        let many = state.landed.len().saturating_sub(MOST_LANDED);
+        state.landed.drain(..many);
+        let State { copies, looking, .. } = &mut *state;
         looking.extend(finished.iter().map(|(queue, copy)| (copy.position, (*queue, *copy))));
         copies.retain(|_, copies| !copies.is_empty());
         let stirred = state.stirred_by(&finished);

@@ -139,6 +139,18 @@ impl Pending {
         joined(within(range, met.flat_map(|copy| copy.landing.places())))
     }
 
+    /// The parts of a range, in order and apart, where copies of other streams have landed that were put when a callback had been handed over, and do not wait
+    /// for it: who writes there now knows of them, and the callback does not.
+    pub fn landed_since(&self, range: &Range<u64>, turn: &Turn) -> Vec<Range<u64>> {
+        let state = self.state.lock();
+        let is_since = |(queue, position, _): &&(Queue, u64, Range<u64>)| {
+            *queue != turn.queue
+                && *position > turn.behind
+                && !state.order.is_behind(*queue, *position, (turn.queue, turn.behind))
+        };
+        joined(within(range, state.landed.iter().filter(is_since).map(|(.., place)| place)))
+    }
+
     /// Where copies under way will bring bytes within a range, in ascending order. `thread`: who asks, whose own call tells by itself.
     pub fn landing_in(&self, start: u64, len: u64, thread: u32) -> Vec<Range<u64>> {
         self.brought_in(start, len, thread, None, false)

@@ -169,7 +169,10 @@ impl Watched {
                 // A graph is used by who has made it, whoever launches it.
                 let is_makers = |user: u32| user == thread && turn.is_some_and(Turn::is_of_graph);
                 let user = self.users.only().filter(|user| !is_makers(*user));
-                let in_use = start::recorder().pending.in_use(&range, user);
+                let pending = &start::recorder().pending;
+                let landed = turn.map_or(Vec::new(), |turn| pending.landed_since(&range, turn));
+                let in_use: Vec<_> =
+                    pending.in_use(&range, user).into_iter().flat_map(|used| without(used, &landed)).collect();
                 if self.tracked {
                     self.left.extend(without(range, &in_use));
                 }
