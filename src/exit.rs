@@ -57,6 +57,7 @@ pub fn in_full(error: &anyhow::Error) -> String {
 
 /// Ends the process without what libraries do at its end.
 pub fn at_once(status: u8) -> ! {
+    // Whoever read it may be gone: then nobody needs the rest.
     let _ = io::stdout().flush();
     // SAFETY: ends the process.
     unsafe { libc::_exit(status.into()) }
