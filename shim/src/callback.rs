@@ -131,7 +131,7 @@ fn substitute(lane: &Lane, function: &'static Function, words: &[u64], call: u32
         let turn = (!is_captured).then(|| {
             let position = lane.recorder().pending.take_position();
             let by = (lane.index(), call);
-            Turn { queue, before: position, behind: position, by, around: Arc::default() }
+            Turn { queue, before: position, behind: position, by, around: Arc::default(), begun: None }
         });
         let of_node = turn.is_none();
         UNDER_WAY.fetch_add(usize::from(!of_node), AcqRel);
@@ -281,7 +281,8 @@ fn began(callback: &Callback) -> Begun {
     if callback.generation == start::generation() {
         lane::with_any_lane(|lane| {
             let of_launch = || lane.recorder().node_runs.begins(std::ptr::from_ref(callback) as u64);
-            begun.turn = begun.turn.take().or_else(of_launch);
+            let position = lane.recorder().pending.take_position();
+            begun.turn = begun.turn.take().or_else(of_launch).map(|turn| Turn { begun: Some(position), ..turn });
             // What a look under way finds is stamped before it.
             lane.recorder().watch.wait_for_look();
             begun.time = clock::entry();

@@ -177,7 +177,7 @@ fn calls_back(lane: &Lane, function: &Function, words: &[u64], before: u64) {
     if !makes_node(function, words) {
         let queue = queue(lane, function, words);
         let behind = recorder.pending.take_position();
-        let turn = Turn { queue, before, behind, by: (lane.index(), call), around: Arc::default() };
+        let turn = Turn { queue, before, behind, by: (lane.index(), call), around: Arc::default(), begun: None };
         recorder.node_runs.launched(words[0], turn);
     }
 }

@@ -24,6 +24,8 @@ pub struct Turn {
     /// The call: thread index and call number.
     pub by: (u32, u32),
     pub around: Arc<Around>,
+    /// The callback had begun at this position, if it has.
+    pub begun: Option<u64>,
 }
 
 /// What other nodes of its graph write before a callback begins, and when it has ended. Of what is in neither no order is settled.

@@ -142,6 +142,7 @@ workloads! {
     shared_stream "shared_stream.c" "replayable" [];
     worker_ring "worker_ring.c" "replayable" ["take"];
     called_for_another "called_for_another.c" "replayable" ["take"];
+    written_before_copy "written_before_copy.c" "replayable" [];
     filled_while_read "filled_while_read.c" "replayable" ["pass"];
     parts_of_threads "parts_of_threads.c" "replayable" ["pass", "take"];
     mapped_results "mapped_results.c" "replayable" ["take", "pass"];

@@ -193,8 +193,10 @@ impl Pending {
         let found = found.chain(copied.map(|(_, pages)| pages.clone()));
         // Of those that are just being given to the driver, too: it may have begun.
         let may_have_begun = |other: u32, coming: &Coming| match (turn, coming.place) {
-            // Two threads may have come to the driver the other way round on one stream.
-            (Some(turn), Some((queue, position))) if queue != turn.queue || other == turn.by.0 => {
+            // Two threads may have come to the driver the other way round on one stream, but for who came when the callback was running.
+            (Some(turn), Some((queue, position)))
+                if queue != turn.queue || other == turn.by.0 || turn.begun.is_some_and(|begun| begun < position) =>
+            {
                 !state.order.is_behind(queue, position, (turn.queue, turn.behind))
             }
             (Some(_), _) => true,
