@@ -1,7 +1,6 @@
 //! The process that replays: its address space must leave room for the recorded memory, and its environment must be the
 //! recorded one, both before the driver is loaded.
 
-use crate::exit::say;
 use anyhow::{Context, Result};
 use replayer::Plan;
 use std::env;
@@ -12,24 +11,38 @@ use std::process::Command;
 pub const TRIES: &str = "CUTRACE_REPLAY_LAYOUTS";
 const MOST: u32 = 6;
 
-/// Starts anew with another layout if one of our own mappings lies where recorded memory has to go: by turns without
-/// address space randomisation and with new luck. After some tries the replay goes on, and translates what it cannot
-/// place.
+/// Starts anew with another layout if one of our own mappings lies where recorded memory has to go.
 pub fn make_room(plan: &Plan) -> Result<()> {
-    let Some(mapping) = plan.collides_with_own_mappings().context("/proc/self/maps")? else { return Ok(()) };
-    let tries = env::var(TRIES).ok().and_then(|n| n.parse::<u32>().ok()).unwrap_or(0);
-    if tries >= MOST {
-        say(format_args!("recorded memory cannot all go where it was: {mapping} is in the way"));
-        return Ok(());
+    match plan.collides_with_own_mappings().context("/proc/self/maps")? {
+        Some(_) if !is_last() => Err(start_anew()),
+        _ => Ok(()),
     }
+}
+
+/// Enough layouts were tried: the replay goes on, and translates what it cannot place.
+pub fn is_last() -> bool {
+    tries() >= MOST
+}
+
+/// Starts anew with another layout: by turns without address space randomisation and with new luck. Comes back only with
+/// what stands in the way of that.
+pub fn start_anew() -> anyhow::Error {
     toggle_randomization();
-    let program = env::current_exe().context("the path of cutrace")?;
-    let mut arguments = env::args_os();
-    let mut again = Command::new(program);
-    if let Some(name) = arguments.next() {
-        again.arg0(name);
-    }
-    Err(again.args(arguments).env(TRIES, (tries + 1).to_string()).exec()).context("starting anew")
+    let again = || {
+        let program = env::current_exe().context("the path of cutrace")?;
+        let mut arguments = env::args_os();
+        let mut again = Command::new(program);
+        if let Some(name) = arguments.next() {
+            again.arg0(name);
+        }
+        again.args(arguments).env(TRIES, (tries() + 1).to_string());
+        Err::<(), _>(again.exec()).context("starting anew")
+    };
+    again().expect_err("exec comes back with an error only")
+}
+
+fn tries() -> u32 {
+    env::var(TRIES).ok().and_then(|n| n.parse().ok()).unwrap_or(0)
 }
 
 /// Turns address space randomisation on or off, from the next exec on. Where that is forbidden (seccomp filters of

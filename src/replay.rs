@@ -215,13 +215,12 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         tools.repeat = Some(arguments.looping.repeat(scope.clone(), cupti));
     }
     let devices = arguments.device.map_or_else(HashMap::new, |devices| devices.map(&trace, &plan));
-    // The layout of this process is as good as it gets.
     let options = Options {
         driver: found.path.clone(),
         verify: !arguments.no_verify,
         devices,
         place: !arguments.no_placement,
-        translate: true,
+        translate: layout::is_last(),
         tools,
     };
     let bar = Bar::new(bar, plan.calls());
@@ -229,6 +228,11 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let report = replayer::replay(&trace, &plan, &options, &bar);
     drop(aside);
     bar.bar.finish_and_clear();
+    if let Err(replayer::Error::Collision { .. }) = &report {
+        // Not to be left behind.
+        drop((timed, dumped));
+        return Err(layout::start_anew());
+    }
     let report = report.map_err(|error| match error {
         replayer::Error::Worker
         | replayer::Error::Dump { .. }

@@ -50,7 +50,8 @@ pub struct Options {
     /// Put memory back at its recorded addresses; otherwise all of it is translated, and pointers that the program
     /// keeps in memory lead nowhere.
     pub place: bool,
-    /// Where mappings of this process lie in recorded ranges, translate, rather than stop with [`Error::Collision`].
+    /// Where recorded addresses are taken, by mappings of this process or by the driver, translate, rather than stop with
+    /// [`Error::Collision`]: in another process they may be free.
     pub translate: bool,
     pub tools: Tools,
 }
@@ -111,8 +112,8 @@ pub enum Error {
     Driver { path: PathBuf, source: libloading::Error },
     #[error("the driver does not start: {failure}")]
     Init { failure: String },
-    #[error("this process has a mapping where recorded memory has to go: {mapping}")]
-    Collision { mapping: String },
+    #[error("recorded memory cannot all go where it was in this process: {what}")]
+    Collision { what: String },
     #[error("device {device} cannot be asked for its memory: {failure}")]
     Device { device: i32, failure: String },
     #[error("a thread for the recorded thread {thread} cannot be started: {source}")]

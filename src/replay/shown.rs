@@ -101,7 +101,8 @@ pub fn text(out: &mut impl Write, trace: &Trace, plan: &Plan, report: &Report) -
     let moved = placed.translated + placed.host_translated;
     let home = placed.placed + placed.host_placed;
     let (at_home, were) = (counted(home, "allocation"), if home == 1 { "it was" } else { "they were" });
-    writeln!(out, "  memory       {at_home} where {were}, {} elsewhere", grouped(moved))?;
+    let why = placed.why.as_ref().filter(|_| moved != 0).map_or(String::new(), |why| format!(" ({why})"));
+    writeln!(out, "  memory       {at_home} where {were}, {} elsewhere{why}", grouped(moved))?;
     for line in report.trust() {
         writeln!(out, "  translated   {line}")?;
     }
@@ -243,6 +244,7 @@ pub fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) ->
             "bytes": placed.bytes,
             "unfilled": placed.unfilled,
             "unordered": placed.unordered,
+            "why_elsewhere": placed.why,
         },
         "divergences": report.tally.divergences,
         "first_divergence": first,

@@ -170,3 +170,32 @@ fn a_range_is_had_as_a_whole_or_not_at_all() {
     let report = report(command);
     assert_eq!((&report["outcome"], &report["placement"]["translated"]), (&"verified".into(), &1.into()), "{report}");
 }
+
+/// What the driver takes for itself as it starts is not seen before: the replay begins anew, and has the addresses with
+/// the next layout. Where no layout has them, it says so and translates.
+#[test]
+fn addresses_that_the_driver_takes() {
+    let place = recorded("linked_list.c");
+    let list = place.trace().calls().find_map(|call| call.output("dptr")).expect("an allocation");
+    let taken = format!("{:x}-{:x}\n", list & !0x1f_ffff, (list | 0x1f_ffff) + 1);
+    let (path, all) = (place.join("taken"), ["--dump-memory", "mem#1", "taken.bin"]);
+    for (times, left) in [(1, 0), (100, 93)] {
+        std::fs::write(&path, taken.repeat(times)).unwrap();
+        let mut replay = replay(&place, &["--json", "--force"]);
+        let ran = run(replay.args(all).env("CUTRACE_SIM_TAKES", &path));
+        let report: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {}", ran.stderr));
+        assert_eq!(report["outcome"], "verified", "{report}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), taken.repeat(left));
+        let (elsewhere, why) = (&report["placement"]["translated"], &report["placement"]["why_elsewhere"]);
+        assert_eq!(
+            (*elsewhere != 0, why.is_string(), !ran.stderr.is_empty()),
+            (times > 1, times > 1, times > 1),
+            "{report}"
+        );
+        let told =
+            "cutrace: warning: recorded memory cannot all go where it was: 33554432 bytes, the first 33554432 at ";
+        assert_eq!(ran.stderr.starts_with(told), times > 1, "{}", ran.stderr);
+    }
+    let left = std::fs::read_dir(place.path()).unwrap().flatten().map(|file| file.file_name());
+    assert_eq!(left.filter(|name| name.to_string_lossy().ends_with(".partial")).count(), 0);
+}

@@ -18,3 +18,10 @@ impl Mapping<'_> {
         Some(Mapping { range, access, path: words.nth(3) })
     }
 }
+
+/// The first mapping of this process that is where it should not be, as the kernel shows it.
+pub fn find(is_in_the_way: impl Fn(Range<u64>) -> bool) -> std::io::Result<Option<String>> {
+    let maps = std::fs::read_to_string("/proc/self/maps")?;
+    let is_it = |line: &&str| Mapping::of(line).is_some_and(|mapping| is_in_the_way(mapping.range));
+    Ok(maps.lines().find(is_it).map(str::to_owned))
+}

@@ -74,7 +74,7 @@ pub struct LeftOut {
 }
 
 /// Where memory went.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Placed {
     /// Allocations at their recorded addresses, and elsewhere.
     pub placed: u64,
@@ -86,6 +86,8 @@ pub struct Placed {
     pub unfilled: u64,
     /// Allocations of memory that another stream freed, which here do not wait for it as the driver had them do.
     pub unordered: u64,
+    /// The first reason for which memory is elsewhere, if the driver gave one.
+    pub why: Option<String>,
 }
 
 #[derive(Debug, Clone)]
@@ -158,6 +160,7 @@ impl Report {
                 bytes: counts.bytes.load(Relaxed),
                 unfilled: counts.unfilled.load(Relaxed),
                 unordered: counts.unordered.load(Relaxed),
+                why: counts.why.get().cloned(),
             },
             stopped_before,
             watched,

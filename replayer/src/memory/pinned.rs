@@ -45,7 +45,9 @@ impl Placement<'_> {
                     return Ok(());
                 }
                 // Not there, then.
-                Err(Failure { code: Some(result::INVALID_VALUE), .. }) => {}
+                Err(failure @ Failure { code: Some(result::INVALID_VALUE), .. }) => {
+                    self.counts.is_elsewhere(format!("{failure} at {:#x}", range.start));
+                }
                 other => return other,
             }
         }

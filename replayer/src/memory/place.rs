@@ -25,8 +25,10 @@ use crate::run::queue::{current_context, relaxed, synchronize};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use trace::api::structs::{CUmemAccessDesc, CUmemAllocationProp};
+use trace::maps;
 
 /// Device memory is mapped in multiples of this.
 pub const GRANULE: u64 = 2 << 20;
@@ -48,6 +50,14 @@ pub struct Counts {
     pub unfilled: AtomicU64,
     /// Allocations of what another stream freed that do not wait for it.
     pub unordered: AtomicU64,
+    /// Why the first address could not be had.
+    pub why: OnceLock<String>,
+}
+
+impl Counts {
+    pub(crate) fn is_elsewhere(&self, why: String) {
+        let _only_the_first = self.why.set(why);
+    }
 }
 
 pub struct Placement<'a> {
@@ -94,8 +104,10 @@ impl<'a> Placement<'a> {
         place: bool,
         fill: Option<u8>,
     ) -> Result<Self, Error> {
+        let counts = Counts::default();
         let blocks = plan.blocks.iter().filter(|_| place);
-        let reserved: Vec<Range<u64>> = blocks.flat_map(|run| reserve(driver, run, &plan.reserved)).collect();
+        let refused = |why| counts.is_elsewhere(why);
+        let reserved: Vec<Range<u64>> = blocks.flat_map(|run| reserve(driver, run, &plan.reserved, refused)).collect();
         let held = Ranges::union(reserved.iter().cloned(), 1);
         let pages = plan.pages.iter().filter(|run| place && map_host(&held, run.clone()));
         let pages = Ranges::union(pages, 1);
@@ -120,8 +132,19 @@ impl<'a> Placement<'a> {
             marks: Mutex::default(),
             pinned: Mutex::default(),
             captures: Captures::default(),
-            counts: Counts::default(),
+            counts,
         })
+    }
+
+    /// What could not be taken of the recorded addresses, in words.
+    pub fn refused(&self) -> Option<String> {
+        let first = self.unheld.iter().next()?;
+        let met = |range: Range<u64>| range.start < first.end && first.start < range.end;
+        let mapped = maps::find(met).ok().flatten().map(|mapping| format!("in the way is {mapping}"));
+        let why: Vec<String> = self.counts.why.get().cloned().into_iter().chain(mapped).collect();
+        let (of, why) =
+            (self.unheld.bytes(), if why.is_empty() { String::new() } else { format!(": {}", why.join("; ")) });
+        Some(format!("{of} bytes, the first {} at {:#x}{why}", first.end - first.start, first.start))
     }
 
     /// Has memory where the recorded allocation had it. Needs a current context.
@@ -160,7 +183,8 @@ impl<'a> Placement<'a> {
                     self.unmap(&mut pieces, &(0..u64::MAX), None)?;
                     done = self.map(device, piece.clone());
                 }
-                if matches!(done, Err(Failure { code: Some(result::INVALID_VALUE), .. })) {
+                if let Err(failure @ Failure { code: Some(result::INVALID_VALUE), .. }) = done {
+                    self.counts.is_elsewhere(format!("{failure} at {:#x}", piece.start));
                     return Ok(false);
                 }
                 done?;

@@ -6,22 +6,31 @@ use crate::plan::BLOCK;
 use std::ops::Range;
 
 /// Reserves a run of blocks, as a whole or as much of it as is free: the program's own ranges in one piece each, if they
-/// can be had so, for its mappings may lie anywhere in them.
-pub fn reserve(driver: &Driver, run: Range<u64>, own: &[Range<u64>]) -> Vec<Range<u64>> {
+/// can be had so, for its mappings may lie anywhere in them. What cannot be had is told by `refused`.
+pub fn reserve(
+    driver: &Driver,
+    run: Range<u64>,
+    own: &[Range<u64>],
+    mut refused: impl FnMut(String),
+) -> Vec<Range<u64>> {
     let exactly = |range: Range<u64>| {
         let (mut got, len) = (0u64, range.end - range.start);
         let words = [&raw mut got as u64, len, 0, range.start, 0];
         // SAFETY: one output word.
-        if unsafe { driver.ask("cuMemAddressReserve", &words) }.is_ok() && got != range.start {
-            // SAFETY: the reservation just made.
-            let _ = unsafe { driver.ask("cuMemAddressFree", &[got, len]) };
+        match unsafe { driver.ask("cuMemAddressReserve", &words) } {
+            Ok(()) if got == range.start => Ok(range),
+            Ok(()) => {
+                // SAFETY: the reservation just made.
+                let _ = unsafe { driver.ask("cuMemAddressFree", &[got, len]) };
+                Err(format!("the driver gives {got:#x} in place of {:#x}", range.start))
+            }
+            Err(failure) => Err(format!("{failure} at {:#x}", range.start)),
         }
-        (got == range.start).then_some(range)
     };
     if run.start == 0 {
         return Vec::new();
     }
-    if let Some(whole) = exactly(run.clone()) {
+    if let Ok(whole) = exactly(run.clone()) {
         return vec![whole];
     }
     let mut had = Ranges::default();
@@ -29,7 +38,7 @@ pub fn reserve(driver: &Driver, run: Range<u64>, own: &[Range<u64>]) -> Vec<Rang
     let inside = own.iter().map(|range| widen(range.clone(), BLOCK));
     for range in inside.filter(|range| run.start <= range.start && range.end <= run.end) {
         if !had.overlaps(&range)
-            && let Some(range) = exactly(range)
+            && let Ok(range) = exactly(range)
         {
             had.insert(range.clone());
             pieces.push(range);
@@ -39,6 +48,6 @@ pub fn reserve(driver: &Driver, run: Range<u64>, own: &[Range<u64>]) -> Vec<Rang
     // A run without end comes from a damaged trace; its blocks are not worth trying one by one.
     let starts = (0..blocks.min(1 << 16)).map(|n| run.start + n * BLOCK);
     let rest = starts.map(|start| start..start + BLOCK).filter(|block| !had.overlaps(block));
-    pieces.extend(rest.filter_map(exactly));
+    pieces.extend(rest.filter_map(|block| exactly(block).map_err(&mut refused).ok()));
     pieces
 }

@@ -37,7 +37,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use trace::Trace;
 use trace::hash::Hash;
-use trace::maps::Mapping;
+use trace::maps;
 
 /// The driver gives out neighbouring device addresses in blocks of this size, and reserves them exactly (facts of
 /// driver 580: a hint is honoured if it is aligned to 32 MiB and the size is about that or more).
@@ -183,12 +183,7 @@ impl Plan {
     /// what was mapped when it initialised, it never gives out again. Another layout of the process (with or without
     /// address space randomisation) has other mappings.
     pub fn collides_with_own_mappings(&self) -> std::io::Result<Option<String>> {
-        let maps = std::fs::read_to_string("/proc/self/maps")?;
-        let collides = |line: &&str| {
-            let is_in_the_way = |range| self.blocks.overlaps(&range) || self.pages.overlaps(&range);
-            Mapping::of(line).is_some_and(|mapping| is_in_the_way(mapping.range))
-        };
-        Ok(maps.lines().find(collides).map(str::to_owned))
+        maps::find(|range| self.blocks.overlaps(&range) || self.pages.overlaps(&range))
     }
 }
 

@@ -61,7 +61,7 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
         && !options.translate
         && let Ok(Some(mapping)) = plan.collides_with_own_mappings()
     {
-        return Err(Error::Collision { mapping });
+        return Err(Error::Collision { what: mapping });
     }
     if let Some(about) = &options.tools.repeat {
         repeat::check(trace, plan, &about.range).map_err(|why| Error::Repeat { why })?;
@@ -80,6 +80,13 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
     let objects = Objects::new(options.devices.clone());
     let translation = Translation::default();
     let placement = Placement::prepare(&driver, &objects, &translation, plan, options.place, options.tools.fill)?;
+    if let Some(what) = placement.refused().filter(|_| options.place) {
+        if !options.translate {
+            placement.release();
+            return Err(Error::Collision { what });
+        }
+        progress.warn(&format!("recorded memory cannot all go where it was: {what}"));
+    }
     placement.shortages.iter().for_each(|shortage| progress.warn(shortage));
     let graph_memory = OfGraphs::prepare(&plan.of_nodes, |range| placement.host(range).is_some());
     let writes = Writes::of(trace);

@@ -82,6 +82,7 @@ pub fn init(flags: u32) -> Result {
     if knobs().devices < 1 {
         return Err(Code::NO_DEVICE);
     }
+    crate::memory::reserve::take_own();
     crate::memory::reserve::remember_mappings();
     nanoseconds();
     let page = page().ok_or(Code::OPERATING_SYSTEM)?;

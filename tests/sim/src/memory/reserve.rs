@@ -32,6 +32,18 @@ pub fn remember_mappings() {
     BLOCKED.lock().extend(mapped);
 }
 
+/// Mappings of the driver's own, which it makes as it starts: `CUTRACE_SIM_TAKES` names a file with a line for each
+/// process that is to come, two hexadecimal addresses. Takes the first line away.
+pub fn take_own() {
+    let Some(path) = std::env::var_os("CUTRACE_SIM_TAKES") else { return };
+    let all = std::fs::read_to_string(&path).unwrap_or_default();
+    let Some((line, rest)) = all.split_once('\n') else { return };
+    let address = |text| u64::from_str_radix(text, 16).ok();
+    let (start, end) = line.split_once('-').and_then(|(start, end)| address(start).zip(address(end))).expect("a range");
+    assert!(pages::reserve(start, end - start), "{line} is taken already");
+    std::fs::write(&path, rest).expect("CUTRACE_SIM_TAKES can be written");
+}
+
 fn blocked(start: u64, size: u64) -> bool {
     BLOCKED.lock().iter().any(|&(from, to)| from < start + size && start < to)
 }
