@@ -42,6 +42,7 @@ use crate::profile::Profiler;
 use crate::run::aside::Aside;
 use crate::run::callbacks::Callbacks;
 use crate::run::launches::Watch;
+use crate::run::numbers::Spares;
 use crate::run::repeat::{Repeated, Repeats};
 use crate::run::sinks::Sinks;
 use crate::run::stall::{EndAtLast, PATIENCE, Stall, watched};
@@ -103,6 +104,7 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
         linked: Mutex::default(),
         resources: Mutex::default(),
         shared: Mutex::default(),
+        spares: Spares::default(),
         graph_memory,
         graph_reads: Mutex::default(),
         callbacks: Callbacks::of(trace),

@@ -186,6 +186,7 @@ impl<'t> Worker<'_, 't> {
             // SAFETY: as above.
             (None, Some(profiler)) => unsafe { profiler.call(world, &call, live, words) },
         };
+        let make = |words: &[u64]| if numbers::keeps(world, function, words) { result::SUCCESS } else { make(words) };
         let all = || from.iter().map(|at| make(&words[*at..])).find(|result| *result != result::SUCCESS);
         // Who asks for a time may do so beside a capture that forbids a wait.
         let failed = if from.len() > 1 { world.placement.relaxed(all) } else { all() };
@@ -215,6 +216,7 @@ impl<'t> Worker<'_, 't> {
                 ending.filter(|_| function.params.iter().any(|param| matches!(param.role, Role::Destroy)))
             {
                 world.contexts.lock().remove(&context);
+                world.spares.ended(context);
             }
             let waited = matches!(function.class, Class::synchronize | Class::poll | Class::copy);
             let look = waited.then(|| world.callbacks.look());

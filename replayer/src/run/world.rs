@@ -12,6 +12,7 @@ use crate::profile::Profiler;
 use crate::run::aside::Aside;
 use crate::run::callbacks::Callbacks;
 use crate::run::launches::Watch;
+use crate::run::numbers::Spares;
 use crate::run::repeat::Repeats;
 use crate::run::sinks::Sinks;
 use crate::run::written::Writes;
@@ -40,6 +41,7 @@ pub struct World<'a> {
     pub resources: Mutex<HashMap<Vec<u8>, Vec<u8>>>,
     /// Descriptors by which the replay has exported memory, by the recorded ones; what is closed when recorded is open here until the number comes again.
     pub shared: Mutex<HashMap<u64, OwnedFd>>,
+    pub spares: Spares,
     pub graph_memory: OfGraphs,
     /// Live host memory that graphs may read.
     pub graph_reads: Mutex<BTreeSet<(u64, u64)>>,
