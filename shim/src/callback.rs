@@ -80,6 +80,7 @@ pub struct Substitute {
     callback: *mut Callback,
     copy: *mut [u64; STRUCT],
     of_node: bool,
+    call: u32,
 }
 
 /// Words of the largest struct that holds a callback, CUgraphNodeParams.
@@ -138,7 +139,7 @@ fn substitute(lane: &Lane, function: &'static Function, words: &[u64], call: u32
         let callback = Box::into_raw(Box::new(callback(code, data, turn)));
         let ours = if with_status { run_with_status as *const () as u64 } else { run as *const () as u64 };
         let words = [ours, callback as u64];
-        return Some(Substitute { place: at, words, count: 2, callback, copy: std::ptr::null_mut(), of_node });
+        return Some(Substitute { place: at, words, count: 2, callback, copy: std::ptr::null_mut(), of_node, call });
     }
     function.params.iter().find_map(|param| {
         let Form::Pointer(ty) = param.ty.form else { return None };
@@ -159,7 +160,7 @@ fn substitute(lane: &Lane, function: &'static Function, words: &[u64], call: u32
         let callback = Box::into_raw(Box::new(callback(copy[at], copy[at + 1], None)));
         (copy[at], copy[at + 1]) = (run as *const () as u64, callback as u64);
         let copy = Box::into_raw(copy);
-        Some(Substitute { place: place(param), words: [copy as u64, 0], count: 1, callback, copy, of_node: true })
+        Some(Substitute { place: place(param), words: [copy as u64, 0], count: 1, callback, copy, of_node: true, call })
     })
 }
 
@@ -203,6 +204,8 @@ pub fn handed_over(made: Substitute, result: u32) {
                 (*made.callback).before.store(last, Release);
                 Some(made.callback)
             });
+        } else {
+            lane::with_lane(|lane| lane.recorder().pending.handed_over(lane.index(), made.call));
         }
     }
 }

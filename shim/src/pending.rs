@@ -60,6 +60,8 @@ struct State {
     looking: BTreeMap<u64, (Queue, Copy)>,
     /// By thread: pinned memory that the call it is inside of may give the driver to be written, at once or later.
     coming: BTreeMap<u32, Coming>,
+    /// By thread: the calls that handed over callbacks, the latest, and when each had returned.
+    handed_over: HashMap<u32, VecDeque<(u32, u64)>>,
     /// Streams that are gone while copies of theirs are not: names for them.
     gone: u64,
 }
@@ -320,8 +322,20 @@ impl Pending {
         }
     }
 
+    /// The thread's call that handed over a callback has returned: what others give to that stream from now on comes behind it.
+    pub fn handed_over(&self, thread: u32, call: u32) {
+        const MOST: usize = 1024;
+        let mut state = self.state.lock();
+        let calls = state.handed_over.entry(thread).or_default();
+        if calls.len() == MOST {
+            calls.pop_front();
+        }
+        calls.push_back((call, self.next.fetch_add(1, Relaxed)));
+    }
+
     /// It is inside of nothing any more.
     pub fn thread_ends(&self, thread: u32) {
+        self.state.lock().handed_over.remove(&thread);
         self.came(thread);
         self.is_put(thread, false);
     }

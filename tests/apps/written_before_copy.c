@@ -1,5 +1,5 @@
 // A callback writes pinned memory that a copy behind it in the stream reads, while another thread already waits within a copy to the same
-// memory, which the driver was given when the callback had begun
+// memory, which the driver was given when the callback had been handed over
 #include "check.h"
 #include <pthread.h>
 #include <unistd.h>
@@ -11,13 +11,18 @@ static volatile int put, begun;
 static CUdeviceptr data;
 static CUcontext context;
 
-static void CUDA_CB fill(void *unused)
+static void CUDA_CB gate(void *unused)
 {
     (void)unused;
     while (!put)
         usleep(100);
     begun = 1;
     usleep(50000);
+}
+
+static void CUDA_CB fill(void *unused)
+{
+    (void)unused;
     for (int word = 0; word < WORDS; word++)
         pinned[word] = word * 7 + 100;
 }
@@ -45,6 +50,7 @@ int main(void)
     CHECK(cuMemsetD32(data, 5, WORDS));
     CHECK(cuMemcpyHtoD(back, pinned, BYTES));
     pthread_create(&other, NULL, copy, NULL);
+    CHECK(cuLaunchHostFunc(NULL, gate, NULL));
     CHECK(cuLaunchHostFunc(NULL, fill, NULL));
     CHECK(cuMemcpyHtoDAsync(back, pinned, BYTES, NULL));
     put = 1;

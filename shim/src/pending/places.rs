@@ -193,9 +193,9 @@ impl Pending {
         let found = found.chain(copied.map(|(_, pages)| pages.clone()));
         // Of those that are just being given to the driver, too: it may have begun.
         let may_have_begun = |other: u32, coming: &Coming| match (turn, coming.place) {
-            // Two threads may have come to the driver the other way round on one stream, but for who came when the callback was running.
+            // Two threads may have come to the driver the other way round on one stream, but for who came when it had been handed over.
             (Some(turn), Some((queue, position)))
-                if queue != turn.queue || other == turn.by.0 || turn.begun.is_some_and(|begun| begun < position) =>
+                if queue != turn.queue || other == turn.by.0 || state.is_handed_over(turn, position) =>
             {
                 !state.order.is_behind(queue, position, (turn.queue, turn.behind))
             }
@@ -217,6 +217,14 @@ impl State {
     /// What is under way, with its queue.
     fn all(&self) -> impl Iterator<Item = (&Queue, &Copy)> {
         self.copies.iter().flat_map(|(queue, copies)| copies.iter().map(move |copy| (queue, copy)))
+    }
+
+    /// Whether the call that handed over this callback, or a later one of its thread, had returned at this position, or the callback had begun.
+    fn is_handed_over(&self, turn: &Turn, position: u64) -> bool {
+        let (thread, call) = turn.by;
+        let calls = self.handed_over.get(&thread).into_iter().flatten();
+        let returned = calls.filter(|(of, _)| *of >= call).map(|(_, returned)| *returned).next();
+        returned.into_iter().chain(turn.begun).any(|since| since < position)
     }
 
     /// Whether threads of these are about to give the driver work that may use this memory.
