@@ -90,10 +90,12 @@ pub fn differs(world: &World, call: &Call, function: &'static Function, words: &
             && (others.is_empty() && made() > recorded || spares.contains(&recorded))
             && let Some(_none) = world.placement.captures.none()
         {
+            // What has failed other calls will tell, too.
             // SAFETY: no arguments.
             let _ = unsafe { world.driver.ask("cuCtxSynchronize", &[]) };
         }
         if own.is_none() && spares.remove(&recorded) {
+            // If it stays, the number is another one, which is counted.
             // SAFETY: an object that nothing uses any more.
             let _ = unsafe { world.driver.ask(DESTROY, &[recorded]) };
         }
@@ -112,6 +114,7 @@ pub fn differs(world: &World, call: &Call, function: &'static Function, words: &
         if is_texture {
             spares.insert(other);
         } else {
+            // One that stays costs a number that nobody has recorded.
             // SAFETY: an object that was just made, which nothing uses.
             let _ = unsafe { world.driver.ask("cuSurfObjectDestroy", &[other]) };
         }
