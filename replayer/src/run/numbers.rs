@@ -71,6 +71,15 @@ pub fn differs(world: &World, call: &Call, function: &'static Function, words: &
     let again = || unsafe { world.driver.call(id(function), words) } == result::SUCCESS;
     let is_texture = name == "pTexObject";
     let context = current_context(world.driver);
+    // A number may come free only once what used its object has ended. To wait would break a capture under way. Without the lock:
+    // a callback may wait for a thread that makes another.
+    if made() != recorded
+        && let Some(_none) = world.placement.captures.none()
+    {
+        // What has failed other calls will tell, too.
+        // SAFETY: no arguments.
+        let _ = unsafe { world.driver.ask("cuCtxSynchronize", &[]) };
+    }
     let mut all = world.spares.of.lock();
     let is_first = is_texture && !all.contains_key(&context);
     let spares = all.entry(context).or_default();
@@ -84,15 +93,6 @@ pub fn differs(world: &World, call: &Call, function: &'static Function, words: &
         let is_enough = own.is_some() && !(is_first && made() < last);
         if is_enough || others.len() as u64 > last + MORE {
             break;
-        }
-        // A number may come free only once what used its object has ended. To wait would break a capture under way.
-        if own.is_none()
-            && (others.is_empty() && made() > recorded || spares.contains(&recorded))
-            && let Some(_none) = world.placement.captures.none()
-        {
-            // What has failed other calls will tell, too.
-            // SAFETY: no arguments.
-            let _ = unsafe { world.driver.ask("cuCtxSynchronize", &[]) };
         }
         if own.is_none() && spares.remove(&recorded) {
             // If it stays, the number is another one, which is counted.
