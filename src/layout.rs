@@ -10,11 +10,13 @@ use std::process::Command;
 /// How many layouts were tried already.
 pub const TRIES: &str = "CUTRACE_REPLAY_LAYOUTS";
 const MOST: u32 = 6;
+/// What stood in the way in the last one.
+const REFUSED: &str = "CUTRACE_REPLAY_REFUSED";
 
 /// Starts anew with another layout if one of our own mappings lies where recorded memory has to go.
 pub fn make_room(plan: &Plan) -> Result<()> {
     match plan.collides_with_own_mappings().context("/proc/self/maps")? {
-        Some(_) if !is_last() => Err(start_anew()),
+        Some(mapping) if !is_last() => Err(start_anew(&mapping)),
         _ => Ok(()),
     }
 }
@@ -24,9 +26,12 @@ pub fn is_last() -> bool {
     tries() >= MOST
 }
 
-/// Starts anew with another layout: by turns without address space randomisation and with new luck. Comes back only with
-/// what stands in the way of that.
-pub fn start_anew() -> anyhow::Error {
+/// Starts anew with another layout: by turns without address space randomisation and with new luck. What is refused in one layout
+/// and in the next at the same address will be in all of them (the driver's cuInit takes 0x200000000 to 0x300200000 always), so that
+/// the next is the last one. Comes back only with what stands in the way of that.
+pub fn start_anew(refused: &str) -> anyhow::Error {
+    let is_again = env::var(REFUSED).is_ok_and(|last| last == refused);
+    let tries = if is_again { MOST } else { tries() + 1 };
     toggle_randomization();
     let again = || {
         let program = env::current_exe().context("the path of cutrace")?;
@@ -35,7 +40,7 @@ pub fn start_anew() -> anyhow::Error {
         if let Some(name) = arguments.next() {
             again.arg0(name);
         }
-        again.args(arguments).env(TRIES, (tries() + 1).to_string());
+        again.args(arguments).env(TRIES, tries.to_string()).env(REFUSED, refused);
         Err::<(), _>(again.exec()).context("starting anew")
     };
     again().expect_err("exec comes back with an error only")

@@ -228,10 +228,10 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let report = replayer::replay(&trace, &plan, &options, &bar);
     drop(aside);
     bar.bar.finish_and_clear();
-    if let Err(replayer::Error::Collision { .. }) = &report {
+    if let Err(replayer::Error::Collision { what }) = &report {
         // Not to be left behind.
         drop((timed, dumped));
-        return Err(layout::start_anew());
+        return Err(layout::start_anew(what));
     }
     let report = report.map_err(|error| match error {
         replayer::Error::Worker

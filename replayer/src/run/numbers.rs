@@ -2,26 +2,46 @@
 //! Among other small numbers nobody could find them, so the replay's have to be the recorded ones.
 //!
 //! Which number the driver gives depends on what it has done with those of objects that are gone, and on when: it takes numbers
-//! itself for copies to arrays while they are under way. So the first texture object is made with as many others as the
-//! recording has numbers, and no number comes free but for the object that is to have it: what the program destroys stays until then.
+//! itself for copies to arrays while they are under way. Both kinds of objects share the numbers. So the first object is made with
+//! as many others as the recording has numbers, and no number comes free but for the object that is to have it: what the program
+//! destroys stays until then.
+//!
+//! That goes as long as all numbers are of one block. The driver gives the free ones of a block, and once that is full, those of
+//! others in turn: a number of a full block does not come back for a long time (tests/gpu/facts/texture_numbers.c). So in recordings
+//! with more than that, objects go when the program destroys them, and numbers mostly come as they did.
 
 use crate::call::driver::{id, result};
 use crate::run::queue::current_context;
 use crate::run::world::World;
 use parking_lot::Mutex;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::OnceLock;
 use trace::{Call, Function, Trace};
 
-/// The most that are made beforehand, and how many more for the sake of one: they stay, or what they free would be theirs to come later.
-const MOST: u64 = 4096;
-const MORE: u64 = 256;
-const DESTROY: &str = "cuTexObjectDestroy";
+/// How many numbers a block has, from 1.
+const BLOCK: u64 = 64;
+/// How many of them are left to the driver.
+const LEFT: u64 = 8;
+/// The most that are made for the sake of one of more than a block.
+const MOST: usize = 256;
 
-/// Texture objects that nothing uses, by context.
+/// A kind of such objects.
+struct Kind {
+    creates: &'static str,
+    /// The parameter by which it comes.
+    number: &'static str,
+    destroys: &'static str,
+}
+
+const KINDS: [Kind; 2] = [
+    Kind { creates: "cuTexObjectCreate", number: "pTexObject", destroys: "cuTexObjectDestroy" },
+    Kind { creates: "cuSurfObjectCreate", number: "pSurfObject", destroys: "cuSurfObjectDestroy" },
+];
+
+/// Objects that nothing uses, by context: the number of each, and what destroys it.
 #[derive(Default)]
 pub struct Spares {
-    of: Mutex<HashMap<u64, BTreeSet<u64>>>,
+    of: Mutex<HashMap<u64, HashMap<u64, &'static str>>>,
     /// The highest recorded number.
     last: OnceLock<u64>,
 }
@@ -32,44 +52,42 @@ impl Spares {
         self.of.lock().remove(&context);
     }
 
-    fn last(&self, trace: &Trace) -> u64 {
-        let number = |call: Call| call.output(made_by(call.function()?)?).filter(|_| call.succeeded());
-        *self.last.get_or_init(|| trace.calls().filter_map(number).max().unwrap_or(0))
+    /// The highest recorded number, if all are of one block.
+    fn of_a_block(&self, trace: &Trace) -> Option<u64> {
+        let number = |call: Call| call.output(made_by(call.function()?)?.number).filter(|_| call.succeeded());
+        let last = *self.last.get_or_init(|| trace.calls().filter_map(number).max().unwrap_or(0));
+        Some(last).filter(|last| *last <= BLOCK - LEFT)
     }
 }
 
-/// The parameter by which a function returns such an object, if it makes one.
-fn made_by(function: &Function) -> Option<&'static str> {
-    match function.name {
-        "cuTexObjectCreate" => Some("pTexObject"),
-        "cuSurfObjectCreate" => Some("pSurfObject"),
-        _ => None,
-    }
+/// The kind of objects that a function makes, if it makes such.
+fn made_by(function: &Function) -> Option<&'static Kind> {
+    KINDS.iter().find(|kind| kind.creates == function.name)
 }
 
-/// Before a call: whether it destroys a texture object that is to stay, as a spare.
+/// Before a call: whether it destroys an object that is to stay, as a spare.
 pub fn keeps(world: &World, function: &Function, words: &[u64]) -> bool {
-    if function.name != DESTROY {
+    let Some(kind) = KINDS.iter().find(|kind| kind.destroys == function.name) else { return false };
+    if world.spares.of_a_block(world.trace).is_none() {
         return false;
     }
     let mut spares = world.spares.of.lock();
     // Of several contexts nobody knows whose object it is.
     let context = current_context(world.driver);
     let is_only = spares.len() == 1;
-    spares.get_mut(&context).filter(|_| is_only).is_some_and(|spares| spares.insert(words[0]))
+    spares.get_mut(&context).filter(|_| is_only).is_some_and(|spares| spares.insert(words[0], kind.destroys).is_none())
 }
 
 /// After such a call succeeded: whether it made an object whose number is another one for good. `words`: its live arguments, of
 /// which the first is where the number stands.
 pub fn differs(world: &World, call: &Call, function: &'static Function, words: &[u64]) -> bool {
-    let (Some(name), [place, ..]) = (made_by(function), words) else { return false };
-    let Some(recorded) = call.output(name) else { return false };
+    let (Some(kind), [place, ..]) = (made_by(function), words) else { return false };
+    let Some(recorded) = call.output(kind.number) else { return false };
     let place = *place as *mut u64;
     // SAFETY: the frame's memory for this output, which is alive and used by nobody else.
     let made = || unsafe { place.read() };
     // SAFETY: the arguments with which the call has just been made.
     let again = || unsafe { world.driver.call(id(function), words) } == result::SUCCESS;
-    let is_texture = name == "pTexObject";
     let context = current_context(world.driver);
     // A number may come free only once what used its object has ended. To wait would break a capture under way. Without the lock:
     // a callback may wait for a thread that makes another.
@@ -80,24 +98,26 @@ pub fn differs(world: &World, call: &Call, function: &'static Function, words: &
         // SAFETY: no arguments.
         let _ = unsafe { world.driver.ask("cuCtxSynchronize", &[]) };
     }
+    let last = world.spares.of_a_block(world.trace);
     let mut all = world.spares.of.lock();
-    let is_first = is_texture && !all.contains_key(&context);
+    let is_first = !all.contains_key(&context);
     let spares = all.entry(context).or_default();
     let mut others = Vec::new();
     // Where it stands among the others.
     let mut own = None;
-    let is_it = |made: u64| made == recorded;
-    let last = world.spares.last(world.trace).min(MOST);
     loop {
-        own = own.or(is_it(made()).then_some(others.len()));
-        let is_enough = own.is_some() && !(is_first && made() < last);
-        if is_enough || others.len() as u64 > last + MORE {
+        own = own.or((made() == recorded).then_some(others.len()));
+        let is_enough = own.is_some() && !last.is_some_and(|last| is_first && made() < last);
+        let is_too_far = if last.is_some() { made() >= BLOCK } else { others.len() >= MOST };
+        if is_enough || is_too_far {
             break;
         }
-        if own.is_none() && spares.remove(&recorded) {
+        if own.is_none()
+            && let Some(destroys) = spares.remove(&recorded)
+        {
             // If it stays, the number is another one, which is counted.
             // SAFETY: an object that nothing uses any more.
-            let _ = unsafe { world.driver.ask(DESTROY, &[recorded]) };
+            let _ = unsafe { world.driver.ask(destroys, &[recorded]) };
         }
         others.push(made());
         if !again() {
@@ -111,12 +131,12 @@ pub fn differs(world: &World, call: &Call, function: &'static Function, words: &
     // SAFETY: as above.
     unsafe { place.write(taken) };
     for other in others {
-        if is_texture {
-            spares.insert(other);
+        if last.is_some_and(|last| other <= last) {
+            spares.insert(other, kind.destroys);
         } else {
             // One that stays costs a number that nobody has recorded.
             // SAFETY: an object that was just made, which nothing uses.
-            let _ = unsafe { world.driver.ask("cuSurfObjectDestroy", &[other]) };
+            let _ = unsafe { world.driver.ask(kind.destroys, &[other]) };
         }
     }
     own.is_none()
