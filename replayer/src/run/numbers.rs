@@ -22,7 +22,7 @@ use trace::{Call, Function, Trace};
 const BLOCK: u64 = 64;
 /// How many of them are left to the driver.
 const LEFT: u64 = 8;
-/// The most that are made for the sake of one of more than a block.
+/// The most that are made for the sake of one.
 const MOST: usize = 256;
 
 /// A kind of such objects.
@@ -108,8 +108,7 @@ pub fn differs(world: &World, call: &Call, function: &'static Function, words: &
     loop {
         own = own.or((made() == recorded).then_some(others.len()));
         let is_enough = own.is_some() && !last.is_some_and(|last| is_first && made() < last);
-        let is_too_far = if last.is_some() { made() >= BLOCK } else { others.len() >= MOST };
-        if is_enough || is_too_far {
+        if is_enough || others.len() >= MOST {
             break;
         }
         if own.is_none()
