@@ -50,6 +50,7 @@ fn losses() {
         lost(what.into(), count);
         tell(&format!("not recorded: {what}: {count}"));
     }
+    start::recorder().bystanders.look_again(start::recorder());
     for (what, count) in start::recorder().losses.lock().iter() {
         tell(&format!("not recorded: {what}: {count}"));
     }

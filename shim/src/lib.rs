@@ -22,6 +22,7 @@
 mod adopt;
 mod arrived;
 mod ask;
+mod bystanders;
 mod callback;
 mod capture;
 mod chunk;

@@ -281,7 +281,7 @@ fn left(since: u64, wanted: Duration, now: u64) -> Option<Duration> {
     wanted.checked_sub(Duration::from_nanos(now.saturating_sub(since))).filter(|left| !left.is_zero())
 }
 
-fn now() -> u64 {
+pub fn now() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: fills the struct; may be called by a signal handler.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };

@@ -9,8 +9,8 @@ use crate::file::TraceFile;
 use crate::last_words::LastWords;
 use crate::lock::Lock;
 use crate::{
-    adopt, clock, destinations, images, invented, kernels, node_runs, pending, pinned, range, real, times, variables,
-    watch,
+    adopt, bystanders, clock, destinations, images, invented, kernels, node_runs, pending, pinned, range, real, times,
+    variables, watch,
 };
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -35,6 +35,7 @@ pub struct Recorder {
     pub node_runs: node_runs::NodeRuns,
     pub watch: watch::Watch,
     pub range: range::Range,
+    pub bystanders: bystanders::Bystanders,
     /// Losses by what was lost; cold.
     pub losses: Lock<Vec<(&'static str, u64)>>,
     pub last_words: LastWords,
@@ -201,6 +202,7 @@ fn start() -> Result<(), String> {
         node_runs: node_runs::NodeRuns::default(),
         watch: watch::Watch::default(),
         range: range::begin(&config.range),
+        bystanders: bystanders::Bystanders::default(),
         losses: Lock::default(),
         last_words,
     }));
@@ -250,7 +252,10 @@ fn spawn(stack: usize) {
         // SAFETY: names the calling thread.
         unsafe { libc::prctl(libc::PR_SET_NAME, c"cutrace".as_ptr()) };
         let recorder = recorder();
-        let turn = || recorder.supply.tend(&recorder.file, recorder.range.tend().min(times::tend()));
+        let turn = || {
+            recorder.bystanders.look(recorder, range::now());
+            recorder.supply.tend(&recorder.file, recorder.range.tend().min(times::tend()))
+        };
         loop {
             match std::panic::catch_unwind(std::panic::AssertUnwindSafe(turn)) {
                 Ok(Ok(())) => {}

@@ -68,6 +68,13 @@ impl Watch {
         self.count.load(Relaxed) != 0
     }
 
+    /// Whether some of this memory is watched.
+    pub fn overlaps(&self, memory: &Range<u64>) -> bool {
+        let state = self.state.lock();
+        let before = state.ranges.range(..memory.end).next_back();
+        before.is_some_and(|(_, watched)| watched.end > memory.start)
+    }
+
     /// Whether anything is watched, and so little that the sources of copies may be, too, for the sake of a rare program: each look goes
     /// through all.
     pub fn is_short(&self) -> bool {

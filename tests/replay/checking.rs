@@ -269,6 +269,18 @@ fn what_callbacks_put_back_is_told() {
     }
 }
 
+/// Nothing in the page table tells what io_uring writes into buffers that it keeps: the verdict does, once it does keep some.
+#[test]
+fn fixed_buffers_are_named() {
+    let place = Place::new();
+    let ran = run(&mut place.recorded(client("fixed_buffers.c"))).expect(0);
+    let verdict = if ran.stdout.starts_with("taken") { "partly" } else { "replayable" };
+    let info = run(&mut place.cutrace(["info", "--json"])).expect(0);
+    let info: Value = serde_json::from_str(&info.stdout).expect("JSON");
+    assert_eq!(info["verdict"], verdict, "{info}");
+    assert_eq!(info["reasons"].to_string().contains("io_uring keeps fixed"), verdict == "partly", "{info}");
+}
+
 /// It would fill the disk; that it is not there is counted once, and said.
 #[test]
 fn pinned_memory_that_is_too_large_is_not_recorded() {

@@ -62,6 +62,17 @@ fn addresses_of_functions_are_learned() {
     }
 }
 
+/// Of an address beside a tag nobody can say whether it is one: it is left, and the verdict says so.
+#[test]
+fn tagged_addresses_of_variables_are_named() {
+    let place = recorded("tagged_pointers.c");
+    let info = run(&mut place.cutrace(["info", "--json"])).expect(0);
+    let info: Value = serde_json::from_str(&info.stdout).expect("JSON");
+    assert_eq!((&info["verdict"], info["reasons"].as_array().map(Vec::len)), (&"partly".into(), Some(1)), "{info}");
+    assert!(info["reasons"].to_string().contains("beside tags"), "{info}");
+    run(&mut replay(&place, &[])).expect(4);
+}
+
 #[test]
 fn addresses_are_found_and_counted() {
     let place = recorded("addresses.c");

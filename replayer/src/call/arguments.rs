@@ -24,10 +24,10 @@ impl Builder<'_, '_> {
         let mut values = self.frame.holding(packed)?;
         let mut pointers = Vec::with_capacity(count as usize * 8);
         let mut at = 0;
-        for (ordinal, (_, size)) in params.iter().take(count as usize).enumerate() {
+        for (_, size) in params.iter().take(count as usize) {
             let size = *size as usize;
             let bytes = packed.get(at..at + size).ok_or_else(|| self.missing(name))?;
-            for (offset, live) in self.argument(kernel, ordinal, bytes) {
+            for (offset, live) in self.argument(bytes) {
                 values.put(at + offset, &live.to_le_bytes());
             }
             pointers.extend((values.address() + at as u64).to_le_bytes());

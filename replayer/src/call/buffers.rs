@@ -329,7 +329,7 @@ impl<'w, 't> Builder<'w, 't> {
         own.put(0, &recorded);
         // An argument of a launch to come, put into the function.
         if self.function.name == "cuParamSetv" && field.name == "ptr" {
-            for (at, live) in self.argument(None, 0, &recorded) {
+            for (at, live) in self.argument(&recorded) {
                 own.put(at, &live.to_le_bytes());
             }
         }

@@ -20,6 +20,7 @@ pub mod reach;
 pub mod spins;
 pub mod stops;
 pub mod survey;
+pub mod tagged;
 pub mod usage;
 pub mod verdict;
 pub mod waits;

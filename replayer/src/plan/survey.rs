@@ -14,6 +14,7 @@ use crate::plan::order::{Moment, Order};
 use crate::plan::origins::Origins;
 use crate::plan::reach::Live;
 use crate::plan::spins::spins;
+use crate::plan::tagged::{self, Tagged};
 use crate::plan::usage::Usage;
 use crate::plan::verdict::{Reasons, Verdict};
 use crate::plan::waits::{self, Memories, Signals};
@@ -51,6 +52,7 @@ pub struct Survey {
     managed: Vec<Range<u64>>,
     /// In which variables lie that were looked up: where others are there a replay knows by them.
     blocks: HashSet<u64>,
+    tagged: Tagged,
     /// Latest submission to a stream: end and thread.
     submissions: HashMap<(u64, Option<u32>), (u64, u32)>,
     lifetimes: Lifetimes,
@@ -126,6 +128,9 @@ impl Survey {
         self.of_host(call, function);
         self.adopt(call, function);
         self.variables(call, function);
+        if self.tagged.are_in(trace, call, function) {
+            self.reasons.about_call(tagged::WHY, call.number);
+        }
         self.mapped(call, function);
         self.reach(trace, call, function);
         self.inputs(trace, call, function);

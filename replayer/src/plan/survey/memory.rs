@@ -170,6 +170,7 @@ impl Survey {
 
     fn of_graph(&mut self, start: u64, len: u64) {
         self.live.add(start, len, 0);
+        self.tagged.moves(start, len);
         self.of_graphs.insert(start);
     }
 
@@ -181,7 +182,9 @@ impl Survey {
         if function.finds_variable()
             && let Some((start, module)) = call.output("dptr").zip(module)
         {
-            self.live.add_as(module, start, call.output("bytes").unwrap_or(SOME), 0);
+            let len = call.output("bytes").unwrap_or(SOME);
+            self.live.add_as(module, start, len, 0);
+            self.tagged.moves(start, len);
             self.blocks.insert(block_of(start));
         }
         for param in function.params {
