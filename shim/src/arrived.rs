@@ -17,6 +17,7 @@ use std::ops::Range;
 use trace::Function;
 use trace::api::copies::Region;
 use trace::api::roles::Role;
+use trace::api::table::Awaited;
 use trace::hash::{Hash, Hasher};
 use trace::invented;
 use trace::preamble::Data;
@@ -39,24 +40,27 @@ pub fn waited(lane: &Lane, function: &'static Function, words: &[u64], position:
 fn observe(lane: &Lane, function: &'static Function, words: &[u64], position: u64, is_copied: bool) {
     let per_thread = function.twin_of.is_some();
     let queue = |stream| Queue::of(stream, per_thread, lane.index(), ask::current_context);
-    let covered = match function.twin_of.unwrap_or(function.name) {
-        "cuStreamSynchronize" | "cuStreamQuery" => Covered::Stream(queue(words[0])),
-        "cuEventSynchronize" | "cuEventQuery" => Covered::Event(words[0]),
+    let covered = match function.awaited() {
+        Some(Awaited::Stream(stream)) => Covered::Stream(queue(words[stream])),
         // Both have come to pass, and the first may be any other's.
-        "cuEventElapsedTime" | "cuEventElapsedTime_v2" => {
-            finished(lane, Covered::Event(words[1]), position);
-            Covered::Event(words[2])
+        Some(Awaited::Events([first, last])) => {
+            if first != last {
+                finished(lane, Covered::Event(words[first]), position);
+            }
+            Covered::Event(words[last])
         }
-        "cuCtxSynchronize" => Covered::Context(ask::current_context()),
-        "cuCtxSynchronize_v2" => Covered::Context(words[0]),
+        Some(Awaited::Context(named)) => {
+            let named = named.map(|at| words[at]).filter(|context| *context != 0);
+            Covered::Context(named.unwrap_or_else(ask::current_context))
+        }
         // It was work on its stream: the legacy one, or the thread's own, if it names none.
-        _ if is_copied || function.params.iter().any(|p| matches!(p.role, Role::Sink(_))) => {
+        None if is_copied || function.params.iter().any(|p| matches!(p.role, Role::Sink(_))) => {
             match queue(host::stream(function, words).unwrap_or(0)) {
                 queue if queue.is_legacy() => Covered::Legacy(ask::current_context()),
                 queue => Covered::Stream(queue),
             }
         }
-        _ => return,
+        None => return,
     };
     finished(lane, covered, position);
 }

@@ -97,6 +97,7 @@ workloads! {
     no_arguments "no_arguments.c" "replayable" ["count_up"];
     kernel_libraries "kernel_libraries.c" "replayable" ["add_two", "twice"];
     two_contexts "two_contexts.c" "replayable" ["add_two", "twice"];
+    waits_elsewhere "waits_elsewhere.c" "replayable" ["busy"];
     linking "linking.c" "replayable" ["weigh_all"];
     elapsed_time "elapsed_time.c" "replayable" [];
     timed_streams "timed_streams.c" "replayable" ["busy", "add_two"];

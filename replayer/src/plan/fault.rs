@@ -7,6 +7,7 @@
 use crate::call::driver::result::is_sticky;
 use std::collections::HashMap;
 use trace::api::roles::{Class, Role};
+use trace::api::table::Awaited;
 use trace::{Call, Function};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,19 +47,17 @@ impl Faults {
         }
         let own = stream == 2 || stream == 0 && function.twin_of.is_some();
         let stream = (context, stream, own.then_some(call.thread));
-        match function.twin_of.unwrap_or(function.name) {
-            "cuEventRecord" | "cuEventRecordWithFlags" => {
+        match function.awaited() {
+            Some(Awaited::Events(events)) => events.into_iter().for_each(|at| self.event_came(call.word(at))),
+            Some(Awaited::Context(named)) => {
+                let waited = named.map(|at| call.word(at)).filter(|context| *context != 0).or(context);
+                self.open.retain(|open, _| open.0 != waited);
+            }
+            Some(Awaited::Stream(_)) => _ = self.open.remove(&stream),
+            None if matches!(function.twin_of.unwrap_or(function.name), "cuEventRecord" | "cuEventRecordWithFlags") => {
                 self.events.insert(call.argument("hEvent").unwrap_or(0), (stream, call.number));
             }
-            "cuEventSynchronize" | "cuEventQuery" => self.event_came(call.argument("hEvent")),
-            "cuEventElapsedTime" | "cuEventElapsedTime_v2" => {
-                ["hStart", "hEnd"].into_iter().for_each(|event| self.event_came(call.argument(event)));
-            }
-            "cuCtxSynchronize" | "cuCtxSynchronize_v2" => self.open.retain(|open, _| open.0 != context),
-            "cuStreamSynchronize" | "cuStreamQuery" => {
-                self.open.remove(&stream);
-            }
-            _ => match function.class {
+            None => match function.class {
                 Class::launch | Class::submit => {
                     self.open.entry(stream).or_insert(call.number);
                 }
@@ -72,8 +71,8 @@ impl Faults {
     }
 
     /// The program was told that this event has happened.
-    fn event_came(&mut self, event: Option<u64>) {
-        if let Some((stream, call)) = self.events.get(&event.unwrap_or(0))
+    fn event_came(&mut self, event: u64) {
+        if let Some((stream, call)) = self.events.get(&event)
             && let Some(first) = self.open.get_mut(stream)
         {
             // Everything before the event is done; what came after it began there at the earliest.

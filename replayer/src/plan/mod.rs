@@ -191,6 +191,7 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::order::Edge;
     use crate::sample::Sample;
     use trace::preamble::Data;
 
@@ -288,7 +289,7 @@ mod tests {
         let destroy = number("cuEventDestroy_v2", 0);
         let steps = plan.order.lanes.iter().flat_map(|lane| &lane.steps);
         let rank = steps.clone().find(|step| step.call == destroy).unwrap().rank;
-        assert_eq!(plan.order.edges, HashMap::from([(number("cuEventCreate", 1), vec![rank])]));
+        assert_eq!(plan.order.edges, HashMap::from([(number("cuEventCreate", 1), vec![Edge { call: destroy, rank }])]));
     }
 
     #[test]

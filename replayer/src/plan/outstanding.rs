@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 use std::time::Duration;
 use trace::api::roles::{Class, Role};
+use trace::api::table::Awaited;
 use trace::api::types::Kind;
 use trace::call::Content;
 use trace::objects::Objects;
@@ -245,6 +246,18 @@ impl Outstanding {
         let captured = stream.is_some_and(|stream| self.captures.origin(stream).is_some());
         self.captures.see(call, function, &crate::memory::ranges::Ranges::default());
         let argument = |name| call.argument(name).unwrap_or(0);
+        match function.awaited() {
+            Some(Awaited::Stream(at)) => self.finished(queue(call.word(at)), call.number),
+            Some(Awaited::Events(events)) => {
+                let reach = events.map(|at| self.events.get(&call.word(at)).cloned());
+                let all = reach.into_iter().flatten().flatten();
+                all.for_each(|(queue, until)| self.drop_until(queue, until));
+            }
+            Some(Awaited::Context(named)) => {
+                self.ended(named.map(|at| call.word(at)).filter(|named| *named != 0).unwrap_or(context));
+            }
+            None => {}
+        }
         match function.twin_of.unwrap_or(function.name) {
             "cuStreamCreate" | "cuStreamCreateWithPriority" => {
                 let flags = call.argument("Flags").or(call.argument("flags")).unwrap_or(0);
@@ -259,18 +272,6 @@ impl Outstanding {
                     self.made_in.insert(stream, argument("greenCtx"));
                 }
             }
-            "cuStreamSynchronize" | "cuStreamQuery" => self.finished(queue(argument("hStream")), call.number),
-            "cuEventSynchronize" | "cuEventQuery" => {
-                let reach = self.events.get(&argument("hEvent")).cloned().unwrap_or_default();
-                reach.into_iter().for_each(|(queue, until)| self.drop_until(queue, until));
-            }
-            "cuEventElapsedTime" | "cuEventElapsedTime_v2" => {
-                let reach = ["hStart", "hEnd"].map(|event| self.events.get(&argument(event)).cloned());
-                let all = reach.into_iter().flatten().flatten();
-                all.for_each(|(queue, until)| self.drop_until(queue, until));
-            }
-            "cuCtxSynchronize" => self.ended(context),
-            "cuCtxSynchronize_v2" => self.ended(argument("ctx")),
             "cuCtxDestroy" | "cuCtxDestroy_v2" => self.ended(argument("ctx")),
             "cuEventRecord" | "cuEventRecordWithFlags" if !captured => {
                 let queue = queue(argument("hStream"));

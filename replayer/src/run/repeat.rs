@@ -13,7 +13,7 @@ use crate::call::driver::{Driver, id, result, result_name};
 use crate::call::frame::{Frame, Refusal, Room};
 use crate::check::report::Tally;
 use crate::plan::action::{Action, action};
-use crate::plan::order::{Aborted, Gate};
+use crate::plan::order::{Aborted, Edge, Gate};
 use crate::plan::{Plan, called_back};
 use crate::profile::{Measure, Profiler, Times, now};
 use crate::run::ready::Ready;
@@ -271,6 +271,14 @@ fn prepare<'t>(
 /// Says why the range cannot be repeated, as far as the calls tell.
 pub fn check(trace: &Trace, plan: &Plan, range: &Range<u64>) -> Result<(), String> {
     let calling_back = called_back::launches(trace, range);
+    let is_across =
+        |(call, edges): &(&u64, &Vec<Edge>)| **call < range.start && edges.iter().any(|edge| edge.call >= range.start);
+    if let Some(call) = plan.order.edges.iter().find(is_across).and_then(|(call, _)| trace.call(*call)) {
+        return Err(unrepeatable(
+            &call,
+            "it got what a call of the range gives back, as another thread did while it was inside",
+        ));
+    }
     for number in numbers(plan, range).into_iter().map(|(number, _)| number) {
         let Some(call) = trace.call(number) else { continue };
         if let Some(by) = calling_back.get(&number) {

@@ -105,9 +105,9 @@ impl<'t> Sinks<'t> {
         self.count.load(Relaxed)
     }
 
-    /// After a synchronisation: copies that have finished, as far as this thread can ask. `all`: the current context
-    /// was waited for as a whole.
-    pub fn synchronized(&self, driver: &Driver, thread: u32, all: bool) -> Vec<Pending<'t>> {
+    /// After a synchronisation: copies that have finished, as far as this thread can ask. `whole`: the context that was waited for as a
+    /// whole.
+    pub fn synchronized(&self, driver: &Driver, thread: u32, whole: Option<u64>) -> Vec<Pending<'t>> {
         let (pending, mut sources, mut lent) = (self.pending.lock(), self.sources.lock(), self.lent.lock());
         if pending.is_empty() && sources.is_empty() && lent.is_empty() {
             return Vec::new();
@@ -117,7 +117,7 @@ impl<'t> Sinks<'t> {
         let mut finished = |queue: Queue| match asked.iter().find(|(known, _)| *known == queue) {
             Some((_, finished)) => *finished,
             None => {
-                let finished = all && queue.context == context || queue.is_finished(driver, context, thread);
+                let finished = whole == Some(queue.context) || queue.is_finished(driver, context, thread);
                 asked.push((queue, finished));
                 finished
             }

@@ -8,6 +8,7 @@ use crate::check::report::{Divergence, Tally};
 use crate::plan::action::{Action, Memory, action};
 use crate::plan::copied;
 use crate::plan::order::{Gate, Lane};
+use crate::run::queue::current_context;
 use crate::run::stall::Stall;
 use crate::run::work::handle;
 use crate::run::world::World;
@@ -15,6 +16,7 @@ use crate::run::{finish, marks, numbers, readers, results};
 use crate::{Progress, check};
 use trace::api::enums::CUgraphNodeType;
 use trace::api::roles::{Class, Role};
+use trace::api::table::Awaited;
 use trace::api::types::{Form, Kind};
 use trace::api::{by_name, gives_timed_work};
 use trace::call::When;
@@ -51,13 +53,12 @@ pub(super) struct Worker<'w, 't> {
 impl<'t> Worker<'_, 't> {
     pub(super) fn run(&mut self, lane: &Lane, gate: &Gate, stall: &Stall, index: usize, progress: &dyn Progress) {
         let mut done = 0;
-        // What a call below the end waits for is below it, too.
         for step in lane.steps.iter().take_while(|step| step.call < self.world.end) {
             let held = self.world.repeats.as_ref().map(|repeats| repeats.before(self.world, gate, step.call));
             if held.is_some_and(|held| held.is_err()) {
                 return gate.abort();
             }
-            if gate.start(&self.world.plan.order, step).is_err() {
+            if gate.start(&self.world.plan.order, step, self.world.end).is_err() {
                 return;
             }
             if let Some(call) = self.world.trace.call(step.call) {
@@ -223,8 +224,14 @@ impl<'t> Worker<'_, 't> {
             // To ask about a stream may break a capture under way.
             let none = world.placement.captures.none();
             if waited && none.is_some() {
-                let all = matches!(function.name, "cuCtxSynchronize" | "cuCtxSynchronize_v2");
-                for pending in world.sinks.synchronized(world.driver, self.thread, all) {
+                let whole = match function.awaited() {
+                    Some(Awaited::Context(named)) => {
+                        let named = named.map(|at| words[at]).filter(|context| *context != 0);
+                        Some(named.unwrap_or_else(|| current_context(world.driver)))
+                    }
+                    _ => None,
+                };
+                for pending in world.sinks.synchronized(world.driver, self.thread, whole) {
                     payload::compare(world, pending.call, &pending.sink, &mut self.tally);
                 }
             }

@@ -22,6 +22,16 @@ pub struct Function {
     pub twin_of: Option<&'static str>,
 }
 
+/// What has finished when a wait has returned, or when a poll has said so. Numbers are positions of arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Awaited {
+    /// What was before both; of most functions they are one.
+    Events([usize; 2]),
+    Stream(usize),
+    /// All of this context, or of the current one if that is 0 or nothing says.
+    Context(Option<usize>),
+}
+
 impl Function {
     /// Argument words: every argument takes its size rounded up to 8 bytes, in order.
     pub const fn words(&self) -> usize {
@@ -44,6 +54,19 @@ impl Function {
     /// Whether it hands out the address and length of a variable of a module or library.
     pub fn finds_variable(&self) -> bool {
         matches!(self.name, "cuModuleGetGlobal_v2" | "cuLibraryGetGlobal" | "cuLibraryGetManaged")
+    }
+
+    /// None of functions that neither wait nor ask, and of copies that wait: those are work of their stream.
+    pub fn awaited(&self) -> Option<Awaited> {
+        if !matches!(self.class, Class::synchronize | Class::poll) {
+            return None;
+        }
+        let is = |field: &Field, kind| matches!(field.ty.form, Form::Handle(of) if of == kind);
+        let first = |kind| self.params.iter().position(|field| is(field, kind));
+        let last = |kind| self.params.iter().rposition(|field| is(field, kind));
+        let events = || Some(Awaited::Events([first(Kind::Event)?, last(Kind::Event)?]));
+        let context = || (self.params.is_empty() || first(Kind::Context).is_some()).then(|| first(Kind::Context));
+        events().or_else(|| first(Kind::Stream).map(Awaited::Stream)).or_else(|| context().map(Awaited::Context))
     }
 
     pub fn launches_graph(&self) -> bool {
