@@ -55,14 +55,31 @@ fn observe(lane: &Lane, function: &'static Function, words: &[u64], position: u6
         }
         // It was work on its stream: the legacy one, or the thread's own, if it names none.
         None if is_copied || function.params.iter().any(|p| matches!(p.role, Role::Sink(_))) => {
-            match queue(host::stream(function, words).unwrap_or(0)) {
-                queue if queue.is_legacy() => Covered::Legacy(ask::current_context()),
-                queue => Covered::Stream(queue),
-            }
+            before_work_on(queue(host::stream(function, words).unwrap_or(0)))
         }
         None => return,
     };
     finished(lane, covered, position);
+}
+
+fn before_work_on(queue: Queue) -> Covered<'static> {
+    if queue.is_legacy() { Covered::Legacy(ask::current_context()) } else { Covered::Stream(queue) }
+}
+
+/// A launch that has been waited for, and with it what it was put behind: only with CUDA_LAUNCH_BLOCKING.
+#[cold]
+pub fn launch_ended(lane: &Lane, function: &'static Function, words: &[u64]) {
+    let pending = &lane.recorder().pending;
+    if !pending.any() {
+        return;
+    }
+    guarded(|| {
+        let (stream, per_thread) = (host::stream(function, words).unwrap_or(0), function.twin_of.is_some());
+        if !ask::is_capturing(stream, per_thread) {
+            let queue = Queue::of(stream, per_thread, lane.index(), ask::current_context);
+            finished(lane, before_work_on(queue), pending.position());
+        }
+    });
 }
 
 /// A callback that this thread handed over begins: what stands before it, or is to be done by its own graph before it, has finished.

@@ -1,34 +1,29 @@
 //! Who writes the program's memory by addresses of its own: fixed buffers of io_uring, network adapters, other devices. Neither the
 //! page table nor a write protection tells of that, so that it is named where pinned or managed memory is followed.
 
+use crate::range;
 use crate::start::Recorder;
 use std::fs;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::time::Duration;
 
-/// How often open files are looked at: they may be closed again.
-const PERIOD: Duration = Duration::from_secs(1);
+/// Open files are looked at this often, as they may be closed again, by the recorder thread; and sooner when memory begins to be followed.
+pub const SELDOM: Duration = Duration::from_secs(1);
+pub const SOON: Duration = Duration::from_millis(20);
 
 #[derive(Default)]
 pub struct Bystanders {
-    /// Nanoseconds of the recorder's clock; `u64::MAX` once some were found.
+    /// When, by the range's clock; `u64::MAX` once some were found.
     looked: AtomicU64,
 }
 
 impl Bystanders {
-    /// One turn of the recorder thread.
-    pub fn look(&self, recorder: &Recorder, now: u64) {
-        let looked = self.looked.load(Relaxed);
-        if now.saturating_sub(looked) >= PERIOD.as_nanos() as u64 && looked != u64::MAX {
-            self.looked.store(now, Relaxed);
-            self.look_again(recorder);
-        }
-    }
-
-    /// The last look, at the end of the process, comes at any time.
-    pub fn look_again(&self, recorder: &Recorder) {
-        if self.looked.load(Relaxed) == u64::MAX || !recorder.watch.any() {
+    /// Looks unless it has been done in the period that has just passed.
+    pub fn look(&self, recorder: &Recorder, period: Duration) {
+        let (now, looked) = (range::now(), self.looked.load(Relaxed));
+        let is_due = now.saturating_sub(looked) >= period.as_nanos() as u64 && recorder.watch.any();
+        if !is_due || self.looked.compare_exchange(looked, now, Relaxed, Relaxed).is_err() {
             return;
         }
         if let Some(what) = found(&|memory| recorder.watch.overlaps(memory)) {

@@ -4,6 +4,7 @@
 use crate::config::tell;
 use crate::{early, lane, nets, start, wrappers};
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 use trace::maps::Mapping;
 use trace::record::{self, Loss};
 
@@ -50,7 +51,7 @@ fn losses() {
         lost(what.into(), count);
         tell(&format!("not recorded: {what}: {count}"));
     }
-    start::recorder().bystanders.look_again(start::recorder());
+    start::recorder().bystanders.look(start::recorder(), Duration::ZERO);
     for (what, count) in start::recorder().losses.lock().iter() {
         tell(&format!("not recorded: {what}: {count}"));
     }

@@ -228,6 +228,9 @@ pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, op
             lane.recorder().pending.came(lane.index.get());
             lane.recorder().pending.is_put(lane.index.get(), shape.reads_at_once);
         }
+        if shape.launches && result == 0 && lane.recorder().launches_wait {
+            arrived::launch_ended(lane, function, words);
+        }
         if matches!(hook, Hook::Init) && result == 0 {
             guarded(|| ask::describe_devices(lane));
         }

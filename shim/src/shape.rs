@@ -22,6 +22,8 @@ pub struct Shape {
     pub submits: bool,
     /// And has read what it reads when it returns: copies without a stream.
     pub reads_at_once: bool,
+    /// The call launches a kernel or a graph.
+    pub launches: bool,
     /// The call launches a graph, which may run callbacks, or a kernel whose arguments other calls have set.
     pub runs_graph: bool,
     /// The driver may call the application before it returns.
@@ -61,6 +63,7 @@ pub const fn shape(function: &Function) -> Shape {
         waits: false,
         submits: false,
         reads_at_once: false,
+        launches: false,
         runs_graph: false,
         calls_back: false,
         may_be_left_out: may_be_left_out(function),
@@ -109,7 +112,8 @@ pub const fn shape(function: &Function) -> Shape {
     (shape.launch, shape.is_plain) = launch(function);
     shape.submits = matches!(function.class, Class::launch | Class::submit | Class::copy);
     shape.reads_at_once = matches!(function.class, Class::submit | Class::copy) && function.brings_at_once();
-    shape.runs_graph = matches!(function.class, Class::launch) && shape.launch.is_none();
+    shape.launches = matches!(function.class, Class::launch);
+    shape.runs_graph = shape.launches && shape.launch.is_none();
     shape.waits = matches!(function.class, Class::synchronize | Class::poll | Class::copy);
     shape
 }

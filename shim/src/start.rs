@@ -23,6 +23,8 @@ pub struct Recorder {
     pub file: Arc<TraceFile>,
     pub supply: Arc<Supply>,
     pub data: Data,
+    /// CUDA_LAUNCH_BLOCKING
+    pub launches_wait: bool,
     pub threads: AtomicU32,
     pub kernels: kernels::Layouts,
     pub modules: adopt::Known,
@@ -178,7 +180,7 @@ fn start() -> Result<(), String> {
         e.to_string()
     })?;
     let preamble = preamble(&config, clock);
-    let origin = preamble.clocks[0].ns as i64;
+    let (origin, launches_wait) = (preamble.clocks[0].ns as i64, preamble.launches_wait());
     let preamble = encode(&preamble);
     for _ in 0..2 {
         file.append(Kind::Preamble, 0, 0, &preamble).map_err(|e| format!("{}: {e}", file.path.display()))?;
@@ -190,6 +192,7 @@ fn start() -> Result<(), String> {
         file: Arc::new(file),
         supply: Arc::default(),
         data: config.data,
+        launches_wait,
         threads: AtomicU32::new(0),
         kernels: kernels::Layouts::default(),
         modules: adopt::Known::default(),
@@ -253,7 +256,7 @@ fn spawn(stack: usize) {
         unsafe { libc::prctl(libc::PR_SET_NAME, c"cutrace".as_ptr()) };
         let recorder = recorder();
         let turn = || {
-            recorder.bystanders.look(recorder, range::now());
+            recorder.bystanders.look(recorder, bystanders::SELDOM);
             recorder.supply.tend(&recorder.file, recorder.range.tend().min(times::tend()))
         };
         loop {

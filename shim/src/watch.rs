@@ -20,7 +20,7 @@ use crate::running::{Callbacks, Running};
 use crate::shadow::Shadow;
 use crate::spans::{joined, within, without};
 use crate::tracker::{PAGE, Tracker, pages_of};
-use crate::{ask, callback, maps, start};
+use crate::{ask, bystanders, callback, maps, start};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
@@ -128,11 +128,17 @@ impl Watch {
 
     fn watch_for(&self, users: Users, start: u64, len: u64, managed: bool, finds: &mut Finds) -> bool {
         let mut state = self.state.lock();
+        let before = state.ranges.len();
         // What others find done from now on they tell when this is over: it has been left out here.
         self.count.store(state.ranges.len() + 1, Relaxed);
         let tracked = Self::watch_in(&mut state, users, start, len, managed, finds);
+        let more = state.ranges.len() > before;
         self.count.store(state.ranges.len(), Relaxed);
         finds.found_by_now();
+        drop(state);
+        if more {
+            start::recorder().bystanders.look(start::recorder(), bystanders::SOON);
+        }
         tracked
     }
 

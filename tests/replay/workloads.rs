@@ -116,6 +116,7 @@ workloads! {
     long_before_copies "long_before_copies.c" "replayable" ["busy"];
     waited_by_copies "waited_by_copies.c" "replayable" ["busy"];
     strung_variables "strung_variables.c" "replayable" ["string_up", "sum_up"];
+    launch_blocking "launch_blocking.c" "replayable" ["pass", "take"];
     beyond "beyond.c" "replayable" [];
     pools "pools.c" "replayable" ["twice"];
     handed_over "handed_over.c" "replayable" ["add_to"];

@@ -50,6 +50,15 @@ pub struct Preamble {
     pub more: Vec<(String, String)>,
 }
 
+impl Preamble {
+    /// Whether a launch, of a kernel or a graph, had ended when it returned, and with it what was before it on its stream (driver 580:
+    /// tests/gpu/facts/launch_blocking.c).
+    pub fn launches_wait(&self) -> bool {
+        let value = self.environment.iter().find(|(name, _)| name == "CUDA_LAUNCH_BLOCKING");
+        value.is_some_and(|(_, value)| value.trim().parse::<i64>().is_ok_and(|value| value != 0))
+    }
+}
+
 /// One segment of the file, for readers that do not want to look for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Located {

@@ -298,6 +298,9 @@ impl Outstanding {
                 self.waits.remove(&queue(argument("hStream")));
             }
             _ => match function.class {
+                Class::launch if !captured && call.trace().preamble.launches_wait() => {
+                    self.finished(queue(stream.unwrap_or(0)), call.number);
+                }
                 Class::submit | Class::launch if !captured => {
                     let queue = queue(stream.unwrap_or(0));
                     let has_any = !self.pinned.is_empty() || !self.managed.is_empty();

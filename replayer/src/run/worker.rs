@@ -219,7 +219,8 @@ impl<'t> Worker<'_, 't> {
                 world.contexts.lock().remove(&context);
                 world.spares.ended(context);
             }
-            let waited = matches!(function.class, Class::synchronize | Class::poll | Class::copy);
+            let waited = matches!(function.class, Class::synchronize | Class::poll | Class::copy)
+                || function.class == Class::launch && world.trace.preamble.launches_wait();
             let look = waited.then(|| world.callbacks.look());
             // To ask about a stream may break a capture under way.
             let none = world.placement.captures.none();

@@ -23,6 +23,8 @@ pub struct Knobs {
     pub memory: usize,
     pub devices: i32,
     pub slow_us: u64,
+    /// As the real driver has it.
+    pub launches_wait: bool,
     /// Compute capability, ten times.
     pub compute: u32,
 }
@@ -34,6 +36,7 @@ pub fn knobs() -> &'static Knobs {
         memory: number("CUTRACE_SIM_MEMORY").unwrap_or(1 << 30) as usize,
         devices: number("CUTRACE_SIM_DEVICES").unwrap_or(1) as i32,
         slow_us: number("CUTRACE_SIM_SLOW_US").unwrap_or(0),
+        launches_wait: number("CUDA_LAUNCH_BLOCKING").unwrap_or(0) != 0,
         compute: number("CUTRACE_SIM_COMPUTE").unwrap_or(90) as u32,
     })
 }

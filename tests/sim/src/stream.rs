@@ -16,6 +16,7 @@ use crate::graph::capture::{self, Capture, Part};
 use crate::graph::node::Kind;
 use crate::memory::table::Submission;
 use crate::registry::{Registry, handle_of};
+use crate::state::knobs;
 use crate::work::Work;
 
 /// How long a stream's thread waits for more work before it ends.
@@ -265,6 +266,7 @@ impl Stream {
         let mut queue = self.queue.lock();
         let (point, waits) = self.enter(&mut order, &mut queue, after);
         drop(order);
+        let is_waited_for = knobs().launches_wait && matches!(work, Work::Kernel(_) | Work::Graph(_));
         queue.waiting.push_back((work, Origin::of(self), waits));
         if !queue.served {
             serve(self.clone())?;
@@ -272,6 +274,9 @@ impl Stream {
         }
         drop(queue);
         self.more.notify_one();
+        if is_waited_for {
+            point.wait();
+        }
         Ok(point)
     }
 
