@@ -16,7 +16,7 @@
 
 #define CK(x) do { cudaError_t e_ = (x); if (e_ != cudaSuccess) { fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #x, cudaGetErrorName(e_)); exit(2); } } while (0)
 
-constexpr int REF = 1 << 16, K = 11, LONGEST = 128, WORDS = LONGEST / 16, WINDOW = 192, MOST = 320, HITS = 4, RUNS = 96, SLOTS = 3, BATCHES = 12;
+constexpr int REF = 1 << 16, K = 11, LONGEST = 128, WORDS = LONGEST / 16, WINDOW = 192, MOST = 320, HITS = 4, RUNS = 96, SLOTS = 3, BATCHES = 9;
 constexpr int MATCH = 2, MISMATCH = -3, OPEN = -5, EXTEND = -1;
 struct Read { uint32_t bases[WORDS]; int length; };
 struct Result { int begin_ref, begin_read, score, runs; };
@@ -104,13 +104,14 @@ static Result align_on_cpu(const Read &r, const uint32_t *ref, std::vector<uint1
         for (int k = 0; k < HITS && at != cpu_index.end() && at->first == key; k++, ++at) votes[(at->second - s + LONGEST) / 16]++;
     }
     int top = int(std::max_element(votes.begin(), votes.end()) - votes.begin()), begin = window_begin(votes[top] ? top - LONGEST / 16 : -1, r.length);
-    static const int LOW = -10000; std::vector<int> h(WINDOW + 1, 0), f(WINDOW + 1, LOW); int best = 0, bi = 0, bj = 0;
+    static const int LOW = -10000; int h[WINDOW], f[WINDOW], bases[WINDOW], best = 0, bi = 0, bj = 0;
+    for (int j = 0; j < WINDOW; j++) { h[j] = 0; f[j] = LOW; bases[j] = base_at(ref, begin + j); }
     for (int i = 0; i < r.length; i++) {
-        int diagonal = 0, left = 0, e = LOW;
+        int diagonal = 0, left = 0, e = LOW, mine = base_at(r.bases, i); int *row = &dirs[i * WINDOW];
         for (int j = 0; j < WINDOW; j++) {
-            int longer = e + EXTEND >= left + OPEN, taller = f[j] + EXTEND >= h[j] + OPEN; e = std::max(e + EXTEND, left + OPEN); f[j] = std::max(f[j] + EXTEND, h[j] + OPEN);
-            int d = diagonal + (base_at(r.bases, i) == base_at(ref, begin + j) ? MATCH : MISMATCH), v = std::max(std::max(d, e), std::max(f[j], 0));
-            dirs[i * WINDOW + j] = (v == 0 ? 0 : v == d ? 1 : v == e ? 2 : 3) | longer << 2 | taller << 3;
+            int longer = e + EXTEND >= left + OPEN, taller = f[j] + EXTEND >= h[j] + OPEN; e = longer ? e + EXTEND : left + OPEN; f[j] = taller ? f[j] + EXTEND : h[j] + OPEN;
+            int d = diagonal + (mine == bases[j] ? MATCH : MISMATCH), v = d > e ? d : e; v = f[j] > v ? f[j] : v; v = v > 0 ? v : 0;
+            row[j] = (v == 0 ? 0 : v == d ? 1 : v == e ? 2 : 3) | longer << 2 | taller << 3;
             if (v > best) { best = v; bi = i; bj = j; }
             diagonal = h[j]; h[j] = v; left = v;
         }

@@ -58,6 +58,9 @@ static Plan plan(Layer layer, int tokens, size_t room)
         cublasLtEpilogue_t e = CUBLASLT_EPILOGUE_RELU_BIAS; LT(cublasLtMatmulDescSetAttribute(p.op, CUBLASLT_MATMUL_DESC_EPILOGUE, &e, sizeof e));
         LT(cublasLtMatmulDescSetAttribute(p.op, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias));
     }
+    if (layer == FP8) {                                     // that there are scales matters to the heuristic, which they are does not
+        LT(cublasLtMatmulDescSetAttribute(p.op, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &bias, sizeof bias)); LT(cublasLtMatmulDescSetAttribute(p.op, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &bias, sizeof bias));
+    }
     if (layer == RESIDUAL) { int32_t mode = CUBLASLT_POINTER_MODE_DEVICE; LT(cublasLtMatmulDescSetAttribute(p.op, CUBLASLT_MATMUL_DESC_POINTER_MODE, &mode, sizeof mode)); }
     LT(cublasLtMatrixLayoutCreate(&p.a, in[layer], k, f, k)); LT(cublasLtMatrixLayoutCreate(&p.b, in[layer], k, tokens, k)); LT(cublasLtMatrixLayoutCreate(&p.c, out, f, tokens, f));
     cublasLtMatmulPreference_t want; LT(cublasLtMatmulPreferenceCreate(&want));
