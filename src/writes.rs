@@ -13,7 +13,12 @@ use trace::{Call, Trace};
 /// One line for each piece of memory found before the call.
 pub fn before(out: &mut String, trace: &Trace, call: &Call, objects: &Objects) {
     for written in call.written() {
-        let what = if written.is_seen() { "had or wrote" } else { "wrote" };
+        let what = match written {
+            _ if written.is_seen() => "had or wrote",
+            // It stands before the call that waited.
+            _ if written.is_meanwhile() => "wrote, while the next call waited,",
+            _ => "wrote",
+        };
         for image in written.images() {
             let time = seconds(trace, written.about.begin);
             let _ =

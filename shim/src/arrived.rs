@@ -2,6 +2,7 @@
 
 use crate::ask;
 use crate::clock;
+use crate::finds::Finds;
 use crate::host;
 use crate::landing::Landing;
 use crate::lane::Lane;
@@ -16,7 +17,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use trace::Function;
 use trace::api::copies::Region;
-use trace::api::roles::Role;
+use trace::api::roles::{Class, Role};
 use trace::api::table::Awaited;
 use trace::hash::{Hash, Hasher};
 use trace::invented;
@@ -38,6 +39,9 @@ pub fn waited(lane: &Lane, function: &'static Function, words: &[u64], position:
 
 #[cold]
 fn observe(lane: &Lane, function: &'static Function, words: &[u64], position: u64, is_copied: bool) {
+    if function.class != Class::poll {
+        look_meanwhile(lane);
+    }
     let per_thread = function.twin_of.is_some();
     let queue = |stream| Queue::of(stream, per_thread, lane.index(), ask::current_context);
     let covered = match function.awaited() {
@@ -60,6 +64,19 @@ fn observe(lane: &Lane, function: &'static Function, words: &[u64], position: u6
         None => return,
     };
     finished(lane, covered, position);
+}
+
+/// A wait has returned. What other threads wrote meanwhile, without a call, into memory of kernels under way these may have waited for: the
+/// wait's own look came before it.
+fn look_meanwhile(lane: &Lane) {
+    let recorder = lane.recorder();
+    if recorder.watch.any()
+        && recorder.pending.launches_have().iter().any(|memory| recorder.watch.has_written_in(memory))
+    {
+        let mut finds = Finds::meanwhile(lane);
+        recorder.watch.look_meanwhile(&mut finds);
+        finds.append(lane);
+    }
 }
 
 fn before_work_on(queue: Queue) -> Covered<'static> {

@@ -4,7 +4,7 @@ use crate::lane::Lane;
 use crate::memory::bytes_at;
 use crate::{clock, start};
 use std::ops::Range;
-use trace::record::{self, HEAD, WRITTEN_HERE, WRITTEN_SIZE, Written};
+use trace::record::{self, HEAD, MEANWHILE, WRITTEN_HERE, WRITTEN_SIZE, Written};
 
 /// Memory is read and stored in pieces of this size.
 pub const PIECE: u64 = 64 << 10;
@@ -22,6 +22,11 @@ pub struct Finds {
     pub named: Vec<u64>,
 }
 
+/// What is simply written was, if the look came behind a wait, written meanwhile.
+fn seen(about: &Written, how: u32) -> u32 {
+    if how == WRITTEN_HERE { about.seen } else { how }
+}
+
 /// Words that are addresses of pinned memory.
 pub fn named(bytes: &[u8]) -> impl Iterator<Item = u64> {
     let pinned = &start::recorder().pinned;
@@ -35,6 +40,12 @@ impl Finds {
     pub fn before(lane: &Lane, call: u32) -> Finds {
         let now = clock::exit();
         Finds::at(Written { begin: now, end: now, thread: lane.index(), call, run: 0, seen: 0 })
+    }
+
+    /// Found when the lane's latest call, a wait, had returned.
+    pub fn meanwhile(lane: &Lane) -> Finds {
+        let finds = Finds::before(lane, lane.sequence().wrapping_sub(1));
+        Finds { about: Written { seen: MEANWHILE, ..finds.about }, ..finds }
     }
 
     /// Whose call it is.
@@ -54,7 +65,8 @@ impl Finds {
             self.about.begin = self.about.end;
         }
         for (how, mut record) in self.open.iter_mut().map(std::mem::take).enumerate().filter(|(_, r)| !r.is_empty()) {
-            let stamped = record::with_body(record::WRITTEN, &Written { seen: how as u32, ..self.about });
+            let stamped =
+                record::with_body(record::WRITTEN, &Written { seen: seen(&self.about, how as u32), ..self.about });
             record[HEAD..WRITTEN_SIZE].copy_from_slice(&stamped[HEAD..WRITTEN_SIZE]);
             self.records.push(record);
         }
@@ -99,9 +111,10 @@ impl Finds {
     }
 
     fn attach(&mut self, how: u32, form: u8, address: u64, len: usize, data: &[u8]) {
+        let seen = seen(&self.about, how);
         let record = &mut self.open[how as usize];
         if record.is_empty() {
-            *record = record::with_body(record::WRITTEN, &Written { seen: how, ..self.about });
+            *record = record::with_body(record::WRITTEN, &Written { seen, ..self.about });
         }
         record::attach(record, form, address, len as u32, data);
         if record.len() > MOST_IN_RECORD {

@@ -305,6 +305,13 @@ impl Lane {
         self.sequence.get()
     }
 
+    /// Counts something that is not in the trace, and says so there.
+    #[cold]
+    pub fn lose(&self, what: &'static str) {
+        let count = self.recorder().lose(what);
+        self.append(&record::with_body(record::LOSS, &record::Loss { what: what.into(), count }));
+    }
+
     /// How the parameters of a function lie that is about to be launched; none if its handle may be anything.
     pub fn layout_before_launch(&self, function: u64) -> Option<&'static Layout> {
         let kernels = &self.recorder().kernels;

@@ -7,7 +7,7 @@ use crate::registered::{self, Registered};
 use crate::{clock, early, range, start};
 use std::ffi::c_char;
 use std::sync::atomic::Ordering::*;
-use trace::record::{self, ANNOTATION, ANNOTATION_SIZE, Annotation, HEAD, Head, Loss, OPTIONAL, annotated};
+use trace::record::{self, ANNOTATION, ANNOTATION_SIZE, Annotation, HEAD, Head, OPTIONAL, annotated};
 
 /// A message as the program gives it. What it points to is read like a driver's string: NVTX's contract says that it is one.
 #[derive(Clone, Copy)]
@@ -117,10 +117,7 @@ fn tell(lane: &Lane, number: u32, registered: &Registered) {
 
 #[cold]
 fn lose(lane: &Lane, what: &'static str) {
-    guarded(|| {
-        let count = lane.recorder().lose(what);
-        lane.append(&record::with_body(record::LOSS, &Loss { what: what.into(), count }));
-    });
+    guarded(|| lane.lose(what));
 }
 
 #[cold]

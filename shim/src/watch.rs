@@ -300,6 +300,14 @@ impl Watch {
         finds.found_by_now();
     }
 
+    /// When a wait has returned: what others wrote in pinned memory since it began.
+    pub fn look_meanwhile(&self, finds: &mut Finds) {
+        let mut state = self.state.lock();
+        self.look_at(&mut state, Reason::Meanwhile, &[], finds);
+        start::recorder().pending.written(finds.thread(), &finds.places);
+        finds.found_by_now();
+    }
+
     /// Waits for a look that is under way.
     pub fn wait_for_look(&self) {
         drop(self.state.lock());
@@ -361,6 +369,7 @@ impl Watch {
         let (running, is_left) = match reason {
             Reason::Call(class) => (is_running, class != Class::launch),
             Reason::Callback { .. } => (false, true),
+            Reason::Meanwhile => (is_running, false),
         };
         let is_others = |start: u64, watched: &Watched| {
             let other = watched.users.only().filter(|user| *user != thread && is_left);
@@ -368,7 +377,7 @@ impl Watch {
             other.is_some_and(|user| match reason {
                 // Work of the other thread that is behind the callback has it for its input.
                 Reason::Callback { turn: Some(turn), .. } => !pending.has_behind(&(start..watched.end), turn),
-                Reason::Callback { .. } => true,
+                Reason::Callback { .. } | Reason::Meanwhile => true,
                 Reason::Call(Class::launch | Class::submit | Class::copy) => callbacks.may_write(user),
                 // A kernel under way may be waiting for what the CPU has written there.
                 Reason::Call(_) => callbacks.may_write(user) || !pending.is_given(start, watched.end),
@@ -386,7 +395,10 @@ impl Watch {
         let mut gone = Vec::new();
         for (start, watched) in ranges.iter_mut() {
             let (mut here, mut fresh) = (Vec::new(), Vec::new());
-            if watched.managed && watched.users == Users::Nobody && is_wait {
+            let is_meanwhile = matches!(reason, Reason::Meanwhile);
+            if is_meanwhile && (watched.managed || !watched.tracked) {
+                // The next call looks at it.
+            } else if watched.managed && watched.users == Users::Nobody && is_wait {
                 // All of what the CPU has there would be compared, for nobody who is likely to use it.
             } else if watched.managed && watched.tracked {
                 watched.tracked = tracker.present(watched.pages(*start), &mut here);
@@ -481,6 +493,22 @@ impl Watch {
         let gone: Vec<(u64, u64)> = state.ranges.iter().filter_map(gone).collect();
         drop(state);
         gone.into_iter().for_each(|(start, len)| self.forget(start, len, false, None));
+    }
+
+    /// Whether the CPU has written in this memory since the last look, something else than was there, as far as Linux tells.
+    pub fn has_written_in(&self, range: &Range<u64>) -> bool {
+        let mut state = self.state.lock();
+        let State { tracker: Some(tracker), ranges, .. } = &mut *state else { return false };
+        let around = ranges.range_mut(..=range.start).next_back();
+        let Some((start, watched)) = around.filter(|(_, watched)| range.end <= watched.end) else { return false };
+        let mut touched = Vec::new();
+        if !watched.tracked || watched.managed || !tracker.written_so_far(pages_of(range), &mut touched) {
+            return false;
+        }
+        touched.iter().flat_map(|pages| within(pages, std::slice::from_ref(range))).any(|part| {
+            let bytes = bytes_at(part.start, (part.end - part.start) as usize, true);
+            bytes.is_some_and(|bytes| !watched.shadow.differing((part.start - start) as usize, &bytes).is_empty())
+        })
     }
 
     /// Where the CPU has written in this memory what is not told yet; none if it may have anywhere since the last look, as far as the

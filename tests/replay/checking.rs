@@ -269,6 +269,20 @@ fn what_callbacks_put_back_is_told() {
     }
 }
 
+/// A kernel waits for what another thread writes while a call waits for the kernel: named, and written again when the replay's call does not return.
+#[test]
+fn kernels_are_let_go_while_a_call_waits() {
+    for way in ["0", "1", "2"] {
+        let place = recorded("freed_by_another.c", &[way]);
+        let info = run(&mut place.cutrace(["info", "--json"])).expect(0);
+        let info: Value = serde_json::from_str(&info.stdout).expect("JSON");
+        assert_eq!(info["verdict"], "partly", "{way}: {info}");
+        assert!(info["reasons"].to_string().contains("while it waited, the CPU wrote"), "{way}: {info}");
+        let report = report(&place, &[], 0);
+        assert_eq!(report["outcome"], "verified", "{way}: {report}");
+    }
+}
+
 /// Nothing in the page table tells what io_uring writes into buffers that it keeps: the verdict does, once it does keep some.
 #[test]
 fn fixed_buffers_are_named() {

@@ -161,7 +161,7 @@ pub struct Written {
     pub call: u32,
     /// 0 before a call; n for what the callback's n-th run wrote.
     pub run: u32,
-    /// WRITTEN_HERE, SEEN or TOLD.
+    /// WRITTEN_HERE, SEEN, TOLD or MEANWHILE.
     pub seen: u32,
 }
 
@@ -170,6 +170,8 @@ pub const WRITTEN_HERE: u32 = 0;
 pub const SEEN: u32 = 1;
 /// Found before another call while the callback ran: told there, and once more for the callback, as it may be the callback's.
 pub const TOLD: u32 = 2;
+/// Found when the call, a wait, had returned: others had written it meanwhile, into memory of kernels that may have waited for that.
+pub const MEANWHILE: u32 = 3;
 
 /// One annotation by NVTX, or the name that a number in annotations stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode)]

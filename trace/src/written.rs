@@ -26,6 +26,11 @@ impl<'a> Written<'a> {
         self.about.seen == record::TOLD
     }
 
+    /// While the call waited, and maybe for work that waited for this.
+    pub fn is_meanwhile(&self) -> bool {
+        self.about.seen == record::MEANWHILE
+    }
+
     /// The pieces of memory, in the order of capture.
     pub fn images(&self) -> impl Iterator<Item = Image<'a>> + use<'a> {
         Attachments { bytes: self.attachments, words: &[], when: When::Entry }
@@ -47,7 +52,8 @@ impl Trace {
         for call in self.calls().filter(|_| self.has_written()) {
             for written in call.written() {
                 // What a call's own arguments led to was found when it had returned, and counts from its beginning.
-                let time = written.about.begin.min(call.begin);
+                let begin = written.about.begin;
+                let time = if written.is_meanwhile() { begin } else { begin.min(call.begin) };
                 found.push(Found { time, call: call.number, written });
             }
         }

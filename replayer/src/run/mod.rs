@@ -160,6 +160,7 @@ fn work(world: &mut World, options: &Options, progress: &dyn Progress) -> Result
     }
     let is_at_rest = finish::finish(world, &rests, &mut tally);
     world.callbacks.close(&mut tally);
+    world.writes.close(&mut tally);
     Ok(Ended { tally, repeated, under_way: rests.under_way, is_at_rest })
 }
 
@@ -180,8 +181,12 @@ fn run(world: &World, progress: &dyn Progress) -> Result<Tally, Error> {
     let total = Mutex::new(Tally::default());
     let stall = Stall::new(order.lanes.len());
     let ended = std::thread::scope(|scope| {
-        scope.spawn(|| stall.watch(PATIENCE, |calls| progress.stalled(PATIENCE, &named(world.trace, calls))));
-        let _end = EndAtLast(&stall);
+        scope.spawn(|| stall.watch(|_| PATIENCE, |calls| progress.stalled(PATIENCE, &named(world.trace, calls))));
+        let (stall, patience) = (&stall, |calls: &[u64]| world.writes.patience(world.trace, calls));
+        if world.writes.any() {
+            scope.spawn(move || stall.watch(patience, |calls| world.writes.let_go(world, calls)));
+        }
+        let _end = EndAtLast(stall);
         let mut workers = Vec::new();
         let mut refused = None;
         for (index, lane) in order.lanes.iter().enumerate() {
@@ -191,7 +196,7 @@ fn run(world: &World, progress: &dyn Progress) -> Result<Tally, Error> {
             if gate.wait(lane.steps[0].after).is_err() {
                 break;
             }
-            let (gate, total, stall) = (&gate, &total, &stall);
+            let (gate, total) = (&gate, &total);
             let work = move || {
                 let _abort = AbortOnPanic(gate);
                 let mut worker = Worker { world, thread: lane.thread, tally: Tally::default() };

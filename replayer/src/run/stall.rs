@@ -39,19 +39,19 @@ impl Stall {
         done
     }
 
-    /// Looks on until [`end`](Stall::end), and calls `tell` once whenever nothing has come back for `patience` while
-    /// some worker is inside a call.
-    pub fn watch(&self, patience: Duration, tell: impl Fn(&[u64])) {
+    /// Looks on until [`end`](Stall::end), and calls `tell` once whenever nothing has come back for as long as `patience` says of the calls
+    /// that workers are inside of.
+    pub fn watch(&self, patience: impl Fn(&[u64]) -> Duration, tell: impl Fn(&[u64])) {
         let (mut seen, mut since, mut told) = (0, Instant::now(), false);
         let mut ended = self.ended.lock();
         while !*ended {
-            self.end.wait_for(&mut ended, patience / 8);
+            self.end.wait_for(&mut ended, patience(&[]) / 8);
             let done = self.done.iter().map(|done| done.load(Relaxed)).sum::<u64>();
             let mut inside: Vec<u64> = self.inside.iter().map(|call| call.load(Relaxed)).collect();
             inside.retain(|call| *call != NONE);
             if done != seen || inside.is_empty() {
                 (seen, since, told) = (done, Instant::now(), false);
-            } else if !told && !*ended && since.elapsed() >= patience {
+            } else if !told && !*ended && since.elapsed() >= patience(&inside) {
                 inside.sort_unstable();
                 tell(&inside);
                 told = true;
@@ -69,7 +69,7 @@ impl Stall {
 pub fn watched<T: Send>(tell: impl Fn() + Sync, work: impl FnOnce() -> T) -> T {
     let stall = Stall::new(1);
     std::thread::scope(|scope| {
-        scope.spawn(|| stall.watch(PATIENCE, |_| tell()));
+        scope.spawn(|| stall.watch(|_| PATIENCE, |_| tell()));
         let _end = EndAtLast(&stall);
         stall.within(0, 0, work)
     })
@@ -95,7 +95,7 @@ mod tests {
         let stall = Stall::new(3);
         let told = Mutex::new(Vec::new());
         std::thread::scope(|scope| {
-            scope.spawn(|| stall.watch(SHORT, |calls| told.lock().push(calls.to_vec())));
+            scope.spawn(|| stall.watch(|_| SHORT, |calls| told.lock().push(calls.to_vec())));
             let _end = EndAtLast(&stall);
             scope.spawn(|| stall.within(2, 9, || std::thread::sleep(6 * SHORT)));
             stall.within(0, 7, || std::thread::sleep(6 * SHORT));
@@ -108,7 +108,7 @@ mod tests {
         let stall = Stall::new(2);
         let told = Mutex::new(0);
         std::thread::scope(|scope| {
-            scope.spawn(|| stall.watch(SHORT, |_| *told.lock() += 1));
+            scope.spawn(|| stall.watch(|_| SHORT, |_| *told.lock() += 1));
             let _end = EndAtLast(&stall);
             for call in 0..20 {
                 stall.within(0, call, || std::thread::sleep(SHORT / 8));

@@ -25,11 +25,43 @@ pub struct Writes<'t> {
     /// Those before this one are written.
     frontier: AtomicUsize,
     turn: Mutex<()>,
+    /// What was written to let kernels go.
+    early: Mutex<Tally>,
 }
 
 impl<'t> Writes<'t> {
     pub fn of(trace: &'t Trace) -> Writes<'t> {
-        Writes { found: trace.found(), frontier: AtomicUsize::new(0), turn: Mutex::new(()) }
+        Writes { found: trace.found(), frontier: AtomicUsize::new(0), turn: Mutex::default(), early: Mutex::default() }
+    }
+
+    pub fn any(&self) -> bool {
+        !self.found.is_empty()
+    }
+
+    /// How long calls may take before what the CPU wrote while they waited is written again: it may not be what they wait for.
+    pub fn patience(&self, trace: &Trace, calls: &[u64]) -> Duration {
+        const LEAST: Duration = Duration::from_secs(1);
+        let recorded = |call: &u64| {
+            let call = trace.call(*call)?;
+            let took = trace.nanoseconds(call.end?) - trace.nanoseconds(call.begin);
+            Some(Duration::from_nanos(took.max(0) as u64))
+        };
+        let longest = calls.iter().filter_map(recorded).max().unwrap_or_default();
+        LEAST.max(2 * longest)
+    }
+
+    /// Once all calls have been made.
+    pub fn close(&self, tally: &mut Tally) {
+        tally.add(std::mem::take(&mut *self.early.lock()));
+    }
+
+    /// Lets kernels go that wait for the CPU, while these calls wait for them. Memory of the host alone: the driver is busy.
+    pub fn let_go(&self, world: &World, calls: &[u64]) {
+        let _turn = self.turn.lock();
+        let mut tally = self.early.lock();
+        let is_due = |found: &&Found| found.written.is_meanwhile() && calls.contains(&found.call);
+        let due = self.found[self.position()..].iter().filter(is_due);
+        due.flat_map(|found| found.written.images()).for_each(|image| on_host_only(world, &image, &mut tally));
     }
 
     /// Whether any of it was in managed memory.

@@ -70,6 +70,8 @@ pub enum Reason<'t> {
     Call(Class),
     /// A callback has ended, whose turn it was. `copied`: pages that the CPU copied to beside it, in order and apart.
     Callback { turn: Option<&'t Turn>, copied: &'t [Range<u64>] },
+    /// A wait has returned.
+    Meanwhile,
 }
 
 impl Watched {
@@ -161,7 +163,7 @@ impl Watched {
         }
         let ranges = without(range, &landing).into_iter();
         let ranges = ranges.flat_map(|range| match reason {
-            Reason::Call(_) => vec![range],
+            Reason::Call(_) | Reason::Meanwhile => vec![range],
             // The driver moves pages with their neighbours: by the next call they may be the device's.
             Reason::Callback { .. } if self.managed => vec![range],
             // The rest is told before the next call, by whomever it was written.

@@ -1,6 +1,6 @@
-// A tool that operates on graphs which others have captured: it lists nodes and edges, recognises kernels by the function and the parameters
-// that their nodes tell, patches those in place, in a clone, and in the executable graph, cuts edges and puts new nodes between, hangs
-// copies to and from symbols on it, and appends captured work. The pieces run in turn, with inputs and outputs in changing slots.
+// A tool that operates on graphs which others have captured: it lists nodes and edges, recognises kernels by the function and the parameters that
+// their nodes tell, patches those in place, in a clone, and in the executable graph, cuts edges and puts new nodes between, hangs copies to and
+// from symbols on it, and appends captured work. The pieces run in turn, with inputs and outputs in changing slots.
 #include <cuda_runtime.h>
 #include <cstdint>
 #include <cstdio>
@@ -9,7 +9,8 @@
 #include <map>
 #include <vector>
 
-#define CK(x) do { cudaError_t e_ = (x); if (e_ != cudaSuccess) { fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #x, cudaGetErrorName(e_)); exit(2); } } while (0)
+#define CK(x) do { cudaError_t e_ = (x); if (e_ != cudaSuccess) { fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #x, cudaGetErrorName(e_)); \
+    exit(2); } } while (0)
 
 constexpr int N = 50000, SLOTS = 3;
 __constant__ uint32_t coefficients[16];
@@ -41,7 +42,6 @@ static int wrong = 0;
 static unsigned long long checksum = 14695981039346656037ull;
 static uint32_t *in[SLOTS], *out[SLOTS], *counts[SLOTS], *table[SLOTS], *A, *B, *C, *D, *E, *tally_at;
 static cudaStream_t s, t;
-
 // What a run should have left in an output slot
 static void check(const char *what, int round, int source, int target, int coef, uint32_t k1, uint32_t k2, int bits, uint32_t again = 0)
 {
@@ -59,11 +59,11 @@ static void check(const char *what, int round, int source, int target, int coef,
     for (int i = 0; i < 64; i++) { bad += counts[target][i] != expected[i]; checksum = (checksum ^ counts[target][i]) * 1099511628211ull; }
     if (bad) { wrong++; printf("  %s, round %d: %d wrong\n", what, round, bad); }
 }
-
 // The pipeline as its owner captures it: two streams, that meet again
 static cudaGraph_t capture(uint32_t k1, uint32_t k2, int source, int target)
 {
-    cudaEvent_t forked, joined; CK(cudaEventCreateWithFlags(&forked, cudaEventDisableTiming)); CK(cudaEventCreateWithFlags(&joined, cudaEventDisableTiming));
+    cudaEvent_t forked, joined; CK(cudaEventCreateWithFlags(&forked, cudaEventDisableTiming));
+    CK(cudaEventCreateWithFlags(&joined, cudaEventDisableTiming));
     CK(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal));
     CK(cudaMemcpyAsync(A, in[source], N * 4, cudaMemcpyHostToDevice, s));
     CK(cudaEventRecord(forked, s)); CK(cudaStreamWaitEvent(t, forked, 0));
@@ -80,7 +80,6 @@ static cudaGraph_t capture(uint32_t k1, uint32_t k2, int source, int target)
     CK(cudaEventDestroy(forked)); CK(cudaEventDestroy(joined));
     return graph;
 }
-
 struct Anatomy {
     std::vector<cudaGraphNode_t> nodes, roots, scales, copies;
     cudaGraphNode_t fold_node = nullptr, count_node = nullptr, inner_copy = nullptr, up = nullptr, down = nullptr, tally_down = nullptr;
@@ -109,7 +108,6 @@ struct Anatomy {
     }
     bool whole() const { return scales.size() >= 2 && fold_node && count_node && inner_copy && up && down && tally_down; }
 };
-
 // Patches one parameter of a kernel node, from what the node itself says of the others
 static cudaKernelNodeParams patched(cudaGraphNode_t node, uint32_t k, uint32_t **o, const uint32_t **i, int *n, uint32_t *kept, void **args)
 {
@@ -122,7 +120,6 @@ static bool writes_to(cudaGraphNode_t node, const uint32_t *where)
 {
     cudaKernelNodeParams p; CK(cudaGraphKernelNodeGetParams(node, &p)); return *(uint32_t **)p.kernelParams[0] == where;
 }
-
 int main()
 {
     CK(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking)); CK(cudaStreamCreateWithFlags(&t, cudaStreamNonBlocking));
@@ -140,14 +137,14 @@ int main()
            a.kinds[cudaGraphNodeTypeMemcpy], a.kinds[cudaGraphNodeTypeMemset], a.edges, a.roots.size());
     if (!a.whole()) { printf("a part of the graph was not recognised\n"); return 1; }
     cudaGraphNode_t first = writes_to(a.scales[0], B) ? a.scales[0] : a.scales[1], second = first == a.scales[0] ? a.scales[1] : a.scales[0];
-
     // 1. The executable graph is patched: constants of kernels, places of copies
     cudaGraphExec_t exec; CK(cudaGraphInstantiate(&exec, graph, 0));
     uint32_t *o, k; const uint32_t *i; int n; void *args[4];
     for (int round = 0; round < 9; round++) {
         int from = round % SLOTS, to = (round * 2 + 1) % SLOTS;
         cudaKernelNodeParams p = patched(first, 100 + round, &o, &i, &n, &k, args); CK(cudaGraphExecKernelNodeSetParams(exec, first, &p));
-        p = patched(second, 200 + round, &o, &i, &n, &k, args); p.blockDim.x = 256; p.gridDim.x = (N + 255) / 256; CK(cudaGraphExecKernelNodeSetParams(exec, second, &p));
+        p = patched(second, 200 + round, &o, &i, &n, &k, args); p.blockDim.x = 256; p.gridDim.x = (N + 255) / 256;
+        CK(cudaGraphExecKernelNodeSetParams(exec, second, &p));
         CK(cudaGraphExecMemcpyNodeSetParams1D(exec, a.up, A, in[from], N * 4, cudaMemcpyHostToDevice));
         CK(cudaGraphExecMemcpyNodeSetParams1D(exec, a.down, out[to], E, N * 4, cudaMemcpyDeviceToHost));
         CK(cudaGraphExecMemcpyNodeSetParamsFromSymbol(exec, a.tally_down, counts[to], tally, sizeof tally, 0, cudaMemcpyDeviceToHost));
@@ -155,12 +152,13 @@ int main()
         check("patched executable", round, from, to, 0, 100 + round, 200 + round, 0);
         in[from][round * 31] ^= round;                          // the slot's owner writes it again, as soon as it is free
     }
-
     // 2. The graph itself is patched, in a clone: the original stays as it was
     cudaGraph_t clone; CK(cudaGraphClone(&clone, graph));
     cudaGraphNode_t first_c, up_c, down_c, tally_c, fold_c, copy_c;
-    CK(cudaGraphNodeFindInClone(&first_c, first, clone)); CK(cudaGraphNodeFindInClone(&up_c, a.up, clone)); CK(cudaGraphNodeFindInClone(&down_c, a.down, clone));
-    CK(cudaGraphNodeFindInClone(&tally_c, a.tally_down, clone)); CK(cudaGraphNodeFindInClone(&fold_c, a.fold_node, clone)); CK(cudaGraphNodeFindInClone(&copy_c, a.inner_copy, clone));
+    CK(cudaGraphNodeFindInClone(&first_c, first, clone)); CK(cudaGraphNodeFindInClone(&up_c, a.up, clone));
+    CK(cudaGraphNodeFindInClone(&down_c, a.down, clone));
+    CK(cudaGraphNodeFindInClone(&tally_c, a.tally_down, clone)); CK(cudaGraphNodeFindInClone(&fold_c, a.fold_node, clone));
+    CK(cudaGraphNodeFindInClone(&copy_c, a.inner_copy, clone));
     cudaKernelNodeParams p = patched(first_c, 5, &o, &i, &n, &k, args); CK(cudaGraphKernelNodeSetParams(first_c, &p));
     cudaMemcpy3DParms m; CK(cudaGraphMemcpyNodeGetParams(up_c, &m)); m.srcPtr.ptr = in[1]; CK(cudaGraphMemcpyNodeSetParams(up_c, &m));
     CK(cudaGraphMemcpyNodeSetParams1D(down_c, out[2], E, N * 4, cudaMemcpyDeviceToHost));
@@ -170,7 +168,6 @@ int main()
     CK(cudaGraphLaunch(exec, s)); CK(cudaGraphLaunch(exec_c, s)); CK(cudaStreamSynchronize(s));
     check("original", 0, 0, 0, 0, 11, 22, 0); check("clone", 0, 1, 2, 0, 5, 22, 0);
     CK(cudaGraphExecDestroy(exec_c));
-
     // 3. Cut between the sum and its copy: a rotation goes between, and the coefficients come by a copy to a symbol, before everything else
     CK(cudaGraphRemoveDependencies(clone, &fold_c, &copy_c, nullptr, 1));
     cudaGraphNode_t rotation, coef_node;
@@ -190,7 +187,6 @@ int main()
         check("cut open", round, 1, 2, round % SLOTS, 5, 22, bits);
         table[round % SLOTS][round] += 3;
     }
-
     // 4. Captured work is appended after the copy back to E: it changes E once more, before the last copy takes it; then the owner's fresh
     //    captures bring the executable original up to date
     cudaGraphNode_t count_c; CK(cudaGraphNodeFindInClone(&count_c, a.count_node, clone));

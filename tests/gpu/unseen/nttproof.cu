@@ -1,7 +1,7 @@
 // A prover in the manner of STARKs: columns are interpolated and extended by number theoretic transforms (modulo 2^64 - 2^32 + 1), committed to by
-// Merkle trees, combined and folded; after every root the host draws the next challenge from it, so each launch depends on what was read back. A nonce
-// is searched in batches until a word that is copied back tells of one, and openings are gathered by indices from the transcript. The host then verifies the
-// proof. Two provers, each with a thread, a stream and memory in stream order that is given back in another order than it was taken.
+// Merkle trees, combined and folded; after every root the host draws the next challenge from it, so each launch depends on what was read back. A
+// nonce is searched in batches until a word that is copied back tells of one, and openings are gathered by indices from the transcript. The host
+// then verifies the proof. Two provers, each with a thread and a stream; memory is given back out of order.
 #include <cuda_runtime.h>
 #include <cstdint>
 #include <cstdio>
@@ -10,7 +10,8 @@
 #include <thread>
 #include <vector>
 
-#define CK(x) do { cudaError_t e_ = (x); if (e_ != cudaSuccess) { fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #x, cudaGetErrorName(e_)); exit(2); } } while (0)
+#define CK(x) do { cudaError_t e_ = (x); if (e_ != cudaSuccess) { fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #x, cudaGetErrorName(e_)); \
+    exit(2); } } while (0)
 typedef unsigned long long u64;
 
 constexpr u64 P = 0xFFFFFFFF00000001ull, EPS = 0xFFFFFFFFull;
@@ -39,7 +40,8 @@ __host__ __device__ inline void absorb(Digest &d, u64 v)
     u64 x = add(d.s[0], v), x2 = mul(x, x), t = mul(mul(x2, x2), mul(x2, x));   // to the seventh, which is a permutation
     d.s[0] = add(d.s[1], t); d.s[1] = add(d.s[2], mul(t, 3)); d.s[2] = add(d.s[3], x2); d.s[3] = add(t, 0x1234567ull);
 }
-__host__ __device__ inline Digest join(const Digest &a, const Digest &b) { Digest d = {{1, 2, 3, 4}}; for (int i = 0; i < 4; i++) absorb(d, a.s[i]); for (int i = 0; i < 4; i++) absorb(d, b.s[i]); for (int i = 0; i < 4; i++) absorb(d, i); return d; }
+__host__ __device__ inline Digest join(const Digest &a, const Digest &b) { Digest d = {{1, 2, 3, 4}}; for (int i = 0; i < 4; i++) absorb(d, a.s[i]);
+    for (int i = 0; i < 4; i++) absorb(d, b.s[i]); for (int i = 0; i < 4; i++) absorb(d, i); return d; }
 
 __device__ u64 roots[BIG];
 __global__ void make_roots() { int i = blockIdx.x * blockDim.x + threadIdx.x; roots[i] = power(root_of(LOG_BIG), i); }
@@ -48,7 +50,8 @@ __global__ void make_trace(u64 *v, u64 seed)                // each column is a 
     int i = blockIdx.x * blockDim.x + threadIdx.x, c = blockIdx.y;
     v[c * SMALL + i] = power(add(seed * 7919 + c + 3, 0), (u64)i * (c + 1) + 5);
 }
-__global__ void reorder(u64 *to, const u64 *from, int log_size) { int i = blockIdx.x * blockDim.x + threadIdx.x, n = 1 << log_size; to[blockIdx.y * n + i] = from[blockIdx.y * n + (__brev(i) >> (32 - log_size))]; }
+__global__ void reorder(u64 *to, const u64 *from, int log_size) { int i = blockIdx.x * blockDim.x + threadIdx.x, n = 1 << log_size;
+    to[blockIdx.y * n + i] = from[blockIdx.y * n + (__brev(i) >> (32 - log_size))]; }
 __global__ void spread(u64 *to, const u64 *coefficients, u64 shift, u64 scale)      // onto the larger domain, moved off the smaller one
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x, j = __brev(i) >> (32 - LOG_BIG);
@@ -82,10 +85,14 @@ __global__ void hash_leaves(Digest *tree, const u64 *v, int columns, int size)  
     for (int c = 0; c < columns; c++) { absorb(d, v[c * size + i]); absorb(d, v[c * size + i + leaves]); }
     tree[leaves + i] = d;
 }
-__global__ void hash_level(Digest *tree, int count) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < count) tree[count + i] = join(tree[2 * (count + i)], tree[2 * (count + i) + 1]); }
-__global__ void hash_top(Digest *tree, int count) { for (; count; count /= 2) { int i = threadIdx.x; if (i < count) tree[count + i] = join(tree[2 * (count + i)], tree[2 * (count + i) + 1]); __syncthreads(); } }
-__global__ void combine(u64 *f, const u64 *v, u64 alpha) { int i = blockIdx.x * blockDim.x + threadIdx.x; u64 s = 0; for (int c = COLUMNS - 1; c >= 0; c--) s = add(mul(s, alpha), v[c * BIG + i]); f[i] = s; }
-__host__ __device__ inline u64 fold_pair(u64 a, u64 b, u64 x, u64 beta) { u64 half = (P + 1) / 2; return add(mul(add(a, b), half), mul(beta, mul(mul(sub(a, b), half), inverse(x)))); }
+__global__ void hash_level(Digest *tree, int count) { int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < count) tree[count + i] = join(tree[2 * (count + i)], tree[2 * (count + i) + 1]); }
+__global__ void hash_top(Digest *tree, int count) { for (; count; count /= 2) { int i = threadIdx.x;
+    if (i < count) tree[count + i] = join(tree[2 * (count + i)], tree[2 * (count + i) + 1]); __syncthreads(); } }
+__global__ void combine(u64 *f, const u64 *v, u64 alpha) { int i = blockIdx.x * blockDim.x + threadIdx.x; u64 s = 0;
+    for (int c = COLUMNS - 1; c >= 0; c--) s = add(mul(s, alpha), v[c * BIG + i]); f[i] = s; }
+__host__ __device__ inline u64 fold_pair(u64 a, u64 b, u64 x, u64 beta) { u64 half = (P + 1) / 2;
+    return add(mul(add(a, b), half), mul(beta, mul(mul(sub(a, b), half), inverse(x)))); }
 __global__ void fold(u64 *to, const u64 *from, int size, u64 shift, u64 beta)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -106,7 +113,8 @@ __global__ void open(u64 *out, int stride, const u64 *v, const Digest *tree, int
 struct Commitment { u64 *values; Digest *tree; int columns, size; Digest root; std::vector<u64> opened; int stride; };
 struct Prover {
     cudaStream_t s; Digest transcript = {{9, 9, 9, 9}}; u64 *staging; int *indices; u64 *found, *found_device;
-    Prover() { CK(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking)); CK(cudaMallocHost(&staging, 4096)); CK(cudaMalloc(&indices, QUERIES * 4)); CK(cudaMalloc(&found_device, 8)); CK(cudaHostAlloc(&found, 8, cudaHostAllocDefault)); }
+    Prover() { CK(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking)); CK(cudaMallocHost(&staging, 4096)); CK(cudaMalloc(&indices, QUERIES * 4));
+        CK(cudaMalloc(&found_device, 8)); CK(cudaHostAlloc(&found, 8, cudaHostAllocDefault)); }
     ~Prover() { CK(cudaStreamDestroy(s)); CK(cudaFreeHost(staging)); CK(cudaFreeHost(found)); CK(cudaFree(indices)); CK(cudaFree(found_device)); }
     template <class T> T *take(size_t n) { T *p; CK(cudaMallocAsync(&p, n * sizeof(T), s)); return p; }
     u64 draw() { absorb(transcript, 77); return transcript.s[0]; }
@@ -137,9 +145,11 @@ struct Prover {
         int size = BIG;
         for (int k = 0; k < FOLDS; k++, size /= 2) {
             c.push_back(commit(f, 1, size)); betas.push_back(draw());
-            u64 *next = take<u64>(size / 2); fold<<<(size / 2 + 127) / 128, 128, 0, s>>>(next, f, size, shift, betas[k]); f = next; shift = mul(shift, shift);
+            u64 *next = take<u64>(size / 2); fold<<<(size / 2 + 127) / 128, 128, 0, s>>>(next, f, size, shift, betas[k]); f = next;
+            shift = mul(shift, shift);
         }
-        std::vector<u64> last(LAST); CK(cudaMemcpyAsync(staging, f, LAST * 8, cudaMemcpyDeviceToHost, s)); CK(cudaStreamSynchronize(s)); memcpy(last.data(), staging, LAST * 8);
+        std::vector<u64> last(LAST); CK(cudaMemcpyAsync(staging, f, LAST * 8, cudaMemcpyDeviceToHost, s)); CK(cudaStreamSynchronize(s));
+        memcpy(last.data(), staging, LAST * 8);
         for (u64 v : last) absorb(transcript, v);
         int tries = 0; *found = ~0ull; CK(cudaMemcpyAsync(found_device, found, 8, cudaMemcpyHostToDevice, s));
         do {                                                // the lowest nonce of the first batch that has any
@@ -161,11 +171,14 @@ struct Prover {
         CK(cudaFreeAsync(mixed, s)); CK(cudaFreeAsync(f, s));
 
         // The verifier: the last layer has a low degree, every path leads to its root, every fold is right
-        for (int k = 0; k < LAST; k++) { u64 sum = 0; for (int i = 0; i < LAST; i++) sum = add(sum, mul(last[i], power(inverse(root_of(5)), (u64)i * k))); if (k >= LAST * SMALL / BIG) wrong += sum != 0; }
+        for (int k = 0; k < LAST; k++) { u64 sum = 0;
+            for (int i = 0; i < LAST; i++) sum = add(sum, mul(last[i], power(inverse(root_of(5)), (u64)i * k)));
+            if (k >= LAST * SMALL / BIG) wrong += sum != 0; }
         for (int q = 0; q < QUERIES; q++) {
             u64 expected = 0, sh = 7;
             for (size_t k = 0; k < c.size(); k++) {
-                int leaves = c[k].size / 2, i = chosen[q] % leaves; const u64 *o = &c[k].opened[q * c[k].stride]; const Digest *path = (const Digest *)(o + 2 * c[k].columns);
+                int leaves = c[k].size / 2, i = chosen[q] % leaves; const u64 *o = &c[k].opened[q * c[k].stride];
+                const Digest *path = (const Digest *)(o + 2 * c[k].columns);
                 Digest d = {{5, 6, 7, 8}}; for (int j = 0; j < 2 * c[k].columns; j++) absorb(d, o[j]);
                 for (int at = leaves + i; at > 1; at /= 2) { d = at & 1 ? join(*path, d) : join(d, *path); path++; }
                 wrong += memcmp(&d, &c[k].root, sizeof d) != 0;

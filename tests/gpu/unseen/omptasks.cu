@@ -1,7 +1,7 @@
 // nvcc: -Xcompiler -fopenmp -lgomp
 // A tiled LU factorisation (modulo a prime, so exact) as a graph of OpenMP tasks with dependencies: every task submits its tile's kernel to the
-// stream of whatever thread runs it, tiles carry events, and live in device, pinned and managed memory; some diagonal tiles are factored
-// by the CPU within the task. Several matrices are in work at once, by nested task groups; results return in an ordered loop.
+// stream of whatever thread runs it, tiles carry events, and live in device, pinned and managed memory; some diagonal tiles are factored by the CPU
+// within the task. Several matrices are in work at once, by nested task groups; results return in an ordered loop.
 #include <cuda_runtime.h>
 #include <omp.h>
 #include <cstdint>
@@ -10,7 +10,8 @@
 #include <cstring>
 #include <vector>
 
-#define CK(x) do { cudaError_t e_ = (x); if (e_ != cudaSuccess) { fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #x, cudaGetErrorName(e_)); exit(2); } } while (0)
+#define CK(x) do { cudaError_t e_ = (x); if (e_ != cudaSuccess) { fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #x, cudaGetErrorName(e_)); \
+    exit(2); } } while (0)
 
 constexpr uint32_t P = 2147483647u;
 constexpr int NB = 64, T = 7, N = NB * T, MATRICES = 3, TEAM = 6, WORDS = NB * NB;
@@ -18,8 +19,10 @@ typedef unsigned long long u64;
 
 __host__ __device__ inline uint32_t mulmod(uint32_t a, uint32_t b) { return (u64)a * b % P; }
 __host__ __device__ inline uint32_t submod(uint32_t a, uint32_t b) { return a >= b ? a - b : a + P - b; }
-__host__ __device__ inline uint32_t inverse(uint32_t a) { uint32_t r = 1; for (uint32_t e = P - 2; e; e >>= 1) { if (e & 1) r = mulmod(r, a); a = mulmod(a, a); } return r; }
-__host__ __device__ inline uint32_t pick(uint32_t i, uint32_t j, uint32_t k) { uint32_t v = (i * 7919u + j) * 2654435761u + k * 40503u; v ^= v >> 16; v *= 2246822519u; v ^= v >> 13; return v % (P - 1) + 1; }
+__host__ __device__ inline uint32_t inverse(uint32_t a) { uint32_t r = 1; for (uint32_t e = P - 2; e; e >>= 1) { if (e & 1) r = mulmod(r, a);
+    a = mulmod(a, a); } return r; }
+__host__ __device__ inline uint32_t pick(uint32_t i, uint32_t j, uint32_t k) { uint32_t v = (i * 7919u + j) * 2654435761u + k * 40503u; v ^= v >> 16;
+    v *= 2246822519u; v ^= v >> 13; return v % (P - 1) + 1; }
 
 __global__ void factor(uint32_t *a)                         // one tile: L (ones on its diagonal) below, U above
 {
@@ -174,14 +177,16 @@ int main()
                 Tile &t = matrices[m].tiles[e / T][e % T]; std::vector<uint32_t> got(WORDS);
                 CK(cudaEventSynchronize(t.ready));
                 CK(cudaMemcpyAsync(got.data(), t.at, WORDS * 4, cudaMemcpyDefault, mine())); CK(cudaStreamSynchronize(mine()));
-                for (int i = 0; i < NB; i++) for (int j = 0; j < NB; j++) bad += got[i * NB + j] != matrices[m].factors[(e / T * NB + i) * N + e % T * NB + j];
+                for (int i = 0; i < NB; i++) for (int j = 0; j < NB; j++)
+                    bad += got[i * NB + j] != matrices[m].factors[(e / T * NB + i) * N + e % T * NB + j];
                 #pragma omp ordered
                 for (uint32_t v : got) checksum = (checksum ^ v) * 1099511628211ull;
             }
             printf("pass %d, matrix %d: %d elements differ\n", pass, m, bad); wrong += bad;
         }
     }
-    for (auto &m : matrices) for (auto &row : m.tiles) for (Tile &t : row) { CK(cudaEventDestroy(t.ready)); CK(t.home == PINNED ? cudaFreeHost(t.at) : cudaFree(t.at)); }
+    for (auto &m : matrices) for (auto &row : m.tiles) for (Tile &t : row) { CK(cudaEventDestroy(t.ready));
+        CK(t.home == PINNED ? cudaFreeHost(t.at) : cudaFree(t.at)); }
     for (int t = 0; t < TEAM; t++) { CK(cudaStreamDestroy(streams[t])); CK(cudaFreeHost(staging[t])); }
     printf("omptasks: checksum %016llx wrong %d\n", checksum, wrong);
     return wrong != 0;

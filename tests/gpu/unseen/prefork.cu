@@ -1,7 +1,7 @@
 // A preforking server: the parent forks its workers before anybody has called CUDA; each worker opens the device for itself, serves requests from
 // its socket and writes results into memory shared with the parent (registered by the worker). One worker retires (exit), one is stopped short
-// (_exit, as Python's multiprocessing does), a third is replaced in between. At the end the parent becomes a user of CUDA itself, spawns a
-// command while the context is open, and checks what its workers have done.
+// (_exit, as Python's multiprocessing does), a third is replaced in between. At the end the parent becomes a user of CUDA itself, spawns a command
+// while the context is open, and checks what its workers have done.
 #include <cuda_runtime.h>
 #include <cstdint>
 #include <cstdio>
@@ -15,7 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define CK(x) do { cudaError_t e_ = (x); if (e_ != cudaSuccess) { fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #x, cudaGetErrorName(e_)); exit(2); } } while (0)
+#define CK(x) do { cudaError_t e_ = (x); if (e_ != cudaSuccess) { fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #x, cudaGetErrorName(e_)); \
+    exit(2); } } while (0)
 #define SYS(x) do { if ((x) < 0) { perror(#x); exit(2); } } while (0)
 extern char **environ;
 
@@ -24,8 +25,10 @@ struct Request { uint32_t kind, n, seed, number; };
 struct Reply { uint32_t number, words; unsigned long long sum; };
 constexpr int WORKERS = 3, SLOT = 1 << 18;                 // each worker's part of the shared memory, in words
 
-__host__ __device__ inline uint32_t value(uint32_t i, uint32_t seed) { uint32_t v = (i + 1) * 2246822519u ^ seed * 3266489917u; v ^= v >> 13; v *= 668265263u; return v ^ (v >> 16); }
-static unsigned long long hash_of(const uint32_t *p, size_t n) { unsigned long long h = 14695981039346656037ull; for (size_t i = 0; i < n; i++) h = (h ^ p[i]) * 1099511628211ull; return h; }
+__host__ __device__ inline uint32_t value(uint32_t i, uint32_t seed) { uint32_t v = (i + 1) * 2246822519u ^ seed * 3266489917u; v ^= v >> 13;
+    v *= 668265263u; return v ^ (v >> 16); }
+static unsigned long long hash_of(const uint32_t *p, size_t n) { unsigned long long h = 14695981039346656037ull;
+    for (size_t i = 0; i < n; i++) h = (h ^ p[i]) * 1099511628211ull; return h; }
 
 __device__ unsigned int served;                            // one for each process
 __global__ void fill(uint32_t *p, uint32_t n, uint32_t seed) { uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) p[i] = value(i, seed); }
@@ -118,7 +121,8 @@ static Child start(uint32_t *slot)
     close(ends[1]);
     return {pid, ends[0], slot, 0};
 }
-static Reply ask(Child &c, Request r) { Reply a; SYS(write(c.socket, &r, sizeof r)); if (read(c.socket, &a, sizeof a) != sizeof a) { fprintf(stderr, "a worker is gone\n"); exit(2); } return a; }
+static Reply ask(Child &c, Request r) { Reply a; SYS(write(c.socket, &r, sizeof r));
+    if (read(c.socket, &a, sizeof a) != sizeof a) { fprintf(stderr, "a worker is gone\n"); exit(2); } return a; }
 static int reap(Child &c) { int status; SYS(waitpid(c.pid, &status, 0)); close(c.socket); return WIFEXITED(status) ? WEXITSTATUS(status) : 99; }
 
 static std::vector<uint32_t> model(const Request &r)
@@ -127,7 +131,8 @@ static std::vector<uint32_t> model(const Request &r)
     if (r.kind == SORT) { v.resize(r.n); for (uint32_t i = 0; i < r.n; i++) v[i] = value(i, r.seed); std::sort(v.begin(), v.end()); }
     else if (r.kind == PRODUCT) {
         v.assign(r.n * r.n, 0);
-        for (uint32_t i = 0; i < r.n; i++) for (uint32_t k = 0; k < r.n; k++) { uint32_t a = value(i * r.n + k, r.seed); for (uint32_t j = 0; j < r.n; j++) v[i * r.n + j] += a * value(k * r.n + j, r.seed + 1); }
+        for (uint32_t i = 0; i < r.n; i++) for (uint32_t k = 0; k < r.n; k++) { uint32_t a = value(i * r.n + k, r.seed);
+            for (uint32_t j = 0; j < r.n; j++) v[i * r.n + j] += a * value(k * r.n + j, r.seed + 1); }
     } else { v.assign(256, 0); for (uint32_t i = 0; i < r.n; i++) v[value(i, r.seed) >> 24]++; }
     return v;
 }
@@ -149,12 +154,14 @@ int main()
         for (uint32_t w = 0; w < WORKERS; w++) {
             Reply a; if (read(children[w].socket, &a, sizeof a) != sizeof a) { fprintf(stderr, "worker %u is gone\n", w); return 2; }
             std::vector<uint32_t> expected = model(now[w]), got(children[w].slot, children[w].slot + a.words);
-            if (a.number != now[w].number || got != expected || a.sum != hash_of(got.data(), got.size())) { wrong++; printf("request %u differs\n", now[w].number); }
+            if (a.number != now[w].number || got != expected || a.sum != hash_of(got.data(), got.size())) { wrong++;
+                printf("request %u differs\n", now[w].number); }
             checksum = (checksum ^ a.sum) * 1099511628211ull; kept.push_back(got);
         }
         if (round == 3) {                                   // the middle one retires, another takes its place and its memory
             unsigned expected = children[1].histograms; Reply a = ask(children[1], {RETIRE, 0, 0, 0}); int status = reap(children[1]);
-            printf("a worker retires: %s, exit status %d\n", a.words == expected ? "its count is right" : "its count is wrong", status); wrong += a.words != expected || status;
+            printf("a worker retires: %s, exit status %d\n", a.words == expected ? "its count is right" : "its count is wrong", status);
+            wrong += a.words != expected || status;
             children[1] = start(shared + SLOT);
         }
     }
@@ -178,7 +185,8 @@ int main()
     printf("read %s", line);
     for (int w = 0; w < WORKERS; w++) {
         Reply a = ask(children[w], {w == 2 ? STOP : RETIRE, 0, 0, 0}); int status = reap(children[w]);
-        if (a.words != children[w].histograms || status) { wrong++; printf("worker %d: %u instead of %u, status %d\n", w, a.words, children[w].histograms, status); }
+        if (a.words != children[w].histograms || status) { wrong++;
+            printf("worker %d: %u instead of %u, status %d\n", w, a.words, children[w].histograms, status); }
     }
     unsigned int mine; CK(cudaMemcpyFromSymbol(&mine, served, sizeof mine)); wrong += mine != 0;
     CK(cudaFree(device)); CK(cudaFree(sum));

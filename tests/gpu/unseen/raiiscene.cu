@@ -1,7 +1,7 @@
 // A C++ program that leaves everything to destructors: buffers, streams, events, captures and graphs are objects, errors are exceptions. Jobs fail
-// half way (memory that is not there, a launch that wants too much, a check of their own, in the middle of a capture), unwinding gives back
-// what is still in use by the stream, and the job is tried anew from its checkpoint. Objects live in static and thread_local storage and
-// in a singleton whose destructor runs at exit; exceptions travel between threads.
+// half way (memory that is not there, a launch that wants too much, a check of their own, in the middle of a capture), unwinding gives back what is
+// still in use by the stream, and the job is tried anew from its checkpoint. Objects live in static and thread_local storage and in a singleton
+// whose destructor runs at exit; exceptions travel between threads.
 #include <cuda_runtime.h>
 #include <algorithm>
 #include <cstdint>
@@ -23,7 +23,8 @@ struct CudaError : std::runtime_error {
     CudaError(cudaError_t c, const char *what) : std::runtime_error(std::string(what) + ": " + cudaGetErrorName(c)), code(c) {}
 };
 #define TRY(x) do { cudaError_t e_ = (x); if (e_ != cudaSuccess) { cudaGetLastError(); throw CudaError(e_, #x); } } while (0)
-#define CK(x) do { cudaError_t e_ = (x); if (e_ != cudaSuccess) { fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #x, cudaGetErrorName(e_)); exit(2); } } while (0)
+#define CK(x) do { cudaError_t e_ = (x); if (e_ != cudaSuccess) { fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #x, cudaGetErrorName(e_)); \
+    exit(2); } } while (0)
 
 __host__ __device__ inline uint32_t step(uint32_t v, uint32_t k) { v = (v + k) * 0x9E3779B1u; return v ^ (v >> 13); }
 __global__ void advance(uint32_t *p, const uint32_t *noise, uint32_t n, uint32_t k)
@@ -145,14 +146,16 @@ static std::vector<uint32_t> run_job(int job)
             // scratch may still be read by the failed attempt's copy
             TRY(cudaStreamSynchronize(local().stream.s));
         }
-    if (job % 8 == 7) { spin_add<<<4, 128, 0, local().stream.s>>>(Cache::get().take(512).get(), 512, 100000); throw data; }     // gives its result by a throw
+    // gives its result by a throw
+    if (job % 8 == 7) { spin_add<<<4, 128, 0, local().stream.s>>>(Cache::get().take(512).get(), 512, 100000); throw data; }
     return data;
 }
 static std::vector<uint32_t> model(int job)
 {
     std::vector<uint32_t> data(3000 + job * 1237);
     for (uint32_t i = 0; i < data.size(); i++) data[i] = i * 31 + job;
-    for (int number = 0; number < 6; number++) for (int r = 0; r < 3; r++) { uint32_t k = job * 100 + number; for (uint32_t i = 0; i < data.size(); i++) data[i] = step(data[i], k) ^ noise.host[(i + k) & 1023]; }
+    for (int number = 0; number < 6; number++) for (int r = 0; r < 3; r++) { uint32_t k = job * 100 + number;
+        for (uint32_t i = 0; i < data.size(); i++) data[i] = step(data[i], k) ^ noise.host[(i + k) & 1023]; }
     return data;
 }
 
@@ -181,7 +184,8 @@ int main()
         std::vector<Plain> growing;                         // shared by two owners; the vector moves them as it grows
         for (int i = 0; i < 20; i++) { growing.push_back(plain_buffer(1000 + i)); TRY(cudaMemset(growing.back().get(), i + 1, 4000)); }
         std::vector<Plain> half(growing.begin() + 10, growing.end()); growing.clear();
-        for (size_t i = 0; i < half.size(); i++) { uint32_t v; TRY(cudaMemcpy(&v, half[i].get() + 999, 4, cudaMemcpyDeviceToHost)); wrong += v != 0x01010101u * (i + 11); checksum = (checksum ^ v) * 1099511628211ull; }
+        for (size_t i = 0; i < half.size(); i++) { uint32_t v; TRY(cudaMemcpy(&v, half[i].get() + 999, 4, cudaMemcpyDeviceToHost));
+            wrong += v != 0x01010101u * (i + 11); checksum = (checksum ^ v) * 1099511628211ull; }
         Plain last = Cache::get().take(1 << 16);            // still being worked on when the program ends
         TRY(cudaMemset(last.get(), 0, 4 << 16)); spin_add<<<512, 128, 0, early.s>>>(last.get(), 1 << 16, 200000); TRY(cudaGetLastError());
     } catch (const std::exception &e) { fprintf(stderr, "not expected: %s\n", e.what()); exit(2); }

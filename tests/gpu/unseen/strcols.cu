@@ -14,7 +14,8 @@
 #include <thread>
 #include <vector>
 
-#define CK(x) do { cudaError_t e_ = (x); if (e_ != cudaSuccess) { fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #x, cudaGetErrorName(e_)); exit(2); } } while (0)
+#define CK(x) do { cudaError_t e_ = (x); if (e_ != cudaSuccess) { fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #x, cudaGetErrorName(e_)); \
+    exit(2); } } while (0)
 
 typedef unsigned long long u64;
 struct View { const char *p; int length, row; };            // p == nullptr: a null
@@ -34,7 +35,8 @@ struct Less {                                               // nulls last, equal
         int c = compare(a.p, a.length, b.p, b.length); return c ? c < 0 : a.row < b.row;
     }
 };
-__device__ inline uint32_t hash_of(const View &v) { uint32_t h = 2166136261u; for (int i = 0; i < v.length; i++) h = (h ^ (unsigned char)v.p[i]) * 16777619u; return h; }
+__device__ inline uint32_t hash_of(const View &v) { uint32_t h = 2166136261u;
+    for (int i = 0; i < v.length; i++) h = (h ^ (unsigned char)v.p[i]) * 16777619u; return h; }
 
 __global__ void make_views(View *views, const Column *root)
 {
@@ -54,7 +56,8 @@ __global__ void add_up(u64 *sums, const View *v, const uint32_t *group, const Co
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n && v[i].p) atomicAdd(&sums[group[i] - 1], ((const u64 *)root->children[1].data)[v[i].row]);
 }
-__global__ void lengths(int *out, const View *v, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i <= n) out[i] = i < n ? v[i].length + 1 : 0; }
+__global__ void lengths(int *out, const View *v, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i <= n) out[i] = i < n ? v[i].length + 1 : 0; }
 __global__ void gather_upper(char *chars, const int *offsets, View *v, int n)        // and the views look at the new place from then on
 {
     int i = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32;
@@ -65,7 +68,8 @@ __global__ void gather_upper(char *chars, const int *offsets, View *v, int n)   
     __syncwarp();
     if (lane == 0) v[i].p = to;
 }
-__global__ void build(const View **table, uint32_t mask, const View *v, int n)       // where a view comes to lie depends on the race, what is found does not
+// where a view comes to lie depends on the race, what is found does not
+__global__ void build(const View **table, uint32_t mask, const View *v, int n)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;
@@ -86,7 +90,8 @@ struct Arena {
     Arena() { CK(cudaMalloc(&base, half * 2)); }
     ~Arena() { CK(cudaFree(base)); }
     void flip() { turn ^= 1; used[turn] = 0; }
-    template <class T> T *take(size_t n) { size_t at = used[turn]; used[turn] = (at + n * sizeof(T) + 63) & ~size_t(63); if (used[turn] > half) { fprintf(stderr, "arena full\n"); exit(2); } return (T *)(base + turn * half + at); }
+    template <class T> T *take(size_t n) { size_t at = used[turn]; used[turn] = (at + n * sizeof(T) + 63) & ~size_t(63);
+        if (used[turn] > half) { fprintf(stderr, "arena full\n"); exit(2); } return (T *)(base + turn * half + at); }
 };
 
 struct Batch { std::vector<int> offsets; std::string chars; std::vector<uint32_t> valid; std::vector<u64> values; int n; };
@@ -113,7 +118,8 @@ static int worker(int id, u64 &checksum)
         arena.flip();
         // All parts in one piece, descriptors first, and one copy brings it over
         size_t at_offsets, at_valid, at_values, at_chars, total;
-        at_offsets = (5 * sizeof(Column) + 63) & ~size_t(63); at_valid = (at_offsets + (n + 1) * 4 + 63) & ~size_t(63); at_values = (at_valid + b.valid.size() * 4 + 63) & ~size_t(63);
+        at_offsets = (5 * sizeof(Column) + 63) & ~size_t(63); at_valid = (at_offsets + (n + 1) * 4 + 63) & ~size_t(63);
+        at_values = (at_valid + b.valid.size() * 4 + 63) & ~size_t(63);
         at_chars = at_values + n * 8; total = at_chars + b.chars.size();
         char *packed = arena.take<char>(total); Column *c = (Column *)pinned, *dc = (Column *)packed; memset(c, 0, 5 * sizeof *c);
         c[0] = {STRUCT, n, nullptr, nullptr, dc + 1, 2, 0}; c[1] = {STRING, n, nullptr, (uint32_t *)(packed + at_valid), dc + 3, 2, 0};
@@ -123,22 +129,28 @@ static int worker(int id, u64 &checksum)
         memcpy(pinned + at_values, b.values.data(), n * 8); memcpy(pinned + at_chars, b.chars.data(), b.chars.size());
         CK(cudaMemcpyAsync(packed, pinned, total, cudaMemcpyHostToDevice, s));
 
-        View *views = arena.take<View>(n), *unique = arena.take<View>(n); uint32_t *flags = arena.take<uint32_t>(n), *group = arena.take<uint32_t>(n); int *count = arena.take<int>(1);
+        View *views = arena.take<View>(n), *unique = arena.take<View>(n); uint32_t *flags = arena.take<uint32_t>(n), *group = arena.take<uint32_t>(n);
+        int *count = arena.take<int>(1);
         make_views<<<64, 256, 0, s>>>(views, dc);
-        size_t need[4]; cub::DeviceMergeSort::SortKeys(nullptr, need[0], views, n, Less(), s); cub::DeviceSelect::Flagged(nullptr, need[1], views, flags, unique, count, n, s);
-        cub::DeviceScan::InclusiveSum(nullptr, need[2], flags, group, n, s); cub::DeviceScan::ExclusiveSum(nullptr, need[3], (int *)group, (int *)flags, n, s);
+        size_t need[4]; cub::DeviceMergeSort::SortKeys(nullptr, need[0], views, n, Less(), s);
+        cub::DeviceSelect::Flagged(nullptr, need[1], views, flags, unique, count, n, s);
+        cub::DeviceScan::InclusiveSum(nullptr, need[2], flags, group, n, s);
+        cub::DeviceScan::ExclusiveSum(nullptr, need[3], (int *)group, (int *)flags, n, s);
         size_t room = *std::max_element(need, need + 4); char *temp = arena.take<char>(room);
         CK(cub::DeviceMergeSort::SortKeys(temp, room, views, n, Less(), s));
         heads<<<blocks, 256, 0, s>>>(flags, views, n);
-        CK(cub::DeviceSelect::Flagged(temp, room, views, flags, unique, count, n, s)); CK(cub::DeviceScan::InclusiveSum(temp, room, flags, group, n, s));
+        CK(cub::DeviceSelect::Flagged(temp, room, views, flags, unique, count, n, s));
+        CK(cub::DeviceScan::InclusiveSum(temp, room, flags, group, n, s));
         int m = 0; std::vector<View> sorted(n);
-        CK(cudaMemcpyAsync(sorted.data(), views, n * sizeof(View), cudaMemcpyDeviceToHost, s)); CK(cudaMemcpyAsync(&m, count, 4, cudaMemcpyDeviceToHost, s)); CK(cudaStreamSynchronize(s));
+        CK(cudaMemcpyAsync(sorted.data(), views, n * sizeof(View), cudaMemcpyDeviceToHost, s));
+        CK(cudaMemcpyAsync(&m, count, 4, cudaMemcpyDeviceToHost, s)); CK(cudaStreamSynchronize(s));
 
         // The CPU sorts the same, and decodes the addresses that it got
         auto text = [&](int row) { return b.chars.substr(b.offsets[row], b.offsets[row + 1] - b.offsets[row]); };
         auto valid = [&](int row) { return b.valid[row / 32] >> (row % 32) & 1; };
         std::vector<int> rows(n); for (int i = 0; i < n; i++) rows[i] = i;
-        std::stable_sort(rows.begin(), rows.end(), [&](int x, int y) { if (!valid(x) || !valid(y)) return valid(x) && !valid(y); return text(x) < text(y); });
+        std::stable_sort(rows.begin(), rows.end(), [&](int x, int y) { if (!valid(x) || !valid(y)) return valid(x) && !valid(y);
+            return text(x) < text(y); });
         std::map<std::string, u64> sums;
         for (int i = 0; i < n; i++) {
             long offset = sorted[i].p ? long(sorted[i].p - (packed + at_chars)) : -1;
@@ -152,9 +164,11 @@ static int worker(int id, u64 &checksum)
 
         // The host throws out every fifth of the unique views, and puts one of its own making at the end
         std::vector<View> chosen(m); CK(cudaMemcpyAsync(chosen.data(), unique, m * sizeof(View), cudaMemcpyDeviceToHost, s));
-        std::vector<u64> got_sums(m); CK(cudaMemcpyAsync(got_sums.data(), device_sums, m * 8, cudaMemcpyDeviceToHost, s)); CK(cudaStreamSynchronize(s));
+        std::vector<u64> got_sums(m); CK(cudaMemcpyAsync(got_sums.data(), device_sums, m * 8, cudaMemcpyDeviceToHost, s));
+        CK(cudaStreamSynchronize(s));
         int g = 0; std::vector<std::string> strings;
-        for (auto &e : sums) { wrong += got_sums[g] != e.second; checksum = (checksum ^ got_sums[g]) * 1099511628211ull; if (g % 5 != 4) strings.push_back(e.first); g++; }
+        for (auto &e : sums) { wrong += got_sums[g] != e.second; checksum = (checksum ^ got_sums[g]) * 1099511628211ull;
+            if (g % 5 != 4) strings.push_back(e.first); g++; }
         std::vector<View> kept; for (int i = 0; i < m; i++) if (i % 5 != 4) kept.push_back(chosen[i]);
         kept.push_back({packed + at_chars + 100, 50, -1}); strings.push_back(b.chars.substr(100, 50)); int k = (int)kept.size();
         CK(cudaMemcpyAsync(unique, kept.data(), k * sizeof(View), cudaMemcpyHostToDevice, s)); kept.assign(k, View());
@@ -167,13 +181,15 @@ static int worker(int id, u64 &checksum)
         wrong += got != expected; for (char ch : got) checksum = (checksum ^ (unsigned char)ch) * 1099511628211ull;
 
         if (previous) {                                     // the previous batch's column is in the arena's other half
-            uint32_t mask = 32767; const View **table = arena.take<const View *>(mask + 1); int *found = arena.take<int>(k), p = (int)previous_strings.size() - 1;
+            uint32_t mask = 32767; const View **table = arena.take<const View *>(mask + 1);
+            int *found = arena.take<int>(k), p = (int)previous_strings.size() - 1;
             CK(cudaMemsetAsync(table, 0, (mask + 1) * 8, s));
             build<<<(p + 127) / 128, 128, 0, s>>>(table, mask, previous, p);     // without the last one, which need not be unique
             probe<<<(k + 127) / 128, 128, 0, s>>>(found, table, mask, unique, k, previous); CK(cudaGetLastError());
             std::vector<int> matches(k); CK(cudaMemcpyAsync(matches.data(), found, k * 4, cudaMemcpyDeviceToHost, s)); CK(cudaStreamSynchronize(s));
             std::map<std::string, int> index; for (int i = 0; i < p; i++) index[previous_strings[i]] = i;
-            for (int i = 0; i < k; i++) { auto e = index.find(strings[i]); wrong += matches[i] != (e == index.end() ? -1 : e->second); checksum = (checksum ^ (uint32_t)matches[i]) * 1099511628211ull; }
+            for (int i = 0; i < k; i++) { auto e = index.find(strings[i]); wrong += matches[i] != (e == index.end() ? -1 : e->second);
+                checksum = (checksum ^ (uint32_t)matches[i]) * 1099511628211ull; }
         }
         previous = unique; previous_strings = strings;
     }

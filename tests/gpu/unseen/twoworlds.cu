@@ -1,7 +1,7 @@
 // nvcc: DRIVER
 // A host application (driver API, contexts of its own) and a toolbox written for the runtime, in one process: the toolbox works in whatever context
-// is current. Every context has its own copy of the toolbox's __device__ and __constant__ variables, its own default stream,
-// pool, textures and graphs. Contexts are pushed and popped in the middle, two threads exchange theirs, one context dies and is made anew.
+// is current. Every context has its own copy of the toolbox's __device__ and __constant__ variables, its own default stream, pool, textures and
+// graphs. Contexts are pushed and popped in the middle, two threads exchange theirs, one context dies and is made anew.
 #include <cuda.h>
 #include <cuda_runtime.h>
 #include <condition_variable>
@@ -13,8 +13,10 @@
 #include <thread>
 #include <vector>
 
-#define CK(x) do { cudaError_t e_ = (x); if (e_ != cudaSuccess) { fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #x, cudaGetErrorName(e_)); exit(2); } } while (0)
-#define CU(x) do { CUresult e_ = (x); if (e_ != CUDA_SUCCESS) { const char *n_ = "?"; cuGetErrorName(e_, &n_); fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #x, n_); exit(2); } } while (0)
+#define CK(x) do { cudaError_t e_ = (x); if (e_ != cudaSuccess) { fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #x, cudaGetErrorName(e_)); \
+    exit(2); } } while (0)
+#define CU(x) do { CUresult e_ = (x); if (e_ != CUDA_SUCCESS) { const char *n_ = "?"; cuGetErrorName(e_, &n_); \
+    fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #x, n_); exit(2); } } while (0)
 
 constexpr int N = 6000, TAPS = 9;
 __device__ uint32_t state[N];                               // one of each in every context
@@ -45,13 +47,15 @@ __global__ void look(uint32_t *out, cudaTextureObject_t tex, int w, int h)
 struct Model {
     std::vector<uint32_t> state = std::vector<uint32_t>(N), latest = std::vector<uint32_t>(N); uint32_t rounds = 5, taps[TAPS];
     void seed(uint32_t k) { for (int i = 0; i < N; i++) state[i] = mix(i, k); }
-    void filter(uint32_t k) { for (int i = 0; i < N; i++) { uint32_t s = k; for (int t = 0; t < TAPS; t++) s += state[(i + t) % N] * taps[t]; latest[i] = s; } }
+    void filter(uint32_t k) { for (int i = 0; i < N; i++) { uint32_t s = k; for (int t = 0; t < TAPS; t++) s += state[(i + t) % N] * taps[t];
+        latest[i] = s; } }
     void take_back() { for (int i = 0; i < N; i++) state[i] = latest[i] ^ rounds; }
 };
 
 // The toolbox: knows nothing of contexts
 struct Toolbox {
-    uint32_t *result[2]; cudaStream_t stream; cudaEvent_t done; cudaGraphExec_t graph; cudaArray_t array; cudaTextureObject_t tex; uint32_t *host; Model model; int id;
+    uint32_t *result[2]; cudaStream_t stream; cudaEvent_t done; cudaGraphExec_t graph; cudaArray_t array; cudaTextureObject_t tex; uint32_t *host;
+    Model model; int id;
     explicit Toolbox(int number) : id(number)
     {
         CK(cudaStreamCreate(&stream)); CK(cudaEventCreateWithFlags(&done, cudaEventDisableTiming)); CK(cudaMallocHost(&host, N * 4));
@@ -61,7 +65,8 @@ struct Toolbox {
         seed<<<(N + 255) / 256, 256>>>(id); CK(cudaGetLastError()); model.seed(id);
         cudaGraph_t g; CK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));     // five steps by one launch
         for (int i = 0; i < 5; i++) {
-            filter<<<(N + 255) / 256, 256, 0, stream>>>(result[i % 2], 40 + i); count_round<<<1, 1, 0, stream>>>(); take_back<<<(N + 255) / 256, 256, 0, stream>>>();
+            filter<<<(N + 255) / 256, 256, 0, stream>>>(result[i % 2], 40 + i); count_round<<<1, 1, 0, stream>>>();
+            take_back<<<(N + 255) / 256, 256, 0, stream>>>();
         }
         CK(cudaStreamEndCapture(stream, &g)); CK(cudaGraphInstantiate(&graph, g, 0)); CK(cudaGraphDestroy(g));
         cudaChannelFormatDesc d = cudaCreateChannelDesc<uint32_t>(); CK(cudaMallocArray(&array, &d, 100, N / 100));
@@ -75,7 +80,8 @@ struct Toolbox {
         CK(cudaGraphLaunch(graph, stream));
         for (int i = 0; i < 5; i++) { model.filter(40 + i); model.rounds++; model.take_back(); }
         uint32_t more = mix(model.rounds, id);              // one constant is changed by a copy from the stack, another from the heap
-        CK(cudaMemcpyToSymbolAsync(taps, &more, 4, 4 * (model.rounds % TAPS), cudaMemcpyHostToDevice, stream)); model.taps[model.rounds % TAPS] = more;
+        CK(cudaMemcpyToSymbolAsync(taps, &more, 4, 4 * (model.rounds % TAPS), cudaMemcpyHostToDevice, stream));
+        model.taps[model.rounds % TAPS] = more;
         CK(cudaEventRecord(done, stream));
     }
     int verify(unsigned long long &sum)
@@ -90,18 +96,21 @@ struct Toolbox {
         CK(cudaMemcpy2DToArrayAsync(array, 0, 0, p, 400, 400, N / 100, cudaMemcpyDeviceToDevice, stream));
         uint32_t *seen; CK(cudaMallocAsync(&seen, N * 4, stream));
         look<<<dim3(1, N / 100), 128, 0, stream>>>(seen, tex, 100, N / 100); CK(cudaGetLastError());
-        CK(cudaMemcpyAsync(got.data(), seen, N * 4, cudaMemcpyDeviceToHost, stream)); CK(cudaFreeAsync(seen, stream)); CK(cudaStreamSynchronize(stream));
+        CK(cudaMemcpyAsync(got.data(), seen, N * 4, cudaMemcpyDeviceToHost, stream)); CK(cudaFreeAsync(seen, stream));
+        CK(cudaStreamSynchronize(stream));
         for (int i = 0; i < N; i++) { bad += got[i] != model.state[i] + model.rounds; sum = (sum ^ got[i]) * 1099511628211ull; }
         return bad;
     }
     ~Toolbox()
     {
-        CK(cudaStreamSynchronize(stream)); CK(cudaDestroyTextureObject(tex)); CK(cudaFreeArray(array)); CK(cudaGraphExecDestroy(graph)); CK(cudaEventDestroy(done));
+        CK(cudaStreamSynchronize(stream)); CK(cudaDestroyTextureObject(tex)); CK(cudaFreeArray(array)); CK(cudaGraphExecDestroy(graph));
+        CK(cudaEventDestroy(done));
         CK(cudaStreamDestroy(stream)); CK(cudaFreeHost(host)); for (auto r : result) CK(cudaFree(r));
     }
 };
 
-static CUcontext new_context(CUdevice device) { CUcontext c, old; CU(cuCtxCreate(&c, nullptr, CU_CTX_SCHED_AUTO, device)); CU(cuCtxPopCurrent(&old)); return c; }
+static CUcontext new_context(CUdevice device) { CUcontext c, old; CU(cuCtxCreate(&c, nullptr, CU_CTX_SCHED_AUTO, device)); CU(cuCtxPopCurrent(&old));
+    return c; }
 
 int main()
 {
@@ -110,13 +119,15 @@ int main()
     CUcontext contexts[3], popped; Toolbox *boxes[3];
     CU(cuDevicePrimaryCtxRetain(&contexts[0], device));     // the first is the one that the runtime would take by itself
     for (int c = 1; c < 3; c++) contexts[c] = new_context(device);
-    for (int c = 0; c < 3; c++) { CU(cuCtxPushCurrent(contexts[c])); boxes[c] = new Toolbox(c); CU(cuCtxPopCurrent(&popped)); wrong += popped != contexts[c]; }
+    for (int c = 0; c < 3; c++) { CU(cuCtxPushCurrent(contexts[c])); boxes[c] = new Toolbox(c); CU(cuCtxPopCurrent(&popped));
+        wrong += popped != contexts[c]; }
 
     // 1. One thread that goes from context to context, also in the middle of the toolbox's work
     for (int round = 0; round < 6; round++) {
         for (int c = 0; c < 3; c++) {
             CU(cuCtxPushCurrent(contexts[c])); boxes[c]->steps();
-            if (round % 2) { CU(cuCtxPushCurrent(contexts[(c + 1) % 3])); wrong += boxes[(c + 1) % 3]->verify(checksum) != 0; CU(cuCtxPopCurrent(&popped)); wrong += boxes[c]->verify(checksum) != 0; }
+            if (round % 2) { CU(cuCtxPushCurrent(contexts[(c + 1) % 3])); wrong += boxes[(c + 1) % 3]->verify(checksum) != 0;
+                CU(cuCtxPopCurrent(&popped)); wrong += boxes[c]->verify(checksum) != 0; }
             CU(cuCtxPopCurrent(&popped));
         }
         for (int c = 2; c >= 0; c--) { CU(cuCtxSetCurrent(contexts[c])); wrong += boxes[c]->verify(checksum) != 0; }
@@ -137,7 +148,8 @@ int main()
 
     // 3. Two threads that exchange their contexts after each round
     std::mutex lock; std::condition_variable changed; int arrived = 0, generation = 0; unsigned long long sums[2] = {1, 2}; int bad[2] = {0, 0};
-    auto meet = [&] { std::unique_lock<std::mutex> l(lock); int g = generation; if (++arrived == 2) { arrived = 0; generation++; changed.notify_all(); } else changed.wait(l, [&] { return generation != g; }); };
+    auto meet = [&] { std::unique_lock<std::mutex> l(lock); int g = generation; if (++arrived == 2) { arrived = 0; generation++; changed.notify_all();
+        } else changed.wait(l, [&] { return generation != g; }); };
     std::thread threads[2];
     for (int t = 0; t < 2; t++) threads[t] = std::thread([&, t] {
         for (int round = 0; round < 10; round++) {
@@ -162,9 +174,11 @@ int main()
         CU(cuCtxSetCurrent(nullptr));
     }
     uint32_t r, kept = boxes[0]->model.rounds;
-    for (int c = 0; c < 3; c++) { CU(cuCtxSetCurrent(contexts[c])); delete boxes[c]; CU(cuCtxSetCurrent(nullptr)); if (c) CU(cuCtxDestroy(contexts[c])); }
+    for (int c = 0; c < 3; c++) { CU(cuCtxSetCurrent(contexts[c])); delete boxes[c]; CU(cuCtxSetCurrent(nullptr));
+        if (c) CU(cuCtxDestroy(contexts[c])); }
     CU(cuDevicePrimaryCtxRelease(device));                  // the runtime has a share of its own in it
-    CK(cudaSetDevice(0)); CK(cudaMemcpyFromSymbol(&r, rounds, 4)); printf("primary context, released by the host: rounds %u\n", r); wrong += r != kept;
+    CK(cudaSetDevice(0)); CK(cudaMemcpyFromSymbol(&r, rounds, 4)); printf("primary context, released by the host: rounds %u\n", r);
+    wrong += r != kept;
     CK(cudaDeviceReset()); CK(cudaMemcpyFromSymbol(&r, rounds, 4)); printf("reset: rounds %u\n", r); wrong += r != 5;
     printf("twoworlds: checksum %016llx wrong %d\n", checksum, wrong);
     return wrong != 0;

@@ -1,0 +1,67 @@
+// Kernels spin on pinned memory while a thread waits for them; another, which makes no call, lets them go, and the flag is taken back behind the wait
+#include "check.h"
+#include <pthread.h>
+#include <unistd.h>
+
+enum { WAYS = 3 };
+
+static CUcontext context;
+static CUfunction kernel;
+static unsigned *flags, results[WAYS];
+
+static void *let_go(void *flag)
+{
+    usleep(50000);
+    *(volatile unsigned *)flag = 41;
+    return NULL;
+}
+
+// Waits for a kernel, and ends
+static void *wait_for_one(void *given)
+{
+    long way = (long)given;
+    unsigned *flag = flags + way;
+    CUstream stream;
+    CUgraph graph;
+    CUgraphExec exec;
+    pthread_t other;
+
+    CHECK(cuCtxSetCurrent(context));
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CUdeviceptr out = allocate(4);
+    if (way == 2)
+        CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    CHECK(cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, (void *[]){&flag, &out}, NULL));
+    if (way == 2) {
+        CHECK(cuStreamEndCapture(stream, &graph));
+        CHECK(cuGraphInstantiate(&exec, graph, 0));
+        CHECK(cuGraphLaunch(exec, stream));
+    }
+    REQUIRE(!pthread_create(&other, NULL, let_go, flag));
+    if (way == 0)
+        CHECK(cuCtxSynchronize());
+    else if (way == 1)
+        CHECK(cuMemcpyDtoHAsync(&results[way], out, 4, stream)); // to pageable memory: it waits
+    else
+        CHECK(cuStreamSynchronize(stream));
+    *flag = 0;
+    CHECK(cuMemcpyDtoH(&results[way], out, 4));
+    REQUIRE(!pthread_join(other, NULL));
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    long way = argc > 1 ? atoi(argv[1]) : 0;
+    pthread_t thread;
+
+    context = start_driver();
+    kernel = find_kernel(load_module("faults"), "wait_for_host");
+    CHECK(cuMemHostAlloc((void **)&flags, WAYS * sizeof *flags, 0));
+    memset(flags, 0, WAYS * sizeof *flags);
+    REQUIRE(!pthread_create(&thread, NULL, wait_for_one, (void *)way));
+    REQUIRE(!pthread_join(thread, NULL));
+    printf("%u\n", results[way]);
+    REQUIRE(results[way] == 42);
+    return 0;
+}
