@@ -22,6 +22,7 @@ mod lookup;
 mod mapping;
 pub mod maps;
 pub mod objects;
+mod open_chunks;
 pub mod parameters;
 pub mod preamble;
 pub mod reader;
