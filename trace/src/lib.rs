@@ -27,6 +27,7 @@ pub mod parameters;
 pub mod preamble;
 pub mod reader;
 pub mod record;
+pub mod room;
 pub mod segment;
 pub mod text;
 pub mod timed;
