@@ -3,7 +3,8 @@
 //! A chunk belongs to one thread from the moment it is taken. Its committed length lies in the mapping itself, so what was
 //! committed outlives the process whatever ends it. A full chunk is copied to the end of the file by one write and becomes
 //! free again: its pages stay present, and the mapping never changes while threads run. (Mapping fresh pages for every
-//! chunk cost 600 ns a call with 16 threads on the H200 machine, in page faults and TLB shootdowns.)
+//! chunk cost 600 ns a call with 16 threads on the H200 machine, in page faults and TLB shootdowns.) Only a record that fits
+//! into none gets a longer one, which is closed where it stands when it is full.
 
 use crate::file::TraceFile;
 use crate::lock::Lock;
@@ -13,7 +14,7 @@ use std::os::fd::AsRawFd;
 use std::sync::Condvar;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::time::Duration;
-use trace::segment::{HEADER, Header, Kind, LENGTH_AT, PAGE};
+use trace::segment::{HEADER, Header, Kind, LENGTH_AT, SEAL_AT, round_up};
 
 /// The first chunk of a thread, so that many short threads cost little.
 pub const SMALL: usize = 64 << 10;
@@ -97,6 +98,29 @@ impl Chunk {
         Ok(())
     }
 
+    /// Seals the committed records where they stand, gives what lies behind them back to the file system, and unmaps the chunk. For one
+    /// that is longer than others: nobody would use it again.
+    fn close(self) {
+        let length = self.length().load(Acquire) as usize;
+        if length > 0 {
+            // SAFETY: the committed bytes lie within the mapping and no longer change.
+            let content = unsafe { std::slice::from_raw_parts(self.start(), length) };
+            // SAFETY: 8-aligned, within the mapping; readers take the chunk as open or as sealed, both with all of its records.
+            let seal = unsafe { &*self.base.add(SEAL_AT).cast::<AtomicU64>() };
+            seal.store(trace::hash::checksum(content), Release);
+        } else {
+            self.free();
+        }
+        let used = round_up((HEADER + length) as u64) as usize;
+        // SAFETY: our own mapping, which ends with `self`. A file system that cannot take the blocks back keeps them.
+        unsafe {
+            if used < self.size {
+                libc::madvise(self.base.add(used).cast(), self.size - used, libc::MADV_REMOVE);
+            }
+            libc::munmap(self.base.cast(), self.size);
+        }
+    }
+
     /// Says that nothing in it counts.
     pub fn free(&self) {
         let header = Header::new(Kind::Free, self.size as u64).encode();
@@ -131,7 +155,7 @@ impl Supply {
             return free.map_or_else(|| Chunk::make(file, SMALL), Ok);
         }
         if size + HEADER > LARGE {
-            return Chunk::make(file, (size + HEADER).div_ceil(PAGE as usize) * PAGE as usize);
+            return Chunk::make(file, round_up((size + HEADER) as u64) as usize);
         }
         loop {
             let full = {
@@ -166,14 +190,13 @@ impl Supply {
     }
 
     fn reuse(&self, file: &TraceFile, chunk: Chunk) -> io::Result<()> {
+        if chunk.size > LARGE {
+            chunk.close();
+            return Ok(());
+        }
         chunk.drain(file)?;
         let mut state = self.state.lock();
-        match chunk.size {
-            SMALL => state.small.push(chunk),
-            LARGE => state.large.push(chunk),
-            // One that a single record outgrew; it stays mapped, and unused.
-            _ => {}
-        }
+        if chunk.size == SMALL { &mut state.small } else { &mut state.large }.push(chunk);
         Ok(())
     }
 

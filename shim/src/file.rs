@@ -50,6 +50,7 @@ impl TraceFile {
             }
         };
         let identity = identity(&file)?;
+        lock(&file);
         Ok(TraceFile {
             descriptor: AtomicI32::new(file.into_raw_fd()),
             identity,
@@ -72,6 +73,7 @@ impl TraceFile {
         if identity(&again)? != self.identity {
             return Err(io::Error::other("the program closed the trace, and another file has its name"));
         }
+        lock(&again);
         self.descriptor.store(again.as_raw_fd(), Release);
         Ok(ManuallyDrop::new(again))
     }
@@ -202,6 +204,16 @@ pub fn away_from_standard_streams(file: File) -> io::Result<File> {
         return Ok(unsafe { File::from_raw_fd(fd) });
     }
     if file.as_raw_fd() > 2 { Ok(file) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Tells whoever would close the trace that it is written, even from another PID namespace. A lock of the process, which goes with it: one
+/// of the open file would stay with a forked child, which has the descriptor too and never writes. It goes with any descriptor of the
+/// file that the process closes; a file system may know none.
+fn lock(file: &File) {
+    // SAFETY: all zeros are the whole of a file.
+    let whole = libc::flock { l_type: libc::F_WRLCK as libc::c_short, ..unsafe { std::mem::zeroed() } };
+    // SAFETY: a system call on our own descriptor, which reads the struct.
+    let _unsupported = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLK, &whole) };
 }
 
 fn identity(file: &File) -> io::Result<(u64, u64)> {

@@ -95,6 +95,7 @@ const OF_RESOURCE: Option<u64> = Some(8);
 /// CU_MEMHOSTREGISTER_IOMEMORY
 const IO_MEMORY: u64 = 4;
 
+/// By the name of the line: per-thread-stream twins share it.
 const HOOKS: &[(&str, Hook)] = &[
     ("cuGetProcAddress", Hook::ProcAddress),
     ("cuGetProcAddress_v2", Hook::ProcAddress),
@@ -138,44 +139,31 @@ const HOOKS: &[(&str, Hook)] = &[
     ("cuMemHostUnregister", Hook::HostFree { gone: false }),
     ("cuMemFreeHost", Hook::HostFree { gone: true }),
     ("cuEventRecord", Hook::EventRecord { per_thread: false }),
-    ("cuEventRecord_ptsz", Hook::EventRecord { per_thread: true }),
     ("cuEventRecordWithFlags", Hook::EventRecord { per_thread: false }),
-    ("cuEventRecordWithFlags_ptsz", Hook::EventRecord { per_thread: true }),
     ("cuCtxRecordEvent", Hook::ContextRecord),
     ("cuGreenCtxRecordEvent", Hook::ContextRecord),
     ("cuStreamWaitEvent", Hook::StreamWait { per_thread: false }),
-    ("cuStreamWaitEvent_ptsz", Hook::StreamWait { per_thread: true }),
     ("cuStreamDestroy", Hook::StreamEnds),
     ("cuStreamDestroy_v2", Hook::StreamEnds),
     ("cuStreamBeginCapture", Hook::BeginCapture),
-    ("cuStreamBeginCapture_ptsz", Hook::BeginCapture),
     ("cuStreamBeginCapture_v2", Hook::BeginCapture),
-    ("cuStreamBeginCapture_v2_ptsz", Hook::BeginCapture),
     ("cuStreamBeginCaptureToGraph", Hook::BeginCapture),
-    ("cuStreamBeginCaptureToGraph_ptsz", Hook::BeginCapture),
     ("cuGraphCreate", Hook::GraphMade),
     ("cuGraphInstantiate", Hook::Instantiated),
     ("cuGraphInstantiate_v2", Hook::Instantiated),
     ("cuGraphInstantiateWithFlags", Hook::Instantiated),
     ("cuGraphInstantiateWithParams", Hook::Instantiated),
-    ("cuGraphInstantiateWithParams_ptsz", Hook::Instantiated),
     ("cuGraphExecUpdate", Hook::GraphUpdated),
     ("cuGraphExecUpdate_v2", Hook::GraphUpdated),
     ("cuGraphExecDestroy", Hook::GraphEnds),
     ("cuStreamBeginCaptureToCig", Hook::BeginCapture),
-    ("cuStreamBeginCaptureToCig_ptsz", Hook::BeginCapture),
     ("cuStreamEndCapture", Hook::EndCapture),
-    ("cuStreamEndCapture_ptsz", Hook::EndCapture),
     ("cuStreamEndCaptureToCig", Hook::EndCapture),
-    ("cuStreamEndCaptureToCig_ptsz", Hook::EndCapture),
     ("cuProfilerStart", Hook::Profiler { starts: true }),
     ("cuProfilerStop", Hook::Profiler { starts: false }),
     ("cuLaunchHostFunc", Hook::HandsOver),
-    ("cuLaunchHostFunc_ptsz", Hook::HandsOver),
     ("cuLaunchHostFunc_v2", Hook::HandsOver),
-    ("cuLaunchHostFunc_v2_ptsz", Hook::HandsOver),
     ("cuStreamAddCallback", Hook::HandsOver),
-    ("cuStreamAddCallback_ptsz", Hook::HandsOver),
     ("cuGraphAddHostNode", Hook::HandsOver),
     ("cuGraphHostNodeSetParams", Hook::HandsOver),
     ("cuGraphExecHostNodeSetParams", Hook::HandsOver),
@@ -193,16 +181,19 @@ const HOOKS: &[(&str, Hook)] = &[
     ("cuTexRefSetAddress2D_v2", Hook::Textured { word: 2, within: None }),
     ("cuTexRefSetAddress2D_v3", Hook::Textured { word: 2, within: None }),
     ("cuStreamBeginRecaptureToGraph", Hook::BeginCapture),
-    ("cuStreamBeginRecaptureToGraph_ptsz", Hook::BeginCapture),
     ("cuEventDestroy", Hook::EventEnds),
     ("cuEventDestroy_v2", Hook::EventEnds),
 ];
 
-pub const fn of(name: &str) -> Hook {
+pub const fn of(function: &Function) -> Hook {
     let mut i = 0;
     while i < HOOKS.len() {
-        if same(HOOKS[i].0, name) {
-            return HOOKS[i].1;
+        if same(HOOKS[i].0, function.common_name()) {
+            return match HOOKS[i].1 {
+                Hook::EventRecord { .. } => Hook::EventRecord { per_thread: function.twin_of.is_some() },
+                Hook::StreamWait { .. } => Hook::StreamWait { per_thread: function.twin_of.is_some() },
+                hook => hook,
+            };
         }
         i += 1;
     }
@@ -214,13 +205,9 @@ const UNIFIED: &[&str] =
     &["cuMemcpy", "cuMemcpyAsync", "cuMemcpyBatchAsync", "cuMemcpyBatchAsync_v2", "cuMemcpyWithAttributesAsync"];
 
 pub const fn copies_unified(function: &Function) -> bool {
-    let name = match function.twin_of {
-        Some(name) => name,
-        None => function.name,
-    };
     let mut i = 0;
     while i < UNIFIED.len() {
-        if same(UNIFIED[i], name) {
+        if same(UNIFIED[i], function.common_name()) {
             return true;
         }
         i += 1;

@@ -1,6 +1,7 @@
 //! What host memory held when it was last looked at.
 
 use std::ops::Range;
+use trace::room;
 
 /// Bytes between two stretches that are taken along: fewer than what a stretch of its own would take in the trace.
 pub const NEAR: usize = 8;
@@ -19,7 +20,7 @@ unsafe impl Send for Shadow {}
 impl Shadow {
     /// All zeros; none if there is no room.
     pub fn of(len: u64) -> Option<Shadow> {
-        if len >= LONG && room().is_some_and(|room| len > room / 2) {
+        if len >= LONG && room::memory().is_some_and(|room| len > room / 2) {
             return None;
         }
         let (access, kind) =
@@ -57,20 +58,6 @@ impl Shadow {
     }
 }
 
-/// Bytes that may be had before the machine, or the container, runs out of memory and the program is killed for it.
-fn room() -> Option<u64> {
-    let read = |path| std::fs::read_to_string(path).ok();
-    let number = |path| read(path)?.trim().parse::<u64>().ok();
-    let machine = available(&read("/proc/meminfo")?);
-    let container = number("/sys/fs/cgroup/memory.max").zip(number("/sys/fs/cgroup/memory.current"));
-    machine.into_iter().chain(container.map(|(most, now)| most.saturating_sub(now))).min()
-}
-
-fn available(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kib| kib << 10)
-}
-
 impl Drop for Shadow {
     fn drop(&mut self) {
         // SAFETY: the shadow's own mapping, which nothing borrows any more.
@@ -102,9 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_be_had_is_known() {
-        assert_eq!(available("MemTotal:  9 kB\nMemAvailable:    2048 kB\nBuffers: 7 kB\n"), Some(2 << 20));
-        assert!(room().is_some_and(|room| room > 0));
+    fn more_than_there_is_room_for_is_not_followed() {
         assert!(Shadow::of(1 << 60).is_none());
     }
 

@@ -124,7 +124,7 @@ const fn may_be_left_out(function: &Function) -> bool {
     match function.class {
         Class::launch | Class::copy | Class::synchronize | Class::poll => true,
         // An event that was never recorded answers otherwise.
-        Class::submit => !matches!(hooks::of(function.name), Hook::EventRecord { .. } | Hook::ContextRecord),
+        Class::submit => !matches!(hooks::of(function), Hook::EventRecord { .. } | Hook::ContextRecord),
         Class::query => !hands_out(function),
         _ => false,
     }

@@ -47,7 +47,7 @@ impl Step<'_, '_> {
 
     /// The name under which the function's line stands, whichever twin was called.
     pub fn line(&self) -> &str {
-        self.function.map_or(self.call.name(), |function| function.twin_of.unwrap_or(function.name))
+        self.function.map_or(self.call.name(), |function| function.common_name())
     }
 }
 

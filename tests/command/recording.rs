@@ -2,9 +2,11 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 use tests::*;
+use trace::preamble::{Preamble, encode};
+use trace::segment::{Kind, whole};
 
 /// `record` refuses: one line, nothing recorded.
 fn refused(place: &Place, program: impl AsRef<OsStr>, status: i32, why: &str) {
@@ -76,6 +78,13 @@ fn a_trace_that_is_still_written_is_left_open() {
     let ran = run(place.cutrace(["repair"]).arg(&path)).expect(1);
     assert!(ran.stderr.contains("is still writing this trace"), "{}", ran.stderr);
     run(place.cutrace(["info"]).arg(&path)).expect(0); // may be read meanwhile
+    // As another PID namespace would see it, where the process has another number.
+    let preamble = Preamble { pid: u32::MAX, ..trace::Trace::open(&path).expect("a trace").preamble };
+    let segment = whole(Kind::Preamble, 0, &encode(&preamble));
+    let file = std::fs::File::options().write(true).open(&path).expect("our own file");
+    file.write_all_at(&[segment.clone(), segment].concat(), 0).expect("written");
+    let ran = run(place.cutrace(["repair"]).arg(&path)).expect(1);
+    assert!(ran.stderr.contains("is still writing this trace"), "{}", ran.stderr);
     std::fs::write(place.join("go"), "").expect("our own directory");
     let done = place.join("done");
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
@@ -85,6 +94,17 @@ fn a_trace_that_is_still_written_is_left_open() {
     }
     run(place.cutrace(["repair"]).arg(&path)).expect(0);
     assert_eq!(names(&sound(&path)), ["cuInit", "cuDeviceGetCount"]);
+}
+
+/// It has the descriptor, but never writes there.
+#[test]
+fn a_child_does_not_keep_its_parents_trace_open() {
+    let place = Place::new();
+    let program = client("hostile/outlives.c");
+    let ran = run(place.recorded(program).arg("go").env("OUTLIVES_INHERITS", "1")).expect(0);
+    let closed: Vec<bool> = place.traces().iter().map(|trace| trace.footer.is_some()).collect();
+    std::fs::write(place.join("go"), "").expect("our own directory");
+    assert_eq!(closed, [true, false], "{}", ran.stderr);
 }
 
 #[test]

@@ -224,7 +224,7 @@ fn what_nvtx_should_not_be_told() {
         let depths = ranges.iter().filter(|r| r.opened.thread == thread && r.opened.domain.is_none()).map(|r| r.depth);
         assert!(depths.eq(0..DEEP as u32));
         let call = trace.calls().find(|call| call.thread == thread).expect("a call");
-        let pushed = trace.annotations_of(thread).filter(|a| a.about.time < call.begin).count();
+        let pushed = trace.annotations().filter(|a| a.thread == thread && a.about.time < call.begin).count();
         assert_eq!(pushed, 2 * DEEP, "a thread's first records are annotations");
     }
 }

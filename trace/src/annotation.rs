@@ -132,11 +132,6 @@ impl Trace {
         })
     }
 
-    /// The annotations of one thread by time.
-    pub fn annotations_of(&self, thread: u32) -> impl Iterator<Item = Annotation<'_>> {
-        self.annotations().filter(move |annotation| annotation.thread == thread)
-    }
-
     /// Ranges by the time they were opened. A pop ends the range that its thread pushed last in its domain; one that finds
     /// none counts for nothing, as does the end of a range that was not started.
     pub fn annotated_ranges(&self) -> Vec<Range<'_>> {

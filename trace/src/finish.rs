@@ -10,8 +10,9 @@ use crate::segment::{HEADER, Header, Kind, LENGTH_AT, MAGIC, round_up, whole};
 use std::collections::HashSet;
 use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -100,21 +101,38 @@ fn restore_preambles(file: &File, trace: &Trace) -> io::Result<u64> {
     Ok(2 * size)
 }
 
-/// The process that still has the trace open, if there is one.
+/// The process that still writes the trace, if there is one; its id may be that of another PID namespace.
 pub fn writer(trace: &Trace) -> Option<u32> {
+    (is_open(trace) || is_locked(&trace.path)).then_some(trace.preamble.pid)
+}
+
+/// Whether the process of this id has the trace open.
+fn is_open(trace: &Trace) -> bool {
     let pid = trace.preamble.pid;
-    let wanted = std::fs::metadata(&trace.path).ok()?;
+    let Ok(wanted) = std::fs::metadata(&trace.path) else { return false };
     let same = |path: PathBuf| {
         std::fs::metadata(path).is_ok_and(|found| (found.dev(), found.ino()) == (wanted.dev(), wanted.ino()))
     };
     // The list of a zombie is empty.
-    let mut open = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
-    (pid != std::process::id() && open.any(|link| link.is_ok_and(|link| same(link.path())))).then_some(pid)
+    let Ok(mut open) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+    pid != std::process::id() && open.any(|link| link.is_ok_and(|link| same(link.path())))
+}
+
+/// Whether a process holds the recorder's lock, wherever it is.
+fn is_locked(path: &Path) -> bool {
+    let Ok(file) = File::open(path) else { return false };
+    // SAFETY: all zeros are the whole of a file.
+    let mut lock = libc::flock { l_type: libc::F_WRLCK as libc::c_short, ..unsafe { std::mem::zeroed() } };
+    // SAFETY: a question on our own descriptor, answered in the struct.
+    let answered = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLK, &mut lock) } == 0;
+    answered && lock.l_type != libc::F_UNLCK as libc::c_short
 }
 
 /// This moment in nanoseconds since the start of the trace, if a process here still has it open.
 pub fn now(trace: &Trace) -> Option<i64> {
-    writer(trace)?;
+    if !is_open(trace) {
+        return None;
+    }
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: an output struct. What the trace's clock pairs hold is this clock, too.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_RAW, &mut time) };
@@ -197,7 +215,6 @@ fn seal(file: &File, trace: &Trace, kept: &[(u64, Header)]) -> io::Result<usize>
 
 /// Whole pages of a chunk that were set aside and never used: the file system may have them back. It need not.
 fn give_back(file: &File, from: u64, to: u64) {
-    use std::os::fd::AsRawFd;
     let from = round_up(from);
     if from < to {
         let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;

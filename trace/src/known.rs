@@ -49,6 +49,7 @@ impl Trace {
     /// [`Trace::call_at`]. Fails as [`Trace::open`] does.
     pub fn open_known(path: impl AsRef<Path>, known: Known) -> Result<Trace, Error> {
         let mut trace = Trace::located(path.as_ref())?;
+        trace.copy_open_chunks();
         trace.blobs_of_segments();
         trace.threads = known.threads.into_iter().map(|(os_id, name, calls)| Thread { os_id, name, calls }).collect();
         trace.devices = known.devices;
@@ -114,7 +115,8 @@ impl Trace {
     /// Entries and returns of a chunk: offset, kind, and of returns the call they belong to.
     fn records_of(&self, offset: u64) -> impl Iterator<Item = (u64, u8, u32)> + '_ {
         let mut at = offset + HEADER as u64;
-        let header = self.map.get(offset as usize..).and_then(crate::segment::Header::decode);
+        let found = self.segments.binary_search_by_key(&offset, |(offset, _)| *offset).ok();
+        let header = found.map(|index| self.segments[index].1);
         let end = header.map_or(at, |h| (at + h.length.min(h.room())).min(self.map.len() as u64));
         std::iter::from_fn(move || {
             while at < end {

@@ -28,11 +28,19 @@ impl Mapping {
     /// every chunk's header half of the file.
     pub fn peek<const N: usize>(&self, offset: u64) -> Option<[u8; N]> {
         let mut bytes = [0; N];
-        match self {
-            Mapping::Mapped(_, file) => file.read_exact_at(&mut bytes, offset).ok()?,
-            Mapping::Read(all) => bytes.copy_from_slice(all.get(offset as usize..)?.get(..N)?),
-        }
+        self.read(offset, &mut bytes)?;
         Some(bytes)
+    }
+
+    /// Fills `bytes` with what is at an offset; none if the file is not as long.
+    pub fn read(&self, offset: u64, bytes: &mut [u8]) -> Option<()> {
+        match self {
+            Mapping::Mapped(_, file) => file.read_exact_at(bytes, offset).ok(),
+            Mapping::Read(all) => {
+                bytes.copy_from_slice(all.get(offset as usize..)?.get(..bytes.len())?);
+                Some(())
+            }
+        }
     }
 }
 

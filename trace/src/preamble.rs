@@ -92,7 +92,8 @@ pub fn decode<T: Decode<()>>(bytes: &[u8]) -> Option<T> {
         0x1001..=0x1_0000 => within::<0x10_0000, T>(bytes),
         0x1_0001..=0x10_0000 => within::<0x100_0000, T>(bytes),
         0x10_0001..=0x100_0000 => within::<0x1000_0000, T>(bytes),
-        0x100_0001..=0x4000_0000 => within::<0x4_0000_0000, T>(bytes),
+        0x100_0001..=0x1000_0000 => within::<0x1_0000_0000, T>(bytes),
+        0x1000_0001..=0x4000_0000 => within::<0x4_0000_0000, T>(bytes),
         _ => None,
     }
 }

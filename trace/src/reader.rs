@@ -8,6 +8,7 @@ use crate::call::{Call, Content, Image};
 use crate::hash::{Hash, checksum};
 use crate::lookup::Lookup;
 use crate::mapping::Mapping;
+use crate::open_chunks::Copies;
 use crate::preamble::{Footer, Preamble, decode};
 use crate::record::{self, CONFIG, Clock, Head, Kernel, Observed};
 use crate::segment::{FORMAT_VERSION, HEADER, Header, Kind, MAGIC, PAGE, u32_at, u64_at};
@@ -69,6 +70,7 @@ pub(crate) struct Located {
 pub struct Trace {
     pub path: PathBuf,
     pub(crate) map: Mapping,
+    pub(crate) copies: Copies,
     pub preamble: Preamble,
     pub footer: Option<Footer>,
     pub threads: Vec<Thread>,
@@ -124,6 +126,7 @@ pub struct Trace {
 impl Trace {
     pub fn open(path: impl AsRef<Path>) -> Result<Trace, Error> {
         let mut trace = Trace::located(path.as_ref())?;
+        trace.copy_open_chunks();
         trace.index();
         Ok(trace)
     }
@@ -146,6 +149,7 @@ impl Trace {
         let mut trace = Trace {
             path,
             map,
+            copies: Copies::default(),
             preamble,
             footer: None,
             threads: Vec::new(),
@@ -180,6 +184,16 @@ impl Trace {
         };
         trace.locate();
         Ok(trace)
+    }
+
+    /// From here on a program that still writes the file does not change what was found in it.
+    pub(crate) fn copy_open_chunks(&mut self) {
+        self.copies = Copies::of(&self.map, &mut self.segments);
+    }
+
+    /// What the file holds from an offset on, up to `end`: of an open chunk, what it held.
+    fn held(&self, at: u64, end: u64) -> Option<&[u8]> {
+        self.copies.held(at, end).or_else(|| self.map.get(at as usize..end as usize))
     }
 
     /// Calls that a capture range left out.
@@ -298,8 +312,9 @@ impl Trace {
 
     /// The committed content of a segment, if the file has all of it.
     pub fn content(&self, offset: u64, header: &Header) -> Option<&[u8]> {
-        let start = offset as usize + HEADER;
-        self.map.get(start..start.checked_add(header.length as usize)?).filter(|_| header.length <= header.room())
+        let start = offset + HEADER as u64;
+        let content = self.held(start, start.checked_add(header.length)?)?;
+        (content.len() as u64 == header.length && header.length <= header.room()).then_some(content)
     }
 
     /// Bytes of the whole records at the start of a chunk that the file may have only in part.
@@ -335,7 +350,7 @@ impl Trace {
     }
 
     pub(crate) fn record_within(&self, at: u64, end: u64) -> Option<Record<'_>> {
-        let bytes = self.map.get(at as usize..end as usize)?;
+        let bytes = self.held(at, end)?;
         let head: Head = bincode::decode_from_slice(bytes.get(..record::HEAD)?, CONFIG).ok()?.0;
         let size = head.size as usize;
         let least = match head.kind {

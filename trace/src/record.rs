@@ -400,11 +400,6 @@ pub const WRITTEN_SIZE: usize = HEAD + size_of::<Written>();
 /// Where the text of an ANNOTATION record begins.
 pub const ANNOTATION_SIZE: usize = HEAD + size_of::<Annotation>();
 
-/// Bytes an attachment takes, address and padding included.
-pub const fn attachment_size(field: u8, data: usize) -> usize {
-    ATTACHMENT + if field == NESTED { 8 } else { 0 } + data.div_ceil(8) * 8
-}
-
 /// A record of a bincode-encoded body, padded to 8 bytes.
 pub fn with_body<T: Encode>(kind: u8, body: &T) -> Vec<u8> {
     let mut out = vec![0; HEAD];

@@ -55,6 +55,10 @@ fn a_length_is_not_believed() {
     assert!(thread.is_none() && bytes < 8192, "{bytes}");
     let (bytes, footer) = most(|| preamble::decode::<Footer>(&claim(0)));
     assert!(footer.is_none() && bytes < 8192, "{bytes}");
+    // Of a footer of 17 MiB, a list of 8 GiB.
+    let long = [claim(0), vec![0; 17 << 20]].concat();
+    let (bytes, footer) = most(|| preamble::decode::<Footer>(&long));
+    assert!(footer.is_none() && bytes < 8192, "{bytes}");
     let whole = writer::preamble();
     let encoded = preamble::encode(&whole);
     let (bytes, decoded) = most(|| preamble::decode::<Preamble>(&encoded));

@@ -2,6 +2,7 @@
 
 mod writer;
 
+use std::os::unix::fs::FileExt;
 use trace::Trace;
 use trace::finish::finish;
 use trace::preamble::{Footer, Located, encode};
@@ -219,4 +220,44 @@ fn times_of_a_forged_clock_follow_each_other() {
     let times = [0, 100, 1 << 31, 1 << 40, u64::MAX].map(|ticks| trace.nanoseconds(ticks));
     assert!(times.is_sorted(), "{times:?}");
     assert!(times[4].checked_sub(times[0]).is_some(), "{times:?}");
+}
+
+/// The recorder copies a full chunk to the end of the file and writes others' records in its place, while a reader has the trace open.
+#[test]
+fn what_was_found_in_an_open_chunk_stays_when_it_is_used_again() {
+    let (mut writer, chunk) = two_threads();
+    let about = record::Annotation {
+        time: 220,
+        payload: 0,
+        subject: 0,
+        message: 0,
+        domain: 0,
+        category: 0,
+        color: 0,
+        what: record::annotated::MARK,
+        payload_type: 0,
+        has_color: false,
+        registered: false,
+        zero: 0,
+    };
+    writer.record(1, &record::with_body(record::ANNOTATION, &about));
+    let file = writer.file();
+    let trace = Trace::open(file.path()).expect("readable");
+    let known = Trace::open_known(file.path(), trace.known()).expect("readable");
+
+    let head = Head { size: 8, kind: 77, flags: record::OPTIONAL, function: 0 };
+    let record = bincode::encode_to_vec(head, record::CONFIG).expect("into memory");
+    let room = PAGE as usize - HEADER;
+    let header = Header { thread: 0, id: 7 << 64, length: room as u64, ..Header::new(Kind::Chunk, PAGE) };
+    let written = [header.encode().as_slice(), &record.repeat(room / 8)].concat();
+    file.as_file().write_all_at(&written, chunk as u64).expect("written");
+
+    let calls: Vec<(u32, u64, Option<u64>)> = trace.calls().map(|call| (call.thread, call.begin, call.end)).collect();
+    let end = |begin: u64| Some(begin + 10);
+    assert_eq!(calls, [(0, 100, end(100)), (1, 110, end(110)), (0, 200, end(200)), (1, 210, end(210))]);
+    assert!(trace.calls().all(|call| call.name() == CALL && call.words().eq([8])));
+    let told: Vec<(u32, u64)> = trace.annotations().map(|note| (note.thread, note.about.time)).collect();
+    assert_eq!(told, [(1, 220)]);
+    let call = known.call_at(1, 1, 3, false).expect("the call");
+    assert_eq!((call.name(), call.begin, call.end), (CALL, 210, Some(220)));
 }

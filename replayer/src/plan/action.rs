@@ -50,7 +50,7 @@ pub fn action(function: &Function) -> Action {
 const NO_CODE: &str = "this cutrace has no code for it";
 
 fn memory(function: &Function) -> Option<Memory> {
-    Some(match function.twin_of.unwrap_or(function.name) {
+    Some(match function.common_name() {
         "cuMemAlloc_v2"
         | "cuMemAllocPitch_v2"
         | "cuMemAllocManaged"

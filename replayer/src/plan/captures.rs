@@ -30,7 +30,7 @@ impl Captures {
     pub fn see(&mut self, call: &Call, function: &'static Function, host: &Ranges) -> bool {
         let stream = call.argument("hStream");
         let captured = stream.and_then(|stream| self.streams.get(&stream).copied());
-        match function.twin_of.unwrap_or(function.name) {
+        match function.common_name() {
             _ if function.begins_capture() => {
                 self.streams.extend(stream.map(|stream| (stream, stream)));
             }

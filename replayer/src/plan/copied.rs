@@ -44,7 +44,7 @@ pub fn copied(call: &Call, function: &'static Function) -> Vec<Copied> {
         return all;
     }
     let (mut from, mut to) = (None, None);
-    let line = function.twin_of.unwrap_or(function.name);
+    let line = function.common_name();
     let is_unified = matches!(line, "cuMemcpy" | "cuMemcpyAsync" | "cuMemcpyWithAttributesAsync");
     for param in function.params {
         let address = call.argument(param.name).unwrap_or(0);

@@ -54,7 +54,7 @@ impl Faults {
                 self.open.retain(|open, _| open.0 != waited);
             }
             Some(Awaited::Stream(_)) => _ = self.open.remove(&stream),
-            None if matches!(function.twin_of.unwrap_or(function.name), "cuEventRecord" | "cuEventRecordWithFlags") => {
+            None if matches!(function.common_name(), "cuEventRecord" | "cuEventRecordWithFlags") => {
                 self.events.insert(call.argument("hEvent").unwrap_or(0), (stream, call.number));
             }
             None => match function.class {

@@ -27,7 +27,7 @@ impl Graphs {
     /// was given. What it makes use of itself, and none if it only builds.
     pub fn see(&mut self, call: &Call, function: &Function, capture: Option<u64>, given: Uses) -> Option<Uses> {
         let argument = |name| call.argument(name).unwrap_or(0);
-        let name = function.twin_of.unwrap_or(function.name);
+        let name = function.common_name();
         match name {
             _ if function.begins_capture() => {
                 self.captures.insert(argument("hStream"), Uses::default());

@@ -203,7 +203,7 @@ impl Outstanding {
     }
 
     fn given(&self, call: &Call, function: &Function) -> Vec<u64> {
-        if function.twin_of.unwrap_or(function.name) == "cuGraphLaunch" {
+        if function.common_name() == "cuGraphLaunch" {
             // Its nodes may have been given any.
             return self.managed.keys().copied().collect();
         }
@@ -258,7 +258,7 @@ impl Outstanding {
             }
             None => {}
         }
-        match function.twin_of.unwrap_or(function.name) {
+        match function.common_name() {
             "cuStreamCreate" | "cuStreamCreateWithPriority" => {
                 let flags = call.argument("Flags").or(call.argument("flags")).unwrap_or(0);
                 if let Some(stream) = call.output("phStream") {

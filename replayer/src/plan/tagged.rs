@@ -87,7 +87,7 @@ mod tests {
         tagged.moves(AT, 0x100);
         assert!(among(&tagged, &[1, AT | 0x5a << 56]));
         assert!(among(&tagged, &[(AT + 0xf8) << 16 | 3]));
-        assert!(!among(&tagged, &[AT, AT + 0x100 | 0x5a << 56, AT << 17, AT >> 1]), "plain, behind it, or neither");
+        assert!(!among(&tagged, &[AT, (AT + 0x100) | (0x5a << 56), AT << 17, AT >> 1]), "plain, behind it, or neither");
     }
 
     #[test]
@@ -102,7 +102,7 @@ mod tests {
         let mut words: Vec<u64> = (0..1 << 20).map(|_| next()).collect();
         assert!(words.iter().any(|word| tagged.is_tagged(*word)), "some are by chance");
         assert!(!among(&tagged, &words));
-        words.iter_mut().step_by(256).for_each(|word| *word = AT + (*word & 0xffff) | 7 << 60);
+        words.iter_mut().step_by(256).for_each(|word| *word = (AT + (*word & 0xffff)) | (7 << 60));
         assert!(among(&tagged, &words));
     }
 }

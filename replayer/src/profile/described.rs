@@ -29,7 +29,7 @@ const PEER: u8 = 10;
 
 /// None: nothing that can be timed by itself.
 pub fn describe<'t>(world: &World, call: &Call<'t>, live: &Function, words: &[u64]) -> Option<Described<'t>> {
-    let name = live.twin_of.unwrap_or(live.name);
+    let name = live.common_name();
     let mut described = Described { timed: Timed::BLANK, kernel: None, function: 0 };
     let timed = &mut described.timed;
     match live.class {

@@ -22,7 +22,7 @@ impl Instances {
 
     /// Follows a call that has just succeeded, with its live argument words.
     pub fn see(&mut self, driver: &Driver, function: &Function, words: &[u64]) {
-        let name = function.twin_of.unwrap_or(function.name);
+        let name = function.common_name();
         let executable = words.first().copied().unwrap_or(0);
         match name {
             "cuGraphInstantiateWithFlags" | "cuGraphInstantiateWithParams" => {

@@ -126,7 +126,7 @@ impl Watch {
     pub unsafe fn call(&self, world: &World, call: &Call, live: &'static Function, words: &[u64]) -> u32 {
         // SAFETY: forwarded from the caller.
         let plain = || unsafe { world.driver.call(id(live), words) };
-        match (live.class, live.twin_of.unwrap_or(live.name)) {
+        match (live.class, live.common_name()) {
             (Class::launch, name) => self.launch(world, call, live, words, name == "cuGraphLaunch", plain),
             (Class::submit, _) => {
                 let mut turn = self.turn.lock();

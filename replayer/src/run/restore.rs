@@ -6,6 +6,7 @@ use crate::run::peek::read;
 use crate::run::world::World;
 use std::ops::Range;
 use trace::hash::Hash;
+use trace::room;
 
 /// Bytes that are compared, kept and restored together.
 const PIECE: usize = 1 << 20;
@@ -45,7 +46,7 @@ impl Snapshot {
     pub fn take(world: &World, at: u64) -> Result<Snapshot, String> {
         let named = Named::at(world.trace, world.plan, at);
         let needed: u64 = named.ranges().map(|range| range.len).sum();
-        let free = free_memory();
+        let free = room::memory().unwrap_or(u64::MAX);
         if needed > free / 2 {
             return Err(format!(
                 "the program holds {needed} bytes when the range begins, and this host has {free} free: they cannot be kept"
@@ -139,10 +140,4 @@ fn contents(world: &World, live: Range<u64>, is_host: bool) -> Result<Vec<u8>, F
     }
     let mut bytes = Vec::new();
     read(world, live, |piece| bytes.extend_from_slice(piece)).map(|()| bytes)
-}
-
-fn free_memory() -> u64 {
-    // SAFETY: plain questions.
-    let (pages, size) = unsafe { (libc::sysconf(libc::_SC_AVPHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
-    (pages.max(0) as u64).saturating_mul(size.max(0) as u64)
 }

@@ -2,6 +2,7 @@
 //! used by calls that come later still; if one comes, the key is set anew and its destructor runs again.
 
 use super::LANE;
+use crate::manners::guarded;
 use crate::start;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 
@@ -30,12 +31,15 @@ extern "C" fn ended(_: *mut libc::c_void) {
         if lane.generation.get() != start::generation() || lane.busy.replace(true) {
             return;
         }
-        // SAFETY: only this thread touches its lane, and nothing of it is borrowed.
-        let chunk = unsafe { (*lane.chunk.get()).take() };
-        if let Some(chunk) = chunk {
-            lane.recorder().supply.retire(chunk);
-        }
-        lane.recorder().pending.thread_ends(lane.index());
+        // A panic must not leave through the C library.
+        guarded(|| {
+            // SAFETY: only this thread touches its lane, and nothing of it is borrowed.
+            let chunk = unsafe { (*lane.chunk.get()).take() };
+            if let Some(chunk) = chunk {
+                lane.recorder().supply.retire(chunk);
+            }
+            lane.recorder().pending.thread_ends(lane.index());
+        });
         lane.cursor.set(std::ptr::null_mut());
         lane.limit.set(std::ptr::null_mut());
         lane.busy.set(false);

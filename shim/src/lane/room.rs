@@ -1,10 +1,12 @@
 //! Where a lane's records go: into its chunk, and into the next one when that is full.
 
 use super::{Lane, exit};
+use crate::chunk::LARGE;
 use crate::manners::unseen;
 use crate::start;
 use std::sync::atomic::Ordering::*;
 use trace::record::CONFIG;
+use trace::segment::HEADER;
 
 impl Lane {
     #[inline(always)]
@@ -61,17 +63,25 @@ impl Lane {
         let recorder = self.recorder();
         let first = self.ordinal.get() == 0;
         // Chunks grow once: a thread that filled its first one will fill more.
-        let least = if first { 0 } else { crate::chunk::LARGE - trace::segment::HEADER };
+        let least = if first { 0 } else { LARGE - HEADER };
         if self.ordinal.get() == 1 {
             recorder.supply.expect_more();
         }
-        let chunk = match recorder.supply.take(&recorder.file, (size + keep).max(least)) {
+        let chunk = match recorder.supply.take(&recorder.file, wanted(size, keep).max(least)) {
             Ok(chunk) => chunk,
             Err(error) => {
                 start::off(&format!("{}: {error}", recorder.file.path.display()));
                 return false;
             }
         };
+        // SAFETY: only this thread touches its lane, and nothing of it is borrowed.
+        if let Some(outgrown) = unsafe { &*self.chunk.get() }
+            && self.cursor.get() == outgrown.start()
+        {
+            // Nothing of it counts: its place among the thread's chunks is the next one's, and no two of them have it at a time.
+            outgrown.free();
+            self.ordinal.set(self.ordinal.get() - 1);
+        }
         chunk.assign(self.index.get(), self.ordinal.get(), self.calls.get());
         self.ordinal.set(self.ordinal.get() + 1);
         if keep > 0 {
@@ -93,6 +103,13 @@ impl Lane {
         }
         true
     }
+}
+
+/// Bytes of records that a chunk is to have room for. A record that no common chunk holds has twice as much each time, or it would be
+/// moved for every few of its bytes.
+fn wanted(size: usize, keep: usize) -> usize {
+    let least = size + keep;
+    if least + HEADER > LARGE { size + 2 * keep } else { least }
 }
 
 /// Encodes with bincode at `at`.

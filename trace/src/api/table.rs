@@ -41,6 +41,14 @@ impl Function {
         }
     }
 
+    /// The name of its line, which a per-thread-stream twin shares.
+    pub const fn common_name(&self) -> &'static str {
+        match self.twin_of {
+            Some(name) => name,
+            None => self.name,
+        }
+    }
+
     /// The position of the parameter with this name.
     pub fn param(&self, name: &str) -> Option<usize> {
         self.params.iter().position(|p| p.name == name)
@@ -74,12 +82,12 @@ impl Function {
     }
 
     pub fn begins_capture(&self) -> bool {
-        let name = self.twin_of.unwrap_or(self.name);
+        let name = self.common_name();
         matches!(name, "cuStreamBeginCapture" | "cuStreamBeginCapture_v2" | "cuStreamBeginCaptureToGraph")
     }
 
     pub fn ends_capture(&self) -> bool {
-        self.twin_of.unwrap_or(self.name) == "cuStreamEndCapture"
+        self.common_name() == "cuStreamEndCapture"
     }
 
     /// Whether what a copy or a fill brings to memory that the host has, too, is there when it returns: all without a stream wait for that

@@ -246,7 +246,7 @@ impl Plan {
         Plan {
             category: Category::of(function.class, function.name),
             concerned: Objects::concerns(function),
-            rule: rule(function.twin_of.unwrap_or(function.name), function.class),
+            rule: rule(function.common_name(), function.class),
             stream: stream.map(|index| function.params[index].offset as usize / 8),
             host: word(&|role| matches!(role, Role::Source(_) | Role::Sink(_))),
             amount: amount(function),
