@@ -3,7 +3,7 @@
 //! A chunk belongs to one thread from the moment it is taken. Its committed length lies in the mapping itself, so what was
 //! committed outlives the process whatever ends it. A full chunk is copied to the end of the file by one write and becomes
 //! free again: its pages stay present, and the mapping never changes while threads run. (Mapping fresh pages for every
-//! chunk cost 600 ns a call with 16 threads on the H200 machine, in page faults and TLB shootdowns.) Only a record that fits
+//! chunk cost 648 ns a call with 16 threads on the H200 machine, in page faults and TLB shootdowns.) Only a record that fits
 //! into none gets a longer one, which is closed where it stands when it is full.
 
 use crate::file::TraceFile;

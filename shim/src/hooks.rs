@@ -1,4 +1,4 @@
-//! The functions that the recorder must do more about than their table line says: the one list of exceptions.
+//! What the recorder must do at the calls of some functions, beyond what their table lines say.
 
 use crate::callback::{self, Substitute};
 use crate::finds::Finds;

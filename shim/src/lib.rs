@@ -5,9 +5,10 @@
 //! 1. Never hold a lock across a call of the real driver.
 //! 2. Never change an argument or a result. (Two exceptions: the addresses that cuGetProcAddress hands out, and callbacks that
 //!    run when work gets to them.)
-//! 3. On the hot path no lock, no allocation, no system call, no logging, no thread-local with Drop.
-//! 4. Dormant until the first driver call: no file, no thread, no environment read, so that children which never touch CUDA
-//!    cost nothing.
+//! 3. On the hot path no lock, no allocation, no system call, no logging, no thread-local with Drop. (What the CPU writes without a
+//!    call has to be looked for: once memory is pinned or managed, calls that give work or wait are off that path.)
+//! 4. Dormant until the first driver call: no file and no thread, so that children which never touch CUDA cost nothing. The driver is opened,
+//!    and the environment asked where it is, when somebody opens it or looks one of its functions up.
 //! 5. A fault of the recorder switches recording off, says so once, and the program lives on.
 //! 6. What is not recorded is counted.
 //! 7. Unwinding and cancellation pass through: wrappers and real functions are `extern "C-unwind"`, and nothing here needs

@@ -1,7 +1,7 @@
 //! What the CPU wrote while work under way may have used the same memory, or what moves together with it: of this the order is not known.
 //!
 //! A kernel that was given memory which the CPU wrote meanwhile may have waited for that. Such a program replays if the write is found before the
-//! call that waits for the kernel. It is named all the same: a kernel that spins on a flag while no thread makes a call waits for ever.
+//! call that waits for the kernel, and is named all the same. (What is written while a call waits for it is a reason of its own: `survey.rs`.)
 //! If the memory held something else than the CPU's bytes in the end, the launch has written there, too. Managed memory moves by
 //! blocks, and on pages to which the driver has the CPU copy nobody tells whose the rest is (`parts.rs`).
 
