@@ -225,6 +225,14 @@ impl<'a> Call<'a> {
         many.into_iter().flatten().chain(few.into_iter().flatten())
     }
 
+    /// The images of memory that begins within the range, in the order of capture.
+    pub fn images_within(&self, range: &Range<u64>) -> Vec<Image<'a>> {
+        match self.lookup() {
+            Some(lookup) => lookup.within(*self, range),
+            None => self.images().filter(|image| range.contains(&image.address)).collect(),
+        }
+    }
+
     /// Memory in the host's reach that this launch was given, as it was when that was looked at.
     pub fn looked_at(&self) -> impl Iterator<Item = Image<'a>> + use<'a> {
         let observed = self.trace.observed.get(&(self.thread, self.sequence)).into_iter().flatten();

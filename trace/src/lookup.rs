@@ -3,6 +3,7 @@
 use crate::call::{Attachments, Call, Image, When};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::Range;
 
 /// In records of more bytes images are found by a [`Lookup`]; in smaller ones by looking at each.
 pub(crate) const CROWDED: u64 = 4096;
@@ -54,6 +55,15 @@ impl Lookup {
         let first = self.by_address.partition_point(|(at, _)| *at < address);
         let same = self.by_address[first..].iter().take_while(move |(at, _)| *at == address);
         same.filter_map(move |(_, place)| place.image(&call))
+    }
+
+    pub(crate) fn within<'a>(&self, call: Call<'a>, range: &Range<u64>) -> Vec<Image<'a>> {
+        let below = |end| self.by_address.partition_point(|(at, _)| *at < end);
+        let (first, behind) = (below(range.start), below(range.end));
+        let places = self.by_address.get(first..behind).unwrap_or(&[]).iter().map(|(_, place)| *place);
+        let mut places: Vec<Place> = places.collect();
+        places.sort_unstable();
+        places.into_iter().filter_map(|place| place.image(&call)).collect()
     }
 
     /// The first image captured at that moment that has this byte.

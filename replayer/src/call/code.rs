@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::io::Write;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use trace::api::types::{Form, Kind, Type};
-use trace::call::{Content, When};
+use trace::call::When;
 use trace::hash::Hash;
 use trace::image::{Format, Wrapper};
 use trace::segment::u64_at;
@@ -67,12 +67,7 @@ impl<'t> Builder<'_, 't> {
 
     /// All bytes that were recorded from this address on.
     fn whole(&self, address: u64) -> Option<Cow<'t, [u8]>> {
-        let mut len = 0;
-        for image in self.call.images().filter(|image| !image.rows) {
-            if image.address == address + len && !matches!(image.content, Content::Arguments { .. }) {
-                len += image.len;
-            }
-        }
+        let len = self.image_length(address);
         if len == 0 { None } else { self.call.memory(When::Entry, address, len) }
     }
 

@@ -275,7 +275,9 @@ impl<'t> Builder<'_, 't> {
     fn region_images(&self, region: &Region) -> Vec<Image<'t>> {
         let range = region.address..region.address.saturating_add(region.span().max(region.bytes()));
         let is_memory = |image: &Image| !matches!(image.content, Content::Arguments { .. }) && image.len > 0;
-        self.call.images().filter(|image| is_memory(image) && range.contains(&image.address)).collect()
+        let mut images = self.call.images_within(&range);
+        images.retain(is_memory);
+        images
     }
 
     /// The recorded bytes of a region, row behind row.
@@ -310,12 +312,12 @@ impl<'t> Builder<'_, 't> {
     }
 
     /// How many bytes were recorded from this address on.
-    fn image_length(&self, address: u64) -> u64 {
+    pub(super) fn image_length(&self, address: u64) -> u64 {
+        let is_piece =
+            |image: &Image| !image.rows && image.len > 0 && !matches!(image.content, Content::Arguments { .. });
         let mut end = address;
-        for image in self.call.images().filter(|i| !i.rows && !matches!(i.content, Content::Arguments { .. })) {
-            if image.address == end {
-                end = end.saturating_add(image.len);
-            }
+        while let Some(piece) = self.call.images_at(end).find(is_piece) {
+            end = end.saturating_add(piece.len);
         }
         end - address
     }
