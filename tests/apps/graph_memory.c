@@ -39,6 +39,17 @@ int main(void)
     CHECK(cuGraphAddKernelNode(&nodes[2], graph, nodes + 1, 1, &node));
     CHECK(cuGraphInstantiate(&instance, graph, 0));
 
+    // The driver leaves what it was given in the fields that it does not use.
+    CUgraphNodeParams any = {.type = CU_GRAPH_NODE_TYPE_KERNEL};
+    CUgraph other;
+    CUgraphNode same;
+    any.kernel = (CUDA_KERNEL_NODE_PARAMS){.func = add, .kern = (CUkernel)&any, .ctx = (CUcontext)&other, .gridDimX = 1, .gridDimY = 1,
+        .gridDimZ = 1, .blockDimX = N, .blockDimY = 1, .blockDimZ = 1, .kernelParams = (void *[]){&packed.numbers, &packed.n}};
+    CHECK(cuGraphCreate(&other, 0));
+    CHECK(cuGraphAddNode(&same, other, NULL, NULL, 0, &any));
+    REQUIRE(any.kernel.kern == (CUkernel)&any);
+    CHECK(cuGraphDestroy(other));
+
     // A graph whose only work is to free it.
     CHECK(cuGraphCreate(&freeing, 0));
     CHECK(cuGraphAddMemFreeNode(&free_node, freeing, NULL, 0, memory.dptr));

@@ -20,7 +20,7 @@ use trace::api::roles::{Class, Field, Role};
 use trace::api::structs::CUtensorMap;
 use trace::api::types::{Form, Kind, Type, Typed};
 use trace::call::When;
-use trace::walk::{Direction, Target, View, member, resolve};
+use trace::walk::{Direction, Target, View, is_meant, member, resolve};
 use trace::{Call, Function};
 
 /// Memory that came into being inside a struct (an allocation node): its address, and the length that stands beside it.
@@ -180,6 +180,10 @@ impl Checker<'_, '_> {
                     self.world.translation.bind_of_graph(was, len, is);
                 }
                 for (index, field) in fields.iter().enumerate() {
+                    // What the program left in a field that it does not use the driver leaves there.
+                    if matches!(field.role, Role::Unless(_)) && !is_meant(fields, index, 0, &Bytes(recorded)) {
+                        continue;
+                    }
                     if let Role::Owned(_) = field.role {
                         self.handed_out(fields, index, recorded, live);
                         continue;

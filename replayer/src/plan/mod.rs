@@ -315,6 +315,23 @@ mod tests {
     }
 
     #[test]
+    fn what_kernels_draw_reaches_copies_of_the_array() {
+        const ARRAY: u64 = 0x55f0_1234_5678;
+        const SURFACE: u64 = 3;
+        let mut sample = initialised();
+        let handle = |value: u64| value.to_le_bytes();
+        sample.call(0, "cuArrayCreate_v2", 10..11, &[0x100, 0x200], &[(0x100, &handle(ARRAY))]);
+        let description = [&[0; 8][..], &handle(ARRAY)].concat();
+        let made = [(0x300, &description[..]), (0x100, &handle(SURFACE)[..])];
+        sample.call(0, "cuSurfObjectCreate", 12..13, &[0x100, 0x300], &made);
+        sample.launch(0, 20..21, SURFACE);
+        sample.launch(0, 22..23, SURFACE + 1);
+        sample.call(0, "cuMemcpyAtoH_v2", 30..31, &[0x6000, ARRAY, 0, 16], &[(0x6000, &[7; 16])]);
+        let plan = plan(&sample.trace());
+        assert_eq!((plan.launches, plan.unreached_launches), (2, 1));
+    }
+
+    #[test]
     fn a_free_under_way_does_not_take_the_next_allocation() {
         let mut sample = initialised();
         allocate(&mut sample, 0, 10..11, AT, 512);

@@ -115,6 +115,8 @@ pub struct Reach {
     graphs: Graphs,
     /// Executable graphs whose handles were put into an allocation.
     stored: HashMap<u32, BTreeSet<u64>>,
+    /// Arrays, and texture and surface objects: by the handle the memory that it stands for.
+    images: HashMap<u64, u32>,
     /// Modules, libraries, kernels and functions, by the name that all variables of their code have.
     modules: HashMap<u64, u32>,
 }
@@ -124,6 +126,9 @@ struct Given {
     uses: BTreeSet<u32>,
     executable: BTreeSet<u64>,
 }
+
+/// Objects have lesser numbers, handles of arrays are greater.
+const MOST_OBJECTS: u64 = 1 << 16;
 
 /// Longer memory is payload, not a description that holds addresses.
 const DESCRIPTION: u64 = 4096;
@@ -150,6 +155,24 @@ impl Reach {
             }
             let module = Some(call).filter(|_| what == What::Launch).and_then(|call| self.module_of(call));
             self.events.push(Event { call: call.number, what, uses, module });
+        }
+    }
+
+    /// Follows what makes arrays, and objects of them or of other memory. The numbers of objects are small, so that a kernel may seem to have
+    /// been given one.
+    pub fn makes_image(&mut self, trace: &Trace, call: &Call, function: &Function, live: &mut Live) {
+        let is_image = |form: Form| {
+            matches!(form, Form::Handle(Kind::Array | Kind::MipmappedArray | Kind::Texture | Kind::Surface))
+        };
+        let made =
+            function.params.iter().filter(|param| matches!(param.ty.form, Form::Pointer(to) if is_image(to.form)));
+        for made in made.filter_map(|param| call.output(param.name)) {
+            // It may have been another's, and is among what the call tells.
+            self.images.remove(&made);
+            let words = words(call.argument_bytes()).chain(described(trace, call));
+            let of = words.filter(|word| *word > MOST_OBJECTS).find_map(|word| self.memory_at(word, live));
+            let id = of.unwrap_or_else(|| live.fresh());
+            self.images.insert(made, id);
         }
     }
 
@@ -189,22 +212,18 @@ impl Reach {
 
     /// The memory that a call was given, and the executable graphs, by their handles in memory or among a kernel's arguments.
     fn given(&self, trace: &Trace, call: &Call, live: &Live) -> Given {
-        let mut given = Given::default();
-        let words = |bytes: &[u8]| -> Vec<u64> {
-            bytes.chunks_exact(8).map(|w| u64::from_le_bytes(w.try_into().expect("8 bytes"))).collect()
-        };
-        given.uses.extend(words(call.argument_bytes()).into_iter().filter_map(|word| live.find(word)));
-        for image in call.images().filter(|image| image.len <= DESCRIPTION) {
-            let bytes = match image.content {
-                Content::Arguments { packed, .. } => Some(packed),
-                _ => trace.bytes(&image),
-            };
-            for word in bytes.map(words).unwrap_or_default() {
-                given.uses.extend(live.find(word));
-                given.executable.extend(self.graphs.is_executable(word).then_some(word));
-            }
+        let uses = words(call.argument_bytes()).filter_map(|word| self.memory_at(word, live));
+        let mut given = Given { uses: uses.collect(), executable: BTreeSet::new() };
+        for word in described(trace, call) {
+            given.uses.extend(self.memory_at(word, live));
+            given.executable.extend(self.graphs.is_executable(word).then_some(word));
         }
         given
+    }
+
+    /// By an address within, or by the handle of an array or of an object.
+    fn memory_at(&self, word: u64, live: &Live) -> Option<u32> {
+        live.find(word).or_else(|| self.images.get(&word).copied())
     }
 
     /// The CPU had these addresses in managed memory before a call: what it saw there is compared.
@@ -256,6 +275,19 @@ impl Reach {
         let before = self.events[..at].iter().rev().filter(|event| event.what == What::Launch);
         before.filter(|event| event.uses.iter().any(|id| uses.contains(id))).map(|e| e.call).take(MOST).collect()
     }
+}
+
+fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
+    bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")))
+}
+
+/// Words of a kernel's arguments and of what the call points to, payloads aside.
+fn described<'c>(trace: &'c Trace, call: &Call<'c>) -> impl Iterator<Item = u64> + use<'c> {
+    let bytes = |image: Image<'c>| match image.content {
+        Content::Arguments { packed, .. } => Some(packed),
+        _ => trace.bytes(&image),
+    };
+    call.images().filter(|image| image.len <= DESCRIPTION).filter_map(bytes).flat_map(words)
 }
 
 /// Whether the call brings bytes to the host that are recorded, or their hash is.

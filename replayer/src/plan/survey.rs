@@ -133,7 +133,7 @@ impl Survey {
         }
         self.of_host(call, function);
         self.adopt(call, function);
-        self.variables(call, function);
+        self.variables(trace, call, function);
         if self.tagged.are_in(trace, call, function) {
             self.reasons.about_call(tagged::WHY, call.number);
         }

@@ -87,13 +87,13 @@ def scripted():
     a, b = (whole(7, 300, 6) / 2).requires_grad_(), whole(8, 300, 6) / 4
     for _ in range(4):
         out += list(torch.autograd.grad(squash(a, b, 0.25).sum(), a))
+    print("scripted", digest(*out))
     torch.manual_seed(39)
     net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 5))
     net = net.to(DEV).eval()
     frozen = torch.jit.freeze(torch.jit.trace(net, whole(9, 2, 3, 32, 32)))
     with torch.no_grad():
-        out += [frozen(whole(10 + i, 2 + i % 2, 3, 32, 32)) for i in range(5)]
-    print("scripted", digest(*out))
+        print("frozen", digest(*[frozen(whole(10 + i, 2 + i % 2, 3, 32, 32)) for i in range(5)]))
 
 
 class Detector(nn.Module):

@@ -175,10 +175,11 @@ impl Survey {
     }
 
     /// Memory that comes into being beside the allocations: variables of modules, memory of graphs.
-    pub(super) fn variables(&mut self, call: &Call, function: &Function) {
+    pub(super) fn variables(&mut self, trace: &Trace, call: &Call, function: &Function) {
         /// Where the length was not asked for.
         const SOME: u64 = 64 << 10;
         let module = self.plan.reach.made(call, function, &mut self.live);
+        self.plan.reach.makes_image(trace, call, function, &mut self.live);
         if function.finds_variable()
             && let Some((start, module)) = call.output("dptr").zip(module)
         {
