@@ -41,14 +41,14 @@ int main(void)
 
     // The driver leaves what it was given in the fields that it does not use.
     CUgraphNodeParams any = {.type = CU_GRAPH_NODE_TYPE_KERNEL};
-    CUgraph other;
+    CUgraph alone;
     CUgraphNode same;
-    any.kernel = (CUDA_KERNEL_NODE_PARAMS){.func = add, .kern = (CUkernel)&any, .ctx = (CUcontext)&other, .gridDimX = 1, .gridDimY = 1,
+    any.kernel = (CUDA_KERNEL_NODE_PARAMS_v3){.func = add, .kern = (CUkernel)&any, .ctx = (CUcontext)&alone, .gridDimX = 1, .gridDimY = 1,
         .gridDimZ = 1, .blockDimX = N, .blockDimY = 1, .blockDimZ = 1, .kernelParams = (void *[]){&packed.numbers, &packed.n}};
-    CHECK(cuGraphCreate(&other, 0));
-    CHECK(cuGraphAddNode(&same, other, NULL, NULL, 0, &any));
+    CHECK(cuGraphCreate(&alone, 0));
+    CHECK(cuGraphAddNode(&same, alone, NULL, NULL, 0, &any));
     REQUIRE(any.kernel.kern == (CUkernel)&any);
-    CHECK(cuGraphDestroy(other));
+    CHECK(cuGraphDestroy(alone));
 
     // A graph whose only work is to free it.
     CHECK(cuGraphCreate(&freeing, 0));
