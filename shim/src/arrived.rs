@@ -39,9 +39,6 @@ pub fn waited(lane: &Lane, function: &'static Function, words: &[u64], position:
 
 #[cold]
 fn observe(lane: &Lane, function: &'static Function, words: &[u64], position: u64, is_copied: bool) {
-    if function.class != Class::poll {
-        look_meanwhile(lane);
-    }
     let per_thread = function.twin_of.is_some();
     let queue = |stream| Queue::of(stream, per_thread, lane.index(), ask::current_context);
     let covered = match function.awaited() {
@@ -63,18 +60,9 @@ fn observe(lane: &Lane, function: &'static Function, words: &[u64], position: u6
         }
         None => return,
     };
-    finished(lane, covered, position);
-}
-
-/// A wait has returned. What other threads wrote meanwhile, without a call, into memory of kernels under way these may have waited for: the
-/// wait's own look came before it.
-fn look_meanwhile(lane: &Lane) {
-    let recorder = lane.recorder();
-    if recorder.watch.any()
-        && recorder.pending.launches_have().iter().any(|memory| recorder.watch.has_written_in(memory))
-    {
+    if finished(lane, covered, position) && function.class != Class::poll {
         let mut finds = Finds::meanwhile(lane);
-        recorder.watch.look_meanwhile(&mut finds);
+        lane.recorder().watch.look_meanwhile(&mut finds);
         finds.append(lane);
     }
 }
@@ -122,8 +110,9 @@ pub fn turn_comes(lane: &Lane, thread: u32, turn: &Turn) {
     }
 }
 
-/// Writes down what the copies brought that were waited for.
-pub fn finished(lane: &Lane, covered: Covered, position: u64) {
+/// Writes down what the copies brought that were waited for. Whether the CPU has written, since somebody looked last, in memory of launches that
+/// were: other threads while this one waited, and the launches may have waited for that.
+pub fn finished(lane: &Lane, covered: Covered, position: u64) -> bool {
     let recorder = lane.recorder();
     let waiter = (!matches!(covered, Covered::Turn(_))).then_some(lane.index());
     let finished = recorder.pending.finished(covered, position, waiter);
@@ -139,7 +128,13 @@ pub fn finished(lane: &Lane, covered: Covered, position: u64) {
     if !unnamed.is_empty() {
         recorder.watch.unnamed_come_back(&unnamed);
     }
+    let is_written = |copy: &Copy| {
+        let is_launch = matches!(copy.work, Work::Launch | Work::Given);
+        is_launch && recorder.watch.has_written_in(&copy.landing.extent())
+    };
+    let any_written = waiter.is_some() && finished.copies.iter().any(|(copy, _)| is_written(copy));
     recorder.pending.looked_at(&finished);
+    any_written
 }
 
 /// `beside`: where the CPU wrote meanwhile. `stirred`: pages to which it has copied for the driver.

@@ -1,7 +1,7 @@
 //! What the CPU wrote while work under way may have used the same memory, or what moves together with it: of this the order is not known.
 //!
 //! A kernel that was given memory which the CPU wrote meanwhile may have waited for that. Such a program replays if the write is found before the
-//! call that waits for the kernel, and is named all the same. (What is written while a call waits for it is a reason of its own: `survey.rs`.)
+//! call that waits for the kernel, and is named all the same. (What is written while a call waits for it is a reason of its own.)
 //! If the memory held something else than the CPU's bytes in the end, the launch has written there, too. Managed memory moves by
 //! blocks, and on pages to which the driver has the CPU copy nobody tells whose the rest is (`parts.rs`).
 
@@ -21,6 +21,9 @@ use trace::written::Found;
 use trace::{Call, Trace, decode};
 
 const WHAT: &str = "the CPU wrote memory that a launch under way had been given: a kernel may have waited for it";
+
+const MEANWHILE: &str =
+    "while it waited, the CPU wrote memory that a launch under way had been given: a kernel may have waited for that";
 
 const BOTH: &str = "the CPU and a launch under way wrote the same memory, in an order that nobody knows";
 
@@ -81,6 +84,7 @@ pub fn spins(trace: &Trace) -> Spins {
             Some(decoded) => objects.advance(&call, &decoded),
             None => objects.until(&call),
         }
+        walk.meanwhile(&call);
         let waits = waits(&call);
         if !waits {
             walk.see(&call, &objects);
@@ -125,6 +129,25 @@ impl<'t> Walk<'t> {
             self.borders.see(call, function, &self.outstanding);
             if let Some(why) = self.parts.see(call, function, &self.outstanding) {
                 self.reasons.about_call(why, call.number);
+            }
+        }
+    }
+
+    /// What others wrote while this call waited, in memory that launches under way have: where no other pinned memory shares the page,
+    /// that was no neighbour's.
+    fn meanwhile(&mut self, call: &Call) {
+        let written = call.written().filter(|written| written.is_meanwhile());
+        for image in written.flat_map(|written| written.images()) {
+            let Some(piece) = self.outstanding.pinned_around(image.address) else { continue };
+            // The nodes of a graph may have been given any.
+            let function = |call: u64| self.trace.call(call).and_then(|call| call.function());
+            let is_graph = |call: u64| function(call).is_some_and(|function| function.launches_graph());
+            if self.outstanding.given_to(image.address).is_empty() && !self.outstanding.under_way().any(is_graph) {
+                continue;
+            }
+            match self.outstanding.has_neighbours(&piece, &image.memory()) {
+                true => _ = self.named.insert(call.number),
+                false => return self.reasons.about_call(format!("{}: {MEANWHILE}", call.name()), call.number),
             }
         }
     }

@@ -72,9 +72,6 @@ const FROM_ITSELF: &str =
 const PINNED: &str =
     "the device was given pinned host memory to read: what the CPU wrote there without a call is not recorded";
 
-const MEANWHILE: &str =
-    "while it waited, the CPU wrote memory that a launch under way had been given: a kernel may have waited for that";
-
 impl Survey {
     pub fn see(&mut self, trace: &Trace, call: &Call) {
         if call.inner {
@@ -91,9 +88,6 @@ impl Survey {
             self.reasons.about_call(format!("{}: this cutrace does not know the function", call.name()), call.number);
             return;
         };
-        if call.written().any(|written| written.is_meanwhile()) {
-            self.reasons.about_call(format!("{}: {MEANWHILE}", function.name), call.number);
-        }
         let seen = call.written().filter(Written::is_seen).flat_map(|written| written.images());
         self.plan.reach.seen(call, seen.map(|image| image.address), &self.live);
         for (launch, image) in call.results() {

@@ -38,16 +38,6 @@ impl Pending {
         self.any() && self.state.lock().copies.values().flatten().any(|copy| copy.work == Work::Launch)
     }
 
-    /// Memory that launches under way were given, long or short, in order and apart.
-    pub fn launches_have(&self) -> Vec<Range<u64>> {
-        if !self.any() {
-            return Vec::new();
-        }
-        let state = self.state.lock();
-        let launches = state.copies.values().flatten().filter(|copy| matches!(copy.work, Work::Launch | Work::Given));
-        joined(launches.map(|launch| launch.landing.extent()).collect())
-    }
-
     /// Memory that launches under way were given, in order and apart; so much of it, at most, in bytes.
     pub fn given(&self, most: u64) -> Vec<Range<u64>> {
         if !self.any() {
