@@ -1,6 +1,7 @@
 //! What work has brought from the device, looked at when the application may look.
 
 use crate::ask;
+use crate::callback;
 use crate::clock;
 use crate::finds::Finds;
 use crate::host;
@@ -60,7 +61,9 @@ fn observe(lane: &Lane, function: &'static Function, words: &[u64], position: u6
         }
         None => return,
     };
-    if finished(lane, covered, position) && function.class != Class::poll {
+    // Beside callbacks it is left to the next call: whose it is would be a guess more.
+    let is_quiet = !callback::any_under_way() && !callback::any_of_nodes();
+    if finished(lane, covered, position) && function.class != Class::poll && is_quiet {
         let mut finds = Finds::meanwhile(lane);
         lane.recorder().watch.look_meanwhile(&mut finds);
         finds.append(lane);
