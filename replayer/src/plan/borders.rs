@@ -19,8 +19,8 @@ pub struct Borders {
     /// The addresses that launches were given, of which some are under way, and nodes, of any graph.
     given: HashMap<u64, Vec<u64>>,
     nodes: BTreeSet<u64>,
-    /// Calls before which something was found in memory that is gone.
-    named: BTreeSet<u64>,
+    /// Of what was found in memory that is gone.
+    named: Calls,
 }
 
 /// Pinned memory.
@@ -41,6 +41,17 @@ struct Beside {
     given: u64,
     /// Whether other pinned memory lies on the same pages: the driver puts small pieces side by side.
     has_neighbours: bool,
+    /// Found when a call that waited had returned, not before one.
+    is_meanwhile: bool,
+}
+
+/// What was found in memory that a launch under way had been given, by the numbers of the calls.
+#[derive(Default)]
+pub struct Calls {
+    /// In a part of pinned memory, before a call or while it waited.
+    pub in_part: BTreeSet<u64>,
+    /// In all of it, while the call waited: the launch may have waited for that.
+    pub meanwhile: BTreeSet<u64>,
 }
 
 impl Borders {
@@ -83,8 +94,8 @@ impl Borders {
         }
     }
 
-    /// What the CPU has written was found before a call. `later`: the first call that began when it had been.
-    pub fn found(&mut self, call: u64, memory: &Range<u64>, later: u64, outstanding: &Outstanding) {
+    /// What the CPU has written was found before a call, or while it waited. `later`: the first call that began when it had been.
+    pub fn found(&mut self, call: u64, memory: &Range<u64>, later: u64, is_meanwhile: bool, outstanding: &Outstanding) {
         let Some(range) = outstanding.pinned_around(memory.start) else { return };
         let Some(piece) = self.pieces.get_mut(&range.start) else { return };
         // Each that was given is a border of those before it.
@@ -95,14 +106,14 @@ impl Borders {
         let given: BTreeSet<u64> = launches.flat_map(|(_, given)| given.iter().copied().filter(is_near)).collect();
         let has_neighbours = !given.is_empty() && outstanding.has_neighbours(&range, memory);
         for given in given {
-            let beside = Beside { memory: memory.clone(), given, has_neighbours };
+            let beside = Beside { memory: memory.clone(), given, has_neighbours, is_meanwhile };
             piece.found.entry(beside).or_default().push(call);
         }
     }
 
-    /// The calls before which something was found in a part that a launch under way had been given.
-    pub fn into_calls(mut self) -> BTreeSet<u64> {
-        self.named.extend(self.pieces.into_values().flat_map(Piece::into_calls));
+    /// Once all borders are known.
+    pub fn into_calls(mut self) -> Calls {
+        self.pieces.into_values().for_each(|piece| piece.name(&mut self.named));
         self.named
     }
 
@@ -110,20 +121,24 @@ impl Borders {
     fn ends(&mut self, start: u64) {
         if let Some(piece) = self.pieces.remove(&start) {
             self.nodes.retain(|given| !piece.range.contains(given));
-            self.named.extend(piece.into_calls());
+            piece.name(&mut self.named);
         }
     }
 }
 
 impl Piece {
-    fn into_calls(self) -> impl Iterator<Item = u64> {
+    fn name(self, calls: &mut Calls) {
         let Piece { range, borders, found } = self;
-        let is_met = move |Beside { memory, given, has_neighbours }: &Beside| {
+        for (Beside { memory, given, has_neighbours, is_meanwhile }, of) in found {
             let next = borders.range(given + 1..).next().copied().unwrap_or(range.end);
-            let is_part = *given != range.start || next != range.end || *has_neighbours;
-            is_part && memory.start < next && *given < memory.end
-        };
-        found.into_iter().filter(move |(beside, _)| is_met(beside)).flat_map(|(_, calls)| calls)
+            let is_met = memory.start < next && given < memory.end;
+            let is_part = given != range.start || next != range.end || has_neighbours;
+            match (is_met, is_part) {
+                (true, true) => calls.in_part.extend(of),
+                (true, false) if is_meanwhile => calls.meanwhile.extend(of),
+                _ => {}
+            }
+        }
     }
 }
 
@@ -134,18 +149,24 @@ mod tests {
     #[test]
     fn a_part_reaches_to_the_next_border() {
         let calls = |borders: &[u64], memory: Range<u64>, given| {
-            let beside = Beside { memory, given, has_neighbours: borders.is_empty() };
-            let found = HashMap::from([(beside, vec![7, 9])]);
+            let beside = |is_meanwhile| {
+                let (memory, has_neighbours) = (memory.clone(), borders.is_empty());
+                Beside { memory, given, has_neighbours, is_meanwhile }
+            };
+            let found = HashMap::from([(beside(false), vec![7, 9]), (beside(true), vec![8])]);
             let piece = Piece { range: 100..200, borders: borders.iter().copied().collect(), found };
-            piece.into_calls().collect::<Vec<_>>()
+            let mut calls = Calls::default();
+            piece.name(&mut calls);
+            (calls.in_part.into_iter().collect::<Vec<_>>(), calls.meanwhile.into_iter().collect::<Vec<_>>())
         };
-        assert_eq!(calls(&[100, 150], 110..120, 100), [7, 9]);
-        assert_eq!(calls(&[100, 150], 150..160, 100), []);
-        assert_eq!(calls(&[100, 150], 140..160, 150), [7, 9]);
-        // The whole is not meant.
-        assert_eq!(calls(&[100], 110..120, 100), []);
-        assert_eq!(calls(&[120], 110..130, 120), [7, 9]);
+        let (part, nothing) = ((vec![7, 8, 9], vec![]), (vec![], vec![]));
+        assert_eq!(calls(&[100, 150], 110..120, 100), part);
+        assert_eq!(calls(&[100, 150], 150..160, 100), nothing);
+        assert_eq!(calls(&[100, 150], 140..160, 150), part);
+        // The whole is not meant, but where it was found while a call waited.
+        assert_eq!(calls(&[100], 110..120, 100), (vec![], vec![8]));
+        assert_eq!(calls(&[120], 110..130, 120), part);
         // Unless it shares its page.
-        assert_eq!(calls(&[], 110..120, 100), [7, 9]);
+        assert_eq!(calls(&[], 110..120, 100), part);
     }
 }

@@ -84,17 +84,21 @@ pub fn spins(trace: &Trace) -> Spins {
             Some(decoded) => objects.advance(&call, &decoded),
             None => objects.until(&call),
         }
-        walk.meanwhile(&call);
         let waits = waits(&call);
         if !waits {
             walk.see(&call, &objects);
         }
-        if let Some(end) = call.end.filter(|_| waits || call.results().next().is_some()) {
+        let is_looked_at = || call.results().next().is_some() || meanwhile(&call).next().is_some();
+        if let Some(end) = call.end.filter(|_| waits || is_looked_at()) {
             walk.ending.push(Reverse((end, call.number)));
         }
     }
     walk.until(u64::MAX, &objects);
-    walk.borders.into_calls().into_iter().for_each(|call| walk.reasons.about_call(PARTS, call));
+    let found = walk.borders.into_calls();
+    found.in_part.into_iter().for_each(|call| walk.reasons.about_call(PARTS, call));
+    for call in found.meanwhile.into_iter().filter_map(|call| trace.call(call)) {
+        walk.reasons.about_call(format!("{}: {MEANWHILE}", call.name()), call.number);
+    }
     let mut notes = Reasons::default();
     walk.named.into_iter().for_each(|call| notes.about_call(WHAT, call));
     Spins { notes: notes.into_list(), reasons: walk.reasons.into_list(), shared: walk.shared }
@@ -129,25 +133,6 @@ impl<'t> Walk<'t> {
             self.borders.see(call, function, &self.outstanding);
             if let Some(why) = self.parts.see(call, function, &self.outstanding) {
                 self.reasons.about_call(why, call.number);
-            }
-        }
-    }
-
-    /// What others wrote while this call waited, in memory that launches under way have: where no other pinned memory shares the page,
-    /// that was no neighbour's.
-    fn meanwhile(&mut self, call: &Call) {
-        let written = call.written().filter(|written| written.is_meanwhile());
-        for image in written.flat_map(|written| written.images()) {
-            let Some(piece) = self.outstanding.pinned_around(image.address) else { continue };
-            // The nodes of a graph may have been given any.
-            let function = |call: u64| self.trace.call(call).and_then(|call| call.function());
-            let is_graph = |call: u64| function(call).is_some_and(|function| function.launches_graph());
-            if self.outstanding.given_to(image.address).is_empty() && !self.outstanding.under_way().any(is_graph) {
-                continue;
-            }
-            match self.outstanding.has_neighbours(&piece, &image.memory()) {
-                true => _ = self.named.insert(call.number),
-                false => return self.reasons.about_call(format!("{}: {MEANWHILE}", call.name()), call.number),
             }
         }
     }
@@ -194,7 +179,7 @@ impl<'t> Walk<'t> {
         }
         let in_callback = self.runs.is_under_way(found.time);
         for image in found.written.images() {
-            self.borders.found(found.call, &image.memory(), later, &self.outstanding);
+            self.borders.found(found.call, &image.memory(), later, false, &self.outstanding);
             let mut launches = self.outstanding.given_to(image.address);
             launches.retain(|launch| *launch < later);
             if !launches.is_empty() {
@@ -206,6 +191,10 @@ impl<'t> Walk<'t> {
 
     fn ends(&mut self, call: u64, objects: &Objects) {
         let Some(call) = self.trace.call(call) else { return };
+        // Beside launches of which no other wait had told by then.
+        for image in meanwhile(&call) {
+            self.borders.found(call.number, &image.memory(), call.number, true, &self.outstanding);
+        }
         let mut both = false;
         for (launch, image) in call.results().filter(|_| !self.beside.is_empty()) {
             // What a callback writes stands in the order of its stream.
@@ -233,6 +222,11 @@ impl<'t> Walk<'t> {
             !beside.launches.is_empty()
         });
     }
+}
+
+/// What others wrote while this call waited.
+fn meanwhile<'t>(call: &Call<'t>) -> impl Iterator<Item = Image<'t>> + use<'t> {
+    call.written().filter(|written| written.is_meanwhile()).flat_map(|written| written.images())
 }
 
 /// When callbacks on streams first ran, in order, and the calls that put them there.
