@@ -41,7 +41,10 @@ pub struct Tried(pub Vec<String>);
 
 impl Tried {
     pub fn as_failure(&self, what: &str) -> anyhow::Error {
-        failure(NO_DRIVER, format_args!("{what}; tried {}", self.0.join("; ")))
+        failure(
+            NO_DRIVER,
+            format_args!("{what}; tried {} (without a GPU, --driver sim is the simulated driver)", self.0.join("; ")),
+        )
     }
 
     fn candidate(&mut self, path: PathBuf, how: impl Into<String>) -> Option<Found> {

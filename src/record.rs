@@ -224,10 +224,16 @@ fn output(asked: Option<&OsStr>) -> Result<OsString> {
             _ => {}
         }
     }
-    let parent = Path::new(&pattern).parent().filter(|p| asked.is_some() && !p.as_os_str().is_empty());
-    let parent = parent.and_then(|parent| constant(parent.as_os_str().as_bytes()).ok().flatten());
-    if let Some(parent) = parent.filter(|parent| !parent.is_dir()) {
-        return in_the_way(format!("there is no directory {}", parent.display()));
+    let parent = Path::new(&pattern).parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = constant(parent.unwrap_or(Path::new(".")).as_os_str().as_bytes()).ok().flatten();
+    if let Some(parent) = parent {
+        if !parent.is_dir() {
+            return in_the_way(format!("there is no directory {}", parent.display()));
+        }
+        // A program that ran for hours would have no trace.
+        if let Err(error) = tempfile::tempfile_in(&parent) {
+            return in_the_way(format!("no file can be made in {}: {}", parent.display(), error.kind()));
+        }
     }
     if Path::new(&pattern).is_absolute() {
         return Ok(pattern);

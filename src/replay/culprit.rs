@@ -5,6 +5,10 @@ use replayer::{Argument, Culprit, Report, Shape, Watched, What};
 use serde_json::{Value, json};
 use std::io::{Result, Write};
 
+/// Why a failure that was recorded may not come again.
+pub const NOT_MET: &str = "memory is mapped and freed here in steps of 2 MiB, so that an access just past an allocation, or to one that was \
+                           freed, need not fail; --no-placement makes and frees it as the program did";
+
 /// What was waited for, and what was found.
 pub fn text(out: &mut impl Write, watched: &Watched, report: &Report) -> Result<()> {
     let launches = counted(watched.launches, "launch");
@@ -23,10 +27,7 @@ pub fn text(out: &mut impl Write, watched: &Watched, report: &Report) -> Result<
     let Some(culprit) = &report.culprit else {
         if let (Some((failure, heard)), None) = (&report.recorded_fault, &report.stopped_before) {
             writeln!(out, "  not met      {failure}, recorded at call {heard}: no launch of the replay fails")?;
-            writeln!(
-                out,
-                "               memory is freed here by steps of 2 MiB; --no-placement frees as the program did"
-            )?;
+            writeln!(out, "               {NOT_MET}")?;
         }
         return Ok(());
     };

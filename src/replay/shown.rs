@@ -65,7 +65,15 @@ pub fn text(out: &mut impl Write, trace: &Trace, plan: &Plan, report: &Report) -
         (Outcome::Verified, 1) => writeln!(out, "verified, except for 1 call that was refused")?,
         (Outcome::Verified, n) => writeln!(out, "verified, except for {} calls that were refused", grouped(n))?,
         (Outcome::Diverged, _) => writeln!(out, "diverged")?,
-        (Outcome::Stopped, _) => writeln!(out, "stopped, and nothing up to there differs")?,
+        (Outcome::Stopped, _) => match (&plan.missing, &report.stopped_before) {
+            (Some(missing), Some((call, _))) if missing.call == *call => {
+                writeln!(
+                    out,
+                    "stopped: what call {call} needs is damaged, or not in the file; nothing up to there differs"
+                )?;
+            }
+            _ => writeln!(out, "stopped, and nothing up to there differs")?,
+        },
         (Outcome::Faulted, _) => writeln!(out, "a launch failed, as recorded")?,
         (Outcome::Unverified, _) => {
             writeln!(out, "unverified: nothing that the device computed could be compared")?;
@@ -146,6 +154,28 @@ pub fn text(out: &mut impl Write, trace: &Trace, plan: &Plan, report: &Report) -
     if let Some(first) = &report.tally.first {
         divergence(out, first, report.tally.divergences)?;
     }
+    advice(out, report)
+}
+
+/// What to ask next, where nothing has been asked beyond a replay.
+fn advice(out: &mut impl Write, report: &Report) -> Result<()> {
+    if report.watched.is_some() || report.stopped_before.is_some() || report.outcome == Outcome::Replayed {
+        return Ok(());
+    }
+    let is_about = |failure: &str| report.tally.first.as_ref().is_some_and(|first| first.expected == failure);
+    let line = match &report.recorded_fault {
+        Some((failure, call)) if is_about(failure) => {
+            format!("not met      {failure}, recorded at call {call}: {}", culprit::NOT_MET)
+        }
+        Some((failure, call)) => {
+            format!("recorded     {failure} at call {call}: replay --sync-launches names the launch that fails")
+        }
+        None if report.outcome == Outcome::Diverged => {
+            "next         replay --bisect tells a kernel that does not compute the same twice from a replay that differs".into()
+        }
+        None => return Ok(()),
+    };
+    writeln!(out, "  {line}")?;
     Ok(())
 }
 

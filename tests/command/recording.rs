@@ -204,6 +204,7 @@ fn outputs_that_cannot_be() {
         ("/dev/null", "is not a plain file", 1),
         ("new/", "names a directory", 2),
         ("no/such.bin", "there is no directory no", 1),
+        ("/proc/trace.bin", "no file can be made in /proc", 1),
         ("", "an empty name", 2),
         ("%z.bin", "%z is unknown", 2),
         ("%q{HOME", "%q is unknown", 2),

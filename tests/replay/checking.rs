@@ -31,7 +31,12 @@ fn report(place: &Place, options: &[&str], code: i32) -> Value {
 #[test]
 fn a_fault_that_was_recorded_is_met_again() {
     let place = recorded("late_fault.c", &[]);
-    assert!(replayed(&place, &[]).expect(0).stdout.starts_with("verified\n"));
+    let ran = replayed(&place, &[]).expect(0);
+    assert!(
+        ran.stdout.starts_with("verified\n") && ran.stdout.contains("replay --sync-launches names the launch"),
+        "{}",
+        ran.stdout
+    );
     let report = report(&place, &[], 0);
     assert_eq!((&report["checked"]["copies"], &report["unchecked_copies"]), (&10.into(), &0.into()));
 }
