@@ -149,7 +149,8 @@ fn lost_payloads_and_modules() {
         let ran = run(&mut place.cutrace(["replay", "--driver", "sim"]));
         assert_eq!(ran.code(), 3, "{app}: {ran:?}");
         let first = place.trace().calls().find(|call| call.name() == first).expect("such a call").number;
-        let told = format!("stopped: what call {first} needs is damaged, or not in the file; nothing up to there differs\n");
+        let told =
+            format!("stopped: what call {first} needs is damaged, or not in the file; nothing up to there differs\n");
         assert!(ran.stdout.starts_with(&told), "{app}: {ran:?}");
         let [said] = ran.said()[..] else { panic!("{app}: {ran:?}") };
         assert!(said.contains(&format!("stopped: call {first} ")), "{app}: {ran:?}");

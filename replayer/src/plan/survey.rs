@@ -316,7 +316,9 @@ impl Survey {
             if missing.kind == Kind::Function {
                 plan.strangers.insert(missing.call);
             }
-            let what = format!("{}: needs a {} that no call in the trace made", missing.function, missing.kind.label());
+            let label = missing.kind.label();
+            let article = if label.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+            let what = format!("{}: needs {article} {label} that no call in the trace made", missing.function);
             self.reasons.about_call(what, missing.call);
         }
         for adopted in trace.adopted.iter().filter(|adopted| adopted.images.is_empty()) {

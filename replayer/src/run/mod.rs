@@ -222,7 +222,11 @@ fn run(world: &World, progress: &dyn Progress) -> Result<Tally, Error> {
 }
 
 fn named(trace: &Trace, calls: &[u64]) -> Vec<(u64, String)> {
-    calls.iter().filter_map(|call| Some((*call, trace.call(*call)?.name().to_owned()))).collect()
+    let name = |call: trace::Call| match call.named_kernel() {
+        Some(kernel) if !kernel.name.is_empty() => format!("{} of {}", call.name(), kernel.name),
+        _ => call.name().to_owned(),
+    };
+    calls.iter().filter_map(|call| Some((*call, name(trace.call(*call)?)))).collect()
 }
 
 struct AbortOnPanic<'g>(&'g Gate);

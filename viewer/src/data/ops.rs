@@ -324,11 +324,12 @@ impl Plan {
                 // The first word is where the handle goes.
                 let images = call.images().filter(|image| image.address != call.word(0));
                 let largest = images.max_by_key(|image| image.len);
-                let image = largest.and_then(|image| match image.content {
-                    Content::Blob(Hash(hash)) => Some((hash >> 64) as u64),
-                    _ => None,
+                let hash = largest.and_then(|image| match image.content {
+                    Content::Blob(hash) => Some(hash),
+                    // A short one stands in the call's record.
+                    _ => call.trace().bytes(&image).map(Hash::of),
                 });
-                What::Loaded { image: image.unwrap_or(0), bytes: largest.map_or(0, |image| image.len) }
+                What::Loaded { image: hash.map_or(0, |Hash(hash)| (hash >> 64) as u64), bytes: largest.map_or(0, |image| image.len) }
             }
         })
     }
