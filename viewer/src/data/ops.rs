@@ -329,7 +329,10 @@ impl Plan {
                     // A short one stands in the call's record.
                     _ => call.trace().bytes(&image).map(Hash::of),
                 });
-                What::Loaded { image: hash.map_or(0, |Hash(hash)| (hash >> 64) as u64), bytes: largest.map_or(0, |image| image.len) }
+                What::Loaded {
+                    image: hash.map_or(0, |Hash(hash)| (hash >> 64) as u64),
+                    bytes: largest.map_or(0, |image| image.len),
+                }
             }
         })
     }
