@@ -51,9 +51,8 @@ fn observe(lane: &Lane, function: &'static Function, words: &[u64], position: u6
             }
             Covered::Event(words[last])
         }
-        Some(Awaited::Context(named)) => {
-            let named = named.map(|at| words[at]).filter(|context| *context != 0);
-            Covered::Context(named.unwrap_or_else(ask::current_context))
+        Some(Awaited::Context(at)) => {
+            Covered::Context(Awaited::context(at, |at| words[at]).unwrap_or_else(ask::current_context))
         }
         // It was work on its stream: the legacy one, or the thread's own, if it names none.
         None if is_copied || function.params.iter().any(|p| matches!(p.role, Role::Sink(_))) => {

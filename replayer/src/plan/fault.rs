@@ -49,8 +49,8 @@ impl Faults {
         let stream = (context, stream, own.then_some(call.thread));
         match function.awaited() {
             Some(Awaited::Events(events)) => events.into_iter().for_each(|at| self.event_came(call.word(at))),
-            Some(Awaited::Context(named)) => {
-                let waited = named.map(|at| call.word(at)).filter(|context| *context != 0).or(context);
+            Some(Awaited::Context(at)) => {
+                let waited = Awaited::context(at, |at| call.word(at)).or(context);
                 self.open.retain(|open, _| open.0 != waited);
             }
             Some(Awaited::Stream(_)) => _ = self.open.remove(&stream),

@@ -253,9 +253,7 @@ impl Outstanding {
                 let all = reach.into_iter().flatten().flatten();
                 all.for_each(|(queue, until)| self.drop_until(queue, until));
             }
-            Some(Awaited::Context(named)) => {
-                self.ended(named.map(|at| call.word(at)).filter(|named| *named != 0).unwrap_or(context));
-            }
+            Some(Awaited::Context(at)) => self.ended(Awaited::context(at, |at| call.word(at)).unwrap_or(context)),
             None => {}
         }
         match function.common_name() {

@@ -226,8 +226,8 @@ impl<'t> Worker<'_, 't> {
             let none = world.placement.captures.none();
             if waited && none.is_some() {
                 let whole = match function.awaited() {
-                    Some(Awaited::Context(named)) => {
-                        let named = named.map(|at| words[at]).filter(|context| *context != 0);
+                    Some(Awaited::Context(at)) => {
+                        let named = Awaited::context(at, |at| words[at]);
                         Some(named.unwrap_or_else(|| current_context(world.driver)))
                     }
                     _ => None,

@@ -32,6 +32,13 @@ pub enum Awaited {
     Context(Option<usize>),
 }
 
+impl Awaited {
+    /// The context at this position of a call's arguments; none if the current one is meant.
+    pub fn context(position: Option<usize>, word: impl Fn(usize) -> u64) -> Option<u64> {
+        position.map(word).filter(|context| *context != 0)
+    }
+}
+
 impl Function {
     /// Argument words: every argument takes its size rounded up to 8 bytes, in order.
     pub const fn words(&self) -> usize {
