@@ -20,12 +20,12 @@ timed() {
 
 # Whether the next program is one of this run's share.
 programs_so_far=0
-is_ours() { (( programs_so_far++ % ${share#*/} == ${share%/*} - 1 )); }
+is_ours() { [[ $1 =~ $only ]] && (( programs_so_far++ % ${share#*/} == ${share%/*} - 1 )); }
 
 # bare, recorded, replayed: one row
 workload() {
     local name=$1; shift
-    [[ $name =~ $only ]] && is_ours || return 0
+    is_ours "$name" || return 0
     local bare recorded same trace=$work/$name.bin verdict calls replays= note= took times=()
     timed timeout 120 "$@" >"$logs/$name.bare" 2>"$logs/$name.bare.err"; bare=$?; times+=("$took")
     timed timeout 120 "$cutrace" record -o "$trace" -- "$@" >"$work/$name.out" 2>"$logs/$name.record.err"; recorded=$?; times+=("$took")
@@ -163,16 +163,19 @@ part_unseen() {
     (compiled unseen) # its libraries are not those of the frameworks
     local program runs=${runs:-1}
     for program in unseen/*.py; do
-        while [ "$(jobs -rp | wc -l)" -ge "${AT_ONCE:-4}" ]; do wait -n; done
-        workload "$(basename "$program" .py)" python3 "$program" >"$work/$(basename "$program").row" &
+        is_ours "$(basename "$program" .py)" || continue
+        room
+        share=1/1 workload "$(basename "$program" .py)" python3 "$program" &
     done
     wait
-    cat "$work"/*.py.row
 }
 
 part_samples() { compiled samples; }
 
-# One replay each unless said otherwise, four programs at a time.
+# Waits until fewer programs than may run at once do.
+room() { while [ "$(jobs -rp | wc -l)" -ge "${AT_ONCE:-4}" ]; do wait -n; done; }
+
+# One replay each unless said otherwise, several programs at a time: rows come as they are done, lest those be lost when time is up.
 compiled() {
     local folder=$1
     header "$folder"
@@ -181,15 +184,17 @@ compiled() {
     libraries=$(ls -d /usr/local/cuda/lib64 /usr/local/cuda/targets/x86_64-linux/lib \
         "$(python3 -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"/nvidia/*/lib 2>/dev/null | paste -sd:)
     export LD_LIBRARY_PATH=$LD_LIBRARY_PATH:$in/samples:$libraries
-    while read -r name rest; do
-        while [ "$(jobs -rp | wc -l)" -ge "${AT_ONCE:-4}" ]; do wait -n; done
-        (
-            for line in $rest; do case $line in *=*) export "${line?}" ;; esac; done
-            workload "$name" "./$folder/${rest##* }"
-        ) >"$work/$name.row" 2>>"$logs/$folder.err" </dev/null &
-    done <"$folder"/list
-    wait
-    while read -r name rest; do cat "$work/$name.row"; done <"$folder"/list | tee "$work/rows"
+    {
+        while read -r name rest; do
+            is_ours "$name" || continue
+            room
+            (
+                for line in $rest; do case $line in *=*) export "${line?}" ;; esac; done
+                share=1/1 workload "$name" "./$folder/${rest##* }"
+            ) 2>>"$logs/$folder.err" </dev/null &
+        done <"$folder"/list
+        wait
+    } | tee "$work/rows"
     awk '{ n++; same += $2 == "same"; bad = /DIVERGED|unverified|exit-/; good += !bad; if (bad || $2 != "same") names = names " " $1 }
         END { printf "%d programs: %d recorded with the same output, %d verified; to look at:%s\n", n, same, good, names ? names : " none" }' "$work/rows"
 }
