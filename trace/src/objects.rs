@@ -23,6 +23,9 @@ const OWNS: &[(Kind, &[Kind])] = &[
     (Kind::Array, &[Kind::Array]),
 ];
 
+/// Numbered by each context for itself: several may be alive by the same value.
+pub const NUMBERED_BY_CONTEXT: &[Kind] = &[Kind::Texture, Kind::Surface];
+
 /// Parameters that hold the bytes of an allocation.
 const SIZES: &[&str] = &["bytesize", "size", "bytes"];
 
@@ -63,8 +66,9 @@ pub struct Objects {
     fresh: Option<u64>,
     doomed: Vec<(Kind, u64)>,
     freed: Vec<u64>,
-    /// By handle of a physical allocation: how many releases it outlives, since it was retained that often.
-    holds: HashMap<u64, u64>,
+    /// How many ends a value outlives: of a physical allocation, since it was retained that often; of what contexts number for
+    /// themselves, since others have it as well.
+    holds: HashMap<(Kind, u64), u64>,
     /// By function id: whether calls of it can matter here.
     relevant: HashMap<&'static str, bool>,
 }
@@ -124,7 +128,10 @@ impl Objects {
             for thing in self.things.remove(&number).into_iter().flatten() {
                 match thing {
                     Thing::Object(kind, value, object) => {
-                        self.live.insert((kind, value), object);
+                        let others = self.live.insert((kind, value), object);
+                        if others.is_some() && NUMBERED_BY_CONTEXT.contains(&kind) {
+                            *self.holds.entry((kind, value)).or_insert(0) += 1;
+                        }
                     }
                     Thing::Range(range) => self.place(range),
                 }
@@ -235,7 +242,7 @@ impl Objects {
         for param in function.params {
             let value = call.argument(param.name).unwrap_or(0);
             match (param.role, param.ty.form) {
-                (Role::Destroy, Form::Handle(Kind::Allocation)) if self.outlives(value) => {}
+                (Role::Destroy, Form::Handle(kind)) if self.outlives(kind, value) => {}
                 (Role::Destroy, Form::Handle(kind)) => self.doomed.push((kind, value)),
                 (Role::Destroy, _) => self.freed.push(value),
                 (Role::HostAddress, _) if function.class == Class::free => self.freed.push(value),
@@ -244,9 +251,9 @@ impl Objects {
         }
     }
 
-    /// Gives up one hold of an allocation, if it has more than one.
-    fn outlives(&mut self, allocation: u64) -> bool {
-        let Some(holds) = self.holds.get_mut(&allocation).filter(|holds| **holds > 0) else { return false };
+    /// Gives up one hold of an object, if it has more than one.
+    fn outlives(&mut self, kind: Kind, value: u64) -> bool {
+        let Some(holds) = self.holds.get_mut(&(kind, value)).filter(|holds| **holds > 0) else { return false };
         *holds -= 1;
         true
     }
@@ -258,7 +265,7 @@ impl Objects {
             &Value::Handle { kind, value, born } if value != 0 && kind != Kind::Device => {
                 let is_live = self.live.contains_key(&(kind, value));
                 if is_live && kind == Kind::Allocation {
-                    *self.holds.entry(value).or_insert(0) += 1;
+                    *self.holds.entry((kind, value)).or_insert(0) += 1;
                     return;
                 }
                 let known = !born && is_live;

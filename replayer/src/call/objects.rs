@@ -2,11 +2,13 @@
 //!
 //! A handle value means something only with its kind, and may be used again when its object is gone: the last binding
 //! wins. A dead object is remembered as dead: its live value may by now be another object's, so it is not passed on.
+//! What contexts number for themselves lives as often as it is bound to the same live value.
 
 use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use trace::api::types::Kind;
+use trace::objects::NUMBERED_BY_CONTEXT;
 
 const KINDS: usize = Kind::Shareable as usize + 1;
 
@@ -25,8 +27,14 @@ pub enum Found {
     Unknown,
 }
 
+struct Bound {
+    found: Found,
+    /// How many ends make an end of it.
+    lives: u32,
+}
+
 pub struct Objects {
-    bound: [RwLock<HashMap<u64, Found>>; KINDS],
+    bound: [RwLock<HashMap<u64, Bound>>; KINDS],
     devices: HashMap<i32, i32>,
     /// Whether any object that kernels take by value has another value now.
     moved: AtomicBool,
@@ -52,12 +60,16 @@ impl Objects {
         if is_special(kind, recorded) {
             return Found::Live(recorded);
         }
-        self.bound[space(kind)].read().get(&recorded).copied().unwrap_or(Found::Unknown)
+        self.bound[space(kind)].read().get(&recorded).map_or(Found::Unknown, |bound| bound.found)
     }
 
     pub fn bind(&self, kind: Kind, recorded: u64, live: u64) {
         if kind != Kind::Device && !is_special(kind, recorded) {
-            self.bound[space(kind)].write().insert(recorded, Found::Live(live));
+            let mut all = self.bound[space(kind)].write();
+            let others =
+                all.get(&recorded).filter(|bound| bound.found == Found::Live(live)).map_or(0, |bound| bound.lives);
+            let lives = if NUMBERED_BY_CONTEXT.contains(&kind) { others + 1 } else { 1 };
+            all.insert(recorded, Bound { found: Found::Live(live), lives });
             if recorded != live && IN_ARGUMENTS.contains(&kind) {
                 self.moved.store(true, Relaxed);
             }
@@ -70,8 +82,11 @@ impl Objects {
         if kind == Kind::Allocation || is_special(kind, recorded) {
             return;
         }
-        if let Some(found) = self.bound[space(kind)].write().get_mut(&recorded) {
-            *found = Found::Dead { call };
+        if let Some(bound) = self.bound[space(kind)].write().get_mut(&recorded) {
+            bound.lives = bound.lives.saturating_sub(1);
+            if bound.lives == 0 {
+                bound.found = Found::Dead { call };
+            }
         }
     }
 
@@ -95,7 +110,7 @@ impl Objects {
         }
         let mut bound = self.bound[space(kind)].write();
         if made || !bound.contains_key(&recorded) {
-            bound.insert(recorded, Found::Absent { call });
+            bound.insert(recorded, Bound { found: Found::Absent { call }, lives: 1 });
         }
     }
 }
@@ -143,6 +158,21 @@ mod tests {
         assert_eq!(objects.find(Kind::Stream, 0x10), Found::Dead { call: 4 });
         objects.bind(Kind::Stream, 0x10, 0x30);
         assert_eq!(objects.find(Kind::Stream, 0x10), Found::Live(0x30));
+    }
+
+    #[test]
+    fn what_contexts_number_for_themselves_lives_in_each() {
+        let objects = Objects::new(HashMap::new());
+        objects.bind(Kind::Texture, 1, 1);
+        objects.bind(Kind::Texture, 1, 1);
+        objects.end(Kind::Texture, 1, 4);
+        assert_eq!(objects.find(Kind::Texture, 1), Found::Live(1));
+        objects.end(Kind::Texture, 1, 5);
+        assert_eq!(objects.find(Kind::Texture, 1), Found::Dead { call: 5 });
+        objects.bind(Kind::Stream, 0x10, 0x20);
+        objects.bind(Kind::Stream, 0x10, 0x20);
+        objects.end(Kind::Stream, 0x10, 6);
+        assert_eq!(objects.find(Kind::Stream, 0x10), Found::Dead { call: 6 });
     }
 
     #[test]

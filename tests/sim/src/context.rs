@@ -12,7 +12,7 @@ use crate::code::{Code, Result};
 use crate::memory::{allocate, table};
 use crate::registry::{Registry, handle_of};
 use crate::stream::Lanes;
-use crate::{array, device, event, module, stream};
+use crate::{array, device, event, module, stream, texture};
 
 pub struct Context {
     pub device: i32,
@@ -206,6 +206,7 @@ fn close(context: &Arc<Context>) {
     event::close_all(context);
     module::close_all(context);
     array::close_all(context);
+    texture::close_all(context.id);
     for range in table::remove_all(|r| r.context == handle) {
         allocate::release(range);
     }

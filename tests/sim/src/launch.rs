@@ -49,6 +49,7 @@ pub fn prepare(handle: Handle, shape: Shape, values: In<*const c_void>, extra: I
         parameters,
         id: IDS.fetch_add(1, Ordering::Relaxed),
         workspace: if shape.cooperative { Workspace::new(context.device)? } else { Workspace::default() },
+        context: function.context().map_or(context.id, |own| own.id),
         function: handle_of(&function),
     }))
 }

@@ -191,6 +191,10 @@ impl Function {
         self.loaded.load(Ordering::Relaxed)
     }
 
+    pub fn context(&self) -> Option<Arc<Context>> {
+        self.context.upgrade()
+    }
+
     /// Whether it belongs to a context.
     pub fn of(&self, context: &Arc<Context>) -> bool {
         std::ptr::eq(self.context.as_ptr(), Arc::as_ptr(context))

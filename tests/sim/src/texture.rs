@@ -24,12 +24,20 @@ pub struct Texture {
     pitch: usize,
 }
 
-static TEXTURES: RwLock<BTreeMap<u64, Texture>> = RwLock::new(BTreeMap::new());
+/// By the id of the context, and number: every context counts its own.
+type Numbered<T> = BTreeMap<(u64, u64), T>;
+
+static TEXTURES: RwLock<Numbered<Texture>> = RwLock::new(BTreeMap::new());
 
 const READ_AS_INTEGER: u32 = 1;
 const NORMALIZED: u32 = 2;
 
-pub fn create(resource: ResourceDescriptor, texture: TextureDescriptor, view: Option<ViewDescriptor>) -> Result<u64> {
+pub fn create(
+    context: u64,
+    resource: ResourceDescriptor,
+    texture: TextureDescriptor,
+    view: Option<ViewDescriptor>,
+) -> Result<u64> {
     let words = resource.words;
     let (base, format, channels, size, pitch) = match resource.kind {
         0 => {
@@ -59,55 +67,66 @@ pub fn create(resource: ResourceDescriptor, texture: TextureDescriptor, view: Op
     };
     array::channel_bytes(format)?;
     let mut all = TEXTURES.write();
-    let handle = number(&all);
-    all.insert(handle, Texture { resource, texture, view, base, format, channels, size, pitch });
-    Ok(handle)
+    let number = number(context, &all);
+    all.insert((context, number), Texture { resource, texture, view, base, format, channels, size, pitch });
+    Ok(number)
 }
 
-static SURFACES: RwLock<BTreeMap<u64, ResourceDescriptor>> = RwLock::new(BTreeMap::new());
+static SURFACES: RwLock<Numbered<ResourceDescriptor>> = RwLock::new(BTreeMap::new());
 
 /// Surfaces are on arrays that were made for it.
-pub fn create_surface(resource: ResourceDescriptor) -> Result<u64> {
+pub fn create_surface(context: u64, resource: ResourceDescriptor) -> Result<u64> {
     const SURFACE_LOAD_STORE: u32 = 2;
     if resource.kind != 0 || array::find(resource.words[0] as usize)?.descriptor.flags & SURFACE_LOAD_STORE == 0 {
         return Err(Code::INVALID_VALUE);
     }
     let mut all = SURFACES.write();
-    let handle = all.keys().next_back().map_or(1, |last| last + 1);
-    all.insert(handle, resource);
-    Ok(handle)
+    let number = last(context, &all) + 1;
+    all.insert((context, number), resource);
+    Ok(number)
 }
 
-pub fn surface(handle: u64) -> Result<ResourceDescriptor> {
-    SURFACES.read().get(&handle).copied().ok_or(Code::INVALID_VALUE)
+pub fn surface(context: u64, number: u64) -> Result<ResourceDescriptor> {
+    SURFACES.read().get(&(context, number)).copied().ok_or(Code::INVALID_VALUE)
 }
 
-pub fn destroy_surface(handle: u64) -> Result {
-    SURFACES.write().remove(&handle).map(drop).ok_or(Code::INVALID_VALUE)
+pub fn destroy_surface(context: u64, number: u64) -> Result {
+    SURFACES.write().remove(&(context, number)).map(drop).ok_or(Code::INVALID_VALUE)
+}
+
+/// The highest number of a context, 0 for none.
+fn last<T>(context: u64, all: &Numbered<T>) -> u64 {
+    all.range((context, 0)..=(context, u64::MAX)).next_back().map_or(0, |((_, number), _)| *number)
 }
 
 /// A number that is free: the lowest, or the next one round. The seed decides, for nothing says which a driver takes.
-fn number(all: &BTreeMap<u64, Texture>) -> u64 {
+fn number(context: u64, all: &Numbered<Texture>) -> u64 {
     const ROUND: u64 = 64;
     static LAST: AtomicU64 = AtomicU64::new(0);
     let after = if knobs().seed.is_multiple_of(2) { 0 } else { LAST.load(Relaxed) };
-    let round = (0..ROUND).map(|n| (after + n) % ROUND + 1).find(|number| !all.contains_key(number));
-    let number = round.unwrap_or_else(|| all.keys().next_back().map_or(1, |last| last + 1));
+    let round = (0..ROUND).map(|n| (after + n) % ROUND + 1).find(|number| !all.contains_key(&(context, *number)));
+    let number = round.unwrap_or_else(|| last(context, all) + 1);
     LAST.store(number, Relaxed);
     number
 }
 
-pub fn find(handle: u64) -> Result<Texture> {
-    TEXTURES.read().get(&handle).copied().ok_or(Code::INVALID_VALUE)
+pub fn find(context: u64, number: u64) -> Result<Texture> {
+    TEXTURES.read().get(&(context, number)).copied().ok_or(Code::INVALID_VALUE)
 }
 
-pub fn destroy(handle: u64) -> Result {
-    TEXTURES.write().remove(&handle).map(drop).ok_or(Code::INVALID_VALUE)
+pub fn destroy(context: u64, number: u64) -> Result {
+    TEXTURES.write().remove(&(context, number)).map(drop).ok_or(Code::INVALID_VALUE)
+}
+
+pub fn close_all(context: u64) {
+    TEXTURES.write().retain(|(of, _), _| *of != context);
+    SURFACES.write().retain(|(of, _), _| *of != context);
 }
 
 /// The four channels at a point, as register values.
-pub fn fetch(memory: &Ranges<'_>, object: u64, point: [f64; 3]) -> Option<[u64; 4]> {
-    find(object).ok()?.sample(memory, point)
+pub fn fetch(memory: &Ranges<'_>, context: u64, number: u64, point: [f64; 3]) -> Option<[u64; 4]> {
+    let texture = TEXTURES.read().get(&(context, number)).copied()?;
+    texture.sample(memory, point)
 }
 
 impl Texture {

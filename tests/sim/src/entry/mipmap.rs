@@ -69,18 +69,18 @@ entries! {
     }
 
     fn cuSurfObjectCreate(made: Out<u64>, resource: In<ResourceDescriptor>) {
-        context::usable()?;
+        let context = context::usable()?;
         if made.is_null() {
             return Err(Code::INVALID_VALUE);
         }
-        made.set(texture::create_surface(resource.get()?)?)
+        made.set(texture::create_surface(context.id, resource.get()?)?)
     }
 
     fn cuSurfObjectDestroy(object: u64) {
-        texture::destroy_surface(object)
+        texture::destroy_surface(context::current()?.id, object)
     }
 
     fn cuSurfObjectGetResourceDesc(resource: Out<ResourceDescriptor>, object: u64) {
-        resource.set(texture::surface(object)?)
+        resource.set(texture::surface(context::current()?.id, object)?)
     }
 }

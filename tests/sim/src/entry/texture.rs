@@ -10,26 +10,26 @@ entries! {
     fn cuTexObjectCreate(
         made: Out<u64>, resource: In<ResourceDescriptor>, sampling: In<TextureDescriptor>, view: In<ViewDescriptor>,
     ) {
-        context::usable()?;
+        let context = context::usable()?;
         if made.is_null() {
             return Err(Code::INVALID_VALUE);
         }
-        made.set(texture::create(resource.get()?, sampling.get()?, view.get().ok())?)
+        made.set(texture::create(context.id, resource.get()?, sampling.get()?, view.get().ok())?)
     }
 
     fn cuTexObjectDestroy(object: u64) {
-        texture::destroy(object)
+        texture::destroy(context::current()?.id, object)
     }
 
     fn cuTexObjectGetResourceDesc(resource: Out<ResourceDescriptor>, object: u64) {
-        resource.set(texture::find(object)?.resource)
+        resource.set(texture::find(context::current()?.id, object)?.resource)
     }
 
     fn cuTexObjectGetTextureDesc(sampling: Out<TextureDescriptor>, object: u64) {
-        sampling.set(texture::find(object)?.texture)
+        sampling.set(texture::find(context::current()?.id, object)?.texture)
     }
 
     fn cuTexObjectGetResourceViewDesc(view: Out<ViewDescriptor>, object: u64) {
-        view.set(texture::find(object)?.view.ok_or(Code::INVALID_VALUE)?)
+        view.set(texture::find(context::current()?.id, object)?.view.ok_or(Code::INVALID_VALUE)?)
     }
 }

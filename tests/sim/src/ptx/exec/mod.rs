@@ -54,6 +54,8 @@ pub struct Grid {
     pub id: u64,
     /// Where a cooperative grid's blocks meet.
     pub workspace: Workspace,
+    /// The id of the context whose textures it sees.
+    pub context: u64,
     /// The CUfunction, for graph nodes.
     pub function: crate::abi::Handle,
 }

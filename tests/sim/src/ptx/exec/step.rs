@@ -159,7 +159,7 @@ impl Thread {
                     let bits = self.value(env, *value);
                     *axis = if coordinate.float() { wide(coordinate, bits) } else { f64::from(bits as i32) + 0.5 };
                 }
-                let texel = texture::fetch(env.memory, object, point).ok_or(Fault::IllegalAddress)?;
+                let texel = texture::fetch(env.memory, env.grid.context, object, point).ok_or(Fault::IllegalAddress)?;
                 for (part, value) in d.iter().zip(texel) {
                     if let Some(part) = part {
                         self.set(*part, ty.truncate(value));

@@ -59,6 +59,7 @@ impl Loaded {
                 dynamic_shared: shared,
                 parameters,
                 id: 1,
+                context: 0,
                 function: 0,
                 workspace: Workspace::default(),
             },
