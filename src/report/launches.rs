@@ -107,7 +107,7 @@ impl<'t> Report<'t> for Launches<'t> {
             kernel.other_shapes += 1;
         }
         if kernel.streams.len() < TOLD_APART {
-            kernel.streams.insert(step.call.argument("hStream").unwrap_or(0));
+            kernel.streams.insert(step.call.stream().unwrap_or(0));
         }
         if let Some((about, packed)) = arguments(&step.call) {
             kernel.argue(about, packed);

@@ -95,6 +95,14 @@ fn ranges_and_device_times() {
 }
 
 /// Two recordings of a program, one of which does more.
+/// A launch may name its stream in its configuration.
+#[test]
+fn launches_are_on_their_streams() {
+    let place = recorded("results_ring.c");
+    let frame = once(&place, &[]);
+    assert!(frame.contains("~ stream#1") && !frame.contains("legacy stream"), "{frame}");
+}
+
 #[test]
 fn two_traces_are_shown_beside_each_other() {
     let place = recorded("vector_add.c");

@@ -175,6 +175,12 @@ impl<'a> Call<'a> {
         self.words.get(index * 8..index * 8 + 8).map_or(0, |w| u64_at(w, 0))
     }
 
+    /// The stream that the call names ([`Function::stream`]).
+    pub fn stream(&self) -> Option<u64> {
+        let at = |address| self.memory(When::Entry, address, 8).and_then(|bytes| Some(u64_at(bytes.get(..8)?, 0)));
+        self.function()?.stream(|word| self.word(word), at)
+    }
+
     /// The words as bytes, little endian.
     pub fn argument_bytes(&self) -> &'a [u8] {
         self.words

@@ -3,7 +3,6 @@
 use crate::plan::captures::Captures;
 use crate::plan::graphs::{Graphs, Uses};
 use crate::plan::nested::structs;
-use crate::plan::survey::stream_of;
 use std::collections::HashMap;
 use std::ops::Range;
 use trace::api::roles::{Class, Role};
@@ -25,7 +24,7 @@ pub fn reached(
     let mut found = HashMap::new();
     for call in trace.calls().take_while(|call| call.number < range.end) {
         let Some(function) = call.function().filter(|_| call.took_effect() && !call.inner) else { continue };
-        let capture = stream_of(&call, function).and_then(|stream| captures.origin(stream));
+        let capture = call.stream().and_then(|stream| captures.origin(stream));
         captures.see(&call, function, &Default::default());
         // What passes through a graph here is not memory, but the calls that are meant.
         let given: Uses = Uses::new(is_meant(&call, function).then_some(call.number as u32).into_iter().collect());

@@ -6,7 +6,6 @@
 use crate::memory::ranges::widen;
 use crate::plan::PAGE;
 use crate::plan::contexts::Contexts;
-use crate::plan::survey::stream_of;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 use std::time::Duration;
@@ -242,7 +241,7 @@ impl Outstanding {
             0 | LEGACY => Queue { context, stream: LEGACY, thread: None },
             stream => Queue { context: 0, stream, thread: None },
         };
-        let stream = stream_of(call, function);
+        let stream = call.stream();
         let captured = stream.is_some_and(|stream| self.captures.origin(stream).is_some());
         self.captures.see(call, function, &crate::memory::ranges::Ranges::default());
         let argument = |name| call.argument(name).unwrap_or(0);

@@ -81,7 +81,7 @@ impl Parts {
     }
 
     fn parts(&self, call: &Call, function: &'static Function, outstanding: &Outstanding) -> Vec<Part> {
-        let stream = call.argument("hStream");
+        let stream = call.stream();
         let around = |address| Some(outstanding.pinned_around(address)?.start);
         let midst = |word| around(word).filter(|start| *start != word);
         let runs_graph = function.launches_graph();

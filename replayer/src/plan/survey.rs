@@ -96,7 +96,7 @@ impl Survey {
         }
         let ended = self.contexts.see(call);
         self.origins.see(trace, call, function);
-        let stream = stream_of(call, function).unwrap_or(0);
+        let stream = call.stream().unwrap_or(0);
         self.faults.see(call, function, self.contexts.current(call.thread), stream);
         if !call.took_effect() {
             if self.leaves_its_allocation(call, function) {
@@ -168,7 +168,7 @@ impl Survey {
     }
 
     fn reach(&mut self, trace: &Trace, call: &Call, function: &Function) {
-        let capture = stream_of(call, function).and_then(|stream| self.captures.origin(stream));
+        let capture = call.stream().and_then(|stream| self.captures.origin(stream));
         self.plan.reach.see(trace, call, function, capture, &self.live);
         if function.class != Class::launch {
             return;
@@ -216,7 +216,7 @@ impl Survey {
         }
         let either = words(|role| matches!(role, Role::Reads(_) | Role::Writes(_)));
         let is_host = |address: u64| call.images().any(|image| image.address == address);
-        let is_captured = stream_of(call, function).is_some_and(|stream| self.captures.origin(stream).is_some());
+        let is_captured = call.stream().is_some_and(|stream| self.captures.origin(stream).is_some());
         let makes_node = function.class == Class::graph || is_captured;
         if makes_node || matches!(function.class, Class::copy | Class::submit) {
             if is_captured {
@@ -260,7 +260,7 @@ impl Survey {
         if !matches!(function.class, Class::submit | Class::launch) {
             return;
         }
-        let Some(stream) = stream_of(call, function) else { return };
+        let Some(stream) = call.stream() else { return };
         let latest = self.submissions.entry(own(call, function, stream)).or_insert((moment.end, moment.thread));
         if latest.1 != moment.thread && latest.0 > moment.begin {
             self.plan.overlapping_submissions += 1;
@@ -351,26 +351,6 @@ impl Survey {
 /// A stream, with the thread if it is that thread's own.
 fn own(call: &Call, function: &Function, stream: u64) -> (u64, Option<u32>) {
     (stream, (stream == 2 || stream == 0 && function.twin_of.is_some()).then_some(call.thread))
-}
-
-/// The stream that a submission names, in a parameter or in its launch configuration.
-pub(crate) fn stream_of(call: &Call, function: &Function) -> Option<u64> {
-    use Kind::Stream;
-    let is_stream = |form: &Form| matches!(form, Form::Handle(Stream));
-    for param in function.params {
-        match param.ty.form {
-            form if is_stream(&form) => return call.argument(param.name),
-            Form::Pointer(to) => {
-                let Form::Struct(fields) = to.form else { continue };
-                let Some(field) = fields.iter().find(|field| is_stream(&field.ty.form)) else { continue };
-                let address = call.argument(param.name)?.checked_add(field.offset.into())?;
-                let bytes = call.memory(When::Entry, address, 8)?;
-                return Some(u64::from_le_bytes(bytes.as_ref().try_into().ok()?));
-            }
-            _ => {}
-        }
-    }
-    None
 }
 
 /// How many bytes of device memory from its address on an argument stands for, where the call says so by itself.

@@ -25,7 +25,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use trace::api::roles::Class;
-use trace::api::types::{Form, Kind};
+use trace::api::types::Kind;
 use trace::{Call, Function};
 
 /// For what is under way on other streams, at first, and how often that may be halved.
@@ -314,22 +314,11 @@ fn queue_of(driver: &Driver, thread: u32, function: &Function, words: &[u64]) ->
     Queue { context: context_of(driver, stream), stream, thread: own.then_some(thread) }
 }
 
-/// The live stream that a launch names, in a parameter or in its configuration.
+/// The live stream that a call about to be made names.
 pub fn stream_of(function: &Function, words: &[u64]) -> Option<u64> {
-    let is_stream = |form: &Form| matches!(form, Form::Handle(Kind::Stream));
-    function.params.iter().find_map(|param| {
-        let word = *words.get(param.offset as usize / 8)?;
-        match param.ty.form {
-            form if is_stream(&form) => Some(word),
-            Form::Pointer(to) if word != 0 && function.name.starts_with("cuLaunchKernelEx") => {
-                let Form::Struct(fields) = to.form else { return None };
-                let field = fields.iter().find(|field| is_stream(&field.ty.form))?;
-                // SAFETY: the configuration of a launch, in memory of the call's own.
-                Some(unsafe { ((word + u64::from(field.offset)) as *const u64).read_unaligned() })
-            }
-            _ => None,
-        }
-    })
+    // SAFETY: within a whole structure of the frame's, which lives until the call has been made and looked at.
+    let at = |address| Some(unsafe { (address as *const u64).read_unaligned() });
+    function.stream(|word| words.get(word).copied().unwrap_or(0), at)
 }
 
 /// The live context of a live stream; that of the thread for its default streams.

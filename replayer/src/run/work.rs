@@ -3,19 +3,19 @@
 use crate::call::frame::Frame;
 use crate::check::payload;
 use crate::run::Worker;
+use crate::run::launches::stream_of;
 use crate::run::queue::{Queue, current_context};
 use crate::run::sinks::{Pending, Source};
-use trace::api::roles::{Class, Field, Role};
+use trace::api::roles::{Class, Field};
 use trace::api::types::{Form, Kind};
 use trace::{Call, Function};
 
 impl<'t> Worker<'_, 't> {
     /// Where a call puts its work.
     pub(super) fn queue(&self, function: &Function, words: &[u64]) -> Queue {
-        let stream = function.params.iter().find_map(|param| stream(param, words));
-        let own = function.twin_of.is_some() && stream.unwrap_or(0) == 0 || stream == Some(2);
-        let thread = own.then_some(self.thread);
-        Queue { context: current_context(self.world.driver), stream: stream.unwrap_or(0), thread }
+        let stream = stream_of(function, words).unwrap_or(0);
+        let own = function.twin_of.is_some() && stream == 0 || stream == 2;
+        Queue { context: current_context(self.world.driver), stream, thread: own.then_some(self.thread) }
     }
 
     /// Copies of this call: compared at once if it waited for them, later if it did not.
@@ -86,17 +86,4 @@ pub(super) fn handle(param: &Field, words: &[u64]) -> Option<(Kind, u64)> {
         Form::Handle(kind) => Some((kind, *words.get(param.offset as usize / 8)?)),
         _ => None,
     }
-}
-
-/// The stream that a parameter names: by value, or in a launch's configuration.
-fn stream(param: &Field, words: &[u64]) -> Option<u64> {
-    if let Some((kind, value)) = handle(param, words) {
-        return (kind == Kind::Stream).then_some(value);
-    }
-    let (Form::Pointer(to), Role::In(_)) = (param.ty.form, param.role) else { return None };
-    let Form::Struct(fields) = to.form else { return None };
-    let field = fields.iter().find(|field| matches!(field.ty.form, Form::Handle(Kind::Stream)))?;
-    let at = *words.get(param.offset as usize / 8)?;
-    // SAFETY: the frame was built with a whole struct there, and lives until the call has been made and looked at.
-    (at != 0).then(|| unsafe { ((at + u64::from(field.offset)) as *const u64).read_unaligned() })
 }

@@ -1,7 +1,7 @@
 //! From lines to data: the table of all driver functions.
 
 use super::enums::CUresult;
-use super::roles::{Class, Field, Policy, Role};
+use super::roles::{Class, Extent, Field, Policy, Role};
 use super::types::{Form, Kind};
 
 /// Results of calls that end a capture without a graph.
@@ -82,6 +82,22 @@ impl Function {
         let events = || Some(Awaited::Events([first(Kind::Event)?, last(Kind::Event)?]));
         let context = || (self.params.is_empty() || first(Kind::Context).is_some()).then(|| first(Kind::Context));
         events().or_else(|| first(Kind::Stream).map(Awaited::Stream)).or_else(|| context().map(Awaited::Context))
+    }
+
+    /// The stream that a call names: in an argument, or in the structure that one points to, as launches have a configuration. `word`: an
+    /// argument word, by its number; `at`: the 8 bytes at an address in such a structure.
+    pub fn stream(&self, word: impl Fn(usize) -> u64, at: impl Fn(u64) -> Option<u64>) -> Option<u64> {
+        let is_stream = |field: &&Field| matches!(field.ty.form, Form::Handle(Kind::Stream));
+        let word_of = |param: &Field| word(param.offset as usize / 8);
+        if let Some(param) = self.params.iter().find(is_stream) {
+            return Some(word_of(param));
+        }
+        self.params.iter().find_map(|param| {
+            let (Form::Pointer(to), Role::In(Extent::One)) = (param.ty.form, param.role) else { return None };
+            let Form::Struct(fields) = to.form else { return None };
+            let offset = fields.iter().find(is_stream)?.offset;
+            Some(word_of(param)).filter(|pointer| *pointer != 0)?.checked_add(offset.into()).and_then(&at)
+        })
     }
 
     pub fn launches_graph(&self) -> bool {

@@ -123,8 +123,7 @@ pub struct Plan {
     /// Whether its calls make, name or end objects.
     pub concerned: bool,
     rule: Rule,
-    /// Argument words.
-    stream: Option<usize>,
+    /// An argument word.
     host: Option<usize>,
     amount: Amount,
     own: bool,
@@ -230,24 +229,14 @@ impl Plan {
     fn of(trace: &Trace, id: u16) -> Plan {
         let Some(function) = trace.function(id) else {
             let (category, amount) = (Category::Other, Amount::Unknown);
-            return Plan {
-                category,
-                concerned: false,
-                rule: Rule::Nothing,
-                stream: None,
-                host: None,
-                amount,
-                own: false,
-            };
+            return Plan { category, concerned: false, rule: Rule::Nothing, host: None, amount, own: false };
         };
         let word =
             |test: &dyn Fn(Role) -> bool| function.params.iter().find(|p| test(p.role)).map(|p| p.offset as usize / 8);
-        let stream = function.param("hStream").or(function.param("stream"));
         Plan {
             category: Category::of(function.class, function.name),
             concerned: Objects::concerns(function),
             rule: rule(function.common_name(), function.class),
-            stream: stream.map(|index| function.params[index].offset as usize / 8),
             host: word(&|role| matches!(role, Role::Source(_) | Role::Sink(_))),
             amount: amount(function),
             own: function.twin_of.is_some(),
@@ -266,7 +255,7 @@ impl Plan {
         let argument = |name| call.argument(name).unwrap_or(0);
         let output = |name| call.output(name);
         let named = |stream| Named { stream, own: self.own };
-        let on = named(self.stream.map_or(0, |word| call.word(word)));
+        let on = named(call.stream().unwrap_or(0));
         let host = self.host.map_or(0, |word| call.word(word));
         let bytes = match self.amount {
             Amount::Unknown => 0,

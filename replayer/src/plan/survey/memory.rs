@@ -1,6 +1,6 @@
 //! What calls do to memory: allocations, frees, reservations, variables of modules, memory that nobody seems to have made.
 
-use super::{Survey, extent, own, stream_of};
+use super::{Survey, extent, own};
 use crate::memory::place::GRANULE;
 use crate::memory::ranges::widen;
 use crate::plan::Allocation;
@@ -58,7 +58,7 @@ impl Survey {
     /// Memory that no recorded call made, as libraries have it of the driver's own tables: the first that is seen of it is a fill or
     /// a copy into it. How far it goes nobody tells; the driver gives out such memory in whole granules.
     pub(super) fn adopt(&mut self, call: &Call, function: &Function) {
-        let is_captured = stream_of(call, function).is_some_and(|stream| self.captures.origin(stream).is_some());
+        let is_captured = call.stream().is_some_and(|stream| self.captures.origin(stream).is_some());
         if self.foreign || is_captured || !matches!(function.class, Class::copy | Class::submit) {
             return;
         }
