@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use trace::Function;
 use trace::api::roles::{Class, Extent, Field, Role, Side};
 use trace::api::structs::CUstreamBatchMemOpParams;
-use trace::api::types::{Form, Kind, Typed};
+use trace::api::types::{Form, Typed};
 use trace::extra::Extra;
 use trace::walk::{Target, resolve};
 
@@ -155,12 +155,11 @@ fn graph(lane: &Lane, function: &Function, words: &[u64], finds: &mut Finds) {
 
 fn copy(lane: &Lane, function: &'static Function, words: &[u64], ends: &Ends) {
     let recorder = lane.recorder();
-    if recorder.pending.any() || recorder.watch.any() {
-        let comes = ends.places(Side::Destination);
-        if !comes.is_empty() && !makes_node(function, words) {
-            let queue = queue(lane, function, words);
-            recorder.pending.comes(lane.index(), queue, comes, ends.is_by_cpu());
-        }
+    let comes = ends.places(Side::Destination);
+    let brings = !comes.is_empty() && !makes_node(function, words);
+    if brings {
+        let queue = queue(lane, function, words);
+        recorder.pending.comes(lane.index(), queue, comes, ends.is_by_cpu());
     }
     if function.class == Class::submit {
         if !function.brings_at_once() {
@@ -168,6 +167,11 @@ fn copy(lane: &Lane, function: &'static Function, words: &[u64], ends: &Ends) {
         }
         let from = ends::reached(lane, function, words, |role| matches!(role, Role::Reads(_)));
         reads(lane, lane.sequence(), function, words, from);
+    }
+    if brings {
+        // Who is reading this memory may have read it before that was kept in mind, and takes it for the CPU's: the call begins behind
+        // what is told then, or a replay might bring its bytes first.
+        recorder.watch.wait_for_look();
     }
 }
 
@@ -272,18 +276,9 @@ pub fn makes_node(function: &Function, words: &[u64]) -> bool {
     stream(function, words).is_some_and(|stream| ask::is_capturing(stream, function.twin_of.is_some()))
 }
 
-/// The stream that a launch names, as an argument or in its configuration.
+/// The stream that a call names. The driver has not seen it yet: what it points to may be bad.
 pub fn stream(function: &Function, words: &[u64]) -> Option<u64> {
-    let is_stream = |field: &&Field| matches!(field.ty.form, Form::Handle(Kind::Stream));
-    let word = |field: &Field| words[field.offset as usize / 8];
-    if let Some(param) = function.params.iter().find(is_stream) {
-        return Some(word(param));
-    }
-    function.params.iter().find_map(|param| {
-        let Form::Pointer(to) = param.ty.form else { return None };
-        let Form::Struct(fields) = to.form else { return None };
-        word_at(word(param).wrapping_add(u64::from(fields.iter().find(is_stream)?.offset)), 8, true)
-    })
+    function.stream(|word| words[word], |address| word_at(address, 8, true))
 }
 
 /// Words of a launch's arguments that may be addresses; none if nobody can tell which these are. The driver has not seen the call yet:
