@@ -105,7 +105,7 @@ build() {
     sed 's,.*/,,; s/\.c$//' <<<"$programs" | grep -vx 'graph_fault\|nondeterministic\|slow_callbacks\|newest\|loop_calls\|single_calls\|hanging\|two_halves\|arena\|written_in_part\|flag_put_back\|left_waiting\|told_for_another\|tagged_pointers\|fixed_buffers' >"$in/programs"
     mkdir -p "$in/facts"
     for source in tests/gpu/facts/*.c; do
-        gcc -O1 -I target/cuda/include -o "$in/facts/$(basename "$source" .c)" "$source" target/release/libcutrace.so
+        gcc -O1 -I target/cuda/include -I tests/apps -o "$in/facts/$(basename "$source" .c)" "$source" target/release/libcutrace.so
     done
     mv "$in/facts/parameters" "$in/driver_parameters"
     gcc -O2 -shared -fPIC -I "$root/include" -o "$in/libcupti_counts.so" tests/gpu/cupti_counts.c "$root/lib/libcupti.so.13"

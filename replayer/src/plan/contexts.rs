@@ -90,6 +90,7 @@ impl Contexts {
                 }
                 return call.argument("ctx");
             }
+            "cuGreenCtxDestroy" => return call.argument("hCtx"),
             "cuCtxGetDevice" => {
                 self.told.extend(call.output("device").map(|device| (call.thread, device as i32)));
             }
@@ -130,6 +131,21 @@ mod tests {
     use crate::sample::Sample;
 
     const AT: [u64; 3] = [0x7f00_0000_0000, 0x7f10_0000_0000, 0x7f20_0000_0000];
+
+    #[test]
+    fn a_green_context_ends_and_memory_stays() {
+        let mut sample = Sample::new();
+        sample.call(0, "cuInit", 0..1, &[0], &[]);
+        sample.call(0, "cuDevicePrimaryCtxRetain", 2..3, &[0x100, 0], &[(0x100, &0xc0u64.to_le_bytes())]);
+        sample.call(0, "cuGreenCtxCreate", 4..5, &[0x100, 0x77, 0, 1], &[(0x100, &0xc5u64.to_le_bytes())]);
+        sample.call(0, "cuCtxSetCurrent", 6..7, &[0xc5], &[]);
+        sample.call(0, "cuMemAlloc_v2", 8..9, &[0x100, 10], &[(0x100, &AT[0].to_le_bytes())]);
+        sample.call(0, "cuCtxSetCurrent", 10..11, &[0xc0], &[]);
+        sample.call(0, "cuGreenCtxDestroy", 12..13, &[0xc5], &[]);
+        let plan = plan(&sample.trace());
+        let ends: Vec<_> = plan.ends.iter().map(|(call, end)| (*call, end.context, end.memory.len())).collect();
+        assert_eq!(ends, [(6, 0xc5, 0)]);
+    }
 
     #[test]
     fn memory_of_a_stream_or_pool_is_on_its_device() {

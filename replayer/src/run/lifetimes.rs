@@ -4,6 +4,7 @@ use crate::call::driver::{Failure, result, result_name};
 use crate::call::objects::Found;
 use crate::memory::ordered::Ordered;
 use crate::plan::action::Memory;
+use crate::run::queue::{current_context, synchronize, within};
 use crate::run::{Worker, finish, readers};
 use trace::api::roles::Role;
 use trace::api::types::{Form, Kind};
@@ -44,7 +45,34 @@ impl<'t> Worker<'_, 't> {
         }
     }
 
+    /// What a call does that has to do with memory. It need not have a current context: the driver finds that by the memory, and waits
+    /// for all that may use it (tests/gpu/facts/no_context.c).
     pub(super) fn emulate(&mut self, call: &Call<'t>, function: &'static Function, memory: Memory) {
+        let driver = self.world.driver;
+        if current_context(driver) == 0 {
+            let contexts: Vec<u64> = self.world.contexts.lock().iter().copied().collect();
+            if let Some((last, others)) = contexts.split_last() {
+                for other in others {
+                    let none = self.world.placement.captures.none();
+                    // What fails there is its own calls' to tell.
+                    let _ = none.map(|_none| self.world.placement.relaxed(|| synchronize(driver, *other)));
+                }
+                let mut is_done = false;
+                let here = || {
+                    is_done = true;
+                    self.emulate_here(call, function, memory);
+                };
+                // A context that cannot be made current is none.
+                let _ = within(driver, *last, here);
+                if is_done {
+                    return;
+                }
+            }
+        }
+        self.emulate_here(call, function, memory);
+    }
+
+    fn emulate_here(&mut self, call: &Call<'t>, function: &'static Function, memory: Memory) {
         let placement = &self.world.placement;
         let argument = |name: &str| call.argument(name).unwrap_or(0);
         let sized = |start: u64, len: &str| start..start.saturating_add(argument(len));

@@ -3,7 +3,7 @@
 use crate::call::frame::Frame;
 use crate::check::payload;
 use crate::run::Worker;
-use crate::run::launches::stream_of;
+use crate::run::launches::{context_of, stream_of};
 use crate::run::queue::{Queue, current_context};
 use crate::run::sinks::{Pending, Source};
 use trace::api::roles::{Class, Field};
@@ -15,7 +15,10 @@ impl<'t> Worker<'_, 't> {
     pub(super) fn queue(&self, function: &Function, words: &[u64]) -> Queue {
         let stream = stream_of(function, words).unwrap_or(0);
         let own = function.twin_of.is_some() && stream == 0 || stream == 2;
-        Queue { context: current_context(self.world.driver), stream, thread: own.then_some(self.thread) }
+        // Work on a stream needs no current context.
+        let context = Some(current_context(self.world.driver)).filter(|context| *context != 0);
+        let context = context.unwrap_or_else(|| context_of(self.world.driver, stream));
+        Queue { context, stream, thread: own.then_some(self.thread) }
     }
 
     /// Copies of this call: compared at once if it waited for them, later if it did not.
@@ -32,10 +35,8 @@ impl<'t> Worker<'_, 't> {
         if frame.sinks.is_empty() && (waits || nothing) {
             return;
         }
-        let queue = Queue {
-            context: if waits { 0 } else { current_context(self.world.driver) },
-            ..self.queue(function, words)
-        };
+        let queue = self.queue(function, words);
+        let queue = Queue { context: if waits { 0 } else { queue.context }, ..queue };
         // A copy under a capture has become a node, which reads whenever its graph runs; so does a node made by hand.
         let none = self.world.placement.captures.none();
         let captures = none.is_none();

@@ -119,6 +119,15 @@ pub fn usable() -> Result<Arc<Context>> {
     Ok(context)
 }
 
+/// As [`usable`]; where none is current, that of this memory.
+pub fn usable_at(address: u64) -> Result<Arc<Context>> {
+    if current_handle() != 0 {
+        return usable();
+    }
+    let of = table::read().find(address).map(|range| range.context);
+    find(of.ok_or(Code::INVALID_CONTEXT)?)
+}
+
 pub fn find(handle: Handle) -> Result<Arc<Context>> {
     CONTEXTS.get(handle).ok_or(Code::INVALID_CONTEXT)
 }

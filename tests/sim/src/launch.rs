@@ -34,7 +34,10 @@ pub fn prepare(handle: Handle, shape: Shape, values: In<*const c_void>, extra: I
         return Err(Code::INVALID_HANDLE);
     }
     let function = library::function(handle)?;
-    let context = context::usable()?;
+    let context = match context::current_handle() {
+        0 => function.context().ok_or(Code::INVALID_CONTEXT)?,
+        _ => context::usable()?,
+    };
     let code = function.kernel();
     check(code, shape, function.settings.max_dynamic(code))?;
     let parameters = if extra.is_null() { from_values(code, values)? } else { from_buffer(code, extra)? };

@@ -38,7 +38,7 @@ entries! {
         if at == 0 {
             return Ok(());
         }
-        context::usable()?.lanes.wait_all();
+        context::usable_at(at)?.lanes.wait_all();
         pinned::free(at)
     }
 
@@ -51,7 +51,7 @@ entries! {
     }
 
     fn cuMemHostUnregister(at: u64) {
-        context::usable()?.lanes.wait_all();
+        context::usable_at(at)?.lanes.wait_all();
         pinned::unregister(at)
     }
 

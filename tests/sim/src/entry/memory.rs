@@ -63,7 +63,7 @@ entries! {
         if at == 0 {
             return state::ready();
         }
-        let context = context::usable()?;
+        let context = context::usable_at(at)?;
         check_unsafe_call()?;
         let range = table::read().find(at).copied().filter(|r| r.start == at).ok_or(Code::INVALID_VALUE)?;
         context::find(range.context).unwrap_or(context).lanes.wait_all();
