@@ -139,6 +139,6 @@ part_facts() {
     local fact
     for fact in facts/*; do
         printf '\n%s\n' "$fact"
-        env -u CUTRACE_SHIM "$fact" 2>&1
+        env -u CUTRACE_SHIM KERNELS="$in/kernels" "$fact" 2>&1
     done
 }

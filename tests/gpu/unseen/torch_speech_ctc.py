@@ -169,7 +169,7 @@ def train():
             with torch.autocast("cuda", torch.float16):
                 logp = net(m)
             size = torch.full((m.shape[0],), logp.shape[1], dtype=torch.int32)
-            loss = F.ctc_loss(logp.transpose(0, 1), text.to(DEV), size, lens, blank=0, zero_infinity=True)
+            loss = F.ctc_loss(logp.transpose(0, 1), text.to(DEV), size.to(DEV), lens.to(DEV), blank=0, zero_infinity=True)
             scaler.scale(loss).backward()
             scaler.unscale_(opt)
             nn.utils.clip_grad_norm_(net.parameters(), 2.0)

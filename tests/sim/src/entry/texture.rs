@@ -18,7 +18,8 @@ entries! {
     }
 
     fn cuTexObjectDestroy(object: u64) {
-        texture::destroy(context::current()?.id, object)
+        texture::destroy(context::current()?.id, object);
+        Ok(())
     }
 
     fn cuTexObjectGetResourceDesc(resource: Out<ResourceDescriptor>, object: u64) {
