@@ -142,6 +142,8 @@ fn graph(lane: &Lane, function: &Function, words: &[u64], finds: &mut Finds) {
     if recorder.destinations.any() {
         let brought = recorder.destinations.of(words[0]).into_iter();
         under_way(lane, lane.sequence(), function, words, brought);
+        // As in `copy`.
+        recorder.watch.wait_for_look();
     }
     // Of launches that a range leaves out nothing is known, but their callbacks run.
     if callback::any_of_nodes() && !range::applies() && recorder.node_runs.has(words[0]) {

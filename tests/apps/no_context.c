@@ -4,7 +4,7 @@
 
 enum { N = 64, ROUNDS = 3 };
 
-static CUdeviceptr memory, freed;
+static CUdeviceptr memory, freed, ordered, of_another;
 static int *pinned, *given_up;
 static CUstream stream;
 static CUevent event;
@@ -34,6 +34,8 @@ static void *work(void *unused)
     EXPECT(CUDA_ERROR_INVALID_CONTEXT, cuCtxSynchronize());
     CHECK(cuMemsetD32Async(freed, 1, N, stream));
     CHECK(cuMemFree(freed));
+    CHECK(cuMemFreeAsync(ordered, stream));
+    CHECK(cuMemFree(of_another));
     CHECK(cuMemFreeHost(given_up));
     return unused;
 }
@@ -41,6 +43,7 @@ static void *work(void *unused)
 int main(void)
 {
     pthread_t thread;
+    CUcontext other, popped;
 
     start_driver();
     twice = find_kernel(load_module("faults"), "twice");
@@ -50,8 +53,15 @@ int main(void)
     CHECK(cuMemAllocHost((void **)&given_up, 1 << 16));
     CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    CHECK(cuMemAllocAsync(&ordered, 4096, stream));
+    CHECK(cuStreamSynchronize(stream));
+    CHECK(cuCtxCreate(&other, NULL, 0, 0));
+    of_another = allocate(1 << 20);
+    CHECK(cuMemsetD32Async(of_another, 2, N, NULL));
+    CHECK(cuCtxPopCurrent(&popped));
     REQUIRE(!pthread_create(&thread, NULL, work, NULL));
     REQUIRE(!pthread_join(thread, NULL));
     CHECK(cuStreamDestroy(stream));
+    CHECK(cuCtxDestroy(other));
     return 0;
 }

@@ -94,7 +94,6 @@ fn ranges_and_device_times() {
     screen.restored("status=0");
 }
 
-/// Two recordings of a program, one of which does more.
 /// A launch may name its stream in its configuration.
 #[test]
 fn launches_are_on_their_streams() {
@@ -103,6 +102,7 @@ fn launches_are_on_their_streams() {
     assert!(frame.contains("~ stream#1") && !frame.contains("legacy stream"), "{frame}");
 }
 
+/// Two recordings of a program, one of which does more.
 #[test]
 fn two_traces_are_shown_beside_each_other() {
     let place = recorded("vector_add.c");

@@ -177,6 +177,7 @@ workloads! {
     stored_textures "stored_textures.c" "replayable" ["sample_stored"];
     textures_of_contexts "textures_of_contexts.c" "replayable" ["sample_stored"];
     no_context "no_context.c" "replayable" ["twice"];
+    green_ends "green_ends.c" "replayable" [];
     kinds_of_memory "kinds_of_memory.c" "replayable" [];
     kinds_of_memory_per_thread "kinds_of_memory.c+" "replayable" [];
     stream_operations "stream_operations.c" "replayable" ["add_two"];

@@ -23,7 +23,8 @@ const OWNS: &[(Kind, &[Kind])] = &[
     (Kind::Array, &[Kind::Array]),
 ];
 
-/// Numbered by each context for itself: several may be alive by the same value.
+/// Numbered by each context for itself: several may be alive by the same value. Whose is destroyed is not asked: a program that
+/// destroys one twice, which the driver lets it, ends another context's here.
 pub const NUMBERED_BY_CONTEXT: &[Kind] = &[Kind::Texture, Kind::Surface];
 
 /// Parameters that hold the bytes of an allocation.

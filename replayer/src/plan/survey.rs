@@ -121,7 +121,7 @@ impl Survey {
             _ => {}
         }
         if let Some(context) = ended {
-            // What a green context was current for is the primary one's (tests/gpu/facts/green_ends.c).
+            // Memory that was made while a green context was current outlives it (tests/gpu/facts/green_ends.c).
             let is_green = function.name == "cuGreenCtxDestroy";
             let memory = if is_green { Vec::new() } else { self.usage.end(context) };
             memory.iter().for_each(|start| self.live.remove(*start, call.begin));

@@ -166,8 +166,9 @@ impl Watch {
             return plain();
         }
         let (stream, is_twin) = (stream_of(live, words), live.twin_of.is_some());
-        // One on several devices names its streams elsewhere.
-        let queue = stream.map(|_| queue_of(driver, call.thread, live, words));
+        // One on several devices names a stream for each.
+        let is_one = live.name != "cuLaunchCooperativeKernelMultiDevice";
+        let queue = stream.filter(|_| is_one).map(|_| queue_of(driver, call.thread, live, words));
         if !turn.open.is_empty() {
             let is_suspect = |of: &Queue| queue.is_none_or(|queue| queue.context == of.context);
             let suspects = turn.open.iter().filter(|(of, _)| is_suspect(of)).map(|(_, call)| *call).collect();

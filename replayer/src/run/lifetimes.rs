@@ -4,8 +4,8 @@ use crate::call::driver::{Failure, result, result_name};
 use crate::call::objects::Found;
 use crate::memory::ordered::Ordered;
 use crate::plan::action::Memory;
-use crate::run::queue::{current_context, synchronize, within};
-use crate::run::{Worker, finish, readers};
+use crate::run::queue::{current_context, within};
+use crate::run::{Worker, finish, peek, readers};
 use trace::api::roles::Role;
 use trace::api::types::{Form, Kind};
 use trace::{Call, Function};
@@ -45,31 +45,31 @@ impl<'t> Worker<'_, 't> {
         }
     }
 
-    /// What a call does that has to do with memory. It need not have a current context: the driver finds that by the memory, and waits
-    /// for all that may use it (tests/gpu/facts/no_context.c).
+    /// What a call does that has to do with memory. To free some a thread needs no current context: the driver finds it by the memory,
+    /// and waits for what may use that (tests/gpu/facts/no_context.c).
     pub(super) fn emulate(&mut self, call: &Call<'t>, function: &'static Function, memory: Memory) {
+        let freed = match memory {
+            Memory::Free => call.argument("dptr"),
+            Memory::HostFree => call.argument("p"),
+            _ => None,
+        };
         let driver = self.world.driver;
-        if current_context(driver) == 0 {
-            let contexts: Vec<u64> = self.world.contexts.lock().iter().copied().collect();
-            if let Some((last, others)) = contexts.split_last() {
-                for other in others {
-                    let none = self.world.placement.captures.none();
-                    // What fails there is its own calls' to tell.
-                    let _ = none.map(|_none| self.world.placement.relaxed(|| synchronize(driver, *other)));
-                }
-                let mut is_done = false;
-                let here = || {
-                    is_done = true;
-                    self.emulate_here(call, function, memory);
-                };
-                // A context that cannot be made current is none.
-                let _ = within(driver, *last, here);
-                if is_done {
-                    return;
-                }
-            }
+        let mut is_done = false;
+        if let Some(start) = freed
+            && current_context(driver) == 0
+        {
+            let live = self.world.placement.moved(start).unwrap_or(start);
+            let context = peek::context_of(self.world, live);
+            let here = || {
+                is_done = true;
+                self.emulate_here(call, function, memory);
+            };
+            // A context that cannot be made current here is of no use.
+            let _ = context.and_then(|context| within(driver, context, here));
         }
-        self.emulate_here(call, function, memory);
+        if !is_done {
+            self.emulate_here(call, function, memory);
+        }
     }
 
     fn emulate_here(&mut self, call: &Call<'t>, function: &'static Function, memory: Memory) {

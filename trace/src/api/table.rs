@@ -84,8 +84,8 @@ impl Function {
         events().or_else(|| first(Kind::Stream).map(Awaited::Stream)).or_else(|| context().map(Awaited::Context))
     }
 
-    /// The stream that a call names: in an argument, or in the structure that one points to, as launches have a configuration. `word`: an
-    /// argument word, by its number; `at`: the 8 bytes at an address in such a structure.
+    /// The stream that a call names: in an argument, or in the structure that one points to, as launches have a configuration; of several
+    /// the first. `word`: an argument word, by its number; `at`: the 8 bytes at an address in such a structure.
     pub fn stream(&self, word: impl Fn(usize) -> u64, at: impl Fn(u64) -> Option<u64>) -> Option<u64> {
         let is_stream = |field: &&Field| matches!(field.ty.form, Form::Handle(Kind::Stream));
         let word_of = |param: &Field| word(param.offset as usize / 8);
@@ -93,7 +93,9 @@ impl Function {
             return Some(word_of(param));
         }
         self.params.iter().find_map(|param| {
-            let (Form::Pointer(to), Role::In(Extent::One)) = (param.ty.form, param.role) else { return None };
+            let (Form::Pointer(to), Role::In(Extent::One | Extent::Len(_))) = (param.ty.form, param.role) else {
+                return None;
+            };
             let Form::Struct(fields) = to.form else { return None };
             let offset = fields.iter().find(is_stream)?.offset;
             Some(word_of(param)).filter(|pointer| *pointer != 0)?.checked_add(offset.into()).and_then(&at)
@@ -299,4 +301,22 @@ macro_rules! describe_family {
     ($family:ident) => {
         $family! { describe }
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::FUNCTIONS;
+
+    #[test]
+    fn streams_stand_in_few_structures() {
+        let is_stream = |field: &Field| matches!(field.ty.form, Form::Handle(Kind::Stream));
+        let others = FUNCTIONS.iter().filter(|function| !function.params.iter().any(is_stream));
+        let named = others.filter(|function| function.stream(|_| 0x1000, |_| Some(7)) == Some(7));
+        let mut names: Vec<&str> = named.map(|function| function.common_name()).collect();
+        names.dedup();
+        let launches = ["cuLaunchKernelEx", "cuLaunchCooperativeKernelMultiDevice"];
+        let questions = ["cuOccupancyMaxPotentialClusterSize", "cuOccupancyMaxActiveClusters"];
+        assert_eq!(names, [launches, questions].concat());
+    }
 }
