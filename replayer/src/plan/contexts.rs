@@ -72,7 +72,13 @@ impl Contexts {
                 self.device_of.extend(context.zip(device()));
                 stack.extend(context);
             }
-            "cuGreenCtxCreate" => self.device_of.extend(call.output("phCtx").zip(device())),
+            "cuGreenCtxCreate" => {
+                self.device_of.extend(call.output("phCtx").zip(device()));
+                // It retains the primary one (cuda.h), until it is destroyed.
+                if let Some((_, count)) = self.primaries.get_mut(&device()?) {
+                    *count += 1;
+                }
+            }
             "cuCtxPushCurrent" | "cuCtxPushCurrent_v2" => stack.push(argument("ctx")),
             "cuCtxPopCurrent" | "cuCtxPopCurrent_v2" => {
                 stack.pop();
@@ -90,7 +96,13 @@ impl Contexts {
                 }
                 return call.argument("ctx");
             }
-            "cuGreenCtxDestroy" => return call.argument("hCtx"),
+            "cuGreenCtxDestroy" => {
+                let device = self.device_of.get(&argument("hCtx"));
+                if let Some((_, count)) = device.and_then(|device| self.primaries.get_mut(device)) {
+                    *count = count.saturating_sub(1);
+                }
+                return call.argument("hCtx");
+            }
             "cuCtxGetDevice" => {
                 self.told.extend(call.output("device").map(|device| (call.thread, device as i32)));
             }
@@ -141,10 +153,12 @@ mod tests {
         sample.call(0, "cuCtxSetCurrent", 6..7, &[0xc5], &[]);
         sample.call(0, "cuMemAlloc_v2", 8..9, &[0x100, 10], &[(0x100, &AT[0].to_le_bytes())]);
         sample.call(0, "cuCtxSetCurrent", 10..11, &[0xc0], &[]);
-        sample.call(0, "cuGreenCtxDestroy", 12..13, &[0xc5], &[]);
+        // The green one holds it.
+        sample.call(0, "cuDevicePrimaryCtxRelease", 12..13, &[0], &[]);
+        sample.call(0, "cuGreenCtxDestroy", 14..15, &[0xc5], &[]);
         let plan = plan(&sample.trace());
         let ends: Vec<_> = plan.ends.iter().map(|(call, end)| (*call, end.context, end.memory.len())).collect();
-        assert_eq!(ends, [(6, 0xc5, 0)]);
+        assert_eq!(ends, [(7, 0xc5, 0)]);
     }
 
     #[test]
