@@ -1,13 +1,6 @@
 // What becomes of what was made while a green context was current, when that is destroyed
-#include "check.h"
+#include "tell.h"
 #include <string.h>
-
-#define TELL(call) do { \
-        const char *name_; \
-        CUresult result_ = call; \
-        cuGetErrorName(result_, &name_); \
-        printf("%-70.70s %s\n", #call, name_); \
-    } while (0)
 
 int main(void)
 {

@@ -1,5 +1,5 @@
 // What a thread may do that has no current context: which calls find the context by what they are given
-#include "check.h"
+#include "tell.h"
 #include <pthread.h>
 
 static CUdeviceptr memory[4], ordered;
@@ -8,13 +8,6 @@ static CUstream stream;
 static CUevent event;
 static CUfunction twice;
 static CUmodule module;
-
-#define TELL(call) do { \
-        const char *name_; \
-        CUresult result_ = call; \
-        cuGetErrorName(result_, &name_); \
-        printf("%-70.70s %s\n", #call, name_); \
-    } while (0)
 
 static void *work(void *unused)
 {

@@ -93,12 +93,15 @@ impl Function {
             return Some(word_of(param));
         }
         self.params.iter().find_map(|param| {
-            let (Form::Pointer(to), Role::In(Extent::One | Extent::Len(_))) = (param.ty.form, param.role) else {
-                return None;
+            let is_there = match param.role {
+                Role::In(Extent::One) => true,
+                Role::In(Extent::Len(len)) => word_of(&self.params[usize::from(len.0)]) != 0,
+                _ => false,
             };
+            let Form::Pointer(to) = param.ty.form else { return None };
             let Form::Struct(fields) = to.form else { return None };
             let offset = fields.iter().find(is_stream)?.offset;
-            Some(word_of(param)).filter(|pointer| *pointer != 0)?.checked_add(offset.into()).and_then(&at)
+            Some(word_of(param)).filter(|pointer| is_there && *pointer != 0)?.checked_add(offset.into()).and_then(&at)
         })
     }
 

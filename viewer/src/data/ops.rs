@@ -254,8 +254,7 @@ impl Plan {
         }
         let argument = |name| call.argument(name).unwrap_or(0);
         let output = |name| call.output(name);
-        let named = |stream| Named { stream, own: self.own };
-        let on = named(call.stream().unwrap_or(0));
+        let on = || Named { stream: call.stream().unwrap_or(0), own: self.own };
         let host = self.host.map_or(0, |word| call.word(word));
         let bytes = match self.amount {
             Amount::Unknown => 0,
@@ -270,21 +269,21 @@ impl Plan {
             Rule::Nothing => return None,
             Rule::Work => {
                 let kernel = if self.category == Category::Launch { kernel_of(call) } else { None };
-                What::Work { on, kernel: kernel.unwrap_or(u32::MAX), host, bytes }
+                What::Work { on: on(), kernel: kernel.unwrap_or(u32::MAX), host, bytes }
             }
             Rule::Copied => What::Copied { own: self.own, host, bytes },
-            Rule::StreamDone(waited) => What::StreamDone { on, waited },
+            Rule::StreamDone(waited) => What::StreamDone { on: on(), waited },
             Rule::EventDone(waited) => What::EventDone { event: argument("hEvent"), waited },
             Rule::ContextDone => What::ContextDone { context: argument("ctx") },
-            Rule::EventRecorded => What::EventRecorded { event: argument("hEvent"), on },
-            Rule::EventAwaited => What::EventAwaited { event: argument("hEvent"), on },
+            Rule::EventRecorded => What::EventRecorded { event: argument("hEvent"), on: on() },
+            Rule::EventAwaited => What::EventAwaited { event: argument("hEvent"), on: on() },
             Rule::StreamMade => {
                 let flags = call.argument("Flags").or(call.argument("flags")).unwrap_or(0);
                 What::StreamMade { stream: output("phStream")?, blocking: flags & 1 == 0 }
             }
-            Rule::StreamGone => What::StreamGone { stream: on.stream },
-            Rule::CaptureBegun => What::CaptureBegun { stream: on.stream },
-            Rule::CaptureEnded => What::CaptureEnded { stream: on.stream },
+            Rule::StreamGone => What::StreamGone { stream: on().stream },
+            Rule::CaptureBegun => What::CaptureBegun { stream: on().stream },
+            Rule::CaptureEnded => What::CaptureEnded { stream: on().stream },
             Rule::Retained => return context_of("pctx", false),
             Rule::ContextMade => return context_of("pctx", true),
             Rule::ContextPushed => What::ContextPushed { context: argument("ctx") },
