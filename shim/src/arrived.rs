@@ -7,6 +7,7 @@ use crate::finds::Finds;
 use crate::host;
 use crate::landing::Landing;
 use crate::lane::Lane;
+use crate::long_results;
 use crate::manners::guarded;
 use crate::node_runs::Turn;
 use crate::pending::{Beside, Copy, Covered, Work};
@@ -193,12 +194,33 @@ fn look_at(lane: &Lane, copy: &Copy, beside: &Beside, stirred: &[Range<u64>]) {
         _ => vec![*copy],
     };
     let by = if copy.work == Work::Launch { By::Launch } else { By::Work };
+    let pieces =
+        if by == By::Launch { pieces.iter().flat_map(|piece| readable(lane, piece)).collect() } else { pieces };
     let found: Vec<_> = pieces.iter().map(|piece| landed(lane, piece.landing, by)).collect();
     // Or has just begun to.
     if others().is_none_or(|now| now != theirs) {
         return;
     }
     pieces.iter().zip(found).for_each(|(piece, found)| observed(lane, piece, found));
+}
+
+/// As much of what a launch has made of memory as may be read; the rest is not known from now on.
+fn readable(lane: &Lane, made: &Copy) -> Vec<Copy> {
+    let extent = made.landing.extent();
+    if made.landing.bytes() <= long_results::SHORT {
+        return vec![*made];
+    }
+    let starts = extent.clone().step_by(long_results::PIECE as usize);
+    let pieces = starts.map(|address| Landing::Flat { address, len: long_results::PIECE.min(extent.end - address) });
+    let read: Vec<Copy> = pieces
+        .take_while(|piece| lane.recorder().long_results.take(piece.bytes()))
+        .map(|piece| made.at(piece))
+        .collect();
+    let unread = read.last().map_or(extent.start, |last| last.landing.end())..extent.end;
+    if !unread.is_empty() {
+        lane.recorder().watch.comes_back(unread);
+    }
+    read
 }
 
 /// Of this no more is told: a replay fills the same.

@@ -22,9 +22,6 @@ use trace::api::types::{Form, Typed};
 use trace::extra::Extra;
 use trace::walk::{Target, resolve};
 
-/// What launches make of longer memory is not looked at.
-const MOST_HASHED: u64 = 1 << 20;
-
 #[cold]
 #[inline(never)]
 pub fn before(lane: &Lane, site: Site, words: &[u64]) {
@@ -193,8 +190,7 @@ fn launched(lane: &Lane, function: &Function, words: &[u64], given: impl Iterato
     let watch = &lane.recorder().watch;
     let given = given.filter_map(|(address, len)| {
         let work = match watch.follows(address, len) {
-            true if len <= MOST_HASHED => Work::Launch,
-            true => Work::Given,
+            true => Work::Launch,
             false if callback::any_under_way() => Work::Read,
             false => return None,
         };

@@ -9,8 +9,8 @@ use crate::file::TraceFile;
 use crate::last_words::LastWords;
 use crate::lock::Lock;
 use crate::{
-    adopt, bystanders, clock, destinations, images, invented, kernels, node_runs, pending, pinned, range, real, times,
-    variables, watch,
+    adopt, bystanders, clock, destinations, images, invented, kernels, long_results, node_runs, pending, pinned, range,
+    real, times, variables, watch,
 };
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -36,6 +36,7 @@ pub struct Recorder {
     pub destinations: destinations::Destinations,
     pub node_runs: node_runs::NodeRuns,
     pub watch: watch::Watch,
+    pub long_results: long_results::Allowance,
     pub range: range::Range,
     pub bystanders: bystanders::Bystanders,
     /// Losses by what was lost; cold.
@@ -204,6 +205,7 @@ fn start() -> Result<(), String> {
         destinations: destinations::Destinations::default(),
         node_runs: node_runs::NodeRuns::default(),
         watch: watch::Watch::default(),
+        long_results: long_results::Allowance::default(),
         range: range::begin(&config.range),
         bystanders: bystanders::Bystanders::default(),
         losses: Lock::default(),

@@ -382,7 +382,7 @@ impl Watch {
                 gone.push(*start);
             }
             // What the CPU had copied there for the driver is left for later.
-            let told = || joined([&watched.left[..], &finds.places[already..]].concat());
+            let told = || joined([&watched.left[..], &watched.back, &finds.places[already..]].concat());
             // Where several threads write others may have found it.
             let is_ones = watched.users != Users::Several && !fresh.is_empty();
             if is_ones && may_be_put_back(&(*start..watched.end), &fresh, &told()) {

@@ -8,6 +8,7 @@ mod elsewhere;
 mod exercised;
 mod following;
 mod graph_results;
+mod host_results;
 mod looping;
 mod older;
 mod portable;

@@ -150,6 +150,7 @@ workloads! {
     filled_while_read "filled_while_read.c" "replayable" ["pass"];
     parts_of_threads "parts_of_threads.c" "replayable" ["pass", "take"];
     mapped_results "mapped_results.c" "replayable" ["take", "pass"];
+    mapped_results_long "mapped_results_long.c" "replayable" ["take"];
     reused_pinned "reused_pinned.c" "replayable" ["take", "busy", "pass"];
     spinning "spinning.c" "replayable" ["wait_for_host"];
     spinning_managed "spinning_managed.c" "replayable" ["wait_for_host", "take"];

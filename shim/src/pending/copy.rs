@@ -25,7 +25,7 @@ pub enum Work {
     Read,
     /// A graph, which may read anything.
     Any,
-    /// A launch that was given managed memory, or more than is looked at: when it is done something else may be there.
+    /// A launch that was given managed memory: when it is done something else may be there.
     Given,
     /// A launch, which may have used memory that it was not given: small managed memory (a variable, an element of a list), and pinned
     /// memory whose address stands somewhere. Or a graph: any managed memory, and pinned memory that other threads use, too.

@@ -2,6 +2,7 @@
 
 use super::order::Reach;
 use super::{Coming, Copy, Pending, State, Uses, Work};
+use crate::long_results;
 use crate::node_runs::Turn;
 use crate::queue::Queue;
 use crate::spans::{joined, within};
@@ -38,14 +39,15 @@ impl Pending {
         self.any() && self.state.lock().copies.values().flatten().any(|copy| copy.work == Work::Launch)
     }
 
-    /// Memory that launches under way were given, in order and apart; so much of it, at most, in bytes.
+    /// Memory that launches under way were given, in order and apart; so much of it, at most, in bytes, and no long memory.
     pub fn given(&self, most: u64) -> Vec<Range<u64>> {
         if !self.any() {
             return Vec::new();
         }
         let state = self.state.lock();
         let launches = state.copies.values().flatten().filter(|copy| copy.work == Work::Launch);
-        let mut given = joined(launches.map(|launch| launch.landing.extent()).collect());
+        let short = launches.filter(|launch| launch.landing.bytes() <= long_results::SHORT);
+        let mut given = joined(short.map(|launch| launch.landing.extent()).collect());
         let mut left = most;
         given.retain(|range| {
             let len = range.end - range.start;

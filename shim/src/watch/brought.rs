@@ -3,6 +3,7 @@
 use super::watched::{Users, Watched};
 use super::{State, Watch};
 use crate::arrived::MOST_READ;
+use crate::long_results;
 use crate::memory::bytes_at;
 use crate::spans::{self, joined, without};
 use std::borrow::Cow;
@@ -70,8 +71,11 @@ impl Watch {
     }
 
     /// The same, of what a launch has made of this memory. On pages to which the CPU has copied the program may have written, too: those are told
-    /// as a whole.
+    /// as a whole, and so is long memory.
     pub fn computed_in(&self, range: Range<u64>, copied: &[Range<u64>]) {
+        if range.end - range.start > long_results::SHORT {
+            return self.comes_back(range);
+        }
         let mut state = self.state.lock();
         let State { tracker: Some(tracker), ranges, .. } = &mut *state else { return };
         for (start, watched) in ranges.range_mut(..range.end).filter(|(_, watched)| watched.end > range.start) {
@@ -82,7 +86,7 @@ impl Watch {
         }
     }
 
-    /// Work is done that may have changed this managed memory, or memory too long to look at. What the CPU finds there now, or has put
+    /// Work is done that may have changed this managed memory, or memory too long to be read. What the CPU finds there now, or has put
     /// there since, is told as a whole: it may happen to be what was known.
     pub fn comes_back(&self, range: Range<u64>) {
         if !self.any() {

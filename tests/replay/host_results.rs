@@ -1,0 +1,40 @@
+//! Results that reach the CPU without a copy of the program's own: they are compared, and a wrong one is found.
+
+use serde_json::Value;
+use tests::forge::Forge;
+use tests::*;
+use trace::segment::Kind;
+
+fn recorded(app: &str, arguments: &[&str]) -> Place {
+    let place = Place::new();
+    run(place.recorded(client(app)).args(arguments)).expect(0);
+    place
+}
+
+#[track_caller]
+fn report(place: &Place, code: i32) -> Value {
+    let ran = run(&mut place.cutrace(["replay", "--driver", "sim", "--json"])).expect(code);
+    serde_json::from_str(&ran.stdout).expect("JSON")
+}
+
+/// Has the recorded program have copied other numbers to the device: what kernels make of them is otherwise then.
+fn given(place: &Place, old: [i32; 3], new: [i32; 3]) {
+    let bytes = |numbers: [i32; 3]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>();
+    let mut forge = Forge::open(place.join("trace.bin"));
+    [Kind::Chunk, Kind::Blob].iter().for_each(|kind| forge.replace(*kind, &bytes(old), &bytes(new)));
+    forge.reseal();
+    forge.write(place.join("trace.bin"));
+}
+
+#[test]
+fn long_mapped_memory_is_compared() {
+    let place = recorded("mapped_results_long.c", &[]);
+    let all = report(&place, 0);
+    // Five launches, of which one has written across two pieces.
+    assert_eq!((&all["checked"]["copies"], &all["unreached_launches"]), (&6.into(), &0.into()), "{all}");
+    const N: i32 = 3355443;
+    given(&place, [N, 2 * N, 3 * N], [N, 2 * N + 1, 3 * N]);
+    let other = report(&place, 4);
+    // The changed number lies in the first of the two pieces.
+    assert_eq!(other["divergences"], 5, "{other}");
+}
