@@ -34,6 +34,23 @@ impl Output {
         if !directory.is_dir() {
             return Err(failure(FAILED, format_args!("{flag} {shown}: there is no directory {}", directory.display())));
         }
+        let temporary = Output::beside(flag, path, directory)?;
+        Ok(Output { temporary, path: path.to_path_buf(), force })
+    }
+
+    /// A file that takes the place of this one, and its mode. A link goes on naming it.
+    pub fn replacing(path: &Path) -> Result<Output> {
+        let shown = path.display();
+        let path = path.canonicalize().with_context(|| shown.to_string())?;
+        let directory = path.parent().unwrap_or(Path::new("/"));
+        let temporary = Output::beside("to replace", &path, directory)?;
+        let found = std::fs::metadata(&path).with_context(|| shown.to_string())?;
+        temporary.as_file().set_permissions(found.permissions()).with_context(|| shown.to_string())?;
+        Ok(Output { temporary, path, force: true })
+    }
+
+    fn beside(flag: &str, path: &Path, directory: &Path) -> Result<NamedTempFile> {
+        let shown = path.display();
         let name =
             path.file_name().ok_or_else(|| failure(USAGE, format_args!("{flag} {shown}: not the name of a file")))?;
         let mut prefix = std::ffi::OsString::from(".");
@@ -42,10 +59,9 @@ impl Output {
         // Mode 0600, as a trace: it holds the application's data.
         let temporary = tempfile::Builder::new().prefix(&prefix).suffix(".partial").tempfile_in(directory);
         // Without the name that the file would have had meanwhile.
-        let temporary = temporary
+        temporary
             .map_err(|error| std::io::Error::from(error.kind()))
-            .with_context(|| format!("{flag} {shown}: the directory {} cannot be written to", directory.display()))?;
-        Ok(Output { temporary, path: path.to_path_buf(), force })
+            .with_context(|| format!("{flag} {shown}: the directory {} cannot be written to", directory.display()))
     }
 
     pub fn file(&self) -> &File {
@@ -61,11 +77,15 @@ impl Output {
         &self.path
     }
 
-    /// Puts the file into its place.
+    /// Puts the file into its place. One that is replaced is there, whole, until the new one is on the disk.
     pub fn finish(self) -> Result<()> {
         let Output { temporary, path, force } = self;
+        let shown = || path.display().to_string();
+        if force {
+            temporary.as_file().sync_all().with_context(shown)?;
+        }
         let put = if force { temporary.persist(&path) } else { temporary.persist_noclobber(&path) };
-        put.map_err(|error| error.error).with_context(|| path.display().to_string())?;
+        put.map_err(|error| error.error).with_context(shown)?;
         Ok(())
     }
 }

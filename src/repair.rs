@@ -8,14 +8,14 @@ use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
 use trace::Trace;
-use trace::finish::finish;
+use trace::finish::{self, finish};
 use trace::text::plain;
 
 /// Close a trace: checksums for what was left open, and the index at its end
 ///
 /// A trace that `cutrace record` did not close (bare LD_PRELOAD, a crash of the launcher) can be read as it is; closing
-/// it makes opening faster and damage visible. Damaged pieces are left out of the index and listed among the losses. A
-/// trace that is closed and whole is left alone.
+/// it makes opening faster and damage visible. Damaged pieces are left out of the index and listed among the losses. The
+/// trace is replaced, once its repaired copy is whole. One that is closed and whole is left alone.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -47,22 +47,26 @@ const SCHEMA: u32 = 1;
 
 pub fn run(arguments: Arguments) -> Result<u8> {
     let mut trace = Trace::open(&arguments.file)?;
+    trace.check_blobs();
     let output = match &arguments.output {
-        None => None,
-        Some(path) => {
-            let mut output = Output::create("-o", path, arguments.force, &arguments.file)?;
-            let partial = output.partial().to_path_buf();
-            signals::on_interruption(move |signal| {
-                let _gone_already = std::fs::remove_file(&partial);
-                exit::say(format_args!("interrupted by {signal}; nothing was written"));
-            });
-            let mut from = std::fs::File::open(&arguments.file).context(arguments.file.display().to_string())?;
-            std::io::copy(&mut from, &mut output).with_context(|| path.display().to_string())?;
-            trace = Trace::open(output.partial())?;
-            Some(output)
+        Some(path) => Some(Output::create("-o", path, arguments.force, &arguments.file)?),
+        None if finish::is_whole(&trace) => None,
+        None => {
+            finish::not_in_use(&trace)?;
+            Some(Output::replacing(&arguments.file)?)
         }
     };
-    trace.check_blobs();
+    if let Some(output) = &output {
+        let partial = output.partial().to_path_buf();
+        signals::on_interruption(move |signal| {
+            let _gone_already = std::fs::remove_file(&partial);
+            exit::say(format_args!("interrupted by {signal}; nothing was written"));
+        });
+        let mut from = std::fs::File::open(&arguments.file).context(arguments.file.display().to_string())?;
+        std::io::copy(&mut from, &mut output.file()).with_context(|| output.path().display().to_string())?;
+        trace = Trace::open(output.partial())?;
+        trace.check_blobs();
+    }
     let done = finish(&trace, verdict::in_words)?;
     if let Some(output) = output {
         output.finish()?;
@@ -103,7 +107,9 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     }
     writeln!(out, "{name}: {calls}, {} segments ({} sealed now), {bytes}; footer written", done.segments, done.sealed)?;
     for damage in &trace.damage {
-        writeln!(out, "damage: at offset {}: {}", damage.offset, plain(&damage.what))?;
+        let at = format!("at offset {}: {}", damage.offset, damage.what);
+        let mended = if done.losses.iter().any(|(what, _)| *what == at) { "" } else { "; mended" };
+        writeln!(out, "damage: {}{mended}", plain(&at))?;
     }
     for (what, count) in &trace.losses {
         writeln!(out, "lost: {} ({})", plain(what), grouped(*count))?;

@@ -8,6 +8,7 @@ mod gpu_times;
 mod reading;
 mod recording;
 mod redacting;
+mod repairing;
 mod replaying;
 mod reporting;
 mod screens;

@@ -40,15 +40,20 @@ pub struct Finished {
     pub reasons: Vec<String>,
 }
 
-/// Seals what is open and writes the footer, with the verdict that `judge` gives. A finished trace without damage is
-/// left as it is. The trace must be opened anew to see the footer.
+/// Whether there is nothing to finish: a footer, and no damage.
+pub fn is_whole(trace: &Trace) -> bool {
+    trace.footer.is_some() && trace.damage.is_empty()
+}
+
+/// Seals what is open and writes the footer, with the verdict that `judge` gives on the trace as it will be read. A
+/// finished trace without damage is left as it is. The trace must be opened anew to see the footer.
+///
+/// Nothing that can be read is overwritten, and between any two writes the file can be read as before.
 pub fn finish(trace: &Trace, judge: impl FnOnce(&Trace) -> (String, Vec<String>)) -> Result<Finished, Error> {
     let path = trace.path.as_path();
-    if let Some(pid) = writer(trace) {
-        return Err(Error::InUse { path: path.to_path_buf(), pid });
-    }
+    not_in_use(trace)?;
     let (calls, bytes) = (trace.len() as u64, trace.bytes_on_disk());
-    if let (Some(footer), []) = (&trace.footer, trace.damage.as_slice()) {
+    if let Some(footer) = trace.footer.as_ref().filter(|_| is_whole(trace)) {
         let Footer { losses, verdict, reasons, .. } = footer.clone();
         let segments = footer.segments.len();
         return Ok(Finished { calls, bytes, segments, sealed: 0, written: false, losses, verdict, reasons });
@@ -65,40 +70,76 @@ pub fn finish(trace: &Trace, judge: impl FnOnce(&Trace) -> (String, Vec<String>)
         file.write_all_at(&Header::new(Kind::Free, header.size).encode(), *offset).map_err(io)?;
         give_back(&file, offset + HEADER as u64, offset + header.size);
     }
-    let (verdict, reasons) = judge(trace);
     let mut losses = trace.losses.clone();
-    let damage = trace.damage.iter().filter(|damage| damage.offset >= preambles);
+    let damage = trace.damage.iter().filter(|damage| !preambles.hold(damage.offset));
     losses.extend(damage.map(|d| (format!("at offset {}: {}", d.offset, d.what), 1)));
-    let footer = Footer {
-        segments: located(&kept, preambles),
+    let mut footer = Footer {
+        segments: located(&kept, &preambles),
         calls,
         blob_bytes: trace.blobs().map(|(_, len)| len).sum(),
         losses: losses.clone(),
-        verdict: verdict.clone(),
-        reasons: reasons.clone(),
+        ..Footer::default()
     };
-    let bytes = write(&file, end_of(trace, &is_spent).max(preambles), &footer).map_err(io)?;
+    let end = end_of(trace, &is_spent).max(preambles.end());
+    (footer.verdict, footer.reasons) = if trace.damage.is_empty() {
+        judge(trace)
+    } else {
+        write(&file, end, &footer).map_err(io)?;
+        judge(&Trace::open(path).map_err(|error| io(io::Error::other(error)))?)
+    };
+    let bytes = write(&file, end, &footer).map_err(io)?;
+    let Footer { verdict, reasons, .. } = footer;
     Ok(Finished { calls, bytes, segments: kept.len(), sealed, written: true, losses, verdict, reasons })
 }
 
-/// Writes both preambles anew if one of them is damaged; how many bytes they take, 0 if that cannot be told.
-fn restore_preambles(file: &File, trace: &Trace) -> io::Result<u64> {
+/// The preambles that stand where a recorder puts them, now that the trace is finished.
+struct Preambles {
+    size: u64,
+    offsets: Vec<u64>,
+}
+
+impl Preambles {
+    fn hold(&self, offset: u64) -> bool {
+        self.offsets.iter().any(|at| (*at..at + self.size).contains(&offset))
+    }
+
+    fn end(&self) -> u64 {
+        self.offsets.iter().max().map_or(0, |last| last + self.size)
+    }
+}
+
+/// Writes a damaged preamble anew from the other, if its place holds nothing else.
+fn restore_preambles(file: &File, trace: &Trace) -> io::Result<Preambles> {
     let content = encode(&trace.preamble);
     let whole = whole(Kind::Preamble, 0, &content);
     let size = whole.len() as u64;
     // What pads the segment may be cut off.
     let counts = &whole[..HEADER + content.len()];
-    let intact = |offset: u64| trace.map.get(offset as usize..).is_some_and(|rest| rest.starts_with(counts));
-    match (intact(0), intact(size)) {
-        (true, true) => {}
-        // By a later version, whose preamble says more: it is left as it is.
-        (false, false) => return Ok(0),
-        _ => {
-            file.write_all_at(&whole, 0)?;
-            file.write_all_at(&whole, size)?;
+    let is_intact = |offset: &u64| trace.map.get(*offset as usize..).is_some_and(|rest| rest.starts_with(counts));
+    let mut offsets: Vec<u64> = [0, size].into_iter().filter(is_intact).collect();
+    // With none, a later version wrote a preamble that says more: it is left as it is.
+    if let [intact] = offsets[..] {
+        let damaged = size - intact;
+        let end = damaged + size;
+        let other = |(offset, header): &(u64, Header)| {
+            *offset < end && offset.saturating_add(header.size) > damaged && header.kind != Kind::Preamble
+        };
+        let rest = trace.map.get(end as usize..).unwrap_or(&[]);
+        let ends_there = rest.is_empty() || Header::decode(rest).is_some();
+        if ends_there && !trace.segments.iter().any(other) {
+            file.write_all_at(&whole, damaged)?;
+            offsets.push(damaged);
         }
     }
-    Ok(2 * size)
+    Ok(Preambles { size, offsets })
+}
+
+/// Refuses a trace that a process still writes.
+pub fn not_in_use(trace: &Trace) -> Result<(), Error> {
+    match writer(trace) {
+        Some(pid) => Err(Error::InUse { path: trace.path.clone(), pid }),
+        None => Ok(()),
+    }
 }
 
 /// The process that still writes the trace, if there is one; its id may be that of another PID namespace.
@@ -139,11 +180,10 @@ pub fn now(trace: &Trace) -> Option<i64> {
     Some(time.tv_sec * 1_000_000_000 + time.tv_nsec - trace.clocks[0].ns as i64)
 }
 
-/// What the footer lists: what is kept, and both preambles, which may have been written anew.
-fn located(kept: &[(u64, Header)], preambles: u64) -> Vec<Located> {
-    let own = [0, preambles / 2].map(|offset| Located { kind: Kind::Preamble as u8, offset });
-    let own = own.into_iter().filter(|_| preambles > 0);
-    let others = kept.iter().filter(|(offset, _)| *offset >= preambles);
+/// What the footer lists: what is kept, and the preambles, which may have been written anew.
+fn located(kept: &[(u64, Header)], preambles: &Preambles) -> Vec<Located> {
+    let own = preambles.offsets.iter().map(|offset| Located { kind: Kind::Preamble as u8, offset: *offset });
+    let others = kept.iter().filter(|(offset, _)| !preambles.hold(*offset));
     own.chain(others.map(|(offset, h)| Located { kind: h.kind as u8, offset: *offset })).collect()
 }
 
