@@ -18,6 +18,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use call::driver::result::is_sticky;
 pub use check::bisection::{self, Bisection, Parting};
 pub use check::extent::{Elements, Extent, Fill, Float, Tolerance};
 pub use check::report::{Checked, Divergence, LeftOut, Outcome, Placed, Report};

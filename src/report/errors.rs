@@ -1,26 +1,32 @@
-//! `errors`: the calls that failed, by function and result.
+//! `errors`: the calls that failed, by function and result; those that only return an earlier, sticky error again, under that one.
 
 use super::finding::{Cost, Finding};
 use super::table::{Cell, Column, Head, Layout, Table, column};
 use super::walk::{Ending, Report, Step};
 use crate::dump::NOT_READY;
-use crate::figures::counted;
-use std::collections::HashMap;
+use crate::figures::{counted, grouped};
+use crate::info::shell;
+use replayer::is_sticky;
+use std::collections::{BTreeMap, HashMap};
 use trace::Trace;
 use trace::api::enums::CUresult;
 use trace::text::symbol;
 
 #[derive(Default)]
 pub struct Errors<'t> {
-    failures: HashMap<(&'t str, u32), Failures>,
+    failures: HashMap<(&'t str, u32), Failures<'t>>,
+    /// Errors that come back from every call that follows, and the function that was the first to return each.
+    sticky: HashMap<u32, &'t str>,
 }
 
-struct Failures {
+struct Failures<'t> {
     calls: u64,
     first: u64,
     first_at: i64,
     last: u64,
     thread: u32,
+    /// The calls of each function that a sticky error came back from.
+    followers: BTreeMap<&'t str, u64>,
 }
 
 pub fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
@@ -36,7 +42,11 @@ const COLUMNS: &[Column] = &[
     column("code", "result_code"),
     column("result", "result"),
     column("function", "function"),
+    column("it came back from", "came_back_from"),
 ];
+
+/// The flag that makes a replay tell whose error a sticky one is.
+const NAMES_LAUNCH: &str = "--sync-launches";
 
 const HEAD: Head = Head {
     report: "errors",
@@ -47,10 +57,22 @@ const HEAD: Head = Head {
 };
 
 impl<'t> Errors<'t> {
-    fn sorted(&self) -> Vec<(&(&'t str, u32), &Failures)> {
+    fn sorted(&self) -> Vec<(&(&'t str, u32), &Failures<'t>)> {
         let mut all: Vec<_> = self.failures.iter().collect();
         all.sort_by_key(|(_, failures)| failures.first);
         all
+    }
+
+    fn first_sticky(&self) -> Option<(&(&'t str, u32), &Failures<'t>)> {
+        self.sorted().into_iter().find(|((_, result), _)| is_sticky(*result))
+    }
+}
+
+impl Failures<'_> {
+    /// `cuMemFree_v2 (5), cuStreamDestroy_v2 (4)`
+    fn came_back_from(&self) -> Option<String> {
+        let all: Vec<String> = self.followers.iter().map(|(function, calls)| format!("{function} ({calls})")).collect();
+        (!all.is_empty()).then(|| all.join(", "))
     }
 }
 
@@ -60,18 +82,26 @@ impl<'t> Report<'t> for Errors<'t> {
             return;
         };
         let (number, first_at, thread) = (step.call.number, step.begin, step.call.thread);
-        let failures = self.failures.entry((step.call.name(), result)).or_insert(Failures {
+        let mut function = step.call.name();
+        if is_sticky(result) {
+            function = self.sticky.entry(result).or_insert(function);
+        }
+        let failures = self.failures.entry((function, result)).or_insert_with(|| Failures {
             calls: 0,
             first: number,
             first_at,
             last: number,
             thread,
+            followers: BTreeMap::new(),
         });
+        if failures.calls > 0 && is_sticky(result) {
+            *failures.followers.entry(step.call.name()).or_default() += 1;
+        }
         failures.calls += 1;
         failures.last = number;
     }
 
-    fn tables(&mut self, _: &Ending<'t>) -> Vec<Table> {
+    fn tables(&mut self, ending: &Ending<'t>) -> Vec<Table> {
         let mut table = Table::new(HEAD);
         for ((function, result), failures) in self.sorted() {
             table.row([
@@ -83,7 +113,16 @@ impl<'t> Report<'t> for Errors<'t> {
                 Cell::Number((*result).into()),
                 symbol(CUresult::ENUM, (*result).into()).into(),
                 (*function).into(),
+                failures.came_back_from().into(),
             ]);
+        }
+        if let Some(((function, _), failures)) = self.first_sticky() {
+            let path = shell(&[ending.trace.path.display().to_string()]);
+            table.note(format!(
+                "the error of call {}, {function}, is of work done before it; every later call returns it again. \
+                 cutrace replay {path} {NAMES_LAUNCH} names the launch",
+                failures.first
+            ));
         }
         vec![table]
     }
@@ -97,11 +136,20 @@ impl<'t> Report<'t> for Errors<'t> {
             1 => String::new(),
             n => format!("; {n} different failures in all"),
         };
+        let sticky = self.first_sticky().map(|(_, failures)| failures);
+        let again: u64 = sticky.map_or(0, |failures| failures.calls - 1);
+        let more = match sticky {
+            Some(failures) if again > 0 => {
+                format!("; {} more only with the error of call {}", grouped(again), failures.first)
+            }
+            _ => String::new(),
+        };
+        let next = sticky.map_or("cutrace report -r errors".into(), |_| format!("cutrace replay {NAMES_LAUNCH}"));
         vec![Finding {
             kind: "failed_calls",
-            what: format!("{} failed", counted(calls, "call")),
+            what: format!("{} failed{more}", counted(calls - again, "call")),
             evidence: format!("the first is call {}, {function}: {name}{kinds}", first.first),
-            next: "cutrace report -r errors".into(),
+            next,
             cost: Cost::Wrong,
         }]
     }

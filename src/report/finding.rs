@@ -9,9 +9,19 @@ pub struct Finding {
     pub what: String,
     /// Figures, and the numbers of calls.
     pub evidence: String,
-    /// A command that shows more.
+    /// A command that shows more, without the trace's path: see [`Finding::command`].
     pub next: String,
     pub cost: Cost,
+}
+
+impl Finding {
+    /// The command that shows more of the trace at this path.
+    pub fn command(&self, path: &str) -> String {
+        match self.next.splitn(3, ' ').collect::<Vec<_>>()[..] {
+            [program, subcommand, flags] => format!("{program} {subcommand} {path} {flags}"),
+            _ => format!("{} {path}", self.next),
+        }
+    }
 }
 
 /// What it costs the program, and so how soon it is told.
@@ -23,4 +33,6 @@ pub enum Cost {
     Time(i64),
     /// Bytes held that nobody uses.
     Memory(u64),
+    /// Objects that are held by nobody.
+    Objects(u64),
 }

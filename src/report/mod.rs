@@ -8,6 +8,7 @@ mod errors;
 mod finding;
 pub mod grep;
 mod launches;
+mod leaks;
 mod list;
 mod memory;
 mod modules;

@@ -23,7 +23,7 @@ pub struct Modules<'t> {
 
 /// An image by its content; by its address where the content was not recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Key {
+pub enum Key {
     Content(Hash),
     Address(u64),
 }
@@ -246,7 +246,7 @@ impl<'t> Modules<'t> {
 }
 
 /// What a call loads: its content, what it is, its bytes, and its file if it is read from one.
-fn image(step: &Step) -> Option<(Key, &'static str, u64, Option<String>)> {
+pub fn image(step: &Step) -> Option<(Key, &'static str, u64, Option<String>)> {
     let param =
         step.function?.params.iter().find(|p| matches!(p.role, Role::Image | Role::SizedImage(_) | Role::Path))?;
     let shown = step.decoded?.arguments.iter().find(|(name, _)| *name == param.name).map(|(_, value)| value)?;

@@ -4,6 +4,7 @@ use super::device::{gaps, kernels};
 use super::errors::Errors;
 use super::finding::{Cost, Finding};
 use super::launches::Launches;
+use super::leaks::Leaks;
 use super::memory::Memory;
 use super::modules::Modules;
 use super::pending::Pending;
@@ -25,6 +26,7 @@ pub struct Summary<'t> {
     pending: Pending<'t>,
     sync: Sync<'t>,
     memory: Memory<'t>,
+    leaks: Leaks<'t>,
     transfers: Transfers<'t>,
     modules: Modules<'t>,
     launches: Launches<'t>,
@@ -109,6 +111,7 @@ impl<'t> Report<'t> for Summary<'t> {
         self.pending.see(step);
         self.sync.see(step);
         self.memory.see(step);
+        self.leaks.see(step);
         self.transfers.see(step);
         self.modules.see(step);
         self.launches.see(step);
@@ -236,7 +239,7 @@ impl<'t> Summary<'t> {
 
     fn look_at(&self, ending: &Ending<'t>) -> Table {
         let parts: [&dyn Report<'t>; 7] =
-            [&self.errors, &self.pending, &self.memory, &self.sync, &self.transfers, &self.modules, &self.launches];
+            [&self.errors, &self.pending, &self.memory, &self.sync, &self.transfers, &self.modules, &self.leaks];
         let mut found: Vec<Finding> = parts.iter().flat_map(|part| part.findings(ending)).collect();
         let least = (self.elapsed() as f64 * NEGLIGIBLE) as i64;
         found.extend(gaps::finding(&ending.scope));
@@ -247,16 +250,17 @@ impl<'t> Summary<'t> {
             Cost::Wrong => (0, 0),
             Cost::Time(ns) => (1, -ns),
             Cost::Memory(_) => (2, 0),
+            Cost::Objects(_) => (3, 0),
         });
         let mut table = Table::new(FINDINGS);
-        let command = format!("cutrace report {}", shell(&[ending.trace.path.display().to_string()]));
+        let path = shell(&[ending.trace.path.display().to_string()]);
         for finding in found {
             let (ns, bytes) = match finding.cost {
-                Cost::Wrong => (None, None),
+                Cost::Wrong | Cost::Objects(_) => (None, None),
                 Cost::Time(ns) => (Some(Cell::Time(ns)), None),
                 Cost::Memory(bytes) => (None, Some(Cell::Bytes(bytes))),
             };
-            let next = finding.next.replacen("cutrace report", &command, 1);
+            let next = finding.command(&path);
             let kind = finding.kind.into();
             table.row([finding.what.into(), finding.evidence.into(), next.into(), kind, ns.into(), bytes.into()]);
         }

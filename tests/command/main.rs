@@ -5,6 +5,7 @@ mod exporting;
 mod exports;
 mod golden;
 mod gpu_times;
+mod leaking;
 mod reading;
 mod recording;
 mod redacting;

@@ -6,25 +6,25 @@ use tests::forge::Forge;
 use tests::*;
 use trace::segment::Kind;
 
-const OURS: [&str; 8] = ["summary", "sync", "memory", "transfers", "launches", "modules", "errors", "pending"];
+const OURS: [&str; 9] = ["summary", "sync", "memory", "leaks", "transfers", "launches", "modules", "errors", "pending"];
 const NSIGHT: [(&str, &str); 2] = [
     ("cuda_api_sum", "Time (%),Total Time (ns),Num Calls,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name"),
     ("cuda_api_trace", "Start (ns),Duration (ns),Name,Result,CorrID,Pid,Tid,T-Pri,Thread Name"),
 ];
 
-fn recorded(app: &str) -> Place {
+pub fn recorded(app: &str) -> Place {
     let place = Place::new();
     run(&mut place.recorded(client(app))).expect(0);
     place
 }
 
-fn report(place: &Place, arguments: &[&str]) -> Outcome {
+pub fn report(place: &Place, arguments: &[&str]) -> Outcome {
     run(place.cutrace(["report"]).args(arguments))
 }
 
 /// The rows of one table.
 #[track_caller]
-fn rows(place: &Place, name: &str, part: &str) -> Vec<Value> {
+pub fn rows(place: &Place, name: &str, part: &str) -> Vec<Value> {
     let ran = report(place, &["-r", name, "--json"]).expect(0);
     assert_eq!(ran.stderr, "");
     let whole: Value = serde_json::from_str(&ran.stdout).expect("JSON");
@@ -35,18 +35,18 @@ fn rows(place: &Place, name: &str, part: &str) -> Vec<Value> {
     table["rows"].as_array().expect("rows").clone()
 }
 
-fn one<'v>(rows: &'v [Value], key: &str, value: &str) -> &'v Value {
+pub fn one<'v>(rows: &'v [Value], key: &str, value: &str) -> &'v Value {
     let found: Vec<&Value> = rows.iter().filter(|row| row[key] == value).collect();
     assert_eq!(found.len(), 1, "{key} {value}: {rows:?}");
     found[0]
 }
 
 /// The values of some columns.
-fn pick(row: &Value, keys: &[&str]) -> Vec<Value> {
+pub fn pick(row: &Value, keys: &[&str]) -> Vec<Value> {
     keys.iter().map(|key| row[*key].clone()).collect()
 }
 
-fn numbers(row: &Value, keys: &[&str]) -> Vec<u64> {
+pub fn numbers(row: &Value, keys: &[&str]) -> Vec<u64> {
     pick(row, keys).iter().map(|value| value.as_u64().unwrap_or_else(|| panic!("{row}"))).collect()
 }
 

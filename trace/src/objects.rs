@@ -46,6 +46,33 @@ struct Object {
     owner: Option<(Kind, u64)>,
     /// The name the program gave: of a kernel or function.
     name: Option<String>,
+    /// The call that brought it made it, and did not only show it.
+    born: bool,
+}
+
+/// What a call gives up if it succeeds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    Object(Kind, u64),
+    /// A range of memory or addresses, by where it begins.
+    Range(u64),
+}
+
+impl End {
+    /// By the roles of the call's parameters.
+    pub fn of(call: &Call) -> impl Iterator<Item = End> {
+        let function = call.function();
+        let params = function.map_or(&[][..], |function| function.params);
+        params.iter().filter_map(move |param| {
+            let value = call.argument(param.name).unwrap_or(0);
+            match (param.role, param.ty.form) {
+                (Role::Destroy, Form::Handle(kind)) => Some(End::Object(kind, value)),
+                (Role::Destroy, _) => Some(End::Range(value)),
+                (Role::HostAddress, _) if function.is_some_and(|f| f.class == Class::free) => Some(End::Range(value)),
+                _ => None,
+            }
+        })
+    }
 }
 
 #[derive(Debug)]
@@ -200,6 +227,15 @@ impl Objects {
         })
     }
 
+    /// Objects that the call moved to last has made, and that go with no other object: kind and handle.
+    pub fn made_for_themselves(&self) -> impl Iterator<Item = (Kind, u64)> {
+        let fresh = self.fresh.and_then(|call| self.things.get(&call)).into_iter().flatten();
+        fresh.filter_map(|thing| match thing {
+            Thing::Object(kind, value, object) if object.born && object.owner.is_none() => Some((*kind, *value)),
+            _ => None,
+        })
+    }
+
     /// Objects that the call moved to last gives up; not those that they take along.
     pub fn doomed(&self) -> &[(Kind, u64)] {
         &self.doomed
@@ -207,7 +243,7 @@ impl Objects {
 
     /// Tells of a live object, for a reader that kept what an earlier walk had found.
     pub fn know(&mut self, kind: Kind, value: u64, number: u64, name: Option<&str>) {
-        self.live.insert((kind, value), Object { number, owner: None, name: name.map(str::to_owned) });
+        self.live.insert((kind, value), Object { number, owner: None, name: name.map(str::to_owned), born: false });
     }
 
     /// Tells of a live range, as [`Objects::know`] does of objects.
@@ -229,7 +265,8 @@ impl Objects {
     /// Names an object that no call made.
     pub fn adopt(&mut self, kind: Kind, value: u64, owner: (Kind, u64), name: &str) {
         let number = self.number(kind.label());
-        self.live.insert((kind, value), Object { number, owner: Some(owner), name: Some(name.to_owned()) });
+        self.live
+            .insert((kind, value), Object { number, owner: Some(owner), name: Some(name.to_owned()), born: false });
     }
 
     fn number(&mut self, label: &'static str) -> u64 {
@@ -239,15 +276,11 @@ impl Objects {
     }
 
     fn collect_ends(&mut self, call: &Call) {
-        let Some(function) = call.function() else { return };
-        for param in function.params {
-            let value = call.argument(param.name).unwrap_or(0);
-            match (param.role, param.ty.form) {
-                (Role::Destroy, Form::Handle(kind)) if self.outlives(kind, value) => {}
-                (Role::Destroy, Form::Handle(kind)) => self.doomed.push((kind, value)),
-                (Role::Destroy, _) => self.freed.push(value),
-                (Role::HostAddress, _) if function.class == Class::free => self.freed.push(value),
-                _ => {}
+        for end in End::of(call) {
+            match end {
+                End::Object(kind, value) if self.outlives(kind, value) => {}
+                End::Object(kind, value) => self.doomed.push((kind, value)),
+                End::Range(base) => self.freed.push(base),
             }
         }
     }
@@ -274,7 +307,7 @@ impl Objects {
                     return;
                 }
                 let number = self.number(kind.label());
-                let object = Object { number, owner: owner(call, kind), name: self.name(call, kind, value) };
+                let object = Object { number, owner: owner(call, kind), name: self.name(call, kind, value), born };
                 things.push(Thing::Object(kind, value, object));
             }
             _ => {}

@@ -38,6 +38,8 @@ pub struct Held<'t> {
     pub since: u64,
     /// The context that it ends with.
     pub context: Option<u64>,
+    /// A call that was to free it failed.
+    pub tried: bool,
 }
 
 #[derive(Default)]
@@ -85,6 +87,11 @@ impl<'t> Ledger<'t> {
             return None;
         }
         self.take(name, true)
+    }
+
+    /// The program tries to free it, and the call fails.
+    pub fn tried(&mut self, name: Name) {
+        self.live.entry(name).and_modify(|held| held.tried = true);
     }
 
     fn take(&mut self, name: Name, freed: bool) -> Option<Held<'t>> {
@@ -138,6 +145,7 @@ mod tests {
             bytes,
             since: call * 10 + 5,
             context: Some(0xc0),
+            tried: false,
         }
     }
 

@@ -58,7 +58,8 @@ pub struct Left<'t> {
 impl<'t> Left<'t> {
     fn all<'x>(&'x self, ledger: &'x Ledger<'t>) -> impl Iterator<Item = (&'x Held<'t>, &'static str)> {
         let live = ledger.live().map(|held| (held, "live when the trace ends"));
-        self.ended.iter().map(|held| (held, "with its context")).chain(live)
+        let all = self.ended.iter().map(|held| (held, "with its context")).chain(live);
+        all.map(|(held, end)| (held, if held.tried { "the call that should free it failed" } else { end }))
     }
 
     pub fn table(&self, head: Head, ledger: &Ledger<'t>, ending: &Ending<'t>) -> Table {
@@ -83,7 +84,7 @@ impl<'t> Left<'t> {
 
     pub fn finding(&self, ledger: &Ledger<'t>) -> Option<Finding> {
         let (mut count, mut bytes, mut first, mut most) = (0, 0u64, u64::MAX, Group::default());
-        for ((_, _), group) in grouped(self.all(ledger)) {
+        for ((_, _), group) in grouped(self.all(ledger).filter(|(held, _)| !held.tried)) {
             count += group.count;
             bytes = bytes.saturating_add(group.bytes);
             first = first.min(group.first);

@@ -15,10 +15,12 @@ use ledger::{Held, Ledger, Name, Side};
 use left::{Left, group};
 use physical::{Change, Physical};
 use std::collections::BTreeMap;
-use trace::Trace;
 use trace::api::enums::CUresult;
 use trace::api::roles::Class;
+use trace::api::types::Kind;
+use trace::objects::End;
 use trace::text::symbol;
+use trace::{Call, Trace};
 
 #[derive(Default)]
 pub struct Memory<'t> {
@@ -70,6 +72,9 @@ impl<'t> Report<'t> for Memory<'t> {
             return;
         }
         if !step.call.succeeded() {
+            if step.call.result.is_some() {
+                self.tried(&step.call);
+            }
             if step.call.result.is_some() && function.class == Class::allocate && step.selected {
                 self.fail(step);
             }
@@ -148,8 +153,20 @@ impl<'t> Memory<'t> {
         };
         let since = call.end.unwrap_or(u64::MAX);
         let function = call.name();
-        self.ledger
-            .add(name, Held { side, family, function, thread: call.thread, call: call.number, bytes, since, context });
+        self.ledger.add(
+            name,
+            Held {
+                side,
+                family,
+                function,
+                thread: call.thread,
+                call: call.number,
+                bytes,
+                since,
+                context,
+                tried: false,
+            },
+        );
         if step.selected {
             let site = self.sites.entry((side, family, function, call.thread)).or_default();
             site.allocations += 1;
@@ -164,6 +181,18 @@ impl<'t> Memory<'t> {
         if let Some(site) = self.sites.get_mut(&(held.side, held.family, held.function, held.thread)) {
             site.frees += 1;
             site.freed = site.freed.saturating_add(held.bytes);
+        }
+    }
+
+    /// A call that was to free something failed.
+    fn tried(&mut self, call: &Call) {
+        for end in End::of(call) {
+            let name = match end {
+                End::Range(base) => Some(Name::Base(base)),
+                End::Object(Kind::Allocation, handle) => self.physical.piece(handle).map(Name::Physical),
+                End::Object(_, handle) => Some(Name::Array(handle)),
+            };
+            name.into_iter().for_each(|name| self.ledger.tried(name));
         }
     }
 

@@ -38,7 +38,7 @@ impl Physical {
                 None
             }
             "cuMemMap" => {
-                let piece = *self.handles.get(&call.argument("handle")?)?;
+                let piece = self.piece(call.argument("handle")?)?;
                 self.mapped.insert(call.argument("ptr")?, (call.argument("size")?, piece));
                 *self.references.entry(piece).or_default() += 1;
                 None
@@ -52,11 +52,16 @@ impl Physical {
             }
             "cuMemRelease" => {
                 // A handle that was retained stands for its piece until all its references are released.
-                let piece = *self.handles.get(&call.argument("handle")?)?;
+                let piece = self.piece(call.argument("handle")?)?;
                 Some(Change::Gone(Some(piece).filter(|piece| self.drop_one(*piece)).into_iter().collect()))
             }
             _ => None,
         }
+    }
+
+    /// What a handle stands for.
+    pub fn piece(&self, handle: u64) -> Option<u64> {
+        self.handles.get(&handle).copied()
     }
 
     fn piece_at(&self, address: u64) -> Option<u64> {

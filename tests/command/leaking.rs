@@ -1,0 +1,89 @@
+//! What a program does not give back, and what it tried to: `report`.
+
+use crate::reporting::{numbers, one, pick, recorded, report, rows};
+use serde_json::Value;
+
+/// By kind and how they ended: objects, made in all, the first call's function.
+fn left(found: &[Value]) -> Vec<(String, u64, u64)> {
+    let text = |row: &Value, key: &str| row[key].as_str().expect("text").to_owned();
+    let all = found.iter().filter(|row| row["end"] == "live when the trace ends");
+    all.map(|row| (text(row, "kind"), numbers(row, &["objects"])[0], numbers(row, &["made"])[0])).collect()
+}
+
+#[test]
+fn objects_that_are_never_destroyed_are_counted_by_kind() {
+    let place = recorded("never_destroyed.c");
+    let found = rows(&place, "leaks", "");
+    let expected = [
+        ("event", 32, 34),
+        ("address reservation", 9, 10),
+        ("stream", 7, 8),
+        ("texture", 6, 7),
+        ("module", 5, 6),
+        ("graph", 4, 5),
+        ("executable graph", 3, 4),
+        ("retained primary context", 3, 4),
+        ("context", 2, 3),
+        ("memory pool", 2, 3),
+    ];
+    assert_eq!(left(&found), expected.map(|(kind, count, made)| (kind.to_owned(), count, made)));
+    let with_context: Vec<&Value> = found.iter().filter(|row| row["end"] == "with its context").collect();
+    assert_eq!(with_context.len(), 1, "{found:?}");
+    assert_eq!(pick(with_context[0], &["kind", "objects"]), ["event".into(), Value::from(1)]);
+    let modules = one(&found, "kind", "module");
+    let first = numbers(modules, &["first_call"])[0];
+    assert_eq!(pick(modules, &["same_image", "function"]), [Value::from(5), "cuModuleLoadData".into()]);
+    let calls: Vec<String> = (first..first + 5).map(|call| call.to_string()).collect();
+    assert_eq!(modules["calls"], calls.join(" "));
+    // All memory was freed.
+    assert_eq!(rows(&place, "memory", "left"), [] as [Value; 0]);
+    let findings = rows(&place, "summary", "findings");
+    let finding = one(&findings, "kind", "not_destroyed");
+    let what = finding["what"].as_str().expect("text");
+    assert!(what.starts_with("33 events, 9 address reservations, 7 streams"), "{what}");
+    assert!(what.ends_with(" and 2 memory pools not destroyed by the program"), "{what}");
+    let evidence = finding["evidence"].as_str().expect("text");
+    assert!(evidence.contains(&format!("module by call {first}, 5 of them from one image")), "{evidence}");
+    assert_eq!(finding["next"], "cutrace report trace.bin -r leaks");
+    // Those that were not asked for are not told of.
+    let some = report(&place, &["-r", "leaks", "--grep", "cuEventCreate", "--format", "csv"]).expect(0).stdout;
+    assert!(some.contains("32,33,") || some.contains("32,34,"), "{some}");
+    assert!(!some.contains("cuStreamCreate"), "{some}");
+}
+
+/// A program that cleans up tidily leaks nothing: the one module and context of a process are not told of.
+#[test]
+fn one_of_a_kind_is_no_finding() {
+    let place = recorded("vector_add.c");
+    let findings = rows(&place, "summary", "findings");
+    assert!(findings.iter().all(|row| row["kind"] != "not_destroyed"), "{findings:?}");
+}
+
+#[test]
+fn a_sticky_error_is_one_failure_and_what_it_kept_from_being_freed_is_no_leak() {
+    let place = recorded("freed_after_fault.c");
+    let errors = rows(&place, "errors", "");
+    let told: Vec<_> = errors.iter().map(|row| pick(row, &["calls", "function", "result"])).collect();
+    let expected: [[Value; 3]; 2] = [
+        [1.into(), "cuMemAlloc_v2".into(), "CUDA_ERROR_INVALID_VALUE".into()],
+        [13.into(), "cuCtxSynchronize".into(), "CUDA_ERROR_ILLEGAL_ADDRESS".into()],
+    ];
+    assert_eq!(told, expected);
+    let again = errors[1]["came_back_from"].as_str().expect("text");
+    assert!(again.contains("cuMemFreeHost (4)") && again.contains("cuStreamSynchronize (4)"), "{again}");
+    let first = numbers(&errors[1], &["first_call"])[0];
+    let text = report(&place, &["-r", "errors"]).expect(0).stdout;
+    let note = format!("the error of call {first}, cuCtxSynchronize, is of work done before it");
+    assert!(text.contains(&note), "{text}");
+    assert!(text.contains("cutrace replay trace.bin --sync-launches names the launch"), "{text}");
+
+    let left = rows(&place, "memory", "left");
+    assert!(left.iter().all(|row| row["end"] == "the call that should free it failed"), "{left:?}");
+    assert_eq!(left.iter().map(|row| numbers(row, &["allocations"])[0]).sum::<u64>(), 8);
+    let findings = rows(&place, "summary", "findings");
+    let kinds: Vec<&str> = findings.iter().filter_map(|row| row["kind"].as_str()).collect();
+    assert!(!kinds.contains(&"not_freed") && !kinds.contains(&"not_destroyed"), "{findings:?}");
+    let failed = one(&findings, "kind", "failed_calls");
+    assert_eq!(failed["what"], format!("2 calls failed; 12 more only with the error of call {first}"));
+    assert_eq!(failed["next"], "cutrace replay trace.bin --sync-launches");
+}
