@@ -2,13 +2,13 @@
 //!
 //! Inputs are read after the driver has returned success, so that a bad pointer is the driver's error and never our fault;
 //! after a failure, and wherever memory may be gone, they are read by system calls that fail instead of faulting. Read
-//! before the call are only payloads in pinned memory and what the call will overwrite.
+//! before the call are only payloads in pinned memory and what the call will overwrite (`overlap.rs`).
 
 use crate::draft::Draft;
 use crate::finds::{Finds, named};
 use crate::images::{Content, Piece};
 use crate::landing::Landing;
-use crate::lane::Lane;
+use crate::lane::{Lane, Open};
 use crate::manners::guarded;
 use crate::memory::{bytes_at, text_at, word_at};
 use crate::{clock, ends, hooks};
@@ -23,12 +23,14 @@ use trace::walk::{Direction, Target, View, has_structure, member, reach, resolve
 /// A container in the application's memory.
 pub(crate) struct Live {
     base: u64,
+    /// The argument words: they can always be read.
+    is_own: bool,
     careful: bool,
 }
 
 impl View for Live {
     fn load(&self, offset: u32, size: u32) -> Option<u64> {
-        word_at(self.base + u64::from(offset), size, self.careful)
+        word_at(self.base + u64::from(offset), size, self.careful && !self.is_own)
     }
 
     fn at(&self, address: u64, size: u32) -> Option<u64> {
@@ -53,6 +55,10 @@ pub(crate) struct Capture<'a> {
     pub(crate) deferred: Vec<Vec<u8>>,
     /// The call's number on its thread.
     pub(crate) call: u32,
+    /// The parameters, a bit each, whose inputs are read before the call.
+    early: u32,
+    /// The parameter that is walked is one of these.
+    is_early: bool,
     /// Inside a structure that is attached at the other moment: look for nested memory only.
     pub(crate) passing: bool,
     /// Pieces of the image that this call has loaded, while they are stored.
@@ -65,10 +71,13 @@ pub(crate) struct Capture<'a> {
 }
 
 /// What is to be appended once the call is counted: a chunk that begins with it begins with the next call.
-pub fn entry(lane: &Lane, function: &'static Function, id: u16, flags: u8, words: &[u64]) -> Vec<Vec<u8>> {
+///
+/// `early`: the parameters, a bit each, whose inputs the call may overwrite.
+pub fn entry(lane: &Lane, function: &'static Function, id: u16, flags: u8, words: &[u64], early: u32) -> Vec<Vec<u8>> {
     let mut after = Vec::new();
     guarded(|| {
-        let mut capture = Capture::new(lane, function, words, ENTRY_SIZE, Moment::Entry, lane.sequence());
+        let moment = Moment::Entry;
+        let mut capture = Capture::new(lane, function, words, ENTRY_SIZE, moment, lane.sequence(), early);
         words.iter().for_each(|word| capture.draft.value(word));
         capture.fields(function.params, None, words.as_ptr() as u64, 0);
         let Capture { draft, deferred, .. } = capture;
@@ -89,14 +98,15 @@ pub fn leave(
     function: &'static Function,
     id: u16,
     words: &[u64],
-    call: u32,
+    open: Open,
     result: u32,
     end: u64,
 ) -> bool {
     let mut has_waited = false;
+    let call = open.sequence;
     guarded(|| {
         let moment = if result == 0 { Moment::Success } else { Moment::Failure };
-        let mut capture = Capture::new(lane, function, words, RETURN_SIZE, moment, call);
+        let mut capture = Capture::new(lane, function, words, RETURN_SIZE, moment, call, open.early);
         capture.fields(function.params, None, words.as_ptr() as u64, 0);
         has_waited = capture.has_waited.get();
         let Capture { draft, deferred, .. } = capture;
@@ -108,7 +118,7 @@ pub fn leave(
 }
 
 /// Longer inputs that are no payload are not recorded.
-const LONGEST: u64 = 64 << 20;
+pub const LONGEST: u64 = 64 << 20;
 
 /// In what is longer nobody looks for addresses.
 pub const MOST_FOLLOWED: usize = 64 << 10;
@@ -121,6 +131,7 @@ impl<'a> Capture<'a> {
         head: usize,
         moment: Moment,
         call: u32,
+        early: u32,
     ) -> Capture<'a> {
         let draft = Draft::new(lane, head);
         Capture {
@@ -131,6 +142,8 @@ impl<'a> Capture<'a> {
             moment,
             deferred: Vec::new(),
             call,
+            early,
+            is_early: false,
             passing: false,
             image: None,
             by_cpu: OnceCell::new(),
@@ -139,16 +152,24 @@ impl<'a> Capture<'a> {
         }
     }
 
+    /// Whether pointers may lead anywhere: the driver has not followed them yet, or has refused to, or they have been overwritten.
     pub(crate) fn careful(&self) -> bool {
-        self.moment != Moment::Success
+        self.moment != Moment::Success || self.is_early
+    }
+
+    /// Whether this is the moment at which inputs are read.
+    pub(crate) fn takes_inputs(&self) -> bool {
+        (self.moment == Moment::Entry) == self.is_early
     }
 
     /// The parameters, or the fields of the struct `around`, at `base` in the container.
     fn fields(&mut self, fields: &'static [Field], around: Option<&'static Type>, container: u64, base: u32) {
-        // At entry the words themselves can always be read.
-        let own = container == self.words.as_ptr() as u64;
-        let view = Live { base: container, careful: !own && self.careful() };
+        let is_own = container == self.words.as_ptr() as u64;
         for (index, field) in fields.iter().enumerate() {
+            if is_own {
+                self.is_early = self.early >> index & 1 != 0;
+            }
+            let view = Live { base: container, is_own, careful: self.careful() };
             let at = base + field.offset;
             match (field.role, field.ty.form) {
                 (Role::Union(..), _) => {
@@ -195,18 +216,18 @@ impl<'a> Capture<'a> {
     }
 
     fn pointer(&mut self, fields: &'static [Field], index: usize, base: u32, view: &Live) {
-        let after = self.moment != Moment::Entry && !self.passing;
+        let takes = self.takes_inputs() && !self.passing;
         let succeeded = self.moment == Moment::Success;
         match resolve(fields, index, base, view) {
             // A kernel without parameters has a name all the same.
-            Target::Nothing if after && matches!(fields[index].role, Role::Arguments(_)) => self.introduce(),
+            Target::Nothing if takes && matches!(fields[index].role, Role::Arguments(_)) => self.introduce(),
             Target::Nothing | Target::Value { .. } => {}
             Target::Span { address, element, count, direction } => {
                 self.span(address, element, count, direction);
             }
-            Target::Text { address, out: false, .. } if after => self.text(address, u64::MAX),
+            Target::Text { address, out: false, .. } if takes => self.text(address, u64::MAX),
             Target::Text { address, limit, out: true } if succeeded => self.text(address, limit),
-            Target::Path { address } if after => self.path(address),
+            Target::Path { address } if takes => self.path(address),
             Target::TextOut { address } if succeeded => {
                 self.attach(address, 8, true);
                 if let Some(text @ 1..) = word_at(address, 8, false) {
@@ -225,10 +246,10 @@ impl<'a> Capture<'a> {
                     self.lane.recorder().pinned.add(start, bytes);
                 }
             }
-            Target::Image { address, size } if after => self.image(address, size),
-            Target::Arguments { address, function } if after => self.arguments(address, function),
-            Target::Extra { address } if after => self.extra(address),
-            Target::Options { address, codes, count } if after => self.options(address, codes, count),
+            Target::Image { address, size } if takes => self.image(address, size),
+            Target::Arguments { address, function } if takes => self.arguments(address, function),
+            Target::Extra { address } if takes => self.extra(address),
+            Target::Options { address, codes, count } if takes => self.options(address, codes, count),
             Target::Attributes { address, codes, count, types } if succeeded => {
                 self.attach(address, count.saturating_mul(8), true);
                 for i in 0..count.min(4096) {
@@ -251,8 +272,8 @@ impl<'a> Capture<'a> {
             (Direction::Source, moment) => return self.source(address, bytes, moment),
             (Direction::Sink, Moment::Success) => return self.sink(Landing::Flat { address, len: bytes }, false),
             (Direction::Sink, _) => return,
-            (Direction::In, Moment::Entry) => false,
-            (Direction::In | Direction::InOut, _) => true,
+            (Direction::In, _) => self.takes_inputs(),
+            (Direction::InOut, _) => true,
             (_, moment) => moment == Moment::Success,
         };
         if attach && !self.passing {

@@ -58,7 +58,7 @@ impl Capture<'_> {
         self.draft.value(&address);
         self.draft.value(&(layout.id, sizes.len() as u32));
         // Of a launch whose function was not known before it, or of a node.
-        let refers = self.moment == Moment::Success && self.lane.recorder().reaches_host();
+        let refers = self.moment != Moment::Failure && self.lane.recorder().reaches_host();
         let mut finds = refers.then(|| Finds::before(self.lane, self.call));
         for (i, size) in sizes.iter().enumerate() {
             // SAFETY: the driver has just read as many pointers as the kernel has parameters, and as many bytes behind each as
@@ -76,10 +76,10 @@ impl Capture<'_> {
         self.deferred.extend(finds.into_iter().flat_map(Finds::into_records));
     }
 
-    /// Where the parameters of a launched function lie. After a failure the handle may be anything, and is not asked about.
+    /// Where the parameters of a launched function lie. A handle that the driver has not taken may be anything, and is not asked about.
     fn layout(&mut self, function: u64) -> Option<&'static crate::kernels::Layout> {
         let kernels = &self.lane.recorder().kernels;
-        if self.moment == Moment::Failure {
+        if self.moment == Moment::Failure || self.moment == Moment::Entry && !kernels.is_given(function) {
             return kernels.known(function);
         }
         let (layout, new) = kernels.of(function);

@@ -18,7 +18,7 @@ use crate::manners::guarded;
 use crate::memory::word_at;
 use crate::shape::{Launch, Site};
 use crate::start::{self, Recorder};
-use crate::{arrived, ask, callback, capture, clock, host, range, times};
+use crate::{arrived, ask, callback, capture, clock, host, overlap, range, times};
 use std::cell::{Cell, UnsafeCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::*, compiler_fence};
@@ -93,6 +93,8 @@ pub struct Open {
     pub sequence: u32,
     /// The position of the next copy when the call began, if the call may wait for copies.
     pub position: u64,
+    /// The parameters, a bit each, whose inputs were read before the call, which may overwrite them.
+    pub early: u32,
 }
 
 /// Records the entry; `None` if the call is not recorded.
@@ -128,11 +130,15 @@ pub fn enter<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>) ->
         if (shape.submits || shape.waits) && (lane.recorder().reaches_host() || calls_back()) {
             guarded(|| host::before(lane, site, words));
         }
-        let open = Open { sequence: lane.sequence.get(), position };
+        let mut early = 0;
+        if shape.may_overlap {
+            guarded(|| early = overlap::overwritten(lane, function, words));
+        }
+        let open = Open { sequence: lane.sequence.get(), position, early };
         let flags = if inner { INNER } else { 0 };
         let mut deferred = Vec::new();
-        if shape.at_entry {
-            deferred = capture::entry(lane, function, id, flags, words);
+        if shape.at_entry || early != 0 {
+            deferred = capture::entry(lane, function, id, flags, words, early);
         } else {
             let size = ENTRY_SIZE + 8 * N;
             if lane.room() < size && !lane.refill(size) {
@@ -150,7 +156,7 @@ pub fn enter<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>) ->
         }
         lane.sequence.set(open.sequence.wrapping_add(1));
         lane.calls.set(lane.calls.get() + 1);
-        if shape.at_entry && !deferred.is_empty() {
+        if (shape.at_entry || shape.may_overlap) && !deferred.is_empty() {
             guarded(|| deferred.iter().for_each(|record| lane.append(record)));
         }
         if shape.submits {
@@ -189,7 +195,7 @@ pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, op
         };
         let mut has_waited = false;
         if !launched && (shape.at_return || result != 0) {
-            has_waited = capture::leave(lane, function, id, words, open.sequence, result, end);
+            has_waited = capture::leave(lane, function, id, words, open, result, end);
         } else if !launched {
             let mut size = RETURN_SIZE;
             for (word, bytes) in shape.outputs {

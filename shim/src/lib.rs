@@ -55,6 +55,7 @@ mod node_runs;
 mod nodes;
 mod notes;
 mod nvtx;
+mod overlap;
 mod payload;
 mod pending;
 mod picture;

@@ -3,7 +3,7 @@
 use crate::arrived::{By, filled, give_up, landed, packed_rows};
 use crate::ask::{self, Place};
 use crate::callback;
-use crate::capture::{Capture, Live, MOST_FOLLOWED, Moment};
+use crate::capture::{Capture, LONGEST, Live, MOST_FOLLOWED, Moment};
 use crate::ends::Ends;
 use crate::finds::Finds;
 use crate::host;
@@ -30,12 +30,14 @@ impl Capture<'_> {
         else {
             return;
         };
-        if self.moment != Moment::Entry {
+        if self.takes_inputs() {
             self.attach(array, count.saturating_mul(8), true);
         }
-        for i in 0..count {
-            let (Some(address), Some(bytes)) = (view.at(array + i * 8, 8), view.at(sizes + i * 8, 8)) else { return };
-            self.unified(address, bytes, matches!(fields[index].role, Role::WritesEach { .. }), true);
+        let words = |at| bytes_at(at, count.saturating_mul(8).min(LONGEST) as usize, self.careful());
+        let Some((addresses, sizes)) = words(array).zip(words(sizes)) else { return };
+        let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("8 bytes"));
+        for (address, bytes) in addresses.chunks_exact(8).zip(sizes.chunks_exact(8)) {
+            self.unified(word(address), word(bytes), matches!(fields[index].role, Role::WritesEach { .. }), true);
         }
     }
 

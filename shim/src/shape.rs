@@ -1,6 +1,7 @@
 //! What recording a function takes, worked out from its table line at compile time.
 
 use crate::hooks::{self, Hook};
+use crate::overlap;
 use trace::Function;
 use trace::api::gives_timed_work;
 use trace::api::roles::{Class, Extent, Role};
@@ -12,6 +13,8 @@ use trace::api::types::{Form, Kind};
 pub struct Shape {
     /// Some parameter has to be read before the call.
     pub at_entry: bool,
+    /// The call may write over what it reads, which then has to be read before it.
+    pub may_overlap: bool,
     /// Some parameter needs more than a fixed number of bytes read after it.
     pub at_return: bool,
     /// Outputs of fixed size: argument word and bytes.
@@ -58,6 +61,7 @@ pub struct Launch {
 pub const fn shape(function: &Function) -> Shape {
     let mut shape = Shape {
         at_entry: false,
+        may_overlap: overlap::is_possible(function),
         at_return: false,
         outputs: [(0, 0); 4],
         waits: false,

@@ -117,6 +117,7 @@ workloads! {
     let_go "let_go.c" "replayable" ["add_two"];
     long_before_copies "long_before_copies.c" "replayable" ["busy"];
     waited_by_copies "waited_by_copies.c" "replayable" ["busy"];
+    outputs_over_inputs "outputs_over_inputs.c" "replayable" [];
     strung_variables "strung_variables.c" "replayable" ["string_up", "sum_up"];
     launch_blocking "launch_blocking.c" "replayable" ["pass", "take"];
     beyond "beyond.c" "replayable" [];

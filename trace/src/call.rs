@@ -202,7 +202,7 @@ impl<'a> Call<'a> {
         let function = self.function()?;
         let field = &function.params[function.param(name)?];
         let crate::api::types::Form::Pointer(to) = field.ty.form else { return None };
-        let bytes = self.memory(When::Return, self.argument(name)?, u64::from(to.size.min(8)))?;
+        let bytes = self.output_at(self.argument(name)?, u64::from(to.size.min(8)))?;
         let mut value = [0; 8];
         value[..bytes.len()].copy_from_slice(&bytes);
         Some(u64::from_le_bytes(value))
@@ -296,6 +296,11 @@ impl<'a> Call<'a> {
     pub(crate) fn held(&self, image: &Image<'a>) -> Option<&'a [u8]> {
         let bytes = self.trace.bytes(image).filter(|_| !image.rows)?;
         bytes.get(..bytes.len().min(image.len as usize))
+    }
+
+    /// `len` bytes at an application address, as the call left them. None if it wrote none: what it read there is not meant.
+    pub fn output_at(&self, address: u64, len: u64) -> Option<Cow<'a, [u8]>> {
+        self.joined(When::Return, address, len)
     }
 
     /// `len` bytes at an application address, as they were at that moment (or, failing that, at the other one).

@@ -114,8 +114,11 @@ impl<'a> Decoder<'_, 'a> {
     /// What a call wrote there; none if nothing was recorded, or if it still is what it was before.
     fn written(&self, address: u64, element: &'static Type, count: u64, born: bool, than: When) -> Option<Value<'a>> {
         self.call.end?;
+        let size = count.checked_mul(element.size.into())?;
+        if self.call.output_at(address, size).is_none() {
+            return self.recorded(Value::Unrecorded(address));
+        }
         if than == When::Entry {
-            let size = count.checked_mul(element.size.into())?;
             let before = self.call.memory(When::Entry, address, size);
             if before == self.call.memory(When::Return, address, size) {
                 return None;
