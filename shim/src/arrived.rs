@@ -3,6 +3,7 @@
 use crate::ask;
 use crate::callback;
 use crate::clock;
+use crate::destinations;
 use crate::finds::Finds;
 use crate::host;
 use crate::landing::Landing;
@@ -93,6 +94,8 @@ pub fn launch_ended(lane: &Lane, function: &'static Function, words: &[u64]) {
 /// A callback that this thread handed over begins: what stands before it, or is to be done by its own graph before it, has finished.
 pub fn turn_comes(lane: &Lane, thread: u32, turn: &Turn) {
     if lane.recorder().pending.any() {
+        // First: what is known to be done is forgotten.
+        own_results(lane, turn);
         finished(lane, Covered::Turn(turn), turn.before);
     }
     if turn.is_of_graph() && lane.recorder().watch.any() {
@@ -110,6 +113,23 @@ pub fn turn_comes(lane: &Lane, thread: u32, turn: &Turn) {
     }
     for region in &turn.around.before {
         filled(lane, Landing::Rows(*region));
+    }
+}
+
+/// What the callback's own graph has copied to the host for it: the callback may put something else in its place.
+fn own_results(lane: &Lane, turn: &Turn) {
+    let recorder = lane.recorder();
+    for region in turn.around.results.iter().filter(|region| region.bytes() <= destinations::MOST_BYTES) {
+        let landing = Landing::Flat { address: region.address, len: region.bytes() };
+        let is_pageable = !recorder.shares(region.address, 1);
+        let is_ones =
+            || recorder.pinned.holds(region.address, region.bytes()) && recorder.watch.is_of_one(&landing.extent());
+        if (is_pageable || is_ones()) && recorder.pending.has_only_own(region, is_pageable, turn) {
+            let copy = Copy::new(landing, 0, None, turn.by.0, turn.by.1);
+            if let Some(found) = landed(lane, landing, By::Work) {
+                observed(lane, &copy, Some(found));
+            }
+        }
     }
 }
 

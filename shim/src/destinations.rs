@@ -16,7 +16,7 @@ use trace::api::copies::Region;
 use trace::hash::Hash;
 
 /// Of longer memory, and of more places in one graph, nothing is told.
-const MOST_BYTES: u64 = 1 << 20;
+pub const MOST_BYTES: u64 = 1 << 20;
 const MOST_PLACES: usize = 256;
 
 #[derive(Default)]

@@ -1,8 +1,8 @@
 //! To which launch of a graph the run of a node's callback belongs: what stood before that launch has finished when the callback
 //! begins, and what stands behind it has not begun.
 //!
-//! A graph that is launched again waits for itself, so that runs come in the order of the launches. Of callbacks that several
-//! executable graphs run, or that may run more than once, nothing is known.
+//! A graph that is launched again waits for itself, so that runs come in the order of the launches. Where several executable graphs
+//! run the same callback, they come in that order on one stream; otherwise nothing is known until all of them have come.
 
 use crate::landing::Landing;
 use crate::lock::Lock;
@@ -33,6 +33,8 @@ pub struct Turn {
 pub struct Around {
     pub before: Vec<Region>,
     pub after: Vec<Region>,
+    /// Of `before` what is copied from the device, and stands there when the callback begins whatever other nodes do beside it.
+    pub results: Vec<Region>,
 }
 
 impl Turn {
@@ -56,10 +58,27 @@ pub struct NodeRuns {
 struct State {
     /// By executable graph.
     callbacks: HashMap<u64, Vec<(u64, Arc<Around>)>>,
-    /// Those that several executable graphs were seen to run.
-    shared: HashSet<u64>,
-    /// Those whose runs have not begun.
-    launches: HashMap<u64, VecDeque<Turn>>,
+    /// Those of which it is not known any more how many runs are to come.
+    lost: HashSet<u64>,
+    launches: HashMap<u64, Launches>,
+}
+
+/// Launches of which a callback's runs have not begun.
+#[derive(Default)]
+struct Launches {
+    /// Each with its executable graph.
+    turns: VecDeque<(u64, Turn)>,
+    /// Their runs may come in another order.
+    are_unordered: bool,
+}
+
+impl Launches {
+    fn push(&mut self, executable: u64, turn: Turn) {
+        let is_ordered =
+            |(other, last): &(u64, Turn)| *other == executable || (last.queue, last.by.0) == (turn.queue, turn.by.0);
+        self.are_unordered |= !self.turns.back().is_none_or(is_ordered);
+        self.turns.push_back((executable, turn));
+    }
 }
 
 impl NodeRuns {
@@ -69,11 +88,8 @@ impl NodeRuns {
         if callbacks.is_empty() {
             return;
         }
-        let mut state = self.state.lock();
-        let State { callbacks: known, shared, .. } = &mut *state;
-        let known_ones: HashSet<u64> = known.values().flatten().map(|(callback, _)| *callback).collect();
-        shared.extend(callbacks.iter().map(|(callback, _)| *callback).filter(|callback| known_ones.contains(callback)));
-        known.insert(executable, callbacks.into_iter().map(|(callback, around)| (callback, around.into())).collect());
+        let callbacks = callbacks.into_iter().map(|(callback, around)| (callback, around.into())).collect();
+        self.state.lock().callbacks.insert(executable, callbacks);
     }
 
     /// It is gone, or runs others now, of which nothing is known.
@@ -81,8 +97,12 @@ impl NodeRuns {
         let mut state = self.state.lock();
         for (callback, _) in state.callbacks.remove(&executable).unwrap_or_default() {
             // Runs of its last launches may be to come, with or without being known.
-            if state.launches.get(&callback).is_some_and(|launches| !launches.is_empty()) {
-                state.shared.insert(callback);
+            if state
+                .launches
+                .get(&callback)
+                .is_some_and(|launches| launches.turns.iter().any(|(of, _)| *of == executable))
+            {
+                state.lost.insert(callback);
             }
         }
     }
@@ -93,31 +113,32 @@ impl NodeRuns {
 
     pub fn launched(&self, executable: u64, launch: Turn) {
         let mut state = self.state.lock();
-        let State { callbacks, launches, shared } = &mut *state;
+        let State { callbacks, launches, lost } = &mut *state;
         for (callback, around) in callbacks.get(&executable).into_iter().flatten() {
             let known = launches.entry(*callback).or_default();
-            if known.len() >= MOST {
-                known.clear();
-                shared.insert(*callback);
+            if known.turns.len() >= MOST {
+                known.turns.clear();
+                lost.insert(*callback);
             }
-            known.push_back(Turn { around: around.clone(), ..launch.clone() });
+            known.push(executable, Turn { around: around.clone(), ..launch.clone() });
         }
     }
 
     /// The driver has refused the launch.
     pub fn refused(&self, by: (u32, u32)) {
         let mut state = self.state.lock();
-        state.launches.values_mut().for_each(|launches| launches.retain(|launch| launch.by != by));
+        state.launches.values_mut().for_each(|launches| launches.turns.retain(|(_, turn)| turn.by != by));
+        state.launches.retain(|_, launches| !launches.turns.is_empty());
     }
 
     /// The launch of which a run begins.
     pub fn begins(&self, callback: u64) -> Option<Turn> {
         let mut state = self.state.lock();
         let launches = state.launches.get_mut(&callback)?;
-        let launch = launches.pop_front();
-        if launches.is_empty() {
+        let launch = launches.turns.pop_front().filter(|_| !launches.are_unordered);
+        if launches.turns.is_empty() {
             state.launches.remove(&callback);
         }
-        launch.filter(|_| !state.shared.contains(&callback))
+        launch.map(|(_, turn)| turn).filter(|_| !state.lost.contains(&callback))
     }
 }

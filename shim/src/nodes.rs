@@ -14,8 +14,15 @@ use trace::api::types::Typed;
 pub struct Write {
     pub region: Region,
     node: u64,
+    by: By,
     /// It is copied from host memory.
     pub from_host: bool,
+}
+
+#[derive(PartialEq)]
+enum By {
+    Copy,
+    Fill,
 }
 
 /// The nodes of a graph and of those within it, but for the bodies of conditional ones.
@@ -75,7 +82,7 @@ impl Nodes {
                 let written = of_host.or_else(|| device_region(CUDA_MEMCPY3D::TYPE, &bytes, Side::Destination));
                 let from_host = ends::copies_host(CUDA_MEMCPY3D::TYPE, &bytes);
                 let written = written.filter(|region| is_hosts(region.address));
-                found.extend(written.map(|region| Write { region, node, from_host }));
+                found.extend(written.map(|region| Write { region, node, by: By::Copy, from_host }));
             }
         }
         type Fill = unsafe extern "C" fn(u64, *mut CUDA_MEMSET_NODE_PARAMS) -> u32;
@@ -90,7 +97,7 @@ impl Nodes {
                 let (rows, pitch) = (fill.height as u64, if fill.height > 1 { fill.pitch as u64 } else { row_bytes });
                 let address = fill.dst.0;
                 let region = Region { address, row_bytes, rows, pitch, slices: 1, slice_pitch: pitch * rows };
-                found.push(Write { region, node, from_host: false });
+                found.push(Write { region, node, by: By::Fill, from_host: false });
             }
         }
         found
@@ -108,7 +115,7 @@ impl Nodes {
             };
             let around = match written {
                 [] => Around::default(),
-                _ => order.get_or_insert_with(|| Order::of(self)).around(node, written),
+                _ => order.get_or_insert_with(|| Order::of(self)).around(node, written, &self.found),
             };
             (asked == Some(0)).then_some((parameters[1], around))
         };
@@ -168,16 +175,57 @@ impl Order {
         self.last.entry(to).or_default().push(from);
     }
 
-    fn around(&self, node: u64, written: &[Write]) -> Around {
+    fn around(&self, node: u64, written: &[Write], found: &[(u32, u64)]) -> Around {
         let (before, after) = (reached(&self.last, node), reached(&self.next, node));
+        let results = self.results(node, [&before, &after], written, found);
         let is_settled = |write: &&Write| before.contains(&write.node) || after.contains(&write.node);
         let (settled, others): (Vec<&Write>, Vec<&Write>) = written.iter().partition(is_settled);
         let others: HashSet<Region> = others.into_iter().map(|write| write.region).collect();
-        let mut around = Around::default();
+        let mut around = Around { results, ..Around::default() };
         for Write { region, node, .. } in settled.into_iter().filter(|write| !others.contains(&write.region)) {
             if before.contains(node) { &mut around.before } else { &mut around.after }.push(*region);
         }
         around
+    }
+}
+
+impl Order {
+    /// Where copies from the device that stand before a callback have brought what is there when that begins. Nodes behind the copy that may run
+    /// beside the callback must not write there, and those in between must not tell anybody else that it is there.
+    fn results(
+        &self,
+        callback: u64,
+        [before, after]: [&HashSet<u64>; 2],
+        written: &[Write],
+        found: &[(u32, u64)],
+    ) -> Vec<Region> {
+        const MOST: usize = 64;
+        let is_result = |write: &&Write| {
+            let is_from_device = write.by == By::Copy && !write.from_host;
+            is_from_device && write.region.is_dense() && before.contains(&write.node)
+        };
+        let writes = |node: u64, region: &Region| {
+            let end = region.address + region.span();
+            let meets = |other: &Region| other.address < end && region.address < other.address + other.span();
+            written.iter().any(|write| write.node == node && meets(&write.region))
+        };
+        let stands = |write: &&Write| {
+            let behind = reached(&self.next, write.node);
+            let is_beside = |node: u64| behind.contains(&node) && node != callback && !after.contains(&node);
+            found.iter().filter(|(_, node)| is_beside(*node)).all(|(kind, node)| match Kind(*kind) {
+                Kind::CU_GRAPH_NODE_TYPE_EMPTY
+                | Kind::CU_GRAPH_NODE_TYPE_GRAPH
+                | Kind::CU_GRAPH_NODE_TYPE_WAIT_EVENT
+                | Kind::CU_GRAPH_NODE_TYPE_MEM_ALLOC
+                | Kind::CU_GRAPH_NODE_TYPE_MEM_FREE => true,
+                Kind::CU_GRAPH_NODE_TYPE_MEMCPY | Kind::CU_GRAPH_NODE_TYPE_MEMSET => {
+                    before.contains(node) || !writes(*node, &write.region)
+                }
+                Kind::CU_GRAPH_NODE_TYPE_KERNEL | Kind::CU_GRAPH_NODE_TYPE_HOST => before.contains(node),
+                _ => false,
+            })
+        };
+        written.iter().filter(is_result).take(MOST).filter(stands).map(|write| write.region).collect()
     }
 }
 

@@ -38,3 +38,15 @@ fn long_mapped_memory_is_compared() {
     // The changed number lies in the first of the two pieces.
     assert_eq!(other["divergences"], 5, "{other}");
 }
+
+#[test]
+fn what_a_graph_copies_for_its_callbacks_is_compared() {
+    let place = recorded("results_for_callbacks.c", &[]);
+    let all = report(&place, 0);
+    // Six launches to ordinary memory, and as many to pinned memory.
+    assert_eq!((&all["checked"]["copies"], &all["unreached_launches"]), (&12.into(), &0.into()), "{all}");
+    assert_eq!(all["unchecked_copies"], 0, "{all}");
+    given(&place, [1, 2, 3], [1, 7, 3]);
+    let other = report(&place, 4);
+    assert_eq!(other["divergences"], 12, "{other}");
+}

@@ -133,6 +133,7 @@ workloads! {
     pitched_copies "pitched_copies.c" "replayable" [];
     graphs "graphs.c" "replayable" ["add_two", "twice"];
     graph_results "graph_results.c" "replayable" ["twice"];
+    results_for_callbacks "results_for_callbacks.c" "replayable" [];
     graph_retried "graph_retried.c" "replayable" ["twice"];
     captured_only "captured_only.c" "replayable" [];
     conditional_graph "conditional_graph.c" "replayable" [];

@@ -82,6 +82,11 @@ impl Trace {
         self.seen_beside(thread, time).filter_map(|observed| self.result(observed))
     }
 
+    /// As [`Call::results`], of launches that any callbacks found done.
+    pub fn results_of_callbacks(&self) -> impl Iterator<Item = (Call<'_>, Image<'_>)> {
+        self.observed_beside.iter().filter_map(|(_, observed)| self.result(observed))
+    }
+
     /// Calls whose work such a callback found done, by their numbers.
     pub fn seen_by_callback(&self, thread: u32, time: Range<u64>) -> impl Iterator<Item = u64> + use<'_> {
         let seen = self.seen_beside(thread, time);
@@ -251,9 +256,15 @@ impl<'a> Call<'a> {
         observed.filter(move |observed| observed.time < time).filter_map(Image::of_launch)
     }
 
-    /// When it was looked at what stands at this address.
-    pub fn looked_at_since(&self, address: u64) -> Option<u64> {
-        self.trace.observed(self.thread, self.sequence, address).map(|observed| observed.time)
+    /// When this was found there that [`looked_at`](Call::looked_at) tells.
+    pub fn looked_at_since(&self, image: &Image) -> Option<u64> {
+        let hash = match image.content {
+            Content::Hash { hash, .. } | Content::Blob(hash) => hash.to_bytes(),
+            _ => return None,
+        };
+        let mut all = self.trace.observed.get(&(self.thread, self.sequence))?.iter();
+        let is_it = |o: &&Observed| (o.address, o.len, o.hash) == (image.address, image.len, hash);
+        all.find(is_it).map(|observed| observed.time)
     }
 
     /// When all that its copies brought had been looked at.

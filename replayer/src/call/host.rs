@@ -125,6 +125,7 @@ impl<'t> Builder<'_, 't> {
         let placed = self.world.placement.host(&memory);
         let is_placed = placed.is_some();
         let (live, memory) = match placed {
+            Some(live) if self.makes_node() && self.is_result(&recorded) => return Ok(live),
             Some(live) => {
                 let span = live..live + recorded.span();
                 readers::overtake(self.world, self.call.thread, &span, self.tally);
@@ -132,8 +133,7 @@ impl<'t> Builder<'_, 't> {
             }
             // A node copies there whenever its graph runs; what it brought is compared when that has been waited for.
             None if self.makes_node() && self.region_images(&recorded).is_empty() => {
-                let is_compared = self.world.plan.results.contains(&recorded.address);
-                self.tally.unchecked_copies += u64::from(!is_compared);
+                self.tally.unchecked_copies += u64::from(!self.is_result(&recorded));
                 return self.graph_memory(&recorded);
             }
             None => match host(self.world, &memory) {
@@ -149,6 +149,11 @@ impl<'t> Builder<'_, 't> {
         let (words, since) = (self.layout(name, &recorded), self.world.translation.now());
         self.frame.sinks.push(Sink { name: name.into(), region, memory, is_shared, expected, words, since });
         Ok(live)
+    }
+
+    /// Whether it is compared what graphs bring there, when that has been waited for or a callback takes it.
+    fn is_result(&self, recorded: &Region) -> bool {
+        self.region_images(recorded).is_empty() && self.world.plan.results.contains(&recorded.address)
     }
 
     /// Whether the copy took memory for the host's that is the device's in a replay.

@@ -143,7 +143,7 @@ pub struct Missing {
 }
 
 pub fn plan(trace: &Trace) -> Plan {
-    let mut survey = Survey::default();
+    let mut survey = Survey::of(trace);
     for call in trace.calls() {
         survey.see(trace, &call);
     }

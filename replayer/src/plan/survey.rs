@@ -57,6 +57,8 @@ pub struct Survey {
     submissions: HashMap<(u64, Option<u32>), (u64, u32)>,
     lifetimes: Lifetimes,
     handovers: handover::Changes,
+    /// What launches made of host memory, as callbacks found it: by the launch, its addresses.
+    for_callbacks: HashMap<u64, Vec<u64>>,
     signals: Signals,
     executable: u64,
     /// Memory of others was opened, by a call that is refused.
@@ -73,6 +75,15 @@ const PINNED: &str =
     "the device was given pinned host memory to read: what the CPU wrote there without a call is not recorded";
 
 impl Survey {
+    pub fn of(trace: &Trace) -> Survey {
+        let mut survey = Survey::default();
+        for (launch, image) in trace.results_of_callbacks() {
+            survey.plan.results.insert(image.address);
+            survey.for_callbacks.entry(launch.number).or_default().push(image.address);
+        }
+        survey
+    }
+
     pub fn see(&mut self, trace: &Trace, call: &Call) {
         if call.inner {
             self.plan.inner += 1;
@@ -172,6 +183,9 @@ impl Survey {
     fn reach(&mut self, trace: &Trace, call: &Call, function: &Function) {
         let capture = call.stream().and_then(|stream| self.captures.origin(stream));
         self.plan.reach.see(trace, call, function, capture, &self.live);
+        for address in self.for_callbacks.remove(&call.number).unwrap_or_default() {
+            self.plan.reach.result(call, call.number, address, &self.live);
+        }
         if function.class != Class::launch {
             return;
         }

@@ -304,7 +304,7 @@ impl Handed<'_, '_> {
             }
         }
         if self.world.verify {
-            results::before_callback(self.world, &self.call, (run.thread, run.begin..run.end), &memory, tally);
+            results::before_callback(self.world, (run.thread, run.begin..run.end), &memory, tally);
         }
     }
 

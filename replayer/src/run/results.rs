@@ -6,12 +6,17 @@ use crate::memory::words::Layout;
 use crate::run::sinks::Sink;
 use crate::run::world::World;
 use crate::run::written::host;
-use std::collections::HashSet;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use trace::Call;
 use trace::api::copies::Region;
 use trace::call::Image;
 use trace::hash::Hash;
+
+/// What host memory held when a launch was given it, and how many times what it made of that is still to be compared: by the launch's
+/// number, the recorded address and the length.
+pub type BeforeLaunches = HashMap<(u64, u64, u64), (Hash, u64)>;
 
 /// What agrees afterwards because nobody wrote there is no result.
 pub fn before_launch(world: &World, launch: &Call) {
@@ -19,7 +24,8 @@ pub fn before_launch(world: &World, launch: &Call) {
         let Some(live) = host(world, &image.memory()) else { continue };
         // SAFETY: the placement holds this memory until the end.
         let bytes = unsafe { std::slice::from_raw_parts(live as *const u8, image.len as usize) };
-        world.before_launches.lock().insert((launch.number, image.address), Hash::of(bytes));
+        let key = (launch.number, image.address, image.len);
+        world.before_launches.lock().entry(key).or_insert_with(|| (Hash::of(bytes), 0)).1 += 1;
     }
 }
 
@@ -30,20 +36,14 @@ pub fn after_wait(world: &World, call: &Call, tally: &mut Tally) {
     }
 }
 
-/// When a callback begins, which a call handed over and which ran on that thread at that time: what its stream has waited for is done, and of that
+/// When a callback begins, which ran on that thread at that time: what its stream has waited for is done, and of that
 /// what the callback is about to overwrite can be looked at no more. Others may have found it done before, and not have come to that here.
-pub fn before_callback(
-    world: &World,
-    call: &Call,
-    (thread, ran): (u32, Range<u64>),
-    memory: &[Range<u64>],
-    tally: &mut Tally,
-) {
+pub fn before_callback(world: &World, (thread, ran): (u32, Range<u64>), memory: &[Range<u64>], tally: &mut Tally) {
     for (launch, image) in world.trace.results_of_callback(thread, ran.clone()) {
-        compare(world, call, &launch, &image, false, tally);
+        compare(world, &launch, &launch, &image, false, tally);
     }
     for (launch, image) in found_before(world, ran.end, memory) {
-        compare(world, call, &launch, &image, true, tally);
+        compare(world, &launch, &launch, &image, true, tally);
     }
 }
 
@@ -63,17 +63,16 @@ pub fn are_to_come(world: &World, time: u64, memory: &[Range<u64>]) -> bool {
 /// Results of launches in this memory that had been found by that time, and that nothing here has come to.
 fn found_before<'t>(world: &World<'t>, time: u64, memory: &[Range<u64>]) -> Vec<(Call<'t>, Image<'t>)> {
     let is_met = |image: &Image| memory.iter().any(|m| m.start < image.memory().end && image.address < m.end);
-    let launches: HashSet<u64> = world.before_launches.lock().keys().map(|(launch, _)| *launch).collect();
+    let launches: HashSet<u64> = world.before_launches.lock().keys().map(|(launch, ..)| *launch).collect();
     let launches = launches.into_iter().filter_map(|launch| world.trace.call(launch));
     let results = |launch: Call<'t>| launch.looked_at_before(time).map(move |image| (launch, image));
     launches.flat_map(results).filter(|(_, image)| is_met(image)).collect()
 }
 
-/// `may_be_to_come`: what differs is left to whoever waits for the launch, and not known if somebody else has written there by then.
+/// `call`: behind which it is looked at. `may_be_to_come`: what differs is left to whoever waits for the launch, and not known if somebody else has written there by then.
 fn compare(world: &World, call: &Call, launch: &Call, image: &Image, may_be_to_come: bool, tally: &mut Tally) {
     let Some(live) = host(world, &image.memory()) else { return };
-    let key = (launch.number, image.address);
-    let Some(before) = world.before_launches.lock().remove(&key) else { return };
+    let Some(before) = take(world, launch, image) else { return };
     if world.plan.shared.contains(&(call.number, launch.number, image.address)) {
         tally.unchecked_copies += 1;
         return;
@@ -84,7 +83,8 @@ fn compare(world: &World, call: &Call, launch: &Call, image: &Image, may_be_to_c
     let mut compared = Tally::default();
     payload::compare(world, call.number, &sink(world, launch.number, image, live), &mut compared);
     if compared.divergences > 0 && may_be_to_come {
-        world.before_launches.lock().insert(key, before);
+        let key = (launch.number, image.address, image.len);
+        world.before_launches.lock().entry(key).or_insert((before, 0)).1 += 1;
         return;
     }
     // The program and its callbacks may use other parts of the same memory, in no order to this.
@@ -92,11 +92,23 @@ fn compare(world: &World, call: &Call, launch: &Call, image: &Image, may_be_to_c
         let memory = image.memory();
         world.writes.are_otherwise(time, &memory, written) || world.callbacks.are_otherwise(time, &memory)
     };
-    if compared.divergences > 0 && launch.looked_at_since(image.address).is_some_and(is_otherwise) {
+    if compared.divergences > 0 && launch.looked_at_since(image).is_some_and(is_otherwise) {
         tally.unchecked_copies += 1;
     } else if compared.divergences > 0 || now != before {
         tally.add(compared);
     }
+}
+
+/// What was there before, of a result that is compared now.
+fn take(world: &World, launch: &Call, image: &Image) -> Option<Hash> {
+    let mut all = world.before_launches.lock();
+    let Entry::Occupied(mut known) = all.entry((launch.number, image.address, image.len)) else { return None };
+    known.get_mut().1 -= 1;
+    let (before, left) = *known.get();
+    if left == 0 {
+        known.remove();
+    }
+    Some(before)
 }
 
 fn sink<'t>(world: &World, launch: u64, image: &Image<'t>, live: u64) -> Sink<'t> {

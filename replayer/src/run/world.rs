@@ -14,6 +14,7 @@ use crate::run::callbacks::Callbacks;
 use crate::run::launches::Watch;
 use crate::run::numbers::Spares;
 use crate::run::repeat::Repeats;
+use crate::run::results::BeforeLaunches;
 use crate::run::sinks::Sinks;
 use crate::run::written::Writes;
 use parking_lot::Mutex;
@@ -21,7 +22,6 @@ use std::collections::{BTreeSet, HashMap};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use trace::Trace;
-use trace::hash::Hash;
 
 pub struct World<'a> {
     pub trace: &'a Trace,
@@ -48,8 +48,7 @@ pub struct World<'a> {
     pub callbacks: Callbacks<'a>,
     pub writes: Writes<'a>,
     pub aside: Aside,
-    /// What host memory held when a launch was given it: by the launch's number and the recorded address.
-    pub before_launches: Mutex<HashMap<(u64, u64), Hash>>,
+    pub before_launches: Mutex<BeforeLaunches>,
     pub verify: bool,
     /// By how much copies to the host may differ, where their bytes were recorded.
     pub tolerance: Option<Tolerance>,

@@ -10,6 +10,7 @@ use crate::tracker::pages_of;
 use std::ops::Range;
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
+use trace::api::copies::Region;
 
 impl Pending {
     /// Where callbacks have written since this launch was put, in order and apart; none if that is forgotten.
@@ -80,6 +81,30 @@ impl Pending {
     pub fn is_ordered(&self, copy: &Copy, queue: Queue, turn: &Turn) -> bool {
         let state = self.state.lock();
         state.is_ordered((&queue, copy), (turn, &state.before(turn)), true)
+    }
+
+    /// Whether a callback that begins finds what its own graph has brought there, and nothing of other work that does not wait for it.
+    pub fn has_only_own(&self, region: &Region, is_pageable: bool, turn: &Turn) -> bool {
+        let state = self.state.lock();
+        let done = state.before(turn);
+        let (start, end) = (region.address, region.address + region.span());
+        // What others bring to pageable memory has made a fill of it.
+        let brings = |copy: &Copy| match copy.work {
+            Work::Graph(_) => is_pageable,
+            Work::Fill => !is_pageable,
+            _ => false,
+        };
+        let looked_at = state.looking.values().map(|(queue, copy)| (queue, copy));
+        let mut met = state.all().chain(looked_at).filter(|(_, copy)| copy.meets(start, end));
+        let comes = state.coming.values().flat_map(|coming| &coming.memory);
+        !comes.clone().any(|place| place.start < end && start < place.end)
+            && state
+                .copies
+                .get(&turn.queue)
+                .into_iter()
+                .flatten()
+                .any(|copy| brings(copy) && copy.landing.is_at(region))
+            && met.all(|(queue, copy)| state.is_ordered((queue, copy), (turn, &done), true))
     }
 
     /// Whether work under way there waits for the callback.
