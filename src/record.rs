@@ -52,7 +52,8 @@ Exit status:
   the program's own; 128 + signal if one ended it
   126 it cannot be run or recorded      127 not found
   5 the driver asked for by --driver is not there, or is no library
-  1 the trace cannot go where it should        2 usage")]
+  1 the trace cannot go where it should, or could not and the program ended with 0
+  2 usage")]
 pub struct Arguments {
     /// Name of the trace; %p, %n, %h and %q{VAR} stand for process id, program, host and a variable, %% for a percent
     /// sign; a file that exists is never overwritten [default: CUTRACE_OUTPUT, else trace.bin]
@@ -84,7 +85,7 @@ pub struct Arguments {
     #[arg(long, value_name = "PATH|sim")]
     driver: Option<Choice>,
     /// The program and its arguments
-    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
     command: Vec<OsString>,
 }
 
@@ -155,8 +156,10 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         let status = if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { CANNOT_EXECUTE };
         failure(status, format_args!("{}: {error}", path.display()))
     })?;
-    session::close(session.path(), name, default.as_deref(), arguments.range.as_deref(), arguments.delay);
-    Ok(exit_status(status))
+    let untraced =
+        session::close(session.path(), name, default.as_deref(), arguments.range.as_deref(), arguments.delay);
+    // The program's status, unless that would tell of a success.
+    Ok(if status.success() && untraced > 0 { FAILED } else { exit_status(status) })
 }
 
 fn range(text: &str) -> Result<String, String> {
@@ -216,16 +219,19 @@ fn output(asked: Option<&OsStr>) -> Result<OsString> {
         Ok(path) => path,
         Err(why) => return refuse(why),
     };
-    if let Some(path) = path {
-        match std::fs::metadata(&path) {
+    if let Some(path) = &path {
+        match std::fs::metadata(path) {
             Ok(found) if found.is_dir() => return in_the_way(format!("{} is a directory", path.display())),
             Ok(found) if !found.is_file() => return in_the_way(format!("{} is not a plain file", path.display())),
             _ if pattern.as_bytes().ends_with(b"/") => return refuse(format!("{} names a directory", path.display())),
             _ => {}
         }
     }
-    let parent = Path::new(&pattern).parent().filter(|parent| !parent.as_os_str().is_empty());
-    let parent = constant(parent.unwrap_or(Path::new(".")).as_os_str().as_bytes()).ok().flatten();
+    let parent = match &path {
+        Some(path) => path.parent().map(Path::to_path_buf),
+        None => constant(Path::new(&pattern).parent().map_or(&[][..], |p| p.as_os_str().as_bytes())).ok().flatten(),
+    };
+    let parent = parent.map(|parent| if parent.as_os_str().is_empty() { ".".into() } else { parent });
     if let Some(parent) = parent {
         if !parent.is_dir() {
             return in_the_way(format!("there is no directory {}", parent.display()));
@@ -245,7 +251,7 @@ fn output(asked: Option<&OsStr>) -> Result<OsString> {
     Ok(OsString::from_vec(whole))
 }
 
-/// The path that a pattern stands for, if it is one for all processes; what is wrong with it.
+/// The path that a pattern stands for, if it is one for all processes, whose variables are those here; what is wrong with it.
 fn constant(pattern: &[u8]) -> Result<Option<PathBuf>, String> {
     let (mut path, mut codes) = (Vec::with_capacity(pattern.len()), 0);
     let mut rest = pattern.iter();
@@ -259,7 +265,7 @@ fn constant(pattern: &[u8]) -> Result<Option<PathBuf>, String> {
                 if variable.is_empty() || variable.as_bytes().contains(&b'=') || env::var_os(variable).is_none() {
                     return Err(format!("%q{{{}}}: there is no such variable", variable.display()));
                 }
-                codes += 1;
+                path.extend_from_slice(env::var_os(variable).unwrap_or_default().as_bytes());
             }
             (b'%', code) => {
                 let code: String =
@@ -298,7 +304,9 @@ mod tests {
     fn patterns_without_codes_are_paths() {
         let of = |pattern: &[u8]| constant(pattern).map(|path| path.map(|path| path.into_os_string().into_vec()));
         assert_eq!(of(b"a%%\xfe.bin"), Ok(Some(b"a%\xfe.bin".to_vec())));
-        assert_eq!([of(b"%p.bin"), of(b"a%q{PATH}")], [Ok(None), Ok(None)]);
+        assert_eq!(of(b"%p.bin"), Ok(None));
+        let home = env::var_os("HOME").unwrap_or_default().into_vec();
+        assert_eq!(of(b"%q{HOME}.bin"), Ok(Some([&home[..], b".bin"].concat())));
         assert!(of(b"%q{NOT_SET_ANYWHERE}.bin").is_err_and(|why| why.contains("no such variable")));
         for wrong in [&b"%z"[..], b"%q{X", b"%qX}", b"a%"] {
             assert!(of(wrong).is_err_and(|why| why.contains("is unknown")));

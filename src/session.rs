@@ -13,13 +13,17 @@ use trace::finish::{self, Finished, finish};
 use trace::text::plain;
 use trace::{Call, Trace};
 
+/// How many processes could have no trace.
+///
 /// `session`: the file in which each process has announced its trace, a line each: its id, a space, the path.
 /// `existing`: the default name, if it was taken. `range` and `delay` (seconds): what was to be recorded alone.
-pub fn close(session: &Path, program: &OsStr, existing: Option<&Path>, range: Option<&str>, delay: Option<f64>) {
+pub fn close(session: &Path, program: &OsStr, existing: Option<&Path>, range: Option<&str>, delay: Option<f64>) -> u64 {
     let announced = std::fs::read(session).unwrap_or_default();
     let mut closed: Vec<(String, Finished)> = Vec::new();
     let (mut open, mut empty) = (Vec::new(), Vec::new());
-    // A process that could not create its trace has said why, and announces none.
+    // A process that could not create its trace has said why, and announces no path.
+    let lines = announced.split(|byte| *byte == b'\n');
+    let untraced = lines.filter(|line| !line.is_empty() && announced_path(line).is_none()).count() as u64;
     for path in announced.split(|byte| *byte == b'\n').filter_map(announced_path) {
         let name = relative(&path);
         let finish = |trace: Trace| {
@@ -52,6 +56,7 @@ pub fn close(session: &Path, program: &OsStr, existing: Option<&Path>, range: Op
             n => format!("{program} made no CUDA driver call so far; {} of its processes still run", grouped(n)),
         });
     }
+    untraced
 }
 
 /// Why the range began too late for every call.

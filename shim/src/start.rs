@@ -176,15 +176,17 @@ fn start() -> Result<(), String> {
     .iter()
     .for_each(|counter| counter.store(0, Relaxed));
     let clock = clock::choose();
-    let file = TraceFile::create(&config::expand(&config.output)).map_err(|e| {
+    let failed = |why: String| {
         announce(&config, OsStr::new(""));
-        e.to_string()
-    })?;
+        why
+    };
+    let file = TraceFile::create(&config::expand(&config.output)).map_err(|e| failed(e.to_string()))?;
     let preamble = preamble(&config, clock);
     let (origin, launches_wait) = (preamble.clocks[0].ns as i64, preamble.launches_wait());
     let preamble = encode(&preamble);
     for _ in 0..2 {
-        file.append(Kind::Preamble, 0, 0, &preamble).map_err(|e| format!("{}: {e}", file.path.display()))?;
+        let written = file.append(Kind::Preamble, 0, 0, &preamble);
+        written.map_err(|e| failed(format!("{}: {e}", file.path.display())))?;
     }
     announce(&config, file.path.as_os_str());
     let generation = LAST.fetch_add(1, AcqRel) + 1;

@@ -209,6 +209,7 @@ fn outputs_that_cannot_be() {
         ("%z.bin", "%z is unknown", 2),
         ("%q{HOME", "%q is unknown", 2),
         ("%q{NOT_SET}.bin", "%q{NOT_SET}: there is no such variable", 2),
+        ("x%q{PATH}/trace.bin", "there is no directory x", 1),
     ] {
         let ran = run(&mut place.cutrace(["record", "--driver", "sim", "-o", output, "--", "true"])).expect(status);
         let [line] = ran.stderr.lines().collect::<Vec<_>>()[..] else { panic!("{}", ran.stderr) };
@@ -217,6 +218,34 @@ fn outputs_that_cannot_be() {
     let mut record = place.cutrace(["record", "--driver", "sim", "--", "true"]);
     let ran = run(record.env("CUTRACE_OUTPUT", "/dev")).expect(1);
     assert_eq!(ran.stderr, "cutrace: CUTRACE_OUTPUT: /dev is a directory\n");
+}
+
+#[test]
+fn a_program_without_a_trace_is_no_success() {
+    let place = Place::new();
+    std::fs::create_dir(place.join("there")).expect("our own directory");
+    // The directory is gone when the recorder comes to it.
+    let program = client("hostile/needed_driver.c");
+    let script = format!("rmdir there; {}; exit $STATUS", program.display());
+    for (status, code) in [("0", 1), ("7", 7)] {
+        let _there_still = std::fs::create_dir(place.join("there"));
+        let mut record = place.cutrace(["record", "--driver", "sim", "-o", "there/t.bin", "--", "sh", "-c", &script]);
+        let ran = run(record.env("STATUS", status)).expect(code);
+        let [line] = ran.said()[..] else { panic!("{}", ran.stderr) };
+        assert!(line.contains("recording is off: ") && line.contains("there/t.bin"), "{line}");
+    }
+}
+
+#[test]
+fn a_misspelled_flag_is_no_program() {
+    let place = Place::new();
+    for (wrong, right) in [("--drivr", "'--driver'"), ("--dely", "'--delay'"), ("--gpu-tims", "'--gpu-times'")] {
+        let ran = run(&mut place.cutrace(["record", wrong, "--", "true"])).expect(2);
+        assert!(ran.stderr.contains("unexpected argument") && ran.stderr.contains(right), "{}", ran.stderr);
+    }
+    // The program's own flags are its own.
+    let ran = run(&mut place.cutrace(["record", "--driver", "sim", "echo", "--drivr", "-n", "--", "-x"])).expect(0);
+    assert_eq!(ran.stdout, "--drivr -n -- -x\n");
 }
 
 #[test]
