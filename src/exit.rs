@@ -3,6 +3,7 @@
 use crate::figures::counted;
 use std::fmt::Display;
 use std::io::{self, Write};
+use trace::preamble::Data;
 use trace::text::plain;
 
 pub const DONE: u8 = 0;
@@ -83,13 +84,14 @@ pub fn damage_of(trace: &trace::Trace) -> Option<String> {
 }
 
 /// Tells of damage, and gives the exit status for having met it. `missing`: pieces of data that the calls name and the
-/// file lacks; a cut between two segments leaves no other sign.
+/// file lacks; a cut between two segments leaves no other sign. A trace without data lacks it on purpose.
 pub fn damage(trace: &trace::Trace, missing: u64) -> u8 {
     let cut = || {
         let pieces = counted(missing, "piece");
         format!("{}: not in the file, lost or cut off: {pieces} of data of these calls", trace.path.display())
     };
-    let Some(line) = damage_of(trace).or_else(|| (missing != 0).then(cut)) else { return DONE };
+    let is_cut = missing != 0 && trace.preamble.data != Data::None;
+    let Some(line) = damage_of(trace).or_else(|| is_cut.then(cut)) else { return DONE };
     say(line);
     UNREADABLE
 }

@@ -17,6 +17,7 @@ use trace::api::roles::Side;
 use trace::call::Content;
 use trace::decode::decode;
 use trace::hash::Hash;
+use trace::preamble::Data;
 use trace::record::annotated::MARK;
 use trace::text::plain;
 use trace::value::Value as Shown;
@@ -308,7 +309,7 @@ fn text(
         ("results hashed", counts.results_hashed),
         ("kernel arguments", counts.arguments),
         ("not recorded", counts.not_recorded),
-        ("lost or cut off", counts.missing),
+        (if about.data == Data::None { "data left out" } else { "lost or cut off" }, counts.missing),
     ] {
         if amount.pieces != 0 {
             line(out, format!("{what:<17} {:>9} in {}", size(amount.bytes), counted(amount.pieces, "piece")))?;

@@ -47,4 +47,12 @@ fn names_in_records_are_overwritten_and_data_can_be_left_out() {
     assert_eq!(Trace::open(place.join("shared.bin")).expect("a trace").blobs().count(), 0);
     let dump = run(&mut place.cutrace(["dump", "shared.bin", "--grep", "cuModuleLoad"])).expect(0).stdout;
     assert!(dump.contains("xxxxxx"), "{dump}");
+    // What was left out on purpose is no damage.
+    for reader in [&["info"][..], &["dump"], &["report"], &["view"], &["export", "--to", "jsonl", "-o", "-"]] {
+        let ran = run(place.cutrace(reader).arg("shared.bin")).expect(0);
+        assert_eq!(ran.stderr, "", "{reader:?}");
+    }
+    let info = run(&mut place.cutrace(["info", "shared.bin"])).expect(0).stdout;
+    assert!(info.contains("\ndata left out ") && !info.contains("lost"), "{info}");
+    run(&mut place.cutrace(["replay", "shared.bin", "--driver", "sim"])).expect(1);
 }
