@@ -44,6 +44,9 @@ pub fn text(out: &mut impl Write, bisection: Option<&Bisection>, report: &Report
         let launches = counted(report.trail.len() as u64, "launch");
         return match &report.culprit {
             Some(_) => Ok(()),
+            None if report.outcome == Outcome::Unverified => {
+                writeln!(out, "bisection: nothing that the device computed is compared, of {launches} made one by one")
+            }
             None => writeln!(out, "bisection: nothing differs from the recording, with {launches} made one by one"),
         };
     };

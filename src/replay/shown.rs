@@ -72,6 +72,9 @@ pub fn text(out: &mut impl Write, trace: &Trace, plan: &Plan, report: &Report) -
                     "stopped: what call {call} needs is damaged, or not in the file; nothing up to there differs"
                 )?;
             }
+            _ if report.compared_no_launch() => {
+                writeln!(out, "stopped, and nothing that the device computed up to there was compared")?;
+            }
             _ => writeln!(out, "stopped, and nothing up to there differs")?,
         },
         (Outcome::Faulted, _) => writeln!(out, "a launch failed, as recorded")?,

@@ -50,6 +50,26 @@ fn the_kernel_that_does_not_compute_the_same_twice() {
     }
 }
 
+/// The stop stands before the only copy to the host: that the launches agree is not known.
+#[test]
+fn a_stop_before_anything_is_compared_is_unverified() {
+    let place = recorded("nondeterministic.c", &["direct"]);
+    let copy = calls_named(&place.trace(), "cuMemcpyDtoH_v2")[0].number;
+    let until = (copy - 1).to_string();
+    let ran = replayed(&place, &["--until", &until]).expect(6);
+    assert!(ran.stdout.starts_with("unverified: "), "{}", ran.stdout);
+    assert!(
+        ran.stdout.contains("bisection: nothing that the device computed is compared, of 4 launches"),
+        "{}",
+        ran.stdout
+    );
+    let report = report(&place, &["--until", &until], 6);
+    assert_eq!((&report["outcome"], &report["stopped_before"]), (&"unverified".into(), &copy.into()));
+    // Without a comparison asked for it is a stop, which does not claim one.
+    let stop = run(&mut place.cutrace(["replay", "--driver", "sim", "--until", &until])).expect(0).stdout;
+    assert!(stop.starts_with("stopped, and nothing that the device computed up to there was compared\n"), "{stop}");
+}
+
 #[test]
 fn a_replay_that_is_not_as_recorded() {
     let place = recorded("vector_add.c", &[]);

@@ -7,7 +7,7 @@ use crate::memory::words::Words;
 use crate::plan::outstanding::Work;
 use crate::profile::Measured;
 use crate::run::culprit::Culprit;
-use crate::run::launches::Watched;
+use crate::run::launches::{Watch, Watched};
 use crate::run::repeat::Repeated;
 use crate::run::world::World;
 use std::collections::{BTreeMap, HashSet};
@@ -127,6 +127,7 @@ pub struct Report {
 
 impl Report {
     pub fn new(world: &mut World, tally: Tally, elapsed: Duration) -> Report {
+        let is_followed = world.watch.as_ref().is_some_and(Watch::is_followed);
         let (watched, culprit, trail) = world.watch.take().map_or((None, None, Vec::new()), |watch| {
             let (watched, culprit, trail) = watch.into_results();
             (Some(watched), culprit, trail)
@@ -134,12 +135,14 @@ impl Report {
         let (plan, counts) = (world.plan, &world.placement.counts);
         let stopped_before = world.trace.call(world.end).map(|call| (call.number, call.name().to_owned()));
         let (launches, unreached_launches) = plan.reach.count_below(world.end, |call| tally.compared.contains(&call));
+        let has_compared = tally.checked.bytes > 0 && (launches == 0 || unreached_launches < launches);
         let outcome = match tally.divergences {
             _ if culprit.as_ref().is_some_and(Culprit::is_as_recorded) => Outcome::Faulted,
             _ if culprit.is_some() => Outcome::Diverged,
             _ if !world.verify => Outcome::Replayed,
-            0 if stopped_before.is_some() => Outcome::Stopped,
-            0 if tally.checked.bytes > 0 && (launches == 0 || unreached_launches < launches) => Outcome::Verified,
+            // Who looks for what differs has not been told by a replay that compares nothing.
+            0 if stopped_before.is_some() && (has_compared || !is_followed) => Outcome::Stopped,
+            0 if has_compared => Outcome::Verified,
             0 => Outcome::Unverified,
             _ => Outcome::Diverged,
         };
@@ -172,6 +175,11 @@ impl Report {
             under_way: Vec::new(),
             elapsed,
         }
+    }
+
+    /// That launches were made, and that nothing of what they computed was compared.
+    pub fn compared_no_launch(&self) -> bool {
+        self.launches > 0 && (self.tally.checked.bytes == 0 || self.unreached_launches >= self.launches)
     }
 
     pub fn refused(&self) -> u64 {

@@ -85,6 +85,10 @@ impl Watch {
         self.is_found.load(Relaxed)
     }
 
+    pub fn is_followed(&self) -> bool {
+        self.followed.is_some()
+    }
+
     pub fn differs_at(&self, call: u64) {
         self.differs_at.fetch_min(call, Relaxed);
     }
