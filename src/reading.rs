@@ -1,6 +1,6 @@
 //! The flags that all reading commands share.
 
-use crate::exit::{USAGE, failure, say};
+use crate::exit::{USAGE, failure};
 use anyhow::Result;
 use clap::{Args, ColorChoice};
 use std::io::IsTerminal;
@@ -75,13 +75,14 @@ impl Reading {
     pub fn selection(&self, trace: &Trace) -> Result<impl Fn(&Call) -> bool + use<>> {
         let calls = self.calls.unwrap_or(Range { start: 0, end: u64::MAX });
         let recorded = trace.len() as u64;
-        if self.calls.is_some() && calls.start >= recorded {
+        if calls.start > 0 && calls.start >= recorded {
             let there = match recorded {
                 0 => "no call".into(),
                 1 => "call 0 only".into(),
                 n => format!("calls 0 to {} only", n - 1),
             };
-            say(format_args!("--calls: beyond the end of the trace, which holds {there}"));
+            let why = format_args!("--calls: beyond the end of the trace, which holds {there}");
+            return Err(failure(USAGE, why));
         }
         let thread = self.thread.as_deref().map(|wanted| find_thread(trace, wanted)).transpose()?;
         Ok(move |call: &Call| {

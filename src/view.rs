@@ -163,7 +163,9 @@ pub fn run(arguments: Arguments) -> Result<u8> {
             true => once(opened, &options, (arguments.size.0, arguments.size.1), paints),
             false => (report::text(&opened), None),
         };
-        beyond.iter().for_each(exit::say);
+        if let Some(beyond) = beyond {
+            return Err(failure(USAGE, beyond));
+        }
         let mut out = std::io::stdout().lock();
         out.write_all(text.as_bytes())?;
         out.flush()?;

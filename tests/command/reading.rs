@@ -214,9 +214,17 @@ fn dump_selects() {
 fn a_range_beyond_the_end_is_told() {
     let (place, _) = recorded("vector_add.c");
     let last = place.trace().len() - 1;
-    let ran = run(&mut place.cutrace(["dump", "--calls", "999.."])).expect(0);
     let told = format!("cutrace: --calls: beyond the end of the trace, which holds calls 0 to {last} only\n");
-    assert_eq!((ran.stdout, ran.stderr), (String::new(), told));
+    for reader in [
+        &["dump"][..],
+        &["info"],
+        &["report"],
+        &["report", "-r", "cuda_api_trace"],
+        &["export", "--to", "jsonl", "-o", "-"],
+    ] {
+        let ran = run(place.cutrace(reader).args(["--calls", "999.."])).expect(2);
+        assert_eq!((ran.stdout, ran.stderr), (String::new(), told.clone()), "{reader:?}");
+    }
 }
 
 #[test]

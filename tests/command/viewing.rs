@@ -154,11 +154,17 @@ fn what_lies_beyond_the_trace_is_told() {
         (&["--window", "5s..6s"][..], "cutrace: --window 5s..6s: the trace ends at 0."),
         (&["--row", "99"], "cutrace: --row 99: there are rows 0 to "),
         (&["--row", "9", "--view", "kernels"], "cutrace: --row 9: there is row 0 alone\n"),
-        (&["--row", "0", "--view", "kernels"], ""),
         (&["--arrange", "pin:99"], "cutrace: --arrange pin:99: there are rows 0 to "),
+        (&["--at", "999"], "cutrace: --at 999: the trace holds calls 0 to 18 only\n"),
+        (&["--at", "5s"], "cutrace: --at 5s: the trace ends at 0."),
+        (&["--select", "5s..6s"], "cutrace: --select 5s..6s: the trace ends at 0."),
     ] {
-        let said = run(place.cutrace(["view", "--once"]).args(options)).expect(0).stderr;
-        assert!(said.starts_with(told) && said.lines().count() == usize::from(!told.is_empty()), "{options:?}: {said}");
+        let ran = run(place.cutrace(["view", "--once"]).args(options)).expect(2);
+        let said = &ran.stderr;
+        assert!(said.starts_with(told) && said.lines().count() == 1 && ran.stdout.is_empty(), "{options:?}: {ran:?}");
+    }
+    for options in [&["--row", "0", "--view", "kernels"][..], &["--at", "18"], &["--window", "0s..5s"]] {
+        assert_eq!(run(place.cutrace(["view", "--once"]).args(options)).expect(0).stderr, "", "{options:?}");
     }
     let screen = Screen::new(&place);
     screen.run(&format!("{} --row 99; echo status=$?", view()));

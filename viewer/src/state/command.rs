@@ -2,6 +2,7 @@
 
 use super::State;
 use super::arrange::Step;
+use super::filter::time;
 use super::layout::Layout;
 use super::tab::Tab;
 use crate::data::event::NO_CALL;
@@ -43,6 +44,7 @@ impl State {
             self.row = within(row, self.rows.len(), &mut beyond);
         }
         if let Some(place) = &shown.place {
+            beyond.extend(self.lacks(place));
             self.show(place);
             if shown.follow {
                 self.follow();
@@ -50,13 +52,11 @@ impl State {
         }
         if let Some((from, to)) = shown.window {
             self.window = self.window.between(from, to);
-            if self.window.to < to {
-                let [from, to, end] = [from, to, self.window.end].map(|ns| ns as f64 / 1e9);
-                beyond.push(format!("--window {from}s..{to}s: the trace ends at {end} s"));
-            }
+            beyond.extend(self.ends_before("--window", from, to));
         }
         if let Some((from, to)) = shown.select {
             (self.anchor, self.fixed) = (Some(from), Some(to));
+            beyond.extend(self.ends_before("--select", from, to));
         }
         self.details = !shown.no_details;
         self.layout = Layout::of(self.size.0, self.size.1, self.details);
@@ -71,6 +71,25 @@ impl State {
         }
         self.scroll();
         (!beyond.is_empty()).then(|| beyond.join("; "))
+    }
+
+    /// That there is no such call or moment.
+    fn lacks(&self, place: &str) -> Option<String> {
+        let (calls, end) = (self.opened.summary().calls, self.window.end);
+        match place.trim().replace(['_', ','], "").parse::<u64>() {
+            Ok(call) if call >= calls => {
+                Some(format!("--at {call}: the trace holds calls 0 to {} only", calls.saturating_sub(1)))
+            }
+            Err(_) if time(place.trim()).is_ok_and(|time| time > end) => {
+                Some(format!("--at {}: the trace ends at {} s", place.trim(), end as f64 / 1e9))
+            }
+            _ => None,
+        }
+    }
+
+    fn ends_before(&self, flag: &str, from: u64, to: u64) -> Option<String> {
+        let [first, last, end] = [from, to, self.window.end].map(|ns| ns as f64 / 1e9);
+        (from >= self.window.end).then(|| format!("{flag} {first}s..{last}s: the trace ends at {end} s"))
     }
 
     fn sort_by(&mut self, column: &str, beyond: &mut Vec<String>) {
