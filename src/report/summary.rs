@@ -32,8 +32,17 @@ pub struct Summary<'t> {
     launches: Launches<'t>,
     kinds: HashMap<&'static str, Kind<'t>>,
     calls: u64,
-    /// Nanoseconds: the first entry and the last return of each thread.
-    threads: HashMap<u32, (i64, i64)>,
+    threads: HashMap<u32, Span>,
+}
+
+/// From a thread's first call that was asked for to its last. Nanoseconds.
+#[derive(Default)]
+struct Span {
+    begin: i64,
+    end: i64,
+    /// In calls that were not asked for, up to the last that was; and since.
+    elsewhere: i64,
+    since: i64,
 }
 
 /// Calls of a kind.
@@ -116,12 +125,16 @@ impl<'t> Report<'t> for Summary<'t> {
         self.modules.see(step);
         self.launches.see(step);
         if !step.selected {
+            if let Some(span) = self.threads.get_mut(&step.call.thread).filter(|_| !step.call.inner) {
+                span.since += step.duration().unwrap_or(0);
+            }
             return;
         }
         self.calls += 1;
-        let end = step.end.unwrap_or(step.begin);
-        let span = self.threads.entry(step.call.thread).or_insert((step.begin, end));
-        span.1 = span.1.max(end);
+        let (begin, end) = (step.begin, step.end.unwrap_or(step.begin));
+        let span = self.threads.entry(step.call.thread).or_insert(Span { begin, end, ..Span::default() });
+        span.end = span.end.max(end);
+        span.elsewhere += std::mem::take(&mut span.since);
         // The time of a call made inside another is the other's already.
         let Some(ns) = step.duration().filter(|_| !step.call.inner) else { return };
         let kind = self.kinds.entry(kind_of(step)).or_default();
@@ -148,12 +161,31 @@ impl<'t> Report<'t> for Summary<'t> {
 impl<'t> Summary<'t> {
     /// From the first entry to the last return.
     fn elapsed(&self) -> i64 {
-        let begin = self.threads.values().map(|(begin, _)| *begin).min().unwrap_or(0);
-        self.threads.values().map(|(_, end)| *end).max().unwrap_or(0) - begin
+        let begin = self.threads.values().map(|span| span.begin).min().unwrap_or(0);
+        self.threads.values().map(|span| span.end).max().unwrap_or(0) - begin
     }
 
     fn in_driver(&self) -> i64 {
         self.kinds.values().map(|kind| kind.time).sum()
+    }
+
+    /// In the driver, in calls of which only that is known, and outside.
+    fn host_time(&self, trace: &Trace) -> String {
+        let spans: i64 = self.threads.values().map(|span| span.end - span.begin).sum();
+        let elsewhere: i64 = self.threads.values().map(|span| span.elsewhere).sum();
+        let (of, it) = match self.calls < trace.len() as u64 {
+            true => ("these calls", "the driver"),
+            false => ("the driver", "it"),
+        };
+        let mut parts = vec![format!("{} in {of}", duration(self.in_driver()))];
+        if elsewhere > 0 {
+            parts.push(format!("{} in others between them", duration(elsewhere)));
+        }
+        let left_out = if trace.calls_left_out() > 0 { " or in calls that were left out" } else { "" };
+        let outside = duration((spans - self.in_driver() - elsewhere).max(0));
+        parts.push(format!("{outside} outside of {it}{left_out}"));
+        let summed = if self.threads.len() > 1 { "; summed over the threads" } else { "" };
+        format!("{}{summed}", parts.join(", "))
     }
 
     fn ran(&self, ending: &Ending<'t>) -> Table {
@@ -178,10 +210,7 @@ impl<'t> Summary<'t> {
             let range = about.more.iter().find(|(key, _)| key == "range").map_or("", |(_, words)| words);
             fact("left out", format!("{} by the range ({range})", counted(trace.calls_left_out(), "call")));
         }
-        let spans: i64 = self.threads.values().map(|(begin, end)| end - begin).sum();
-        let outside = duration((spans - self.in_driver()).max(0));
-        let summed = if threads > 1 { ", summed over the threads" } else { "" };
-        fact("host time", format!("{} in the driver, {outside} outside of it{summed}", duration(self.in_driver())));
+        fact("host time", self.host_time(trace));
         let (kernels, launches, graphs) = self.launches.counts();
         let of_graphs = if graphs > 0 { format!(", {} of graphs", counted(graphs, "launch")) } else { String::new() };
         fact("launches", format!("{} of {}{of_graphs}", counted(launches, "launch"), counted(kernels, "kernel")));

@@ -353,6 +353,27 @@ fn reports_select() {
     assert_eq!(report(&place, &["--thread", "t9"]).code(), 2);
 }
 
+/// Time in calls that were left out, or not asked for, is not outside of the driver.
+#[test]
+fn time_in_other_calls_is_told_apart() {
+    let place = recorded("two_contexts.c");
+    let host_time = |arguments: &[&str]| {
+        let ran = report(&place, arguments).expect(0).stdout;
+        let line = ran.lines().find(|line| line.trim_start().starts_with("host time"));
+        line.unwrap_or_else(|| panic!("{ran}")).to_owned()
+    };
+    let whole = host_time(&[]);
+    assert!(whole.contains(" in the driver, ") && whole.contains(" outside of it"), "{whole}");
+    let some = host_time(&["--grep", "^cuLaunchKernel "]);
+    for words in [" in these calls, ", " in others between them, ", " outside of the driver"] {
+        assert!(some.contains(words), "{some}");
+    }
+    let place = Place::new();
+    run(place.recorded(client("hostile/many_calls.c")).arg("40").env("CUTRACE_CALLS", "20")).expect(0);
+    let ran = report(&place, &[]).expect(0).stdout;
+    assert!(ran.contains(" outside of it or in calls that were left out"), "{ran}");
+}
+
 #[test]
 fn names_and_colours() {
     let place = recorded("vector_add.c");
@@ -408,6 +429,11 @@ fn work_that_a_hanging_program_waits_for() {
     assert!(told.contains("it still runs: this moment counts as the end"), "{told}");
     let info = run(&mut place.cutrace(["info"])).expect(0).stdout;
     assert!(info.contains("is inside call 14 cuStreamSynchronize, since ") && info.contains(" by now"), "{info}");
+    // The timeline draws the first that is not known to have finished, and not the last, as the one that goes on.
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    let drawn = run(&mut place.cutrace(["view", "--once", "--no-index", "trace.bin"])).expect(0).stdout;
+    let lane = drawn.lines().find(|line| line.contains("stream#1")).unwrap_or_else(|| panic!("{drawn}"));
+    assert!(lane.contains("wait_for_host ?") && !lane.contains("add_two"), "{drawn}");
     hanging.kill().and_then(|()| hanging.wait()).expect("the program");
     let told = run(&mut place.cutrace(["report", "-r", "pending"])).expect(0).stdout;
     let stands = |words: &[&str]| told.lines().any(|line| words.iter().all(|word| line.contains(word)));

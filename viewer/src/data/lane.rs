@@ -9,7 +9,8 @@ use super::pyramid::{Node, Pyramid};
 pub enum Source {
     /// Calls of a thread; `depth` 0, or made within calls of the lane above.
     Thread { thread: u32, depth: u32 },
-    /// Work of a stream, from its submission to the next one's, or to when it is known to be done.
+    /// Work of a stream, from its submission to the next one's, or to when it is known to be done; the first of which nothing tells,
+    /// to the end.
     Stream(Queue),
     /// Work of a stream, as a replay measured it. `part` tells apart what the replay's source saw on several streams: branches of
     /// graphs.

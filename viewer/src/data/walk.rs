@@ -133,15 +133,22 @@ impl<'t> Walk<'t> {
     }
 }
 
-/// Work lasts until the next of its stream, or until it is known to be done; `end`: of the trace.
+/// Work lasts until the next of its stream, or until it is known to be done. A stream does one work after the other, so where
+/// nothing tells of an end the first is the one that may be under way: it lasts until `end`, of the trace, and what was submitted
+/// behind it stands there, as work that has not begun.
 pub fn stream_lane(work: Work, end: u64) -> Lane {
     let Work { queue, begin, name, flags, call, done, .. } = work;
     let mut lane = Lane::empty(Source::Stream(queue));
+    let unfinished = done.iter().position(|done| *done == u64::MAX).unwrap_or(done.len());
     for index in 0..begin.len() {
-        let next = begin.get(index + 1).copied().unwrap_or(u64::MAX);
-        let until = done[index].min(next).min(end).max(begin[index]);
-        let open = if done[index] == u64::MAX { Flags::OPEN } else { 0 };
-        push(&mut lane, begin[index], until, name[index], flags[index] | open, call[index]);
+        let (from, until) = match index {
+            _ if index > unfinished => (end, end),
+            _ if index == unfinished => (begin[index], end),
+            _ => (begin[index], done[index].min(begin.get(index + 1).copied().unwrap_or(u64::MAX)).min(end)),
+        };
+        let open = if index >= unfinished { Flags::OPEN } else { 0 };
+        let from = from.max(begin[index]);
+        push(&mut lane, from, until.max(from), name[index], flags[index] | open, call[index]);
     }
     lane.done = done.into();
     lane
