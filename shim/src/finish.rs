@@ -2,6 +2,7 @@
 //! that was committed is in the file all the same.
 
 use crate::config::tell;
+use crate::finds::Finds;
 use crate::{early, lane, nets, start, wrappers};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -16,6 +17,23 @@ static AT_EXIT: extern "C" fn() = at_exit;
 extern "C" fn at_exit() {
     // A panic must not leave through the loader.
     drop(std::panic::catch_unwind(finish));
+}
+
+/// Has the end of the process begin with a last look at managed memory: what is registered last runs first, and by now the driver has
+/// registered what it does then.
+pub fn looks_last() {
+    // SAFETY: a plain function. If it cannot be registered, what the CPU sees last is not known.
+    let _lost = unsafe { libc::atexit(look_last) };
+}
+
+extern "C" fn look_last() {
+    if start::recording() {
+        lane::with_any_lane(|lane| {
+            let mut finds = Finds::before(lane, lane.sequence());
+            start::recorder().watch.look_last(&mut finds);
+            finds.append(lane);
+        });
+    }
 }
 
 fn finish() {

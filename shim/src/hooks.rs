@@ -269,6 +269,12 @@ fn ending(hook: Hook, lane: &Lane, words: &[u64]) -> u64 {
         Hook::CodeEnds { .. } => {
             recorder.kernels.forget();
             code_ends(lane, words[0]);
+            if recorder.watch.managed.any() {
+                // Its managed memory may end with a context.
+                let mut finds = Finds::before(lane, lane.sequence().wrapping_sub(1));
+                recorder.watch.look_last(&mut finds);
+                finds.append(lane);
+            }
         }
         Hook::StreamEnds => {
             recorder.pending.stream_ends(Queue::of(words[0], false, lane.index(), ask::current_context))

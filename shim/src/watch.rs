@@ -21,7 +21,7 @@ use crate::running::{Callbacks, Running};
 use crate::shadow::Shadow;
 use crate::spans::{joined, within, without};
 use crate::tracker::{PAGE, Tracker};
-use crate::{ask, bystanders, callback, maps, start};
+use crate::{ask, bystanders, callback, finish, maps, start};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
@@ -47,6 +47,8 @@ pub struct Watch {
     fresh: Lock<Vec<(u64, u64)>>,
     is_fresh: AtomicBool,
     count: AtomicUsize,
+    /// Whether the end of the process will be told what the CPU has of managed memory.
+    is_looked_at_last: AtomicBool,
     /// Whether addresses of pinned memory stand in memory that kernels get to.
     pub stored: AtomicBool,
     state: Lock<State>,
@@ -90,6 +92,9 @@ impl Watch {
         self.count.store(state.ranges.len() + 1, Relaxed);
         let tracked = Self::watch_in(&mut state, users, start, len, managed, finds);
         let more = state.ranges.len() > before;
+        if managed && !self.is_looked_at_last.swap(true, Relaxed) {
+            finish::looks_last();
+        }
         self.count.store(state.ranges.len(), Relaxed);
         finds.found_by_now();
         drop(state);
@@ -427,6 +432,22 @@ impl Watch {
             }
         }
         self.count.store(ranges.len(), Relaxed);
+    }
+
+    /// What the CPU has of managed memory, which may be gone with its context or the process. Where work is under way it may be the device's
+    /// by now, and nobody can say what of that the program has seen.
+    pub fn look_last(&self, finds: &mut Finds) {
+        let mut state = self.state.lock();
+        let State { tracker: Some(tracker), ranges, .. } = &mut *state else { return };
+        for (start, watched) in ranges.iter_mut().filter(|(_, watched)| watched.managed && watched.tracked) {
+            let mut here = Vec::new();
+            let is_busy = start::recorder().pending.has(*start, watched.end, !watched.is_small(*start));
+            if !is_busy && tracker.present(watched.pages(*start), &mut here) {
+                // Memory that is gone already has nothing left to tell.
+                let _ = here.iter().all(|pages| watched.compare(*start, pages, Reason::Call(Class::submit), finds));
+            }
+        }
+        finds.found_by_now();
     }
 
     /// Stops watching what is no pinned, or no managed, memory any more.

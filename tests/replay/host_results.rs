@@ -50,3 +50,20 @@ fn what_a_graph_copies_for_its_callbacks_is_compared() {
     let other = report(&place, 4);
     assert_eq!(other["divergences"], 12, "{other}");
 }
+
+#[test]
+fn managed_memory_is_compared_until_it_ends() {
+    for then in ["free", "reset", "exit"] {
+        let place = recorded("managed_results.c", &[then]);
+        let all = report(&place, 0);
+        assert_eq!((&all["checked"]["bytes"], &all["unreached_launches"]), (&16384.into(), &0.into()), "{then}: {all}");
+        given(&place, [7, 14, 21], [7, 15, 21]);
+        // The CPU may have written what it had there: nothing agrees, and nothing is a difference.
+        let other = report(&place, 6);
+        assert_eq!(
+            (&other["checked"]["bytes"], &other["unreached_launches"]),
+            (&0.into(), &2.into()),
+            "{then}: {other}"
+        );
+    }
+}

@@ -107,6 +107,7 @@ workloads! {
     pending_copies "pending_copies.c" "replayable" [];
     unified_copies "unified_copies.c" "replayable" [];
     many_sources "many_sources.c" "replayable" [];
+    managed_results "managed_results.c" "replayable" ["pass", "take"];
     managed_copies "managed_copies.c" "replayable" [];
     managed_copies_per_thread "managed_copies.c+" "replayable" [];
     beside_capture "beside_capture.c" "replayable" [];

@@ -61,6 +61,12 @@ impl Trace {
         found
     }
 
+    /// What was found when the process ended: it is told like what is found before a call, of which there is none.
+    pub fn found_at_the_end(&self) -> impl Iterator<Item = Written<'_>> {
+        let behind = self.threads.iter().zip(0..).map(|(thread, index)| (index, thread.calls as u32));
+        behind.flat_map(|(thread, call)| self.written_by(thread, call)).filter(|written| written.about.run == 0)
+    }
+
     /// The key under which the preamble says that host memory was followed.
     pub const FOLLOWS: &'static str = "follows host memory";
 

@@ -226,11 +226,11 @@ impl Reach {
         live.find(word).or_else(|| self.images.get(&word).copied())
     }
 
-    /// The CPU had these addresses in managed memory before a call: what it saw there is compared.
-    pub fn seen(&mut self, call: &Call, addresses: impl Iterator<Item = u64>, live: &Live) {
+    /// The CPU had these addresses in managed memory before a call, or when the process ended: what it saw there is compared.
+    pub fn seen(&mut self, call: u64, addresses: impl Iterator<Item = u64>, live: &Live) {
         let uses: BTreeSet<u32> = addresses.filter_map(|address| live.find(address)).collect();
         if !uses.is_empty() {
-            self.events.push(Event { call: call.number, what: What::Check, uses: Arc::new(uses), module: None });
+            self.events.push(Event { call, what: What::Check, uses: Arc::new(uses), module: None });
         }
     }
 

@@ -100,7 +100,7 @@ impl Survey {
             return;
         };
         let seen = call.written().filter(Written::is_seen).flat_map(|written| written.images());
-        self.plan.reach.seen(call, seen.map(|image| image.address), &self.live);
+        self.plan.reach.seen(call.number, seen.map(|image| image.address), &self.live);
         for (launch, image) in call.results() {
             self.plan.results.insert(image.address);
             self.plan.reach.result(call, launch.number, image.address, &self.live);
@@ -288,6 +288,8 @@ impl Survey {
 
     pub fn finish(mut self, trace: &Trace) -> Plan {
         let mut plan = self.plan;
+        let seen = trace.found_at_the_end().filter(Written::is_seen).flat_map(|written| written.images());
+        plan.reach.seen(trace.len() as u64, seen.map(|image| image.address), &self.live);
         plan.order = Order::new(&self.moments, &self.lifetimes.edges);
         plan.handovers = self.handovers.handovers();
         plan.ended_waits = self.signals.into_ended();

@@ -158,6 +158,7 @@ fn work(world: &mut World, options: &Options, progress: &dyn Progress) -> Result
         peek::dump(world, &options.tools.dumps, |what| progress.warn(what))
             .map_err(|(path, why)| Error::Dump { path, why })?;
     }
+    written::at_the_end(world, &mut tally);
     let is_at_rest = finish::finish(world, &rests, &mut tally);
     world.callbacks.close(&mut tally);
     world.writes.close(&mut tally);

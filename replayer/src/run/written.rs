@@ -123,6 +123,21 @@ impl<'t> Writes<'t> {
     }
 }
 
+/// After all work: what the CPU had of managed memory when the process ended. What differs it may have written itself.
+pub fn at_the_end(world: &World, tally: &mut Tally) {
+    if world.end < world.trace.len() as u64 || world.is_stopped() || !world.verify {
+        return;
+    }
+    let seen = world.trace.found_at_the_end().filter(Written::is_seen);
+    for image in seen.flat_map(|written| written.images()) {
+        let Some(bytes) = world.trace.bytes(&image) else { continue };
+        if read(world, &extent(image.address, bytes.len())).is_some_and(|live| live == bytes) {
+            tally.checked.bytes += bytes.len() as u64;
+            tally.compared.insert(world.trace.len() as u64);
+        }
+    }
+}
+
 /// What a callback did to host memory. To be called from the driver's thread: asks the driver nothing.
 pub fn on_host_only(world: &World, image: &Image, tally: &mut Tally) {
     let Some(bytes) = world.trace.bytes(image) else { return };
