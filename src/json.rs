@@ -3,9 +3,10 @@
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use trace::api::types::Kind;
+use trace::argument::Argument;
 use trace::call::Content;
 use trace::objects::Objects;
-use trace::text::{Guess, Text, bits, guess, symbol};
+use trace::text::{Text, bits, symbol};
 use trace::value::Value;
 
 pub struct Json<'x, 'a>(pub &'x Value<'a>, pub &'x Objects);
@@ -35,9 +36,10 @@ impl Serialize for Json<'_, '_> {
                 to.collect_map(pairs.iter().map(|(code, v)| (Text(code, objects).to_string(), Json(v, objects))))
             }
             Value::Launch { kernel, arguments } => {
-                let mut map = to.serialize_map(Some(2))?;
+                let mut map = to.serialize_map(Some(3))?;
                 map.serialize_entry("kernel", kernel)?;
                 map.serialize_entry("arguments", &Elements(arguments, objects))?;
+                map.serialize_entry("parameters", &arguments.iter().map(Parameter::of).collect::<Vec<_>>())?;
                 map.end()
             }
             Value::Bytes(bytes) => {
@@ -47,16 +49,57 @@ impl Serialize for Json<'_, '_> {
                 map.end()
             }
             Value::Payload { len, content, missing, .. } => payload(to, *len, content, *missing),
-            Value::Argument(bytes) => match guess(bytes, objects) {
-                Guess::Integer(number) => to.serialize_i64(number),
-                Guess::Single(number) => to.serialize_f32(number),
-                Guess::Double(number) => to.serialize_f64(number),
-                Guess::Address(_) | Guess::Word(_) => to.collect_str(&Text(value, objects)),
-                Guess::Bytes(bytes) => Json(&Value::Bytes(bytes.into()), objects).serialize(to),
-            },
+            Value::Argument { bytes, of } => Shown(&Argument::of(bytes, of.declared(), objects), objects).serialize(to),
             Value::Address { value: 0, .. } => to.serialize_none(),
             Value::Handle { kind, value: 0, .. } if *kind != Kind::Device => to.serialize_none(),
             Value::Handle { .. } | Value::Address { .. } => to.collect_str(&Text(value, objects)),
+        }
+    }
+}
+
+/// What an argument is by its kernel's declaration. What is no number of JSON's is text, as `dump` writes it.
+struct Shown<'x>(&'x Argument<'x>, &'x Objects);
+
+impl Serialize for Shown<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let Shown(argument, objects) = *self;
+        if let Some(text) = argument.no_number() {
+            return to.serialize_str(&text);
+        }
+        match argument {
+            Argument::Null => to.serialize_none(),
+            Argument::Bool(value) => to.serialize_bool(*value),
+            Argument::Integer(value) => match u64::try_from(*value) {
+                Ok(value) => to.serialize_u64(value),
+                Err(_) => to.serialize_i64(*value as i64),
+            },
+            Argument::Half(value) | Argument::Brain(value) | Argument::Single(value) => to.serialize_f32(*value),
+            Argument::Double(value) => to.serialize_f64(*value),
+            Argument::List(all) => to.collect_seq(all.iter().map(|each| Shown(each, objects))),
+            Argument::Bytes(bytes) => Json(&Value::Bytes((*bytes).into()), objects).serialize(to),
+            Argument::Address(_) | Argument::Bits(_) => to.collect_str(&argument.text(objects)),
+        }
+    }
+}
+
+/// Beside an argument's value, its type and what was recorded.
+#[derive(serde::Serialize)]
+struct Parameter<'x> {
+    /// As C++ or PTX spells it; null where neither tells.
+    #[serde(rename = "type")]
+    name: Option<&'x str>,
+    size: Option<usize>,
+    hex: Option<String>,
+}
+
+impl<'x> Parameter<'x> {
+    fn of(argument: &'x Value) -> Parameter<'x> {
+        match argument {
+            Value::Argument { bytes, of } => {
+                let name = of.declared().map(|declared| declared.name.as_str());
+                Parameter { name, size: Some(bytes.len()), hex: Some(hex(bytes)) }
+            }
+            _ => Parameter { name: None, size: None, hex: None },
         }
     }
 }
@@ -100,7 +143,7 @@ fn payload<S: Serializer>(to: S, len: u64, content: &Content, missing: bool) -> 
     map.end()
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;
     bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut out, byte| {
         write!(out, "{byte:02x}").expect("writing to a string");

@@ -54,8 +54,11 @@ pub fn text(out: &mut impl Write, watched: &Watched, report: &Report) -> Result<
         let text = |sizes: &[u32; 3]| sizes.map(|size| size.to_string()).join(" x ");
         writeln!(out, "  grid         {} blocks of {} threads, {shared} B shared", text(grid), text(block))?;
     }
-    for (index, Argument { size, value, places }) in culprit.arguments.iter().enumerate() {
-        write!(out, "  argument {index:<3} {size} B  {value}")?;
+    for (index, Argument { ty, bytes, value, places }) in culprit.arguments.iter().enumerate() {
+        let size = bytes.as_ref().map_or(0, Vec::len);
+        write!(out, "  argument {index:<3} {size} B  ")?;
+        ty.iter().try_for_each(|ty| write!(out, "{ty}  "))?;
+        write!(out, "{value}")?;
         for (offset, place) in places {
             match (places.len(), offset) {
                 (1, 0) => write!(out, "  {place}")?,
@@ -104,7 +107,9 @@ pub fn object(culprit: &Culprit) -> Value {
         "block": culprit.shape.map(|shape| shape.block),
         "shared_bytes": culprit.shape.map(|shape| shape.shared),
         "arguments": culprit.arguments.iter().map(|argument| json!({
-            "size": argument.size,
+            "size": argument.bytes.as_ref().map_or(0, Vec::len),
+            "type": argument.ty,
+            "hex": argument.bytes.as_deref().map(crate::json::hex),
             "value": argument.value,
             "places": argument.places.iter().map(|(offset, place)| json!({ "offset": offset, "place": place }))
                 .collect::<Vec<_>>(),

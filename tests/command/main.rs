@@ -1,5 +1,6 @@
 //! The command: what it takes, what it says, how it ends.
 
+mod arguments;
 mod dependencies;
 mod exporting;
 mod exports;

@@ -8,8 +8,9 @@ use crate::api::{Function, copies};
 use crate::call::{Content, Image, When};
 use crate::extra::Extra;
 use crate::image::Wrapper;
-use crate::record::PIECE;
+use crate::record::{Kernel, PIECE};
 use crate::segment::{u32_at, u64_at};
+use crate::signature::Slot;
 use crate::value::{Named, Value};
 use crate::walk::{self, Direction, Target, View};
 use std::borrow::Cow;
@@ -346,15 +347,19 @@ impl<'a> Decoder<'_, 'a> {
         };
         let mut rest = packed;
         let mut arguments = Vec::new();
-        for (_, size) in kernel.params.iter().flatten() {
+        for (index, (_, size)) in kernel.params.iter().flatten().enumerate() {
             let size = *size as usize;
             arguments.push(match rest.get(..size) {
-                Some(bytes) => Value::Argument(Cow::Borrowed(bytes)),
+                Some(bytes) => Value::Argument { bytes: Cow::Borrowed(bytes), of: self.slot(kernel, index) },
                 None => Value::Unrecorded(address),
             });
             rest = rest.get(size.div_ceil(8) * 8..).unwrap_or(&[]);
         }
         Value::Launch { kernel: &kernel.name, arguments }
+    }
+
+    fn slot(&self, kernel: &Kernel, index: usize) -> Slot<'a> {
+        Slot { trace: self.call.trace, kernel: kernel.id, call: self.call.number, index }
     }
 
     fn packed(&self, address: u64, fields: &'static [Field], bytes: &[u8]) -> Option<Value<'a>> {
@@ -368,15 +373,18 @@ impl<'a> Decoder<'_, 'a> {
             _ => None,
         });
         let kernel = function.and_then(|f| self.call.trace.kernel(f));
-        let arguments = match kernel.and_then(|k| k.params.as_ref()) {
+        let arguments = match kernel.and_then(|kernel| Some((kernel, kernel.params.as_ref()?))) {
             None => vec![Value::Bytes(packed)],
-            Some(params) => params
-                .iter()
-                .map(|(offset, size)| {
-                    let bytes = packed.get(*offset as usize..).and_then(|b| b.get(..*size as usize));
-                    bytes.map_or(Value::Unrecorded(buffer), |b| Value::Argument(Cow::Owned(b.to_vec())))
-                })
-                .collect(),
+            Some((kernel, params)) => {
+                let argument = |(index, (offset, size)): (usize, &(u32, u32))| match packed
+                    .get(*offset as usize..)
+                    .and_then(|rest| rest.get(..*size as usize))
+                {
+                    Some(bytes) => Value::Argument { bytes: bytes.to_vec().into(), of: self.slot(kernel, index) },
+                    None => Value::Unrecorded(buffer),
+                };
+                params.iter().enumerate().map(argument).collect()
+            }
         };
         Some(Value::Launch { kernel: kernel.map_or("?", |k| k.name.as_str()), arguments })
     }

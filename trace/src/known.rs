@@ -4,6 +4,7 @@
 use crate::Trace;
 use crate::call::Call;
 use crate::hash::checksum;
+use crate::origins::Origin;
 use crate::reader::{Damage, Error, Located, Thread};
 use crate::record::{self, Adopted, Clock, Device, Kernel, Observed};
 use crate::segment::{HEADER, Kind, u32_at};
@@ -24,6 +25,7 @@ pub struct Known {
     pub damage: Vec<(u64, String)>,
     pub clocks: Vec<Clock>,
     pub observed: Vec<Observed>,
+    pub origins: Vec<Origin>,
 }
 
 impl Trace {
@@ -42,6 +44,7 @@ impl Trace {
             damage: self.damage.iter().map(|d| (d.offset, d.what.clone())).collect(),
             clocks: self.clocks.clone(),
             observed,
+            origins: self.origins().to_vec(),
         }
     }
 
@@ -68,6 +71,7 @@ impl Trace {
         for observed in known.observed {
             trace.observed.entry((observed.thread, observed.call)).or_default().push(observed);
         }
+        trace.origins = known.origins.into();
         Ok(trace)
     }
 

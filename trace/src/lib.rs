@@ -2,10 +2,12 @@
 //!
 //! [`api`] describes the driver, [`walk`] follows a call's arguments by that description, [`record`] and [`segment`]
 //! are the bytes of a trace (field by field in FORMAT.md), [`Trace`] reads them back and [`finish`] closes them.
-//! [`decode`] makes [values](value) of a call, [`objects`] names what they refer to, [`text`] writes them down.
+//! [`decode`] makes [values](value) of a call, [`objects`] names what they refer to, [`text`] writes them down; kernel
+//! arguments have types by [`signature`].
 
 pub mod annotation;
 pub mod api;
+pub mod argument;
 pub mod call;
 pub mod cupti;
 pub mod decode;
@@ -23,12 +25,14 @@ mod mapping;
 pub mod maps;
 pub mod objects;
 mod open_chunks;
+pub mod origins;
 pub mod parameters;
 pub mod preamble;
 pub mod reader;
 pub mod record;
 pub mod room;
 pub mod segment;
+pub mod signature;
 pub mod text;
 pub mod timed;
 pub mod value;

@@ -368,7 +368,7 @@ impl Objects {
 }
 
 /// The argument whose end will be the end of a new object of this kind.
-fn owner(call: &Call, kind: Kind) -> Option<(Kind, u64)> {
+pub(crate) fn owner(call: &Call, kind: Kind) -> Option<(Kind, u64)> {
     call.function()?.params.iter().find_map(|p| match p.ty.form {
         Form::Handle(owner) if OWNS.iter().any(|(k, owned)| *k == owner && owned.contains(&kind)) => {
             Some((owner, call.argument(p.name)?))

@@ -9,9 +9,11 @@ use crate::hash::{Hash, checksum};
 use crate::lookup::Lookup;
 use crate::mapping::Mapping;
 use crate::open_chunks::Copies;
+use crate::origins::Origin;
 use crate::preamble::{Footer, Preamble, decode};
 use crate::record::{self, CONFIG, Clock, Head, Kernel, Observed};
 use crate::segment::{FORMAT_VERSION, HEADER, Header, Kind, MAGIC, PAGE, u32_at, u64_at};
+use crate::signature::Signatures;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -121,6 +123,9 @@ pub struct Trace {
     pub(crate) numbers: OnceLock<Vec<Vec<u32>>>,
     /// By thread: number of the first call and offset of each chunk. For calls that are not in `calls`.
     pub(crate) chunks: OnceLock<HashMap<u32, Vec<(u32, u64)>>>,
+    /// Where launched functions come from. Made when first needed.
+    pub(crate) origins: OnceLock<Vec<Origin>>,
+    pub(crate) signatures: Signatures,
 }
 
 impl Trace {
@@ -181,6 +186,8 @@ impl Trace {
             launched: HashMap::new(),
             calls: Vec::new(),
             chunks: OnceLock::new(),
+            origins: OnceLock::new(),
+            signatures: Signatures::default(),
         };
         trace.locate();
         Ok(trace)

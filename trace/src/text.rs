@@ -1,6 +1,7 @@
 //! Values as text: symbolic, with objects by their names.
 
 use crate::api::types::{Enum, Kind};
+use crate::argument::Argument;
 use crate::call::Content;
 use crate::objects::Objects;
 use crate::value::Value;
@@ -53,7 +54,9 @@ impl Display for Text<'_, '_> {
                 separated(f, arguments.iter().map(|v| Text(v, objects)))?;
                 f.write_char(')')
             }
-            Value::Argument(bytes) => argument(f, bytes, objects),
+            Value::Argument { bytes, of } => {
+                write!(f, "{}", Argument::of(bytes, of.declared(), objects).text(objects))
+            }
             Value::Options(pairs) => {
                 f.write_char('[')?;
                 for (index, (code, value)) in pairs.iter().enumerate() {
@@ -67,7 +70,7 @@ impl Display for Text<'_, '_> {
     }
 }
 
-fn separated(f: &mut Formatter, all: impl Iterator<Item = impl Display>) -> fmt::Result {
+pub(crate) fn separated(f: &mut Formatter, all: impl Iterator<Item = impl Display>) -> fmt::Result {
     for (index, one) in all.enumerate() {
         let comma = if index == 0 { "" } else { ", " };
         write!(f, "{comma}{one}")?;
@@ -117,7 +120,7 @@ pub fn handle(kind: Kind, value: u64, objects: &Objects) -> String {
     }
 }
 
-fn address(f: &mut Formatter, value: u64, objects: &Objects) -> fmt::Result {
+pub(crate) fn address(f: &mut Formatter, value: u64, objects: &Objects) -> fmt::Result {
     if value == 0 {
         return f.write_str("NULL");
     }
@@ -135,27 +138,23 @@ fn bytes(f: &mut Formatter, bytes: &[u8]) -> fmt::Result {
     if printable && text.len() > 1 {
         return write!(f, "\"{}\"", escaped(&String::from_utf8_lossy(text)));
     }
-    write!(f, "<{} bytes", bytes.len())?;
-    hex(f, bytes)?;
-    f.write_char('>')
+    unstructured(f, bytes, BYTES)
 }
 
-fn hex(f: &mut Formatter, bytes: &[u8]) -> fmt::Result {
-    for (index, byte) in bytes.iter().take(BYTES).enumerate() {
+/// In hexadecimal, no more than `shown` of them.
+pub(crate) fn unstructured(f: &mut Formatter, bytes: &[u8], shown: usize) -> fmt::Result {
+    write!(f, "<{} bytes", bytes.len())?;
+    for (index, byte) in bytes.iter().take(shown).enumerate() {
         let space = if index % 4 == 0 { " " } else { "" };
         write!(f, "{space}{byte:02x}")?;
     }
-    f.write_str(if bytes.len() > BYTES { ".." } else { "" })
+    f.write_str(if bytes.len() > shown { "..>" } else { ">" })
 }
 
 fn payload(f: &mut Formatter, len: u64, content: Content, missing: bool) -> fmt::Result {
     match content {
         Content::Blob(hash) if missing => write!(f, "<missing blob {:.8}.. {len} bytes>", hash.to_string()),
-        Content::Bytes(bytes) => {
-            write!(f, "<{len} bytes")?;
-            hex(f, bytes)?;
-            f.write_char('>')
-        }
+        Content::Bytes(bytes) => unstructured(f, bytes, BYTES),
         Content::Blob(hash) => write!(f, "<blob {:.8}.. {len} bytes>", hash.to_string()),
         Content::Hash { hash, late } => {
             write!(f, "<hash {:.8}.. {len} bytes{}>", hash.to_string(), if late { ", late" } else { "" })
@@ -164,57 +163,6 @@ fn payload(f: &mut Formatter, len: u64, content: Content, missing: bool) -> fmt:
         Content::Lost => write!(f, "<{len} bytes, not recorded>"),
         Content::Pending => write!(f, "<{len} bytes, not seen to arrive>"),
     }
-}
-
-/// What a kernel argument, of which only the size is known, most likely is.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Guess<'x> {
-    /// An address at which something lives.
-    Address(u64),
-    Integer(i64),
-    Single(f32),
-    Double(f64),
-    Word(u64),
-    Bytes(&'x [u8]),
-}
-
-pub fn guess<'x>(bytes: &'x [u8], objects: &Objects) -> Guess<'x> {
-    match *bytes {
-        [a] => Guess::Integer(a.into()),
-        [a, b] => Guess::Integer(i16::from_le_bytes([a, b]).into()),
-        [a, b, c, d] => {
-            let float = f32::from_le_bytes([a, b, c, d]);
-            let number = i32::from_le_bytes([a, b, c, d]);
-            let is_float = is_likely_float(float.into()) && number.unsigned_abs() > 1 << 24;
-            if is_float { Guess::Single(float) } else { Guess::Integer(number.into()) }
-        }
-        [_, _, _, _, _, _, _, _] => {
-            let value = u64::from_le_bytes(bytes.try_into().expect("8 bytes"));
-            let float = f64::from_bits(value);
-            match value as i64 {
-                _ if objects.range(value).is_some() => Guess::Address(value),
-                number @ -0xffff_ffff..=0xffff_ffff => Guess::Integer(number),
-                _ if is_likely_float(float) => Guess::Double(float),
-                _ => Guess::Word(value),
-            }
-        }
-        _ => Guess::Bytes(bytes),
-    }
-}
-
-fn argument(f: &mut Formatter, bytes: &[u8], objects: &Objects) -> fmt::Result {
-    match guess(bytes, objects) {
-        Guess::Address(value) => address(f, value, objects),
-        Guess::Integer(number) => write!(f, "{number}"),
-        Guess::Single(float) => write!(f, "{float:?}f"),
-        Guess::Double(float) => write!(f, "{float:?}"),
-        Guess::Word(value) => write!(f, "{value:#x}"),
-        Guess::Bytes(all) => self::bytes(f, all),
-    }
-}
-
-fn is_likely_float(value: f64) -> bool {
-    (1e-12..1e12).contains(&value.abs())
 }
 
 /// Text in one line that no terminal obeys: control characters as escapes. Names in a trace are anybody's.

@@ -5,6 +5,7 @@
 use crate::api::roles::Side;
 use crate::api::types::{Enum, Kind};
 use crate::call::Content;
+use crate::signature::Slot;
 use std::borrow::Cow;
 
 #[derive(Debug, Clone)]
@@ -50,8 +51,11 @@ pub enum Value<'a> {
         kernel: &'a str,
         arguments: Vec<Value<'a>>,
     },
-    /// One kernel argument, of which only the size is known.
-    Argument(Cow<'a, [u8]>),
+    /// One kernel argument ([`argument`](crate::argument) tells what it is).
+    Argument {
+        bytes: Cow<'a, [u8]>,
+        of: Slot<'a>,
+    },
     /// Option codes and their values.
     Options(Vec<(Value<'a>, Value<'a>)>),
     /// Memory at this address that the trace does not hold.

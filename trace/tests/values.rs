@@ -121,7 +121,7 @@ fn addresses_are_placed_in_live_allocations() {
 }
 
 #[test]
-fn launches_show_their_arguments_by_size() {
+fn arguments_of_no_known_type_show_their_bits() {
     let mut writer = Writer::new();
     memory(&mut writer, 100, 0x7f00_0000_0000, 512);
     let params = Some(vec![(0, 8), (8, 4), (12, 4), (16, 1), (20, 12)]);
@@ -138,7 +138,7 @@ fn launches_show_their_arguments_by_size() {
     let call = writer.enter(0, "cuLaunchKernel", 200, &words, &[arguments(9, 3, &values)]);
     writer.leave(0, call, 300, 0, &[]);
     let launch = &shown(&writer)[1];
-    let expected = "kernelParams=scale(0x7f0000000008(mem#1+0x8), -5, 0.25f, 9, \
+    let expected = "kernelParams=scale(0x7f0000000008(mem#1+0x8), 0xfffffffb (4 B), 0x3e800000 (4 B), 0x9 (1 B), \
                     <12 bytes 01020304 05060708 090a0b0c>), extra=NULL) -> ";
     assert!(launch.ends_with(expected), "{launch}");
 }
@@ -156,7 +156,7 @@ fn packed_arguments_are_found_through_their_words() {
     let call = writer.enter(0, "cuLaunchKernel", 200, &[0x7000, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0x500], &images);
     writer.leave(0, call, 300, 0, &[]);
     let launch = &shown(&writer)[0];
-    assert!(launch.ends_with("kernelParams=NULL, extra=mix(7, 9)) -> "), "{launch}");
+    assert!(launch.ends_with("kernelParams=NULL, extra=mix(0x7 (1 B), 0x9 (8 B))) -> "), "{launch}");
 }
 
 #[test]

@@ -65,35 +65,6 @@ fn demangled(name: &str) -> Cow<'_, str> {
     cpp.and_then(|symbol| symbol.demangle().ok()).map_or(name.into(), Cow::Owned)
 }
 
-/// The types of a function's parameters, as its C++ name has them: `float const*` and `int` of `add(float const*, int)`.
-pub fn parameters(name: &str) -> Option<Vec<String>> {
-    if !name.starts_with("_Z") || name.len() > LONGEST {
-        return None;
-    }
-    let full = demangled(name);
-    let inner = full.strip_suffix(')')?;
-    // The bracket that opens the list, from behind: names hold brackets, too.
-    let (mut depth, mut commas, mut open) = (0usize, Vec::new(), None);
-    for (at, byte) in inner.bytes().enumerate().rev() {
-        match byte {
-            b')' | b'>' | b']' | b'}' => depth += 1,
-            b'(' if depth == 0 => {
-                open = Some(at);
-                break;
-            }
-            b'(' | b'<' | b'[' | b'{' => depth = depth.checked_sub(1)?,
-            b',' if depth == 0 => commas.push(at),
-            _ => {}
-        }
-    }
-    let mut start = open? + 1;
-    commas.reverse();
-    commas.push(inner.len());
-    let parts = commas.into_iter().map(|end| inner[std::mem::replace(&mut start, end + 1)..end].trim().to_owned());
-    let types: Vec<String> = parts.collect();
-    Some(if types == [""] || types == ["void"] { Vec::new() } else { types })
-}
-
 /// `foo` of `void at::native::foo<float, (int)4>(float*)`.
 pub fn last_part(full: &str) -> &str {
     // Of the parts outside of all brackets: the word before the parameters, or before the template arguments.
@@ -162,16 +133,6 @@ mod tests {
         // What only looks mangled stays as it is.
         assert_eq!(all("_Zjunk"), ["_Zjunk"; 3]);
         assert_eq!(all(""), [""; 3]);
-    }
-
-    #[test]
-    fn parameters_of_a_name() {
-        let of = |name| parameters(name).map(|types| types.join("|"));
-        assert_eq!(of("_Z3addPKfS0_Pfi").as_deref(), Some("float const*|float const*|float*|int"));
-        assert_eq!(of("_Z1fv").as_deref(), Some(""));
-        let template = "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctorIfEEEEviT0_";
-        assert_eq!(of(template).as_deref(), Some("int|at::native::FillFunctor<float>"));
-        assert_eq!([of("scale"), of("_Zjunk")], [None, None]);
     }
 
     #[test]

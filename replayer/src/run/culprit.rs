@@ -3,7 +3,7 @@
 use crate::call::driver::result_name;
 use crate::call::words::looks_like_address;
 use crate::memory::named::{Named, Place};
-use crate::run::launches::recorded_name;
+use crate::run::launches::recorded_kernel;
 use crate::run::unroll::{Work, name_of};
 use crate::run::world::World;
 use trace::Call;
@@ -13,7 +13,8 @@ use trace::api::types::Typed;
 use trace::call::When;
 use trace::decode::decode;
 use trace::objects::Range;
-use trace::text::{Guess, guess, plain};
+use trace::signature::Declared;
+use trace::text::plain;
 use trace::value::Value;
 
 /// The first launch whose work failed.
@@ -57,9 +58,10 @@ pub struct Shape {
 /// One argument of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Argument {
-    /// In bytes.
-    pub size: u64,
-    /// What a value of this size most likely is.
+    /// As the kernel's C++ name or its PTX has it, where one of them tells.
+    pub ty: Option<String>,
+    /// As it was recorded, live addresses as recorded ones; None if it was not.
+    pub bytes: Option<Vec<u8>>,
     pub value: String,
     /// Where the addresses in it lead: offset in the argument, and words.
     pub places: Vec<(u64, String)>,
@@ -115,10 +117,15 @@ impl Culprit {
                 culprit.what = What::Node { index: index as u64, of: of as u64, kind: work.kind() };
                 if let Work::Kernel(kernel) = work {
                     let name = name_of(world.driver, kernel.function);
-                    culprit.kernel = name.or_else(|| recorded_name(world, kernel.function));
+                    culprit.kernel = name.or_else(|| Some(recorded_kernel(world, kernel.function)?.name.clone()));
                     culprit.shape = Some(Shape { grid: kernel.grid, block: kernel.block, shared: kernel.shared });
-                    let back = |bytes: &Vec<u8>| argument(&back(world, &named, bytes), &named);
-                    culprit.arguments = kernel.arguments.iter().map(back).collect();
+                    let recorded = recorded_kernel(world, kernel.function);
+                    let types = recorded.map_or(&[][..], |kernel| world.trace.signature(kernel.id, call.number));
+                    let one = |(index, bytes): (usize, &Vec<u8>)| {
+                        let declared = types.get(index).and_then(Option::as_ref);
+                        argument(back(world, &named, bytes), declared, &named)
+                    };
+                    culprit.arguments = kernel.arguments.iter().enumerate().map(one).collect();
                 }
             }
             Suspect::Graph(why) => culprit.what = What::Graph { why },
@@ -176,18 +183,17 @@ pub fn shape(call: &Call) -> Option<Shape> {
 
 fn recorded_argument(value: &Value, named: &Named) -> Argument {
     match value {
-        Value::Argument(bytes) | Value::Bytes(bytes) => argument(bytes, named),
-        _ => Argument { size: 0, value: "not recorded".into(), places: Vec::new() },
+        Value::Argument { bytes, of } => argument(bytes.to_vec(), of.declared(), named),
+        Value::Bytes(bytes) => argument(bytes.to_vec(), None, named),
+        _ => Argument { ty: None, bytes: None, value: "not recorded".into(), places: Vec::new() },
     }
 }
 
-fn argument(bytes: &[u8], named: &Named) -> Argument {
-    let value = match guess(bytes, &named.objects) {
-        Guess::Address(word) | Guess::Word(word) => format!("{word:#x}"),
-        Guess::Integer(number) => number.to_string(),
-        Guess::Single(number) => format!("{number:?}f"),
-        Guess::Double(number) => format!("{number:?}"),
-        Guess::Bytes(bytes) => crate::check::payload::hex(bytes),
+fn argument(bytes: Vec<u8>, declared: Option<&Declared>, named: &Named) -> Argument {
+    let value = match trace::argument::Argument::of(&bytes, declared, &named.objects) {
+        // Where it lies is told beside it.
+        trace::argument::Argument::Address(address) => format!("{address:#x}"),
+        value => value.text(&named.objects).to_string(),
     };
     let words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")));
     let places = words.enumerate().filter_map(|(n, word)| {
@@ -195,7 +201,8 @@ fn argument(bytes: &[u8], named: &Named) -> Argument {
         let leads_somewhere = matches!(place, Place::Inside(_) | Place::Gone(..)) || looks_like_address(word);
         leads_somewhere.then(|| (n as u64 * 8, place.to_string()))
     });
-    Argument { size: bytes.len() as u64, value, places: places.collect() }
+    let places = places.collect();
+    Argument { ty: declared.map(|declared| declared.name.clone()), bytes: Some(bytes), value, places }
 }
 
 /// Live addresses as the recorded ones, where memory was moved.

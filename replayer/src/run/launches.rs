@@ -336,10 +336,11 @@ pub fn context_of(driver: &Driver, stream: u64) -> u64 {
     if context == 0 { current_context(driver) } else { context }
 }
 
-/// The recorded name of a live function, where the driver does not tell names.
-pub fn recorded_name(world: &World, live: u64) -> Option<String> {
+/// What was recorded of a live function.
+pub fn recorded_kernel<'t>(world: &World<'t>, live: u64) -> Option<&'t trace::record::Kernel> {
     let is_it = |handle: u64| world.objects.find(Kind::Function, handle) == Found::Live(live);
-    world.trace.kernels.values().find(|kernel| is_it(kernel.handle)).map(|kernel| kernel.name.clone())
+    // Of those that had the handle one after the other, the last: earlier ones are gone.
+    world.trace.kernels.values().filter(|kernel| is_it(kernel.handle)).max_by_key(|kernel| kernel.id)
 }
 
 impl Turn {
@@ -355,7 +356,8 @@ impl Work {
     /// What it runs: the kernel's name, or its kind.
     fn name(&self, world: &World) -> String {
         let Work::Kernel(kernel) = self else { return self.kind().to_owned() };
-        let name = name_of(world.driver, kernel.function).or_else(|| recorded_name(world, kernel.function));
+        let name = name_of(world.driver, kernel.function);
+        let name = name.or_else(|| Some(recorded_kernel(world, kernel.function)?.name.clone()));
         name.unwrap_or_else(|| self.kind().to_owned())
     }
 

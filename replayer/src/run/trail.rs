@@ -91,7 +91,7 @@ pub fn words(call: &Call) -> Option<Vec<u64>> {
     })?;
     let mut words = Vec::new();
     for argument in arguments {
-        let (Value::Argument(bytes) | Value::Bytes(bytes)) = argument else { return None };
+        let (Value::Argument { bytes, .. } | Value::Bytes(bytes)) = argument else { return None };
         words.extend(bytes.chunks_exact(8).map(word));
     }
     Some(words)

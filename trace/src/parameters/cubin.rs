@@ -144,7 +144,7 @@ fn parameters(mut info: &[u8]) -> Option<Vec<Parameter>> {
         .all(|(i, (ordinal, offset, size, _))| usize::from(*ordinal) == i && offset + size <= MOST_BYTES);
     let parameter = |(_, offset, size, space): (_, _, u32, _)| {
         let is_pointer = if space != 0 { Some(true) } else { (size < 8).then_some(false) };
-        Parameter { offset, size, is_pointer }
+        Parameter { offset, size, is_pointer, element: None }
     };
     (info.is_empty() && in_order).then(|| found.into_iter().map(parameter).collect())
 }

@@ -56,6 +56,10 @@ impl Entry {
         Entry { kind: Kind::Ptx, ..Entry::cubin(at, len) }
     }
 
+    pub(super) fn is_text(&self) -> bool {
+        self.kind == Kind::Ptx
+    }
+
     /// Whether the device can run it: machine code of its generation and no newer, or PTX that is no newer.
     pub(super) fn suits(&mut self, device: Option<u32>) -> bool {
         self.target = device.unwrap_or(self.sm.max(ANY));

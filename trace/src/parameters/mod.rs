@@ -28,6 +28,28 @@ pub struct Parameter {
     /// Some(true): declared to be a pointer. Some(false): it cannot hold an address, or it is a plain number of a kernel whose
     /// pointers are declared. None: nothing is said, as of all structures.
     pub is_pointer: Option<bool>,
+    /// The fundamental type that it is one of, or an array of; machine code names none.
+    pub element: Option<Element>,
+}
+
+/// A fundamental type of PTX.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Element {
+    /// None: bits that may mean anything, as of `.b32`.
+    pub number: Option<Number>,
+    /// In bytes.
+    pub size: u32,
+}
+
+/// What the bits of a number mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Number {
+    Unsigned,
+    Signed,
+    /// IEEE 754, of 2, 4 or 8 bytes.
+    Float,
+    /// The upper half of a float of 4 bytes.
+    Brain,
 }
 
 /// Kernels by name, each with its parameters by ordinal.
@@ -86,6 +108,13 @@ impl Code {
             Format::Archive => code.unread.push(Unread::Archive),
         }
         code.choose(sm);
+        code
+    }
+
+    /// As [`Code::new`], with the PTX in the image alone: only that tells types.
+    pub fn of_text(address: u64, len: usize, read: Read) -> Code {
+        let mut code = Code::new(address, len, None, read);
+        code.entries.retain(Entry::is_text);
         code
     }
 

@@ -3,7 +3,7 @@
 //! The text tells sizes and alignments. Offsets follow from them and from where the device's constant bank has the first
 //! parameter: an alignment counts from the start of the bank.
 
-use super::{Kernels, MOST_BYTES, Parameter, Unread};
+use super::{Element, Kernels, MOST_BYTES, Number, Parameter, Unread};
 
 /// Names longer than any compiler makes.
 const NAME: usize = 1 << 16;
@@ -56,7 +56,7 @@ fn entry<'a>(tokens: &mut Tokens<'a>, bank: u32) -> Option<(&'a [u8], Vec<Parame
             b".param" => {}
             _ => return None,
         }
-        let Declared { size, alignment, pointer, number, last } = parameter(tokens)?;
+        let Declared { size, alignment, pointer, number, element, last } = parameter(tokens)?;
         let offset = (bank + end).checked_next_multiple_of(alignment)? - bank;
         end = offset.checked_add(size).filter(|end| *end <= MOST_BYTES)?;
         declared |= pointer;
@@ -65,7 +65,7 @@ fn entry<'a>(tokens: &mut Tokens<'a>, bank: u32) -> Option<(&'a [u8], Vec<Parame
             () if size < 8 => Some(false),
             () => number,
         };
-        all.push(Parameter { offset, size, is_pointer });
+        all.push(Parameter { offset, size, is_pointer, element: Some(element) });
         if last {
             break;
         }
@@ -83,6 +83,7 @@ struct Declared {
     pointer: bool,
     /// Some(false): a plain number. None: bytes that may hold anything.
     number: Option<bool>,
+    element: Element,
     /// The list ends behind it.
     last: bool,
 }
@@ -108,7 +109,7 @@ fn parameter(tokens: &mut Tokens) -> Option<Declared> {
             b".v4" => vector = 4,
             b".v8" => vector = 8,
             token @ [b'.', ..] => {
-                element = Some(width(&token[1..])?);
+                element = Some((width(&token[1..])?, fundamental(&token[1..])?));
                 number = (!matches!(token, b".b8" | b".b64" | b".b128")).then_some(false);
             }
             b"[" => {
@@ -119,10 +120,10 @@ fn parameter(tokens: &mut Tokens) -> Option<Declared> {
                 number = None;
             }
             end @ (b"," | b")") => {
-                let element = element.filter(|_| named)?;
-                let size = element.checked_mul(vector)?.checked_mul(count)?;
-                let alignment = aligned.unwrap_or(0).max(element * vector);
-                return Some(Declared { size, alignment, pointer, number, last: end == b")" });
+                let (width, element) = element.filter(|_| named)?;
+                let size = width.checked_mul(vector)?.checked_mul(count)?;
+                let alignment = aligned.unwrap_or(0).max(width * vector);
+                return Some(Declared { size, alignment, pointer, number, element, last: end == b")" });
             }
             name if !named && is_name(name) => named = true,
             _ => return None,
@@ -148,6 +149,22 @@ fn width(name: &[u8]) -> Option<u32> {
         b"128" => 16,
         _ => return None,
     })
+}
+
+/// The numbers of a type; of packed ones (`.f16x2`) each.
+fn fundamental(name: &[u8]) -> Option<Element> {
+    let (each, size) = match name.strip_suffix(b"x2") {
+        Some(each) => (each, width(name)? / 2),
+        None => (name, width(name)?),
+    };
+    let number = match each.iter().position(u8::is_ascii_digit).map(|digit| &each[..digit]) {
+        Some(b"u") => Some(Number::Unsigned),
+        Some(b"s") => Some(Number::Signed),
+        Some(b"f") => Some(Number::Float),
+        Some(b"bf") => Some(Number::Brain),
+        _ => None,
+    };
+    Some(Element { number, size })
 }
 
 fn integer(token: &[u8]) -> Option<u32> {

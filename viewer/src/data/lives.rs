@@ -195,7 +195,7 @@ impl Lives {
                 met.extend(living.or_else(|| self.find(*kind as u32, *value, call)));
             }
             Value::Address { value, .. } if *value != 0 => met.extend(self.held(*value, call)),
-            Value::Argument(bytes) if bytes.len() == 8 => {
+            Value::Argument { bytes, .. } if bytes.len() == 8 => {
                 let word = bytes.as_ref().try_into().map_or(0, u64::from_le_bytes);
                 met.extend(self.held(word, call));
             }

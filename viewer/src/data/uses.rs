@@ -93,7 +93,7 @@ fn is_named(value: &Value, life: &Life) -> bool {
             (*kind as u32 == life.kind || alike) && *value == life.value
         }
         Value::Address { value, .. } => life.kind >= RANGES && holds(life, *value),
-        Value::Argument(bytes) => {
+        Value::Argument { bytes, .. } => {
             let word = bytes.as_ref().try_into().map(u64::from_le_bytes);
             life.kind >= RANGES && word.is_ok_and(|word| holds(life, word))
         }

@@ -80,7 +80,7 @@ pub fn of(state: &State) -> Vec<Detail> {
     let launch = shape(&decoded.arguments);
     for (name, value) in &decoded.arguments {
         if let Value::Launch { kernel, arguments } = value {
-            let list = arguments::list(kernel, arguments, &objects);
+            let list = arguments::list(arguments, &objects);
             let kernel = Names::new(Style::Short).of(kernel);
             all.insert(1, detail("kernel", tame(&format!("{kernel}({list})")), Tone::Plain));
             continue;
