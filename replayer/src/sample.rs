@@ -116,7 +116,7 @@ impl Sample {
 }
 
 fn attachment(form: u8, address: u64, data: &[u8]) -> Vec<u8> {
-    let head = record::Attachment { form, field: record::NESTED, zero: 0, len: data.len() as u32 };
+    let head = record::Attachment { form, field: record::NESTED, option: 0, len: data.len() as u32 };
     let mut out = bincode::encode_to_vec(head, CONFIG).expect("a head");
     out.extend(address.to_le_bytes());
     out.extend(data);

@@ -9,8 +9,9 @@ use crate::finds::{Finds, named};
 use crate::images::{Content, Piece};
 use crate::landing::Landing;
 use crate::lane::{Lane, Open};
+use crate::logs::Buffer;
 use crate::manners::guarded;
-use crate::memory::{bytes_at, text_at, word_at};
+use crate::memory::{bytes_at, string_at, text_at, word_at};
 use crate::{clock, ends, hooks};
 use std::cell::{Cell, OnceCell};
 use trace::Function;
@@ -65,6 +66,8 @@ pub(crate) struct Capture<'a> {
     pub(crate) image: Option<Vec<Piece>>,
     /// Whether the CPU may be had to make what the call copies to host memory.
     pub(crate) by_cpu: OnceCell<bool>,
+    /// Buffers that options name.
+    pub(crate) logs: Vec<Buffer>,
     pub(crate) makes_node: OnceCell<bool>,
     /// What the call copies or fills is done, and so is all that it was put behind.
     pub(crate) has_waited: Cell<bool>,
@@ -108,6 +111,7 @@ pub fn leave(
         let moment = if result == 0 { Moment::Success } else { Moment::Failure };
         let mut capture = Capture::new(lane, function, words, RETURN_SIZE, moment, call, open.early);
         capture.fields(function.params, None, words.as_ptr() as u64, 0);
+        capture.linker_says();
         has_waited = capture.has_waited.get();
         let Capture { draft, deferred, .. } = capture;
         let head = |size| Head { size, kind: record::RETURN, flags: 0, function: id };
@@ -147,6 +151,7 @@ impl<'a> Capture<'a> {
             passing: false,
             image: None,
             by_cpu: OnceCell::new(),
+            logs: Vec::new(),
             makes_node: OnceCell::new(),
             has_waited: Cell::new(false),
         }
@@ -249,6 +254,10 @@ impl<'a> Capture<'a> {
             Target::Image { address, size } if takes => self.image(address, size),
             Target::Arguments { address, function } if takes => self.arguments(address, function),
             Target::Extra { address } if takes => self.extra(address),
+            // The driver leaves in it how much it wrote.
+            Target::Options { address, count, .. } if self.moment == Moment::Entry => {
+                self.attach(address, count.saturating_mul(8), true);
+            }
             Target::Options { address, codes, count } if takes => self.options(address, codes, count),
             Target::Attributes { address, codes, count, types } if succeeded => {
                 self.attach(address, count.saturating_mul(8), true);
@@ -292,25 +301,12 @@ impl<'a> Capture<'a> {
     }
 
     pub(crate) fn text(&mut self, address: u64, limit: u64) {
-        let mut text = Vec::new();
-        while (text.len() as u64) < limit && text.len() < 16 << 20 {
-            let at = address + text.len() as u64;
-            let step = (4096 - at % 4096).min(limit - text.len() as u64);
-            let Some(bytes) = bytes_at(at, step as usize, true) else {
-                return self.lost(address, 0, "unreadable strings");
-            };
-            match bytes.iter().position(|b| *b == 0) {
-                Some(nul) => {
-                    text.extend_from_slice(&bytes[..=nul]);
-                    break;
-                }
-                None => text.extend_from_slice(&bytes),
-            }
+        const MOST: u64 = 16 << 20;
+        match string_at(address, limit.min(MOST)) {
+            None => self.lost(address, 0, "unreadable strings"),
+            Some(text) if text.len() as u64 >= MOST => self.lost(address, 0, "strings longer than 16 MiB"),
+            Some(text) => self.draft.attach(record::INLINE, address, text.len() as u32, &text),
         }
-        if text.len() >= 16 << 20 {
-            return self.lost(address, 0, "strings longer than 16 MiB");
-        }
-        self.draft.attach(record::INLINE, address, text.len() as u32, &text);
     }
 
     /// The path, and at address 0 what the file held. Only of a plain file, and only once the driver has read it: to open

@@ -2,10 +2,12 @@
 
 use crate::capture::{Capture, Moment};
 use crate::finds::Finds;
+use crate::logs::Buffer;
 use crate::memory::{bytes_at, word_at};
 use std::borrow::Cow;
 use trace::api::attributes::LOG_BUFFERS;
 use trace::api::roles::{Class, Field, Role};
+use trace::api::types::{Form, Kind, Type};
 use trace::extra::Extra;
 use trace::image::{self, Pieces};
 use trace::preamble::Data;
@@ -54,7 +56,7 @@ impl Capture<'_> {
             return self.lost(address, 0, "arguments of failed launches that could not be read");
         }
         let len = (8 + layout.packed) as u32;
-        self.draft.value(&record::Attachment { form: record::ARGUMENTS, field: record::NESTED, zero: 0, len });
+        self.draft.value(&record::Attachment { form: record::ARGUMENTS, field: record::NESTED, option: 0, len });
         self.draft.value(&address);
         self.draft.value(&(layout.id, sizes.len() as u32));
         // Of a launch whose function was not known before it, or of a node.
@@ -128,14 +130,57 @@ impl Capture<'_> {
                 break;
             };
             if self.function.family == "module" && LOG_BUFFERS.contains(&(code as u32)) && value != 0 {
-                let size = (0..count)
-                    .find(|j| word_at(codes + j * 4, 4, true) == Some(code + 1))
-                    .and_then(|j| word_at(address + j * 8, 8, true));
-                // After the call the size says how much the driver wrote.
-                self.text(value, size.unwrap_or(0).min(1 << 24));
+                let beside = (0..count).find(|j| word_at(codes + j * 4, 4, true) == Some(code + 1));
+                let size = beside.map(|j| address + j * 8);
+                match self.linker_of() {
+                    // Nothing is said yet.
+                    Some(Linker::Made(_)) => self.logs.push(Buffer::new(code as u32, value, size)),
+                    // After the call the size says how much the driver wrote.
+                    _ => {
+                        let size = size.and_then(|size| word_at(size, 8, true));
+                        self.text(value, size.unwrap_or(0).min(1 << 24));
+                    }
+                }
             }
         }
     }
+
+    /// The linker that the call names, or the place where it puts a new one.
+    fn linker_of(&self) -> Option<Linker> {
+        if !matches!(self.function.class, Class::create | Class::load) {
+            return None;
+        }
+        let is_linker = |ty: &Type| matches!(ty.form, Form::Handle(Kind::Link));
+        self.function.params.iter().find_map(|param| {
+            let word = self.words[param.offset as usize / 8];
+            match param.ty.form {
+                Form::Pointer(to) if is_linker(to) => Some(Linker::Made(word)),
+                _ => is_linker(param.ty).then_some(Linker::Named(word)),
+            }
+        })
+    }
+
+    /// What the linker that the call names has said by now.
+    pub(crate) fn linker_says(&mut self) {
+        let logs = &self.lane.recorder().logs;
+        match self.linker_of() {
+            Some(Linker::Made(place)) if self.moment == Moment::Success => {
+                let buffers = std::mem::take(&mut self.logs);
+                if let Some(linker) = word_at(place, 8, false) {
+                    logs.made(linker, buffers);
+                }
+            }
+            Some(Linker::Named(linker)) => {
+                logs.news(linker).iter().for_each(|log| self.draft.attach_log(log.option, log.address, &log.text));
+            }
+            _ => {}
+        }
+    }
+}
+
+enum Linker {
+    Made(u64),
+    Named(u64),
 }
 
 fn readable_arguments(address: u64, sizes: &[u32]) -> bool {

@@ -1,7 +1,7 @@
 //! Records whose length is not known beforehand.
 
 use crate::lane::{Lane, put};
-use trace::record::{Attachment, NESTED};
+use trace::record::{Attachment, INLINE, NESTED};
 
 /// A record of unknown length, written in place. Moves to a new chunk when it outgrows this one.
 pub struct Draft<'a> {
@@ -54,9 +54,16 @@ impl<'a> Draft<'a> {
 
     /// An attachment of `len` bytes of memory at `address`, stood for by `data`.
     pub fn attach(&mut self, form: u8, address: u64, len: u32, data: &[u8]) {
-        self.value(&Attachment { form, field: NESTED, zero: 0, len });
+        self.value(&Attachment { form, field: NESTED, option: 0, len });
         self.value(&address);
         self.bytes(data);
+    }
+
+    /// What an option of the compiler or linker had it write to a buffer that no argument of the call leads to.
+    pub fn attach_log(&mut self, option: u16, address: u64, text: &[u8]) {
+        self.value(&Attachment { form: INLINE, field: NESTED, option, len: text.len() as u32 });
+        self.value(&address);
+        self.bytes(text);
     }
 
     /// Fills in the head and commits. `head` gets the size of the whole record.

@@ -213,7 +213,7 @@ pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, op
                     for (word, bytes) in shape.outputs {
                         let address = if bytes == 0 { 0 } else { words[word as usize] };
                         if address != 0 {
-                            put(at, &Attachment { form: INLINE, field: word, zero: 0, len: bytes.into() });
+                            put(at, &Attachment { form: INLINE, field: word, option: 0, len: bytes.into() });
                             at = put_padded(at.add(ATTACHMENT), address as *const u8, bytes as usize);
                         }
                     }
@@ -286,7 +286,7 @@ fn launched(lane: &Lane, launch: Launch, id: u16, words: &[u64], call: u32, end:
     unsafe {
         let mut at = lane.cursor.get();
         put(at, &Return { head, end, call, result: 0 });
-        put(at.add(RETURN_SIZE), &Attachment { form: record::ARGUMENTS, field: launch.arguments, zero: 0, len });
+        put(at.add(RETURN_SIZE), &Attachment { form: record::ARGUMENTS, field: launch.arguments, option: 0, len });
         put(at.add(RETURN_SIZE + ATTACHMENT), &(layout.id, sizes.len() as u32));
         at = at.add(FIXED);
         for (i, size) in sizes.iter().enumerate() {

@@ -46,6 +46,7 @@ mod landing;
 mod lane;
 mod last_words;
 mod lock;
+mod logs;
 mod long_results;
 mod manners;
 mod maps;

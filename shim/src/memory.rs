@@ -59,23 +59,28 @@ pub fn gathered(pieces: &[(u64, usize)]) -> Option<Vec<u8>> {
     Some(copy)
 }
 
-/// The string at an address without its nul, if it can be read and is no longer than 64 KiB.
-pub fn text_at(address: u64) -> Option<Vec<u8>> {
-    const MOST: usize = 1 << 16;
+/// The string at an address with its nul, or as much of it as so many bytes hold; none if it cannot be read.
+pub fn string_at(address: u64, most: u64) -> Option<Vec<u8>> {
     let mut text: Vec<u8> = Vec::new();
-    while text.len() < MOST {
+    while (text.len() as u64) < most {
         let at = address.checked_add(text.len() as u64)?;
         // Up to where something unreadable may begin.
-        let bytes = bytes_at(at, (256 - at % 256) as usize, true)?;
+        let bytes = bytes_at(at, (256 - at % 256).min(most - text.len() as u64) as usize, true)?;
         match bytes.iter().position(|byte| *byte == 0) {
             Some(nul) => {
-                text.extend_from_slice(&bytes[..nul]);
-                return Some(text);
+                text.extend_from_slice(&bytes[..=nul]);
+                break;
             }
             None => text.extend_from_slice(&bytes),
         }
     }
-    None
+    Some(text)
+}
+
+/// The string at an address without its nul, if it can be read and is no longer than 64 KiB.
+pub fn text_at(address: u64) -> Option<Vec<u8>> {
+    let mut text = string_at(address, 1 << 16)?;
+    (text.pop() == Some(0)).then_some(text)
 }
 
 /// Up to 8 bytes as a little-endian word.

@@ -83,7 +83,7 @@ pub const fn shape(function: &Function) -> Shape {
             shape.calls_back = true;
         }
         match field.role {
-            Role::InOut(_) | Role::Source(_) | Role::CopyHost(_) => {
+            Role::InOut(_) | Role::Source(_) | Role::CopyHost(_) | Role::Options { .. } => {
                 shape.at_entry = true;
                 shape.at_return = true;
             }

@@ -9,8 +9,8 @@ use crate::file::TraceFile;
 use crate::last_words::LastWords;
 use crate::lock::Lock;
 use crate::{
-    adopt, bystanders, clock, destinations, images, invented, kernels, long_results, node_runs, pending, pinned, range,
-    real, times, variables, watch,
+    adopt, bystanders, clock, destinations, images, invented, kernels, logs, long_results, node_runs, pending, pinned,
+    range, real, times, variables, watch,
 };
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -29,6 +29,7 @@ pub struct Recorder {
     pub kernels: kernels::Layouts,
     pub modules: adopt::Known,
     pub images: images::Images,
+    pub logs: logs::Logs,
     pub variables: variables::Variables,
     pub invented: invented::Invented,
     pub pinned: pinned::Ranges,
@@ -200,6 +201,7 @@ fn start() -> Result<(), String> {
         kernels: kernels::Layouts::default(),
         modules: adopt::Known::default(),
         images: images::Images::default(),
+        logs: logs::Logs::default(),
         variables: variables::Variables::default(),
         invented: invented::Invented::default(),
         pinned: pinned::Ranges::default(),

@@ -2,6 +2,7 @@
 
 use crate::Trace;
 use crate::api::Function;
+use crate::api::enums::CUjit_option;
 use crate::api::roles::Class;
 use crate::hash::Hash;
 use crate::lookup::Lookup;
@@ -52,6 +53,8 @@ pub struct Image<'a> {
     pub when: When,
     /// The rows of a pitched region, packed.
     pub rows: bool,
+    /// The JIT option whose log it is, if no argument of the call leads to it; else 0.
+    pub option: u16,
     pub content: Content<'a>,
 }
 
@@ -68,7 +71,7 @@ impl<'a> Image<'a> {
             record::BLOB => Content::Blob(hash),
             _ => return None,
         };
-        Some(Image { address, len, when: When::Return, rows: false, content })
+        Some(Image { address, len, when: When::Return, rows: false, option: 0, content })
     }
 }
 
@@ -361,10 +364,24 @@ impl<'a> Call<'a> {
     /// A NUL-terminated string that the call read or wrote at this address, without its NUL.
     pub fn text(&self, address: u64) -> Option<Cow<'a, str>> {
         let image = self.images_at(address).find(|i| i.len > 0)?;
-        let bytes = self.trace.bytes(&image)?;
-        let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
-        Some(String::from_utf8_lossy(&bytes[..end]))
+        Some(String::from_utf8_lossy(until_nul(self.trace.bytes(&image)?)))
     }
+}
+
+impl<'a> Call<'a> {
+    /// What the compiler or linker wrote during the call to buffers that it had been given before, by the names of the options.
+    pub fn logs(&self) -> impl Iterator<Item = (&'static str, Cow<'a, str>)> + use<'a> {
+        let trace = self.trace;
+        let logs = self.attachments(When::Return).filter(|image| image.option != 0);
+        logs.filter_map(move |image| {
+            let name = CUjit_option::ENUM.name_of(image.option.into())?;
+            Some((name, String::from_utf8_lossy(until_nul(trace.bytes(&image)?))))
+        })
+    }
+}
+
+fn until_nul(bytes: &[u8]) -> &[u8] {
+    bytes.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
 /// Attachments of one record. Stops at the first that does not fit.
@@ -379,7 +396,12 @@ impl<'a> Iterator for Attachments<'a> {
 
     fn next(&mut self) -> Option<Image<'a>> {
         let head = self.bytes.get(..record::ATTACHMENT)?;
-        let head = Attachment { form: head[0], field: head[1], zero: 0, len: u32_at(head, 4) };
+        let head = Attachment {
+            form: head[0],
+            field: head[1],
+            option: u16::from_le_bytes([head[2], head[3]]),
+            len: u32_at(head, 4),
+        };
         let mut rest = &self.bytes[record::ATTACHMENT..];
         let address = if head.field == record::NESTED {
             let address = rest.get(..8)?;
@@ -409,6 +431,13 @@ impl<'a> Iterator for Attachments<'a> {
             }
             _ => Content::Lost,
         };
-        Some(Image { address, len: head.len.into(), when: self.when, rows: head.form & record::ROWS != 0, content })
+        Some(Image {
+            address,
+            len: head.len.into(),
+            when: self.when,
+            rows: head.form & record::ROWS != 0,
+            option: head.option,
+            content,
+        })
     }
 }

@@ -36,6 +36,7 @@ pub fn decode<'a>(call: &Call<'a>) -> Option<Decoded<'a>> {
     for index in 0..function.params.len() {
         decoder.parameter(index, words, &mut decoded);
     }
+    decoded.outputs.extend(call.logs().map(|(option, text)| (option, Value::Text(text))));
     Some(decoded)
 }
 

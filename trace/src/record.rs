@@ -87,7 +87,8 @@ pub struct Attachment {
     pub form: u8,
     /// Argument word that holds the address, or `NESTED`.
     pub field: u8,
-    pub zero: u16,
+    /// The JIT option (CUjit_option) in whose buffer it lies, if no argument of the call leads there; else 0.
+    pub option: u16,
     /// Bytes of the application's memory this stands for.
     pub len: u32,
 }
@@ -412,7 +413,7 @@ pub fn with_body<T: Encode>(kind: u8, body: &T) -> Vec<u8> {
 
 /// Adds an attachment of memory at `address` to a record made by [`with_body`].
 pub fn attach(record: &mut Vec<u8>, form: u8, address: u64, len: u32, data: &[u8]) {
-    let head = Attachment { form, field: NESTED, zero: 0, len };
+    let head = Attachment { form, field: NESTED, option: 0, len };
     record.extend(bincode::encode_to_vec((head, address), CONFIG).expect("encoding into memory"));
     record.extend_from_slice(data);
     record.resize(record.len().next_multiple_of(8), 0);

@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn what_pieces_say_of_themselves_is_not_believed() {
         let trace = Sample::new().trace();
-        let image = |address, len, content| Image { address, len, when: When::Entry, rows: false, content };
+        let image = |address, len, content| Image { address, len, when: When::Entry, rows: false, option: 0, content };
         let result =
             |address, len, bytes: &[u8]| image(address, len, Content::Hash { hash: Hash::of(bytes), late: false });
         let held = |result: &Image, own: &[Image]| holds(&trace, result, &own.iter().collect::<Vec<_>>());
