@@ -8,16 +8,31 @@ use crate::figures::{counted, grouped};
 use crate::info::shell;
 use replayer::is_sticky;
 use std::collections::{BTreeMap, HashMap};
-use trace::Trace;
 use trace::api::enums::CUresult;
+use trace::api::roles::Class;
+use trace::decode::decode;
 use trace::text::symbol;
+use trace::value::Value;
+use trace::{Call, Trace};
 
 #[derive(Default)]
 pub struct Errors<'t> {
     failures: HashMap<(&'t str, u32), Failures<'t>>,
     /// Errors that come back from every call that follows, and the function that was the first to return each.
     sticky: HashMap<u32, &'t str>,
+    said: Vec<Said<'t>>,
 }
+
+/// What the trace says of a call that failed, beyond its result.
+struct Said<'t> {
+    call: u64,
+    function: &'t str,
+    what: String,
+    text: String,
+}
+
+/// Failures that are all alike say no more than the first ones.
+const MOST_SAID: usize = 256;
 
 struct Failures<'t> {
     calls: u64,
@@ -44,6 +59,14 @@ const COLUMNS: &[Column] = &[
     column("function", "function"),
     column("it came back from", "came_back_from"),
 ];
+
+const SAID: Head = Head {
+    report: "errors",
+    part: "said",
+    title: "What is known of them (errors)",
+    columns: &[column("call", "call"), column("function", "function"), column("what", "what"), column("text", "text")],
+    layout: Layout::Grid,
+};
 
 /// The flag that makes a replay tell whose error a sticky one is.
 const NAMES_LAUNCH: &str = "--sync-launches";
@@ -76,6 +99,24 @@ impl Failures<'_> {
     }
 }
 
+/// What the compiler or linker said: which log it is, and its text.
+fn logs(call: &Call) -> Vec<(String, String)> {
+    if !call.function().is_some_and(|function| matches!(function.class, Class::load | Class::create)) {
+        return Vec::new();
+    }
+    let decoded = decode(call).map(|decoded| decoded.arguments).unwrap_or_default();
+    let options = decoded.into_iter().filter_map(|(_, value)| match value {
+        Value::Options(pairs) => Some(pairs),
+        _ => None,
+    });
+    let named = options.flatten().filter_map(|(option, value)| match (option, value) {
+        (Value::Symbol(names, option), Value::Text(text)) => Some((symbol(names, option), text.into_owned())),
+        _ => None,
+    });
+    let logs = named.chain(call.logs().map(|(option, text)| (option.to_owned(), text.into_owned())));
+    logs.filter(|(_, text)| !text.is_empty()).collect()
+}
+
 impl<'t> Report<'t> for Errors<'t> {
     fn see(&mut self, step: &Step<'_, 't>) {
         let Some(result) = step.call.result.filter(|result| !matches!(*result, 0 | NOT_READY) && step.selected) else {
@@ -99,6 +140,11 @@ impl<'t> Report<'t> for Errors<'t> {
         }
         failures.calls += 1;
         failures.last = number;
+        if self.said.len() < MOST_SAID {
+            let (call, function) = (number, step.call.name());
+            let said = logs(&step.call).into_iter();
+            self.said.extend(said.map(|(what, text)| Said { call, function, what, text }));
+        }
     }
 
     fn tables(&mut self, ending: &Ending<'t>) -> Vec<Table> {
@@ -124,7 +170,13 @@ impl<'t> Report<'t> for Errors<'t> {
                 failures.first
             ));
         }
-        vec![table]
+        let mut said = Table::new(SAID);
+        for Said { call, function, what, text } in &self.said {
+            for line in text.lines() {
+                said.row([Cell::Number(*call), (*function).into(), what.as_str().into(), line.into()]);
+            }
+        }
+        if said.rows.is_empty() { vec![table] } else { vec![table, said] }
     }
 
     fn findings(&self, _: &Ending<'t>) -> Vec<Finding> {
@@ -136,6 +188,8 @@ impl<'t> Report<'t> for Errors<'t> {
             1 => String::new(),
             n => format!("; {n} different failures in all"),
         };
+        let said = self.said.first().filter(|said| said.call == first.first);
+        let said = said.and_then(|said| said.text.lines().next()).map_or(String::new(), |line| format!(" ({line})"));
         let sticky = self.first_sticky().map(|(_, failures)| failures);
         let again: u64 = sticky.map_or(0, |failures| failures.calls - 1);
         let more = match sticky {
@@ -148,7 +202,7 @@ impl<'t> Report<'t> for Errors<'t> {
         vec![Finding {
             kind: "failed_calls",
             what: format!("{} failed{more}", counted(calls - again, "call")),
-            evidence: format!("the first is call {}, {function}: {name}{kinds}", first.first),
+            evidence: format!("the first is call {}, {function}: {name}{said}{kinds}", first.first),
             next,
             cost: Cost::Wrong,
         }]

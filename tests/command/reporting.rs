@@ -442,3 +442,40 @@ fn work_that_a_hanging_program_waits_for() {
     assert!(stands(&["stream#1", "cuLaunchKernel of add_two"]), "{told}");
     assert!(told.contains("the last moment of the trace counts as the end"), "{told}");
 }
+
+#[test]
+fn failures_quote_the_compiler_and_the_linker() {
+    let place = recorded("linker_logs.c");
+    let said = rows(&place, "errors", "said");
+    let first_lines: Vec<(&str, &str)> = said
+        .iter()
+        .step_by(2)
+        .map(|row| (row["function"].as_str().expect("a name"), row["text"].as_str().expect("a line")))
+        .collect();
+    let lacks = "ptxas application ptx input, line 45; error   : Unknown symbol 'weight'";
+    let broken = "ptxas application ptx input, line 17; error   : Unknown symbol '%r9'";
+    assert_eq!(
+        first_lines,
+        [
+            ("cuModuleLoadDataEx", broken),
+            ("cuLinkComplete", lacks),
+            ("cuLinkComplete", lacks),
+            ("cuLinkAddData_v2", broken)
+        ]
+    );
+    assert!(said.iter().all(|row| row["what"] == "CU_JIT_ERROR_LOG_BUFFER"), "{said:?}");
+    let summary = report(&place, &[]).expect(0);
+    assert!(summary.stdout.contains(&format!("CUDA_ERROR_INVALID_PTX ({broken})")), "{}", summary.stdout);
+    // Where a link succeeds, its log is there, too; and the sizes that the program gave, not those that were written over them.
+    let dump = run(&mut place.cutrace(["dump"])).expect(0);
+    let lines = |with: &str| dump.stdout.lines().filter(|line| line.contains(with)).collect::<Vec<_>>();
+    let done = lines("cuLinkComplete(").pop().expect("a link").to_owned();
+    assert!(done.contains("CU_JIT_INFO_LOG_BUFFER=\"ptxas info    : Function properties for 'weigh_all'"), "{done}");
+    for call in lines("CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES") {
+        assert!(call.contains("CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES=4096"), "{call}");
+    }
+    // Nothing comes back, so nothing is verified; that the results agree is checked all the same.
+    let replayed = run(&mut place.cutrace(["replay", "--driver", "sim", "--json"])).expect(6);
+    let replayed: Value = serde_json::from_str(&replayed.stdout).expect("JSON");
+    assert_eq!(replayed["outcome"], "unverified", "{replayed}");
+}
