@@ -38,6 +38,9 @@ Examples:
 pub struct Arguments {
     #[command(flatten)]
     reading: Reading,
+    /// Of what the CPU wrote without a call, every range with what it holds, rather than how many there are
+    #[arg(long)]
+    writes: bool,
 }
 
 pub fn run(arguments: Arguments) -> Result<u8> {
@@ -50,6 +53,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let mut objects = Objects::default();
     let (mut line, mut left, mut missing) = (String::new(), reading.limit.unwrap_or(u64::MAX), 0);
     let colored = reading.colored();
+    let matches = |line: &str| reading.grep.as_ref().is_none_or(|pattern| pattern.is_match(line));
     for call in trace.calls().take_while(|call| call.number < reading.end()) {
         annotations.print(&mut out, call.begin, &objects, &mut left)?;
         if left == 0 {
@@ -68,10 +72,17 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         if !selected {
             continue;
         }
-        if let Some(pattern) = &reading.grep {
+        let told = |lines: Vec<String>| -> Vec<String> { lines.into_iter().filter(|line| matches(line)).collect() };
+        let (mut before, mut behind) = (Vec::new(), Vec::new());
+        if !reading.json {
+            before = told(writes::before(&trace, &call, &objects, arguments.writes));
+            behind = told(writes::behind(&trace, &call, &objects, arguments.writes));
+        }
+        before.iter().try_for_each(|line| writeln!(out, "{line}"))?;
+        if reading.grep.is_some() && behind.is_empty() {
             line.clear();
             text(&mut line, &trace, &call, decoded.as_ref(), &objects, false)?;
-            if !pattern.is_match(&line) {
+            if !matches(&line) {
                 continue;
             }
         }
@@ -80,10 +91,9 @@ pub fn run(arguments: Arguments) -> Result<u8> {
             serde_json::to_writer(&mut out, &line).map_err(std::io::Error::from)?;
         } else {
             line.clear();
-            writes::before(&mut line, &trace, &call, &objects);
             text(&mut line, &trace, &call, decoded.as_ref(), &objects, colored)?;
-            writes::behind(&mut line, &trace, &call, &objects);
             out.write_all(line.as_bytes())?;
+            behind.iter().try_for_each(|line| write!(out, "\n{line}"))?;
         }
         out.write_all(b"\n")?;
         left -= 1;

@@ -1,8 +1,7 @@
 //! What the CPU wrote without a call, as `dump` shows it: before the call that found it, or behind the call whose callback did it.
 
-use crate::figures::seconds;
+use crate::figures::{seconds, size};
 use serde::Serialize;
-use std::fmt::Write;
 use trace::call::{Content, Image};
 use trace::objects::Objects;
 use trace::text::Text;
@@ -10,35 +9,63 @@ use trace::value::Value;
 use trace::written::Written;
 use trace::{Call, Trace};
 
-/// One line for each piece of memory found before the call.
-pub fn before(out: &mut String, trace: &Trace, call: &Call, objects: &Objects) {
-    for written in call.written() {
-        let what = match written {
-            _ if written.is_seen() => "had or wrote",
-            // It stands before the call that waited.
-            _ if written.is_meanwhile() => "wrote, while the next call waited,",
-            _ => "wrote",
-        };
-        for image in written.images() {
-            let time = seconds(trace, written.about.begin);
-            let _ =
-                writeln!(out, "{:>7} {time} t{:<2} the CPU {what} {}", "", call.thread, place(trace, &image, objects));
-        }
+/// Lines about what was found before the call: one for all that was found alike, or, with `all`, one for each piece of memory.
+pub fn before(trace: &Trace, call: &Call, objects: &Objects, all: bool) -> Vec<String> {
+    let what = |written: &Written| match written {
+        _ if written.is_seen() => "had or wrote",
+        // It stands before the call that waited.
+        _ if written.is_meanwhile() => "wrote, while the next call waited,",
+        _ => "wrote",
+    };
+    let mut lines = Vec::new();
+    for (written, images) in alike(call.written(), what) {
+        let (time, thread) = (seconds(trace, written.about.begin), call.thread);
+        let pieces = pieces_text(trace, &images, objects, all).into_iter();
+        lines.extend(pieces.map(|pieces| format!("{:>7} {time} t{thread:<2} the CPU {} {pieces}", "", what(&written))));
     }
+    lines
 }
 
-/// One line for each run of the call's callback, and one for each piece of memory that it wrote.
-pub fn behind(out: &mut String, trace: &Trace, call: &Call, objects: &Objects) {
+/// Lines about the runs of the call's callback: one for each run, and behind it as [`before`].
+pub fn behind(trace: &Trace, call: &Call, objects: &Objects, all: bool) -> Vec<String> {
+    let mut lines = Vec::new();
     for run in call.callback_runs().into_values() {
         let Some(about) = run.first().map(|written| written.about) else { continue };
         let (begin, end) = (seconds(trace, about.begin), seconds(trace, about.end));
-        let _ = write!(out, "\n{:>7} {begin} its callback ran until {end}", "");
-        for written in run {
-            let whose = if written.is_told_elsewhere() { "it or another wrote" } else { "wrote" };
-            for image in written.images() {
-                let _ = write!(out, "\n{:>20}  {whose} {}", "", place(trace, &image, objects));
-            }
+        lines.push(format!("{:>7} {begin} its callback ran until {end}", ""));
+        let whose = |written: &Written| if written.is_told_elsewhere() { "it or another wrote" } else { "wrote" };
+        for (written, images) in alike(run, whose) {
+            let pieces = pieces_text(trace, &images, objects, all).into_iter();
+            lines.extend(pieces.map(|pieces| format!("{:>20}  {} {pieces}", "", whose(&written))));
         }
+    }
+    lines
+}
+
+/// Memory by how it was found, with the first record of each.
+fn alike<'t>(
+    found: impl IntoIterator<Item = Written<'t>>,
+    how: impl Fn(&Written) -> &'static str,
+) -> Vec<(Written<'t>, Vec<Image<'t>>)> {
+    let mut all: Vec<(Written, Vec<Image>)> = Vec::new();
+    for written in found {
+        match all.iter_mut().find(|(first, _)| how(first) == how(&written)) {
+            Some((_, images)) => images.extend(written.images()),
+            None => all.push((written, written.images().collect())),
+        }
+    }
+    all
+}
+
+/// Each piece with what it holds; or, of several, how many they are.
+fn pieces_text(trace: &Trace, images: &[Image], objects: &Objects, all: bool) -> Vec<String> {
+    match images {
+        [first, _, ..] if !all => {
+            let (count, bytes) = (images.len(), images.iter().map(|image| image.len).fold(0, u64::saturating_add));
+            let at = Value::Address { value: first.address, born: false };
+            vec![format!("{count} ranges, {} in all, the first at {}", size(bytes), Text(&at, objects))]
+        }
+        images => images.iter().map(|image| place(trace, image, objects)).collect(),
     }
 }
 

@@ -247,6 +247,30 @@ fn dump_shows_what_no_call_told() {
 }
 
 #[test]
+fn what_the_cpu_wrote_at_once_is_one_line() {
+    let (place, _) = recorded("worker_ring.c");
+    let dump = |options: &[&str]| -> Vec<String> {
+        let ran = run(place.cutrace(["dump"]).args(options)).expect(0);
+        ran.stdout.lines().map(str::to_owned).collect()
+    };
+    let (brief, all) = (dump(&[]), dump(&["--writes"]));
+    let counted = |lines: &[String]| lines.iter().filter(|line| line.contains(" ranges, ")).count();
+    assert!(counted(&brief) > 0 && counted(&all) == 0, "{brief:#?}");
+    assert!(all.len() > brief.len() + counted(&brief), "{} and {}", all.len(), brief.len());
+    // A pattern picks lines, whatever they tell of.
+    for pattern in ["cuMemcpy", "wrote .* ranges", "callback ran"] {
+        let found = dump(&["--grep", pattern]);
+        let words: Vec<&str> = pattern.split(" .* ").collect();
+        let is_told = |line: &&String| words.iter().all(|word| line.contains(word));
+        let whole: Vec<&String> = brief.iter().filter(is_told).collect();
+        // Below a call whose callback matches, the call itself stands as well.
+        let calls = |lines: &[String]| lines.iter().filter(is_told).cloned().collect::<Vec<_>>();
+        assert_eq!(calls(&found).iter().collect::<Vec<_>>(), whole, "{pattern}");
+        assert!(pattern.starts_with("callback") || found.len() == whole.len(), "{pattern}: {found:#?}");
+    }
+}
+
+#[test]
 fn dump_in_json() {
     let (place, _) = recorded("vector_add.c");
     let ran = run(&mut place.cutrace(["dump", "--json", "--grep", "cuLaunchKernel"])).expect(0);
