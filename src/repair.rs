@@ -56,6 +56,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
             Some(Output::replacing(&arguments.file)?)
         }
     };
+    let mut original = None;
     if let Some(output) = &output {
         let partial = output.partial().to_path_buf();
         signals::on_interruption(move |signal| {
@@ -64,12 +65,15 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         });
         let mut from = std::fs::File::open(&arguments.file).context(arguments.file.display().to_string())?;
         std::io::copy(&mut from, &mut output.file()).with_context(|| output.path().display().to_string())?;
-        trace = Trace::open(output.partial())?;
+        original = Some(std::mem::replace(&mut trace, Trace::open(output.partial())?));
         trace.check_blobs();
     }
     let done = finish(&trace, verdict::in_words)?;
     if let Some(output) = output {
         output.finish()?;
+    }
+    if let Some(replaced) = original.filter(|_| arguments.output.is_none()) {
+        replaced.release_memory();
     }
     // Damage stands among the losses of a footer, so that it is still known the next time.
     let status = match done.losses.iter().any(|(what, _)| what.starts_with("at offset ")) {

@@ -1,30 +1,37 @@
-//! Chunks: pieces of the trace file mapped into the process, few, and used over and over.
+//! Chunks: pieces of shared memory, few, and used over and over, each with a place in the trace file.
 //!
-//! A chunk belongs to one thread from the moment it is taken. Its committed length lies in the mapping itself, so what was
-//! committed outlives the process whatever ends it. A full chunk is copied to the end of the file by one write and becomes
-//! free again: its pages stay present, and the mapping never changes while threads run. (Mapping fresh pages for every
-//! chunk cost 648 ns a call with 16 threads on the H200 machine, in page faults and TLB shootdowns.) Only a record that fits
-//! into none gets a longer one, which is closed where it stands when it is full.
+//! A chunk belongs to one thread from the moment it is taken. Its committed length lies in the memory itself,
+//! so what was committed outlives the process whatever ends it. A full chunk is copied to the end of the file
+//! by one write and becomes free again: its pages stay present, and no mapping changes while threads run.
+//! (Mapping fresh pages for every chunk cost 648 ns a call with 16 threads on the H200 machine, in page
+//! faults and TLB shootdowns.) Only a record that fits into none gets a longer one, which is put into its
+//! place when it is full.
 
 use crate::file::TraceFile;
 use crate::lock::Lock;
+use crate::shared::Piece;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use std::sync::Condvar;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::time::Duration;
-use trace::segment::{HEADER, Header, Kind, LENGTH_AT, SEAL_AT, round_up};
+use trace::segment::{HEADER, Header, Kind, LENGTH_AT, round_up};
+use trace::shared_memory::Place;
 
 /// The first chunk of a thread, so that many short threads cost little.
 pub const SMALL: usize = 64 << 10;
 /// Every further one.
 pub const LARGE: usize = 512 << 10;
 
-/// A mapped, backed, zeroed piece of the file.
+/// Zeroed memory, with a place set aside in the file.
 pub struct Chunk {
     base: *mut u8,
     size: usize,
+    place: Place,
+    /// Where in the file.
+    home: u64,
 }
 
 // SAFETY: a chunk is owned by one thread at a time; the pointer is to shared memory valid in all of them.
@@ -34,36 +41,22 @@ unsafe impl Sync for Chunk {}
 
 impl Chunk {
     pub fn make(file: &TraceFile, size: usize) -> io::Result<Chunk> {
-        let offset = file.reserve(size as u64)?;
-        let open = file.file()?;
-        // SAFETY: a fresh mapping of our own file at a place the kernel chooses; the bytes behind it are reserved.
-        let base = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                size,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                open.as_raw_fd(),
-                offset as i64,
-            )
-        };
-        if base == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the range was just mapped. A child must not write into its parent's trace. Populating is a favour:
-        // without it (before Linux 5.14) the first touch of each page costs a fault.
-        unsafe {
-            libc::madvise(base, size, libc::MADV_DONTFORK);
-            libc::madvise(base, size, libc::MADV_POPULATE_WRITE);
-        }
-        Ok(Chunk { base: base.cast(), size })
+        let piece = if size > LARGE { file.memory.take_alone(size) } else { file.memory.take(size) }?;
+        let Piece { base, place } = piece;
+        // SAFETY: the memory was just taken. Populating is a favour: without it (before Linux 5.14) the first
+        // touch of each page costs a fault.
+        unsafe { libc::madvise(base.cast(), size, libc::MADV_POPULATE_WRITE) };
+        let chunk = Chunk { base, size, place, home: 0 };
+        // Before a reader is told where it is.
+        chunk.free();
+        Ok(Chunk { home: file.home(size, place, base)?, ..chunk })
     }
 
     /// Makes the chunk this thread's: from here on readers find it.
     pub fn assign(&self, thread: u32, ordinal: u64, first_call: u64) {
         let id = u128::from(ordinal) << 64 | u128::from(first_call);
         let header = Header { thread, id, ..Header::new(Kind::Chunk, self.size as u64) }.encode();
-        // SAFETY: the mapping is at least a page long and ours alone.
+        // SAFETY: the memory is at least a page long and ours alone.
         unsafe { std::ptr::copy_nonoverlapping(header.as_ptr(), self.base, HEADER) };
     }
 
@@ -86,39 +79,38 @@ impl Chunk {
     ///
     /// Until the copy is whole both stand in the file; readers take one chunk of each thread and ordinal.
     fn drain(&self, file: &TraceFile) -> io::Result<()> {
-        let length = self.length().load(Acquire) as usize;
-        // SAFETY: header and committed bytes lie within the mapping and no longer change.
-        let (header, content) = unsafe {
-            (std::slice::from_raw_parts(self.base, HEADER), std::slice::from_raw_parts(self.start(), length))
-        };
-        if let Some(header) = Header::decode(header).filter(|_| length > 0) {
+        // SAFETY: the chunk's memory; what is committed no longer changes.
+        let (header, content) = unsafe { (header(self.base), committed(self.base)) };
+        if let Some(header) = header.filter(|_| !content.is_empty()) {
             file.append(Kind::Chunk, header.thread, header.id, content)?;
         }
         self.free();
         Ok(())
     }
 
-    /// Seals the committed records where they stand, gives what lies behind them back to the file system, and unmaps the chunk. For one
-    /// that is longer than others: nobody would use it again.
-    fn close(self) {
-        let length = self.length().load(Acquire) as usize;
-        if length > 0 {
-            // SAFETY: the committed bytes lie within the mapping and no longer change.
-            let content = unsafe { std::slice::from_raw_parts(self.start(), length) };
-            // SAFETY: 8-aligned, within the mapping; readers take the chunk as open or as sealed, both with all of its records.
-            let seal = unsafe { &*self.base.add(SEAL_AT).cast::<AtomicU64>() };
-            seal.store(trace::hash::checksum(content), Release);
-        } else {
-            self.free();
+    /// Puts the committed records into the chunk's place, gives what lies behind them back to the file
+    /// system, and the memory too. For one that is longer than others: nobody would use it again.
+    fn close(self, file: &TraceFile) -> io::Result<()> {
+        // SAFETY: the chunk's memory; what is committed no longer changes.
+        let (header, content) = unsafe { (header(self.base), committed(self.base)) };
+        let header = match header.filter(|_| !content.is_empty()) {
+            Some(header) => Header { seal: trace::hash::checksum(content), ..header },
+            None => Header::new(Kind::Free, self.size as u64),
+        };
+        let open = file.file()?;
+        open.write_all_at(content, self.home + HEADER as u64)?;
+        open.write_all_at(&header.encode(), self.home)?;
+        file.leave_home(self.home);
+        let used = round_up((HEADER + content.len()) as u64);
+        if used < self.size as u64 {
+            let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+            let (from, len) = ((self.home + used) as i64, (self.size as u64 - used) as i64);
+            // SAFETY: a plain system call on our own descriptor. A file system that cannot take the blocks
+            // back keeps them.
+            let _unsupported = unsafe { libc::fallocate(open.as_raw_fd(), mode, from, len) };
         }
-        let used = round_up((HEADER + length) as u64) as usize;
-        // SAFETY: our own mapping, which ends with `self`. A file system that cannot take the blocks back keeps them.
-        unsafe {
-            if used < self.size {
-                libc::madvise(self.base.add(used).cast(), self.size - used, libc::MADV_REMOVE);
-            }
-            libc::munmap(self.base.cast(), self.size);
-        }
+        file.memory.give_back(&Piece { base: self.base, place: self.place }, self.size);
+        Ok(())
     }
 
     /// Says that nothing in it counts.
@@ -126,6 +118,31 @@ impl Chunk {
         let header = Header::new(Kind::Free, self.size as u64).encode();
         // SAFETY: the mapping is at least a page long, and nobody else writes to it.
         unsafe { std::ptr::copy_nonoverlapping(header.as_ptr(), self.base, HEADER) };
+    }
+}
+
+/// What the header of the chunk says that begins there; none while it is being written.
+///
+/// # Safety
+/// There must be a chunk, readable for as long as this runs.
+pub unsafe fn header(base: *const u8) -> Option<Header> {
+    // SAFETY: the caller's promise. The length is stored by another thread, after the bytes that it covers.
+    unsafe {
+        let length = (*base.add(LENGTH_AT).cast::<AtomicU64>()).load(Acquire);
+        let header = Header::decode(std::slice::from_raw_parts(base, HEADER))?;
+        Some(Header { length: length.min(header.room()), ..header })
+    }
+}
+
+/// The committed records of the chunk that begins there.
+///
+/// # Safety
+/// There must be a chunk, which keeps what is committed for as long as the result is used.
+pub unsafe fn committed<'a>(base: *const u8) -> &'a [u8] {
+    // SAFETY: the caller's promise; committed bytes do not change.
+    unsafe {
+        let length = header(base).map_or(0, |header| header.length);
+        std::slice::from_raw_parts(base.add(HEADER), length as usize)
     }
 }
 
@@ -191,8 +208,7 @@ impl Supply {
 
     fn reuse(&self, file: &TraceFile, chunk: Chunk) -> io::Result<()> {
         if chunk.size > LARGE {
-            chunk.close();
-            return Ok(());
+            return chunk.close(file);
         }
         chunk.drain(file)?;
         let mut state = self.state.lock();

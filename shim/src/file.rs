@@ -1,17 +1,21 @@
 //! The trace file: where segments go, and blobs.
 //!
-//! Space is given out by one atomic; every write checks RLIMIT_FSIZE first, because going past it is a signal, and
-//! reserves first, because a full disk under a mapping is one too.
+//! Space is given out by one atomic; every write checks RLIMIT_FSIZE first, because going past it is a
+//! signal. The place of a chunk is reserved before anything is recorded in it, because the disk may be full
+//! when the process ends.
 
+use crate::homes::Home;
 use crate::lock::Lock;
+use crate::shared::Memory;
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::*};
 use trace::hash::Hash;
 use trace::segment::{self, HEADER, Header, Kind};
@@ -23,8 +27,16 @@ pub struct TraceFile {
     identity: (u64, u64),
     pub path: PathBuf,
     end: AtomicU64,
+    /// So long has it been: one that is shorter was cut by somebody else.
+    pub(crate) whole: AtomicU64,
+    pub(crate) was_cut: AtomicBool,
+    /// A whole segment with it, once both are written.
+    pub(crate) preamble: OnceLock<Vec<u8>>,
+    /// What chunks are in, and their places in the file.
+    pub memory: Memory,
+    pub(crate) homes: Lock<Vec<Home>>,
     /// Blobs, and where their bytes begin in the file.
-    stored: Lock<HashMap<Hash, u64>>,
+    pub(crate) stored: Lock<HashMap<Hash, u64>>,
     /// Payload capture has stopped: the disk is nearly full, or a write failed.
     pub stopped: AtomicBool,
 }
@@ -49,33 +61,55 @@ impl TraceFile {
                 Err(error) => return Err(io::Error::new(error.kind(), format!("{}: {error}", path.display()))),
             }
         };
-        let identity = identity(&file)?;
+        let identity = identity(&file.metadata()?);
         lock(&file);
         Ok(TraceFile {
             descriptor: AtomicI32::new(file.into_raw_fd()),
             identity,
             path,
             end: AtomicU64::new(0),
+            whole: AtomicU64::new(0),
+            was_cut: AtomicBool::new(false),
+            preamble: OnceLock::new(),
+            memory: Memory::new(identity),
+            homes: Lock::default(),
             stored: Lock::new(HashMap::new()),
             stopped: AtomicBool::new(false),
         })
     }
 
-    /// The open file. The host may close a descriptor that it does not know, and be given its number for a file of its own:
-    /// never write to it unseen.
+    /// The open file, whole again if somebody has cut it short.
     pub fn file(&self) -> io::Result<ManuallyDrop<File>> {
+        let (file, len) = self.opened()?;
+        if self.is_cut(&file, len) {
+            self.mend(&file)?;
+        }
+        Ok(file)
+    }
+
+    /// Sees to it that the file is whole, if nothing is to be written.
+    pub fn look(&self) -> io::Result<()> {
+        self.file().map(|_| ())
+    }
+
+    /// And its length. The host may close a descriptor that it does not know, and be given its number for a
+    /// file of its own: never write to it unseen.
+    fn opened(&self) -> io::Result<(ManuallyDrop<File>, u64)> {
         // SAFETY: only borrowed: not closed when dropped.
         let file = ManuallyDrop::new(unsafe { File::from_raw_fd(self.descriptor.load(Acquire)) });
-        if identity(&file).is_ok_and(|found| found == self.identity) {
-            return Ok(file);
+        if let Ok(found) = file.metadata().as_ref().map(|found| (identity(found), found.len()))
+            && found.0 == self.identity
+        {
+            return Ok((file, found.1));
         }
         let again = away_from_standard_streams(File::options().read(true).write(true).open(&self.path)?)?;
-        if identity(&again)? != self.identity {
+        let found = again.metadata()?;
+        if identity(&found) != self.identity {
             return Err(io::Error::other("the program closed the trace, and another file has its name"));
         }
         lock(&again);
         self.descriptor.store(again.as_raw_fd(), Release);
-        Ok(ManuallyDrop::new(again))
+        Ok((ManuallyDrop::new(again), found.len()))
     }
 
     /// Sets `size` bytes aside and has the file system back them.
@@ -86,6 +120,7 @@ impl TraceFile {
         let error = loop {
             // SAFETY: a plain system call on our own descriptor.
             if unsafe { libc::fallocate(file.as_raw_fd(), 0, offset as i64, size as i64) } == 0 {
+                self.whole.fetch_max(offset + size, Relaxed);
                 return Ok(offset);
             }
             // The host's signals interrupt us like anybody.
@@ -99,6 +134,7 @@ impl TraceFile {
         }
         let zeros = vec![0; size as usize];
         file.write_all_at(&zeros, offset)?;
+        self.whole.fetch_max(offset + size, Relaxed);
         Ok(offset)
     }
 
@@ -121,6 +157,7 @@ impl TraceFile {
         file.write_all_at(&[0], offset + size - 1)?;
         file.write_all_at(&Header::new(Kind::Free, size).encode(), offset)?;
         file.write_all_at(content, offset + HEADER as u64)?;
+        self.whole.fetch_max(offset + size, Relaxed);
         Ok((file, offset, size))
     }
 
@@ -216,9 +253,8 @@ fn lock(file: &File) {
     let _unsupported = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLK, &whole) };
 }
 
-fn identity(file: &File) -> io::Result<(u64, u64)> {
-    let found = file.metadata()?;
-    Ok((found.dev(), found.ino()))
+fn identity(found: &Metadata) -> (u64, u64) {
+    (found.dev(), found.ino())
 }
 
 /// `trace.bin` -> `trace.1.bin`.

@@ -3,6 +3,7 @@
 
 use crate::config::tell;
 use crate::finds::Finds;
+use crate::start::Recorder;
 use crate::{early, lane, nets, start, wrappers};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -46,6 +47,26 @@ fn finish() {
         }
     } else if after > 0 && start::has_recorded() {
         start::recorder().last_words.say("calls after recording was switched off, at least", after);
+    }
+    if start::has_recorded() {
+        close(start::recorder());
+    }
+}
+
+/// Puts what is in memory into the file, unless `cutrace record` does so when the process has ended. Other
+/// threads may still call.
+fn close(recorder: &Recorder) {
+    let is_closed_later = recorder.session.as_ref().is_some_and(|session| session.exists());
+    let file = &recorder.file;
+    let done = match is_closed_later && !file.memory.is_private.load(Relaxed) {
+        true => file.look(),
+        false => file.bring_home(),
+    };
+    if let Err(error) = done {
+        tell(&format!(
+            "{}: {error}; what was recorded last is in shared memory until cutrace repair",
+            file.path.display()
+        ));
     }
 }
 

@@ -16,7 +16,7 @@
 //!
 //! The way of a call: `wrappers` (one function a table line) -> `lane` (entry record) -> the real driver -> `lane` (return
 //! record). `capture` follows pointers where the table says there is more than words. `start` makes the file and the
-//! recorder thread, `chunk` the memory records are written to, `file` everything else on disk, `range` says when. `nets` and `real` see to it
+//! recorder thread, `chunk` the memory records are written to (`shared`), `file` and `homes` all that is on disk, `range` says when. `nets` and `real` see to it
 //! that we are asked and that we know whom to ask. `times` has CUPTI tell when devices worked, where asked for. `nvtx` is asked by the program itself, and `notes` writes into the
 //! lane what it says.
 
@@ -37,6 +37,7 @@ mod ends;
 mod file;
 mod finds;
 mod finish;
+mod homes;
 mod hooks;
 mod host;
 mod images;
@@ -68,6 +69,7 @@ mod registered;
 mod running;
 mod shadow;
 mod shape;
+mod shared;
 mod spans;
 mod start;
 mod times;

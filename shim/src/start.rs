@@ -13,16 +13,18 @@ use crate::{
     range, real, times, variables, watch,
 };
 use std::ffi::OsStr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 use trace::preamble::{Data, Preamble, encode};
-use trace::segment::Kind;
 
 /// Everything one recording needs. Never freed: threads may use it until the process is gone.
 pub struct Recorder {
     pub file: Arc<TraceFile>,
     pub supply: Arc<Supply>,
     pub data: Data,
+    /// Of the `cutrace record` that closes the trace, as long as it runs.
+    pub session: Option<PathBuf>,
     /// CUDA_LAUNCH_BLOCKING
     pub launches_wait: bool,
     pub threads: AtomicU32,
@@ -185,10 +187,7 @@ fn start() -> Result<(), String> {
     let preamble = preamble(&config, clock);
     let (origin, launches_wait) = (preamble.clocks[0].ns as i64, preamble.launches_wait());
     let preamble = encode(&preamble);
-    for _ in 0..2 {
-        let written = file.append(Kind::Preamble, 0, 0, &preamble);
-        written.map_err(|e| failed(format!("{}: {e}", file.path.display())))?;
-    }
+    file.begin(&preamble).map_err(|e| failed(format!("{}: {e}", file.path.display())))?;
     announce(&config, file.path.as_os_str());
     let generation = LAST.fetch_add(1, AcqRel) + 1;
     let last_words = LastWords::new(&file).map_err(|e| format!("{}: {e}", file.path.display()))?;
@@ -196,6 +195,7 @@ fn start() -> Result<(), String> {
         file: Arc::new(file),
         supply: Arc::default(),
         data: config.data,
+        session: config.session,
         launches_wait,
         threads: AtomicU32::new(0),
         kernels: kernels::Layouts::default(),
@@ -263,6 +263,8 @@ fn spawn(stack: usize) {
         let recorder = recorder();
         let turn = || {
             recorder.bystanders.look(recorder, bystanders::SELDOM);
+            // That somebody has cut the file short is to be known before the process ends.
+            recorder.file.look()?;
             recorder.supply.tend(&recorder.file, recorder.range.tend().min(times::tend()))
         };
         loop {

@@ -19,6 +19,16 @@ impl Default for Place {
     }
 }
 
+/// A process that was killed leaves its chunks in shared memory until its trace is closed, which few tests
+/// do.
+impl Drop for Place {
+    fn drop(&mut self) {
+        for path in self.trace_paths() {
+            Trace::open(path).iter().for_each(Trace::release_memory);
+        }
+    }
+}
+
 impl Place {
     pub fn new() -> Place {
         Place { directory: tempfile::Builder::new().prefix("cutrace-test-").tempdir().expect("a temporary directory") }

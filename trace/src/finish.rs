@@ -6,7 +6,7 @@
 use crate::Trace;
 use crate::hash::{Hash, checksum};
 use crate::preamble::{Footer, Located, encode};
-use crate::segment::{HEADER, Header, Kind, LENGTH_AT, MAGIC, round_up, whole};
+use crate::segment::{HEADER, Header, Kind, MAGIC, round_up, whole};
 use std::collections::HashSet;
 use std::fs::File;
 use std::io;
@@ -89,6 +89,7 @@ pub fn finish(trace: &Trace, judge: impl FnOnce(&Trace) -> (String, Vec<String>)
     };
     let bytes = write(&file, end, &footer).map_err(io)?;
     let Footer { verdict, reasons, .. } = footer;
+    trace.release_memory();
     Ok(Finished { calls, bytes, segments: kept.len(), sealed, written: true, losses, verdict, reasons })
 }
 
@@ -235,7 +236,8 @@ fn end_of(trace: &Trace, is_spent: &impl Fn(&Header) -> bool) -> u64 {
     end.max(unclaimed(next, trace.bytes_on_disk()))
 }
 
-/// Gives every open chunk its checksum; one that was cut off or torn ends with its last whole record.
+/// Puts every open chunk into its place, with its checksum; one that was cut off or torn ends with its last
+/// whole record.
 fn seal(file: &File, trace: &Trace, kept: &[(u64, Header)]) -> io::Result<usize> {
     let mut sealed = 0;
     for (offset, header) in kept.iter().filter(|(_, h)| h.kind == Kind::Chunk) {
@@ -244,9 +246,8 @@ fn seal(file: &File, trace: &Trace, kept: &[(u64, Header)]) -> io::Result<usize>
         }
         let length = trace.whole_records(*offset, header);
         let content = trace.content(*offset, &Header { length, ..*header }).unwrap_or(&[]);
-        let mut words = length.to_le_bytes().to_vec();
-        words.extend(checksum(content).to_le_bytes());
-        file.write_all_at(&words, offset + LENGTH_AT as u64)?;
+        file.write_all_at(content, offset + HEADER as u64)?;
+        file.write_all_at(&Header { length, seal: checksum(content), ..*header }.encode(), *offset)?;
         give_back(file, offset + HEADER as u64 + length, offset + header.size);
         sealed += 1;
     }

@@ -77,7 +77,8 @@ impl Trace {
 
     /// A number that changes with what the segments hold, without reading them: of their headers, which hold checksums.
     pub fn fingerprint(path: impl AsRef<Path>) -> Result<u64, Error> {
-        let trace = Trace::located(path.as_ref())?;
+        let mut trace = Trace::located(path.as_ref())?;
+        trace.copy_open_chunks();
         let mut bytes = trace.bytes_on_disk().to_le_bytes().to_vec();
         for (offset, header) in &trace.segments {
             bytes.extend(offset.to_le_bytes());

@@ -32,6 +32,7 @@ pub mod reader;
 pub mod record;
 pub mod room;
 pub mod segment;
+pub mod shared_memory;
 pub mod signature;
 pub mod text;
 pub mod timed;

@@ -2,7 +2,10 @@
 //! open one may be another thread's when it is looked at.
 
 use crate::mapping::Mapping;
+use crate::reader::Damage;
 use crate::segment::{HEADER, Header, Kind};
+use crate::shared_memory::{Attached, PRIVATE, Place};
+use std::collections::HashMap;
 use std::sync::atomic::{Ordering::Acquire, fence};
 
 /// A chunk does not fill in the time that it takes to copy it: one that changes this often is not a recorder's.
@@ -10,46 +13,113 @@ const TRIES: usize = 100;
 
 /// Committed bytes and where in the file they begin, in file order.
 #[derive(Default)]
-pub(crate) struct Copies(Vec<(u64, Vec<u8>)>);
+pub(crate) struct Copies {
+    chunks: Vec<(u64, Vec<u8>)>,
+    /// One place in each shared memory of the process that was found.
+    memory: Vec<Place>,
+}
 
 impl Copies {
-    /// Of all open chunks among the segments. One that was used again since it was found is what it is now.
-    pub(crate) fn of(map: &Mapping, segments: &mut Vec<(u64, Header)>) -> Copies {
-        let mut copies = Vec::new();
+    /// Of all open chunks among the segments, each at its place in the file. One that was used again since it
+    /// was found is what it is now.
+    pub(crate) fn of(map: &Mapping, segments: &mut Vec<(u64, Header)>, damage: &mut Vec<Damage>) -> Copies {
+        let mut copies = Copies::default();
+        let mut memory = HashMap::new();
         segments.retain_mut(|(offset, header)| {
-            let settled = settled(map, *offset, header);
+            let settled = match Place::of(header) {
+                Some(place) => Some(in_memory(&mut memory, place, *offset, header, damage)),
+                None => settled(
+                    |at, bytes| map.read(*offset + at, bytes),
+                    (map.len() as u64).saturating_sub(*offset),
+                    header,
+                ),
+            };
             let is_settled = settled.is_some();
-            copies.extend(settled.filter(|bytes| !bytes.is_empty()).map(|bytes| (*offset + HEADER as u64, bytes)));
+            copies
+                .chunks
+                .extend(settled.filter(|bytes| !bytes.is_empty()).map(|bytes| (*offset + HEADER as u64, bytes)));
             is_settled
         });
-        copies.sort_unstable_by_key(|(start, _)| *start);
-        Copies(copies)
+        copies.chunks.sort_unstable_by_key(|(start, _)| *start);
+        copies.memory = memory.into_values().flatten().map(|found: Attached| found.place).collect();
+        copies
+    }
+
+    /// Gives back the memory of the trace with this device and inode.
+    pub(crate) fn release(&self, trace: (u64, u64)) {
+        self.memory.iter().filter_map(|place| Attached::to(*place)).for_each(|memory| memory.remove(trace));
     }
 
     /// What was copied from this offset of the file on, up to `end` or as far as it goes; none in other places.
     pub(crate) fn held(&self, at: u64, end: u64) -> Option<&[u8]> {
-        let before = self.0.partition_point(|(start, _)| *start <= at);
-        let (start, bytes) = self.0.get(before.checked_sub(1)?)?;
+        let before = self.chunks.partition_point(|(start, _)| *start <= at);
+        let (start, bytes) = self.chunks.get(before.checked_sub(1)?)?;
         let (from, to) = ((at - start) as usize, (end.saturating_sub(*start) as usize).min(bytes.len()));
         bytes.get(from..to).filter(|_| from < bytes.len())
     }
 }
 
+/// The committed bytes of a chunk that is in memory, and its header; what is not there may have held records.
+fn in_memory(
+    all: &mut HashMap<i32, Option<Attached>>,
+    place: Place,
+    offset: u64,
+    header: &mut Header,
+    damage: &mut Vec<Damage>,
+) -> Vec<u8> {
+    let is_new = !all.contains_key(&place.memory);
+    let memory = all.entry(place.memory).or_insert_with(|| Attached::to(place));
+    let found = memory.as_ref().and_then(|memory| {
+        let read = |at, bytes: &mut [u8]| memory.read(place.offset().checked_add(at)?, bytes);
+        let header_now = || {
+            let mut bytes = [0; HEADER];
+            read(0, &mut bytes).and_then(|()| Header::decode(&bytes))
+        };
+        let mut found = (0..TRIES).find_map(|_| header_now())?;
+        let content = settled(read, memory.len().saturating_sub(place.offset()), &mut found)?;
+        (found.size == header.size).then_some((found, content))
+    });
+    match found {
+        Some((found, content)) if found.kind == Kind::Chunk => {
+            *header = found;
+            content
+        }
+        Some(_) => Vec::new(),
+        None if memory.is_some() => {
+            let what =
+                format!("expected a chunk of {} bytes in shared memory {}, found none", header.size, place.memory);
+            damage.push(Damage { offset, what });
+            Vec::new()
+        }
+        None => {
+            let whose = match place.memory {
+                PRIVATE => "memory of its process alone".into(),
+                id => format!(
+                    "shared memory {id}, which is not here (other machine or IPC namespace, restarted, or removed)"
+                ),
+            };
+            let what = format!("what was recorded last was in {whose}: it is lost");
+            damage.extend(is_new.then_some(Damage { offset, what }));
+            Vec::new()
+        }
+    }
+}
+
 /// The committed bytes of an open chunk, which are still its own once they have been copied; nothing of other segments. None: it
 /// is another one each time.
-fn settled(map: &Mapping, offset: u64, header: &mut Header) -> Option<Vec<u8>> {
-    let start = offset + HEADER as u64;
+///
+/// `read` fills bytes with what is behind the start of the segment, of which `there` bytes are there.
+fn settled(read: impl Fn(u64, &mut [u8]) -> Option<()>, there: u64, header: &mut Header) -> Option<Vec<u8>> {
     for _ in 0..TRIES {
         if header.kind != Kind::Chunk || header.seal != 0 || header.length == 0 {
             return Some(Vec::new());
         }
-        let there = (map.len() as u64).saturating_sub(start);
-        let mut bytes = vec![0; header.length.min(header.room()).min(there) as usize];
-        map.read(start, &mut bytes)?;
+        let mut bytes = vec![0; header.length.min(header.room()).min(there.saturating_sub(HEADER as u64)) as usize];
+        read(HEADER as u64, &mut bytes)?;
         fence(Acquire);
-        let now = map.peek::<HEADER>(offset).and_then(|bytes| Header::decode(&bytes));
+        let mut now = [0; HEADER];
         // One that is just being written has no whole header.
-        let Some(now) = now else { continue };
+        let Some(now) = read(0, &mut now).and_then(|()| Header::decode(&now)) else { continue };
         let is_same = |h: &Header| (h.kind, h.thread, h.id) == (header.kind, header.thread, header.id);
         if is_same(&now) && now.length >= header.length {
             return Some(bytes);
@@ -80,7 +150,7 @@ mod tests {
         let map = Mapping::of(file.try_clone().unwrap()).unwrap();
 
         let mut segments = vec![(4096, first)];
-        let copies = Copies::of(&map, &mut segments);
+        let copies = Copies::of(&map, &mut segments, &mut Vec::new());
         assert_eq!((copies.held(4160, 8192), segments[0].1), (Some([1; 64].as_slice()), first));
         assert_eq!(copies.held(4216, 4220), Some([1; 4].as_slice()));
         assert_eq!((copies.held(4159, 8192), copies.held(4224, 8192)), (None, None));
@@ -88,11 +158,11 @@ mod tests {
         let (second, bytes) = chunk(2, &[2; 16]);
         file.write_all_at(&bytes, 4096).unwrap();
         assert_eq!(copies.held(4160, 8192), Some([1; 64].as_slice()));
-        let copies = Copies::of(&map, &mut segments);
+        let copies = Copies::of(&map, &mut segments, &mut Vec::new());
         assert_eq!((copies.held(4160, 8192), segments[0].1), (Some([2; 16].as_slice()), second));
 
         file.write_all_at(&Header::new(Kind::Free, 4096).encode(), 4096).unwrap();
-        let copies = Copies::of(&map, &mut segments);
+        let copies = Copies::of(&map, &mut segments, &mut Vec::new());
         assert_eq!((copies.held(4160, 8192), segments[0].1.kind), (None, Kind::Free));
     }
 }

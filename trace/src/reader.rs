@@ -15,6 +15,7 @@ use crate::record::{self, CONFIG, Clock, Head, Kernel, Observed};
 use crate::segment::{FORMAT_VERSION, HEADER, Header, Kind, MAGIC, PAGE, u32_at, u64_at};
 use crate::signature::Signatures;
 use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -71,6 +72,8 @@ pub(crate) struct Located {
 /// An opened trace.
 pub struct Trace {
     pub path: PathBuf,
+    /// Device and inode.
+    file: (u64, u64),
     pub(crate) map: Mapping,
     pub(crate) copies: Copies,
     pub preamble: Preamble,
@@ -149,10 +152,11 @@ impl Trace {
             return Err(Error::Empty { path });
         }
         let map = Mapping::of(file).map_err(io)?;
-        let (preamble, found) = find_preamble(&map, &path)?;
+        let (preamble, damage) = find_preamble(&map, &path)?;
         let functions = preamble.functions.iter().map(|(name, _)| api::by_name(name)).collect();
         let mut trace = Trace {
             path,
+            file: (found.dev(), found.ino()),
             map,
             copies: Copies::default(),
             preamble,
@@ -162,7 +166,7 @@ impl Trace {
             devices: Vec::new(),
             adopted: Vec::new(),
             losses: Vec::new(),
-            damage: found,
+            damage,
             left_out: Vec::new(),
             unknown_since: None,
             clocks: Vec::new(),
@@ -195,7 +199,13 @@ impl Trace {
 
     /// From here on a program that still writes the file does not change what was found in it.
     pub(crate) fn copy_open_chunks(&mut self) {
-        self.copies = Copies::of(&self.map, &mut self.segments);
+        self.copies = Copies::of(&self.map, &mut self.segments, &mut self.damage);
+    }
+
+    /// Gives back the shared memory in which the process had its open chunks, if this is the file that it wrote and
+    /// not a copy: nothing is lost by that once they are in a file.
+    pub fn release_memory(&self) {
+        self.copies.release(self.file);
     }
 
     /// What the file holds from an offset on, up to `end`: of an open chunk, what it held.

@@ -1,0 +1,111 @@
+//! The places in the file of the chunks that are in memory: each is free, and says where its chunk is, until
+//! the chunk is put there. And what is done when somebody else cuts the file short meanwhile: what can be
+//! said again is said again.
+
+use crate::chunk::{committed, header};
+use crate::config::tell;
+use crate::file::TraceFile;
+use crate::start;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::Ordering::Relaxed;
+use trace::segment::{HEADER, Header, Kind, MAGIC, whole};
+use trace::shared_memory::Place;
+
+pub struct Home {
+    pub offset: u64,
+    size: u64,
+    place: Place,
+    base: usize,
+}
+
+impl Home {
+    /// Free to a reader, who finds there where the chunk is; all of it is in the file.
+    fn write(&self, file: &File) -> io::Result<()> {
+        file.write_all_at(&Header { id: self.place.id(), ..Header::new(Kind::Free, self.size) }.encode(), self.offset)?;
+        file.write_all_at(&[0], self.offset + self.size - 1)
+    }
+
+    /// The chunk itself, or that there is none.
+    fn fill(&self, file: &File) -> io::Result<()> {
+        let base = self.base as *const u8;
+        // SAFETY: the memory of a chunk, which is given back only after its home has been taken off the list.
+        match unsafe { header(base) }.filter(|header| header.kind == Kind::Chunk && header.length > 0) {
+            Some(header) => {
+                // SAFETY: as above.
+                file.write_all_at(unsafe { committed(base) }, self.offset + HEADER as u64)?;
+                file.write_all_at(&header.encode(), self.offset)
+            }
+            None => file.write_all_at(&Header::new(Kind::Free, self.size).encode(), self.offset),
+        }
+    }
+}
+
+impl TraceFile {
+    /// Sets the place for a chunk aside.
+    pub fn home(&self, size: usize, place: Place, base: *mut u8) -> io::Result<u64> {
+        let offset = self.reserve(size as u64)?;
+        let home = Home { offset, size: size as u64, place, base: base as usize };
+        home.write(&*self.file()?)?;
+        self.homes.lock().push(home);
+        Ok(offset)
+    }
+
+    /// What is at a chunk's place does not change any more.
+    pub fn leave_home(&self, offset: u64) {
+        self.homes.lock().retain(|home| home.offset != offset);
+    }
+
+    /// At the end of the process, if nobody else does it: every chunk goes to its place, and the memory is
+    /// nobody's.
+    pub fn bring_home(&self) -> io::Result<()> {
+        let file = self.file()?;
+        self.homes.lock().iter().try_for_each(|home| home.fill(&file))?;
+        self.memory.remove();
+        Ok(())
+    }
+
+    /// Both preambles, now or, if the file is cut short, again.
+    pub fn begin(&self, preamble: &[u8]) -> io::Result<()> {
+        for _ in 0..2 {
+            self.append(Kind::Preamble, 0, 0, preamble)?;
+        }
+        let _only_once = self.preamble.set(whole(Kind::Preamble, 0, preamble));
+        Ok(())
+    }
+
+    /// Whether somebody has cut the file short, as far as its length and its first bytes tell.
+    pub(crate) fn is_cut(&self, file: &File, len: u64) -> bool {
+        let begins = || {
+            let mut first = [0; MAGIC.len()];
+            file.read_exact_at(&mut first, 0).is_ok() && first == MAGIC
+        };
+        self.preamble.get().is_some() && (len < self.whole.load(Relaxed) || !begins())
+    }
+
+    /// The file is one that can be read again. What it had held is lost: payloads that come once more are
+    /// stored once more.
+    #[cold]
+    pub(crate) fn mend(&self, file: &File) -> io::Result<()> {
+        let homes = self.homes.lock();
+        let Some(preamble) =
+            self.preamble.get().filter(|_| file.metadata().is_ok_and(|now| self.is_cut(file, now.len())))
+        else {
+            return Ok(());
+        };
+        self.stored.lock().clear();
+        file.write_all_at(preamble, 0)?;
+        file.write_all_at(preamble, preamble.len() as u64)?;
+        homes.iter().try_for_each(|home| home.write(file))?;
+        self.whole.store(file.metadata()?.len(), Relaxed);
+        let what = "what the trace had held when another process cut it short";
+        if !self.was_cut.swap(true, Relaxed) {
+            tell(&format!("{}: another process has cut it short; what it had held is lost", self.path.display()));
+        }
+        if start::has_recorded() {
+            start::recorder().last_words.say(what, 1);
+        }
+        Ok(())
+    }
+}

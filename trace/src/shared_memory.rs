@@ -1,0 +1,160 @@
+//! The memory in which a process writes the chunks that it has open: System V shared memory. Nobody can cut
+//! it short, as a mapping of the trace can be (which ends its process by SIGBUS), and it outlives its
+//! process, as memory of the process's own does not.
+//!
+//! Each of these chunks has a place set aside in the trace, a free segment of the same size. Its id says
+//! where the chunk is meanwhile:
+//!
+//! ```text
+//! low  u32 the memory's id (shmget), or PRIVATE
+//!      u32 where in the memory the chunk begins, in pages
+//! high u64 token
+//! ```
+//!
+//! The first page of the memory says whose it is, since ids are used again: magic, token, device and inode of
+//! the trace, 8 bytes each.
+
+use crate::segment::{Header, Kind, PAGE, u64_at};
+
+const MAGIC: [u8; 8] = *b"CUTRMEM\n";
+/// Bytes of the first page that count.
+pub const OWNER: usize = 32;
+/// In place of an id: memory of the process alone, gone with it.
+pub const PRIVATE: i32 = -1;
+
+/// Where the chunk is whose place in the trace is free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    pub memory: i32,
+    pub page: u32,
+    /// Not 0.
+    pub token: u64,
+}
+
+impl Place {
+    pub fn id(self) -> u128 {
+        u128::from(self.token) << 64 | u128::from(self.page) << 32 | u128::from(self.memory as u32)
+    }
+
+    pub fn of(header: &Header) -> Option<Place> {
+        let token = (header.id >> 64) as u64;
+        let place = Place { memory: header.id as i32, page: (header.id >> 32) as u32, token };
+        (header.kind == Kind::Free && token != 0).then_some(place)
+    }
+
+    pub fn offset(self) -> u64 {
+        u64::from(self.page) * PAGE
+    }
+}
+
+/// What the first page says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Owner {
+    pub token: u64,
+    pub device: u64,
+    pub inode: u64,
+}
+
+impl Owner {
+    pub fn encode(self) -> [u8; OWNER] {
+        let mut out = [0; OWNER];
+        out[..8].copy_from_slice(&MAGIC);
+        for (at, word) in [(8, self.token), (16, self.device), (24, self.inode)] {
+            out[at..at + 8].copy_from_slice(&word.to_le_bytes());
+        }
+        out
+    }
+
+    fn decode(bytes: &[u8; OWNER]) -> Option<Owner> {
+        let owner = Owner { token: u64_at(bytes, 8), device: u64_at(bytes, 16), inode: u64_at(bytes, 24) };
+        (bytes[..8] == MAGIC).then_some(owner)
+    }
+}
+
+/// Mapped for reading.
+pub(crate) struct Attached {
+    base: *const u8,
+    len: u64,
+    owner: Owner,
+    pub(crate) place: Place,
+}
+
+impl Attached {
+    /// None if there is no such memory here, or it is not what the place means.
+    pub(crate) fn to(place: Place) -> Option<Attached> {
+        if place.memory < 0 {
+            return None;
+        }
+        // SAFETY: a fresh mapping at a place that Linux chooses, for reading.
+        let base = unsafe { libc::shmat(place.memory, std::ptr::null(), libc::SHM_RDONLY) };
+        if base as isize == -1 {
+            return None;
+        }
+        // SAFETY: all zeros are a valid struct of numbers, which the call fills. An id keeps its meaning, and its memory
+        // its size, while it is mapped.
+        let len = unsafe {
+            let mut about: libc::shmid_ds = std::mem::zeroed();
+            if libc::shmctl(place.memory, libc::IPC_STAT, &mut about) == 0 { about.shm_segsz as u64 } else { 0 }
+        };
+        let owner = Owner { token: 0, device: 0, inode: 0 };
+        let mut attached = Attached { base: base.cast(), len, owner, place };
+        let mut first = [0; OWNER];
+        attached.read(0, &mut first)?;
+        attached.owner = Owner::decode(&first).filter(|owner| owner.token == place.token)?;
+        Some(attached)
+    }
+
+    /// Bytes of it.
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Fills `bytes` with what is at an offset, which its process may be changing; none if the memory is not
+    /// as long.
+    pub(crate) fn read(&self, offset: u64, bytes: &mut [u8]) -> Option<()> {
+        let end = offset.checked_add(bytes.len() as u64)?;
+        if end > self.len {
+            return None;
+        }
+        // SAFETY: within the mapping, which lives as long as `self`. Bytes that change meanwhile are any
+        // bytes; who reads them checks.
+        unsafe { std::ptr::copy_nonoverlapping(self.base.add(offset as usize), bytes.as_mut_ptr(), bytes.len()) };
+        Some(())
+    }
+
+    /// Gives the memory back, if it belongs to the trace with this device and inode: nobody finds it any more.
+    pub(crate) fn remove(&self, trace: (u64, u64)) {
+        if (self.owner.device, self.owner.inode) == trace {
+            // SAFETY: a system call; the memory itself lives until the last mapping of it is gone.
+            let _gone_already = unsafe { libc::shmctl(self.place.memory, libc::IPC_RMID, std::ptr::null_mut()) };
+        }
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `to`, and nothing borrows from it.
+        unsafe { libc::shmdt(self.base.cast()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_and_owners_survive_the_file() {
+        for place in [
+            Place { memory: 0, page: 1, token: 7 },
+            Place { memory: PRIVATE, page: 0, token: u64::MAX },
+            Place { memory: i32::MAX, page: u32::MAX, token: 1 },
+        ] {
+            let header = Header { id: place.id(), ..Header::new(Kind::Free, PAGE) };
+            assert_eq!(Header::decode(&header.encode()).and_then(|found| Place::of(&found)), Some(place));
+        }
+        assert_eq!(Place::of(&Header::new(Kind::Free, PAGE)), None);
+        let owner = Owner { token: 1, device: 2, inode: 3 };
+        assert_eq!(Owner::decode(&owner.encode()), Some(owner));
+        assert_eq!(Owner::decode(&[0; OWNER]), None);
+    }
+}
