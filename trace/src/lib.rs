@@ -34,9 +34,11 @@ pub mod room;
 pub mod segment;
 pub mod shared_memory;
 pub mod signature;
+pub mod sources;
 pub mod text;
 pub mod timed;
 pub mod value;
+pub mod varying;
 pub mod walk;
 pub mod written;
 

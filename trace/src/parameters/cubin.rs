@@ -34,41 +34,65 @@ const RECORD: usize = 12;
 /// Section indices from here on stand elsewhere (ELF's SHN_LORESERVE).
 const RESERVED: u64 = 0xff00;
 
+/// The sections of a cubin.
+pub(crate) struct Sections<'f> {
+    file: &'f [u8],
+    first: u64,
+    pub(crate) count: u64,
+    names: &'f [u8],
+}
+
+impl<'f> Sections<'f> {
+    /// None: no cubin.
+    pub(crate) fn of(file: &'f [u8]) -> Option<Sections<'f>> {
+        let header = file.get(..64)?;
+        let short = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
+        if header[4] != CLASS_64 || header[5] != LITTLE_ENDIAN || short(18) != MACHINE_CUDA {
+            return None;
+        }
+        let first = u64_at(header, 40);
+        if usize::from(short(58)) != SECTION || first == 0 {
+            return None;
+        }
+        let mut sections = Sections { file, first, count: u64::from(short(60)), names: &[] };
+        let mut names = u64::from(short(62));
+        // Where there are too many for these fields, the first section has the numbers.
+        let zeroth = sections.header(0)?;
+        if sections.count == 0 {
+            sections.count = u64_at(zeroth, 32);
+        }
+        if names >= RESERVED {
+            names = u32_at(zeroth, 40).into();
+        }
+        sections.names = sections.content(sections.header(names)?)?;
+        Some(sections)
+    }
+
+    pub(crate) fn header(&self, index: u64) -> Option<&'f [u8]> {
+        let at = usize::try_from(self.first.checked_add(index.checked_mul(SECTION as u64)?)?).ok()?;
+        self.file.get(at..at.checked_add(SECTION)?)
+    }
+
+    pub(crate) fn content(&self, header: &[u8]) -> Option<&'f [u8]> {
+        let at = usize::try_from(u64_at(header, 24)).ok()?;
+        self.file.get(at..at.checked_add(usize::try_from(u64_at(header, 32)).ok()?)?)
+    }
+
+    /// What follows the prefix in a section's name.
+    pub(crate) fn name_after(&self, header: &[u8], prefix: &[u8]) -> Option<&'f [u8]> {
+        let name = self.names.get(u32_at(header, 0) as usize..)?.strip_prefix(prefix)?;
+        name.split(|byte| *byte == 0).next()
+    }
+}
+
 /// All kernels, and whether each of them was readable. None: no cubin.
 pub(super) fn kernels(file: &[u8]) -> Option<(Kernels, bool)> {
-    let header = file.get(..64)?;
-    let short = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
-    if header[4] != CLASS_64 || header[5] != LITTLE_ENDIAN || short(18) != MACHINE_CUDA {
-        return None;
-    }
-    let first = u64_at(header, 40);
-    if usize::from(short(58)) != SECTION || first == 0 {
-        return None;
-    }
-    let section = |index: u64| {
-        let at = usize::try_from(first.checked_add(index.checked_mul(SECTION as u64)?)?).ok()?;
-        file.get(at..at.checked_add(SECTION)?)
-    };
-    let content = |section: &[u8]| {
-        let at = usize::try_from(u64_at(section, 24)).ok()?;
-        file.get(at..at.checked_add(usize::try_from(u64_at(section, 32)).ok()?)?)
-    };
-    // Where there are too many for these fields, the first section has the numbers.
-    let (mut count, mut names) = (u64::from(short(60)), u64::from(short(62)));
-    let zeroth = section(0)?;
-    if count == 0 {
-        count = u64_at(zeroth, 32);
-    }
-    if names >= RESERVED {
-        names = u32_at(zeroth, 40).into();
-    }
-    let names = content(section(names)?)?;
-
+    let sections = Sections::of(file)?;
     let mut symbols = None;
-    for index in 1..count {
-        let section = section(index)?;
+    for index in 1..sections.count {
+        let section = sections.header(index)?;
         if u32_at(section, 4) == SYMBOLS {
-            symbols = content(section);
+            symbols = sections.content(section);
             break;
         }
     }
@@ -77,17 +101,14 @@ pub(super) fn kernels(file: &[u8]) -> Option<(Kernels, bool)> {
     let (mut kernels, mut whole) = (Kernels::new(), true);
     // Sections may lie over one another: all of them together are no larger than the file where it is honest.
     let mut budget = file.len();
-    for index in 1..count {
-        let section = section(index)?;
-        let Some(name) = names.get(u32_at(section, 0) as usize..).filter(|rest| rest.starts_with(PREFIX)) else {
-            continue;
-        };
+    for index in 1..sections.count {
+        let section = sections.header(index)?;
+        let Some(name) = sections.name_after(section, PREFIX) else { continue };
         // The section that these are about. Device functions have information, too.
         if entries.as_ref().is_some_and(|entries| !entries.contains(&u32_at(section, 44))) {
             continue;
         }
-        let name = name[PREFIX.len()..].split(|byte| *byte == 0).next()?;
-        let Some(info) = content(section) else {
+        let Some(info) = sections.content(section) else {
             whole = false;
             continue;
         };

@@ -78,8 +78,8 @@ impl Entry {
         (self.kind == Kind::Cubin, self.sm, self.flags & SPECIFIC != 0)
     }
 
-    /// Its kernels, and whether those are all.
-    pub(super) fn kernels(&self, read: Read) -> Result<(Kernels, bool), Unread> {
+    /// The code, decompressed, and whether it is text.
+    pub(crate) fn content(&self, read: Read) -> Result<(Vec<u8>, bool), Unread> {
         let stored = read(self.at, self.len).ok_or(Unread::Broken)?;
         let code = match (self.flags & LZ4 != 0, self.flags & ZSTD != 0) {
             (false, false) => stored,
@@ -87,9 +87,17 @@ impl Entry {
             (false, true) => return Err(Unread::Zstd),
         };
         match (self.kind, Format::of(&code)) {
-            (_, Format::Elf) => cubin::kernels(&code).ok_or(Unread::Broken),
-            (Kind::Ptx, _) => ptx::kernels(&code, self.target),
+            (_, Format::Elf) => Ok((code, false)),
+            (Kind::Ptx, _) => Ok((code, true)),
             _ => Err(Unread::Broken),
+        }
+    }
+
+    /// Its kernels, and whether those are all.
+    pub(super) fn kernels(&self, read: Read) -> Result<(Kernels, bool), Unread> {
+        match self.content(read)? {
+            (code, true) => ptx::kernels(&code, self.target),
+            (code, false) => cubin::kernels(&code).ok_or(Unread::Broken),
         }
     }
 }

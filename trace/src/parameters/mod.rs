@@ -8,10 +8,10 @@
 //! Seen to hold besides the tests: in libcurand of 11.8 and 12.9, all 592 kernels have parameters of the same sizes by their
 //! machine code and by their compressed text; those of 12.9, where both are for one device, also at the same offsets.
 
-mod cubin;
+pub(crate) mod cubin;
 mod fatbin;
 mod lz4;
-mod ptx;
+pub(crate) mod ptx;
 
 pub use fatbin::Entry;
 
@@ -167,6 +167,11 @@ impl Code {
     pub fn all(&mut self, read: Read) -> &Kernels {
         while self.next(read) {}
         &self.kernels
+    }
+
+    /// What the device can run, in the order of the driver's preference.
+    pub(crate) fn entries(&self) -> &[Entry] {
+        &self.entries
     }
 
     /// What could not be read so far, each reason once.

@@ -180,14 +180,14 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'%') || !byte.is_ascii()
 }
 
-fn is_name(token: &[u8]) -> bool {
+pub(crate) fn is_name(token: &[u8]) -> bool {
     token.len() <= NAME && token.first().is_some_and(|first| is_word(*first) && !first.is_ascii_digit())
 }
 
 /// Words (a directive with its dot), and every other byte by itself; no comments, no strings.
 #[derive(Clone)]
-struct Tokens<'a> {
-    text: &'a [u8],
+pub(crate) struct Tokens<'a> {
+    pub(crate) text: &'a [u8],
 }
 
 impl<'a> Iterator for Tokens<'a> {

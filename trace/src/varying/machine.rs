@@ -1,0 +1,63 @@
+//! In machine code: a cubin's section `.text.<kernel>`, instructions of 16 bytes (devices of 7.0 and later).
+//!
+//! What ptxas of 12.9 makes for 7.5, 8.0, 9.0, 10.0 and 12.0, as nvdisasm of 13.5 shows it (trace/tests/images/varying):
+//!
+//! ```text
+//! bits 0-11   operation   0x805 CS2R, 0x919 S2R, 0x9c3 S2UR: a special register is read
+//! bits 0-8    operation   0x18a ATOM, 0x1a8 ATOMG, 0x18c ATOMS; with .CAS 0x18b, 0x1a9, 0x18d
+//!                         0x1a2 ATOM, 0x1a3 ATOMG of floating-point numbers (from 9.0 on)
+//!                         0x18e RED, 0x1a6 REDG of floating-point numbers (from 9.0 on)
+//! bits 16-23  the register that is filled; 255 for none
+//! bits 72-79  S2R...: which special register. 80 and 81 CLOCK, 82 and 83 GLOBALTIMER
+//! bits 73-75  ATOM..., RED: 3 for .F32, 4 for .F16x2, 6 for .F64
+//! bits 87-89  ATOM..., RED: 0 for .ADD
+//! ```
+//!
+//! Functions that were not inlined, device malloc among them, stand in sections of their own, and are not looked at.
+
+use super::Cause;
+use crate::parameters::cubin::Sections;
+use crate::segment::{u32_at, u64_at};
+use std::collections::BTreeSet;
+
+const INSTRUCTION: usize = 16;
+/// In `e_flags` of the older form of cubins the low byte is the device, in the newer one the byte behind it.
+const OLDEST: u32 = 70;
+const NEWEST: u32 = 129;
+const NONE: u64 = 255;
+
+/// None if there is no such kernel, or if it is for a device whose instructions are others.
+pub(super) fn causes(file: &[u8], kernel: &str) -> Option<BTreeSet<Cause>> {
+    let sections = Sections::of(file)?;
+    let flags = u32_at(file, 48);
+    let is_known = |sm: u32| (OLDEST..=NEWEST).contains(&sm);
+    // Which form it is is told by the ABI version.
+    let sm = if file[8] < 8 { flags & 0xff } else { flags >> 8 & 0xff };
+    let code = (1..sections.count)
+        .map_while(|index| sections.header(index))
+        .find(|header| sections.name_after(header, b".text.") == Some(kernel.as_bytes()))?;
+    let code = sections.content(code)?;
+    is_known(sm).then(|| code.chunks_exact(INSTRUCTION).filter_map(cause).flatten().collect())
+}
+
+fn cause(instruction: &[u8]) -> Option<impl Iterator<Item = Cause>> {
+    let (low, high) = (u64_at(instruction, 0), u64_at(instruction, 8));
+    let fills = low >> 16 & 0xff != NONE;
+    let adds = high >> 23 & 7 == 0;
+    let is_float = matches!(high >> 9 & 7, 3 | 4 | 6);
+    if matches!(low & 0xfff, 0x805 | 0x919 | 0x9c3) {
+        let is_clock = (80..=83).contains(&(high >> 8 & 0xff));
+        return Some(is_clock.then_some(Cause::Clock).into_iter().chain(None));
+    }
+    let (adds_floats, gives) = match low & 0x1ff {
+        0x1a2 | 0x1a3 => (adds, fills),
+        0x18a | 0x1a8 => (adds && is_float, fills),
+        0x18b..=0x18d | 0x1a9 => (false, fills),
+        0x18e => (adds && is_float, false),
+        0x1a6 => (adds, false),
+        _ => return None,
+    };
+    let first = adds_floats.then_some(Cause::FloatAtomic);
+    let second = gives.then_some(Cause::AtomicResult);
+    Some(first.into_iter().chain(second))
+}
