@@ -3,6 +3,7 @@
 //! stdout carries results, stderr everything else. A reader that goes away (`| head`) ends a command quietly.
 
 mod annotations;
+mod clocks;
 mod completions;
 mod cupti;
 mod doctor;

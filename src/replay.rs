@@ -1,9 +1,12 @@
 //! `cutrace replay`: makes the calls of a trace again and compares what comes back.
 
+mod again;
 mod bar;
 mod bisect;
 mod compared;
 mod culprit;
+mod explain;
+mod explained;
 mod finding;
 mod looping;
 mod printed;
@@ -164,6 +167,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         for partial in unfinished.lock().drain(..) {
             let _gone_already = std::fs::remove_file(partial);
         }
+        again::interrupt();
         let so_far = match (shown.position(), shown.length()) {
             (done, Some(all)) => format!("after about {} of {} calls", grouped(done), grouped(all)),
             (_, None) => "before the first call".into(),
@@ -248,27 +252,34 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         dumped.into_iter().try_for_each(Output::finish)?;
     }
     partial.lock().clear();
-    let bisection = match &arguments.finding {
-        Finding { trail: Some(path), .. } => {
-            bisect::leave(path, &report)?;
-            None
-        }
-        Finding { bisect: true, .. } => bisect::second(&report)?,
-        _ => None,
+    if let Finding { trail: Some(path), .. } = &arguments.finding {
+        bisect::leave(path, &report)?;
+    }
+    let question = explain::Question {
+        trace: &trace,
+        plan: &plan,
+        options: &options,
+        report: &report,
+        file: &arguments.file,
+        first: shown::first(&report),
+        limit: arguments.finding.explained_within(),
     };
+    let explained = if arguments.finding.explains() { question.answer() } else { None };
     let mut out = std::io::stdout().lock();
     if arguments.json {
         let mut whole = shown::object(&trace, &plan, &report, &options);
+        whole["explanation"] = explained.as_ref().map_or(Value::Null, explained::object);
         whole["profile"] = timed.as_ref().map_or(Value::Null, |(measured, made)| timing::object(measured, made));
         let repeated = scope.as_ref().zip(report.repeated.as_ref());
         whole["loop"] = repeated.map_or(Value::Null, |(scope, repeated)| looping::object(scope, repeated));
-        whole["bisection"] = bisection.as_ref().map_or(Value::Null, |bisection| bisect::object(bisection, &report));
+        let asked = explained.as_ref().filter(|_| arguments.finding.bisect);
+        whole["bisection"] = asked.map_or(Value::Null, |explained| bisect::object(explained, &report));
         serde_json::to_writer_pretty(&mut out, &whole)?;
         writeln!(out)?;
     } else {
-        shown::text(&mut out, &trace, &plan, &report)?;
+        shown::text(&mut out, &trace, &plan, &report, explained.as_ref())?;
         if arguments.finding.bisect {
-            bisect::text(&mut out, bisection.as_ref(), &report)?;
+            bisect::text(&mut out, explained.as_ref(), &report)?;
         }
         if let Some((measured, made)) = &timed {
             timing::text(&mut out, measured, made)?;

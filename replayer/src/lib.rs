@@ -30,6 +30,7 @@ pub use plan::copied::{Copied, End, copied};
 pub use plan::nested::structs;
 pub use plan::outstanding::{Outstanding, Wait, Work, outstanding};
 pub use plan::stops::{Memory, find_call, find_launches, find_memory};
+pub use plan::unordered::{Submission, Unordered, unordered};
 pub use plan::verdict::{Reason, Verdict};
 pub use plan::{Plan, plan};
 pub use run::culprit::{Argument, Culprit, Recorded, Shape, What};

@@ -1,57 +1,33 @@
-//! `--bisect`: the second replay, in a process of its own, and what two of them tell.
+//! `--bisect`: what two replays tell of every launch.
 
-use crate::exit::{DIVERGED, DONE, FAILED, UNVERIFIED, failure};
+use super::explain::Explanation;
 use crate::figures::counted;
 use anyhow::{Context, Result};
-use replayer::{Bisection, Outcome, Parting, Report, bisection};
+use replayer::{Outcome, Parting, Report, bisection};
 use serde_json::{Value, json};
+use std::fs;
 use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::{env, fs};
 
-/// In the second process: what every launch made of memory.
+/// For the process that asked: what every launch made of memory.
 pub fn leave(path: &Path, report: &Report) -> Result<()> {
     fs::write(path, bisection::write(&report.trail)).with_context(|| path.display().to_string())
 }
 
-/// In the first: replays once more, and compares. None if there is nothing to find.
-pub fn second(report: &Report) -> Result<Option<Bisection>> {
-    if report.outcome != Outcome::Diverged || report.culprit.is_some() {
-        return Ok(None);
-    }
-    let end = report.trail.iter().map(|entry| entry.call).max().unwrap_or(0);
-    let trail = tempfile::Builder::new().prefix("cutrace-").tempfile().context("a temporary file")?;
-    let program = env::current_exe().context("the path of cutrace")?;
-    let mut again = Command::new(program);
-    again.args(env::args_os().skip(1)).arg("--trail").arg(trail.path()).arg("--trail-end").arg(end.to_string());
-    // Its layout is its own affair.
-    again.env_remove(crate::layout::TRIES).stdin(Stdio::null());
-    let done = again.output().context("the second replay")?;
-    let is_done = done.status.code().is_some_and(|code| [DONE, DIVERGED, UNVERIFIED].map(i32::from).contains(&code));
-    if !is_done {
-        let said = String::from_utf8_lossy(&done.stderr);
-        let why = said.trim().lines().last().unwrap_or("nothing said");
-        return Err(failure(FAILED, format_args!("the second replay of --bisect failed ({}): {why}", done.status)));
-    }
-    let text = fs::read_to_string(trail.path()).context("what the second replay left")?;
-    let other = bisection::read(&text).context("what the second replay left is damaged")?;
-    Ok(Some(bisection::bisect(report.trail.clone(), other)))
-}
-
-pub fn text(out: &mut impl Write, bisection: Option<&Bisection>, report: &Report) -> std::io::Result<()> {
-    let Some(Bisection { compared, first }) = bisection else {
+pub fn text(out: &mut impl Write, explained: Option<&Explanation>, report: &Report) -> std::io::Result<()> {
+    let Some(Explanation { compared, parting, .. }) = explained.filter(|explained| explained.is_found()) else {
         let launches = counted(report.trail.len() as u64, "launch");
         return match &report.culprit {
             Some(_) => Ok(()),
             None if report.outcome == Outcome::Unverified => {
                 writeln!(out, "bisection: nothing that the device computed is compared, of {launches} made one by one")
             }
+            None if explained.is_some() => Ok(()),
             None => writeln!(out, "bisection: nothing differs from the recording, with {launches} made one by one"),
         };
     };
     let launches = counted(*compared, "launch");
-    let Some(Parting { call, node, kernel, is_given, memory }) = first else {
+    let Some(Parting { call, node, kernel, is_given, memory }) = parting else {
         writeln!(out, "bisection: two replays agree at all of {launches}")?;
         writeln!(
             out,
@@ -86,11 +62,11 @@ fn told_of_parts(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
     Ok(())
 }
 
-pub fn object(bisection: &Bisection, report: &Report) -> Value {
+pub fn object(explained: &Explanation, report: &Report) -> Value {
     json!({
-        "compared": bisection.compared,
+        "compared": explained.compared,
         "in_parts": is_partly(report),
-        "first": bisection.first.as_ref().map(|first| json!({
+        "first": explained.parting.as_ref().map(|first| json!({
             "call": first.call,
             "node": first.node,
             "kernel": first.kernel,

@@ -12,6 +12,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 use trace::Trace;
 use trace::preamble::Data;
 
@@ -39,6 +40,15 @@ pub struct Finding {
     /// allocation as `cutrace dump` numbers them, mem#n (or alloc#n) or global#n; may be repeated
     #[arg(long, num_args = 2, value_names = ["MEMORY", "FILE"], conflicts_with = "dry_run")]
     dump_memory: Vec<String>,
+    /// Do not find out why a replay diverged
+    ///
+    /// A replay that diverges is made twice more in new processes, with launches one by one as for --bisect: do two replays agree,
+    /// which launch differs first, and what in its code is not the same each time?
+    #[arg(long, conflicts_with = "bisect")]
+    no_explain: bool,
+    /// Give up finding that out after so many seconds, or before if this replay took half of them
+    #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds, conflicts_with_all = ["bisect", "no_explain"])]
+    explain_within: Duration,
     /// On a divergence, replay once more in a new process, and name the first launch that does not compute the same twice
     ///
     /// Implies --sync-launches. Before and after every launch, the memory that its arguments lead to is hashed: whole
@@ -110,6 +120,11 @@ fn byte(text: &str) -> Result<u8, String> {
         None => text.parse(),
     };
     parsed.map_err(|_| "expected a byte: 0 to 255, or 0x00 to 0xff".into())
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let parsed = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    parsed.ok_or_else(|| "expected a number of seconds".into())
 }
 
 fn memory(text: &str) -> Result<Memory, String> {
@@ -205,6 +220,16 @@ impl Finding {
             outputs.push(output);
         }
         Ok((dumps, outputs))
+    }
+
+    /// Whether a divergence is to be explained.
+    pub fn explains(&self) -> bool {
+        !self.no_explain && self.trail.is_none()
+    }
+
+    /// How long that may take; with --bisect as long as it does.
+    pub fn explained_within(&self) -> Option<Duration> {
+        (!self.bisect).then_some(self.explain_within)
     }
 
     /// Whether --force has anything to replace.

@@ -1,7 +1,9 @@
 //! What a replay says: of its plan, and of how it came out, as text and as JSON.
 
-use super::{compared, culprit};
+use super::explain::Explanation;
+use super::{compared, culprit, explained};
 use crate::figures::{counted, grouped, size};
+use crate::verdict;
 use anyhow::Result;
 use replayer::{Divergence, Options, Outcome, Plan, Report, Verdict};
 use serde_json::{Value, json};
@@ -14,6 +16,7 @@ const SCHEMA: u32 = 1;
 pub fn plan(trace: &Trace, plan: &Plan, place: bool, as_json: bool) -> Result<()> {
     let mut out = std::io::stdout().lock();
     let reasons: Vec<String> = plan.reasons.iter().map(ToString::to_string).collect();
+    let notes = verdict::notes(trace, plan);
     let (device, host) = (plan.device_memory().1, plan.host_memory());
     if as_json {
         let whole = json!({
@@ -21,7 +24,7 @@ pub fn plan(trace: &Trace, plan: &Plan, place: bool, as_json: bool) -> Result<()
             "outcome": Value::Null,
             "verdict": plan.verdict.name(),
             "reasons": reasons,
-            "notes": plan.notes.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "notes": notes,
             "calls": trace.len(),
             "launches": plan.launches,
             "unreached_launches": plan.unreached_launches,
@@ -40,7 +43,7 @@ pub fn plan(trace: &Trace, plan: &Plan, place: bool, as_json: bool) -> Result<()
     for reason in &reasons {
         writeln!(out, "  {reason}")?;
     }
-    for note in &plan.notes {
+    for note in &notes {
         writeln!(out, "  note: {note}")?;
     }
     let devices = counted(plan.devices.len() as u64, "device");
@@ -55,7 +58,13 @@ pub fn plan(trace: &Trace, plan: &Plan, place: bool, as_json: bool) -> Result<()
     Ok(out.flush()?)
 }
 
-pub fn text(out: &mut impl Write, trace: &Trace, plan: &Plan, report: &Report) -> Result<()> {
+pub fn text(
+    out: &mut impl Write,
+    trace: &Trace,
+    plan: &Plan,
+    report: &Report,
+    explained: Option<&Explanation>,
+) -> Result<()> {
     let checked = &report.tally.checked;
     let differing = report.repeated.as_ref().is_some_and(|repeated| repeated.differing > 0);
     match (report.outcome, report.refused()) {
@@ -64,7 +73,9 @@ pub fn text(out: &mut impl Write, trace: &Trace, plan: &Plan, report: &Report) -
         (Outcome::Verified, 0) => writeln!(out, "verified")?,
         (Outcome::Verified, 1) => writeln!(out, "verified, except for 1 call that was refused")?,
         (Outcome::Verified, n) => writeln!(out, "verified, except for {} calls that were refused", grouped(n))?,
-        (Outcome::Diverged, _) => writeln!(out, "diverged")?,
+        (Outcome::Diverged, _) => {
+            writeln!(out, "{}", explained.map_or_else(|| "diverged".into(), Explanation::line))?;
+        }
         (Outcome::Stopped, _) => match (&plan.missing, &report.stopped_before) {
             (Some(missing), Some((call, _))) if missing.call == *call => {
                 writeln!(
@@ -157,11 +168,14 @@ pub fn text(out: &mut impl Write, trace: &Trace, plan: &Plan, report: &Report) -
     if let Some(first) = &report.tally.first {
         divergence(out, first, report.tally.divergences)?;
     }
-    advice(out, report)
+    if let Some(explained) = explained {
+        explained::text(out, explained)?;
+    }
+    advice(out, report, explained.is_some_and(Explanation::is_found))
 }
 
 /// What to ask next, where nothing has been asked beyond a replay.
-fn advice(out: &mut impl Write, report: &Report) -> Result<()> {
+fn advice(out: &mut impl Write, report: &Report, is_explained: bool) -> Result<()> {
     if report.watched.is_some() || report.stopped_before.is_some() || report.outcome == Outcome::Replayed {
         return Ok(());
     }
@@ -173,7 +187,7 @@ fn advice(out: &mut impl Write, report: &Report) -> Result<()> {
         Some((failure, call)) => {
             format!("recorded     {failure} at call {call}: replay --sync-launches names the launch that fails")
         }
-        None if report.outcome == Outcome::Diverged => {
+        None if report.outcome == Outcome::Diverged && !is_explained => {
             "next         replay --bisect tells a kernel that does not compute the same twice from a replay that differs".into()
         }
         None => return Ok(()),
@@ -199,16 +213,9 @@ fn divergence(out: &mut impl Write, first: &Divergence, all: u64) -> Result<()> 
     Ok(())
 }
 
-pub fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) -> Value {
-    let outcome = match report.outcome {
-        Outcome::Verified => "verified",
-        Outcome::Diverged => "diverged",
-        Outcome::Unverified => "unverified",
-        Outcome::Replayed => "replayed",
-        Outcome::Faulted => "faulted",
-        Outcome::Stopped => "stopped",
-    };
-    let first = report.tally.first.as_ref().map(|first| {
+/// The first difference; null if there is none.
+pub fn first(report: &Report) -> Value {
+    report.tally.first.as_ref().map_or(Value::Null, |first| {
         json!({
             "call": first.call,
             "function": first.function,
@@ -221,7 +228,18 @@ pub fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) ->
             "launches": first.launches.iter().map(|(call, kernel)| json!({ "call": call, "kernel": kernel }))
                 .collect::<Vec<_>>(),
         })
-    });
+    })
+}
+
+pub fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) -> Value {
+    let outcome = match report.outcome {
+        Outcome::Verified => "verified",
+        Outcome::Diverged => "diverged",
+        Outcome::Unverified => "unverified",
+        Outcome::Replayed => "replayed",
+        Outcome::Faulted => "faulted",
+        Outcome::Stopped => "stopped",
+    };
     let placed = &report.placement;
     json!({
         "schema": SCHEMA,
@@ -280,7 +298,7 @@ pub fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) ->
             "why_elsewhere": placed.why,
         },
         "divergences": report.tally.divergences,
-        "first_divergence": first,
+        "first_divergence": first(report),
         "stopped_before": report.stopped_before.as_ref().map(|(call, _)| call),
         "one_by_one": report.watched.as_ref().map(culprit::watched_object),
         "culprit": report.culprit.as_ref().map(culprit::object),

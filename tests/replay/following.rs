@@ -36,7 +36,7 @@ fn where_the_kernel_tells_nothing() {
     let [(what, count)] = &trace.losses[..] else { panic!("{:?}", trace.losses) };
     assert!(what.contains("cannot follow"), "{what}");
     assert_eq!(*count, 1);
-    let replayed = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(4);
+    let replayed = run(&mut place.cutrace(["replay", "--driver", "sim", "--no-explain"])).expect(4);
     assert!(replayed.stdout.contains("recorded in part"), "{}", replayed.stdout);
 }
 
@@ -47,7 +47,7 @@ fn memory_that_a_child_has_too() {
     run(&mut place.recorded(client("hostile/shared_with_child.c"))).expect(0);
     let info = run(&mut place.cutrace(["info"])).expect(0).stdout;
     assert!(info.contains("partly") && info.contains("not recorded: shared memory, into which others may"), "{info}");
-    let replayed = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(4);
+    let replayed = run(&mut place.cutrace(["replay", "--driver", "sim", "--no-explain"])).expect(4);
     assert!(replayed.stdout.contains("recorded in part"), "{}", replayed.stdout);
 }
 
@@ -78,7 +78,7 @@ fn any_byte_of_what_was_written() {
                 forge.flip_bit(*at, bit);
                 forge.reseal();
                 forge.write(&path);
-                let ran = run(&mut place.cutrace(["replay", "--driver", "sim"]));
+                let ran = run(&mut place.cutrace(["replay", "--driver", "sim", "--no-explain"]));
                 assert!(matches!(ran.code(), 0 | 1 | 3 | 4 | 5 | 6), "{app}, offset {at}, bit {bit}: {ran:?}");
                 assert!(!ran.stderr.contains("panicked"), "{app}, offset {at}, bit {bit}: {ran:?}");
             }

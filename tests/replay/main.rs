@@ -6,6 +6,7 @@ mod comparing;
 mod culprit;
 mod elsewhere;
 mod exercised;
+mod explaining;
 mod following;
 mod graph_results;
 mod host_results;

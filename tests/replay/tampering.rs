@@ -146,7 +146,7 @@ fn lost_payloads_and_modules() {
         let mut forge = Forge::open(&path);
         assert_ne!(forge.lose_blobs(), 0, "{app}");
         forge.write(&path);
-        let ran = run(&mut place.cutrace(["replay", "--driver", "sim"]));
+        let ran = run(&mut place.cutrace(["replay", "--driver", "sim", "--no-explain"]));
         assert_eq!(ran.code(), 3, "{app}: {ran:?}");
         let first = place.trace().calls().find(|call| call.name() == first).expect("such a call").number;
         let told =
@@ -176,7 +176,7 @@ fn any_byte_of_any_record() {
             forge.flip_bit(at, index as u32 % 8);
             forge.reseal();
             forge.write(&path);
-            let ran = run(&mut place.cutrace(["replay", "--driver", "sim"]));
+            let ran = run(&mut place.cutrace(["replay", "--driver", "sim", "--no-explain"]));
             assert!(matches!(ran.code(), 0 | 1 | 3 | 4 | 5 | 6), "{app}, offset {at}: {ran:?}");
             assert!(!ran.stderr.contains("panicked"), "{app}, offset {at}: {ran:?}");
             *(if ran.code() == 0 { &mut verified } else { &mut other }) += 1;

@@ -15,7 +15,7 @@ fn recorded(app: &str) -> Place {
 
 /// A replay on a driver whose own addresses are others than the recorded one's.
 fn replay(place: &Place, options: &[&str]) -> std::process::Command {
-    let mut command = place.cutrace(["replay", "--driver", "sim"]);
+    let mut command = place.cutrace(["replay", "--driver", "sim", "--no-explain"]);
     command.args(options).env("CUTRACE_SIM_SEED", "99000000");
     command
 }

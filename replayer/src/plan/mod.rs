@@ -21,6 +21,7 @@ pub mod spins;
 pub mod stops;
 pub mod survey;
 pub mod tagged;
+pub mod unordered;
 pub mod usage;
 pub mod verdict;
 pub mod waits;

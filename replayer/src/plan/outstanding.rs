@@ -82,6 +82,16 @@ const MOVED: u64 = 2 << 20;
 const LEGACY: u64 = 1;
 pub(crate) const PER_THREAD: u64 = 2;
 
+/// Where a call in a context puts work for a stream.
+fn queue_of(context: u64, call: &Call, function: &Function, stream: u64) -> Queue {
+    match stream {
+        0 if function.twin_of.is_some() => Queue { context, stream: PER_THREAD, thread: Some(call.thread) },
+        PER_THREAD => Queue { context, stream: PER_THREAD, thread: Some(call.thread) },
+        0 | LEGACY => Queue { context, stream: LEGACY, thread: None },
+        stream => Queue { context: 0, stream, thread: None },
+    }
+}
+
 fn around(memory: &BTreeMap<u64, u64>, address: u64) -> Option<u64> {
     let (start, end) = memory.range(..=address).next_back()?;
     (address < *end).then_some(*start)
@@ -234,13 +244,7 @@ impl Outstanding {
         self.done.clear();
         self.follow_memory(call);
         let context = self.contexts.current(call.thread).unwrap_or(0);
-        let per_thread = function.twin_of.is_some();
-        let queue = |stream: u64| match stream {
-            0 if per_thread => Queue { context, stream: PER_THREAD, thread: Some(call.thread) },
-            PER_THREAD => Queue { context, stream: PER_THREAD, thread: Some(call.thread) },
-            0 | LEGACY => Queue { context, stream: LEGACY, thread: None },
-            stream => Queue { context: 0, stream, thread: None },
-        };
+        let queue = |stream| queue_of(context, call, function, stream);
         let stream = call.stream();
         let captured = stream.is_some_and(|stream| self.captures.origin(stream).is_some());
         self.captures.see(call, function, &crate::memory::ranges::Ranges::default());
@@ -343,25 +347,55 @@ impl Outstanding {
         all.flat_map(move |(queue, calls)| calls.iter().copied().skip_while(move |call| Some(*call) < until(queue)))
     }
 
+    /// Work not known to have finished behind which a call that submits or copies is not put: neither its stream nor an event orders
+    /// the two. To be asked before the walk sees the call. With the name of the stream of each.
+    pub fn unordered(&self, call: &Call, function: &'static Function) -> Vec<(u64, &str)> {
+        let context = self.contexts.current(call.thread).unwrap_or(0);
+        let own = queue_of(context, call, function, call.stream().unwrap_or(0));
+        let ordered = self.ordered_before(own, call.number);
+        let after = |queue: &Queue| ordered.get(queue).copied().unwrap_or(0);
+        let of = |(queue, calls): (&Queue, &VecDeque<u64>)| {
+            let name = self.names.get(queue).map_or("", String::as_str);
+            calls.iter().copied().filter(|call| *call >= after(queue)).map(|call| (call, name)).collect::<Vec<_>>()
+        };
+        let mut all: Vec<(u64, &str)> = self.work.iter().flat_map(of).collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// Up to which call of which queue all is done before what is put here by a call of this number.
+    fn ordered_before(&self, queue: Queue, number: u64) -> Reach {
+        let mut ordered = Reach::from([(queue, number)]);
+        // Each with the call, at the latest, that waits for what stands there.
+        let mut open = vec![(queue, number)];
+        while let Some((queue, waiting)) = open.pop() {
+            let told = self.waits.get(&queue).into_iter().flatten().map(|(other, until)| (*other, *until));
+            let implied = self.implied(queue).into_iter().map(|other| (other, waiting));
+            for (other, until) in told.chain(implied) {
+                let known = ordered.entry(other).or_insert(0);
+                if until > *known {
+                    *known = until;
+                    let work = self.work.get(&other).into_iter().flatten();
+                    open.extend(work.rev().find(|call| **call < until).map(|last| (other, *last)));
+                }
+            }
+        }
+        ordered
+    }
+
+    /// The stream that a call puts work on, as it is named. `objects` must have been moved to the call.
+    pub fn stream_name(&self, call: &Call, function: &'static Function, objects: &Objects) -> String {
+        let context = self.contexts.current(call.thread).unwrap_or(0);
+        name_of(queue_of(context, call, function, call.stream().unwrap_or(0)), objects)
+    }
+
     /// The submissions that were told to have finished since the last call that succeeded, by their numbers. Once.
     pub fn take_done(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.done)
     }
 
     fn name(&mut self, queue: Queue, objects: &Objects) {
-        let Queue { context, stream, thread } = queue;
-        let number = |kind: Kind, value| match objects.object(kind, value) {
-            Some((number, _)) => format!("{}#{number}", kind.label()),
-            None => format!("{}@{value:#x}", kind.label()),
-        };
-        let name = match (stream, thread) {
-            (LEGACY, _) => format!("the legacy stream of {}", number(Kind::Context, context)),
-            (PER_THREAD, Some(thread)) => {
-                format!("thread t{thread}'s own stream of {}", number(Kind::Context, context))
-            }
-            _ => number(Kind::Stream, stream),
-        };
-        self.names.insert(queue, name);
+        self.names.insert(queue, name_of(queue, objects));
     }
 
     /// A wait for this queue has succeeded, made by a call of this number.
@@ -410,6 +444,18 @@ impl Outstanding {
     }
 }
 
+fn name_of(Queue { context, stream, thread }: Queue, objects: &Objects) -> String {
+    let number = |kind: Kind, value| match objects.object(kind, value) {
+        Some((number, _)) => format!("{}#{number}", kind.label()),
+        None => format!("{}@{value:#x}", kind.label()),
+    };
+    match (stream, thread) {
+        (LEGACY, _) => format!("the legacy stream of {}", number(Kind::Context, context)),
+        (PER_THREAD, Some(thread)) => format!("thread t{thread}'s own stream of {}", number(Kind::Context, context)),
+        _ => number(Kind::Stream, stream),
+    }
+}
+
 fn context_of(made_in: &HashMap<u64, u64>, queue: &Queue) -> Option<u64> {
     match queue.context {
         0 => made_in.get(&queue.stream).copied(),
@@ -450,6 +496,44 @@ mod tests {
         assert_eq!(left(&sample), [("stream#1".to_owned(), 2), ("stream#2".to_owned(), 1)]);
         sample.call(0, "cuStreamSynchronize", 20..21, &[0x60], &[]);
         assert_eq!(left(&sample), [("stream#1".to_owned(), 1)]);
+    }
+
+    #[test]
+    fn what_neither_a_stream_nor_an_event_orders() {
+        let mut sample = Sample::new();
+        streams(&mut sample);
+        for (at, flags, stream) in [(8, 0, 0x70u64), (9, 1, 0x80)] {
+            sample.call(0, "cuStreamCreate", at..at + 1, &[0x100, flags], &[(0x100, &stream.to_le_bytes())]);
+        }
+        // Calls 6 to 8: on a non-blocking stream, and on two blocking ones.
+        [(10, 0x50), (12, 0x60), (14, 0x70)].into_iter().for_each(|(at, stream)| fill(&mut sample, at, stream));
+        let unordered = |sample: &Sample| {
+            let (trace, mut walk) = (sample.trace(), Outstanding::default());
+            let last = trace.calls().last().expect("a call");
+            trace.calls().take_while(|call| call.number < last.number).for_each(|call| {
+                walk.see(&call, call.function().unwrap(), &Objects::default());
+            });
+            let found = walk.unordered(&last, last.function().unwrap()).into_iter().map(|(call, _)| call);
+            found.collect::<Vec<u64>>()
+        };
+        // A blocking stream waits for nothing of the other, as nothing stands in the legacy stream, which waits for both.
+        fill(&mut sample, 16, 0x60);
+        assert_eq!(unordered(&sample), [6, 8]);
+        // Behind what stands in the legacy stream, it does. What came to the other since is not covered.
+        fill(&mut sample, 20, 0);
+        assert_eq!(unordered(&sample), [6]);
+        fill(&mut sample, 22, 0x60);
+        fill(&mut sample, 24, 0x70);
+        assert_eq!(unordered(&sample), [6, 11]);
+        // By events, also of a stream that had waited itself.
+        sample.call(0, "cuEventRecord", 30..31, &[0xe0, 0x60], &[]);
+        sample.call(0, "cuStreamWaitEvent", 32..33, &[0x50, 0xe0, 0], &[]);
+        fill(&mut sample, 34, 0x50);
+        assert_eq!(unordered(&sample), [12]);
+        sample.call(0, "cuEventRecord", 36..37, &[0xe1, 0x50], &[]);
+        sample.call(0, "cuStreamWaitEvent", 38..39, &[0x80, 0xe1, 0], &[]);
+        fill(&mut sample, 40, 0x80);
+        assert_eq!(unordered(&sample), [12]);
     }
 
     #[test]

@@ -267,6 +267,15 @@ impl Reach {
         (launches, unreached)
     }
 
+    /// The calls up to this one that launch, copy or fill and share memory with it, itself included: by allocation, as far as
+    /// what they were given tells.
+    pub fn sharers(&self, call: u64) -> Vec<(u64, &BTreeSet<u32>)> {
+        let Some(at) = self.events.iter().rposition(|event| event.call == call) else { return Vec::new() };
+        let uses = &self.events[at].uses;
+        let shares = |event: &&Event| event.uses.iter().any(|id| uses.contains(id));
+        self.events[..=at].iter().filter(shares).map(|event| (event.call, &*event.uses)).collect()
+    }
+
     /// The last few launches that were given the memory which this call copies, latest first.
     pub fn writers(&self, call: u64) -> Vec<u64> {
         const MOST: usize = 4;

@@ -186,10 +186,10 @@ mod tests {
             ("atom.global.add.u32 _, [%d1], 1;", &[]),
             ("@%p1 red.global.add.f32 [%d1], %f1;", &[Cause::FloatAtomic]),
             ("red.global.max.u32 [%d1], %r1; ld.global.v2.u32 {%r2, %r3}, [%d1];", &[]),
-            ("atom.global.add.noftz.f16x2 %r1, [%d1], %r2; mov.b32 %r3, %r1;", &[
-                Cause::AtomicResult,
-                Cause::FloatAtomic,
-            ]),
+            (
+                "atom.global.add.noftz.f16x2 %r1, [%d1], %r2; mov.b32 %r3, %r1;",
+                &[Cause::AtomicResult, Cause::FloatAtomic],
+            ),
             ("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%d1], [%d2], %r1;", &[Cause::FloatAtomic]),
             ("{ .param .b64 r; call.uni (r), now, (); ld.param.b64 %d2, [r]; }", &[Cause::Clock]),
             ("{ .param .b64 r; .param .b64 n; call (r), malloc, (n); }", &[Cause::Malloc]),
@@ -199,7 +199,8 @@ mod tests {
         }
         assert_eq!(causes(b".version 8.0 .entry k() { ret; }", "other"), None);
         // Cut anywhere, and nonsense: nothing is trusted.
-        let text = b".version 8.0 .entry k(.param .u64 o) { @!%p atom.add.f32 %f1, [%d1], %f2; call (r), x, (y); ret; }";
+        let text =
+            b".version 8.0 .entry k(.param .u64 o) { @!%p atom.add.f32 %f1, [%d1], %f2; call (r), x, (y); ret; }";
         (0..text.len()).for_each(|len| _ = causes(&text[..len], "k"));
     }
 }

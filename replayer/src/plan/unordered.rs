@@ -1,0 +1,55 @@
+//! Two submissions with the same memory that nothing orders: what a result depends on that comes out otherwise when launches
+//! are waited for, or when another run is slower somewhere.
+//!
+//! Memory is told apart by allocation, and who writes it is not known of kernels: that nothing orders the two is sure, that they
+//! touch the same bytes is not.
+
+use crate::plan::Plan;
+use crate::plan::outstanding::Outstanding;
+use std::collections::HashMap;
+use trace::objects::Objects;
+use trace::{Call, Trace, decode};
+
+/// A launch, copy or fill.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Submission {
+    pub call: u64,
+    pub function: String,
+    pub kernel: Option<String>,
+    /// As `dump` names it: `stream#3`, `the legacy stream of ctx#1`.
+    pub stream: String,
+}
+
+/// The earlier and the later of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unordered(pub Submission, pub Submission);
+
+/// The last two that both share memory with what this call brings, or that call and what was submitted before it.
+pub fn unordered(trace: &Trace, plan: &Plan, at: u64) -> Option<Unordered> {
+    let sharers: HashMap<u64, _> = plan.reach.sharers(at).into_iter().collect();
+    let (mut walk, mut objects) = (Outstanding::default(), Objects::default());
+    let mut found = None;
+    for call in trace.calls().take_while(|call| call.number <= at).filter(|call| !call.inner) {
+        match objects.concerned(&call).then(|| decode::decode(&call)).flatten() {
+            Some(decoded) => objects.advance(&call, &decoded),
+            None => objects.until(&call),
+        }
+        let Some(function) = call.function() else { continue };
+        if let Some(own) = sharers.get(&call.number) {
+            let share = |other: &u64| sharers.get(other).is_some_and(|uses| uses.iter().any(|id| own.contains(id)));
+            let earlier = walk.unordered(&call, function).into_iter().rfind(|(other, _)| share(other));
+            let pair = earlier.and_then(|(other, stream)| {
+                let earlier = submission(trace.call(other)?, stream.to_owned());
+                Some(Unordered(earlier, submission(call, walk.stream_name(&call, function, &objects))))
+            });
+            found = pair.or(found);
+        }
+        walk.see(&call, function, &objects);
+    }
+    found
+}
+
+fn submission(call: Call, stream: String) -> Submission {
+    let kernel = call.named_kernel().map(|kernel| kernel.name.clone()).filter(|name| !name.is_empty());
+    Submission { call: call.number, function: call.name().to_owned(), kernel, stream }
+}

@@ -1,0 +1,151 @@
+//! Replays of the same trace in processes of their own: what they found.
+
+use crate::exit;
+use anyhow::{Context, Result, anyhow};
+use parking_lot::Mutex;
+use replayer::Options;
+use replayer::bisection::{self, Entry};
+use serde_json::Value;
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{env, thread};
+
+/// The process of such a replay.
+static UNDER_WAY: Mutex<Option<u32>> = Mutex::new(None);
+
+/// How often it is looked whether it has ended.
+const PACE: Duration = Duration::from_millis(10);
+
+/// What is replayed, and how.
+pub struct Again<'a> {
+    pub file: &'a Path,
+    pub options: &'a Options,
+    /// The last launch that is followed, if launches are.
+    pub followed: u64,
+    /// When a replay that has not ended is given up.
+    pub deadline: Option<Instant>,
+}
+
+/// What one replay found.
+pub struct Found {
+    /// What every launch made of memory, if that was asked for.
+    pub trail: Vec<Entry>,
+    /// The first difference from the recording, as JSON has it; null if there is none.
+    pub first: Value,
+}
+
+/// A replay that has not ended in time.
+#[derive(Debug)]
+pub struct TooLong;
+
+impl std::fmt::Display for TooLong {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.write_str("another replay took longer than it may")
+    }
+}
+
+impl std::error::Error for TooLong {}
+
+/// Ends what is under way, at an interruption.
+pub fn interrupt() {
+    if let Some(pid) = *UNDER_WAY.lock() {
+        // SAFETY: a plain system call; the child has not been waited for while its number stands here.
+        unsafe { libc::kill(pid as i32, libc::SIGKILL) };
+    }
+}
+
+impl Again<'_> {
+    /// As the program had it: nothing is waited for.
+    pub fn plainly(&self) -> Result<Found> {
+        self.run(&["--no-explain".into()])
+    }
+
+    /// With other contents of memory before the program writes it.
+    pub fn filled(&self, fill: u8) -> Result<Found> {
+        self.run(&["--no-explain".into(), "--fill".into(), fill.to_string()])
+    }
+
+    /// Launches one by one, with what each made of memory.
+    pub fn followed(&self) -> Result<Found> {
+        let trail = temporary()?;
+        let until = self.followed.to_string();
+        let path = trail.path().to_str().context("the path of a temporary file")?;
+        let found = self.run(&["--bisect".into(), "--trail".into(), path.into(), "--trail-end".into(), until])?;
+        let text = fs::read_to_string(trail.path()).context("what another replay left")?;
+        Ok(Found { trail: bisection::read(&text).context("what another replay left is damaged")?, ..found })
+    }
+
+    fn run(&self, how: &[String]) -> Result<Found> {
+        let (out, said) = (temporary()?, temporary()?);
+        let program = env::current_exe().context("the path of cutrace")?;
+        let mut command = Command::new(program);
+        command.arg("replay").arg(self.file).arg("--json");
+        command.arg("--driver").arg(&self.options.driver).args(self.asked()).args(how);
+        // Its layout is its own affair.
+        command.env_remove(crate::layout::TRIES).stdin(Stdio::null());
+        command.stdout(file(&out)?).stderr(file(&said)?);
+        self.wait(&mut command)?;
+        let report: Value = serde_json::from_slice(&fs::read(out.path())?).map_err(|_| {
+            let said = fs::read_to_string(said.path()).unwrap_or_default();
+            anyhow!("another replay failed: {}", said.trim().lines().last().unwrap_or("nothing said"))
+        })?;
+        Ok(Found { trail: Vec::new(), first: report["first_divergence"].clone() })
+    }
+
+    /// What the first replay was asked for, as far as it changes what is found.
+    fn asked(&self) -> Vec<String> {
+        let Options { devices, place, tools, .. } = self.options;
+        let mut asked = Vec::new();
+        if !devices.is_empty() {
+            let map: Vec<String> = devices.iter().map(|(recorded, here)| format!("{recorded}={here}")).collect();
+            asked.extend(["--device".into(), map.join(",")]);
+        }
+        asked.extend((!place).then(|| "--no-placement".into()));
+        asked.extend(tools.end.iter().flat_map(|end| ["--until".into(), (end - 1).to_string()]));
+        asked.extend(tools.fill.iter().flat_map(|fill| ["--fill".into(), fill.to_string()]));
+        if let Some(tolerance) = &tools.tolerance {
+            let (relative, absolute) = (tolerance.relative, tolerance.absolute);
+            asked.extend(["--verify".into(), format!("{relative:e},{absolute:e},{}", tolerance.float.name())]);
+        }
+        asked
+    }
+
+    fn wait(&self, command: &mut Command) -> Result<()> {
+        let mut under_way = UNDER_WAY.lock();
+        let mut child = command.spawn().context("another replay")?;
+        *under_way = Some(child.id());
+        drop(under_way);
+        loop {
+            let mut under_way = UNDER_WAY.lock();
+            let is_late = self.deadline.is_some_and(|deadline| Instant::now() > deadline);
+            if is_late {
+                let _ended_already = child.kill();
+            }
+            let ended = if is_late { child.wait().map(Some) } else { child.try_wait() };
+            if !matches!(ended, Ok(None)) {
+                *under_way = None;
+                ended.context("another replay")?;
+                return if is_late { Err(TooLong.into()) } else { Ok(()) };
+            }
+            drop(under_way);
+            thread::sleep(PACE);
+        }
+    }
+}
+
+fn temporary() -> Result<tempfile::NamedTempFile> {
+    tempfile::Builder::new().prefix("cutrace-").tempfile().context("a temporary file")
+}
+
+fn file(named: &tempfile::NamedTempFile) -> Result<File> {
+    named.as_file().try_clone().context("a temporary file")
+}
+
+/// Says on a terminal that the answer takes longer than one replay.
+pub fn say_so() {
+    if std::io::IsTerminal::is_terminal(&std::io::stderr()) {
+        exit::say("it diverged; replaying again to find out why (--no-explain does without)");
+    }
+}

@@ -1,0 +1,147 @@
+//! A replay that diverges says why: what does not compute the same twice, what nothing orders, or that it differs itself.
+
+use serde_json::Value;
+use tests::forge::Forge;
+use tests::*;
+use trace::segment::Kind;
+
+fn recorded(app: &str, arguments: &[&str]) -> Place {
+    let place = Place::new();
+    run(place.recorded(client(app)).args(arguments)).expect(0);
+    place
+}
+
+fn replayed(place: &Place, options: &[&str]) -> Outcome {
+    run(place.cutrace(["replay", "--driver", "sim"]).args(options)).expect(4)
+}
+
+fn report(place: &Place, options: &[&str]) -> Value {
+    serde_json::from_str(&replayed(place, &[&["--json"], options].concat()).stdout).expect("JSON")
+}
+
+fn json(place: &Place, arguments: &[&str]) -> Value {
+    serde_json::from_str(&run(&mut place.cutrace(arguments)).expect(0).stdout).expect("JSON")
+}
+
+/// Other bytes than were recorded.
+fn forged(app: &str, arguments: &[&str], wanted: &[u8]) -> Place {
+    let place = recorded(app, arguments);
+    let path = place.join("trace.bin");
+    let mut forge = Forge::open(&path);
+    forge.flip(forge.find(Kind::Blob, wanted));
+    forge.reseal();
+    forge.write(&path);
+    place
+}
+
+#[test]
+fn a_kernel_that_does_not_compute_the_same_twice() {
+    for (how, function, kernel, node) in [
+        ("direct", "cuLaunchKernel", "stamp", ""),
+        ("through", "cuLaunchKernel", "stamp_through", ""),
+        ("graph", "cuGraphLaunch", "stamp", ", node 2 of its graph,"),
+    ] {
+        let place = recorded("nondeterministic.c", &[how]);
+        let nth = if function == "cuLaunchKernel" { 2 } else { 0 };
+        let call = calls_named(&place.trace(), function)[nth].number;
+        let line =
+            format!("diverged: nondeterministic, kernel {kernel} of call {call}{node} computes otherwise each time");
+        for options in [&[][..], &["--sync-launches"], &["--bisect"]] {
+            let text = replayed(&place, options).stdout;
+            assert_eq!(text.lines().next(), Some(&*line), "{options:?}: {text}");
+            assert!(text.contains(&format!("  because      {kernel} reads the clock\n")), "{text}");
+        }
+        let explanation = report(&place, &[])["explanation"].take();
+        assert_eq!(explanation["line"], line, "{explanation}");
+        assert_eq!(explanation["conclusion"], "nondeterministic");
+        assert_eq!((&explanation["replays_agree"], &explanation["given_up"]), (&false.into(), &Value::Null));
+        assert_eq!((&explanation["launch"]["call"], &explanation["launch"]["kernel"]), (&call.into(), &kernel.into()));
+        assert_eq!((&explanation["causes"][0]["kind"], &explanation["causes"][1]), (&"clock".into(), &Value::Null));
+    }
+}
+
+#[test]
+fn a_replay_that_is_not_as_recorded() {
+    let wanted: Vec<u8> = [0.5f32, 2.5, 4.5].iter().flat_map(|f| f.to_le_bytes()).collect();
+    let place = forged("vector_add.c", &[], &wanted);
+    let text = replayed(&place, &[]).stdout;
+    assert!(text.starts_with("diverged: the replay differs from the recording\n"), "{text}");
+    assert!(!text.contains("because"), "{text}");
+    let explanation = report(&place, &[])["explanation"].take();
+    assert_eq!((&explanation["conclusion"], &explanation["replays_agree"]), (&"differs".into(), &true.into()));
+    assert_eq!((&explanation["compared_launches"], &explanation["launch"]), (&1.into(), &Value::Null));
+    assert_eq!(explanation["reads_unwritten_memory"], false);
+}
+
+/// When recorded it held something else than zeros.
+#[test]
+fn memory_that_was_never_written() {
+    let place = Place::new();
+    run(place
+        .cutrace(["record", "--driver", "sim", "--data", "all", "-o", "trace.bin", "--"])
+        .arg(client("uninitialised.c")))
+    .expect(0);
+    let path = place.join("trace.bin");
+    let mut forge = Forge::open(&path);
+    let edge: Vec<u8> = [498u32, 499, 0, 0].iter().flat_map(|n| n.to_le_bytes()).collect();
+    forge.flip(forge.find(Kind::Blob, &edge) + 8);
+    forge.reseal();
+    forge.write(&path);
+    let text = replayed(&place, &[]).stdout;
+    assert!(text.starts_with("diverged: the replay differs from the recording\n"), "{text}");
+    assert!(text.contains("because      it reads memory that was never written: replay --fill 0xa5"), "{text}");
+    assert_eq!(report(&place, &[])["explanation"]["reads_unwritten_memory"], true);
+}
+
+#[test]
+fn nothing_is_explained_that_is_not_to_be() {
+    let place = recorded("nondeterministic.c", &["direct"]);
+    let text = replayed(&place, &["--no-explain"]).stdout;
+    assert!(text.starts_with("diverged\n") && text.contains("replay --bisect"), "{text}");
+    assert_eq!(report(&place, &["--no-explain"])["explanation"], Value::Null);
+    let text = replayed(&place, &["--explain-within", "0"]).stdout;
+    assert!(text.starts_with("diverged\n") && text.contains("would be made twice more within 0 s"), "{text}");
+    let explanation = report(&place, &["--explain-within", "0"])["explanation"].take();
+    assert_eq!((&explanation["line"], &explanation["conclusion"]), (&"diverged".into(), &Value::Null));
+    let sound = recorded("vector_add.c", &[]);
+    assert_eq!(json(&sound, &["replay", "--driver", "sim", "--json"])["explanation"], Value::Null);
+}
+
+/// The copies and fills come before the kernel, as they did; where launches are waited for, behind it.
+#[test]
+fn what_nothing_orders() {
+    for (how, later) in [("copy", "cuMemcpyDtoH_v2"), ("fill", "cuMemsetD32Async"), ("event", "cuMemsetD32Async")] {
+        let place = recorded("unordered_copy.c", &[how]);
+        let trace = place.trace();
+        let launch = calls_named(&trace, "cuLaunchKernel")[0].number;
+        let other = calls_named(&trace, later)[0].number;
+        run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(0);
+        let text = replayed(&place, &["--sync-launches"]).stdout;
+        let line = format!("diverged: nondeterministic, nothing orders call {launch} and call {other}\n");
+        assert!(text.starts_with(&line), "{how}: {text}");
+        assert!(text.contains("each launch was waited for here, as the program does not"), "{text}");
+        assert!(text.contains(&format!("no order     call {launch} cuLaunchKernel late on stream#1\n")), "{text}");
+        let explanation = report(&place, &["--sync-launches"])["explanation"].take();
+        let unordered = &explanation["unordered"];
+        assert_eq!((&unordered["earlier"]["call"], &unordered["earlier"]["kernel"]), (&launch.into(), &"late".into()));
+        assert_eq!((&unordered["later"]["call"], &unordered["later"]["function"]), (&other.into(), &later.into()));
+        let stream = if how == "copy" { "the legacy stream of ctx#1" } else { "stream#2" };
+        assert_eq!(unordered["later"]["stream"], stream);
+        assert_eq!(explanation["replays_agree"], true, "{explanation}");
+    }
+}
+
+#[test]
+fn kernels_that_read_the_clock_are_noted() {
+    let place = recorded("nondeterministic.c", &["direct"]);
+    let call = calls_named(&place.trace(), "cuLaunchKernel")[2].number;
+    // The other one of the module is not launched.
+    let note = format!("kernel stamp reads the clock (1 call: {call})");
+    for arguments in [&["info", "--json"][..], &["replay", "--dry-run", "--json"]] {
+        let said = json(&place, arguments);
+        assert_eq!((&said["verdict"], &said["notes"]), (&"replayable".into(), &serde_json::json!([note])), "{said}");
+    }
+    let text = run(&mut place.cutrace(["info"])).expect(0).stdout;
+    assert!(text.contains(&format!("  note: {note}\n")), "{text}");
+    assert_eq!(json(&recorded("vector_add.c", &[]), &["info", "--json"])["notes"], serde_json::json!([]));
+}
