@@ -93,6 +93,18 @@ impl Trace {
     }
 }
 
+/// Where the code lies that a call loads, and how much there is in one piece. A file's content stands at address 0.
+pub(crate) fn image(load: &Call) -> Option<(u64, usize)> {
+    let mut params = load.function()?.params.iter();
+    let image = params.find(|p| matches!(p.role, Role::Image | Role::SizedImage(_) | Role::Path))?;
+    let address = if matches!(image.role, Role::Path) { 0 } else { load.argument(image.name)? };
+    let mut len = 0u64;
+    while let Some(piece) = load.images_at(address.checked_add(len)?).next().filter(|piece| piece.len > 0) {
+        len = len.checked_add(piece.len)?;
+    }
+    Some((address, len as usize))
+}
+
 /// Whether calls of this function load code, find something in it, or link it.
 fn brings(function: &Function) -> bool {
     function.params.iter().any(|param| match (param.role, param.ty.form) {

@@ -5,9 +5,9 @@
 //! another size.
 
 use crate::Trace;
-use crate::api::roles::Role;
 use crate::call::{Call, When};
 use crate::hash::Hash;
+use crate::origins::image;
 use crate::parameters::{Code, Number, Parameter, from};
 use crate::record::Kernel;
 use std::collections::HashMap;
@@ -107,17 +107,10 @@ impl Trace {
     }
 
     fn declared_in(&self, load: Call, name: &str) -> Option<Vec<Parameter>> {
-        let mut params = load.function()?.params.iter();
-        let image = params.find(|p| matches!(p.role, Role::Image | Role::SizedImage(_) | Role::Path))?;
-        // A file's content stands at address 0.
-        let address = if matches!(image.role, Role::Path) { 0 } else { load.argument(image.name)? };
-        let mut len = 0u64;
-        while let Some(piece) = load.images_at(address.checked_add(len)?).next().filter(|piece| piece.len > 0) {
-            len = len.checked_add(piece.len)?;
-        }
+        let (address, len) = image(&load)?;
         let read = |at: u64, len: usize| load.memory(When::Entry, at, len as u64).map(|bytes| bytes.into_owned());
         let mut texts = self.signatures.texts.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let code = texts.entry(load.number).or_insert_with(|| Code::of_text(address, len as usize, &read));
+        let code = texts.entry(load.number).or_insert_with(|| Code::of_text(address, len, &read));
         let own = code.kernel(name, &read).map(<[Parameter]>::to_vec);
         drop(texts);
         own.or_else(|| self.linked_of(&load, address).into_iter().find_map(|input| self.declared_in(input, name)))

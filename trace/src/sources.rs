@@ -1,9 +1,9 @@
-//! Which image a launched kernel came from: the calls that loaded code and looked things up in it, followed by handle.
+//! Launched kernels, and what the code that they came from tells of them.
 
-use crate::api::roles::{Class, Role};
-use crate::api::types::{Form, Kind};
+use crate::api::roles::Class;
 use crate::call::When;
 use crate::hash::Hash;
+use crate::origins::image;
 use crate::parameters::{Code, from};
 use crate::record::Kernel;
 use crate::varying::{Causes, causes};
@@ -34,51 +34,24 @@ const NAMED: usize = 5;
 
 /// What was launched, in the order of the first launches.
 pub fn launched(trace: &Trace) -> Vec<Launched<'_>> {
-    let mut of: HashMap<(Kind, u64), Source> = HashMap::new();
     let (mut all, mut places) = (Vec::<Launched>::new(), HashMap::new());
     for call in trace.calls().filter(Call::succeeded) {
-        let Some(function) = call.function() else { continue };
-        match function.class {
-            Class::load | Class::query => follow(&call, &mut of),
-            Class::launch | Class::graph | Class::submit => {
-                let Some(kernel) = call.named_kernel() else { continue };
-                let place = *places.entry(kernel.id).or_insert_with(|| {
-                    let kind = if kernel.is_kernel { Kind::Kernel } else { Kind::Function };
-                    let loaded = of.get(&(kind, kernel.handle)).or_else(|| of.get(&(Kind::Module, kernel.module)));
-                    let adopted = trace.adopted.iter().find(|adopted| adopted.module == kernel.module);
-                    let source = loaded.copied().or(adopted.map(|adopted| Source::Adopted(adopted.module)));
-                    all.push(Launched { kernel, count: 0, calls: Vec::new(), source });
-                    all.len() - 1
-                });
-                let launched = &mut all[place];
-                launched.count += 1;
-                launched.calls.extend((launched.calls.len() < NAMED).then_some(call.number));
-            }
-            _ => {}
+        if !call.function().is_some_and(|function| matches!(function.class, Class::launch | Class::graph)) {
+            continue;
         }
+        let Some(kernel) = call.named_kernel() else { continue };
+        let place = *places.entry(kernel.id).or_insert_with(|| {
+            let loaded = trace.load_of(kernel, call.number).map(|load| Source::Call(load.number));
+            let adopted = || trace.adopted.iter().find(|adopted| adopted.module == kernel.module);
+            let source = loaded.or_else(|| adopted().map(|adopted| Source::Adopted(adopted.module)));
+            all.push(Launched { kernel, count: 0, calls: Vec::new(), source });
+            all.len() - 1
+        });
+        let launched = &mut all[place];
+        launched.count += 1;
+        launched.calls.extend((launched.calls.len() < NAMED).then_some(call.number));
     }
     all
-}
-
-/// What a call loads, or what it finds in what was loaded.
-fn follow(call: &Call, of: &mut HashMap<(Kind, u64), Source>) {
-    let params = call.function().map_or(&[][..], |function| function.params);
-    let is_code = |kind: Kind| matches!(kind, Kind::Module | Kind::Library | Kind::Kernel | Kind::Function);
-    let given = params.iter().find_map(|param| match param.ty.form {
-        Form::Handle(kind) if is_code(kind) => of.get(&(kind, call.argument(param.name)?)).copied(),
-        _ => None,
-    });
-    for param in params {
-        let Form::Pointer(to) = param.ty.form else { continue };
-        let Form::Handle(kind) = to.form else { continue };
-        let source = match param.role {
-            Role::Create(_) => Some(Source::Call(call.number)),
-            _ => given,
-        };
-        if let (Some(source), Some(made), true) = (source, call.output(param.name), is_code(kind)) {
-            of.insert((kind, made), source);
-        }
-    }
 }
 
 /// What in the code of these kernels may come out otherwise in every run, by [`Kernel::id`].
@@ -102,34 +75,37 @@ pub fn varying<'t>(trace: &'t Trace, kernels: &[&Launched<'t>]) -> BTreeMap<u32,
 fn in_source<'n>(trace: &Trace, source: Source, names: BTreeSet<&'n str>) -> BTreeMap<&'n str, Causes> {
     let sm = trace.devices.first().map(|device| (device.compute.0 * 10 + device.compute.1) as u32);
     match source {
-        Source::Call(number) => {
-            let Some((call, address, len)) = trace.call(number).and_then(image) else { return BTreeMap::new() };
-            let read = |at, len: usize| call.memory(When::Entry, at, len as u64).map(Cow::into_owned);
-            causes(&Code::new(address, len, sm, &read), names, &read)
-        }
+        Source::Call(number) => trace.call(number).map_or_else(BTreeMap::new, |load| in_load(trace, load, names, sm)),
         Source::Adopted(module) => {
             let images = trace.adopted.iter().filter(|adopted| adopted.module == module).flat_map(|a| &a.images);
             let blobs = images.filter_map(|image| trace.blob(Hash::from_bytes(*image)));
-            let mut all = BTreeMap::<&str, Causes>::new();
-            for blob in blobs {
+            of_several(blobs.map(|blob| {
                 let read = from(blob);
-                for (name, found) in causes(&Code::new(0, blob.len(), sm, &read), names.clone(), &read) {
-                    let known = all.entry(name).or_insert(Err(None));
-                    if known.is_err() {
-                        *known = found;
-                    }
-                }
-            }
-            all
+                causes(&Code::new(0, blob.len(), sm, &read), names.clone(), &read)
+            }))
         }
     }
 }
 
-/// The call with the address and the length of what it loads. The content of a file stands at address 0.
-fn image<'t>(call: Call<'t>) -> Option<(Call<'t>, u64, usize)> {
-    let of = |role: &Role| matches!(role, Role::Image | Role::SizedImage(_) | Role::Path);
-    let param = call.function()?.params.iter().find(|param| of(&param.role))?;
-    let address = if matches!(param.role, Role::Path) { 0 } else { call.argument(param.name)? };
-    let len = call.images_at(address).map(|image| image.len).max()?;
-    Some((call, address, len as usize))
+/// In what a call loads, and in what it was linked from.
+fn in_load<'n>(trace: &Trace, load: Call, names: BTreeSet<&'n str>, sm: Option<u32>) -> BTreeMap<&'n str, Causes> {
+    let linked = image(&load).map_or_else(Vec::new, |(address, _)| trace.linked_of(&load, address));
+    of_several(std::iter::once(load).chain(linked).filter_map(|load| {
+        let (address, len) = image(&load)?;
+        let read = |at, len: usize| load.memory(When::Entry, at, len as u64).map(Cow::into_owned);
+        Some(causes(&Code::new(address, len, sm, &read), names.clone(), &read))
+    }))
+}
+
+/// For each kernel the first that tells something.
+fn of_several<'n>(all: impl Iterator<Item = BTreeMap<&'n str, Causes>>) -> BTreeMap<&'n str, Causes> {
+    let mut told = BTreeMap::<&str, Causes>::new();
+    for (name, found) in all.flatten() {
+        match told.entry(name).or_insert(Err(None)) {
+            known @ Err(None) => *known = found,
+            known @ Err(_) if found.is_ok() => *known = found,
+            _ => {}
+        }
+    }
+    told
 }
