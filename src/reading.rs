@@ -67,6 +67,12 @@ pub fn count(text: &str) -> Result<u64, String> {
 }
 
 impl Reading {
+    /// Of all calls, for who asks for none in particular.
+    pub fn everything() -> Reading {
+        let (file, color) = (PathBuf::new(), ColorChoice::Never);
+        Reading { file, calls: None, thread: None, grep: None, limit: None, json: false, color }
+    }
+
     pub fn open(&self) -> Result<Trace> {
         Ok(Trace::open(&self.file)?)
     }

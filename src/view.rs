@@ -1,17 +1,19 @@
 //! `cutrace view`: the timeline in the terminal.
 
 use crate::exit::{self, DONE, USAGE, damage, failure};
+use crate::report::findings::find;
 use anyhow::Result;
 use clap::{Args, ColorChoice, ValueEnum};
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::str::FromStr;
 use viewer::app::{Error, Options, name_objects, once, open, run as show};
+use viewer::config;
+use viewer::report as printed;
 use viewer::state::arrange::Step;
 use viewer::state::command::Shown;
 use viewer::state::filter::{Filter, time};
 use viewer::state::tab::Tab;
-use viewer::{config, report};
 
 /// Look at a trace: timeline, calls, tables and findings, in the terminal
 ///
@@ -150,7 +152,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let Arguments { view, window, row, follow, filter, hide, select, sort, no_details, arrange, .. } = arguments;
     let shown =
         Shown { view, window, row, place: arguments.at, follow, filter, hide, select, sort, no_details, arrange };
-    let options = Options { theme, config, index: !arguments.no_index, second: arguments.second, shown };
+    let options = Options { theme, config, index: !arguments.no_index, second: arguments.second, find, shown };
     let is_terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
     if arguments.once || !is_terminal {
         let opened = open(&arguments.file, &options).map_err(explained)?;
@@ -161,7 +163,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         let ended = damage(&opened.trace, 0);
         let (text, beyond) = match arguments.once {
             true => once(opened, &options, (arguments.size.0, arguments.size.1), paints),
-            false => (report::text(&opened), None),
+            false => (printed::text(&opened), None),
         };
         if let Some(beyond) = beyond {
             return Err(failure(USAGE, beyond));

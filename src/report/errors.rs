@@ -1,7 +1,7 @@
 //! `errors`: the calls that failed, by function and result; those that only return an earlier, sticky error again, under that one.
 
-use super::finding::{Cost, Finding};
 use super::table::{Cell, Column, Head, Layout, Table, column};
+use super::tally::KEPT;
 use super::walk::{Ending, Report, Step};
 use crate::dump::NOT_READY;
 use crate::figures::{counted, grouped};
@@ -14,6 +14,7 @@ use trace::decode::decode;
 use trace::text::symbol;
 use trace::value::Value;
 use trace::{Call, Trace};
+use viewer::data::findings::{Cost, Finding};
 
 #[derive(Default)]
 pub struct Errors<'t> {
@@ -200,11 +201,13 @@ impl<'t> Report<'t> for Errors<'t> {
         };
         let next = sticky.map_or("cutrace report -r errors".into(), |_| format!("cutrace replay {NAMES_LAUNCH}"));
         vec![Finding {
-            kind: "failed_calls",
+            kind: "failed_calls".into(),
             what: format!("{} failed{more}", counted(calls - again, "call")),
             evidence: format!("the first is call {}, {function}: {name}{said}{kinds}", first.first),
             next,
             cost: Cost::Wrong,
+            times: calls,
+            calls: sorted.iter().map(|(_, failures)| failures.first).take(KEPT).collect(),
         }]
     }
 }

@@ -1,9 +1,9 @@
 //! `leaks`: what the program made and did not destroy, beside memory (see `memory`): streams, events, modules, graphs, contexts,
 //! pools, textures, reserved addresses, by kind.
 
-use super::finding::{Cost, Finding};
 use super::modules::{self, Key};
 use super::table::{Cell, Head, Layout, Table, column};
+use super::tally::KEPT;
 use super::walk::{Ending, Report, Step};
 use crate::figures::counted;
 use std::collections::{BTreeMap, HashMap};
@@ -13,6 +13,7 @@ use trace::api::FUNCTIONS;
 use trace::api::roles::{Class, Role};
 use trace::api::types::{Form, Kind};
 use trace::objects::End;
+use viewer::data::findings::{Cost, Finding};
 
 /// Ended by a call that names one of them. Of what counts its references or goes with something else nothing is said.
 static DESTROYED_BY_CALLS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
@@ -198,18 +199,21 @@ impl<'t> Report<'t> for Leaks<'t> {
         if sorts.is_empty() {
             return Vec::new();
         }
+        let count = sorts.iter().map(|(_, group)| group.count).sum();
         let what: Vec<String> = sorts.iter().map(|(sort, group)| counted(group.count, sort.name())).collect();
         let first = |(sort, group): &(Sort, Group)| {
             let image = group.of_one_image().filter(|same| *same > 1);
             let image = image.map_or(String::new(), |same| format!(", {same} of them from one image"));
-            format!("{} by call {}{image}", sort.name(), group.calls.iter().min().unwrap_or(&0))
+            format!("{} by call {}{image}", sort.name(), group.calls.first().unwrap_or(&0))
         };
         vec![Finding {
-            kind: "not_destroyed",
+            kind: "not_destroyed".into(),
             what: format!("{} not destroyed by the program", enumerated(&what)),
             evidence: format!("the first of each: {}", sorts.iter().map(first).collect::<Vec<_>>().join("; ")),
             next: "cutrace report -r leaks".into(),
-            cost: Cost::Objects(sorts.iter().map(|(_, group)| group.count).sum()),
+            cost: Cost::Objects(count),
+            times: count,
+            calls: sorts.iter().flat_map(|(_, group)| group.calls.iter().take(LISTED).copied()).take(KEPT).collect(),
         }]
     }
 }
@@ -279,6 +283,7 @@ impl Group {
     fn join(&mut self, other: Group) {
         self.count += other.count;
         self.calls.extend(other.calls);
+        self.calls.sort_unstable();
         other.images.into_iter().for_each(|(image, count)| *self.images.entry(image).or_default() += count);
     }
 

@@ -3,7 +3,7 @@
 use super::device::{self, Scope, exec, gaps, kernels, nvtx};
 use super::table::Table;
 use super::walk::Report;
-use super::{api_sum, errors, launches, leaks, memory, modules, pending, summary, sync, transfers};
+use super::{api_sum, errors, host, launches, leaks, memory, modules, pending, summary, sync, transfers};
 use crate::exit::{USAGE, failure};
 use crate::info::shell;
 use anyhow::Result;
@@ -96,6 +96,7 @@ const REPORTS: &[Entry] = &[
     entry("cuda_api_sum", "driver functions: calls and their times", Way::Walk(api_sum::make)),
     entry("cuda_api_trace", "every call: start, duration, result", Way::Stream(Stream::Calls)),
     entry("sync", "who waited for what, and how long", Way::Walk(sync::make)),
+    entry("host", "when no thread was in the driver, and when nothing was outstanding", Way::Walk(host::make)),
     entry("memory", "bytes by kind of memory: peak, churn, live at the peak, leaks", Way::Walk(memory::make)),
     entry("leaks", "streams, events, modules, graphs, contexts ... that were not destroyed", Way::Walk(leaks::make)),
     entry("transfers", "copies: direction, pageable or pinned, rate; the same bytes again", Way::Walk(transfers::make)),

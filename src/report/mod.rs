@@ -5,11 +5,13 @@ mod api_trace;
 pub mod device;
 mod durations;
 mod errors;
-mod finding;
+pub mod findings;
 pub mod grep;
+mod host;
 mod launches;
 mod leaks;
 mod list;
+mod lost;
 mod memory;
 mod modules;
 mod pending;
@@ -17,10 +19,12 @@ mod render;
 mod summary;
 mod sync;
 mod table;
+mod tally;
 mod transfers;
 pub mod walk;
 
 use crate::exit;
+use crate::progress::Progress;
 use crate::reading::Reading;
 use anyhow::Result;
 use clap::builder::PossibleValuesParser;
@@ -96,7 +100,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     }
     let ending = match reports.is_empty() {
         true => None,
-        false => Some(walk::walk(&trace, reading, style, &mut reports)?),
+        false => Some(walk::walk(&trace, reading, style, progress(&trace), &mut reports)?),
     };
     let scope = Scope::new(&trace, reading, Names::new(style))?;
     let mut reports = reports.into_iter();
@@ -127,6 +131,10 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     }
     out.finish()?;
     Ok(exit::damage(&trace, 0))
+}
+
+fn progress(trace: &Trace) -> Progress {
+    Progress::new("reading", trace.len() as u64)
 }
 
 fn about(trace: &Trace) -> serde_json::Value {

@@ -1,7 +1,7 @@
 //! `modules`: the images that were loaded: how large, how often, how long it took, and what of them was used.
 
-use super::finding::{Cost, Finding};
 use super::table::{Cell, Head, Layout, Table, column};
+use super::tally::Tally;
 use super::walk::{Ending, Report, Step};
 use crate::figures::{counted, duration, size};
 use std::collections::{HashMap, HashSet};
@@ -13,13 +13,19 @@ use trace::hash::Hash;
 use trace::image::Format;
 use trace::text::handle;
 use trace::value::Value;
+use viewer::data::findings::{Cost, Finding};
 
 #[derive(Default)]
 pub struct Modules<'t> {
     images: HashMap<Key, Image<'t>>,
+    /// Loads of what had been loaded before, and of what the driver compiles.
+    repeated: Tally,
+    compiled: Tally,
     /// The image of a module, library, kernel or function.
     of: HashMap<(Kind, u64), Key>,
 }
+
+const PTX: &str = "PTX";
 
 /// An image by its content; by its address where the content was not recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -141,47 +147,41 @@ impl<'t> Report<'t> for Modules<'t> {
 
     fn findings(&self, _: &Ending<'t>) -> Vec<Finding> {
         let mut found = Vec::new();
+        let finding = |kind: &str, what: &str, tally: &Tally, most: String| Finding {
+            kind: kind.into(),
+            what: format!("{} {what}", counted(tally.calls, "module load")),
+            evidence: format!("{} in all; {most}", duration(tally.time)),
+            next: "cutrace report -r modules".into(),
+            cost: Cost::Time(tally.time),
+            times: tally.calls,
+            calls: tally.costliest(),
+        };
         let again = self.images.values().filter(|image| image.repeated > 0);
-        let (mut repeated, mut time, mut most) = (0, 0, None::<&Image>);
-        for image in again {
-            repeated += image.repeated;
-            time += image.repeated_time;
-            most = most.filter(|most| most.repeated_time >= image.repeated_time).or(Some(image));
-        }
-        if let Some(most) = most {
-            found.push(Finding {
-                kind: "repeated_module_loads",
-                what: format!(
-                    "{} brought an image that its context had loaded before",
-                    counted(repeated, "module load")
-                ),
-                evidence: format!(
-                    "{} in all; most of it an image of {}, loaded {}, first by call {}",
-                    duration(time),
+        if let Some(most) = again.max_by_key(|image| (image.repeated_time, std::cmp::Reverse(image.first))) {
+            found.push(finding(
+                "repeated_module_loads",
+                "brought an image that its context had loaded before",
+                &self.repeated,
+                format!(
+                    "most of it an image of {}, loaded {}, first by call {}",
                     size(most.bytes),
                     counted(most.loads, "time"),
                     most.first
                 ),
-                next: "cutrace report -r modules".into(),
-                cost: Cost::Time(time),
-            });
+            ));
         }
-        let compiled = || self.images.values().filter(|image| image.format == "PTX");
-        let time: i64 = compiled().map(|image| image.time).sum();
-        if let Some(longest) = compiled().max_by_key(|image| (image.longest, std::cmp::Reverse(image.first))) {
-            let loads = compiled().map(|image| image.loads).sum();
-            found.push(Finding {
-                kind: "ptx_loads",
-                what: format!("{} brought PTX, which the driver compiles", counted(loads, "module load")),
-                evidence: format!(
-                    "{} in all; the longest took {}, of an image first loaded by call {}",
-                    duration(time),
+        let compiled = self.images.values().filter(|image| image.format == PTX);
+        if let Some(longest) = compiled.max_by_key(|image| (image.longest, std::cmp::Reverse(image.first))) {
+            found.push(finding(
+                "ptx_loads",
+                "brought PTX, which the driver compiles",
+                &self.compiled,
+                format!(
+                    "the longest took {}, of an image first loaded by call {}",
                     duration(longest.longest),
                     longest.first
                 ),
-                next: "cutrace report -r modules".into(),
-                cost: Cost::Time(time),
-            });
+            ));
         }
         found
     }
@@ -215,11 +215,15 @@ impl<'t> Modules<'t> {
         });
         image.loads += 1;
         image.time += ns;
+        if format == PTX {
+            self.compiled.add(step.call.number, ns);
+        }
         image.longest = image.longest.max(ns);
         if made.is_none() {
             image.failed += 1;
         } else if !image.contexts.insert(step.contexts.current(step.call.thread)) {
             image.repeated += 1;
+            self.repeated.add(step.call.number, ns);
             image.repeated_time += ns;
         }
     }
@@ -278,6 +282,6 @@ fn kind(bytes: &[u8]) -> &'static str {
         Format::Fatbin => "fatbin",
         Format::Elf => "cubin",
         Format::Archive => "archive",
-        Format::Text => "PTX",
+        Format::Text => PTX,
     }
 }

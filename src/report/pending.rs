@@ -1,11 +1,12 @@
 //! `pending`: what was submitted and not known to have finished when the trace ends, and the calls that had not returned.
 
-use super::finding::{Cost, Finding};
 use super::table::{Cell, Column, Head, Layout, Table, column};
+use super::tally::KEPT;
 use super::walk::{Ending, Report, Step};
 use crate::figures::counted;
 use trace::finish::now;
 use trace::{Call, Trace};
+use viewer::data::findings::{Cost, Finding};
 
 #[derive(Default)]
 pub struct Pending<'t> {
@@ -116,13 +117,16 @@ impl<'t> Report<'t> for Pending<'t> {
         if inside.is_none() && calls == 0 {
             return Vec::new();
         }
+        let first = ending.pending.iter().filter_map(|work| work.calls.first().copied());
         let pending = format!("{} not known to have finished", counted(calls as u64, "submission"));
         vec![Finding {
-            kind: "unfinished",
+            kind: "unfinished".into(),
             what: "the trace ends while the program was at work".into(),
             evidence: inside.into_iter().chain([pending]).collect::<Vec<_>>().join("; "),
             next: "cutrace report -r pending".into(),
             cost: Cost::Wrong,
+            times: self.inside.len() as u64 + calls as u64,
+            calls: self.inside.iter().map(|call| call.number).chain(first).take(KEPT).collect(),
         }]
     }
 }

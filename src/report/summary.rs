@@ -1,16 +1,9 @@
 //! `summary`: one page. What ran, where the host's time went, what to look at.
 
 use super::device::{gaps, kernels};
-use super::errors::Errors;
-use super::finding::{Cost, Finding};
+use super::findings::Findings;
 use super::launches::Launches;
-use super::leaks::Leaks;
-use super::memory::Memory;
-use super::modules::Modules;
-use super::pending::Pending;
-use super::sync::Sync;
 use super::table::{Cell, Head, Layout, Table, column};
-use super::transfers::Transfers;
 use super::walk::{Ending, Report, Step};
 use crate::figures::{counted, duration, grouped, size};
 use crate::info::shell;
@@ -19,16 +12,11 @@ use std::collections::HashMap;
 use trace::Trace;
 use trace::api::roles::Class;
 use trace::record::timed;
+use viewer::data::findings::Cost;
 
 #[derive(Default)]
 pub struct Summary<'t> {
-    errors: Errors<'t>,
-    pending: Pending<'t>,
-    sync: Sync<'t>,
-    memory: Memory<'t>,
-    leaks: Leaks<'t>,
-    transfers: Transfers<'t>,
-    modules: Modules<'t>,
+    findings: Findings<'t>,
     launches: Launches<'t>,
     kinds: HashMap<&'static str, Kind<'t>>,
     calls: u64,
@@ -57,8 +45,6 @@ struct Kind<'t> {
 
 /// Kernels that are listed.
 const KERNELS: usize = 5;
-/// Findings that cost less than this part of the run are only counted.
-const NEGLIGIBLE: f64 = 0.001;
 
 pub fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
     Box::new(Summary::default())
@@ -110,19 +96,15 @@ const FINDINGS: Head = Head {
         column("kind", "kind"),
         column("time", "cost_ns"),
         column("bytes", "cost_bytes"),
+        column("times", "times"),
+        column("calls", "calls"),
     ],
     ..head("findings", "What to look at", Layout::List)
 };
 
 impl<'t> Report<'t> for Summary<'t> {
     fn see(&mut self, step: &Step<'_, 't>) {
-        self.errors.see(step);
-        self.pending.see(step);
-        self.sync.see(step);
-        self.memory.see(step);
-        self.leaks.see(step);
-        self.transfers.see(step);
-        self.modules.see(step);
+        self.findings.see(step);
         self.launches.see(step);
         if !step.selected {
             if let Some(span) = self.threads.get_mut(&step.call.thread).filter(|_| !step.call.inner) {
@@ -159,12 +141,6 @@ impl<'t> Report<'t> for Summary<'t> {
 }
 
 impl<'t> Summary<'t> {
-    /// From the first entry to the last return.
-    fn elapsed(&self) -> i64 {
-        let begin = self.threads.values().map(|span| span.begin).min().unwrap_or(0);
-        self.threads.values().map(|span| span.end).max().unwrap_or(0) - begin
-    }
-
     fn in_driver(&self) -> i64 {
         self.kinds.values().map(|kind| kind.time).sum()
     }
@@ -205,7 +181,7 @@ impl<'t> Summary<'t> {
             false => Default::default(),
         };
         let who = format!("{of}{} by {}", counted(all, "call"), counted(threads, "thread"));
-        fact("calls", format!("{who}, {} from the first to the last", duration(self.elapsed())));
+        fact("calls", format!("{who}, {} from the first to the last", duration(self.findings.host.elapsed())));
         if trace.calls_left_out() > 0 {
             let range = about.more.iter().find(|(key, _)| key == "range").map_or("", |(_, words)| words);
             fact("left out", format!("{} by the range ({range})", counted(trace.calls_left_out(), "call")));
@@ -214,10 +190,11 @@ impl<'t> Summary<'t> {
         let (kernels, launches, graphs) = self.launches.counts();
         let of_graphs = if graphs > 0 { format!(", {} of graphs", counted(graphs, "launch")) } else { String::new() };
         fact("launches", format!("{} of {}{of_graphs}", counted(launches, "launch"), counted(kernels, "kernel")));
-        let [to, from] = self.transfers.across();
+        let [to, from] = self.findings.transfers.across();
         let across = |(copies, bytes)| format!("{} in {}", size(bytes), counted(copies, "copy"));
         fact("copies", format!("{} to the device, {} from it", across(to), across(from)));
         let peaks: Vec<String> = self
+            .findings
             .memory
             .most()
             .map(|(side, peak)| format!("{} on {side}", size(peak)).replace("on host", "pinned"))
@@ -267,20 +244,7 @@ impl<'t> Summary<'t> {
     }
 
     fn look_at(&self, ending: &Ending<'t>) -> Table {
-        let parts: [&dyn Report<'t>; 7] =
-            [&self.errors, &self.pending, &self.memory, &self.sync, &self.transfers, &self.modules, &self.leaks];
-        let mut found: Vec<Finding> = parts.iter().flat_map(|part| part.findings(ending)).collect();
-        let least = (self.elapsed() as f64 * NEGLIGIBLE) as i64;
-        found.extend(gaps::finding(&ending.scope));
-        let all = found.len();
-        found.retain(|finding| !matches!(finding.cost, Cost::Time(ns) if ns < least));
-        let negligible = all - found.len();
-        found.sort_by_key(|finding| match finding.cost {
-            Cost::Wrong => (0, 0),
-            Cost::Time(ns) => (1, -ns),
-            Cost::Memory(_) => (2, 0),
-            Cost::Objects(_) => (3, 0),
-        });
+        let (found, negligible) = self.findings.list(ending);
         let mut table = Table::new(FINDINGS);
         let path = shell(&[ending.trace.path.display().to_string()]);
         for finding in found {
@@ -290,14 +254,20 @@ impl<'t> Summary<'t> {
                 Cost::Memory(bytes) => (None, Some(Cell::Bytes(bytes))),
             };
             let next = finding.command(&path);
-            let kind = finding.kind.into();
-            table.row([finding.what.into(), finding.evidence.into(), next.into(), kind, ns.into(), bytes.into()]);
+            let calls: Vec<String> = finding.calls.iter().map(u64::to_string).collect();
+            table.row([
+                finding.what.into(),
+                finding.evidence.into(),
+                next.into(),
+                finding.kind.into(),
+                ns.into(),
+                bytes.into(),
+                Cell::Count(finding.times),
+                calls.join(" ").into(),
+            ]);
         }
         if negligible > 0 {
-            table.note(format!(
-                "left out: {} that cost less than 0.1 % of the run",
-                counted(negligible as u64, "finding")
-            ));
+            table.note(format!("left out: {} that cost less than 0.1 % of the run", counted(negligible, "finding")));
         }
         table
     }

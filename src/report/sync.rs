@@ -1,7 +1,7 @@
 //! `sync`: who waited for what, and how long; and the waits that waited for nothing.
 
-use super::finding::{Cost, Finding};
 use super::table::{Cell, Column, Head, Layout, Table, column};
+use super::tally::Tally;
 use super::walk::{Ending, Report, Step};
 use crate::dump::NOT_READY;
 use crate::figures::{counted, duration, grouped};
@@ -10,6 +10,7 @@ use trace::Trace;
 use trace::api::roles::Class;
 use trace::api::types::{Form, Kind};
 use trace::text::handle;
+use viewer::data::findings::{Cost, Finding};
 
 /// A thread, a function, and the object waited for: its kind and number.
 type Key<'t> = (u32, &'t str, Option<(Kind, u64)>);
@@ -27,21 +28,6 @@ pub struct Sync<'t> {
 }
 
 #[derive(Default)]
-struct Tally {
-    calls: u64,
-    time: i64,
-    first: Option<u64>,
-}
-
-impl Tally {
-    fn add(&mut self, call: u64, ns: i64) {
-        self.calls += 1;
-        self.time += ns;
-        self.first.get_or_insert(call);
-    }
-}
-
-#[derive(Default)]
 struct Waits {
     on: String,
     calls: u64,
@@ -54,6 +40,8 @@ struct Waits {
     /// What the longest waited for last.
     waited_for: Option<u64>,
 }
+
+const POLLING: &str = "polling";
 
 /// Objects that are told apart; programs that make an event for each wait have no end of them.
 const OBJECTS: usize = 10_000;
@@ -166,41 +154,32 @@ impl<'t> Report<'t> for Sync<'t> {
     }
 
     fn findings(&self, _: &Ending<'t>) -> Vec<Finding> {
-        let next = || "cutrace report -r sync".to_owned();
-        let first = |tally: &Tally| tally.first.map_or(String::new(), |call| format!("; the first is call {call}"));
+        let finding = |kind: &str, tally: &Tally, what: String, beside: String| Finding {
+            kind: kind.into(),
+            what: format!("{} {what}", counted(tally.calls, if kind == POLLING { "query" } else { "synchronisation" })),
+            evidence: format!(
+                "{} in all{beside}; the first is call {}",
+                duration(tally.time),
+                tally.first.unwrap_or(0)
+            ),
+            next: "cutrace report -r sync".into(),
+            cost: Cost::Time(tally.time),
+            times: tally.calls,
+            calls: tally.costliest(),
+        };
         let mut found = Vec::new();
         if self.needless.calls > 0 {
-            found.push(Finding {
-                kind: "needless_synchronisations",
-                what: format!("{} had nothing to wait for", counted(self.needless.calls, "synchronisation")),
-                evidence: format!("{} in all{}", duration(self.needless.time), first(&self.needless)),
-                next: next(),
-                cost: Cost::Time(self.needless.time),
-            });
+            let what = "had nothing to wait for".into();
+            found.push(finding("needless_synchronisations", &self.needless, what, String::new()));
         }
         // A habit, not an incident.
         if self.single.calls >= 10 && self.single.calls > self.several {
-            found.push(Finding {
-                kind: "waits_for_single_submissions",
-                what: format!("{} waited for a single submission each", counted(self.single.calls, "synchronisation")),
-                evidence: format!(
-                    "{} in all, beside {} that waited for more{}",
-                    duration(self.single.time),
-                    grouped(self.several),
-                    first(&self.single)
-                ),
-                next: next(),
-                cost: Cost::Time(self.single.time),
-            });
+            let beside = format!(", beside {} that waited for more", grouped(self.several));
+            let what = "waited for a single submission each".into();
+            found.push(finding("waits_for_single_submissions", &self.single, what, beside));
         }
         if self.unready.calls > 0 {
-            found.push(Finding {
-                kind: "polling",
-                what: format!("{} found the work not ready", counted(self.unready.calls, "query")),
-                evidence: format!("{} in all{}", duration(self.unready.time), first(&self.unready)),
-                next: next(),
-                cost: Cost::Time(self.unready.time),
-            });
+            found.push(finding(POLLING, &self.unready, "found the work not ready".into(), String::new()));
         }
         found
     }

@@ -1,7 +1,6 @@
 //! One walk over a trace for all reports that are asked for.
 
 use super::device::Scope;
-use super::finding::Finding;
 use super::grep::Grep;
 use super::kernel_name::{Names, Style};
 use super::table::Table;
@@ -13,6 +12,7 @@ use trace::api::roles::Class;
 use trace::decode::{Decoded, decode};
 use trace::objects::Objects;
 use trace::{Call, Function, Trace};
+use viewer::data::findings::Finding;
 
 /// A call, and what is known when it is made.
 pub struct Step<'s, 't> {
@@ -33,6 +33,8 @@ pub struct Step<'s, 't> {
     pub ended_context: Option<u64>,
     /// What the call waited for, if it is one that waits and succeeded.
     pub wait: Option<Wait>,
+    /// Nothing that was submitted is not known to have finished.
+    pub is_idle: bool,
 }
 
 impl Step<'_, '_> {
@@ -87,12 +89,12 @@ pub fn walk<'t>(
     trace: &'t Trace,
     reading: &'t Reading,
     style: Style,
+    mut progress: Progress,
     reports: &mut [Box<dyn Report<'t> + 't>],
 ) -> Result<Ending<'t>> {
     let (wanted, grep) = (reading.selection(trace)?, Grep::new(reading));
     let (mut objects, mut contexts, mut outstanding) =
         (Objects::default(), Contexts::default(), Outstanding::default());
-    let mut progress = Progress::new("reading", trace.len() as u64);
     for call in trace.calls() {
         progress.advance();
         let decoded = objects.concerned(&call).then(|| decode(&call)).flatten();
@@ -103,6 +105,7 @@ pub fn walk<'t>(
         let function = call.function();
         let ended_context = contexts.see(&call);
         let known = function.filter(|_| !call.inner);
+        let wait = known.and_then(|function| outstanding.see(&call, function, &objects));
         let step = Step {
             call,
             function,
@@ -113,7 +116,8 @@ pub fn walk<'t>(
             objects: &objects,
             contexts: &contexts,
             ended_context,
-            wait: known.and_then(|function| outstanding.see(&call, function, &objects)),
+            wait,
+            is_idle: outstanding.is_empty(),
         };
         reports.iter_mut().for_each(|report| report.see(&step));
     }

@@ -4,6 +4,7 @@ mod arguments;
 mod dependencies;
 mod exporting;
 mod exports;
+mod findings;
 mod golden;
 mod gpu_times;
 mod leaking;

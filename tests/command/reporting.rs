@@ -6,7 +6,8 @@ use tests::forge::Forge;
 use tests::*;
 use trace::segment::Kind;
 
-const OURS: [&str; 9] = ["summary", "sync", "memory", "leaks", "transfers", "launches", "modules", "errors", "pending"];
+const OURS: [&str; 10] =
+    ["summary", "sync", "host", "memory", "leaks", "transfers", "launches", "modules", "errors", "pending"];
 const NSIGHT: [(&str, &str); 2] = [
     ("cuda_api_sum", "Time (%),Total Time (ns),Num Calls,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name"),
     ("cuda_api_trace", "Start (ns),Duration (ns),Name,Result,CorrID,Pid,Tid,T-Pri,Thread Name"),

@@ -74,7 +74,7 @@ fn ranges_and_device_times() {
     let found = once(&place, &["timed.bin", "--view", "findings"]);
     let line = found.lines().find(|line| line.contains("device 0 waited for the host"));
     assert_eq!(line.is_some(), host["percent"].as_f64() > Some(20.0), "{found}");
-    let times = line.and_then(|line| line.split_whitespace().nth(2)?.parse().ok());
+    let times = line.and_then(|line| line.split_whitespace().nth(3)?.parse().ok());
     assert_eq!(times, line.and(host["gaps"].as_u64()), "{found}");
     assert!(!found.contains("as far as the host knows"), "{found}");
     let screen = Screen::new(&place);

@@ -75,7 +75,7 @@ fn measure(calls: u64) {
 /// From the file to what a terminal of 120 by 40 is sent.
 fn first_frame(path: &Path, index: bool) -> Arc<Opened> {
     let (took, opened) = timed(|| {
-        let opened = Arc::new(Opened::open(path, index).expect("a trace"));
+        let opened = Arc::new(Opened::open(path, index, |_| Vec::new()).expect("a trace"));
         let state = State::new(opened.clone(), Keymap::default(), (120, 40));
         frames((120, 40), Written::default())
             .frame(Rect::new(0, 0, 120, 40), |buffer| draw(&state, &THEME, buffer))

@@ -2,9 +2,11 @@
 
 use crate::config::Config;
 use crate::data::compare;
+use crate::data::findings::Find;
 use crate::data::open::{Error as OpenError, Opened};
 use crate::input::input;
 use crate::state::command::Shown;
+use crate::state::tab::Tab;
 use crate::state::{Effect, Input, State};
 use crate::term::Term;
 use crate::view::theme::Theme;
@@ -50,6 +52,8 @@ pub struct Options {
     pub index: bool,
     /// A trace to compare with.
     pub second: Option<PathBuf>,
+    /// Finds out what is worth looking at in a trace.
+    pub find: Find,
     /// What to show first.
     pub shown: Shown,
 }
@@ -57,8 +61,8 @@ pub struct Options {
 /// What is done beside.
 enum News {
     Input(event::Event),
-    /// What objects are called is known.
-    Named,
+    /// What objects are called is known, or what is worth looking at.
+    Learned,
     /// Some of the data is, which the status line tells.
     Damaged,
     /// The trace as it is now.
@@ -73,6 +77,10 @@ enum News {
 /// `paints`: with its colours.
 pub fn once(opened: Opened, options: &Options, (width, height): (u16, u16), paints: bool) -> (String, Option<String>) {
     name_objects(&opened);
+    // A walk over all calls, for those who look at it.
+    if options.shown.view == Some(Tab::Findings) {
+        opened.find_findings();
+    }
     opened.check_data();
     let mut state = begin(Arc::new(opened), options, (width, height));
     let beyond = state.set(&options.shown);
@@ -98,19 +106,19 @@ fn begin(opened: Arc<Opened>, options: &Options, size: (u16, u16)) -> State {
 
 /// The trace, beside the second if there is one.
 pub fn open(path: &Path, options: &Options) -> Result<Opened, OpenError> {
-    open_both(path, options.second.as_deref(), options.index, None)
+    open_both(path, options.second.as_deref(), (options.index, options.find), None)
 }
 
 /// `aligned`: calls of both that begin together.
 fn open_both(
     path: &Path,
     second: Option<&Path>,
-    index: bool,
+    (index, find): (bool, Find),
     aligned: Option<(u32, u32)>,
 ) -> Result<Opened, OpenError> {
-    let opened = Opened::open(path, index)?;
+    let opened = Opened::open(path, index, find)?;
     match second {
-        Some(second) => Ok(compare::beside(&opened, Opened::open(second, index)?, aligned)),
+        Some(second) => Ok(compare::beside(&opened, Opened::open(second, index, find)?, aligned)),
         None => Ok(opened),
     }
 }
@@ -118,7 +126,8 @@ fn open_both(
 /// The same once more, as it is now.
 fn reopened(opened: &Opened) -> Result<Opened, OpenError> {
     let second = opened.second.as_deref();
-    open_both(&opened.path, second.map(|second| &*second.opened.path), false, second.and_then(|second| second.aligned))
+    let how = (false, opened.find());
+    open_both(&opened.path, second.map(|second| &*second.opened.path), how, second.and_then(|second| second.aligned))
 }
 
 /// The trace, and the second if there is one.
@@ -185,7 +194,7 @@ fn show(
                     both(&state.opened).for_each(Opened::wake);
                     input(&event).map_or_else(Vec::new, |input| state.update(input))
                 }
-                News::Named => {
+                News::Learned => {
                     state.learned();
                     Vec::new()
                 }
@@ -277,7 +286,12 @@ fn beside(opened: Arc<Opened>, index: bool, sender: Sender<News>) {
         }
         let was_known = both(&opened).all(|opened| opened.lives().is_some());
         name_objects(&opened);
-        if !was_known && sender.send(News::Named).is_err() {
+        if !was_known && sender.send(News::Learned).is_err() {
+            return;
+        }
+        let was_found = opened.findings().is_some();
+        opened.find_findings();
+        if !was_found && sender.send(News::Learned).is_err() {
             return;
         }
         for opened in both(&opened).filter(|_| index) {

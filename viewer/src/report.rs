@@ -11,6 +11,7 @@ const ROWS: usize = 20;
 
 pub fn text(opened: &Opened) -> String {
     opened.check_data();
+    opened.find_findings();
     let summary = opened.summary();
     let mut out = String::new();
     let mut line = |text: String| {

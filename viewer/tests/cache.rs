@@ -22,10 +22,10 @@ fn a_read_only_directory_has_its_index_in_the_cache() {
     let cache = directory.path().join("cache");
     // SAFETY: this is the only test of this process, and has started no thread yet.
     unsafe { std::env::set_var("XDG_CACHE_HOME", &cache) };
-    let first = Opened::open(&path, true).expect("a trace");
+    let first = Opened::open(&path, true, |_| Vec::new()).expect("a trace");
     let index = first.save().expect("saved").expect("kept");
     assert!(index.starts_with(&cache), "{}", index.display());
-    assert_eq!(Opened::open(&path, true).expect("opened").index, Some(index));
+    assert_eq!(Opened::open(&path, true, |_| Vec::new()).expect("opened").index, Some(index));
     let mut state = State::new(Arc::new(first), Keymap::default(), (80, 24));
     for marks in [vec![Mark { time: 7, note: "here".into() }], vec![]] {
         state.marks = marks.clone();

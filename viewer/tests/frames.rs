@@ -6,6 +6,8 @@ use ratatui::layout::Rect;
 use ratatui::style::Color;
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
+use trace::Trace;
+use viewer::data::findings::{Cost, Finding, LOST};
 use viewer::data::open::Opened;
 use viewer::export::frame;
 use viewer::state::action::{Action, actions};
@@ -17,9 +19,38 @@ use viewer::view::theme::{Depth, Theme};
 
 const UNICODE: Theme = Theme { depth: Depth::Many, light: false, ascii: false };
 
+/// One finding of each kind of cost, with calls of the trace.
+fn found(trace: &Trace) -> Vec<Finding> {
+    let calls: Vec<u64> = (0..trace.len() as u64).step_by(7).collect();
+    let finding = |kind: &str, what: &str, evidence: &str, cost: Cost, times: usize| Finding {
+        kind: kind.into(),
+        what: what.into(),
+        evidence: evidence.into(),
+        next: "cutrace report -r errors".into(),
+        cost,
+        times: times as u64,
+        calls: calls.iter().copied().take(times).collect(),
+    };
+    let lost = "in 1 place; the first: t1: 812 calls lost";
+    vec![
+        finding(LOST, "calls are lost: the trace is damaged", lost, Cost::Wrong, 0),
+        finding("failed_calls", "2 calls failed", "the first is call 0: CUDA_ERROR_OUT_OF_MEMORY", Cost::Wrong, 2),
+        finding("polling", "40 queries found the work not ready", "1.2 ms in all", Cost::Time(1_200_000), 40),
+        finding(
+            "not_freed",
+            "15.4 MB in 10 pieces of memory not freed",
+            "the first is call 7",
+            Cost::Memory(15_400_000),
+            10,
+        ),
+        finding("not_destroyed", "9 events not destroyed by the program", "event by call 7", Cost::Objects(9), 9),
+    ]
+}
+
 fn opened(path: PathBuf) -> Arc<Opened> {
-    let mut opened = Opened::open(&path, false).unwrap_or_else(|error| panic!("{error}"));
+    let mut opened = Opened::open(&path, false, found).unwrap_or_else(|error| panic!("{error}"));
     opened.find_lives();
+    opened.find_findings();
     // Where it lies is nobody's business in a snapshot.
     opened.path = "trace.bin".into();
     Arc::new(opened)
@@ -43,7 +74,7 @@ static REAL: LazyLock<Arc<Opened>> =
 
 static PAIR: LazyLock<Arc<Opened>> = LazyLock::new(|| {
     let golden = |name: &str| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/golden").join(name);
-    let open = |name: &str| Opened::open(&golden(name), false).unwrap_or_else(|error| panic!("{error}"));
+    let open = |name: &str| Opened::open(&golden(name), false, found).unwrap_or_else(|error| panic!("{error}"));
     let mut both = viewer::data::compare::beside(&open("vector_add.bin"), open("failing_calls.bin"), None);
     both.find_lives();
     both.second.as_deref().expect("a second").opened.find_lives();

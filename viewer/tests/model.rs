@@ -24,7 +24,7 @@ fn synthetic(shape: Shape) -> (TempDir, PathBuf) {
 }
 
 fn opened(path: &Path) -> Opened {
-    let opened = Opened::open(path, true).unwrap_or_else(|error| panic!("{error}"));
+    let opened = Opened::open(path, true, |_| Vec::new()).unwrap_or_else(|error| panic!("{error}"));
     opened.find_lives();
     opened
 }
@@ -95,7 +95,7 @@ fn work_ends_with_the_wait_that_covers_it() {
 fn what_was_measured_is_in_a_lane_once() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/graphs_timed.bin");
     let trace = Trace::open(&path).expect("a trace");
-    let opened = Opened::open(&path, false).expect("a trace");
+    let opened = Opened::open(&path, false, |_| Vec::new()).expect("a trace");
     let model = &opened.model;
     let mut left: BTreeMap<u64, _> = trace.timed().map(|work| (work.at, work)).collect();
     assert!(left.len() > 10);
@@ -129,7 +129,7 @@ fn uses_are_found() {
     let golden = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden").join(name);
     let (_directory, path) = synthetic(Shape { calls: 1500, threads: 2, ..Shape::default() });
     for path in [path, golden("graphs_timed.bin"), golden("linking.bin")] {
-        let opened = Opened::open(&path, false).expect("a trace");
+        let opened = Opened::open(&path, false, |_| Vec::new()).expect("a trace");
         let lives = opened.find_lives();
         assert!(lives.all.len() > 3);
         let mut late = 0;
@@ -157,7 +157,7 @@ fn uses_are_found() {
 fn two_traces_are_paired_by_their_calls() {
     let shape = Shape { calls: 3000, threads: 2, ..Shape::default() };
     let ((_one, first), (_other, second)) = (synthetic(shape), synthetic(Shape { seed: 7, ..shape }));
-    let open = |path: &Path| Opened::open(path, false).expect("a trace");
+    let open = |path: &Path| Opened::open(path, false, |_| Vec::new()).expect("a trace");
     let same = beside(&open(&first), open(&first), None);
     let found = same.second.as_ref().expect("a second");
     let outer = same.model.lanes.iter().filter(|l| matches!(l.source, Source::Thread { depth: 0, .. }));
@@ -236,15 +236,15 @@ fn an_index_that_does_not_agree_is_not_used() {
     let good = fs::read(&index).expect("an index");
     // Another trace in its place.
     write(&path, Shape { seed: 2, ..Shape::default() }).expect("written");
-    assert_eq!(Opened::open(&path, true).expect("opened").index, None);
+    assert_eq!(Opened::open(&path, true, |_| Vec::new()).expect("opened").index, None);
     write(&path, Shape::default()).expect("written");
     let again = opened(&path);
     assert_eq!(again.index, None, "the time of change differs");
     again.save().expect("saved").expect("kept");
-    assert!(Opened::open(&path, true).expect("opened").index.is_some());
+    assert!(Opened::open(&path, true, |_| Vec::new()).expect("opened").index.is_some());
     for cut in [0, 1, 63, 64, good.len() / 2, good.len() - 1] {
         fs::write(&index, &good[..cut]).expect("written");
-        assert_eq!(Opened::open(&path, true).expect("opened").index, None, "cut at {cut}");
+        assert_eq!(Opened::open(&path, true, |_| Vec::new()).expect("opened").index, None, "cut at {cut}");
     }
 }
 

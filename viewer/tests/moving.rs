@@ -17,7 +17,7 @@ static OPENED: LazyLock<(Arc<Opened>, Trace)> = LazyLock::new(|| {
     let path = directory.path().join("trace.bin");
     write(&path, Shape { calls: 6000, threads: 2, ..Shape::default() }).expect("written");
     let trace = Trace::open(&path).expect("a trace");
-    (Arc::new(Opened::open(&path, false).expect("a trace")), trace)
+    (Arc::new(Opened::open(&path, false, |_| Vec::new()).expect("a trace")), trace)
 });
 
 fn state() -> State {

@@ -75,6 +75,8 @@ pub struct Outstanding {
     callbacks: HashMap<u64, (Queue, Reach)>,
     /// What the call moved to last tells to have finished.
     done: Vec<u64>,
+    /// Submissions in `work`.
+    count: usize,
 }
 
 /// What the driver moves between the CPU and a device at once, at most: a block of managed memory.
@@ -157,6 +159,11 @@ impl Outstanding {
         let is_given =
             |call: &u64| self.given.get(call).is_some_and(|given| given.iter().any(|at| beside.contains(at)));
         self.under_way().filter(is_given).collect()
+    }
+
+    /// Whether all that was submitted is known to have finished.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
     }
 
     pub fn is_under_way(&self, call: u64) -> bool {
@@ -316,6 +323,7 @@ impl Outstanding {
                     }
                     let work = self.work.entry(queue).or_default();
                     work.push_back(call.number);
+                    self.count += 1;
                     // A handle may be another stream's by now, but not while work is outstanding on it.
                     if work.len() == 1 {
                         self.name(queue, objects);
@@ -425,6 +433,7 @@ impl Outstanding {
         let Some(work) = self.work.get_mut(&queue) else { return };
         while let Some(done) = work.front().copied().filter(|call| *call < until) {
             work.pop_front();
+            self.count -= 1;
             self.given.remove(&done);
             self.done.push(done);
         }
@@ -432,12 +441,13 @@ impl Outstanding {
 
     /// All work of a context is done, or gone with it.
     fn ended(&mut self, context: u64) {
-        let Outstanding { work, made_in, given, done, .. } = self;
+        let Outstanding { work, made_in, given, done, count, .. } = self;
         work.retain(|queue, calls| {
             let stays = context_of(made_in, queue) != Some(context);
             if !stays {
                 calls.iter().for_each(|call| _ = given.remove(call));
                 done.extend(calls.iter());
+                *count -= calls.len();
             }
             stays
         });

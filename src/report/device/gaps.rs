@@ -6,12 +6,13 @@
 
 use super::Scope;
 use crate::figures::{counted, duration};
-use crate::report::finding::{Cost, Finding};
 use crate::report::table::{Cell, Head, Layout, Table, column};
+use crate::report::tally::Tally;
 use crate::works::run;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use trace::idle::{self, Idle};
 use trace::timed::Work;
+use viewer::data::findings::{Cost, Finding, IDLE};
 
 const DEVICES: Head = Head {
     report: "gaps",
@@ -233,12 +234,12 @@ pub fn described(scope: &Scope) -> Vec<String> {
     lines(scope).into_iter().map(busy).collect()
 }
 
-/// That a device waited for the host, if it did for long.
-pub fn finding(scope: &Scope) -> Option<Finding> {
-    let worst = lines(scope).into_iter().max_by_key(|(_, line)| line.causes[0].time)?;
-    let (device, host, idle) = (worst.0, worst.1.causes[0], worst.1.idle);
-    idle.is_much(host.time).then(|| Finding {
-        kind: "device_idle",
+/// The devices that waited for the host for long.
+pub fn findings(scope: &Scope) -> Vec<Finding> {
+    let waited = lines(scope).into_iter().map(|(device, line)| (device, line.causes[0], line.idle));
+    let long = waited.filter(|(_, host, idle)| idle.is_much(host.time));
+    let finding = |(device, host, idle): (u32, Cause, Idle)| Finding {
+        kind: IDLE[0].into(),
         what: format!("device {device} waited for the host"),
         evidence: format!(
             "{} of {} of {} in {}; the longest, {}, before call {}",
@@ -251,5 +252,20 @@ pub fn finding(scope: &Scope) -> Option<Finding> {
         ),
         next: "cutrace report -r gaps".into(),
         cost: Cost::Time(host.time),
-    })
+        times: host.gaps,
+        calls: costliest(scope, device),
+    };
+    long.map(finding).collect()
+}
+
+/// The calls for which this device waited longest.
+fn costliest(scope: &Scope, device: u32) -> Vec<u64> {
+    let (mut idle, mut waited) = (Idle::default(), Tally::default());
+    for work in scope.works().filter(|work| work.about.device == device) {
+        let host = idle.gap(&work).map_or(0, |gap| parts(gap, &work, None)[0]);
+        if let Some(call) = work.call.filter(|_| host > 0) {
+            waited.add(call, host);
+        }
+    }
+    waited.costliest()
 }

@@ -2,10 +2,11 @@
 
 use super::ledger::{Held, Ledger, Side};
 use crate::figures::{counted, size};
-use crate::report::finding::{Cost, Finding};
 use crate::report::table::{Cell, Head, Table};
+use crate::report::tally::KEPT;
 use crate::report::walk::Ending;
 use std::collections::BTreeMap;
+use viewer::data::findings::{Cost, Finding};
 
 #[derive(Default)]
 struct Group {
@@ -84,7 +85,9 @@ impl<'t> Left<'t> {
 
     pub fn finding(&self, ledger: &Ledger<'t>) -> Option<Finding> {
         let (mut count, mut bytes, mut first, mut most) = (0, 0u64, u64::MAX, Group::default());
-        for ((_, _), group) in grouped(self.all(ledger).filter(|(held, _)| !held.tried)) {
+        let groups = grouped(self.all(ledger).filter(|(held, _)| !held.tried));
+        let firsts = groups.iter().map(|(_, group)| group.first).take(KEPT).collect();
+        for ((_, _), group) in groups {
             count += group.count;
             bytes = bytes.saturating_add(group.bytes);
             first = first.min(group.first);
@@ -93,7 +96,7 @@ impl<'t> Left<'t> {
             }
         }
         (count > 0).then(|| Finding {
-            kind: "not_freed",
+            kind: "not_freed".into(),
             what: format!("{} in {} of memory not freed by the program", size(bytes), counted(count, "piece")),
             evidence: format!(
                 "the first is call {first}; most of it: {} in {}, the first of them call {}",
@@ -103,6 +106,8 @@ impl<'t> Left<'t> {
             ),
             next: "cutrace report -r memory".into(),
             cost: Cost::Memory(bytes),
+            times: count,
+            calls: firsts,
         })
     }
 }

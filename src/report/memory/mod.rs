@@ -2,15 +2,17 @@
 //! and what was live then; what was never freed.
 
 mod asked;
+mod churn;
 mod ledger;
 mod left;
 mod physical;
 
-use super::finding::{Cost, Finding};
 use super::table::{Cell, Column, Head, Layout, Table, column};
+use super::tally::KEPT;
 use super::walk::{Ending, Report, Step};
 use crate::figures::{counted, size};
 use asked::{array_bytes, asked, place};
+use churn::Churn;
 use ledger::{Held, Ledger, Name, Side};
 use left::{Left, group};
 use physical::{Change, Physical};
@@ -21,6 +23,7 @@ use trace::api::types::Kind;
 use trace::objects::End;
 use trace::text::symbol;
 use trace::{Call, Trace};
+use viewer::data::findings::{Cost, Finding};
 
 #[derive(Default)]
 pub struct Memory<'t> {
@@ -32,6 +35,7 @@ pub struct Memory<'t> {
     /// What was live when the first allocation failed.
     at_failure: Vec<Held<'t>>,
     left: Left<'t>,
+    churn: Churn<'t>,
 }
 
 /// What one function got on one thread.
@@ -114,7 +118,7 @@ impl<'t> Report<'t> for Memory<'t> {
             let asked = first.asked.map_or(String::new(), |bytes| format!(" asked for {}", size(bytes)));
             let (live, count) = first.live;
             found.push(Finding {
-                kind: "failed_allocations",
+                kind: "failed_allocations".into(),
                 what: format!("{} failed", counted(self.failed, "allocation")),
                 evidence: format!(
                     "the first is call {}: {}{asked} while {} held {} in {}: {}",
@@ -127,8 +131,11 @@ impl<'t> Report<'t> for Memory<'t> {
                 ),
                 next: "cutrace report -r memory".into(),
                 cost: Cost::Wrong,
+                times: self.failed,
+                calls: self.failures.iter().map(|failed| failed.call).take(KEPT).collect(),
             });
         }
+        found.extend(self.churn.finding());
         // What the program still held when it was cut off is no leak.
         if ending.trace.footer.is_some() {
             found.extend(self.left.finding(&self.ledger));
@@ -167,6 +174,7 @@ impl<'t> Memory<'t> {
                 tried: false,
             },
         );
+        self.churn.got((family, function, bytes), step);
         if step.selected {
             let site = self.sites.entry((side, family, function, call.thread)).or_default();
             site.allocations += 1;
@@ -178,6 +186,7 @@ impl<'t> Memory<'t> {
 
     fn freed(&mut self, name: Name, step: &Step<'_, 't>) {
         let Some(held) = self.ledger.free(name, step.call.begin) else { return };
+        self.churn.freed((held.family, held.function, held.bytes), step);
         if let Some(site) = self.sites.get_mut(&(held.side, held.family, held.function, held.thread)) {
             site.frees += 1;
             site.freed = site.freed.saturating_add(held.bytes);

@@ -3,8 +3,8 @@
 mod again;
 mod copy;
 
-use super::finding::{Cost, Finding};
 use super::table::{Cell, Head, Layout, Table, column};
+use super::tally::Tally;
 use super::walk::{Ending, Report, Step};
 use crate::figures::{counted, duration, size};
 use again::Repeats;
@@ -12,6 +12,7 @@ use copy::{Place, copies, is_copy};
 use std::collections::{HashMap, HashSet};
 use trace::Trace;
 use trace::api::roles::Class;
+use viewer::data::findings::{Cost, Finding};
 
 #[derive(Default)]
 pub struct Transfers<'t> {
@@ -19,10 +20,12 @@ pub struct Transfers<'t> {
     managed: HashSet<u64>,
     repeats: Repeats<'t>,
     /// Blocking copies from or to pageable memory, and those that only look asynchronous.
-    blocking: Tally,
-    pageable: Tally,
-    redundant: Tally,
-    repeated: Tally,
+    blocking: Copies,
+    pageable: Copies,
+    /// Blocking copies of other memory.
+    waited: Copies,
+    redundant: Copies,
+    repeated: Copies,
 }
 
 #[derive(Default)]
@@ -38,30 +41,30 @@ struct Way {
     waits: bool,
 }
 
+/// Copies that show the same thing.
 #[derive(Default)]
-struct Tally {
-    copies: u64,
+struct Copies {
+    tally: Tally,
     bytes: u64,
-    time: i64,
-    first: Option<u64>,
 }
 
-impl Tally {
+impl Copies {
     fn add(&mut self, call: u64, bytes: u64, ns: i64) {
-        self.copies += 1;
         self.bytes = self.bytes.saturating_add(bytes);
-        self.time += ns;
-        self.first.get_or_insert(call);
+        self.tally.add(call, ns);
     }
 
-    fn finding(&self, kind: &'static str, what: String, more: &str) -> Option<Finding> {
-        let first = self.first?;
+    fn finding(&self, kind: &str, what: &str, more: &str) -> Option<Finding> {
+        let Copies { tally, bytes } = self;
+        let first = tally.first?;
         Some(Finding {
-            kind,
-            what,
-            evidence: format!("{} in {}; the first is call {first}{more}", size(self.bytes), duration(self.time)),
+            kind: kind.into(),
+            what: format!("{} {what}", counted(tally.calls, "copy")),
+            evidence: format!("{} in {}; the first is call {first}{more}", size(*bytes), duration(tally.time)),
             next: "cutrace report -r transfers".into(),
-            cost: Cost::Time(self.time),
+            cost: Cost::Time(tally.time),
+            times: tally.calls,
+            calls: tally.costliest(),
         })
     }
 }
@@ -155,6 +158,8 @@ impl<'t> Report<'t> for Transfers<'t> {
             if is_pageable {
                 let tally = if waits { &mut self.blocking } else { &mut self.pageable };
                 tally.add(number, copy.bytes, ns);
+            } else if waits {
+                self.waited.add(number, copy.bytes, ns);
             }
             let way = self.ways.entry((copy.from, copy.to, step.call.name())).or_default();
             way.smallest = if way.copies == 0 { copy.bytes } else { way.smallest.min(copy.bytes) };
@@ -218,27 +223,27 @@ impl<'t> Report<'t> for Transfers<'t> {
     }
 
     fn findings(&self, _: &Ending<'t>) -> Vec<Finding> {
-        let copies = |tally: &Tally, what: &str| format!("{} {what}", counted(tally.copies, "copy"));
-        let repeated = match self.repeated.copies {
+        let repeated = match self.repeated.tally.calls {
             0 => String::new(),
             n => format!("; besides, {} that something in between may have made necessary", counted(n, "copy")),
         };
         let found = [
             self.blocking.finding(
                 "synchronous_pageable_copies",
-                copies(&self.blocking, "from or to pageable memory, for which the host waited"),
-                "",
+                "from or to pageable memory, for which the host waited",
+                "; Async copies of pinned memory (cuMemHostAlloc, cuMemHostRegister) can overlap",
             ),
             self.pageable.finding(
                 "asynchronous_pageable_copies",
-                copies(&self.pageable, "asynchronous in name only: from or to pageable memory"),
-                "",
+                "asynchronous in name only: from or to pageable memory",
+                "; copies of pinned memory (cuMemHostAlloc, cuMemHostRegister) can overlap",
             ),
-            self.redundant.finding(
-                "redundant_transfers",
-                copies(&self.redundant, "brought bytes that were there already"),
-                &repeated,
+            self.waited.finding(
+                "synchronous_copies",
+                "of pinned or device memory, for which the host waited",
+                "; an Async copy and a later wait let the host go on",
             ),
+            self.redundant.finding("redundant_transfers", "brought bytes that were there already", &repeated),
         ];
         found.into_iter().flatten().collect()
     }

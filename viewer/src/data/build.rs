@@ -37,7 +37,6 @@ pub struct TooMany {
 struct Block {
     by_thread: FxHashMap<u32, Vec<Found>>,
     ops: Vec<Op>,
-    failed: Vec<(u32, u16, u32, u64)>,
     concerned: Vec<u32>,
     collected: Vec<Collected>,
     /// The latest stamp.
@@ -71,7 +70,7 @@ pub fn build(trace: &Trace) -> Result<Model, TooMany> {
             for block in ready {
                 calls.end = calls.end.max(block.end);
                 calls.take(block.by_thread, block.collected, block.concerned);
-                walk.take(block.failed, &block.ops, &plans);
+                walk.take(&block.ops, &plans);
             }
             blocks = started.into_iter().map(|worker| worker.join().expect("reading does not panic")).collect();
         });
@@ -111,7 +110,6 @@ fn read(trace: &Trace, plans: &[Plan], range: Range<u64>) -> Block {
     let mut block = Block {
         by_thread: FxHashMap::default(),
         ops: Vec::new(),
-        failed: Vec::new(),
         concerned: Vec::new(),
         collected: vec![Collected::default(); plans.len()],
         end: 0,
@@ -132,9 +130,6 @@ fn read(trace: &Trace, plans: &[Plan], range: Range<u64>) -> Block {
         let took = if end == u64::MAX { 0 } else { end - begin };
         if let Some(collected) = block.collected.get_mut(usize::from(function)) {
             collected.add(number, took, failed, 0);
-        }
-        if failed {
-            block.failed.push((number, function, call.result.unwrap_or(0), took));
         }
         let Some(plan) = plan else { continue };
         if plan.concerned {
@@ -198,15 +193,7 @@ fn finish(trace: &Trace, mut names: Vec<Name>, calls: Calls, walk: Walk) -> Mode
     lanes.extend(ranges.lanes);
     let mut timed = devices(trace, &walk.streams.work, &mut names);
     // What the device says of itself counts more than what the host knows.
-    let of_devices = timed.as_mut().map(|timed| (std::mem::take(&mut timed.gaps), std::mem::take(&mut timed.waiting)));
-    let (mut gaps, waiting) = of_devices.unwrap_or((walk.streams.gaps, Vec::new()));
-    let unfinished = lanes.iter().filter(|lane| lane.source.is_thread()).filter_map(|lane| {
-        let last = lane.event(lane.len().checked_sub(1)?);
-        last.flags.open().then_some((last.call, last.length()))
-    });
-    let mut collected = walk.findings;
-    unfinished.for_each(|(call, since)| collected.unfinished(call, since));
-    let findings = collected.finish(&gaps, &waiting, &holes, &walk.memory, trace.footer.is_some());
+    let mut gaps = timed.as_mut().map_or(walk.streams.gaps, |timed| std::mem::take(&mut timed.gaps));
     gaps.sort_by_key(|gap| std::cmp::Reverse(gap.length()));
     gaps.truncate(GAPS);
     gaps.sort_by_key(|gap| gap.begin);
@@ -248,7 +235,6 @@ fn finish(trace: &Trace, mut names: Vec<Name>, calls: Calls, walk: Walk) -> Mode
         ranges: ranges.rows,
         domains: ranges.domains,
         loads: walk.loads,
-        findings,
         gaps,
         holes,
         closed: trace.footer.is_some(),

@@ -39,9 +39,8 @@ pub struct Devices {
     pub lanes: Vec<Lane>,
     /// Calls whose work was timed.
     pub calls: HashSet<u32>,
-    /// When devices had nothing to do, and those that waited for the host for long.
+    /// When devices had nothing to do.
     pub gaps: Vec<Gap>,
-    pub waiting: Vec<i32>,
 }
 
 /// Context, stream and thread of the recording; device, context and stream as the replay's source counts them.
@@ -115,20 +114,18 @@ pub fn devices(trace: &Trace, submitted: &[Submitted], names: &mut Vec<Name>) ->
         kernels: rows(kernels),
         moves: rows(moves),
     };
-    let (gaps, waiting) = gaps(trace);
-    Some(Devices { timing, lanes, calls, gaps, waiting })
+    Some(Devices { timing, lanes, calls, gaps: gaps(trace) })
 }
 
 /// As `cutrace report -r gaps` has them.
-fn gaps(trace: &Trace) -> (Vec<Gap>, Vec<i32>) {
-    let mut devices: BTreeMap<u32, (Idle, i64, u32)> = BTreeMap::new();
+fn gaps(trace: &Trace) -> Vec<Gap> {
+    let mut devices: BTreeMap<u32, (Idle, u32)> = BTreeMap::new();
     let mut gaps = Vec::new();
     for work in trace.timed() {
         let call = work.call.and_then(|call| u32::try_from(call).ok());
-        let (idle, waited, last) = devices.entry(work.about.device).or_default();
+        let (idle, last) = devices.entry(work.about.device).or_default();
         if let Some((from, to)) = idle.gap(&work) {
             let [host, launch, _] = idle::parts((from, to), &work).map(|time| time as u64);
-            *waited += host as i64;
             let (begin, end) = (from.max(0) as u64, to.max(0) as u64);
             gaps.extend(call.map(|before| Gap {
                 device: work.about.device as i32,
@@ -141,8 +138,7 @@ fn gaps(trace: &Trace) -> (Vec<Gap>, Vec<i32>) {
         }
         *last = call.unwrap_or(*last);
     }
-    let waiting = devices.into_iter().filter(|(_, (idle, waited, _))| idle.is_much(*waited));
-    (gaps, waiting.map(|(device, _)| device as i32).collect())
+    gaps
 }
 
 /// The replay's own calls, on its own clock, of the calls that gave a device work: against the recorded ones.

@@ -60,7 +60,7 @@ const LISTED: usize = 10_000;
 const THREADS: u32 = 1 << 20;
 
 /// What a thread's calls tell of what is between them.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub struct Between {
     pub holes: Vec<Hole>,
     /// The end of the latest call that has one, ns.

@@ -146,13 +146,6 @@ impl Usage {
         }
     }
 
-    /// What was never freed: how many allocations, their bytes, and the call of the largest.
-    pub fn left(&self) -> (u64, u64, Option<u32>) {
-        let largest = self.held.values().max_by_key(|held| (held.bytes, std::cmp::Reverse(held.call)));
-        let bytes = self.held.values().map(|held| held.bytes).sum();
-        (self.held.len() as u64, bytes, largest.map(|held| held.call))
-    }
-
     pub fn into_lanes(self) -> Vec<Memory> {
         let mut all: Vec<Steps> = self.steps.into_values().collect();
         // Pools in the order in which they were first used.

@@ -1,5 +1,5 @@
-//! What a trace is to the viewer: lanes of events with a pyramid over each, memory over time, sums and findings; and the lives of
-//! objects. Made from a [`trace::Trace`] by [`build`], kept in a file beside it by [`store`].
+//! What a trace is to the viewer: lanes of events with a pyramid over each, memory over time and sums; the lives of objects; and
+//! findings. Made from a [`trace::Trace`] by [`build`], kept in a file beside it by [`store`].
 
 pub mod build;
 pub mod column;
@@ -26,7 +26,7 @@ use bincode::{Decode, Encode};
 use column::Column;
 use device::Timing;
 use event::Category;
-use findings::{Finding, Gap};
+use findings::Gap;
 use holes::Hole;
 use lane::{Lane, Source};
 use memory::Memory;
@@ -66,7 +66,6 @@ pub struct Summary {
     /// Names of NVTX domains that have lanes.
     pub domains: Vec<String>,
     pub loads: Vec<Load>,
-    pub findings: Vec<Finding>,
     /// The longest times in which a device had nothing to do, in order of time.
     pub gaps: Vec<Gap>,
     /// What cannot be read, in order of time.

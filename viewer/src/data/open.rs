@@ -2,6 +2,7 @@
 
 use super::build::{TooMany, build};
 use super::compare::Second;
+use super::findings::{Find, Finding};
 use super::lives::Lives;
 use super::store::{self, Key, Pages, Unchecked};
 use super::{Model, Summary};
@@ -39,6 +40,9 @@ pub struct Opened {
     pub second: Option<Arc<Second>>,
     /// The names of objects, once they are known.
     lives: Arc<OnceLock<Lives>>,
+    /// What is worth looking at, once it is known, and how it is found out.
+    findings: Arc<OnceLock<Vec<Finding>>>,
+    find: Find,
     /// The pieces of data that are not as they were written, once that is known.
     damaged: Arc<OnceLock<HashSet<Hash>>>,
 }
@@ -47,15 +51,15 @@ pub struct Opened {
 const READ_THROUGH: u64 = 1 << 30;
 
 impl Opened {
-    /// `index`: whether one may be used.
-    pub fn open(path: &Path, index: bool) -> Result<Opened, Error> {
+    /// `index`: whether one may be used. `find`: asked for what an index does not tell.
+    pub fn open(path: &Path, index: bool, find: Find) -> Result<Opened, Error> {
         let key = Key::of(path)?;
         let loaded = if index { store::load(path, key) } else { None };
         if let Some(loaded) = loaded {
             let trace = Trace::open_known(path, loaded.known)?;
             let (model, unchecked) = (loaded.model, loaded.unchecked.map(Arc::new));
             let (trace, index, lives) = (Arc::new(trace), Some(loaded.path), Arc::new(loaded.lives.into()));
-            let pages = Some(loaded.pages);
+            let (pages, findings) = (Some(loaded.pages), Arc::new(loaded.findings.into()));
             let (second, at_rest) = (None, AtomicBool::new(true));
             return Ok(Opened {
                 path: path.into(),
@@ -68,6 +72,8 @@ impl Opened {
                 at_rest,
                 second,
                 lives,
+                findings,
+                find,
                 damaged: Arc::default(),
             });
         }
@@ -76,8 +82,14 @@ impl Opened {
         let trace = Arc::new(trace);
         let (index, unchecked, pages, second, lives) = (None, None, None, None, Arc::default());
         let at_rest = AtomicBool::new(true);
-        let damaged = Arc::default();
-        Ok(Opened { path: path.into(), trace, model, key, index, unchecked, pages, at_rest, second, lives, damaged })
+        let (findings, damaged) = (Arc::default(), Arc::default());
+        let path = path.into();
+        Ok(Opened { path, trace, model, key, index, unchecked, pages, at_rest, second, lives, findings, find, damaged })
+    }
+
+    /// How what is worth looking at is found out.
+    pub fn find(&self) -> Find {
+        self.find
     }
 
     /// The same once more, to be changed; what is mapped stays shared.
@@ -93,6 +105,8 @@ impl Opened {
             at_rest: AtomicBool::new(self.is_at_rest()),
             second: self.second.clone(),
             lives: self.lives.clone(),
+            findings: self.findings.clone(),
+            find: self.find,
             damaged: self.damaged.clone(),
         }
     }
@@ -135,6 +149,16 @@ impl Opened {
         self.lives.get_or_init(|| Lives::of(&self.trace, &self.model.concerned))
     }
 
+    /// What is worth looking at, if it is known.
+    pub fn findings(&self) -> Option<&[Finding]> {
+        self.findings.get().map(Vec::as_slice)
+    }
+
+    /// What is worth looking at. The first time a walk over all calls, unless an index had it.
+    pub fn find_findings(&self) -> &[Finding] {
+        self.findings.get_or_init(|| (self.find)(&self.trace))
+    }
+
     /// Reads through the data of the calls, the second trace's too, unless there is very much or more is coming: whether some of it is
     /// damaged.
     pub fn check_data(&self) -> bool {
@@ -155,7 +179,8 @@ impl Opened {
         if self.index.is_some() || self.second.is_some() || self.is_live() || self.has_changed() {
             return Ok(None);
         }
-        store::save(&self.path, self.key, &self.model, self.find_lives(), self.trace.known()).map(Some)
+        let found = (self.find_lives(), self.find_findings());
+        store::save(&self.path, self.key, &self.model, found, self.trace.known()).map(Some)
     }
 
     /// Whether the file is not what it was when the model was made.

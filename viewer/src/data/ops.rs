@@ -8,7 +8,7 @@ use trace::hash::Hash;
 use trace::objects::Objects;
 use trace::{Call, Function, Trace};
 
-/// A call that matters for streams, memory or findings.
+/// A call that matters for streams or memory.
 #[derive(Debug, Clone, Copy)]
 pub struct Op {
     pub call: u32,
@@ -34,23 +34,19 @@ pub enum What {
     Work {
         on: Named,
         kernel: u32,
-        host: u64,
         bytes: u64,
     },
     /// A copy that is done when the call returns.
     Copied {
         own: bool,
-        host: u64,
         bytes: u64,
     },
     /// A wait or a question that says that the work before is done.
     StreamDone {
         on: Named,
-        waited: bool,
     },
     EventDone {
         event: u64,
-        waited: bool,
     },
     /// 0 stands for the current one.
     ContextDone {
@@ -103,13 +99,6 @@ pub enum What {
     Freed {
         address: u64,
     },
-    HostAllocated {
-        address: u64,
-        bytes: u64,
-    },
-    HostFreed {
-        address: u64,
-    },
     /// A module image: the high half of its hash (0 if the trace does not hold it), and its bytes.
     Loaded {
         image: u64,
@@ -123,8 +112,6 @@ pub struct Plan {
     /// Whether its calls make, name or end objects.
     pub concerned: bool,
     rule: Rule,
-    /// An argument word.
-    host: Option<usize>,
     amount: Amount,
     own: bool,
 }
@@ -149,8 +136,8 @@ enum Rule {
     Nothing,
     Work,
     Copied,
-    StreamDone(bool),
-    EventDone(bool),
+    StreamDone,
+    EventDone,
     ContextDone,
     EventRecorded,
     EventAwaited,
@@ -169,19 +156,14 @@ enum Rule {
     Allocated(&'static str, &'static str, Taken),
     Pitched,
     Freed(&'static str),
-    HostAllocated(&'static str),
-    HostRegistered,
-    HostFreed,
     Loaded,
 }
 
 /// The functions that are more to the viewer than their class says.
 fn rule(name: &str, class: Class) -> Rule {
     match name {
-        "cuStreamSynchronize" => Rule::StreamDone(true),
-        "cuStreamQuery" => Rule::StreamDone(false),
-        "cuEventSynchronize" => Rule::EventDone(true),
-        "cuEventQuery" => Rule::EventDone(false),
+        "cuStreamSynchronize" | "cuStreamQuery" => Rule::StreamDone,
+        "cuEventSynchronize" | "cuEventQuery" => Rule::EventDone,
         "cuCtxSynchronize" | "cuCtxSynchronize_v2" => Rule::ContextDone,
         "cuEventRecord" | "cuEventRecordWithFlags" => Rule::EventRecorded,
         "cuStreamWaitEvent" => Rule::EventAwaited,
@@ -203,9 +185,6 @@ fn rule(name: &str, class: Class) -> Rule {
         "cuMemRelease" => Rule::Freed("handle"),
         "cuMemAllocPitch_v2" | "cuMemAllocPitch" => Rule::Pitched,
         "cuMemFree_v2" | "cuMemFree" | "cuMemFreeAsync" => Rule::Freed("dptr"),
-        "cuMemAllocHost_v2" | "cuMemAllocHost" | "cuMemHostAlloc" => Rule::HostAllocated("pp"),
-        "cuMemHostRegister_v2" | "cuMemHostRegister" => Rule::HostRegistered,
-        "cuMemFreeHost" | "cuMemHostUnregister" => Rule::HostFreed,
         "cuModuleLoad"
         | "cuModuleLoadData"
         | "cuModuleLoadDataEx"
@@ -229,15 +208,12 @@ impl Plan {
     fn of(trace: &Trace, id: u16) -> Plan {
         let Some(function) = trace.function(id) else {
             let (category, amount) = (Category::Other, Amount::Unknown);
-            return Plan { category, concerned: false, rule: Rule::Nothing, host: None, amount, own: false };
+            return Plan { category, concerned: false, rule: Rule::Nothing, amount, own: false };
         };
-        let word =
-            |test: &dyn Fn(Role) -> bool| function.params.iter().find(|p| test(p.role)).map(|p| p.offset as usize / 8);
         Plan {
             category: Category::of(function.class, function.name),
             concerned: Objects::concerns(function),
             rule: rule(function.common_name(), function.class),
-            host: word(&|role| matches!(role, Role::Source(_) | Role::Sink(_))),
             amount: amount(function),
             own: function.twin_of.is_some(),
         }
@@ -255,7 +231,6 @@ impl Plan {
         let argument = |name| call.argument(name).unwrap_or(0);
         let output = |name| call.output(name);
         let on = || Named { stream: call.stream().unwrap_or(0), own: self.own };
-        let host = self.host.map_or(0, |word| call.word(word));
         let bytes = match self.amount {
             Amount::Unknown => 0,
             Amount::Word(word, factor) => call.word(word).saturating_mul(factor),
@@ -269,11 +244,11 @@ impl Plan {
             Rule::Nothing => return None,
             Rule::Work => {
                 let kernel = if self.category == Category::Launch { kernel_of(call) } else { None };
-                What::Work { on: on(), kernel: kernel.unwrap_or(u32::MAX), host, bytes }
+                What::Work { on: on(), kernel: kernel.unwrap_or(u32::MAX), bytes }
             }
-            Rule::Copied => What::Copied { own: self.own, host, bytes },
-            Rule::StreamDone(waited) => What::StreamDone { on: on(), waited },
-            Rule::EventDone(waited) => What::EventDone { event: argument("hEvent"), waited },
+            Rule::Copied => What::Copied { own: self.own, bytes },
+            Rule::StreamDone => What::StreamDone { on: on() },
+            Rule::EventDone => What::EventDone { event: argument("hEvent") },
             Rule::ContextDone => What::ContextDone { context: argument("ctx") },
             Rule::EventRecorded => What::EventRecorded { event: argument("hEvent"), on: on() },
             Rule::EventAwaited => What::EventAwaited { event: argument("hEvent"), on: on() },
@@ -305,9 +280,6 @@ impl Plan {
                 What::Allocated { address: output("dptr")?, bytes, origin: Origin::Context }
             }
             Rule::Freed(name) => What::Freed { address: argument(name) },
-            Rule::HostAllocated(name) => What::HostAllocated { address: output(name)?, bytes: argument("bytesize") },
-            Rule::HostRegistered => What::HostAllocated { address: argument("p"), bytes: argument("bytesize") },
-            Rule::HostFreed => What::HostFreed { address: argument("p") },
             Rule::Loaded => {
                 // The first word is where the handle goes.
                 let images = call.images().filter(|image| image.address != call.word(0));

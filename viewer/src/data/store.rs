@@ -4,13 +4,14 @@
 //! header     magic "CUTRIDX\n" | version u32 | zero u32 | fingerprint u64 | modified u64 | directory offset u64, length u64,
 //!            checksum u64 | checksum of all this u64
 //! sections   columns, each on a 64-byte boundary
-//! directory  bincode(Directory): the summary, and where each column is, with a checksum for every 4 MiB
+//! directory  bincode(Directory): the summary, findings, and where each column is, with a checksum for every 4 MiB
 //! ```
 //!
 //! It is a copy of what the trace says and can be deleted. It counts only for a trace with the same segment headers
 //! (they hold checksums of all content) and time of change; anything that does not agree is rebuilt.
 
 use super::column::Column;
+use super::findings::Finding;
 use super::lane::{Lane, Source};
 use super::lives::{Life, Lives};
 use super::memory::{Memory, Owner};
@@ -88,6 +89,7 @@ struct Directory {
     concerned: Section,
     lives: Section,
     life_names: Vec<String>,
+    findings: Vec<Finding>,
 }
 
 /// Where a file that goes with a trace, as its index (`idx`) does, may be: beside it, or in the cache directory.
@@ -109,6 +111,7 @@ pub struct Loaded {
     pub model: Model,
     pub known: Known,
     pub lives: Lives,
+    pub findings: Vec<Finding>,
     pub path: PathBuf,
     /// None: it has been checked. Otherwise [`Unchecked::check`] is to be called, and its answer heeded.
     pub unchecked: Option<Unchecked>,
@@ -188,8 +191,9 @@ fn read(path: &Path, key: Key) -> Option<Loaded> {
     if map.len() as u64 <= CHECKED_AT_ONCE && !unchecked.take().is_some_and(|unchecked| unchecked.check()) {
         return None;
     }
+    let findings = directory.findings.clone();
     let (model, known, lives) = directory.open(&map)?;
-    Some(Loaded { model, known, lives, path: path.to_path_buf(), unchecked, pages: Pages(map) })
+    Some(Loaded { model, known, lives, findings, path: path.to_path_buf(), unchecked, pages: Pages(map) })
 }
 
 impl Directory {
@@ -246,8 +250,14 @@ impl Directory {
 }
 
 /// Writes the index to the first place that takes it; where that was.
-pub fn save(trace: &Path, key: Key, model: &Model, lives: &Lives, known: Known) -> io::Result<PathBuf> {
-    keep(trace, "idx", |file| write_into(file, key, model, lives, &known))
+pub fn save(
+    trace: &Path,
+    key: Key,
+    model: &Model,
+    (lives, findings): (&Lives, &[Finding]),
+    known: Known,
+) -> io::Result<PathBuf> {
+    keep(trace, "idx", |file| write_into(file, key, model, (lives, findings), &known))
 }
 
 /// Writes a file that goes with a trace to the first place that takes it; where that was. The old one stays until the new one is whole.
@@ -300,7 +310,13 @@ impl Output {
     }
 }
 
-fn write_into(file: File, key: Key, model: &Model, lives: &Lives, known: &Known) -> io::Result<()> {
+fn write_into(
+    file: File,
+    key: Key,
+    model: &Model,
+    (lives, findings): (&Lives, &[Finding]),
+    known: &Known,
+) -> io::Result<()> {
     let mut out = Output { out: BufWriter::with_capacity(1 << 20, file), at: 0 };
     out.put(&[0; HEADER])?;
     let mut lanes = Vec::new();
@@ -331,6 +347,7 @@ fn write_into(file: File, key: Key, model: &Model, lives: &Lives, known: &Known)
         concerned: out.section(&model.concerned)?,
         lives: out.section(&lives.all)?,
         life_names: lives.names.clone(),
+        findings: findings.to_vec(),
     };
     let directory = encode(&directory);
     let start = out.at;

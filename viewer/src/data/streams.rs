@@ -119,41 +119,36 @@ impl Streams {
         work.done.push(u64::MAX);
     }
 
-    /// A wait for this stream succeeded; how much work that finished.
-    pub fn stream_done(&mut self, op: &Op, on: Named) -> usize {
+    /// A wait for this stream succeeded.
+    pub fn stream_done(&mut self, op: &Op, on: Named) {
         let key = self.key(op.thread, on);
-        let mut done = match self.by_key.get(&key).copied() {
-            Some(at) => {
-                let reach: Vec<(usize, u32)> =
-                    self.waits.get(&at).into_iter().flatten().map(|(q, c)| (*q, *c)).collect();
-                self.finish(at, op.call, op)
-                    + reach.into_iter().map(|(other, until)| self.finish(other, until, op)).sum::<usize>()
-            }
-            None => 0,
-        };
+        if let Some(at) = self.by_key.get(&key).copied() {
+            let reach: Vec<(usize, u32)> = self.waits.get(&at).into_iter().flatten().map(|(q, c)| (*q, *c)).collect();
+            self.finish(at, op.call, op);
+            reach.into_iter().for_each(|(other, until)| self.finish(other, until, op));
+        }
         if key.1 == LEGACY {
             let blocking = |work: &Work| match work.queue.thread {
                 Some(_) => work.queue.context == key.0,
                 None => self.made.get(&work.queue.stream).is_some_and(|made| (made.0, made.1) == (true, key.0)),
             };
             let others: Vec<usize> = self.busy.iter().copied().filter(|at| blocking(&self.work[*at])).collect();
-            done += others.into_iter().map(|at| self.finish(at, op.call, op)).sum::<usize>();
+            others.into_iter().for_each(|at| self.finish(at, op.call, op));
         }
-        done
     }
 
-    pub fn event_done(&mut self, op: &Op, event: u64) -> usize {
+    pub fn event_done(&mut self, op: &Op, event: u64) {
         let reach: Vec<(usize, u32)> = self.events.get(&event).into_iter().flatten().map(|(q, c)| (*q, *c)).collect();
-        reach.into_iter().map(|(at, until)| self.finish(at, until, op)).sum()
+        reach.into_iter().for_each(|(at, until)| self.finish(at, until, op));
     }
 
-    pub fn context_done(&mut self, op: &Op, context: u64) -> usize {
+    pub fn context_done(&mut self, op: &Op, context: u64) {
         let context = if context == 0 { self.context(op.thread) } else { context };
         let own: Vec<usize> = self.busy.iter().copied().filter(|at| self.work[*at].queue.context == context).collect();
-        own.into_iter().map(|at| self.finish(at, op.call, op)).sum()
+        own.into_iter().for_each(|at| self.finish(at, op.call, op));
     }
 
-    fn finish(&mut self, at: usize, until: u32, op: &Op) -> usize {
+    fn finish(&mut self, at: usize, until: u32, op: &Op) {
         let work = &mut self.work[at];
         let before = work.pending;
         while work.call.get(work.pending).is_some_and(|call| *call < until) {
@@ -168,7 +163,6 @@ impl Streams {
         if done > 0 && !self.busy.iter().any(|at| self.work[*at].queue.device == device) {
             self.idle.insert(device, (op.end, op.call));
         }
-        done
     }
 
     pub fn event_recorded(&mut self, op: &Op, event: u64, on: Named) {

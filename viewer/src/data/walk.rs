@@ -1,7 +1,6 @@
-//! What depends on the order of calls: streams, memory, findings, and the sums of launches, copies and loads.
+//! What depends on the order of calls: streams, memory, and the sums of launches, copies and loads.
 
 use super::event::{Category, Flags};
-use super::findings::Collector;
 use super::lane::{Lane, Source};
 use super::memory::Usage;
 use super::ops::{Named, Op, Plan, What};
@@ -10,8 +9,6 @@ use super::tables::{Collected, Load};
 use super::threads::push;
 use std::collections::HashMap;
 use trace::Trace;
-use trace::api::enums::CUresult;
-use trace::text::symbol;
 
 /// Module loads that the table lists.
 const LOADS: usize = 10_000;
@@ -22,7 +19,6 @@ pub struct Walk<'t> {
     kernels: HashMap<u32, u32>,
     pub streams: Streams,
     pub memory: Usage,
-    pub findings: Collector,
     /// By name.
     pub launches: Vec<Collected>,
     /// By function.
@@ -38,19 +34,14 @@ impl<'t> Walk<'t> {
             kernels,
             streams: Streams::default(),
             memory: Usage::default(),
-            findings: Collector::default(),
             launches: vec![Collected::default(); names],
             moves: vec![Collected::default(); trace.preamble.functions.len()],
             loads: Vec::new(),
         }
     }
 
-    /// Goes on over what a block holds; `failed`: call, function, result, how long it took.
-    pub fn take(&mut self, failed: Vec<(u32, u16, u32, u64)>, ops: &[Op], plans: &[Plan]) {
-        for (call, function, result, took) in failed {
-            let function = self.trace.function_name(function);
-            self.findings.failed(function, symbol(CUresult::ENUM, result.into()), call, took);
-        }
+    /// Goes on over what a block holds.
+    pub fn take(&mut self, ops: &[Op], plans: &[Plan]) {
         for op in ops {
             let category = plans.get(usize::from(op.function)).map_or(Category::Other, |plan| plan.category);
             self.follow(op, category);
@@ -61,46 +52,30 @@ impl<'t> Walk<'t> {
         let took = op.end - op.begin;
         let streams = &mut self.streams;
         match op.what {
-            What::Work { on, kernel, host, bytes } => {
+            What::Work { on, kernel, bytes } => {
                 let known = self.kernels.get(&kernel).copied();
                 let name = known.unwrap_or(op.function.into());
                 // A graph is not a kernel.
                 let is_kernel = || known.is_some() || !self.trace.function_name(op.function).starts_with("cuGraph");
                 match category {
                     Category::Launch if is_kernel() => self.launches[name as usize].add(op.call, took, false, 0),
-                    Category::Copy => {
-                        self.moves[usize::from(op.function)].add(op.call, took, false, bytes);
-                        self.findings.copied(host, op.call, took, false);
-                    }
+                    Category::Copy => self.moves[usize::from(op.function)].add(op.call, took, false, bytes),
                     _ => {}
                 }
                 if !streams.is_captured(on.stream) {
                     streams.submit(op, on, name, Flags::new(category, false, false).0);
                 }
             }
-            What::Copied { own, host, bytes } => {
+            What::Copied { own, bytes } => {
                 self.moves[usize::from(op.function)].add(op.call, took, false, bytes);
-                self.findings.copied(host, op.call, took, true);
                 let on = Named { stream: 0, own };
                 streams.submit(op, on, op.function.into(), Flags::new(category, false, false).0);
                 // It covers itself.
                 streams.stream_done(&Op { call: op.call + 1, ..*op }, on);
             }
-            What::StreamDone { on, waited } => {
-                if streams.stream_done(op, on) == 0 && waited && !streams.is_captured(on.stream) {
-                    self.findings.needless(op.call, took);
-                }
-            }
-            What::EventDone { event, waited } => {
-                if streams.event_done(op, event) == 0 && waited {
-                    self.findings.needless(op.call, took);
-                }
-            }
-            What::ContextDone { context } => {
-                if streams.context_done(op, context) == 0 {
-                    self.findings.needless(op.call, took);
-                }
-            }
+            What::StreamDone { on } => streams.stream_done(op, on),
+            What::EventDone { event } => streams.event_done(op, event),
+            What::ContextDone { context } => streams.context_done(op, context),
             What::EventRecorded { event, on } => streams.event_recorded(op, event, on),
             What::EventAwaited { event, on } => streams.event_awaited(op, event, on),
             What::StreamMade { stream, blocking } => streams.stream_made(op, stream, blocking),
@@ -121,10 +96,7 @@ impl<'t> Walk<'t> {
                 self.memory.add(op.end, (address, bytes), origin, of, op.call);
             }
             What::Freed { address } => self.memory.remove(op.begin, address),
-            What::HostAllocated { address, bytes } => self.findings.pin(address, bytes),
-            What::HostFreed { address } => self.findings.unpin(address),
             What::Loaded { image, bytes } => {
-                self.findings.loaded(image, op.call, took);
                 if self.loads.len() < LOADS {
                     self.loads.push(Load { call: op.call, name: op.function.into(), bytes, image, took });
                 }

@@ -170,7 +170,7 @@ fn within(row: usize, rows: usize, beyond: &mut Vec<String>) -> usize {
 }
 
 /// For a shell.
-fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@%".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
         return text.to_owned();

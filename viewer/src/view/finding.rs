@@ -1,34 +1,51 @@
 //! A finding in words, and where it shows.
 
-use crate::data::findings::{Gap, HOLES_TITLE, IDLE_TITLE, WAITED};
+use crate::data::findings::{Gap, IDLE, LOST};
 use crate::details::{Detail, Tone, detail};
 use crate::state::State;
+use crate::state::command::quoted;
+use crate::state::table::Value;
 use crate::text::{duration, moment, tame};
 
 /// Stretches and holes that are listed.
 const LISTED: usize = 8;
+/// Calls that are named.
+const CALLS: usize = 24;
 
 /// Of the row that is selected in their table.
 pub fn selected(state: &State) -> Vec<Detail> {
-    // The table may be sorted in another order: the title tells which it is.
-    let title = state.table.rows.get(state.table_row).and_then(|row| row.cells.get(2)).map(|value| value.text());
-    let summary = state.opened.summary();
-    let Some(found) = summary.findings.iter().find(|finding| Some(&finding.title) == title.as_ref()) else {
+    let Some(findings) = state.opened.findings() else {
+        return vec![detail("", "what is worth looking at is still being looked for", Tone::Quiet)];
+    };
+    // The table may be sorted in another order: the number tells which it is.
+    let number = state.table.rows.get(state.table_row).and_then(|row| match row.cells.first() {
+        Some(Value::Count(number)) => usize::try_from(*number).ok()?.checked_sub(1),
+        _ => None,
+    });
+    let Some(found) = number.and_then(|number| findings.get(number)) else {
         return vec![detail("", "nothing was found that is worth looking at", Tone::Quiet)];
     };
-    let calls: Vec<String> = found.evidence.iter().take(24).map(u32::to_string).collect();
+    let (summary, path) = (state.opened.summary(), quoted(&state.opened.path.display().to_string()));
+    let calls: Vec<String> = found.calls.iter().take(CALLS).map(u64::to_string).collect();
+    let more = match found.calls.len().saturating_sub(CALLS) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
     let mut all = vec![
-        detail("", tame(&found.title), Tone::Title),
-        detail("what it means", found.why.clone(), Tone::Plain),
-        detail("calls", calls.join(" "), Tone::Plain),
-        detail("", "enter goes to the first of them", Tone::Quiet),
+        detail("", tame(&found.what), Tone::Title),
+        detail("evidence", tame(&found.evidence), Tone::Plain),
+        detail("next", tame(&found.command(&path)), Tone::Plain),
     ];
+    if !calls.is_empty() {
+        all.push(detail("calls", format!("{}{more}", calls.join(" ")), Tone::Plain));
+        all.push(detail("", "enter goes to the first of them", Tone::Quiet));
+    }
     // Stretches in which a device was idle: what the host did meanwhile.
-    let gaps = found.evidence.iter().filter_map(|call| summary.gaps.iter().find(|gap| gap.before == *call));
-    if found.title == IDLE_TITLE || found.title.ends_with(WAITED) {
+    let gaps = found.calls.iter().filter_map(|call| summary.gaps.iter().find(|gap| u64::from(gap.before) == *call));
+    if IDLE.contains(&found.kind.as_str()) {
         all.extend(gaps.take(LISTED).map(|gap| detail(duration(gap.length()), blamed(state, gap), Tone::Plain)));
     }
-    if found.title == HOLES_TITLE {
+    if found.kind == LOST {
         let lines = summary.holes.iter().take(LISTED).map(|hole| {
             let text = format!("{} {}, {}: {}", hole.title(), moment(hole.begin, 1_000), hole.about(), hole.what);
             detail("lost", tame(&text), Tone::Bad)

@@ -2,6 +2,7 @@
 
 use super::{Lead, Line, Table, Value};
 use crate::data::Model;
+use crate::data::findings::{Cost, Finding};
 use crate::data::lives::{Life, Lives};
 use crate::data::open::Opened;
 use crate::kernel_name::{Names, Style};
@@ -31,13 +32,22 @@ pub fn modules(model: &Model) -> Table {
     }
 }
 
-pub fn findings(model: &Model) -> Table {
-    let rows = model.summary.findings.iter().map(|finding| {
-        let cost = if finding.cost == 0 { Value::None } else { Value::Time(finding.cost) };
-        let cells = vec![cost, Value::Count(finding.count), Value::Text(finding.title.clone())];
-        Line { cells, lead: finding.evidence.first().map_or(Lead::Nowhere, |call| Lead::Call(*call)) }
+/// In their order, the most important first.
+pub fn findings(found: Option<&[Finding]>) -> Table {
+    let note = if found.is_some() { "" } else { "still being looked for" };
+    let rows = found.unwrap_or_default().iter().enumerate().map(|(at, finding)| {
+        let cost = match finding.cost {
+            Cost::Time(ns) => Value::Time(ns.max(0) as u64),
+            Cost::Memory(held) => Value::Bytes(held),
+            Cost::Wrong | Cost::Objects(_) => Value::None,
+        };
+        let times = Value::Count(finding.times);
+        let cells = vec![Value::Count(at as u64 + 1), cost, times, Value::Text(tame(&finding.what))];
+        let first = finding.calls.first().and_then(|call| u32::try_from(*call).ok());
+        Line { cells, lead: first.map_or(Lead::Nowhere, Lead::Call) }
     });
-    Table { columns: vec!["Cost", "Times", "Finding"], wide: 2, rows: rows.collect(), ..Table::default() }
+    let columns = vec!["Nr", "Cost", "Times", "Finding"];
+    Table { columns, wide: 3, rows: rows.collect(), note, reversed: true, ..Table::default() }
 }
 
 pub fn marks(marks: &[Mark]) -> Table {

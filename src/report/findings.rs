@@ -1,0 +1,96 @@
+//! What somebody should look at: the one list that `summary` and the viewer show.
+
+use super::device::gaps;
+use super::errors::Errors;
+use super::host::Host;
+use super::kernel_name::Style;
+use super::leaks::Leaks;
+use super::lost::Lost;
+use super::memory::Memory;
+use super::modules::Modules;
+use super::pending::Pending;
+use super::sync::Sync;
+use super::table::Table;
+use super::transfers::Transfers;
+use super::walk::{Ending, Report, Step, walk};
+use crate::progress::Progress;
+use crate::reading::Reading;
+use trace::Trace;
+use viewer::data::findings::{Cost, Finding};
+
+/// The reports that findings come from.
+#[derive(Default)]
+pub struct Findings<'t> {
+    errors: Errors<'t>,
+    pending: Pending<'t>,
+    lost: Lost,
+    pub host: Host,
+    pub memory: Memory<'t>,
+    leaks: Leaks<'t>,
+    sync: Sync<'t>,
+    pub transfers: Transfers<'t>,
+    modules: Modules<'t>,
+}
+
+/// Findings that cost less than this part of the run are only counted.
+const NEGLIGIBLE: f64 = 0.001;
+
+impl<'t> Report<'t> for Findings<'t> {
+    fn see(&mut self, step: &Step<'_, 't>) {
+        self.errors.see(step);
+        self.pending.see(step);
+        self.lost.see(step);
+        self.host.see(step);
+        self.memory.see(step);
+        self.leaks.see(step);
+        self.sync.see(step);
+        self.transfers.see(step);
+        self.modules.see(step);
+    }
+
+    fn tables(&mut self, _: &Ending<'t>) -> Vec<Table> {
+        Vec::new()
+    }
+
+    fn findings(&self, ending: &Ending<'t>) -> Vec<Finding> {
+        self.list(ending).0
+    }
+}
+
+impl<'t> Findings<'t> {
+    /// The most important first; and how many more there are that cost too little to be told of.
+    pub fn list(&self, ending: &Ending<'t>) -> (Vec<Finding>, u64) {
+        let parts: [&dyn Report<'t>; 9] = [
+            &self.lost,
+            &self.errors,
+            &self.pending,
+            &self.memory,
+            &self.host,
+            &self.sync,
+            &self.transfers,
+            &self.modules,
+            &self.leaks,
+        ];
+        let mut found: Vec<Finding> = parts.iter().flat_map(|part| part.findings(ending)).collect();
+        found.extend(gaps::findings(&ending.scope));
+        let (all, least) = (found.len(), (self.host.elapsed() as f64 * NEGLIGIBLE) as i64);
+        found.retain(|finding| !matches!(finding.cost, Cost::Time(ns) if ns < least));
+        let negligible = all - found.len();
+        found.sort_by_key(|finding| match finding.cost {
+            Cost::Wrong => (0, 0),
+            Cost::Time(ns) => (1, -ns),
+            Cost::Memory(_) => (2, 0),
+            Cost::Objects(_) => (3, 0),
+        });
+        (found, negligible as u64)
+    }
+}
+
+/// Of a whole trace: for the viewer, which shows its own progress.
+pub fn find(trace: &Trace) -> Vec<Finding> {
+    let reading = Reading::everything();
+    let mut reports: [Box<dyn Report + '_>; 1] = [Box::new(Findings::default())];
+    let ending =
+        walk(trace, &reading, Style::Full, Progress::hidden(), &mut reports).expect("everything can be selected");
+    reports[0].findings(&ending)
+}

@@ -1,0 +1,39 @@
+//! Calls that show the same thing: how many, how long they took, and which.
+
+#[derive(Default)]
+pub struct Tally {
+    pub calls: u64,
+    /// Nanoseconds.
+    pub time: i64,
+    pub first: Option<u64>,
+    costliest: Vec<(i64, u64)>,
+}
+
+/// Calls kept as evidence.
+pub const KEPT: usize = 64;
+
+impl Tally {
+    pub fn add(&mut self, call: u64, ns: i64) {
+        self.calls += 1;
+        self.time += ns;
+        self.first.get_or_insert(call);
+        self.costliest.push((ns, call));
+        if self.costliest.len() >= 2 * KEPT {
+            sort(&mut self.costliest);
+        }
+    }
+
+    /// The calls that took longest, the longest first.
+    pub fn costliest(&self) -> Vec<u64> {
+        let mut all = self.costliest.clone();
+        sort(&mut all);
+        all.into_iter().map(|(_, call)| call).collect()
+    }
+}
+
+/// Puts the costliest first, and lets those go that are too many.
+fn sort(all: &mut Vec<(i64, u64)>) {
+    all.sort_by_key(|(ns, call)| (std::cmp::Reverse(*ns), *call));
+    all.dedup_by_key(|(_, call)| *call);
+    all.truncate(KEPT);
+}
