@@ -83,12 +83,21 @@ pub fn pieces(address: u64, read: Read) -> Pieces {
     let Some(start) = read(address, 8) else { return Pieces::Unknown("a module image that cannot be read") };
     let found = match Format::of(&start) {
         Format::Wrapper => wrapper(address, read),
-        Format::Fatbin => fatbin(address, read).map(|len| vec![(address, len)]),
-        Format::Elf => elf(address, read).map(|len| vec![(address, len)]),
+        Format::Fatbin | Format::Elf => length(address, read).map(|len| vec![(address, len)]),
         Format::Archive => return Pieces::Unknown("a module image that is an archive, whose length nothing tells"),
         Format::Text => text(address, read).map(|len| vec![(address, len)]),
     };
     found.map_or(Pieces::Unknown("a module image whose headers make no sense"), Pieces::Found)
+}
+
+/// How long a single image is, by its own headers; none for what has no length in them.
+pub fn length(address: u64, read: Read) -> Option<usize> {
+    match Format::of(&read(address, 8)?) {
+        Format::Wrapper => Some(Wrapper::SIZE),
+        Format::Fatbin => fatbin(address, read),
+        Format::Elf => elf(address, read),
+        Format::Archive | Format::Text => None,
+    }
 }
 
 fn wrapper(address: u64, read: Read) -> Option<Vec<(u64, usize)>> {

@@ -1,7 +1,7 @@
 //! What the headers of module images and of packed arguments say, over memory that is a few made-up ranges.
 
 use trace::extra::Extra;
-use trace::image::{Format, Pieces, Wrapper, pieces};
+use trace::image::{Format, Pieces, Wrapper, length, pieces};
 
 /// Memory at addresses of our choosing.
 struct Memory(Vec<(u64, Vec<u8>)>);
@@ -90,6 +90,16 @@ fn an_elf_of_very_many_sections() {
     (elf[64 * 3 + 25], elf[64 * 3 + 32]) = (1, 9);
     elf.resize(4096, 0);
     assert_eq!(Memory(vec![(0x1000, elf)]).pieces(0x1000), Pieces::Found(vec![(0x1000, 0x109)]));
+}
+
+#[test]
+fn an_image_ends_where_the_next_one_begins() {
+    // As the linker lays out the images of a library: without gaps.
+    let mut first = fatbin(8);
+    first.resize(24, 0);
+    let memory = Memory(vec![(0x1000, [first, fatbin(100), vec![0; 100]].concat())]);
+    let length = |address| length(address, &|at, len| memory.read(at, len));
+    assert_eq!((length(0x1000), length(0x1018)), (Some(24), Some(116)));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use trace::api::types::{Form, Kind, Type};
 use trace::call::When;
 use trace::hash::Hash;
-use trace::image::{Format, Wrapper};
+use trace::image::{self, Format, Wrapper};
 use trace::segment::u64_at;
 
 impl<'t> Builder<'_, 't> {
@@ -65,9 +65,14 @@ impl<'t> Builder<'_, 't> {
         }
     }
 
-    /// All bytes that were recorded from this address on.
+    /// The image that begins at this address: as long as its headers say, for other images may follow it without a gap. Text
+    /// ends where the recorded bytes do.
     fn whole(&self, address: u64) -> Option<Cow<'t, [u8]>> {
-        let len = self.image_length(address);
+        let recorded = |at, len| self.call.memory(When::Entry, at, len as u64).map(Cow::into_owned);
+        let len = match image::length(address, &recorded) {
+            Some(len) => len as u64,
+            None => self.image_length(address),
+        };
         if len == 0 { None } else { self.call.memory(When::Entry, address, len) }
     }
 
