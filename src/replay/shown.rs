@@ -89,8 +89,11 @@ pub fn text(
             _ => writeln!(out, "stopped, and nothing up to there differs")?,
         },
         (Outcome::Faulted, _) => writeln!(out, "a launch failed, as recorded")?,
+        (Outcome::Unverified, _) if report.came_back => {
+            writeln!(out, "unverified: what came back could not be compared")?;
+        }
         (Outcome::Unverified, _) => {
-            writeln!(out, "unverified: nothing that the device computed could be compared")?;
+            writeln!(out, "unverified: nothing came back, the program took no result of the device to the CPU")?;
         }
     }
     if let Some((call, function)) = &report.stopped_before {
@@ -244,6 +247,7 @@ pub fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) ->
     json!({
         "schema": SCHEMA,
         "outcome": outcome,
+        "came_back": report.came_back,
         "verdict": plan.verdict.name(),
         "reasons": plan.reasons.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "driver": options.driver.display().to_string(),

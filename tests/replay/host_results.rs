@@ -67,3 +67,22 @@ fn managed_memory_is_compared_until_it_ends() {
         );
     }
 }
+
+#[test]
+fn what_came_back_is_told_from_what_could_not_be_compared() {
+    let said = |app: &str, arguments: &[&str], came_back: bool| {
+        let place = recorded(app, arguments);
+        assert_eq!(report(&place, 6)["came_back"], came_back, "{app} {arguments:?}");
+        let text = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(6).stdout;
+        let first = if came_back { "unverified: what came back" } else { "unverified: nothing came back" };
+        assert!(text.starts_with(first), "{app} {arguments:?}: {text}");
+    };
+    // What is copied back the kernel has not made.
+    said("echo.c", &[], false);
+    said("nothing_back.c", &[], false);
+    said("nothing_back.c", &["unread"], true);
+    let place = recorded("managed_results.c", &["exit"]);
+    assert_eq!(report(&place, 0)["came_back"], true);
+    given(&place, [7, 14, 21], [7, 15, 21]);
+    assert_eq!(report(&place, 6)["came_back"], true);
+}

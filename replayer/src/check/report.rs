@@ -100,6 +100,8 @@ pub struct Report {
     pub inner: u64,
     /// Calls under way when the recording ended: not executed.
     pub unfinished: u64,
+    /// Whether the program brought to the CPU what the device had computed, compared or not, for all that is known.
+    pub came_back: bool,
     pub launches: u64,
     /// Launches whose effect reached no comparison.
     pub unreached_launches: u64,
@@ -149,6 +151,7 @@ impl Report {
         Report {
             outcome,
             calls: world.trace.len() as u64,
+            came_back: came_back(world, &tally),
             tally,
             inner: plan.inner,
             unfinished: plan.unfinished.len() as u64,
@@ -191,6 +194,13 @@ impl Report {
     }
 }
 
+fn came_back(world: &World, tally: &Tally) -> bool {
+    let is_result = |call: u64| tally.compared.contains(&call) || !tally.unchanged.contains(&call);
+    let (launches, unreached) = world.plan.reach.count_below(world.end, is_result);
+    let any_bytes = tally.checked.bytes > 0 && launches == 0;
+    any_bytes || unreached < launches || tally.unchecked_copies > 0 || world.plan.shares_unseen
+}
+
 /// What a worker, or all of them, did and found.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
@@ -202,6 +212,8 @@ pub struct Tally {
     pub unchecked_copies: u64,
     /// The calls whose bytes were compared.
     pub compared: HashSet<u64>,
+    /// The calls behind which host memory that kernels had been given was found as it had been before.
+    pub unchanged: HashSet<u64>,
     /// Values in kernel arguments that look like addresses and lie in no known memory; passed unchanged.
     pub unresolved_pointers: u64,
     /// Addresses of memory that is elsewhere, in payloads, arguments and results.
@@ -249,6 +261,7 @@ impl Tally {
         self.checked.within_tolerance += other.checked.within_tolerance;
         self.unchecked_copies += other.unchecked_copies;
         self.compared.extend(other.compared);
+        self.unchanged.extend(other.unchanged);
         self.unresolved_pointers += other.unresolved_pointers;
         self.words.add(other.words);
         self.unknown_handles += other.unknown_handles;

@@ -122,6 +122,8 @@ pub struct Plan {
     pub(crate) of_nodes: Ranges,
     /// Where launches were found to have written host memory.
     pub(crate) results: HashSet<u64>,
+    /// Kernels were given memory that the CPU reaches without a call, and nothing tells what they made of it.
+    pub(crate) shares_unseen: bool,
     /// Host memory at the address that a launch, the first, had been given and the CPU wrote meanwhile, when the second call had
     /// waited: what stands there says nothing of what the launch computed.
     pub(crate) shared: HashSet<(u64, u64, u64)>,

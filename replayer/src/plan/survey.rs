@@ -49,7 +49,7 @@ pub struct Survey {
     /// Pageable memory that nodes were made to read and write, and that other copies name.
     of_nodes: Vec<Range<u64>>,
     of_copies: HashSet<Range<u64>>,
-    managed: Vec<Range<u64>>,
+    managed: Ranges,
     /// In which variables lie that were looked up: where others are there a replay knows by them.
     blocks: HashSet<u64>,
     tagged: Tagged,
@@ -57,6 +57,9 @@ pub struct Survey {
     submissions: HashMap<(u64, Option<u32>), (u64, u32)>,
     lifetimes: Lifetimes,
     handovers: handover::Changes,
+    /// Pinned and managed memory that kernels were given, and where somebody looked afterwards.
+    given: HashSet<Range<u64>>,
+    looked_at: Vec<Range<u64>>,
     /// What launches made of host memory, as callbacks found it: by the launch, its addresses.
     for_callbacks: HashMap<u64, Vec<u64>>,
     signals: Signals,
@@ -79,6 +82,7 @@ impl Survey {
         let mut survey = Survey::default();
         for (launch, image) in trace.results_of_callbacks() {
             survey.plan.results.insert(image.address);
+            survey.looked_at.push(image.memory());
             survey.for_callbacks.entry(launch.number).or_default().push(image.address);
         }
         survey
@@ -100,8 +104,10 @@ impl Survey {
             return;
         };
         let seen = call.written().filter(Written::is_seen).flat_map(|written| written.images());
-        self.plan.reach.seen(call.number, seen.map(|image| image.address), &self.live);
+        let seen = seen.inspect(|image| self.looked_at.push(image.memory())).map(|image| image.address);
+        self.plan.reach.seen(call.number, seen, &self.live);
         for (launch, image) in call.results() {
+            self.looked_at.push(image.memory());
             self.plan.results.insert(image.address);
             self.plan.reach.result(call, launch.number, image.address, &self.live);
         }
@@ -186,6 +192,7 @@ impl Survey {
         for address in self.for_callbacks.remove(&call.number).unwrap_or_default() {
             self.plan.reach.result(call, call.number, address, &self.live);
         }
+        self.shares(call);
         if function.class != Class::launch {
             return;
         }
@@ -196,6 +203,18 @@ impl Survey {
         };
         if !trace.follows_host_memory() && !self.host.is_empty() && call.images().any(is_given) {
             self.reasons.about_call(PINNED, call.number);
+        }
+    }
+
+    /// Follows which memory that the CPU reaches without a call kernels are given.
+    fn shares(&mut self, call: &Call) {
+        if self.host.is_empty() && self.managed.is_empty() {
+            return;
+        }
+        for image in call.images() {
+            let Content::Arguments { packed, .. } = image.content else { continue };
+            let words = packed.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")));
+            self.given.extend(words.filter_map(|word| self.host.around(word).or_else(|| self.managed.around(word))));
         }
     }
 
@@ -289,7 +308,10 @@ impl Survey {
     pub fn finish(mut self, trace: &Trace) -> Plan {
         let mut plan = self.plan;
         let seen = trace.found_at_the_end().filter(Written::is_seen).flat_map(|written| written.images());
-        plan.reach.seen(trace.len() as u64, seen.map(|image| image.address), &self.live);
+        let seen = seen.inspect(|image| self.looked_at.push(image.memory())).map(|image| image.address);
+        plan.reach.seen(trace.len() as u64, seen, &self.live);
+        let looked_at = Ranges::union(self.looked_at, 1);
+        plan.shares_unseen = self.given.iter().any(|given| !looked_at.overlaps(given));
         plan.order = Order::new(&self.moments, &self.lifetimes.edges);
         plan.handovers = self.handovers.handovers();
         plan.ended_waits = self.signals.into_ended();
@@ -300,7 +322,7 @@ impl Survey {
         plan.device = Ranges::union(placed, 1);
         plan.reserved = self.reserved;
         plan.host = self.host;
-        plan.managed = Ranges::union(self.managed, 1);
+        plan.managed = self.managed;
         let of_nodes = Ranges::union(self.of_nodes, 1);
         let shared = self.of_copies.into_iter().filter(|range| of_nodes.overlaps(range));
         plan.of_nodes = Ranges::union(shared.chain(of_nodes.iter()), 1);

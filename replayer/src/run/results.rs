@@ -96,6 +96,8 @@ fn compare(world: &World, call: &Call, launch: &Call, image: &Image, may_be_to_c
         tally.unchecked_copies += 1;
     } else if compared.divergences > 0 || now != before {
         tally.add(compared);
+    } else {
+        tally.unchanged.insert(call.number);
     }
 }
 

@@ -125,7 +125,7 @@ impl Survey {
                 self.plan.devices.insert(device);
                 self.usage.add(start, len, device, context);
                 if call.name() == "cuMemAllocManaged" {
-                    self.managed.push(range.clone());
+                    self.managed.insert(range.clone());
                 }
                 self.plan.allocations.insert(call.number, Allocation { call: call.number, range, device });
                 if call.name() == "cuMemAllocManaged" && !trace.follows_host_memory() {
