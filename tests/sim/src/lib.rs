@@ -20,7 +20,8 @@
 //! Knobs: `CUTRACE_SIM_SEED` (where memory lies; else random), `CUTRACE_SIM_MEMORY` (bytes of device memory, default
 //! 1 GiB), `CUTRACE_SIM_DEVICES` (default 1), `CUTRACE_SIM_SLOW_US` (least duration of a synchronising call),
 //! `CUTRACE_SIM_DRIVER_VERSION` (an older driver: see `age`), `CUTRACE_SIM_COMPUTE` (ten times the compute capability, default 90),
-//! `CUTRACE_SIM_TAKES` (addresses that the driver takes for itself: see `memory::reserve`).
+//! `CUTRACE_SIM_TAKES` (addresses that the driver takes for itself: see `memory::reserve`), `CUTRACE_SIM_MIGRATES` (1: managed
+//! memory leaves the CPU's page table whenever a kernel has run).
 
 mod abi;
 mod age;

@@ -25,6 +25,8 @@ pub struct Knobs {
     pub slow_us: u64,
     /// As the real driver has it.
     pub launches_wait: bool,
+    /// Managed memory leaves the CPU's page table when a kernel has run, as pages do that went to a device.
+    pub migrates: bool,
     /// Compute capability, ten times.
     pub compute: u32,
 }
@@ -37,6 +39,7 @@ pub fn knobs() -> &'static Knobs {
         devices: number("CUTRACE_SIM_DEVICES").unwrap_or(1) as i32,
         slow_us: number("CUTRACE_SIM_SLOW_US").unwrap_or(0),
         launches_wait: number("CUDA_LAUNCH_BLOCKING").unwrap_or(0) != 0,
+        migrates: number("CUTRACE_SIM_MIGRATES").unwrap_or(0) != 0,
         compute: number("CUTRACE_SIM_COMPUTE").unwrap_or(90) as u32,
     })
 }

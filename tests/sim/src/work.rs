@@ -96,13 +96,17 @@ impl Work {
 
     fn attempt(&self) -> Result {
         match self {
-            Work::Kernel(grid) => exec::run(grid, &|| state::ready().is_err()).map_err(|fault| match fault {
-                Fault::IllegalAddress => Code::ILLEGAL_ADDRESS,
-                Fault::Misaligned => Code::MISALIGNED_ADDRESS,
-                Fault::Trap => Code::LAUNCH_FAILED,
-                Fault::InvalidPc => Code::INVALID_PC,
-                Fault::Stack => Code::HARDWARE_STACK_ERROR,
-            }),
+            Work::Kernel(grid) => {
+                let ran = exec::run(grid, &|| state::ready().is_err());
+                allocate::migrate();
+                ran.map_err(|fault| match fault {
+                    Fault::IllegalAddress => Code::ILLEGAL_ADDRESS,
+                    Fault::Misaligned => Code::MISALIGNED_ADDRESS,
+                    Fault::Trap => Code::LAUNCH_FAILED,
+                    Fault::InvalidPc => Code::INVALID_PC,
+                    Fault::Stack => Code::HARDWARE_STACK_ERROR,
+                })
+            }
             Work::Copy(copy) => copy.perform(),
             Work::Fill(fill) => fill.perform(),
             Work::WriteValue { at, value, wide } => {

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 use super::arena::{self, Arena};
 use super::table::{self, Kind, Range};
-use super::{pinned, pool};
+use super::{pages, pinned, pool};
 use crate::abi::Handle;
 use crate::code::{Code, Result};
 use crate::graph::memory;
@@ -63,7 +63,8 @@ pub fn allocate(size: u64, kind: Kind, device: i32, context: Handle) -> Result<u
         return Err(Code::OUT_OF_MEMORY);
     }
     // A graph's is opened and closed by itself; variables lie where no other memory is, as the real driver has it.
-    let is_apart = matches!(kind, Kind::Graph | Kind::Module { .. });
+    let leaves = kind == Kind::Managed && knobs().migrates;
+    let is_apart = leaves || matches!(kind, Kind::Graph | Kind::Module { .. });
     let room = if is_apart { size.max(arena::WHOLE) } else { size };
     let at = {
         let mut arena = arena().lock();
@@ -80,9 +81,20 @@ pub fn allocate(size: u64, kind: Kind, device: i32, context: Handle) -> Result<u
             }
         }
     };
+    if leaves && !pages::keep(at, size) {
+        return Err(Code::OUT_OF_MEMORY);
+    }
     let id = table::next_id();
     table::insert(Range { start: at, size, kind, device, context, id, readable: true, writable: true })?;
     Ok(at)
+}
+
+/// A kernel has run, and may have used all managed memory.
+pub fn migrate() {
+    if knobs().migrates {
+        let all = table::read().overlapping(0, u64::MAX);
+        all.iter().filter(|range| range.kind == Kind::Managed).for_each(|range| pages::leave(range.start, range.size));
+    }
 }
 
 /// Gives back what a range that has left the table occupied.

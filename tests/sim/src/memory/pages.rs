@@ -20,6 +20,17 @@ pub fn place(at: u64, size: u64) -> bool {
     exact(at, size, READ_WRITE)
 }
 
+/// Has pages that can leave the page table and keep what they hold, in the place of those of a mapping of this driver.
+pub fn keep(at: u64, size: u64) -> bool {
+    map(at, size, READ_WRITE, SHARED | libc::MAP_FIXED).is_some()
+}
+
+/// Such pages leave the page table.
+pub fn leave(at: u64, size: u64) {
+    // SAFETY: a shared mapping keeps what it holds.
+    unsafe { libc::madvise(at as *mut c_void, size as usize, libc::MADV_DONTNEED) };
+}
+
 /// Takes the addresses without giving any access to them, if nothing is there.
 pub fn reserve(at: u64, size: u64) -> bool {
     exact(at, size, libc::PROT_NONE)
