@@ -40,6 +40,7 @@ pub struct Recorder {
     pub node_runs: node_runs::NodeRuns,
     pub watch: watch::Watch,
     pub long_results: long_results::Allowance,
+    pub managed_results: long_results::Allowance,
     pub range: range::Range,
     pub bystanders: bystanders::Bystanders,
     /// Losses by what was lost; cold.
@@ -209,7 +210,8 @@ fn start() -> Result<(), String> {
         destinations: destinations::Destinations::default(),
         node_runs: node_runs::NodeRuns::default(),
         watch: watch::Watch::default(),
-        long_results: long_results::Allowance::default(),
+        long_results: long_results::Allowance::for_pinned(),
+        managed_results: long_results::Allowance::for_managed(),
         range: range::begin(&config.range),
         bystanders: bystanders::Bystanders::default(),
         losses: Lock::default(),

@@ -222,7 +222,7 @@ pub fn host(world: &World, recorded: &Range<u64>) -> Option<u64> {
     world.graph_memory.live(recorded)
 }
 
-fn device(world: &World, recorded: u64) -> Option<u64> {
+pub fn device(world: &World, recorded: u64) -> Option<u64> {
     let placed = || world.plan.device.contains(recorded).then_some(recorded);
     world.translation.live(recorded).or_else(placed)
 }
