@@ -15,6 +15,7 @@ use trace::api::enums::CUresult;
 use trace::api::roles::Class;
 use trace::api::types::Kind;
 use trace::decode::{Decoded, decode};
+use trace::misfit::misfits;
 use trace::objects::Objects;
 use trace::text::{Text, plain, symbol};
 use trace::timed::ByCall;
@@ -171,6 +172,7 @@ fn text(
         (_, false) => write!(out, "!! {name} ({result})")?,
         (_, true) => write!(out, "\x1b[31m!! {name} ({result})\x1b[0m")?,
     }
+    misfits(call, objects).iter().try_for_each(|what| write!(out, ": {what}"))?;
     write!(out, "  {}", duration(trace.nanoseconds(end) - trace.nanoseconds(call.begin)))?;
     Ok(())
 }
@@ -189,6 +191,9 @@ pub struct Line<'x> {
     /// null if the call did not return
     result: Option<String>,
     result_code: Option<u32>,
+    /// Of a failed copy or fill, what its memory does not hold.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    misfits: Vec<String>,
     duration_ns: Option<i64>,
     /// Of a function that this build does not know.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -212,6 +217,7 @@ pub fn object<'x>(trace: &Trace, call: &Call<'x>, decoded: Option<&'x Decoded<'x
         outputs: Fields(decoded.map_or(&[], |d| &d.outputs), objects),
         result: call.result.map(|result| symbol(CUresult::ENUM, result.into())),
         result_code: call.result,
+        misfits: misfits(call, objects),
         duration_ns: call.end.map(|end| trace.nanoseconds(end) - trace.nanoseconds(call.begin)),
         words: decoded.map_or_else(words, |_| Vec::new()),
         cpu_wrote: writes::before_object(trace, call, objects),

@@ -1,16 +1,18 @@
 //! The launch that failed, as text and as JSON.
 
 use crate::figures::{counted, grouped};
+use crate::info::shell;
 use replayer::{Argument, Culprit, Report, Shape, Watched, What};
 use serde_json::{Value, json};
 use std::io::{Result, Write};
+use trace::Trace;
 
 /// Why a failure that was recorded may not come again.
 pub const NOT_MET: &str = "memory is mapped and freed here in steps of 2 MiB, so that an access just past an allocation, or to one that was \
                            freed, need not fail; --no-placement makes and frees it as the program did";
 
 /// What was waited for, and what was found.
-pub fn text(out: &mut impl Write, watched: &Watched, report: &Report) -> Result<()> {
+pub fn text(out: &mut impl Write, trace: &Trace, watched: &Watched, report: &Report) -> Result<()> {
     let launches = counted(watched.launches, "launch");
     write!(out, "  one by one   {launches}")?;
     if watched.graphs != 0 {
@@ -67,6 +69,16 @@ pub fn text(out: &mut impl Write, watched: &Watched, report: &Report) -> Result<
         }
         writeln!(out)?;
     }
+    culprit.misfits.iter().try_for_each(|what| writeln!(out, "  memory       {what}"))?;
+    if culprit.has_good_addresses() {
+        let but =
+            if culprit.arguments.iter().any(|argument| argument.value == "NULL") { ", but for NULL," } else { "" };
+        writeln!(
+            out,
+            "  addresses    all that it was given{but} lie in live allocations; on a GPU, this tells which access is bad:"
+        )?;
+        writeln!(out, "               {}", next(trace, culprit))?;
+    }
     match &culprit.recorded {
         None => writeln!(out, "  recorded     no failure: the program did not meet it, or ended before it was told")?,
         Some(recorded) => {
@@ -84,6 +96,13 @@ pub fn text(out: &mut impl Write, watched: &Watched, report: &Report) -> Result<
     Ok(())
 }
 
+/// What tells which access is the bad one. Memory is as long as the program made it, so that what is past its end
+/// is not mapped.
+fn next(trace: &Trace, culprit: &Culprit) -> String {
+    let path = shell(&[trace.path.display().to_string()]);
+    format!("compute-sanitizer cutrace replay --no-placement --until {} {path}", culprit.call)
+}
+
 pub fn watched_object(watched: &Watched) -> Value {
     json!({
         "launches": watched.launches,
@@ -96,7 +115,7 @@ pub fn watched_object(watched: &Watched) -> Value {
     })
 }
 
-pub fn object(culprit: &Culprit) -> Value {
+pub fn object(trace: &Trace, culprit: &Culprit) -> Value {
     let mut all = json!({
         "call": culprit.call,
         "function": culprit.function,
@@ -111,9 +130,12 @@ pub fn object(culprit: &Culprit) -> Value {
             "type": argument.ty,
             "hex": argument.bytes.as_deref().map(crate::json::hex),
             "value": argument.value,
-            "places": argument.places.iter().map(|(offset, place)| json!({ "offset": offset, "place": place }))
+            "places": argument.places.iter().map(|(offset, place)| json!({ "offset": offset, "place": place.to_string() }))
                 .collect::<Vec<_>>(),
         })).collect::<Vec<_>>(),
+        "misfits": culprit.misfits,
+        "good_addresses": culprit.has_good_addresses(),
+        "next": culprit.has_good_addresses().then(|| next(trace, culprit)),
         "recorded": culprit.recorded.as_ref().map(|recorded| json!({
             "failure": recorded.failure,
             "heard": recorded.heard,

@@ -166,7 +166,7 @@ pub fn text(
         }
     }
     if let Some(watched) = &report.watched {
-        culprit::text(out, watched, report)?;
+        culprit::text(out, trace, watched, report)?;
     }
     if let Some(first) = &report.tally.first {
         divergence(out, first, report.tally.divergences)?;
@@ -305,7 +305,7 @@ pub fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) ->
         "first_divergence": first(report),
         "stopped_before": report.stopped_before.as_ref().map(|(call, _)| call),
         "one_by_one": report.watched.as_ref().map(culprit::watched_object),
-        "culprit": report.culprit.as_ref().map(culprit::object),
+        "culprit": report.culprit.as_ref().map(|found| culprit::object(trace, found)),
         "elapsed_ns": report.elapsed.as_nanos() as u64,
     })
 }

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use trace::api::enums::CUresult;
 use trace::api::roles::Class;
 use trace::decode::decode;
+use trace::misfit::misfits;
 use trace::text::symbol;
 use trace::value::Value;
 use trace::{Call, Trace};
@@ -143,8 +144,8 @@ impl<'t> Report<'t> for Errors<'t> {
         failures.last = number;
         if self.said.len() < MOST_SAID {
             let (call, function) = (number, step.call.name());
-            let said = logs(&step.call).into_iter();
-            self.said.extend(said.map(|(what, text)| Said { call, function, what, text }));
+            let memory = misfits(&step.call, step.objects).into_iter().map(|text| ("memory".to_owned(), text));
+            self.said.extend(memory.chain(logs(&step.call)).map(|(what, text)| Said { call, function, what, text }));
         }
     }
 

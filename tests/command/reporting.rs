@@ -480,3 +480,29 @@ fn failures_quote_the_compiler_and_the_linker() {
     let replayed: Value = serde_json::from_str(&replayed.stdout).expect("JSON");
     assert_eq!(replayed["outcome"], "unverified", "{replayed}");
 }
+
+#[test]
+fn copies_that_do_not_fit_say_so() {
+    let place = Place::new();
+    run(&mut place.recorded(client("copies_too_long.c"))).expect(0);
+    let wanted = [
+        "4000 bytes into the 1000 of mem#1",
+        "4000 bytes out of the 744 from mem#1+0x100 on",
+        "2000 bytes into the 1000 of mem#1",
+        "4000 bytes into the 1000 of mem#1",
+        "4000 bytes into the 1000 of mem#1",
+    ];
+    let report = run(&mut place.cutrace(["report", "-r", "errors", "--json"])).expect(0).stdout;
+    let dump = run(&mut place.cutrace(["dump", "--grep", "!!"])).expect(0).stdout;
+    assert_eq!(dump.lines().count(), wanted.len(), "{dump}");
+    for (line, what) in dump.lines().zip(wanted) {
+        assert!(line.contains(&format!("!! CUDA_ERROR_INVALID_VALUE (1): {what}  ")), "{line}");
+        assert!(report.contains(&format!("\"{what}\"")), "{report}");
+    }
+    let dump = run(&mut place.cutrace(["dump", "--json", "--grep", "cuMemcpyHtoD"])).expect(0).stdout;
+    let copies: Vec<Value> = dump.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!((&copies[0]["misfits"][0], &copies[1]["misfits"]), (&wanted[0].into(), &Value::Null));
+    let at = copies[0]["call"].to_string();
+    let frame = run(&mut place.cutrace(["view", "--once", "--size", "120x40", "--at", &at])).expect(0).stdout;
+    assert!(frame.contains(wanted[0]), "{frame}");
+}

@@ -128,6 +128,34 @@ fn nothing_is_waited_for_while_a_stream_is_captured() {
 }
 
 #[test]
+fn a_node_of_a_kernel_of_a_library_is_named() {
+    let place = recorded("graph_of_library_fault.c", &["freed"]);
+    let free = calls_named(&place.trace(), "cuMemFree_v2")[0].number;
+    let culprit = &report(&place, &[], 1)["culprit"];
+    assert_eq!((&culprit["what"], &culprit["kernel"]), (&"node".into(), &"follow".into()));
+    // The address in the structure, and none of the integers before it.
+    let argument = &culprit["arguments"][0];
+    assert_eq!((&argument["type"], &argument["size"]), (&".b8[112]".into(), &112.into()));
+    let places = argument["places"].as_array().expect("a list");
+    assert_eq!((places.len(), &places[0]["offset"]), (1, &96.into()), "{culprit}");
+    let text = places[0]["place"].as_str().expect("a place");
+    assert!(text.starts_with("in mem#2 (") && text.ends_with(&format!(", freed by call {free}")), "{text}");
+    assert_eq!((&culprit["good_addresses"], &culprit["next"]), (&false.into(), &Value::Null));
+}
+
+#[test]
+fn where_all_addresses_are_good_another_tool_is_named() {
+    let place = recorded("graph_of_library_fault.c", &["index"]);
+    let launch = calls_named(&place.trace(), "cuGraphLaunch")[0].number;
+    let culprit = &report(&place, &[], 1)["culprit"];
+    assert_eq!((&culprit["arguments"][1]["value"], &culprit["good_addresses"]), (&"3000000000".into(), &true.into()));
+    let next = format!("compute-sanitizer cutrace replay --no-placement --until {launch} trace.bin");
+    assert_eq!(culprit["next"], next);
+    let text = replayed(&place, &[]).expect(1).stdout;
+    assert!(text.contains("all that it was given lie in live allocations") && text.contains(&next), "{text}");
+}
+
+#[test]
 fn freed_memory_that_is_used() {
     let place = recorded("use_after_free.c", &[]);
     let trace = place.trace();
@@ -135,7 +163,7 @@ fn freed_memory_that_is_used() {
     for options in [&[][..], &["--no-placement"]] {
         let culprit = &report(&place, options, 1)["culprit"];
         let text = culprit["arguments"][0]["places"][0]["place"].as_str().expect("a place");
-        assert!(text.ends_with(&format!("67108864 bytes), which call {free} had given up")), "{text}");
+        assert!(text.ends_with(&format!("67108864 bytes), freed by call {free}")), "{text}");
         assert_eq!(culprit["call"], calls_named(&trace, "cuLaunchKernel")[1].number);
     }
 }

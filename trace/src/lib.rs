@@ -23,6 +23,7 @@ pub mod known;
 mod lookup;
 mod mapping;
 pub mod maps;
+pub mod misfit;
 pub mod objects;
 mod open_chunks;
 pub mod origins;

@@ -136,7 +136,7 @@ impl std::fmt::Display for Place {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         match self {
             Place::Inside(range) => write!(f, "in {}", Shown(*range)),
-            Place::Gone(range, call) => write!(f, "in {}, which call {call} had given up", Shown(*range)),
+            Place::Gone(range, call) => write!(f, "in {}, freed by call {call}", Shown(*range)),
             Place::Missed(range, Side::Before, bytes) => {
                 write!(f, "in no allocation; {bytes} bytes before {}, the nearest", Shown(*range))
             }

@@ -3,17 +3,19 @@
 use crate::call::driver::result_name;
 use crate::call::words::looks_like_address;
 use crate::memory::named::{Named, Place};
-use crate::run::launches::recorded_kernel;
-use crate::run::unroll::{Work, name_of};
+use crate::run::unroll::Work;
 use crate::run::world::World;
 use trace::Call;
-use trace::api::roles::Class;
-use trace::api::structs::CUlaunchConfig;
+use trace::api::copies::device_region;
+use trace::api::roles::{Class, Side};
+use trace::api::structs::{CUDA_MEMCPY3D, CUlaunchConfig};
 use trace::api::types::Typed;
 use trace::call::When;
 use trace::decode::decode;
+use trace::misfit::misfit;
 use trace::objects::Range;
-use trace::signature::Declared;
+use trace::parameters::Number;
+use trace::signature::{Declared, Form};
 use trace::text::plain;
 use trace::value::Value;
 
@@ -31,6 +33,8 @@ pub struct Culprit {
     pub kernel: Option<String>,
     pub shape: Option<Shape>,
     pub arguments: Vec<Argument>,
+    /// Of a copy or fill, what its memory does not hold.
+    pub misfits: Vec<String>,
     /// The failure that the recorded program heard of, if it did.
     pub recorded: Option<Recorded>,
 }
@@ -63,8 +67,8 @@ pub struct Argument {
     /// As it was recorded, live addresses as recorded ones; None if it was not.
     pub bytes: Option<Vec<u8>>,
     pub value: String,
-    /// Where the addresses in it lead: offset in the argument, and words.
-    pub places: Vec<(u64, String)>,
+    /// Where the addresses in it lead: offset in the argument, and the place.
+    pub places: Vec<(u64, Place)>,
 }
 
 /// A failure in the trace.
@@ -100,6 +104,7 @@ impl Culprit {
             kernel: None,
             shape: None,
             arguments: Vec::new(),
+            misfits: Vec::new(),
             recorded: recorded(world, call.number, code),
         };
         match suspect {
@@ -115,11 +120,13 @@ impl Culprit {
             }
             Suspect::Node { index, of, work } => {
                 culprit.what = What::Node { index: index as u64, of: of as u64, kind: work.kind() };
+                if let Work::Copy(words) = work {
+                    culprit.misfits = misfits(world, &named, words);
+                }
                 if let Work::Kernel(kernel) = work {
-                    let name = name_of(world.driver, kernel.function);
-                    culprit.kernel = name.or_else(|| Some(recorded_kernel(world, kernel.function)?.name.clone()));
+                    culprit.kernel = kernel.name(world).map(|name| plain(&name).into_owned());
                     culprit.shape = Some(Shape { grid: kernel.grid, block: kernel.block, shared: kernel.shared });
-                    let recorded = recorded_kernel(world, kernel.function);
+                    let recorded = kernel.recorded(world);
                     let types = recorded.map_or(&[][..], |kernel| world.trace.signature(kernel.id, call.number));
                     let one = |(index, bytes): (usize, &Vec<u8>)| {
                         let declared = types.get(index).and_then(Option::as_ref);
@@ -135,6 +142,15 @@ impl Culprit {
             }
         }
         culprit
+    }
+
+    /// Whether a kernel failed of which all arguments are known, and no address in them leads out of live
+    /// memory.
+    pub fn has_good_addresses(&self) -> bool {
+        let is_good = |place: &Place| matches!(place, Place::Inside(_));
+        let all_good =
+            |argument: &Argument| argument.bytes.is_some() && argument.places.iter().all(|(_, place)| is_good(place));
+        self.kernel.is_some() && self.arguments.iter().all(all_good)
     }
 
     /// Whether the recorded program met the same failure, as far as its trace can tell.
@@ -195,14 +211,50 @@ fn argument(bytes: Vec<u8>, declared: Option<&Declared>, named: &Named) -> Argum
         trace::argument::Argument::Address(address) => format!("{address:#x}"),
         value => value.text(&named.objects).to_string(),
     };
-    let words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")));
-    let places = words.enumerate().filter_map(|(n, word)| {
-        let place = named.place(word);
-        let leads_somewhere = matches!(place, Place::Inside(_) | Place::Gone(..)) || looks_like_address(word);
-        leads_somewhere.then(|| (n as u64 * 8, place.to_string()))
-    });
-    let places = places.collect();
+    let places = places(&bytes, declared.map(|declared| declared.form), named);
     Argument { ty: declared.map(|declared| declared.name.clone()), bytes: Some(bytes), value, places }
+}
+
+/// A word of a structure that lies farther from all memory is no address: two short integers side by side look
+/// like one.
+const NEAR: u64 = 1 << 32;
+
+/// The addresses in an argument, and where they lead.
+fn places(bytes: &[u8], form: Option<Form>, named: &Named) -> Vec<(u64, Place)> {
+    if !form.is_none_or(|form| matches!(form, Form::Pointer | Form::Word | Form::Bytes | UNSIGNED_WORD)) {
+        return Vec::new();
+    }
+    let (mut found, mut at) = (Vec::new(), 0);
+    // Packed structures have addresses at multiples of 4, too.
+    while let Some(word) = bytes.get(at..at + 8) {
+        let word = u64::from_le_bytes(word.try_into().expect("8 bytes"));
+        let place = named.place(word);
+        let is_one = match place {
+            Place::Inside(_) | Place::Gone(..) => true,
+            _ if bytes.len() == 8 => looks_like_address(word),
+            Place::Missed(_, _, bytes) => at % 8 == 0 && looks_like_address(word) && bytes < NEAR,
+            Place::Nowhere => false,
+        };
+        if is_one {
+            found.push((at as u64, place));
+        }
+        at += if is_one { 8 } else { 4 };
+    }
+    found
+}
+
+/// What some programs hand over addresses as.
+const UNSIGNED_WORD: Form = Form::Numbers(Number::Unsigned, 8, 1);
+
+/// What the memory of a live copy does not hold; its words are those of a CUDA_MEMCPY3D.
+fn misfits(world: &World, named: &Named, words: &[u64]) -> Vec<String> {
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let bytes = back(world, named, &bytes);
+    let side = |side| {
+        let region = device_region(CUDA_MEMCPY3D::TYPE, &bytes, side)?;
+        misfit(region.address, region.span(), side, &named.objects)
+    };
+    [Side::Source, Side::Destination].into_iter().filter_map(side).collect()
 }
 
 /// Live addresses as the recorded ones, where memory was moved.

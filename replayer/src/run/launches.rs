@@ -18,7 +18,7 @@ use crate::run::culprit::{Culprit, Suspect};
 use crate::run::instances::Instances;
 use crate::run::queue::{Queue, Waiting, current_context, synchronize, within};
 use crate::run::trail::{self, Step, Trail};
-use crate::run::unroll::{Node, Work, name_of};
+use crate::run::unroll::{Kernel, Node, Work};
 use crate::run::world::World;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
@@ -336,11 +336,29 @@ pub fn context_of(driver: &Driver, stream: u64) -> u64 {
     if context == 0 { current_context(driver) } else { context }
 }
 
-/// What was recorded of a live function.
-pub fn recorded_kernel<'t>(world: &World<'t>, live: u64) -> Option<&'t trace::record::Kernel> {
-    let is_it = |handle: u64| world.objects.find(Kind::Function, handle) == Found::Live(live);
-    // Of those that had the handle one after the other, the last: earlier ones are gone.
-    world.trace.kernels.values().filter(|kernel| is_it(kernel.handle)).max_by_key(|kernel| kernel.id)
+impl Kernel {
+    /// As the driver or, where it does not tell names, the trace has it.
+    pub fn name(&self, world: &World) -> Option<String> {
+        self.name.clone().or_else(|| Some(self.recorded(world)?.name.clone()))
+    }
+
+    /// What was recorded of its function.
+    pub fn recorded<'t>(&self, world: &World<'t>) -> Option<&'t trace::record::Kernel> {
+        let is_named = |recorded: &trace::record::Kernel| self.name.as_ref().is_none_or(|name| *name == recorded.name);
+        let is_it = |handle| world.objects.find(Kind::Function, handle) == Found::Live(self.function);
+        let all = || world.trace.kernels.values().filter(|recorded| is_named(recorded));
+        // Of those that had the handle one after the other, the last: earlier ones are gone.
+        let by_handle = all().filter(|recorded| is_it(recorded.handle)).max_by_key(|recorded| recorded.id);
+        by_handle.or_else(|| {
+            // A node of a library's kernel has a function that no call handed out.
+            let sizes = |recorded: &trace::record::Kernel| {
+                let recorded = recorded.params.iter().flatten().map(|(_, size)| *size as usize);
+                recorded.eq(self.arguments.iter().map(Vec::len))
+            };
+            let mut alike = all().filter(|recorded| self.name.is_some() && sizes(recorded));
+            alike.next().filter(|_| alike.next().is_none())
+        })
+    }
 }
 
 impl Turn {
@@ -356,9 +374,7 @@ impl Work {
     /// What it runs: the kernel's name, or its kind.
     fn name(&self, world: &World) -> String {
         let Work::Kernel(kernel) = self else { return self.kind().to_owned() };
-        let name = name_of(world.driver, kernel.function);
-        let name = name.or_else(|| Some(recorded_kernel(world, kernel.function)?.name.clone()));
-        name.unwrap_or_else(|| self.kind().to_owned())
+        kernel.name(world).unwrap_or_else(|| self.kind().to_owned())
     }
 
     /// Live words that may be addresses.

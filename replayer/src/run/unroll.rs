@@ -32,6 +32,8 @@ pub enum Work {
 pub struct Kernel {
     /// A CUfunction, or a CUkernel in its place.
     pub function: u64,
+    /// As the driver told before anything failed: afterwards it tells nothing.
+    pub name: Option<String>,
     pub grid: [u32; 3],
     pub block: [u32; 3],
     /// Bytes of dynamic shared memory.
@@ -192,6 +194,7 @@ pub fn kernel(driver: &Driver, params: &CUDA_KERNEL_NODE_PARAMS) -> Result<Kerne
     }
     Ok(Kernel {
         function,
+        name: name_of(driver, function),
         grid: [params.gridDimX, params.gridDimY, params.gridDimZ],
         block: [params.blockDimX, params.blockDimY, params.blockDimZ],
         shared: params.sharedMemBytes,
@@ -231,7 +234,7 @@ fn parameters(driver: &Driver, function: u64) -> Result<Vec<(u64, u64)>, String>
 }
 
 /// The name of a live function, or of a kernel in its place.
-pub fn name_of(driver: &Driver, function: u64) -> Option<String> {
+fn name_of(driver: &Driver, function: u64) -> Option<String> {
     ["cuFuncGetName", "cuKernelGetName"].into_iter().find_map(|asks| {
         let mut text = std::ptr::null::<std::ffi::c_char>();
         // SAFETY: an output word and a live handle.

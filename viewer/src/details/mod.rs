@@ -21,6 +21,7 @@ use trace::Call;
 use trace::api::enums::CUresult;
 use trace::call::{Content, Image};
 use trace::decode::{Decoded, decode};
+use trace::misfit::misfits;
 use trace::text::{Text, symbol};
 use trace::value::Value;
 
@@ -77,6 +78,7 @@ pub fn of(state: &State) -> Vec<Detail> {
         return all;
     };
     let (met, objects) = named(opened.lives(), &decoded, event.call);
+    all.extend(misfits(&call, &objects).into_iter().map(|what| detail("", what, Tone::Bad)));
     let launch = shape(&decoded.arguments);
     for (name, value) in &decoded.arguments {
         if let Value::Launch { kernel, arguments } = value {
