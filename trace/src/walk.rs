@@ -217,6 +217,24 @@ pub fn reach(fields: &'static [Field], index: usize, base: u32, view: &impl View
     }
 }
 
+/// The most bytes that the driver may touch there, also where only the driver knows how many it does.
+pub fn most(fields: &'static [Field], index: usize, base: u32, view: &impl View) -> Option<u64> {
+    match fields[index].role {
+        Role::Reads(Extent::AtMost(extent)) | Role::Writes(Extent::AtMost(extent)) => {
+            count(*extent, fields, base, view)
+        }
+        _ => reach(fields, index, base, view),
+    }
+}
+
+/// Bytes from the first of a rectangle to its last.
+fn rect(pitch: u64, row: u64, rows: u64) -> Option<u64> {
+    match rows {
+        0 => Some(0),
+        rows => pitch.max(row).checked_mul(rows - 1)?.checked_add(row),
+    }
+}
+
 fn sibling(fields: &'static [Field], which: Sibling, base: u32, view: &impl View) -> Option<u64> {
     let field = &fields[which.0 as usize];
     view.load(base + field.offset, field.ty.size.min(8))
@@ -243,16 +261,15 @@ fn count(extent: Extent, fields: &'static [Field], base: u32, view: &impl View) 
         Extent::LenUpTo(limit, n) => Some(value(limit)?.min(through(n).unwrap_or(u64::MAX))),
         Extent::Scaled(n, by) => value(n)?.checked_mul(by.into()),
         Extent::Rect { pitch, width, height, element } => {
-            let row = value(width)?.checked_mul(element.into())?;
-            match value(height)? {
-                0 => Some(0),
-                rows => value(pitch)?.max(row).checked_mul(rows - 1)?.checked_add(row),
-            }
+            rect(value(pitch)?, value(width)?.checked_mul(element.into())?, value(height)?)
+        }
+        Extent::RectOf { pitch, width, height, element } => {
+            rect(value(pitch)?, value(width)?.checked_mul(value(element)?)?, value(height)?)
         }
         Extent::When(state, then, extent) if through(state)? == then.into() => count(*extent, fields, base, view),
         Extent::When(..) => None,
         Extent::TextUpTo(n) => value(n),
-        Extent::Unknown => None,
+        Extent::AtMost(_) | Extent::Unknown => None,
     }
 }
 

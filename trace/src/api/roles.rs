@@ -90,6 +90,8 @@ pub enum Role {
     /// Host bytes laid out by the copy descriptor that holds this field; which side it is. The field is a pointer to them
     /// or an operand struct, itself walked; [`copies`](super::copies) tells whether there are any, and which.
     CopyHost(Side),
+    /// A device (or unified) address by value, whose reach the copy descriptor that holds this field tells.
+    CopyDevice,
     /// A function of the application.
     Callback,
     /// What the application wants handed back to its callback.
@@ -137,8 +139,17 @@ pub enum Extent {
     /// As the last says, if the sibling *pointer* points to this value when the call returns; else none, and the driver
     /// left untouched what stood there.
     When(Sibling, u32, &'static Extent),
+    /// As `Rect`, with elements of as many bytes as the last sibling's value says.
+    RectOf {
+        pitch: Sibling,
+        width: Sibling,
+        height: Sibling,
+        element: Sibling,
+    },
     /// Read on to a NUL, at most the sibling's value.
     TextUpTo(Sibling),
+    /// Nobody but the driver knows, when it comes to it; never more than this.
+    AtMost(&'static Extent),
     /// Nobody but the driver knows.
     Unknown,
 }

@@ -91,7 +91,7 @@ structs! {
         copyParams: CUDA_MEMCPY3D,
     }
     CUDA_MEMSET_NODE_PARAMS {
-        dst: CUdeviceptr = Writes(Unknown),
+        dst: CUdeviceptr = Writes(AtMost(&RectOf { pitch, width, height, element: elementSize })),
         pitch: usize,
         value: u32,
         elementSize: u32,
@@ -99,7 +99,7 @@ structs! {
         height: usize,
     }
     CUDA_MEMSET_NODE_PARAMS_v2 {
-        dst: CUdeviceptr = Writes(Unknown),
+        dst: CUdeviceptr = Writes(AtMost(&RectOf { pitch, width, height, element: elementSize })),
         pitch: usize,
         value: u32,
         elementSize: u32,
