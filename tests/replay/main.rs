@@ -1,6 +1,7 @@
 //! A recorded program is made again, and checked; a trace that is not what was recorded is found out.
 
 mod bisecting;
+mod bounds;
 mod checking;
 mod comparing;
 mod culprit;

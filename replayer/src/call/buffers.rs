@@ -8,17 +8,20 @@ use crate::call::frame::{Frame, Memory, Output, Refusal, Room};
 use crate::call::objects::Found;
 use crate::call::words;
 use crate::check::report::Tally;
+use crate::memory::bound::Live;
 use crate::plan::waits;
 use crate::run::callbacks;
 use crate::run::queue::{Queue, current_context};
 use crate::run::world::World;
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 use trace::api::roles::{Class, Field, Role, Sibling};
 use trace::api::structs::CUtensorMap;
 use trace::api::types::{Form, Kind, Type, Typed};
 use trace::call::When;
-use trace::walk::{Direction, Target, View, has_structure, member, reach, resolve};
+use trace::segment::u64_at;
+use trace::walk::{Direction, Target, View, has_structure, member, most, reach, resolve};
 use trace::{Call, Function};
 
 /// Argument words or a struct, recorded and live, around the fields that are being walked.
@@ -127,18 +130,25 @@ impl<'w, 't> Builder<'w, 't> {
             Role::Unless(other) if here.load(base + fields[other.0 as usize].offset, 8).unwrap_or(0) != 0 => {
                 self.put(here, at, field.ty.size.min(8), 0);
             }
-            Role::CopyHost(_) if is_pointer => {}
+            // Put there with the side of the copy that they belong to.
+            Role::CopyHost(_) if is_pointer => self.put(here, at, 8, 0),
+            Role::CopyDevice => self.put(here, at, field.ty.size, 0),
             Role::Union(..) => {
                 let view = Recorded { call: &self.call, bytes: here.recorded, when: When::Entry };
-                if let Some(member) = member(fields, index, base, &view) {
-                    self.value(member, at, here)?;
+                match member(fields, index, base, &view) {
+                    Some(member) => self.value(member, at, here)?,
+                    // Its words might be addresses.
+                    None if !has_named_tag(fields, index, base, here) => {
+                        return Err(Refusal(format!("{} is of a kind that this cutrace does not know", field.name)));
+                    }
+                    None => {}
                 }
             }
             Role::Reads(_) | Role::Writes(_) if word != 0 => {
                 let view = Recorded { call: &self.call, bytes: here.recorded, when: When::Entry };
-                let len = reach(fields, index, base, &view);
+                let len = (reach(fields, index, base, &view), most(fields, index, base, &view));
                 let live = self.unified(field.name, word, len, matches!(field.role, Role::Writes(_)))?;
-                self.put(here, at, field.ty.size, live);
+                self.put_live(here, at, field, live)?;
             }
             Role::ReadsEach { count, sizes } | Role::WritesEach { count, sizes } if word != 0 => {
                 let sibling = |which: Sibling| here.load(base + fields[which.0 as usize].offset, 8).unwrap_or(0);
@@ -146,8 +156,16 @@ impl<'w, 't> Builder<'w, 't> {
                 let live = self.each(field.name, word, sibling(sizes), sibling(count), writes)?;
                 self.put(here, at, 8, live);
             }
-            Role::Address | Role::HostAddress => self.put(here, at, 8, self.moved(word)),
-            Role::Destroy if is_pointer => self.put(here, at, 8, self.moved(word)),
+            // The driver only passes it on to the device.
+            Role::Address => self.put(here, at, 8, self.for_device(word)),
+            Role::HostAddress if word != 0 => {
+                let live = self.bound(field.name, word..word.saturating_add(1))?;
+                self.put_live(here, at, field, live)?;
+            }
+            // Of a free that failed when recorded: here it would not.
+            Role::Destroy if word != 0 && (is_pointer || matches!(field.ty.form, Form::Address)) => {
+                return Err(Refusal(format!("failed when recorded, and might free {} {word:#x} here", field.name)));
+            }
             Role::EntryPoint if word != 0 => {
                 let scratch = self.own(Memory::zeroed(SCRATCH)?);
                 self.put(here, at, 8, scratch);
@@ -177,8 +195,11 @@ impl<'w, 't> Builder<'w, 't> {
                 self.put(here, at, ty.size, live);
             }
             Form::Address => {
-                let live = self.moved(here.load(at, ty.size).unwrap_or(0));
-                self.put(here, at, ty.size, live);
+                let word = here.load(at, ty.size).unwrap_or(0);
+                if word != 0 {
+                    let live = self.bound("an address", word..word.saturating_add(1))?;
+                    self.put(here, at, ty.size, live.word());
+                }
             }
             Form::Callback => {
                 if here.load(at, 8) == Some(0) {
@@ -246,7 +267,8 @@ impl<'w, 't> Builder<'w, 't> {
                     Target::Span { count, .. } => count,
                     _ => count,
                 };
-                self.span(field, address, element, (count, returned), direction)?
+                let sizes = matches!(element.form, Form::Address).then(|| self.sizes(fields, base, here, count));
+                self.span(field, address, element, (count, returned), direction, sizes.flatten())?
             }
             Target::Text { address, out: false, .. } => match self.text(address) {
                 Some(text) => self.own(Memory::of(&text)?),
@@ -258,7 +280,7 @@ impl<'w, 't> Builder<'w, 't> {
                 self.frame.outputs.push(Output::Text { name: field.name, memory, address, volatile });
                 self.own(Memory::zeroed(limit.min(1 << 20) as usize + SLACK)?)
             }
-            Target::Path { address } => self.path(field.name, address)?,
+            Target::Path { .. } => self.path(field.name)?,
             Target::Value { element } => return self.value(element, at, here),
             Target::TextOut { address } => {
                 let memory = self.frame.memory.len();
@@ -294,13 +316,14 @@ impl<'w, 't> Builder<'w, 't> {
         element: &'static Type,
         (count, returned): (u64, u64),
         direction: Direction,
+        sizes: Option<Cow<[u8]>>,
     ) -> Result<u64, Refusal> {
         let most = count.max(returned);
         let too_much = || Refusal(format!("{} is said to be {most} elements long", field.name));
         let len = count.checked_mul(element.size.into()).ok_or_else(too_much)?;
         match direction {
-            Direction::Source => return self.source(field.name, dense(address, len)),
-            Direction::Sink => return self.sink(field.name, dense(address, len)),
+            Direction::Source => return self.source(field.name, dense(address, len)).map(Live::word),
+            Direction::Sink => return self.sink(field.name, dense(address, len)).map(Live::word),
             _ => {}
         }
         // Places within a span are kept in 32 bits.
@@ -337,19 +360,67 @@ impl<'w, 't> Builder<'w, 't> {
         let here = Here { recorded: &recorded, memory, offset: 0 };
         // The first word is the device address.
         if element.name == CUtensorMap::TYPE.name {
-            self.put(here, 0, 8, self.moved(here.load(0, 8).unwrap_or(0)));
+            self.put(here, 0, 8, self.for_device(here.load(0, 8).unwrap_or(0)));
         }
         if has_structure(element) {
             for n in 0..count {
-                self.value(element, (n * u64::from(element.size)) as u32, here)?;
+                let at = (n * u64::from(element.size)) as u32;
+                match sizes.as_ref().map(|sizes| u64_at(sizes, n as usize * 8)) {
+                    None => self.value(element, at, here)?,
+                    Some(size) => {
+                        let start = here.load(at, 8).unwrap_or(0);
+                        let live = self.bound(field.name, start..start.saturating_add(size))?;
+                        self.put(here, at, 8, live.word());
+                    }
+                }
             }
         }
         Ok(live)
     }
 
-    /// Where a recorded address is now.
-    pub fn moved(&self, recorded: u64) -> u64 {
+    /// How many bytes there are at each address of an array, where a sibling says so.
+    fn sizes(&self, fields: &'static [Field], base: u32, here: Here, count: u64) -> Option<Cow<'t, [u8]>> {
+        let sizes = fields.iter().find(|field| field.name == "sizes")?;
+        self.call.memory(When::Entry, here.load(base + sizes.offset, 8)?, count.checked_mul(8)?)
+    }
+
+    /// An address that the driver does nothing with itself, like those among the arguments of kernels.
+    fn for_device(&self, recorded: u64) -> u64 {
         self.world.placement.moved(recorded).unwrap_or(recorded)
+    }
+
+    /// Where memory is that the driver may touch.
+    pub fn bound(&self, name: &str, recorded: Range<u64>) -> Result<Live, Refusal> {
+        if let Some(live) = self.world.placement.bound(&recorded) {
+            return Ok(live);
+        }
+        let (start, plan) = (recorded.start, self.world.plan);
+        let is_known = plan.device.contains(start) || plan.host.contains(start);
+        // A node may be made of any address, to ask about it (XLA has cuDNN capture graphs that never run). Ours is
+        // memory of the host, which the driver takes an address for that it does not know.
+        if self.makes_node() && self.call.succeeded() && !is_known {
+            return self.world.graph_memory.stand_in(&recorded);
+        }
+        let len = recorded.end - start;
+        Err(Refusal(match (self.call.succeeded(), is_known) {
+            (true, true) => format!("{name} {start:#x} is memory that is not here, of {len} bytes"),
+            (true, false) => format!("{name} {start:#x} lies in no memory that the trace knows of"),
+            (false, _) => format!("failed when recorded, and {name} {start:#x} is memory that is not here"),
+        }))
+    }
+
+    /// Puts an address where its field is.
+    pub fn put_live(&mut self, here: Here, at: u32, field: &Field, live: Live) -> Result<(), Refusal> {
+        if field.ty.size < 8 && live.word() >> (field.ty.size * 8) != 0 {
+            return Err(Refusal(format!(
+                "{} is {:#x} here, which its {} bytes cannot hold",
+                field.name,
+                live.word(),
+                field.ty.size
+            )));
+        }
+        self.put(here, at, field.ty.size, live.word());
+        Ok(())
     }
 
     pub fn handle(&mut self, kind: Kind, recorded: u64) -> Result<u64, Refusal> {
@@ -421,6 +492,14 @@ impl<'w, 't> Builder<'w, 't> {
 
 pub fn dense(address: u64, len: u64) -> trace::api::copies::Region {
     trace::api::copies::Region { address, row_bytes: len, rows: 1, pitch: len, slices: 1, slice_pitch: len }
+}
+
+/// Whether the value that says which member of a union is meant is one of those that the table names.
+fn has_named_tag(fields: &[Field], index: usize, base: u32, here: Here) -> bool {
+    let Role::Union(tag, _) = fields[index].role else { return true };
+    let tag = &fields[tag.0 as usize];
+    let value = here.load(base + tag.offset, tag.ty.size).unwrap_or(0);
+    matches!(tag.ty.form, Form::Enum(names) if names.name_of(value as i64).is_some())
 }
 
 fn is_input(role: &Role) -> bool {

@@ -5,6 +5,8 @@
 
 use crate::call::buffers::{Builder, Here, dense};
 use crate::call::frame::{Memory, Refusal};
+use crate::call::objects::Found;
+use crate::memory::bound::Live;
 use crate::plan::action::between_either;
 use crate::plan::captures::memory_type;
 use crate::run::readers::{self, Held};
@@ -12,15 +14,19 @@ use crate::run::sinks::Sink;
 use crate::run::written::host;
 use std::borrow::Cow;
 use std::ops::Range;
-use trace::api::copies::{Region, region};
-use trace::api::enums::CUmemorytype;
+use trace::api::copies::{Region, device_region, element_bytes, region};
+use trace::api::enums::{CUmemcpy3DOperandType, CUmemorytype};
 use trace::api::roles::{Class, Field, Side};
-use trace::api::types::{Form, Type};
+use trace::api::structs::{CUDA_ARRAY3D_DESCRIPTOR, CUmemcpy3DOperand};
+use trace::api::types::{CUarray, CUdeviceptr, Form, Kind, Type, Typed};
 use trace::call::{Content, Image, When};
+
+/// For what nothing is copied from or to: no memory is here, and the driver does not take it for none.
+const NOWHERE: u64 = 64;
 
 impl<'t> Builder<'_, 't> {
     /// Live memory that holds the recorded bytes of a region; its first address.
-    pub fn source(&mut self, name: &'static str, recorded: Region) -> Result<u64, Refusal> {
+    pub fn source(&mut self, name: &'static str, recorded: Region) -> Result<Live, Refusal> {
         if self.is_managed(&recorded) {
             return self.managed(name, &recorded);
         }
@@ -30,11 +36,14 @@ impl<'t> Builder<'_, 't> {
             return match host {
                 Some(live) => {
                     self.frame.sources.push(live..live + recorded.span());
-                    Ok(live)
+                    Ok(Live::host(live))
                 }
                 None if self.function.class == Class::graph => {
                     self.frame.retain = true;
-                    Ok(self.own(Memory::zeroed(recorded.span() as usize)?))
+                    let memory = Memory::zeroed(recorded.span() as usize)?;
+                    let live = Live::of(&memory);
+                    self.own(memory);
+                    Ok(live)
                 }
                 None => Err(self.missing(name)),
             };
@@ -46,28 +55,29 @@ impl<'t> Builder<'_, 't> {
                 return self.source_of_node(&recorded, &bytes);
             }
             if let (Cow::Borrowed(bytes), true) = (&bytes, recorded.is_dense()) {
-                return Ok(bytes.as_ptr() as u64);
+                return Ok(Live::read_only(bytes));
             }
             let mut memory = Memory::zeroed(recorded.span() as usize)?;
             for (row, bytes) in rows(&recorded, &bytes) {
                 memory.put((row - recorded.address) as usize, bytes);
             }
+            let live = Live::of(&memory);
             if self.makes_node() {
                 self.frame.retain = true;
-                return Ok(self.own(memory));
+                self.own(memory);
+            } else {
+                self.frame.lent.push(memory);
             }
-            let address = memory.address();
-            self.frame.lent.push(memory);
-            return Ok(address);
+            return Ok(live);
         };
         self.write_host(&recorded, live, &bytes);
         self.frame.sources.push(live..live + recorded.span());
-        Ok(live)
+        Ok(Live::host(live))
     }
 
     /// Memory for a graph to read whenever it runs. What is there then is told as all is that the CPU writes; what was there when the
     /// node was made matters only if it could not be followed.
-    fn source_of_node(&mut self, recorded: &Region, bytes: &[u8]) -> Result<u64, Refusal> {
+    fn source_of_node(&mut self, recorded: &Region, bytes: &[u8]) -> Result<Live, Refusal> {
         let live = self.graph_memory(recorded)?;
         let is_lost = |image: Image| {
             let meets = image.address < recorded.address + recorded.span()
@@ -77,11 +87,11 @@ impl<'t> Builder<'_, 't> {
         if self.call.written().flat_map(|written| written.images()).any(is_lost) {
             self.write_host(recorded, live, bytes);
         }
-        Ok(live)
+        Ok(Live::host(live))
     }
 
     /// Whether the call makes a graph node, now or when its capture ends.
-    fn makes_node(&self) -> bool {
+    pub(super) fn makes_node(&self) -> bool {
         self.function.class == Class::graph || self.world.plan.captured_copies.contains(&self.call.number)
     }
 
@@ -116,7 +126,7 @@ impl<'t> Builder<'_, 't> {
     }
 
     /// Live memory to take the bytes of a region; its first address.
-    pub fn sink(&mut self, name: &'static str, recorded: Region) -> Result<u64, Refusal> {
+    pub fn sink(&mut self, name: &'static str, recorded: Region) -> Result<Live, Refusal> {
         if self.is_managed(&recorded) {
             return self.managed(name, &recorded);
         }
@@ -125,7 +135,7 @@ impl<'t> Builder<'_, 't> {
         let placed = self.world.placement.host(&memory);
         let is_placed = placed.is_some();
         let (live, memory) = match placed {
-            Some(live) if self.makes_node() && self.is_result(&recorded) => return Ok(live),
+            Some(live) if self.makes_node() && self.is_result(&recorded) => return Ok(Live::host(live)),
             Some(live) => {
                 let span = live..live + recorded.span();
                 readers::overtake(self.world, self.call.thread, &span, self.tally);
@@ -134,7 +144,7 @@ impl<'t> Builder<'_, 't> {
             // A node copies there whenever its graph runs; what it brought is compared when that has been waited for.
             None if self.makes_node() && self.region_images(&recorded).is_empty() => {
                 self.tally.unchecked_copies += u64::from(!self.is_result(&recorded));
-                return self.graph_memory(&recorded);
+                return self.graph_memory(&recorded).map(Live::host);
             }
             None => match host(self.world, &memory) {
                 Some(live) => (live, None),
@@ -148,7 +158,7 @@ impl<'t> Builder<'_, 't> {
         let region = Region { address: live, ..recorded };
         let (words, since) = (self.layout(name, &recorded), self.world.translation.now());
         self.frame.sinks.push(Sink { name: name.into(), region, memory, is_shared, expected, words, since });
-        Ok(live)
+        Ok(Live::host(live))
     }
 
     /// Whether it is compared what graphs bring there, when that has been waited for or a callback takes it.
@@ -164,37 +174,33 @@ impl<'t> Builder<'_, 't> {
     }
 
     /// Then it is one between addresses of either side.
-    fn managed(&mut self, name: &str, recorded: &Region) -> Result<u64, Refusal> {
+    fn managed(&mut self, name: &str, recorded: &Region) -> Result<Live, Refusal> {
         let why = || {
             Refusal(format!("{name} is managed memory, and no copy between addresses of either side is like this one"))
         };
         self.frame.instead = Some(between_either(self.function).ok_or_else(why)?);
-        Ok(self.moved(recorded.address))
+        self.bound(name, range(name, recorded)?)
     }
 
     /// An address that may be of either side. It is the host's if the recorder found bytes there. `len`: as many as the
-    /// call says; if it does not, all that were found.
+    /// call says; and if only the driver knows that, how many there may be.
     pub fn unified(
         &mut self,
         name: &'static str,
         address: u64,
-        len: Option<u64>,
+        (len, most): (Option<u64>, Option<u64>),
         writes: bool,
-    ) -> Result<u64, Refusal> {
-        let found = self.image_length(address);
-        if found > 0 {
-            let region = dense(address, len.unwrap_or(found));
+    ) -> Result<Live, Refusal> {
+        let reaches = most.ok_or_else(|| Refusal(format!("how far {name} reaches is not known")))?;
+        let region = dense(address, reaches);
+        if self.image_length(address) > 0 {
             return if writes { self.sink(name, region) } else { self.source(name, region) };
         }
         // Pageable memory, of which nothing is recorded with the call: at its own address there is none here.
-        if writes && self.world.plan.of_nodes.contains(address) && !self.is_known(address) {
-            return self.sink(name, dense(address, len.unwrap_or(0)));
+        if writes && len.is_some() && self.world.plan.of_nodes.contains(address) && !self.is_known(address) {
+            return self.sink(name, region);
         }
-        // A node may be made of any address, to ask about it (XLA has cuDNN capture graphs that never run).
-        match self.is_known(address) || self.makes_node() || !self.call.succeeded() {
-            true => Ok(self.moved(address)),
-            false => Err(Refusal(format!("{name} {address:#x} lies in no memory that the trace knows of"))),
-        }
+        self.bound(name, range(name, &region)?)
     }
 
     /// Arrays of addresses, each of either side, and of how many bytes there are at each.
@@ -212,12 +218,13 @@ impl<'t> Builder<'_, 't> {
         let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("8 bytes"));
         let mut live = Vec::with_capacity(addresses.len());
         for (address, size) in addresses.chunks_exact(8).zip(sizes.chunks_exact(8)) {
-            live.extend(self.unified(name, word(address), Some(word(size)), writes)?.to_le_bytes());
+            let size = Some(word(size));
+            live.extend(self.unified(name, word(address), (size, size), writes)?.word().to_le_bytes());
         }
         Ok(self.own(Memory::of(&live)?))
     }
 
-    /// One side of a copy descriptor of type `ty` at `base`, if it is on the host.
+    /// One side of a copy descriptor of type `ty` at `base`, unless it is an array.
     pub fn copy_side(
         &mut self,
         ty: &'static Type,
@@ -228,46 +235,62 @@ impl<'t> Builder<'_, 't> {
         here: Here,
     ) -> Result<(), Refusal> {
         let Some(descriptor) = here.recorded.get(base as usize..(base + ty.size) as usize) else { return Ok(()) };
-        let Some(recorded) = self.host_region(ty, descriptor, side) else { return Ok(()) };
-        let name = fields[index].name;
-        if self.is_managed(&recorded) {
-            let host = here.load(base + fields[index].offset, 8).unwrap_or(0);
-            let moved = host.wrapping_add(self.moved(recorded.address).wrapping_sub(recorded.address));
-            let [tag, device] = either_side(fields, index).ok_or_else(|| self.missing(name))?;
-            self.put(here, base + tag.offset, tag.ty.size, u64::from(CUmemorytype::CU_MEMORYTYPE_UNIFIED.0));
-            self.put(here, base + device.offset, device.ty.size, moved);
+        let (name, place) = (fields[index].name, base_pointer(fields, index, base, here));
+        let Some(place) = place else { return Ok(()) };
+        let start = here.load(base + place.offset, place.ty.size).unwrap_or(0);
+        let unified = region(ty, descriptor, side, |array| self.element(array));
+        let Some(recorded) = unified.or_else(|| device_region(ty, descriptor, side)) else {
+            // It copies nothing, or is bound to be refused.
+            let live = self.world.placement.bound(&(start..start.saturating_add(1))).map_or(NOWHERE, Live::word);
+            self.put(here, base + place.offset, place.ty.size, if start == 0 { 0 } else { live });
             return Ok(());
-        }
-        let live = match side {
-            Side::Source => self.source(name, recorded)?,
-            Side::Destination => self.sink(name, recorded)?,
+        };
+        let is_managed = self.is_managed(&recorded);
+        let live = match (self.is_host_side(ty, descriptor, side, &recorded), side) {
+            (false, _) => self.bound(name, range(name, &recorded)?)?,
+            (true, _) if is_managed => self.bound(name, range(name, &recorded)?)?,
+            (true, Side::Source) => self.source(name, recorded)?,
+            (true, Side::Destination) => self.sink(name, recorded)?,
         };
         // Start and pitch stay as they are, so the base moves with the first byte.
-        let base_at = base_pointer(fields, index, base, here);
-        let moved = here.load(base_at, 8).unwrap_or(0).wrapping_add(live.wrapping_sub(recorded.address));
-        self.put(here, base_at, 8, moved);
+        let moved = start.wrapping_add(live.word().wrapping_sub(recorded.address));
+        let tagged = either_side(fields, index).filter(|_| is_managed && matches!(place.ty.form, Form::Pointer(_)));
+        match tagged {
+            Some([tag, device]) => {
+                self.put(here, base + tag.offset, tag.ty.size, u64::from(CUmemorytype::CU_MEMORYTYPE_UNIFIED.0));
+                self.put(here, base + device.offset, device.ty.size, moved);
+            }
+            None if place.ty.size < 8 && moved >> 32 != 0 => {
+                return Err(Refusal(format!("{name} is {moved:#x} here, which 4 bytes cannot hold")));
+            }
+            None => self.put(here, base + place.offset, place.ty.size, moved),
+        }
         if self.function.class == Class::graph {
             self.frame.retain = true;
         }
         Ok(())
     }
 
-    fn host_region(&self, ty: &'static Type, descriptor: &[u8], side: Side) -> Option<Region> {
-        let with = |element| region(ty, descriptor, side, |_| Some(element));
-        let is_host = |region: &Region| {
-            let size = self.region_images(region).iter().map(|image| image.len).sum::<u64>();
-            size == region.bytes() || size == region.span()
-        };
-        // How wide the elements of an array are is not at hand; how many bytes were recorded is.
-        let found = [1, 2, 4, 8, 16].into_iter().filter_map(with).find(is_host);
-        // A host pointer is one even if nothing was recorded of what it points to, and so is a unified address that is
-        // no device memory.
-        let is_host_pointer = match memory_type(ty, descriptor, side) {
+    /// Whether the region is memory of the host that no other call has named: a host pointer is, even if nothing was
+    /// recorded of what it points to, and so is a unified address that is no device memory.
+    fn is_host_side(&self, ty: &'static Type, descriptor: &[u8], side: Side, region: &Region) -> bool {
+        let found = self.region_images(region).iter().map(|image| image.len).sum::<u64>();
+        match memory_type(ty, descriptor, side) {
             Some(CUmemorytype::CU_MEMORYTYPE_HOST) => true,
-            Some(CUmemorytype::CU_MEMORYTYPE_UNIFIED) => with(1).is_some_and(|region| !self.is_known(region.address)),
-            _ => false,
-        };
-        found.or_else(|| is_host_pointer.then(|| with(1)).flatten())
+            Some(CUmemorytype::CU_MEMORYTYPE_DEVICE) => false,
+            Some(CUmemorytype::CU_MEMORYTYPE_UNIFIED) if !self.is_known(region.address) => true,
+            _ => found == region.bytes() || found == region.span(),
+        }
+    }
+
+    /// Bytes of an element of a recorded array, as the live one has them.
+    fn element(&self, array: CUarray) -> Option<u64> {
+        let Found::Live(live) = self.world.objects.find(Kind::Array, array.0 as u64) else { return None };
+        // SAFETY: a plain C struct, for which zeros are valid.
+        let mut about = unsafe { std::mem::zeroed::<CUDA_ARRAY3D_DESCRIPTOR>() };
+        // SAFETY: a struct of ours to be filled, and a live array.
+        unsafe { self.world.driver.ask("cuArray3DGetDescriptor_v2", &[&raw mut about as u64, live]) }.ok()?;
+        element_bytes(about.Format, about.NumChannels)
     }
 
     /// Whether the trace knows of memory at this address.
@@ -334,17 +357,21 @@ fn range(name: &str, region: &Region) -> Result<Range<u64>, Refusal> {
     Ok(region.address..end)
 }
 
-/// Where the descriptor keeps the base address of the side: the host pointer itself, the unified address in the field
-/// for device addresses, or the pointer in an operand of a batch.
-fn base_pointer(fields: &'static [Field], index: usize, base: u32, here: Here) -> u32 {
-    let unified = u64::from(CUmemorytype::CU_MEMORYTYPE_UNIFIED.0);
+/// The field in which the descriptor keeps the base address of the side, with its offset in the descriptor: the host pointer
+/// itself, the field for device addresses, or the pointer in an operand of a batch. None of an array.
+fn base_pointer(fields: &'static [Field], index: usize, base: u32, here: Here) -> Option<Field> {
     let field = &fields[index];
     if !matches!(field.ty.form, Form::Pointer(_)) {
-        return base + field.offset + std::mem::offset_of!(trace::api::structs::CUmemcpy3DOperand, op) as u32;
+        let kind = CUmemcpy3DOperandType(here.load(base + field.offset, 4)? as u32);
+        let offset = field.offset + std::mem::offset_of!(CUmemcpy3DOperand, op) as u32;
+        let pointer = Field { offset, ty: CUdeviceptr::TYPE, ..*field };
+        return (kind == CUmemcpy3DOperandType::CU_MEMCPY_OPERAND_TYPE_POINTER).then_some(pointer);
     }
-    match either_side(fields, index) {
-        Some([tag, device]) if here.load(base + tag.offset, 4) == Some(unified) => base + device.offset,
-        _ => base + field.offset,
+    let [tag, device] = either_side(fields, index)?;
+    match CUmemorytype(here.load(base + tag.offset, 4)? as u32) {
+        CUmemorytype::CU_MEMORYTYPE_HOST => Some(*field),
+        CUmemorytype::CU_MEMORYTYPE_DEVICE | CUmemorytype::CU_MEMORYTYPE_UNIFIED => Some(*device),
+        _ => None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Where recorded memory lies in the replay: at its own addresses, or elsewhere and translated.
 
+pub mod bound;
 pub mod captures;
 pub mod devices;
 pub mod handover;

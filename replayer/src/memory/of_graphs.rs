@@ -2,6 +2,7 @@
 //! of them use one place for it, from the beginning.
 
 use crate::call::frame::{Memory, Refusal};
+use crate::memory::bound::Live;
 use crate::memory::ranges::Ranges;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -31,6 +32,11 @@ impl OfGraphs {
         let offset = recorded.start - start;
         let room = memory.bytes().len() as u64;
         (offset <= room && recorded.end - recorded.start <= room - offset).then(|| memory.address() + offset)
+    }
+
+    /// Stands for memory that is nowhere.
+    pub fn stand_in(&self, recorded: &Range<u64>) -> Result<Live, Refusal> {
+        self.hold(recorded).map(Live::host)
     }
 
     /// The same, of memory that nobody could foresee as well.

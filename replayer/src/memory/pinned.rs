@@ -13,11 +13,17 @@ const PORTABLE_MAPPED: u64 = 3;
 impl Placement<'_> {
     /// Where the replay has the pinned host memory of a recorded range, if it is such memory.
     pub fn host(&self, recorded: &Range<u64>) -> Option<u64> {
-        let inside = |at: &Range<u64>| at.start <= recorded.start && recorded.end <= at.end;
-        if self.elsewhere.lock().values().any(inside) {
-            return self.translation.live(recorded.start);
+        let inside = |(at, _): &&(Range<u64>, u64)| at.start <= recorded.start && recorded.end <= at.end;
+        if let Some((at, live)) = self.elsewhere.lock().values().find(inside) {
+            return Some(live + (recorded.start - at.start));
         }
         self.pages.covers(recorded).then_some(recorded.start)
+    }
+
+    /// Whether all of this is pinned memory that is elsewhere now.
+    pub(crate) fn is_pinned_elsewhere(&self, live: &Range<u64>) -> bool {
+        let holds = |(at, to): &(Range<u64>, u64)| *to <= live.start && live.end <= to + (at.end - at.start);
+        self.elsewhere.lock().values().any(holds)
     }
 
     /// Where the replay has the pinned memory that a recorded address lies in.
@@ -51,19 +57,23 @@ impl Placement<'_> {
                 other => return other,
             }
         }
-        let mut live = 0u64;
-        // SAFETY: one output word.
-        unsafe { self.driver.ask("cuMemHostAlloc", &[&raw mut live as u64, len, PORTABLE_MAPPED]) }?;
+        // Pages of ours here, too: whatever becomes of their context, what the recorded CPU wrote has a place.
+        let live = map_anywhere(len).ok_or(NO_ROOM)?;
+        // SAFETY: the pages were just mapped, and stay until they are unpinned.
+        if let Err(failure) = unsafe { self.driver.ask("cuMemHostRegister_v2", &[live, len, PORTABLE_MAPPED]) } {
+            unmap(live, len);
+            return Err(failure);
+        }
         self.translation.bind(range.start, len, live);
-        self.elsewhere.lock().insert(range.start, range);
+        self.elsewhere.lock().insert(range.start, (range, live));
         self.counts.host_translated.fetch_add(1, Relaxed);
         Ok(())
     }
 
     /// Where pinned memory is that could not be put back at its recorded start.
     pub fn pinned_elsewhere(&self, start: u64) -> Option<Range<u64>> {
-        let len = self.elsewhere.lock().get(&start).map(|range| range.end - range.start)?;
-        self.translation.live(start).map(|live| live..live + len)
+        let (range, live) = self.elsewhere.lock().get(&start).cloned()?;
+        Some(live..live + (range.end - range.start))
     }
 
     /// Pinned memory that is at its recorded start.
@@ -78,18 +88,38 @@ impl Placement<'_> {
             return Ok(());
         }
         self.pinned.lock().remove(&start);
-        if self.elsewhere.lock().remove(&start).is_some()
-            && let Some(live) = self.translation.unbind(start)
-        {
+        let elsewhere = self.elsewhere.lock().remove(&start);
+        if let Some((range, live)) = elsewhere {
+            self.translation.unbind(start);
             if self.captures.any() {
                 return Ok(());
             }
-            // SAFETY: memory of cuMemHostAlloc, by this placement.
-            return unsafe { self.driver.ask("cuMemFreeHost", &[live]) };
+            // SAFETY: no pointer is followed.
+            unsafe { self.driver.ask("cuMemHostUnregister", &[live]) }?;
+            unmap(live, range.end - range.start);
+            return Ok(());
         }
         // SAFETY: no pointer is followed; the pages stay mapped.
         unsafe { self.driver.ask("cuMemHostUnregister", &[start]) }
     }
+}
+
+const NO_ROOM: Failure = Failure { name: "mmap", code: Some(result::OUT_OF_MEMORY) };
+
+/// Maps pages of our own somewhere.
+fn map_anywhere(len: u64) -> Option<u64> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: over nothing.
+    let got = unsafe {
+        libc::mmap(std::ptr::null_mut(), len.try_into().ok()?, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)
+    };
+    (got != libc::MAP_FAILED).then_some(got as u64)
+}
+
+/// Pages of ours that nothing uses any more.
+fn unmap(start: u64, len: u64) {
+    // SAFETY: the caller mapped them, and has taken them off the list of what the replay writes.
+    unsafe { libc::munmap(start as *mut _, len as usize) };
 }
 
 /// Maps pages of our own at a recorded host range.

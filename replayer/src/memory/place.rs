@@ -78,8 +78,10 @@ pub struct Placement<'a> {
     /// Allocations and reservations that are where they were, start to end. Held for no driver call: callbacks, which
     /// such a call may wait for, look addresses up.
     pub(crate) homes: Mutex<BTreeMap<u64, u64>>,
-    /// Pinned memory that is elsewhere, by its recorded start.
-    pub(crate) elsewhere: Mutex<HashMap<u64, Range<u64>>>,
+    /// Allocations that there was no memory for, start to end.
+    pub(crate) missing: Mutex<BTreeMap<u64, u64>>,
+    /// Pinned memory that is elsewhere, by its recorded start: where it was, and pages of ours where it is.
+    pub(crate) elsewhere: Mutex<HashMap<u64, (Range<u64>, u64)>>,
     /// By the recorded free: an event in its stream's order, and how many allocations have to wait for it.
     pub(crate) marks: Mutex<HashMap<u64, (u64, u32)>>,
     /// Pinned memory by its recorded start: its recorded end.
@@ -128,6 +130,7 @@ impl<'a> Placement<'a> {
             homes: Mutex::default(),
             unmaps: plan.fault.is_some(),
             fill,
+            missing: Mutex::default(),
             elsewhere: Mutex::default(),
             marks: Mutex::default(),
             pinned: Mutex::default(),
@@ -149,6 +152,15 @@ impl<'a> Placement<'a> {
 
     /// Has memory where the recorded allocation had it. Needs a current context.
     pub fn allocate(&self, allocation: &Allocation, ordered: Option<Ordered>) -> Result<(), Failure> {
+        let done = self.allocate_at(allocation, ordered);
+        match done {
+            Ok(()) => self.misses_no_more(&allocation.range),
+            Err(_) => self.misses(allocation.range.clone()),
+        }
+        done
+    }
+
+    fn allocate_at(&self, allocation: &Allocation, ordered: Option<Ordered>) -> Result<(), Failure> {
         let device = self.objects.device(allocation.device);
         let wide = widen(allocation.range.clone(), GRANULE);
         let len = allocation.range.end - allocation.range.start;
@@ -231,6 +243,7 @@ impl<'a> Placement<'a> {
     pub fn end(&self, memory: &[u64]) {
         for start in memory {
             self.translation.unbind(*start);
+            self.elsewhere.lock().remove(start);
             self.freed(*start);
         }
     }
@@ -281,6 +294,7 @@ impl<'a> Placement<'a> {
 
     /// A recorded reservation: its addresses are already held, or others are taken for it.
     pub fn reserve(&self, range: Range<u64>, alignment: u64) -> Result<(), Failure> {
+        self.misses_no_more(&range);
         // A mapping must not cross from one reservation into another.
         if self.reserved.iter().any(|one| one.start <= range.start && range.end <= one.end) {
             self.translation.forget(&range);
@@ -290,7 +304,7 @@ impl<'a> Placement<'a> {
         let (mut live, len) = (0u64, range.end - range.start);
         // SAFETY: one output word.
         unsafe { self.driver.ask("cuMemAddressReserve", &[&raw mut live as u64, len, alignment, 0, 0]) }?;
-        self.translation.bind(range.start, len, live);
+        self.translation.bind_reserved(range.start, len, live);
         self.counts.translated.fetch_add(1, Relaxed);
         Ok(())
     }

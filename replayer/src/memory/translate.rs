@@ -13,8 +13,18 @@ use trace::invented::{BLOCK, block_of};
 struct Moved {
     len: u64,
     to: u64,
+    of: Of,
+}
+
+/// What lies at addresses that moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Of {
+    /// Memory, which ends when the driver says so.
+    Memory,
     /// Memory of a graph: each launch allocates it again at the same address, so that no free ends it.
-    returns: bool,
+    Graph,
+    /// Addresses that the replay has reserved, mapped or not.
+    Reservation,
 }
 
 /// What is where. Held while many words are looked up.
@@ -43,12 +53,17 @@ pub struct Translation {
 impl Translation {
     /// `len` bytes at the recorded `start` are now at `live`. Older ranges that overlap are gone.
     pub fn bind(&self, start: u64, len: u64, live: u64) {
-        self.insert(start, Moved { len, to: live, returns: false });
+        self.insert(start, Moved { len, to: live, of: Of::Memory });
+    }
+
+    /// As [`bind`](Translation::bind), for a reservation.
+    pub fn bind_reserved(&self, start: u64, len: u64, live: u64) {
+        self.insert(start, Moved { len, to: live, of: Of::Reservation });
     }
 
     /// As [`bind`](Translation::bind), for memory that a graph allocates whenever it is launched.
     pub fn bind_of_graph(&self, start: u64, len: u64, live: u64) {
-        self.insert(start, Moved { len, to: live, returns: true });
+        self.insert(start, Moved { len, to: live, of: Of::Graph });
     }
 
     fn insert(&self, start: u64, moved: Moved) {
@@ -85,7 +100,7 @@ impl Translation {
     }
 
     fn keep_block(&self, tables: &mut Tables, recorded: u64, live: u64) {
-        let moved = |to| Moved { len: BLOCK, to: block_of(to), returns: false };
+        let moved = |to| Moved { len: BLOCK, to: block_of(to), of: Of::Memory };
         tables.blocks.0.insert(block_of(recorded), moved(live));
         tables.blocks.1.insert(block_of(live), moved(recorded));
         self.count.store(tables.count(), Ordering::Release);
@@ -101,7 +116,7 @@ impl Translation {
         }
         let mut tables = self.tables.write();
         let moved = *tables.live.0.get(&start)?;
-        if !moved.returns {
+        if moved.of != Of::Graph {
             tables.live.0.remove(&start);
         }
         self.count.store(tables.count(), Ordering::Release);
@@ -121,7 +136,7 @@ impl Translation {
 
     /// Whether a graph allocates the memory that begins here.
     pub fn is_of_graph(&self, start: u64) -> bool {
-        self.is_in_use() && self.tables.read().live.0.get(&start).is_some_and(|moved| moved.returns)
+        self.is_in_use() && self.tables.read().live.0.get(&start).is_some_and(|moved| moved.of == Of::Graph)
     }
 
     /// Where a recorded address is now, if it lies in a range that moved.
@@ -161,6 +176,14 @@ impl Translation {
 impl Tables {
     pub fn live(&self, recorded: u64) -> Option<u64> {
         self.live.inside(recorded)
+    }
+
+    /// The same of a whole range, and what lies there.
+    pub fn live_range(&self, recorded: &Range<u64>) -> Option<(u64, Of)> {
+        let (start, moved) = self.live.0.range(..=recorded.start).next_back()?;
+        let at = recorded.start - start;
+        let is_inside = recorded.end.checked_sub(*start).is_some_and(|end| end <= moved.len);
+        is_inside.then(|| (moved.to + at, moved.of))
     }
 
     /// Where the end of a range that moved is now, if the address is one: the last of a pair of iterators.

@@ -92,7 +92,10 @@ pub fn dump(world: &World, dumps: &[Dump], warn: impl Fn(&str)) -> Result<(), (P
 }
 
 fn write(world: &World, Dump { range, file, .. }: &Dump) -> Result<(), String> {
-    let start = world.translation.live(range.start).unwrap_or(range.start);
+    let Some(live) = world.placement.bound(range) else {
+        return Err(format!("{:#x}..{:#x} is memory that is not here", range.start, range.end));
+    };
+    let start = live.word();
     let mut file: &File = file;
     let mut written = Ok(());
     let read = read(world, start..start + (range.end - range.start), |bytes| {

@@ -6,7 +6,7 @@ use crate::memory::words::Layout;
 use crate::run::aside;
 use crate::run::sinks::Sink;
 use crate::run::world::World;
-use crate::run::written::{device, host};
+use crate::run::written::host;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -46,7 +46,7 @@ impl Live<'_> {
         if !world.plan.managed.covers(recorded) {
             return None;
         }
-        let live = device(world, recorded.start)?;
+        let live = world.placement.bound(recorded)?.word();
         let mut bytes = vec![0; len];
         aside::fetch(world, live, &mut bytes).map(|()| Live::Device(bytes))
     }

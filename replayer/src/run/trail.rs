@@ -10,6 +10,7 @@
 //! What is not short is hashed by the device, and searched for addresses only where an address leads to.
 
 use crate::check::bisection::{Entry, State};
+use crate::memory::bound::Live;
 use crate::memory::named::Named;
 use crate::run::digest::{Digests, Moved};
 use crate::run::peek::{context_of, read};
@@ -190,8 +191,8 @@ impl<'v, 't> View<'v, 't> {
 
     /// The hash of what is long; none of what is not, or where the device cannot tell.
     fn digest(&self, range: &Range) -> Option<Hash> {
-        let World { driver, placement, translation, .. } = self.world;
-        let live = translation.live(range.base).unwrap_or(range.base);
+        let World { driver, placement, .. } = self.world;
+        let live = placement.bound(&(range.base..range.base + range.len))?.word();
         if !self.is_long(range) || !(live | range.len).is_multiple_of(8) {
             return None;
         }
@@ -224,7 +225,9 @@ impl<'v, 't> View<'v, 't> {
             add(unsafe { std::slice::from_raw_parts(live as *const u8, range.len as usize) });
             return hasher.finish();
         }
-        let live = self.world.translation.live(range.base).unwrap_or(range.base);
+        let Some(live) = self.world.placement.bound(&(range.base..range.base + range.len)).map(Live::word) else {
+            return UNREADABLE;
+        };
         match read(self.world, Addresses { start: live, end: live + range.len }, add) {
             Ok(()) => hasher.finish(),
             Err(_) => UNREADABLE,

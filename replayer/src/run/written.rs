@@ -4,6 +4,7 @@
 //! first, for it may only have looked at what the device had written; then that agrees, and something was checked.
 
 use crate::check::report::Tally;
+use crate::memory::bound::Live;
 use crate::run::readers::{FLAG, Held};
 use crate::run::world::World;
 use crate::run::{aside, edges, readers};
@@ -195,7 +196,7 @@ fn write(world: &World, call: &Call, finder: u64, written: &Written, image: &Ima
             };
         });
         tally.written += bytes.len() as u64;
-    } else if let Some(live) = device(world, start) {
+    } else if let Some(live) = world.placement.bound(&range).map(Live::word) {
         match world.aside.have(world, call.thread, live, bytes, &mut tally.written_in_use) {
             Some(true) if written.is_seen() => {
                 tally.checked.bytes += if world.verify { bytes.len() as u64 } else { 0 };
@@ -222,18 +223,13 @@ pub fn host(world: &World, recorded: &Range<u64>) -> Option<u64> {
     world.graph_memory.live(recorded)
 }
 
-pub fn device(world: &World, recorded: u64) -> Option<u64> {
-    let placed = || world.plan.device.contains(recorded).then_some(recorded);
-    world.translation.live(recorded).or_else(placed)
-}
-
 /// What the replay has at recorded addresses.
 fn read(world: &World, recorded: &Range<u64>) -> Option<Vec<u8>> {
     if let Some(bytes) = read_host(world, recorded) {
         return Some(bytes);
     }
     let len = (recorded.end - recorded.start) as usize;
-    let live = device(world, recorded.start)?;
+    let live = world.placement.bound(recorded)?.word();
     let mut found = vec![0u8; len];
     aside::fetch(world, live, &mut found).map(|()| found)
 }

@@ -1,0 +1,109 @@
+//! The one rule by which a recorded address becomes an address that the driver is given.
+//!
+//! A trace may name any address, and what it was recorded for may not be here: it could not be allocated, it is freed by
+//! now, or the trace is forged. Under unified addressing the driver takes what it does not know for memory of the host,
+//! and would write the replay's own there. So an address of which the driver reads or writes bytes is a [`Live`] one,
+//! which only this rule makes: all of the bytes lie in memory that the replay holds for them now.
+//!
+//! Kernel arguments and payloads do not come this way ([`words`](crate::memory::words)): kernels run on the device.
+
+use crate::call::driver::{Failure, result};
+use crate::call::frame::Memory;
+use crate::memory::place::Placement;
+use crate::memory::translate::Of;
+use std::ops::Range;
+
+/// An address of memory that is the replay's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Live(u64);
+
+impl Live {
+    pub fn word(self) -> u64 {
+        self.0
+    }
+
+    /// Of bytes that the driver only reads.
+    pub fn read_only(bytes: &[u8]) -> Live {
+        Live(bytes.as_ptr() as u64)
+    }
+
+    pub fn of(memory: &Memory) -> Live {
+        Live(memory.address())
+    }
+
+    /// Of host memory that the replay has found or made for the whole of a recorded range.
+    pub fn host(address: u64) -> Live {
+        Live(address)
+    }
+}
+
+/// CU_POINTER_ATTRIBUTE_MEMORY_TYPE, _IS_MANAGED, _RANGE_START_ADDR, _RANGE_SIZE
+const QUESTIONS: [u32; 4] = [2, 8, 11, 12];
+/// CU_MEMORYTYPE_DEVICE
+const DEVICE: u64 = 2;
+
+impl Placement<'_> {
+    /// Where the memory at these recorded addresses is now; none unless all of it is there.
+    pub fn bound(&self, recorded: &Range<u64>) -> Option<Live> {
+        if recorded.is_empty() {
+            return Some(Live(self.moved(recorded.start).unwrap_or(recorded.start)));
+        }
+        if let Some((live, of)) = self.translated(recorded) {
+            let here = live..live.checked_add(recorded.end - recorded.start)?;
+            let is_here = match of {
+                Of::Memory => self.is_pinned_elsewhere(&here) || self.is_devices(&here),
+                // The driver does not know it until a launch has allocated it.
+                Of::Graph => true,
+                Of::Reservation => true,
+            };
+            return is_here.then_some(Live(live));
+        }
+        let is_placed = self.held.covers(recorded) && !self.is_missing(recorded);
+        (is_placed || self.pages.covers(recorded)).then_some(Live(recorded.start))
+    }
+
+    /// Where a range is that moved as a whole, and what lies there.
+    fn translated(&self, recorded: &Range<u64>) -> Option<(u64, Of)> {
+        if !self.translation.is_in_use() {
+            return None;
+        }
+        let tables = self.translation.tables();
+        let learned = || Some((tables.learned(recorded.start)?, Of::Memory));
+        tables.live_range(recorded).or_else(|| learned().filter(|_| !self.is_at_home(recorded.start)))
+    }
+
+    /// Whether the driver itself says that all of this is device memory: what the trace says of contexts, modules and
+    /// frees may not be so here. After a fault it says nothing, and does nothing either.
+    fn is_devices(&self, live: &Range<u64>) -> bool {
+        let mut at = live.start;
+        while at < live.end {
+            let (mut kind, mut managed, mut start, mut size) = (0u64, 0u64, 0u64, 0u64);
+            let answers = [&raw mut kind, &raw mut managed, &raw mut start, &raw mut size];
+            let words = [QUESTIONS.len() as u64, QUESTIONS.as_ptr() as u64, answers.as_ptr() as u64, at];
+            // SAFETY: questions, and for each answer as much room as the widest takes.
+            match unsafe { self.driver.ask("cuPointerGetAttributes", &words) } {
+                Ok(()) => {}
+                Err(Failure { code, .. }) => return code.is_some_and(result::is_sticky),
+            }
+            let end = start.saturating_add(size);
+            if kind != DEVICE && managed == 0 || end <= at {
+                return false;
+            }
+            at = end;
+        }
+        true
+    }
+
+    /// Notes recorded memory that there is none for.
+    pub(crate) fn misses(&self, recorded: Range<u64>) {
+        self.missing.lock().insert(recorded.start, recorded.end);
+    }
+
+    pub(crate) fn misses_no_more(&self, recorded: &Range<u64>) {
+        self.missing.lock().retain(|start, end| recorded.end <= *start || *end <= recorded.start);
+    }
+
+    fn is_missing(&self, recorded: &Range<u64>) -> bool {
+        self.missing.lock().range(..recorded.end).any(|(_, end)| recorded.start < *end)
+    }
+}

@@ -1,0 +1,43 @@
+//! What a trace says that the replay does not do: write where it has no memory.
+
+use tests::forge::Forge;
+use tests::*;
+use trace::segment::Kind;
+
+/// What the program allocates and the replay cannot.
+const LARGE: u64 = 16 << 20;
+
+#[test]
+fn what_names_memory_that_could_not_be_allocated_is_refused() {
+    let place = Place::new();
+    run(place.recorded(client("unmet_allocation.c")).env("CUTRACE_SIM_SEED", "1")).expect(0);
+    let path = place.join("trace.bin");
+    let mut forge = Forge::open(&path);
+    forge.replace(Kind::Chunk, &LARGE.to_le_bytes(), &(1u64 << 40).to_le_bytes());
+    forge.reseal();
+    forge.write(&path);
+    for options in [&[][..], &["--no-placement"]] {
+        let mut replay = place.cutrace(["replay", "--driver", "sim"]);
+        let ran = run(replay.args(options).env("CUTRACE_SIM_SEED", "99000000")).expect(4);
+        let is_refused = |name: &str| {
+            let line = ran.stdout.lines().find(|line| line.trim_start().starts_with(&format!("refused      {name} (")));
+            line.is_some_and(|line| line.contains("is memory that is not here"))
+        };
+        for name in [
+            "cuMemcpy",
+            "cuMemcpyAsync",
+            "cuMemcpyDtoDAsync_v2",
+            "cuMemsetD8Async",
+            "cuMemsetD2D32Async",
+            "cuStreamWriteValue32_v2",
+            "cuMemcpy2DAsync_v2",
+            "cuMemcpyBatchAsync_v2",
+            "cuGraphAddMemsetNode",
+        ] {
+            assert!(is_refused(name), "{options:?} {name}: {}", ran.stdout);
+        }
+        // What needs none of it is made, and compared.
+        assert!(ran.stdout.contains("CUDA_ERROR_OUT_OF_MEMORY"), "{}", ran.stdout);
+        assert!(ran.stdout.contains("1 copy to the host (4.1 kB)"), "{options:?}: {}", ran.stdout);
+    }
+}
