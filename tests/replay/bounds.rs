@@ -1,4 +1,4 @@
-//! What a trace says that the replay does not do: write where it has no memory.
+//! What a trace says that the replay does not do: write where it has no memory, open files.
 
 use tests::forge::Forge;
 use tests::*;
@@ -40,4 +40,15 @@ fn what_names_memory_that_could_not_be_allocated_is_refused() {
         assert!(ran.stdout.contains("CUDA_ERROR_OUT_OF_MEMORY"), "{}", ran.stdout);
         assert!(ran.stdout.contains("1 copy to the host (4.1 kB)"), "{options:?}: {}", ran.stdout);
     }
+}
+
+/// To open a FIFO is to wait for who writes to it.
+#[test]
+fn a_file_that_the_trace_names_is_not_opened() {
+    let place = Place::new();
+    run(&mut place.recorded(client("files_not_there.c"))).expect(0);
+    run(place.command("mkfifo").arg("later.ptx")).expect(0);
+    let ran = run(place.cutrace(["replay", "--driver", "sim", "--json"]).stdin(std::process::Stdio::null())).expect(6);
+    let report: serde_json::Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    assert_eq!(report["left_out"].as_array().map(Vec::len), Some(0), "{report}");
 }

@@ -1,6 +1,7 @@
 //! What loads code: module images, files, options.
 
 use crate::call::buffers::Builder;
+use crate::call::driver::result;
 use crate::call::frame::{Memory, Refusal};
 use crate::plan::origins::Found;
 use std::borrow::Cow;
@@ -11,6 +12,9 @@ use trace::call::When;
 use trace::hash::Hash;
 use trace::image::{self, Format, Wrapper};
 use trace::segment::u64_at;
+
+/// The path of a file that there is not.
+const NO_FILE: &[u8] = b"/proc/self/fd/none\0";
 
 impl<'t> Builder<'_, 't> {
     /// A module image. Whole ones are handed over where they lie in the trace.
@@ -77,14 +81,13 @@ impl<'t> Builder<'_, 't> {
     }
 
     /// A file with the recorded content, named by a path that only this process knows.
-    pub fn path(&mut self, name: &'static str, address: u64) -> Result<u64, Refusal> {
+    pub fn path(&mut self, name: &'static str) -> Result<u64, Refusal> {
         let content = self.call.images().find(|image| image.address == 0 && image.len > 0);
         let Some(bytes) = content.and_then(|image| self.world.trace.bytes(&image)) else {
-            // A file that was not there when recorded.
-            let path = self.text(address).filter(|_| !self.call.succeeded());
-            return match path {
-                Some(path) => Ok(self.own(Memory::of(&path)?)),
-                None => Err(self.missing(name)),
+            // A file that was not there when recorded. Nothing that a trace names is opened.
+            return match self.call.result {
+                Some(result::FILE_NOT_FOUND) => Ok(self.own(Memory::of(NO_FILE)?)),
+                _ => Err(self.missing(name)),
             };
         };
         let file = memory_file(bytes).map_err(|error| Refusal(format!("no file for {name}: {error}")))?;
@@ -114,9 +117,10 @@ impl<'t> Builder<'_, 't> {
             codes.chunks_exact(4).map(|code| u32::from_le_bytes(code.try_into().expect("4 bytes"))).collect();
         let values: Vec<u64> =
             values.chunks_exact(8).map(|value| u64::from_le_bytes(value.try_into().expect("8 bytes"))).collect();
-        let value_of = |wanted: &str| {
-            let named = |code: &u32| option_name(of, *code) == Some(wanted);
-            codes.iter().position(named).map(|at| values[at] as u32)
+        // An option may be given twice.
+        let most_of = |wanted: &str| {
+            let named = codes.iter().zip(&values).filter(|(code, _)| option_name(of, **code) == Some(wanted));
+            named.map(|(_, value)| *value as u32).max()
         };
         const LOG: u32 = 64 << 10;
         let mut live = Vec::with_capacity(values.len() * 8);
@@ -124,7 +128,7 @@ impl<'t> Builder<'_, 't> {
             let own = match option_name(of, *code) {
                 Some(name @ ("CU_JIT_INFO_LOG_BUFFER" | "CU_JIT_ERROR_LOG_BUFFER")) if *value != 0 => {
                     // What is recorded as the size is what the driver used of it; the buffer is larger.
-                    let size = value_of(&format!("{name}_SIZE_BYTES")).unwrap_or(0);
+                    let size = most_of(&format!("{name}_SIZE_BYTES")).unwrap_or(0);
                     self.own(Memory::zeroed(size.max(LOG) as usize)?)
                 }
                 // Functions and data of the host for kernels to call: none.

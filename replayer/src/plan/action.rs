@@ -110,7 +110,7 @@ fn sets_attribute(function: &Function) -> bool {
 mod tests {
     use super::*;
     use trace::api::FUNCTIONS;
-    use trace::api::roles::Field;
+    use trace::api::roles::{Field, Role};
     use trace::api::types::{Form, Kind};
 
     #[test]
@@ -147,6 +147,18 @@ mod tests {
         ] {
             let function = by_name(name).expect("a function of the table");
             assert_eq!(action(function), Action::Refuse("shared with another process"), "{name}");
+        }
+    }
+
+    #[test]
+    fn texts_that_are_given_to_the_driver_name_no_files() {
+        let executed = FUNCTIONS.iter().filter(|function| action(function) == Action::Execute);
+        for (function, param) in
+            executed.flat_map(|function| function.params.iter().map(move |param| (function, param)))
+        {
+            let name = param.name.to_lowercase();
+            let names_file = matches!(param.role, Role::Text) && (name.contains("path") || name.contains("file"));
+            assert!(!names_file, "{}: {}", function.name, param.name);
         }
     }
 
