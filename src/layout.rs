@@ -63,9 +63,9 @@ fn toggle_randomization() {
     }
 }
 
-/// Sets the recorded variables that the environment does not set itself.
+/// Sets those of the recorded variables that a replay sets and the environment does not.
 pub fn set_environment(plan: &Plan) {
-    for (name, value) in plan.environment().iter().filter(|(name, _)| env::var_os(name).is_none()) {
+    for (name, value) in plan.environment.set.iter().filter(|(name, _)| env::var_os(name).is_none()) {
         // SAFETY: until the driver is loaded the only other thread waits for a signal, and reads no variables.
         unsafe { env::set_var(name, value) };
     }

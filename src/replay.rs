@@ -38,7 +38,7 @@ use trace::Trace;
 /// Make the calls of a trace again and compare results, outputs and bytes
 ///
 /// Needs neither the program nor its data. Memory goes to its recorded addresses where it can, the recorded CUDA_*
-/// variables are set where the environment does not set them itself, and every result, output and copy to the host is
+/// variables that change what is computed are set where the environment does not set them itself, and every result, output and copy to the host is
 /// compared with the recording. A replay of more than a second shows a progress bar on stderr if that is a terminal.
 #[derive(clap::Args)]
 #[command(after_help = "\

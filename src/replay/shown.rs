@@ -131,6 +131,13 @@ pub fn text(
     for line in report.trust() {
         writeln!(out, "  translated   {line}")?;
     }
+    if let left_out @ [_, ..] = &plan.environment.left_out[..] {
+        writeln!(
+            out,
+            "  not set      {}: only recorded variables that change what is computed are",
+            left_out.join(", ")
+        )?;
+    }
     for left in &report.tally.left_out() {
         let how = if left.refused { "refused" } else { "skipped" };
         let (count, first) = (grouped(left.count), left.first);
@@ -263,6 +270,7 @@ pub fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) ->
             "first": left.first,
         })).collect::<Vec<_>>(),
         "refused": report.refused(),
+        "variables_not_set": plan.environment.left_out,
         "inner": report.inner,
         "unfinished": report.unfinished,
         "under_way": report.under_way.iter().map(|work| json!({ "stream": work.stream, "calls": work.calls })).collect::<Vec<_>>(),

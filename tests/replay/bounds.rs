@@ -1,4 +1,4 @@
-//! What a trace says that the replay does not do: write where it has no memory, open files.
+//! What a trace says that the replay does not do: write where it has no memory, open files, set any variable.
 
 use tests::forge::Forge;
 use tests::*;
@@ -51,4 +51,23 @@ fn a_file_that_the_trace_names_is_not_opened() {
     let ran = run(place.cutrace(["replay", "--driver", "sim", "--json"]).stdin(std::process::Stdio::null())).expect(6);
     let report: serde_json::Value = serde_json::from_str(&ran.stdout).expect("JSON");
     assert_eq!(report["left_out"].as_array().map(Vec::len), Some(0), "{report}");
+}
+
+/// Variables can have the driver write files, and names and values need not be such as an environment can have.
+#[test]
+fn variables_that_do_not_change_what_is_computed_are_not_set() {
+    let place = Place::new();
+    run(place.recorded(client("vector_add.c")).env("CUDA_LAUNCH_BLOCKING", "1")).expect(0);
+    let path = place.join("trace.bin");
+    let mut forge = Forge::open(&path);
+    forge.introduce(|preamble| {
+        for (name, value) in [("CUDA_LOG_FILE", "log"), ("CUDA_=", "1"), ("CUDA_DEVICE_ORDER", "\0")] {
+            preamble.environment.push((name.into(), value.into()));
+        }
+    });
+    forge.write(&path);
+    let ran = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(0);
+    assert!(ran.stdout.starts_with("verified\n"), "{}", ran.stdout);
+    let line = ran.stdout.lines().find(|line| line.trim_start().starts_with("not set "));
+    assert!(line.is_some_and(|line| line.contains(" CUDA_LOG_FILE, CUDA_=, CUDA_DEVICE_ORDER: ")), "{}", ran.stdout);
 }

@@ -6,6 +6,7 @@ pub mod called_back;
 pub mod captures;
 pub mod contexts;
 pub mod copied;
+pub mod environment;
 pub mod fault;
 pub mod graphs;
 pub mod handover;
@@ -28,6 +29,7 @@ pub mod waits;
 pub mod worked;
 
 use crate::memory::ranges::Ranges;
+use crate::plan::environment::Environment;
 use crate::plan::fault::Fault;
 use crate::plan::handover::Handovers;
 use crate::plan::order::Order;
@@ -130,7 +132,8 @@ pub struct Plan {
     pub(crate) handovers: Handovers,
     /// Waits of streams for values in host memory that a stream writes: the call, and the place in its batch.
     pub(crate) ended_waits: HashSet<(u64, usize)>,
-    pub(crate) environment: Vec<(String, String)>,
+    /// To be set before the driver is loaded.
+    pub environment: Environment,
     /// The first call whose input is stored in a blob that the file does not have.
     pub missing: Option<Missing>,
 }
@@ -171,11 +174,6 @@ impl Plan {
     /// Bytes of pinned host memory.
     pub fn host_memory(&self) -> u64 {
         self.host.bytes()
-    }
-
-    /// The recorded CUDA_* variables: to be set before the driver is loaded. Those that inject tools are left out.
-    pub fn environment(&self) -> &[(String, String)] {
-        &self.environment
     }
 
     /// The most bytes of device memory that the program had allocated on a recorded device at a time.
@@ -370,9 +368,23 @@ mod tests {
     }
 
     #[test]
-    fn only_the_drivers_own_variables_are_set_again() {
-        let plan = plan(&initialised().trace());
-        assert_eq!(plan.environment(), [("CUDA_MODULE_LOADING".to_owned(), "EAGER".to_owned())]);
+    fn only_variables_that_change_what_is_computed_are_set_again() {
+        let mut trace = initialised().trace();
+        assert_eq!(Environment::of(&trace).set, [("CUDA_MODULE_LOADING".to_owned(), "EAGER".to_owned())]);
+        trace.preamble.environment = [
+            ("CUDA_LAUNCH_BLOCKING", "1"),
+            ("CUDA_DEVICE_ORDER", "PCI_BUS_ID\0"),
+            ("CUDA_LAUNCH_BLOCKING=", "1"),
+            ("CUDA_LOG_FILE", "/etc/passwd"),
+            ("CUDA_INJECTION64_PATH", "/tmp/tool.so"),
+            ("LD_PRELOAD", "/tmp/tool.so"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .to_vec();
+        let environment = Environment::of(&trace);
+        assert_eq!(environment.set, [("CUDA_LAUNCH_BLOCKING".to_owned(), "1".to_owned())]);
+        let left_out = ["CUDA_DEVICE_ORDER", "CUDA_LAUNCH_BLOCKING=", "CUDA_LOG_FILE", "CUDA_INJECTION64_PATH"];
+        assert_eq!(environment.left_out, left_out);
     }
 
     #[test]

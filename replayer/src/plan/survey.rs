@@ -6,6 +6,7 @@ use crate::plan::action::{Action, action, between_either};
 use crate::plan::captures;
 use crate::plan::captures::Captures;
 use crate::plan::contexts::Contexts;
+use crate::plan::environment::Environment;
 use crate::plan::fault::Faults;
 use crate::plan::handover;
 use crate::plan::lifetimes::Lifetimes;
@@ -333,12 +334,7 @@ impl Survey {
         plan.blocks = Ranges::union(plan.device.iter(), BLOCK);
         (plan.launches, plan.unreached_launches) = plan.reach.count(|_| true);
         plan.fault = self.faults.first();
-        let environment = trace
-            .preamble
-            .environment
-            .iter()
-            .filter(|(name, _)| name.starts_with("CUDA_") && !name.starts_with("CUDA_INJECTION"));
-        plan.environment = environment.cloned().collect();
+        plan.environment = Environment::of(trace);
 
         let nothing = match trace.preamble.data {
             Data::None => Some("recorded with --data=none: neither arguments' memory nor payloads are in the file"),

@@ -1,0 +1,46 @@
+//! The recorded variables of the driver: a replay sets those that change what is computed or in which order, and no other.
+//!
+//! A trace may be a stranger's, and other variables name files that the driver opens and writes, tools that it loads,
+//! servers that it talks to, or have it wait for a debugger.
+
+use trace::Trace;
+
+/// Of the list in the CUDA programming guide, 5.2 (docs.nvidia.com/cuda/cuda-programming-guide/05-appendices).
+const SET: [&str; 16] = [
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_DEVICE_ORDER",
+    "CUDA_MANAGED_FORCE_DEVICE_ALLOC",
+    "CUDA_FORCE_PTX_JIT",
+    "CUDA_DISABLE_PTX_JIT",
+    "CUDA_FORCE_JIT",
+    "CUDA_DISABLE_JIT",
+    "CUDA_LAUNCH_BLOCKING",
+    "CUDA_DEVICE_MAX_CONNECTIONS",
+    "CUDA_DEVICE_MAX_COPY_CONNECTIONS",
+    "CUDA_SCALE_LAUNCH_QUEUES",
+    "CUDA_GRAPHS_USE_NODE_PRIORITY",
+    "CUDA_DEVICE_DEFAULT_PERSISTING_L2_CACHE_PERCENTAGE_LIMIT",
+    "CUDA_MODULE_LOADING",
+    "CUDA_MODULE_DATA_LOADING",
+    "CUDA_BINARY_LOADER_THREAD_COUNT",
+];
+
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Environment {
+    pub set: Vec<(String, String)>,
+    /// Names of the driver's other variables.
+    pub left_out: Vec<String>,
+}
+
+impl Environment {
+    pub fn of(trace: &Trace) -> Environment {
+        let mut environment = Environment::default();
+        for (name, value) in trace.preamble.environment.iter().filter(|(name, _)| name.starts_with("CUDA_")) {
+            match SET.contains(&name.as_str()) && !value.contains('\0') {
+                true => environment.set.push((name.clone(), value.clone())),
+                false => environment.left_out.push(name.escape_debug().to_string()),
+            }
+        }
+        environment
+    }
+}
