@@ -10,6 +10,7 @@ mod explained;
 mod finding;
 mod looping;
 mod printed;
+mod sandbox;
 mod shown;
 mod timing;
 
@@ -53,6 +54,7 @@ Examples:
   cutrace replay --verify 1e-4,1e-6,f32  a trace of record --data=all, compared as numbers
   cutrace replay --loop 100 --nvtx step  one step again and again: how long it takes
   cutrace replay --profile -o timed.bin  when the device did what: for cutrace report and export
+  cutrace replay --untrusted app.bin     a trace that somebody else made
   cutrace replay --break vector_add#2 --dump-memory mem#3 before.bin
 
 Exit status:
@@ -78,6 +80,15 @@ pub struct Arguments {
     /// Which device stands in for which: 0=1,1=0 (recorded=here), or one number for all
     #[arg(long, value_name = "MAP")]
     device: Option<Devices>,
+    /// Replay a stranger's trace: what it comes to may write no file, reach no network and start no process
+    ///
+    /// A trace is a program: its kernels run, and its code goes through the driver's compiler, with your rights. With this
+    /// the process gives up, before it loads the driver, all privileges and all that goes beyond the GPU's devices and
+    /// reading files (Landlock and seccomp). The GPU itself it can use at will, and where kernels can reach all memory of
+    /// the process (HMM, ATS), so can those of the trace. The driver's cache of compiled code is not used, nor is
+    /// MPS. A divergence is not explained, which takes another replay.
+    #[arg(long, conflicts_with_all = ["profile", "dump_memory", "bisect", "dry_run"])]
+    untrusted: bool,
     /// Plan and verdict only: no driver is needed or loaded
     #[arg(long)]
     dry_run: bool,
@@ -163,18 +174,25 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let shown = bar.clone();
     let partial = Arc::new(Mutex::new(Vec::<PathBuf>::new()));
     let unfinished = partial.clone();
-    signals::on_interruption(move |name| {
-        for partial in unfinished.lock().drain(..) {
-            let _gone_already = std::fs::remove_file(partial);
-        }
-        again::interrupt();
-        let so_far = match (shown.position(), shown.length()) {
-            (done, Some(all)) => format!("after about {} of {} calls", grouped(done), grouped(all)),
-            (_, None) => "before the first call".into(),
-        };
-        shown.finish_and_clear();
-        exit::say(format_args!("interrupted by {name} {so_far}; there is no verdict"));
-    });
+    let on_interruption = || {
+        signals::on_interruption(move |name| {
+            for partial in unfinished.lock().drain(..) {
+                let _gone_already = std::fs::remove_file(partial);
+            }
+            again::interrupt();
+            let so_far = match (shown.position(), shown.length()) {
+                (done, Some(all)) => format!("after about {} of {} calls", grouped(done), grouped(all)),
+                (_, None) => "before the first call".into(),
+            };
+            shown.finish_and_clear();
+            exit::say(format_args!("interrupted by {name} {so_far}; there is no verdict"));
+        })
+    };
+    // A thread that is there before the sandbox is not in it.
+    let mut on_interruption = Some(on_interruption);
+    if let Some(begin) = on_interruption.take_if(|_| !arguments.untrusted) {
+        begin();
+    }
     let mut trace = Trace::open(&arguments.file)?;
     let damage = exit::damage_of(&trace);
     // Up to the first call that needs a blob that is damaged, all can be made again.
@@ -205,6 +223,10 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         layout::make_room(&plan)?;
     }
     layout::set_environment(&plan);
+    if let Some(begin) = on_interruption {
+        sandbox::enter()?;
+        begin();
+    }
     let choice = arguments.driver.as_ref().unwrap_or(&Choice::System);
     let found = driver::find(choice).map_err(|tried| tried.as_failure("no usable driver"))?;
     let mut timed = None;
@@ -224,7 +246,8 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         verify: !arguments.no_verify,
         devices,
         place: !arguments.no_placement,
-        translate: layout::is_last(),
+        // In the sandbox it cannot start anew.
+        translate: layout::is_last() || arguments.untrusted,
         tools,
     };
     let bar = Bar::new(bar, plan.calls());
@@ -264,7 +287,9 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         first: shown::first(&report),
         limit: arguments.finding.explained_within(),
     };
-    let explained = if arguments.finding.explains() { question.answer() } else { None };
+    // In the sandbox no second replay can be started.
+    let explains = arguments.finding.explains() && !arguments.untrusted;
+    let explained = if explains { question.answer() } else { None };
     let mut out = std::io::stdout().lock();
     if arguments.json {
         let mut whole = shown::object(&trace, &plan, &report, &options);

@@ -19,5 +19,6 @@ mod random;
 mod stopping;
 mod tampering;
 mod translation;
+mod untrusted;
 mod waits;
 mod workloads;

@@ -1,0 +1,64 @@
+// A driver that writes files, opens sockets and starts programs as it is loaded: what a stranger's trace might bring it to.
+// Everything else is the driver's behind it.
+#include <cuda.h>
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <pthread.h>
+#include <sys/wait.h>
+
+// Keeps the driver among what this needs.
+CUresult (*const needed)(unsigned) = cuInit;
+
+static void tell(const char *what, long result)
+{
+    fprintf(stderr, "%s: %s\n", what, result < 0 ? strerror(errno) : "done");
+}
+
+static void *thread(void *unused)
+{
+    return unused;
+}
+
+__attribute__((constructor)) static void reach_out(void)
+{
+    pthread_t other;
+    pid_t child;
+
+    tell("create", open("made", O_WRONLY | O_CREAT, 0600));
+    tell("write", open("there", O_WRONLY));
+    tell("append", open("there", O_RDWR | O_APPEND));
+    tell("truncate", truncate("there", 0));
+    tell("empty", open("there", O_RDONLY | O_TRUNC));
+    tell("rename", rename("there", "elsewhere"));
+    tell("remove", unlink("there"));
+    tell("chmod", chmod("there", 0777));
+    tell("mkdir", mkdir("directory", 0700));
+    tell("memory", open("/proc/self/mem", O_RDWR));
+    tell("internet", socket(AF_INET, SOCK_STREAM, 0));
+    tell("local socket", socket(AF_UNIX, SOCK_STREAM, 0));
+    tell("kill", kill(getppid(), 0));
+    tell("type", ioctl(0, TIOCSTI, ""));
+    tell("io_uring", syscall(SYS_io_uring_setup, 1, NULL));
+    child = fork();
+    if (!child)
+        _exit(execl("/bin/true", "true", NULL));
+    tell("fork", child);
+    if (child > 0)
+        waitpid(child, NULL, 0);
+    // What a driver needs.
+    tell("read", open("there", O_RDONLY));
+    tell("null", open("/dev/null", O_RDWR));
+    tell("memfd", memfd_create("memory", MFD_CLOEXEC));
+    tell("thread", -(pthread_create(&other, NULL, thread, NULL) != 0));
+    pthread_join(other, NULL);
+}
