@@ -28,6 +28,7 @@ mod replay;
 mod report;
 mod session;
 mod signals;
+mod streams;
 mod unfinished;
 mod verdict;
 mod view;

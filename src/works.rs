@@ -38,7 +38,7 @@ pub fn text(work: &Work, begin: i64) -> String {
     let mut line = format!("{:>7} {seconds:>4}.{rest:09} device {what} {length}", "");
     let mut add = |text: String| _ = write!(line, ", {text}");
     if let Some(stream) = known(about.stream) {
-        add(format!("stream {stream}"));
+        add(format!("Strm {stream}"));
     }
     if let [[gx, gy, gz], [bx, by, bz]] = [about.grid, about.block]
         && known(gx).is_some()

@@ -4,10 +4,11 @@
 //! after the replay's, or behind the one before it on its stream; it is as long as the work was.
 
 use super::proto::Message;
+use crate::streams::Streams;
 use crate::works::source;
 use std::collections::HashMap;
 use trace::Trace;
-use trace::record::timed;
+use trace::record::{Timed, timed};
 use trace::timed::{ByCall, Work, known, memory_kind};
 
 /// Beyond those of threads.
@@ -23,6 +24,7 @@ pub struct Track {
 pub struct Devices<'t> {
     trace: &'t Trace,
     works: ByCall<'t>,
+    streams: Streams,
     tracks: HashMap<(u32, Option<(u32, u32)>), u64>,
     /// Of streams: when the last slice ends.
     ends: HashMap<u64, i64>,
@@ -38,7 +40,13 @@ pub struct Slice<'t> {
 
 impl<'t> Devices<'t> {
     pub fn of(trace: &'t Trace) -> Devices<'t> {
-        Devices { trace, works: ByCall::of(trace), tracks: HashMap::new(), ends: HashMap::new() }
+        Devices {
+            trace,
+            works: ByCall::of(trace),
+            streams: Streams::of(trace),
+            tracks: HashMap::new(),
+            ends: HashMap::new(),
+        }
     }
 
     /// What the call gave to devices. `begin`: of the recorded call, in nanoseconds.
@@ -57,13 +65,14 @@ impl<'t> Devices<'t> {
 
     fn track(&mut self, work: &Work, new: &mut Vec<Track>) -> u64 {
         let (device, stream) = (work.about.device, (work.about.context, work.about.stream));
-        let parent = self.number((device, None), new, |_| None);
-        self.number((device, Some(stream)), new, |_| Some(parent))
+        let parent = self.number((device, None), &work.about, new, |_| None);
+        self.number((device, Some(stream)), &work.about, new, |_| Some(parent))
     }
 
     fn number(
         &mut self,
         key: (u32, Option<(u32, u32)>),
+        about: &Timed,
         new: &mut Vec<Track>,
         parent: impl FnOnce(&Self) -> Option<u64>,
     ) -> u64 {
@@ -74,11 +83,7 @@ impl<'t> Devices<'t> {
         self.tracks.insert(key, number);
         let name = match key {
             (device, None) => self.device(device),
-            (_, Some((context, stream))) => match (known(stream), known(context)) {
-                (Some(stream), Some(context)) if context > 1 => format!("stream {stream} of context {context}"),
-                (Some(stream), _) => format!("stream {stream}"),
-                (None, _) => "unknown stream".into(),
-            },
+            (_, Some(_)) => self.streams.title(about),
         };
         let parent = parent(self);
         new.push(Track { number, parent, name });

@@ -200,7 +200,7 @@ impl Host {
 
     fn follow_work(&mut self, step: &Step) {
         let copies = step.class() == Some(Class::copy) && step.wait.is_some();
-        if let Some((since, after)) = self.idle.filter(|_| copies || !step.is_idle) {
+        if let Some((since, after)) = self.idle.filter(|_| copies || !step.outstanding.is_empty()) {
             self.idle = None;
             if step.selected && step.begin - since >= LEAST {
                 let before = step.call.number;
@@ -208,7 +208,7 @@ impl Host {
             }
         }
         let is_told = copies || step.wait.is_some_and(|wait| wait.covered > 0);
-        if step.is_idle && is_told && self.idle.is_none() && self.first.is_some() {
+        if step.outstanding.is_empty() && is_told && self.idle.is_none() && self.first.is_some() {
             self.idle = step.end.map(|end| (end, step.call.number));
         }
     }

@@ -86,7 +86,14 @@ impl<'t> Report<'t> for Sync<'t> {
             return;
         }
         let object = waited_object(step);
-        let number = object.and_then(|(kind, value)| Some((kind, step.objects.object(kind, value)?.0)));
+        let number = object.and_then(|(kind, value)| match (kind, value) {
+            // The default streams of a context.
+            (Kind::Stream, 0..=2) => {
+                let context = step.contexts.current(step.call.thread)?;
+                Some((Kind::Context, step.objects.object(Kind::Context, context)?.0))
+            }
+            _ => Some((kind, step.objects.object(kind, value)?.0)),
+        });
         let thread = step.call.thread;
         let mut key = (thread, step.call.name(), number);
         if self.waits.len() >= OBJECTS && !self.waits.contains_key(&key) {
@@ -96,8 +103,9 @@ impl<'t> Report<'t> for Sync<'t> {
             on: match (class, object) {
                 (Class::copy, _) => "its own end".into(),
                 (_, Some((kind, _))) if key.2.is_none() && number.is_some() => format!("other {}s", kind.label()),
-                (_, Some((Kind::Stream, 0 | 1))) => "the legacy stream".into(),
-                (_, Some((Kind::Stream, 2))) => "the thread's own stream".into(),
+                (_, Some((Kind::Stream, _))) => step
+                    .function
+                    .map_or("-".into(), |function| step.outstanding.stream_name(&step.call, function, step.objects)),
                 (_, Some((kind, value))) => handle(kind, value, step.objects),
                 (_, None) => "-".into(),
             },

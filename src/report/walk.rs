@@ -33,8 +33,8 @@ pub struct Step<'s, 't> {
     pub ended_context: Option<u64>,
     /// What the call waited for, if it is one that waits and succeeded.
     pub wait: Option<Wait>,
-    /// Nothing that was submitted is not known to have finished.
-    pub is_idle: bool,
+    /// Moved to this call.
+    pub outstanding: &'s Outstanding,
 }
 
 impl Step<'_, '_> {
@@ -117,7 +117,7 @@ pub fn walk<'t>(
             contexts: &contexts,
             ended_context,
             wait,
-            is_idle: outstanding.is_empty(),
+            outstanding: &outstanding,
         };
         reports.iter_mut().for_each(|report| report.see(&step));
     }

@@ -168,6 +168,43 @@ fn gaps_have_causes() {
     assert!(page.contains("Where the device's time went (in a replay)\n"), "{page}");
 }
 
+/// `dump`, the tables with the columns of Nsight Systems, `gaps` and Perfetto's tracks name one stream alike, beside its number.
+#[test]
+fn a_stream_has_one_name() {
+    let (place, _) = timed("streams_events.c");
+    let ran = run(&mut place.cutrace(["report", "timed.bin", "-r", "cuda_gpu_trace", "--json"])).expect(0).stdout;
+    let whole: Value = serde_json::from_str(&ran).expect("JSON");
+    let notes = whole["reports"][0]["notes"].as_array().expect("notes");
+    let note = notes.iter().filter_map(Value::as_str).find(|note| note.starts_with("Strm ")).expect("the names");
+    let named = |number: u64| {
+        let start = format!("Strm {number} is ");
+        note.split("; ").find_map(|part| part.strip_prefix(&start)).unwrap_or_else(|| panic!("{number}: {note}"))
+    };
+    let dump = run(&mut place.cutrace(["dump", "timed.bin"])).expect(0).stdout;
+    let mut streams = std::collections::BTreeSet::new();
+    for row in whole["reports"][0]["rows"].as_array().expect("rows") {
+        let (call, number) = (row["CorrId"].as_u64().expect("a call"), row["Strm"].as_u64().expect("a stream"));
+        let line =
+            dump.lines().find(|line| line.split_whitespace().next() == Some(&call.to_string())).expect("the call");
+        match named(number) {
+            name if name.starts_with("stream#") => assert!(line.contains(&format!("hStream={name}")), "{name}: {line}"),
+            name => {
+                assert_eq!((name, line.contains("hStream=stream#")), ("the legacy stream of ctx#1", false), "{line}")
+            }
+        }
+        streams.insert(number);
+    }
+    assert!(streams.len() > 1, "{note}");
+    let gaps = rows(&place, &["gaps"]);
+    run(&mut place.cutrace(["export", "timed.bin", "--to", "perfetto", "-o", "app.pftrace"])).expect(0);
+    let tracks = std::fs::read(place.join("app.pftrace")).expect("the file");
+    for number in streams {
+        let title = format!("{} (Strm {number})", named(number));
+        assert!(gaps.iter().any(|row| row["where"] == format!("device 0, {title}")), "{title}: {gaps:?}");
+        assert!(tracks.windows(title.len()).any(|piece| piece == title.as_bytes()), "{title}");
+    }
+}
+
 /// Ranges of the program, and what the device did for the calls in them.
 #[test]
 fn ranges_are_summed_and_projected() {

@@ -8,6 +8,7 @@ use super::Scope;
 use crate::figures::{counted, duration};
 use crate::report::table::{Cell, Head, Layout, Table, column};
 use crate::report::tally::Tally;
+use crate::streams::Streams;
 use crate::works::run;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use trace::idle::{self, Idle};
@@ -122,14 +123,15 @@ fn parts((from, to): (i64, i64), work: &Work, busy: Option<&Busy>) -> [i64; 4] {
 
 pub fn tables(scope: &Scope) -> Vec<Table> {
     let mut devices: BTreeMap<u32, (Line, Busy)> = BTreeMap::new();
-    let mut streams: BTreeMap<(u32, u32, u32), Line> = BTreeMap::new();
+    let (named, mut streams) = (Streams::of(scope.trace), BTreeMap::<(u32, u32, u32), (String, Line)>::new());
     // The shortest of those that are kept comes off first.
     let mut longest: BinaryHeap<(std::cmp::Reverse<i64>, usize)> = BinaryHeap::new();
     let mut kept: Vec<(i64, u32, [i64; 4], Work)> = Vec::new();
     for work in scope.works() {
         let about = &work.about;
         let (line, busy) = devices.entry(about.device).or_default();
-        let stream = streams.entry((about.device, about.context, about.stream)).or_default();
+        let key = (about.device, about.context, about.stream);
+        let (_, stream) = streams.entry(key).or_insert_with(|| (named.title(about), Line::default()));
         if let Some(gap) = stream.idle.gap(&work) {
             stream.blame(parts(gap, &work, Some(busy)), work.call);
         }
@@ -154,8 +156,8 @@ pub fn tables(scope: &Scope) -> Vec<Table> {
     for (device, (line, _)) in &devices {
         rows(&mut table, &format!("device {device}"), line);
     }
-    for ((device, context, stream), line) in streams.iter().filter(|_| several) {
-        rows(&mut table, &format!("device {device}, context {context}, stream {stream}"), line);
+    for ((device, ..), (title, line)) in streams.iter().filter(|_| several) {
+        rows(&mut table, &format!("device {device}, {title}"), line);
     }
     table.notes = scope.notes();
     let mut list = Table::new(LONGEST);

@@ -3,6 +3,7 @@
 use super::Scope;
 use crate::report::render::Output;
 use crate::report::table::{Cell, Head, Layout, same};
+use crate::streams::Streams;
 use anyhow::Result;
 use std::io::Write;
 use trace::record::timed;
@@ -84,5 +85,6 @@ pub fn write(scope: &Scope, limit: u64, out: &mut Output<impl Write>) -> Result<
     }
     let mut notes = scope.notes();
     notes.push("CorrId is the call's number, as in cutrace dump; Start is on the replay's clock".into());
+    notes.extend(Streams::of(scope.trace).note());
     out.end(&notes)
 }
