@@ -103,7 +103,8 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     command.arg0(name).args(&arguments.command[1..]);
     command.env("LD_PRELOAD", preload(&recorder.path, env::var_os("LD_PRELOAD"))?);
     command.env("CUTRACE_SESSION", session.path());
-    command.env("CUTRACE_OUTPUT", output(arguments.output.as_deref())?);
+    let output = output(arguments.output.as_deref())?;
+    command.env("CUTRACE_OUTPUT", &output);
     match env::var_os("NVTX_INJECTION64_PATH").filter(|tool| !tool.is_empty()) {
         Some(tool) if Path::new(&tool) != recorder.path => {
             say(format_args!(
@@ -156,8 +157,15 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         let status = if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { CANNOT_EXECUTE };
         failure(status, format_args!("{}: {error}", path.display()))
     })?;
-    let untraced =
-        session::close(session.path(), name, default.as_deref(), arguments.range.as_deref(), arguments.delay);
+    let asked = session::Asked {
+        session: session.path(),
+        program: name,
+        existing: default.as_deref(),
+        directory: parent(&output),
+        range: arguments.range.as_deref(),
+        delay: arguments.delay,
+    };
+    let untraced = session::close(&asked);
     // The program's status, unless that would tell of a success.
     Ok(if status.success() && untraced > 0 { FAILED } else { exit_status(status) })
 }
@@ -223,16 +231,14 @@ fn output(asked: Option<&OsStr>) -> Result<OsString> {
         match std::fs::metadata(path) {
             Ok(found) if found.is_dir() => return in_the_way(format!("{} is a directory", path.display())),
             Ok(found) if !found.is_file() => return in_the_way(format!("{} is not a plain file", path.display())),
+            Err(_) if path.is_symlink() => {
+                return in_the_way(format!("{} is a link to a file that is not there", path.display()));
+            }
             _ if pattern.as_bytes().ends_with(b"/") => return refuse(format!("{} names a directory", path.display())),
             _ => {}
         }
     }
-    let parent = match &path {
-        Some(path) => path.parent().map(Path::to_path_buf),
-        None => constant(Path::new(&pattern).parent().map_or(&[][..], |p| p.as_os_str().as_bytes())).ok().flatten(),
-    };
-    let parent = parent.map(|parent| if parent.as_os_str().is_empty() { ".".into() } else { parent });
-    if let Some(parent) = parent {
+    if let Some(parent) = parent(&pattern) {
         if !parent.is_dir() {
             return in_the_way(format!("there is no directory {}", parent.display()));
         }
@@ -249,6 +255,15 @@ fn output(asked: Option<&OsStr>) -> Result<OsString> {
     whole.push(b'/');
     whole.extend(pattern.into_vec());
     Ok(OsString::from_vec(whole))
+}
+
+/// The directory in which all traces of a pattern are, if it is one.
+fn parent(pattern: &OsStr) -> Option<PathBuf> {
+    let parent = match constant(pattern.as_bytes()).ok()? {
+        Some(path) => path.parent().map(Path::to_path_buf),
+        None => constant(Path::new(pattern).parent().map_or(&[][..], |p| p.as_os_str().as_bytes())).ok().flatten(),
+    };
+    parent.map(|parent| if parent.as_os_str().is_empty() { ".".into() } else { parent })
 }
 
 /// The path that a pattern stands for, if it is one for all processes, whose variables are those here; what is wrong with it.

@@ -5,26 +5,45 @@ use crate::figures::{counted, grouped, size};
 use crate::verdict;
 use std::env;
 use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use trace::annotation::{Range, Wanted};
 use trace::api::roles::Class;
 use trace::finish::{self, Finished, finish};
+use trace::segment::MAGIC;
 use trace::text::plain;
 use trace::{Call, Trace};
 
+/// What was recorded, and how.
+pub struct Asked<'a> {
+    /// The file in which each process has announced its trace, a line each: its id, a space, the path.
+    pub session: &'a Path,
+    pub program: &'a OsStr,
+    /// The default name, if it was taken.
+    pub existing: Option<&'a Path>,
+    /// Where all traces are, if that is one directory.
+    pub directory: Option<PathBuf>,
+    /// What was to be recorded alone.
+    pub range: Option<&'a str>,
+    /// In seconds.
+    pub delay: Option<f64>,
+}
+
 /// How many processes could have no trace.
-///
-/// `session`: the file in which each process has announced its trace, a line each: its id, a space, the path.
-/// `existing`: the default name, if it was taken. `range` and `delay` (seconds): what was to be recorded alone.
-pub fn close(session: &Path, program: &OsStr, existing: Option<&Path>, range: Option<&str>, delay: Option<f64>) -> u64 {
+pub fn close(asked: &Asked) -> u64 {
+    let Asked { session, program, existing, range, delay, .. } = *asked;
     let announced = std::fs::read(session).unwrap_or_default();
     let mut closed: Vec<(String, Finished)> = Vec::new();
     let (mut open, mut empty) = (Vec::new(), Vec::new());
     // A process that could not create its trace has said why, and announces no path.
     let lines = announced.split(|byte| *byte == b'\n');
     let untraced = lines.filter(|line| !line.is_empty() && announced_path(line).is_none()).count() as u64;
-    for path in announced.split(|byte| *byte == b'\n').filter_map(announced_path) {
+    let mut paths: Vec<PathBuf> = announced.split(|byte| *byte == b'\n').filter_map(announced_path).collect();
+    let more = asked.directory.as_ref().map_or(Vec::new(), |directory| unannounced(directory, session));
+    paths.extend(more.into_iter().filter(|path| !paths.contains(path)).collect::<Vec<_>>());
+    for path in paths {
         let name = relative(&path);
         let finish = |trace: Trace| {
             let why = range.and_then(|range| never_opened(&trace, range));
@@ -95,6 +114,30 @@ fn never_opened(trace: &Trace, range: &str) -> Option<String> {
         false => format!("there were {}{more}", plain(&names.join(", "))),
     };
     Some(format!("no NVTX range is {}; {there}", &range["nvtx:".len()..]))
+}
+
+/// Traces that name this session as theirs: a program that has given up its rights may not announce any. By
+/// name.
+fn unannounced(directory: &Path, session: &Path) -> Vec<PathBuf> {
+    let began = std::fs::metadata(session).and_then(|found| found.created().or_else(|_| found.modified())).ok();
+    let session = session.to_string_lossy();
+    let is_ours = |path: &PathBuf| {
+        let is_new = std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.modified().ok() >= began);
+        let names_us = |(name, value): &(String, String)| name == "CUTRACE_SESSION" && *value == session;
+        is_new
+            && begins_as_one(path)
+            && Trace::preamble_of(path).is_ok_and(|preamble| preamble.environment.iter().any(names_us))
+    };
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_ours).collect();
+    found.sort();
+    found
+}
+
+/// Most files of a directory are no traces.
+fn begins_as_one(path: &Path) -> bool {
+    let mut first = [0; MAGIC.len()];
+    File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok() && first == MAGIC
 }
 
 fn announced_path(line: &[u8]) -> Option<PathBuf> {

@@ -35,10 +35,14 @@ pub fn read() -> Config {
         disabled: switch("CUTRACE_DISABLE", "recording"),
         output: std::env::var_os("CUTRACE_OUTPUT").filter(|o| !o.is_empty()).unwrap_or("trace.bin".into()),
         data,
-        session: std::env::var_os("CUTRACE_SESSION").map(PathBuf::from),
+        session: session(),
         range: range(),
         gpu_times: switch("CUTRACE_GPU_TIMES", "taking no device times"),
     }
+}
+
+pub fn session() -> Option<PathBuf> {
+    std::env::var_os("CUTRACE_SESSION").map(PathBuf::from)
 }
 
 fn range() -> Asked {

@@ -13,7 +13,7 @@ use crate::{
     range, real, times, variables, watch,
 };
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 use trace::preamble::{Data, Preamble, encode};
@@ -106,8 +106,7 @@ pub fn begin() -> bool {
     // Before anybody waits for anybody: opening the driver takes the loader's lock.
     real::load();
     if let Err(why) = wiped_page() {
-        off(&why);
-        return false;
+        return refused(&why);
     }
     // SAFETY: takes nothing.
     let thread = unsafe { libc::syscall(libc::SYS_gettid) } as u64;
@@ -128,11 +127,17 @@ pub fn begin() -> bool {
     page().starting.store(0, Release);
     match started {
         Ok(()) => true,
-        Err(why) => {
-            off(&why);
-            false
-        }
+        Err(why) => refused(&why),
     }
+}
+
+/// There is no trace of this process. An empty reason: nobody wanted one.
+fn refused(why: &str) -> bool {
+    if !why.is_empty() {
+        announce(config::session().as_deref(), OsStr::new(""));
+    }
+    off(why);
+    false
 }
 
 /// Whether there is a trace of this process, still written to or not.
@@ -180,18 +185,14 @@ fn start() -> Result<(), String> {
     .iter()
     .for_each(|counter| counter.store(0, Relaxed));
     let clock = clock::choose();
-    let failed = |why: String| {
-        announce(&config, OsStr::new(""));
-        why
-    };
-    let file = TraceFile::create(&config::expand(&config.output)).map_err(|e| failed(e.to_string()))?;
+    let file = TraceFile::create(&config::expand(&config.output)).map_err(|e| e.to_string())?;
     let preamble = preamble(&config, clock);
     let (origin, launches_wait) = (preamble.clocks[0].ns as i64, preamble.launches_wait());
     let preamble = encode(&preamble);
-    file.begin(&preamble).map_err(|e| failed(format!("{}: {e}", file.path.display())))?;
-    announce(&config, file.path.as_os_str());
+    file.begin(&preamble).map_err(|e| format!("{}: {e}", file.path.display()))?;
     let generation = LAST.fetch_add(1, AcqRel) + 1;
     let last_words = LastWords::new(&file).map_err(|e| format!("{}: {e}", file.path.display()))?;
+    announce(config.session.as_deref(), file.path.as_os_str());
     let recorder = Box::leak(Box::new(Recorder {
         file: Arc::new(file),
         supply: Arc::default(),
@@ -303,15 +304,17 @@ fn spawn(stack: usize) {
 }
 
 /// Tells `cutrace record` where this process's trace is; an empty path says that there is none to be had.
-fn announce(config: &Config, path: &OsStr) {
+fn announce(session: Option<&Path>, path: &OsStr) {
     use std::io::Write;
     use std::os::unix::ffi::OsStrExt;
-    let Some(session) = &config.session else { return };
+    let Some(session) = session else { return };
     let line = [format!("{} ", std::process::id()).as_bytes(), path.as_bytes(), b"\n"].concat();
     let written = std::fs::File::options().append(true).open(session).and_then(|mut f| f.write_all(&line));
     match written {
         // The launcher is gone, and a daemon it left behind goes on: nobody wants to know.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        // Of a program that has given up its rights: `cutrace record` looks for its trace where it was to go.
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied && !path.is_empty() => {}
         Err(error) => {
             let path = path.to_string_lossy();
             tell(&format!("{}: {error}; cutrace record will not know of {path}", session.display()));

@@ -98,17 +98,17 @@ fn a_trace_is_emptied_and_its_program_killed() {
 /// Then chunks are in memory of the process alone, and what is lost with it is said.
 #[test]
 fn shared_memory_is_refused() {
-    let program = client("hostile/no_shared_memory.c");
+    let program = client("hostile/refused_system_calls.c");
     let commands: [fn(&Place, &Path) -> Command; 2] =
         [|place, program| place.recorded(program), |place, program| place.preloaded(program)];
     for command in commands {
         let place = Place::new();
-        let ran = run(command(&place, &program).arg("return")).expect(0);
+        let ran = run(command(&place, &program).args(["shmget", "return"])).expect(0);
         assert!(ran.stderr.contains("no shared memory (shmget: "), "{}", ran.stderr);
         assert_eq!(place.trace().len(), 20_004);
 
         let place = Place::new();
-        run(command(&place, &program).arg("kill")).expect(128 + libc::SIGKILL);
+        run(command(&place, &program).args(["shmget", "kill"])).expect(128 + libc::SIGKILL);
         let trace = Trace::open(place.join("trace.bin")).expect("a trace");
         assert!(trace.len() < 20_004);
         let info = run(&mut place.cutrace(["info"]));

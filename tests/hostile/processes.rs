@@ -1,5 +1,6 @@
 //! How processes begin and end.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use tests::*;
 use trace::Trace;
@@ -223,4 +224,32 @@ fn a_trace_is_read_while_its_program_hangs() {
     assert_eq!(pending[0]["calls"][0]["kernel"], "wait_for_host", "{pending}");
     assert!(text.stdout.contains("unfinished: thread t0"), "{}", text.stdout);
     assert!(text.stdout.contains("of wait_for_host"), "{}", text.stdout);
+}
+
+/// The new user may not write where the launcher is told of traces.
+#[test]
+fn privileges_are_given_up_before_the_first_call() {
+    // SAFETY: a question.
+    if unsafe { libc::geteuid() } != 0 {
+        eprintln!("skipped: only root can give up privileges");
+        return;
+    }
+    let place = Place::new();
+    std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o777)).expect("our own directory");
+    let ran = run(&mut place.recorded(client("hostile/privileges_given_up.c"))).expect(0);
+    assert_eq!(ran.stdout, "done\n");
+    assert_eq!(ran.said().len(), 1, "{}", ran.stderr);
+    assert!(ran.stderr.starts_with("cutrace: trace.bin: 704 calls, "), "{}", ran.stderr);
+    assert!(place.trace().footer.is_some());
+}
+
+#[test]
+fn a_recording_that_could_not_begin_is_no_program_without_calls() {
+    let place = Place::new();
+    let mut record = place.recorded(client("hostile/refused_system_calls.c"));
+    // The simulated driver cannot do without either.
+    let ran = run(record.args(["madvise", "return"])).expect(99);
+    assert!(ran.stderr.starts_with("cutrace: recording is off: MADV_WIPEONFORK: "), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("made no CUDA driver call"), "{}", ran.stderr);
+    place.no_traces();
 }

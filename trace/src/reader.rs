@@ -73,7 +73,7 @@ pub(crate) struct Located {
 pub struct Trace {
     pub path: PathBuf,
     /// Device and inode.
-    file: (u64, u64),
+    pub(crate) file: (u64, u64),
     pub(crate) map: Mapping,
     pub(crate) copies: Copies,
     pub preamble: Preamble,
@@ -139,8 +139,14 @@ impl Trace {
         Ok(trace)
     }
 
-    /// With its segments found, and nothing known of what is in them.
-    pub(crate) fn located(path: &Path) -> Result<Trace, Error> {
+    /// What a trace says of itself, without a look at the rest.
+    pub fn preamble_of(path: &Path) -> Result<Preamble, Error> {
+        Ok(Trace::mapped(path)?.1)
+    }
+
+    /// The file, with its device and inode, its preamble, and what was wrong with that.
+    #[allow(clippy::type_complexity)]
+    fn mapped(path: &Path) -> Result<((Mapping, (u64, u64)), Preamble, Vec<Damage>), Error> {
         let path = path.to_path_buf();
         let io = |source| Error::Io { path: path.clone(), source };
         let found = std::fs::metadata(&path).map_err(io)?;
@@ -153,10 +159,16 @@ impl Trace {
         }
         let map = Mapping::of(file).map_err(io)?;
         let (preamble, damage) = find_preamble(&map, &path)?;
+        Ok(((map, (found.dev(), found.ino())), preamble, damage))
+    }
+
+    /// With its segments found, and nothing known of what is in them.
+    pub(crate) fn located(path: &Path) -> Result<Trace, Error> {
+        let ((map, file), preamble, damage) = Trace::mapped(path)?;
         let functions = preamble.functions.iter().map(|(name, _)| api::by_name(name)).collect();
         let mut trace = Trace {
-            path,
-            file: (found.dev(), found.ino()),
+            path: path.to_path_buf(),
+            file,
             map,
             copies: Copies::default(),
             preamble,
