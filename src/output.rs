@@ -22,6 +22,10 @@ impl Output {
             Some(found) if Some(found) == file(source) => {
                 return Err(failure(USAGE, format_args!("{flag} {shown}: that is the trace itself")));
             }
+            // A link to nothing is one thing that is there.
+            None if !force && path.is_symlink() => {
+                return Err(failure(FAILED, format_args!("{shown} exists already; --force replaces it")));
+            }
             Some(_) if !path.is_file() => {
                 return Err(failure(FAILED, format_args!("{flag} {shown}: it is not a plain file")));
             }

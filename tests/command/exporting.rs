@@ -259,6 +259,11 @@ fn nothing_is_overwritten_or_left_behind() {
     let ran = export(&place, &["--to", "jsonl", "-o", "kept"]).expect(1);
     assert_eq!(ran.stderr, "cutrace: kept exists already; --force replaces it\n");
     assert_eq!(std::fs::read_to_string(place.join("kept")).expect("kept"), "mine");
+    // A link is there even if what it names is not.
+    std::os::unix::fs::symlink("nowhere", place.join("link")).expect("our own directory");
+    let ran = export(&place, &["--to", "jsonl", "-o", "link"]).expect(1);
+    assert_eq!(ran.stderr, "cutrace: link exists already; --force replaces it\n");
+    std::fs::remove_file(place.join("link")).expect("our own");
     // Neither does an export that fails on the way replace anything.
     let bytes = std::fs::read(place.join("trace.bin")).expect("a trace");
     std::fs::write(place.join("cut"), &bytes[..100]).expect("written");

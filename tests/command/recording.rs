@@ -199,9 +199,11 @@ fn no_driver_at_all() {
 #[test]
 fn outputs_that_cannot_be() {
     let place = Place::new();
+    std::os::unix::fs::symlink("nowhere", place.join("link.bin")).expect("our own directory");
     for (output, why, status) in [
         ("/tmp", "is a directory", 1),
         ("/dev/null", "is not a plain file", 1),
+        ("link.bin", "link.bin is a link to a file that is not there", 1),
         ("new/", "names a directory", 2),
         ("no/such.bin", "there is no directory no", 1),
         ("/proc/trace.bin", "no file can be made in /proc", 1),

@@ -18,6 +18,8 @@ use std::path::{Path, PathBuf};
 pub enum Error {
     #[error("{path}: {source}")]
     Io { path: PathBuf, source: io::Error },
+    #[error("{path}: another file has been put in its place meanwhile; it is left alone")]
+    Replaced { path: PathBuf },
     #[error("{path}: process {pid} is still writing this trace; it can be finished when the process has ended")]
     InUse { path: PathBuf, pid: u32 },
 }
@@ -60,6 +62,10 @@ pub fn finish(trace: &Trace, judge: impl FnOnce(&Trace) -> (String, Vec<String>)
     }
     let io = |source| Error::Io { path: path.to_path_buf(), source };
     let file = File::options().read(true).write(true).open(path).map_err(io)?;
+    let now = file.metadata().map_err(io)?;
+    if (now.dev(), now.ino()) != trace.file {
+        return Err(Error::Replaced { path: path.to_path_buf() });
+    }
     let preambles = restore_preambles(&file, trace).map_err(io)?;
     let sealed_chunks = sealed_chunks(trace);
     let is_spent = |header: &Header| is_spent(&sealed_chunks, header);

@@ -261,3 +261,17 @@ fn what_was_found_in_an_open_chunk_stays_when_it_is_used_again() {
     let call = known.call_at(1, 1, 3, false).expect("the call");
     assert_eq!((call.name(), call.begin, call.end), (CALL, 210, Some(220)));
 }
+
+#[test]
+fn a_trace_that_was_replaced_meanwhile_is_not_closed() {
+    let (file, directory) = (two_threads().0.file(), tempfile::tempdir().expect("a temporary directory"));
+    let (path, victim) = (directory.path().join("trace.bin"), directory.path().join("victim"));
+    std::fs::copy(file.path(), &path).expect("copied");
+    let trace = Trace::open(&path).expect("a trace");
+    std::fs::write(&victim, "somebody else's").expect("written");
+    std::fs::remove_file(&path).expect("removed");
+    std::os::unix::fs::symlink(&victim, &path).expect("linked");
+    let error = finish(&trace, |_| ("no".into(), vec![])).expect_err("another file");
+    assert!(error.to_string().contains("another file has been put in its place"), "{error}");
+    assert_eq!(std::fs::read(&victim).expect("there"), b"somebody else's");
+}

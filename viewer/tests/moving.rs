@@ -414,3 +414,25 @@ fn an_export_needs_a_name_that_says_its_form() {
         assert_eq!(again.kind(), std::io::ErrorKind::AlreadyExists);
     }
 }
+
+/// Somebody who may write beside the trace has foreseen the names that the index and the marks have until they are whole.
+#[test]
+fn nothing_is_written_through_a_link() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let (path, victim) = (directory.path().join("trace.bin"), directory.path().join("victim"));
+    write(&path, Shape::default()).expect("written");
+    std::fs::write(&victim, "somebody else's").expect("written");
+    for name in ["idx", "marks"].map(|kind| format!("trace.bin.{kind}.{}", std::process::id())) {
+        for link in [directory.path().join(&name), directory.path().join(format!("{name}.0"))] {
+            std::os::unix::fs::symlink(&victim, link).expect("linked");
+        }
+    }
+    let opened = Opened::open(&path, true, |_| Vec::new()).expect("a trace");
+    let index = opened.save().expect("saved").expect("kept");
+    assert_eq!(index, directory.path().join("trace.bin.idx"));
+    let mut state = State::new(Arc::new(opened), Keymap::default(), (80, 24));
+    state.marks = vec![viewer::state::select::Mark { time: 7, note: "here".into() }];
+    viewer::export::save_marks(&state).expect("kept");
+    assert_eq!(viewer::export::load_marks(&path), state.marks);
+    assert_eq!(std::fs::read(&victim).expect("there"), b"somebody else's");
+}

@@ -278,16 +278,29 @@ fn replace(path: &Path, write: impl Fn(File) -> io::Result<()>) -> io::Result<()
     if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
         fs::create_dir_all(directory)?;
     }
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{}", std::process::id()));
-    let temporary = PathBuf::from(name);
-    // A trace holds the application's data, and what goes with it its names.
-    let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+    let (temporary, file) = new_beside(path)?;
     let written = write(file).and_then(|()| fs::rename(&temporary, path));
     if written.is_err() {
         let _gone_already = fs::remove_file(&temporary);
     }
     written
+}
+
+/// A file with a name that nothing had, not even a link; only its owner may read it, as a trace: it holds
+/// names of the application's.
+fn new_beside(path: &Path) -> io::Result<(PathBuf, File)> {
+    const TRIES: u32 = 100;
+    let mut number = 0;
+    loop {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".{}.{number}", std::process::id()));
+        let temporary = PathBuf::from(name);
+        match File::options().write(true).create_new(true).mode(0o600).open(&temporary) {
+            Ok(file) => return Ok((temporary, file)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < TRIES => number += 1,
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 struct Output {
