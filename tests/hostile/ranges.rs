@@ -73,6 +73,32 @@ fn ranges_of_the_program() {
     }
 }
 
+/// What a range fills by itself is compared; where it needs anything from before, or may, it is not, and that is said.
+#[test]
+fn a_range_that_needs_nothing_from_before() {
+    let program = client_with("range_of_its_own.c", &["-I", nvtx_include().to_str().expect("a plain path"), "-ldl"]);
+    for (way, verdict, compared, of, code) in [
+        ("own", "replayable", 1, 1, 0),
+        ("kept", "replayable", 1, 1, 0),
+        ("twice", "partly", 1, 2, 0),
+        ("number", "partly", 0, 1, 6),
+        ("unfilled", "partly", 0, 1, 6),
+        ("unwaited", "partly", 0, 1, 6),
+        ("variable", "partly", 0, 1, 6),
+    ] {
+        let place = Place::new();
+        let mut record = place.cutrace(["record", "--driver", "sim", "--range", "nvtx:step", "--"]);
+        run(record.arg(&program).arg(way)).expect(0);
+        let told = info(&place);
+        assert_eq!(told["verdict"], verdict, "{way}: {told}");
+        assert_eq!(told["notes"][0].as_str().map(|note| note.starts_with("calls left out by the range")), Some(true));
+        let ran = run(&mut place.cutrace(["replay", "--driver", "sim", "--json"])).expect(code);
+        let report: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+        assert_eq!(report["checked"]["copies"], compared, "{way}: {report}");
+        assert_eq!(report["unchecked_copies"], of - compared, "{way}: {report}");
+    }
+}
+
 /// Without its range, a program that would be ended by the signals cannot be recorded whole.
 #[track_caller]
 fn is_two_steps_or_default(trace: &Trace, way: &str) {

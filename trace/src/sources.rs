@@ -6,7 +6,7 @@ use crate::hash::Hash;
 use crate::origins::image;
 use crate::parameters::{Code, from};
 use crate::record::Kernel;
-use crate::varying::{Causes, causes};
+use crate::varying::{self, Causes, causes};
 use crate::{Call, Trace};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -73,7 +73,7 @@ pub fn varying<'t>(trace: &'t Trace, kernels: &[&Launched<'t>]) -> BTreeMap<u32,
 }
 
 fn in_source<'n>(trace: &Trace, source: Source, names: BTreeSet<&'n str>) -> BTreeMap<&'n str, Causes> {
-    let sm = trace.devices.first().map(|device| (device.compute.0 * 10 + device.compute.1) as u32);
+    let sm = compute(trace);
     match source {
         Source::Call(number) => trace.call(number).map_or_else(BTreeMap::new, |load| in_load(trace, load, names, sm)),
         Source::Adopted(module) => {
@@ -85,6 +85,20 @@ fn in_source<'n>(trace: &Trace, source: Source, names: BTreeSet<&'n str>) -> BTr
             }))
         }
     }
+}
+
+/// Whether what a kernel computes depends on nothing but its arguments and the memory they lead to, as its code tells. `at`: a call that
+/// launches it.
+pub fn is_self_contained(trace: &Trace, kernel: &Kernel, at: u64) -> bool {
+    let Some(load) = trace.load_of(kernel, at) else { return false };
+    let Some((address, len)) = image(&load) else { return false };
+    let read = |at, len: usize| load.memory(When::Entry, at, len as u64).map(Cow::into_owned);
+    varying::is_self_contained(&Code::new(address, len, compute(trace), &read), &kernel.name, &read)
+}
+
+/// As 90 for 9.0.
+fn compute(trace: &Trace) -> Option<u32> {
+    trace.devices.first().map(|device| (device.compute.0 * 10 + device.compute.1) as u32)
 }
 
 /// In what a call loads, and in what it was linked from.

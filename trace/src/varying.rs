@@ -75,3 +75,22 @@ pub fn causes<'n>(code: &Code, mut kernels: BTreeSet<&'n str>, read: Read) -> BT
     found.extend(kernels.into_iter().map(|kernel| (kernel, Err(unread))));
     found
 }
+
+/// Whether what a kernel computes depends on nothing but what it is given: its code is found, and there are neither variables that
+/// outlive a launch beside it, nor a heap that it allocates from. `read` must be that of [`Code::new`].
+pub fn is_self_contained(code: &Code, kernel: &str, read: Read) -> bool {
+    let wanted = BTreeSet::from([kernel]);
+    for entry in code.entries() {
+        // What the driver would choose must be read.
+        let Ok((content, is_text)) = entry.content(read) else { return false };
+        let text = is_text.then(|| Text::of(&content, &wanted));
+        let (causes, has_variables) = match &text {
+            Some(text) => (text.causes(kernel), text.has_variables),
+            None => (machine::causes(&content, kernel), machine::has_variables(&content)),
+        };
+        if let Some(causes) = causes {
+            return !has_variables && !causes.contains(&Cause::Malloc);
+        }
+    }
+    false
+}

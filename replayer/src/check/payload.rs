@@ -18,6 +18,7 @@ pub fn compare(world: &World, call: u64, sink: &Sink, tally: &mut Tally) {
     }
     // A range left out what made these bytes.
     if let Some(since) = world.trace.unknown_since
+        && !world.plan.known.contains(&call)
         && world.trace.call(call).is_some_and(|call| call.begin > since)
     {
         tally.unchecked_copies += 1;

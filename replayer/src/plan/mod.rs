@@ -10,6 +10,7 @@ pub mod environment;
 pub mod fault;
 pub mod graphs;
 pub mod handover;
+pub mod known;
 pub mod lifetimes;
 pub mod meanwhile;
 pub mod nested;
@@ -134,6 +135,8 @@ pub struct Plan {
     pub(crate) ended_waits: HashSet<(u64, usize)>,
     /// To be set before the driver is loaded.
     pub environment: Environment,
+    /// Copies to the host behind the first gap of a range whose bytes are known all the same.
+    pub(crate) known: HashSet<u64>,
     /// The first call whose input is stored in a blob that the file does not have.
     pub missing: Option<Missing>,
 }

@@ -9,6 +9,7 @@ use crate::plan::contexts::Contexts;
 use crate::plan::environment::Environment;
 use crate::plan::fault::Faults;
 use crate::plan::handover;
+use crate::plan::known::{Known, Others};
 use crate::plan::lifetimes::Lifetimes;
 use crate::plan::meanwhile::meanwhile;
 use crate::plan::order::{Moment, Order};
@@ -38,6 +39,7 @@ pub struct Survey {
     reasons: Reasons,
     contexts: Contexts,
     origins: Origins,
+    known: Known,
     faults: Faults,
     live: Live,
     moments: Vec<Moment>,
@@ -168,11 +170,12 @@ impl Survey {
     }
 
     /// Work that follows what a capture range left out begins with memory that nobody knows.
-    fn begins_unknown(&mut self, trace: &Trace, call: &Call, function: &Function) {
+    fn begins_unknown(&mut self, trace: &Trace, call: &Call, function: &'static Function) {
         const UNKNOWN: &str =
             "the range left calls out before it: what device memory held when it was made is not known";
-        let works = matches!(function.class, Class::launch | Class::submit | Class::copy);
-        if works && trace.unknown_since.is_some_and(|since| call.begin > since) {
+        let is_captured = call.stream().is_some_and(|stream| self.captures.origin(stream).is_some());
+        let others = Others { live: &self.live, host: &self.host, is_captured };
+        if !self.known.see(trace, call, function, &others) {
             self.reasons.about_call(UNKNOWN, call.number);
         }
     }
@@ -314,6 +317,7 @@ impl Survey {
         let looked_at = Ranges::union(self.looked_at, 1);
         plan.shares_unseen = self.given.iter().any(|given| !looked_at.overlaps(given));
         plan.order = Order::new(&self.moments, &self.lifetimes.edges);
+        plan.known = self.known.copies;
         plan.handovers = self.handovers.handovers();
         plan.ended_waits = self.signals.into_ended();
         plan.peaks = self.usage.into_peaks();
@@ -390,7 +394,7 @@ fn own(call: &Call, function: &Function, stream: u64) -> (u64, Option<u32>) {
 }
 
 /// How many bytes of device memory from its address on an argument stands for, where the call says so by itself.
-fn extent(call: &Call, function: &Function, param: &Field) -> Option<u64> {
+pub(super) fn extent(call: &Call, function: &Function, param: &Field) -> Option<u64> {
     match param.role {
         Role::Reads(Extent::Len(len)) | Role::Writes(Extent::Len(len)) => {
             call.argument(function.params[len.0 as usize].name)

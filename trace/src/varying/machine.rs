@@ -40,6 +40,18 @@ pub(super) fn causes(file: &[u8], kernel: &str) -> Option<BTreeSet<Cause>> {
     is_known(sm).then(|| code.chunks_exact(INSTRUCTION).filter_map(cause).flatten().collect())
 }
 
+/// Sections for variables, or what the heap is asked for; also where that cannot be told.
+pub(super) fn has_variables(file: &[u8]) -> bool {
+    const HEAP: &[u8] = b"\0malloc\0";
+    let Some(sections) = Sections::of(file) else { return true };
+    let names = [&b".nv.global"[..], b".nv.constant3", b".nv.constant4", b".nv.managed", b".bss"];
+    let is_of_variables = |index| {
+        let header = sections.header(index);
+        header.is_none_or(|header| names.iter().any(|name| sections.name_after(header, name).is_some()))
+    };
+    (1..sections.count).any(is_of_variables) || file.windows(HEAP.len()).any(|window| window == HEAP)
+}
+
 fn cause(instruction: &[u8]) -> Option<impl Iterator<Item = Cause>> {
     let (low, high) = (u64_at(instruction, 0), u64_at(instruction, 8));
     let fills = low >> 16 & 0xff != NONE;

@@ -7,34 +7,41 @@ use std::collections::{BTreeSet, HashMap};
 const CLOCKS: [&[u8]; 6] =
     [b"%clock", b"%clock_hi", b"%clock64", b"%globaltimer", b"%globaltimer_lo", b"%globaltimer_hi"];
 const PLACES: [&[u8]; 3] = [b"%smid", b"%warpid", b"%gridid"];
+/// Directives that begin a declaration, for the life of the module.
+const VARIABLES: [&[u8]; 4] = [b".global", b".const", b".tex", b".managed"];
 const FLOATS: [&[u8]; 6] = [b".f16", b".f16x2", b".bf16", b".bf16x2", b".f32", b".f64"];
 
 #[derive(Default)]
 struct Body<'t> {
     causes: BTreeSet<Cause>,
     calls: BTreeSet<&'t [u8]>,
+    has_variables: bool,
 }
 
 /// What is in a text, as far as these kernels may need it.
 pub(super) struct Text<'t> {
     bodies: HashMap<&'t [u8], Body<'t>>,
+    /// It declares variables that outlive a launch.
+    pub(super) has_variables: bool,
 }
 
 impl<'t> Text<'t> {
     pub(super) fn of(text: &'t [u8], wanted: &BTreeSet<&str>) -> Text<'t> {
         let text = text.split(|byte| *byte == 0).next().unwrap_or(text);
-        let (mut tokens, mut bodies) = (Tokens { text }, HashMap::new());
+        let (mut tokens, mut bodies, mut has_variables) = (Tokens { text }, HashMap::new(), false);
         while let Some(token) = tokens.next() {
+            has_variables |= VARIABLES.contains(&token);
             if !matches!(token, b".entry" | b".func") {
                 continue;
             }
             let Some(name) = name(&mut tokens) else { continue };
             let is_wanted = token == b".func" || std::str::from_utf8(name).is_ok_and(|name| wanted.contains(name));
             if let Some(body) = begins(&mut tokens).then(|| body(&mut tokens, is_wanted)).flatten() {
+                has_variables |= body.has_variables;
                 bodies.insert(name, body);
             }
         }
-        Text { bodies }
+        Text { bodies, has_variables }
     }
 
     /// None if there is no such entry.
@@ -113,6 +120,7 @@ fn body<'t>(tokens: &mut Tokens<'t>, is_wanted: bool) -> Option<Body<'t>> {
 impl<'t> Body<'t> {
     /// The register that an atomic fills, if the statement is one.
     fn see(&mut self, statement: &[&'t [u8]]) -> Option<&'t [u8]> {
+        self.has_variables |= statement.first().is_some_and(|first| VARIABLES.contains(first));
         let guard = match statement {
             [b"@", b"!", ..] => 3,
             [b"@", ..] => 2,
