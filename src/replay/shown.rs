@@ -1,7 +1,7 @@
 //! What a replay says: of its plan, and of how it came out, as text and as JSON.
 
 use super::explain::Explanation;
-use super::{compared, culprit, explained};
+use super::{compared, culprit, explain, explained};
 use crate::figures::{counted, grouped, size};
 use crate::verdict;
 use anyhow::Result;
@@ -114,13 +114,15 @@ pub fn text(
         if report.tally.unchecked_copies != 0 {
             missing.push(format!("{} to the host", counted(report.tally.unchecked_copies, "copy")));
         }
-        if report.unreached_launches != 0 {
-            let (some, all) = (grouped(report.unreached_launches), grouped(report.launches));
+        if !report.unreached.is_empty() {
+            let (some, all) = (grouped(report.unreached.len() as u64), grouped(report.launches));
             missing.push(format!("the effect of {some} of {all} launches"));
         }
         if !missing.is_empty() {
             writeln!(out, "  not compared {}", missing.join(", "))?;
         }
+        first_few(out, trace, report.tally.unchecked.iter().copied(), report.tally.unchecked.len())?;
+        first_few(out, trace, report.unreached.iter().copied(), report.unreached.len())?;
     }
     let placed = &report.placement;
     let moved = placed.translated + placed.host_translated;
@@ -182,6 +184,27 @@ pub fn text(
         explained::text(out, explained)?;
     }
     advice(out, report, explained.is_some_and(Explanation::is_found))
+}
+
+/// The first of the calls that were not compared.
+fn first_few(out: &mut impl Write, trace: &Trace, calls: impl Iterator<Item = u64>, all: usize) -> Result<()> {
+    const NAMED: usize = 3;
+    let named = |call: trace::Call| match call.named_kernel().filter(|kernel| !kernel.name.is_empty()) {
+        Some(kernel) => format!("call {} {}", call.number, explain::shown(&kernel.name)),
+        None => format!("call {} {}", call.number, call.name()),
+    };
+    let mut first: Vec<String> = calls.take(NAMED).filter_map(|call| trace.call(call).map(named)).collect();
+    if first.is_empty() {
+        return Ok(());
+    }
+    first.extend((all > NAMED).then(|| format!("and {} more (--json names all)", grouped((all - NAMED) as u64))));
+    Ok(writeln!(out, "               {}", first.join(", "))?)
+}
+
+fn made(trace: &Trace, number: u64) -> Value {
+    let call = trace.call(number);
+    let kernel = call.as_ref().and_then(trace::Call::named_kernel).map(|kernel| &kernel.name);
+    json!({ "call": number, "function": call.as_ref().map(trace::Call::name), "kernel": kernel })
 }
 
 /// What to ask next, where nothing has been asked beyond a replay.
@@ -283,7 +306,11 @@ pub fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) ->
         },
         "unchecked_copies": report.tally.unchecked_copies,
         "launches": report.launches,
-        "unreached_launches": report.unreached_launches,
+        "unreached_launches": report.unreached.len(),
+        "not_compared": {
+            "copies": report.tally.unchecked.iter().map(|call| made(trace, *call)).collect::<Vec<_>>(),
+            "launches": report.unreached.iter().map(|call| made(trace, *call)).collect::<Vec<_>>(),
+        },
         "unresolved_pointers": report.tally.unresolved_pointers,
         "translated_words": {
             "payloads": report.tally.words.payloads,

@@ -96,6 +96,19 @@ fn a_range_that_needs_nothing_from_before() {
         let report: Value = serde_json::from_str(&ran.stdout).expect("JSON");
         assert_eq!(report["checked"]["copies"], compared, "{way}: {report}");
         assert_eq!(report["unchecked_copies"], of - compared, "{way}: {report}");
+        // Which they are.
+        let trace = place.trace();
+        let named = |what: &str, function: &str| {
+            let all = calls_named(&trace, function).into_iter().map(|call| call.number);
+            let left: Vec<Value> = all.skip(compared).map(Value::from).collect();
+            let named = report["not_compared"][what].as_array().expect("a list");
+            assert!(named.iter().map(|call| call["call"].clone()).eq(left), "{way}: {what} {named:?}");
+        };
+        named("copies", "cuMemcpyDtoH_v2");
+        named("launches", "cuLaunchKernel");
+        let launch = calls_named(&trace, "cuLaunchKernel").last().expect("a launch").number;
+        let text = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(code).stdout;
+        assert_eq!(text.contains(&format!("\n               call {launch} next\n")), compared < of, "{way}: {text}");
     }
 }
 

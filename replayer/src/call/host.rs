@@ -143,7 +143,9 @@ impl<'t> Builder<'_, 't> {
             }
             // A node copies there whenever its graph runs; what it brought is compared when that has been waited for.
             None if self.makes_node() && self.region_images(&recorded).is_empty() => {
-                self.tally.unchecked_copies += u64::from(!self.is_result(&recorded));
+                if !self.is_result(&recorded) {
+                    self.tally.not_compared(self.call.number);
+                }
                 return self.graph_memory(&recorded).map(Live::host);
             }
             None => match host(self.world, &memory) {

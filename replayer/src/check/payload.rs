@@ -21,7 +21,7 @@ pub fn compare(world: &World, call: u64, sink: &Sink, tally: &mut Tally) {
         && !world.plan.known.contains(&call)
         && world.trace.call(call).is_some_and(|call| call.begin > since)
     {
-        tally.unchecked_copies += 1;
+        tally.not_compared(call);
         return;
     }
     let packed = packed(sink);
@@ -73,7 +73,9 @@ pub fn compare(world: &World, call: u64, sink: &Sink, tally: &mut Tally) {
         }
     }
     tally.words.results += mapped_back;
-    tally.unchecked_copies += u64::from(compared < packed.len() as u64);
+    if compared < packed.len() as u64 {
+        tally.not_compared(call);
+    }
     let compared = compared.saturating_sub(taught);
     if compared > 0 {
         tally.checked.copies += 1;

@@ -10,7 +10,7 @@ use crate::run::culprit::Culprit;
 use crate::run::launches::{Watch, Watched};
 use crate::run::repeat::Repeated;
 use crate::run::world::World;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -103,8 +103,8 @@ pub struct Report {
     /// Whether the program brought to the CPU what the device had computed, compared or not, for all that is known.
     pub came_back: bool,
     pub launches: u64,
-    /// Launches whose effect reached no comparison.
-    pub unreached_launches: u64,
+    /// Launches whose effect reached no comparison, by their calls.
+    pub unreached: Vec<u64>,
     /// Submissions to one stream that overlapped when recorded: entry order was assumed.
     pub overlapping_submissions: u64,
     pub placement: Placed,
@@ -136,8 +136,8 @@ impl Report {
         });
         let (plan, counts) = (world.plan, &world.placement.counts);
         let stopped_before = world.trace.call(world.end).map(|call| (call.number, call.name().to_owned()));
-        let (launches, unreached_launches) = plan.reach.count_below(world.end, |call| tally.compared.contains(&call));
-        let has_compared = tally.checked.bytes > 0 && (launches == 0 || unreached_launches < launches);
+        let (launches, unreached) = plan.reach.unreached_below(world.end, |call| tally.compared.contains(&call));
+        let has_compared = tally.checked.bytes > 0 && (launches == 0 || (unreached.len() as u64) < launches);
         let outcome = match tally.divergences {
             _ if culprit.as_ref().is_some_and(Culprit::is_as_recorded) => Outcome::Faulted,
             _ if culprit.is_some() => Outcome::Diverged,
@@ -156,7 +156,7 @@ impl Report {
             inner: plan.inner,
             unfinished: plan.unfinished.len() as u64,
             launches,
-            unreached_launches,
+            unreached,
             overlapping_submissions: plan.overlapping_submissions,
             placement: Placed {
                 placed: counts.placed.load(Relaxed),
@@ -182,7 +182,7 @@ impl Report {
 
     /// That launches were made, and that nothing of what they computed was compared.
     pub fn compared_no_launch(&self) -> bool {
-        self.launches > 0 && (self.tally.checked.bytes == 0 || self.unreached_launches >= self.launches)
+        self.launches > 0 && (self.tally.checked.bytes == 0 || self.unreached.len() as u64 >= self.launches)
     }
 
     pub fn refused(&self) -> u64 {
@@ -210,6 +210,8 @@ pub struct Tally {
     pub checked: Checked,
     /// Copies to the host whose bytes could not be compared.
     pub unchecked_copies: u64,
+    /// The calls that brought some of them.
+    pub unchecked: BTreeSet<u64>,
     /// The calls whose bytes were compared.
     pub compared: HashSet<u64>,
     /// The calls behind which host memory that kernels had been given was found as it had been before.
@@ -237,6 +239,12 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// What a call brings to the host cannot be compared, or not all of it.
+    pub fn not_compared(&mut self, call: u64) {
+        self.unchecked_copies += 1;
+        self.unchecked.insert(call);
+    }
+
     pub fn leave_out(&mut self, function: &str, reason: &str, refused: bool, call: u64) {
         let key = (function.to_owned(), reason.to_owned(), refused);
         let (count, first) = self.left_out.entry(key).or_insert((0, call));
@@ -260,6 +268,7 @@ impl Tally {
         self.checked.bytes += other.checked.bytes;
         self.checked.within_tolerance += other.checked.within_tolerance;
         self.unchecked_copies += other.unchecked_copies;
+        self.unchecked.extend(other.unchecked);
         self.compared.extend(other.compared);
         self.unchanged.extend(other.unchanged);
         self.unresolved_pointers += other.unresolved_pointers;

@@ -97,7 +97,8 @@ impl Known {
     pub fn see(&mut self, trace: &Trace, call: &Call, function: &'static Function, others: &Others) -> bool {
         let Some(since) = trace.unknown_since else { return true };
         let gaps = self.gaps.get_or_insert_with(|| {
-            let mut all: Vec<u64> = trace.left_out.iter().filter(|left| left.works > 0).map(|left| left.begin).collect();
+            let mut all: Vec<u64> =
+                trace.left_out.iter().filter(|left| left.works > 0).map(|left| left.begin).collect();
             all.sort_unstable_by_key(|begin| std::cmp::Reverse(*begin));
             all
         });

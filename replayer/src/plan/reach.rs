@@ -251,19 +251,26 @@ impl Reach {
 
     /// As [`count`](Reach::count), of the calls below this number.
     pub fn count_below(&self, end: u64, is_made: impl Fn(u64) -> bool) -> (u64, u64) {
-        let (mut launches, mut unreached) = (0, 0);
+        let (launches, unreached) = self.unreached_below(end, is_made);
+        (launches, unreached.len() as u64)
+    }
+
+    /// How many launches there are below this call, and those which reach no check.
+    pub fn unreached_below(&self, end: u64, is_made: impl Fn(u64) -> bool) -> (u64, Vec<u64>) {
+        let (mut launches, mut unreached) = (0, Vec::new());
         let mut checked: HashSet<u32> = HashSet::new();
         for event in self.events.iter().rev().filter(|event| event.call < end) {
             let is_check = event.what == What::Check && is_made(event.call);
             let reached = is_check || event.uses.iter().chain(&event.module).any(|id| checked.contains(id));
             if event.what == What::Launch {
                 launches += 1;
-                unreached += u64::from(!reached);
+                unreached.extend((!reached).then_some(event.call));
             }
             if reached {
                 checked.extend(event.uses.iter());
             }
         }
+        unreached.reverse();
         (launches, unreached)
     }
 

@@ -299,7 +299,7 @@ impl Handed<'_, '_> {
             for pending in self.world.sinks.landed_in(&(live..live + (range.end - range.start)), was_seen) {
                 match pending.seen < run.begin || seen_by_it.contains(&pending.call) {
                     true => payload::compare(self.world, pending.call, &pending.sink, tally),
-                    false => tally.unchecked_copies += 1,
+                    false => tally.not_compared(pending.call),
                 }
             }
         }

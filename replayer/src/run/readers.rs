@@ -122,7 +122,7 @@ fn arrived(world: &World, thread: u32, live: &Range<u64>, wait: Duration, tally:
         // One that tells by itself has had its time.
         match pending.arrival.is_none() && finished(world, thread, pending.queue, wait) {
             true => payload::compare(world, pending.call, &pending.sink, tally),
-            false => tally.unchecked_copies += 1,
+            false => tally.not_compared(pending.call),
         }
     }
 }

@@ -112,7 +112,7 @@ fn compare(world: &World, call: &Call, launch: &Call, image: &Image, may_be_to_c
     let Some(live) = Live::of(world, &image.memory()) else { return };
     let Some(before) = take(world, launch, image) else { return };
     if world.plan.shared.contains(&(call.number, launch.number, image.address)) {
-        tally.unchecked_copies += 1;
+        tally.not_compared(call.number);
         return;
     }
     let written = world.writes.position();
@@ -130,7 +130,7 @@ fn compare(world: &World, call: &Call, launch: &Call, image: &Image, may_be_to_c
         world.writes.are_otherwise(time, &memory, written) || world.callbacks.are_otherwise(time, &memory)
     };
     if compared.divergences > 0 && launch.looked_at_since(image).is_some_and(is_otherwise) {
-        tally.unchecked_copies += 1;
+        tally.not_compared(call.number);
     } else if compared.divergences > 0 || now != before {
         tally.add(compared);
     } else {

@@ -66,7 +66,7 @@ impl<'t> Worker<'_, 't> {
                 payload::compare(self.world, call.number, &sink, &mut self.tally);
             } else if sink.expected.is_empty() {
                 // Under a capture the copy has become a node, which writes whenever its graph runs.
-                self.tally.unchecked_copies += 1;
+                self.tally.not_compared(call.number);
                 frame.retain |= sink.memory.is_some();
                 frame.memory.extend(sink.memory);
             } else {

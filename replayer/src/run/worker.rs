@@ -249,7 +249,8 @@ impl<'t> Worker<'_, 't> {
             drop(look);
         } else if call.succeeded() {
             // The call failed here: what it would have brought cannot be compared.
-            self.tally.unchecked_copies += if world.verify { frame.sinks.len() as u64 } else { 0 };
+            let sinks = frame.sinks.iter().filter(|_| world.verify);
+            sinks.for_each(|_| self.tally.not_compared(call.number));
             self.forgo(&call, function);
         }
         // What failed when recorded has no copies to be followed by: what it was given stays until the end.
