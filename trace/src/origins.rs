@@ -11,6 +11,7 @@ use crate::api::types::{Form, Kind};
 use crate::call::Call;
 use crate::decode::decode;
 use crate::objects::owner;
+use crate::reader::Located;
 use crate::record::Kernel;
 use crate::value::Value;
 use bincode::{Decode, Encode};
@@ -41,7 +42,14 @@ impl Trace {
         self.origins.get_or_init(|| {
             let mut found = Vec::new();
             let brings: Vec<bool> = self.functions.iter().map(|function| function.is_some_and(brings)).collect();
-            for call in self.calls().filter(|call| brings[usize::from(call.function_id())] && call.succeeded()) {
+            // Most calls do not: of those no more than the head is read.
+            let brings = |at: &Located| {
+                let entry = self.record(at.entry);
+                entry.is_some_and(|entry| brings.get(usize::from(entry.head.function)).is_some_and(|brings| *brings))
+            };
+            let found_by = self.calls.iter().enumerate().filter(|(_, at)| brings(at));
+            let calls = found_by.filter_map(|(number, at)| self.read(at, number as u64));
+            for call in calls.filter(Call::succeeded) {
                 let outputs = decode(&call).map(|decoded| decoded.outputs).unwrap_or_default();
                 outputs.iter().for_each(|(_, value)| collect(&call, value, &mut found));
                 collect_linked(&call, &mut found);

@@ -93,7 +93,9 @@ impl Trace {
     /// What the PTX declares.
     fn declared(&self, kernel: &Kernel, at: u64) -> Option<Vec<Parameter>> {
         if let Some(load) = self.load_of(kernel, at) {
-            return self.declared_in(load, &kernel.name);
+            let (image, own) = self.declared_in(load, &kernel.name)?;
+            let linked = || self.linked_of(&load, image).into_iter();
+            return own.or_else(|| linked().find_map(|input| self.declared_in(input, &kernel.name)?.1));
         }
         // Which image of an adopted module has it, nobody tells: those that have it must agree.
         let adopted = self.adopted.iter().find(|adopted| adopted.module == kernel.module)?;
@@ -106,14 +108,13 @@ impl Trace {
         all.all(|other| other == first).then_some(first)
     }
 
-    fn declared_in(&self, load: Call, name: &str) -> Option<Vec<Parameter>> {
+    /// The address of the image that a call gave the driver, and what its text declares.
+    fn declared_in(&self, load: Call, name: &str) -> Option<(u64, Option<Vec<Parameter>>)> {
         let (address, len) = image(&load)?;
         let read = |at: u64, len: usize| load.memory(When::Entry, at, len as u64).map(|bytes| bytes.into_owned());
         let mut texts = self.signatures.texts.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let code = texts.entry(load.number).or_insert_with(|| Code::of_text(address, len, &read));
-        let own = code.kernel(name, &read).map(<[Parameter]>::to_vec);
-        drop(texts);
-        own.or_else(|| self.linked_of(&load, address).into_iter().find_map(|input| self.declared_in(input, name)))
+        Some((address, code.kernel(name, &read).map(<[Parameter]>::to_vec)))
     }
 }
 
@@ -168,18 +169,34 @@ fn of_name(name: &str) -> Option<Vec<Declared>> {
     Some(types(&demangled(name)?)?.into_iter().map(form).collect())
 }
 
-/// A longer name is not worked out: that may take long.
+/// Longer names are not worked out, nor those that stand for more: names in a trace are anybody's, and a short one can stand
+/// for more text than there is memory.
 const LONGEST: usize = 16 << 10;
-
 #[cfg(feature = "demangle")]
-fn demangled(name: &str) -> Option<String> {
+const MOST: usize = 64 << 10;
+
+/// A C++ name as its source has it; None if it is none.
+#[cfg(feature = "demangle")]
+pub fn demangled(name: &str) -> Option<String> {
+    struct Bounded(String);
+    impl cpp_demangle::DemangleWrite for Bounded {
+        fn write_string(&mut self, text: &str) -> std::fmt::Result {
+            if self.0.len() + text.len() > MOST {
+                return Err(std::fmt::Error);
+            }
+            self.0.push_str(text);
+            Ok(())
+        }
+    }
     let symbol = (name.starts_with("_Z") && name.len() <= LONGEST).then(|| cpp_demangle::Symbol::new(name).ok())??;
-    symbol.demangle().ok()
+    let mut out = Bounded(String::new());
+    symbol.structured_demangle(&mut out, &Default::default()).ok()?;
+    Some(out.0)
 }
 
 /// The recorder has no use for names.
 #[cfg(not(feature = "demangle"))]
-fn demangled(name: &str) -> Option<String> {
+pub fn demangled(name: &str) -> Option<String> {
     let _ = (name, LONGEST);
     None
 }
@@ -340,6 +357,18 @@ mod tests {
         is("_Z1fd", &[4], ".param .f32 x", &[(".f32", Form::Numbers(Float, 4, 1))]);
         is("scale", &[4], "", &[]);
         is("_Zjunk", &[4], "", &[]);
+    }
+
+    /// Types of types, each twice as long as the one before.
+    #[test]
+    fn names_that_stand_for_too_much_are_left_alone() {
+        let number = |n: u32| std::char::from_digit(n, 36).map(|digit| digit.to_ascii_uppercase()).expect("a digit");
+        let doubled = |times| {
+            let all: String = (0..times).map(|n| format!("S_IS{0}_S{0}_E", number(n))).collect();
+            demangled(&format!("_Z1f4pairIiiE{all}"))
+        };
+        assert!(doubled(8).is_some_and(|name| name.len() > 2 << 8));
+        assert_eq!(doubled(30), None);
     }
 
     #[test]

@@ -61,8 +61,7 @@ fn demangled(name: &str) -> Cow<'_, str> {
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
         return format!("{rust:#}").into();
     }
-    let cpp = name.starts_with("_Z").then(|| cpp_demangle::Symbol::new(name).ok()).flatten();
-    cpp.and_then(|symbol| symbol.demangle().ok()).map_or(name.into(), Cow::Owned)
+    trace::signature::demangled(name).map_or(name.into(), Cow::Owned)
 }
 
 /// `foo` of `void at::native::foo<float, (int)4>(float*)`.
