@@ -35,6 +35,17 @@ pub fn text(out: &mut impl Write, trace: &Trace, watched: &Watched, report: &Rep
     };
     let Culprit { call, function, thread, failure, .. } = culprit;
     match &culprit.what {
+        What::Launch if culprit.never_ends.is_some() => writeln!(out, "the launch that does not end: {failure}")?,
+        What::Node { index, of, kind } if culprit.never_ends.is_some() => {
+            let (node, of) = (grouped(index + 1), counted(*of, "node"));
+            writeln!(out, "the {kind} that does not end, node {node} of {of} of a launched graph: {failure}")?;
+        }
+        What::Graph { why } if culprit.never_ends.is_some() => {
+            writeln!(out, "some node of a graph does not end, launched whole because {why}: {failure}")?;
+        }
+        What::Earlier { .. } if culprit.never_ends.is_some() => {
+            writeln!(out, "work that does not end is in the way of this call: {failure}")?;
+        }
         What::Launch => writeln!(out, "the launch that failed: {failure}")?,
         What::Node { index, of, kind } => {
             let (node, of) = (grouped(index + 1), counted(*of, "node"));
@@ -80,6 +91,9 @@ pub fn text(out: &mut impl Write, trace: &Trace, watched: &Watched, report: &Rep
         writeln!(out, "               {}", next(trace, culprit))?;
     }
     match &culprit.recorded {
+        None if culprit.never_ends.is_some() => {
+            writeln!(out, "  recorded     nothing tells that it ended before the recording did")?;
+        }
         None => writeln!(out, "  recorded     no failure: the program did not meet it, or ended before it was told")?,
         Some(recorded) => {
             let window = match (recorded.launches, recorded.is_same) {
@@ -121,6 +135,7 @@ pub fn object(trace: &Trace, culprit: &Culprit) -> Value {
         "function": culprit.function,
         "thread": culprit.thread,
         "failure": culprit.failure,
+        "given_ns": culprit.never_ends.map(|given| given.as_nanos() as u64),
         "kernel": culprit.kernel,
         "grid": culprit.shape.map(|shape| shape.grid),
         "block": culprit.shape.map(|shape| shape.block),

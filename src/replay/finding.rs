@@ -21,8 +21,8 @@ use trace::preamble::Data;
 pub struct Finding {
     /// Wait for every launch, run graphs node by node, and name the first launch that fails, with its arguments
     ///
-    /// As under CUDA_LAUNCH_BLOCKING, a launch that waits for a later call never ends. While a stream capture is under
-    /// way, nothing is waited for.
+    /// As under CUDA_LAUNCH_BLOCKING, a launch that waits for a later call never ends. One that did not end when recorded
+    /// is given as long as it had then and 5 s more, and named. While a stream capture is under way, nothing is waited for.
     #[arg(long, conflicts_with = "dry_run")]
     pub sync_launches: bool,
     /// Stop after the call of this number

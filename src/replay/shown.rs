@@ -88,6 +88,9 @@ pub fn text(
             }
             _ => writeln!(out, "stopped, and nothing up to there differs")?,
         },
+        (Outcome::Faulted, _) if report.culprit.as_ref().is_some_and(|culprit| culprit.never_ends.is_some()) => {
+            writeln!(out, "a launch does not end, as recorded")?;
+        }
         (Outcome::Faulted, _) => writeln!(out, "a launch failed, as recorded")?,
         (Outcome::Unverified, _) if report.came_back => {
             writeln!(out, "unverified: what came back could not be compared")?;

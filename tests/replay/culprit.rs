@@ -18,6 +18,26 @@ fn report(place: &Place, options: &[&str], code: i32) -> Value {
     serde_json::from_str(&ran.stdout).expect("JSON")
 }
 
+/// A kernel that never ends was under way when the program was killed.
+#[test]
+fn a_launch_that_does_not_end_is_named() {
+    let place = Place::new();
+    let mut hanging = place.preloaded(client("hanging.c")).spawn().expect("the program");
+    let is_waiting = || run(&mut place.cutrace(["dump"])).stdout.contains("cuStreamSynchronize");
+    while !is_waiting() {
+        assert!(hanging.try_wait().expect("the program").is_none(), "it has ended");
+    }
+    hanging.kill().and_then(|()| hanging.wait()).expect("the program");
+    let waiting = calls_named(&place.trace(), "cuLaunchKernel")[0].number;
+    let text = replayed(&place, &[]).expect(1).stdout;
+    assert!(text.starts_with("a launch does not end, as recorded\n"), "{text}");
+    assert!(text.contains("\nthe launch that does not end: no end within "), "{text}");
+    let report = report(&place, &["--bisect"], 1);
+    let culprit = &report["culprit"];
+    assert_eq!((&culprit["call"], &culprit["kernel"]), (&waiting.into(), &"wait_for_host".into()));
+    assert!(report["outcome"] == "faulted" && culprit["given_ns"].as_u64() > Some(5_000_000_000), "{report}");
+}
+
 #[test]
 fn the_launch_that_failed_is_named() {
     let place = recorded("late_fault.c", &[]);

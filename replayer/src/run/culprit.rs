@@ -5,6 +5,7 @@ use crate::call::words::looks_like_address;
 use crate::memory::named::{Named, Place};
 use crate::run::unroll::Work;
 use crate::run::world::World;
+use std::time::Duration;
 use trace::Call;
 use trace::api::copies::device_region;
 use trace::api::roles::{Class, Side};
@@ -26,8 +27,10 @@ pub struct Culprit {
     pub call: u64,
     pub function: String,
     pub thread: u32,
-    /// The driver's name of the failure.
+    /// The driver's name of the failure, or that there is no end.
     pub failure: String,
+    /// It did not come to an end in this time, nor did it when recorded.
+    pub never_ends: Option<Duration>,
     pub what: What,
     /// Name of the kernel, if one failed.
     pub kernel: Option<String>,
@@ -92,20 +95,36 @@ pub enum Suspect<'a> {
     Earlier(Vec<u64>),
 }
 
+/// What is wrong with it.
+pub enum How {
+    Fails(u32),
+    NeverEnds(Duration),
+}
+
 impl Culprit {
-    pub fn new(world: &World, call: &Call, code: u32, suspect: Suspect) -> Culprit {
+    pub fn new(world: &World, call: &Call, how: How, suspect: Suspect) -> Culprit {
         let named = Named::at(world.trace, world.plan, call.number);
         let mut culprit = Culprit {
             call: call.number,
             function: call.name().to_owned(),
             thread: call.thread,
-            failure: result_name(code),
+            failure: match how {
+                How::Fails(code) => result_name(code),
+                How::NeverEnds(given) => format!("no end within {:.1} s", given.as_secs_f64()),
+            },
+            never_ends: match how {
+                How::Fails(_) => None,
+                How::NeverEnds(given) => Some(given),
+            },
             what: What::Launch,
             kernel: None,
             shape: None,
             arguments: Vec::new(),
             misfits: Vec::new(),
-            recorded: recorded(world, call.number, code),
+            recorded: match how {
+                How::Fails(code) => recorded(world, call.number, code),
+                How::NeverEnds(_) => None,
+            },
         };
         match suspect {
             Suspect::Launch => {
@@ -150,12 +169,12 @@ impl Culprit {
         let is_good = |place: &Place| matches!(place, Place::Inside(_));
         let all_good =
             |argument: &Argument| argument.bytes.is_some() && argument.places.iter().all(|(_, place)| is_good(place));
-        self.kernel.is_some() && self.arguments.iter().all(all_good)
+        self.never_ends.is_none() && self.kernel.is_some() && self.arguments.iter().all(all_good)
     }
 
     /// Whether the recorded program met the same failure, as far as its trace can tell.
     pub fn is_as_recorded(&self) -> bool {
-        self.recorded.as_ref().is_some_and(|recorded| recorded.is_same)
+        self.never_ends.is_some() || self.recorded.as_ref().is_some_and(|recorded| recorded.is_same)
     }
 }
 

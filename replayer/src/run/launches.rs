@@ -5,7 +5,8 @@
 //!
 //! Attribution needs it: a context tells that its work failed, never which. Everything that launches, changes an
 //! executable graph or begins a capture takes its turn, so that what fails in a turn is what was put there in it. As
-//! with CUDA_LAUNCH_BLOCKING, a launch that waits for a later call never ends.
+//! with CUDA_LAUNCH_BLOCKING, a launch that waits for a later call never ends. One of which the recording does not tell
+//! that it ended is given as long as at the end of a replay, and named.
 //!
 //! While a capture is under way nothing is waited for: no capture survives a wait for its context. What was put on
 //! streams then is remembered, and waited for before the next launch.
@@ -14,14 +15,16 @@ use crate::Followed;
 use crate::call::driver::{Driver, Failure, id, result, result_name};
 use crate::call::objects::Found;
 use crate::check::bisection::Entry;
-use crate::run::culprit::{Culprit, Suspect};
+use crate::plan::outstanding::Left;
+use crate::run::culprit::{Culprit, How, Suspect};
 use crate::run::instances::Instances;
 use crate::run::queue::{Queue, Waiting, current_context, synchronize, within};
+use crate::run::rest;
 use crate::run::trail::{self, Step, Trail};
 use crate::run::unroll::{Kernel, Node, Work};
 use crate::run::world::World;
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use trace::api::roles::Class;
@@ -49,6 +52,9 @@ pub struct Watched {
 pub struct Watch {
     turn: Mutex<Turn>,
     followed: Option<Followed>,
+    /// Submissions of which the recording does not tell that they ended, and how long those are waited for.
+    left: HashSet<u64>,
+    patience: Duration,
     /// At this call something differs from the recording.
     differs_at: AtomicU64,
     is_found: AtomicBool,
@@ -68,10 +74,27 @@ struct Turn {
     trail: Option<Trail>,
 }
 
+/// How a wait came to an end, if it did.
+enum Ended {
+    Well,
+    Failed(u32),
+    Never,
+}
+
+impl Ended {
+    /// Of a wait: what tells that work has failed.
+    fn of(waited: Result<(), Failure>) -> Ended {
+        let code = waited.err().and_then(|failure| failure.code).filter(|code| result::is_sticky(*code));
+        code.map_or(Ended::Well, Ended::Failed)
+    }
+}
+
 impl Watch {
-    /// `followed`: with hashes of what these can have written.
-    pub fn new(followed: Option<Followed>) -> Watch {
+    /// `followed`: with hashes of what these can have written. `left`: what was under way when the recording ended.
+    pub fn new(followed: Option<Followed>, left: Option<&Left>) -> Watch {
         Watch {
+            left: left.iter().flat_map(|left| &left.works).flat_map(|work| work.calls.iter().copied()).collect(),
+            patience: left.map_or(Duration::MAX, rest::patience),
             turn: Mutex::new(Turn { trail: followed.map(|_| Trail::new()), ..Turn::default() }),
             followed,
             differs_at: AtomicU64::new(u64::MAX),
@@ -176,8 +199,7 @@ impl Watch {
         if !turn.open.is_empty() {
             let is_suspect = |of: &Queue| queue.is_none_or(|queue| queue.context == of.context);
             let suspects = turn.open.iter().filter(|(of, _)| is_suspect(of)).map(|(_, call)| *call).collect();
-            if let Some(code) = self.wait(world, &mut turn, queue) {
-                self.accuse(Culprit::new(world, call, code, Suspect::Earlier(suspects)));
+            if self.is_over(world, &mut turn, call, queue, || Suspect::Earlier(suspects)) {
                 return result::SUCCESS;
             }
         }
@@ -201,9 +223,8 @@ impl Watch {
         let result = plain();
         if result == result::SUCCESS {
             turn.watched.launches += 1;
-            match self.wait(world, &mut turn, queue) {
-                Some(code) => self.accuse(Culprit::new(world, call, code, Suspect::Launch)),
-                None => turn.waited(world, step),
+            if !self.is_over(world, &mut turn, call, queue, || Suspect::Launch) {
+                turn.waited(world, step);
             }
         }
         result
@@ -231,9 +252,8 @@ impl Watch {
                 result => return Ok(result),
             }
             turn.watched.nodes += 1;
-            if let Some(code) = self.wait(world, turn, queue) {
-                let suspect = Suspect::Node { index, of: nodes.len(), work: &node.work };
-                self.accuse(Culprit::new(world, call, code, suspect));
+            let suspect = || Suspect::Node { index, of: nodes.len(), work: &node.work };
+            if self.is_over(world, turn, call, queue, suspect) {
                 break;
             }
             turn.waited(world, step);
@@ -255,35 +275,72 @@ impl Watch {
         turn.watched.whole.entry(why.clone()).or_insert((0, call.number)).0 += 1;
         let step = self.trail(turn, call).map(|trail| trail.before(world, call, None, "(a graph)".into(), None));
         let result = plain();
-        if result == result::SUCCESS {
-            match self.wait(world, turn, queue) {
-                Some(code) => self.accuse(Culprit::new(world, call, code, Suspect::Graph(why))),
-                None => turn.waited(world, step),
-            }
+        if result == result::SUCCESS && !self.is_over(world, turn, call, queue, || Suspect::Graph(why)) {
+            turn.waited(world, step);
         }
         result
     }
 
-    fn accuse(&self, culprit: Culprit) {
+    /// Waits for a launch, or for what was before it: whether that failed or does not end, for which the suspect is accused.
+    fn is_over<'a>(
+        &self,
+        world: &World,
+        turn: &mut Turn,
+        call: &Call,
+        queue: Option<Queue>,
+        suspect: impl FnOnce() -> Suspect<'a>,
+    ) -> bool {
+        let culprit = match self.wait(world, turn, call.number, queue) {
+            Ended::Well => return false,
+            Ended::Failed(code) => Culprit::new(world, call, How::Fails(code), suspect()),
+            Ended::Never => {
+                let context = queue.map(|queue| queue.context);
+                let is_left = |(of, call): &&(Queue, u64)| {
+                    self.left.contains(call) && context.is_none_or(|context| of.context == context)
+                };
+                // What was put there before may be what it waits for.
+                let before: Vec<u64> = turn.open.iter().filter(is_left).map(|(_, call)| *call).collect();
+                let suspect = if before.is_empty() { suspect() } else { Suspect::Earlier(before) };
+                Culprit::new(world, call, How::NeverEnds(self.patience), suspect)
+            }
+        };
         self.found.lock().get_or_insert(culprit);
         self.is_found.store(true, Relaxed);
+        true
     }
 
-    /// Waits for what was put here, or for all contexts, and a while for what else is under way in the context; the code of work
-    /// that failed.
-    fn wait(&self, world: &World, turn: &mut Turn, queue: Option<Queue>) -> Option<u32> {
+    /// Waits for what was put here, or for all contexts, and a while for what else is under way in the context.
+    fn wait(&self, world: &World, turn: &mut Turn, call: u64, queue: Option<Queue>) -> Ended {
+        let may_hang = self.left.contains(&call) || turn.open.iter().any(|(_, call)| self.left.contains(call));
         let Some(queue) = queue else {
             let all: Vec<u64> = world.contexts.lock().iter().copied().collect();
+            for context in all {
+                let waited = match may_hang {
+                    true => Waiting::begin(world.driver, context).end(self.patience),
+                    false => Some(world.placement.relaxed(|| synchronize(world.driver, context))),
+                };
+                match waited.map_or(Ended::Never, Ended::of) {
+                    Ended::Well => {}
+                    ended => return ended,
+                }
+            }
             turn.open.clear();
-            let wait = |context| world.placement.relaxed(|| synchronize(world.driver, context));
-            return all.into_iter().find_map(|context| failed(wait(context)));
+            return Ended::Well;
         };
         let context = queue.context;
-        let own = || within(world.driver, context, || queue.synchronize(world.driver)).flatten();
-        let failure = failed(world.placement.relaxed(own));
-        turn.open.retain(|(of, _)| *of != queue);
-        if failure.is_some() {
-            return failure;
+        let own = || match may_hang {
+            true => queue.finished_within(world.driver, self.patience),
+            false => Some(queue.synchronize(world.driver)),
+        };
+        let waited = world.placement.relaxed(|| within(world.driver, context, own));
+        match waited.unwrap_or_else(|failure| Some(Err(failure))).map_or(Ended::Never, Ended::of) {
+            Ended::Never => return Ended::Never,
+            ended => {
+                turn.open.retain(|(of, _)| *of != queue);
+                if let Ended::Failed(_) = ended {
+                    return ended;
+                }
+            }
         }
         while turn.open.iter().any(|(of, _)| of.context == context) {
             let patience = PATIENCE / (1 << turn.in_vain.min(HALVED));
@@ -299,17 +356,12 @@ impl Watch {
             if covers_all {
                 turn.open.retain(|(of, _)| of.context != context);
             }
-            if let Some(code) = failed(waited) {
-                return Some(code);
+            if let failed @ Ended::Failed(_) = Ended::of(waited) {
+                return failed;
             }
         }
-        None
+        Ended::Well
     }
-}
-
-/// What tells that work has failed.
-fn failed(waited: Result<(), Failure>) -> Option<u32> {
-    waited.err().and_then(|failure| failure.code).filter(|code| result::is_sticky(*code))
 }
 
 /// Where a call puts its work: the default stream, if it names none.

@@ -37,7 +37,7 @@ use crate::memory::place::Placement;
 use crate::memory::translate::Translation;
 use crate::plan::Plan;
 use crate::plan::order::Gate;
-use crate::plan::outstanding::Work;
+use crate::plan::outstanding::{Work, left_at};
 use crate::profile::Profiler;
 use crate::run::aside::Aside;
 use crate::run::callbacks::Callbacks;
@@ -120,7 +120,11 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
             let calls = plan.order.lanes.iter().flat_map(|lane| lane.steps.iter().map(|step| step.call));
             Repeats::new(calls, about)
         }),
-        watch: (options.tools.sync_launches || options.tools.trail.is_some()).then(|| Watch::new(options.tools.trail)),
+        watch: (options.tools.sync_launches || options.tools.trail.is_some()).then(|| {
+            // What was under way when a launch failed did not hang.
+            let left = plan.fault.is_none().then(|| left_at(trace, options.tools.end.unwrap_or(u64::MAX)));
+            Watch::new(options.tools.trail, left.as_ref())
+        }),
     });
     let ended = work(&mut world, options, progress).inspect_err(|_| {
         // Work may be under way that uses what the world holds: it stays, and goes with the process.

@@ -1,10 +1,10 @@
 //! What tells that work has finished: the stream it was put on, seen from where it was put there.
 
-use crate::call::driver::{Driver, Failure};
+use crate::call::driver::{Driver, Failure, result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Queue {
@@ -26,6 +26,23 @@ impl Queue {
         let query = if self.thread.is_some() { "cuStreamQuery_ptsz" } else { "cuStreamQuery" };
         // SAFETY: no pointers; a stream that is gone is an error, hence not finished.
         unsafe { driver.ask(query, &[self.stream]) }.is_ok()
+    }
+
+    /// What a wait for the work that this thread, in the current context, has put here would say. None: it takes longer.
+    pub fn finished_within(self, driver: &Driver, patience: Duration) -> Option<Result<(), Failure>> {
+        const PAUSE: Duration = Duration::from_millis(1);
+        let query = if self.thread.is_some() { "cuStreamQuery_ptsz" } else { "cuStreamQuery" };
+        let begun = Instant::now();
+        loop {
+            // SAFETY: no pointers; a stream that is gone is an error.
+            match unsafe { driver.ask(query, &[self.stream]) } {
+                Err(Failure { code: Some(result::NOT_READY), .. }) if begun.elapsed() < patience => {
+                    std::thread::sleep(PAUSE);
+                }
+                Err(Failure { code: Some(result::NOT_READY), .. }) => return None,
+                waited => return Some(waited),
+            }
+        }
     }
 
     /// Waits until all work put here has finished; whether it has. `captures` are under way: a wait for the whole

@@ -42,6 +42,11 @@ impl Rest {
     }
 }
 
+/// How long work is waited for of which the recording does not tell that it ended.
+pub fn patience(left: &Left) -> Duration {
+    left.took + MORE
+}
+
 pub struct Rests {
     /// Live contexts.
     pub contexts: Vec<(u64, Rest)>,
@@ -63,7 +68,7 @@ pub fn all(world: &World, before: u64) -> Rests {
         let left = left.get_or_insert_with(|| left_at(world.trace, before));
         let patience = match left.works.is_empty() {
             true => Duration::MAX,
-            false => (left.took + MORE).saturating_sub(begun.elapsed()),
+            false => patience(left).saturating_sub(begun.elapsed()),
         };
         let waited = wait.end(patience);
         is_given_up |= waited.is_none();
