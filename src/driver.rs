@@ -1,6 +1,7 @@
 //! Where the driver and our own libraries are.
 
-use crate::exit::{NO_DRIVER, failure};
+use crate::exit::{NO_DRIVER, failure, say};
+use crate::layout;
 use anyhow::Result;
 use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL, Symbol};
 use std::convert::Infallible;
@@ -10,6 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use trace::Trace;
 
 /// Which driver is meant.
 #[derive(Debug, Clone)]
@@ -76,6 +78,24 @@ const DIRECTORIES: &[&str] = &[
 ];
 
 const NAME: &str = "libcuda.so.1";
+/// The simulated driver, and what it calls its devices.
+const SIM: &str = "libcuda_sim.so";
+const SIM_DEVICE: &str = "cutrace simulated device";
+
+/// What a trace is replayed on if no driver is named: the simulated one, if it was recorded on that.
+pub fn of_recording(trace: &Trace) -> Choice {
+    let path = Path::new(&trace.preamble.driver_path);
+    let is_sim =
+        path.file_name() == Some(OsStr::new(SIM)) || trace.devices.iter().any(|device| device.name == SIM_DEVICE);
+    let is_named = env::var_os("CUTRACE_LIBCUDA").is_some_and(|path| !path.is_empty());
+    if !is_sim || is_named {
+        return Choice::System;
+    }
+    if layout::is_first() {
+        say("recorded on the simulated driver, and replayed on it; --driver names another");
+    }
+    Choice::Sim
+}
 
 /// The driver that is meant, or everything that was tried.
 pub fn find(choice: &Choice) -> Result<Found, Tried> {
@@ -85,7 +105,7 @@ pub fn find(choice: &Choice) -> Result<Found, Tried> {
             let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
             tried.candidate(path, "--driver")
         }
-        Choice::Sim => return ours("CUTRACE_SIM", "libcuda_sim.so"),
+        Choice::Sim => return ours("CUTRACE_SIM", SIM),
         Choice::System => system(&mut tried),
     };
     found.ok_or(tried)

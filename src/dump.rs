@@ -4,6 +4,7 @@ use crate::annotations::Annotations;
 use crate::exit;
 use crate::figures::{duration, seconds};
 use crate::json::Fields;
+use crate::latest::File;
 use crate::reading::Reading;
 use crate::works;
 use crate::writes::{self, Run, Wrote};
@@ -38,6 +39,8 @@ Examples:
   cutrace dump --json | jq .function     one object a line")]
 pub struct Arguments {
     #[command(flatten)]
+    file: File,
+    #[command(flatten)]
     reading: Reading,
     /// Of what the CPU wrote without a call, every range with what it holds, rather than how many there are
     #[arg(long)]
@@ -46,7 +49,7 @@ pub struct Arguments {
 
 pub fn run(arguments: Arguments) -> Result<u8> {
     let reading = &arguments.reading;
-    let trace = reading.open()?;
+    let trace = arguments.file.open()?;
     let wanted = reading.selection(&trace)?;
     let mut out = BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
     let mut annotations = Annotations::of(&trace, reading, reading.json)?;

@@ -2,6 +2,7 @@
 
 use crate::dump::NOT_READY;
 use crate::figures::{counted, grouped, size};
+use crate::latest::Files;
 use crate::reading::Reading;
 use crate::unfinished::Unfinished;
 use crate::verdict::Said;
@@ -29,10 +30,13 @@ use trace::value::Value as Shown;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  cutrace info                            of trace.bin in the working directory
+  cutrace info                            of the latest trace in the working directory
   cutrace info app.bin --limit 10         only the ten functions called most
+  cutrace info run.bin run.1.bin          of several processes, one after the other
   cutrace info --json | jq .functions")]
 pub struct Arguments {
+    #[command(flatten)]
+    files: Files,
     #[command(flatten)]
     reading: Reading,
 }
@@ -71,23 +75,47 @@ impl Amount {
 
 pub fn run(arguments: Arguments) -> Result<u8> {
     let reading = &arguments.reading;
-    let mut trace = reading.open()?;
-    trace.check_blobs();
-    let counts = count(&trace, reading)?;
-    let said = verdict::of(&trace);
+    let paths = arguments.files.paths()?;
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    let (mut objects, mut status) = (Vec::new(), exit::DONE);
+    for (index, path) in paths.iter().enumerate() {
+        if index > 0 && !reading.json {
+            writeln!(out)?;
+        }
+        let mut trace = Trace::open(path)?;
+        trace.check_blobs();
+        let (object, ended) = one(&mut out, &trace, reading)?;
+        objects.extend(object);
+        status = status.max(ended);
+    }
+    let whole = match &mut objects[..] {
+        [] => None,
+        [only] => Some(only.take()),
+        _ => Some(json!({ "schema": SCHEMA, "traces": objects })),
+    };
+    if let Some(whole) = whole {
+        serde_json::to_writer_pretty(&mut out, &whole)?;
+        out.write_all(b"\n")?;
+    }
+    out.flush()?;
+    Ok(status)
+}
+
+/// Of one trace: it is written, or else its JSON form comes back. With the exit status.
+fn one(out: &mut impl Write, trace: &Trace, reading: &Reading) -> Result<(Option<Value>, u8)> {
+    let counts = count(trace, reading)?;
+    let said = verdict::of(trace);
     let mut functions: Vec<_> = counts.functions.iter().map(|(name, n)| (*name, *n)).collect();
     functions.sort_by_key(|(name, (calls, _))| (std::cmp::Reverse(*calls), *name));
     functions.truncate(reading.limit.unwrap_or(u64::MAX) as usize);
-    let mut out = BufWriter::new(std::io::stdout().lock());
-    if reading.json {
-        let whole = object(&trace, &counts, &functions, &said);
-        serde_json::to_writer_pretty(&mut out, &whole)?;
-        out.write_all(b"\n")?;
-    } else {
-        text(&mut out, &trace, &counts, &functions, &said, reading.colored())?;
-    }
-    out.flush()?;
-    Ok(exit::damage(&trace, counts.missing.pieces))
+    let object = match reading.json {
+        true => Some(object(trace, &counts, &functions, &said)),
+        false => {
+            text(out, trace, &counts, &functions, &said, reading.colored())?;
+            None
+        }
+    };
+    Ok((object, exit::damage(trace, counts.missing.pieces)))
 }
 
 fn count<'a>(trace: &'a Trace, reading: &Reading) -> Result<Counts<'a>> {

@@ -46,6 +46,11 @@ pub fn start_anew(refused: &str) -> anyhow::Error {
     again().expect_err("exec comes back with an error only")
 }
 
+/// Nothing was said yet by a process that this one goes on for.
+pub fn is_first() -> bool {
+    tries() == 0
+}
+
 fn tries() -> u32 {
     env::var(TRIES).ok().and_then(|n| n.parse().ok()).unwrap_or(0)
 }

@@ -14,9 +14,8 @@ mod export;
 mod figures;
 mod info;
 mod json;
+mod latest;
 mod layout;
-mod newer;
-
 mod output;
 mod program;
 mod progress;
@@ -35,8 +34,7 @@ mod view;
 mod works;
 mod writes;
 
-use clap::parser::ValueSource;
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
 /// Records everything a program asks of the CUDA driver, and does it again.
@@ -50,7 +48,7 @@ struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   cutrace record ./app              record a program's driver calls into trace.bin
-  cutrace info                      what trace.bin holds, and whether it can be replayed
+  cutrace info                      what the latest trace here holds, and whether it can be replayed
   cutrace dump --grep Memcpy        the copies, one line a call
   cutrace report                    where time and memory went, and what to look at
   cutrace export --to perfetto -o app.pftrace
@@ -82,18 +80,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let matches = Arguments::command().get_matches();
-    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    let is_default = |command: &clap::ArgMatches| {
-        let names_file = command.try_contains_id("file").unwrap_or(false);
-        names_file && command.value_source("file") == Some(ValueSource::DefaultValue)
-    };
-    if matches.subcommand().is_some_and(|(_, command)| is_default(command))
-        && let Err(error) = newer::tell()
-    {
-        return ExitCode::from(exit::explain(error));
-    }
-    let ended = match arguments.command {
+    let ended = match Arguments::parse().command {
         Command::Record(arguments) => record::run(arguments),
         Command::Replay(arguments) => replay::run(*arguments),
         Command::View(arguments) => view::run(arguments),

@@ -4,15 +4,11 @@ use crate::exit::{USAGE, failure};
 use anyhow::Result;
 use clap::{Args, ColorChoice};
 use std::io::IsTerminal;
-use std::path::PathBuf;
 use std::str::FromStr;
 use trace::{Call, Trace};
 
 #[derive(Args)]
 pub struct Reading {
-    /// The trace
-    #[arg(value_name = "FILE", default_value = "trace.bin")]
-    pub file: PathBuf,
     /// Only these calls, by number: 7, 10..20 (20 is not included), 10.. or ..20
     #[arg(long, value_name = "RANGE")]
     pub calls: Option<Range>,
@@ -69,12 +65,7 @@ pub fn count(text: &str) -> Result<u64, String> {
 impl Reading {
     /// Of all calls, for who asks for none in particular.
     pub fn everything() -> Reading {
-        let (file, color) = (PathBuf::new(), ColorChoice::Never);
-        Reading { file, calls: None, thread: None, grep: None, limit: None, json: false, color }
-    }
-
-    pub fn open(&self) -> Result<Trace> {
-        Ok(Trace::open(&self.file)?)
+        Reading { calls: None, thread: None, grep: None, limit: None, json: false, color: ColorChoice::Never }
     }
 
     /// The test that a call passes if it is asked for; `--grep` and `--limit` are the command's own affair.

@@ -1,6 +1,7 @@
 //! `cutrace redact`: a copy of a trace that can be shown to others.
 
 use crate::figures::{counted, size};
+use crate::latest::File;
 use crate::output::Output;
 use crate::{exit, signals, verdict};
 use anyhow::{Context, Result};
@@ -33,9 +34,8 @@ Exit status:
   2 usage
   3 written, but something of the trace was damaged and is lost; or no trace at all")]
 pub struct Arguments {
-    /// The trace
-    #[arg(value_name = "FILE", default_value = "trace.bin")]
-    file: PathBuf,
+    #[command(flatten)]
+    file: File,
     /// Write the copy to this new file
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
@@ -56,7 +56,8 @@ const SCHEMA: u32 = 1;
 const SHORTEST: usize = 6;
 
 pub fn run(arguments: Arguments) -> Result<u8> {
-    let trace = Trace::open(&arguments.file)?;
+    let path = arguments.file.path()?;
+    let trace = Trace::open(&path)?;
     let (mut preamble, mut names) = redacted(&trace.preamble);
     if arguments.drop_data {
         preamble.data = Data::None;
@@ -66,7 +67,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     // The longest first: what it covers is not found again.
     names.sort_by_key(|name| (std::cmp::Reverse(name.len()), name.clone()));
     names.dedup();
-    let output = Output::create("-o", &arguments.output, arguments.force, &arguments.file)?;
+    let output = Output::create("-o", &arguments.output, arguments.force, &path)?;
     let partial = output.partial().to_path_buf();
     signals::on_interruption(move |signal| {
         let _gone_already = std::fs::remove_file(&partial);

@@ -17,6 +17,7 @@ mod timing;
 use crate::driver::{self, Choice};
 use crate::exit::{DIVERGED, DONE, FAILED, NO_DRIVER, UNREADABLE, UNVERIFIED, USAGE, failure};
 use crate::figures::{grouped, size};
+use crate::latest::File;
 use crate::output::Output;
 use crate::{exit, layout, signals};
 use anyhow::Result;
@@ -44,10 +45,9 @@ use trace::Trace;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  cutrace replay                         trace.bin, on the machine's driver
+  cutrace replay                         the latest trace here, on the machine's driver
   cutrace replay app.bin --dry-run       what would be done, without a driver
   cutrace replay app.bin --device 0=1    what ran on device 0 runs on device 1
-  cutrace replay app.bin --driver sim
   cutrace replay --sync-launches         which launch made the program fail
   cutrace replay --bisect                which kernel does not compute the same twice
   cutrace replay --fill 0xa5             does the program read memory that it never wrote?
@@ -65,16 +65,16 @@ Exit status:
   5 no usable driver                6 nothing that the device computed could be compared
   128 + signal if interrupted")]
 pub struct Arguments {
-    /// The trace
-    #[arg(value_name = "FILE", default_value = "trace.bin")]
-    file: PathBuf,
+    #[command(flatten)]
+    file: File,
     /// Do not compare anything
     #[arg(long)]
     no_verify: bool,
     /// Do not put memory back at its recorded addresses: translate all pointers that can be recognised
     #[arg(long)]
     no_placement: bool,
-    /// The driver to use: a path, or "sim" for the simulated one
+    /// The driver to use: a path, or "sim" for the simulated one [default: the machine's; the simulated one for a trace
+    /// that was recorded on it]
     #[arg(long, value_name = "PATH|sim")]
     driver: Option<Choice>,
     /// Which device stands in for which: 0=1,1=0 (recorded=here), or one number for all
@@ -193,7 +193,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     if let Some(begin) = on_interruption.take_if(|_| !arguments.untrusted) {
         begin();
     }
-    let mut trace = Trace::open(&arguments.file)?;
+    let mut trace = arguments.file.open()?;
     let damage = exit::damage_of(&trace);
     // Up to the first call that needs a blob that is damaged, all can be made again.
     trace.check_blobs();
@@ -227,7 +227,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         sandbox::enter()?;
         begin();
     }
-    let choice = arguments.driver.as_ref().unwrap_or(&Choice::System);
+    let choice = &arguments.driver.unwrap_or_else(|| driver::of_recording(&trace));
     let found = driver::find(choice).map_err(|tried| tried.as_failure("no usable driver"))?;
     let mut timed = None;
     if arguments.timing.profile {
@@ -283,7 +283,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         plan: &plan,
         options: &options,
         report: &report,
-        file: &arguments.file,
+        file: &trace.path,
         first: shown::first(&report),
         limit: arguments.finding.explained_within(),
     };

@@ -1,11 +1,11 @@
 //! `cutrace view`: the timeline in the terminal.
 
 use crate::exit::{self, DONE, USAGE, damage, failure};
+use crate::latest::Files;
 use crate::report::findings::find;
 use anyhow::Result;
 use clap::{Args, ColorChoice, ValueEnum};
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
 use std::str::FromStr;
 use viewer::app::{Error, Options, name_objects, once, open, run as show};
 use viewer::config;
@@ -20,22 +20,18 @@ use viewer::state::tab::Tab;
 /// Threads are shown with their calls and NVTX ranges; streams with their work, as a replay measured it (replay --profile) or the
 /// recording (record --gpu-times), or else from its submission to when a wait told of its end, drawn hatched. Off a terminal the
 /// tables are printed as a report. An index is kept beside the trace (FILE.idx, or in the cache directory), so that it opens at
-/// once the next time; it can be deleted.
+/// once the next time; it can be deleted. Of two traces the calls of the second stand beside those of the first, by their order.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  cutrace view                           look at trace.bin; ? shows the keys
+  cutrace view                           look at the latest trace here; ? shows the keys
   cutrace view app.bin --at 1234         begin at call 1234 (or at 1.5s, or at 50%)
   cutrace view a.bin b.bin               what the second did differently
   cutrace view --once --size 120x40      print one frame as text
   cutrace view | less                    print the tables")]
 pub struct Arguments {
-    /// The trace
-    #[arg(value_name = "FILE", default_value = "trace.bin")]
-    file: PathBuf,
-    /// Another trace to compare with: its calls beside those of the first, by their order
-    #[arg(value_name = "SECOND")]
-    second: Option<PathBuf>,
+    #[command(flatten)]
+    files: Files,
     /// Begin at a call (1234), a time (1.5s, 20ms) or a share (50%)
     #[arg(long, value_name = "PLACE", value_parser = place)]
     at: Option<String>,
@@ -138,6 +134,16 @@ fn place(text: &str) -> Result<String, String> {
 }
 
 pub fn run(arguments: Arguments) -> Result<u8> {
+    let paths = arguments.files.paths()?;
+    let (first, second) = match &paths[..] {
+        [first] => (first, None),
+        [first, second] => (first, Some(second.clone())),
+        [..] => {
+            let why = "view shows one trace, or two beside each other; of the processes of a recording cutrace info FILE... \
+                       says which is which, and cutrace report FILE... has a page on each";
+            return Err(failure(USAGE, why));
+        }
+    };
     let mut config = config::load().map_err(|error| failure(USAGE, error))?;
     config.ascii = arguments.ascii.then_some(true).or(config.ascii);
     config.light = arguments.theme.map(|theme| matches!(theme, Background::Light)).or(config.light);
@@ -152,10 +158,10 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let Arguments { view, window, row, follow, filter, hide, select, sort, no_details, arrange, .. } = arguments;
     let shown =
         Shown { view, window, row, place: arguments.at, follow, filter, hide, select, sort, no_details, arrange };
-    let options = Options { theme, config, index: !arguments.no_index, second: arguments.second, find, shown };
+    let options = Options { theme, config, index: !arguments.no_index, second, find, shown };
     let is_terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
     if arguments.once || !is_terminal {
-        let opened = open(&arguments.file, &options).map_err(explained)?;
+        let opened = open(first, &options).map_err(explained)?;
         if let Some(text) = &options.shown.filter {
             name_objects(&opened);
             Filter::new(text, &opened).map_err(|why| failure(USAGE, format_args!("--filter {text:?}: {why}")))?;
@@ -173,7 +179,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         out.flush()?;
         return Ok(ended);
     }
-    match show(&arguments.file, &options) {
+    match show(first, &options) {
         Ok(beyond) => {
             beyond.iter().for_each(exit::say);
             Ok(DONE)

@@ -9,6 +9,7 @@ mod sink;
 
 use crate::exit;
 use crate::figures::{counted, size};
+use crate::latest::File;
 use crate::progress::Progress;
 use crate::reading::Reading;
 use crate::report::grep::Grep;
@@ -56,6 +57,8 @@ pub struct Arguments {
     /// Leave out the arguments of the calls (perfetto)
     #[arg(long)]
     no_args: bool,
+    #[command(flatten)]
+    file: File,
     #[command(flatten)]
     reading: Reading,
 }
@@ -118,8 +121,9 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     if is_stdout && reading.json {
         return Err(exit::failure(exit::USAGE, "--json tells on stdout what was written: give -o a file"));
     }
-    let sink = Sink::create(output, arguments.force, *to == Format::Perfetto, &reading.file)?;
-    let trace = reading.open()?;
+    let path = arguments.file.path()?;
+    let sink = Sink::create(output, arguments.force, *to == Format::Perfetto, &path)?;
+    let trace = Trace::open(&path)?;
     let mut out = Counted { sink, bytes: 0 };
     // What follows the last call was asked for, too.
     let is_whole = |calls| reading.end() >= trace.len() as u64 && reading.limit.is_none_or(|limit| calls < limit);

@@ -24,6 +24,7 @@ mod transfers;
 pub mod walk;
 
 use crate::exit;
+use crate::latest::Files;
 use crate::progress::Progress;
 use crate::reading::Reading;
 use anyhow::Result;
@@ -32,8 +33,10 @@ use device::Scope;
 use list::{Stream, Way};
 use render::{Format, Output};
 use serde_json::json;
-use std::io::BufWriter;
+use std::io::{BufWriter, Write};
 use trace::Trace;
+use trace::preamble::Preamble;
+use trace::text::plain;
 pub use viewer::kernel_name;
 use viewer::kernel_name::{Names, Style};
 
@@ -61,6 +64,8 @@ pub struct Arguments {
     #[arg(long)]
     short: bool,
     #[command(flatten)]
+    files: Files,
+    #[command(flatten)]
     reading: Reading,
 }
 
@@ -68,7 +73,7 @@ fn help() -> String {
     format!(
         "Reports:\n{}\n\
 Examples:
-  cutrace report                                  one page about trace.bin
+  cutrace report                                  one page about the latest trace
   cutrace report app.bin -r cuda_api_sum          the functions, by the time they took
   cutrace report -r sync,transfers --limit 5      the five most of each
   cutrace report -r launches --short --grep gemm  kernels with gemm in their names, in short
@@ -79,30 +84,59 @@ Examples:
 }
 
 pub fn run(arguments: Arguments) -> Result<u8> {
+    let paths = arguments.files.paths()?;
+    let format = match arguments.reading.json {
+        true => Format::Json,
+        false => arguments.format.unwrap_or(Format::Table),
+    };
+    let mut out = BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
+    let is_list = paths.len() > 1 && format == Format::Json;
+    let mut status = exit::DONE;
+    for (index, path) in paths.iter().enumerate() {
+        let trace = Trace::open(path)?;
+        let between = match index {
+            0 if is_list => "[",
+            0 => "",
+            _ if is_list => ",",
+            _ => "\n",
+        };
+        out.write_all(between.as_bytes())?;
+        if paths.len() > 1 && !is_list {
+            let comment = if format == Format::Csv { "# " } else { "" };
+            let Preamble { pid, program, .. } = &trace.preamble;
+            writeln!(out, "{comment}process {pid} {} ({})", plain(program), plain(&path.display().to_string()))?;
+        }
+        one(&mut out, &trace, &arguments, format)?;
+        status = status.max(exit::damage(&trace, 0));
+    }
+    if is_list {
+        writeln!(out, "]")?;
+    }
+    out.flush()?;
+    Ok(status)
+}
+
+/// All reports on one trace.
+fn one(out: &mut impl Write, trace: &Trace, arguments: &Arguments, format: Format) -> Result<()> {
     let reading = &arguments.reading;
     let chosen = list::choose(&arguments.report);
-    let trace = reading.open()?;
     let style = match arguments {
         Arguments { mangled: true, .. } => Style::Mangled,
         Arguments { short: true, .. } => Style::Short,
         _ => Style::Full,
     };
-    let format = match reading.json {
-        true => Format::Json,
-        false => arguments.format.unwrap_or(Format::Table),
-    };
-    chosen.iter().try_for_each(|chosen| chosen.check(&trace))?;
+    chosen.iter().try_for_each(|chosen| chosen.check(trace))?;
     let mut reports = Vec::new();
     for chosen in &chosen {
         if let Way::Walk(make) = chosen.way() {
-            reports.push(make(&trace));
+            reports.push(make(trace));
         }
     }
     let ending = match reports.is_empty() {
         true => None,
-        false => Some(walk::walk(&trace, reading, style, progress(&trace), &mut reports)?),
+        false => Some(walk::walk(trace, reading, style, progress(trace), &mut reports)?),
     };
-    let scope = Scope::new(&trace, reading, Names::new(style))?;
+    let scope = Scope::new(trace, reading, Names::new(style))?;
     let mut reports = reports.into_iter();
     let mut made = Vec::new();
     for chosen in &chosen {
@@ -113,12 +147,11 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         });
     }
     let many = made.iter().map(|tables| tables.as_ref().map_or(1, Vec::len)).sum::<usize>() > 1;
-    let out = BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
-    let mut out = Output::new(out, format, reading.colored(), many, &about(&trace))?;
+    let mut out = Output::new(out, format, reading.colored(), many, &about(trace))?;
     let limit = reading.limit.unwrap_or(u64::MAX);
     for (chosen, tables) in chosen.iter().zip(made) {
         match (chosen.way(), tables) {
-            (Way::Stream(Stream::Calls), _) => api_trace::write(&trace, reading, &mut out)?,
+            (Way::Stream(Stream::Calls), _) => api_trace::write(trace, reading, &mut out)?,
             (Way::Stream(Stream::Works), _) => device::trace::write(&scope, limit, &mut out)?,
             (Way::Stream(Stream::Launches), _) => device::exec::write(&scope, limit, &mut out)?,
             (_, tables) => {
@@ -129,8 +162,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
             }
         }
     }
-    out.finish()?;
-    Ok(exit::damage(&trace, 0))
+    out.finish()
 }
 
 fn progress(trace: &Trace) -> Progress {

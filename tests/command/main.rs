@@ -8,6 +8,7 @@ mod findings;
 mod golden;
 mod gpu_times;
 mod leaking;
+mod naming;
 mod reading;
 mod recording;
 mod redacting;

@@ -1,0 +1,87 @@
+//! Which traces a command reads, and on which driver they are replayed, where the command line does not say.
+
+use serde_json::Value;
+use tests::*;
+
+fn json(ran: &Outcome) -> Value {
+    serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"))
+}
+
+#[test]
+fn the_latest_trace_is_read() {
+    let place = Place::new();
+    for app in ["vector_add.c", "streams_events.c", "no_arguments.c"] {
+        run(&mut place.recorded(client(app))).expect(0);
+    }
+    // Neither a later change of another one nor its number makes it the latest, nor does what has another name.
+    std::fs::copy(place.join("trace.bin"), place.join("trace.x.bin")).expect("a copy");
+    std::fs::rename(place.join("trace.1.bin"), place.join("trace.12.bin")).expect("our own directory");
+    let file = std::fs::File::options().write(true).open(place.join("trace.bin")).expect("a trace");
+    file.set_modified(std::time::SystemTime::now()).expect("our own file");
+    let told = "cutrace: no file is named: reading trace.2.bin, the latest of 3 traces here\n";
+    for reader in [&["info"][..], &["dump"], &["report"], &["view"], &["export", "--to", "jsonl", "-o", "-"]] {
+        let ran = run(&mut place.cutrace(reader)).expect(0);
+        assert_eq!(ran.stderr, told, "{reader:?}");
+        let named = run(place.cutrace(reader).arg("trace.2.bin")).expect(0);
+        assert_eq!((ran.stdout, ""), (named.stdout, &*named.stderr), "{reader:?}");
+    }
+    let ran = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(0);
+    assert_eq!(ran.stderr, told);
+    // A broken one is the latest all the same.
+    std::fs::write(place.join("trace.3.bin"), "no trace").expect("written");
+    let ran = run(&mut place.cutrace(["info"])).expect(3);
+    assert!(ran.stderr.contains("cutrace: trace.3.bin: not a cutrace trace"), "{}", ran.stderr);
+}
+
+#[test]
+fn of_several_processes_the_first_is_read_and_all_can_be() {
+    let place = Place::new();
+    run(&mut place.recorded(client("vector_add.c"))).expect(0);
+    run(&mut place.recorded(client("hostile/fork_before.c"))).expect(0);
+    let ran = run(&mut place.cutrace(["info"])).expect(0);
+    assert!(ran.stdout.starts_with("trace        trace.1.bin "), "{ran:?}");
+    let all = ["trace.1.bin", "trace.2.bin"];
+    let info = run(place.cutrace(["info"]).args(all)).expect(0).stdout;
+    assert_eq!(info.matches("\ntrace        ").count() + 1, 2, "{info}");
+    let told = json(&run(place.cutrace(["info", "--json"]).args(all)).expect(0));
+    let pids: Vec<u64> = [0, 1].map(|n| told["traces"][n]["program"]["pid"].as_u64().expect("a number")).into();
+    let report = run(place.cutrace(["report"]).args(all)).expect(0).stdout;
+    for (pid, name) in pids.iter().zip(all) {
+        assert!(report.contains(&format!("process {pid} ")) && report.contains(&format!("({name})\n")), "{report}");
+    }
+    assert_eq!(report.matches("\nWhat ran\n").count(), 2, "{report}");
+    let told = json(&run(place.cutrace(["report", "-r", "sync", "--json"]).args(all)).expect(0));
+    assert_eq!([0, 1].map(|n| told[n]["trace"]["pid"].as_u64()), [Some(pids[0]), Some(pids[1])]);
+    let csv = run(place.cutrace(["report", "-r", "cuda_api_sum", "--format", "csv"]).args(all)).expect(0).stdout;
+    assert_eq!(csv.lines().filter(|line| line.starts_with("# process ")).count(), 2, "{csv}");
+    // What is wrong with one of them is wrong.
+    std::fs::write(place.join("trace.2.bin"), "no trace").expect("written");
+    run(place.cutrace(["info"]).args(all)).expect(3);
+    let ran = run(place.cutrace(["view", "--once"]).args(all).arg("trace.bin")).expect(2);
+    assert!(
+        ran.stderr.contains("one trace, or two") && ran.stderr.contains("cutrace report FILE..."),
+        "{}",
+        ran.stderr
+    );
+}
+
+#[test]
+fn a_trace_of_the_simulated_driver_is_replayed_on_it() {
+    let place = Place::new();
+    run(&mut place.recorded(client("vector_add.c"))).expect(0);
+    run(&mut place.cutrace(["redact", "-o", "redacted.bin"])).expect(0);
+    for file in ["trace.bin", "redacted.bin"] {
+        let ran = run(&mut place.cutrace(["replay", file])).expect(0);
+        assert!(ran.stdout.starts_with("verified\n"), "{ran:?}");
+        assert_eq!(
+            ran.stderr,
+            "cutrace: recorded on the simulated driver, and replayed on it; --driver names another\n"
+        );
+        // Another one that is named is taken.
+        let ran = run(&mut place.cutrace(["replay", file, "--driver", "missing.so"])).expect(5);
+        assert!(ran.stderr.contains("missing.so (--driver): no such file"), "{}", ran.stderr);
+        let ran = run(place.cutrace(["replay", file]).env("CUTRACE_LIBCUDA", "missing.so")).expect(5);
+        assert!(ran.stderr.contains("missing.so (CUTRACE_LIBCUDA)"), "{}", ran.stderr);
+    }
+    run(&mut place.cutrace(["replay", "--profile", "-o", "timed.bin"])).expect(0);
+}
