@@ -156,6 +156,11 @@ pub fn describe_devices(lane: &Lane) {
     }
 }
 
+/// A forked child finds that its parent had, until it forgets it.
+pub fn has_described_devices() -> bool {
+    DESCRIBED.load(Relaxed)
+}
+
 /// A new process describes them anew.
 pub fn forget_devices() {
     DESCRIBED.store(false, Relaxed);

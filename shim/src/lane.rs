@@ -87,6 +87,11 @@ fn lane() -> &'static Lane {
     LANE.with(|lane| unsafe { &*std::ptr::from_ref(lane) })
 }
 
+/// Calls that were recorded of the calling thread; a forked child finds those of the thread that forked, until it records.
+pub fn calls_of_thread() -> u64 {
+    lane().calls.get()
+}
+
 /// A call under way.
 #[derive(Clone, Copy)]
 pub struct Open {

@@ -9,8 +9,8 @@ use crate::file::TraceFile;
 use crate::last_words::LastWords;
 use crate::lock::Lock;
 use crate::{
-    adopt, bystanders, clock, destinations, images, invented, kernels, logs, long_results, node_runs, pending, pinned,
-    range, real, times, variables, watch,
+    adopt, ask, bystanders, clock, destinations, images, invented, kernels, lane, logs, long_results, node_runs,
+    pending, pinned, range, real, times, variables, watch,
 };
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -20,6 +20,7 @@ use trace::preamble::{Data, Preamble, encode};
 
 /// Everything one recording needs. Never freed: threads may use it until the process is gone.
 pub struct Recorder {
+    pub pid: u32,
     pub file: Arc<TraceFile>,
     pub supply: Arc<Supply>,
     pub data: Data,
@@ -194,6 +195,7 @@ fn start() -> Result<(), String> {
     let last_words = LastWords::new(&file).map_err(|e| format!("{}: {e}", file.path.display()))?;
     announce(config.session.as_deref(), file.path.as_os_str());
     let recorder = Box::leak(Box::new(Recorder {
+        pid: std::process::id(),
         file: Arc::new(file),
         supply: Arc::default(),
         data: config.data,
@@ -352,6 +354,7 @@ fn preamble(config: &Config, clock: &str) -> Preamble {
         more: [(trace::Trace::FOLLOWS.into(), "yes".into())]
             .into_iter()
             .chain(range::in_words(&config.range).map(|words| ("range".into(), words)))
+            .chain(forked().map(|words| ("forked".into(), words)))
             .collect(),
     };
     // The rate between the clocks needs two pairs some way apart.
@@ -360,6 +363,18 @@ fn preamble(config: &Config, clock: &str) -> Preamble {
     }
     preamble.clocks[1] = clock::sharp_pair();
     preamble
+}
+
+/// Of which process that had called the driver this one is a fork, and what that had done by then.
+fn forked() -> Option<String> {
+    // SAFETY: null, or never freed: a child finds its parent's.
+    let parent = unsafe { RECORDER.load(Acquire).as_ref() }?;
+    let had = match ask::has_described_devices() {
+        true => "initialised the driver: that does not work in a forked child",
+        false => "called the driver",
+    };
+    let calls = lane::calls_of_thread();
+    Some(format!("of process {}, which had {had}; calls by the thread that forked: {calls}", parent.pid))
 }
 
 /// cuDriverGetVersion needs no initialisation and changes nothing.

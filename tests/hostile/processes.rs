@@ -38,6 +38,12 @@ fn fork_after_the_first_call() {
     assert_eq!(names(child), ["cuDeviceGetCount", "cuCtxGetCurrent"]);
     assert_eq!(child.calls().map(|call| call.result).collect::<Vec<_>>(), [Some(3), Some(3)]);
     assert_eq!(child.preamble.parent, parent.preamble.pid);
+    let info = run(place.cutrace(["info"]).args(place.trace_paths())).expect(0).stdout;
+    let said: Vec<&str> = info.lines().filter(|line| line.starts_with("forked ")).collect();
+    let had = "which had initialised the driver: that does not work in a forked child";
+    let calls = START.len();
+    let pid = parent.preamble.pid;
+    assert_eq!(said, [format!("forked       of process {pid}, {had}; calls by the thread that forked: {calls}")]);
 }
 
 #[test]
