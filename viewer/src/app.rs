@@ -141,6 +141,9 @@ pub fn run(path: &Path, options: &Options) -> Result<Option<String>, Error> {
     if opened.model.concerned.len() <= AT_ONCE {
         name_objects(&opened);
     }
+    if opened.summary().calls <= AT_ONCE as u64 {
+        opened.find_findings();
+    }
     let ended = Arc::new(AtomicUsize::new(0));
     for signal in [SIGTERM, SIGHUP, SIGINT, SIGQUIT] {
         signal_hook::flag::register_usize(signal, ended.clone(), signal as usize)?;

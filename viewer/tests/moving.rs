@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use std::sync::{Arc, LazyLock};
 use trace::Trace;
+use viewer::data::findings::{Cost, Finding};
 use viewer::data::lane::Source;
 use viewer::data::open::Opened;
 use viewer::state::command::Shown;
@@ -238,6 +239,27 @@ fn rows_are_moved_past_their_neighbours() {
     let after = ids(&state);
     assert_eq!(after.iter().position(|id| *id == before[0]).map(|at| &after[at..at + 3]), Some(&before[..3]));
     assert_ne!(after, before);
+}
+
+/// They are found out beside the drawing, and may be asked for before.
+#[test]
+fn findings_come_when_they_are_known() {
+    fn find(_: &Trace) -> Vec<Finding> {
+        let (kind, what, text) = ("polling".into(), "4 queries found the work not ready".into(), String::new());
+        let (evidence, next) = (text, "cutrace report -r sync".into());
+        vec![Finding { kind, what, evidence, next, cost: Cost::Time(5), times: 4, calls: vec![9, 3] }]
+    }
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("trace.bin");
+    write(&path, Shape { calls: 100, threads: 1, ..Shape::default() }).expect("written");
+    let mut state =
+        State::new(Arc::new(Opened::open(&path, false, find).expect("a trace")), Keymap::default(), (120, 40));
+    keys(&mut state, "7");
+    assert_eq!((state.table.rows.len(), state.table.note), (0, "still being looked for"));
+    state.opened.find_findings();
+    state.learned();
+    assert_eq!((state.table.rows.len(), state.table.note), (1, ""));
+    assert_eq!(state.table.rows[0].lead, Lead::Call(9));
 }
 
 #[test]

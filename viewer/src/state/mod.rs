@@ -253,10 +253,11 @@ impl State {
         }
     }
 
-    /// The names of objects have become known.
+    /// The names of objects have become known, or what is worth looking at.
     pub fn learned(&mut self) {
-        if self.tab == Tab::Objects {
-            self.show_tab(Tab::Objects);
+        // A list of findings that is there already stays as it is, with the row that is selected in it.
+        if self.tab == Tab::Objects || self.tab == Tab::Findings && self.table.rows.is_empty() {
+            self.show_tab(self.tab);
         }
     }
 

@@ -27,17 +27,15 @@ pub fn selected(state: &State) -> Vec<Detail> {
     };
     let (summary, path) = (state.opened.summary(), quoted(&state.opened.path.display().to_string()));
     let calls: Vec<String> = found.calls.iter().take(CALLS).map(u64::to_string).collect();
-    let more = match found.calls.len().saturating_sub(CALLS) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
+    let of =
+        if found.times > calls.len() as u64 { format!(" ({} of {})", calls.len(), found.times) } else { String::new() };
     let mut all = vec![
         detail("", tame(&found.what), Tone::Title),
         detail("evidence", tame(&found.evidence), Tone::Plain),
         detail("next", tame(&found.command(&path)), Tone::Plain),
     ];
     if !calls.is_empty() {
-        all.push(detail("calls", format!("{}{more}", calls.join(" ")), Tone::Plain));
+        all.push(detail("calls", format!("{}{of}", calls.join(" ")), Tone::Plain));
         all.push(detail("", "enter goes to the first of them", Tone::Quiet));
     }
     // Stretches in which a device was idle: what the host did meanwhile.
