@@ -254,10 +254,11 @@ fn readable(lane: &Lane, made: &Copy) -> Vec<Copy> {
     if made.landing.bytes() <= long_results::SHORT {
         return vec![*made];
     }
+    let is_slow = ask::is_write_combined(extent.start);
     let starts = extent.clone().step_by(long_results::PIECE as usize);
     let pieces = starts.map(|address| Landing::Flat { address, len: long_results::PIECE.min(extent.end - address) });
     let read: Vec<Copy> = pieces
-        .take_while(|piece| lane.recorder().long_results.take(piece.bytes()))
+        .take_while(|piece| !is_slow && lane.recorder().long_results.take(piece.bytes()))
         .map(|piece| made.at(piece))
         .collect();
     let unread = read.last().map_or(extent.start, |last| last.landing.end())..extent.end;

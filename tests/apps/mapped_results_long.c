@@ -1,5 +1,5 @@
 // Kernels write somewhere in pinned memory of many megabytes, and the CPU looks there once it has waited; as often as the first argument
-// says. The CPU puts what had been there back each time, so that the same result is new again
+// says; if there is a second, the memory is write-combined. The CPU puts what had been there back each time, so that the same result is new again
 #include "check.h"
 
 enum { N = 256, LEN = 16 << 20, WORDS = LEN / sizeof(int), PLACES = 5 };
@@ -14,7 +14,7 @@ int main(int argc, char **argv)
 
     start_driver();
     CUfunction take = find_kernel(load_module("memory"), "take");
-    CHECK(cuMemHostAlloc((void **)&mapped, LEN, CU_MEMHOSTALLOC_DEVICEMAP));
+    CHECK(cuMemHostAlloc((void **)&mapped, LEN, CU_MEMHOSTALLOC_DEVICEMAP | (argc > 2 ? CU_MEMHOSTALLOC_WRITECOMBINED : 0)));
     memset(mapped, 0, LEN);
     memory = allocate(N * sizeof(int));
     for (i = 0; i < N; i++)
