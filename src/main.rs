@@ -27,6 +27,7 @@ mod replay;
 mod report;
 mod session;
 mod signals;
+mod stdout;
 mod streams;
 mod unfinished;
 mod verdict;

@@ -3,7 +3,7 @@
 use crate::driver::{self, Choice};
 use crate::exit::{CANNOT_EXECUTE, FAILED, NOT_FOUND, USAGE, failure, say};
 use crate::reading::count;
-use crate::{cupti, program, session, signals};
+use crate::{cupti, program, session, signals, stdout};
 use anyhow::{Context, Result};
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -153,6 +153,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     // What a command reads that is given no name, if it was there before.
     let is_default = arguments.output.is_none() && env::var_os("CUTRACE_OUTPUT").is_none_or(|name| name.is_empty());
     let default = env::current_dir().ok().map(|here| here.join("trace.bin")).filter(|path| is_default && path.exists());
+    let stdout = stdout::Output::here();
     let status = signals::run(&mut command).map_err(|error| {
         let status = if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { CANNOT_EXECUTE };
         failure(status, format_args!("{}: {error}", path.display()))
@@ -164,6 +165,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         directory: parent(&output),
         range: arguments.range.as_deref(),
         delay: arguments.delay,
+        printed: stdout.and_then(|stdout| stdout.printed().ok().flatten()),
     };
     let untraced = session::close(&asked);
     // The program's status, unless that would tell of a success.

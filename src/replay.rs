@@ -253,20 +253,22 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let bar = Bar::new(bar, plan.calls());
     let aside = printed::Aside::begin();
     let report = replayer::replay(&trace, &plan, &options, &bar);
-    drop(aside);
+    let printed = aside.finish();
     bar.bar.finish_and_clear();
     if let Err(replayer::Error::Collision { what }) = &report {
         // Not to be left behind.
         drop((timed, dumped));
         return Err(layout::start_anew(what));
     }
-    let report = report.map_err(|error| match error {
+    let mut report = report.map_err(|error| match error {
         replayer::Error::Worker
         | replayer::Error::Dump { .. }
         | replayer::Error::Cupti { .. }
         | replayer::Error::Repeat { .. } => failure(FAILED, error),
         error => failure(NO_DRIVER, format_args!("{error}; the driver is {} ({})", found.path.display(), found.how)),
     })?;
+    let printed = printed::Compared::of(&trace, printed.as_ref()).filter(|_| report.outcome != Outcome::Replayed);
+    printed.iter().for_each(|printed| printed.judge(&mut report));
     let timed = match (timed, &report.measured) {
         (Some(timed), Some(measured)) => Some((measured, timed.finish(&trace, &options, measured)?)),
         _ => None,
@@ -297,12 +299,14 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         whole["profile"] = timed.as_ref().map_or(Value::Null, |(measured, made)| timing::object(measured, made));
         let repeated = scope.as_ref().zip(report.repeated.as_ref());
         whole["loop"] = repeated.map_or(Value::Null, |(scope, repeated)| looping::object(scope, repeated));
+        whole["printed"] = printed.as_ref().map_or(Value::Null, printed::Compared::object);
         let asked = explained.as_ref().filter(|_| arguments.finding.bisect);
         whole["bisection"] = asked.map_or(Value::Null, |explained| bisect::object(explained, &report));
         serde_json::to_writer_pretty(&mut out, &whole)?;
         writeln!(out)?;
     } else {
         shown::text(&mut out, &trace, &plan, &report, explained.as_ref())?;
+        printed.iter().try_for_each(|printed| printed.text(&mut out))?;
         if arguments.finding.bisect {
             bisect::text(&mut out, explained.as_ref(), &report)?;
         }

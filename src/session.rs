@@ -11,7 +11,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use trace::annotation::{Range, Wanted};
 use trace::api::roles::Class;
-use trace::finish::{self, Finished, finish};
+use trace::finish::{self, Finished, finish_with};
+use trace::preamble::Data;
+use trace::record::{self, Printed, with_body};
 use trace::segment::MAGIC;
 use trace::text::plain;
 use trace::{Call, Trace};
@@ -29,11 +31,14 @@ pub struct Asked<'a> {
     pub range: Option<&'a str>,
     /// In seconds.
     pub delay: Option<f64>,
+    /// What went to standard output, if that is known.
+    pub printed: Option<Printed>,
 }
 
 /// How many processes could have no trace.
 pub fn close(asked: &Asked) -> u64 {
     let Asked { session, program, existing, range, delay, .. } = *asked;
+    let printed = asked.printed.as_ref().map(|printed| with_body(record::PRINTED, printed)).unwrap_or_default();
     let announced = std::fs::read(session).unwrap_or_default();
     let mut closed: Vec<(String, Finished)> = Vec::new();
     let (mut open, mut empty) = (Vec::new(), Vec::new());
@@ -49,7 +54,9 @@ pub fn close(asked: &Asked) -> u64 {
             let why = range.and_then(|range| never_opened(&trace, range));
             let why = why.or_else(|| ended_before(&trace, delay?));
             // That of a program that still runs may begin yet.
-            finish(&trace, verdict::in_words).inspect(|_| empty.push(why))
+            // Nothing of the program's own without being asked for: not even what its lines are like.
+            let printed = if trace.preamble.data == Data::None { &[] } else { &printed[..] };
+            finish_with(&trace, printed, verdict::in_words).inspect(|_| empty.push(why))
         };
         match Trace::open(&path).map_err(anyhow::Error::from).map(finish) {
             Ok(Ok(finished)) => closed.push((name, finished)),

@@ -39,6 +39,14 @@ fn long_mapped_memory_is_compared() {
     assert_eq!(other["divergences"], 5, "{other}");
 }
 
+/// The CPU reads it a hundred times slower than other memory.
+#[test]
+fn long_write_combined_memory_is_not_read() {
+    let place = recorded("mapped_results_long.c", &["5", "combined"]);
+    let all = report(&place, 6);
+    assert_eq!((&all["checked"]["copies"], &all["came_back"]), (&0.into(), &true.into()), "{all}");
+}
+
 #[test]
 fn what_a_graph_copies_for_its_callbacks_is_compared() {
     let place = recorded("results_for_callbacks.c", &[]);
@@ -110,4 +118,39 @@ fn managed_memory_that_the_cpu_may_write_meanwhile_is_no_result() {
     run(place.recorded(client("managed_beside.c")).env("CUTRACE_SIM_MIGRATES", "1")).expect(0);
     assert!(place.trace().results_of_calls().next().is_none());
     report(&place, 0);
+}
+
+#[test]
+fn what_kernels_print_is_compared_where_the_output_is_a_file() {
+    let place = Place::new();
+    let output = std::fs::File::create(place.join("output")).expect("our own directory");
+    let recorded = place.recorded(client("printed_only.c")).stdout(output).status().expect("started");
+    assert!(recorded.success());
+    let said = std::fs::read_to_string(place.join("output")).expect("text");
+    assert!(said.contains("block 1: value 4711\n") && said.ends_with("last\n"), "{said}");
+    let all = report(&place, 0);
+    assert_eq!((&all["outcome"], &all["printed"]["lines"]), (&"verified".into(), &3.into()), "{all}");
+    assert_eq!((&all["printed"]["as_recorded"], &all["came_back"]), (&3.into(), &true.into()), "{all}");
+    // Another argument: 4713 instead of 4712.
+    let mut forge = Forge::open(place.join("trace.bin"));
+    forge.replace(Kind::Chunk, &4712u64.to_le_bytes(), &4713u64.to_le_bytes());
+    forge.reseal();
+    forge.write(place.join("trace.bin"));
+    let other = report(&place, 6);
+    assert_eq!((&other["printed"]["lines"], &other["printed"]["as_recorded"]), (&3.into(), &2.into()), "{other}");
+}
+
+#[test]
+fn what_kernels_print_to_a_pipe_came_back() {
+    let place = Place::new();
+    let recorded = place.recorded(client("printed_only.c")).output().expect("started");
+    assert!(recorded.status.success());
+    let all = report(&place, 6);
+    assert_eq!((&all["printed"]["lines"], &all["printed"]["as_recorded"]), (&3.into(), &Value::Null), "{all}");
+    assert_eq!(all["came_back"], true);
+    let text = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(6).stdout;
+    assert!(
+        text.starts_with("unverified: what came back") && text.contains("3 lines by kernels, not compared"),
+        "{text}"
+    );
 }

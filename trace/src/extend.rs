@@ -39,6 +39,9 @@ impl Extension {
         for clock in trace.clocks.iter().filter(|clock| !preambles.contains(clock)) {
             extension.push(&with_body(record::CLOCK, clock))?;
         }
+        if let Some(printed) = &trace.printed {
+            extension.push(&with_body(record::PRINTED, printed))?;
+        }
         Ok(extension)
     }
 

@@ -6,6 +6,7 @@
 use crate::Trace;
 use crate::hash::{Hash, checksum};
 use crate::preamble::{Footer, Located, encode};
+use crate::record::timed;
 use crate::segment::{HEADER, Header, Kind, MAGIC, round_up, whole};
 use std::collections::HashSet;
 use std::fs::File;
@@ -52,6 +53,15 @@ pub fn is_whole(trace: &Trace) -> bool {
 ///
 /// Nothing that can be read is overwritten, and between any two writes the file can be read as before.
 pub fn finish(trace: &Trace, judge: impl FnOnce(&Trace) -> (String, Vec<String>)) -> Result<Finished, Error> {
+    finish_with(trace, &[], judge)
+}
+
+/// The same, with records that belong to no thread in a chunk of their own.
+pub fn finish_with(
+    trace: &Trace,
+    records: &[u8],
+    judge: impl FnOnce(&Trace) -> (String, Vec<String>),
+) -> Result<Finished, Error> {
     let path = trace.path.as_path();
     not_in_use(trace)?;
     let (calls, bytes) = (trace.len() as u64, trace.bytes_on_disk());
@@ -86,7 +96,13 @@ pub fn finish(trace: &Trace, judge: impl FnOnce(&Trace) -> (String, Vec<String>)
         losses: losses.clone(),
         ..Footer::default()
     };
-    let end = end_of(trace, &is_spent).max(preambles.end());
+    let mut end = end_of(trace, &is_spent).max(preambles.end());
+    if !records.is_empty() {
+        let header = of_no_thread(trace, records);
+        file.write_all_at(&[&header.encode()[..], records].concat(), end).map_err(io)?;
+        footer.segments.push(Located { kind: header.kind as u8, offset: end });
+        end += header.size;
+    }
     (footer.verdict, footer.reasons) = if trace.damage.is_empty() {
         judge(trace)
     } else {
@@ -97,6 +113,19 @@ pub fn finish(trace: &Trace, judge: impl FnOnce(&Trace) -> (String, Vec<String>)
     let Footer { verdict, reasons, .. } = footer;
     trace.release_memory();
     Ok(Finished { calls, bytes, segments: kept.len(), sealed, written: true, losses, verdict, reasons })
+}
+
+/// The header of a chunk with these records, behind those that a recording with device times has.
+fn of_no_thread(trace: &Trace, records: &[u8]) -> Header {
+    let is_own = |(_, header): &&(u64, Header)| header.kind == Kind::Chunk && header.thread == timed::THREAD;
+    let ordinal = trace.segments.iter().filter(is_own).map(|(_, header)| header.ordinal() + 1).max().unwrap_or(0);
+    Header {
+        thread: timed::THREAD,
+        id: u128::from(ordinal) << 64,
+        length: records.len() as u64,
+        seal: checksum(records),
+        ..Header::new(Kind::Chunk, round_up((HEADER + records.len()) as u64))
+    }
 }
 
 /// The preambles that stand where a recorder puts them, now that the trace is finished.

@@ -406,6 +406,7 @@ impl Trace {
             },
             record::NAMED => self.timed_names.extend(body_of::<record::Named>(body).map(|n| (n.number, n.name))),
             record::ANNOTATION => self.index_annotation(thread, at, end),
+            record::PRINTED => self.printed = body_of::<record::Printed>(body),
             record::LEFT_OUT => self.left_out.extend(body_of::<record::LeftOut>(body)),
             record::LOSS => self.losses.extend(body_of::<record::Loss>(body).map(|loss| (loss.what, loss.count))),
             _ => return flags & record::OPTIONAL != 0,

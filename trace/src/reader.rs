@@ -83,6 +83,8 @@ pub struct Trace {
     pub kernels: HashMap<u32, Kernel>,
     pub devices: Vec<record::Device>,
     pub adopted: Vec<record::Adopted>,
+    /// If `record` could know it.
+    pub printed: Option<record::Printed>,
     /// What was not recorded, and how often: as the recorder and the footer say.
     pub losses: Vec<(String, u64)>,
     pub damage: Vec<Damage>,
@@ -177,6 +179,7 @@ impl Trace {
             kernels: HashMap::new(),
             devices: Vec::new(),
             adopted: Vec::new(),
+            printed: None,
             losses: Vec::new(),
             damage,
             left_out: Vec::new(),

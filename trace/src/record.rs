@@ -14,7 +14,9 @@
 //! An attachment is a piece of the application's memory as the call saw it: `len` bytes at that address. At address 0
 //! stands the content of the file that the call names by its path.
 
+use crate::hash::checksum;
 use bincode::{Decode, Encode};
+use std::collections::HashMap;
 
 /// bincode configuration of everything in a trace: fixed width, little endian, as bincode 1 wrote it.
 pub type Config = bincode::config::Configuration<bincode::config::LittleEndian, bincode::config::Fixint>;
@@ -61,6 +63,9 @@ pub const NAMED: u8 = 14;
 
 /// Calls that a capture range left out.
 pub const LEFT_OUT: u8 = 15;
+
+/// What the program's standard output got.
+pub const PRINTED: u8 = 16;
 
 /// A reader that does not know the kind may pass over the record.
 pub const OPTIONAL: u8 = 0x80;
@@ -349,6 +354,28 @@ pub struct Profile {
 pub struct Named {
     pub number: u32,
     pub name: String,
+}
+
+/// The checksum of each line that the program's standard output got, by whomever: what kernels print goes there.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Printed {
+    pub lines: Vec<u64>,
+}
+
+impl Printed {
+    pub fn of(text: &[u8]) -> Printed {
+        let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        Printed { lines: lines.map(checksum).collect() }
+    }
+
+    /// How many of another's lines are among these, each as often.
+    pub fn hold(&self, others: &Printed) -> usize {
+        let mut left: HashMap<u64, usize> = HashMap::new();
+        self.lines.iter().for_each(|line| *left.entry(*line).or_default() += 1);
+        let is_there =
+            |line: &&u64| left.get_mut(line).is_some_and(|left| left.checked_sub(1).map(|less| *left = less).is_some());
+        others.lines.iter().filter(is_there).count()
+    }
 }
 
 /// Calls that came by here on this thread while the capture range was closed. The counts grow where they stand.
