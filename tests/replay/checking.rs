@@ -333,3 +333,15 @@ fn parts_of_pinned_memory_are_named() {
         assert_eq!(info["reasons"].to_string().contains(why), verdict == "partly", "{app} {how}: {info}");
     }
 }
+
+/// A program that allocates until there is no more and touches next to none of it: its blocks are filled with zeros when they
+/// are mapped, which took seconds where the memory is the host's.
+#[test]
+fn memory_that_nobody_touches_takes_no_time() {
+    let place = Place::new();
+    run(&mut place.recorded(client("blocks_until_none.c"))).expect(0);
+    let ran = run(&mut place.cutrace(["replay", "--driver", "sim", "--json"])).expect(0);
+    let report: serde_json::Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    let elapsed = report["elapsed_ns"].as_u64().expect("a number");
+    assert!(elapsed < 1_000_000_000, "{elapsed} ns");
+}

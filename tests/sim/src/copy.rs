@@ -211,6 +211,13 @@ impl Fill {
                 if !ranges.covers(at, length as u64, true) {
                     return Err(Code::ILLEGAL_ADDRESS);
                 }
+                // Memory that nobody has touched takes no pages of the host, nor the time to fill them.
+                if self.value == 0
+                    && length == PIECE
+                    && ranges.find(at).is_some_and(|range| range.empty(at, length as u64))
+                {
+                    continue;
+                }
                 // SAFETY: the target lies in a live, writable range while `ranges` is held; `piece` is as long as a
                 // piece.
                 unsafe { std::ptr::copy_nonoverlapping(piece.as_ptr(), as_device(at) as *mut u8, length) };

@@ -96,6 +96,16 @@ pub fn unmap(at: u64, size: u64) {
     unsafe { libc::munmap(at as *mut c_void, size as usize) };
 }
 
+/// Whole pages of a live allocation, zeros again without being touched; false if they are not whole. `shared`: they can be
+/// mapped twice.
+pub fn empty(at: u64, size: u64, shared: bool) -> bool {
+    const PAGE: u64 = 4096;
+    let advice = if shared { libc::MADV_REMOVE } else { libc::MADV_DONTNEED };
+    let is_whole = at.is_multiple_of(PAGE) && size.is_multiple_of(PAGE);
+    // SAFETY: the range is a mapping of this driver, of the kind that the advice is for; its contents are to be zeros.
+    is_whole && unsafe { libc::madvise(at as *mut c_void, size as usize, advice) == 0 }
+}
+
 /// Fills a range of a live allocation with bytes, to begin with.
 pub fn write(at: u64, bytes: &[u8]) {
     // SAFETY: the caller has just allocated at least this many bytes there and told nobody yet.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use parking_lot::{RwLock, RwLockReadGuard};
 
+use super::pages;
 use crate::abi::Handle;
 use crate::code::{Code, Result};
 use crate::graph;
@@ -87,6 +88,18 @@ pub fn read() -> Ranges<'static> {
 pub fn known(address: u64) -> Option<Range> {
     let range = *read().find(address)?;
     (range.kind != Kind::Graph || graph::memory::live(range.start)).then_some(range)
+}
+
+impl Range {
+    /// Gives the pages of a part of it back to the host, so that they are zeros again. False if it cannot be done so.
+    pub fn empty(&self, at: u64, size: u64) -> bool {
+        let shared = match self.kind {
+            Kind::Device | Kind::Pool(_) => false,
+            Kind::Mapped(_) => true,
+            _ => return false,
+        };
+        at + size <= self.end() && pages::empty(at, size, shared)
+    }
 }
 
 impl Ranges<'_> {
