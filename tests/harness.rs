@@ -9,6 +9,8 @@ mod artifacts;
 mod clients;
 #[path = "harness/forge.rs"]
 pub mod forge;
+#[path = "harness/mutate.rs"]
+pub mod mutate;
 #[path = "harness/place.rs"]
 mod place;
 #[path = "harness/recording.rs"]

@@ -16,6 +16,15 @@ impl Forge {
         Forge { bytes: std::fs::read(&path).expect("a trace") }
     }
 
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Puts other bytes at this offset of the file.
+    pub fn put(&mut self, at: usize, bytes: &[u8]) {
+        self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
     /// Segments of a kind: offset and header.
     pub fn segments(&self, kind: Kind) -> Vec<(usize, Header)> {
         let mut found = Vec::new();

@@ -9,6 +9,7 @@ mod elsewhere;
 mod exercised;
 mod explaining;
 mod following;
+mod fuzz;
 mod graph_results;
 mod host_results;
 mod looping;

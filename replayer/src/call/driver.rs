@@ -1,6 +1,7 @@
 //! The target driver: any `libcuda.so.1`, opened by path, its functions by the ids of the table.
 
 use crate::Error;
+use crate::call::guard;
 use crate::call::thunk::{THUNKS, Thunk};
 use std::path::Path;
 use trace::api::types::Typed;
@@ -60,6 +61,7 @@ impl Driver {
         let failed = |source| Error::Driver { path: path.to_path_buf(), source };
         // SAFETY: the user names a driver; loading it runs its constructors, as any CUDA program does.
         let library = unsafe { libloading::Library::new(path) }.map_err(failed)?;
+        guard::find(&library);
         let entries = FUNCTIONS.iter().map(|function| {
             // SAFETY: the symbol is only ever called through the thunk of its table line.
             let symbol = unsafe { library.get::<*const ()>(function.name.as_bytes()) };

@@ -1,5 +1,6 @@
 //! The live memory of one call.
 
+use crate::call::guard;
 use crate::run::sinks::Sink;
 use parking_lot::Mutex;
 use std::alloc::Layout;
@@ -59,7 +60,11 @@ impl Memory {
         let layout = Layout::from_size_align(len.max(1), 16).map_err(|_| too_much())?;
         // SAFETY: the size is not zero.
         let start = unsafe { std::alloc::alloc_zeroed(layout) };
-        if start.is_null() { Err(too_much()) } else { Ok(Memory { start, keeper: Keeper::Own(layout), len }) }
+        if start.is_null() {
+            return Err(too_much());
+        }
+        guard::tell(start, layout.size());
+        Ok(Memory { start, keeper: Keeper::Own(layout), len })
     }
 
     pub fn of(bytes: &[u8]) -> Result<Memory, Refusal> {
@@ -94,6 +99,7 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         if let Keeper::Own(layout) = self.keeper {
+            guard::tell(self.start, 0);
             // SAFETY: allocated with this layout.
             unsafe { std::alloc::dealloc(self.start, layout) };
         }

@@ -5,6 +5,7 @@ pub mod buffers;
 pub mod code;
 pub mod driver;
 pub mod frame;
+pub mod guard;
 pub mod host;
 pub mod objects;
 pub mod thunk;

@@ -1,6 +1,7 @@
 //! Pinned host memory at its recorded addresses: pages of our own, registered with the driver.
 
 use crate::call::driver::{Failure, result};
+use crate::call::guard;
 use crate::memory::place::Placement;
 use crate::memory::ranges::{Ranges, widen};
 use crate::plan::PAGE;
@@ -113,11 +114,15 @@ fn map_anywhere(len: u64) -> Option<u64> {
     let got = unsafe {
         libc::mmap(std::ptr::null_mut(), len.try_into().ok()?, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)
     };
-    (got != libc::MAP_FAILED).then_some(got as u64)
+    (got != libc::MAP_FAILED).then(|| {
+        guard::tell(got.cast(), len as usize);
+        got as u64
+    })
 }
 
 /// Pages of ours that nothing uses any more.
 fn unmap(start: u64, len: u64) {
+    guard::tell(start as *const u8, 0);
     // SAFETY: the caller mapped them, and has taken them off the list of what the replay writes.
     unsafe { libc::munmap(start as *mut _, len as usize) };
 }
@@ -130,7 +135,11 @@ pub fn map_host(held: &Ranges, run: Range<u64>) -> bool {
         let access = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: over nothing (NOREPLACE), or over addresses that the driver holds for this placement.
         let got = unsafe { libc::mmap(range.start as *mut _, len, access, flags, -1, 0) };
-        got as u64 == range.start
+        let is_there = got as u64 == range.start;
+        if is_there {
+            guard::tell(got.cast(), len);
+        }
+        is_there
     };
     let outside = held.gaps(run.clone());
     let inside = Ranges::union(outside.iter().cloned(), 1).gaps(run);

@@ -67,7 +67,9 @@ impl Translation {
     }
 
     fn insert(&self, start: u64, moved: Moved) {
-        if start == 0 || moved.len == 0 {
+        // A forged address may leave no room for what is said to be there.
+        let ends = |start: u64| start.checked_add(moved.len).is_some_and(|end| end < u64::MAX);
+        if start == 0 || moved.len == 0 || !ends(start) || !ends(moved.to) {
             return;
         }
         let mut tables = self.tables.write();

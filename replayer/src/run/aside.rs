@@ -1,6 +1,7 @@
 //! Device memory read and written beside all other work, as the recorded CPU did with managed memory: a kernel under way may be
 //! waiting for the very bytes, or for what the program does next.
 
+use crate::call::guard;
 use crate::run::queue::{Queue, current_context, within};
 use crate::run::world::World;
 use parking_lot::Mutex;
@@ -93,7 +94,10 @@ impl Aside {
 
 /// What device memory holds now.
 pub fn fetch(world: &World, live: u64, into: &mut [u8]) -> Option<()> {
-    copy(world, "cuMemcpyDtoHAsync_v2", [into.as_mut_ptr() as u64, live, into.len() as u64])
+    guard::tell(into.as_ptr(), into.len());
+    let done = copy(world, "cuMemcpyDtoHAsync_v2", [into.as_mut_ptr() as u64, live, into.len() as u64]);
+    guard::tell(into.as_ptr(), 0);
+    done
 }
 
 fn copy(world: &World, function: &'static str, [to, from, len]: [u64; 3]) -> Option<()> {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::code::{Code, Result};
+use crate::guard;
 use crate::memory::pinned::as_device;
 use crate::memory::table::{self, Kind, Submission};
 
@@ -117,7 +118,11 @@ impl Copy {
         let to =
             Plane { side: Side::Host(staged.as_mut_ptr() as u64), pitch: self.width, slice: self.width * self.height };
         let take = Copy { to, ..self.clone() };
-        take.perform()?;
+        let start = staged.as_ptr() as u64;
+        guard::cutrace_sim_buffer(start, bytes as u64);
+        let taken = take.perform();
+        guard::cutrace_sim_buffer(start, 0);
+        taken?;
         self.from = Plane { side: Side::Staged(Arc::new(staged)), ..take.to };
         Ok(())
     }
@@ -140,6 +145,9 @@ impl Copy {
                     Side::Device(_) => ranges.find(at).is_some_and(|range| range.kind.host()),
                     Side::Host(_) | Side::Staged(_) => true,
                 };
+                if matches!(self.to.side, Side::Host(_)) && !ranges.covers(to, length as u64, false) {
+                    guard::writes(to, length as u64);
+                }
                 let to = if is_hosts(&self.from, from) { to } else { as_device(to) };
                 // SAFETY: device sides lie in live ranges while `ranges` is held, staged ones in the vector; host sides
                 // are what the application promised. They may overlap.

@@ -21,7 +21,8 @@
 //! 1 GiB), `CUTRACE_SIM_DEVICES` (default 1), `CUTRACE_SIM_SLOW_US` (least duration of a synchronising call),
 //! `CUTRACE_SIM_DRIVER_VERSION` (an older driver: see `age`), `CUTRACE_SIM_COMPUTE` (ten times the compute capability, default 90),
 //! `CUTRACE_SIM_TAKES` (addresses that the driver takes for itself: see `memory::reserve`), `CUTRACE_SIM_MIGRATES` (1: managed
-//! memory leaves the CPU's page table whenever a kernel has run).
+//! memory leaves the CPU's page table whenever a kernel has run), `CUTRACE_SIM_GUARD` (copies write no memory of the host but
+//! what the program has told of: see `guard`).
 
 mod abi;
 mod age;
@@ -34,6 +35,7 @@ mod device;
 mod entry;
 mod event;
 mod graph;
+mod guard;
 mod image;
 mod jit;
 mod launch;

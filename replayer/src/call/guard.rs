@@ -1,0 +1,25 @@
+//! A driver that watches where copies write (the simulated one, `CUTRACE_SIM_GUARD`) is told of the replay's buffers.
+
+use libloading::Library;
+use std::sync::OnceLock;
+
+type Told = unsafe extern "C" fn(start: u64, size: u64);
+
+static WATCHER: OnceLock<Option<Told>> = OnceLock::new();
+
+/// To be called before any buffer is made.
+pub fn find(driver: &Library) {
+    WATCHER.get_or_init(|| {
+        std::env::var_os("CUTRACE_SIM_GUARD")?;
+        // SAFETY: only the simulated driver has such a function, of this signature.
+        unsafe { driver.get::<Told>(b"cutrace_sim_buffer") }.ok().map(|told| *told)
+    });
+}
+
+/// A buffer is here from now on, or (of size 0) no longer is.
+pub fn tell(start: *const u8, size: usize) {
+    if let Some(Some(told)) = WATCHER.get() {
+        // SAFETY: plain numbers; the driver stays loaded as long as there are buffers.
+        unsafe { told(start as u64, size as u64) };
+    }
+}

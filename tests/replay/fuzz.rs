@@ -1,0 +1,67 @@
+//! Forged traces: whatever a trace says, its replay ends in one of its own ways, and writes no memory of the host but its
+//! buffers (the simulated driver watches, `CUTRACE_SIM_GUARD`).
+//!
+//! A few by a fixed seed. For hours by hand:
+//!
+//!     FUZZ_SEED=1 FUZZ_RUNS=100000 cargo test -p tests --test replay fuzz -- --nocapture
+//!
+//! What fails stays in target/debug/fuzz, named by program and seed.
+
+use std::time::Duration;
+use tests::forge::Forge;
+use tests::mutate::{Random, Record, mutate};
+use tests::*;
+use trace::Trace;
+
+/// Copies of all kinds, graphs, pinned memory, memory that comes and goes, code.
+const PROGRAMS: &[&str] = &[
+    "vector_add.c",
+    "unified_copies.c",
+    "every_copy.c",
+    "batch_copies.c",
+    "graphs.c",
+    "mapped_results.c",
+    "pools.c",
+    "linking.c",
+];
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// How long a launch takes, and whether it ever ends, is its kernel's affair: a trace is a program.
+fn is_no_launch(trace: &Trace) -> impl Fn(&Record) -> bool {
+    let functions = &trace.preamble.functions;
+    move |record| {
+        let name = functions.get(record.function as usize).map_or("", |(name, _)| name.as_str());
+        !name.contains("Launch") && !name.contains("Kernel")
+    }
+}
+
+#[test]
+fn forged_traces_write_nothing_but_buffers() {
+    let (first, runs) = (number("FUZZ_SEED").unwrap_or(1), number("FUZZ_RUNS").unwrap_or(12));
+    let kept = artifact("cutrace").with_file_name("fuzz");
+    std::fs::create_dir_all(&kept).expect("a directory in target");
+    for app in PROGRAMS {
+        let place = Place::new();
+        run(&mut place.recorded(client(app))).expect(0);
+        let path = place.join("trace.bin");
+        let whole = Forge::open(&path);
+        let trace = place.trace();
+        for seed in first..first + runs {
+            let mut forge = whole.clone();
+            let done = mutate(&mut forge, &mut Random::new(seed), is_no_launch(&trace));
+            forge.write(&path);
+            let options: &[&str] = if seed % 2 == 0 { &["--no-placement"] } else { &[] };
+            let mut replay = place.cutrace(["replay", "--driver", "sim", "--no-explain"]);
+            replay.args(options).env("CUTRACE_SIM_GUARD", "1").env("CUTRACE_SIM_SEED", seed.to_string());
+            let kept = kept.join(format!("{app}.{seed}.bin"));
+            forge.write(&kept);
+            let ran = run_within(&mut replay, Duration::from_secs(30));
+            let is_sound = matches!(ran.code(), 0 | 1 | 3 | 4 | 5 | 6) && !ran.stderr.contains("panicked");
+            assert!(is_sound, "{} {options:?}, where {done:?}: {ran:?}", kept.display());
+            std::fs::remove_file(kept).expect("just written");
+        }
+    }
+}

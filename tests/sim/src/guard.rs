@@ -1,0 +1,40 @@
+//! Which memory of the host a copy may write that is not pinned: a driver cannot know, but the program can tell.
+//!
+//! With `CUTRACE_SIM_GUARD` set, a copy to anything that the program has not told of ends the process. A replay of a forged
+//! trace is thus seen to write nothing but its own buffers.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use parking_lot::RwLock;
+
+/// The program's buffers: start and size.
+static BUFFERS: RwLock<BTreeMap<u64, u64>> = RwLock::new(BTreeMap::new());
+
+fn is_on() -> bool {
+    static ON: OnceLock<bool> = OnceLock::new();
+    *ON.get_or_init(|| std::env::var_os("CUTRACE_SIM_GUARD").is_some())
+}
+
+/// Called by the program: it has a buffer here, or (of size 0) has none any more.
+#[unsafe(no_mangle)]
+pub extern "C" fn cutrace_sim_buffer(start: u64, size: u64) {
+    let mut buffers = BUFFERS.write();
+    match size {
+        0 => _ = buffers.remove(&start),
+        _ => _ = buffers.insert(start, size),
+    }
+}
+
+/// Before a copy writes pageable memory.
+pub fn writes(at: u64, length: u64) {
+    if !is_on() || length == 0 {
+        return;
+    }
+    let buffers = BUFFERS.read();
+    let around = buffers.range(..=at).next_back();
+    if around.is_none_or(|(start, size)| at + length > start + size) {
+        eprintln!("the simulated driver was to write {length} bytes at {at:#x}, where the program has no buffer");
+        std::process::abort();
+    }
+}
