@@ -7,7 +7,7 @@ use trace::argument::Argument;
 use trace::call::Content;
 use trace::objects::Objects;
 use trace::text::{Text, bits, symbol};
-use trace::value::Value;
+use trace::value::{Given, Value};
 
 pub struct Json<'x, 'a>(pub &'x Value<'a>, pub &'x Objects);
 
@@ -15,7 +15,7 @@ impl Serialize for Json<'_, '_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let Json(value, objects) = *self;
         match value {
-            Value::Null => to.serialize_none(),
+            Value::Null | Value::NotGiven => to.serialize_none(),
             Value::Unsigned(n) => to.serialize_u64(*n),
             Value::Signed(n) => to.serialize_i64(*n),
             Value::Float(x) => to.serialize_f64(*x),
@@ -35,11 +35,22 @@ impl Serialize for Json<'_, '_> {
             Value::Options(pairs) => {
                 to.collect_map(pairs.iter().map(|(code, v)| (Text(code, objects).to_string(), Json(v, objects))))
             }
-            Value::Launch { kernel, arguments } => {
-                let mut map = to.serialize_map(Some(3))?;
+            Value::Launch { kernel, arguments, given } => {
+                let mut map = to.serialize_map(None)?;
                 map.serialize_entry("kernel", kernel)?;
                 map.serialize_entry("arguments", &Elements(arguments, objects))?;
                 map.serialize_entry("parameters", &arguments.iter().map(Parameter::of).collect::<Vec<_>>())?;
+                match *given {
+                    Given::Each => {}
+                    Given::Packed { bytes, declared } => {
+                        map.serialize_entry("given_bytes", &bytes)?;
+                        map.serialize_entry("declared_bytes", &declared)?;
+                    }
+                    Given::Unread { parameters, why } => {
+                        map.serialize_entry("parameter_count", &parameters)?;
+                        map.serialize_entry("not_recorded", why)?;
+                    }
+                }
                 map.end()
             }
             Value::Bytes(bytes) => {

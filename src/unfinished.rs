@@ -3,13 +3,17 @@
 use crate::figures::{counted, duration};
 use replayer::{Work, outstanding};
 use serde_json::{Value, json};
+use trace::api::roles::Class;
+use trace::api::types::{Form, Kind};
+use trace::decode::decode;
 use trace::finish::now;
+use trace::objects::Objects;
 use trace::text::plain;
 use trace::{Call, Trace};
 
 pub struct Unfinished<'t> {
-    /// Calls that have not returned, by thread.
-    inside: Vec<Call<'t>>,
+    /// Calls that have not returned, by thread, each with the kernel that it launches.
+    inside: Vec<(Call<'t>, Option<String>)>,
     pending: Vec<Work>,
 }
 
@@ -24,18 +28,20 @@ impl<'t> Unfinished<'t> {
             return None;
         }
         inside.sort_by_key(|call| (call.thread, call.number));
-        Some(Unfinished { inside, pending: outstanding(trace) })
+        let kernels = kernels(trace, &inside);
+        Some(Unfinished { inside: inside.into_iter().zip(kernels).collect(), pending: outstanding(trace) })
     }
 
     pub fn lines(&self, trace: &Trace) -> Vec<String> {
         let now = now(trace);
-        let inside = self.inside.iter().map(|call| {
+        let inside = self.inside.iter().map(|(call, kernel)| {
+            let of = kernel.as_ref().map_or(String::new(), |kernel| format!(" of {}", plain(kernel)));
             let name = trace.threads.get(call.thread as usize).map_or("", |thread| &thread.name);
             let (number, since) = (call.number, trace.nanoseconds(call.begin));
             let still = now.map_or(String::new(), |now| format!(" and for {} by now", duration(now - since)));
             let since = since as f64 / 1e9;
             format!(
-                "thread t{} {name:?} is inside call {number} {}, since {since:.3} s{still}",
+                "thread t{} {name:?} is inside call {number} {}{of}, since {since:.3} s{still}",
                 call.thread,
                 call.name()
             )
@@ -52,10 +58,11 @@ impl<'t> Unfinished<'t> {
     pub fn json(&self, trace: &Trace) -> Value {
         let call = |call: Call| json!({ "call": call.number, "function": call.name(), "kernel": kernel(&call) });
         let now = now(trace);
-        let inside = self.inside.iter().map(|inside| {
+        let inside = self.inside.iter().map(|(inside, kernel)| {
             let since = trace.nanoseconds(inside.begin);
             json!({
-                "thread": inside.thread, "call": inside.number, "function": inside.name(), "since_ns": since,
+                "thread": inside.thread, "call": inside.number, "function": inside.name(), "kernel": kernel,
+                "since_ns": since,
                 "for_ns": now.map(|now| now - since),
             })
         });
@@ -65,6 +72,34 @@ impl<'t> Unfinished<'t> {
         });
         json!({ "inside": inside.collect::<Vec<_>>(), "pending": pending.collect::<Vec<_>>() })
     }
+}
+
+/// The kernel that a launch names which has not returned: the trace may hold no more of it than the call that looked it up.
+pub fn launched(call: &Call, objects: &Objects) -> Option<String> {
+    let function = call.function().filter(|function| function.class == Class::launch)?;
+    if let Some(kernel) = call.named_kernel() {
+        return Some(kernel.name.clone());
+    }
+    let handle = function.params.iter().find(|param| matches!(param.ty.form, Form::Handle(Kind::Function)))?;
+    let handle = call.argument(handle.name)?;
+    let named = [Kind::Function, Kind::Kernel].into_iter().find_map(|kind| objects.object(kind, handle)?.1);
+    named.map(str::to_owned)
+}
+
+/// What each of these calls launches.
+fn kernels(trace: &Trace, calls: &[Call]) -> Vec<Option<String>> {
+    let (mut objects, mut found) = (Objects::default(), vec![None; calls.len()]);
+    let Some(last) = calls.iter().map(|call| call.number).max() else { return found };
+    for call in trace.calls().take_while(|call| call.number <= last) {
+        match objects.concerned(&call).then(|| decode(&call)).flatten() {
+            Some(decoded) => objects.advance(&call, &decoded),
+            None => objects.until(&call),
+        }
+        if let Some(index) = calls.iter().position(|of| of.number == call.number) {
+            found[index] = launched(&call, &objects);
+        }
+    }
+    found
 }
 
 /// The kernel that a launch names.

@@ -78,13 +78,13 @@ impl Capture<'_> {
         self.deferred.extend(finds.into_iter().flat_map(Finds::into_records));
     }
 
-    /// Where the parameters of a launched function lie. A handle that the driver has not taken may be anything, and is not asked about.
+    /// Where the parameters of a launched function lie. A handle that the driver has not taken may be anything.
     fn layout(&mut self, function: u64) -> Option<&'static crate::kernels::Layout> {
         let kernels = &self.lane.recorder().kernels;
-        if self.moment == Moment::Failure || self.moment == Moment::Entry && !kernels.is_given(function) {
-            return kernels.known(function);
-        }
-        let (layout, new) = kernels.of(function);
+        let (layout, new) = match self.moment {
+            Moment::Success => kernels.of(function),
+            Moment::Entry | Moment::Failure => kernels.of_failed(function)?,
+        };
         self.deferred.extend(new.map(|kernel| record::with_body(record::KERNEL, &kernel)));
         Some(layout)
     }

@@ -366,15 +366,15 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
         }
         (Hook::ModuleUsed, _) => {
             adopt::looked_into(lane, words[1]);
-            recorder.kernels.give(handed_out(words[0]));
+            recorder.kernels.give(handed_out(words[0]), words[1]);
             recorder.images.function_found(words[0], words[1], words[2], false);
         }
         (Hook::KernelFound, _) => {
-            recorder.kernels.give(handed_out(words[0]));
+            recorder.kernels.give(handed_out(words[0]), 0);
             recorder.images.function_found(words[0], words[1], words[2], true);
         }
         (Hook::KernelFunction, _) => {
-            recorder.kernels.give(handed_out(words[0]));
+            recorder.kernels.give(handed_out(words[0]), 0);
             recorder.images.kernel_function(words[0], words[1]);
         }
         (Hook::FunctionUsed { word }, _) => _ = lane.introduce(words[word]),

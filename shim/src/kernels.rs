@@ -6,7 +6,7 @@
 
 use crate::lock::Lock;
 use crate::{real, start};
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::*};
 use trace::record::Kernel;
@@ -33,8 +33,8 @@ pub struct Layouts {
     next: AtomicU32,
     /// Those of the current epoch that are not dead.
     live: Lock<Vec<&'static Layout>>,
-    /// Handles that the driver gave out: it can be asked about them.
-    given: Lock<HashSet<u64>>,
+    /// Handles that the driver gave out, which can be asked about, each with the CUmodule it was looked up in; 0 of others.
+    given: Lock<HashMap<u64, u64>>,
 }
 
 impl Default for Layouts {
@@ -84,12 +84,19 @@ impl Layouts {
     }
 
     /// The driver has handed out this CUfunction or CUkernel.
-    pub fn give(&self, handle: u64) {
-        self.given.lock().insert(handle);
+    pub fn give(&self, handle: u64, module: u64) {
+        self.given.lock().insert(handle, module);
     }
 
     pub fn is_given(&self, handle: u64) -> bool {
-        self.given.lock().contains(&handle)
+        self.given.lock().contains_key(&handle)
+    }
+
+    /// As [`Layouts::of`], of a launch that failed: the handle may be anything, and the driver may not be able to tell now what it tells
+    /// later.
+    pub fn of_failed(&self, handle: u64) -> Option<(&'static Layout, Option<Kernel>)> {
+        let known = self.known(handle).map(|layout| (layout, None));
+        known.or_else(|| (self.is_given(handle) && parameters(handle).1.is_some()).then(|| self.of(handle)))
     }
 
     /// Any handle may be reused from now on.
@@ -101,6 +108,7 @@ impl Layouts {
 
     /// Handles of this module's functions may be reused from now on, and those whose module the driver did not tell.
     pub fn forget_module(&self, module: u64) {
+        self.given.lock().retain(|_, owner| *owner != module);
         self.live.lock().retain(|layout| {
             let dies = layout.module == module || layout.module == 0;
             layout.dead.fetch_or(dies, AcqRel);

@@ -13,7 +13,7 @@ use trace::api::roles::Class;
 use trace::decode::decode;
 use trace::misfit::misfits;
 use trace::text::symbol;
-use trace::value::Value;
+use trace::value::{Given, Value};
 use trace::{Call, Trace};
 use viewer::data::findings::{Cost, Finding};
 
@@ -119,6 +119,17 @@ fn logs(call: &Call) -> Vec<(String, String)> {
     logs.filter(|(_, text)| !text.is_empty()).collect()
 }
 
+/// Where the arguments of a launch were not as the kernel declares them, or could not be read.
+fn arguments(call: &Call) -> Option<(String, String)> {
+    call.function().filter(|function| function.class == Class::launch)?;
+    decode(call)?.arguments.into_iter().find_map(|(name, value)| match value {
+        Value::Launch { kernel, given, .. } if given.is_odd() || matches!(given, Given::Unread { .. }) => {
+            Some((name.to_owned(), format!("{kernel}: {}", given.note()?)))
+        }
+        _ => None,
+    })
+}
+
 impl<'t> Report<'t> for Errors<'t> {
     fn see(&mut self, step: &Step<'_, 't>) {
         let Some(result) = step.call.result.filter(|result| !matches!(*result, 0 | NOT_READY) && step.selected) else {
@@ -145,7 +156,8 @@ impl<'t> Report<'t> for Errors<'t> {
         if self.said.len() < MOST_SAID {
             let (call, function) = (number, step.call.name());
             let memory = misfits(&step.call, step.objects).into_iter().map(|text| ("memory".to_owned(), text));
-            self.said.extend(memory.chain(logs(&step.call)).map(|(what, text)| Said { call, function, what, text }));
+            let said = memory.chain(logs(&step.call)).chain(arguments(&step.call));
+            self.said.extend(said.map(|(what, text)| Said { call, function, what, text }));
         }
     }
 

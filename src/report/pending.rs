@@ -4,13 +4,15 @@ use super::table::{Cell, Column, Head, Layout, Table, column};
 use super::tally::KEPT;
 use super::walk::{Ending, Report, Step};
 use crate::figures::counted;
+use crate::unfinished::launched;
 use trace::finish::now;
 use trace::{Call, Trace};
 use viewer::data::findings::{Cost, Finding};
 
 #[derive(Default)]
 pub struct Pending<'t> {
-    inside: Vec<Call<'t>>,
+    /// Each with the kernel that it launches.
+    inside: Vec<(Call<'t>, Option<String>)>,
     /// Nanoseconds since the start of the trace.
     latest: i64,
 }
@@ -29,6 +31,7 @@ const INSIDE: Head = Head {
         column("since", "since_ns"),
         column("for", "for_ns"),
         column("function", "function"),
+        column("kernel", "kernel"),
     ],
     layout: Layout::Grid,
 };
@@ -58,7 +61,7 @@ impl<'t> Report<'t> for Pending<'t> {
     fn see(&mut self, step: &Step<'_, 't>) {
         self.latest = self.latest.max(step.end.unwrap_or(step.begin));
         if step.end.is_none() {
-            self.inside.push(step.call);
+            self.inside.push((step.call, launched(&step.call, step.objects)));
         }
     }
 
@@ -67,7 +70,7 @@ impl<'t> Report<'t> for Pending<'t> {
         let now = now(trace).map(|now| now.max(self.latest));
         let end = now.unwrap_or(self.latest);
         let mut inside = Table::new(INSIDE);
-        for call in &self.inside {
+        for (call, kernel) in &self.inside {
             let (since, thread) = (trace.nanoseconds(call.begin), trace.threads.get(call.thread as usize));
             inside.row([
                 format!("t{} {}", call.thread, thread.map_or("", |thread| &thread.name)).into(),
@@ -75,6 +78,7 @@ impl<'t> Report<'t> for Pending<'t> {
                 Cell::Time(since),
                 Cell::Time(end - since),
                 call.name().into(),
+                kernel.as_ref().map(|kernel| ending.names.of(kernel)).into(),
             ]);
         }
         let mut submitted = Table::new(SUBMITTED);
@@ -112,8 +116,10 @@ impl<'t> Report<'t> for Pending<'t> {
             return Vec::new();
         }
         let calls: usize = ending.pending.iter().map(|work| work.calls.len()).sum();
-        let inside =
-            self.inside.first().map(|call| format!("t{} is inside call {} {}", call.thread, call.number, call.name()));
+        let inside = self.inside.first().map(|(call, kernel)| {
+            let of = kernel.as_ref().map_or(String::new(), |kernel| format!(" of {}", ending.names.of(kernel)));
+            format!("t{} is inside call {} {}{of}", call.thread, call.number, call.name())
+        });
         if inside.is_none() && calls == 0 {
             return Vec::new();
         }
@@ -126,7 +132,7 @@ impl<'t> Report<'t> for Pending<'t> {
             next: "cutrace report -r pending".into(),
             cost: Cost::Wrong,
             times: self.inside.len() as u64 + calls as u64,
-            calls: self.inside.iter().map(|call| call.number).chain(first).take(KEPT).collect(),
+            calls: self.inside.iter().map(|(call, _)| call.number).chain(first).take(KEPT).collect(),
         }]
     }
 }

@@ -506,3 +506,29 @@ fn copies_that_do_not_fit_say_so() {
     let frame = run(&mut place.cutrace(["view", "--once", "--size", "120x40", "--at", &at])).expect(0).stdout;
     assert!(frame.contains(wanted[0]), "{frame}");
 }
+
+#[test]
+fn arguments_that_are_not_as_declared_are_told() {
+    /// As a shell has it of a program that SIGSEGV ended.
+    const FAULT: i32 = 128 + 11;
+    let place = Place::new();
+    run(&mut place.recorded(client("wrong_arguments.c"))).expect(FAULT);
+    let said = rows(&place, "errors", "said");
+    let texts: Vec<Value> = said.iter().map(|row| row["text"].clone()).collect();
+    assert_eq!(texts, ["add_two: 16 bytes given, 12 declared", "add_two: 8 bytes given, 12 declared"]);
+    let dump = run(&mut place.cutrace(["dump", "--json"])).expect(0);
+    let launches = dump.stdout.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let launches: Vec<Value> = launches.filter(|call| call["function"] == "cuLaunchKernel").collect();
+    let packed = pick(&launches[2]["args"]["extra"], &["kernel", "given_bytes", "declared_bytes"]);
+    assert_eq!(packed, [Value::from("add_two"), 12.into(), 12.into()]);
+    // No address in the place of an argument, and the name by which the kernel was looked up: it never was launched.
+    let last = &launches[3]["args"]["kernelParams"];
+    assert_eq!(last["arguments"], Value::Array(vec![]));
+    assert_eq!(last["not_recorded"], "the call did not return");
+    let inside = rows(&place, "pending", "inside");
+    assert_eq!(pick(&inside[0], &["function", "kernel"]), ["cuLaunchKernel", "twice"]);
+    let info = run(&mut place.cutrace(["info"])).expect(0);
+    assert!(info.stdout.contains("cuLaunchKernel of twice, since"), "{}", info.stdout);
+    let replayed = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(0);
+    assert!(replayed.stdout.starts_with("verified\n"), "{}", replayed.stdout);
+}

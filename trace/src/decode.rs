@@ -11,7 +11,7 @@ use crate::image::Wrapper;
 use crate::record::{Kernel, PIECE};
 use crate::segment::{u32_at, u64_at};
 use crate::signature::Slot;
-use crate::value::{Named, Value};
+use crate::value::{Given, Named, Value};
 use crate::walk::{self, Direction, Target, View};
 use std::borrow::Cow;
 
@@ -343,8 +343,10 @@ impl<'a> Decoder<'_, 'a> {
         });
         let trace = self.call.trace;
         let Some((kernel, packed)) = recorded.and_then(|(id, packed)| Some((trace.kernels.get(&id)?, packed))) else {
-            let name = trace.kernel(function).map_or("?", |kernel| kernel.name.as_str());
-            return Value::Launch { kernel: name, arguments: vec![Value::Unrecorded(address)] };
+            let kernel = trace.kernel(function);
+            let parameters = kernel.and_then(|kernel| Some(kernel.params.as_ref()?.len()));
+            let given = Given::Unread { parameters, why: self.unread(address, parameters.is_some()) };
+            return Value::Launch { kernel: kernel.map_or("?", |k| k.name.as_str()), arguments: Vec::new(), given };
         };
         let mut rest = packed;
         let mut arguments = Vec::new();
@@ -356,7 +358,18 @@ impl<'a> Decoder<'_, 'a> {
             });
             rest = rest.get(size.div_ceil(8) * 8..).unwrap_or(&[]);
         }
-        Value::Launch { kernel: &kernel.name, arguments }
+        Value::Launch { kernel: &kernel.name, arguments, given: Given::Each }
+    }
+
+    /// Why the arguments at this address are not in the trace.
+    fn unread(&self, address: u64, is_known: bool) -> &'static str {
+        let is_lost = || self.call.images_at(address).any(|image| matches!(image.content, Content::Lost));
+        match (self.call.end, is_known) {
+            (None, _) => "the call did not return",
+            (_, true) if is_lost() => "they could not be read",
+            _ if is_lost() => "neither the driver nor the code tells their sizes",
+            _ => "the launch failed, and the kernel had not been launched before",
+        }
     }
 
     fn slot(&self, kernel: &Kernel, index: usize) -> Slot<'a> {
@@ -374,6 +387,10 @@ impl<'a> Decoder<'_, 'a> {
             _ => None,
         });
         let kernel = function.and_then(|f| self.call.trace.kernel(f));
+        let ends = kernel
+            .and_then(|kernel| kernel.params.as_ref())
+            .map(|params| params.iter().map(|(offset, size)| u64::from(*offset) + u64::from(*size)).max().unwrap_or(0));
+        let given = Given::Packed { bytes: size, declared: ends };
         let arguments = match kernel.and_then(|kernel| Some((kernel, kernel.params.as_ref()?))) {
             None => vec![Value::Bytes(packed)],
             Some((kernel, params)) => {
@@ -382,12 +399,12 @@ impl<'a> Decoder<'_, 'a> {
                     .and_then(|rest| rest.get(..*size as usize))
                 {
                     Some(bytes) => Value::Argument { bytes: bytes.to_vec().into(), of: self.slot(kernel, index) },
-                    None => Value::Unrecorded(buffer),
+                    None => Value::NotGiven,
                 };
                 params.iter().enumerate().map(argument).collect()
             }
         };
-        Some(Value::Launch { kernel: kernel.map_or("?", |k| k.name.as_str()), arguments })
+        Some(Value::Launch { kernel: kernel.map_or("?", |k| k.name.as_str()), arguments, given })
     }
 
     fn options(&self, role: Role, fields: &'static [Field], at: u64, codes: u64, count: u64) -> Option<Value<'a>> {

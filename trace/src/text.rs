@@ -49,11 +49,16 @@ impl Display for Text<'_, '_> {
                 }
                 f.write_char('}')
             }
-            Value::Launch { kernel, arguments } => {
+            Value::Launch { kernel, arguments, given } => {
                 write!(f, "{}(", plain(kernel))?;
                 separated(f, arguments.iter().map(|v| Text(v, objects)))?;
-                f.write_char(')')
+                match given.note() {
+                    None => f.write_char(')'),
+                    Some(note) if arguments.is_empty() => write!(f, "<{note}>)"),
+                    Some(note) => write!(f, "; {note})"),
+                }
             }
+            Value::NotGiven => f.write_str("<not given>"),
             Value::Argument { bytes, of } => {
                 write!(f, "{}", Argument::of(bytes, of.declared(), objects).text(objects))
             }

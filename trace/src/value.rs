@@ -50,7 +50,10 @@ pub enum Value<'a> {
     Launch {
         kernel: &'a str,
         arguments: Vec<Value<'a>>,
+        given: Given,
     },
+    /// An argument that lies beyond the bytes that a launch was given.
+    NotGiven,
     /// One kernel argument ([`argument`](crate::argument) tells what it is).
     Argument {
         bytes: Cow<'a, [u8]>,
@@ -63,3 +66,35 @@ pub enum Value<'a> {
 }
 
 pub type Named<'a> = Vec<(&'static str, Value<'a>)>;
+
+/// How a launch is given its arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Given {
+    /// By a pointer to each.
+    Each,
+    /// In one buffer. `declared`: bytes that the kernel's parameters take, if the trace tells.
+    Packed { bytes: u64, declared: Option<u64> },
+    /// They are not in the trace. `parameters`: how many the kernel has, if the trace tells.
+    Unread { parameters: Option<usize>, why: &'static str },
+}
+
+impl Given {
+    /// Whether the driver takes no buffer of this size.
+    pub fn is_odd(self) -> bool {
+        matches!(self, Given::Packed { bytes, declared: Some(declared) } if bytes != declared)
+    }
+
+    /// What the arguments themselves do not tell.
+    pub fn note(self) -> Option<String> {
+        Some(match self {
+            Given::Each => return None,
+            Given::Packed { bytes, declared: Some(declared) } if bytes != declared => {
+                format!("{bytes} bytes given, {declared} declared")
+            }
+            Given::Packed { bytes, .. } => format!("{bytes} bytes"),
+            Given::Unread { parameters: Some(1), why } => format!("1 argument, not recorded: {why}"),
+            Given::Unread { parameters: Some(count), why } => format!("{count} arguments, not recorded: {why}"),
+            Given::Unread { parameters: None, why } => format!("arguments not recorded: {why}"),
+        })
+    }
+}

@@ -131,7 +131,7 @@ impl Culprit {
                 culprit.shape = shape(call);
                 let decoded = decode(call).map(|decoded| decoded.arguments).unwrap_or_default();
                 for value in decoded.iter().map(|(_, value)| value) {
-                    if let Value::Launch { kernel, arguments } = value {
+                    if let Value::Launch { kernel, arguments, .. } = value {
                         culprit.kernel = Some(plain(kernel).into_owned());
                         culprit.arguments = arguments.iter().map(|value| recorded_argument(value, &named)).collect();
                     }

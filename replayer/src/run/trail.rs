@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 use std::ops::Range as Addresses;
 use trace::decode::decode;
 use trace::hash::{Hash, Hasher};
-use trace::value::Value;
+use trace::value::{Given, Value};
 use trace::{Call, objects::Range};
 
 pub struct Trail {
@@ -87,6 +87,7 @@ impl Trail {
 pub fn words(call: &Call) -> Option<Vec<u64>> {
     let decoded = decode(call)?;
     let arguments = decoded.arguments.iter().find_map(|(_, value)| match value {
+        Value::Launch { given: Given::Unread { .. }, .. } => None,
         Value::Launch { arguments, .. } => Some(arguments),
         _ => None,
     })?;

@@ -128,10 +128,12 @@ fn from_buffer(kernel: &Kernel, extra: In<*const c_void>) -> Result<Vec<u8>> {
         }
     }
     let length = length.ok_or(Code::INVALID_VALUE)?;
-    if at.is_null() && length > 0 || length < kernel.parameter_bytes {
+    if at.is_null() && length > 0 {
         return Err(Code::INVALID_VALUE);
     }
-    let mut buffer = Bytes { at, length }.to_vec();
-    buffer.truncate(kernel.parameter_bytes);
-    Ok(buffer)
+    // The padding of a C struct is too much for the driver (llvm/llvm-project PR 172249).
+    if length != kernel.parameter_bytes {
+        return Err(Code::LAUNCH_OUT_OF_RESOURCES);
+    }
+    Ok(Bytes { at, length }.to_vec())
 }

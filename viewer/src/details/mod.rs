@@ -81,8 +81,9 @@ pub fn of(state: &State) -> Vec<Detail> {
     all.extend(misfits(&call, &objects).into_iter().map(|what| detail("", what, Tone::Bad)));
     let launch = shape(&decoded.arguments);
     for (name, value) in &decoded.arguments {
-        if let Value::Launch { kernel, arguments } = value {
-            let list = arguments::list(arguments, &objects);
+        if let Value::Launch { kernel, arguments, given } = value {
+            let list = [arguments::list(arguments, &objects), given.note().unwrap_or_default()];
+            let list = list.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ");
             let kernel = Names::new(Style::Short).of(kernel);
             all.insert(1, detail("kernel", tame(&format!("{kernel}({list})")), Tone::Plain));
             continue;
