@@ -35,7 +35,7 @@ pub struct Arguments {
     program: Option<OsString>,
     /// As JSON
     #[arg(long)]
-    json: bool,
+    pub json: bool,
 }
 
 /// What was looked at, and what was found.

@@ -41,7 +41,7 @@ pub struct Arguments {
     #[command(flatten)]
     file: File,
     #[command(flatten)]
-    reading: Reading,
+    pub reading: Reading,
     /// Of what the CPU wrote without a call, every range with what it holds, rather than how many there are
     #[arg(long)]
     writes: bool,

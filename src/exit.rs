@@ -35,16 +35,23 @@ pub fn failure(status: u8, message: impl Display) -> anyhow::Error {
     Failure { status, message: message.to_string() }.into()
 }
 
-/// Says why on stderr and gives the exit status.
-pub fn explain(error: anyhow::Error) -> u8 {
+/// Says why on stderr, and in JSON on stdout for who expects that there; gives the exit status.
+pub fn explain(error: anyhow::Error, as_json: bool) -> u8 {
     if error.chain().any(is_broken_pipe) {
         return DONE;
     }
-    say(in_full(&error));
-    if let Some(failure) = error.downcast_ref::<Failure>() {
-        return failure.status;
+    let message = in_full(&error);
+    say(&message);
+    let status = match error.downcast_ref::<Failure>() {
+        Some(failure) => failure.status,
+        None if error.is::<trace::Error>() => UNREADABLE,
+        None => FAILED,
+    };
+    if as_json {
+        let object = serde_json::json!({ "schema": 1, "error": { "status": status, "message": message } });
+        let _gone = writeln!(io::stdout(), "{object}");
     }
-    if error.is::<trace::Error>() { UNREADABLE } else { FAILED }
+    status
 }
 
 /// An error with its causes, without those that it quotes already.

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use std::collections::{HashMap, HashSet};
 use std::io::{BufWriter, Write};
 use trace::Trace;
-use trace::annotation::Annotation;
+use trace::annotation::{Annotation, is_loss_of_them};
 use trace::api::roles::Side;
 use trace::call::Content;
 use trace::decode::decode;
@@ -38,7 +38,7 @@ pub struct Arguments {
     #[command(flatten)]
     files: Files,
     #[command(flatten)]
-    reading: Reading,
+    pub reading: Reading,
 }
 
 /// Version of the JSON form. Fields may be added within a version.
@@ -279,7 +279,9 @@ fn object(trace: &Trace, counts: &Counts, functions: &Functions, said: &Said) ->
             "calls": trace.calls_left_out(),
             "works": trace.works_left_out(),
         },
-        "losses": trace.losses.iter().map(|(what, count)| json!({ "what": what, "count": count })).collect::<Vec<_>>(),
+        "losses": trace.losses.iter().map(|(what, count)| json!({
+            "what": what, "count": count, "replay_needs_it": !is_loss_of_them(what),
+        })).collect::<Vec<_>>(),
         "damage": trace.damage.iter().map(|d| json!({ "offset": d.offset, "what": d.what })).collect::<Vec<_>>(),
     })
 }
@@ -369,7 +371,14 @@ fn text(
         line(out, format!("adopted: module {:#x}, {images} from {}", module.module, module.origin))?;
     }
     for (what, count) in &trace.losses {
-        line(out, format!("lost: {what} ({})", grouped(*count)))?;
+        let count = grouped(*count);
+        line(
+            out,
+            match is_loss_of_them(what) {
+                true => format!("note: not recorded: {what} ({count}); no replay needs it"),
+                false => format!("lost: {what} ({count})"),
+            },
+        )?;
     }
     for damage in &trace.damage {
         line(out, format!("damage: at offset {}: {}", damage.offset, damage.what))?;

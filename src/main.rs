@@ -80,8 +80,27 @@ enum Command {
     Completions(completions::Arguments),
 }
 
+impl Command {
+    /// Whether stdout is read by a script, also of a command that fails.
+    fn is_json(&self) -> bool {
+        match self {
+            Command::Record(_) | Command::View(_) | Command::Completions(_) => false,
+            Command::Replay(arguments) => arguments.json,
+            Command::Info(arguments) => arguments.reading.json,
+            Command::Dump(arguments) => arguments.reading.json,
+            Command::Report(arguments) => arguments.is_json(),
+            Command::Export(arguments) => arguments.reading.json,
+            Command::Repair(arguments) => arguments.json,
+            Command::Redact(arguments) => arguments.json,
+            Command::Doctor(arguments) => arguments.json,
+        }
+    }
+}
+
 fn main() -> ExitCode {
-    let ended = match Arguments::parse().command {
+    let command = Arguments::parse().command;
+    let as_json = command.is_json();
+    let ended = match command {
         Command::Record(arguments) => record::run(arguments),
         Command::Replay(arguments) => replay::run(*arguments),
         Command::View(arguments) => view::run(arguments),
@@ -94,7 +113,7 @@ fn main() -> ExitCode {
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Completions(arguments) => completions::run(arguments),
     };
-    let status = ended.unwrap_or_else(exit::explain);
+    let status = ended.unwrap_or_else(|error| exit::explain(error, as_json));
     if replayer::is_left_behind() {
         // What the driver does when a process exits might wait for it, too.
         exit::at_once(status);

@@ -47,7 +47,7 @@ pub struct Arguments {
     drop_data: bool,
     /// As JSON
     #[arg(long)]
-    json: bool,
+    pub json: bool,
 }
 
 /// Version of the JSON form. Fields may be added within a version.

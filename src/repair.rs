@@ -39,7 +39,7 @@ pub struct Arguments {
     force: bool,
     /// As JSON
     #[arg(long)]
-    json: bool,
+    pub json: bool,
 }
 
 /// Version of the JSON form. Fields may be added within a version.

@@ -92,9 +92,12 @@ pub struct Arguments {
     /// Plan and verdict only: no driver is needed or loaded
     #[arg(long)]
     dry_run: bool,
+    /// Say also what concerns the replay rather than the program; of a replay that diverges that is always said
+    #[arg(short, long, conflicts_with = "json")]
+    verbose: bool,
     /// As JSON
     #[arg(long)]
-    json: bool,
+    pub json: bool,
     #[command(flatten)]
     finding: Finding,
     #[command(flatten)]
@@ -305,7 +308,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         serde_json::to_writer_pretty(&mut out, &whole)?;
         writeln!(out)?;
     } else {
-        shown::text(&mut out, &trace, &plan, &report, explained.as_ref())?;
+        shown::text(&mut out, &trace, &plan, &report, explained.as_ref(), arguments.verbose)?;
         printed.iter().try_for_each(|printed| printed.text(&mut out))?;
         if arguments.finding.bisect {
             bisect::text(&mut out, explained.as_ref(), &report)?;

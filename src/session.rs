@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use trace::annotation::{Range, Wanted};
+use trace::annotation::{Range, Wanted, is_loss_of_them};
 use trace::api::roles::Class;
 use trace::finish::{self, Finished, finish_with};
 use trace::preamble::Data;
@@ -177,7 +177,9 @@ fn closing_line(closed: &[(String, Finished)], open: &[String]) -> String {
         let bytes: u64 = closed.iter().map(|(_, f)| f.bytes).sum();
         let (calls, bytes, verdicts) = (counted(calls, "call"), size(bytes), verdicts(closed));
         line = format!("{processes}{}: {calls}, {bytes}, {verdicts}", names.join(", "));
-        let lost: u64 = closed.iter().flat_map(|(_, f)| &f.losses).map(|(_, count)| count).sum();
+        // What no replay needs, info notes.
+        let matters = |(what, _): &&(String, u64)| !is_loss_of_them(what);
+        let lost: u64 = closed.iter().flat_map(|(_, f)| &f.losses).filter(matters).map(|(_, count)| count).sum();
         if lost != 0 {
             let losses = if lost == 1 { "loss" } else { "losses" };
             line += &format!(", {} {losses} (see cutrace info)", grouped(lost));
@@ -238,6 +240,15 @@ mod tests {
             reasons: if verdict == "replayable" { Vec::new() } else { vec![format!("why {verdict}")] },
         };
         verdicts.iter().enumerate().map(|(n, verdict)| (format!("{n}.bin"), finished(verdict))).collect()
+    }
+
+    #[test]
+    fn the_closing_line_counts_losses_that_matter() {
+        let mut all = closed(&["replayable"]);
+        all[0].1.losses = vec![("payloads of annotations of a type that this cutrace does not know".into(), 404)];
+        assert_eq!(closing_line(&all, &[]), "0.bin: 10 calls, 1.0 kB, replayable");
+        all[0].1.losses.push(("memory that could not be read".into(), 1));
+        assert_eq!(closing_line(&all, &[]), "0.bin: 10 calls, 1.0 kB, replayable, 1 loss (see cutrace info)");
     }
 
     #[test]

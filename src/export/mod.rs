@@ -60,7 +60,7 @@ pub struct Arguments {
     #[command(flatten)]
     file: File,
     #[command(flatten)]
-    reading: Reading,
+    pub reading: Reading,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

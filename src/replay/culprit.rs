@@ -8,8 +8,8 @@ use std::io::{Result, Write};
 use trace::Trace;
 
 /// Why a failure that was recorded may not come again.
-pub const NOT_MET: &str = "memory is mapped and freed here in steps of 2 MiB, so that an access just past an allocation, or to one that was \
-                           freed, need not fail; --no-placement makes and frees it as the program did";
+pub const NOT_MET: &str = "the replay maps memory in steps of 2 MiB, where an access just past an allocation, or to one that was \
+                           freed, need not fail; with --no-placement it allocates and frees as the program did";
 
 /// What was waited for, and what was found.
 pub fn text(out: &mut impl Write, trace: &Trace, watched: &Watched, report: &Report) -> Result<()> {

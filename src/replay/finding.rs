@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use replayer::{Dump, Followed, Memory, Plan, Tools};
 use std::collections::BTreeSet;
 use std::io::Write;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -37,7 +38,8 @@ pub struct Finding {
     #[arg(long, value_name = "NAME[#n]", conflicts_with = "loop")]
     only_kernel: Option<String>,
     /// Write device memory to a file where the replay stops: START+LENGTH or START..END in recorded addresses, or an
-    /// allocation as `cutrace dump` numbers them, mem#n (or alloc#n) or global#n; may be repeated
+    /// allocation as `cutrace dump` numbers them, mem#n (or alloc#n) or global#n, from a byte on: mem#n+OFFSET, and so many:
+    /// mem#n+OFFSET+LENGTH; may be repeated
     #[arg(long, num_args = 2, value_names = ["MEMORY", "FILE"], conflicts_with = "dry_run")]
     dump_memory: Vec<String>,
     /// Do not find out why a replay diverged
@@ -127,7 +129,28 @@ fn seconds(text: &str) -> Result<Duration, String> {
     parsed.ok_or_else(|| "expected a number of seconds".into())
 }
 
-fn memory(text: &str) -> Result<Memory, String> {
+/// What --dump-memory names.
+#[derive(Debug, PartialEq)]
+struct Piece {
+    memory: Memory,
+    /// Of an allocation: from this byte on, so many bytes or to its end.
+    from: u64,
+    len: Option<u64>,
+}
+
+impl Piece {
+    fn find(&self, trace: &Trace, plan: &Plan, end: u64) -> Result<Range<u64>, String> {
+        let whole = replayer::find_memory(trace, plan, end, &self.memory)?;
+        let bytes = whole.end - whole.start;
+        let to = self.len.map_or(bytes, |len| self.from.saturating_add(len));
+        match self.from < to && to <= bytes {
+            true => Ok(whole.start + self.from..whole.start + to),
+            false => Err(format!("the allocation has {bytes} bytes only")),
+        }
+    }
+}
+
+fn memory(text: &str) -> Result<Piece, String> {
     let number = |text: &str| {
         let digits = text.trim().replace('_', "");
         let parsed = match digits.strip_prefix("0x") {
@@ -136,12 +159,16 @@ fn memory(text: &str) -> Result<Memory, String> {
         };
         parsed.map_err(|_| format!("{text:?} is not a number"))
     };
-    if let Some((label, n)) = text.split_once('#') {
-        return match label {
-            "mem" | "alloc" => Ok(Memory::Allocation("mem", number(n)?)),
-            "global" => Ok(Memory::Allocation("global", number(n)?)),
-            _ => Err(format!("{label:?} is no device memory; expected mem#n, alloc#n or global#n")),
+    if let Some((label, place)) = text.split_once('#') {
+        let mut numbers = place.splitn(3, '+').map(number);
+        let n = numbers.next().unwrap_or_else(|| number(""))?;
+        let (from, len) = (numbers.next().transpose()?.unwrap_or(0), numbers.next().transpose()?);
+        let memory = match label {
+            "mem" | "alloc" => Memory::Allocation("mem", n),
+            "global" => Memory::Allocation("global", n),
+            _ => return Err(format!("{label:?} is no device memory; expected mem#n, alloc#n or global#n")),
         };
+        return Ok(Piece { memory, from, len });
     }
     let range = match (text.split_once(".."), text.split_once('+')) {
         (Some((start, end)), _) => Some((number(start)?, number(end)?)),
@@ -149,9 +176,13 @@ fn memory(text: &str) -> Result<Memory, String> {
         _ => None,
     };
     match range {
-        Some((start, end)) if start < end => Ok(Memory::Range(start..end)),
+        Some((start, end)) if start < end => Ok(Piece { memory: Memory::Range(start..end), from: 0, len: None }),
         Some(_) => Err("no byte is in it".into()),
-        None => Err("expected START+LENGTH, START..END, mem#n, alloc#n or global#n".into()),
+        None => {
+            Err("expected START+LENGTH, START..END, mem#n, mem#n+OFFSET, mem#n+OFFSET+LENGTH, or the same of alloc#n \
+                     or global#n"
+                .into())
+        }
     }
 }
 
@@ -172,8 +203,7 @@ impl Finding {
             (None, None) => None,
         };
         for pair in self.dump_memory.chunks_exact(2) {
-            let found =
-                memory(&pair[0]).and_then(|memory| replayer::find_memory(trace, plan, end.unwrap_or(calls), &memory));
+            let found = memory(&pair[0]).and_then(|piece| piece.find(trace, plan, end.unwrap_or(calls)));
             found.map_err(|why| usage("--dump-memory", format!("{}: {why}", pair[0])))?;
         }
         let tolerance = match self.verify {
@@ -212,7 +242,7 @@ impl Finding {
             }
             taken.push(place(&path));
             let range = memory(&pair[0])
-                .and_then(|memory| replayer::find_memory(trace, plan, end.unwrap_or(trace.len() as u64), &memory))
+                .and_then(|piece| piece.find(trace, plan, end.unwrap_or(trace.len() as u64)))
                 .map_err(|why| failure(USAGE, format_args!("--dump-memory: {}: {why}", pair[0])))?;
             let output = Output::create("--dump-memory", &path, force, &trace.path)?;
             let file = Arc::new(output.file().try_clone().with_context(|| path.display().to_string())?);
@@ -277,11 +307,13 @@ mod tests {
         for wrong in ["", "#2", "f#0"] {
             assert!(wrong.parse::<Point>().is_err(), "{wrong}");
         }
-        assert_eq!(memory("0x10+16"), Ok(Memory::Range(16..32)));
+        let range = || Ok(Piece { memory: Memory::Range(16..32), from: 0, len: None });
+        let of_mem = |from, len| Ok(Piece { memory: Memory::Allocation("mem", 2), from, len });
         assert_eq!(memory("0x10..0x1_0"), Err("no byte is in it".into()));
-        assert_eq!(memory("16..0x20"), Ok(Memory::Range(16..32)));
-        assert_eq!([memory("mem#2"), memory("alloc#2")], [(); 2].map(|()| Ok(Memory::Allocation("mem", 2))));
-        for wrong in ["", "5", "host#1", "mem#", "a..b", "1+"] {
+        assert_eq!([memory("0x10+16"), memory("16..0x20")], [range(), range()]);
+        assert_eq!([memory("mem#2"), memory("alloc#2")], [of_mem(0, None), of_mem(0, None)]);
+        assert_eq!([memory("mem#2+0x40"), memory("mem#2+64+8")], [of_mem(64, None), of_mem(64, Some(8))]);
+        for wrong in ["", "5", "host#1", "mem#", "a..b", "1+", "mem#2+", "mem#2+1+2+3"] {
             assert!(memory(wrong).is_err(), "{wrong}");
         }
     }

@@ -58,13 +58,16 @@ pub fn plan(trace: &Trace, plan: &Plan, place: bool, as_json: bool) -> Result<()
     Ok(out.flush()?)
 }
 
+/// `verbose`: also what concerns the replay rather than the program.
 pub fn text(
     out: &mut impl Write,
     trace: &Trace,
     plan: &Plan,
     report: &Report,
     explained: Option<&Explanation>,
+    verbose: bool,
 ) -> Result<()> {
+    let verbose = verbose || report.outcome == Outcome::Diverged;
     let checked = &report.tally.checked;
     let differing = report.repeated.as_ref().is_some_and(|repeated| repeated.differing > 0);
     match (report.outcome, report.refused()) {
@@ -103,8 +106,12 @@ pub fn text(
         writeln!(out, "  stopped      before call {call} {function}")?;
     }
     let elapsed = report.elapsed.as_secs_f64();
-    let (executed, emulated) = (counted(report.tally.executed, "call"), counted(report.tally.emulated, "memory call"));
-    writeln!(out, "  made again   {executed}, {emulated} by other means, in {elapsed:.2} s")?;
+    let calls = counted(report.tally.executed + report.tally.emulated, "call");
+    writeln!(out, "  made again   {calls} in {elapsed:.2} s")?;
+    if verbose && report.tally.emulated != 0 {
+        let calls = counted(report.tally.emulated, "call");
+        writeln!(out, "               {calls} among them got or gave back memory that the replay had reserved before")?;
+    }
     if report.outcome != Outcome::Replayed {
         let (results, outputs) = (counted(checked.results, "result"), counted(checked.outputs, "output"));
         let copies = counted(checked.copies, "copy");
@@ -130,9 +137,14 @@ pub fn text(
     let placed = &report.placement;
     let moved = placed.translated + placed.host_translated;
     let home = placed.placed + placed.host_placed;
-    let (at_home, were) = (counted(home, "allocation"), if home == 1 { "it was" } else { "they were" });
-    let why = placed.why.as_ref().filter(|_| moved != 0).map_or(String::new(), |why| format!(" ({why})"));
-    writeln!(out, "  memory       {at_home} where {were}, {} elsewhere{why}", grouped(moved))?;
+    let (at_home, their) = (counted(home, "allocation"), if home == 1 { "its" } else { "their" });
+    let elsewhere = match (moved, &placed.why) {
+        (0, _) => String::new(),
+        (_, None) => format!(", {} at other ones", grouped(moved)),
+        (_, Some(why)) => format!(", {} at other ones ({why})", grouped(moved)),
+    };
+    let addresses = if home == 1 { "address" } else { "addresses" };
+    writeln!(out, "  memory       {at_home} at {their} recorded {addresses}{elsewhere}")?;
     for line in report.trust() {
         writeln!(out, "  translated   {line}")?;
     }
@@ -156,19 +168,19 @@ pub fn text(
         let name = trace.call(first).map_or("?", |call| call.name());
         writeln!(out, "  unfinished   {}: {count}, from call {first} {name} on, did not come to an end", work.stream)?;
     }
-    for (what, count) in [
-        ("kernel arguments that look like addresses in no known memory", report.tally.unresolved_pointers),
-        ("calls that failed and name an object which is not there (left out)", report.tally.unknown_handles),
-        ("texture and surface objects whose numbers are others here", report.tally.other_numbers),
-        ("bytes written by the CPU without a call", report.tally.written),
-        ("pieces of them written while the device may have been reading", report.tally.written_in_use),
-        ("pieces written by the CPU that could not be written again", report.tally.lost_writes),
-        ("runs of callbacks that did not come", report.tally.missed_callbacks),
-        ("submissions to one stream that overlapped when recorded", report.overlapping_submissions),
-        ("allocations of what another stream freed, which do not wait for it here", placed.unordered),
+    for (what, count, matters) in [
+        ("kernel arguments that look like addresses in no known memory", report.tally.unresolved_pointers, false),
+        ("calls that failed and name an object which is not there (left out)", report.tally.unknown_handles, false),
+        ("texture and surface objects whose numbers are others here", report.tally.other_numbers, false),
+        ("bytes written by the CPU without a call, written again", report.tally.written, false),
+        ("writes of the CPU made while the device may have been reading there", report.tally.written_in_use, true),
+        ("writes of the CPU that could not be made again", report.tally.lost_writes, true),
+        ("runs of callbacks that did not come", report.tally.missed_callbacks, true),
+        ("submissions to one stream that overlapped when recorded", report.overlapping_submissions, false),
+        ("allocations of what another stream freed, which do not wait for it here", placed.unordered, true),
     ] {
-        if count != 0 {
-            writeln!(out, "  as recorded  {what}: {}", grouped(count))?;
+        if count != 0 && (matters || verbose) {
+            writeln!(out, "  note         {what}: {}", grouped(count))?;
         }
     }
     if plan.verdict != Verdict::Replayable {

@@ -66,7 +66,20 @@ pub struct Arguments {
     #[command(flatten)]
     files: Files,
     #[command(flatten)]
-    reading: Reading,
+    pub reading: Reading,
+}
+
+impl Arguments {
+    fn format(&self) -> Format {
+        match self.reading.json {
+            true => Format::Json,
+            false => self.format.unwrap_or(Format::Table),
+        }
+    }
+
+    pub fn is_json(&self) -> bool {
+        self.format() == Format::Json
+    }
 }
 
 fn help() -> String {
@@ -85,10 +98,7 @@ Examples:
 
 pub fn run(arguments: Arguments) -> Result<u8> {
     let paths = arguments.files.paths()?;
-    let format = match arguments.reading.json {
-        true => Format::Json,
-        false => arguments.format.unwrap_or(Format::Table),
-    };
+    let format = arguments.format();
     let mut out = BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
     let is_list = paths.len() > 1 && format == Format::Json;
     let mut status = exit::DONE;

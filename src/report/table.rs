@@ -99,8 +99,11 @@ impl Table {
         self.notes.push(note.into());
     }
 
-    /// Keeps the first rows, and says how many more there were.
+    /// Keeps the first rows, and says how many more there were. What is no list is kept whole.
     pub fn limit(&mut self, most: u64) {
+        if self.head.layout == Layout::Facts {
+            return;
+        }
         let more = (self.rows.len() as u64).saturating_sub(most);
         if more > 0 {
             self.rows.truncate(most as usize);

@@ -66,6 +66,50 @@ fn of_several_processes_the_first_is_read_and_all_can_be() {
 }
 
 #[test]
+fn a_script_reads_why_there_is_no_result() {
+    let place = Place::new();
+    run(&mut place.recorded(client("vector_add.c"))).expect(0);
+    for (arguments, status) in [
+        (&["info", "missing.bin", "--json"][..], 3),
+        (&["dump", "--json", "--calls", "999.."], 2),
+        (&["report", "--format", "json", "--thread", "t9"], 2),
+        (&["replay", "--json", "--driver", "missing.so"], 5),
+        (&["redact", "--json", "-o", "trace.bin", "--force"], 2),
+    ] {
+        let ran = run(&mut place.cutrace(arguments)).expect(status);
+        let told = json(&ran);
+        let message = told["error"]["message"].as_str().expect("text");
+        assert_eq!(told["error"]["status"], status, "{arguments:?}");
+        assert!(ran.stderr.ends_with(&format!("cutrace: {message}\n")), "{ran:?}");
+    }
+}
+
+#[test]
+fn what_concerns_the_replay_alone_is_said_if_asked_for() {
+    let place = Place::new();
+    run(&mut place.recorded(client("vector_add.c"))).expect(0);
+    let calls = place.trace().len();
+    let plain = run(&mut place.cutrace(["replay"])).expect(0).stdout;
+    assert!(plain.starts_with(&format!("verified\n  made again   {calls} calls in ")), "{plain}");
+    assert!(plain.contains("\n  memory       3 allocations at their recorded addresses\n"), "{plain}");
+    let more = "6 calls among them got or gave back memory that the replay had reserved before\n";
+    assert!(!plain.contains(more), "{plain}");
+    let said = run(&mut place.cutrace(["replay", "-v"])).expect(0).stdout;
+    assert!(said.contains(more), "{said}");
+}
+
+#[test]
+fn a_limit_leaves_what_is_no_list_whole() {
+    let place = Place::new();
+    run(&mut place.recorded(client("wasteful.c"))).expect(0);
+    let ran = |report: &str| report.split("\n\n").next().map(str::to_owned);
+    let [whole, limited] =
+        [&["report"][..], &["report", "--limit", "2"]].map(|report| run(&mut place.cutrace(report)).expect(0).stdout);
+    assert_eq!(ran(&whole), ran(&limited));
+    assert!(limited.len() < whole.len() && limited.contains(" rows more)"), "{limited}");
+}
+
+#[test]
 fn a_trace_of_the_simulated_driver_is_replayed_on_it() {
     let place = Place::new();
     run(&mut place.recorded(client("vector_add.c"))).expect(0);

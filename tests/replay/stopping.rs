@@ -34,6 +34,12 @@ fn memory_before_and_after_a_launch() {
         assert_eq!(floats(&place, "before"), vec![0.0; 1000]);
         let sum: Vec<f32> = (0..1000).map(|i| 3.0 * i as f32 + 0.5).collect();
         assert_eq!(floats(&place, "after"), sum);
+        let parts = ["--dump-memory", "mem#3+0x40", "rest", "--dump-memory", "mem#3+64+8", "two", "--force"];
+        replayed(&place, &[options, &["--until", &until], &parts].concat()).expect(0);
+        assert_eq!((floats(&place, "rest"), floats(&place, "two")), (sum[16..].to_vec(), sum[16..18].to_vec()));
+        let beyond = ["--until", &until, "--dump-memory", "mem#3+3996+8", "x"];
+        let told = replayed(&place, &[options, &beyond].concat()).expect(2).stderr;
+        assert!(told.contains("mem#3+3996+8: the allocation has 4000 bytes only"), "{told}");
         assert_eq!(floats(&place, "a"), (0..1000).map(|i| i as f32).collect::<Vec<_>>());
     }
     let report = replayed(&place, &["--json", "--break", "cuMemcpyDtoH"]).expect(0).stdout;
