@@ -162,6 +162,9 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_migrate_pages,
     libc::SYS_move_pages,
     libc::SYS_shmget,
+    // The chunks of recordings are in such memory.
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
     libc::SYS_semget,
     libc::SYS_msgget,
     libc::SYS_mq_open,

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -33,6 +34,7 @@ __attribute__((constructor)) static void reach_out(void)
 {
     pthread_t other;
     pid_t child;
+    struct shm_info info;
 
     tell("create", open("made", O_WRONLY | O_CREAT, 0600));
     tell("write", open("there", O_WRONLY));
@@ -49,6 +51,7 @@ __attribute__((constructor)) static void reach_out(void)
     tell("kill", kill(getppid(), 0));
     tell("type", ioctl(0, TIOCSTI, ""));
     tell("io_uring", syscall(SYS_io_uring_setup, 1, NULL));
+    tell("shared memory", shmctl(0, SHM_INFO, (struct shmid_ds *)&info));
     child = fork();
     if (!child)
         _exit(execl("/bin/true", "true", NULL));

@@ -18,6 +18,7 @@ const FORBIDDEN: &[&str] = &[
     "kill",
     "type",
     "io_uring",
+    "shared memory",
     "fork",
 ];
 const NEEDED: &[&str] = &["read", "null", "memfd", "thread"];
@@ -49,7 +50,7 @@ fn nothing_beyond_the_device_is_reached() {
     // It does try.
     let free = replay(&[]);
     assert!(
-        ["create", "write", "truncate", "internet", "fork"].iter().all(|what| is_done(&free, what)),
+        ["create", "write", "truncate", "internet", "shared memory", "fork"].iter().all(|what| is_done(&free, what)),
         "{}",
         free.stderr
     );
