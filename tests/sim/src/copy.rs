@@ -80,6 +80,9 @@ impl Copy {
     pub fn check(&self, submission: Submission) -> Result {
         let ranges = table::read();
         for (plane, write) in [(&self.to, true), (&self.from, false)] {
+            if matches!(plane.side, Side::Host(0)) && self.extent(plane) > 0 {
+                return Err(Code::INVALID_VALUE);
+            }
             if let Side::Device(at) = plane.side {
                 let rows_fit = self.height <= 1 || plane.pitch >= self.width;
                 if !rows_fit || !ranges.accepts(at, self.extent(plane) as u64, write, submission) {
