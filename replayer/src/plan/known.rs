@@ -297,3 +297,22 @@ impl Others<'_> {
 fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
     bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_joined_and_cut() {
+        let mut memory = Memory { end: 100, is_fresh: true, known: Vec::new(), leads: BTreeSet::new() };
+        [40..60, 0..20, 60..100].into_iter().for_each(|piece| memory.learn(piece));
+        assert_eq!(memory.known, [0..20, 40..100]);
+        assert!(memory.is_known(&(45..100)) && !memory.is_known(&(10..50)));
+        memory.learn(10..50);
+        assert!(memory.is_known(&(0..100)));
+        memory.forget(&(30..31));
+        assert_eq!(memory.known, [0..30, 31..100]);
+        memory.forget(&(0..100));
+        assert_eq!(memory.known, []);
+    }
+}
