@@ -32,3 +32,31 @@ pub fn unseen<T>(work: impl FnOnce() -> T) -> T {
         result
     }
 }
+
+/// Does something that opens files, also where the host has taken almost all descriptors that it may have. What is opened then lies
+/// beyond its limit, and stays open when that is as before.
+pub fn with_descriptors<T>(work: impl FnOnce() -> T) -> T {
+    /// More than are open at once.
+    const OURS: libc::rlim_t = 64;
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: fills the struct that it is given.
+    let is_known = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } == 0;
+    // What comes to lie away from the standard streams has numbers from 100 on.
+    let more = limit.rlim_cur.max(100).saturating_add(OURS).min(limit.rlim_max);
+    let raised = libc::rlimit { rlim_cur: more, ..limit };
+    // SAFETY: the struct is valid; only the soft limit is another.
+    if !is_known || !few_are_left() || unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raised) } != 0 {
+        return work();
+    }
+    let result = work();
+    // SAFETY: as it was.
+    unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) };
+    result
+}
+
+fn few_are_left() -> bool {
+    let open = || std::fs::File::open("/dev/null");
+    let some: Vec<std::io::Result<std::fs::File>> = (0..8).map(|_| open()).collect();
+    let is_taken = |error: &std::io::Error| error.raw_os_error() == Some(libc::EMFILE);
+    some.iter().any(|opened| opened.as_ref().is_err_and(is_taken))
+}

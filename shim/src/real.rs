@@ -100,7 +100,7 @@ pub fn load() {
     if STATE.load(Acquire) != UNTRIED || OPENING.replace(true) {
         return;
     }
-    find();
+    crate::manners::with_descriptors(find);
     OPENING.set(false);
 }
 

@@ -8,6 +8,7 @@ use crate::config::{self, Config, tell};
 use crate::file::TraceFile;
 use crate::last_words::LastWords;
 use crate::lock::Lock;
+use crate::manners::with_descriptors;
 use crate::{
     adopt, ask, bystanders, clock, destinations, images, invented, kernels, lane, logs, long_results, node_runs,
     pending, pinned, range, real, times, variables, watch,
@@ -124,7 +125,7 @@ pub fn begin() -> bool {
         return generation() != OFF;
     }
     page().starting.store(thread, Release);
-    let started = std::panic::catch_unwind(start).unwrap_or(Err("an internal error".into()));
+    let started = with_descriptors(|| std::panic::catch_unwind(start)).unwrap_or(Err("an internal error".into()));
     page().starting.store(0, Release);
     match started {
         Ok(()) => true,

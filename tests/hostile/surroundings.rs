@@ -216,3 +216,23 @@ fn errno_is_left_alone() {
     let ran = place.unchanged(client("hostile/errno_kept.c"), &[""; 0]).expect(0);
     assert_eq!(ran.stdout, "changed 0 times\n");
 }
+
+#[test]
+fn all_descriptors_are_taken() {
+    // With none left the simulated driver itself changes errno.
+    for left in ["0", "1", "2", "7"] {
+        let place = Place::new();
+        let ran = place.unchanged(client("hostile/no_descriptors.c"), &[left]);
+        assert_eq!((ran.code(), ran.stderr.contains("cutrace: ")), (0, false), "{left}: {ran:?}");
+        assert!(ran.stdout.ends_with(&format!("{left} left\n")), "{ran:?}");
+        assert_eq!(place.trace().len(), 4 + 1000 + 2);
+    }
+}
+
+#[test]
+fn a_sandbox_without_fallocate() {
+    let place = Place::new();
+    let ran = place.unchanged(client("hostile/no_fallocate.c"), &[""; 0]);
+    assert_eq!((ran.code(), ran.stderr.contains("cutrace: ")), (0, false), "{ran:?}");
+    assert_eq!(place.trace().len(), 4 + 50_000);
+}
