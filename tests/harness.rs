@@ -11,6 +11,10 @@ mod clients;
 pub mod forge;
 #[path = "harness/mutate.rs"]
 pub mod mutate;
+#[path = "harness/mutate_index.rs"]
+pub mod mutate_index;
+#[path = "harness/mutate_segments.rs"]
+pub mod mutate_segments;
 #[path = "harness/place.rs"]
 mod place;
 #[path = "harness/recording.rs"]

@@ -5,6 +5,7 @@ mod dependencies;
 mod exporting;
 mod exports;
 mod findings;
+mod fuzz;
 mod golden;
 mod gpu_times;
 mod leaking;

@@ -25,6 +25,11 @@ impl Forge {
         self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
     }
 
+    /// Cuts the end off.
+    pub fn truncate(&mut self, len: usize) {
+        self.bytes.truncate(len);
+    }
+
     /// Segments of a kind: offset and header.
     pub fn segments(&self, kind: Kind) -> Vec<(usize, Header)> {
         let mut found = Vec::new();

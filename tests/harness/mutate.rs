@@ -2,6 +2,7 @@
 //! they get past the reader's own checks.
 
 use crate::forge::Forge;
+use std::ops::Range;
 use trace::record::{ENTRY, OPTIONAL, RETURN};
 use trace::segment::{HEADER, Kind};
 
@@ -23,6 +24,13 @@ impl Random {
     pub fn below(&mut self, end: usize) -> usize {
         (self.word() % end.max(1) as u64) as usize
     }
+}
+
+/// The seeds of a run of the tests: so many in every one, or as FUZZ_SEED (the first) and FUZZ_RUNS say.
+pub fn seeds(usual: u64) -> Range<u64> {
+    let number = |name| std::env::var(name).ok()?.parse::<u64>().ok();
+    let first = number("FUZZ_SEED").unwrap_or(1);
+    first..first + number("FUZZ_RUNS").unwrap_or(usual)
 }
 
 /// A record's place in the file, by offset of its head, and what the head says.

@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 use tests::forge::Forge;
-use tests::mutate::{Random, Record, mutate};
+use tests::mutate::{Random, Record, mutate, seeds};
 use tests::*;
 use trace::Trace;
 
@@ -25,10 +25,6 @@ const PROGRAMS: &[&str] = &[
     "linking.c",
 ];
 
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
-}
-
 /// How long a launch takes, and whether it ever ends, is its kernel's affair: a trace is a program.
 fn is_no_launch(trace: &Trace) -> impl Fn(&Record) -> bool {
     let functions = &trace.preamble.functions;
@@ -40,7 +36,6 @@ fn is_no_launch(trace: &Trace) -> impl Fn(&Record) -> bool {
 
 #[test]
 fn forged_traces_write_nothing_but_buffers() {
-    let (first, runs) = (number("FUZZ_SEED").unwrap_or(1), number("FUZZ_RUNS").unwrap_or(12));
     let kept = artifact("cutrace").with_file_name("fuzz");
     std::fs::create_dir_all(&kept).expect("a directory in target");
     for app in PROGRAMS {
@@ -49,7 +44,7 @@ fn forged_traces_write_nothing_but_buffers() {
         let path = place.join("trace.bin");
         let whole = Forge::open(&path);
         let trace = place.trace();
-        for seed in first..first + runs {
+        for seed in seeds(12) {
             let mut forge = whole.clone();
             let done = mutate(&mut forge, &mut Random::new(seed), is_no_launch(&trace));
             forge.write(&path);

@@ -1,0 +1,195 @@
+//! Forged traces: whatever a trace says, each command that reads it ends in one of its own ways, in time, and
+//! within bounded memory. (tests/replay/fuzz.rs has their replays.)
+//!
+//! A few by a fixed seed. For hours by hand:
+//!
+//!     FUZZ_SEED=1 FUZZ_RUNS=100000 cargo test -p tests --test command fuzz
+//!
+//! What fails stays in target/debug/fuzz, named by trace and seed. tests/FUZZING.md says what was run.
+
+use std::collections::HashMap;
+use std::os::unix::process::CommandExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tests::forge::Forge;
+use tests::mutate::{Random, mutate, seeds};
+use tests::mutate_index::Index;
+use tests::mutate_segments::mutate_segments;
+use tests::*;
+use trace::Trace;
+use viewer::data::open::Opened;
+
+/// Kept traces, with device times, annotations, graphs, code and errors.
+const KEPT: &[&str] = &[
+    "golden/vector_add.bin",
+    "golden/linking.bin",
+    "golden/failing_calls.bin",
+    "golden/graphs_recorded.bin",
+    "data/torch_nvtx.bin",
+];
+
+/// Recorded now, and left open: what the CPU wrote without a call, callbacks, memory of both sides.
+const RECORDED: &[&str] = &["callbacks.c", "managed_results.c"];
+
+/// Commands with the exit statuses that they may have for any file.
+const READING: &[(&[&str], &[i32])] = &[
+    (&["info", "--json"], &[0, 3]),
+    (&["dump"], &[0, 3]),
+    (&["dump", "--json", "--writes"], &[0, 3]),
+    (&["report", "-r", REPORTS], &[0, 3]),
+    // 2: the trace has no device times, or no annotations.
+    (&["report", "-r", REPORTS_ON_TIMES], &[0, 2, 3]),
+    (&["export", "--to", "perfetto", "-o", "-"], &[0, 3]),
+    (&["replay", "--dry-run"], &[0, 1, 3]),
+    (&["view", "--no-index", "--color", "never"], &[0, 3]),
+];
+
+const REPORTS: &str = "summary,cuda_api_sum,cuda_api_trace,sync,host,memory,leaks,transfers,launches,\
+                       modules,errors,pending";
+const REPORTS_ON_TIMES: &str = "cuda_gpu_kern_sum,cuda_gpu_kern_gb_sum,cuda_gpu_trace,cuda_gpu_mem_time_sum,\
+                                cuda_gpu_mem_size_sum,cuda_gpu_sum,cuda_kern_exec_sum,cuda_kern_exec_trace,gaps,\
+                                nvtx_sum,nvtx_pushpop_sum,nvtx_gpu_proj_sum";
+
+/// The address space of a command: the files are not longer than a MiB.
+const MEMORY: u64 = 1 << 30;
+const TIME: Duration = Duration::from_secs(30);
+
+/// Runs in every test run, for each trace.
+const USUAL: u64 = 8;
+
+/// A trace that was changed, and what is known of it.
+struct Forged {
+    place: Place,
+    path: PathBuf,
+    /// The trace's name, the seed, and what was done.
+    what: String,
+}
+
+impl Forged {
+    /// Runs a command on the trace; it must end in one of these ways.
+    fn run(&self, arguments: &[&str], statuses: &[i32]) -> Outcome {
+        let mut command = self.place.cutrace(arguments);
+        command.arg(&self.path).env("HOME", self.place.path());
+        // SAFETY: the closure makes one system call, on memory of its own.
+        unsafe {
+            command.pre_exec(|| {
+                let limit = libc::rlimit { rlim_cur: MEMORY, rlim_max: MEMORY };
+                match libc::setrlimit(libc::RLIMIT_AS, &limit) {
+                    0 => Ok(()),
+                    _ => Err(std::io::Error::last_os_error()),
+                }
+            })
+        };
+        let ran = catch_unwind(AssertUnwindSafe(|| run_within(&mut command, TIME)));
+        let ran = ran.unwrap_or_else(|_| panic!("{arguments:?} has no end: {}", self.what));
+        let is_sound = statuses.contains(&ran.code()) && !ran.stderr.contains("panicked");
+        assert!(is_sound, "{arguments:?} ended with {}: {}\nstderr:\n{}", ran.code(), self.what, ran.stderr);
+        ran
+    }
+}
+
+/// Does something with every trace, changed in every way that the seeds say.
+fn with_forged(check: impl Fn(&Forged, &mut Random)) {
+    let failed = artifact("cutrace").with_file_name("fuzz");
+    std::fs::create_dir_all(&failed).expect("a directory in target");
+    let recorded = RECORDED.iter().map(|app| {
+        let place = Place::new();
+        run(&mut place.preloaded(client(app))).expect(0);
+        (app.trim_end_matches(".c"), Forge::open(place.join("trace.bin")))
+    });
+    let kept = KEPT.iter().map(|path| {
+        let (_, name) = path.split_once('/').expect("in a directory");
+        (name.trim_end_matches(".bin"), Forge::open(source(path)))
+    });
+    let mut failures = Vec::new();
+    for (name, whole) in recorded.chain(kept) {
+        for seed in seeds(USUAL) {
+            let mut random = Random::new(seed);
+            let mut forge = whole.clone();
+            let mut done = Vec::new();
+            let where_to = random.below(3);
+            if where_to != 0 {
+                done = mutate(&mut forge, &mut random, |_| true);
+            }
+            if where_to != 1 {
+                done.push(mutate_segments(&mut forge, &mut random));
+            }
+            let kept = failed.join(format!("{name}.{seed}.bin"));
+            let place = Place::new();
+            let path = place.join("trace.bin");
+            forge.write(&path);
+            let what = format!("{} (FUZZ_SEED={seed} FUZZ_RUNS=1), where {done:?}", kept.display());
+            let forged = Forged { place, path, what };
+            if catch_unwind(AssertUnwindSafe(|| check(&forged, &mut random))).is_err() {
+                forge.write(&kept);
+                failures.push(forged.what);
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{} failed, for the reasons above:\n{}", failures.len(), failures.join("\n"));
+}
+
+#[test]
+fn forged_traces_are_read_and_planned() {
+    with_forged(|forged, _| {
+        for (arguments, statuses) in READING {
+            forged.run(arguments, statuses);
+        }
+    });
+}
+
+/// The calls of a trace, as far as they can be read: how often there is one of this thread, with this
+/// function, these words and this result.
+fn calls(path: &Path) -> HashMap<(u32, String, Vec<u64>, Option<u32>), usize> {
+    let mut found = HashMap::new();
+    for call in Trace::open(path).iter().flat_map(Trace::calls) {
+        let call = (call.thread, call.name().to_string(), call.words().collect(), call.result);
+        *found.entry(call).or_insert(0) += 1;
+    }
+    found
+}
+
+#[test]
+fn repairing_a_forged_trace_loses_nothing() {
+    with_forged(|forged, _| {
+        let before = std::fs::read(&forged.path).expect("the trace");
+        let repaired = forged.place.join("repaired.bin");
+        let ran = forged.run(&["repair", "-o", "repaired.bin"], &[0, 3]);
+        assert!(std::fs::read(&forged.path).expect("the trace") == before, "the trace was changed: {}", forged.what);
+        if Trace::open(&forged.path).is_err() {
+            assert!(!repaired.exists(), "{}: {ran:?}", forged.what);
+            return;
+        }
+        let (readable, kept) = (calls(&forged.path), calls(&repaired));
+        let lost: Vec<_> = readable.iter().filter(|(call, count)| kept.get(*call) < Some(count)).collect();
+        assert!(lost.is_empty(), "the repair lost {lost:?}: {}", forged.what);
+        let repaired = Forged { path: repaired, place: Place::new(), what: format!("repaired: {}", forged.what) };
+        repaired.run(&["info"], &[0, 3]);
+        repaired.run(&["dump"], &[0, 3]);
+    });
+}
+
+#[test]
+fn forged_indexes_are_refused_or_shown() {
+    with_forged(|forged, random| {
+        let frame = forged.run(&["view", "--once", "--no-index"], &[0, 3]).stdout;
+        let opened = catch_unwind(|| Opened::open(&forged.path, false, |_| Vec::new()).ok()?.save().ok()?);
+        let opened = opened.unwrap_or_else(|_| panic!("the index of {}", forged.what));
+        let Some(index) = opened else { return };
+        assert_eq!(forged.run(&["view", "--once"], &[0, 3]).stdout, frame, "{}", forged.what);
+        let whole = std::fs::read(&index).expect("the index");
+        let mut damaged = Index::open(&index);
+        let done = damaged.damage(random);
+        damaged.write(&index);
+        assert_eq!(forged.run(&["view", "--once"], &[0, 3]).stdout, frame, "{done}: {}", forged.what);
+        std::fs::write(&index, whole).expect("written");
+        let mut wrong = Index::open(&index);
+        let done = wrong.forge(random);
+        wrong.write(&index);
+        let wrong = Forged { what: format!("{done}: {}", forged.what), path: forged.path.clone(), place: Place::new() };
+        for view in ["timeline", "events", "kernels", "objects"] {
+            wrong.run(&["view", "--once", "--view", view], &[0, 3]);
+        }
+    });
+}
