@@ -7,13 +7,12 @@
 //! faults and TLB shootdowns.) Only a record that fits into none gets a longer one, which is put into its
 //! place when it is full.
 
-use crate::file::TraceFile;
+use crate::file::{TraceFile, write_at};
 use crate::lock::Lock;
 use crate::shared::Piece;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
 use std::sync::Condvar;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::time::Duration;
@@ -98,8 +97,8 @@ impl Chunk {
             None => Header::new(Kind::Free, self.size as u64),
         };
         let open = file.file()?;
-        open.write_all_at(content, self.home + HEADER as u64)?;
-        open.write_all_at(&header.encode(), self.home)?;
+        write_at(&open, content, self.home + HEADER as u64)?;
+        write_at(&open, &header.encode(), self.home)?;
         file.leave_home(self.home);
         let used = round_up((HEADER + content.len()) as u64);
         if used < self.size as u64 {

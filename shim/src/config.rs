@@ -1,7 +1,9 @@
 //! CUTRACE_* variables, read once. A bad value is named on stderr and ignored: the program must run.
 
+use crate::manners::without_signals;
 use crate::range::{Asked, Trigger};
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -133,24 +135,14 @@ pub fn host() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname").map_or_else(|_| "?".into(), |h| h.trim().to_string())
 }
 
-/// One line on stderr, written in one call, past any buffer of the host. A closed stderr is the host's business, and a broken
-/// pipe there must not become a signal for it.
+/// One line on stderr, written in one call, past any buffer of the host. A closed stderr is the host's business.
 pub fn tell(message: &str) {
     let line = format!("cutrace: {message}\n");
-    // SAFETY: the sets and the buffer are valid; the mask is put back as it was, and a SIGPIPE is taken out only if it came of
-    // our own write.
-    unsafe {
-        let (mut pipe, mut before, mut pending): (libc::sigset_t, libc::sigset_t, libc::sigset_t) = std::mem::zeroed();
-        libc::sigemptyset(&mut pipe);
-        libc::sigaddset(&mut pipe, libc::SIGPIPE);
-        libc::sigpending(&mut pending);
-        let had = libc::sigismember(&pending, libc::SIGPIPE) == 1;
-        libc::pthread_sigmask(libc::SIG_BLOCK, &pipe, &mut before);
-        let written = libc::write(2, line.as_ptr().cast(), line.len());
-        if written < 0 && *libc::__errno_location() == libc::EPIPE && !had {
-            let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-            libc::sigtimedwait(&pipe, std::ptr::null_mut(), &at_once);
+    let _closed = without_signals(|| {
+        // SAFETY: the buffer is valid.
+        match unsafe { libc::write(2, line.as_ptr().cast(), line.len()) } {
+            0.. => Ok(()),
+            _ => Err(io::Error::last_os_error()),
         }
-        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
-    }
+    });
 }

@@ -1,7 +1,6 @@
 //! The trace file: where segments go, and blobs.
 //!
-//! Space is given out by one atomic; every write checks RLIMIT_FSIZE first, because going past it is a
-//! signal. The place of a chunk is reserved before anything is recorded in it, because the disk may be full
+//! Space is given out by one atomic. Every write checks RLIMIT_FSIZE first (`write_at`). The place of a chunk is reserved before anything is recorded in it, because the disk may be full
 //! when the process ends.
 
 use crate::homes::Home;
@@ -134,7 +133,7 @@ impl TraceFile {
             return Err(error);
         }
         let zeros = vec![0; size as usize];
-        file.write_all_at(&zeros, offset)?;
+        write_at(&file, &zeros, offset)?;
         self.whole.fetch_max(offset + size, Relaxed);
         Ok(offset)
     }
@@ -144,7 +143,7 @@ impl TraceFile {
         let (file, offset, size) = self.write(content)?;
         let seal = trace::hash::checksum(content);
         let header = Header { thread, id, length: content.len() as u64, seal, ..Header::new(kind, size) };
-        file.write_all_at(&header.encode(), offset)?;
+        write_at(&file, &header.encode(), offset)?;
         Ok(offset + HEADER as u64)
     }
 
@@ -152,12 +151,11 @@ impl TraceFile {
     fn write(&self, content: &[u8]) -> io::Result<(ManuallyDrop<File>, u64, u64)> {
         let size = segment::round_up((HEADER + content.len()) as u64);
         let offset = self.end.fetch_add(size, Relaxed);
-        within_limit(offset + size)?;
         let file = self.file()?;
         // Until it is whole it is free space to a reader: a process may be ended in the midst of this.
-        file.write_all_at(&[0], offset + size - 1)?;
-        file.write_all_at(&Header::new(Kind::Free, size).encode(), offset)?;
-        file.write_all_at(content, offset + HEADER as u64)?;
+        write_at(&file, &[0], offset + size - 1)?;
+        write_at(&file, &Header::new(Kind::Free, size).encode(), offset)?;
+        write_at(&file, content, offset + HEADER as u64)?;
         self.whole.fetch_max(offset + size, Relaxed);
         Ok((file, offset, size))
     }
@@ -176,7 +174,7 @@ impl TraceFile {
             file.read_exact_at(&mut stored, start)?;
             (header.id, header.seal) = (Hash::of(&stored).0, trace::hash::checksum(&stored));
         }
-        file.write_all_at(&header.encode(), offset)?;
+        write_at(&file, &header.encode(), offset)?;
         Ok((start, Hash(header.id)))
     }
 
@@ -268,6 +266,13 @@ fn numbered(path: &Path, number: u32) -> PathBuf {
     path.with_file_name(name)
 }
 
+/// Every write to a trace. The host may have lowered its limit since the place was set aside.
+pub(crate) fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+    within_limit(offset + bytes.len() as u64)?;
+    file.write_all_at(bytes, offset)
+}
+
+/// Going past the limit would be a signal, which ends the program.
 fn within_limit(end: u64) -> io::Result<()> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: fills the struct it is given.

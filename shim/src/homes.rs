@@ -4,7 +4,7 @@
 
 use crate::chunk::{committed, header};
 use crate::config::tell;
-use crate::file::TraceFile;
+use crate::file::{TraceFile, write_at};
 use crate::start;
 use std::fs::File;
 use std::io;
@@ -23,8 +23,8 @@ pub struct Home {
 impl Home {
     /// Free to a reader, who finds there where the chunk is; all of it is in the file.
     fn write(&self, file: &File) -> io::Result<()> {
-        file.write_all_at(&Header { id: self.place.id(), ..Header::new(Kind::Free, self.size) }.encode(), self.offset)?;
-        file.write_all_at(&[0], self.offset + self.size - 1)
+        write_at(file, &Header { id: self.place.id(), ..Header::new(Kind::Free, self.size) }.encode(), self.offset)?;
+        write_at(file, &[0], self.offset + self.size - 1)
     }
 
     /// The chunk itself, or that there is none.
@@ -34,10 +34,10 @@ impl Home {
         match unsafe { header(base) }.filter(|header| header.kind == Kind::Chunk && header.length > 0) {
             Some(header) => {
                 // SAFETY: as above.
-                file.write_all_at(unsafe { committed(base) }, self.offset + HEADER as u64)?;
-                file.write_all_at(&header.encode(), self.offset)
+                write_at(file, unsafe { committed(base) }, self.offset + HEADER as u64)?;
+                write_at(file, &header.encode(), self.offset)
             }
-            None => file.write_all_at(&Header::new(Kind::Free, self.size).encode(), self.offset),
+            None => write_at(file, &Header::new(Kind::Free, self.size).encode(), self.offset),
         }
     }
 }
@@ -58,12 +58,18 @@ impl TraceFile {
     }
 
     /// At the end of the process, if nobody else does it: every chunk goes to its place, and the memory is
-    /// nobody's.
+    /// nobody's. What cannot be written stays in memory, and its place says where.
     pub fn bring_home(&self) -> io::Result<()> {
         let file = self.file()?;
-        self.homes.lock().iter().try_for_each(|home| home.fill(&file))?;
-        self.memory.remove();
-        Ok(())
+        let (mut failed, mut done) = (Vec::new(), Ok(()));
+        for home in self.homes.lock().iter() {
+            if let Err(error) = home.fill(&file) {
+                failed.push(home.place.memory);
+                done = Err(error);
+            }
+        }
+        self.memory.remove(&failed);
+        done
     }
 
     /// Both preambles, now or, if the file is cut short, again.
@@ -95,8 +101,8 @@ impl TraceFile {
             return Ok(());
         };
         self.stored.lock().clear();
-        file.write_all_at(preamble, 0)?;
-        file.write_all_at(preamble, preamble.len() as u64)?;
+        write_at(file, preamble, 0)?;
+        write_at(file, preamble, preamble.len() as u64)?;
         homes.iter().try_for_each(|home| home.write(file))?;
         self.whole.store(file.metadata()?.len(), Relaxed);
         let what = "what the trace had held when another process cut it short";

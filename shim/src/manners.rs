@@ -1,6 +1,7 @@
 //! How a guest behaves: what goes wrong or is done in here is not seen outside.
 
 use crate::start;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A fault of ours must not become the program's, nor an error of our system calls.
@@ -30,6 +31,28 @@ pub fn unseen<T>(work: impl FnOnce() -> T) -> T {
         pthread_setcancelstate(cancellation, &mut cancellation);
         *errno = before;
         result
+    }
+}
+
+/// Writes something where the host may have closed the other end of a pipe, or be allowed no longer files: the signal that comes
+/// of that would end the host. One that was pending before stays.
+pub fn without_signals(write: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    // SAFETY: the sets are valid, and the mask is put back as it was.
+    unsafe {
+        let (mut ours, mut before, mut pending): (libc::sigset_t, libc::sigset_t, libc::sigset_t) = std::mem::zeroed();
+        libc::sigemptyset(&mut ours);
+        libc::sigpending(&mut pending);
+        for signal in [libc::SIGPIPE, libc::SIGXFSZ].into_iter().filter(|s| libc::sigismember(&pending, *s) != 1) {
+            libc::sigaddset(&mut ours, signal);
+        }
+        libc::pthread_sigmask(libc::SIG_BLOCK, &ours, &mut before);
+        let written = write();
+        if written.as_ref().is_err_and(|error| matches!(error.raw_os_error(), Some(libc::EPIPE | libc::EFBIG))) {
+            let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+            libc::sigtimedwait(&ours, std::ptr::null_mut(), &at_once);
+        }
+        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+        written
     }
 }
 

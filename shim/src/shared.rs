@@ -144,12 +144,12 @@ impl Memory {
         }
     }
 
-    /// Nobody finds the memory any more; it lives as long as this process.
-    pub fn remove(&self) {
+    /// Nobody finds the memory any more, but for the blocks to keep; it lives as long as this process.
+    pub fn remove(&self, kept: &[i32]) {
         self.is_private.store(true, Relaxed);
         let mut state = self.state.lock();
         state.last = None;
-        for id in state.blocks.drain(..) {
+        for id in state.blocks.drain(..).filter(|id| !kept.contains(id)) {
             // SAFETY: a plain system call on a block of ours.
             unsafe { libc::shmctl(id, libc::IPC_RMID, std::ptr::null_mut()) };
         }

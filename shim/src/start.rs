@@ -8,7 +8,7 @@ use crate::config::{self, Config, tell};
 use crate::file::TraceFile;
 use crate::last_words::LastWords;
 use crate::lock::Lock;
-use crate::manners::with_descriptors;
+use crate::manners::{with_descriptors, without_signals};
 use crate::{
     adopt, ask, bystanders, clock, destinations, images, invented, kernels, lane, logs, long_results, node_runs,
     pending, pinned, range, real, times, variables, watch,
@@ -312,7 +312,8 @@ fn announce(session: Option<&Path>, path: &OsStr) {
     use std::os::unix::ffi::OsStrExt;
     let Some(session) = session else { return };
     let line = [format!("{} ", std::process::id()).as_bytes(), path.as_bytes(), b"\n"].concat();
-    let written = std::fs::File::options().append(true).open(session).and_then(|mut f| f.write_all(&line));
+    let written =
+        without_signals(|| std::fs::File::options().append(true).open(session).and_then(|mut f| f.write_all(&line)));
     match written {
         // The launcher is gone, and a daemon it left behind goes on: nobody wants to know.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}

@@ -153,6 +153,25 @@ fn a_file_size_limit() {
     check_cut_off(&place.trace(), &ran, 100_004);
 }
 
+/// After the places of chunks were set aside. What is in shared memory then waits for `repair`.
+#[test]
+fn a_file_size_limit_that_is_lowered() {
+    let program = client("hostile/limit_lowered.c");
+    for (limit, calls, least) in
+        [("16384", "100", 104), ("16384", "100000", 1000), ("0", "100", 104), ("0", "100000", 1000)]
+    {
+        let place = Place::new();
+        let ran = place.unchanged(&program, &[limit, calls]).expect(0);
+        assert_eq!(ran.stdout, "done\n");
+        // Standard error is a file, too.
+        let is_said = ran.stderr.contains("the file-size limit of 16384 bytes is reached");
+        assert_eq!(is_said, limit != "0", "{}", ran.stderr);
+        run(&mut place.cutrace(["repair", "trace.bin"])).expect(0);
+        let trace = place.trace();
+        assert!(trace.len() >= least && trace.footer.is_some(), "{} calls", trace.len());
+    }
+}
+
 #[test]
 fn a_program_that_closes_our_descriptor() {
     let place = Place::new();

@@ -1,0 +1,20 @@
+// Lowers RLIMIT_FSIZE to argv[1] bytes after its first calls: going past it is a signal; argv[2]: calls afterwards
+#include "check.h"
+#include <sys/resource.h>
+
+int main(int argc, char **argv)
+{
+    struct rlimit limit;
+    CUcontext current;
+    int i;
+
+    REQUIRE(argc == 3);
+    start_driver();
+    printf("done\n");
+    fflush(stdout);
+    limit.rlim_cur = limit.rlim_max = atoi(argv[1]);
+    REQUIRE(!setrlimit(RLIMIT_FSIZE, &limit));
+    for (i = 0; i < atoi(argv[2]); i++)
+        CHECK(cuCtxGetCurrent(&current));
+    return 0;
+}
