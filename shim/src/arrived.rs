@@ -151,11 +151,8 @@ pub fn finished(lane: &Lane, covered: Covered, position: u64) -> bool {
     if !unnamed.is_empty() {
         recorder.watch.unnamed_come_back(&unnamed);
     }
-    if waiter.is_some() {
-        managed_results(lane, &finished.copies);
-    }
     let is_written = |copy: &Copy| {
-        let is_launch = matches!(copy.work, Work::Launch | Work::Given { .. });
+        let is_launch = matches!(copy.work, Work::Launch | Work::Given);
         is_launch && recorder.watch.has_written_in(&copy.landing.extent())
     };
     let any_written = waiter.is_some() && finished.copies.iter().any(|(copy, _)| is_written(copy));
@@ -163,31 +160,10 @@ pub fn finished(lane: &Lane, covered: Covered, position: u64) -> bool {
     any_written
 }
 
-/// What launches have made of managed memory, now that nothing is under way: of memory that the CPU has not had since they were put, as nobody sees
-/// what it writes while a launch is at work there. To read it brings it here.
-fn managed_results(lane: &Lane, copies: &[(Copy, Beside)]) {
-    let recorder = lane.recorder();
-    let given =
-        |is_away: bool| copies.iter().map(|(copy, _)| copy).filter(move |c| c.work == Work::Given { away: is_away });
-    if given(true).next().is_none() || callback::any_under_way() || callback::any_of_nodes() {
-        return;
-    }
-    for copy in given(true).filter(|copy| copy.thread == lane.index()) {
-        let (address, len) = (copy.landing.address(), copy.landing.bytes().min(long_results::SHORT));
-        let was_here = given(false).any(|other| other.landing.address() == address);
-        if was_here || !recorder.pending.is_idle(lane.index()) || !recorder.managed_results.take(len) {
-            continue;
-        }
-        if let Some(bytes) = recorder.watch.brought_here(address, len, copy.position(), lane.index()) {
-            observed(lane, &copy.at(Landing::Flat { address, len }), Some(kept(lane, &bytes)));
-        }
-    }
-}
-
 /// `beside`: where the CPU wrote meanwhile. `stirred`: pages to which it has copied for the driver.
 fn look_at(lane: &Lane, copy: &Copy, beside: &Beside, stirred: &[Range<u64>]) {
     let recorder = lane.recorder();
-    if matches!(copy.work, Work::Given { .. }) {
+    if copy.work == Work::Given {
         return recorder.watch.comes_back(copy.landing.extent());
     }
     if !copy.work.writes() {
@@ -321,7 +297,11 @@ pub enum By {
 /// The hash of what a copy brought. The bytes go into the trace with `--data=all`, and if they may hold addresses that a replay has to learn.
 pub fn landed(lane: &Lane, landing: Landing, by: By) -> Option<(u8, Hash)> {
     let recorder = lane.recorder();
-    let form = |bytes: &[u8]| kept(lane, bytes);
+    let form = |bytes: &[u8]| {
+        let is_kept = recorder.data == Data::All || recorder.invented.teaches(bytes);
+        let blob = is_kept.then(|| recorder.file.blob(bytes)).flatten();
+        blob.map_or_else(|| (record::HASH, Hash::of(bytes)), |hash| (record::BLOB, hash))
+    };
     match landing {
         Landing::Flat { address, len } => {
             let careful = by != By::Call && !recorder.pinned.holds(address, len);
@@ -340,13 +320,6 @@ pub fn landed(lane: &Lane, landing: Landing, by: By) -> Option<(u8, Hash)> {
             Some((record::HASH, hasher.finish()))
         }
     }
-}
-
-fn kept(lane: &Lane, bytes: &[u8]) -> (u8, Hash) {
-    let recorder = lane.recorder();
-    let is_kept = recorder.data == Data::All || recorder.invented.teaches(bytes);
-    let blob = is_kept.then(|| recorder.file.blob(bytes)).flatten();
-    blob.map_or_else(|| (record::HASH, Hash::of(bytes)), |hash| (record::BLOB, hash))
 }
 
 /// The rows one behind the other, each as it is read by its address and length.

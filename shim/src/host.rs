@@ -215,10 +215,7 @@ fn uses_unnamed(
     watch.refer_named(finds);
     let any = function.launches_graph();
     if watch.any() && (any || watch.managed.any() || watch.stored.load(Relaxed)) {
-        let given = given.map(|(address, len)| {
-            let away = watch.is_away(address);
-            (Landing::Flat { address, len }, Work::Given { away }, false)
-        });
+        let given = given.map(|(address, len)| (Landing::Flat { address, len }, Work::Given, false));
         let unnamed = [(Landing::Flat { address: 0, len: 0 }, Work::Unnamed { any }, false)];
         under_way(lane, lane.sequence(), function, words, given.chain(unnamed));
     }

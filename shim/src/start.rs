@@ -42,7 +42,6 @@ pub struct Recorder {
     pub node_runs: node_runs::NodeRuns,
     pub watch: watch::Watch,
     pub long_results: long_results::Allowance,
-    pub managed_results: long_results::Allowance,
     pub range: range::Range,
     pub bystanders: bystanders::Bystanders,
     /// Losses by what was lost; cold.
@@ -214,8 +213,7 @@ fn start() -> Result<(), String> {
         destinations: destinations::Destinations::default(),
         node_runs: node_runs::NodeRuns::default(),
         watch: watch::Watch::default(),
-        long_results: long_results::Allowance::for_pinned(),
-        managed_results: long_results::Allowance::for_managed(),
+        long_results: long_results::Allowance::default(),
         range: range::begin(&config.range),
         bystanders: bystanders::Bystanders::default(),
         losses: Lock::default(),

@@ -135,8 +135,6 @@ impl Watch {
         let mut watched = Watched {
             end: start + len,
             managed,
-            is_here: false,
-            here_by: 0,
             since: Instant::now(),
             pinned,
             tracked: managed,
@@ -153,7 +151,6 @@ impl Watch {
         if managed {
             // What is not here the device has, or nobody touched.
             watched.tracked = tracker.present(pages, &mut here);
-            watched.is_here = !here.is_empty();
         } else {
             let is_shared = maps::is_shared(&pages, start::recorder().pinned.is_the_drivers(start));
             watched.tracked = !(is_shared && len <= MOST_COMPARED) && tracker.arm(&pages);
@@ -359,8 +356,6 @@ impl Watch {
                 // All of what the CPU has there would be compared, for nobody who is likely to use it.
             } else if watched.managed && watched.tracked {
                 watched.tracked = tracker.present(watched.pages(*start), &mut here);
-                watched.is_here = !here.is_empty();
-                watched.here_by = if watched.is_here { start::recorder().pending.position() } else { watched.here_by };
             } else if watched.tracked {
                 let first = touched.partition_point(|pages| pages.end <= *start);
                 here.extend(touched[first..].iter().take_while(|pages| pages.start < watched.end).cloned());

@@ -3,7 +3,6 @@
 use crate::check::payload;
 use crate::check::report::Tally;
 use crate::memory::words::Layout;
-use crate::run::aside;
 use crate::run::sinks::Sink;
 use crate::run::world::World;
 use crate::run::written::host;
@@ -22,40 +21,11 @@ pub type BeforeLaunches = HashMap<(u64, u64, u64), (Hash, u64)>;
 /// What agrees afterwards because nobody wrote there is no result.
 pub fn before_launch(world: &World, launch: &Call) {
     for image in launch.looked_at() {
-        let Some(live) = Live::of(world, &image.memory()) else { continue };
+        let Some(live) = host(world, &image.memory()) else { continue };
+        // SAFETY: the placement holds this memory until the end.
+        let bytes = unsafe { std::slice::from_raw_parts(live as *const u8, image.len as usize) };
         let key = (launch.number, image.address, image.len);
-        world.before_launches.lock().entry(key).or_insert_with(|| (Hash::of(live.bytes()), 0)).1 += 1;
-    }
-}
-
-/// What memory of the replay holds that stands for recorded memory.
-enum Live<'w> {
-    Host(&'w [u8]),
-    /// Managed memory is the device's.
-    Device(Vec<u8>),
-}
-
-impl Live<'_> {
-    /// Not to be asked where the driver may not be.
-    fn of<'w>(world: &'w World, recorded: &Range<u64>) -> Option<Live<'w>> {
-        let len = usize::try_from(recorded.end - recorded.start).ok()?;
-        if let Some(live) = host(world, recorded) {
-            // SAFETY: the placement holds this memory until the end.
-            return Some(Live::Host(unsafe { std::slice::from_raw_parts(live as *const u8, len) }));
-        }
-        if !world.plan.managed.covers(recorded) {
-            return None;
-        }
-        let live = world.placement.bound(recorded)?.word();
-        let mut bytes = vec![0; len];
-        aside::fetch(world, live, &mut bytes).map(|()| Live::Device(bytes))
-    }
-
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Live::Host(bytes) => bytes,
-            Live::Device(bytes) => bytes,
-        }
+        world.before_launches.lock().entry(key).or_insert_with(|| (Hash::of(bytes), 0)).1 += 1;
     }
 }
 
@@ -69,8 +39,7 @@ pub fn after_wait(world: &World, call: &Call, tally: &mut Tally) {
 /// When a callback begins, which ran on that thread at that time: what its stream has waited for is done, and of that
 /// what the callback is about to overwrite can be looked at no more. Others may have found it done before, and not have come to that here.
 pub fn before_callback(world: &World, (thread, ran): (u32, Range<u64>), memory: &[Range<u64>], tally: &mut Tally) {
-    let results = world.trace.results_of_callback(thread, ran.clone());
-    for (launch, image) in results.filter(|(_, image)| is_host(world, image)) {
+    for (launch, image) in world.trace.results_of_callback(thread, ran.clone()) {
         compare(world, &launch, &launch, &image, false, tally);
     }
     for (launch, image) in found_before(world, ran.end, memory) {
@@ -82,20 +51,13 @@ pub fn before_callback(world: &World, (thread, ran): (u32, Range<u64>), memory: 
 pub fn are_to_come(world: &World, time: u64, memory: &[Range<u64>]) -> bool {
     let is_shared = |launch: u64, address| world.plan.shared.iter().any(|(_, l, a)| (*l, *a) == (launch, address));
     let differs = |launch: u64, image: &Image| {
-        let Some(live) = is_host(world, image).then(|| Live::of(world, &image.memory())).flatten() else {
-            return false;
-        };
+        let Some(live) = host(world, &image.memory()) else { return false };
         let mut compared = Tally::default();
-        payload::compare(world, launch, &sink(world, launch, image, &live), &mut compared);
+        payload::compare(world, launch, &sink(world, launch, image, live), &mut compared);
         compared.divergences > 0
     };
     let found = found_before(world, time, memory);
     found.iter().any(|(launch, image)| !is_shared(launch.number, image.address) && differs(launch.number, image))
-}
-
-/// On a thread of the driver's nothing else can be looked at.
-fn is_host(world: &World, image: &Image) -> bool {
-    host(world, &image.memory()).is_some()
 }
 
 /// Results of launches in this memory that had been found by that time, and that nothing here has come to.
@@ -104,21 +66,22 @@ fn found_before<'t>(world: &World<'t>, time: u64, memory: &[Range<u64>]) -> Vec<
     let launches: HashSet<u64> = world.before_launches.lock().keys().map(|(launch, ..)| *launch).collect();
     let launches = launches.into_iter().filter_map(|launch| world.trace.call(launch));
     let results = |launch: Call<'t>| launch.looked_at_before(time).map(move |image| (launch, image));
-    launches.flat_map(results).filter(|(_, image)| is_met(image) && is_host(world, image)).collect()
+    launches.flat_map(results).filter(|(_, image)| is_met(image)).collect()
 }
 
 /// `call`: behind which it is looked at. `may_be_to_come`: what differs is left to whoever waits for the launch, and not known if somebody else has written there by then.
 fn compare(world: &World, call: &Call, launch: &Call, image: &Image, may_be_to_come: bool, tally: &mut Tally) {
-    let Some(live) = Live::of(world, &image.memory()) else { return };
+    let Some(live) = host(world, &image.memory()) else { return };
     let Some(before) = take(world, launch, image) else { return };
     if world.plan.shared.contains(&(call.number, launch.number, image.address)) {
         tally.not_compared(call.number);
         return;
     }
     let written = world.writes.position();
-    let now = Hash::of(live.bytes());
+    // SAFETY: as above.
+    let now = Hash::of(unsafe { std::slice::from_raw_parts(live as *const u8, image.len as usize) });
     let mut compared = Tally::default();
-    payload::compare(world, call.number, &sink(world, launch.number, image, &live), &mut compared);
+    payload::compare(world, call.number, &sink(world, launch.number, image, live), &mut compared);
     if compared.divergences > 0 && may_be_to_come {
         let key = (launch.number, image.address, image.len);
         world.before_launches.lock().entry(key).or_insert((before, 0)).1 += 1;
@@ -150,12 +113,11 @@ fn take(world: &World, launch: &Call, image: &Image) -> Option<Hash> {
     Some(before)
 }
 
-fn sink<'t>(world: &World, launch: u64, image: &Image<'t>, live: &Live) -> Sink<'t> {
-    let (len, address) = (image.len, live.bytes().as_ptr() as u64);
-    let kind = if let Live::Host(_) = live { "host" } else { "managed" };
+fn sink<'t>(world: &World, launch: u64, image: &Image<'t>, live: u64) -> Sink<'t> {
+    let len = image.len;
     Sink {
-        name: format!("{kind} memory {:#x}, which call {launch} was given", image.address).into(),
-        region: Region { address, row_bytes: len, rows: 1, pitch: len, slices: 1, slice_pitch: len },
+        name: format!("host memory {:#x}, which call {launch} was given", image.address).into(),
+        region: Region { address: live, row_bytes: len, rows: 1, pitch: len, slices: 1, slice_pitch: len },
         memory: None,
         is_shared: false,
         expected: vec![(0, len, image.content)],

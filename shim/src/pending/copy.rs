@@ -25,9 +25,8 @@ pub enum Work {
     Read,
     /// A graph, which may read anything.
     Any,
-    /// A launch that was given managed memory: when it is done something else may be there. `away`: the CPU had none of its pages then, and
-    /// cannot write there without taking them back.
-    Given { away: bool },
+    /// A launch that was given managed memory: when it is done something else may be there.
+    Given,
     /// A launch, which may have used memory that it was not given: small managed memory (a variable, an element of a list), and pinned
     /// memory whose address stands somewhere. Or a graph: any managed memory, and pinned memory that other threads use, too.
     Unnamed { any: bool },
@@ -46,7 +45,7 @@ impl Work {
 
     /// Whether it may write there at all.
     pub fn writes(self) -> bool {
-        !matches!(self, Work::Read | Work::Any | Work::Given { .. } | Work::Unnamed { .. })
+        !matches!(self, Work::Read | Work::Any | Work::Given | Work::Unnamed { .. })
     }
 }
 
@@ -104,11 +103,6 @@ impl Copy {
             graphs: Users::Nobody,
             row: Row::default(),
         }
-    }
-
-    /// When it was put.
-    pub fn position(&self) -> u64 {
-        self.position
     }
 
     pub(super) fn is_put_before(&self, position: u64) -> bool {

@@ -77,8 +77,7 @@ impl Pending {
                 finished.extend(done.map(|copy| (*queue, copy)));
             }
             // What they brought is told when the last is done; but the CPU may write over what the first have made.
-            let is_meant =
-                |copy: &&mut Copy| matches!(copy.work, Work::Launch | Work::Given { .. } | Work::Unnamed { .. });
+            let is_meant = |copy: &&mut Copy| matches!(copy.work, Work::Launch | Work::Given | Work::Unnamed { .. });
             for copy in copies.iter_mut().filter(is_meant) {
                 let is_of = |(context, only_blocking): &(u64, bool)| {
                     copy.context == *context && (!only_blocking || copy.blocking == Some(true))

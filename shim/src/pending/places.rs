@@ -21,12 +21,6 @@ impl Pending {
         (state.forgotten <= launch.position).then(|| joined(places))
     }
 
-    /// Whether nothing is under way, nor about to be by other threads.
-    pub fn is_idle(&self, thread: u32) -> bool {
-        let state = self.state.lock();
-        state.copies.is_empty() && state.coming.keys().all(|other| *other == thread)
-    }
-
     /// Whether graphs are under way that may run callbacks.
     pub fn has_graphs(&self) -> bool {
         self.any() && self.state.lock().copies.values().flatten().any(|copy| copy.work == Work::Any)

@@ -45,32 +45,6 @@ impl Watch {
         Some(Cow::Owned(bytes))
     }
 
-    /// Whether the CPU had no page of this managed memory at the last look.
-    pub fn is_away(&self, start: u64) -> bool {
-        let state = self.state.lock();
-        state.ranges.get(&start).is_some_and(|watched| watched.managed && watched.tracked && !watched.is_here)
-    }
-
-    /// Brings so much of managed memory here, from its beginning, and reads it: what launches have made of it that were put by this position.
-    /// None if the CPU has had any of it since, and may have written there, or other threads use it.
-    pub fn brought_here(&self, start: u64, len: u64, since: u64, thread: u32) -> Option<Vec<u8>> {
-        let mut state = self.state.lock();
-        let State { tracker: Some(tracker), ranges, .. } = &mut *state else { return None };
-        let watched = ranges.get_mut(&start)?;
-        let is_followed = watched.managed && watched.tracked && start + len <= watched.end;
-        if !is_followed || watched.here_by > since || !watched.users.are_only(thread) {
-            return None;
-        }
-        let mut here = Vec::new();
-        if !tracker.present(watched.pages(start), &mut here) || !here.is_empty() {
-            return None;
-        }
-        let bytes = bytes_at(start, len as usize, true)?.into_owned();
-        watched.shadow.put(0, &bytes);
-        watched.settle(&(start..start + len));
-        Some(bytes)
-    }
-
     /// What kernels of a graph that these threads have made and launched have made of memory that no other has for itself is known as of
     /// now, but for the pages where the CPU wrote, too: what a callback puts in its place is new, also if it was there before. `copied`:
     /// pages, in order, to which its copies have gone. The parts of the memory of which that is not so.

@@ -18,9 +18,6 @@ pub struct Watched {
     pub since: Instant,
     /// Known to the driver: otherwise a graph's node reads it, whatever ends.
     pub pinned: bool,
-    /// Managed, and the CPU had pages of it at the last look; and by which position it had any.
-    pub is_here: bool,
-    pub here_by: u64,
     /// Whether the kernel tells which of its pages were written.
     pub tracked: bool,
     /// That it does not has been told.
