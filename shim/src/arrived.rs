@@ -230,7 +230,7 @@ fn readable(lane: &Lane, made: &Copy) -> Vec<Copy> {
     if made.landing.bytes() <= long_results::SHORT {
         return vec![*made];
     }
-    let is_slow = ask::is_write_combined(extent.start);
+    let is_slow = lane.recorder().pinned.is_write_combined(extent.start);
     let starts = extent.clone().step_by(long_results::PIECE as usize);
     let pieces = starts.map(|address| Landing::Flat { address, len: long_results::PIECE.min(extent.end - address) });
     let read: Vec<Copy> = pieces

@@ -103,16 +103,6 @@ pub fn is_not_pinned(start: u64) -> bool {
     result == Some(INVALID_VALUE)
 }
 
-/// Whether this pinned memory is write-combined: the CPU reads it a hundred times slower.
-pub fn is_write_combined(start: u64) -> bool {
-    const WRITE_COMBINED: u32 = 4;
-    type Flags = unsafe extern "C" fn(*mut u32, u64) -> u32;
-    let mut flags = 0;
-    // SAFETY: as above; any address may be asked about.
-    let result = unsafe { real::function::<Flags>("cuMemHostGetFlags").map(|ask| ask(&mut flags, start)) };
-    result == Some(0) && flags & WRITE_COMBINED != 0
-}
-
 /// The length of a variable of a module or library, from this function, which looks it up by this name.
 pub fn variable_length(function: &str, owner: u64, name: u64) -> Option<u64> {
     type Find = unsafe extern "C" fn(*mut u64, *mut u64, u64, u64) -> u32;

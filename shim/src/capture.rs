@@ -16,6 +16,7 @@ use crate::{clock, ends, hooks};
 use std::cell::{Cell, OnceCell};
 use trace::Function;
 use trace::api::roles::{Class, Field, Role};
+use trace::api::structs::CUmemHostAlloc_flags;
 use trace::api::types::{Form, Type};
 use trace::preamble::Data;
 use trace::record::{self, ENTRY_SIZE, Entry, Head, RETURN_SIZE, Return};
@@ -248,7 +249,7 @@ impl<'a> Capture<'a> {
             Target::HostAlloc { address, bytes } if succeeded => {
                 self.attach(address, 8, true);
                 if let Some(start) = word_at(address, 8, false) {
-                    self.lane.recorder().pinned.add(start, bytes);
+                    self.lane.recorder().pinned.add(start, bytes, self.asks_write_combined());
                 }
             }
             Target::Image { address, size } if takes => self.image(address, size),
@@ -335,6 +336,14 @@ impl<'a> Capture<'a> {
             Ok(content) => self.loading(|capture| capture.payload(0, &content, 0, false)),
             Err(_) => self.lost(0, 0, "files that the driver was told to read and the recorder could not"),
         }
+    }
+
+    /// Whether the call asks for write-combined memory.
+    fn asks_write_combined(&self) -> bool {
+        let is_flags =
+            |param: &&Field| matches!(param.role, Role::Bits(of) if of.name == CUmemHostAlloc_flags::ENUM.name);
+        let flags = self.function.params.iter().find(is_flags).map_or(0, |param| self.words[param.offset as usize / 8]);
+        flags & u64::from(CUmemHostAlloc_flags::CU_MEMHOSTALLOC_WRITECOMBINED.0) != 0
     }
 
     /// Memory as it is; structures inline, payloads as blobs when they are long.

@@ -355,7 +355,8 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
         // A driver under another tool refuses it.
         (Hook::Profiler { starts }, _) => range::profiler(&recorder.range, starts),
         (Hook::MemoryFree, false) if removed != 0 => recorder.watch.managed_made(words[0], removed),
-        (Hook::HostFree { gone: true }, false) if removed != 0 => recorder.pinned.add(words[0], removed),
+        // How it had been asked for is forgotten.
+        (Hook::HostFree { gone: true }, false) if removed != 0 => recorder.pinned.add(words[0], removed, true),
         (Hook::HostFree { gone: false }, false) if removed != 0 => recorder.pinned.register(words[0], removed),
         (_, false) => {}
         (Hook::ModuleMade | Hook::LibraryModule, _) => {

@@ -17,6 +17,8 @@ struct Held {
     len: u64,
     /// The program had it before the driver knew it.
     registered: bool,
+    /// The CPU reads it a hundred times slower than other memory, for all that is known.
+    write_combined: bool,
 }
 
 const GRANULE: u32 = 21;
@@ -36,13 +38,13 @@ impl Ranges {
     }
 
     /// Memory that the driver gives.
-    pub fn add(&self, start: u64, len: u64) {
-        self.insert(start, Held { len, registered: false });
+    pub fn add(&self, start: u64, len: u64, write_combined: bool) {
+        self.insert(start, Held { len, registered: false, write_combined });
     }
 
     /// Memory of the program's own.
     pub fn register(&self, start: u64, len: u64) {
-        self.insert(start, Held { len, registered: true });
+        self.insert(start, Held { len, registered: true, write_combined: false });
     }
 
     fn insert(&self, start: u64, held: Held) {
@@ -96,8 +98,17 @@ impl Ranges {
 
     /// Whether the driver gave the memory at this address.
     pub fn is_the_drivers(&self, address: u64) -> bool {
+        self.is(address, |held| !held.registered)
+    }
+
+    /// Whether the memory at this address was asked for as write-combined. The driver, which would know it, may not be asked within callbacks.
+    pub fn is_write_combined(&self, address: u64) -> bool {
+        self.is(address, |held| held.write_combined)
+    }
+
+    fn is(&self, address: u64, what: impl Fn(&Held) -> bool) -> bool {
         let ranges = self.ranges.lock();
         let before = ranges.range(..=address).next_back();
-        before.is_some_and(|(start, held)| address - start < held.len && !held.registered)
+        before.is_some_and(|(start, held)| address - start < held.len && what(held))
     }
 }

@@ -1,12 +1,18 @@
 // Kernels write somewhere in pinned memory of many megabytes, and the CPU looks there once it has waited; as often as the first argument
-// says; if there is a second, the memory is write-combined. The CPU puts what had been there back each time, so that the same result is new again
+// says; if there is a second, the memory is write-combined, and if there is a third, a callback comes before the wait. The CPU puts what had
+// been there back each time, so that the same result is new again
 #include "check.h"
 
 enum { N = 256, LEN = 16 << 20, WORDS = LEN / sizeof(int), PLACES = 5 };
 
+static void CUDA_CB count(void *data)
+{
+    ++*(int *)data;
+}
+
 int main(int argc, char **argv)
 {
-    int rounds = argc > 1 ? atoi(argv[1]) : PLACES, *mapped, n = N, round, i;
+    int called = 0, rounds = argc > 1 ? atoi(argv[1]) : PLACES, *mapped, n = N, round, i;
     unsigned sum = 0;
     int *input = malloc(N * sizeof(int));
     CUdeviceptr memory, place;
@@ -30,6 +36,8 @@ int main(int argc, char **argv)
         CHECK(cuMemHostGetDevicePointer(&place, mapped, 0));
         place += at * sizeof(int);
         launch(take, 1, N, (void *[]){&place, &memory, &n});
+        if (argc > 3)
+            CHECK(cuLaunchHostFunc(NULL, count, &called));
         if (round % 2) {
             CHECK(cuCtxSynchronize());
         } else {
@@ -42,6 +50,7 @@ int main(int argc, char **argv)
         }
         memset(mapped + at, 0, N * sizeof(int));
     }
+    REQUIRE(called == (argc > 3 ? rounds : 0));
     printf("%u\n", sum);
     return 0;
 }

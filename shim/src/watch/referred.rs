@@ -39,7 +39,7 @@ impl Watch {
     /// Managed memory was made, or has become known.
     pub fn managed_made(&self, start: u64, len: u64) {
         self.forget(start, len, true, None);
-        self.managed.add(start, len);
+        self.managed.add(start, len, false);
         if start::recorder().data == Data::None {
             return;
         }
