@@ -122,9 +122,12 @@ fn own_results(lane: &Lane, turn: &Turn) {
     for region in turn.around.results.iter().filter(|region| region.bytes() <= destinations::MOST_BYTES) {
         let landing = Landing::Flat { address: region.address, len: region.bytes() };
         let is_pageable = !recorder.shares(region.address, 1);
-        let is_ones =
-            || recorder.pinned.holds(region.address, region.bytes()) && recorder.watch.is_of_one(&landing.extent());
-        if (is_pageable || is_ones()) && recorder.pending.has_only_own(region, is_pageable, turn) {
+        let pinned = &recorder.pinned;
+        let is_readable = || pinned.holds(region.address, region.bytes()) && !pinned.is_write_combined(region.address);
+        let is_ones = || is_readable() && recorder.watch.is_of_one(&landing.extent());
+        let is_known = (is_pageable || is_ones()) && recorder.pending.has_only_own(region, is_pageable, turn);
+        // Whatever its length: a graph may run any number of times in a second, and waits for this.
+        if is_known && recorder.long_results.take(region.bytes()) {
             let copy = Copy::new(landing, 0, None, turn.by.0, turn.by.1);
             if let Some(found) = landed(lane, landing, By::Work) {
                 observed(lane, &copy, Some(found));
