@@ -106,20 +106,19 @@ impl Nodes {
     /// The data that the driver has for the callbacks, each with what of `written` stands before it and behind it.
     pub fn called_back(&self, written: &[Write]) -> Vec<(u64, Around)> {
         type Parameters = unsafe extern "C" fn(u64, *mut [u64; 2]) -> u32;
-        let mut order = None;
+        let callbacks: Vec<u64> = self.of_kind(Kind::CU_GRAPH_NODE_TYPE_HOST).collect();
+        let is_any_around = !written.is_empty() && !callbacks.is_empty();
+        let order = if is_any_around { Order::of(self) } else { Order::default() };
+        let mut results = Results::new(&order, written, &self.found);
         let ask = |node| {
             let mut parameters = [0; 2];
             // SAFETY: the signature is that of cuda.h, with a struct of two pointers, and the node is one of the kind.
             let asked = unsafe {
                 real::function::<Parameters>("cuGraphHostNodeGetParams").map(|ask| ask(node, &mut parameters))
             };
-            let around = match written {
-                [] => Around::default(),
-                _ => order.get_or_insert_with(|| Order::of(self)).around(node, written, &self.found),
-            };
-            (asked == Some(0)).then_some((parameters[1], around))
+            (asked == Some(0)).then(|| (parameters[1], order.around(node, written, &mut results)))
         };
-        self.of_kind(Kind::CU_GRAPH_NODE_TYPE_HOST).filter_map(ask).collect()
+        callbacks.into_iter().filter_map(ask).collect()
     }
 }
 
@@ -175,9 +174,9 @@ impl Order {
         self.last.entry(to).or_default().push(from);
     }
 
-    fn around(&self, node: u64, written: &[Write], found: &[(u32, u64)]) -> Around {
-        let (before, after) = (reached(&self.last, node), reached(&self.next, node));
-        let results = self.results(node, [&before, &after], written, found);
+    fn around(&self, node: u64, written: &[Write], results: &mut Results) -> Around {
+        let ((before, _), (after, _)) = (reached(&self.last, node), reached(&self.next, node));
+        let results = results.of(node, &before, &after);
         let is_settled = |write: &&Write| before.contains(&write.node) || after.contains(&write.node);
         let (settled, others): (Vec<&Write>, Vec<&Write>) = written.iter().partition(is_settled);
         let others: HashSet<Region> = others.into_iter().map(|write| write.region).collect();
@@ -189,54 +188,83 @@ impl Order {
     }
 }
 
-impl Order {
-    /// Where copies from the device that stand before a callback have brought what is there when that begins. Nodes behind the copy that may run
-    /// beside the callback must not write there, and those in between must not tell anybody else that it is there.
-    fn results(
-        &self,
-        callback: u64,
-        [before, after]: [&HashSet<u64>; 2],
-        written: &[Write],
-        found: &[(u32, u64)],
-    ) -> Vec<Region> {
-        const MOST: usize = 64;
+/// The nodes that a row of steps leads to, and how many steps were looked at for that.
+fn reached(steps: &HashMap<Step, Vec<Step>>, from: u64) -> (HashSet<u64>, usize) {
+    let (mut seen, mut left, mut count) = (HashSet::new(), vec![(from, false)], 0);
+    while let Some(place) = left.pop() {
+        let next = steps.get(&place).map_or(&[][..], Vec::as_slice);
+        count += next.len();
+        left.extend(next.iter().filter(|next| seen.insert(**next)));
+    }
+    (seen.into_iter().map(|(node, _)| node).collect(), count)
+}
+
+/// Finds which copies from the device that stand before a callback have brought what is there when that begins.
+struct Results<'g> {
+    order: &'g Order,
+    written: &'g [Write],
+    kinds: HashMap<u64, u32>,
+    /// Where nodes write.
+    places: HashMap<u64, Region>,
+    /// What stands behind nodes that write.
+    behind: HashMap<u64, HashSet<u64>>,
+    /// So many nodes and steps of the order may still be looked at.
+    left: usize,
+}
+
+impl<'g> Results<'g> {
+    /// A program waits for its graph to be made: in a large one with many callbacks not all results are looked for.
+    const MOST_STEPS: usize = 1 << 19;
+    /// Of one callback.
+    const MOST: usize = 64;
+
+    fn new(order: &'g Order, written: &'g [Write], found: &[(u32, u64)]) -> Results<'g> {
+        let kinds = found.iter().map(|(kind, node)| (*node, *kind)).collect();
+        let places = written.iter().map(|write| (write.node, write.region)).collect();
+        Results { order, written, kinds, places, behind: HashMap::new(), left: Self::MOST_STEPS }
+    }
+
+    fn of(&mut self, callback: u64, before: &HashSet<u64>, after: &HashSet<u64>) -> Vec<Region> {
         let is_result = |write: &&Write| {
             let is_from_device = write.by == By::Copy && !write.from_host;
             is_from_device && write.region.is_dense() && before.contains(&write.node)
         };
-        let writes = |node: u64, region: &Region| {
-            let end = region.address + region.span();
-            let meets = |other: &Region| other.address < end && region.address < other.address + other.span();
-            written.iter().any(|write| write.node == node && meets(&write.region))
-        };
-        let stands = |write: &&Write| {
-            let behind = reached(&self.next, write.node);
-            let is_beside = |node: u64| behind.contains(&node) && node != callback && !after.contains(&node);
-            found.iter().filter(|(_, node)| is_beside(*node)).all(|(kind, node)| match Kind(*kind) {
+        let copied = self.written.iter().filter(is_result).take(Self::MOST);
+        copied.filter(|write| self.stands(write, callback, before, after)).map(|write| write.region).collect()
+    }
+
+    /// Nodes behind the copy that may run beside the callback must not write there, and those in between must not tell anybody else that
+    /// it is there.
+    fn stands(&mut self, copied: &Write, callback: u64, before: &HashSet<u64>, after: &HashSet<u64>) -> bool {
+        if self.left == 0 {
+            return false;
+        }
+        let Results { order, kinds, places, behind, left, .. } = self;
+        let behind = behind.entry(copied.node).or_insert_with(|| {
+            let (behind, count) = reached(&order.next, copied.node);
+            *left = left.saturating_sub(count);
+            behind
+        });
+        *left = left.saturating_sub(behind.len());
+        let region = &copied.region;
+        let end = region.address + region.span();
+        let meets = |other: &Region| other.address < end && region.address < other.address + other.span();
+        let is_beside = |node: &&u64| **node != callback && !after.contains(*node);
+        behind.iter().filter(is_beside).all(|node| match kinds.get(node).copied().map(Kind) {
+            Some(
                 Kind::CU_GRAPH_NODE_TYPE_EMPTY
                 | Kind::CU_GRAPH_NODE_TYPE_GRAPH
                 | Kind::CU_GRAPH_NODE_TYPE_WAIT_EVENT
                 | Kind::CU_GRAPH_NODE_TYPE_MEM_ALLOC
-                | Kind::CU_GRAPH_NODE_TYPE_MEM_FREE => true,
-                Kind::CU_GRAPH_NODE_TYPE_MEMCPY | Kind::CU_GRAPH_NODE_TYPE_MEMSET => {
-                    before.contains(node) || !writes(*node, &write.region)
-                }
-                Kind::CU_GRAPH_NODE_TYPE_KERNEL | Kind::CU_GRAPH_NODE_TYPE_HOST => before.contains(node),
-                _ => false,
-            })
-        };
-        written.iter().filter(is_result).take(MOST).filter(stands).map(|write| write.region).collect()
+                | Kind::CU_GRAPH_NODE_TYPE_MEM_FREE,
+            ) => true,
+            Some(Kind::CU_GRAPH_NODE_TYPE_MEMCPY | Kind::CU_GRAPH_NODE_TYPE_MEMSET) => {
+                before.contains(node) || !places.get(node).is_some_and(meets)
+            }
+            Some(Kind::CU_GRAPH_NODE_TYPE_KERNEL | Kind::CU_GRAPH_NODE_TYPE_HOST) => before.contains(node),
+            _ => false,
+        })
     }
-}
-
-/// The nodes that a row of steps leads to.
-fn reached(steps: &HashMap<Step, Vec<Step>>, from: u64) -> HashSet<u64> {
-    let (mut seen, mut left) = (HashSet::new(), vec![(from, false)]);
-    while let Some(place) = left.pop() {
-        let next = steps.get(&place).into_iter().flatten();
-        left.extend(next.filter(|next| seen.insert(**next)).copied());
-    }
-    seen.into_iter().map(|(node, _)| node).collect()
 }
 
 /// From which node to which.
@@ -263,4 +291,58 @@ fn edges(graph: u64) -> impl Iterator<Item = (u64, u64)> {
     }
     from.truncate(count);
     from.into_iter().zip(to)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KERNEL: u32 = Kind::CU_GRAPH_NODE_TYPE_KERNEL.0;
+    const COPY: u32 = Kind::CU_GRAPH_NODE_TYPE_MEMCPY.0;
+    const HOST: u32 = Kind::CU_GRAPH_NODE_TYPE_HOST.0;
+
+    fn copy(node: u64, address: u64) -> Write {
+        let region = Region { address, row_bytes: 64, rows: 1, pitch: 64, slices: 1, slice_pitch: 64 };
+        Write { region, node, by: By::Copy, from_host: false }
+    }
+
+    fn results(found: &[(u32, u64)], edges: &[(u64, u64)], written: &[Write]) -> Vec<usize> {
+        let mut order = Order::default();
+        edges.iter().for_each(|(from, to)| order.waits((*from, false), (*to, false)));
+        let mut results = Results::new(&order, written, found);
+        let callbacks = found.iter().filter(|(kind, _)| *kind == HOST);
+        callbacks.map(|(_, node)| order.around(*node, written, &mut results).results.len()).collect()
+    }
+
+    #[test]
+    fn what_stands_before_a_callback_is_its_result_if_nobody_else_may_have_written_there() {
+        let found = [(COPY, 1), (COPY, 2), (HOST, 3), (COPY, 4)];
+        let written = [copy(1, 0x1000), copy(2, 0x2000), copy(4, 0x2020)];
+        assert_eq!(results(&found, &[(1, 3), (2, 3)], &written), [2]);
+        // The third copy runs beside the callback, in memory of the second.
+        assert_eq!(results(&found, &[(1, 3), (2, 3), (2, 4)], &written), [1]);
+        assert_eq!(results(&found, &[(1, 3), (2, 3), (3, 4)], &written), [2]);
+        // A kernel beside it may tell others.
+        assert_eq!(results(&[(COPY, 1), (HOST, 3), (KERNEL, 4)], &[(1, 3), (1, 4)], &written[..1]), [0]);
+    }
+
+    #[test]
+    fn in_a_large_graph_not_all_results_are_looked_for() {
+        const LEN: u64 = 500;
+        // Copies in a row, behind each of which a callback stands.
+        let found: Vec<_> = (0..LEN).flat_map(|at| [(COPY, 2 * at), (HOST, 2 * at + 1)]).collect();
+        let edges: Vec<_> = (0..LEN).flat_map(|at| [(2 * at, 2 * at + 1), (2 * at, 2 * at + 2)]).collect();
+        let written: Vec<_> = (0..LEN).map(|at| copy(2 * at, 0x1000 + 64 * at)).collect();
+        let mut order = Order::default();
+        edges.iter().for_each(|(from, to)| order.waits((*from, false), (*to, false)));
+        let mut results = Results::new(&order, &written, &found);
+        let callbacks: HashSet<u64> = found.iter().filter(|(kind, _)| *kind == HOST).map(|(_, node)| *node).collect();
+        for callback in &callbacks {
+            let (before, after) = (reached(&order.last, *callback).0, reached(&order.next, *callback).0);
+            results.of(*callback, &before, &after);
+        }
+        assert_eq!(results.left, 0);
+        let known: usize = results.behind.values().map(HashSet::len).sum();
+        assert!(known <= Results::MOST_STEPS + found.len(), "{known}");
+    }
 }
