@@ -6,4 +6,6 @@ fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libcuda.so.1");
     println!("cargo:rustc-cdylib-link-arg=-Wl,-Bsymbolic");
+    // What it leaves with the C library (threads, keys, what runs at the end) must be there as long as the process.
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
 }

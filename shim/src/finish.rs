@@ -1,22 +1,34 @@
-//! The end of the process, when it ends by `exit`: what was lost is said. `_exit` and signals come past here; everything
-//! that was committed is in the file all the same.
+//! The end of the process, when it ends by `exit`: what was lost is said, and what is in memory goes to its
+//! places in the file. `_exit` and signals come past here: they leave the chunks in shared memory.
 
 use crate::config::tell;
 use crate::finds::Finds;
 use crate::start::Recorder;
 use crate::{early, lane, nets, start, wrappers};
+use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use trace::maps::Mapping;
 use trace::record::{self, Loss};
 
-/// Run by the loader among the destructors of this library.
+/// Run by the loader before the program, as for every library that is there from the start. The C library then registers the
+/// destructors of all libraries, which may call the driver: what is registered first runs last.
 #[used]
-#[unsafe(link_section = ".fini_array")]
-static AT_EXIT: extern "C" fn() = at_exit;
+#[unsafe(link_section = ".init_array")]
+static AT_START: extern "C" fn() = at_start;
 
-extern "C" fn at_exit() {
-    // A panic must not leave through the loader.
+unsafe extern "C" {
+    fn __cxa_atexit(run: extern "C" fn(*mut c_void), argument: *mut c_void, library: *mut c_void) -> c_int;
+}
+
+extern "C" fn at_start() {
+    // SAFETY: plain function and arguments. Of no library, or it would run among the destructors of this one. If it cannot be
+    // registered, the end is that of a process that is killed.
+    let _lost = unsafe { __cxa_atexit(at_end, std::ptr::null_mut(), std::ptr::null_mut()) };
+}
+
+extern "C" fn at_end(_: *mut c_void) {
+    // A panic must not leave through the C library.
     drop(std::panic::catch_unwind(finish));
 }
 

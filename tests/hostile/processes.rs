@@ -149,6 +149,22 @@ fn calls_after_main() {
     assert_eq!(names(&place.trace()), ["cuInit", "cuDeviceGetCount", "cuDriverGetVersion"]);
 }
 
+/// The destructors of libraries run after ours, where those are not preloaded.
+#[test]
+fn calls_in_a_destructor_of_a_library() {
+    let place = Place::new();
+    let library = client("hostile/libcalls_at_unload.c");
+    let program = client_with("hostile/calls_after_us.c", &[library.to_str().expect("a plain path")]);
+    let ran = place.unchanged(program, &[""; 0]).expect(0);
+    assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("1\n", ""));
+    let recorded = Trace::open(place.join("record/trace.bin")).expect("a trace");
+    for trace in [place.trace(), recorded] {
+        let names = names(&trace);
+        assert_eq!(names[..START.len() + 1], [&START[..], &["cuDeviceGetCount"]].concat());
+        assert_eq!(names.len(), START.len() + 1 + 50_000);
+    }
+}
+
 #[test]
 fn fork_while_other_threads_call() {
     let place = Place::new();
