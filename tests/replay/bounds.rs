@@ -42,6 +42,28 @@ fn what_names_memory_that_could_not_be_allocated_is_refused() {
     }
 }
 
+/// The driver reads as much of an image as the call says.
+#[test]
+fn no_more_of_an_image_is_read_than_the_trace_has() {
+    let place = Place::new();
+    run(&mut place.recorded(client("linking.c"))).expect(0);
+    let path = place.join("trace.bin");
+    let whole = Forge::open(&path);
+    let trace = place.trace();
+    let add = calls_named(&trace, "cuLinkAddData_v2")[0];
+    let (arguments, size) = (add.argument_bytes(), add.argument("size").expect("an argument"));
+    let at = arguments.chunks_exact(8).position(|word| word == size.to_le_bytes()).expect("its word");
+    for forged in [size + 1, 1 << 40] {
+        let mut forge = whole.clone();
+        forge.put(forge.find(Kind::Chunk, arguments) + at * 8, &forged.to_le_bytes());
+        forge.reseal();
+        forge.write(&path);
+        let ran = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(4);
+        let why = format!("says that data has {forged} bytes, of which there are {size}");
+        assert!(ran.stdout.contains(&why), "{}", ran.stdout);
+    }
+}
+
 /// To open a FIFO is to wait for who writes to it.
 #[test]
 fn a_file_that_the_trace_names_is_not_opened() {

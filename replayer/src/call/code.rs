@@ -21,14 +21,19 @@ impl<'t> Builder<'_, 't> {
     pub fn image(&mut self, name: &'static str, address: u64, size: Option<u64>) -> Result<u64, Refusal> {
         self.frame.retain = true;
         // Code made by the linker for the live device, rather than what it made for the recorded one.
-        if let Some(live) = self.world.linked.lock().get(&address) {
-            return Ok(live.0);
+        // The driver reads as much as the call says.
+        let least = size.unwrap_or(0);
+        let short = |found: u64| Refusal(format!("says that {name} has {least} bytes, of which there are {found}"));
+        if let Some(linked) = self.world.linked.lock().get(&address) {
+            return if least <= linked.len { Ok(linked.address) } else { Err(short(linked.len)) };
         }
-        let Some(bytes) = self.whole(address) else { return Err(self.missing(name)) };
+        let Some(bytes) = self.whole(address, least) else {
+            return Err(self.whole(address, 0).map_or_else(|| self.missing(name), |found| short(found.len() as u64)));
+        };
         match Format::of(&bytes) {
             Format::Wrapper => {
                 let wrapper = Wrapper::decode(&bytes).ok_or_else(|| self.missing(name))?;
-                let data = self.binary(wrapper.data).ok_or_else(|| self.missing(name))?;
+                let data = self.binary(wrapper.data, 0).ok_or_else(|| self.missing(name))?;
                 let more = match wrapper.more {
                     more @ 1.. if wrapper.version == 2 => self.fatbins(more).ok_or_else(|| self.missing(name))?,
                     _ => 0,
@@ -38,13 +43,12 @@ impl<'t> Builder<'_, 't> {
                 live.put(Wrapper::MORE_AT, &more.to_le_bytes());
                 Ok(self.own(live))
             }
-            Format::Fatbin | Format::Elf => self.binary(address).ok_or_else(|| self.missing(name)),
+            Format::Fatbin | Format::Elf => self.binary(address, least).ok_or_else(|| self.missing(name)),
             // Text is read up to its NUL, which need not have been recorded.
-            _ if size.is_none() => {
+            _ => {
                 let text = [&bytes[..], &[0]].concat();
                 Ok(self.own(Memory::of(&text)?))
             }
-            _ => Ok(self.own(Memory::of(&bytes)?)),
         }
     }
 
@@ -53,7 +57,7 @@ impl<'t> Builder<'_, 't> {
         let mut live = Vec::new();
         for at in (address..).step_by(8) {
             let word = u64_at(&self.call.memory(When::Entry, at, 8)?, 0);
-            live.extend(if word == 0 { 0 } else { self.binary(word)? }.to_le_bytes());
+            live.extend(if word == 0 { 0 } else { self.binary(word, 0)? }.to_le_bytes());
             if word == 0 {
                 break;
             }
@@ -62,22 +66,22 @@ impl<'t> Builder<'_, 't> {
     }
 
     /// A recorded binary: in the trace itself if it is aligned there.
-    fn binary(&mut self, address: u64) -> Option<u64> {
-        match self.whole(address)? {
+    fn binary(&mut self, address: u64, least: u64) -> Option<u64> {
+        match self.whole(address, least)? {
             Cow::Borrowed(bytes) if (bytes.as_ptr() as usize).is_multiple_of(64) => Some(bytes.as_ptr() as u64),
             bytes => Some(self.own(Memory::of(&bytes).ok()?)),
         }
     }
 
-    /// The image that begins at this address: as long as its headers say, for other images may follow it without a gap. Text
-    /// ends where the recorded bytes do.
-    fn whole(&self, address: u64) -> Option<Cow<'t, [u8]>> {
+    /// The image that begins at this address: as long as its headers say, for other images may follow it without a gap, and no
+    /// shorter than `least`. Text ends where the recorded bytes do.
+    fn whole(&self, address: u64, least: u64) -> Option<Cow<'t, [u8]>> {
         let recorded = |at, len| self.call.memory(When::Entry, at, len as u64).map(Cow::into_owned);
         let len = match image::length(address, &recorded) {
             Some(len) => len as u64,
             None => self.image_length(address),
         };
-        if len == 0 { None } else { self.call.memory(When::Entry, address, len) }
+        if len == 0 { None } else { self.call.memory(When::Entry, address, len.max(least)) }
     }
 
     /// A file with the recorded content, named by a path that only this process knows.

@@ -12,7 +12,7 @@ use crate::call::frame::{Frame, Output};
 use crate::call::objects::Found;
 use crate::check::payload::hex;
 use crate::check::report::{Divergence, Tally};
-use crate::run::world::World;
+use crate::run::world::{Linked, World};
 use std::ffi::CStr;
 use std::os::fd::{FromRawFd, OwnedFd};
 use trace::api::enums::CUgraphInstantiate_flags;
@@ -118,8 +118,8 @@ impl Checker<'_, '_> {
         let Target::Owned { count, .. } = resolve(self.function.params, index, 0, &view) else { return };
         let Some(recorded_at) = self.recorded_word(address).filter(|at| *at != 0 && live != 0) else { return };
         if self.function.name == "cuLinkComplete" {
-            let state = self.call.argument("state").unwrap_or(0);
-            self.world.linked.lock().insert(recorded_at, (live, state));
+            let linker = self.call.argument("state").unwrap_or(0);
+            self.world.linked.lock().insert(recorded_at, Linked { address: live, len: count, linker });
             return;
         }
         let size = u64::from(element.size.max(1));

@@ -32,7 +32,7 @@ impl<'t> Worker<'_, 't> {
         }
         if function.name == "cuLinkDestroy" {
             let state = call.argument("state");
-            self.world.linked.lock().retain(|_, (_, linker)| Some(*linker) != state);
+            self.world.linked.lock().retain(|_, linked| Some(linked.linker) != state);
         }
     }
 

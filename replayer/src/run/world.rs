@@ -35,8 +35,8 @@ pub struct World<'a> {
     pub contexts: Mutex<BTreeSet<u64>>,
     /// Memory that the driver may use after the call it was made for: module images, logs, buffers of graph nodes.
     pub retained: Mutex<Vec<Frame<'a>>>,
-    /// What the linker made: recorded address to live address and the recorded linker, with which it ends.
-    pub linked: Mutex<HashMap<u64, (u64, u64)>>,
+    /// What linkers made, by recorded address.
+    pub linked: Mutex<HashMap<u64, Linked>>,
     /// Device resources are bytes with a checksum of the driver's: recorded to live.
     pub resources: Mutex<HashMap<Vec<u8>, Vec<u8>>>,
     /// Descriptors by which the replay has exported memory, by the recorded ones; what is closed when recorded is open here until the number comes again.
@@ -62,6 +62,14 @@ pub struct World<'a> {
     pub repeats: Option<Repeats>,
     /// If launches go one at a time.
     pub watch: Option<Watch>,
+}
+
+/// An image in memory of the live driver's.
+pub struct Linked {
+    pub address: u64,
+    pub len: u64,
+    /// The recorded CUlinkState, with which it ends.
+    pub linker: u64,
 }
 
 impl World<'_> {
