@@ -2,6 +2,7 @@
 
 use tests::forge::Forge;
 use tests::*;
+use trace::call::Content;
 use trace::segment::Kind;
 
 /// What the program allocates and the replay cannot.
@@ -62,6 +63,45 @@ fn no_more_of_an_image_is_read_than_the_trace_has() {
         let why = format!("says that data has {forged} bytes, of which there are {size}");
         assert!(ran.stdout.contains(&why), "{}", ran.stdout);
     }
+}
+
+/// The driver reads an argument for each parameter that the kernel has.
+#[test]
+fn no_more_arguments_are_read_than_the_trace_has() {
+    for (app, name) in [
+        ("vector_add.c", "cuLaunchKernel"),
+        ("kernel_libraries.c", "cuLaunchKernel"),
+        ("updatable_nodes.c", "cuLaunchKernelEx"),
+        ("every_node.c", "cuGraphAddKernelNode_v2"),
+        ("every_node.c", "cuGraphExecKernelNodeSetParams_v2"),
+        ("outputs_over_inputs.c", "cuGraphAddNode_v2"),
+    ] {
+        let place = Place::new();
+        run(&mut place.recorded(client(app))).expect(0);
+        let path = place.join("trace.bin");
+        let trace = place.trace();
+        let mut forge = Forge::open(&path);
+        let mut all = Vec::new();
+        for image in trace.calls().filter(|call| call.name() == name).flat_map(|call| call.images().collect::<Vec<_>>())
+        {
+            if let Content::Arguments { kernel, count, .. } = image.content {
+                let head = |count: u32| [image.address.to_le_bytes(), kernel_and(kernel, count)].concat();
+                forge.replace(Kind::Chunk, &head(count), &head(count - 1));
+                all.push(format!("the kernel takes {count} arguments, of which the trace has {}", count - 1));
+            }
+        }
+        assert!(!all.is_empty(), "{app} gives {name} no arguments");
+        forge.reseal();
+        forge.write(&path);
+        let ran = run(place.cutrace(["replay", "--driver", "sim"]).env("CUTRACE_SIM_GUARD", "1"));
+        assert!(matches!(ran.code(), 4 | 6), "{app} {name}: {ran:?}");
+        let is_refused = |line: &str| line.contains(&format!("refused      {name} (")) && line.contains(&all[0]);
+        assert!(ran.stdout.lines().any(is_refused), "{app} {name}: {}", ran.stdout);
+    }
+}
+
+fn kernel_and(kernel: u32, count: u32) -> [u8; 8] {
+    (u64::from(kernel) | u64::from(count) << 32).to_le_bytes()
 }
 
 /// To open a FIFO is to wait for who writes to it.

@@ -1,15 +1,35 @@
 //! Kernel arguments in both forms, and arrays of attribute values.
 
-use crate::call::buffers::Builder;
+use crate::call::buffers::{Builder, Here};
 use crate::call::frame::{Memory, Output, Refusal};
-use trace::api::types::Type;
+use crate::call::objects::Found;
+use crate::call::parameters::{Layout, cover};
+use trace::api::roles::Field;
+use trace::api::types::{Form, Kind, Type};
 use trace::call::{Content, When};
 use trace::extra::{self, Extra};
 use trace::walk::{Direction, select};
 
 impl Builder<'_, '_> {
-    /// The pointer-array form: an array of pointers to values.
-    pub fn arguments(&mut self, name: &'static str, address: u64) -> Result<u64, Refusal> {
+    /// What the driver will read for the function that these fields name, if it tells.
+    pub fn live_parameters(&self, fields: &[Field], base: u32, here: Here) -> Option<Layout> {
+        let handle = |field: &Field| match field.ty.form {
+            Form::Handle(Kind::Function | Kind::Kernel) => here.load(base + field.offset, 8).filter(|word| *word != 0),
+            _ => None,
+        };
+        match self.world.objects.find(Kind::Function, fields.iter().find_map(handle)?) {
+            Found::Live(live) => self.world.parameters.of(self.world.driver, live),
+            _ => None,
+        }
+    }
+
+    /// The pointer-array form: an array of pointers to values. `live`: what the driver will read.
+    pub fn arguments(
+        &mut self,
+        name: &'static str,
+        address: u64,
+        live: Option<&[(usize, usize)]>,
+    ) -> Result<u64, Refusal> {
         let found = self.call.images().find_map(|image| match image.content {
             Content::Arguments { kernel, count, packed } if image.address == address => Some((kernel, count, packed)),
             _ => None,
@@ -21,10 +41,12 @@ impl Builder<'_, '_> {
                 "neither the driver nor the code would tell how large the kernel's arguments are".into(),
             ));
         };
+        let params = &params[..params.len().min(count as usize)];
+        cover(params, live.unwrap_or_default())?;
         let mut values = self.frame.holding(packed)?;
-        let mut pointers = Vec::with_capacity(count as usize * 8);
+        let mut pointers = Vec::with_capacity(params.len() * 8);
         let mut at = 0;
-        for (_, size) in params.iter().take(count as usize) {
+        for (_, size) in params {
             let size = *size as usize;
             let bytes = packed.get(at..at + size).ok_or_else(|| self.missing(name))?;
             for (offset, live) in self.argument(bytes) {
@@ -38,8 +60,8 @@ impl Builder<'_, '_> {
         Ok(self.own(pointers))
     }
 
-    /// The packed form: pairs of a code and an address, ended by a zero.
-    pub fn extra(&mut self, name: &'static str, address: u64) -> Result<u64, Refusal> {
+    /// The packed form: pairs of a code and an address, ended by a zero. `live`: what the driver may read.
+    pub fn extra(&mut self, name: &'static str, address: u64, live: Option<&[(usize, usize)]>) -> Result<u64, Refusal> {
         let word = |at: u64| {
             let bytes = self.call.memory(When::Entry, at, 8)?;
             Some(u64::from_le_bytes(bytes.as_ref().try_into().ok()?))
@@ -49,7 +71,10 @@ impl Builder<'_, '_> {
             return Err(self.missing(name));
         };
         let bytes = self.call.memory(When::Entry, pointer, size).ok_or_else(|| self.missing(name))?;
-        let mut values = self.frame.holding(&bytes)?;
+        // Zeros behind a buffer that is too small: it is for the driver to refuse it by its size.
+        let most = live.unwrap_or_default().iter().map(|(offset, size)| offset + size).max().unwrap_or(0);
+        let behind = vec![0; most.saturating_sub(bytes.len())];
+        let mut values = self.frame.holding(&[&bytes[..], &behind].concat())?;
         for (at, live) in self.packed_arguments(&bytes) {
             values.put(at, &live.to_le_bytes());
         }

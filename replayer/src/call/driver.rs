@@ -28,6 +28,7 @@ pub mod result {
     pub const DEINITIALIZED: u32 = 4;
     pub const INVALID_CONTEXT: u32 = 201;
     pub const FILE_NOT_FOUND: u32 = 301;
+    pub const INVALID_HANDLE: u32 = 400;
     pub const NOT_READY: u32 = 600;
     pub const CONTEXT_IS_DESTROYED: u32 = 709;
     pub const ALREADY_REGISTERED: u32 = 712;

@@ -8,5 +8,6 @@ pub mod frame;
 pub mod guard;
 pub mod host;
 pub mod objects;
+pub mod parameters;
 pub mod thunk;
 pub mod words;

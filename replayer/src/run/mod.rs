@@ -31,6 +31,7 @@ pub mod written;
 
 use crate::call::driver::Driver;
 use crate::call::objects::Objects;
+use crate::call::parameters::Parameters;
 use crate::check::report::{Report, Tally};
 use crate::memory::of_graphs::OfGraphs;
 use crate::memory::place::Placement;
@@ -102,6 +103,7 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
         contexts: Mutex::default(),
         retained: Mutex::default(),
         linked: Mutex::default(),
+        parameters: Parameters::default(),
         resources: Mutex::default(),
         shared: Mutex::default(),
         spares: Spares::default(),

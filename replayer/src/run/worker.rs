@@ -3,6 +3,7 @@
 use crate::call::buffers::Builder;
 use crate::call::driver::{Failure, id, result, result_name};
 use crate::call::frame::Refusal;
+use crate::call::parameters;
 use crate::check::payload;
 use crate::check::report::{Divergence, Tally};
 use crate::plan::action::{Action, Memory, action};
@@ -206,6 +207,9 @@ impl<'t> Worker<'_, 't> {
             marks::end(world, self.queue(function, &words));
         }
         self.tally.executed += 1;
+        if parameters::end_with(function) {
+            world.parameters.forget();
+        }
         self.compare(&call, function, result);
         if result == result::SUCCESS && call.succeeded() {
             self.tally.other_numbers += u64::from(numbers::differs(world, &call, function, &words));

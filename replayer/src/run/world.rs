@@ -3,6 +3,7 @@
 use crate::call::driver::Driver;
 use crate::call::frame::Frame;
 use crate::call::objects::Objects;
+use crate::call::parameters::Parameters;
 use crate::check::extent::Tolerance;
 use crate::memory::of_graphs::OfGraphs;
 use crate::memory::place::Placement;
@@ -37,6 +38,8 @@ pub struct World<'a> {
     pub retained: Mutex<Vec<Frame<'a>>>,
     /// What linkers made, by recorded address.
     pub linked: Mutex<HashMap<u64, Linked>>,
+    /// Of the live functions that were launched.
+    pub parameters: Parameters,
     /// Device resources are bytes with a checksum of the driver's: recorded to live.
     pub resources: Mutex<HashMap<Vec<u8>, Vec<u8>>>,
     /// Descriptors by which the replay has exported memory, by the recorded ones; what is closed when recorded is open here until the number comes again.
