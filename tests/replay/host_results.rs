@@ -62,6 +62,16 @@ fn what_a_graph_copies_for_its_callbacks_is_compared() {
     assert_eq!(other["divergences"], 12, "{other}");
 }
 
+/// The graph waits while it is read.
+#[test]
+fn what_callbacks_of_graphs_wait_for_is_bounded() {
+    let begun = std::time::Instant::now();
+    let place = recorded("graph_results_often.c", &["240"]);
+    let allowed = (256.0 + 32.0 * begun.elapsed().as_secs_f64()) as u64;
+    let read = place.trace().results_of_callbacks().map(|(_, image)| image.len).sum::<u64>() >> 20;
+    assert!((200..=allowed).contains(&read), "{read} MiB of {allowed}");
+}
+
 #[test]
 fn managed_memory_is_compared_until_it_ends() {
     for then in ["free", "reset", "exit"] {
