@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::Condvar;
-use std::sync::atomic::{AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicU64, Ordering::*, fence};
 use std::time::Duration;
 use trace::segment::{HEADER, Header, Kind, LENGTH_AT, round_up};
 use trace::shared_memory::Place;
@@ -23,6 +23,9 @@ use trace::shared_memory::Place;
 pub const SMALL: usize = 64 << 10;
 /// Every further one.
 pub const LARGE: usize = 512 << 10;
+
+/// Bytes of a chunk that are not for records: its header, and as many at its end (`trace::shared_memory`).
+pub const FRAME: usize = 2 * HEADER;
 
 /// Zeroed memory, with a place set aside in the file.
 pub struct Chunk {
@@ -64,9 +67,10 @@ impl Chunk {
         unsafe { self.base.add(HEADER) }
     }
 
+    /// Of the room for records.
     pub fn end(&self) -> *mut u8 {
-        // SAFETY: one past the mapping.
-        unsafe { self.base.add(self.size) }
+        // SAFETY: within the mapping.
+        unsafe { self.base.add(self.size - HEADER) }
     }
 
     pub fn length(&self) -> &AtomicU64 {
@@ -145,6 +149,31 @@ pub unsafe fn committed<'a>(base: *const u8) -> &'a [u8] {
     }
 }
 
+/// The chunk that begins there with its committed records, which were still its own once they had been copied: meanwhile
+/// it may be freed, and used by another thread. None if it is another one each time.
+///
+/// # Safety
+/// There must be a chunk, readable for as long as this runs.
+pub unsafe fn settled(base: *const u8) -> Option<(Header, Vec<u8>)> {
+    const TRIES: usize = 100;
+    let attempt = |_| {
+        // SAFETY: the caller's promise.
+        let before = unsafe { header(base) }?;
+        if before.kind != Kind::Chunk || before.length == 0 {
+            return Some((Header::new(Kind::Free, before.size), Vec::new()));
+        }
+        let mut bytes = vec![0; before.length as usize];
+        // SAFETY: the caller's promise; bytes that change meanwhile do not count.
+        unsafe { std::ptr::copy_nonoverlapping(base.add(HEADER), bytes.as_mut_ptr(), bytes.len()) };
+        fence(Acquire);
+        // SAFETY: the caller's promise.
+        let now = unsafe { header(base) }?;
+        let is_same = (now.kind, now.thread, now.id) == (before.kind, before.thread, before.id);
+        (is_same && now.length >= before.length).then_some((before, bytes))
+    };
+    (0..TRIES).find_map(attempt)
+}
+
 /// Chunks to write to: free ones, and full ones on their way to the end of the file.
 #[derive(Default)]
 pub struct Supply {
@@ -166,12 +195,12 @@ struct State {
 impl Supply {
     /// A chunk with room for `size` bytes of records for the calling thread.
     pub fn take(&self, file: &TraceFile, size: usize) -> io::Result<Chunk> {
-        if size + HEADER <= SMALL {
+        if size + FRAME <= SMALL {
             let free = self.state.lock().small.pop();
             return free.map_or_else(|| Chunk::make(file, SMALL), Ok);
         }
-        if size + HEADER > LARGE {
-            return Chunk::make(file, round_up((size + HEADER) as u64) as usize);
+        if size + FRAME > LARGE {
+            return Chunk::make(file, round_up((size + FRAME) as u64) as usize);
         }
         loop {
             let full = {

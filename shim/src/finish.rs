@@ -65,20 +65,21 @@ fn finish() {
     }
 }
 
-/// Puts what is in memory into the file, unless `cutrace record` does so when the process has ended. Other
-/// threads may still call.
+/// Puts what is in memory into the file. Other threads may still call.
 fn close(recorder: &Recorder) {
     let is_closed_later = recorder.session.as_ref().is_some_and(|session| session.exists());
     let file = &recorder.file;
-    let done = match is_closed_later && !file.memory.is_private.load(Relaxed) {
-        true => file.look(),
-        false => file.bring_home(),
+    let is_private = file.memory.is_private.load(Relaxed);
+    let (done, closes) = match is_closed_later {
+        true => (file.copy_home(), "record"),
+        false => (file.bring_home(), "repair"),
     };
     if let Err(error) = done {
-        tell(&format!(
-            "{}: {error}; what was recorded last is in shared memory until cutrace repair",
-            file.path.display()
-        ));
+        let left = match is_private {
+            true => "is lost".into(),
+            false => format!("is in shared memory until cutrace {closes} closes the trace"),
+        };
+        tell(&format!("{}: {error}; what was recorded last {left}", file.path.display()));
     }
 }
 

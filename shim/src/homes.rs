@@ -2,7 +2,7 @@
 //! the chunk is put there. And what is done when somebody else cuts the file short meanwhile: what can be
 //! said again is said again.
 
-use crate::chunk::{committed, header};
+use crate::chunk::settled;
 use crate::config::tell;
 use crate::file::{TraceFile, write_at};
 use crate::start;
@@ -10,6 +10,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering::Relaxed;
+use trace::hash::checksum;
 use trace::segment::{HEADER, Header, Kind, MAGIC, whole};
 use trace::shared_memory::Place;
 
@@ -29,16 +30,23 @@ impl Home {
 
     /// The chunk itself, or that there is none.
     fn fill(&self, file: &File) -> io::Result<()> {
-        let base = self.base as *const u8;
+        let (header, content) = self.settled()?;
+        write_at(file, &content, self.offset + HEADER as u64)?;
+        write_at(file, &header.encode(), self.offset)
+    }
+
+    fn settled(&self) -> io::Result<(Header, Vec<u8>)> {
         // SAFETY: the memory of a chunk, which is given back only after its home has been taken off the list.
-        match unsafe { header(base) }.filter(|header| header.kind == Kind::Chunk && header.length > 0) {
-            Some(header) => {
-                // SAFETY: as above.
-                write_at(file, unsafe { committed(base) }, self.offset + HEADER as u64)?;
-                write_at(file, &header.encode(), self.offset)
-            }
-            None => write_at(file, &Header::new(Kind::Free, self.size).encode(), self.offset),
-        }
+        let found = unsafe { settled(self.base as *const u8) };
+        found.ok_or_else(|| io::Error::other("a chunk is another one each time it is looked at"))
+    }
+
+    /// A copy, for the case that the memory is gone when somebody looks for it: the place still says where.
+    fn copy(&self, file: &File) -> io::Result<()> {
+        let (header, content) = self.settled()?;
+        let header = Header { seal: checksum(&content), ..header };
+        write_at(file, &content, self.offset + HEADER as u64)?;
+        write_at(file, &header.encode(), self.offset + self.size - HEADER as u64)
     }
 }
 
@@ -70,6 +78,13 @@ impl TraceFile {
         }
         self.memory.remove(&failed);
         done
+    }
+
+    /// The same, if somebody waits for the process and then closes the trace: what other threads still record
+    /// counts, too.
+    pub fn copy_home(&self) -> io::Result<()> {
+        let file = self.file()?;
+        self.homes.lock().iter().map(|home| home.copy(&file)).fold(Ok(()), io::Result::and)
     }
 
     /// Both preambles, now or, if the file is cut short, again.

@@ -1,14 +1,14 @@
 //! What a recording that has to end says last. Its place in the file is set aside at the start: when the disk is full or a limit
 //! is reached, there is no other.
 
-use crate::chunk::Chunk;
+use crate::chunk::{Chunk, FRAME};
 use crate::file::TraceFile;
 use crate::lock::Lock;
 use crate::start;
 use std::io;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use trace::record::{self, Loss, Thread};
-use trace::segment::{HEADER, PAGE};
+use trace::segment::PAGE;
 
 pub struct LastWords {
     chunk: Chunk,
@@ -38,7 +38,7 @@ impl LastWords {
     }
 
     fn add(&self, at: usize, record: &[u8]) -> usize {
-        if at + record.len() > PAGE as usize - HEADER {
+        if at + record.len() > PAGE as usize - FRAME {
             return at;
         }
         // SAFETY: within the chunk, which nobody else writes to while the lock is held.

@@ -95,6 +95,21 @@ fn a_trace_is_emptied_and_its_program_killed() {
     assert_eq!((closed.len(), closed.footer.is_some(), blocks_of(trace.preamble.pid)), (trace.len(), true, 0));
 }
 
+/// By somebody else (systemd's RemoveIPC, ipcrm), or with the process's own IPC namespace (a container). What it did last
+/// is in the file as well.
+#[test]
+fn shared_memory_is_gone_when_the_process_has_ended() {
+    for why in ["removed", "namespace"] {
+        let place = Place::new();
+        let ran = place.unchanged(client("hostile/memory_gone.c"), &[why, "3"]).expect(0);
+        assert!(ran.said().is_empty(), "{}", ran.stderr);
+        let recorded = Trace::open(place.join("record/trace.bin")).expect("a trace");
+        for trace in [place.trace(), recorded] {
+            assert_eq!((trace.len(), trace.damage.len(), trace.losses.len()), (4 + 3 * 20_001, 0, 0));
+        }
+    }
+}
+
 /// Then chunks are in memory of the process alone, and what is lost with it is said.
 #[test]
 fn shared_memory_is_refused() {

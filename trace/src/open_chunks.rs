@@ -1,6 +1,7 @@
 //! Copies of open chunks. A recorder uses a chunk again as soon as its records stand at the end of the file: what is found in an
 //! open one may be another thread's when it is looked at.
 
+use crate::hash::checksum;
 use crate::mapping::Mapping;
 use crate::reader::Damage;
 use crate::segment::{HEADER, Header, Kind};
@@ -27,7 +28,7 @@ impl Copies {
         let mut memory = HashMap::new();
         segments.retain_mut(|(offset, header)| {
             let settled = match Place::of(header) {
-                Some(place) => Some(in_memory(&mut memory, place, *offset, header, damage)),
+                Some(place) => Some(in_memory(map, &mut memory, place, *offset, header, damage)),
                 None => settled(
                     |at, bytes| map.read(*offset + at, bytes),
                     (map.len() as u64).saturating_sub(*offset),
@@ -61,6 +62,7 @@ impl Copies {
 
 /// The committed bytes of a chunk that is in memory, and its header; what is not there may have held records.
 fn in_memory(
+    map: &Mapping,
     all: &mut HashMap<i32, Option<Attached>>,
     place: Place,
     offset: u64,
@@ -79,7 +81,7 @@ fn in_memory(
         let content = settled(read, memory.len().saturating_sub(place.offset()), &mut found)?;
         (found.size == header.size).then_some((found, content))
     });
-    match found {
+    match found.or_else(|| copy_at_home(map, offset, header)) {
         Some((found, content)) if found.kind == Kind::Chunk => {
             *header = found;
             content
@@ -95,7 +97,7 @@ fn in_memory(
             let whose = match place.memory {
                 PRIVATE => "memory of its process alone".into(),
                 id => format!(
-                    "shared memory {id}, which is not here (other machine or IPC namespace, restarted, or removed)"
+                    "shared memory {id}, which is not here or not yours (other machine, IPC namespace or user, restarted, or removed)"
                 ),
             };
             let what = format!("what was recorded last was in {whose}: it is lost");
@@ -103,6 +105,18 @@ fn in_memory(
             Vec::new()
         }
     }
+}
+
+/// What its process has put at the chunk's place when it ended.
+fn copy_at_home(map: &Mapping, offset: u64, header: &Header) -> Option<(Header, Vec<u8>)> {
+    let mut bytes = [0; HEADER];
+    let at_end = offset.checked_add(header.size)?.checked_sub(HEADER as u64)?;
+    map.read(at_end, &mut bytes)?;
+    let found = Header::decode(&bytes).filter(|found| found.size == header.size)?;
+    let start = offset + HEADER as u64;
+    let mut content = vec![0; usize::try_from(found.length).ok().filter(|length| *length as u64 <= at_end - start)?];
+    map.read(start, &mut content)?;
+    (checksum(&content) == found.seal).then_some((Header { seal: 0, ..found }, content))
 }
 
 /// The committed bytes of an open chunk, which are still its own once they have been copied; nothing of other segments. None: it

@@ -11,6 +11,10 @@
 //! high u64 token
 //! ```
 //!
+//! A process that ends by `exit` and leaves the memory to `cutrace record` copies the chunk to its place as well,
+//! in case the memory should be gone: the records behind the header of the free segment, and the chunk's own
+//! header, sealed, in the last 64 bytes, which no record in a chunk reaches.
+//!
 //! The first page of the memory says whose it is, since ids are used again: magic, token, device and inode of
 //! the trace, 8 bytes each.
 

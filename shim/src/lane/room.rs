@@ -1,12 +1,11 @@
 //! Where a lane's records go: into its chunk, and into the next one when that is full.
 
 use super::{Lane, exit};
-use crate::chunk::LARGE;
+use crate::chunk::{FRAME, LARGE};
 use crate::manners::unseen;
 use crate::start;
 use std::sync::atomic::Ordering::*;
 use trace::record::CONFIG;
-use trace::segment::HEADER;
 
 impl Lane {
     #[inline(always)]
@@ -63,7 +62,7 @@ impl Lane {
         let recorder = self.recorder();
         let first = self.ordinal.get() == 0;
         // Chunks grow once: a thread that filled its first one will fill more.
-        let least = if first { 0 } else { LARGE - HEADER };
+        let least = if first { 0 } else { LARGE - FRAME };
         if self.ordinal.get() == 1 {
             recorder.supply.expect_more();
         }
@@ -109,7 +108,7 @@ impl Lane {
 /// moved for every few of its bytes.
 fn wanted(size: usize, keep: usize) -> usize {
     let least = size + keep;
-    if least + HEADER > LARGE { size + 2 * keep } else { least }
+    if least + FRAME > LARGE { size + 2 * keep } else { least }
 }
 
 /// Encodes with bincode at `at`.
