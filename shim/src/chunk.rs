@@ -7,7 +7,7 @@
 //! faults and TLB shootdowns.) Only a record that fits into none gets a longer one, which is put into its
 //! place when it is full.
 
-use crate::file::{TraceFile, write_at};
+use crate::file::TraceFile;
 use crate::lock::Lock;
 use crate::shared::Piece;
 use std::collections::VecDeque;
@@ -100,13 +100,11 @@ impl Chunk {
             Some(header) => Header { seal: trace::hash::checksum(content), ..header },
             None => Header::new(Kind::Free, self.size as u64),
         };
-        let open = file.file()?;
-        write_at(&open, content, self.home + HEADER as u64)?;
-        write_at(&open, &header.encode(), self.home)?;
-        file.leave_home(self.home);
+        file.settle(self.home, header, content)?;
         let used = round_up((HEADER + content.len()) as u64);
         if used < self.size as u64 {
             let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+            let open = file.file()?;
             let (from, len) = ((self.home + used) as i64, (self.size as u64 - used) as i64);
             // SAFETY: a plain system call on our own descriptor. A file system that cannot take the blocks
             // back keeps them.

@@ -79,8 +79,8 @@ impl TraceFile {
 
     /// The open file, whole again if somebody has cut it short.
     pub fn file(&self) -> io::Result<ManuallyDrop<File>> {
-        let (file, len) = self.opened()?;
-        if self.is_cut(&file, len) {
+        let file = self.opened()?;
+        if self.is_cut(&file) {
             self.mend(&file)?;
         }
         Ok(file)
@@ -91,24 +91,21 @@ impl TraceFile {
         self.file().map(|_| ())
     }
 
-    /// And its length. The host may close a descriptor that it does not know, and be given its number for a
-    /// file of its own: never write to it unseen.
-    fn opened(&self) -> io::Result<(ManuallyDrop<File>, u64)> {
+    /// The host may close a descriptor that it does not know, and be given its number for a file of its own:
+    /// never write to it unseen.
+    fn opened(&self) -> io::Result<ManuallyDrop<File>> {
         // SAFETY: only borrowed: not closed when dropped.
         let file = ManuallyDrop::new(unsafe { File::from_raw_fd(self.descriptor.load(Acquire)) });
-        if let Ok(found) = file.metadata().as_ref().map(|found| (identity(found), found.len()))
-            && found.0 == self.identity
-        {
-            return Ok((file, found.1));
+        if file.metadata().is_ok_and(|found| identity(&found) == self.identity) {
+            return Ok(file);
         }
         let again = away_from_standard_streams(File::options().read(true).write(true).open(&self.path)?)?;
-        let found = again.metadata()?;
-        if identity(&found) != self.identity {
+        if identity(&again.metadata()?) != self.identity {
             return Err(io::Error::other("the program closed the trace, and another file has its name"));
         }
         lock(&again);
         self.descriptor.store(again.as_raw_fd(), Release);
-        Ok((ManuallyDrop::new(again), found.len()))
+        Ok(ManuallyDrop::new(again))
     }
 
     /// Sets `size` bytes aside and has the file system back them.
@@ -119,7 +116,7 @@ impl TraceFile {
         let error = loop {
             // SAFETY: a plain system call on our own descriptor.
             if unsafe { libc::fallocate(file.as_raw_fd(), 0, offset as i64, size as i64) } == 0 {
-                self.whole.fetch_max(offset + size, Relaxed);
+                self.whole.fetch_max(offset + size, Release);
                 return Ok(offset);
             }
             // The host's signals interrupt us like anybody.
@@ -134,7 +131,7 @@ impl TraceFile {
         }
         let zeros = vec![0; size as usize];
         write_at(&file, &zeros, offset)?;
-        self.whole.fetch_max(offset + size, Relaxed);
+        self.whole.fetch_max(offset + size, Release);
         Ok(offset)
     }
 
@@ -156,7 +153,7 @@ impl TraceFile {
         write_at(&file, &[0], offset + size - 1)?;
         write_at(&file, &Header::new(Kind::Free, size).encode(), offset)?;
         write_at(&file, content, offset + HEADER as u64)?;
-        self.whole.fetch_max(offset + size, Relaxed);
+        self.whole.fetch_max(offset + size, Release);
         Ok((file, offset, size))
     }
 

@@ -9,7 +9,7 @@ use crate::start;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use trace::hash::checksum;
 use trace::segment::{HEADER, Header, Kind, MAGIC, whole};
 use trace::shared_memory::Place;
@@ -60,9 +60,15 @@ impl TraceFile {
         Ok(offset)
     }
 
-    /// What is at a chunk's place does not change any more.
-    pub fn leave_home(&self, offset: u64) {
-        self.homes.lock().retain(|home| home.offset != offset);
+    /// Puts a chunk into its place, which does not change any more.
+    pub fn settle(&self, offset: u64, header: Header, content: &[u8]) -> io::Result<()> {
+        let file = self.file()?;
+        // Whoever mends the file meanwhile must not say again that the chunk is in memory.
+        let mut homes = self.homes.lock();
+        write_at(&file, content, offset + HEADER as u64)?;
+        write_at(&file, &header.encode(), offset)?;
+        homes.retain(|home| home.offset != offset);
+        Ok(())
     }
 
     /// At the end of the process, if nobody else does it: every chunk goes to its place, and the memory is
@@ -97,12 +103,15 @@ impl TraceFile {
     }
 
     /// Whether somebody has cut the file short, as far as its length and its first bytes tell.
-    pub(crate) fn is_cut(&self, file: &File, len: u64) -> bool {
+    pub(crate) fn is_cut(&self, file: &File) -> bool {
+        // First: it grows with the file.
+        let whole = self.whole.load(Acquire);
+        let is_short = file.metadata().is_ok_and(|found| found.len() < whole);
         let begins = || {
             let mut first = [0; MAGIC.len()];
             file.read_exact_at(&mut first, 0).is_ok() && first == MAGIC
         };
-        self.preamble.get().is_some() && (len < self.whole.load(Relaxed) || !begins())
+        self.preamble.get().is_some() && (is_short || !begins())
     }
 
     /// The file is one that can be read again. What it had held is lost: payloads that come once more are
@@ -110,16 +119,12 @@ impl TraceFile {
     #[cold]
     pub(crate) fn mend(&self, file: &File) -> io::Result<()> {
         let homes = self.homes.lock();
-        let Some(preamble) =
-            self.preamble.get().filter(|_| file.metadata().is_ok_and(|now| self.is_cut(file, now.len())))
-        else {
-            return Ok(());
-        };
+        let Some(preamble) = self.preamble.get().filter(|_| self.is_cut(file)) else { return Ok(()) };
         self.stored.lock().clear();
         write_at(file, preamble, 0)?;
         write_at(file, preamble, preamble.len() as u64)?;
         homes.iter().try_for_each(|home| home.write(file))?;
-        self.whole.store(file.metadata()?.len(), Relaxed);
+        self.whole.store(file.metadata()?.len(), Release);
         let what = "what the trace had held when another process cut it short";
         if !self.was_cut.swap(true, Relaxed) {
             tell(&format!("{}: another process has cut it short; what it had held is lost", self.path.display()));
