@@ -373,8 +373,14 @@ fn forked() -> Option<String> {
         true => "initialised the driver: that does not work in a forked child",
         false => "called the driver",
     };
-    let calls = lane::calls_of_thread();
-    Some(format!("of process {}, which had {had}; calls by the thread that forked: {calls}", parent.pid))
+    // Only the thread that forked goes on in the child, as its first.
+    // SAFETY: take nothing.
+    let is_it = unsafe { libc::syscall(libc::SYS_gettid) == libc::getpid().into() };
+    let calls = match is_it {
+        true => format!("; calls by the thread that forked: {}", lane::calls_of_thread()),
+        false => String::new(),
+    };
+    Some(format!("of process {}, which had {had}{calls}", parent.pid))
 }
 
 /// cuDriverGetVersion needs no initialisation and changes nothing.

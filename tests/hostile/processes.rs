@@ -47,6 +47,18 @@ fn fork_after_the_first_call() {
 }
 
 #[test]
+fn another_thread_calls_first_after_a_fork() {
+    let place = Place::new();
+    place.unchanged(client("hostile/fork_then_thread.c"), &[""; 0]).expect(0);
+    let traces = place.traces();
+    let info = run(place.cutrace(["info"]).args(place.trace_paths())).expect(0).stdout;
+    let said: Vec<&str> = info.lines().filter(|line| line.starts_with("forked ")).collect();
+    let pid = traces[0].preamble.pid;
+    let had = "which had initialised the driver: that does not work in a forked child";
+    assert_eq!(said, [format!("forked       of process {pid}, {had}")]);
+}
+
+#[test]
 fn a_child_by_raw_clone() {
     let place = Place::new();
     let ran = place.unchanged(client("hostile/raw_clone.c"), &[""; 0]).expect(0);
