@@ -86,9 +86,10 @@ impl TraceFile {
         Ok(file)
     }
 
-    /// Sees to it that the file is whole, if nothing is to be written.
-    pub fn look(&self) -> io::Result<()> {
-        self.file().map(|_| ())
+    /// Sees to it that the file is whole, while nothing is to be written. What is wrong only for now (descriptors
+    /// that are all taken) is no end: the next write finds what is wrong for good.
+    pub fn look(&self) {
+        let _left_to_the_next_write = self.file();
     }
 
     /// The host may close a descriptor that it does not know, and be given its number for a file of its own:

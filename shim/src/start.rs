@@ -268,7 +268,7 @@ fn spawn(stack: usize) {
         let turn = || {
             recorder.bystanders.look(recorder, bystanders::SELDOM);
             // That somebody has cut the file short is to be known before the process ends.
-            recorder.file.look()?;
+            recorder.file.look();
             recorder.supply.tend(&recorder.file, recorder.range.tend().min(times::tend()))
         };
         loop {

@@ -172,6 +172,15 @@ fn a_file_size_limit_that_is_lowered() {
     }
 }
 
+/// While nothing is to be written: that is no reason to switch recording off.
+#[test]
+fn descriptors_that_run_out_for_a_while() {
+    let place = Place::new();
+    let ran = place.unchanged(client("hostile/descriptors_run_out.c"), &[""; 0]).expect(0);
+    assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("done\n", ""));
+    assert_eq!(place.trace().len(), 50_004);
+}
+
 #[test]
 fn a_program_that_closes_our_descriptor() {
     let place = Place::new();
