@@ -1,7 +1,7 @@
 //! Closing a trace after its process: every chunk sealed, the footer written.
 //!
-//! The recorder never does this: it may be killed at any moment, and a reader needs neither. `cutrace record` and
-//! `cutrace repair` do it when the process has ended.
+//! The recorder does not do this: it may be killed at any moment, and a reader needs neither. (At a normal exit it puts its
+//! open chunks into the file, unsealed.) `cutrace record` and `cutrace repair` do it when the process has ended.
 
 use crate::Trace;
 use crate::hash::{Hash, checksum};
