@@ -156,7 +156,7 @@ fn packed_arguments_are_found_through_their_words() {
     let call = writer.enter(0, "cuLaunchKernel", 200, &[0x7000, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0x500], &images);
     writer.leave(0, call, 300, 0, &[]);
     let launch = &shown(&writer)[0];
-    assert!(launch.ends_with("kernelParams=NULL, extra=mix(0x7 (1 B), 0x9 (8 B))) -> "), "{launch}");
+    assert!(launch.ends_with("kernelParams=NULL, extra=mix(0x7 (1 B), 0x9 (8 B); 16 bytes)) -> "), "{launch}");
 }
 
 #[test]
