@@ -100,6 +100,10 @@ impl Command {
 fn main() -> ExitCode {
     let command = Arguments::parse().command;
     let as_json = command.is_json();
+    // The viewer has a terminal to give back, a replay runs a driver, and `record` is the program's until that has ended.
+    if !matches!(command, Command::View(_) | Command::Replay(_) | Command::Record(_)) {
+        signals::end_where_a_trace_is_cut(exit::UNREADABLE);
+    }
     let ended = match command {
         Command::Record(arguments) => record::run(arguments),
         Command::Replay(arguments) => replay::run(*arguments),

@@ -167,6 +167,8 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         delay: arguments.delay,
         printed: stdout.and_then(|stdout| stdout.printed().ok().flatten()),
     };
+    // The traces are read now, and whoever cuts one short does not change how the program has ended.
+    signals::end_where_a_trace_is_cut(if status.success() { FAILED } else { exit_status(status) });
     let untraced = session::close(&asked);
     // The program's status, unless that would tell of a success.
     Ok(if status.success() && untraced > 0 { FAILED } else { exit_status(status) })

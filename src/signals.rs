@@ -72,6 +72,30 @@ pub fn run(command: &mut Command) -> io::Result<ExitStatus> {
     child.wait()
 }
 
+/// The exit status where a mapped trace is cut short under us.
+static IF_CUT: AtomicI32 = AtomicI32::new(0);
+
+extern "C" fn cut(_: libc::c_int) {
+    const CUT: &[u8] = b"cutrace: the trace was cut short by another process while it was read\n";
+    // SAFETY: both calls are allowed in a signal's handler; no destructor may run here.
+    unsafe {
+        libc::write(2, CUT.as_ptr().cast(), CUT.len());
+        libc::_exit(IF_CUT.load(SeqCst));
+    }
+}
+
+/// A trace that another process cuts short while it is mapped answers a read with SIGBUS: the process then says so and ends with
+/// this status, where Linux would kill it. For `record`, whose program's status must not be lost, and for what only reads.
+pub fn end_where_a_trace_is_cut(status: u8) {
+    IF_CUT.store(status.into(), SeqCst);
+    // SAFETY: the struct is filled in before use, and the handler does only what a handler may.
+    unsafe {
+        let mut new: libc::sigaction = zeroed();
+        new.sa_sigaction = cut as *const () as usize;
+        libc::sigaction(libc::SIGBUS, &new, null_mut());
+    }
+}
+
 /// Has `last_words` called with the signal's name, on a thread of its own, when SIGINT, SIGTERM or SIGHUP ends this
 /// process. To be called before there are other threads, which must not take the signal; a program that this one becomes by exec
 /// must call it too.

@@ -1,8 +1,10 @@
 //! Commands that read a trace: good ones, and everything else that may be given to them.
 
 use serde_json::Value;
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use tests::forge::Forge;
 use tests::*;
 use trace::segment::{HEADER, Kind, MAGIC};
@@ -338,6 +340,25 @@ fn a_reader_that_goes_away_is_no_error() {
     shell.args(["-c", "\"$0\" dump | head -1"]).arg(artifact("cutrace"));
     let ran = run(&mut shell).expect(0);
     assert_eq!((ran.stdout.lines().count(), ran.stderr.as_str()), (1, ""));
+}
+
+#[test]
+fn a_trace_that_is_cut_while_it_is_read_is_told() {
+    let place = Place::new();
+    std::fs::copy(source("data/torch_nvtx.bin"), place.join("trace.bin")).expect("copied");
+    let mut dump = place.cutrace(["dump", "--json"]);
+    let mut reading = dump.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+    // It has begun, and cannot be far: a pipe holds less than what there is to write.
+    reading.stdout.as_mut().expect("piped").read_exact(&mut [0]).expect("a byte");
+    std::fs::File::options()
+        .write(true)
+        .open(place.join("trace.bin"))
+        .and_then(|file| file.set_len(8192))
+        .expect("cut");
+    let ended = reading.wait_with_output().expect("ended");
+    let told = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!((ended.status.code(), told.lines().count()), (Some(3), 1), "{told}");
+    assert!(told.contains("cut short by another process"), "{told}");
 }
 
 #[test]
