@@ -9,6 +9,7 @@ mod text;
 
 use crate::image::Read;
 use crate::parameters::{Code, Unread};
+use machine::Machine;
 use std::collections::{BTreeMap, BTreeSet};
 use text::Text;
 
@@ -63,10 +64,11 @@ pub fn causes<'n>(code: &Code, mut kernels: BTreeSet<&'n str>, read: Read) -> BT
                 continue;
             }
         };
-        let text = is_text.then(|| Text::of(&content, &kernels));
-        let causes = |kernel: &str| match &text {
+        let mut text = is_text.then(|| Text::of(&content, &kernels));
+        let mut machine = if is_text { None } else { Machine::of(&content) };
+        let mut causes = |kernel: &str| match &mut text {
             Some(text) => text.causes(kernel),
-            None => machine::causes(&content, kernel),
+            None => machine.as_mut()?.causes(kernel),
         };
         let here: Vec<_> = kernels.iter().filter_map(|kernel| Some((*kernel, Ok(causes(kernel)?)))).collect();
         here.iter().for_each(|(kernel, _)| _ = kernels.remove(kernel));
@@ -83,10 +85,12 @@ pub fn is_self_contained(code: &Code, kernel: &str, read: Read) -> bool {
     for entry in code.entries() {
         // What the driver would choose must be read.
         let Ok((content, is_text)) = entry.content(read) else { return false };
-        let text = is_text.then(|| Text::of(&content, &wanted));
-        let (causes, has_variables) = match &text {
-            Some(text) => (text.causes(kernel), text.has_variables),
-            None => (machine::causes(&content, kernel), machine::has_variables(&content)),
+        let (causes, has_variables) = if is_text {
+            let mut text = Text::of(&content, &wanted);
+            (text.causes(kernel), text.has_variables)
+        } else {
+            let causes = Machine::of(&content).and_then(|mut machine| machine.causes(kernel));
+            (causes, machine::has_variables(&content))
         };
         if let Some(causes) = causes {
             return !has_variables && !causes.contains(&Cause::Malloc);

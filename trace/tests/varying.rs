@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::{Duration, Instant};
 use trace::parameters::{Code, Unread, from};
 use trace::varying::{Cause, Causes, causes};
 
@@ -58,4 +59,68 @@ fn what_is_not_found_or_not_readable_is_said() {
     assert_eq!(of("varying.ptx", "nothing", None), Err(None));
     assert_eq!(of("zstd.fatbin", "nothing", Some(90)), Err(Some(Unread::Zstd)));
     assert_eq!(of("lz4.fatbin", "longs", Some(90)), Ok(BTreeSet::new()));
+}
+
+/// A cubin for 9.0 of many sections, all of which have one long name that begins like this, and an empty table of symbols.
+fn cubin_of_one_name(prefix: &str) -> Vec<u8> {
+    const SECTIONS: u32 = 100_000;
+    const LONG: usize = 1 << 20;
+    let names = [prefix.as_bytes(), &vec![b'a'; LONG], &[0]].concat();
+    let section = |kind: u32, name: u32, at: usize, len: usize| {
+        let mut header = [0; 64];
+        header[..4].copy_from_slice(&name.to_le_bytes());
+        header[4..8].copy_from_slice(&kind.to_le_bytes());
+        header[24..32].copy_from_slice(&(at as u64).to_le_bytes());
+        header[32..40].copy_from_slice(&(len as u64).to_le_bytes());
+        header
+    };
+    let mut file = vec![0; 64];
+    file[..8].copy_from_slice(&[0x7f, b'E', b'L', b'F', 2, 1, 1, 0x33]);
+    file[8] = 7;
+    file[18..20].copy_from_slice(&190u16.to_le_bytes());
+    file[40..48].copy_from_slice(&64u64.to_le_bytes());
+    file[48..52].copy_from_slice(&90u32.to_le_bytes());
+    file[58..60].copy_from_slice(&64u16.to_le_bytes());
+    file[62..64].copy_from_slice(&1u16.to_le_bytes());
+    let mut first = section(0, 0, 0, 0);
+    first[32..40].copy_from_slice(&u64::from(SECTIONS).to_le_bytes());
+    file.extend(first);
+    let end = names.len() as u32 - 1;
+    file.extend(section(3, end, 64 + SECTIONS as usize * 64, names.len()));
+    file.extend(section(2, end, 64, 0));
+    (3..SECTIONS).for_each(|_| file.extend(section(1, 0, 64, 16)));
+    [file, names].concat()
+}
+
+/// To look for the end of each name would take 10^11 steps.
+#[test]
+fn sections_that_share_a_long_name_are_given_up() {
+    let started = Instant::now();
+    let file = cubin_of_one_name(".text.");
+    let read = from(&file);
+    let code = Code::new(0, file.len(), Some(90), &read);
+    assert_eq!(causes(&code, BTreeSet::from(["aaaa"]), &read)["aaaa"], Err(None));
+    let file = cubin_of_one_name(".nv.info.");
+    let read = from(&file);
+    let mut code = Code::new(0, file.len(), Some(90), &read);
+    assert!(code.all(&read).is_empty());
+    assert_eq!(code.unread().collect::<Vec<_>>(), [Unread::Broken]);
+    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+}
+
+/// Every kernel calls every function: 4 * 10^8 steps.
+#[test]
+fn many_kernels_that_lead_to_many_functions_are_given_up() {
+    const COUNT: usize = 20_000;
+    let functions = (0..COUNT).map(|n| format!(".func f{n}() {{ call f{}, (); ret; }}\n", n + 1));
+    let kernels = (0..COUNT).map(|n| format!(".entry k{n}() {{ call f0, (); ret; }}\n"));
+    let text: String = [".version 8.0\n".to_owned()].into_iter().chain(functions).chain(kernels).collect();
+    let names: Vec<String> = (0..COUNT).map(|n| format!("k{n}")).collect();
+    let started = Instant::now();
+    let read = from(text.as_bytes());
+    let code = Code::new(0, text.len(), None, &read);
+    let found = causes(&code, names.iter().map(String::as_str).collect(), &read);
+    assert_eq!(found["k0"], Ok(BTreeSet::new()));
+    assert!(found.values().filter(|causes| **causes == Err(None)).count() > COUNT / 2);
+    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
 }

@@ -104,6 +104,7 @@ pub(super) fn kernels(file: &[u8]) -> Option<(Kernels, bool)> {
     for index in 1..sections.count {
         let section = sections.header(index)?;
         let Some(name) = sections.name_after(section, PREFIX) else { continue };
+        budget = budget.checked_sub(name.len())?;
         // The section that these are about. Device functions have information, too.
         if entries.as_ref().is_some_and(|entries| !entries.contains(&u32_at(section, 44))) {
             continue;
@@ -112,7 +113,7 @@ pub(super) fn kernels(file: &[u8]) -> Option<(Kernels, bool)> {
             whole = false;
             continue;
         };
-        budget = budget.checked_sub(name.len() + info.len())?;
+        budget = budget.checked_sub(info.len())?;
         match parameters(info) {
             Some(parameters) => {
                 kernels.insert(String::from_utf8_lossy(name).into_owned(), parameters);

@@ -18,7 +18,7 @@
 use super::Cause;
 use crate::parameters::cubin::Sections;
 use crate::segment::{u32_at, u64_at};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 const INSTRUCTION: usize = 16;
 /// In `e_flags` of the older form of cubins the low byte is the device, in the newer one the byte behind it.
@@ -26,18 +26,42 @@ const OLDEST: u32 = 70;
 const NEWEST: u32 = 129;
 const NONE: u64 = 255;
 
-/// None if there is no such kernel, or if it is for a device whose instructions are others.
-pub(super) fn causes(file: &[u8], kernel: &str) -> Option<BTreeSet<Cause>> {
-    let sections = Sections::of(file)?;
-    let flags = u32_at(file, 48);
-    let is_known = |sm: u32| (OLDEST..=NEWEST).contains(&sm);
-    // Which form it is is told by the ABI version.
-    let sm = if file[8] < 8 { flags & 0xff } else { flags >> 8 & 0xff };
-    let code = (1..sections.count)
-        .map_while(|index| sections.header(index))
-        .find(|header| sections.name_after(header, b".text.") == Some(kernel.as_bytes()))?;
-    let code = sections.content(code)?;
-    is_known(sm).then(|| code.chunks_exact(INSTRUCTION).filter_map(cause).flatten().collect())
+/// A cubin's kernels.
+pub(super) struct Machine<'f> {
+    /// By name.
+    code: HashMap<&'f [u8], &'f [u8]>,
+    /// How many bytes may still be looked at.
+    budget: usize,
+}
+
+impl<'f> Machine<'f> {
+    /// None if it is no cubin, or for a device whose instructions are others.
+    pub(super) fn of(file: &'f [u8]) -> Option<Machine<'f>> {
+        let sections = Sections::of(file)?;
+        let flags = u32_at(file, 48);
+        // Which form it is is told by the ABI version.
+        let sm = if file[8] < 8 { flags & 0xff } else { flags >> 8 & 0xff };
+        if !(OLDEST..=NEWEST).contains(&sm) {
+            return None;
+        }
+        // Names and sections may lie over one another: all of them together are no larger than the file where it is honest.
+        let mut machine = Machine { code: HashMap::new(), budget: file.len() };
+        for header in (1..sections.count).map_while(|index| sections.header(index)) {
+            let Some(name) = sections.name_after(header, b".text.") else { continue };
+            machine.budget = machine.budget.checked_sub(name.len())?;
+            if let Some(code) = sections.content(header) {
+                machine.code.entry(name).or_insert(code);
+            }
+        }
+        Some(machine)
+    }
+
+    /// None if there is no such kernel.
+    pub(super) fn causes(&mut self, kernel: &str) -> Option<BTreeSet<Cause>> {
+        let code = self.code.get(kernel.as_bytes())?;
+        self.budget = self.budget.checked_sub(code.len())?;
+        Some(code.chunks_exact(INSTRUCTION).filter_map(cause).flatten().collect())
+    }
 }
 
 /// Sections for variables, or what the heap is asked for; also where that cannot be told.

@@ -2,7 +2,7 @@
 
 use super::Cause;
 use crate::parameters::ptx::{Tokens, is_name};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 const CLOCKS: [&[u8]; 6] =
     [b"%clock", b"%clock_hi", b"%clock64", b"%globaltimer", b"%globaltimer_lo", b"%globaltimer_hi"];
@@ -23,7 +23,13 @@ pub(super) struct Text<'t> {
     bodies: HashMap<&'t [u8], Body<'t>>,
     /// It declares variables that outlive a launch.
     pub(super) has_variables: bool,
+    /// How much may still be done in following calls.
+    budget: usize,
 }
+
+/// Bytes of names, and some for each call: a minute's work would be a thousand times that.
+const BUDGET: usize = 32 << 20;
+const CALL: usize = 16;
 
 impl<'t> Text<'t> {
     pub(super) fn of(text: &'t [u8], wanted: &BTreeSet<&str>) -> Text<'t> {
@@ -41,15 +47,16 @@ impl<'t> Text<'t> {
                 bodies.insert(name, body);
             }
         }
-        Text { bodies, has_variables }
+        Text { bodies, has_variables, budget: BUDGET }
     }
 
-    /// None if there is no such entry.
-    pub(super) fn causes(&self, kernel: &str) -> Option<BTreeSet<Cause>> {
+    /// None if there is no such entry, or if too many calls lead on from it.
+    pub(super) fn causes(&mut self, kernel: &str) -> Option<BTreeSet<Cause>> {
         self.bodies.get(kernel.as_bytes())?;
-        let (mut all, mut seen) = (BTreeSet::new(), BTreeSet::new());
+        let (mut all, mut seen) = (BTreeSet::new(), HashSet::new());
         let mut open = vec![kernel.as_bytes()];
         while let Some(name) = open.pop() {
+            self.budget = self.budget.checked_sub(name.len() + CALL)?;
             if !seen.insert(name) {
                 continue;
             }
