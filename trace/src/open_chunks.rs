@@ -149,6 +149,7 @@ fn settled(read: impl Fn(u64, &mut [u8]) -> Option<()>, there: u64, header: &mut
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Seek;
     use std::os::unix::fs::FileExt;
 
     #[test]
@@ -178,5 +179,36 @@ mod tests {
         file.write_all_at(&Header::new(Kind::Free, 4096).encode(), 4096).unwrap();
         let copies = Copies::of(&map, &mut segments, &mut Vec::new());
         assert_eq!((copies.held(4160, 8192), segments[0].1.kind), (None, Kind::Free));
+    }
+
+    #[test]
+    fn a_copy_stands_in_for_memory_that_is_gone() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(8192).unwrap();
+        let place = Place { memory: PRIVATE, page: 0, token: 7 };
+        let free = Header { id: place.id(), ..Header::new(Kind::Free, 4096) };
+        let content = [3; 64];
+        let own = Header { thread: 5, length: 64, seal: checksum(&content), ..Header::new(Kind::Chunk, 4096) };
+        file.write_all_at(&free.encode(), 4096).unwrap();
+        file.write_all_at(&content, 4096 + HEADER as u64).unwrap();
+        let copied = || {
+            (&file).rewind().unwrap();
+            let map = Mapping::of(file.try_clone().unwrap()).unwrap();
+            let (mut segments, mut damage) = (vec![(4096, free)], Vec::new());
+            let copies = Copies::of(&map, &mut segments, &mut damage);
+            (copies.held(4160, 8192).map(<[u8]>::to_vec), segments[0].1.thread, damage.len())
+        };
+        assert_eq!(copied(), (None, 0, 1));
+        file.write_all_at(&own.encode(), 8192 - HEADER as u64).unwrap();
+        assert_eq!(copied(), (Some(content.to_vec()), 5, 0));
+        // One that was not written to its end.
+        file.write_all_at(&[4], 4160).unwrap();
+        assert_eq!(copied(), (None, 0, 1));
+        // That there was none counts as well.
+        file.write_all_at(&Header { seal: checksum(&[]), ..Header::new(Kind::Free, 4096) }.encode(), 8128).unwrap();
+        assert_eq!(copied(), (None, 0, 0));
+        // One that says to be longer than there is room.
+        file.write_all_at(&Header { length: 4096, ..own }.encode(), 8128).unwrap();
+        assert_eq!(copied(), (None, 0, 1));
     }
 }
