@@ -122,8 +122,8 @@ pub fn leave(
     has_waited
 }
 
-/// Longer inputs that are no payload are not recorded.
-pub const LONGEST: u64 = 64 << 20;
+/// What describes a call that the driver has not accepted is not followed if it is longer: the length may be any number.
+const MOST_UNACCEPTED: u64 = 64 << 20;
 
 /// In what is longer nobody looks for addresses.
 pub const MOST_FOLLOWED: usize = 64 << 10;
@@ -290,8 +290,13 @@ impl<'a> Capture<'a> {
             self.attach(address, bytes, true);
         }
         let is_read = matches!(direction, Direction::In | Direction::InOut);
-        let deeper = has_structure(element) && is_read && bytes <= LONGEST;
-        if deeper && let Form::Struct(fields) = element.form {
+        let deeper = has_structure(element) && is_read;
+        if deeper && self.is_doubtful(bytes) {
+            // Told by `attach`, if that was to store it.
+            if !attach && !self.passing {
+                self.lose_doubtful(address);
+            }
+        } else if deeper && let Form::Struct(fields) = element.form {
             let outer = self.passing;
             self.passing |= !attach;
             for i in 0..count {
@@ -346,23 +351,32 @@ impl<'a> Capture<'a> {
         flags & u64::from(CUmemHostAlloc_flags::CU_MEMHOSTALLOC_WRITECOMBINED.0) != 0
     }
 
+    /// Whether this is too long to be believed.
+    pub(crate) fn is_doubtful(&self, bytes: u64) -> bool {
+        self.careful() && bytes > MOST_UNACCEPTED
+    }
+
+    pub(crate) fn lose_doubtful(&mut self, address: u64) {
+        self.lost(address, 0, "descriptions of more than 64 MiB in calls that the driver had not accepted");
+    }
+
     /// Memory as it is; structures inline, payloads as blobs when they are long.
     pub(crate) fn attach(&mut self, address: u64, len: u64, small: bool) {
         if len == 0 || address == 0 {
             return;
         }
-        // A failed call may have been given any length; what a node copies nobody has read yet. Pinned memory may have been unmapped: the device still reaches it.
-        let careful = self.careful() || !small && self.makes_node();
-        let known = self.moment == Moment::Entry && self.lane.recorder().pinned.holds(address, len);
-        if (small || careful && !known) && len > LONGEST {
-            return self.lost(address, 0, "inputs longer than 64 MiB that are no payload");
+        if small && self.is_doubtful(len) {
+            return self.lose_doubtful(address);
         }
+        // What a node copies nobody has read yet. Pinned memory may have been unmapped: the device still reaches it.
+        let careful = self.careful() || !small && self.makes_node();
         let mut done = 0;
         while done < len {
             let step = (len - done).min(record::PIECE as u64);
             match bytes_at(address + done, step as usize, careful) {
                 Some(bytes) => self.payload(address + done, &bytes, 0, small),
-                None => self.lost(address + done, step as u32, "memory that could not be read"),
+                // Nor is what may lie behind it looked for: a node may have been given any length.
+                None => return self.lost(address + done, step as u32, "memory that could not be read"),
             }
             done += step;
         }

@@ -3,7 +3,7 @@
 use crate::arrived::{By, filled, give_up, landed, packed_rows};
 use crate::ask::{self, Place};
 use crate::callback;
-use crate::capture::{Capture, LONGEST, Live, MOST_FOLLOWED, Moment};
+use crate::capture::{Capture, Live, MOST_FOLLOWED, Moment};
 use crate::ends::Ends;
 use crate::finds::Finds;
 use crate::host;
@@ -30,10 +30,14 @@ impl Capture<'_> {
         else {
             return;
         };
-        if self.takes_inputs() {
-            self.attach(array, count.saturating_mul(8), true);
+        let len = count.saturating_mul(8);
+        if self.is_doubtful(len) {
+            return self.lose_doubtful(array);
         }
-        let words = |at| bytes_at(at, count.saturating_mul(8).min(LONGEST) as usize, self.careful());
+        if self.takes_inputs() {
+            self.attach(array, len, true);
+        }
+        let words = |at| bytes_at(at, len as usize, self.careful());
         let Some((addresses, sizes)) = words(array).zip(words(sizes)) else { return };
         let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("8 bytes"));
         for (address, bytes) in addresses.chunks_exact(8).zip(sizes.chunks_exact(8)) {
@@ -319,13 +323,21 @@ impl Capture<'_> {
                     Place::Pinned if self.pinned_source(Landing::Rows(region)) => return,
                     Place::Pageable | Place::Pinned => {}
                 }
-                match packed_rows(&region, |row, len| bytes_at(row, len as usize, self.careful() || self.makes_node()))
-                {
-                    Some(packed) if packed.len() <= u32::MAX as usize => {
-                        self.payload(region.address, &packed, record::ROWS, false);
-                    }
-                    _ => self.lost(region.address, 0, "copy sources that could not be read"),
-                }
+                self.attach_rows(&region);
+            }
+        }
+    }
+
+    /// The rows of a copy's source, packed; those of a long one in pieces.
+    fn attach_rows(&mut self, region: &Region) {
+        if region.is_dense() && region.bytes() > record::PIECE as u64 {
+            return self.attach(region.address, region.bytes(), false);
+        }
+        let careful = self.careful() || self.makes_node();
+        for piece in region.in_pieces(record::PIECE as u64) {
+            match packed_rows(&piece, |row, len| bytes_at(row, len as usize, careful)) {
+                Some(packed) => self.payload(piece.address, &packed, record::ROWS, false),
+                None => return self.lost(piece.address, 0, "copy sources that could not be read"),
             }
         }
     }

@@ -311,6 +311,29 @@ fn pinned_memory_that_is_too_large_is_not_recorded() {
     assert_eq!(info["verdict"], "partly");
 }
 
+/// (Not among the workloads: a recording and a replay take seconds each.)
+#[test]
+fn long_inputs_of_graphs_are_recorded() {
+    let place = recorded("graph_copies_large.c", &[]);
+    let trace = place.trace();
+    let (verdict, reasons) = trace.footer.as_ref().map(|footer| (&footer.verdict, &footer.reasons)).expect("closed");
+    assert_eq!((verdict.as_str(), &trace.losses[..]), ("replayable", &[][..]), "{reasons:?}");
+    let replayed = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(0);
+    assert!(replayed.stdout.starts_with("verified\n"), "{}", replayed.stdout);
+    // In pieces or not, the length of all is shown.
+    let dump = run(&mut place.cutrace(["dump", "--grep", "cuMemcpyHtoDAsync|cuGraphAddMemcpyNode"])).expect(0).stdout;
+    let lengths = ["69206016 bytes>", "69197824 bytes>"].map(|length| dump.matches(length).count());
+    assert_eq!(lengths, [2, 1], "{dump}");
+}
+
+/// The driver takes the address of a node's source as it is. Nobody reads it before a launch; the recorder does, and the program lives on.
+#[test]
+fn long_sources_of_nodes_may_be_unmapped() {
+    let place = recorded("graph_copies_large.c", &["unmapped"]);
+    let losses = place.trace().losses.clone();
+    assert!(losses.contains(&("memory that could not be read".to_owned(), 1)), "{losses:?}");
+}
+
 /// Of a page of pinned memory that kernels and others use in parts nobody can tell who wrote what: what the program writes where the CPU copies for
 /// the driver, too, is told too late; what a kernel has made where the CPU writes is told with that, and written too early.
 #[test]

@@ -330,7 +330,7 @@ impl<'a> Call<'a> {
             return (is_known || self.piece(when, address, 0).is_some()).then_some(Cow::Borrowed(&[]));
         }
         // Only blobs stand for the same bytes more than once, and memory is not one blob over and over.
-        const REPEATS: u64 = 64;
+        const REPEATS: u64 = 256;
         if len / REPEATS > self.trace.bytes_on_disk() {
             return None;
         }

@@ -1,10 +1,11 @@
 //! A call's arguments and results as [values](Value), by the table: what `dump`, the viewer and comparisons show.
 
 use crate::Call;
+use crate::api::Function;
 use crate::api::attributes::LOG_BUFFERS;
+use crate::api::copies::{self, Region};
 use crate::api::roles::{Field, Role, Side};
 use crate::api::types::{Form, Kind, Type};
-use crate::api::{Function, copies};
 use crate::call::{Content, Image, When};
 use crate::extra::Extra;
 use crate::image::Wrapper;
@@ -209,7 +210,14 @@ impl<'a> Decoder<'_, 'a> {
     /// One side of a copy descriptor: the host bytes it stands for, if they were recorded.
     fn copied(&self, ty: &'static Type, index: usize, side: Side, bytes: &[u8], when: When, depth: u32) -> Value<'a> {
         let Form::Struct(fields) = ty.form else { return Value::Null };
-        let payload = copies::region(ty, bytes, side, |_| None).and_then(|r| self.payload(r.address, Some(side)));
+        let of_region = |region: Region| match self.payload(region.address, Some(side))? {
+            // Rows in several pieces have gaps between them.
+            Value::Payload { side, len, content, missing } if region.bytes() > PIECE as u64 => {
+                Some(Value::Payload { side, len: len.max(region.bytes()), content, missing })
+            }
+            payload => Some(payload),
+        };
+        let payload = copies::region(ty, bytes, side, |_| None).and_then(of_region);
         match (self.field(fields, index, bytes, when, depth), payload) {
             (Value::Struct(mut operand), payload) => {
                 operand.extend(payload.map(|payload| ("bytes", payload)));
@@ -316,8 +324,9 @@ impl<'a> Decoder<'_, 'a> {
     fn payload(&self, address: u64, side: Option<Side>) -> Option<Value<'a>> {
         let image = self.call.images_at(address).next()?;
         // Memory in several pieces is shown by its first, with the length of all.
+        let is_cut = |len: u64| len > 0 && len.is_multiple_of(PIECE as u64);
         let (mut len, mut last) = (image.len, image.len);
-        while last == PIECE as u64 && len < MOST_PIECES * PIECE as u64 {
+        while is_cut(last) && len < MOST_PIECES * PIECE as u64 {
             let Some(piece) = self.call.images_at(address.saturating_add(len)).next() else { break };
             last = piece.len;
             len += last;

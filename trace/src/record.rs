@@ -116,8 +116,8 @@ pub const ROWS: u8 = 0x80;
 
 /// Payloads up to this many bytes stand inline; longer ones are blobs.
 pub const INLINE_LIMIT: usize = 2048;
-/// Longer memory is attached in pieces of this size, one behind the other.
-pub const PIECE: usize = 256 << 20;
+/// Longer memory is attached in pieces of this size, one behind the other: to read one may take a copy of it.
+pub const PIECE: usize = 64 << 20;
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Thread {

@@ -54,6 +54,24 @@ impl Region {
         let Region { address, rows, pitch, slices, slice_pitch, .. } = *self;
         (0..slices).flat_map(move |slice| (0..rows).map(move |row| address + slice * slice_pitch + row * pitch))
     }
+
+    /// The region cut up into such as touch no more than `most` bytes, in the order of its rows. It must not be empty.
+    pub fn in_pieces(&self, most: u64) -> impl Iterator<Item = Region> + use<> {
+        let whole = *self;
+        let slices = (most / (whole.row_bytes * whole.rows)).clamp(1, whole.slices);
+        let rows = (most / whole.row_bytes).clamp(1, whole.rows);
+        let cut = move |all: u64, at_once: u64| {
+            (0..all).step_by(at_once as usize).map(move |from| (from, at_once.min(all - from)))
+        };
+        cut(whole.slices, slices).flat_map(move |(slice, slices)| {
+            cut(whole.rows, rows).flat_map(move |(row, rows)| {
+                cut(whole.row_bytes, most).map(move |(byte, row_bytes)| {
+                    let address = whole.address + slice * whole.slice_pitch + row * whole.pitch + byte;
+                    Region { address, row_bytes, rows, slices, ..whole }
+                })
+            })
+        })
+    }
 }
 
 /// The host memory at one side of a copy, if there is any.
@@ -276,6 +294,22 @@ mod tests {
     const DEVICE: u64 = 2;
     const ARRAY: u64 = 3;
     const UNIFIED: u64 = 4;
+
+    #[test]
+    fn pieces_hold_the_rows_in_their_order() {
+        let region = Region { address: BASE, row_bytes: 5, rows: 3, pitch: 8, slices: 4, slice_pitch: 32 };
+        let bytes = |region: &Region| {
+            let row = region.row_bytes;
+            region.row_addresses().flat_map(|at| at..at + row).collect::<Vec<_>>()
+        };
+        let counts = [(100, 1), (60, 1), (59, 2), (15, 4), (14, 8), (5, 12), (4, 24), (1, 60)].map(|(most, pieces)| {
+            let cut: Vec<Region> = region.in_pieces(most).collect();
+            assert!(cut.iter().all(|piece| piece.bytes() <= most), "{cut:?}");
+            assert_eq!(cut.iter().flat_map(bytes).collect::<Vec<_>>(), bytes(&region));
+            (cut.len(), pieces)
+        });
+        assert!(counts.iter().all(|(cut, wanted)| cut == wanted), "{counts:?}");
+    }
 
     /// A zeroed struct of this type with some fields set, names of nested ones joined by dots.
     fn descriptor(ty: &Type, values: &[(&str, u64)]) -> Vec<u8> {
