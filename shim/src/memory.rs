@@ -64,8 +64,9 @@ pub fn string_at(address: u64, most: u64) -> Option<Vec<u8>> {
     let mut text: Vec<u8> = Vec::new();
     while (text.len() as u64) < most {
         let at = address.checked_add(text.len() as u64)?;
-        // Up to where something unreadable may begin.
-        let bytes = bytes_at(at, (256 - at % 256).min(most - text.len() as u64) as usize, true)?;
+        // Most end soon; what does not is read up to where something unreadable may begin.
+        let step = if text.is_empty() { 256 } else { 4096 };
+        let bytes = bytes_at(at, (step - at % step).min(most - text.len() as u64) as usize, true)?;
         match bytes.iter().position(|byte| *byte == 0) {
             Some(nul) => {
                 text.extend_from_slice(&bytes[..=nul]);
