@@ -268,7 +268,10 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         | replayer::Error::Dump { .. }
         | replayer::Error::Cupti { .. }
         | replayer::Error::Repeat { .. } => failure(FAILED, error),
-        error => failure(NO_DRIVER, format_args!("{error}; the driver is {} ({})", found.path.display(), found.how)),
+        error => {
+            let hint = if arguments.untrusted { sandbox::hint() } else { "" };
+            failure(NO_DRIVER, format_args!("{error}; the driver is {} ({}){hint}", found.path.display(), found.how))
+        }
     })?;
     let printed = printed::Compared::of(&trace, printed.as_ref()).filter(|_| report.outcome != Outcome::Replayed);
     printed.iter().for_each(|printed| printed.judge(&mut report));

@@ -28,6 +28,17 @@ pub fn enter() -> Result<()> {
     restrict_calls().map_err(|error| missing("seccomp filters are forbidden here", &error))
 }
 
+/// What the driver, which did not start, may have missed.
+pub fn hint() -> &'static str {
+    let is_there = |path: &str| std::path::Path::new(path).exists();
+    if is_there("/proc/driver/nvidia/version") && !is_there("/dev/nvidia-uvm") {
+        "; /dev/nvidia-uvm is not there, and with --untrusted the driver cannot start nvidia-modprobe to make it: \
+         run nvidia-modprobe -u -c 0, or any CUDA program, first"
+    } else {
+        "; with --untrusted it may use its devices only: without it more may work"
+    }
+}
+
 fn missing(what: &str, error: &io::Error) -> anyhow::Error {
     failure(FAILED, format_args!("--untrusted: {what}: {error}; nothing was replayed"))
 }
@@ -78,6 +89,9 @@ mod landlock {
     }
 }
 
+/// The driver writes names to comm of its threads, also of those to come. What else can be written there is this process.
+const THREADS: &str = "/proc/self/task";
+
 fn restrict_files() -> io::Result<()> {
     use landlock::*;
     let none = std::ptr::null::<u64>();
@@ -100,8 +114,9 @@ fn restrict_files() -> io::Result<()> {
         let rules = checked(libc::syscall(libc::SYS_landlock_create_ruleset, attributes.as_ptr(), size, 0))?;
         OwnedFd::from_raw_fd(rules as i32)
     };
-    for device in devices() {
-        let path = CString::new(device.as_os_str().as_bytes())?;
+    let devices = devices().into_iter().map(|device| (device, WRITE_FILE | IOCTL_DEV));
+    for (path, allowed) in devices.chain([(THREADS.into(), WRITE_FILE | TRUNCATE)]) {
+        let path = CString::new(path.as_os_str().as_bytes())?;
         // SAFETY: a path with its NUL; the descriptor is new.
         let opened = unsafe { libc::open(path.as_ptr(), libc::O_PATH | libc::O_CLOEXEC) };
         if opened < 0 {
@@ -109,11 +124,15 @@ fn restrict_files() -> io::Result<()> {
         }
         // SAFETY: just opened, owned by nobody else.
         let opened = unsafe { OwnedFd::from_raw_fd(opened) };
-        let beneath = PathBeneath { allowed: files & (WRITE_FILE | IOCTL_DEV), parent: opened.as_raw_fd() };
+        let beneath = PathBeneath { allowed: files & allowed, parent: opened.as_raw_fd() };
         // SAFETY: a rule set, and a struct that outlives the call.
         checked(unsafe {
             libc::syscall(libc::SYS_landlock_add_rule, rules.as_raw_fd(), PATH_BENEATH, &raw const beneath, 0)
         })?;
+        if path.as_bytes() == THREADS.as_bytes() {
+            // A rule is of an inode, which /proc makes anew once nobody holds it.
+            std::mem::forget(opened);
+        }
     }
     // SAFETY: a rule set of ours.
     checked(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, rules.as_raw_fd(), 0) }).map(|_| ())
@@ -128,11 +147,8 @@ fn devices() -> Vec<PathBuf> {
 
 /// Calls that reach beyond this process, or change files without opening them.
 const REFUSED: &[libc::c_long] = &[
-    // The network. A pair of sockets is between threads.
-    libc::SYS_socket,
+    // The network, and other processes by sockets.
     libc::SYS_connect,
-    libc::SYS_bind,
-    libc::SYS_listen,
     libc::SYS_accept,
     libc::SYS_accept4,
     // Other programs and processes.
@@ -272,6 +288,29 @@ impl Filter {
         self.step(libc::BPF_RET | libc::BPF_K, verdict, 0, 0);
     }
 
+    /// Of this call, those whose lower half of an argument has this value under this mask.
+    fn refuse_those(&mut self, number: libc::c_long, argument: usize, mask: u32, value: u32) {
+        self.step(JUMP | libc::BPF_JEQ, number as u32, 0, 5);
+        self.load(offset_of!(libc::seccomp_data, args) + argument * size_of::<u64>());
+        self.step(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, mask, 0, 0);
+        self.step(JUMP | libc::BPF_JEQ, value, 0, 1);
+        self.verdict(EPERM);
+        self.load(NUMBER);
+    }
+
+    /// Of this call, all but those whose lower halves of arguments have these values under these masks.
+    fn allow_only(&mut self, number: libc::c_long, arguments: &[(usize, u32, u32)]) {
+        let steps = arguments.len() as u8 * 4;
+        self.step(JUMP | libc::BPF_JEQ, number as u32, 0, steps + 1);
+        for (argument, mask, value) in arguments {
+            self.load(offset_of!(libc::seccomp_data, args) + argument * size_of::<u64>());
+            self.step(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, *mask, 0, 0);
+            self.step(JUMP | libc::BPF_JEQ, *value, 1, 0);
+            self.verdict(EPERM);
+        }
+        self.verdict(libc::SECCOMP_RET_ALLOW);
+    }
+
     fn refuse(&mut self, number: libc::c_long, verdict: u32) {
         self.step(JUMP | libc::BPF_JEQ, number as u32, 0, 1);
         self.verdict(verdict);
@@ -289,7 +328,9 @@ impl Filter {
     fn new() -> Filter {
         /// AUDIT_ARCH_X86_64
         const X86_64: u32 = 0xc000_003e;
-        const MAKES: i32 = libc::O_CREAT | libc::O_TRUNC | libc::O_TMPFILE & !libc::O_DIRECTORY;
+        const NAMELESS: u32 = (libc::O_TMPFILE & !libc::O_DIRECTORY) as u32;
+        /// What socket takes of a type, which flags are added to: SOCK_TYPE_MASK of linux/net.h.
+        const TYPE: u32 = 0xf;
         let own = std::process::id();
         let mut filter = Filter(Vec::new());
         filter.load(offset_of!(libc::seccomp_data, arch));
@@ -300,19 +341,26 @@ impl Filter {
         filter.verdict(ENOSYS);
         UNKNOWN.iter().for_each(|number| filter.refuse(*number, ENOSYS));
         REFUSED.iter().for_each(|number| filter.refuse(*number, EPERM));
-        filter.refuse_if(libc::SYS_open, 1, (libc::BPF_JSET, MAKES as u32), true);
-        filter.refuse_if(libc::SYS_openat, 2, (libc::BPF_JSET, MAKES as u32), true);
+        // Landlock refuses to make a file that is not there, and to open one for writing. Before its version 3 it lets
+        // those be emptied that are opened for less.
+        let emptied = [libc::O_RDONLY, libc::O_ACCMODE].map(|mode| (libc::O_TRUNC | mode) as u32);
+        for (call, flags) in [(libc::SYS_open, 1), (libc::SYS_openat, 2)] {
+            filter.refuse_those(call, flags, NAMELESS, NAMELESS);
+            for emptied in emptied {
+                filter.refuse_those(call, flags, (libc::O_TRUNC | libc::O_ACCMODE) as u32, emptied);
+            }
+        }
+        // The driver listens at an abstract name, or it does not start: Landlock refuses to bind to one in a directory,
+        // and nobody is accepted. It never connects.
+        let (local, packets) = (libc::AF_UNIX as u32, libc::SOCK_SEQPACKET as u32);
+        filter.allow_only(libc::SYS_socket, &[(0, u32::MAX, local), (1, TYPE, packets)]);
         // A thread may be made, a process not.
         filter.refuse_if(libc::SYS_clone, 0, (libc::BPF_JSET, libc::CLONE_THREAD as u32), false);
         filter.refuse_if(libc::SYS_tgkill, 0, (libc::BPF_JEQ, own), false);
         filter.refuse_if(libc::SYS_prlimit64, 0, (libc::BPF_JEQ, 0), false);
         // To type on the terminal.
         for types in [libc::TIOCSTI, libc::TIOCLINUX] {
-            filter.step(JUMP | libc::BPF_JEQ, libc::SYS_ioctl as u32, 0, 4);
-            filter.load(offset_of!(libc::seccomp_data, args) + size_of::<u64>());
-            filter.step(JUMP | libc::BPF_JEQ, types as u32, 0, 1);
-            filter.verdict(EPERM);
-            filter.load(NUMBER);
+            filter.refuse_those(libc::SYS_ioctl, 1, u32::MAX, types as u32);
         }
         filter.verdict(libc::SECCOMP_RET_ALLOW);
         filter

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -13,6 +14,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <unistd.h>
 #include <pthread.h>
 #include <sys/wait.h>
@@ -35,6 +37,9 @@ __attribute__((constructor)) static void reach_out(void)
     pthread_t other;
     pid_t child;
     struct shm_info info;
+    struct sockaddr_un name = {.sun_family = AF_UNIX}, file = {AF_UNIX, "socket"};
+    char comm[64];
+    int packets;
 
     tell("create", open("made", O_WRONLY | O_CREAT, 0600));
     tell("write", open("there", O_WRONLY));
@@ -48,6 +53,8 @@ __attribute__((constructor)) static void reach_out(void)
     tell("memory", open("/proc/self/mem", O_RDWR));
     tell("internet", socket(AF_INET, SOCK_STREAM, 0));
     tell("local socket", socket(AF_UNIX, SOCK_STREAM, 0));
+    packets = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+    tell("socket file", bind(packets, (struct sockaddr *)&file, sizeof file));
     tell("kill", kill(getppid(), 0));
     tell("type", ioctl(0, TIOCSTI, ""));
     tell("io_uring", syscall(SYS_io_uring_setup, 1, NULL));
@@ -58,10 +65,17 @@ __attribute__((constructor)) static void reach_out(void)
     tell("fork", child);
     if (child > 0)
         waitpid(child, NULL, 0);
-    // What a driver needs.
+    // What a driver needs. It names its threads, and listens for other processes that share its memory.
     tell("read", open("there", O_RDONLY));
     tell("null", open("/dev/null", O_RDWR));
     tell("memfd", memfd_create("memory", MFD_CLOEXEC));
+    snprintf(comm, sizeof comm, "/proc/self/task/%ld/comm", syscall(SYS_gettid));
+    tell("comm", open(comm, O_WRONLY | O_CREAT | O_TRUNC, 0666));
+    packets = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    tell("packets", packets);
+    snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "cutrace-reaching-out-%d", getpid());
+    tell("bind", bind(packets, (struct sockaddr *)&name, offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name.sun_path + 1)));
+    tell("listen", listen(packets, 16));
     tell("thread", -(pthread_create(&other, NULL, thread, NULL) != 0));
     pthread_join(other, NULL);
 }

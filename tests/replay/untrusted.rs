@@ -15,13 +15,14 @@ const FORBIDDEN: &[&str] = &[
     "memory",
     "internet",
     "local socket",
+    "socket file",
     "kill",
     "type",
     "io_uring",
     "shared memory",
     "fork",
 ];
-const NEEDED: &[&str] = &["read", "null", "memfd", "thread"];
+const NEEDED: &[&str] = &["read", "null", "memfd", "comm", "packets", "bind", "listen", "thread"];
 
 #[test]
 fn nothing_beyond_the_device_is_reached() {
@@ -50,7 +51,9 @@ fn nothing_beyond_the_device_is_reached() {
     // It does try.
     let free = replay(&[]);
     assert!(
-        ["create", "write", "truncate", "internet", "shared memory", "fork"].iter().all(|what| is_done(&free, what)),
+        ["create", "write", "truncate", "internet", "socket file", "shared memory", "fork"]
+            .iter()
+            .all(|what| is_done(&free, what)),
         "{}",
         free.stderr
     );
