@@ -1,5 +1,5 @@
 // Calls that write their results where their inputs stand: the variable of a node is the dependency of the next one and becomes that one,
-// an element of the array of dependencies is overwritten, a resource is split into itself, a kernel's argument is the new node's variable
+// an element of the array of dependencies is overwritten, a kernel's argument is the new node's variable
 #include "check.h"
 
 enum { N = 32, BYTES = N * 4, STEPS = 6 };
@@ -103,24 +103,6 @@ static void joined(CUgraph graph)
     CHECK(cuGraphAddKernelNode(&both.node, graph, &nodes[1], 1, &kernel));
 }
 
-// What is left of a device's multiprocessors, each time where the whole stood.
-static void split(CUdevice device)
-{
-    CUdevResource rest, part[2];
-    CUdevResourceDesc description;
-    CUgreenCtx green;
-    unsigned count;
-
-    CHECK(cuDeviceGetDevResource(device, &rest, CU_DEV_RESOURCE_TYPE_SM));
-    for (int i = 0; i < 2; i++) {
-        count = 1;
-        CHECK(cuDevSmResourceSplitByCount(&part[i], &count, &rest, &rest, 0, 8));
-    }
-    CHECK(cuDevResourceGenerateDesc(&description, &rest, 1));
-    CHECK(cuGreenCtxCreate(&green, description, device, CU_GREEN_CTX_DEFAULT_STREAM));
-    CHECK(cuGreenCtxDestroy(green));
-}
-
 int main(void)
 {
     CUgraph graph, inner, third;
@@ -143,7 +125,6 @@ int main(void)
     CHECK(cuGraphCreate(&third, 0));
     joined(third);
     run(third, "joined");
-    split(0);
 
     // Refused, the dependency stays where it was: a node of another graph.
     CHECK(cuGraphAddEmptyNode(&node, inner, NULL, 0));

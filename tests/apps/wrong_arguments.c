@@ -1,4 +1,4 @@
-// Arguments that are not as their kernel declares them: packed ones with the padding of a C struct, or too few; at last an array of
+// Arguments that are not as their kernel declares them: packed ones with the padding of a C struct, none, or too few; at last an array of
 // pointers that is too short, of a kernel never launched before, by which the program dies inside the launch
 #include "check.h"
 #include <sys/mman.h>
@@ -27,7 +27,10 @@ int main(void)
     arguments.numbers = allocate(sizeof numbers);
     CHECK(cuMemsetD32(arguments.numbers, 1, N));
     printf("%d\n", packed(add, &arguments, sizeof arguments));
+    printf("%d\n", packed(add, &arguments, 0));
+    // The driver takes it; what the kernel finds in the place of n is nowhere said.
     printf("%d\n", packed(add, &arguments, 8));
+    CHECK(cuMemsetD32(arguments.numbers, 1, N));
     CHECK(packed(add, &arguments, 12));
     CHECK(cuMemcpyDtoH(numbers, arguments.numbers, sizeof numbers));
     printf("%d\n", numbers[N - 1]);

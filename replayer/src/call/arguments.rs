@@ -71,7 +71,7 @@ impl Builder<'_, '_> {
             return Err(self.missing(name));
         };
         let bytes = self.call.memory(When::Entry, pointer, size).ok_or_else(|| self.missing(name))?;
-        // Zeros behind a buffer that is too small: it is for the driver to refuse it by its size.
+        // Zeros behind a buffer that is too small, which the driver takes.
         let most = live.unwrap_or_default().iter().map(|(offset, size)| offset + size).max().unwrap_or(0);
         let behind = vec![0; most.saturating_sub(bytes.len())];
         let mut values = self.frame.holding(&[&bytes[..], &behind].concat())?;

@@ -1,4 +1,5 @@
-// Which sizes of packed arguments a launch takes: of kernels whose parameters end at 10, 12, 40 and 0 bytes, every size up to 64
+// Which sizes of packed arguments a launch takes: of kernels whose parameters end at 10, 12, 40 and 0 bytes, every size up to 64.
+// Driver 580: from 1 byte on up to the end; 0 bytes are CUDA_ERROR_INVALID_VALUE unless there is no parameter, more are error 701
 #include "tell.h"
 
 static const char text[] = ".version 7.0\n.target sm_52\n.address_size 64\n"
