@@ -137,11 +137,13 @@ impl<'w, 't> Builder<'w, 't> {
                 let view = Recorded { call: &self.call, bytes: here.recorded, when: When::Entry };
                 match member(fields, index, base, &view) {
                     Some(member) => self.value(member, at, here)?,
+                    None if has_empty_tag(fields, index, base, here) => {
+                        self.frame.memory[here.memory].put(here.offset + at as usize, &vec![0; field.ty.size as usize]);
+                    }
                     // Its words might be addresses.
-                    None if !has_named_tag(fields, index, base, here) => {
+                    None => {
                         return Err(Refusal(format!("{} is of a kind that this cutrace does not know", field.name)));
                     }
-                    None => {}
                 }
             }
             Role::Reads(_) | Role::Writes(_) if word != 0 => {
@@ -500,12 +502,22 @@ pub fn dense(address: u64, len: u64) -> trace::api::copies::Region {
     trace::api::copies::Region { address, row_bytes: len, rows: 1, pitch: len, slices: 1, slice_pitch: len }
 }
 
-/// Whether the value that says which member of a union is meant is one of those that the table names.
-fn has_named_tag(fields: &[Field], index: usize, base: u32, here: Here) -> bool {
+/// Values that say of a union that nothing is in it.
+const EMPTY_TAGS: &[&str] = &[
+    "CU_GRAPH_NODE_TYPE_EMPTY",
+    "CU_LAUNCH_ATTRIBUTE_IGNORE",
+    "CU_STREAM_MEM_OP_BARRIER",
+    "CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES",
+    "CU_DEV_RESOURCE_TYPE_INVALID",
+    "CU_LOGICAL_ENDPOINT_TYPE_INVALID",
+];
+
+/// Whether the value that says which member of a union is meant says that there is none.
+fn has_empty_tag(fields: &[Field], index: usize, base: u32, here: Here) -> bool {
     let Role::Union(tag, _) = fields[index].role else { return true };
     let tag = &fields[tag.0 as usize];
     let value = here.load(base + tag.offset, tag.ty.size).unwrap_or(0);
-    matches!(tag.ty.form, Form::Enum(names) if names.name_of(value as i64).is_some())
+    matches!(tag.ty.form, Form::Enum(names) if names.name_of(value as i64).is_some_and(|name| EMPTY_TAGS.contains(&name)))
 }
 
 fn is_input(role: &Role) -> bool {
@@ -515,3 +527,62 @@ fn is_input(role: &Role) -> bool {
 /// Stands for any callback of the application: what it did is not recorded, that it ran and when, is kept. Extra
 /// arguments are the caller's own business in the C calling convention.
 extern "C" fn nothing() {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use trace::api::FUNCTIONS;
+
+    /// Finds the unions of a type, wherever it leads, with the fields that they stand among.
+    fn unions(fields: &'static [Field], seen: &mut BTreeSet<&'static str>, found: &mut Vec<(&'static [Field], usize)>) {
+        for (index, field) in fields.iter().enumerate() {
+            let mut types = vec![field.ty];
+            if let Role::Union(_, members) = field.role {
+                found.push((fields, index));
+                types.extend(members.iter().map(|(_, ty)| *ty));
+            }
+            while let Some(ty) = types.pop() {
+                match ty.form {
+                    Form::Pointer(to) => types.push(to),
+                    Form::Array(element, _) => types.push(element),
+                    Form::Struct(fields) if seen.insert(ty.name) => unions(fields, seen, found),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn unions_without_a_known_member_are_refused_unless_they_are_empty() {
+        let (mut seen, mut found) = (BTreeSet::new(), Vec::new());
+        FUNCTIONS.iter().for_each(|function| unions(function.params, &mut seen, &mut found));
+        let mut empty = BTreeSet::new();
+        let mut refused = BTreeSet::new();
+        for (fields, index) in found {
+            let Role::Union(tag, members) = fields[index].role else { unreachable!("found by this role") };
+            let tag = &fields[tag.0 as usize];
+            let Form::Enum(names) = tag.ty.form else {
+                panic!("{} tells a member of {}", tag.name, fields[index].name)
+            };
+            for (name, value) in names.values {
+                if members.iter().any(|(member, _)| i64::from(*member) == *value) {
+                    continue;
+                }
+                let mut recorded = vec![0; (tag.offset + tag.ty.size) as usize];
+                recorded[tag.offset as usize..].copy_from_slice(&value.to_le_bytes()[..tag.ty.size as usize]);
+                let here = Here { recorded: &recorded, memory: 0, offset: 0 };
+                let is_empty = has_empty_tag(fields, index, 0, here);
+                if is_empty {
+                    empty.insert(*name)
+                } else {
+                    refused.insert(*name)
+                };
+            }
+        }
+        assert_eq!(empty, EMPTY_TAGS.iter().copied().collect());
+        for name in ["CU_GRAPH_NODE_TYPE_RESERVED_16", "CU_GRAPH_NODE_TYPE_EXTERNAL_ENGINE"] {
+            assert!(refused.contains(name), "{name} is not among {refused:?}");
+        }
+    }
+}
