@@ -223,9 +223,11 @@ impl<'w, 't> Builder<'w, 't> {
             }
             Form::Struct(_) if ty.name == "CUdevResource" => {
                 let recorded = here.recorded.get(at as usize..(at + ty.size) as usize).unwrap_or(&[]);
-                if let Some(live) = self.world.resources.lock().get(recorded) {
-                    self.frame.memory[here.memory].put(here.offset + at as usize, live);
-                }
+                let live = self.world.resources.lock().get(recorded).cloned();
+                // An address of the driver's own stands in it.
+                let live =
+                    live.ok_or_else(|| Refusal("needs a resource that no call in the trace handed out".into()))?;
+                self.frame.memory[here.memory].put(here.offset + at as usize, &live);
             }
             Form::Struct(fields) => self.fields(fields, Some(ty), at, here)?,
             _ => {}
