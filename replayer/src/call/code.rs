@@ -143,7 +143,9 @@ impl<'t> Builder<'_, 't> {
                     | "CU_JIT_REFERENCED_KERNEL_NAMES"
                     | "CU_JIT_REFERENCED_VARIABLE_NAMES"),
                 ) => return Err(Refusal(format!("the arrays of {name} are not recorded"))),
-                _ => *value,
+                Some(_) => *value,
+                // It might be an address.
+                None => return Err(Refusal(format!("option {code} is none that this cutrace knows"))),
             };
             live.extend(own.to_le_bytes());
         }
