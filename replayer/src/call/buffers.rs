@@ -401,7 +401,9 @@ impl<'w, 't> Builder<'w, 't> {
 
     /// Where memory is that the driver may touch.
     pub fn bound(&self, name: &str, recorded: Range<u64>) -> Result<Live, Refusal> {
-        if let Some(live) = self.world.placement.bound(&recorded) {
+        let placement = &self.world.placement;
+        let live = if self.makes_node() { placement.bound_in_node(&recorded) } else { placement.bound(&recorded) };
+        if let Some(live) = live {
             return Ok(live);
         }
         let (start, plan) = (recorded.start, self.world.plan);

@@ -52,14 +52,20 @@ impl Placement<'_> {
             let here = live..live.checked_add(recorded.end - recorded.start)?;
             let is_here = match of {
                 Of::Memory => self.is_pinned_elsewhere(&here) || self.is_devices(&here),
-                // The driver does not know it until a launch has allocated it.
-                Of::Graph => true,
+                // No free ends it for us, but its graph's end may.
+                Of::Graph => self.is_devices(&here),
                 Of::Reservation => true,
             };
             return is_here.then_some(Live(live));
         }
         let is_placed = self.held.covers(recorded) && !self.is_missing(recorded);
         (is_placed || self.pages.covers(recorded)).then_some(Live(recorded.start))
+    }
+
+    /// The same for a node of a graph: the driver does not know memory of a graph until a launch has allocated it.
+    pub fn bound_in_node(&self, recorded: &Range<u64>) -> Option<Live> {
+        let of_graph = || self.translated(recorded).filter(|(_, of)| *of == Of::Graph).map(|(live, _)| Live(live));
+        self.bound(recorded).or_else(of_graph)
     }
 
     /// Where a range is that moved as a whole, and what lies there.
