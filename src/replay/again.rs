@@ -8,7 +8,7 @@ use replayer::bisection::{self, Entry};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
@@ -86,11 +86,14 @@ impl Again<'_> {
         // Its layout is its own affair.
         command.env_remove(crate::layout::TRIES).stdin(Stdio::null());
         command.stdout(file(&out)?).stderr(file(&said)?);
-        self.wait(&mut command)?;
-        let report: Value = serde_json::from_slice(&fs::read(out.path())?).map_err(|_| {
+        let status = self.wait(&mut command)?;
+        let report = serde_json::from_slice(&fs::read(out.path())?).unwrap_or(Value::Null);
+        // Of a replay that failed there is JSON, too: of why.
+        if !ended_with_report(status.code(), &report) {
             let said = fs::read_to_string(said.path()).unwrap_or_default();
-            anyhow!("another replay failed: {}", said.trim().lines().last().unwrap_or("nothing said"))
-        })?;
+            let last = said.trim().lines().last().unwrap_or("nothing said");
+            return Err(anyhow!("another replay failed ({status}): {}", last.trim_start_matches("cutrace: ")));
+        }
         Ok(Found { trail: Vec::new(), first: report["first_divergence"].clone() })
     }
 
@@ -112,7 +115,7 @@ impl Again<'_> {
         asked
     }
 
-    fn wait(&self, command: &mut Command) -> Result<()> {
+    fn wait(&self, command: &mut Command) -> Result<ExitStatus> {
         let mut under_way = UNDER_WAY.lock();
         let mut child = command.spawn().context("another replay")?;
         *under_way = Some(child.id());
@@ -126,13 +129,20 @@ impl Again<'_> {
             let ended = if is_late { child.wait().map(Some) } else { child.try_wait() };
             if !matches!(ended, Ok(None)) {
                 *under_way = None;
-                ended.context("another replay")?;
-                return if is_late { Err(TooLong.into()) } else { Ok(()) };
+                let ended = ended.context("another replay")?;
+                return ended.filter(|_| !is_late).ok_or_else(|| TooLong.into());
             }
             drop(under_way);
             thread::sleep(PACE);
         }
     }
+}
+
+/// Whether a replay that ended so has compared: a launch that fails as recorded is a failure that has a report.
+fn ended_with_report(status: Option<i32>, report: &Value) -> bool {
+    let statuses = [exit::DONE, exit::FAILED, exit::DIVERGED, exit::UNVERIFIED];
+    let has_ended = status.is_some_and(|status| statuses.iter().any(|known| i32::from(*known) == status));
+    has_ended && report["outcome"].is_string() && report["error"].is_null()
 }
 
 fn temporary() -> Result<tempfile::NamedTempFile> {

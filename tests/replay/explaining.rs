@@ -145,3 +145,24 @@ fn kernels_that_read_the_clock_are_noted() {
     assert!(text.contains(&format!("  note: {note}\n")), "{text}");
     assert_eq!(json(&recorded("vector_add.c", &[]), &["info", "--json"])["notes"], serde_json::json!([]));
 }
+
+/// The replays that an explanation takes fail where the first one did not.
+#[test]
+fn replays_that_fail_explain_nothing() {
+    let place = recorded("nondeterministic.c", &["direct"]);
+    let sim = driver_directory().join("libcuda.so.1");
+    let directory = format!("-Wl,-rpath,{}", driver_directory().display());
+    let flags = ["-Wl,--no-as-needed", sim.to_str().expect("a path"), &directory, "-ldl"];
+    let unlinked = client_with("libdriver_unlinked.c", &flags);
+    let replayed = |options: &[&str]| {
+        std::fs::copy(&unlinked, place.join("driver.so")).expect("a copy");
+        run(place.cutrace(["replay", "--driver", "./driver.so"]).args(options)).expect(4).stdout
+    };
+    let text = replayed(&[]);
+    assert!(text.starts_with("diverged\n"), "{text}");
+    assert!(text.contains("  not explained: another replay failed (exit status: 5): "), "{text}");
+    assert!(text.contains("driver.so"), "{text}");
+    let report: Value = serde_json::from_str(&replayed(&["--bisect", "--json"])).expect("JSON");
+    let why = report["explanation"]["given_up"].as_str().unwrap_or_default();
+    assert!(why.contains("another replay failed"), "{report}");
+}
