@@ -253,7 +253,7 @@ fn is_spent(sealed: &HashSet<(u32, u128)>, header: &Header) -> bool {
 }
 
 /// Where the footer goes: behind everything that holds anything, damaged as it may be, but over an older footer and
-/// over space that was set aside and never used.
+/// over space that was set aside and never used. What a header claims beyond the end of the file is nowhere.
 fn end_of(trace: &Trace, is_spent: &impl Fn(&Header) -> bool) -> u64 {
     let (mut end, mut next) = (0, 0);
     let unclaimed = |from: u64, to: u64| {
@@ -263,7 +263,7 @@ fn end_of(trace: &Trace, is_spent: &impl Fn(&Header) -> bool) -> u64 {
     };
     for (offset, header) in &trace.segments {
         end = end.max(unclaimed(next, *offset));
-        next = offset + header.size;
+        next = offset.saturating_add(header.size).min(round_up(trace.bytes_on_disk()));
         if header.kind != Kind::Footer && !is_spent(header) {
             end = next;
         }
@@ -276,14 +276,15 @@ fn end_of(trace: &Trace, is_spent: &impl Fn(&Header) -> bool) -> u64 {
 fn seal(file: &File, trace: &Trace, kept: &[(u64, Header)]) -> io::Result<usize> {
     let mut sealed = 0;
     for (offset, header) in kept.iter().filter(|(_, h)| h.kind == Kind::Chunk) {
-        if header.seal != 0 && trace.content(*offset, header).is_some() {
+        let size = header.size.min(round_up(trace.bytes_on_disk()) - offset);
+        if header.seal != 0 && size == header.size && trace.content(*offset, header).is_some() {
             continue;
         }
         let length = trace.whole_records(*offset, header);
         let content = trace.content(*offset, &Header { length, ..*header }).unwrap_or(&[]);
         file.write_all_at(content, offset + HEADER as u64)?;
-        file.write_all_at(&Header { length, seal: checksum(content), ..*header }.encode(), *offset)?;
-        give_back(file, offset + HEADER as u64 + length, offset + header.size);
+        file.write_all_at(&Header { length, seal: checksum(content), size, ..*header }.encode(), *offset)?;
+        give_back(file, offset + HEADER as u64 + length, offset + size);
         sealed += 1;
     }
     Ok(sealed)
