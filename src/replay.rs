@@ -306,7 +306,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         let repeated = scope.as_ref().zip(report.repeated.as_ref());
         whole["loop"] = repeated.map_or(Value::Null, |(scope, repeated)| looping::object(scope, repeated));
         whole["printed"] = printed.as_ref().map_or(Value::Null, printed::Compared::object);
-        let asked = explained.as_ref().filter(|_| arguments.finding.bisect);
+        let asked = explained.as_ref().filter(|explained| arguments.finding.bisect && explained.is_found());
         whole["bisection"] = asked.map_or(Value::Null, |explained| bisect::object(explained, &report));
         serde_json::to_writer_pretty(&mut out, &whole)?;
         writeln!(out)?;

@@ -165,4 +165,5 @@ fn replays_that_fail_explain_nothing() {
     let report: Value = serde_json::from_str(&replayed(&["--bisect", "--json"])).expect("JSON");
     let why = report["explanation"]["given_up"].as_str().unwrap_or_default();
     assert!(why.contains("another replay failed"), "{report}");
+    assert_eq!(report["bisection"], Value::Null);
 }
