@@ -173,6 +173,9 @@ impl Devices {
 }
 
 pub fn run(arguments: Arguments) -> Result<u8> {
+    if arguments.untrusted {
+        sandbox::close_inherited()?;
+    }
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
     let shown = bar.clone();
     let partial = Arc::new(Mutex::new(Vec::<PathBuf>::new()));

@@ -170,6 +170,24 @@ part_unseen() {
     wait
 }
 
+# A stranger's trace: the first line with --untrusted is the one without.
+part_untrusted() {
+    printf '\nreplayed with --untrusted: as without?\n'
+    local name trace plain untrusted
+    for name in vector_add graphs callbacks pools torch_small; do
+        is_ours "$name" || continue
+        trace=$work/$name.untrusted.bin
+        case $name in torch_*) set -- python3 "$name.py" ;; *) set -- "./$name" ;; esac
+        KERNELS=$in/kernels timeout 120 "$cutrace" record -o "$trace" -- "$@" >"$logs/$name.untrusted.record" 2>&1
+        timeout 120 "$cutrace" replay "$trace" >"$logs/$name.trusted" 2>&1
+        timeout 120 "$cutrace" replay --untrusted "$trace" >"$logs/$name.untrusted" 2>&1
+        plain=$(head -1 "$logs/$name.trusted") untrusted=$(head -1 "$logs/$name.untrusted")
+        printf '%-24s %-12s %s\n' "$name" "$plain" "$untrusted"
+        [ "$plain" = "$untrusted" ] && [[ $plain = verified* ]] || failed "$name: $logs/$name.untrusted"
+        rm -f "$trace"
+    done
+}
+
 part_samples() { compiled samples; }
 
 # Waits until fewer programs than may run at once do.

@@ -8,7 +8,10 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <linux/fs.h>
 #include <sys/ioctl.h>
+#include <sys/msg.h>
+#include <sys/sem.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
@@ -21,6 +24,9 @@
 
 // Keeps the driver among what this needs.
 CUresult (*const needed)(unsigned) = cuInit;
+
+// A descriptor that the test passes on.
+enum { INHERITED = 99 };
 
 static void tell(const char *what, long result)
 {
@@ -39,7 +45,7 @@ __attribute__((constructor)) static void reach_out(void)
     struct shm_info info;
     struct sockaddr_un name = {.sun_family = AF_UNIX}, file = {AF_UNIX, "socket"};
     char comm[64];
-    int packets;
+    int packets, pair[2];
 
     tell("create", open("made", O_WRONLY | O_CREAT, 0600));
     tell("write", open("there", O_WRONLY));
@@ -47,7 +53,7 @@ __attribute__((constructor)) static void reach_out(void)
     tell("truncate", truncate("there", 0));
     tell("empty", open("there", O_RDONLY | O_TRUNC));
     tell("rename", rename("there", "elsewhere"));
-    tell("remove", unlink("there"));
+    rename("elsewhere", "there");
     tell("chmod", chmod("there", 0777));
     tell("mkdir", mkdir("directory", 0700));
     tell("memory", open("/proc/self/mem", O_RDWR));
@@ -55,6 +61,22 @@ __attribute__((constructor)) static void reach_out(void)
     tell("local socket", socket(AF_UNIX, SOCK_STREAM, 0));
     packets = socket(AF_UNIX, SOCK_SEQPACKET, 0);
     tell("socket file", bind(packets, (struct sockaddr *)&file, sizeof file));
+    memset(&file, 0, sizeof file);
+    file.sun_family = AF_UNIX;
+    strcpy(file.sun_path, "nobody");
+    if (socketpair(AF_UNIX, SOCK_DGRAM, 0, pair))
+        tell("datagram", -1);
+    else
+        tell("datagram", sendto(pair[0], "", 1, 0, (struct sockaddr *)&file, sizeof file));
+    tell("attribute", syscall(463, AT_FDCWD, "there", 0, "user.cutrace", NULL, 0));
+    packets = open("there", O_RDONLY);
+    tell("flags", ioctl(packets, FS_IOC_SETFLAGS, NULL));
+    tell("extended flags", ioctl(packets, FS_IOC_FSSETXATTR, NULL));
+    tell("owner", fcntl(packets, F_SETOWN, getppid()));
+    tell("signal", fcntl(packets, F_SETSIG, SIGUSR1));
+    tell("semaphore", semctl(-1, 0, GETVAL));
+    tell("message", msgctl(-1, IPC_STAT, NULL));
+    tell("inherited", fcntl(INHERITED, F_GETFD));
     tell("kill", kill(getppid(), 0));
     tell("type", ioctl(0, TIOCSTI, ""));
     tell("io_uring", syscall(SYS_io_uring_setup, 1, NULL));
@@ -65,8 +87,9 @@ __attribute__((constructor)) static void reach_out(void)
     tell("fork", child);
     if (child > 0)
         waitpid(child, NULL, 0);
+    tell("remove", unlink("there"));
     // What a driver needs. It names its threads, and listens for other processes that share its memory.
-    tell("read", open("there", O_RDONLY));
+    tell("read", open("/proc/self/maps", O_RDONLY));
     tell("null", open("/dev/null", O_RDWR));
     tell("memfd", memfd_create("memory", MFD_CLOEXEC));
     snprintf(comm, sizeof comm, "/proc/self/task/%ld/comm", syscall(SYS_gettid));
