@@ -261,7 +261,8 @@ impl<'g> Results<'g> {
             Some(Kind::CU_GRAPH_NODE_TYPE_MEMCPY | Kind::CU_GRAPH_NODE_TYPE_MEMSET) => {
                 before.contains(node) || !places.get(node).is_some_and(meets)
             }
-            Some(Kind::CU_GRAPH_NODE_TYPE_KERNEL | Kind::CU_GRAPH_NODE_TYPE_HOST) => before.contains(node),
+            Some(Kind::CU_GRAPH_NODE_TYPE_KERNEL) => before.contains(node),
+            // What another callback has put there is no result of the device.
             _ => false,
         })
     }

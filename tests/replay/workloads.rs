@@ -135,6 +135,7 @@ workloads! {
     graphs "graphs.c" "replayable" ["add_two", "twice"];
     graph_results "graph_results.c" "replayable" ["twice"];
     results_for_callbacks "results_for_callbacks.c" "replayable" [];
+    callbacks_in_a_row "callbacks_in_a_row.c" "replayable" [];
     graph_retried "graph_retried.c" "replayable" ["twice"];
     captured_only "captured_only.c" "replayable" [];
     conditional_graph "conditional_graph.c" "replayable" [];
