@@ -355,20 +355,24 @@ impl Outstanding {
         all.flat_map(move |(queue, calls)| calls.iter().copied().skip_while(move |call| Some(*call) < until(queue)))
     }
 
-    /// Work not known to have finished behind which a call that submits or copies is not put: neither its stream nor an event orders
-    /// the two. To be asked before the walk sees the call. With the name of the stream of each.
-    pub fn unordered(&self, call: &Call, function: &'static Function) -> Vec<(u64, &str)> {
+    /// The last work not known to have finished that `is_meant`, and behind which a call that submits or copies is not put: neither
+    /// its stream nor an event orders the two. To be asked before the walk sees the call. With the name of the work's stream.
+    pub fn unordered(
+        &self,
+        call: &Call,
+        function: &'static Function,
+        is_meant: impl Fn(u64) -> bool,
+    ) -> Option<(u64, &str)> {
         let context = self.contexts.current(call.thread).unwrap_or(0);
         let own = queue_of(context, call, function, call.stream().unwrap_or(0));
         let ordered = self.ordered_before(own, call.number);
-        let after = |queue: &Queue| ordered.get(queue).copied().unwrap_or(0);
-        let of = |(queue, calls): (&Queue, &VecDeque<u64>)| {
-            let name = self.names.get(queue).map_or("", String::as_str);
-            calls.iter().copied().filter(|call| *call >= after(queue)).map(|call| (call, name)).collect::<Vec<_>>()
+        let last = |(queue, calls): (&Queue, &VecDeque<u64>)| {
+            // Numbers ascend in a queue: what is ordered before the call is not gone through.
+            let after = ordered.get(queue).copied().unwrap_or(0);
+            let call = calls.iter().rev().copied().take_while(|call| *call >= after).find(|call| is_meant(*call))?;
+            Some((call, self.names.get(queue).map_or("", String::as_str)))
         };
-        let mut all: Vec<(u64, &str)> = self.work.iter().flat_map(of).collect();
-        all.sort_unstable();
-        all
+        self.work.iter().filter_map(last).max()
     }
 
     /// Up to which call of which queue all is done before what is put here by a call of this number.
@@ -523,8 +527,11 @@ mod tests {
             trace.calls().take_while(|call| call.number < last.number).for_each(|call| {
                 walk.see(&call, call.function().unwrap(), &Objects::default());
             });
-            let found = walk.unordered(&last, last.function().unwrap()).into_iter().map(|(call, _)| call);
-            found.collect::<Vec<u64>>()
+            let is_found = |call: &u64| {
+                let found = walk.unordered(&last, last.function().unwrap(), |other| other == *call);
+                found.is_some_and(|(found, _)| found == *call)
+            };
+            (0..last.number).filter(is_found).collect::<Vec<u64>>()
         };
         // A blocking stream waits for nothing of the other, as nothing stands in the legacy stream, which waits for both.
         fill(&mut sample, 16, 0x60);

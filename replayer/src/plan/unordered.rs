@@ -36,9 +36,8 @@ pub fn unordered(trace: &Trace, plan: &Plan, at: u64) -> Option<Unordered> {
         }
         let Some(function) = call.function() else { continue };
         if let Some(own) = sharers.get(&call.number) {
-            let share = |other: &u64| sharers.get(other).is_some_and(|uses| uses.iter().any(|id| own.contains(id)));
-            let earlier = walk.unordered(&call, function).into_iter().rfind(|(other, _)| share(other));
-            let pair = earlier.and_then(|(other, stream)| {
+            let share = |other: u64| sharers.get(&other).is_some_and(|uses| uses.iter().any(|id| own.contains(id)));
+            let pair = walk.unordered(&call, function, share).and_then(|(other, stream)| {
                 let earlier = submission(trace.call(other)?, stream.to_owned());
                 Some(Unordered(earlier, submission(call, walk.stream_name(&call, function, &objects))))
             });
