@@ -52,11 +52,12 @@ fn no_more_of_an_image_is_read_than_the_trace_has() {
     let whole = Forge::open(&path);
     let trace = place.trace();
     let add = calls_named(&trace, "cuLinkAddData_v2")[0];
-    let (arguments, size) = (add.argument_bytes(), add.argument("size").expect("an argument"));
+    // Of the trace as it was recorded: its file is written over below.
+    let (arguments, size) = (add.argument_bytes().to_vec(), add.argument("size").expect("an argument"));
     let at = arguments.chunks_exact(8).position(|word| word == size.to_le_bytes()).expect("its word");
     for forged in [size + 1, 1 << 40] {
         let mut forge = whole.clone();
-        forge.put(forge.find(Kind::Chunk, arguments) + at * 8, &forged.to_le_bytes());
+        forge.put(forge.find(Kind::Chunk, &arguments) + at * 8, &forged.to_le_bytes());
         forge.reseal();
         forge.write(&path);
         let ran = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(4);
