@@ -78,13 +78,13 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let paths = arguments.files.paths()?;
     let mut out = BufWriter::new(std::io::stdout().lock());
     let (mut objects, mut status) = (Vec::new(), exit::DONE);
-    for (index, path) in paths.iter().enumerate() {
+    let mut traces = paths.iter().map(Trace::open).collect::<Result<Vec<_>, _>>()?;
+    for (index, trace) in traces.iter_mut().enumerate() {
         if index > 0 && !reading.json {
             writeln!(out)?;
         }
-        let mut trace = Trace::open(path)?;
         trace.check_blobs();
-        let (object, ended) = one(&mut out, &trace, reading)?;
+        let (object, ended) = one(&mut out, trace, reading)?;
         objects.extend(object);
         status = status.max(ended);
     }

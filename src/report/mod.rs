@@ -102,8 +102,9 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let mut out = BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
     let is_list = paths.len() > 1 && format == Format::Json;
     let mut status = exit::DONE;
-    for (index, path) in paths.iter().enumerate() {
-        let trace = Trace::open(path)?;
+    // Before anything is written: one that cannot be read leaves no half a document.
+    let traces = paths.iter().map(Trace::open).collect::<Result<Vec<_>, _>>()?;
+    for (index, (path, trace)) in paths.iter().zip(&traces).enumerate() {
         let between = match index {
             0 if is_list => "[",
             0 => "",
@@ -116,8 +117,8 @@ pub fn run(arguments: Arguments) -> Result<u8> {
             let Preamble { pid, program, .. } = &trace.preamble;
             writeln!(out, "{comment}process {pid} {} ({})", plain(program), plain(&path.display().to_string()))?;
         }
-        one(&mut out, &trace, &arguments, format)?;
-        status = status.max(exit::damage(&trace, 0));
+        one(&mut out, trace, &arguments, format)?;
+        status = status.max(exit::damage(trace, 0));
     }
     if is_list {
         writeln!(out, "]")?;

@@ -85,6 +85,17 @@ fn a_script_reads_why_there_is_no_result() {
 }
 
 #[test]
+fn one_of_several_that_is_missing_leaves_no_half_a_document() {
+    let place = Place::new();
+    run(&mut place.recorded(client("vector_add.c"))).expect(0);
+    for reader in ["info", "report"] {
+        let ran = run(&mut place.cutrace([reader, "--json", "trace.bin", "missing.bin"])).expect(3);
+        let document: Value = serde_json::from_str(&ran.stdout).expect("one document");
+        assert!(document["error"].to_string().contains("missing.bin"), "{reader}: {document}");
+    }
+}
+
+#[test]
 fn what_concerns_the_replay_alone_is_said_if_asked_for() {
     let place = Place::new();
     run(&mut place.recorded(client("vector_add.c"))).expect(0);
