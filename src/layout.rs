@@ -11,7 +11,7 @@ use std::process::Command;
 pub const TRIES: &str = "CUTRACE_REPLAY_LAYOUTS";
 const MOST: u32 = 6;
 /// What stood in the way in the last one.
-const REFUSED: &str = "CUTRACE_REPLAY_REFUSED";
+pub const REFUSED: &str = "CUTRACE_REPLAY_REFUSED";
 
 /// Starts anew with another layout if one of our own mappings lies where recorded memory has to go.
 pub fn make_room(plan: &Plan) -> Result<()> {

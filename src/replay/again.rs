@@ -81,10 +81,11 @@ impl Again<'_> {
         let (out, said) = (temporary()?, temporary()?);
         let program = env::current_exe().context("the path of cutrace")?;
         let mut command = Command::new(program);
-        command.arg("replay").arg(self.file).arg("--json");
+        command.arg("replay").arg("--json");
         command.arg("--driver").arg(&self.options.driver).args(self.asked()).args(how);
+        command.arg("--").arg(self.file);
         // Its layout is its own affair.
-        command.env_remove(crate::layout::TRIES).stdin(Stdio::null());
+        command.env_remove(crate::layout::TRIES).env_remove(crate::layout::REFUSED).stdin(Stdio::null());
         command.stdout(file(&out)?).stderr(file(&said)?);
         let status = self.wait(&mut command)?;
         let report = serde_json::from_slice(&fs::read(out.path())?).unwrap_or(Value::Null);
