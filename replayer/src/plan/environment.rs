@@ -5,7 +5,16 @@
 
 use trace::Trace;
 
-/// Of the list in the CUDA programming guide, 5.2 (docs.nvidia.com/cuda/cuda-programming-guide/05-appendices).
+/// The list of the CUDA programming guide of CUDA 13, 5.2
+/// (docs.nvidia.com/cuda/cuda-programming-guide/05-appendices/environment-variables.html), which holds all of that of
+/// CUDA 12, without those that
+/// * name a file or a directory: CUDA_CACHE_PATH, CUDA_LOG_FILE;
+/// * make code compile or load sooner, later or with more threads: CUDA_CACHE_DISABLE, CUDA_CACHE_MAXSIZE,
+///   CUDA_FORCE_PRELOAD_LIBRARIES, CUDA_BINARY_LOADER_THREAD_COUNT;
+/// * change clocks, or how the CPU waits: CUDA_AUTO_BOOST, CUDA_DISABLE_PERF_BOOST, CUDA_PREFER_SPINLOCKS_ON_HOST;
+/// * wait for a debugger: CUDA_DEVICE_WAITS_ON_EXCEPTION.
+///
+/// Those of MPS, which the guide leaves to another document, belong to a server of the recorded machine.
 const SET: [&str; 16] = [
     "CUDA_VISIBLE_DEVICES",
     "CUDA_DEVICE_ORDER",
@@ -22,7 +31,7 @@ const SET: [&str; 16] = [
     "CUDA_DEVICE_DEFAULT_PERSISTING_L2_CACHE_PERCENTAGE_LIMIT",
     "CUDA_MODULE_LOADING",
     "CUDA_MODULE_DATA_LOADING",
-    "CUDA_BINARY_LOADER_THREAD_COUNT",
+    "CUDA_DEVICE_DEFAULT_STACK_SIZE_MAX",
 ];
 
 #[derive(Debug, Default, Clone, PartialEq, Eq)]

@@ -376,6 +376,8 @@ mod tests {
         assert_eq!(Environment::of(&trace).set, [("CUDA_MODULE_LOADING".to_owned(), "EAGER".to_owned())]);
         trace.preamble.environment = [
             ("CUDA_LAUNCH_BLOCKING", "1"),
+            ("CUDA_DEVICE_DEFAULT_STACK_SIZE_MAX", "2048"),
+            ("CUDA_BINARY_LOADER_THREAD_COUNT", "1000000000"),
             ("CUDA_DEVICE_ORDER", "PCI_BUS_ID\0"),
             ("CUDA_LAUNCH_BLOCKING=", "1"),
             ("CUDA_LOG_FILE", "/etc/passwd"),
@@ -385,8 +387,15 @@ mod tests {
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .to_vec();
         let environment = Environment::of(&trace);
-        assert_eq!(environment.set, [("CUDA_LAUNCH_BLOCKING".to_owned(), "1".to_owned())]);
-        let left_out = ["CUDA_DEVICE_ORDER", "CUDA_LAUNCH_BLOCKING=", "CUDA_LOG_FILE", "CUDA_INJECTION64_PATH"];
+        let set = [("CUDA_LAUNCH_BLOCKING", "1"), ("CUDA_DEVICE_DEFAULT_STACK_SIZE_MAX", "2048")];
+        assert_eq!(environment.set, set.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        let left_out = [
+            "CUDA_BINARY_LOADER_THREAD_COUNT",
+            "CUDA_DEVICE_ORDER",
+            "CUDA_LAUNCH_BLOCKING=",
+            "CUDA_LOG_FILE",
+            "CUDA_INJECTION64_PATH",
+        ];
         assert_eq!(environment.left_out, left_out);
     }
 
