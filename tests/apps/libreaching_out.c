@@ -94,6 +94,8 @@ __attribute__((constructor)) static void reach_out(void)
     tell("memfd", memfd_create("memory", MFD_CLOEXEC));
     snprintf(comm, sizeof comm, "/proc/self/task/%ld/comm", syscall(SYS_gettid));
     tell("comm", open(comm, O_WRONLY | O_CREAT | O_TRUNC, 0666));
+    // A driver removes what is at the empty path, and expects to hear that nothing is.
+    tell("nothing to remove", unlink("") == 0 || errno != ENOENT ? -1 : 0);
     packets = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     tell("packets", packets);
     snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "cutrace-reaching-out-%d", getpid());
