@@ -5,16 +5,18 @@
 
 use trace::Trace;
 
-/// The list of the CUDA programming guide of CUDA 13, 5.2
-/// (docs.nvidia.com/cuda/cuda-programming-guide/05-appendices/environment-variables.html), which holds all of that of
-/// CUDA 12, without those that
+/// The list of the programming guide of CUDA 13, 5.2
+/// (docs.nvidia.com/cuda/cuda-programming-guide/05-appendices/environment-variables.html), without those that
 /// * name a file or a directory: CUDA_CACHE_PATH, CUDA_LOG_FILE;
-/// * make code compile or load sooner, later or with more threads: CUDA_CACHE_DISABLE, CUDA_CACHE_MAXSIZE,
-///   CUDA_FORCE_PRELOAD_LIBRARIES, CUDA_BINARY_LOADER_THREAD_COUNT;
-/// * change clocks, or how the CPU waits: CUDA_AUTO_BOOST, CUDA_DISABLE_PERF_BOOST, CUDA_PREFER_SPINLOCKS_ON_HOST;
-/// * wait for a debugger: CUDA_DEVICE_WAITS_ON_EXCEPTION.
+/// * make code compile or load faster or slower: CUDA_CACHE_DISABLE, CUDA_CACHE_MAXSIZE,
+///   CUDA_BINARY_LOADER_THREAD_COUNT;
+/// * change clocks, or how the CPU waits: CUDA_AUTO_BOOST, CUDA_DISABLE_PERF_BOOST,
+///   CUDA_PREFER_SPINLOCKS_ON_HOST;
+/// * wait for a debugger: CUDA_DEVICE_WAITS_ON_EXCEPTION;
+/// * are for the daemon of MPS: CUDA_DEVICE_DEFAULT_PERSISTING_L2_CACHE_PERCENTAGE_LIMIT, and those that the guide
+///   leaves to the document on MPS.
 ///
-/// Those of MPS, which the guide leaves to another document, belong to a server of the recorded machine.
+/// Without CUDA_FORCE_PRELOAD_LIBRARIES, the guide says, some programs with several threads deadlock.
 const SET: [&str; 16] = [
     "CUDA_VISIBLE_DEVICES",
     "CUDA_DEVICE_ORDER",
@@ -23,12 +25,12 @@ const SET: [&str; 16] = [
     "CUDA_DISABLE_PTX_JIT",
     "CUDA_FORCE_JIT",
     "CUDA_DISABLE_JIT",
+    "CUDA_FORCE_PRELOAD_LIBRARIES",
     "CUDA_LAUNCH_BLOCKING",
     "CUDA_DEVICE_MAX_CONNECTIONS",
     "CUDA_DEVICE_MAX_COPY_CONNECTIONS",
     "CUDA_SCALE_LAUNCH_QUEUES",
     "CUDA_GRAPHS_USE_NODE_PRIORITY",
-    "CUDA_DEVICE_DEFAULT_PERSISTING_L2_CACHE_PERCENTAGE_LIMIT",
     "CUDA_MODULE_LOADING",
     "CUDA_MODULE_DATA_LOADING",
     "CUDA_DEVICE_DEFAULT_STACK_SIZE_MAX",

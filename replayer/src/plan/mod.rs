@@ -377,6 +377,8 @@ mod tests {
         trace.preamble.environment = [
             ("CUDA_LAUNCH_BLOCKING", "1"),
             ("CUDA_DEVICE_DEFAULT_STACK_SIZE_MAX", "2048"),
+            ("CUDA_FORCE_PRELOAD_LIBRARIES", "1"),
+            ("CUDA_DEVICE_DEFAULT_PERSISTING_L2_CACHE_PERCENTAGE_LIMIT", "25"),
             ("CUDA_BINARY_LOADER_THREAD_COUNT", "1000000000"),
             ("CUDA_DEVICE_ORDER", "PCI_BUS_ID\0"),
             ("CUDA_LAUNCH_BLOCKING=", "1"),
@@ -387,9 +389,14 @@ mod tests {
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .to_vec();
         let environment = Environment::of(&trace);
-        let set = [("CUDA_LAUNCH_BLOCKING", "1"), ("CUDA_DEVICE_DEFAULT_STACK_SIZE_MAX", "2048")];
+        let set = [
+            ("CUDA_LAUNCH_BLOCKING", "1"),
+            ("CUDA_DEVICE_DEFAULT_STACK_SIZE_MAX", "2048"),
+            ("CUDA_FORCE_PRELOAD_LIBRARIES", "1"),
+        ];
         assert_eq!(environment.set, set.map(|(name, value)| (name.to_owned(), value.to_owned())));
         let left_out = [
+            "CUDA_DEVICE_DEFAULT_PERSISTING_L2_CACHE_PERCENTAGE_LIMIT",
             "CUDA_BINARY_LOADER_THREAD_COUNT",
             "CUDA_DEVICE_ORDER",
             "CUDA_LAUNCH_BLOCKING=",
