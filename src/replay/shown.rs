@@ -13,6 +13,9 @@ use trace::Trace;
 /// Version of the JSON form. Fields may be added within a version.
 const SCHEMA: u32 = 1;
 
+/// Calls that were not compared which JSON names: a trace may hold a hundred million.
+const LISTED: usize = 1000;
+
 pub fn plan(trace: &Trace, plan: &Plan, place: bool, as_json: bool) -> Result<()> {
     let mut out = std::io::stdout().lock();
     let reasons: Vec<String> = plan.reasons.iter().map(ToString::to_string).collect();
@@ -212,14 +215,20 @@ fn first_few(out: &mut impl Write, trace: &Trace, calls: impl Iterator<Item = u6
     if first.is_empty() {
         return Ok(());
     }
-    first.extend((all > NAMED).then(|| format!("and {} more (--json names all)", grouped((all - NAMED) as u64))));
+    let listed = if all > LISTED { format!("{} of them", grouped(LISTED as u64)) } else { "all".into() };
+    let more = || format!("and {} more (--json names {listed})", grouped((all - NAMED) as u64));
+    first.extend((all > NAMED).then(more));
     Ok(writeln!(out, "               {}", first.join(", "))?)
 }
 
-fn made(trace: &Trace, number: u64) -> Value {
-    let call = trace.call(number);
-    let kernel = call.as_ref().and_then(trace::Call::named_kernel).map(|kernel| &kernel.name);
-    json!({ "call": number, "function": call.as_ref().map(trace::Call::name), "kernel": kernel })
+/// Those that JSON names.
+fn listed(trace: &Trace, calls: impl Iterator<Item = u64>) -> Vec<Value> {
+    let made = |number| {
+        let call = trace.call(number);
+        let kernel = call.as_ref().and_then(trace::Call::named_kernel).map(|kernel| &kernel.name);
+        json!({ "call": number, "function": call.as_ref().map(trace::Call::name), "kernel": kernel })
+    };
+    calls.take(LISTED).map(made).collect()
 }
 
 /// What to ask next, where nothing has been asked beyond a replay.
@@ -323,8 +332,10 @@ pub fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) ->
         "launches": report.launches,
         "unreached_launches": report.unreached.len(),
         "not_compared": {
-            "copies": report.tally.unchecked.iter().map(|call| made(trace, *call)).collect::<Vec<_>>(),
-            "launches": report.unreached.iter().map(|call| made(trace, *call)).collect::<Vec<_>>(),
+            "copies": listed(trace, report.tally.unchecked.iter().copied()),
+            "copies_in_all": report.tally.unchecked.len(),
+            "launches": listed(trace, report.unreached.iter().copied()),
+            "launches_in_all": report.unreached.len(),
         },
         "unresolved_pointers": report.tally.unresolved_pointers,
         "translated_words": {

@@ -121,6 +121,17 @@ fn what_the_cpu_has_of_managed_memory_is_compared_when_it_was_the_devices() {
     }
 }
 
+#[test]
+fn of_very_many_that_are_not_compared_some_are_named() {
+    let place = Place::new();
+    run(place.recorded(client("nothing_back.c")).arg("1003")).expect(0);
+    let missing = report(&place, 6)["not_compared"].take();
+    assert_eq!((&missing["launches_in_all"], &missing["copies_in_all"]), (&1003.into(), &0.into()));
+    assert_eq!(missing["launches"].as_array().map(Vec::len), Some(1000));
+    let text = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(6).stdout;
+    assert!(text.contains("and 1,000 more (--json names 1,000 of them)\n"), "{text}");
+}
+
 /// What stands there when the program has waited need not be the kernel's, though the CPU had no page before nor has one now.
 #[test]
 fn what_the_cpu_wrote_before_the_device_took_it_back_is_no_divergence() {
