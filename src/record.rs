@@ -98,11 +98,9 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let recorder = driver::recorder().map_err(|tried| {
         failure(CANNOT_EXECUTE, format_args!("the recorder libcutrace.so is missing; tried {}", tried.0.join("; ")))
     })?;
-    let session = tempfile::Builder::new().prefix("cutrace-").tempfile().context("a temporary file")?;
     let mut command = Command::new(&path);
     command.arg0(name).args(&arguments.command[1..]);
     command.env("LD_PRELOAD", preload(&recorder.path, env::var_os("LD_PRELOAD"))?);
-    command.env("CUTRACE_SESSION", session.path());
     let output = output(arguments.output.as_deref())?;
     command.env("CUTRACE_OUTPUT", &output);
     match env::var_os("NVTX_INJECTION64_PATH").filter(|tool| !tool.is_empty()) {
@@ -154,6 +152,9 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let is_default = arguments.output.is_none() && env::var_os("CUTRACE_OUTPUT").is_none_or(|name| name.is_empty());
     let default = env::current_dir().ok().map(|here| here.join("trace.bin")).filter(|path| is_default && path.exists());
     let stdout = stdout::Output::here();
+    // Not before: what interrupts us until the program runs would leave it behind.
+    let session = tempfile::Builder::new().prefix("cutrace-").tempfile().context("a temporary file")?;
+    command.env("CUTRACE_SESSION", session.path());
     let status = signals::run(&mut command).map_err(|error| {
         let status = if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { CANNOT_EXECUTE };
         failure(status, format_args!("{}: {error}", path.display()))

@@ -286,9 +286,6 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         dumped.into_iter().try_for_each(Output::finish)?;
     }
     partial.lock().clear();
-    if let Finding { trail: Some(path), .. } = &arguments.finding {
-        bisect::leave(path, &report)?;
-    }
     let question = explain::Question {
         trace: &trace,
         plan: &plan,
@@ -302,7 +299,9 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let explains = arguments.finding.explains() && !arguments.untrusted;
     let explained = if explains { question.answer() } else { None };
     let mut out = std::io::stdout().lock();
-    if arguments.json {
+    if arguments.finding.again {
+        shown::evidence(&mut out, &report)?;
+    } else if arguments.json {
         let mut whole = shown::object(&trace, &plan, &report, &options);
         whole["explanation"] = explained.as_ref().map_or(Value::Null, explained::object);
         whole["profile"] = timed.as_ref().map_or(Value::Null, |(measured, made)| timing::object(measured, made));

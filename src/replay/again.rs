@@ -6,7 +6,8 @@ use parking_lot::Mutex;
 use replayer::Options;
 use replayer::bisection::{self, Entry};
 use serde_json::Value;
-use std::fs::{self, File};
+use std::fs::File;
+use std::io::{Read, Seek};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -59,43 +60,46 @@ pub fn interrupt() {
 impl Again<'_> {
     /// As the program had it: nothing is waited for.
     pub fn plainly(&self) -> Result<Found> {
-        self.run(&["--no-explain".into()])
+        self.run(&[])
     }
 
     /// With other contents of memory before the program writes it.
     pub fn filled(&self, fill: u8) -> Result<Found> {
-        self.run(&["--no-explain".into(), "--fill".into(), fill.to_string()])
+        self.run(&["--fill".into(), fill.to_string()])
     }
 
     /// Launches one by one, with what each made of memory.
     pub fn followed(&self) -> Result<Found> {
-        let trail = temporary()?;
-        let until = self.followed.to_string();
-        let path = trail.path().to_str().context("the path of a temporary file")?;
-        let found = self.run(&["--bisect".into(), "--trail".into(), path.into(), "--trail-end".into(), until])?;
-        let text = fs::read_to_string(trail.path()).context("what another replay left")?;
-        Ok(Found { trail: bisection::read(&text).context("what another replay left is damaged")?, ..found })
+        self.run(&["--bisect".into(), "--trail-end".into(), self.followed.to_string()])
     }
 
     fn run(&self, how: &[String]) -> Result<Found> {
-        let (out, said) = (temporary()?, temporary()?);
+        // Without names: nothing is left behind, however this ends.
+        let temporary = || tempfile::tempfile().context("a temporary file");
+        let (mut out, mut said) = (temporary()?, temporary()?);
         let program = env::current_exe().context("the path of cutrace")?;
         let mut command = Command::new(program);
-        command.arg("replay").arg("--json");
+        command.arg("replay").args(["--json", "--again"]);
         command.arg("--driver").arg(&self.options.driver).args(self.asked()).args(how);
         command.arg("--").arg(self.file);
         // Its layout is its own affair.
         command.env_remove(crate::layout::TRIES).env_remove(crate::layout::REFUSED).stdin(Stdio::null());
-        command.stdout(file(&out)?).stderr(file(&said)?);
+        command.stdout(out.try_clone()?).stderr(said.try_clone()?);
         let status = self.wait(&mut command)?;
-        let report = serde_json::from_slice(&fs::read(out.path())?).unwrap_or(Value::Null);
+        let out = contents(&mut out)?;
+        let mut values = serde_json::Deserializer::from_slice(&out).into_iter();
+        let report = values.next().and_then(Result::ok).unwrap_or(Value::Null);
         // Of a replay that failed there is JSON, too: of why.
         if !ended_with_report(status.code(), &report) {
-            let said = fs::read_to_string(said.path()).unwrap_or_default();
+            let said = contents(&mut said)?;
+            let said = String::from_utf8_lossy(&said);
             let last = said.trim().lines().last().unwrap_or("nothing said");
             return Err(anyhow!("another replay failed ({status}): {}", last.trim_start_matches("cutrace: ")));
         }
-        Ok(Found { trail: Vec::new(), first: report["first_divergence"].clone() })
+        let trail =
+            str::from_utf8(&out[values.byte_offset()..]).ok().and_then(|text| bisection::read(text.trim_start()));
+        let trail = trail.context("what another replay left is damaged")?;
+        Ok(Found { trail, first: report["first_divergence"].clone() })
     }
 
     /// What the first replay was asked for, as far as it changes what is found.
@@ -146,12 +150,10 @@ fn ended_with_report(status: Option<i32>, report: &Value) -> bool {
     has_ended && report["outcome"].is_string() && report["error"].is_null()
 }
 
-fn temporary() -> Result<tempfile::NamedTempFile> {
-    tempfile::Builder::new().prefix("cutrace-").tempfile().context("a temporary file")
-}
-
-fn file(named: &tempfile::NamedTempFile) -> Result<File> {
-    named.as_file().try_clone().context("a temporary file")
+fn contents(file: &mut File) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.rewind().and_then(|()| file.read_to_end(&mut bytes)).context("what another replay left")?;
+    Ok(bytes)
 }
 
 /// Says on a terminal that the answer takes longer than one replay.

@@ -2,17 +2,9 @@
 
 use super::explain::Explanation;
 use crate::figures::counted;
-use anyhow::{Context, Result};
-use replayer::{Outcome, Parting, Report, bisection};
+use replayer::{Outcome, Parting, Report};
 use serde_json::{Value, json};
-use std::fs;
 use std::io::Write;
-use std::path::Path;
-
-/// For the process that asked: what every launch made of memory.
-pub fn leave(path: &Path, report: &Report) -> Result<()> {
-    fs::write(path, bisection::write(&report.trail)).with_context(|| path.display().to_string())
-}
 
 pub fn text(out: &mut impl Write, explained: Option<&Explanation>, report: &Report) -> std::io::Result<()> {
     let Some(Explanation { compared, parting, .. }) = explained.filter(|explained| explained.is_found()) else {

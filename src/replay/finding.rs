@@ -59,11 +59,11 @@ pub struct Finding {
     /// its driver or device do.
     #[arg(long, conflicts_with_all = ["no_verify", "dump_memory", "dry_run"])]
     pub bisect: bool,
-    /// Be the second replay of --bisect: write what every launch made of memory to this file
-    #[arg(long, hide = true, value_name = "FILE", requires = "bisect")]
-    pub trail: Option<PathBuf>,
+    /// Be another replay, which explains a divergence: say only what it is asked for
+    #[arg(long, hide = true, requires = "json")]
+    pub again: bool,
     /// The last call that the first one has followed
-    #[arg(long, hide = true, value_name = "CALL", requires = "trail")]
+    #[arg(long, hide = true, value_name = "CALL", requires = "again")]
     trail_end: Option<u64>,
     /// Fill device memory with this byte each time that it is allocated, and say if what differs still holds it
     ///
@@ -254,7 +254,7 @@ impl Finding {
 
     /// Whether a divergence is to be explained.
     pub fn explains(&self) -> bool {
-        !self.no_explain && self.trail.is_none()
+        !self.no_explain && !self.again
     }
 
     /// How long that may take; with --bisect as long as it does.

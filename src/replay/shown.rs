@@ -5,7 +5,7 @@ use super::{compared, culprit, explain, explained};
 use crate::figures::{counted, grouped, size};
 use crate::verdict;
 use anyhow::Result;
-use replayer::{Divergence, Options, Outcome, Plan, Report, Verdict};
+use replayer::{Divergence, Options, Outcome, Plan, Report, Verdict, bisection};
 use serde_json::{Value, json};
 use std::io::Write;
 use trace::Trace;
@@ -288,19 +288,28 @@ pub fn first(report: &Report) -> Value {
     })
 }
 
-pub fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) -> Value {
-    let outcome = match report.outcome {
+fn outcome(report: &Report) -> &'static str {
+    match report.outcome {
         Outcome::Verified => "verified",
         Outcome::Diverged => "diverged",
         Outcome::Unverified => "unverified",
         Outcome::Replayed => "replayed",
         Outcome::Faulted => "faulted",
         Outcome::Stopped => "stopped",
-    };
+    }
+}
+
+/// What an explanation takes of another replay: an object, and what every launch made of memory in the lines behind it.
+pub fn evidence(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
+    writeln!(out, "{}", json!({ "outcome": outcome(report), "first_divergence": first(report) }))?;
+    out.write_all(bisection::write(&report.trail).as_bytes())
+}
+
+pub fn object(trace: &Trace, plan: &Plan, report: &Report, options: &Options) -> Value {
     let placed = &report.placement;
     json!({
         "schema": SCHEMA,
-        "outcome": outcome,
+        "outcome": outcome(report),
         "came_back": report.came_back,
         "verdict": plan.verdict.name(),
         "reasons": plan.reasons.iter().map(ToString::to_string).collect::<Vec<_>>(),

@@ -1,6 +1,7 @@
 //! A replay that diverges says why: what does not compute the same twice, what nothing orders, or that it differs itself.
 
 use serde_json::Value;
+use std::process::Stdio;
 use tests::forge::Forge;
 use tests::*;
 use trace::segment::Kind;
@@ -166,4 +167,51 @@ fn replays_that_fail_explain_nothing() {
     let why = report["explanation"]["given_up"].as_str().unwrap_or_default();
     assert!(why.contains("another replay failed"), "{report}");
     assert_eq!(report["bisection"], Value::Null);
+}
+
+/// What another replay says is not what a user is told.
+#[test]
+fn another_replay_says_what_it_is_asked_for() {
+    let place = recorded("nondeterministic.c", &["direct"]);
+    let said = replayed(&place, &["--json", "--again", "--bisect"]).stdout;
+    let (object, trail) = said.split_once('\n').expect("lines");
+    let object: Value = serde_json::from_str(object).expect("JSON");
+    assert_eq!(object.as_object().map(serde_json::Map::len), Some(2), "{object}");
+    assert_eq!((&object["outcome"], object["first_divergence"].is_object()), (&"diverged".into(), true));
+    assert_eq!(trail.lines().count(), 4, "{trail}");
+}
+
+#[test]
+fn an_interrupted_explanation_leaves_nothing() {
+    let place = recorded("nondeterministic.c", &["direct"]);
+    let directory = place.join("temporary");
+    std::fs::create_dir(&directory).expect("our own directory");
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        let mut replay = place.cutrace(["replay", "--driver", "sim"]);
+        let heeds = move || {
+            // SAFETY: allowed between fork and exec.
+            let _as_before = unsafe { libc::signal(signal, libc::SIG_DFL) };
+            Ok(())
+        };
+        // SAFETY: as above.
+        unsafe { std::os::unix::process::CommandExt::pre_exec(&mut replay, heeds) };
+        // Each call that waits takes so long.
+        replay.env("TMPDIR", &directory).env("CUTRACE_SIM_SLOW_US", "500000");
+        let mut child = replay.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("started");
+        while !has_child(child.id()) {
+            assert!(child.try_wait().expect("our child").is_none(), "too fast to be interrupted");
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        // SAFETY: the child is ours and has not been waited for.
+        unsafe { libc::kill(child.id() as i32, signal) };
+        assert_eq!(child.wait().expect("our child").code(), Some(128 + signal));
+        let left: Vec<_> = std::fs::read_dir(&directory).expect("our own directory").collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
+fn has_child(process: u32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let children = threads.map(|thread| std::fs::read_to_string(thread.path().join("children")).unwrap_or_default());
+    children.into_iter().any(|children| !children.is_empty())
 }
