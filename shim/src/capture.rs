@@ -23,14 +23,14 @@ use trace::record::{self, ENTRY_SIZE, Entry, Head, RETURN_SIZE, Return};
 use trace::walk::{Direction, Target, View, has_structure, member, reach, resolve};
 
 /// A container in the application's memory.
-pub(crate) struct Live {
+pub(crate) struct Container {
     base: u64,
     /// The argument words: they can always be read.
     is_own: bool,
     careful: bool,
 }
 
-impl View for Live {
+impl View for Container {
     fn load(&self, offset: u32, size: u32) -> Option<u64> {
         word_at(self.base + u64::from(offset), size, self.careful && !self.is_own)
     }
@@ -175,7 +175,7 @@ impl<'a> Capture<'a> {
             if is_own {
                 self.is_early = self.early >> index & 1 != 0;
             }
-            let view = Live { base: container, is_own, careful: self.careful() };
+            let view = Container { base: container, is_own, careful: self.careful() };
             let at = base + field.offset;
             match (field.role, field.ty.form) {
                 (Role::Union(..), _) => {
@@ -221,7 +221,7 @@ impl<'a> Capture<'a> {
         }
     }
 
-    fn pointer(&mut self, fields: &'static [Field], index: usize, base: u32, view: &Live) {
+    fn pointer(&mut self, fields: &'static [Field], index: usize, base: u32, view: &Container) {
         let takes = self.takes_inputs() && !self.passing;
         let succeeded = self.moment == Moment::Success;
         match resolve(fields, index, base, view) {

@@ -3,7 +3,7 @@
 use crate::arrived::{By, filled, give_up, landed, packed_rows};
 use crate::ask::{self, Place};
 use crate::callback;
-use crate::capture::{Capture, Live, MOST_FOLLOWED, Moment};
+use crate::capture::{Capture, Container, MOST_FOLLOWED, Moment};
 use crate::ends::Ends;
 use crate::finds::Finds;
 use crate::host;
@@ -21,7 +21,7 @@ use trace::walk::View;
 
 impl Capture<'_> {
     /// Arrays of unified addresses: the array itself is an input, and what lies at each may be the host's.
-    pub(crate) fn each(&mut self, fields: &'static [Field], index: usize, base: u32, view: &Live) {
+    pub(crate) fn each(&mut self, fields: &'static [Field], index: usize, base: u32, view: &Container) {
         let (Role::ReadsEach { count, sizes } | Role::WritesEach { count, sizes }) = fields[index].role else { return };
         let load = |field: &Field| view.load(base + field.offset, field.ty.size.min(8));
         let sibling = |which: Sibling| load(&fields[which.0 as usize]);

@@ -8,7 +8,7 @@ use crate::call::frame::{Frame, Memory, Output, Refusal, Room};
 use crate::call::objects::Found;
 use crate::call::words;
 use crate::check::report::Tally;
-use crate::memory::bound::Live;
+use crate::memory::bound::HeldAddress;
 use crate::plan::waits;
 use crate::run::callbacks;
 use crate::run::queue::{Queue, current_context};
@@ -332,8 +332,8 @@ impl<'w, 't> Builder<'w, 't> {
         let too_much = || Refusal(format!("{} is said to be {most} elements long", field.name));
         let len = count.checked_mul(element.size.into()).ok_or_else(too_much)?;
         match direction {
-            Direction::Source => return self.source(field.name, dense(address, len)).map(Live::word),
-            Direction::Sink => return self.sink(field.name, dense(address, len)).map(Live::word),
+            Direction::Source => return self.source(field.name, dense(address, len)).map(HeldAddress::word),
+            Direction::Sink => return self.sink(field.name, dense(address, len)).map(HeldAddress::word),
             _ => {}
         }
         // Places within a span are kept in 32 bits.
@@ -400,7 +400,7 @@ impl<'w, 't> Builder<'w, 't> {
     }
 
     /// Where memory is that the driver may touch.
-    pub fn bound(&self, name: &str, recorded: Range<u64>) -> Result<Live, Refusal> {
+    pub fn bound(&self, name: &str, recorded: Range<u64>) -> Result<HeldAddress, Refusal> {
         let placement = &self.world.placement;
         let live = if self.makes_node() { placement.bound_in_node(&recorded) } else { placement.bound(&recorded) };
         if let Some(live) = live {
@@ -422,7 +422,7 @@ impl<'w, 't> Builder<'w, 't> {
     }
 
     /// Puts an address where its field is.
-    pub fn put_live(&mut self, here: Here, at: u32, field: &Field, live: Live) -> Result<(), Refusal> {
+    pub fn put_live(&mut self, here: Here, at: u32, field: &Field, live: HeldAddress) -> Result<(), Refusal> {
         if field.ty.size < 8 && live.word() >> (field.ty.size * 8) != 0 {
             return Err(Refusal(format!(
                 "{} is {:#x} here, which its {} bytes cannot hold",

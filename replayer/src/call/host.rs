@@ -6,7 +6,7 @@
 use crate::call::buffers::{Builder, Here, dense};
 use crate::call::frame::{Memory, Refusal};
 use crate::call::objects::Found;
-use crate::memory::bound::Live;
+use crate::memory::bound::HeldAddress;
 use crate::plan::action::between_either;
 use crate::plan::captures::memory_type;
 use crate::run::readers::{self, Held};
@@ -26,7 +26,7 @@ const NOWHERE: u64 = 64;
 
 impl<'t> Builder<'_, 't> {
     /// Live memory that holds the recorded bytes of a region; its first address.
-    pub fn source(&mut self, name: &'static str, recorded: Region) -> Result<Live, Refusal> {
+    pub fn source(&mut self, name: &'static str, recorded: Region) -> Result<HeldAddress, Refusal> {
         if self.is_managed(&recorded) {
             return self.managed(name, &recorded);
         }
@@ -36,12 +36,12 @@ impl<'t> Builder<'_, 't> {
             return match host {
                 Some(live) => {
                     self.frame.sources.push(live..live + recorded.span());
-                    Ok(Live::host(live))
+                    Ok(HeldAddress::host(live))
                 }
                 None if self.function.class == Class::graph => {
                     self.frame.retain = true;
                     let memory = Memory::zeroed(recorded.span() as usize)?;
-                    let live = Live::of(&memory);
+                    let live = HeldAddress::of(&memory);
                     self.own(memory);
                     Ok(live)
                 }
@@ -55,13 +55,13 @@ impl<'t> Builder<'_, 't> {
                 return self.source_of_node(&recorded, &bytes);
             }
             if let (Cow::Borrowed(bytes), true) = (&bytes, recorded.is_dense()) {
-                return Ok(Live::read_only(bytes));
+                return Ok(HeldAddress::read_only(bytes));
             }
             let mut memory = Memory::zeroed(recorded.span() as usize)?;
             for (row, bytes) in rows(&recorded, &bytes) {
                 memory.put((row - recorded.address) as usize, bytes);
             }
-            let live = Live::of(&memory);
+            let live = HeldAddress::of(&memory);
             if self.makes_node() {
                 self.frame.retain = true;
                 self.own(memory);
@@ -72,12 +72,12 @@ impl<'t> Builder<'_, 't> {
         };
         self.write_host(&recorded, live, &bytes);
         self.frame.sources.push(live..live + recorded.span());
-        Ok(Live::host(live))
+        Ok(HeldAddress::host(live))
     }
 
     /// Memory for a graph to read whenever it runs. What is there then is told as all is that the CPU writes; what was there when the
     /// node was made matters only if it could not be followed.
-    fn source_of_node(&mut self, recorded: &Region, bytes: &[u8]) -> Result<Live, Refusal> {
+    fn source_of_node(&mut self, recorded: &Region, bytes: &[u8]) -> Result<HeldAddress, Refusal> {
         let live = self.graph_memory(recorded)?;
         let is_lost = |image: Image| {
             let meets = image.address < recorded.address + recorded.span()
@@ -87,7 +87,7 @@ impl<'t> Builder<'_, 't> {
         if self.call.written().flat_map(|written| written.images()).any(is_lost) {
             self.write_host(recorded, live, bytes);
         }
-        Ok(Live::host(live))
+        Ok(HeldAddress::host(live))
     }
 
     /// Whether the call makes a graph node, now or when its capture ends.
@@ -126,7 +126,7 @@ impl<'t> Builder<'_, 't> {
     }
 
     /// Live memory to take the bytes of a region; its first address.
-    pub fn sink(&mut self, name: &'static str, recorded: Region) -> Result<Live, Refusal> {
+    pub fn sink(&mut self, name: &'static str, recorded: Region) -> Result<HeldAddress, Refusal> {
         if self.is_managed(&recorded) {
             return self.managed(name, &recorded);
         }
@@ -135,7 +135,7 @@ impl<'t> Builder<'_, 't> {
         let placed = self.world.placement.host(&memory);
         let is_placed = placed.is_some();
         let (live, memory) = match placed {
-            Some(live) if self.makes_node() && self.is_result(&recorded) => return Ok(Live::host(live)),
+            Some(live) if self.makes_node() && self.is_result(&recorded) => return Ok(HeldAddress::host(live)),
             Some(live) => {
                 let span = live..live + recorded.span();
                 readers::overtake(self.world, self.call.thread, &span, self.tally);
@@ -146,7 +146,7 @@ impl<'t> Builder<'_, 't> {
                 if !self.is_result(&recorded) {
                     self.tally.not_compared(self.call.number);
                 }
-                return self.graph_memory(&recorded).map(Live::host);
+                return self.graph_memory(&recorded).map(HeldAddress::host);
             }
             None => match host(self.world, &memory) {
                 Some(live) => (live, None),
@@ -160,7 +160,7 @@ impl<'t> Builder<'_, 't> {
         let region = Region { address: live, ..recorded };
         let (words, since) = (self.layout(name, &recorded), self.world.translation.now());
         self.frame.sinks.push(Sink { name: name.into(), region, memory, is_shared, expected, words, since });
-        Ok(Live::host(live))
+        Ok(HeldAddress::host(live))
     }
 
     /// Whether it is compared what graphs bring there, when that has been waited for or a callback takes it.
@@ -176,7 +176,7 @@ impl<'t> Builder<'_, 't> {
     }
 
     /// Then it is one between addresses of either side.
-    fn managed(&mut self, name: &str, recorded: &Region) -> Result<Live, Refusal> {
+    fn managed(&mut self, name: &str, recorded: &Region) -> Result<HeldAddress, Refusal> {
         let why = || {
             Refusal(format!("{name} is managed memory, and no copy between addresses of either side is like this one"))
         };
@@ -192,7 +192,7 @@ impl<'t> Builder<'_, 't> {
         address: u64,
         (len, most): (Option<u64>, Option<u64>),
         writes: bool,
-    ) -> Result<Live, Refusal> {
+    ) -> Result<HeldAddress, Refusal> {
         let reaches = most.ok_or_else(|| Refusal(format!("how far {name} reaches is not known")))?;
         let region = dense(address, reaches);
         if self.image_length(address) > 0 {
@@ -243,7 +243,7 @@ impl<'t> Builder<'_, 't> {
         let unified = region(ty, descriptor, side, |array| self.element(array));
         let Some(recorded) = unified.or_else(|| device_region(ty, descriptor, side)) else {
             // It copies nothing, or is bound to be refused.
-            let live = self.world.placement.bound(&(start..start.saturating_add(1))).map_or(NOWHERE, Live::word);
+            let live = self.world.placement.bound(&(start..start.saturating_add(1))).map_or(NOWHERE, HeldAddress::word);
             self.put(here, base + place.offset, place.ty.size, if start == 0 { 0 } else { live });
             return Ok(());
         };

@@ -114,7 +114,7 @@ impl Checker<'_, '_> {
     /// Elements in memory of the driver's.
     fn owned(&mut self, name: &str, index: usize, memory: usize, address: u64, element: &'static Type) {
         let live = self.frame.memory[memory].words()[0];
-        let view = Live { frame: self.frame };
+        let view = FrameView { frame: self.frame };
         let Target::Owned { count, .. } = resolve(self.function.params, index, 0, &view) else { return };
         let Some(recorded_at) = self.recorded_word(address).filter(|at| *at != 0 && live != 0) else { return };
         if self.function.name == "cuLinkComplete" {
@@ -290,8 +290,8 @@ impl Checker<'_, '_> {
         }
         let live = |name: &str| {
             let index = self.function.param(name)?;
-            let pointer = Live { frame: self.frame }.load(self.function.params[index].offset, 8)?;
-            Live { frame: self.frame }.at(pointer, 8)
+            let pointer = FrameView { frame: self.frame }.load(self.function.params[index].offset, 8)?;
+            FrameView { frame: self.frame }.at(pointer, 8)
         };
         let (Some(was), Some(is)) = (self.call.output("dptr"), live("dptr")) else { return };
         match (captured, live("bytes")) {
@@ -331,11 +331,11 @@ impl Checker<'_, '_> {
 }
 
 /// The buffers of a call as a view: only addresses inside them can be read.
-struct Live<'f, 't> {
+struct FrameView<'f, 't> {
     frame: &'f Frame<'t>,
 }
 
-impl View for Live<'_, '_> {
+impl View for FrameView<'_, '_> {
     fn load(&self, offset: u32, size: u32) -> Option<u64> {
         let bytes = self.frame.memory[0].bytes();
         bytes.get(offset as usize..(offset + size.min(8)) as usize).map(word)

@@ -2,7 +2,7 @@
 //!
 //! A trace may name any address, and what it was recorded for may not be here: it could not be allocated, it is freed by
 //! now, or the trace is forged. Under unified addressing the driver takes what it does not know for memory of the host,
-//! and would write the replay's own there. So an address of which the driver reads or writes bytes is a [`Live`] one,
+//! and would write the replay's own there. So an address of which the driver reads or writes bytes is a [`HeldAddress`],
 //! which only this rule makes: all of the bytes lie in memory that the replay holds for them now.
 //!
 //! Kernel arguments and payloads do not come this way ([`words`](crate::memory::words)): kernels run on the device.
@@ -15,25 +15,25 @@ use std::ops::Range;
 
 /// An address of memory that is the replay's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Live(u64);
+pub struct HeldAddress(u64);
 
-impl Live {
+impl HeldAddress {
     pub fn word(self) -> u64 {
         self.0
     }
 
     /// Of bytes that the driver only reads.
-    pub fn read_only(bytes: &[u8]) -> Live {
-        Live(bytes.as_ptr() as u64)
+    pub fn read_only(bytes: &[u8]) -> HeldAddress {
+        HeldAddress(bytes.as_ptr() as u64)
     }
 
-    pub fn of(memory: &Memory) -> Live {
-        Live(memory.address())
+    pub fn of(memory: &Memory) -> HeldAddress {
+        HeldAddress(memory.address())
     }
 
     /// Of host memory that the replay has found or made for the whole of a recorded range.
-    pub fn host(address: u64) -> Live {
-        Live(address)
+    pub fn host(address: u64) -> HeldAddress {
+        HeldAddress(address)
     }
 }
 
@@ -44,9 +44,9 @@ const DEVICE: u64 = 2;
 
 impl Placement<'_> {
     /// Where the memory at these recorded addresses is now; none unless all of it is there.
-    pub fn bound(&self, recorded: &Range<u64>) -> Option<Live> {
+    pub fn bound(&self, recorded: &Range<u64>) -> Option<HeldAddress> {
         if recorded.is_empty() {
-            return Some(Live(self.moved(recorded.start).unwrap_or(recorded.start)));
+            return Some(HeldAddress(self.moved(recorded.start).unwrap_or(recorded.start)));
         }
         if let Some((live, of)) = self.translated(recorded) {
             let here = live..live.checked_add(recorded.end - recorded.start)?;
@@ -56,15 +56,16 @@ impl Placement<'_> {
                 Of::Graph => self.is_devices(&here),
                 Of::Reservation => true,
             };
-            return is_here.then_some(Live(live));
+            return is_here.then_some(HeldAddress(live));
         }
         let is_placed = self.held.covers(recorded) && !self.is_missing(recorded);
-        (is_placed || self.pages.covers(recorded)).then_some(Live(recorded.start))
+        (is_placed || self.pages.covers(recorded)).then_some(HeldAddress(recorded.start))
     }
 
     /// The same for a node of a graph: the driver does not know memory of a graph until a launch has allocated it.
-    pub fn bound_in_node(&self, recorded: &Range<u64>) -> Option<Live> {
-        let of_graph = || self.translated(recorded).filter(|(_, of)| *of == Of::Graph).map(|(live, _)| Live(live));
+    pub fn bound_in_node(&self, recorded: &Range<u64>) -> Option<HeldAddress> {
+        let of_graph =
+            || self.translated(recorded).filter(|(_, of)| *of == Of::Graph).map(|(live, _)| HeldAddress(live));
         self.bound(recorded).or_else(of_graph)
     }
 

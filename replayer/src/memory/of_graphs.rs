@@ -2,7 +2,7 @@
 //! of them use one place for it, from the beginning.
 
 use crate::call::frame::{Memory, Refusal};
-use crate::memory::bound::Live;
+use crate::memory::bound::HeldAddress;
 use crate::memory::ranges::Ranges;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -35,8 +35,8 @@ impl OfGraphs {
     }
 
     /// Stands for memory that is nowhere.
-    pub fn stand_in(&self, recorded: &Range<u64>) -> Result<Live, Refusal> {
-        self.hold(recorded).map(Live::host)
+    pub fn stand_in(&self, recorded: &Range<u64>) -> Result<HeldAddress, Refusal> {
+        self.hold(recorded).map(HeldAddress::host)
     }
 
     /// The same, of memory that nobody could foresee as well.

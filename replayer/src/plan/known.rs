@@ -9,7 +9,7 @@
 use crate::call::words::looks_like_address;
 use crate::memory::ranges::Ranges;
 use crate::plan::copied::{Copied, End, copied};
-use crate::plan::reach::Live;
+use crate::plan::reach::Allocations;
 use crate::plan::survey::extent;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
@@ -59,7 +59,7 @@ struct Memory {
 
 /// Where all other memory is told from what is followed here.
 pub struct Others<'s> {
-    pub live: &'s Live,
+    pub live: &'s Allocations,
     pub host: &'s Ranges,
     /// The call becomes part of a graph.
     pub is_captured: bool,

@@ -16,7 +16,7 @@ use trace::{Call, Function, Trace};
 
 /// Allocations that exist at a point of the trace.
 #[derive(Default)]
-pub struct Live {
+pub struct Allocations {
     /// By start; several where calls on different threads overlapped.
     ranges: BTreeMap<u64, Vec<Range>>,
     next: u32,
@@ -30,7 +30,7 @@ struct Range {
     since: u64,
 }
 
-impl Live {
+impl Allocations {
     /// Memory handed out by a call that returned at `since`.
     pub fn add(&mut self, start: u64, len: u64, since: u64) {
         let id = self.fresh();
@@ -43,7 +43,7 @@ impl Live {
         self.next - 1
     }
 
-    /// As [`add`](Live::add), under a name that other memory may have, too.
+    /// As [`add`](Allocations::add), under a name that other memory may have, too.
     pub fn add_as(&mut self, id: u32, start: u64, len: u64, since: u64) {
         let range = Range { end: start.saturating_add(len), id, since };
         self.ranges.entry(start).or_default().push(range);
@@ -135,7 +135,7 @@ const DESCRIPTION: u64 = 4096;
 
 impl Reach {
     /// Follows a call that succeeded. `capture`: the stream whose capture it becomes part of.
-    pub fn see(&mut self, trace: &Trace, call: &Call, function: &Function, capture: Option<u64>, live: &Live) {
+    pub fn see(&mut self, trace: &Trace, call: &Call, function: &Function, capture: Option<u64>, live: &Allocations) {
         let what = match function.class {
             Class::launch => Some(What::Launch),
             Class::copy | Class::submit if is_check(call) => Some(What::Check),
@@ -160,7 +160,7 @@ impl Reach {
 
     /// Follows what makes arrays, and objects of them or of other memory. The numbers of objects are small, so that a kernel may seem to have
     /// been given one.
-    pub fn makes_image(&mut self, trace: &Trace, call: &Call, function: &Function, live: &mut Live) {
+    pub fn makes_image(&mut self, trace: &Trace, call: &Call, function: &Function, live: &mut Allocations) {
         let is_image = |form: Form| {
             matches!(form, Form::Handle(Kind::Array | Kind::MipmappedArray | Kind::Texture | Kind::Surface))
         };
@@ -177,7 +177,7 @@ impl Reach {
     }
 
     /// Follows what comes out of a module, or of a library: the name of its variables.
-    pub fn made(&mut self, call: &Call, function: &Function, live: &mut Live) -> Option<u32> {
+    pub fn made(&mut self, call: &Call, function: &Function, live: &mut Allocations) -> Option<u32> {
         let is_code = |form: Form| matches!(form, Form::Handle(Kind::Module | Kind::Library | Kind::Kernel));
         let from = function.params.iter().find(|param| is_code(param.ty.form)).and_then(|p| call.argument(p.name));
         let id = from.map(|from| *self.modules.entry(from).or_insert_with(|| live.fresh()));
@@ -211,7 +211,7 @@ impl Reach {
     }
 
     /// The memory that a call was given, and the executable graphs, by their handles in memory or among a kernel's arguments.
-    fn given(&self, trace: &Trace, call: &Call, live: &Live) -> Given {
+    fn given(&self, trace: &Trace, call: &Call, live: &Allocations) -> Given {
         let uses = words(call.argument_bytes()).filter_map(|word| self.memory_at(word, live));
         let mut given = Given { uses: uses.collect(), executable: BTreeSet::new() };
         for word in described(trace, call) {
@@ -222,12 +222,12 @@ impl Reach {
     }
 
     /// By an address within, or by the handle of an array or of an object.
-    fn memory_at(&self, word: u64, live: &Live) -> Option<u32> {
+    fn memory_at(&self, word: u64, live: &Allocations) -> Option<u32> {
         live.find(word).or_else(|| self.images.get(&word).copied())
     }
 
     /// The CPU had these addresses in managed memory before a call, or when the process ended: what it saw there is compared.
-    pub fn seen(&mut self, call: u64, addresses: impl Iterator<Item = u64>, live: &Live) {
+    pub fn seen(&mut self, call: u64, addresses: impl Iterator<Item = u64>, live: &Allocations) {
         let uses: BTreeSet<u32> = addresses.filter_map(|address| live.find(address)).collect();
         if !uses.is_empty() {
             self.events.push(Event { call, what: What::Check, uses: Arc::new(uses), module: None });
@@ -236,7 +236,7 @@ impl Reach {
 
     /// What a launch made of host memory, which is compared after this call. Where a graph copied to memory that no call made,
     /// it may have copied what any of its nodes made.
-    pub fn result(&mut self, call: &Call, launch: u64, address: u64, live: &Live) {
+    pub fn result(&mut self, call: &Call, launch: u64, address: u64, live: &Allocations) {
         let launch = || self.events.iter().rev().find(|event| event.call == launch).map(|event| event.uses.clone());
         let uses = live.find(address).map(|id| Arc::new(BTreeSet::from([id]))).or_else(launch);
         if let Some(uses) = uses.filter(|uses| !uses.is_empty()) {

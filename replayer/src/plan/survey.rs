@@ -14,7 +14,7 @@ use crate::plan::lifetimes::Lifetimes;
 use crate::plan::meanwhile::meanwhile;
 use crate::plan::order::{Moment, Order};
 use crate::plan::origins::Origins;
-use crate::plan::reach::Live;
+use crate::plan::reach::Allocations;
 use crate::plan::spins::spins;
 use crate::plan::tagged::{self, Tagged};
 use crate::plan::usage::Usage;
@@ -41,7 +41,7 @@ pub struct Survey {
     origins: Origins,
     known: Known,
     faults: Faults,
-    live: Live,
+    live: Allocations,
     moments: Vec<Moment>,
     usage: Usage,
     reserved: Vec<Range<u64>>,

@@ -10,7 +10,7 @@ use crate::memory::ranges::Ranges;
 use crate::plan::copied::memory;
 use crate::plan::nested::structs;
 use crate::plan::outstanding::arguments;
-use crate::plan::reach::Live;
+use crate::plan::reach::Allocations;
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use trace::api::enums::{CUstreamBatchMemOpType as Kind, CUstreamWaitValue_flags as Until};
@@ -30,7 +30,7 @@ const WIDEST: u64 = 8;
 /// What is known of memory when a call is met.
 pub struct Memories<'m> {
     pub host: &'m Ranges,
-    pub live: &'m Live,
+    pub live: &'m Allocations,
     /// Whether the call makes a node of a graph.
     pub makes_node: bool,
 }
@@ -190,7 +190,7 @@ impl Signals {
     }
 
     /// Copies, fills and kernels write there, too, and memory that is freed is another's.
-    fn others(&mut self, call: &Call, function: &'static Function, live: &Live) {
+    fn others(&mut self, call: &Call, function: &'static Function, live: &Allocations) {
         if function.launches_graph() {
             return self.values.clear();
         }

@@ -1,7 +1,7 @@
 //! What a range of calls writes, found by doing it once: all memory is read before and after, and what differs is kept as it was.
 
 use crate::call::driver::{Driver, Failure};
-use crate::memory::bound::Live;
+use crate::memory::bound::HeldAddress;
 use crate::memory::named::Named;
 use crate::run::peek::read;
 use crate::run::world::World;
@@ -58,7 +58,7 @@ impl Snapshot {
             let is_host = range.label == "host";
             let live = match is_host {
                 true => world.placement.host(&(range.base..range.base + range.len)),
-                false => world.placement.bound(&(range.base..range.base + range.len)).map(Live::word),
+                false => world.placement.bound(&(range.base..range.base + range.len)).map(HeldAddress::word),
             };
             match live.and_then(|live| Some((live, contents(world, live..live + range.len, is_host).ok()?))) {
                 Some((live, bytes)) => snapshot.regions.push(Region { live, is_host, bytes }),

@@ -10,7 +10,7 @@
 //! What is not short is hashed by the device, and searched for addresses only where an address leads to.
 
 use crate::check::bisection::{Entry, State};
-use crate::memory::bound::Live;
+use crate::memory::bound::HeldAddress;
 use crate::memory::named::Named;
 use crate::run::digest::{Digests, Moved};
 use crate::run::peek::{context_of, read};
@@ -226,7 +226,8 @@ impl<'v, 't> View<'v, 't> {
             add(unsafe { std::slice::from_raw_parts(live as *const u8, range.len as usize) });
             return hasher.finish();
         }
-        let Some(live) = self.world.placement.bound(&(range.base..range.base + range.len)).map(Live::word) else {
+        let Some(live) = self.world.placement.bound(&(range.base..range.base + range.len)).map(HeldAddress::word)
+        else {
             return UNREADABLE;
         };
         match read(self.world, Addresses { start: live, end: live + range.len }, add) {

@@ -4,7 +4,7 @@
 //! first, for it may only have looked at what the device had written; then that agrees, and something was checked.
 
 use crate::check::report::Tally;
-use crate::memory::bound::Live;
+use crate::memory::bound::HeldAddress;
 use crate::run::readers::{FLAG, Held};
 use crate::run::world::World;
 use crate::run::{aside, edges, readers};
@@ -196,7 +196,7 @@ fn write(world: &World, call: &Call, finder: u64, written: &Written, image: &Ima
             };
         });
         tally.written += bytes.len() as u64;
-    } else if let Some(live) = world.placement.bound(&range).map(Live::word) {
+    } else if let Some(live) = world.placement.bound(&range).map(HeldAddress::word) {
         match world.aside.have(world, call.thread, live, bytes, &mut tally.written_in_use) {
             Some(true) if written.is_seen() => {
                 tally.checked.bytes += if world.verify { bytes.len() as u64 } else { 0 };
