@@ -9,7 +9,7 @@ use crate::record::Kernel;
 use crate::varying::{self, Causes, causes};
 use crate::{Call, Trace};
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// A kernel that was launched, or made a node of a graph.
 pub struct Launched<'t> {
@@ -87,13 +87,36 @@ fn in_source<'n>(trace: &Trace, source: Source, names: BTreeSet<&'n str>) -> BTr
     }
 }
 
-/// Whether what a kernel computes depends on nothing but its arguments and the memory they lead to, as its code tells. `at`: a call that
-/// launches it.
-pub fn is_self_contained(trace: &Trace, kernel: &Kernel, at: u64) -> bool {
-    let Some(load) = trace.load_of(kernel, at) else { return false };
-    let Some((address, len)) = image(&load) else { return false };
-    let read = |at, len: usize| load.memory(When::Entry, at, len as u64).map(Cow::into_owned);
-    varying::is_self_contained(&Code::new(address, len, compute(trace), &read), &kernel.name, &read)
+/// Which kernels compute from nothing but their arguments and the memory they lead to, as their code tells.
+#[derive(Default)]
+pub struct SelfContained {
+    /// Of all kernels of the trace.
+    names: Option<HashSet<String>>,
+    by_kernel: HashMap<u32, bool>,
+    /// By the call that loaded the code: modules have thousands of kernels.
+    by_load: HashMap<u64, varying::SelfContained>,
+}
+
+impl SelfContained {
+    /// `at`: a call that launches the kernel.
+    pub fn holds(&mut self, trace: &Trace, kernel: &Kernel, at: u64) -> bool {
+        if let Some(told) = self.by_kernel.get(&kernel.id) {
+            return *told;
+        }
+        let told = self.in_load(trace, kernel, at).unwrap_or(false);
+        self.by_kernel.insert(kernel.id, told);
+        told
+    }
+
+    fn in_load(&mut self, trace: &Trace, kernel: &Kernel, at: u64) -> Option<bool> {
+        let load = trace.load_of(kernel, at)?;
+        let (address, len) = image(&load)?;
+        let names = self.names.get_or_insert_with(|| trace.kernels.values().map(|k| k.name.clone()).collect());
+        let read = |at, len: usize| load.memory(When::Entry, at, len as u64).map(Cow::into_owned);
+        let code = || varying::SelfContained::new(Code::new(address, len, compute(trace), &read));
+        let code = self.by_load.entry(load.number).or_insert_with(code);
+        Some(code.holds(&kernel.name, |name| names.contains(name), &read))
+    }
 }
 
 /// As 90 for 9.0.

@@ -10,7 +10,7 @@ mod text;
 use crate::image::Read;
 use crate::parameters::{Code, Unread};
 use machine::Machine;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use text::Text;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,7 +64,7 @@ pub fn causes<'n>(code: &Code, mut kernels: BTreeSet<&'n str>, read: Read) -> BT
                 continue;
             }
         };
-        let mut text = is_text.then(|| Text::of(&content, &kernels));
+        let mut text = is_text.then(|| Text::of(&content, |name| kernels.contains(name)));
         let mut machine = if is_text { None } else { Machine::of(&content) };
         let mut causes = |kernel: &str| match &mut text {
             Some(text) => text.causes(kernel),
@@ -78,23 +78,64 @@ pub fn causes<'n>(code: &Code, mut kernels: BTreeSet<&'n str>, read: Read) -> BT
     found
 }
 
-/// Whether what a kernel computes depends on nothing but what it is given: its code is found, and there are neither variables that
-/// outlive a launch beside it, nor a heap that it allocates from. `read` must be that of [`Code::new`].
-pub fn is_self_contained(code: &Code, kernel: &str, read: Read) -> bool {
-    let wanted = BTreeSet::from([kernel]);
-    for entry in code.entries() {
-        // What the driver would choose must be read.
-        let Ok((content, is_text)) = entry.content(read) else { return false };
-        let (causes, has_variables) = if is_text {
-            let mut text = Text::of(&content, &wanted);
-            (text.causes(kernel), text.has_variables)
-        } else {
-            let causes = Machine::of(&content).and_then(|mut machine| machine.causes(kernel));
-            (causes, machine::has_variables(&content))
+/// The kernels of an image that compute from nothing but what they are given: their code is found, and there are neither variables
+/// that outlive a launch beside it, nor a heap that it allocates from. Each piece of code is read once, whatever is asked.
+pub struct SelfContained {
+    code: Code,
+    /// The next entry to look into.
+    next: usize,
+    /// By kernel.
+    told: HashMap<String, bool>,
+}
+
+impl SelfContained {
+    pub fn new(code: Code) -> SelfContained {
+        SelfContained { code, next: 0, told: HashMap::new() }
+    }
+
+    /// Whether this kernel does. `may_be_asked`: the kernels that count at all. `read` must be that of [`Code::new`].
+    pub fn holds(&mut self, kernel: &str, may_be_asked: impl Fn(&str) -> bool, read: Read) -> bool {
+        while !self.told.contains_key(kernel) && self.look(&may_be_asked, read) {}
+        self.told.get(kernel) == Some(&true)
+    }
+
+    /// Looks into the next entry; false if there is none.
+    fn look(&mut self, may_be_asked: impl Fn(&str) -> bool, read: Read) -> bool {
+        let Some(entry) = self.code.entries().get(self.next) else { return false };
+        self.next += 1;
+        let Ok((content, is_text)) = entry.content(read) else {
+            // The driver would have chosen it.
+            self.next = usize::MAX;
+            return false;
         };
-        if let Some(causes) = causes {
-            return !has_variables && !causes.contains(&Cause::Malloc);
+        if is_text {
+            let mut text = Text::of(&content, &may_be_asked);
+            let (names, has_variables) = (text.names(), text.has_variables);
+            self.tell(names, may_be_asked, |kernel| !has_variables && is_without_heap(text.causes(kernel)));
+        } else if let Some(mut machine) = Machine::of(&content) {
+            let has_variables = machine::has_variables(&content);
+            let names = machine.names();
+            self.tell(names, may_be_asked, |kernel| !has_variables && is_without_heap(machine.causes(kernel)));
+        }
+        true
+    }
+
+    /// What an earlier entry has told stays.
+    fn tell(
+        &mut self,
+        names: Vec<&[u8]>,
+        may_be_asked: impl Fn(&str) -> bool,
+        mut is_contained: impl FnMut(&str) -> bool,
+    ) {
+        let names = names.into_iter().filter_map(|name| std::str::from_utf8(name).ok());
+        for name in names.filter(|name| may_be_asked(name)) {
+            if !self.told.contains_key(name) {
+                self.told.insert(name.to_owned(), is_contained(name));
+            }
         }
     }
-    false
+}
+
+fn is_without_heap(causes: Option<BTreeSet<Cause>>) -> bool {
+    causes.is_some_and(|causes| !causes.contains(&Cause::Malloc))
 }

@@ -1,11 +1,12 @@
 //! What in a kernel's code may come out otherwise in every run: the text, and the machine code that ptxas makes of it
 //! (`images/compile`), say the same.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use trace::parameters::{Code, Unread, from};
-use trace::varying::{Cause, Causes, causes};
+use trace::varying::{Cause, Causes, SelfContained, causes};
 
 fn of(file: &str, kernel: &str, sm: Option<u32>) -> Causes {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/images").join(file);
@@ -123,4 +124,21 @@ fn many_kernels_that_lead_to_many_functions_are_given_up() {
     assert_eq!(found["k0"], Ok(BTreeSet::new()));
     assert!(found.values().filter(|causes| **causes == Err(None)).count() > COUNT / 2);
     assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+}
+
+/// 2,000 kernels: the text is read once for the start of the image, and once for all of them.
+#[test]
+fn code_is_read_once_for_all_of_its_kernels() {
+    let kernels = (0..2_000).map(|n| format!(".entry k{n}() {{ {} ret; }}\n", ["", "call malloc, ();"][n % 2]));
+    let text: String = [".version 8.0\n".to_owned()].into_iter().chain(kernels).collect();
+    let (bytes, reads) = (from(text.as_bytes()), Cell::new(0));
+    let read = |at, len| {
+        reads.set(reads.get() + 1);
+        bytes(at, len)
+    };
+    let mut code = SelfContained::new(Code::new(0, text.len(), None, &read));
+    for n in 0..2_000 {
+        assert_eq!(code.holds(&format!("k{n}"), |name| name != "k4", &read), n % 2 == 0 && n != 4, "k{n}");
+    }
+    assert_eq!(reads.get(), 2);
 }

@@ -11,12 +11,13 @@ use crate::memory::ranges::Ranges;
 use crate::plan::copied::{Copied, End, copied};
 use crate::plan::reach::Allocations;
 use crate::plan::survey::extent;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 use trace::api::roles::{Class, Role};
 use trace::api::types::{Form, Kind};
 use trace::call::{Content, When};
-use trace::{Call, Function, Trace, sources};
+use trace::sources::SelfContained;
+use trace::{Call, Function, Trace};
 
 #[derive(Default)]
 pub struct Known {
@@ -27,8 +28,7 @@ pub struct Known {
     /// All work has been waited for since.
     is_quiet: bool,
     has_images: bool,
-    /// By kernel.
-    self_contained: HashMap<u32, bool>,
+    self_contained: SelfContained,
     /// Copies to the host, behind the first gap, of which it is known what they bring.
     pub copies: HashSet<u64>,
 }
@@ -175,8 +175,7 @@ impl Known {
             Content::Arguments { kernel, packed, .. } => Some((call.kernel(kernel)?, packed)),
             _ => None,
         })?;
-        let is_self_contained = || sources::is_self_contained(trace, kernel, call.number);
-        if !*self.self_contained.entry(kernel.id).or_insert_with(is_self_contained) {
+        if !self.self_contained.holds(trace, kernel, call.number) {
             return None;
         }
         let mut open = Vec::new();

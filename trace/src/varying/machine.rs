@@ -56,6 +56,10 @@ impl<'f> Machine<'f> {
         Some(machine)
     }
 
+    pub(super) fn names(&self) -> Vec<&'f [u8]> {
+        self.code.keys().copied().collect()
+    }
+
     /// None if there is no such kernel.
     pub(super) fn causes(&mut self, kernel: &str) -> Option<BTreeSet<Cause>> {
         let code = self.code.get(kernel.as_bytes())?;

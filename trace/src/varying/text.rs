@@ -32,7 +32,7 @@ const BUDGET: usize = 32 << 20;
 const CALL: usize = 16;
 
 impl<'t> Text<'t> {
-    pub(super) fn of(text: &'t [u8], wanted: &BTreeSet<&str>) -> Text<'t> {
+    pub(super) fn of(text: &'t [u8], wanted: impl Fn(&str) -> bool) -> Text<'t> {
         let text = text.split(|byte| *byte == 0).next().unwrap_or(text);
         let (mut tokens, mut bodies, mut has_variables) = (Tokens { text }, HashMap::new(), false);
         while let Some(token) = tokens.next() {
@@ -41,13 +41,18 @@ impl<'t> Text<'t> {
                 continue;
             }
             let Some(name) = name(&mut tokens) else { continue };
-            let is_wanted = token == b".func" || std::str::from_utf8(name).is_ok_and(|name| wanted.contains(name));
+            let is_wanted = token == b".func" || std::str::from_utf8(name).is_ok_and(&wanted);
             if let Some(body) = begins(&mut tokens).then(|| body(&mut tokens, is_wanted)).flatten() {
                 has_variables |= body.has_variables;
                 bodies.insert(name, body);
             }
         }
         Text { bodies, has_variables, budget: BUDGET }
+    }
+
+    /// Of its entries and functions.
+    pub(super) fn names(&self) -> Vec<&'t [u8]> {
+        self.bodies.keys().copied().collect()
     }
 
     /// None if there is no such entry, or if too many calls lead on from it.
@@ -185,7 +190,7 @@ mod tests {
     }
 
     fn causes(text: &[u8], kernel: &str) -> Option<BTreeSet<Cause>> {
-        Text::of(text, &BTreeSet::from([kernel])).causes(kernel)
+        Text::of(text, |name| name == kernel).causes(kernel)
     }
 
     #[test]
