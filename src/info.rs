@@ -13,13 +13,14 @@ use serde_json::{Map, Value, json};
 use std::collections::{HashMap, HashSet};
 use std::io::{BufWriter, Write};
 use trace::Trace;
-use trace::annotation::{Annotation, is_loss_of_them};
+use trace::annotation::Annotation;
 use trace::api::roles::Side;
 use trace::call::Content;
 use trace::decode::decode;
 use trace::hash::Hash;
 use trace::preamble::Data;
 use trace::record::annotated::MARK;
+use trace::record::no_replay_needs;
 use trace::text::plain;
 use trace::value::Value as Shown;
 
@@ -280,7 +281,7 @@ fn object(trace: &Trace, counts: &Counts, functions: &Functions, said: &Said) ->
             "works": trace.works_left_out(),
         },
         "losses": trace.losses.iter().map(|(what, count)| json!({
-            "what": what, "count": count, "replay_needs_it": !is_loss_of_them(what),
+            "what": what, "count": count, "replay_needs_it": !no_replay_needs(what),
         })).collect::<Vec<_>>(),
         "damage": trace.damage.iter().map(|d| json!({ "offset": d.offset, "what": d.what })).collect::<Vec<_>>(),
     })
@@ -374,7 +375,7 @@ fn text(
         let count = grouped(*count);
         line(
             out,
-            match is_loss_of_them(what) {
+            match no_replay_needs(what) {
                 true => format!("note: not recorded: {what} ({count}); no replay needs it"),
                 false => format!("lost: {what} ({count})"),
             },

@@ -9,10 +9,11 @@ use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use trace::annotation::{Range, Wanted, is_loss_of_them};
+use trace::annotation::{Range, Wanted};
 use trace::api::roles::Class;
 use trace::finish::{self, Finished, finish_with};
 use trace::preamble::Data;
+use trace::record::no_replay_needs;
 use trace::record::{self, Printed, with_body};
 use trace::segment::MAGIC;
 use trace::text::plain;
@@ -178,7 +179,7 @@ fn closing_line(closed: &[(String, Finished)], open: &[String]) -> String {
         let (calls, bytes, verdicts) = (counted(calls, "call"), size(bytes), verdicts(closed));
         line = format!("{processes}{}: {calls}, {bytes}, {verdicts}", names.join(", "));
         // What no replay needs, info notes.
-        let matters = |(what, _): &&(String, u64)| !is_loss_of_them(what);
+        let matters = |(what, _): &&(String, u64)| !no_replay_needs(what);
         let lost: u64 = closed.iter().flat_map(|(_, f)| &f.losses).filter(matters).map(|(_, count)| count).sum();
         if lost != 0 {
             let losses = if lost == 1 { "loss" } else { "losses" };

@@ -15,9 +15,12 @@ use std::sync::atomic::{AtomicBool, Ordering::*};
 use trace::api::copies::Region;
 use trace::hash::Hash;
 
-/// Of longer memory, and of more places in one graph, nothing is told.
+/// Of longer memory, and of more places in one graph, nothing is told but that it is so.
 pub const MOST_BYTES: u64 = 1 << 20;
 const MOST_PLACES: usize = 256;
+/// So much is read for one launch, once before it and once when it is waited for: that takes up to four milliseconds each
+/// (`long_results.rs`), about what the copies themselves take.
+const MOST_AT_ONCE: u64 = 8 << 20;
 
 #[derive(Default)]
 pub struct Destinations {
@@ -32,6 +35,16 @@ struct Places {
     pageable: Vec<(u64, u64)>,
     /// With whether it is copied there from host memory.
     shared: Vec<(Landing, bool)>,
+    /// There are more.
+    are_in_part: bool,
+}
+
+/// Where a launch of a graph brings bytes.
+#[derive(Default)]
+pub struct Brought {
+    pub landings: Vec<(Landing, Work, bool)>,
+    /// There are others.
+    pub are_in_part: bool,
 }
 
 impl Destinations {
@@ -47,7 +60,7 @@ impl Destinations {
             return;
         }
         let places = Self::sorted([(*region, from_host)].into_iter());
-        if places.pageable.is_empty() && places.shared.is_empty() {
+        if places.are_none() {
             return;
         }
         self.any.store(true, Relaxed);
@@ -61,7 +74,7 @@ impl Destinations {
     pub fn instantiated(&self, executable: u64, written: &[Write]) {
         self.ends(executable);
         let places = Self::sorted(written.iter().map(|write| (write.region, write.from_host)));
-        if !places.pageable.is_empty() || !places.shared.is_empty() {
+        if !places.are_none() {
             self.any.store(true, Relaxed);
             self.keep(executable, places);
         }
@@ -73,9 +86,12 @@ impl Destinations {
         for (region, from_host) in regions {
             if start::recorder().shares(region.address, region.span()) {
                 places.shared.push((Landing::Rows(region), from_host));
-            } else if region.is_dense() && region.bytes() <= MOST_BYTES && !start::recorder().shares(region.address, 1)
-            {
+            } else if start::recorder().shares(region.address, 1) {
+                // Neither the one nor the other.
+            } else if region.is_dense() && region.bytes() <= MOST_BYTES {
                 places.pageable.push((region.address, region.bytes()));
+            } else {
+                places.are_in_part |= region.bytes() > 0;
             }
         }
         places
@@ -84,12 +100,18 @@ impl Destinations {
     fn keep(&self, executable: u64, new: Places) {
         let mut places = self.places.lock();
         let known = places.entry(executable).or_default();
+        known.are_in_part |= new.are_in_part;
         for place in new.pageable {
-            if known.pageable.len() < MOST_PLACES && !known.pageable.contains(&place) {
-                known.pageable.push(place);
+            if known.pageable.contains(&place) {
+                continue;
+            }
+            match known.pageable.len() < MOST_PLACES {
+                true => known.pageable.push(place),
+                false => known.are_in_part = true,
             }
         }
         let room = MOST_PLACES.saturating_sub(known.shared.len());
+        known.are_in_part |= new.shared.len() > room;
         known.shared.extend(new.shared.into_iter().take(room));
     }
 
@@ -103,13 +125,28 @@ impl Destinations {
     }
 
     /// Where a launch of this graph brings bytes.
-    pub fn of(&self, executable: u64) -> Vec<(Landing, Work, bool)> {
-        let Places { pageable, shared } = self.places.lock().get(&executable).cloned().unwrap_or_default();
-        let now = |(address, len): (u64, u64)| {
-            let before = Hash::of(&bytes_at(address, len as usize, true)?);
-            Some((Landing::Flat { address, len }, Work::Graph(before), false))
-        };
-        let shared = shared.into_iter().map(|(landing, from_host)| (landing, Work::Fill, from_host));
-        pageable.into_iter().filter_map(now).chain(shared).collect()
+    pub fn of(&self, executable: u64) -> Brought {
+        let Places { pageable, shared, mut are_in_part } =
+            self.places.lock().get(&executable).cloned().unwrap_or_default();
+        let mut landings = Vec::new();
+        let mut room = MOST_AT_ONCE;
+        for (address, len) in pageable {
+            let Some(left) = room.checked_sub(len) else {
+                are_in_part = true;
+                continue;
+            };
+            room = left;
+            if let Some(bytes) = bytes_at(address, len as usize, true) {
+                landings.push((Landing::Flat { address, len }, Work::Graph(Hash::of(&bytes)), false));
+            }
+        }
+        landings.extend(shared.into_iter().map(|(landing, from_host)| (landing, Work::Fill, from_host)));
+        Brought { landings, are_in_part }
+    }
+}
+
+impl Places {
+    fn are_none(&self) -> bool {
+        self.pageable.is_empty() && self.shared.is_empty() && !self.are_in_part
     }
 }

@@ -20,6 +20,7 @@ use trace::api::roles::{Class, Extent, Field, Role, Side};
 use trace::api::structs::CUstreamBatchMemOpParams;
 use trace::api::types::{Form, Typed};
 use trace::extra::Extra;
+use trace::record;
 use trace::walk::{Target, resolve};
 
 #[cold]
@@ -137,8 +138,11 @@ fn graph(lane: &Lane, function: &Function, words: &[u64], finds: &mut Finds) {
         launched(lane, function, words, recorder.watch.pinned(lane.index()).into_iter());
     }
     if recorder.destinations.any() {
-        let brought = recorder.destinations.of(words[0]).into_iter();
-        under_way(lane, lane.sequence(), function, words, brought);
+        let brought = recorder.destinations.of(words[0]);
+        if brought.are_in_part {
+            lane.lose(record::UNREAD_COPIES);
+        }
+        under_way(lane, lane.sequence(), function, words, brought.landings.into_iter());
         // As in `copy`.
         recorder.watch.wait_for_look();
     }

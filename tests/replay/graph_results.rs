@@ -16,6 +16,19 @@ fn what_graphs_bring_to_pageable_memory_is_compared() {
     assert_eq!((&report["unchecked_copies"], &report["unreached_launches"]), (&0.into(), &0.into()));
 }
 
+/// Eight megabytes of each launch are read; that there were more is no reason not to replay.
+#[test]
+fn what_one_launch_brings_is_read_within_bounds_and_the_rest_counted() {
+    let place = Place::new();
+    run(&mut place.recorded(client("graph_results_many.c"))).expect(0);
+    let replayed = run(&mut place.cutrace(["replay", "--driver", "sim", "--json"])).expect(0);
+    let report: Value = serde_json::from_str(&replayed.stdout).expect("JSON");
+    assert_eq!(report["checked"]["copies"], 2 * 8, "{}", replayed.stdout);
+    let told = run(&mut place.cutrace(["info"])).expect(0).stdout;
+    let note = "launches of graphs that copy more to pageable memory than is read (2); no replay needs it";
+    assert!(told.contains(note) && told.contains("replayable"), "{told}");
+}
+
 #[test]
 fn a_difference_there_is_found() {
     let place = Place::new();

@@ -189,11 +189,6 @@ impl Trace {
     }
 }
 
-/// Whether a loss is of annotations only: no replay needs them.
-pub fn is_loss_of_them(what: &str) -> bool {
-    what.contains("annotations")
-}
-
 /// The text behind the body, as far as the record goes.
 fn text_of<'a>(bytes: &'a [u8], about: &record::Annotation) -> Option<Cow<'a, str>> {
     let text = bytes.get(ANNOTATION_SIZE..)?;

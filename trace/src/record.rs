@@ -409,6 +409,14 @@ pub struct Loss {
     pub count: u64,
 }
 
+/// Of what these copied, a replay compares less.
+pub const UNREAD_COPIES: &str = "launches of graphs that copy more to pageable memory than is read";
+
+/// Whether nothing is missing in a replay that has lost this: annotations, and what it would be compared with.
+pub fn no_replay_needs(what: &str) -> bool {
+    what.contains("annotations") || what == UNREAD_COPIES
+}
+
 /// The image of a module that appeared without a load call.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Adopted {

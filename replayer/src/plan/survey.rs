@@ -23,11 +23,12 @@ use crate::plan::waits::{self, Memories, Signals};
 use crate::plan::{BLOCK, End, Missing, PAGE, Plan};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
-use trace::annotation;
+
 use trace::api::roles::{Class, Extent, Field, Role};
 use trace::api::types::{Form, Kind};
 use trace::call::{Content, Image, When};
 use trace::preamble::Data;
+use trace::record::no_replay_needs;
 use trace::written::Written;
 use trace::{Call, Function, Trace};
 
@@ -348,7 +349,7 @@ impl Survey {
         if let Some(why) = nothing {
             self.reasons.about_trace(why, 1);
         }
-        for (what, count) in trace.losses.iter().filter(|(what, _)| !annotation::is_loss_of_them(what)) {
+        for (what, count) in trace.losses.iter().filter(|(what, _)| !no_replay_needs(what)) {
             self.reasons.about_trace(format!("not recorded: {what}"), *count);
         }
         plan.found = self.origins.take_found();
