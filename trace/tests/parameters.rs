@@ -90,10 +90,38 @@ fn compressed_fatbins() {
     // From the text for 7.5 and for 9.0: there is no machine code.
     is_expected(&all(&image("lz4.fatbin"), Some(75)).0, 75);
     is_expected(&all(&image("lz4.fatbin"), Some(100)).0, 100);
+}
 
-    let (kernels, unread) = all(&image("zstd.fatbin"), Some(90));
-    assert!(kernels.is_empty());
-    assert_eq!(unread, [Unread::Zstd, Unread::Other]);
+#[cfg(feature = "zstd")]
+#[test]
+fn fatbins_compressed_with_zstd() {
+    let whole = image("zstd.fatbin");
+    let (kernels, unread) = all(&whole, Some(90));
+    is_expected(&kernels, 90);
+    assert_eq!(unread, [Unread::Other], "the code for 8.0");
+    is_expected(&all(&whole, Some(75)).0, 75);
+    is_expected(&all(&whole, Some(100)).0, 100);
+
+    // A length that is not the frame's, and more than a frame is believed to mean: nothing is set aside for it.
+    assert_eq!(all(&whole, None).1, []);
+    let texts: Vec<usize> =
+        (0..whole.len() - 64).filter(|at| whole[*at..*at + 8] == [1, 0, 1, 1, 80, 0, 0, 0]).collect();
+    assert_eq!(texts.len(), 2);
+    for at in texts.iter().map(|at| at + 56) {
+        let plain = u64::from_le_bytes(whole[at..at + 8].try_into().expect("8 bytes"));
+        for forged in [plain - 1, plain + 1, u64::MAX] {
+            let mut bytes = whole.clone();
+            bytes[at..at + 8].copy_from_slice(&forged.to_le_bytes());
+            assert_eq!(all(&bytes, None).1, [Unread::Broken], "{forged} for {plain}");
+        }
+    }
+}
+
+/// As the recorder is built.
+#[cfg(not(feature = "zstd"))]
+#[test]
+fn fatbins_compressed_with_zstd() {
+    assert_eq!(all(&image("zstd.fatbin"), Some(90)), (Default::default(), vec![Unread::Zstd, Unread::Other]));
 }
 
 /// Pointers are declared by the compiler for 10.0 and not by the one before.

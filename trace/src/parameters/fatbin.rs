@@ -8,7 +8,7 @@
 //!
 //! As `fatbinary` of CUDA 11.8 to 13.0 writes them; a fatbin's header may be longer, and so may an entry's.
 
-use super::{Kernels, Unread, cubin, lz4, ptx};
+use super::{Kernels, Unread, cubin, lz4, ptx, zstd};
 use crate::image::{Format, Read};
 use crate::segment::{u32_at, u64_at};
 
@@ -84,7 +84,7 @@ impl Entry {
         let code = match (self.flags & LZ4 != 0, self.flags & ZSTD != 0) {
             (false, false) => stored,
             (true, _) => lz4::block(&stored, self.plain).ok_or(Unread::Broken)?,
-            (false, true) => return Err(Unread::Zstd),
+            (false, true) => zstd::frame(&stored, self.plain)?,
         };
         match (self.kind, Format::of(&code)) {
             (_, Format::Elf) => Ok((code, false)),

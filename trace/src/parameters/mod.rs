@@ -3,7 +3,7 @@
 //!
 //! An image is read where it lies, through a function, a piece at a time: fatbins of hundreds of megabytes are common, of which
 //! one entry counts. Nothing in it is trusted: whatever makes no sense is [`Unread`], never a panic, and no length in it makes
-//! more memory be used than the image itself (LZ4: 255 times that, the most it can mean).
+//! more memory be used than the image itself (compressed code: 255 times that, the most that LZ4 can mean).
 //!
 //! Seen to hold besides the tests: in libcurand of 11.8 and 12.9, all 592 kernels have parameters of the same sizes by their
 //! machine code and by their compressed text; those of 12.9, where both are for one device, also at the same offsets.
@@ -12,6 +12,7 @@ pub(crate) mod cubin;
 mod fatbin;
 mod lz4;
 pub(crate) mod ptx;
+mod zstd;
 
 pub use fatbin::Entry;
 
@@ -62,7 +63,7 @@ const MOST_BYTES: u32 = 1 << 16;
 /// Why some code was not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unread {
-    /// Drivers that have no query for parameters cannot load it either.
+    /// Without the feature `zstd`, as the recorder is built: drivers that have no query for parameters cannot load it either.
     Zstd,
     Archive,
     /// For another device, or compiled by the driver from something that is neither PTX nor machine code.
