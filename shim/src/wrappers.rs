@@ -68,7 +68,7 @@ macro_rules! wrapper {
 }
 
 macro_rules! wrap {
-    ($family:literal; $($name:ident $params:tt $class:ident $($policy:ident)? $(| $twin:ident)? ;)*) => {
+    ($family:literal; $($name:ident $params:tt $class:ident $($policy:ident)? $(| $twin:ident)? $(=> $effect:expr)? ;)*) => {
         #[allow(unused_imports)]
         use trace::api::{enums::*, structs::*, types::*};
         #[allow(unused_imports)]

@@ -36,7 +36,7 @@ macro_rules! thunk {
 
 /// The twin of a line has the same signature, so the same thunk serves it.
 macro_rules! lines {
-    ($family:literal; $($name:ident $params:tt $class:ident $($policy:ident)? $(| $twin:ident)? ;)*) => {
+    ($family:literal; $($name:ident $params:tt $class:ident $($policy:ident)? $(| $twin:ident)? $(=> $effect:expr)? ;)*) => {
         pub const LINES: &[(Thunk, bool)] = &[$((thunk!($name $params), false $(|| !stringify!($twin).is_empty())?)),*];
     };
     ($family:literal opaque; $($name:ident)*) => {

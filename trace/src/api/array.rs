@@ -7,15 +7,19 @@ macro_rules! array {
             "array";
             // Arrays.
             cuArrayCreate_v2(pHandle: *mut CUarray = Create(One),
-                pAllocateArray: *const CUDA_ARRAY_DESCRIPTOR = In(One)) create;
+                pAllocateArray: *const CUDA_ARRAY_DESCRIPTOR = In(One)) create
+                => Allocate { kind: Array, bytes: OfArray(pAllocateArray) };
             cuArrayCreate(pHandle: *mut CUarray = Create(One),
-                pAllocateArray: *const CUDA_ARRAY_DESCRIPTOR_v1 = In(One)) create;
+                pAllocateArray: *const CUDA_ARRAY_DESCRIPTOR_v1 = In(One)) create
+                => Allocate { kind: Array, bytes: OfArray(pAllocateArray) };
             cuArrayGetDescriptor_v2(pArrayDescriptor: *mut CUDA_ARRAY_DESCRIPTOR = Out(One), hArray: CUarray) query;
             cuArrayGetDescriptor(pArrayDescriptor: *mut CUDA_ARRAY_DESCRIPTOR_v1 = Out(One), hArray: CUarray) query;
             cuArray3DCreate_v2(pHandle: *mut CUarray = Create(One),
-                pAllocateArray: *const CUDA_ARRAY3D_DESCRIPTOR = In(One)) create;
+                pAllocateArray: *const CUDA_ARRAY3D_DESCRIPTOR = In(One)) create
+                => Allocate { kind: Array, bytes: OfArray(pAllocateArray) };
             cuArray3DCreate(pHandle: *mut CUarray = Create(One),
-                pAllocateArray: *const CUDA_ARRAY3D_DESCRIPTOR_v1 = In(One)) create;
+                pAllocateArray: *const CUDA_ARRAY3D_DESCRIPTOR_v1 = In(One)) create
+                => Allocate { kind: Array, bytes: OfArray(pAllocateArray) };
             cuArray3DGetDescriptor_v2(pArrayDescriptor: *mut CUDA_ARRAY3D_DESCRIPTOR = Out(One), hArray: CUarray)
                 query;
             cuArray3DGetDescriptor(pArrayDescriptor: *mut CUDA_ARRAY3D_DESCRIPTOR_v1 = Out(One), hArray: CUarray)
@@ -25,11 +29,12 @@ macro_rules! array {
             cuArrayGetMemoryRequirements(memoryRequirements: *mut CUDA_ARRAY_MEMORY_REQUIREMENTS = Volatile(One),
                 array: CUarray, device: CUdevice) query;
             cuArrayGetPlane(pPlaneArray: *mut CUarray = Out(One), hArray: CUarray, planeIdx: u32) query;
-            cuArrayDestroy(hArray: CUarray = Destroy) destroy;
+            cuArrayDestroy(hArray: CUarray = Destroy) destroy => Free(Array);
 
             // Mipmapped arrays.
             cuMipmappedArrayCreate(pHandle: *mut CUmipmappedArray = Create(One),
-                pMipmappedArrayDesc: *const CUDA_ARRAY3D_DESCRIPTOR = In(One), numMipmapLevels: u32) create;
+                pMipmappedArrayDesc: *const CUDA_ARRAY3D_DESCRIPTOR = In(One), numMipmapLevels: u32) create
+                => Allocate { kind: Array, bytes: OfArray(pMipmappedArrayDesc) };
             cuMipmappedArrayGetLevel(pLevelArray: *mut CUarray = Out(One), hMipmappedArray: CUmipmappedArray,
                 level: u32) query;
             cuMipmappedArrayGetSparseProperties(sparseProperties: *mut CUDA_ARRAY_SPARSE_PROPERTIES = Volatile(One),
@@ -37,7 +42,7 @@ macro_rules! array {
             cuMipmappedArrayGetMemoryRequirements(
                 memoryRequirements: *mut CUDA_ARRAY_MEMORY_REQUIREMENTS = Volatile(One), mipmap: CUmipmappedArray,
                 device: CUdevice) query;
-            cuMipmappedArrayDestroy(hMipmappedArray: CUmipmappedArray = Destroy) destroy;
+            cuMipmappedArrayDestroy(hMipmappedArray: CUmipmappedArray = Destroy) destroy => Free(Array);
 
             // Texture references.
             cuTexRefCreate(pTexRef: *mut CUtexref = Create(One)) create;
@@ -46,13 +51,13 @@ macro_rules! array {
             cuTexRefSetMipmappedArray(hTexRef: CUtexref, hMipmappedArray: CUmipmappedArray,
                 Flags: u32 = CUtexRefSetArray_flags::BITS) state;
             cuTexRefSetAddress_v2(ByteOffset: *mut usize = Out(One), hTexRef: CUtexref, dptr: CUdeviceptr,
-                bytes: usize) state;
+                bytes: usize) state => BindTexture(dptr);
             cuTexRefSetAddress(ByteOffset: *mut u32 = Out(One), hTexRef: CUtexref, dptr: CUdeviceptr_v1, bytes: u32)
                 state refuse;
             cuTexRefSetAddress2D_v3(hTexRef: CUtexref, desc: *const CUDA_ARRAY_DESCRIPTOR = In(One),
-                dptr: CUdeviceptr, Pitch: usize) state;
+                dptr: CUdeviceptr, Pitch: usize) state => BindTexture(dptr);
             cuTexRefSetAddress2D_v2(hTexRef: CUtexref, desc: *const CUDA_ARRAY_DESCRIPTOR = In(One),
-                dptr: CUdeviceptr, Pitch: usize) state;
+                dptr: CUdeviceptr, Pitch: usize) state => BindTexture(dptr);
             cuTexRefSetAddress2D(hTexRef: CUtexref, desc: *const CUDA_ARRAY_DESCRIPTOR_v1 = In(One),
                 dptr: CUdeviceptr_v1, Pitch: u32) state refuse;
             cuTexRefSetFormat(hTexRef: CUtexref, fmt: CUarray_format, NumPackedComponents: i32) state;
@@ -87,7 +92,7 @@ macro_rules! array {
             // Texture and surface objects.
             cuTexObjectCreate(pTexObject: *mut CUtexObject = Create(One), pResDesc: *const CUDA_RESOURCE_DESC = In(One),
                 pTexDesc: *const CUDA_TEXTURE_DESC = In(One),
-                pResViewDesc: *const CUDA_RESOURCE_VIEW_DESC = In(One)) create;
+                pResViewDesc: *const CUDA_RESOURCE_VIEW_DESC = In(One)) create => BindTexture(pResDesc);
             cuTexObjectDestroy(texObject: CUtexObject = Destroy) destroy;
             cuTexObjectGetResourceDesc(pResDesc: *mut CUDA_RESOURCE_DESC = Out(One), texObject: CUtexObject) query;
             // What a texture has no use for is left as it was (driver 580).

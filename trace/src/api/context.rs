@@ -8,14 +8,14 @@ macro_rules! context {
         $($with)+! {
             "context";
             // The primary context of a device, counted: every retain gives the same one.
-            cuDevicePrimaryCtxRetain(pctx: *mut CUcontext = Out(One), dev: CUdevice) state;
-            cuDevicePrimaryCtxRelease_v2(dev: CUdevice) state;
-            cuDevicePrimaryCtxRelease(dev: CUdevice) state;
+            cuDevicePrimaryCtxRetain(pctx: *mut CUcontext = Out(One), dev: CUdevice) state => RetainPrimary;
+            cuDevicePrimaryCtxRelease_v2(dev: CUdevice) state => ReleasePrimary;
+            cuDevicePrimaryCtxRelease(dev: CUdevice) state => ReleasePrimary;
             cuDevicePrimaryCtxSetFlags_v2(dev: CUdevice, flags: u32 = CUctx_flags::BITS) state;
             cuDevicePrimaryCtxSetFlags(dev: CUdevice, flags: u32 = CUctx_flags::BITS) state;
             cuDevicePrimaryCtxGetState(dev: CUdevice, flags: *mut u32 = Out(One), active: *mut i32 = Out(One)) query;
-            cuDevicePrimaryCtxReset_v2(dev: CUdevice) destroy;
-            cuDevicePrimaryCtxReset(dev: CUdevice) destroy;
+            cuDevicePrimaryCtxReset_v2(dev: CUdevice) destroy => ResetPrimary;
+            cuDevicePrimaryCtxReset(dev: CUdevice) destroy => ResetPrimary;
 
             // Contexts of the application
             cuCtxCreate_v4(pctx: *mut CUcontext = Create(One), ctxCreateParams: *mut CUctxCreateParams = In(One),
@@ -27,17 +27,17 @@ macro_rules! context {
             cuCtxCreate(pctx: *mut CUcontext = Create(One), flags: u32 = CUctx_flags::BITS, dev: CUdevice) create;
             cuCtxDestroy_v2(ctx: CUcontext = Destroy) destroy;
             cuCtxDestroy(ctx: CUcontext = Destroy) destroy;
-            cuCtxAttach(pctx: *mut CUcontext = Out(One), flags: u32) state;
-            cuCtxDetach(ctx: CUcontext) state;
+            cuCtxAttach(pctx: *mut CUcontext = Out(One), flags: u32) state => AttachContext;
+            cuCtxDetach(ctx: CUcontext) state => DetachContext;
 
             // The calling thread's stack of contexts
-            cuCtxPushCurrent_v2(ctx: CUcontext) state;
-            cuCtxPushCurrent(ctx: CUcontext) state;
-            cuCtxPopCurrent_v2(pctx: *mut CUcontext = Out(One)) state;
-            cuCtxPopCurrent(pctx: *mut CUcontext = Out(One)) state;
-            cuCtxSetCurrent(ctx: CUcontext) state;
+            cuCtxPushCurrent_v2(ctx: CUcontext) state => PushContext;
+            cuCtxPushCurrent(ctx: CUcontext) state => PushContext;
+            cuCtxPopCurrent_v2(pctx: *mut CUcontext = Out(One)) state => PopContext;
+            cuCtxPopCurrent(pctx: *mut CUcontext = Out(One)) state => PopContext;
+            cuCtxSetCurrent(ctx: CUcontext) state => SetContext;
             cuCtxGetCurrent(pctx: *mut CUcontext = Out(One)) query;
-            cuCtxGetDevice(device: *mut CUdevice = Out(One)) query;
+            cuCtxGetDevice(device: *mut CUdevice = Out(One)) query => TellDevice;
             cuCtxGetDevice_v2(device: *mut CUdevice = Out(One), ctx: CUcontext) query;
             cuThreadExchangeStreamCaptureMode(mode: *mut CUstreamCaptureMode = InOut(One)) state;
 
@@ -63,8 +63,8 @@ macro_rules! context {
             // Waiting
             cuCtxSynchronize() synchronize;
             cuCtxSynchronize_v2(ctx: CUcontext) synchronize;
-            cuCtxRecordEvent(hCtx: CUcontext, hEvent: CUevent) submit;
-            cuCtxWaitEvent(hCtx: CUcontext, hEvent: CUevent) submit;
+            cuCtxRecordEvent(hCtx: CUcontext, hEvent: CUevent) submit => Submit(RecordEvent);
+            cuCtxWaitEvent(hCtx: CUcontext, hEvent: CUevent) submit => Submit(AwaitEvent);
 
             // Green contexts. One and its CUcontext are the same address under two types (measured).
             cuGreenCtxCreate(phCtx: *mut CUgreenCtx = Create(One), desc: CUdevResourceDesc, dev: CUdevice,
@@ -72,8 +72,8 @@ macro_rules! context {
             cuGreenCtxDestroy(hCtx: CUgreenCtx = Destroy) destroy;
             cuCtxFromGreenCtx(pContext: *mut CUcontext = Out(One), hCtx: CUgreenCtx) query;
             cuGreenCtxGetId(greenCtx: CUgreenCtx, greenCtxId: *mut u64 = Volatile(One)) query;
-            cuGreenCtxRecordEvent(hCtx: CUgreenCtx, hEvent: CUevent) submit;
-            cuGreenCtxWaitEvent(hCtx: CUgreenCtx, hEvent: CUevent) submit;
+            cuGreenCtxRecordEvent(hCtx: CUgreenCtx, hEvent: CUevent) submit => Submit(RecordEvent);
+            cuGreenCtxWaitEvent(hCtx: CUgreenCtx, hEvent: CUevent) submit => Submit(AwaitEvent);
             cuGreenCtxStreamCreate(phStream: *mut CUstream = Create(One), greenCtx: CUgreenCtx,
                 flags: u32 = CUstream_flags::BITS, priority: i32) create;
 

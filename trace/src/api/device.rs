@@ -8,15 +8,15 @@ macro_rules! device {
         $($with)+! {
             "device";
             // The driver
-            cuInit(Flags: u32) state;
+            cuInit(Flags: u32) state => Initialize;
             cuDriverGetVersion(driverVersion: *mut i32 = Volatile(One)) query;
             cuGetErrorString(error: CUresult, pStr: *mut *const c_char = TextOut) query skip;
             cuGetErrorName(error: CUresult, pStr: *mut *const c_char = TextOut) query skip;
             cuGetProcAddress_v2(symbol: *const c_char = Text, pfn: *mut *mut c_void = EntryPoint, cudaVersion: i32,
                 flags: u64 = CUdriverProcAddress_flags::BITS,
-                symbolStatus: *mut CUdriverProcAddressQueryResult = Volatile(One)) query skip;
+                symbolStatus: *mut CUdriverProcAddressQueryResult = Volatile(One)) query skip => FindEntryPoint;
             cuGetProcAddress(symbol: *const c_char = Text, pfn: *mut *mut c_void = EntryPoint, cudaVersion: i32,
-                flags: u64 = CUdriverProcAddress_flags::BITS) query skip;
+                flags: u64 = CUdriverProcAddress_flags::BITS) query skip => FindEntryPoint;
             cuGetExportTable(ppExportTable: *mut *const c_void = EntryPoint,
                 pExportTableId: *const CUuuid = In(One)) query skip;
 
@@ -70,8 +70,8 @@ macro_rules! device {
             // Profiler
             cuProfilerInitialize(configFile: *const c_char = Path, outputFile: *const c_char = Text,
                 outputMode: CUoutput_mode) state skip;
-            cuProfilerStart() state;
-            cuProfilerStop() state;
+            cuProfilerStart() state => ProfilerRange { begins: true };
+            cuProfilerStop() state => ProfilerRange { begins: false };
 
             // Core dumps
             cuCoredumpGetAttribute(attrib: CUcoredumpSettings, value: *mut c_void = Volatile(LenAt(size)),

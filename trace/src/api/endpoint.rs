@@ -29,7 +29,7 @@ macro_rules! endpoint {
 
             // Between memory here and an endpoint, or two of either.
             cuFabricCpyBatchAsync(numOps: usize, opList: *mut CUDA_FABRIC_COPY_BATCH_OP = In(Len(numOps)), flags: u64,
-                hStream: CUstream) submit refuse | cuFabricCpyBatchAsync_ptsz;
+                hStream: CUstream) submit refuse | cuFabricCpyBatchAsync_ptsz => Submit(Copy);
         }
     };
 }

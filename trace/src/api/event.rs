@@ -9,9 +9,9 @@ macro_rules! event {
             cuEventDestroy_v2(hEvent: CUevent = Destroy) destroy;
             cuEventDestroy(hEvent: CUevent = Destroy) destroy;
 
-            cuEventRecord(hEvent: CUevent, hStream: CUstream) submit | cuEventRecord_ptsz;
+            cuEventRecord(hEvent: CUevent, hStream: CUstream) submit | cuEventRecord_ptsz => Submit(RecordEvent);
             cuEventRecordWithFlags(hEvent: CUevent, hStream: CUstream, flags: u32 = CUevent_record_flags::BITS)
-                submit | cuEventRecordWithFlags_ptsz;
+                submit | cuEventRecordWithFlags_ptsz => Submit(RecordEvent);
 
             cuEventQuery(hEvent: CUevent) poll custom;
             cuEventSynchronize(hEvent: CUevent) synchronize;

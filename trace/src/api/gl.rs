@@ -26,13 +26,15 @@ macro_rules! gl {
             cuGLRegisterBufferObject(buffer: u32) state refuse;
             cuGLSetBufferObjectMapFlags(buffer: u32, Flags: u32 = CUGLmap_flags::BITS) state refuse;
             cuGLMapBufferObject_v2(dptr: *mut CUdeviceptr = Create(One), size: *mut usize = Out(One),
-                buffer: u32) allocate refuse | cuGLMapBufferObject_v2_ptds;
+                buffer: u32) allocate refuse | cuGLMapBufferObject_v2_ptds
+                => Allocate { kind: Imported, bytes: Untold };
             cuGLMapBufferObject(dptr: *mut CUdeviceptr_v1 = Create(One), size: *mut u32 = Out(One),
-                buffer: u32) allocate refuse;
+                buffer: u32) allocate refuse => Allocate { kind: Imported, bytes: Untold };
             cuGLMapBufferObjectAsync_v2(dptr: *mut CUdeviceptr = Create(One), size: *mut usize = Out(One), buffer: u32,
-                hStream: CUstream) allocate refuse | cuGLMapBufferObjectAsync_v2_ptsz;
+                hStream: CUstream) allocate refuse | cuGLMapBufferObjectAsync_v2_ptsz
+                => Allocate { kind: Imported, bytes: Untold };
             cuGLMapBufferObjectAsync(dptr: *mut CUdeviceptr_v1 = Create(One), size: *mut u32 = Out(One), buffer: u32,
-                hStream: CUstream) allocate refuse;
+                hStream: CUstream) allocate refuse => Allocate { kind: Imported, bytes: Untold };
             cuGLUnmapBufferObject(buffer: u32) state refuse;
             cuGLUnmapBufferObjectAsync(buffer: u32, hStream: CUstream) state refuse;
             cuGLUnregisterBufferObject(buffer: u32) state refuse;

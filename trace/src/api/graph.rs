@@ -11,11 +11,11 @@ macro_rules! graph {
             cuGraphDestroy(hGraph: CUgraph = Destroy) destroy;
             // Writes a file.
             cuGraphDebugDotPrint(hGraph: CUgraph, path: *const c_char = Text, flags: u32 = CUgraphDebugDot_flags::BITS)
-                query skip;
+                query skip => WriteFile(path);
 
             // Nodes and edges. The count is the room in the arrays, then how much of it was filled.
             cuGraphGetNodes(hGraph: CUgraph, nodes: *mut CUgraphNode = Out(LenAt(numNodes)),
-                numNodes: *mut usize = InOut(One)) query;
+                numNodes: *mut usize = InOut(One)) query => ListNodes;
             cuGraphGetRootNodes(hGraph: CUgraph, rootNodes: *mut CUgraphNode = Out(LenAt(numRootNodes)),
                 numRootNodes: *mut usize = InOut(One)) query;
             cuGraphGetEdges_v2(hGraph: CUgraph, from: *mut CUgraphNode = Out(LenAt(numEdges)),

@@ -50,7 +50,7 @@ macro_rules! graph_node {
             cuGraphAddChildGraphNode(phGraphNode: *mut CUgraphNode = Create(One), hGraph: CUgraph,
                 dependencies: *const CUgraphNode = In(Len(numDependencies)), numDependencies: usize,
                 childGraph: CUgraph) graph;
-            cuGraphChildGraphNodeGetGraph(hNode: CUgraphNode, phGraph: *mut CUgraph = Out(One)) query;
+            cuGraphChildGraphNodeGetGraph(hNode: CUgraphNode, phGraph: *mut CUgraph = Out(One)) query => ChildGraph;
             cuGraphAddEmptyNode(phGraphNode: *mut CUgraphNode = Create(One), hGraph: CUgraph,
                 dependencies: *const CUgraphNode = In(Len(numDependencies)), numDependencies: usize) graph;
 
@@ -125,7 +125,7 @@ macro_rules! graph_node {
             cuGraphNodeGetLocalId(hNode: CUgraphNode, nodeId: *mut u32 = Volatile(One)) query;
             cuGraphNodeGetToolsId(hNode: CUgraphNode, toolsNodeId: *mut u64 = Volatile(One)) query;
             cuGraphNodeFindInClone(phNode: *mut CUgraphNode = Out(One), hOriginalNode: CUgraphNode,
-                hClonedGraph: CUgraph) query;
+                hClonedGraph: CUgraph) query => FindInClone;
             cuGraphNodeGetDependencies_v2(hNode: CUgraphNode,
                 dependencies: *mut CUgraphNode = Out(LenAt(numDependencies)),
                 edgeData: *mut CUgraphEdgeData = Out(LenAt(numDependencies)), numDependencies: *mut usize = InOut(One))

@@ -10,9 +10,9 @@ macro_rules! graphics {
             cuGraphicsResourceSetMapFlags(resource: CUgraphicsResource,
                 flags: u32 = CUgraphicsMapResourceFlags::BITS) state refuse;
             cuGraphicsMapResources(count: u32, resources: *mut CUgraphicsResource = In(Len(count)), hStream: CUstream)
-                submit refuse | cuGraphicsMapResources_ptsz;
+                submit refuse | cuGraphicsMapResources_ptsz => Submit(MapResource);
             cuGraphicsUnmapResources(count: u32, resources: *mut CUgraphicsResource = In(Len(count)),
-                hStream: CUstream) submit refuse | cuGraphicsUnmapResources_ptsz;
+                hStream: CUstream) submit refuse | cuGraphicsUnmapResources_ptsz => Submit(MapResource);
             cuGraphicsResourceGetMappedPointer_v2(pDevPtr: *mut CUdeviceptr = Out(One), pSize: *mut usize = Out(One),
                 resource: CUgraphicsResource) query refuse;
             cuGraphicsResourceGetMappedPointer(pDevPtr: *mut CUdeviceptr_v1 = Out(One), pSize: *mut u32 = Out(One),

@@ -13,14 +13,18 @@ macro_rules! memory {
             cuMemGetInfo(free: *mut u32 = Volatile(One), total: *mut u32 = Volatile(One)) query;
 
             // Device memory.
-            cuMemAlloc_v2(dptr: *mut CUdeviceptr = Create(One), bytesize: usize) allocate emulate;
-            cuMemAlloc(dptr: *mut CUdeviceptr_v1 = Create(One), bytesize: u32) allocate refuse;
+            cuMemAlloc_v2(dptr: *mut CUdeviceptr = Create(One), bytesize: usize) allocate emulate
+                => Allocate { kind: Device, bytes: Of(bytesize) };
+            cuMemAlloc(dptr: *mut CUdeviceptr_v1 = Create(One), bytesize: u32) allocate refuse
+                => Allocate { kind: Device, bytes: Of(bytesize) };
             cuMemAllocPitch_v2(dptr: *mut CUdeviceptr = Create(One), pPitch: *mut usize = Out(One),
-                WidthInBytes: usize, Height: usize, ElementSizeBytes: u32) allocate emulate;
+                WidthInBytes: usize, Height: usize, ElementSizeBytes: u32) allocate emulate
+                => Allocate { kind: Device, bytes: Rows { pitch: pPitch, rows: Height } };
             cuMemAllocPitch(dptr: *mut CUdeviceptr_v1 = Create(One), pPitch: *mut u32 = Out(One),
-                WidthInBytes: u32, Height: u32, ElementSizeBytes: u32) allocate refuse;
-            cuMemFree_v2(dptr: CUdeviceptr = Destroy) free emulate;
-            cuMemFree(dptr: CUdeviceptr_v1 = Destroy) free refuse;
+                WidthInBytes: u32, Height: u32, ElementSizeBytes: u32) allocate refuse
+                => Allocate { kind: Device, bytes: Rows { pitch: pPitch, rows: Height } };
+            cuMemFree_v2(dptr: CUdeviceptr = Destroy) free emulate => Free(Device);
+            cuMemFree(dptr: CUdeviceptr_v1 = Destroy) free refuse => Free(Device);
             cuMemGetAddressRange_v2(pbase: *mut CUdeviceptr = Out(One), psize: *mut usize = Out(One),
                 dptr: CUdeviceptr) query skip;
             cuMemGetAddressRange(pbase: *mut CUdeviceptr_v1 = Out(One), psize: *mut u32 = Out(One),
@@ -31,16 +35,21 @@ macro_rules! memory {
                 location_out: *mut CUmemLocation = Volatile(One)) query skip;
 
             // Pinned host memory.
-            cuMemAllocHost_v2(pp: *mut *mut c_void = HostAlloc(Len(bytesize)), bytesize: usize) allocate emulate;
-            cuMemAllocHost(pp: *mut *mut c_void = HostAlloc(Len(bytesize)), bytesize: u32) allocate emulate;
+            cuMemAllocHost_v2(pp: *mut *mut c_void = HostAlloc(Len(bytesize)), bytesize: usize) allocate emulate
+                => Allocate { kind: Pinned, bytes: Of(bytesize) };
+            cuMemAllocHost(pp: *mut *mut c_void = HostAlloc(Len(bytesize)), bytesize: u32) allocate emulate
+                => Allocate { kind: Pinned, bytes: Of(bytesize) };
             cuMemHostAlloc(pp: *mut *mut c_void = HostAlloc(Len(bytesize)), bytesize: usize,
-                Flags: u32 = CUmemHostAlloc_flags::BITS) allocate emulate;
-            cuMemFreeHost(p: *mut c_void = Destroy) free emulate;
+                Flags: u32 = CUmemHostAlloc_flags::BITS) allocate emulate
+                => Allocate { kind: Pinned, bytes: Of(bytesize) };
+            cuMemFreeHost(p: *mut c_void = Destroy) free emulate => Free(Pinned);
             cuMemHostRegister_v2(p: *mut c_void = HostAddress, bytesize: usize,
-                Flags: u32 = CUmemHostRegister_flags::BITS) allocate emulate;
+                Flags: u32 = CUmemHostRegister_flags::BITS) allocate emulate
+                => Allocate { kind: Registered, bytes: Of(bytesize) };
             cuMemHostRegister(p: *mut c_void = HostAddress, bytesize: usize,
-                Flags: u32 = CUmemHostRegister_flags::BITS) allocate emulate;
-            cuMemHostUnregister(p: *mut c_void = Destroy) free emulate;
+                Flags: u32 = CUmemHostRegister_flags::BITS) allocate emulate
+                => Allocate { kind: Registered, bytes: Of(bytesize) };
+            cuMemHostUnregister(p: *mut c_void = Destroy) free emulate => Free(Registered);
             cuMemHostGetDevicePointer_v2(pdptr: *mut CUdeviceptr = Out(One), p: *mut c_void = HostAddress,
                 Flags: u32) query;
             cuMemHostGetDevicePointer(pdptr: *mut CUdeviceptr_v1 = Out(One), p: *mut c_void = HostAddress,
@@ -49,7 +58,8 @@ macro_rules! memory {
 
             // Managed memory.
             cuMemAllocManaged(dptr: *mut CUdeviceptr = Create(One), bytesize: usize,
-                flags: u32 = CUmemAttach_flags::BITS) allocate emulate;
+                flags: u32 = CUmemAttach_flags::BITS) allocate emulate
+                => Allocate { kind: Managed, bytes: Of(bytesize) };
             cuMemAdvise_v2(devPtr: CUdeviceptr, count: usize, advice: CUmem_advise, location: CUmemLocation)
                 state skip;
             cuMemAdvise(devPtr: CUdeviceptr, count: usize, advice: CUmem_advise, device: CUdevice) state skip;
@@ -75,10 +85,10 @@ macro_rules! memory {
             cuIpcOpenEventHandle(phEvent: *mut CUevent = Create(One), handle: CUipcEventHandle) create refuse;
             cuIpcGetMemHandle(pHandle: *mut CUipcMemHandle = Volatile(One), dptr: CUdeviceptr) query refuse;
             cuIpcOpenMemHandle_v2(pdptr: *mut CUdeviceptr = Create(One), handle: CUipcMemHandle,
-                Flags: u32 = CUipcMem_flags::BITS) allocate refuse;
+                Flags: u32 = CUipcMem_flags::BITS) allocate refuse => Allocate { kind: Imported, bytes: Untold };
             cuIpcOpenMemHandle(pdptr: *mut CUdeviceptr = Create(One), handle: CUipcMemHandle,
-                Flags: u32 = CUipcMem_flags::BITS) allocate refuse;
-            cuIpcCloseMemHandle(dptr: CUdeviceptr = Destroy) free refuse;
+                Flags: u32 = CUipcMem_flags::BITS) allocate refuse => Allocate { kind: Imported, bytes: Untold };
+            cuIpcCloseMemHandle(dptr: CUdeviceptr = Destroy) free refuse => Free(Imported);
         }
     };
 }

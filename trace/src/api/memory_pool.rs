@@ -20,10 +20,12 @@ macro_rules! memory_pool {
 
             // Allocations.
             cuMemAllocAsync(dptr: *mut CUdeviceptr = Create(One), bytesize: usize, hStream: CUstream)
-                allocate emulate | cuMemAllocAsync_ptsz;
+                allocate emulate | cuMemAllocAsync_ptsz => Allocate { kind: Pooled, bytes: Of(bytesize) };
             cuMemAllocFromPoolAsync(dptr: *mut CUdeviceptr = Create(One), bytesize: usize, pool: CUmemoryPool,
-                hStream: CUstream) allocate emulate | cuMemAllocFromPoolAsync_ptsz;
-            cuMemFreeAsync(dptr: CUdeviceptr = Destroy, hStream: CUstream) free emulate | cuMemFreeAsync_ptsz;
+                hStream: CUstream) allocate emulate | cuMemAllocFromPoolAsync_ptsz
+                => Allocate { kind: Pooled, bytes: Of(bytesize) };
+            cuMemFreeAsync(dptr: CUdeviceptr = Destroy, hStream: CUstream) free emulate | cuMemFreeAsync_ptsz
+                => Free(Pooled);
 
             // Pools.
             cuMemPoolCreate(pool: *mut CUmemoryPool = Create(One), poolProps: *const CUmemPoolProps = In(One)) create;
@@ -47,7 +49,8 @@ macro_rules! memory_pool {
             cuMemPoolExportPointer(shareData_out: *mut CUmemPoolPtrExportData = Volatile(One), ptr: CUdeviceptr)
                 query refuse;
             cuMemPoolImportPointer(ptr_out: *mut CUdeviceptr = Create(One), pool: CUmemoryPool,
-                shareData: *mut CUmemPoolPtrExportData = In(One)) allocate refuse;
+                shareData: *mut CUmemPoolPtrExportData = In(One)) allocate refuse
+                => Allocate { kind: Imported, bytes: Untold };
         }
     };
 }

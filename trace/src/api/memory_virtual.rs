@@ -10,15 +10,16 @@ macro_rules! memory_virtual {
             "memory_virtual";
             // Address ranges.
             cuMemAddressReserve(ptr: *mut CUdeviceptr = Create(One), size: usize, alignment: usize, addr: CUdeviceptr,
-                flags: u64) allocate emulate;
-            cuMemAddressFree(ptr: CUdeviceptr = Destroy, size: usize) free emulate;
+                flags: u64) allocate emulate => Allocate { kind: Addresses, bytes: Of(size) };
+            cuMemAddressFree(ptr: CUdeviceptr = Destroy, size: usize) free emulate => Free(Addresses);
 
             // Physical allocations.
             cuMemCreate(handle: *mut CUmemGenericAllocationHandle = Create(One), size: usize,
-                prop: *const CUmemAllocationProp = In(One), flags: u64) allocate;
+                prop: *const CUmemAllocationProp = In(One), flags: u64) allocate
+                => Allocate { kind: Physical, bytes: Of(size) };
             cuMemRetainAllocationHandle(handle: *mut CUmemGenericAllocationHandle = Create(One),
-                addr: *mut c_void = Address) allocate;
-            cuMemRelease(handle: CUmemGenericAllocationHandle = Destroy) free;
+                addr: *mut c_void = Address) allocate => RetainPhysical;
+            cuMemRelease(handle: CUmemGenericAllocationHandle = Destroy) free => Free(Physical);
             cuMemGetAllocationGranularity(granularity: *mut usize = Volatile(One),
                 prop: *const CUmemAllocationProp = In(One), option: CUmemAllocationGranularity_flags) query;
             cuMemGetAllocationPropertiesFromHandle(prop: *mut CUmemAllocationProp = Out(One),
@@ -26,18 +27,19 @@ macro_rules! memory_virtual {
 
             // Mappings. The range stays reserved when a mapping ends.
             cuMemMap(ptr: CUdeviceptr, size: usize, offset: usize, handle: CUmemGenericAllocationHandle, flags: u64)
-                allocate;
-            cuMemUnmap(ptr: CUdeviceptr, size: usize) free;
+                allocate => Map;
+            cuMemUnmap(ptr: CUdeviceptr, size: usize) free => Unmap;
             cuMemSetAccess(ptr: CUdeviceptr, size: usize, desc: *const CUmemAccessDesc = In(Len(count)), count: usize)
-                state;
+                state => SetAccess;
             cuMemGetAccess(flags: *mut u64 = Out(One), location: *const CUmemLocation = In(One), ptr: CUdeviceptr)
                 query skip;
             cuMemMapArrayAsync(mapInfoList: *mut CUarrayMapInfo = In(Len(count)), count: u32, hStream: CUstream)
-                submit | cuMemMapArrayAsync_ptsz;
+                submit | cuMemMapArrayAsync_ptsz => Submit(MapResource);
 
             // Multicast objects.
             cuMulticastCreate(mcHandle: *mut CUmemGenericAllocationHandle = Create(One),
-                prop: *const CUmulticastObjectProp = In(One)) allocate refuse;
+                prop: *const CUmulticastObjectProp = In(One)) allocate refuse
+                => Allocate { kind: Imported, bytes: Untold };
             cuMulticastAddDevice(mcHandle: CUmemGenericAllocationHandle, dev: CUdevice) state refuse;
             cuMulticastBindMem_v2(mcHandle: CUmemGenericAllocationHandle, dev: CUdevice, mcOffset: usize,
                 memHandle: CUmemGenericAllocationHandle, memOffset: usize, size: usize, flags: u64) state refuse;
@@ -58,7 +60,7 @@ macro_rules! memory_virtual {
                 handle: CUmemGenericAllocationHandle, handleType: CUmemAllocationHandleType, flags: u64) query;
             cuMemImportFromShareableHandle(handle: *mut CUmemGenericAllocationHandle = Create(One),
                 osHandle: *mut c_void = AttributeIn(shHandleType, EXPORTED_HANDLES),
-                shHandleType: CUmemAllocationHandleType) allocate;
+                shHandleType: CUmemAllocationHandleType) allocate => Allocate { kind: Imported, bytes: Untold };
             cuMemGetHandleForAddressRange(handle: *mut c_void = AttributeOut(handleType, RANGE_HANDLES),
                 dptr: CUdeviceptr, size: usize, handleType: CUmemRangeHandleType,
                 flags: u64 = CUmemRangeFlags::BITS) query refuse;

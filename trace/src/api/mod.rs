@@ -4,17 +4,20 @@
 //!
 //! ```text
 //! cuMemcpyHtoDAsync_v2(dstDevice: CUdeviceptr = Writes(Len(ByteCount)),
-//!     srcHost: *const c_void = Source(Len(ByteCount)), ByteCount: usize, hStream: CUstream) submit | cuMemcpyHtoDAsync_v2_ptsz;
+//!     srcHost: *const c_void = Source(Len(ByteCount)), ByteCount: usize, hStream: CUstream)
+//!     submit | cuMemcpyHtoDAsync_v2_ptsz => Submit(Copy);
 //! ```
 //!
 //! The name (and its per-thread-stream twin, which has the same signature), the parameters with their C types and
-//! [roles](roles::Role), the [class](roles::Class), and the replay [policy](roles::Policy) where it is not `execute`.
+//! [roles](roles::Role), the [class](roles::Class), the replay [policy](roles::Policy) where it is not `execute`, and what the
+//! call [does](effect::Effect) where all that does not say it.
 //! Everything else (wrappers, entry points, record layout, `dump`, replay thunks, the support matrix) walks these lines.
 
 #[macro_use]
 pub mod table;
 pub mod attributes;
 pub mod copies;
+pub mod effect;
 pub mod enums;
 pub mod refusal;
 pub mod roles;

@@ -34,29 +34,31 @@ macro_rules! stream {
             cuStreamQuery(hStream: CUstream) poll custom | cuStreamQuery_ptsz;
             cuStreamSynchronize(hStream: CUstream) synchronize | cuStreamSynchronize_ptsz;
             cuStreamWaitEvent(hStream: CUstream, hEvent: CUevent, Flags: u32 = CUevent_wait_flags::BITS)
-                submit | cuStreamWaitEvent_ptsz;
+                submit | cuStreamWaitEvent_ptsz => Submit(AwaitEvent);
             cuStreamAddCallback(hStream: CUstream, callback: CUstreamCallback = Callback,
-                userData: *mut c_void = UserData, flags: u32) submit | cuStreamAddCallback_ptsz;
+                userData: *mut c_void = UserData, flags: u32) submit | cuStreamAddCallback_ptsz => Submit(HostFunction);
             // A length of 0 means the whole allocation. Managed memory is device memory in a replay.
             cuStreamAttachMemAsync(hStream: CUstream, dptr: CUdeviceptr, length: usize,
-                flags: u32 = CUmemAttach_flags::BITS) submit skip | cuStreamAttachMemAsync_ptsz;
+                flags: u32 = CUmemAttach_flags::BITS) submit skip | cuStreamAttachMemAsync_ptsz => Submit(Migrate);
 
             // Capture. What capture info should fill stays untouched unless a capture is under way.
-            cuStreamBeginCapture_v2(hStream: CUstream, mode: CUstreamCaptureMode) graph | cuStreamBeginCapture_v2_ptsz;
-            cuStreamBeginCapture(hStream: CUstream) graph | cuStreamBeginCapture_ptsz;
+            cuStreamBeginCapture_v2(hStream: CUstream, mode: CUstreamCaptureMode) graph | cuStreamBeginCapture_v2_ptsz
+                => BeginCapture;
+            cuStreamBeginCapture(hStream: CUstream) graph | cuStreamBeginCapture_ptsz => BeginCapture;
             cuStreamBeginCaptureToGraph(hStream: CUstream, hGraph: CUgraph,
                 dependencies: *const CUgraphNode = In(Len(numDependencies)),
                 dependencyData: *const CUgraphEdgeData = In(Len(numDependencies)), numDependencies: usize,
-                mode: CUstreamCaptureMode) graph | cuStreamBeginCaptureToGraph_ptsz;
+                mode: CUstreamCaptureMode) graph | cuStreamBeginCaptureToGraph_ptsz => BeginCapture;
             // The callback decides which nodes may stay as they were.
             cuStreamBeginRecaptureToGraph(hStream: CUstream, mode: CUstreamCaptureMode, hGraph: CUgraph,
                 callbackFunc: CUgraphRecaptureCallback = Callback, userData: *mut c_void = UserData)
-                graph refuse | cuStreamBeginRecaptureToGraph_ptsz;
+                graph refuse | cuStreamBeginRecaptureToGraph_ptsz => BeginCapture;
             // Into a command list of Direct3D or Vulkan.
             cuStreamBeginCaptureToCig(hStream: CUstream, streamCigCaptureParams: *mut CUstreamCigCaptureParams = In(One))
-                graph refuse | cuStreamBeginCaptureToCig_ptsz;
-            cuStreamEndCaptureToCig(hStream: CUstream) graph refuse | cuStreamEndCaptureToCig_ptsz;
-            cuStreamEndCapture(hStream: CUstream, phGraph: *mut CUgraph = Create(One)) graph | cuStreamEndCapture_ptsz;
+                graph refuse | cuStreamBeginCaptureToCig_ptsz => BeginCapture;
+            cuStreamEndCaptureToCig(hStream: CUstream) graph refuse | cuStreamEndCaptureToCig_ptsz => EndCapture;
+            cuStreamEndCapture(hStream: CUstream, phGraph: *mut CUgraph = Create(One)) graph | cuStreamEndCapture_ptsz
+                => EndCapture;
             cuStreamIsCapturing(hStream: CUstream, captureStatus: *mut CUstreamCaptureStatus = Out(One))
                 query | cuStreamIsCapturing_ptsz;
             cuStreamGetCaptureInfo_v3(hStream: CUstream, captureStatus_out: *mut CUstreamCaptureStatus = Out(One),
@@ -87,26 +89,26 @@ macro_rules! stream {
 
             // Memory operations.
             cuStreamWaitValue32_v2(stream: CUstream, addr: CUdeviceptr = Reads(Fixed(4)), value: u32,
-                flags: u32 = CUstreamWaitValue_flags::BITS) submit | cuStreamWaitValue32_v2_ptsz;
+                flags: u32 = CUstreamWaitValue_flags::BITS) submit | cuStreamWaitValue32_v2_ptsz => Submit(Value);
             cuStreamWaitValue32(stream: CUstream, addr: CUdeviceptr = Reads(Fixed(4)), value: u32,
-                flags: u32 = CUstreamWaitValue_flags::BITS) submit | cuStreamWaitValue32_ptsz;
+                flags: u32 = CUstreamWaitValue_flags::BITS) submit | cuStreamWaitValue32_ptsz => Submit(Value);
             cuStreamWaitValue64_v2(stream: CUstream, addr: CUdeviceptr = Reads(Fixed(8)), value: u64,
-                flags: u32 = CUstreamWaitValue_flags::BITS) submit | cuStreamWaitValue64_v2_ptsz;
+                flags: u32 = CUstreamWaitValue_flags::BITS) submit | cuStreamWaitValue64_v2_ptsz => Submit(Value);
             cuStreamWaitValue64(stream: CUstream, addr: CUdeviceptr = Reads(Fixed(8)), value: u64,
-                flags: u32 = CUstreamWaitValue_flags::BITS) submit | cuStreamWaitValue64_ptsz;
+                flags: u32 = CUstreamWaitValue_flags::BITS) submit | cuStreamWaitValue64_ptsz => Submit(Value);
             cuStreamWriteValue32_v2(stream: CUstream, addr: CUdeviceptr = Writes(Fixed(4)), value: u32,
-                flags: u32 = CUstreamWriteValue_flags::BITS) submit | cuStreamWriteValue32_v2_ptsz;
+                flags: u32 = CUstreamWriteValue_flags::BITS) submit | cuStreamWriteValue32_v2_ptsz => Submit(Value);
             cuStreamWriteValue32(stream: CUstream, addr: CUdeviceptr = Writes(Fixed(4)), value: u32,
-                flags: u32 = CUstreamWriteValue_flags::BITS) submit | cuStreamWriteValue32_ptsz;
+                flags: u32 = CUstreamWriteValue_flags::BITS) submit | cuStreamWriteValue32_ptsz => Submit(Value);
             cuStreamWriteValue64_v2(stream: CUstream, addr: CUdeviceptr = Writes(Fixed(8)), value: u64,
-                flags: u32 = CUstreamWriteValue_flags::BITS) submit | cuStreamWriteValue64_v2_ptsz;
+                flags: u32 = CUstreamWriteValue_flags::BITS) submit | cuStreamWriteValue64_v2_ptsz => Submit(Value);
             cuStreamWriteValue64(stream: CUstream, addr: CUdeviceptr = Writes(Fixed(8)), value: u64,
-                flags: u32 = CUstreamWriteValue_flags::BITS) submit | cuStreamWriteValue64_ptsz;
+                flags: u32 = CUstreamWriteValue_flags::BITS) submit | cuStreamWriteValue64_ptsz => Submit(Value);
             cuStreamBatchMemOp_v2(stream: CUstream, count: u32,
                 paramArray: *mut CUstreamBatchMemOpParams = In(Len(count)), flags: u32)
-                submit | cuStreamBatchMemOp_v2_ptsz;
+                submit | cuStreamBatchMemOp_v2_ptsz => Submit(Value);
             cuStreamBatchMemOp(stream: CUstream, count: u32, paramArray: *mut CUstreamBatchMemOpParams = In(Len(count)),
-                flags: u32) submit | cuStreamBatchMemOp_ptsz;
+                flags: u32) submit | cuStreamBatchMemOp_ptsz => Submit(Value);
         }
     };
 }

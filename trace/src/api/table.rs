@@ -1,8 +1,9 @@
 //! From lines to data: the table of all driver functions.
 
+use super::effect::{Effect, Work};
 use super::enums::CUresult;
 use super::roles::{Class, Extent, Field, Policy, Role};
-use super::types::{Form, Kind};
+use super::types::{Form, Kind, Type};
 
 /// Results of calls that end a capture without a graph.
 pub const BROKEN_CAPTURE: [u32; 2] =
@@ -16,6 +17,8 @@ pub struct Function {
     pub params: &'static [Field],
     pub class: Class,
     pub policy: Policy,
+    /// What a call does beyond what its roles move.
+    pub effect: Effect,
     /// No public prototype: the wrapper is a tail jump that only counts, and no argument is recorded.
     pub opaque: bool,
     /// The function whose line this one shares, if it is a per-thread-stream twin.
@@ -59,6 +62,50 @@ impl Function {
     /// The position of the parameter with this name.
     pub fn param(&self, name: &str) -> Option<usize> {
         self.params.iter().position(|p| p.name == name)
+    }
+
+    /// What the call has a stream do; none if it submits nothing.
+    pub const fn work(&self) -> Option<Work> {
+        match self.effect {
+            Effect::Submit(work) => Some(work),
+            _ => None,
+        }
+    }
+
+    /// The position of the first argument that is a handle of this kind.
+    pub const fn handle(&self, kind: Kind) -> Option<usize> {
+        let mut i = 0;
+        while i < self.params.len() {
+            if is_handle(self.params[i].ty, kind) {
+                return Some(i);
+            }
+            i += 1;
+        }
+        None
+    }
+
+    /// The position of the first argument through which the call hands out one handle of this kind: a new one, or one of an
+    /// object that there was.
+    pub const fn hands_out(&self, kind: Kind) -> Option<usize> {
+        let mut i = 0;
+        while i < self.params.len() {
+            if let (Role::Create(Extent::One) | Role::Out(Extent::One), Form::Pointer(to)) =
+                (self.params[i].role, self.params[i].ty.form)
+                && is_handle(to, kind)
+            {
+                return Some(i);
+            }
+            i += 1;
+        }
+        None
+    }
+
+    /// The position of the handle of this kind whose object ends with the call.
+    pub const fn ends(&self, kind: Kind) -> Option<usize> {
+        match self.handle(kind) {
+            Some(at) if matches!(self.params[at].role, Role::Destroy) => Some(at),
+            _ => None,
+        }
     }
 
     /// Whether a call with this result did what it is for. A capture also ends if it had been broken, or if streams had not joined it again.
@@ -130,6 +177,10 @@ impl Function {
         }
         true
     }
+}
+
+const fn is_handle(ty: &Type, kind: Kind) -> bool {
+    matches!(ty.form, Form::Handle(of) if of as u8 == kind as u8)
 }
 
 /// Gives parameters their offsets in the argument words.
@@ -210,11 +261,11 @@ pub const fn with_twins<const N: usize>(lines: &[(Function, Option<&'static str>
     all
 }
 
-/// Parameters of one line as data.
+/// Parameters and effect of one line as data.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! describe_params {
-    ($($param:ident : $type:ty $(= $role:expr)?),* $(,)?) => {{
+macro_rules! describe_line {
+    (($($param:ident : $type:ty $(= $role:expr)?),* $(,)?) $($effect:expr)?) => {{
         #[allow(unused_imports)]
         use $crate::api::roles::{Extent::*, Role::*, *};
         #[allow(non_camel_case_types, dead_code, clippy::enum_variant_names)]
@@ -226,8 +277,24 @@ macro_rules! describe_params {
             offset: 0,
             role: $crate::api::roles::role_or_plain!($($role)?),
         }),*]);
-        PARAMS
+        #[allow(unused_imports)]
+        const EFFECT: $crate::api::effect::Effect = {
+            use $crate::api::effect::{Bytes::*, Effect::*, Memory::*, Work::*};
+            $crate::effect_or_none!($($effect)?)
+        };
+        (PARAMS, EFFECT)
     }};
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! effect_or_none {
+    () => {
+        $crate::api::effect::Effect::None
+    };
+    ($effect:expr) => {
+        $effect
+    };
 }
 
 /// Equality of strings in constants.
@@ -266,24 +333,28 @@ const fn begins_with(text: &str, beginning: &str) -> bool {
 
 /// All functions of one family, in the order of its lines, each twin behind its line.
 macro_rules! describe {
-    ($family:literal; $($name:ident $params:tt $class:ident $($policy:ident)? $(| $twin:ident)? ;)*) => {
+    ($family:literal; $($name:ident $params:tt $class:ident $($policy:ident)? $(| $twin:ident)? $(=> $effect:expr)? ;)*) => {
         #[allow(unused_imports)]
         use $crate::api::{attributes::*, enums::*, roles::Field, structs::*, types::*};
         #[allow(unused_imports)]
         use std::ffi::{c_char, c_void};
 
-        const LINES: &[($crate::api::Function, Option<&str>)] = &[$((
-            $crate::api::Function {
-                name: stringify!($name),
-                family: $family,
-                params: $crate::describe_params! $params,
-                class: $crate::api::roles::Class::$class,
-                policy: $crate::policy_or_execute!($($policy)?),
-                opaque: false,
-                twin_of: None,
-            },
-            $crate::some_or_none!($($twin)?),
-        )),*];
+        const LINES: &[($crate::api::Function, Option<&str>)] = &[$({
+            let (params, effect) = $crate::describe_line!($params $($effect)?);
+            (
+                $crate::api::Function {
+                    name: stringify!($name),
+                    family: $family,
+                    params,
+                    class: $crate::api::roles::Class::$class,
+                    policy: $crate::policy_or_execute!($($policy)?),
+                    effect,
+                    opaque: false,
+                    twin_of: None,
+                },
+                $crate::some_or_none!($($twin)?),
+            )
+        }),*];
         pub const FUNCTIONS: &[$crate::api::Function] =
             &$crate::api::table::with_twins::<{ $crate::api::table::count(LINES) }>(LINES);
     };
@@ -294,6 +365,7 @@ macro_rules! describe {
             params: &[],
             class: $crate::api::roles::Class::query,
             policy: $crate::api::roles::Policy::refuse,
+            effect: $crate::api::effect::Effect::None,
             opaque: true,
             twin_of: None,
         }),*];

@@ -1,0 +1,143 @@
+//! What a call does, beyond the bytes that its roles move.
+//!
+//! A table line ends with its effect where class, types and roles do not say it already: that a stream, an event or a
+//! graph is made or ends is in the roles `Create` and `Destroy` of its handle, what a wait covers in
+//! [`Function::awaited`](super::Function::awaited). Operands are found by type ([`Function::handle`](super::Function::handle),
+//! [`Function::made`](super::Function::made)) where there can be but one, and named where not.
+
+use super::roles::Sibling;
+
+/// What a call that took effect did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    None,
+    /// Gives the stream that the call names, or its default stream, this to do.
+    Submit(Work),
+    BeginCapture,
+    EndCapture,
+
+    /// The primary context of a device: handed out and counted; counted down; ended for all who retain it.
+    RetainPrimary,
+    ReleasePrimary,
+    ResetPrimary,
+    /// The usage count of a context that the program made: up; down, and at none it ends.
+    AttachContext,
+    DetachContext,
+    /// The calling thread's stack of contexts.
+    PushContext,
+    PopContext,
+    SetContext,
+    /// Tells the device of the current context.
+    TellDevice,
+
+    /// Memory, or a range of addresses, that begins where the call says: at its new address, or, of host memory that the
+    /// program has already, at the one that it passes.
+    Allocate {
+        kind: Memory,
+        bytes: Bytes,
+    },
+    /// What ends begins at the address, or is of the handle, whose role is `Destroy`.
+    Free(Memory),
+    /// Physical memory is mapped into a range of addresses, or taken out of it; gets one more handle.
+    Map,
+    Unmap,
+    RetainPhysical,
+    SetAccess,
+    /// A texture or surface over memory: its address is this value, or stands in the resource description there.
+    BindTexture(Sibling),
+
+    FindInClone,
+    ListNodes,
+    ChildGraph,
+    /// An executable graph becomes as a graph of the same shape; one node of it does this from now on; one is left out or not.
+    UpdateGraph,
+    SetNode(Work),
+    EnableNode,
+
+    /// `managed`: the variable lies in managed memory.
+    FindVariable {
+        managed: bool,
+    },
+    FindEntryPoint,
+
+    ProfilerRange {
+        begins: bool,
+    },
+    /// The driver starts.
+    Initialize,
+    /// The driver writes this file.
+    WriteFile(Sibling),
+}
+
+/// What a submission has its stream do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Work {
+    Kernel,
+    /// A kernel for each of several devices.
+    KernelOnEach,
+    Graph,
+    Copy,
+    Fill,
+    /// Where memory is, or what its pages hold: prefetches, discards, attachment.
+    Migrate,
+    Decompress,
+    /// Memory is written, or waited for to hold a value.
+    Value,
+    HostFunction,
+    RecordEvent,
+    AwaitEvent,
+    Semaphore,
+    /// An executable graph is brought to the device.
+    Upload,
+    /// Arrays or resources of other programming interfaces are mapped.
+    MapResource,
+    /// One node of a graph, of a kind that its own parameters tell.
+    Described,
+}
+
+impl Work {
+    /// Whether it may have a beginning and an end of its own on a device: CUPTI's activities are of these.
+    pub const fn is_timed(self) -> bool {
+        matches!(self, Work::Kernel | Work::KernelOnEach | Work::Graph | Work::Copy | Work::Fill)
+    }
+
+    /// Whether bytes are what it is about: where they are, or what they are.
+    pub const fn moves_memory(self) -> bool {
+        matches!(self, Work::Copy | Work::Fill | Work::Migrate | Work::Decompress)
+    }
+}
+
+/// Kinds of memory, by who may use it and by what it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Memory {
+    Device,
+    Managed,
+    /// Host memory that the driver allocated.
+    Pinned,
+    /// Host memory of the program, pinned for a time.
+    Registered,
+    /// In stream order, from a pool; outlives contexts.
+    Pooled,
+    /// Without an address: named by a handle, which is counted.
+    Physical,
+    /// Addresses without memory.
+    Addresses,
+    Array,
+    /// Of another process, or of another programming interface.
+    Imported,
+}
+
+/// How many bytes an allocation asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bytes {
+    Of(Sibling),
+    /// As many rows, each of the width that the call hands out through the first.
+    Rows {
+        pitch: Sibling,
+        rows: Sibling,
+    },
+    /// By the description of an array there.
+    OfArray(Sibling),
+    /// The call does not say.
+    Untold,
+}
