@@ -3,7 +3,6 @@
 use crate::hooks::{self, Hook};
 use crate::overlap;
 use trace::Function;
-use trace::api::gives_timed_work;
 use trace::api::roles::{Class, Extent, Role};
 use trace::api::table::is_flat;
 use trace::api::types::{Form, Kind};
@@ -71,7 +70,7 @@ pub const fn shape(function: &Function) -> Shape {
         runs_graph: false,
         calls_back: false,
         may_be_left_out: may_be_left_out(function),
-        timed: gives_timed_work(function),
+        timed: function.is_timed(),
         launch: None,
         is_plain: false,
     };

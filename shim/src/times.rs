@@ -24,7 +24,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use std::time::Duration;
-use trace::api::{by_name, gives_timed_work};
+use trace::api::by_name;
 use trace::cupti::{Compared, Library, Record, activity, release, request};
 use written::Written;
 
@@ -331,7 +331,9 @@ impl Session {
     /// The driver's functions that give devices work, as CUPTI numbers them; none if it cannot record single ones.
     fn functions(&self) -> Vec<u32> {
         match self.library.enable_driver_api {
-            Some(_) => inside(|| self.library.callbacks(|name| by_name(name).is_some_and(gives_timed_work))),
+            Some(_) => {
+                inside(|| self.library.callbacks(|name| by_name(name).is_some_and(|function| function.is_timed())))
+            }
             None => Vec::new(),
         }
     }

@@ -17,7 +17,6 @@ use std::collections::HashMap;
 use std::io::Write;
 use trace::annotation::{Annotation, Payload};
 use trace::api::enums::CUresult;
-use trace::api::roles::Class;
 use trace::objects::Objects;
 use trace::text::{Text, symbol};
 use trace::value::Value;
@@ -404,9 +403,5 @@ fn track(call: &Call) -> u64 {
 /// Whether the device has a slice of its own for what this call submits.
 fn gives_work(call: &Call) -> bool {
     let Some(function) = call.function().filter(|_| call.succeeded()) else { return false };
-    match function.class {
-        Class::launch | Class::copy => true,
-        Class::submit => function.family == "copy",
-        _ => false,
-    }
+    function.is_timed()
 }

@@ -10,6 +10,7 @@ use crate::info::shell;
 use crate::works::source;
 use std::collections::HashMap;
 use trace::Trace;
+use trace::api::effect::Work;
 use trace::api::roles::Class;
 use trace::record::timed;
 use viewer::data::findings::Cost;
@@ -299,7 +300,7 @@ fn kind_of(step: &Step) -> &'static str {
     match function.class {
         Class::launch => "launching",
         Class::copy => "copying",
-        Class::submit if function.family == "copy" => "copying",
+        Class::submit if function.work().is_some_and(Work::moves_memory) => "copying",
         Class::synchronize | Class::poll => "waiting",
         Class::allocate | Class::free => "memory",
         Class::load | Class::unload => "loading code",

@@ -21,7 +21,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicPtr, AtomicU64};
-use trace::api::{by_name, gives_timed_work};
+use trace::api::by_name;
 use trace::cupti::library::DRIVER_API;
 use trace::cupti::{Activity, Compared, Library, Record, activity, release, request};
 use trace::record::{Timed, timed};
@@ -107,7 +107,7 @@ impl Cupti {
 
     fn enable(&self) -> Result<(), String> {
         let library = &self.session.library;
-        let concerned = |name: &str| by_name(name).is_some_and(gives_timed_work);
+        let concerned = |name: &str| by_name(name).is_some_and(|function| function.is_timed());
         let mut enabled = Err("CUPTI names no driver function that is known here".to_owned());
         for id in library.callbacks(concerned) {
             // SAFETY: our own subscriber.

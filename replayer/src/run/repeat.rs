@@ -27,9 +27,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
+use trace::api::by_name;
 use trace::api::roles::{Class, Role};
 use trace::api::types::{Form, Kind};
-use trace::api::{by_name, gives_timed_work};
 use trace::record::Timed;
 use trace::{Call, Function, Trace};
 
@@ -426,7 +426,7 @@ fn measure<'t>(
         written.restore(world)?;
         let (begin, _, end) = once(world, prepared, ready, |at| match &prepared[at] {
             // SAFETY: as for the runs before.
-            call if gives_timed_work(call.live) => unsafe { profiler.call(world, &call.call, call.live, &call.words) },
+            call if call.live.is_timed() => unsafe { profiler.call(world, &call.call, call.live, &call.words) },
             // SAFETY: as above.
             _ => unsafe { ready[at].make() },
         })?;

@@ -15,11 +15,11 @@ use crate::run::work::handle;
 use crate::run::world::World;
 use crate::run::{finish, marks, numbers, readers, results};
 use crate::{Progress, check};
+use trace::api::by_name;
 use trace::api::enums::CUgraphNodeType;
 use trace::api::roles::{Class, Role};
 use trace::api::table::Awaited;
 use trace::api::types::{Form, Kind};
-use trace::api::{by_name, gives_timed_work};
 use trace::call::When;
 use trace::{Call, Function};
 
@@ -171,7 +171,7 @@ impl<'t> Worker<'_, 't> {
         if gives_work {
             world.aside.submits(|| self.queue(function, &words));
         }
-        let profiler = world.profiler.as_ref().filter(|_| gives_timed_work(live));
+        let profiler = world.profiler.as_ref().filter(|_| live.is_timed());
         let is_marked = world.marked.as_ref().is_some_and(|marked| marked.contains(&call.number));
         if is_marked {
             marks::begin(world, &mut self.tally, &call);

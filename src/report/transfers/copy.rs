@@ -3,6 +3,8 @@
 use crate::report::walk::Step;
 use replayer::{Copied, End, copied};
 use std::collections::HashSet;
+use trace::Function;
+use trace::api::effect::Work;
 use trace::call::Content;
 use trace::hash::{Hash, Hasher};
 
@@ -46,7 +48,7 @@ pub struct Transfer {
 
 /// Whether the function copies.
 pub fn is_copy(step: &Step) -> bool {
-    step.function.is_some_and(|function| function.family == "copy" && function.name.starts_with("cuMemcpy"))
+    step.function.and_then(Function::work) == Some(Work::Copy)
 }
 
 /// The copies of a call; `managed`: where managed memory begins.

@@ -24,7 +24,7 @@ pub mod roles;
 pub mod structs;
 pub mod types;
 
-pub use table::{Function, gives_timed_work};
+pub use table::Function;
 
 /// Hands the names of all families to a macro of the caller, which may then expand `trace::<family>!`.
 #[macro_export]

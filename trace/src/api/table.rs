@@ -72,6 +72,11 @@ impl Function {
         }
     }
 
+    /// Whether a device may have to do something that has a beginning and an end of its own.
+    pub const fn is_timed(&self) -> bool {
+        matches!(self.work(), Some(work) if work.is_timed())
+    }
+
     /// The position of the first argument that is a handle of this kind.
     pub const fn handle(&self, kind: Kind) -> Option<usize> {
         let mut i = 0;
@@ -115,7 +120,7 @@ impl Function {
 
     /// Whether it hands out the address and length of a variable of a module or library.
     pub fn finds_variable(&self) -> bool {
-        matches!(self.name, "cuModuleGetGlobal_v2" | "cuLibraryGetGlobal" | "cuLibraryGetManaged")
+        matches!(self.effect, Effect::FindVariable { .. })
     }
 
     /// None of functions that neither wait nor ask, and of copies that wait: those are work of their stream.
@@ -153,16 +158,15 @@ impl Function {
     }
 
     pub fn launches_graph(&self) -> bool {
-        self.class == Class::launch && self.param("hGraphExec").is_some()
+        self.work() == Some(Work::Graph)
     }
 
     pub fn begins_capture(&self) -> bool {
-        let name = self.common_name();
-        matches!(name, "cuStreamBeginCapture" | "cuStreamBeginCapture_v2" | "cuStreamBeginCaptureToGraph")
+        self.effect == Effect::BeginCapture
     }
 
     pub fn ends_capture(&self) -> bool {
-        self.common_name() == "cuStreamEndCapture"
+        self.effect == Effect::EndCapture
     }
 
     /// Whether what a copy or a fill brings to memory that the host has, too, is there when it returns: all without a stream wait for that
@@ -314,21 +318,6 @@ const fn same_bytes(a: &[u8], b: &[u8]) -> bool {
         i += 1;
     }
     true
-}
-
-/// Whether the function may give a device work that has a beginning and an end of its own: a kernel, a graph, a copy, a fill.
-pub const fn gives_timed_work(function: &Function) -> bool {
-    // By name: prefetches, discards and decompression are submitted as copies are and stand in their family, but are none.
-    let moves = begins_with(function.name, "cuMemcpy") || begins_with(function.name, "cuMemset");
-    matches!(function.class, Class::launch)
-        || same(function.family, "copy") && matches!(function.class, Class::copy | Class::submit) && moves
-}
-
-const fn begins_with(text: &str, beginning: &str) -> bool {
-    match text.as_bytes().split_at_checked(beginning.len()) {
-        Some((first, _)) => same_bytes(first, beginning.as_bytes()),
-        None => false,
-    }
 }
 
 /// All functions of one family, in the order of its lines, each twin behind its line.

@@ -82,7 +82,7 @@ pub fn build(trace: &Trace) -> Result<Model, TooMany> {
 /// Functions by their ids, then kernels; and where each kernel's is.
 fn names(trace: &Trace) -> (Vec<Name>, HashMap<u32, u32>) {
     let functions = trace.preamble.functions.iter().enumerate().map(|(id, (name, _))| {
-        let category = trace.function(id as u16).map_or(Category::Other, |f| Category::of(f.class, f.name));
+        let category = trace.function(id as u16).map_or(Category::Other, Category::of);
         Name { text: crate::text::tame(name), category: category as u8, kernel: false }
     });
     let mut names: Vec<Name> = functions.collect();

@@ -1,5 +1,7 @@
 //! One event of a lane, and the kinds that colours stand for.
 
+use trace::Function;
+use trace::api::effect::Work;
 use trace::api::roles::Class;
 
 /// What kind of call an event is.
@@ -49,10 +51,8 @@ impl Category {
         Category::Only,
     ];
 
-    /// Of a function of this class and name.
-    pub fn of(class: Class, name: &str) -> Category {
-        let copies = ["cuMemcpy", "cuMemset", "cuMemPrefetch"].iter().any(|start| name.starts_with(start));
-        match class {
+    pub fn of(function: &Function) -> Category {
+        match function.class {
             Class::query => Category::Query,
             Class::poll => Category::Poll,
             Class::state => Category::State,
@@ -60,7 +60,7 @@ impl Category {
             Class::load | Class::unload => Category::Load,
             Class::allocate | Class::free => Category::Memory,
             Class::copy => Category::Copy,
-            Class::submit if copies => Category::Copy,
+            Class::submit if function.work().is_some_and(Work::moves_memory) => Category::Copy,
             Class::submit => Category::Submit,
             Class::launch => Category::Launch,
             Class::synchronize => Category::Synchronize,
@@ -146,5 +146,23 @@ pub struct Event {
 impl Event {
     pub fn length(&self) -> u64 {
         self.end - self.begin
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Category;
+    use trace::api::{FUNCTIONS, by_name};
+
+    #[test]
+    fn prefetches_discards_and_decompression_count_as_copies_do() {
+        let category = |name| Category::of(by_name(name).expect("a function of the table"));
+        for name in ["cuMemPrefetchAsync_v2", "cuMemDiscardBatchAsync", "cuMemBatchDecompressAsync", "cuMemcpyPeer"] {
+            assert!(category(name) == Category::Copy, "{name}");
+        }
+        // Those that a device takes time for by itself are fewer.
+        let timed = FUNCTIONS.iter().filter(|f| f.is_timed() && !f.name.starts_with("cuMemcpy3D"));
+        let of_copies = timed.filter(|f| Category::of(f) == Category::Copy).map(|f| &f.name[..8]);
+        assert!(of_copies.into_iter().all(|name| ["cuMemcpy", "cuMemset", "cuFabric"].contains(&name)));
     }
 }

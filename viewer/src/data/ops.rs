@@ -211,7 +211,7 @@ impl Plan {
             return Plan { category, concerned: false, rule: Rule::Nothing, amount, own: false };
         };
         Plan {
-            category: Category::of(function.class, function.name),
+            category: Category::of(function),
             concerned: Objects::concerns(function),
             rule: rule(function.common_name(), function.class),
             amount: amount(function),
