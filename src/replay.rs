@@ -62,7 +62,8 @@ Exit status:
   1 not replayable, a launch failed as recorded, or an output exists or cannot be written
   2 usage
   3 the trace cannot be read        4 diverged
-  5 no usable driver                6 nothing that the device computed could be compared
+  5 no usable driver                6 nothing that the device computed could be compared, or kernels
+                                      printed what the recorded output lacks
   128 + signal if interrupted")]
 pub struct Arguments {
     #[command(flatten)]

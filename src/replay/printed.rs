@@ -97,12 +97,16 @@ impl Compared {
         Some(Compared { lines: printed.lines.len(), as_recorded })
     }
 
-    /// Text is a result that came back, and if all of it is as recorded it has been compared.
+    /// Text is a result that came back, and if all of it is as recorded it has been compared. A line that the recording
+    /// lacks may be another than the program had, or the program's output has it in another form: no pass, and no divergence.
     pub fn judge(&self, report: &mut Report) {
         report.came_back = true;
-        if report.outcome == Outcome::Unverified && self.as_recorded == Some(self.lines) {
-            report.outcome = Outcome::Verified;
-        }
+        let is_as_recorded = self.as_recorded.map(|some| some == self.lines);
+        report.outcome = match (report.outcome, is_as_recorded) {
+            (Outcome::Unverified, Some(true)) => Outcome::Verified,
+            (Outcome::Verified, Some(false)) => Outcome::Unverified,
+            (outcome, _) => outcome,
+        };
     }
 
     pub fn text(&self, out: &mut impl Write) -> io::Result<()> {
@@ -111,7 +115,9 @@ impl Compared {
             None => "not compared: the recorded program's output was no plain file, or too long".into(),
             Some(all) if all == self.lines => "as in the recorded program's output".into(),
             Some(some) => {
-                format!("of which {} are not in the recorded program's output", grouped((self.lines - some) as u64))
+                let missing = self.lines - some;
+                let are = if missing == 1 { "is" } else { "are" };
+                format!("of which {} {are} not in the recorded program's output", grouped(missing as u64))
             }
         };
         writeln!(out, "  printed      {lines} by kernels, {how}")

@@ -161,6 +161,25 @@ fn what_kernels_print_is_compared_where_the_output_is_a_file() {
 }
 
 #[test]
+fn a_line_that_the_recorded_output_lacks_is_no_pass() {
+    let place = Place::new();
+    let output = std::fs::File::create(place.join("output")).expect("our own directory");
+    let recorded = place.recorded(client("printing.c")).stdout(output).status().expect("started");
+    assert!(recorded.success());
+    let replay = |code| run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(code).stdout;
+    assert!(replay(0).starts_with("verified\n"));
+    // The same is computed, and another line was printed.
+    let mut forge = Forge::open(place.join("trace.bin"));
+    let line = trace::hash::checksum(b"block 1: value 5");
+    forge.replace(Kind::Chunk, &line.to_le_bytes(), &(line ^ 1).to_le_bytes());
+    forge.reseal();
+    forge.write(place.join("trace.bin"));
+    let text = replay(6);
+    assert!(text.starts_with("unverified: not all that kernels printed"), "{text}");
+    assert!(text.contains("2 lines by kernels, of which 1 is not in the recorded program's output"), "{text}");
+}
+
+#[test]
 fn what_kernels_print_to_a_pipe_came_back() {
     let place = Place::new();
     let recorded = place.recorded(client("printed_only.c")).output().expect("started");
