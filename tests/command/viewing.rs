@@ -202,9 +202,12 @@ fn a_recording_is_followed() {
     screen.run(&format!("{}; echo status=$?", view()));
     let text = screen.wait("still being written");
     assert!(!text.contains("vector_add"), "{text}");
+    screen.keys(&["7"]);
+    screen.wait("looked for when the trace is closed");
     std::fs::write(place.join("go"), "").expect("written");
     assert!(program.wait().expect("it ends").success());
     screen.wait("partial");
+    screen.wait("enter goes to the first of them");
     screen.keys(&["3"]);
     screen.wait("vector_add");
     screen.keys(&["q"]);

@@ -19,7 +19,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SendError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -141,7 +141,7 @@ pub fn run(path: &Path, options: &Options) -> Result<Option<String>, Error> {
     if opened.model.concerned.len() <= AT_ONCE {
         name_objects(&opened);
     }
-    if opened.summary().calls <= AT_ONCE as u64 {
+    if opened.summary().calls <= AT_ONCE as u64 && !opened.is_live() {
         opened.find_findings();
     }
     let ended = Arc::new(AtomicUsize::new(0));
@@ -292,35 +292,48 @@ fn beside(opened: Arc<Opened>, index: bool, sender: Sender<News>) {
         if !was_known && sender.send(News::Learned).is_err() {
             return;
         }
-        let was_found = opened.findings().is_some();
-        opened.find_findings();
-        if !was_found && sender.send(News::Learned).is_err() {
-            return;
-        }
         for opened in both(&opened).filter(|_| index) {
             if let Err(error) = opened.save() {
                 let _closed = sender.send(News::Say(format!("no index was kept: {error}")));
             }
+        }
+        if opened.trace.footer.is_some() && look(&opened, index, &sender).is_err() {
+            return;
         }
         if opened.check_data() && sender.send(News::Damaged).is_err() {
             return;
         }
         // Whoever writes it may be out of sight: in a container, or on another machine.
         if both(&opened).any(|opened| opened.trace.footer.is_none()) {
-            follow(&opened, &sender);
+            follow(&opened, index, &sender);
         }
     });
 }
 
+/// Finds out what is worth looking at, which is a walk over all calls, and keeps it.
+fn look(opened: &Opened, index: bool, sender: &Sender<News>) -> Result<(), SendError<News>> {
+    let was_found = opened.findings().is_some();
+    opened.find_findings();
+    if index && opened.save_findings().is_err() {
+        sender.send(News::Say("what is worth looking at was not kept in the index".into()))?;
+    }
+    if was_found { Ok(()) } else { sender.send(News::Learned) }
+}
+
 /// Waits until the trace has grown or was closed, and reads it again: no more often than it takes five times as long as
-/// reading it.
-fn follow(opened: &Opened, sender: &Sender<News>) {
+/// reading it. What is worth looking at is found out when nobody writes it any more: each look is at all of it.
+fn follow(opened: &Opened, index: bool, sender: &Sender<News>) {
     let live: Vec<bool> = both(opened).map(Opened::is_live).collect();
     loop {
         thread::sleep(FOLLOW);
         let started = Instant::now();
         let is_same = |(opened, live): (&Opened, &bool)| !opened.has_changed() && opened.is_live() == *live;
         if both(opened).zip(&live).all(is_same) {
+            // Kept the first time only.
+            let is_due = opened.findings().is_none() && !opened.is_live();
+            if is_due && look(opened, index, sender).is_err() {
+                return;
+            }
             continue;
         }
         match reopened(opened) {

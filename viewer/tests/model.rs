@@ -11,6 +11,7 @@ use trace::objects::Objects;
 use trace::text::Text;
 use viewer::data::compare::{aligned, beside};
 use viewer::data::event::Category;
+use viewer::data::findings::{Cost, Finding};
 use viewer::data::lane::{Lane, Source};
 use viewer::data::open::Opened;
 use viewer::data::uses::uses;
@@ -201,6 +202,26 @@ fn a_model_comes_back_from_its_index() {
         assert_eq!(format!("{:?}", decode(&a)), format!("{:?}", decode(&b)));
     }
     assert!(second.call(u32::MAX).is_none());
+}
+
+/// A walk over all calls is not waited for before the index is kept.
+#[test]
+fn an_index_is_kept_before_anything_is_looked_for() {
+    fn find(trace: &Trace) -> Vec<Finding> {
+        let [kind, what, evidence, next] = ["polling"; 4].map(str::to_owned);
+        vec![Finding { kind, what, evidence, next, cost: Cost::Wrong, times: trace.len() as u64, calls: Vec::new() }]
+    }
+    let (_directory, path) = synthetic(Shape::default());
+    let first = Opened::open(&path, true, |_| panic!("not to be looked for")).expect("a trace");
+    first.save().expect("saved").expect("kept");
+    let second = Opened::open(&path, true, find).expect("a trace");
+    assert!(second.index.is_some() && second.findings().is_none());
+    // All calls are looked at, which by the index are not known.
+    assert_eq!(second.find_findings()[0].times, second.summary().calls);
+    second.save_findings().expect("saved");
+    let third = opened(&path);
+    assert_eq!((third.index.as_ref(), third.findings()), (second.index.as_ref(), second.findings()));
+    assert!(third.findings().is_some() && told(&third) == told(&second));
 }
 
 #[test]

@@ -59,7 +59,8 @@ impl Opened {
             let trace = Trace::open_known(path, loaded.known)?;
             let (model, unchecked) = (loaded.model, loaded.unchecked.map(Arc::new));
             let (trace, index, lives) = (Arc::new(trace), Some(loaded.path), Arc::new(loaded.lives.into()));
-            let (pages, findings) = (Some(loaded.pages), Arc::new(loaded.findings.into()));
+            let (pages, findings) =
+                (Some(loaded.pages), Arc::new(loaded.findings.map_or_else(OnceLock::new, OnceLock::from)));
             let (second, at_rest) = (None, AtomicBool::new(true));
             return Ok(Opened {
                 path: path.into(),
@@ -156,7 +157,12 @@ impl Opened {
 
     /// What is worth looking at. The first time a walk over all calls, unless an index had it.
     pub fn find_findings(&self) -> &[Finding] {
-        self.findings.get_or_init(|| (self.find)(&self.trace))
+        self.findings.get_or_init(|| {
+            let is_whole = self.index.is_none();
+            // By an index that was kept before anything had been looked for, the trace does not know all of its calls.
+            let read = if is_whole { None } else { Trace::open(&self.path).ok() };
+            (self.find)(read.as_ref().unwrap_or(&self.trace))
+        })
     }
 
     /// Reads through the data of the calls, the second trace's too, unless there is very much or more is coming: whether some of it is
@@ -179,8 +185,14 @@ impl Opened {
         if self.index.is_some() || self.second.is_some() || self.is_live() || self.has_changed() {
             return Ok(None);
         }
-        let found = (self.find_lives(), self.find_findings());
+        let found = (self.find_lives(), self.findings());
         store::save(&self.path, self.key, &self.model, found, self.trace.known()).map(Some)
+    }
+
+    /// Keeps what was found, too, once that is known.
+    pub fn save_findings(&self) -> io::Result<()> {
+        let findings = self.findings().filter(|_| !self.is_live() && !self.has_changed());
+        findings.map_or(Ok(()), |findings| store::add_findings(&self.path, self.key, findings))
     }
 
     /// Whether the file is not what it was when the model was made.

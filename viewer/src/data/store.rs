@@ -22,7 +22,7 @@ use bytemuck::Pod;
 use memmap2::{Advice, Mmap, UncheckedAdvice};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use trace::Trace;
@@ -31,7 +31,7 @@ use trace::known::Known;
 use trace::preamble::{decode, encode};
 
 const MAGIC: [u8; 8] = *b"CUTRIDX\n";
-const VERSION: u32 = 8;
+const VERSION: u32 = 9;
 const HEADER: usize = 64;
 const ALIGNED: u64 = 64;
 /// Bytes under one checksum.
@@ -89,7 +89,8 @@ struct Directory {
     concerned: Section,
     lives: Section,
     life_names: Vec<String>,
-    findings: Vec<Finding>,
+    /// None: not looked for yet.
+    findings: Option<Vec<Finding>>,
 }
 
 /// Where a file that goes with a trace, as its index (`idx`) does, may be: beside it, or in the cache directory.
@@ -111,7 +112,7 @@ pub struct Loaded {
     pub model: Model,
     pub known: Known,
     pub lives: Lives,
-    pub findings: Vec<Finding>,
+    pub findings: Option<Vec<Finding>>,
     pub path: PathBuf,
     /// None: it has been checked. Otherwise [`Unchecked::check`] is to be called, and its answer heeded.
     pub unchecked: Option<Unchecked>,
@@ -171,6 +172,19 @@ fn read(path: &Path, key: Key) -> Option<Loaded> {
     let map = Arc::new(unsafe { Mmap::map(&file) }.ok()?);
     // A frame reads single pages here and there: what lies around them would be read from the disk in vain.
     let _as_good_as_it_gets = map.advise(Advice::Random);
+    let directory = directory_of(&map, key)?;
+    let sections = directory.sections();
+    let mut unchecked = Some(Unchecked { path: path.to_path_buf(), sections });
+    if map.len() as u64 <= CHECKED_AT_ONCE && !unchecked.take().is_some_and(|unchecked| unchecked.check()) {
+        return None;
+    }
+    let findings = directory.findings.clone();
+    let (model, known, lives) = directory.open(&map)?;
+    Some(Loaded { model, known, lives, findings, path: path.to_path_buf(), unchecked, pages: Pages(map) })
+}
+
+/// None if the index does not agree with this key.
+fn directory_of(map: &Mmap, key: Key) -> Option<Directory> {
     let header = map.get(..HEADER)?;
     let word = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().expect("8 bytes"));
     let version = u32::from_le_bytes(header[8..12].try_into().expect("4 bytes"));
@@ -185,15 +199,7 @@ fn read(path: &Path, key: Key) -> Option<Loaded> {
     if checksum(directory) != word(48) {
         return None;
     }
-    let directory: Directory = decode(directory)?;
-    let sections = directory.sections();
-    let mut unchecked = Some(Unchecked { path: path.to_path_buf(), sections });
-    if map.len() as u64 <= CHECKED_AT_ONCE && !unchecked.take().is_some_and(|unchecked| unchecked.check()) {
-        return None;
-    }
-    let findings = directory.findings.clone();
-    let (model, known, lives) = directory.open(&map)?;
-    Some(Loaded { model, known, lives, findings, path: path.to_path_buf(), unchecked, pages: Pages(map) })
+    decode(directory)
 }
 
 impl Directory {
@@ -254,10 +260,26 @@ pub fn save(
     trace: &Path,
     key: Key,
     model: &Model,
-    (lives, findings): (&Lives, &[Finding]),
+    (lives, findings): (&Lives, Option<&[Finding]>),
     known: Known,
 ) -> io::Result<PathBuf> {
     keep(trace, "idx", |file| write_into(file, key, model, (lives, findings), &known))
+}
+
+/// Puts what was found into the index of a trace, if there is one that agrees with it: a new directory behind the old one. Whoever
+/// reads the index meanwhile has the one or the other, or none of which the checksum holds.
+pub fn add_findings(trace: &Path, key: Key, findings: &[Finding]) -> io::Result<()> {
+    for path in places(trace, "idx") {
+        let Ok(file) = File::options().read(true).write(true).open(&path) else { continue };
+        // SAFETY: as in `read`.
+        let map = unsafe { Mmap::map(&file) }?;
+        let Some(directory) = directory_of(&map, key) else { continue };
+        let directory = encode(&Directory { findings: Some(findings.to_vec()), ..directory });
+        let start = map.len() as u64;
+        file.write_all_at(&directory, start)?;
+        return file.write_all_at(&header(key, start, &directory), 0);
+    }
+    Ok(())
 }
 
 /// Writes a file that goes with a trace to the first place that takes it; where that was. The old one stays until the new one is whole.
@@ -327,7 +349,7 @@ fn write_into(
     file: File,
     key: Key,
     model: &Model,
-    (lives, findings): (&Lives, &[Finding]),
+    (lives, findings): (&Lives, Option<&[Finding]>),
     known: &Known,
 ) -> io::Result<()> {
     let mut out = Output { out: BufWriter::with_capacity(1 << 20, file), at: 0 };
@@ -360,19 +382,23 @@ fn write_into(
         concerned: out.section(&model.concerned)?,
         lives: out.section(&lives.all)?,
         life_names: lives.names.clone(),
-        findings: findings.to_vec(),
+        findings: findings.map(<[Finding]>::to_vec),
     };
     let directory = encode(&directory);
     let start = out.at;
     out.put(&directory)?;
+    let file = out.out.into_inner().map_err(io::IntoInnerError::into_error)?;
+    file.write_all_at(&header(key, start, &directory), 0)
+}
+
+/// `start`: where the directory is.
+fn header(key: Key, start: u64, directory: &[u8]) -> Vec<u8> {
     let mut header = MAGIC.to_vec();
     header.extend(VERSION.to_le_bytes());
     header.extend([0; 4]);
-    for word in [key.fingerprint, key.modified, start, directory.len() as u64, checksum(&directory)] {
+    for word in [key.fingerprint, key.modified, start, directory.len() as u64, checksum(directory)] {
         header.extend(word.to_le_bytes());
     }
     header.extend(checksum(&header).to_le_bytes());
-    let mut file = out.out.into_inner().map_err(io::IntoInnerError::into_error)?;
-    file.seek(SeekFrom::Start(0))?;
-    file.write_all(&header)
+    header
 }

@@ -15,7 +15,9 @@ const CALLS: usize = 24;
 /// Of the row that is selected in their table.
 pub fn selected(state: &State) -> Vec<Detail> {
     let Some(findings) = state.opened.findings() else {
-        return vec![detail("", "what is worth looking at is still being looked for", Tone::Quiet)];
+        let when =
+            if state.opened.is_live() { "looked for when the trace is closed" } else { "still being looked for" };
+        return vec![detail("", format!("what is worth looking at is {when}"), Tone::Quiet)];
     };
     // The table may be sorted in another order: the number tells which it is.
     let number = state.table.rows.get(state.table_row).and_then(|row| match row.cells.first() {

@@ -32,9 +32,14 @@ pub fn modules(model: &Model) -> Table {
     }
 }
 
-/// In their order, the most important first.
-pub fn findings(found: Option<&[Finding]>) -> Table {
-    let note = if found.is_some() { "" } else { "still being looked for" };
+/// In their order, the most important first. `is_live`: the trace is still being written.
+pub fn findings(found: Option<&[Finding]>, is_live: bool) -> Table {
+    let note = match (found.is_some(), is_live) {
+        (false, false) => "still being looked for",
+        (false, true) => "looked for when the trace is closed",
+        (true, false) => "",
+        (true, true) => "of the trace as it is now: it is still being written",
+    };
     let rows = found.unwrap_or_default().iter().enumerate().map(|(at, finding)| {
         let cost = match finding.cost {
             Cost::Time(ns) => Value::Time(ns.max(0) as u64),

@@ -103,7 +103,7 @@ impl Table {
             (Tab::Kernels | Tab::Copies, _) if model.summary.timing.is_some() => sums::timed(tab, model),
             (Tab::Kernels | Tab::Copies | Tab::Api | Tab::Ranges, _) => sums::of_host(tab, model),
             (Tab::Modules, _) => listed::modules(model),
-            (Tab::Findings, _) => listed::findings(opened.findings()),
+            (Tab::Findings, _) => listed::findings(opened.findings(), opened.is_live()),
             (Tab::Objects, _) => opened.lives().map_or_else(Table::default, |lives| listed::objects(opened, lives)),
             (Tab::Timeline | Tab::Events | Tab::Marks, _) => Table::default(),
         };
