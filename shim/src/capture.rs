@@ -8,10 +8,12 @@ use crate::draft::Draft;
 use crate::finds::{Finds, named};
 use crate::images::{Content, Piece};
 use crate::landing::Landing;
-use crate::lane::{Lane, Open};
+use crate::lane::Lane;
 use crate::logs::Buffer;
 use crate::manners::guarded;
 use crate::memory::{bytes_at, string_at, text_at, word_at};
+use crate::overlap::Early;
+use crate::shape::Site;
 use crate::{clock, ends, hooks};
 use std::cell::{Cell, OnceCell};
 use trace::Function;
@@ -57,8 +59,8 @@ pub(crate) struct Capture<'a> {
     pub(crate) deferred: Vec<Vec<u8>>,
     /// The call's number on its thread.
     pub(crate) call: u32,
-    /// The parameters, a bit each, whose inputs are read before the call.
-    early: u32,
+    /// What is read before the call: so far, or, at the return, all of it.
+    pub(crate) early: Early,
     /// The parameter that is walked is one of these.
     is_early: bool,
     /// Inside a structure that is attached at the other moment: look for nested memory only.
@@ -77,40 +79,39 @@ pub(crate) struct Capture<'a> {
 /// What is to be appended once the call is counted: a chunk that begins with it begins with the next call.
 ///
 /// `early`: the parameters, a bit each, whose inputs the call may overwrite.
-pub fn entry(lane: &Lane, function: &'static Function, id: u16, flags: u8, words: &[u64], early: u32) -> Vec<Vec<u8>> {
-    let mut after = Vec::new();
+pub fn entry(
+    lane: &Lane,
+    function: &'static Function,
+    id: u16,
+    flags: u8,
+    words: &[u64],
+    early: u32,
+) -> (Vec<Vec<u8>>, Early) {
+    let mut after = (Vec::new(), Early::default());
     guarded(|| {
         let moment = Moment::Entry;
-        let mut capture = Capture::new(lane, function, words, ENTRY_SIZE, moment, lane.sequence(), early);
+        let mut capture = Capture::new(lane, function, words, ENTRY_SIZE, moment, lane.sequence(), Early::of(early));
         words.iter().for_each(|word| capture.draft.value(word));
         capture.fields(function.params, None, words.as_ptr() as u64, 0);
-        let Capture { draft, deferred, .. } = capture;
+        let Capture { draft, deferred, early, .. } = capture;
         draft.finish(|size| Entry {
             head: Head { size, kind: record::ENTRY, flags, function: id },
             begin: clock::entry(),
         });
-        after = deferred;
+        after = (deferred, early);
     });
     after
 }
 
-/// Whether the call has waited for the work before it.
+/// Whether the call has waited for the work before it. `early`: what its entry has read.
 #[cold]
 #[inline(never)]
-pub fn leave(
-    lane: &Lane,
-    function: &'static Function,
-    id: u16,
-    words: &[u64],
-    open: Open,
-    result: u32,
-    end: u64,
-) -> bool {
+pub fn leave(lane: &Lane, site: Site, words: &[u64], call: u32, early: Early, result: u32, end: u64) -> bool {
+    let Site { function, id, .. } = site;
     let mut has_waited = false;
-    let call = open.sequence;
     guarded(|| {
         let moment = if result == 0 { Moment::Success } else { Moment::Failure };
-        let mut capture = Capture::new(lane, function, words, RETURN_SIZE, moment, call, open.early);
+        let mut capture = Capture::new(lane, function, words, RETURN_SIZE, moment, call, early);
         capture.fields(function.params, None, words.as_ptr() as u64, 0);
         capture.linker_says();
         has_waited = capture.has_waited.get();
@@ -136,7 +137,7 @@ impl<'a> Capture<'a> {
         head: usize,
         moment: Moment,
         call: u32,
-        early: u32,
+        early: Early,
     ) -> Capture<'a> {
         let draft = Draft::new(lane, head);
         Capture {
@@ -173,7 +174,7 @@ impl<'a> Capture<'a> {
         let is_own = container == self.words.as_ptr() as u64;
         for (index, field) in fields.iter().enumerate() {
             if is_own {
-                self.is_early = self.early >> index & 1 != 0;
+                self.is_early = self.early.parameters >> index & 1 != 0;
             }
             let view = Container { base: container, is_own, careful: self.careful() };
             let at = base + field.offset;
@@ -291,6 +292,7 @@ impl<'a> Capture<'a> {
         }
         let is_read = matches!(direction, Direction::In | Direction::InOut);
         let deeper = has_structure(element) && is_read;
+        let inside = if direction == Direction::In { self.early.place_of(address, bytes) } else { address };
         if deeper && self.is_doubtful(bytes) {
             // Told by `attach`, if that was to store it.
             if !attach && !self.passing {
@@ -300,7 +302,7 @@ impl<'a> Capture<'a> {
             let outer = self.passing;
             self.passing |= !attach;
             for i in 0..count {
-                self.fields(fields, Some(element), address + i * u64::from(element.size), 0);
+                self.fields(fields, Some(element), inside + i * u64::from(element.size), 0);
             }
             self.passing = outer;
         }
@@ -374,7 +376,12 @@ impl<'a> Capture<'a> {
         while done < len {
             let step = (len - done).min(record::PIECE as u64);
             match bytes_at(address + done, step as usize, careful) {
-                Some(bytes) => self.payload(address + done, &bytes, 0, small),
+                Some(bytes) => {
+                    if self.is_early && self.moment == Moment::Entry && step == len {
+                        self.early.keep(address, &bytes);
+                    }
+                    self.payload(address + done, &bytes, 0, small);
+                }
                 // Nor is what may lie behind it looked for: a node may have been given any length.
                 None => return self.lost(address + done, step as u32, "memory that could not be read"),
             }

@@ -28,10 +28,16 @@ pub struct Ends<'c> {
 }
 
 impl<'c> Ends<'c> {
-    pub fn of(lane: &'c Lane, function: &'static Function, words: &'c [u64]) -> Ends<'c> {
-        let each = |side| each(function, words, side);
+    /// `place`: where memory is read that the call says something in, by address and length.
+    pub fn of(
+        lane: &'c Lane,
+        function: &'static Function,
+        words: &'c [u64],
+        place: impl Fn(u64, u64) -> u64,
+    ) -> Ends<'c> {
+        let each = |side| each(function, words, side, &place);
         let (sources, destinations) = (each(Side::Source), each(Side::Destination));
-        Ends { lane, function, words, structs: structs(function, words), sources, destinations }
+        Ends { lane, function, words, structs: structs(function, words, &place), sources, destinations }
     }
 
     /// Memory shared with the device that is read, or written; other memory that is written, if graphs have copied to such.
@@ -98,7 +104,11 @@ impl<'c> Ends<'c> {
     }
 }
 
-fn structs(function: &'static Function, words: &[u64]) -> Vec<(&'static Type, Vec<u8>)> {
+fn structs(
+    function: &'static Function,
+    words: &[u64],
+    place: impl Fn(u64, u64) -> u64,
+) -> Vec<(&'static Type, Vec<u8>)> {
     let described = function.params.iter().enumerate().filter_map(|(index, param)| {
         let Form::Pointer(to) = param.ty.form else { return None };
         if !describes(to) {
@@ -108,13 +118,14 @@ fn structs(function: &'static Function, words: &[u64]) -> Vec<(&'static Type, Ve
             return None;
         };
         let size = to.size as usize;
-        let all = (count <= MOST).then(|| bytes_at(address, count as usize * size, true)).flatten()?;
+        let read = || bytes_at(place(address, count * u64::from(to.size)), count as usize * size, true);
+        let all = (count <= MOST).then(read).flatten()?;
         Some(all.chunks_exact(size).map(|one| (to, one.to_vec())).collect::<Vec<_>>())
     });
     described.flatten().collect()
 }
 
-fn each(function: &'static Function, words: &[u64], side: Side) -> Vec<(u64, u64)> {
+fn each(function: &'static Function, words: &[u64], side: Side, place: impl Fn(u64, u64) -> u64) -> Vec<(u64, u64)> {
     let batch = function.params.iter().find_map(|param| match (param.role, side) {
         (Role::ReadsEach { count, sizes }, Side::Source) | (Role::WritesEach { count, sizes }, Side::Destination) => {
             Some((param.offset, count, sizes))
@@ -124,7 +135,8 @@ fn each(function: &'static Function, words: &[u64], side: Side) -> Vec<(u64, u64
     let Some((offset, count, sizes)) = batch else { return Vec::new() };
     let word = |offset: u32| words[offset as usize / 8];
     let [count, sizes] = [count, sizes].map(|which| word(function.params[which.0 as usize].offset));
-    let list = |address| if count <= MOST { bytes_at(address, count as usize * 8, true) } else { None };
+    let read = |address| bytes_at(place(address, count * 8), count as usize * 8, true);
+    let list = |address| if count <= MOST { read(address) } else { None };
     let (Some(addresses), Some(sizes)) = (list(word(offset)), list(sizes)) else { return Vec::new() };
     let words = |bytes: &[u8]| {
         let each = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")));

@@ -96,7 +96,7 @@ impl<'c> Given<'c> {
             let pinned = words.iter().flatten().filter_map(|word| lane.recorder().pinned.find(*word)).collect();
             Arguments { words, pinned }
         });
-        Given { lane, function, ends: is_copy.then(|| Ends::of(lane, function, words)), arguments }
+        Given { lane, function, ends: is_copy.then(|| Ends::of(lane, function, words, |at, _| at)), arguments }
     }
 
     /// Finds what the CPU has written since somebody looked last.

@@ -16,9 +16,10 @@ use crate::hooks::Hook;
 use crate::kernels::Layout;
 use crate::manners::guarded;
 use crate::memory::word_at;
+use crate::overlap::{self, Early};
 use crate::shape::{Launch, Site};
 use crate::start::{self, Recorder};
-use crate::{arrived, ask, callback, capture, clock, host, overlap, range, times};
+use crate::{arrived, ask, callback, capture, clock, host, range, times};
 use std::cell::{Cell, UnsafeCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::*, compiler_fence};
@@ -98,8 +99,8 @@ pub struct Open {
     pub sequence: u32,
     /// The position of the next copy when the call began, if the call may wait for copies.
     pub position: u64,
-    /// The parameters, a bit each, whose inputs were read before the call, which may overwrite them.
-    pub early: u32,
+    /// Null if nothing was read before the call. The return frees it; a call that is left by a jump keeps it for ever.
+    early: *mut Early,
 }
 
 /// Records the entry; `None` if the call is not recorded.
@@ -139,11 +140,15 @@ pub fn enter<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>) ->
         if shape.may_overlap {
             guarded(|| early = overlap::overwritten(lane, function, words));
         }
-        let open = Open { sequence: lane.sequence.get(), position, early };
+        let mut open = Open { sequence: lane.sequence.get(), position, early: std::ptr::null_mut() };
         let flags = if inner { INNER } else { 0 };
         let mut deferred = Vec::new();
         if shape.at_entry || early != 0 {
-            deferred = capture::entry(lane, function, id, flags, words, early);
+            let read;
+            (deferred, read) = capture::entry(lane, function, id, flags, words, early);
+            if early != 0 {
+                open.early = Box::into_raw(Box::new(read));
+            }
         } else {
             let size = ENTRY_SIZE + 8 * N;
             if lane.room() < size && !lane.refill(size) {
@@ -194,13 +199,16 @@ pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, op
             return;
         }
         compiler_fence(SeqCst);
+        // SAFETY: `enter` has made it, and its call returns once.
+        let early = (!open.early.is_null()).then(|| unsafe { Box::from_raw(open.early) });
         let launched = match shape.launch {
             Some(launch) if shape.is_plain && result == 0 => launched(lane, launch, id, words, open.sequence, end),
             _ => false,
         };
         let mut has_waited = false;
         if !launched && (shape.at_return || result != 0) {
-            has_waited = capture::leave(lane, function, id, words, open, result, end);
+            let early = early.map_or_else(Early::default, |early| *early);
+            has_waited = capture::leave(lane, site, words, open.sequence, early, result, end);
         } else if !launched {
             let mut size = RETURN_SIZE;
             for (word, bytes) in shape.outputs {

@@ -83,6 +83,31 @@ const fn is_written(role: Role) -> bool {
     )
 }
 
+/// What was read before a call that may overwrite it.
+#[derive(Default)]
+pub struct Early {
+    /// The parameters, a bit each, whose inputs these are.
+    pub parameters: u32,
+    /// By address. What is walked again at the return is walked here.
+    memory: Vec<(u64, Vec<u8>)>,
+}
+
+impl Early {
+    pub fn of(parameters: u32) -> Early {
+        Early { parameters, memory: Vec::new() }
+    }
+
+    pub fn keep(&mut self, address: u64, bytes: &[u8]) {
+        self.memory.push((address, bytes.to_vec()));
+    }
+
+    /// Where these bytes stand as they were before the call.
+    pub fn place_of(&self, address: u64, len: u64) -> u64 {
+        let kept = self.memory.iter().find(|(at, bytes)| *at == address && bytes.len() as u64 >= len);
+        kept.map_or(address, |(_, bytes)| bytes.as_ptr() as u64)
+    }
+}
+
 /// The parameters, a bit each, whose inputs lie where this call is going to write.
 pub fn overwritten(lane: &Lane, function: &'static Function, words: &[u64]) -> u32 {
     let view = Words(words);

@@ -37,7 +37,7 @@ impl Capture<'_> {
         if self.takes_inputs() {
             self.attach(array, len, true);
         }
-        let words = |at| bytes_at(at, len as usize, self.careful());
+        let words = |at| bytes_at(self.early.place_of(at, len), len as usize, self.careful());
         let Some((addresses, sizes)) = words(array).zip(words(sizes)) else { return };
         let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("8 bytes"));
         for (address, bytes) in addresses.chunks_exact(8).zip(sizes.chunks_exact(8)) {
@@ -129,7 +129,11 @@ impl Capture<'_> {
 
     /// Asked once: a batch brings many.
     fn is_by_cpu(&self) -> bool {
-        *self.by_cpu.get_or_init(|| Ends::of(self.lane, self.function, self.words).is_by_cpu())
+        *self.by_cpu.get_or_init(|| self.ends().is_by_cpu())
+    }
+
+    fn ends(&self) -> Ends<'_> {
+        Ends::of(self.lane, self.function, self.words, |address, len| self.early.place_of(address, len))
     }
 
     /// Whether the call puts its copy into a graph, which makes it when it runs.
@@ -164,7 +168,7 @@ impl Capture<'_> {
             self.watch_source(region.address, region.span());
         }
         let executable = self.function.param("hGraphExec").map(|at| self.function.params[at].offset as usize / 8);
-        let from_host = Ends::of(self.lane, self.function, self.words).reads_host();
+        let from_host = self.ends().reads_host();
         self.lane.recorder().destinations.add(executable.map(|at| self.words[at]), &region, from_host);
     }
 

@@ -1,6 +1,12 @@
 // Calls that write their results where their inputs stand: the variable of a node is the dependency of the next one and becomes that one,
-// an element of the array of dependencies is overwritten, a kernel's argument is the new node's variable
+// an element of the array of dependencies is overwritten, a kernel's argument is the new node's variable, the number of the copy of a
+// batch that failed replaces a destination
 #include "check.h"
+
+#undef cuMemcpyBatchAsync
+#undef cuMemcpy3DBatchAsync
+CUresult cuMemcpyBatchAsync(CUdeviceptr *, CUdeviceptr *, size_t *, size_t, CUmemcpyAttributes *, size_t *, size_t, size_t *, CUstream);
+CUresult cuMemcpy3DBatchAsync(size_t, CUDA_MEMCPY3D_BATCH_OP *, size_t *, unsigned long long, CUstream);
 
 enum { N = 32, BYTES = N * 4, STEPS = 6 };
 
@@ -103,6 +109,46 @@ static void joined(CUgraph graph)
     CHECK(cuGraphAddKernelNode(&both.node, graph, &nodes[1], 1, &kernel));
 }
 
+static CUmemcpy3DOperand operand(CUdeviceptr at)
+{
+    CUmemcpy3DOperand operand = {.type = CU_MEMCPY_OPERAND_TYPE_POINTER};
+
+    operand.op.ptr.ptr = at;
+    operand.op.ptr.locHint.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    return operand;
+}
+
+// To ordinary and to pinned memory.
+static void batches(void)
+{
+    static int ordinary[2][N];
+    int *pinned, i;
+    size_t sizes[2] = {BYTES, BYTES}, first = 0;
+    CUmemcpyAttributes attributes = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+    CUDA_MEMCPY3D_BATCH_OP boxes[2] = {0};
+    CUdeviceptr from[2] = {numbers, numbers}, to[2];
+    CUstream stream;
+
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(cuMemAllocHost((void **)&pinned, 2 * BYTES));
+    CHECK(cuMemsetD32(numbers, 5, N));
+    CHECK(cuCtxSynchronize());
+    to[0] = (CUdeviceptr)ordinary[0];
+    to[1] = (CUdeviceptr)pinned;
+    CHECK(cuMemcpyBatchAsync(to, from, sizes, 2, &attributes, &first, 1, (size_t *)to, stream));
+    for (i = 0; i < 2; i++) {
+        boxes[i].src = operand(numbers);
+        boxes[i].dst = operand((CUdeviceptr)(i ? pinned + N : ordinary[1]));
+        boxes[i].extent.width = BYTES;
+        boxes[i].extent.height = boxes[i].extent.depth = 1;
+        boxes[i].srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+    }
+    CHECK(cuMemcpy3DBatchAsync(2, boxes, (size_t *)&boxes[0].dst.op.ptr.ptr, 0, stream));
+    CHECK(cuStreamSynchronize(stream));
+    for (i = 0; i < 2 * N; i++)
+        REQUIRE(ordinary[i / N][i % N] == 5 && pinned[i] == 5);
+}
+
 int main(void)
 {
     CUgraph graph, inner, third;
@@ -125,6 +171,7 @@ int main(void)
     CHECK(cuGraphCreate(&third, 0));
     joined(third);
     run(third, "joined");
+    batches();
 
     // Refused, the dependency stays where it was: a node of another graph.
     CHECK(cuGraphAddEmptyNode(&node, inner, NULL, 0));

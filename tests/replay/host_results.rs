@@ -193,3 +193,14 @@ fn what_kernels_print_to_a_pipe_came_back() {
         "{text}"
     );
 }
+
+/// The driver has put something else in the place of the first destination of each list by then.
+#[test]
+fn what_a_batch_brings_is_compared_wherever_it_leaves_its_index() {
+    let place = Place::new();
+    run(&mut place.recorded(client("outputs_over_inputs.c"))).expect(0);
+    let replayed = run(&mut place.cutrace(["replay", "--driver", "sim", "--json"])).expect(0);
+    let report: Value = serde_json::from_str(&replayed.stdout).expect("JSON");
+    // Two results are shown of each of three graphs, and two batches bring two.
+    assert_eq!(report["checked"]["copies"], 3 * 2 + 2 * 2, "{}", replayed.stdout);
+}

@@ -82,10 +82,10 @@ entries! {
     fn cuMemcpy3DBatchAsync / cuMemcpy3DBatchAsync_ptsz [null] (
         count: usize, operations: In<Operation>, failed: Out<usize>, flags: u64, hstream: Handle,
     ) {
-        all(operations, count, flags, hstream, null).map_err(|(at, code)| {
-            failed.set_if(at);
-            code
-        })
+        let made = all(operations, count, flags, hstream, null);
+        // Of no copy, as of errors that are no copy's.
+        failed.set_if(made.err().map_or(usize::MAX, |(at, _)| at));
+        made.map_err(|(_, code)| code)
     }
 
     fn cuMemcpy3DBatchAsync_v2 / cuMemcpy3DBatchAsync_v2_ptsz [null] (

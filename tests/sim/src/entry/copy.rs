@@ -196,10 +196,9 @@ entries! {
         starts: In<usize>, attribute_count: usize, failed: Out<usize>, hstream: Handle,
     ) {
         let _ = (attributes, starts, attribute_count);
-        batch(to, from, bytes, count, hstream, null).map_err(|(at, code)| {
-            failed.set_if(at);
-            code
-        })
+        let made = batch(to, from, bytes, count, hstream, null);
+        failed.set_if(made.err().map_or(usize::MAX, |(at, _)| at));
+        made.map_err(|(_, code)| code)
     }
 
     fn cuMemcpyBatchAsync_v2 / cuMemcpyBatchAsync_v2_ptsz [null] (
