@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 /// Mapped; or read, where looking at a hole of the file could be answered with SIGBUS.
 pub enum Mapping {
     Mapped(memmap2::Mmap, File),
-    Read(Vec<u8>),
+    Read(Vec<u8>, File),
 }
 
 impl Mapping {
@@ -17,7 +17,7 @@ impl Mapping {
         if is_tmpfs_with_holes(&file)? {
             let mut bytes = Vec::new();
             file.read_to_end(&mut bytes)?;
-            return Ok(Mapping::Read(bytes));
+            return Ok(Mapping::Read(bytes, file));
         }
         // SAFETY: the mapping is read as bytes only; a trace only ever grows while it is written.
         let map = unsafe { memmap2::Mmap::map(&file) }?;
@@ -34,13 +34,9 @@ impl Mapping {
 
     /// Fills `bytes` with what is at an offset; none if the file is not as long.
     pub fn read(&self, offset: u64, bytes: &mut [u8]) -> Option<()> {
-        match self {
-            Mapping::Mapped(_, file) => file.read_exact_at(bytes, offset).ok(),
-            Mapping::Read(all) => {
-                bytes.copy_from_slice(all.get(offset as usize..)?.get(..bytes.len())?);
-                Some(())
-            }
-        }
+        // Of what has been read, too: a chunk that is open may be another one by now.
+        let (Mapping::Mapped(_, file) | Mapping::Read(_, file)) = self;
+        file.read_exact_at(bytes, offset).ok()
     }
 }
 
@@ -50,7 +46,7 @@ impl Deref for Mapping {
     fn deref(&self) -> &[u8] {
         match self {
             Mapping::Mapped(map, _) => map,
-            Mapping::Read(bytes) => bytes,
+            Mapping::Read(bytes, _) => bytes,
         }
     }
 }
