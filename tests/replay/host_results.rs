@@ -104,8 +104,10 @@ fn what_came_back_is_told_from_what_could_not_be_compared() {
     said("nothing_back.c", &["unread"], true);
     let place = recorded("managed_results.c", &["exit"]);
     assert_eq!(report(&place, 0)["came_back"], true);
+    assert_eq!(report(&place, 0)["others_at_the_end"], 0);
     given(&place, [7, 14, 21], [7, 15, 21]);
-    assert_eq!(report(&place, 6)["came_back"], true);
+    let other = report(&place, 6);
+    assert_eq!((&other["came_back"], &other["others_at_the_end"]), (&true.into(), &16384.into()), "{other}");
 }
 
 /// As a GPU has it: what a kernel has written is not here until the CPU looks.

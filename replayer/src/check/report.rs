@@ -228,6 +228,8 @@ pub struct Tally {
     pub written: u64,
     /// Pieces of it that were written while the device may have been reading them.
     pub written_in_use: u64,
+    /// Bytes of managed memory, by whole pieces, that are not what the CPU had when the recording ended.
+    pub others_at_the_end: u64,
     /// Pieces of it that could not be written.
     pub lost_writes: u64,
     /// Runs of callbacks that the recorded program had and the replay waited for in vain.
@@ -276,6 +278,7 @@ impl Tally {
         self.unknown_handles += other.unknown_handles;
         self.other_numbers += other.other_numbers;
         self.written += other.written;
+        self.others_at_the_end += other.others_at_the_end;
         self.written_in_use += other.written_in_use;
         self.lost_writes += other.lost_writes;
         self.missed_callbacks += other.missed_callbacks;

@@ -135,6 +135,8 @@ pub fn at_the_end(world: &World, tally: &mut Tally) {
         if read(world, &extent(image.address, bytes.len())).is_some_and(|live| live == bytes) {
             tally.checked.bytes += bytes.len() as u64;
             tally.compared.insert(world.trace.len() as u64);
+        } else {
+            tally.others_at_the_end += bytes.len() as u64;
         }
     }
 }
