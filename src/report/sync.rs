@@ -9,11 +9,15 @@ use std::collections::HashMap;
 use trace::Trace;
 use trace::api::roles::Class;
 use trace::api::types::{Form, Kind};
+use trace::model::stream::StreamHandle;
 use trace::text::handle;
 use viewer::data::findings::{Cost, Finding};
 
-/// A thread, a function, and the object waited for: its kind and number.
-type Key<'t> = (u32, &'t str, Option<(Kind, u64)>);
+/// A thread, a function, and the object waited for.
+type Key<'t> = (u32, &'t str, Option<Object>);
+
+/// Its kind and number; of a default stream those of its context, and which it is.
+type Object = (Kind, u64, Option<u64>);
 
 #[derive(Default)]
 pub struct Sync<'t> {
@@ -87,12 +91,12 @@ impl<'t> Report<'t> for Sync<'t> {
         }
         let object = waited_object(step);
         let number = object.and_then(|(kind, value)| match (kind, value) {
-            // The default streams of a context.
-            (Kind::Stream, 0..=2) => {
+            (Kind::Stream, handle) if StreamHandle::new(step.function?, handle).is_default() => {
                 let context = step.contexts.current(step.call.thread)?;
-                Some((Kind::Context, step.objects.object(Kind::Context, context)?.0))
+                let stream = StreamHandle::new(step.function?, handle).of(context, step.call.thread).stream;
+                Some((Kind::Context, step.objects.object(Kind::Context, context)?.0, Some(stream)))
             }
-            _ => Some((kind, step.objects.object(kind, value)?.0)),
+            _ => Some((kind, step.objects.object(kind, value)?.0, None)),
         });
         let thread = step.call.thread;
         let mut key = (thread, step.call.name(), number);

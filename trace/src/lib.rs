@@ -2,7 +2,7 @@
 //!
 //! [`api`] describes the driver, [`walk`] follows a call's arguments by that description, [`record`] and [`segment`]
 //! are the bytes of a trace (field by field in FORMAT.md), [`Trace`] reads them back and [`finish`] closes them.
-//! [`decode`] makes [values](value) of a call, [`objects`] names what they refer to, [`text`] writes them down; kernel
+//! [`model`] follows the driver's state through recorded calls. [`decode`] makes [values](value) of a call, [`objects`] names what they refer to, [`text`] writes them down; kernel
 //! arguments have types by [`signature`].
 
 pub mod annotation;
@@ -24,6 +24,7 @@ mod lookup;
 mod mapping;
 pub mod maps;
 pub mod misfit;
+pub mod model;
 pub mod objects;
 mod open_chunks;
 pub mod origins;

@@ -8,6 +8,7 @@ use crate::call::driver::result::is_sticky;
 use std::collections::HashMap;
 use trace::api::roles::{Class, Role};
 use trace::api::table::Awaited;
+use trace::model::stream::StreamId;
 use trace::{Call, Function};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,39 +20,34 @@ pub struct Fault {
     pub heard: u64,
 }
 
-/// A stream: its context, its handle, and the thread if it is the thread's own.
-pub type Stream = (Option<u64>, u64, Option<u32>);
-
 #[derive(Default)]
 pub struct Faults {
     first: Option<Fault>,
-    /// The first submission to each stream that no wait has covered.
-    open: HashMap<Stream, u64>,
+    /// The first submission to each stream that no wait has covered, and the context that was current.
+    open: HashMap<StreamId, (u64, u64)>,
     /// Where events were recorded, and by which call.
-    events: HashMap<u64, (Stream, u64)>,
+    events: HashMap<u64, (StreamId, u64)>,
 }
 
 impl Faults {
-    /// `context`: current on the thread of the call. `stream`: what the call names, the default stream if nothing.
-    pub fn see(&mut self, call: &Call, function: &Function, context: Option<u64>, stream: u64) {
+    /// `context`: current on the thread of the call; 0 if nothing tells. `stream`: where it puts work, or what it waits for.
+    pub fn see(&mut self, call: &Call, function: &Function, context: u64, stream: StreamId) {
         if self.first.is_some() {
             return;
         }
         if let Some(code) = call.result.filter(|code| is_sticky(*code)) {
-            let since = self.open.values().copied().min().unwrap_or(call.number).min(call.number);
+            let since = self.open.values().map(|(_, call)| *call).min().unwrap_or(call.number).min(call.number);
             self.first = Some(Fault { code, since, heard: call.number });
             return;
         }
         if !call.succeeded() {
             return;
         }
-        let own = stream == 2 || stream == 0 && function.twin_of.is_some();
-        let stream = (context, stream, own.then_some(call.thread));
         match function.awaited() {
             Some(Awaited::Events(events)) => events.into_iter().for_each(|at| self.event_came(call.word(at))),
             Some(Awaited::Context(at)) => {
-                let waited = Awaited::context(at, |at| call.word(at)).or(context);
-                self.open.retain(|open, _| open.0 != waited);
+                let waited = Awaited::context(at, |at| call.word(at)).unwrap_or(context);
+                self.open.retain(|_, (context, _)| *context != waited);
             }
             Some(Awaited::Stream(_)) => _ = self.open.remove(&stream),
             None if matches!(function.common_name(), "cuEventRecord" | "cuEventRecordWithFlags") => {
@@ -59,7 +55,7 @@ impl Faults {
             }
             None => match function.class {
                 Class::launch | Class::submit => {
-                    self.open.entry(stream).or_insert(call.number);
+                    self.open.entry(stream).or_insert((context, call.number));
                 }
                 // The bytes are there, so what was on the stream before them is done.
                 Class::copy if function.params.iter().any(|param| matches!(param.role, Role::Sink(_))) => {
@@ -73,7 +69,7 @@ impl Faults {
     /// The program was told that this event has happened.
     fn event_came(&mut self, event: u64) {
         if let Some((stream, call)) = self.events.get(&event)
-            && let Some(first) = self.open.get_mut(stream)
+            && let Some((_, first)) = self.open.get_mut(stream)
         {
             // Everything before the event is done; what came after it began there at the earliest.
             *first = (*first).max(*call);
@@ -112,7 +108,9 @@ mod tests {
         assert_eq!(since(|sample| sample.call(0, "cuCtxSynchronize", 20..21, &[], &[])), 3);
         assert_eq!(since(|sample| sample.call(0, "cuStreamSynchronize", 20..21, &[0], &[])), 3);
         assert_eq!(since(|sample| sample.copy_out(0, 20..21, AT, 100)), 3);
-        // Another stream tells nothing.
+        // The same stream by its other name; another one tells nothing.
+        assert_eq!(since(|sample| sample.call(0, "cuStreamSynchronize", 20..21, &[1], &[])), 3);
+        assert_eq!(since(|sample| sample.call(0, "cuStreamSynchronize", 20..21, &[2], &[])), 1);
         assert_eq!(since(|sample| sample.call(0, "cuStreamSynchronize", 20..21, &[0x50], &[])), 1);
     }
 

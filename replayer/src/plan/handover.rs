@@ -3,14 +3,7 @@
 //! Where replay puts the memory back at its address, it has to make that order itself.
 
 use std::collections::{BTreeMap, HashMap};
-
-/// A stream as the program names it. Default streams are each context's, and may be each thread's, own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stream {
-    pub handle: u64,
-    pub thread: Option<u32>,
-    pub context: Option<u64>,
-}
+use trace::model::stream::StreamId;
 
 /// What calls did to memory of streams, as they are seen: those of several threads overlap.
 #[derive(Default)]
@@ -29,11 +22,11 @@ enum What {
     Allocated {
         start: u64,
         len: u64,
-        stream: Option<Stream>,
+        stream: Option<StreamId>,
     },
     Freed {
         start: u64,
-        stream: Stream,
+        stream: StreamId,
     },
     /// What has this handle from now on is another stream.
     StreamEnds {
@@ -43,12 +36,12 @@ enum What {
 
 impl Changes {
     /// `stream`: none for memory that is there at once. `end`: when the call returned.
-    pub fn allocated(&mut self, start: u64, len: u64, stream: Option<Stream>, call: u64, end: u64) {
+    pub fn allocated(&mut self, start: u64, len: u64, stream: Option<StreamId>, call: u64, end: u64) {
         self.0.push(Change { time: end, call, what: What::Allocated { start, len, stream } });
     }
 
     /// `begin`: when the call was entered.
-    pub fn freed(&mut self, start: u64, stream: Stream, call: u64, begin: u64) {
+    pub fn freed(&mut self, start: u64, stream: StreamId, call: u64, begin: u64) {
         self.0.push(Change { time: begin, call, what: What::Freed { start, stream } });
     }
 
@@ -82,7 +75,7 @@ pub struct Handovers {
 struct Freed {
     end: u64,
     /// None if it has ended.
-    by: Option<Stream>,
+    by: Option<StreamId>,
     call: u64,
 }
 
@@ -95,7 +88,7 @@ struct Memory {
 }
 
 impl Memory {
-    fn allocated(&mut self, start: u64, len: u64, stream: Option<Stream>, call: u64, handovers: &mut Handovers) {
+    fn allocated(&mut self, start: u64, len: u64, stream: Option<StreamId>, call: u64, handovers: &mut Handovers) {
         let end = start.saturating_add(len);
         self.live.insert(start, end);
         // They do not overlap each other.
@@ -117,14 +110,14 @@ impl Memory {
         }
     }
 
-    fn freed(&mut self, start: u64, stream: Stream, call: u64) {
+    fn freed(&mut self, start: u64, stream: StreamId, call: u64) {
         if let Some(end) = self.live.remove(&start) {
             self.freed.insert(start, Freed { end, by: Some(stream), call });
         }
     }
 
     fn stream_ends(&mut self, handle: u64) {
-        let is_its = |freed: &&mut Freed| freed.by.is_some_and(|by| by.handle == handle);
+        let is_its = |freed: &&mut Freed| freed.by.is_some_and(|by| by.stream == handle);
         self.freed.values_mut().filter(is_its).for_each(|freed| freed.by = None);
     }
 }
@@ -132,20 +125,21 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trace::model::stream::PER_THREAD;
 
-    const A: Stream = Stream { handle: 0x50, thread: None, context: None };
-    const B: Stream = Stream { handle: 0x51, ..A };
+    const A: StreamId = StreamId { context: 0, stream: 0x50, thread: None };
+    const B: StreamId = StreamId { stream: 0x51, ..A };
 
     /// Calls one after the other; each is its number's time.
     #[derive(Default)]
     struct Calls(Changes);
 
     impl Calls {
-        fn allocated(&mut self, start: u64, len: u64, stream: Option<Stream>, call: u64) {
+        fn allocated(&mut self, start: u64, len: u64, stream: Option<StreamId>, call: u64) {
             self.0.allocated(start, len, stream, call, call);
         }
 
-        fn freed(&mut self, start: u64, stream: Stream, call: u64) {
+        fn freed(&mut self, start: u64, stream: StreamId, call: u64) {
             self.0.freed(start, stream, call, call);
         }
     }
@@ -161,7 +155,7 @@ mod tests {
         // Allocated on one stream, freed on another.
         calls.freed(0x1000, B, 5);
         calls.allocated(0x1000, 0x10, Some(B), 6);
-        calls.allocated(0x1010, 0x10, Some(Stream { handle: 0, thread: Some(1), context: Some(9) }), 7);
+        calls.allocated(0x1010, 0x10, Some(StreamId { context: 9, stream: PER_THREAD, thread: Some(1) }), 7);
         calls.allocated(0x1020, 0x10, None, 8);
         let handovers = calls.0.handovers();
         assert_eq!(handovers.after, HashMap::from([(4, vec![2]), (7, vec![5]), (8, vec![5])]));
@@ -180,7 +174,7 @@ mod tests {
 
     #[test]
     fn default_streams_are_their_contexts() {
-        let legacy = |context| Some(Stream { handle: 0, thread: None, context: Some(context) });
+        let legacy = |context| Some(StreamId::legacy(context));
         let mut calls = Calls::default();
         calls.allocated(0x1000, 0x100, legacy(1), 1);
         calls.freed(0x1000, legacy(1).expect("a stream"), 2);
@@ -193,7 +187,7 @@ mod tests {
         let mut changes = Changes::default();
         changes.allocated(0x1000, 0x100, Some(A), 1, 1);
         changes.freed(0x1000, A, 2, 2);
-        changes.stream_ends(A.handle, 3, 3);
+        changes.stream_ends(A.stream, 3, 3);
         changes.allocated(0x1000, 0x100, Some(A), 4, 4);
         assert_eq!(changes.handovers().after, HashMap::from([(4, vec![2])]));
     }

@@ -13,24 +13,16 @@ use trace::api::roles::{Class, Role};
 use trace::api::table::Awaited;
 use trace::api::types::Kind;
 use trace::call::Content;
+use trace::model::stream::{LEGACY, PER_THREAD, StreamHandle, StreamId};
 use trace::objects::Objects;
 use trace::{Call, Function, Trace, decode};
-
-/// A stream as work is ordered on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Queue {
-    /// Of a default stream; else 0.
-    pub context: u64,
-    pub stream: u64,
-    pub thread: Option<u32>,
-}
 
 /// One stream's work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Work {
     /// As `dump` names it: `stream#3`, `the legacy stream of ctx#1`.
     pub stream: String,
-    pub(crate) queue: Queue,
+    pub(crate) queue: StreamId,
     /// Submissions in order, by their numbers.
     pub calls: Vec<u64>,
 }
@@ -51,28 +43,28 @@ pub struct Wait {
     pub last: Option<u64>,
 }
 
-type Reach = HashMap<Queue, u64>;
+type Reach = HashMap<StreamId, u64>;
 
 /// What is outstanding, moved along the calls of a trace in the order of their entry.
 #[derive(Default)]
 pub struct Outstanding {
     contexts: Contexts,
     /// By stream, in order.
-    work: HashMap<Queue, VecDeque<u64>>,
-    names: HashMap<Queue, String>,
+    work: HashMap<StreamId, VecDeque<u64>>,
+    names: HashMap<StreamId, String>,
     /// Streams that the legacy stream does not wait for, and the contexts of all.
     free_running: HashMap<u64, bool>,
     made_in: HashMap<u64, u64>,
     /// What an event covered when it was recorded, and what streams wait for: up to which call of which queue.
     events: HashMap<u64, Reach>,
-    waits: HashMap<Queue, Reach>,
+    waits: HashMap<StreamId, Reach>,
     captures: crate::plan::captures::Captures,
     /// Pinned and managed memory, start to end, and which of it each launch was given that is not known to have finished.
     pinned: BTreeMap<u64, u64>,
     managed: BTreeMap<u64, u64>,
     given: HashMap<u64, Vec<u64>>,
     /// Calls that put a callback on a stream, and what that waited for then.
-    callbacks: HashMap<u64, (Queue, Reach)>,
+    callbacks: HashMap<u64, (StreamId, Reach)>,
     /// What the call moved to last tells to have finished.
     done: Vec<u64>,
     /// Submissions in `work`.
@@ -81,17 +73,10 @@ pub struct Outstanding {
 
 /// What the driver moves between the CPU and a device at once, at most: a block of managed memory.
 const MOVED: u64 = 2 << 20;
-const LEGACY: u64 = 1;
-pub(crate) const PER_THREAD: u64 = 2;
 
 /// Where a call in a context puts work for a stream.
-fn queue_of(context: u64, call: &Call, function: &Function, stream: u64) -> Queue {
-    match stream {
-        0 if function.twin_of.is_some() => Queue { context, stream: PER_THREAD, thread: Some(call.thread) },
-        PER_THREAD => Queue { context, stream: PER_THREAD, thread: Some(call.thread) },
-        0 | LEGACY => Queue { context, stream: LEGACY, thread: None },
-        stream => Queue { context: 0, stream, thread: None },
-    }
+fn queue_of(context: u64, call: &Call, function: &Function, stream: u64) -> StreamId {
+    StreamHandle::new(function, stream).of(context, call.thread)
 }
 
 fn around(memory: &BTreeMap<u64, u64>, address: u64) -> Option<u64> {
@@ -229,7 +214,7 @@ impl Outstanding {
     /// By stream; those with the earliest work first.
     pub fn left(&self) -> Vec<Work> {
         let left = self.work.iter().filter(|(_, calls)| !calls.is_empty());
-        let named = |(queue, calls): (&Queue, &VecDeque<u64>)| {
+        let named = |(queue, calls): (&StreamId, &VecDeque<u64>)| {
             let stream = self.names.get(queue).cloned().unwrap_or_default();
             Work { stream, queue: *queue, calls: calls.iter().copied().collect() }
         };
@@ -348,7 +333,7 @@ impl Outstanding {
     /// Work put so far, and not known to have finished, for which the callback that this call put on a stream does not wait.
     pub fn beside(&self, callback: u64) -> impl Iterator<Item = u64> {
         let of = self.callbacks.get(&callback);
-        let until = move |queue: &Queue| {
+        let until = move |queue: &StreamId| {
             of.and_then(|(own, waits)| if queue == own { Some(callback + 1) } else { waits.get(queue).copied() })
         };
         let all = self.work.iter().filter(move |_| of.is_some());
@@ -366,7 +351,7 @@ impl Outstanding {
         let context = self.contexts.current(call.thread).unwrap_or(0);
         let own = queue_of(context, call, function, call.stream().unwrap_or(0));
         let ordered = self.ordered_before(own, call.number);
-        let last = |(queue, calls): (&Queue, &VecDeque<u64>)| {
+        let last = |(queue, calls): (&StreamId, &VecDeque<u64>)| {
             // Numbers ascend in a queue: what is ordered before the call is not gone through.
             let after = ordered.get(queue).copied().unwrap_or(0);
             let call = calls.iter().rev().copied().take_while(|call| *call >= after).find(|call| is_meant(*call))?;
@@ -376,7 +361,7 @@ impl Outstanding {
     }
 
     /// Up to which call of which queue all is done before what is put here by a call of this number.
-    fn ordered_before(&self, queue: Queue, number: u64) -> Reach {
+    fn ordered_before(&self, queue: StreamId, number: u64) -> Reach {
         let mut ordered = Reach::from([(queue, number)]);
         // Each with the call, at the latest, that waits for what stands there.
         let mut open = vec![(queue, number)];
@@ -406,34 +391,34 @@ impl Outstanding {
         std::mem::take(&mut self.done)
     }
 
-    fn name(&mut self, queue: Queue, objects: &Objects) {
+    fn name(&mut self, queue: StreamId, objects: &Objects) {
         self.names.insert(queue, name_of(queue, objects));
     }
 
     /// A wait for this queue has succeeded, made by a call of this number.
-    fn finished(&mut self, queue: Queue, until: u64) {
+    fn finished(&mut self, queue: StreamId, until: u64) {
         self.drop_until(queue, until);
         let waits = self.waits.get(&queue).cloned().unwrap_or_default();
         waits.into_iter().for_each(|(other, until)| self.drop_until(other, until));
-        if queue.stream == LEGACY {
+        if queue.is_legacy() {
             self.implied(queue).into_iter().for_each(|other| self.drop_until(other, until));
         }
     }
 
     /// What work put here waits for without being told to: the legacy stream for the blocking ones of its context, those for it.
-    fn implied(&self, queue: Queue) -> Vec<Queue> {
-        let legacy_of = |other: &Queue| match other.thread {
+    fn implied(&self, queue: StreamId) -> Vec<StreamId> {
+        let legacy_of = |other: &StreamId| match other.thread {
             Some(_) => Some(other.context),
             None if self.free_running.get(&other.stream) == Some(&false) => self.made_in.get(&other.stream).copied(),
             None => None,
         };
         match queue.stream {
             LEGACY => self.work.keys().filter(|other| legacy_of(other) == Some(queue.context)).copied().collect(),
-            _ => legacy_of(&queue).map(|context| Queue { context, stream: LEGACY, thread: None }).into_iter().collect(),
+            _ => legacy_of(&queue).map(StreamId::legacy).into_iter().collect(),
         }
     }
 
-    fn drop_until(&mut self, queue: Queue, until: u64) {
+    fn drop_until(&mut self, queue: StreamId, until: u64) {
         let Some(work) = self.work.get_mut(&queue) else { return };
         while let Some(done) = work.front().copied().filter(|call| *call < until) {
             work.pop_front();
@@ -458,7 +443,7 @@ impl Outstanding {
     }
 }
 
-fn name_of(Queue { context, stream, thread }: Queue, objects: &Objects) -> String {
+fn name_of(StreamId { context, stream, thread }: StreamId, objects: &Objects) -> String {
     let number = |kind: Kind, value| match objects.object(kind, value) {
         Some((number, _)) => format!("{}#{number}", kind.label()),
         None => format!("{}@{value:#x}", kind.label()),
@@ -470,7 +455,7 @@ fn name_of(Queue { context, stream, thread }: Queue, objects: &Objects) -> Strin
     }
 }
 
-fn context_of(made_in: &HashMap<u64, u64>, queue: &Queue) -> Option<u64> {
+fn context_of(made_in: &HashMap<u64, u64>, queue: &StreamId) -> Option<u64> {
     match queue.context {
         0 => made_in.get(&queue.stream).copied(),
         known => Some(known),

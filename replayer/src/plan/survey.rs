@@ -27,6 +27,7 @@ use std::ops::Range;
 use trace::api::roles::{Class, Extent, Field, Role};
 use trace::api::types::{Form, Kind};
 use trace::call::{Content, Image, When};
+use trace::model::stream::{StreamHandle, StreamId};
 use trace::preamble::Data;
 use trace::record::no_replay_needs;
 use trace::written::Written;
@@ -58,7 +59,7 @@ pub struct Survey {
     blocks: HashSet<u64>,
     tagged: Tagged,
     /// Latest submission to a stream: end and thread.
-    submissions: HashMap<(u64, Option<u32>), (u64, u32)>,
+    submissions: HashMap<StreamId, (u64, u32)>,
     lifetimes: Lifetimes,
     handovers: handover::Changes,
     /// Pinned and managed memory that kernels were given, and where somebody looked afterwards.
@@ -117,8 +118,9 @@ impl Survey {
         }
         let ended = self.contexts.see(call);
         self.origins.see(trace, call, function);
-        let stream = call.stream().unwrap_or(0);
-        self.faults.see(call, function, self.contexts.current(call.thread), stream);
+        let context = self.contexts.current(call.thread).unwrap_or(0);
+        let stream = StreamHandle::new(function, call.stream().unwrap_or(0)).of(context, call.thread);
+        self.faults.see(call, function, context, stream);
         if !call.took_effect() {
             if self.leaves_its_allocation(call, function) {
                 self.plan.beyond.insert(call.number);
@@ -161,7 +163,7 @@ impl Survey {
         if self.captures.see(call, function, &self.host) && !trace.follows_host_memory() {
             self.reasons.about_call(captures::WHY, call.number);
         }
-        self.submission(call, function, moment);
+        self.submission(call, function, stream, moment);
         self.lifetimes.see(call, function, moment);
         let is_stream =
             |param: &&Field| matches!((param.role, param.ty.form), (Role::Destroy, Form::Handle(Kind::Stream)));
@@ -296,12 +298,11 @@ impl Survey {
         }
     }
 
-    fn submission(&mut self, call: &Call, function: &Function, moment: Moment) {
-        if !matches!(function.class, Class::submit | Class::launch) {
+    fn submission(&mut self, call: &Call, function: &Function, stream: StreamId, moment: Moment) {
+        if !matches!(function.class, Class::submit | Class::launch) || call.stream().is_none() {
             return;
         }
-        let Some(stream) = call.stream() else { return };
-        let latest = self.submissions.entry(own(call, function, stream)).or_insert((moment.end, moment.thread));
+        let latest = self.submissions.entry(stream).or_insert((moment.end, moment.thread));
         if latest.1 != moment.thread && latest.0 > moment.begin {
             self.plan.overlapping_submissions += 1;
         }
@@ -387,11 +388,6 @@ impl Survey {
         };
         plan
     }
-}
-
-/// A stream, with the thread if it is that thread's own.
-fn own(call: &Call, function: &Function, stream: u64) -> (u64, Option<u32>) {
-    (stream, (stream == 2 || stream == 0 && function.twin_of.is_some()).then_some(call.thread))
 }
 
 /// How many bytes of device memory from its address on an argument stands for, where the call says so by itself.

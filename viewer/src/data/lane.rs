@@ -53,16 +53,13 @@ impl Source {
 pub struct Queue {
     pub device: i32,
     pub context: u64,
-    /// The handle; [`LEGACY`] and [`PER_THREAD`] for the default streams.
+    /// The handle; of default streams those of [`stream`](trace::model::stream).
     pub stream: u64,
     /// Whose, if it is a thread's own default stream.
     pub thread: Option<u32>,
     /// A call that used it, to look up names by.
     pub call: u32,
 }
-
-pub const LEGACY: u64 = 1;
-pub const PER_THREAD: u64 = 2;
 
 #[derive(Clone)]
 pub struct Lane {

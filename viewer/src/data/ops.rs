@@ -5,6 +5,7 @@ use super::memory::Origin;
 use trace::api::roles::{Class, Extent, Role};
 use trace::call::Content;
 use trace::hash::Hash;
+use trace::model::stream::StreamHandle;
 use trace::objects::Objects;
 use trace::{Call, Function, Trace};
 
@@ -21,29 +22,22 @@ pub struct Op {
     pub what: What,
 }
 
-/// A stream as a call names it; `own`: the call's default stream is its thread's own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Named {
-    pub stream: u64,
-    pub own: bool,
-}
-
 #[derive(Debug, Clone, Copy)]
 pub enum What {
     /// Work put on a stream; the kernel's id, or u32::MAX.
     Work {
-        on: Named,
+        on: StreamHandle,
         kernel: u32,
         bytes: u64,
     },
     /// A copy that is done when the call returns.
     Copied {
-        own: bool,
+        on: StreamHandle,
         bytes: u64,
     },
     /// A wait or a question that says that the work before is done.
     StreamDone {
-        on: Named,
+        on: StreamHandle,
     },
     EventDone {
         event: u64,
@@ -54,11 +48,11 @@ pub enum What {
     },
     EventRecorded {
         event: u64,
-        on: Named,
+        on: StreamHandle,
     },
     EventAwaited {
         event: u64,
-        on: Named,
+        on: StreamHandle,
     },
     StreamMade {
         stream: u64,
@@ -113,7 +107,7 @@ pub struct Plan {
     pub concerned: bool,
     rule: Rule,
     amount: Amount,
-    own: bool,
+    per_thread: bool,
 }
 
 /// Where the number of bytes that a copy or fill moves stands: argument words and factors.
@@ -208,14 +202,14 @@ impl Plan {
     fn of(trace: &Trace, id: u16) -> Plan {
         let Some(function) = trace.function(id) else {
             let (category, amount) = (Category::Other, Amount::Unknown);
-            return Plan { category, concerned: false, rule: Rule::Nothing, amount, own: false };
+            return Plan { category, concerned: false, rule: Rule::Nothing, amount, per_thread: false };
         };
         Plan {
             category: Category::of(function),
             concerned: Objects::concerns(function),
             rule: rule(function.common_name(), function.class),
             amount: amount(function),
-            own: function.twin_of.is_some(),
+            per_thread: function.twin_of.is_some(),
         }
     }
 
@@ -230,7 +224,8 @@ impl Plan {
         }
         let argument = |name| call.argument(name).unwrap_or(0);
         let output = |name| call.output(name);
-        let on = || Named { stream: call.stream().unwrap_or(0), own: self.own };
+        let named = |handle| StreamHandle { handle, per_thread: self.per_thread };
+        let on = || named(call.stream().unwrap_or(0));
         let bytes = match self.amount {
             Amount::Unknown => 0,
             Amount::Word(word, factor) => call.word(word).saturating_mul(factor),
@@ -246,7 +241,7 @@ impl Plan {
                 let kernel = if self.category == Category::Launch { kernel_of(call) } else { None };
                 What::Work { on: on(), kernel: kernel.unwrap_or(u32::MAX), bytes }
             }
-            Rule::Copied => What::Copied { own: self.own, bytes },
+            Rule::Copied => What::Copied { on: named(0), bytes },
             Rule::StreamDone => What::StreamDone { on: on() },
             Rule::EventDone => What::EventDone { event: argument("hEvent") },
             Rule::ContextDone => What::ContextDone { context: argument("ctx") },
@@ -256,9 +251,9 @@ impl Plan {
                 let flags = call.argument("Flags").or(call.argument("flags")).unwrap_or(0);
                 What::StreamMade { stream: output("phStream")?, blocking: flags & 1 == 0 }
             }
-            Rule::StreamGone => What::StreamGone { stream: on().stream },
-            Rule::CaptureBegun => What::CaptureBegun { stream: on().stream },
-            Rule::CaptureEnded => What::CaptureEnded { stream: on().stream },
+            Rule::StreamGone => What::StreamGone { stream: on().handle },
+            Rule::CaptureBegun => What::CaptureBegun { stream: on().handle },
+            Rule::CaptureEnded => What::CaptureEnded { stream: on().handle },
             Rule::Retained => return context_of("pctx", false),
             Rule::ContextMade => return context_of("pctx", true),
             Rule::ContextPushed => What::ContextPushed { context: argument("ctx") },

@@ -4,10 +4,11 @@
 //! stream's covers the blocking streams of its context. Work under capture is not on the device yet.
 
 use super::findings::Gap;
-use super::lane::{LEGACY, PER_THREAD, Queue};
-use super::ops::{Named, Op};
+use super::lane::Queue;
+use super::ops::Op;
 use rustc_hash::FxHashMap as HashMap;
 use std::collections::BTreeSet;
+use trace::model::stream::{StreamHandle, StreamId};
 
 /// The work of one stream so far.
 pub struct Work {
@@ -40,7 +41,7 @@ type Reach = HashMap<usize, u32>;
 #[derive(Default)]
 pub struct Streams {
     pub work: Vec<Work>,
-    by_key: HashMap<(u64, u64, Option<u32>), usize>,
+    by_id: HashMap<StreamId, usize>,
     stacks: HashMap<u32, Vec<u64>>,
     device_of: HashMap<u64, i32>,
     /// Of streams: whether the legacy stream waits for them, their context, and the call that made them.
@@ -69,28 +70,22 @@ impl Streams {
         self.device_of.get(&context).copied().unwrap_or(0)
     }
 
-    fn key(&self, thread: u32, on: Named) -> (u64, u64, Option<u32>) {
-        let context = self.context(thread);
-        match on.stream {
-            0 if on.own => (context, PER_THREAD, Some(thread)),
-            PER_THREAD => (context, PER_THREAD, Some(thread)),
-            0 | LEGACY => (context, LEGACY, None),
-            stream => (0, stream, None),
-        }
+    fn id(&self, thread: u32, on: StreamHandle) -> StreamId {
+        on.of(self.context(thread), thread)
     }
 
-    fn queue(&mut self, op: &Op, on: Named) -> usize {
-        let key = self.key(op.thread, on);
-        if let Some(known) = self.by_key.get(&key) {
+    fn queue(&mut self, op: &Op, on: StreamHandle) -> usize {
+        let id = self.id(op.thread, on);
+        if let Some(known) = self.by_id.get(&id) {
             return *known;
         }
-        let (_, stream, thread) = key;
+        let StreamId { stream, thread, .. } = id;
         let made = self.made.get(&stream).filter(|_| thread.is_none()).copied();
         let (_, context, call) = made.unwrap_or((false, self.context(op.thread), op.call));
         let queue = Queue { device: self.device_of_context(context), context, stream, thread, call };
         let work = Work { queue, begin: vec![], name: vec![], flags: vec![], call: vec![], done: vec![], pending: 0 };
         self.work.push(work);
-        self.by_key.insert(key, self.work.len() - 1);
+        self.by_id.insert(id, self.work.len() - 1);
         self.work.len() - 1
     }
 
@@ -99,7 +94,7 @@ impl Streams {
     }
 
     /// Work put on a stream.
-    pub fn submit(&mut self, op: &Op, on: Named, name: u32, flags: u8) {
+    pub fn submit(&mut self, op: &Op, on: StreamHandle, name: u32, flags: u8) {
         let at = self.queue(op, on);
         let device = self.work[at].queue.device;
         if let Some((since, by)) = self.idle.remove(&device)
@@ -120,17 +115,17 @@ impl Streams {
     }
 
     /// A wait for this stream succeeded.
-    pub fn stream_done(&mut self, op: &Op, on: Named) {
-        let key = self.key(op.thread, on);
-        if let Some(at) = self.by_key.get(&key).copied() {
+    pub fn stream_done(&mut self, op: &Op, on: StreamHandle) {
+        let id = self.id(op.thread, on);
+        if let Some(at) = self.by_id.get(&id).copied() {
             let reach: Vec<(usize, u32)> = self.waits.get(&at).into_iter().flatten().map(|(q, c)| (*q, *c)).collect();
             self.finish(at, op.call, op);
             reach.into_iter().for_each(|(other, until)| self.finish(other, until, op));
         }
-        if key.1 == LEGACY {
+        if id.is_legacy() {
             let blocking = |work: &Work| match work.queue.thread {
-                Some(_) => work.queue.context == key.0,
-                None => self.made.get(&work.queue.stream).is_some_and(|made| (made.0, made.1) == (true, key.0)),
+                Some(_) => work.queue.context == id.context,
+                None => self.made.get(&work.queue.stream).is_some_and(|made| (made.0, made.1) == (true, id.context)),
             };
             let others: Vec<usize> = self.busy.iter().copied().filter(|at| blocking(&self.work[*at])).collect();
             others.into_iter().for_each(|at| self.finish(at, op.call, op));
@@ -165,8 +160,8 @@ impl Streams {
         }
     }
 
-    pub fn event_recorded(&mut self, op: &Op, event: u64, on: Named) {
-        if let Some(origin) = self.captures.get(&on.stream) {
+    pub fn event_recorded(&mut self, op: &Op, event: u64, on: StreamHandle) {
+        if let Some(origin) = self.captures.get(&on.handle) {
             self.captured_events.insert(event, *origin);
             return;
         }
@@ -177,10 +172,10 @@ impl Streams {
         self.events.insert(event, reach);
     }
 
-    pub fn event_awaited(&mut self, op: &Op, event: u64, on: Named) {
+    pub fn event_awaited(&mut self, op: &Op, event: u64, on: StreamHandle) {
         // A stream that waits for a capture joins it.
         if let Some(origin) = self.captured_events.get(&event) {
-            self.captures.insert(on.stream, *origin);
+            self.captures.insert(on.handle, *origin);
             return;
         }
         let Some(reach) = self.events.get(&event).cloned() else { return };
@@ -198,7 +193,7 @@ impl Streams {
     }
 
     pub fn stream_gone(&mut self, stream: u64) {
-        if let Some(at) = self.by_key.remove(&(0, stream, None)) {
+        if let Some(at) = self.by_id.remove(&StreamId { context: 0, stream, thread: None }) {
             self.waits.remove(&at);
         }
     }

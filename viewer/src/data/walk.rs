@@ -3,7 +3,7 @@
 use super::event::{Category, Flags};
 use super::lane::{Lane, Source};
 use super::memory::Usage;
-use super::ops::{Named, Op, Plan, What};
+use super::ops::{Op, Plan, What};
 use super::streams::{Streams, Work};
 use super::tables::{Collected, Load};
 use super::threads::push;
@@ -62,13 +62,12 @@ impl<'t> Walk<'t> {
                     Category::Copy => self.moves[usize::from(op.function)].add(op.call, took, false, bytes),
                     _ => {}
                 }
-                if !streams.is_captured(on.stream) {
+                if !streams.is_captured(on.handle) {
                     streams.submit(op, on, name, Flags::new(category, false, false).0);
                 }
             }
-            What::Copied { own, bytes } => {
+            What::Copied { on, bytes } => {
                 self.moves[usize::from(op.function)].add(op.call, took, false, bytes);
-                let on = Named { stream: 0, own };
                 streams.submit(op, on, op.function.into(), Flags::new(category, false, false).0);
                 // It covers itself.
                 streams.stream_done(&Op { call: op.call + 1, ..*op }, on);

@@ -2,12 +2,13 @@
 
 use crate::data::Model;
 use crate::data::device::UNKNOWN;
-use crate::data::lane::{LEGACY, PER_THREAD, Source};
+use crate::data::lane::Source;
 use crate::data::memory::{DEFAULT, Pool};
 use crate::data::open::Opened;
 use crate::text::tame;
 use std::collections::HashSet;
 use trace::api::types::Kind;
+use trace::model::stream::{LEGACY, PER_THREAD};
 
 /// What a row is, in a way that holds when the trace grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

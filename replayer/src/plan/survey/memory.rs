@@ -1,19 +1,18 @@
 //! What calls do to memory: allocations, frees, reservations, variables of modules, memory that nobody seems to have made.
 
-use super::{Survey, extent, own};
+use super::{Survey, extent};
 use crate::memory::place::GRANULE;
 use crate::memory::ranges::widen;
 use crate::plan::Allocation;
 use crate::plan::action::Memory;
-use crate::plan::handover::Stream;
 use crate::plan::nested::structs;
 use crate::plan::order::Moment;
-use crate::plan::outstanding::PER_THREAD;
 use trace::api::enums::{CUmemAllocationType, CUmemLocationType};
 use trace::api::roles::{Class, Field, Role};
 use trace::api::types::Form;
 use trace::call::When;
 use trace::invented::block_of;
+use trace::model::stream::{StreamHandle, StreamId};
 use trace::{Call, Function, Trace};
 
 const ADOPTED: &str = "writes memory that no recorded call made, as the driver's own tables make it: what they do with it is not \
@@ -162,10 +161,9 @@ impl Survey {
     }
 
     /// The stream in whose order memory comes or goes.
-    fn own_stream(&self, call: &Call) -> Option<Stream> {
-        let (handle, thread) = own(call, call.function()?, call.argument("hStream")?);
-        let context = if handle <= PER_THREAD { self.contexts.current(call.thread) } else { None };
-        Some(Stream { handle, thread, context })
+    fn own_stream(&self, call: &Call) -> Option<StreamId> {
+        let stream = StreamHandle::new(call.function()?, call.argument("hStream")?);
+        Some(stream.of(self.contexts.current(call.thread).unwrap_or(0), call.thread))
     }
 
     fn of_graph(&mut self, start: u64, len: u64) {

@@ -1,0 +1,3 @@
+//! The driver's state, as recorded calls tell it.
+
+pub mod stream;

@@ -1,0 +1,74 @@
+//! Which stream a call means: of the handles 0, 1 and 2 each stands for a default stream, and 0 for either.
+
+use crate::api::Function;
+
+/// The handles by which a call names a default stream, whichever twin it is.
+pub const LEGACY: u64 = 1;
+pub const PER_THREAD: u64 = 2;
+
+/// A stream as a call names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamHandle {
+    pub handle: u64,
+    /// Whether 0 stands for the thread's own default stream, as it does for per-thread twins.
+    pub per_thread: bool,
+}
+
+impl StreamHandle {
+    pub const fn new(function: &Function, handle: u64) -> StreamHandle {
+        StreamHandle { handle, per_thread: function.twin_of.is_some() }
+    }
+
+    /// Whether it is a default stream, of which every context has its own.
+    pub const fn is_default(self) -> bool {
+        self.handle <= PER_THREAD
+    }
+
+    /// The stream that this is to a thread while that context is current.
+    pub const fn of(self, context: u64, thread: u32) -> StreamId {
+        match self.handle {
+            0 if self.per_thread => StreamId { context, stream: PER_THREAD, thread: Some(thread) },
+            PER_THREAD => StreamId { context, stream: PER_THREAD, thread: Some(thread) },
+            0 | LEGACY => StreamId::legacy(context),
+            stream => StreamId { context: 0, stream, thread: None },
+        }
+    }
+}
+
+/// A stream as work is ordered on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct StreamId {
+    /// Of a default stream; else 0.
+    pub context: u64,
+    /// The handle: [`LEGACY`] or [`PER_THREAD`] of a default stream.
+    pub stream: u64,
+    /// Whose, if it is a thread's own default stream.
+    pub thread: Option<u32>,
+}
+
+impl StreamId {
+    pub const fn legacy(context: u64) -> StreamId {
+        StreamId { context, stream: LEGACY, thread: None }
+    }
+
+    pub const fn is_legacy(self) -> bool {
+        self.stream == LEGACY
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::by_name;
+
+    #[test]
+    fn a_default_stream_has_several_names() {
+        let id = |name, handle| StreamHandle::new(by_name(name).expect("a function of the table"), handle).of(0xc0, 3);
+        let legacy = StreamId { context: 0xc0, stream: LEGACY, thread: None };
+        let own = StreamId { context: 0xc0, stream: PER_THREAD, thread: Some(3) };
+        let [plain, twin] = ["cuStreamSynchronize", "cuStreamSynchronize_ptsz"];
+        assert_eq!([id(plain, 0), id(plain, 1), id(twin, 1)], [legacy; 3]);
+        assert_eq!([id(plain, 2), id(twin, 0), id(twin, 2)], [own; 3]);
+        assert_eq!([id(plain, 0x50), id(twin, 0x50)], [StreamId { context: 0, stream: 0x50, thread: None }; 2]);
+    }
+}
