@@ -2,7 +2,7 @@
 
 use tests::forge::Forge;
 use tests::*;
-use trace::call::Content;
+use trace::call::{Content, When};
 use trace::segment::Kind;
 
 /// What the program allocates and the replay cannot.
@@ -133,4 +133,66 @@ fn variables_that_do_not_change_what_is_computed_are_not_set() {
     assert!(ran.stdout.starts_with("verified\n"), "{}", ran.stdout);
     let line = ran.stdout.lines().find(|line| line.trim_start().starts_with("not set "));
     assert!(line.is_some_and(|line| line.contains(" CUDA_LOG_FILE, CUDA_=, CUDA_DEVICE_ORDER: ")), "{}", ran.stdout);
+}
+
+/// The driver keeps an address of its own in what it hands out.
+#[test]
+fn resources_are_those_that_calls_handed_out() {
+    let place = Place::new();
+    run(&mut place.recorded(client("green_ends.c"))).expect(0);
+    let path = place.join("trace.bin");
+    let mut forge = Forge::open(&path);
+    let trace = place.trace();
+    let split = calls_named(&trace, "cuDevSmResourceSplitByCount")[0];
+    let given = split.argument("input").expect("an argument");
+    let given = split.memory(When::Return, given, 144).expect("recorded").into_owned();
+    // As the first call hands it out; the split is given what no call has handed out so far.
+    let is_given = |at: &usize| forge.bytes()[*at..].starts_with(&given);
+    let at = (0..forge.bytes().len() - given.len()).find(is_given).expect("handed out");
+    forge.flip(at + 12);
+    forge.reseal();
+    forge.write(&path);
+    let ran = run(place.cutrace(["replay", "--driver", "sim"]).env("CUTRACE_SIM_GUARD", "1")).expect(4);
+    is_refused(&ran, "cuDevSmResourceSplitByCount", "needs a resource that no call in the trace handed out");
+}
+
+/// Values of options may be addresses.
+#[test]
+fn options_of_the_linker_are_those_that_are_known() {
+    let place = Place::new();
+    run(&mut place.recorded(client("linker_logs.c"))).expect(0);
+    let path = place.join("trace.bin");
+    let mut forge = Forge::open(&path);
+    let options = |last: u32| [3, 4, 5, 6, last].iter().flat_map(|code: &u32| code.to_le_bytes()).collect::<Vec<u8>>();
+    forge.replace(Kind::Chunk, &options(12), &options(1000));
+    forge.reseal();
+    forge.write(&path);
+    let ran = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(6);
+    is_refused(&ran, "cuLinkCreate_v2", "option 1000 is none that this cutrace knows");
+}
+
+/// The driver knows it from a launch of its graph on.
+#[test]
+fn memory_of_a_graph_that_was_not_launched_is_refused() {
+    let place = Place::new();
+    run(place.recorded(client("graph_memory.c")).env("CUTRACE_SIM_SEED", "1")).expect(0);
+    let path = place.join("trace.bin");
+    let mut forge = Forge::open(&path);
+    for launch in calls_named(&place.trace(), "cuGraphLaunch") {
+        let words = launch.argument_bytes();
+        forge.replace(Kind::Chunk, words, &vec![0; words.len()]);
+    }
+    forge.reseal();
+    forge.write(&path);
+    for options in [&[][..], &["--no-placement"]] {
+        let mut replay = place.cutrace(["replay", "--driver", "sim"]);
+        let ran = run(replay.args(options).env("CUTRACE_SIM_SEED", "99000000").env("CUTRACE_SIM_GUARD", "1")).expect(4);
+        is_refused(&ran, "cuMemcpyDtoHAsync_v2", "is memory that is not here");
+    }
+}
+
+#[track_caller]
+fn is_refused(ran: &Outcome, name: &str, why: &str) {
+    let is_it = |line: &str| line.contains(&format!("refused      {name} (")) && line.contains(why);
+    assert!(ran.stdout.lines().any(is_it), "{name}: {}", ran.stdout);
 }
