@@ -169,6 +169,15 @@ impl<'a> Capture<'a> {
         (self.moment == Moment::Entry) == self.is_early
     }
 
+    /// Whether the driver has written what it gives back.
+    fn takes_outputs(&self) -> bool {
+        match self.moment {
+            Moment::Entry => false,
+            Moment::Success => true,
+            Moment::Failure => self.function.tells_why_it_failed(),
+        }
+    }
+
     /// The parameters, or the fields of the struct `around`, at `base` in the container.
     fn fields(&mut self, fields: &'static [Field], around: Option<&'static Type>, container: u64, base: u32) {
         let is_own = container == self.words.as_ptr() as u64;
@@ -233,7 +242,7 @@ impl<'a> Capture<'a> {
                 self.span(address, element, count, direction);
             }
             Target::Text { address, out: false, .. } if takes => self.text(address, u64::MAX),
-            Target::Text { address, limit, out: true } if succeeded => self.text(address, limit),
+            Target::Text { address, limit, out: true } if self.takes_outputs() => self.text(address, limit),
             Target::Path { address } if takes => self.path(address),
             Target::TextOut { address } if succeeded => {
                 self.attach(address, 8, true);
@@ -285,7 +294,8 @@ impl<'a> Capture<'a> {
             (Direction::Sink, _) => return,
             (Direction::In, _) => self.takes_inputs(),
             (Direction::InOut, _) => true,
-            (_, moment) => moment == Moment::Success,
+            (Direction::Create, moment) => moment == Moment::Success,
+            _ => self.takes_outputs(),
         };
         if attach && !self.passing {
             self.attach(address, bytes, true);

@@ -12,9 +12,10 @@ use trace::api::enums::CUresult;
 use trace::api::roles::Class;
 use trace::decode::decode;
 use trace::misfit::misfits;
-use trace::text::symbol;
+use trace::objects::Objects;
+use trace::text::{Text, symbol};
 use trace::value::{Given, Value};
-use trace::{Call, Trace};
+use trace::{Call, Function, Trace};
 use viewer::data::findings::{Cost, Finding};
 
 #[derive(Default)]
@@ -119,6 +120,19 @@ fn logs(call: &Call) -> Vec<(String, String)> {
     logs.filter(|(_, text)| !text.is_empty()).collect()
 }
 
+/// What a call has said in its outputs that failed.
+fn outcome(call: &Call, objects: &Objects) -> Vec<(String, String)> {
+    if !call.function().is_some_and(Function::tells_why_it_failed) {
+        return Vec::new();
+    }
+    let outputs = decode(call).map(|decoded| decoded.outputs).unwrap_or_default();
+    let said = outputs.into_iter().map(|(name, value)| match value {
+        Value::Text(text) => (name.to_owned(), text.into_owned()),
+        value => (name.to_owned(), Text(&value, objects).to_string()),
+    });
+    said.filter(|(_, text)| !text.is_empty()).collect()
+}
+
 /// Where the arguments of a launch were not as the kernel declares them, or could not be read.
 fn arguments(call: &Call) -> Option<(String, String)> {
     call.function().filter(|function| function.class == Class::launch)?;
@@ -156,7 +170,8 @@ impl<'t> Report<'t> for Errors<'t> {
         if self.said.len() < MOST_SAID {
             let (call, function) = (number, step.call.name());
             let memory = misfits(&step.call, step.objects).into_iter().map(|text| ("memory".to_owned(), text));
-            let said = memory.chain(logs(&step.call)).chain(arguments(&step.call));
+            let said =
+                memory.chain(logs(&step.call)).chain(outcome(&step.call, step.objects)).chain(arguments(&step.call));
             self.said.extend(said.map(|(what, text)| Said { call, function, what, text }));
         }
     }

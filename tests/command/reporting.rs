@@ -445,6 +445,20 @@ fn work_that_a_hanging_program_waits_for() {
 }
 
 #[test]
+fn failures_quote_what_the_driver_says_of_graphs() {
+    let place = recorded("graphs_refused.c");
+    let said = rows(&place, "errors", "said");
+    let text = |what: &str| {
+        let row = said.iter().find(|row| row["what"] == what).unwrap_or_else(|| panic!("{what}: {said:?}"));
+        (row["function"].as_str().expect("a name"), row["text"].as_str().expect("a line"))
+    };
+    let (function, outcome) = text("resultInfo");
+    assert_eq!(function, "cuGraphExecUpdate_v2");
+    assert!(outcome.starts_with("{result=CU_GRAPH_EXEC_UPDATE_ERROR_"), "{outcome}");
+    assert_eq!(text("logBuffer"), ("cuGraphInstantiate_v2", "no such graph"));
+}
+
+#[test]
 fn failures_quote_the_compiler_and_the_linker() {
     let place = recorded("linker_logs.c");
     let said = rows(&place, "errors", "said");

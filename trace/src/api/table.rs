@@ -169,6 +169,12 @@ impl Function {
         self.effect == Effect::EndCapture
     }
 
+    /// Whether the driver writes to the outputs of a call that fails, too: why, and what is in the way. What it makes it writes only
+    /// when it has made it.
+    pub fn tells_why_it_failed(&self) -> bool {
+        ["cuGraphInstantiate", "cuGraphExecUpdate"].iter().any(|start| self.name.starts_with(start))
+    }
+
     /// Whether what a copy or a fill brings to memory that the host has, too, is there when it returns: all without a stream wait for that
     /// (seen on driver 580: tests/gpu/facts/waiting_copies.c).
     pub const fn brings_at_once(&self) -> bool {

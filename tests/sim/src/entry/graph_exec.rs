@@ -41,14 +41,18 @@ fn update(hexec: Handle, hgraph: Handle, tell: impl FnOnce(u32, Handle) -> Resul
 entries! {
     fn cuGraphInstantiate(made: Out<Handle>, hgraph: Handle, error: Out<Handle>, log: Out<c_char>, size: usize) {
         error.set_if(0);
-        put_text(log, if log.is_null() { 0 } else { size }, "");
-        instantiate(made, hgraph, 0)
+        let outcome = instantiate(made, hgraph, 0);
+        let text = if outcome.is_err() { "no such graph" } else { "" };
+        put_text(log, if log.is_null() { 0 } else { size }, text);
+        outcome
     }
 
     fn cuGraphInstantiate_v2(made: Out<Handle>, hgraph: Handle, error: Out<Handle>, log: Out<c_char>, size: usize) {
         error.set_if(0);
-        put_text(log, if log.is_null() { 0 } else { size }, "");
-        instantiate(made, hgraph, 0)
+        let outcome = instantiate(made, hgraph, 0);
+        let text = if outcome.is_err() { "no such graph" } else { "" };
+        put_text(log, if log.is_null() { 0 } else { size }, text);
+        outcome
     }
 
     fn cuGraphInstantiateWithFlags(made: Out<Handle>, hgraph: Handle, flags: u64) {
