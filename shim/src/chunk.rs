@@ -194,8 +194,7 @@ impl Supply {
     /// A chunk with room for `size` bytes of records for the calling thread.
     pub fn take(&self, file: &TraceFile, size: usize) -> io::Result<Chunk> {
         if size + FRAME <= SMALL {
-            let free = self.state.lock().small.pop();
-            return free.map_or_else(|| Chunk::make(file, SMALL), Ok);
+            return self.take_small(file);
         }
         if size + FRAME > LARGE {
             return Chunk::make(file, round_up((size + FRAME) as u64) as usize);
@@ -217,6 +216,23 @@ impl Supply {
                 // The recorder thread does not keep up: this thread does the work it waits for.
                 Some(chunk) => self.reuse(file, chunk)?,
                 None => return Chunk::make(file, LARGE),
+            }
+        }
+    }
+
+    /// There are no more of them than threads at once: one that another thread has left is made free before a new one
+    /// is made, if the recorder thread does not keep up.
+    fn take_small(&self, file: &TraceFile) -> io::Result<Chunk> {
+        loop {
+            let mut state = self.state.lock();
+            if let Some(chunk) = state.small.pop() {
+                return Ok(chunk);
+            }
+            let left = state.full.iter().position(|chunk| chunk.size == SMALL).and_then(|at| state.full.remove(at));
+            drop(state);
+            match left {
+                Some(chunk) => self.reuse(file, chunk)?,
+                None => return Chunk::make(file, SMALL),
             }
         }
     }

@@ -26,8 +26,8 @@ fn ten_thousand_short_threads() {
     assert_eq!(trace.threads.len(), 10_001);
     assert!(trace.threads[1..].iter().all(|thread| thread.calls == 2));
     assert_eq!(trace.losses, []);
-    // A page for each thread's few records, and little besides.
-    assert!(trace.bytes_on_disk() < 64 << 20, "{} bytes", trace.bytes_on_disk());
+    // A page for each thread's few records, and little besides, whether or not the recorder thread keeps up.
+    assert!(trace.bytes_on_disk() < 48 << 20, "{} bytes", trace.bytes_on_disk());
 }
 
 #[test]
