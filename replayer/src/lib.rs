@@ -7,9 +7,11 @@
 
 mod call;
 mod check;
+mod driver;
 mod memory;
 mod plan;
 pub mod profile;
+mod ranges;
 mod run;
 #[cfg(test)]
 mod sample;
@@ -18,11 +20,12 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use call::driver::result::is_sticky;
 pub use check::bisection::{self, Bisection, Parting};
 pub use check::extent::{Elements, Extent, Fill, Float, Tolerance};
 pub use check::report::{Checked, Divergence, LeftOut, Outcome, Placed, Report};
 pub use check::trust::BLIND;
+pub use driver::result::is_sticky;
+pub use driver::stream::is_left_behind;
 pub use memory::words::Words;
 pub use plan::called_back::reached;
 pub use plan::contexts::Contexts;
@@ -36,7 +39,6 @@ pub use plan::{Plan, plan};
 pub use run::culprit::{Argument, Culprit, Recorded, Shape, What};
 pub use run::launches::Watched;
 pub use run::peek::Dump;
-pub use run::queue::is_left_behind;
 pub use run::repeat::{Repeat, Repeated};
 pub use run::replay;
 

@@ -1,6 +1,6 @@
 //! The live memory of one call.
 
-use crate::call::guard;
+use crate::driver::guard;
 use crate::run::sinks::Sink;
 use parking_lot::Mutex;
 use std::alloc::Layout;

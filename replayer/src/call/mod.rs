@@ -3,11 +3,8 @@
 pub mod arguments;
 pub mod buffers;
 pub mod code;
-pub mod driver;
 pub mod frame;
-pub mod guard;
 pub mod host;
 pub mod objects;
 pub mod parameters;
-pub mod thunk;
 pub mod words;

@@ -1,9 +1,9 @@
 //! The parameters that live functions have, asked of the driver once per function: it reads an argument for each of them, whatever the
 //! trace says of the function.
 
-use crate::call::driver::{Driver, Failure, result};
 use crate::call::frame::Refusal;
-use crate::run::queue::relaxed;
+use crate::driver::stream::relaxed;
+use crate::driver::{Driver, Failure, result};
 use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::sync::Arc;

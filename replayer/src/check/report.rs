@@ -1,8 +1,8 @@
 //! What a replay did and what it found.
 
-use crate::call::driver::result_name;
 use crate::check::bisection::Entry;
 use crate::check::extent::Extent;
+use crate::driver::result_name;
 use crate::memory::words::Words;
 use crate::plan::outstanding::Work;
 use crate::profile::Measured;

@@ -1,7 +1,7 @@
 //! Memory at its place that goes from one stream to another: the second waits for the first, see
 //! [`plan::handover`](crate::plan::handover).
 
-use crate::call::driver::Failure;
+use crate::driver::Failure;
 use crate::memory::ordered::Ordered;
 use crate::memory::place::Placement;
 use crate::plan::handover::Handovers;

@@ -10,7 +10,6 @@ pub mod ordered;
 pub mod pieces;
 pub mod pinned;
 pub mod place;
-pub mod ranges;
 pub mod reserve;
 pub mod translate;
 pub mod words;

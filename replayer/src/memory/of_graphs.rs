@@ -3,7 +3,7 @@
 
 use crate::call::frame::{Memory, Refusal};
 use crate::memory::bound::HeldAddress;
-use crate::memory::ranges::Ranges;
+use crate::ranges::Ranges;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,9 +1,9 @@
 //! Stream-ordered memory that could not be put back at its recorded address: the same calls, on the same stream.
 
-use crate::call::driver::{Failure, result};
 use crate::call::objects::{Found, Objects};
+use crate::driver::stream::current_context;
+use crate::driver::{Failure, result};
 use crate::memory::place::Placement;
-use crate::run::queue::current_context;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use trace::api::types::Kind;

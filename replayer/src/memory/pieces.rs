@@ -1,7 +1,7 @@
 //! Pieces of device memory that are mapped at recorded addresses, and which recorded allocations still need them.
 
 use crate::memory::place::GRANULE;
-use crate::memory::ranges::{Ranges, widen};
+use crate::ranges::{Ranges, widen};
 use std::collections::BTreeMap;
 use std::ops::Range;
 

@@ -1,10 +1,10 @@
 //! Pinned host memory at its recorded addresses: pages of our own, registered with the driver.
 
-use crate::call::driver::{Failure, result};
-use crate::call::guard;
+use crate::driver::guard;
+use crate::driver::{Failure, result};
 use crate::memory::place::Placement;
-use crate::memory::ranges::{Ranges, widen};
 use crate::plan::PAGE;
+use crate::ranges::{Ranges, widen};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 

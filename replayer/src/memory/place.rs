@@ -9,19 +9,19 @@
 //! What cannot be reserved is allocated elsewhere and translated.
 
 use crate::Error;
-use crate::call::driver::{Driver, Failure, result};
 use crate::call::objects::Objects;
+use crate::driver::stream::{current_context, relaxed, synchronize};
+use crate::driver::{Driver, Failure, result};
 use crate::memory::captures::Captures;
 use crate::memory::devices::shortages;
 use crate::memory::ordered::Ordered;
 use crate::memory::pieces::Pieces;
 use crate::memory::pinned::map_host;
-use crate::memory::ranges::{Ranges, widen};
 use crate::memory::reserve::reserve;
 use crate::memory::translate::Translation;
 use crate::memory::words::unheld;
 use crate::plan::{Allocation, Plan};
-use crate::run::queue::{current_context, relaxed, synchronize};
+use crate::ranges::{Ranges, widen};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;

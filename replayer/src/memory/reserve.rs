@@ -1,8 +1,8 @@
 //! Takes recorded addresses for memory to be put back.
 
-use crate::call::driver::Driver;
-use crate::memory::ranges::{Ranges, widen};
+use crate::driver::Driver;
 use crate::plan::BLOCK;
+use crate::ranges::{Ranges, widen};
 use std::ops::Range;
 
 /// Reserves a run of blocks, as a whole or as much of it as is free: the program's own ranges in one piece each, if they

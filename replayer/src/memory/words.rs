@@ -7,8 +7,8 @@
 //! memory was recorded and is not any more are counted.
 
 use crate::memory::place::Placement;
-use crate::memory::ranges::Ranges;
 use crate::memory::translate::{Tables, Translation, around};
+use crate::ranges::Ranges;
 use std::borrow::Cow;
 use std::ops::Range;
 use trace::api::copies::Region;

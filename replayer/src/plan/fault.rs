@@ -4,7 +4,7 @@
 //! failed is under way: from the first submission on that no successful wait had covered when the program heard of it.
 //! A failure before that is another one.
 
-use crate::call::driver::result::is_sticky;
+use crate::driver::result::is_sticky;
 use std::collections::HashMap;
 use trace::api::roles::{Class, Role};
 use trace::api::table::Awaited;

@@ -7,10 +7,10 @@
 //! more, as after another gap.
 
 use crate::call::words::looks_like_address;
-use crate::memory::ranges::Ranges;
 use crate::plan::copied::{Copied, End, copied};
 use crate::plan::reach::Allocations;
 use crate::plan::survey::extent;
+use crate::ranges::Ranges;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 use trace::api::roles::{Class, Role};

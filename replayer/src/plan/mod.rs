@@ -29,7 +29,6 @@ pub mod verdict;
 pub mod waits;
 pub mod worked;
 
-use crate::memory::ranges::Ranges;
 use crate::plan::environment::Environment;
 use crate::plan::fault::Fault;
 use crate::plan::handover::Handovers;
@@ -38,6 +37,7 @@ use crate::plan::origins::Found;
 use crate::plan::reach::Reach;
 use crate::plan::survey::Survey;
 use crate::plan::verdict::{Reason, Verdict};
+use crate::ranges::Ranges;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use trace::Trace;

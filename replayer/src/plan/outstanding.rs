@@ -3,9 +3,9 @@
 //! A wait that succeeded covers what stood before it in its stream, and what the stream waits for by events. The legacy stream's
 //! covers the blocking streams of its context.
 
-use crate::memory::ranges::widen;
 use crate::plan::PAGE;
 use crate::plan::contexts::Contexts;
+use crate::ranges::widen;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 use std::time::Duration;
@@ -239,7 +239,7 @@ impl Outstanding {
         let queue = |stream| queue_of(context, call, function, stream);
         let stream = call.stream();
         let captured = stream.is_some_and(|stream| self.captures.origin(stream).is_some());
-        self.captures.see(call, function, &crate::memory::ranges::Ranges::default());
+        self.captures.see(call, function, &crate::ranges::Ranges::default());
         let argument = |name| call.argument(name).unwrap_or(0);
         match function.awaited() {
             Some(Awaited::Stream(at)) => self.finished(queue(call.word(at)), call.number),

@@ -249,7 +249,7 @@ fn holds(trace: &Trace, result: &Image, own: &[&Image]) -> bool {
     let pieces = own.iter().map(|image| trace.bytes(image).filter(|bytes| bytes.len() as u64 == image.len));
     let Some(pieces) = pieces.collect::<Option<Vec<&[u8]>>>() else { return false };
     let covered = own.iter().map(|image| image.memory());
-    let covered = crate::memory::ranges::Ranges::union(covered, 1);
+    let covered = crate::ranges::Ranges::union(covered, 1);
     if !covered.covers(&(result.address..end)) || result.len / REPEATS > trace.bytes_on_disk() {
         return false;
     }

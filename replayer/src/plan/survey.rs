@@ -1,7 +1,6 @@
 //! The walk over a trace that makes its plan.
 
-use crate::call::driver::result;
-use crate::memory::ranges::Ranges;
+use crate::driver::result;
 use crate::plan::action::{Action, action, between_either};
 use crate::plan::captures;
 use crate::plan::captures::Captures;
@@ -21,6 +20,7 @@ use crate::plan::usage::Usage;
 use crate::plan::verdict::{Reasons, Verdict};
 use crate::plan::waits::{self, Memories, Signals};
 use crate::plan::{BLOCK, End, Missing, PAGE, Plan};
+use crate::ranges::Ranges;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 

@@ -6,11 +6,11 @@
 
 use crate::call::buffers::{Builder, Here, Recorded};
 use crate::call::frame::{Memory, Refusal};
-use crate::memory::ranges::Ranges;
 use crate::plan::copied::memory;
 use crate::plan::nested::structs;
 use crate::plan::outstanding::arguments;
 use crate::plan::reach::Allocations;
+use crate::ranges::Ranges;
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use trace::api::enums::{CUstreamBatchMemOpType as Kind, CUstreamWaitValue_flags as Until};

@@ -1,9 +1,9 @@
 //! When launches, copies and fills on some memory were known to have been done: by a wait, or as a callback behind them began.
 
-use crate::memory::ranges::Ranges;
 use crate::plan::copied;
 use crate::plan::outstanding::Outstanding;
 use crate::plan::spins::{begun, waits};
+use crate::ranges::Ranges;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use trace::api::roles::Class;

@@ -7,7 +7,7 @@
 //! CUPTI hands out whole buffers, from its own threads or from within a flush. A record may come before the replay has noted
 //! the id: it is kept until the end then.
 
-use crate::call::driver::{id, result};
+use crate::driver::{id, result};
 use crate::profile::described::launched;
 use crate::profile::kernels::Kernels;
 use crate::profile::{Collector, Submitted, now};
@@ -127,7 +127,7 @@ impl Cupti {
     /// Makes a call of the trace.
     ///
     /// # Safety
-    /// As for [`Driver::call`](crate::call::driver::Driver::call).
+    /// As for [`Driver::call`](crate::driver::Driver::call).
     pub unsafe fn call(
         &self,
         world: &World,

@@ -6,12 +6,11 @@
 //!
 //! Events tell differences, as floats: each is taken to a near base event, whose place on the host's clock is known.
 
-use crate::call::driver::{Driver, Failure, id, result};
+use crate::driver::stream::{Queue, context_of, stream_of, within};
+use crate::driver::{Driver, Failure, id, result};
 use crate::profile::described::{Described, describe};
 use crate::profile::kernels::Kernels;
 use crate::profile::{Collector, now};
-use crate::run::launches::{context_of, stream_of};
-use crate::run::queue::{Queue, within};
 use crate::run::world::World;
 use parking_lot::Mutex;
 use std::collections::HashMap;

@@ -1,6 +1,6 @@
 //! What the driver says of a kernel in a configuration: asked once for each.
 
-use crate::call::driver::Driver;
+use crate::driver::Driver;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use trace::record::timed;

@@ -167,7 +167,7 @@ impl<'t> Profiler<'t> {
         &self.why
     }
 
-    /// Makes a call in the place of [`Driver::call`](crate::call::driver::Driver::call).
+    /// Makes a call in the place of [`Driver::call`](crate::driver::Driver::call).
     ///
     /// # Safety
     /// As for that.

@@ -1,8 +1,8 @@
 //! Events of the replay's own, one behind each copy to the host that is under way: they tell that it has arrived when its stream, which
 //! has been given more since, does not.
 
-use crate::call::driver::Driver;
-use crate::run::queue::{Queue, within};
+use crate::driver::Driver;
+use crate::driver::stream::{Queue, within};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 

@@ -1,8 +1,8 @@
 //! Device memory read and written beside all other work, as the recorded CPU did with managed memory: a kernel under way may be
 //! waiting for the very bytes, or for what the program does next.
 
-use crate::call::guard;
-use crate::run::queue::{Queue, current_context, within};
+use crate::driver::guard;
+use crate::driver::stream::{Queue, current_context, within};
 use crate::run::world::World;
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};

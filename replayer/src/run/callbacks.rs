@@ -5,9 +5,9 @@
 
 use crate::check::payload;
 use crate::check::report::Tally;
-use crate::memory::ranges::Ranges;
+use crate::driver::stream::Queue;
 use crate::plan::worked::Worked;
-use crate::run::queue::Queue;
+use crate::ranges::Ranges;
 use crate::run::sinks::Pending;
 use crate::run::world::World;
 use crate::run::{results, written};

@@ -1,7 +1,7 @@
 //! The launch that failed: what it ran, what it was given, and whether the recorded program met the same failure.
 
-use crate::call::driver::result_name;
 use crate::call::words::looks_like_address;
+use crate::driver::result_name;
 use crate::memory::named::{Named, Place};
 use crate::run::unroll::Work;
 use crate::run::world::World;

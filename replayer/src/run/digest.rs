@@ -1,7 +1,7 @@
 //! What device memory holds as one number, by a kernel of the replay's own (digest/digest.cu): hashing an arena between two launches takes
 //! no longer than reading it there.
 
-use crate::call::driver::{Driver, Failure};
+use crate::driver::{Driver, Failure};
 use std::collections::HashMap;
 use trace::hash::Hash;
 

@@ -3,8 +3,8 @@
 //! If that address is another one here, those bytes mean nothing by themselves. The word that the replay has is taken back
 //! to what the recorded program had, changed there, and translated as a whole.
 
-use crate::memory::ranges::widen;
 use crate::memory::words::{Layout, Words};
+use crate::ranges::widen;
 use crate::run::world::World;
 use crate::run::written::extent;
 use std::borrow::Cow;

@@ -3,10 +3,10 @@
 //! Memory is given back only when nothing can use it any more. Work is waited for first, copies that nobody has looked
 //! at yet are compared, and what the wait says is part of the result.
 
-use crate::call::driver::result_name;
 use crate::check::payload;
 use crate::check::report::{Divergence, Tally};
-use crate::run::queue::{Queue, synchronize, within};
+use crate::driver::result_name;
+use crate::driver::stream::{Queue, synchronize, within};
 use crate::run::rest::{Rest, Rests};
 use crate::run::sinks::Pending;
 use crate::run::world::World;

@@ -12,13 +12,13 @@
 //! streams then is remembered, and waited for before the next launch.
 
 use crate::Followed;
-use crate::call::driver::{Driver, Failure, id, result, result_name};
 use crate::call::objects::Found;
 use crate::check::bisection::Entry;
+use crate::driver::stream::{Queue, Waiting, queue_of, stream_of, synchronize, within};
+use crate::driver::{Failure, id, result, result_name};
 use crate::plan::outstanding::Left;
 use crate::run::culprit::{Culprit, How, Suspect};
 use crate::run::instances::Instances;
-use crate::run::queue::{Queue, Waiting, current_context, synchronize, within};
 use crate::run::rest;
 use crate::run::trail::{self, Step, Trail};
 use crate::run::unroll::{Kernel, Node, Work};
@@ -146,10 +146,10 @@ impl Watch {
         (turn.watched, self.found.into_inner(), entries)
     }
 
-    /// Makes a call in the place of [`Driver::call`].
+    /// Makes a call in the place of [`Driver::call`](crate::driver::Driver::call).
     ///
     /// # Safety
-    /// As for [`Driver::call`].
+    /// As for [`Driver::call`](crate::driver::Driver::call).
     pub unsafe fn call(&self, world: &World, call: &Call, live: &'static Function, words: &[u64]) -> u32 {
         // SAFETY: forwarded from the caller.
         let plain = || unsafe { world.driver.call(id(live), words) };
@@ -362,30 +362,6 @@ impl Watch {
         }
         Ended::Well
     }
-}
-
-/// Where a call puts its work: the default stream, if it names none.
-fn queue_of(driver: &Driver, thread: u32, function: &Function, words: &[u64]) -> Queue {
-    let stream = stream_of(function, words).unwrap_or(0);
-    let own = function.twin_of.is_some() && stream == 0 || stream == 2;
-    Queue { context: context_of(driver, stream), stream, thread: own.then_some(thread) }
-}
-
-/// The live stream that a call about to be made names.
-pub fn stream_of(function: &Function, words: &[u64]) -> Option<u64> {
-    // SAFETY: within a whole structure of the frame's, which lives until the call has been made and looked at.
-    let at = |address| Some(unsafe { (address as *const u64).read_unaligned() });
-    function.stream(|word| words.get(word).copied().unwrap_or(0), at)
-}
-
-/// The live context of a live stream; that of the thread for its default streams.
-pub fn context_of(driver: &Driver, stream: u64) -> u64 {
-    let mut context = 0u64;
-    if stream > 2 {
-        // SAFETY: a live stream and an output word.
-        let _ = unsafe { driver.ask("cuStreamGetCtx", &[stream, &raw mut context as u64]) };
-    }
-    if context == 0 { current_context(driver) } else { context }
 }
 
 impl Kernel {

@@ -1,10 +1,10 @@
 //! What begins or ends with a call: objects, contexts, and memory, which is the placement's in a replay.
 
-use crate::call::driver::{Failure, result, result_name};
 use crate::call::objects::Found;
+use crate::driver::stream::{current_context, within};
+use crate::driver::{Failure, result, result_name};
 use crate::memory::ordered::Ordered;
 use crate::plan::action::Memory;
-use crate::run::queue::{current_context, within};
 use crate::run::{Worker, finish, peek, readers};
 use trace::api::roles::Role;
 use trace::api::types::{Form, Kind};

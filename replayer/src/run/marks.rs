@@ -1,7 +1,7 @@
 //! Marks round a launch, which other tools look at and nothing else: `ncu --profile-from-start off`, `nsys -c cudaProfilerApi`.
 
 use crate::check::report::Tally;
-use crate::run::queue::Queue;
+use crate::driver::stream::Queue;
 use crate::run::world::World;
 use trace::{Call, Function};
 

@@ -10,8 +10,8 @@
 //! others in turn: a number of a full block does not come back for a long time (tests/gpu/facts/texture_numbers.c). So in recordings
 //! with more than that, objects go when the program destroys them, and numbers mostly come as they did.
 
-use crate::call::driver::{id, result};
-use crate::run::queue::current_context;
+use crate::driver::stream::current_context;
+use crate::driver::{id, result};
 use crate::run::world::World;
 use parking_lot::Mutex;
 use std::collections::HashMap;

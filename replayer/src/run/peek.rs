@@ -1,9 +1,9 @@
 //! Device memory read by the replay itself, beside what the program does: on a stream of its own, in a mode in which a
 //! capture elsewhere neither forbids it nor is broken by it.
 
-use crate::call::driver::{Failure, result};
 use crate::call::frame::Memory;
-use crate::run::queue::within;
+use crate::driver::stream::within;
+use crate::driver::{Failure, result};
 use crate::run::world::World;
 use std::fs::File;
 use std::io::Write;

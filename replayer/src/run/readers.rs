@@ -6,7 +6,7 @@
 
 use crate::check::payload;
 use crate::check::report::Tally;
-use crate::run::queue::{Queue, within};
+use crate::driver::stream::{Queue, within};
 use crate::run::sinks::Pending;
 use crate::run::world::World;
 use std::collections::HashSet;

@@ -9,9 +9,9 @@
 //! writes without a call stand in the way, and are named.
 
 use crate::call::buffers::Builder;
-use crate::call::driver::{Driver, id, result, result_name};
 use crate::call::frame::{Frame, Refusal, Room};
 use crate::check::report::Tally;
+use crate::driver::{Driver, id, result, result_name};
 use crate::plan::action::{Action, action};
 use crate::plan::order::{Aborted, Edge, Gate};
 use crate::plan::{Plan, called_back};

@@ -1,6 +1,6 @@
 //! What a range of calls writes, found by doing it once: all memory is read before and after, and what differs is kept as it was.
 
-use crate::call::driver::{Driver, Failure};
+use crate::driver::{Driver, Failure};
 use crate::memory::bound::HeldAddress;
 use crate::memory::named::Named;
 use crate::run::peek::read;

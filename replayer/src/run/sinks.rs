@@ -1,10 +1,10 @@
 //! Copies to the host that are still under way, and host memory that copies of the replay itself still use.
 
-use crate::call::driver::Driver;
 use crate::call::frame::Memory;
+use crate::driver::Driver;
+use crate::driver::stream::{GONE, Queue, current_context};
 use crate::memory::words::Layout;
 use crate::run::arrivals::{Arrival, Arrivals};
-use crate::run::queue::{GONE, Queue, current_context};
 use parking_lot::{Mutex, MutexGuard};
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};

@@ -10,11 +10,11 @@
 //! What is not short is hashed by the device, and searched for addresses only where an address leads to.
 
 use crate::check::bisection::{Entry, State};
+use crate::driver::stream::within;
 use crate::memory::bound::HeldAddress;
 use crate::memory::named::Named;
 use crate::run::digest::{Digests, Moved};
 use crate::run::peek::{context_of, read};
-use crate::run::queue::within;
 use crate::run::world::World;
 use std::cell::RefCell;
 use std::collections::BTreeSet;

@@ -2,9 +2,8 @@
 
 use crate::call::frame::Frame;
 use crate::check::payload;
+use crate::driver::stream::{Queue, context_of, current_context, stream_of};
 use crate::run::Worker;
-use crate::run::launches::{context_of, stream_of};
-use crate::run::queue::{Queue, current_context};
 use crate::run::sinks::{Pending, Source};
 use trace::api::roles::{Class, Field};
 use trace::api::types::{Form, Kind};

@@ -1,15 +1,15 @@
 //! A worker: what a recorded call becomes, and what is compared when it has returned.
 
 use crate::call::buffers::Builder;
-use crate::call::driver::{Failure, id, result, result_name};
 use crate::call::frame::Refusal;
 use crate::call::parameters;
 use crate::check::payload;
 use crate::check::report::{Divergence, Tally};
+use crate::driver::stream::current_context;
+use crate::driver::{Failure, id, result, result_name};
 use crate::plan::action::{Action, Memory, action};
 use crate::plan::copied;
 use crate::plan::order::{Gate, Lane};
-use crate::run::queue::current_context;
 use crate::run::stall::Stall;
 use crate::run::work::handle;
 use crate::run::world::World;

@@ -1,10 +1,10 @@
 //! What all workers of a replay share.
 
-use crate::call::driver::Driver;
 use crate::call::frame::Frame;
 use crate::call::objects::Objects;
 use crate::call::parameters::Parameters;
 use crate::check::extent::Tolerance;
+use crate::driver::Driver;
 use crate::memory::of_graphs::OfGraphs;
 use crate::memory::place::Placement;
 use crate::memory::translate::Translation;

@@ -2,11 +2,11 @@
 
 use super::{Survey, extent};
 use crate::memory::place::GRANULE;
-use crate::memory::ranges::widen;
 use crate::plan::Allocation;
 use crate::plan::action::Memory;
 use crate::plan::nested::structs;
 use crate::plan::order::Moment;
+use crate::ranges::widen;
 use trace::api::enums::{CUmemAllocationType, CUmemLocationType};
 use trace::api::roles::{Class, Field, Role};
 use trace::api::types::Form;

@@ -1,10 +1,11 @@
 //! What tells that work has finished: the stream it was put on, seen from where it was put there.
 
-use crate::call::driver::{Driver, Failure, result};
+use crate::driver::{Driver, Failure, result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
+use trace::Function;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Queue {
@@ -91,6 +92,30 @@ pub fn current_context(driver: &Driver) -> u64 {
     // SAFETY: one output word.
     let _ = unsafe { driver.ask("cuCtxGetCurrent", &[&raw mut context as u64]) };
     context
+}
+
+/// Where a call puts its work: the default stream, if it names none.
+pub fn queue_of(driver: &Driver, thread: u32, function: &Function, words: &[u64]) -> Queue {
+    let stream = stream_of(function, words).unwrap_or(0);
+    let own = function.twin_of.is_some() && stream == 0 || stream == 2;
+    Queue { context: context_of(driver, stream), stream, thread: own.then_some(thread) }
+}
+
+/// The live stream that a call about to be made names.
+pub fn stream_of(function: &Function, words: &[u64]) -> Option<u64> {
+    // SAFETY: within a whole structure of the frame's, which lives until the call has been made and looked at.
+    let at = |address| Some(unsafe { (address as *const u64).read_unaligned() });
+    function.stream(|word| words.get(word).copied().unwrap_or(0), at)
+}
+
+/// The live context of a live stream; that of the thread for its default streams.
+pub fn context_of(driver: &Driver, stream: u64) -> u64 {
+    let mut context = 0u64;
+    if stream > 2 {
+        // SAFETY: a live stream and an output word.
+        let _ = unsafe { driver.ask("cuStreamGetCtx", &[stream, &raw mut context as u64]) };
+    }
+    if context == 0 { current_context(driver) } else { context }
 }
 
 /// Waits for all work of a context.

@@ -91,7 +91,7 @@ mod tests {
 
     fn thunk_of(name: &str) -> Thunk {
         let function = by_name(name).unwrap();
-        THUNKS[crate::call::driver::id(function)]
+        THUNKS[crate::driver::id(function)]
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! The target driver: any `libcuda.so.1`, opened by path, its functions by the ids of the table.
 
+pub mod guard;
+pub mod stream;
+pub mod thunk;
+
 use crate::Error;
-use crate::call::guard;
-use crate::call::thunk::{THUNKS, Thunk};
+use crate::driver::thunk::{THUNKS, Thunk};
 use std::path::Path;
 use trace::api::types::Typed;
 use trace::api::{FUNCTIONS, Function, by_name, enums::CUresult};
