@@ -16,12 +16,14 @@ use crate::run::world::World;
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
+use trace::api::copies::Region;
 use trace::api::roles::{Class, Field, Role, Sibling};
 use trace::api::structs::CUtensorMap;
 use trace::api::types::{Form, Kind, Type, Typed};
 use trace::call::When;
+use trace::recorded::{Recorded, load};
 use trace::segment::u64_at;
-use trace::walk::{Direction, Target, View, has_structure, member, most, reach, resolve};
+use trace::walk::{Direction, Target, has_structure, member, most, reach, resolve};
 use trace::{Call, Function};
 
 /// Argument words or a struct, recorded and live, around the fields that are being walked.
@@ -35,28 +37,7 @@ pub struct Here<'r> {
 
 impl Here<'_> {
     pub fn load(&self, at: u32, size: u32) -> Option<u64> {
-        let bytes = self.recorded.get(at as usize..(at + size.min(8)) as usize)?;
-        let mut word = [0; 8];
-        word[..bytes.len()].copy_from_slice(bytes);
-        Some(u64::from_le_bytes(word))
-    }
-}
-
-/// A container seen at one moment of the recorded call.
-pub struct Recorded<'c, 't> {
-    pub call: &'c Call<'t>,
-    pub bytes: &'c [u8],
-    pub when: When,
-}
-
-impl View for Recorded<'_, '_> {
-    fn load(&self, offset: u32, size: u32) -> Option<u64> {
-        Here { recorded: self.bytes, memory: 0, offset: 0 }.load(offset, size)
-    }
-
-    fn at(&self, address: u64, size: u32) -> Option<u64> {
-        let bytes = self.call.memory(self.when, address, size.into())?;
-        Here { recorded: &bytes, memory: 0, offset: 0 }.load(0, size)
+        load(self.recorded, at, size)
     }
 }
 
@@ -332,8 +313,8 @@ impl<'w, 't> Builder<'w, 't> {
         let too_much = || Refusal(format!("{} is said to be {most} elements long", field.name));
         let len = count.checked_mul(element.size.into()).ok_or_else(too_much)?;
         match direction {
-            Direction::Source => return self.source(field.name, dense(address, len)).map(HeldAddress::word),
-            Direction::Sink => return self.sink(field.name, dense(address, len)).map(HeldAddress::word),
+            Direction::Source => return self.source(field.name, Region::dense(address, len)).map(HeldAddress::word),
+            Direction::Sink => return self.sink(field.name, Region::dense(address, len)).map(HeldAddress::word),
             _ => {}
         }
         // Places within a span are kept in 32 bits.
@@ -500,10 +481,6 @@ impl<'w, 't> Builder<'w, 't> {
             ),
         })
     }
-}
-
-pub fn dense(address: u64, len: u64) -> trace::api::copies::Region {
-    trace::api::copies::Region { address, row_bytes: len, rows: 1, pitch: len, slices: 1, slice_pitch: len }
 }
 
 /// Values that say of a union that nothing is in it.

@@ -3,7 +3,7 @@
 //! A payload is read straight from the trace where it lies in one piece. Pinned memory is at its recorded address (or
 //! translated), so copies from and to it use it: what the device writes there, a later copy must find.
 
-use crate::call::buffers::{Builder, Here, dense};
+use crate::call::buffers::{Builder, Here};
 use crate::call::frame::{Memory, Refusal};
 use crate::call::objects::Found;
 use crate::memory::bound::HeldAddress;
@@ -194,7 +194,7 @@ impl<'t> Builder<'_, 't> {
         writes: bool,
     ) -> Result<HeldAddress, Refusal> {
         let reaches = most.ok_or_else(|| Refusal(format!("how far {name} reaches is not known")))?;
-        let region = dense(address, reaches);
+        let region = Region::dense(address, reaches);
         if self.image_length(address) > 0 {
             return if writes { self.sink(name, region) } else { self.source(name, region) };
         }

@@ -57,14 +57,14 @@ impl Objects {
         if kind == Kind::Device {
             return Found::Live(u64::from(self.device(recorded as i32) as u32));
         }
-        if is_special(kind, recorded) {
+        if kind.is_special(recorded) {
             return Found::Live(recorded);
         }
         self.bound[space(kind)].read().get(&recorded).map_or(Found::Unknown, |bound| bound.found)
     }
 
     pub fn bind(&self, kind: Kind, recorded: u64, live: u64) {
-        if kind != Kind::Device && !is_special(kind, recorded) {
+        if kind != Kind::Device && !kind.is_special(recorded) {
             let mut all = self.bound[space(kind)].write();
             let others =
                 all.get(&recorded).filter(|bound| bound.found == Found::Live(live)).map_or(0, |bound| bound.lives);
@@ -79,7 +79,7 @@ impl Objects {
     /// The object ended with this call. Memory handles are held several times over, and each release gives up one hold:
     /// they stay.
     pub fn end(&self, kind: Kind, recorded: u64, call: u64) {
-        if kind == Kind::Allocation || is_special(kind, recorded) {
+        if kind == Kind::Allocation || kind.is_special(recorded) {
             return;
         }
         if let Some(bound) = self.bound[space(kind)].write().get_mut(&recorded) {
@@ -105,7 +105,7 @@ impl Objects {
 
     /// The object of a call that was left out; one already known by this value is given up only if the call made it.
     pub fn forgo(&self, kind: Kind, recorded: u64, call: u64, made: bool) {
-        if kind == Kind::Device || is_special(kind, recorded) {
+        if kind == Kind::Device || kind.is_special(recorded) {
             return;
         }
         let mut bound = self.bound[space(kind)].write();
@@ -113,11 +113,6 @@ impl Objects {
             bound.insert(recorded, Bound { found: Found::Absent { call }, lives: 1 });
         }
     }
-}
-
-/// Values that name no object of the application: null, and the two default streams.
-pub fn is_special(kind: Kind, value: u64) -> bool {
-    value == 0 || kind == Kind::Stream && value <= 2
 }
 
 /// Kinds that the driver lets stand for each other share their values: a CUkernel is launched as a CUfunction, a green

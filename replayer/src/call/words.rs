@@ -1,5 +1,6 @@
 //! Words of a call's bytes that are addresses: in payloads, and in kernel arguments.
 
+use crate::addresses::looks_like_address;
 use crate::call::buffers::Builder;
 use crate::memory::translate::Tables;
 use crate::memory::words::{Layout, Word, Words};
@@ -132,11 +133,6 @@ impl Builder<'_, '_> {
 
 fn is_known(plan: &Plan, tables: &Tables, value: u64) -> bool {
     plan.device.contains(value) || plan.host.contains(value) || tables.live(value).is_some()
-}
-
-/// Within what x86-64 gives a process, and too large for a small number.
-pub fn looks_like_address(value: u64) -> bool {
-    (1 << 32..1 << 47).contains(&value)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Why bytes may differ that hold addresses.
 
+use crate::addresses::looks_like_address;
 use crate::memory::words::Layout;
 use crate::run::world::World;
 
@@ -12,8 +13,7 @@ pub fn strange_addresses(world: &World, bytes: &[u8], layout: Layout) -> Option<
     let mut found = 0;
     let mut asked = 0;
     layout.each(bytes, |_, value| {
-        let is_address = (1 << 32..1 << 47).contains(&value);
-        if is_address && asked < MOST && !is_known(world, value) {
+        if looks_like_address(value) && asked < MOST && !is_known(world, value) {
             asked += 1;
             found += u64::from(is_device_memory(world, value));
         }

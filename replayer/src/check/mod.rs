@@ -20,16 +20,9 @@ use trace::api::roles::{Class, Field, Role};
 use trace::api::structs::CUtensorMap;
 use trace::api::types::{Form, Kind, Type, Typed};
 use trace::call::When;
+use trace::recorded::made_in;
 use trace::walk::{Direction, Target, View, is_meant, member, resolve};
 use trace::{Call, Function};
-
-/// Memory that came into being inside a struct (an allocation node): its address, and the length that stands beside it.
-pub fn made_in(fields: &[Field], bytes: &[u8]) -> Option<(u64, u64)> {
-    let made = |field: &&Field| matches!((field.role, field.ty.form), (Role::Created, Form::Address));
-    let at = |field: &Field| bytes.get(field.offset as usize..).map(word);
-    let length = fields.iter().find(|field| field.name == "bytesize")?;
-    Some((at(fields.iter().find(made)?)?, at(length)?))
-}
 
 /// After a call that succeeded in both worlds: its outputs.
 pub fn outputs<'t>(

@@ -1,6 +1,6 @@
 //! Pieces of device memory that are mapped at recorded addresses, and which recorded allocations still need them.
 
-use crate::memory::place::GRANULE;
+use crate::addresses::GRANULE;
 use crate::ranges::{Ranges, widen};
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,9 +1,9 @@
 //! Pinned host memory at its recorded addresses: pages of our own, registered with the driver.
 
+use crate::addresses::PAGE;
 use crate::driver::guard;
 use crate::driver::{Failure, result};
 use crate::memory::place::Placement;
-use crate::plan::PAGE;
 use crate::ranges::{Ranges, widen};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;

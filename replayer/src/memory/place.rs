@@ -8,10 +8,11 @@
 //!
 //! What cannot be reserved is allocated elsewhere and translated.
 
-use crate::Error;
+use crate::addresses::GRANULE;
 use crate::call::objects::Objects;
 use crate::driver::stream::{current_context, relaxed, synchronize};
 use crate::driver::{Driver, Failure, result};
+use crate::error::Error;
 use crate::memory::captures::Captures;
 use crate::memory::devices::shortages;
 use crate::memory::ordered::Ordered;
@@ -29,9 +30,6 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use trace::api::structs::{CUmemAccessDesc, CUmemAllocationProp};
 use trace::maps;
-
-/// Device memory is mapped in multiples of this.
-pub const GRANULE: u64 = 2 << 20;
 
 const LOCATION_DEVICE: u32 = 1;
 const PINNED: u32 = 1;

@@ -1,7 +1,7 @@
 //! Takes recorded addresses for memory to be put back.
 
+use crate::addresses::BLOCK;
 use crate::driver::Driver;
-use crate::plan::BLOCK;
 use crate::ranges::{Ranges, widen};
 use std::ops::Range;
 

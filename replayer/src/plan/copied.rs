@@ -1,12 +1,12 @@
 //! What a call copies, as far as the call tells by itself: from where to where, and how much.
 
-use crate::call::buffers::Recorded;
 use crate::plan::nested::structs;
 use std::ops::Range;
 use trace::api::copies::{device_region, region};
 use trace::api::roles::{Role, Side};
 use trace::api::types::{Form, Kind, Type};
 use trace::call::When;
+use trace::recorded::Recorded;
 use trace::walk::reach;
 use trace::{Call, Function};
 

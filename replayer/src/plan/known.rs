@@ -6,7 +6,7 @@
 //! leads there. Its code must be found, without variables of a module and without a heap. In every doubt nothing is known any
 //! more, as after another gap.
 
-use crate::call::words::looks_like_address;
+use crate::addresses::looks_like_address;
 use crate::plan::copied::{Copied, End, copied};
 use crate::plan::reach::Allocations;
 use crate::plan::survey::extent;

@@ -44,11 +44,6 @@ use trace::Trace;
 use trace::hash::Hash;
 use trace::maps;
 
-/// The driver gives out neighbouring device addresses in blocks of this size, and reserves them exactly (facts of
-/// driver 580: a hint is honoured if it is aligned to 32 MiB and the size is about that or more).
-pub const BLOCK: u64 = 32 << 20;
-pub const PAGE: u64 = 4096;
-
 /// A recorded allocation of device memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Allocation {

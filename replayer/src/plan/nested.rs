@@ -1,10 +1,10 @@
 //! The structs that a recorded call was given, wherever they stand: behind its parameters, in arrays, in unions, in each
 //! other.
 
-use crate::call::buffers::Recorded;
 use trace::api::roles::{Field, Role};
 use trace::api::types::{Form, Type};
 use trace::call::When;
+use trace::recorded::Recorded;
 use trace::walk::{Target, member, resolve};
 use trace::{Call, Function};
 

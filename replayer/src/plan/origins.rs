@@ -4,8 +4,6 @@
 //! found; a function of a known module, whose name the driver told when it was launched (cuFFT finds its kernels like that).
 //! A call that needs any other is refused, so the verdict has to name it.
 
-use crate::call::buffers::Recorded;
-use crate::call::objects::is_special;
 use crate::plan::nested::structs;
 use std::collections::{HashMap, HashSet};
 use trace::api::roles::{Class, Role};
@@ -13,6 +11,7 @@ use trace::api::types::{Form, Kind};
 use trace::call::{Content, When};
 use trace::objects::Objects;
 use trace::record::Kernel;
+use trace::recorded::Recorded;
 use trace::walk::{View, is_meant};
 use trace::{Call, Function, Trace, decode};
 
@@ -47,7 +46,7 @@ impl Origins {
             for param in function.params {
                 let Form::Handle(kind) = param.ty.form else { continue };
                 let value = call.argument(param.name).unwrap_or(0);
-                let is_missing = kind != Kind::Device && !is_special(kind, value) && !self.is_known(call, kind, value);
+                let is_missing = kind != Kind::Device && !kind.is_special(value) && !self.is_known(call, kind, value);
                 if is_missing && !(kind == Kind::Function && self.find(trace, call, value)) {
                     self.missing.push(Missing { call: call.number, function: function.name, kind, value });
                 }
@@ -76,7 +75,7 @@ impl Origins {
             }
         });
         for (kind, value) in named {
-            if !is_special(kind, value) && !self.is_known(call, kind, value) {
+            if !kind.is_special(value) && !self.is_known(call, kind, value) {
                 self.missing.push(Missing { call: call.number, function: function.name, kind, value });
             }
         }

@@ -3,7 +3,7 @@
 //! A wait that succeeded covers what stood before it in its stream, and what the stream waits for by events. The legacy stream's
 //! covers the blocking streams of its context.
 
-use crate::plan::PAGE;
+use crate::addresses::PAGE;
 use crate::plan::contexts::Contexts;
 use crate::ranges::widen;
 use std::collections::{BTreeMap, HashMap, VecDeque};

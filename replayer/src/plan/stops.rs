@@ -79,11 +79,6 @@ fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> String {
     near.join(", ") + more
 }
 
-/// The kernel that a call launches.
-pub fn kernel<'t>(call: &Call<'t>) -> Option<&'t str> {
-    call.named_kernel().map(|kernel| kernel.name.as_str())
-}
-
 /// `cuMemcpyHtoD` of `cuMemcpyHtoD_v2_ptds`.
 fn stem(name: &str) -> &str {
     ["_ptsz", "_ptds", "_v2", "_v3", "_v4"].iter().fold(name, |name, end| name.strip_suffix(end).unwrap_or(name))

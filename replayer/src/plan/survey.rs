@@ -1,5 +1,6 @@
 //! The walk over a trace that makes its plan.
 
+use crate::addresses::{BLOCK, PAGE};
 use crate::driver::result;
 use crate::plan::action::{Action, action, between_either};
 use crate::plan::captures;
@@ -19,7 +20,7 @@ use crate::plan::tagged::{self, Tagged};
 use crate::plan::usage::Usage;
 use crate::plan::verdict::{Reasons, Verdict};
 use crate::plan::waits::{self, Memories, Signals};
-use crate::plan::{BLOCK, End, Missing, PAGE, Plan};
+use crate::plan::{End, Missing, Plan};
 use crate::ranges::Ranges;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;

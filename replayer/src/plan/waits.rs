@@ -4,7 +4,7 @@
 //! the trace tells of this memory is that a stream was given such a value to write, and what was there before would not have ended the
 //! wait: else somebody may have put that back meanwhile.
 
-use crate::call::buffers::{Builder, Here, Recorded};
+use crate::call::buffers::{Builder, Here};
 use crate::call::frame::{Memory, Refusal};
 use crate::plan::copied::memory;
 use crate::plan::nested::structs;
@@ -18,6 +18,7 @@ use trace::api::roles::{Class, Extent, Field, Role};
 use trace::api::structs::CUstreamBatchMemOpParams;
 use trace::api::types::{Form, Type, Typed};
 use trace::call::{Image, When};
+use trace::recorded::Recorded;
 use trace::walk::{Target, resolve};
 use trace::{Call, Function, Trace};
 

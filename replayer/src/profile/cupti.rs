@@ -11,7 +11,6 @@ use crate::driver::{id, result};
 use crate::profile::described::launched;
 use crate::profile::kernels::Kernels;
 use crate::profile::{Collector, Submitted, now};
-use crate::run::culprit::shape;
 use crate::run::world::World;
 use parking_lot::Mutex;
 use std::cell::{Cell, RefCell};
@@ -24,6 +23,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64};
 use trace::api::by_name;
 use trace::cupti::library::DRIVER_API;
 use trace::cupti::{Activity, Compared, Library, Record, activity, release, request};
+use trace::launch::shape;
 use trace::record::{Timed, timed};
 use trace::{Call, Function};
 

@@ -1,10 +1,9 @@
 //! What a call gives the device, as far as the call tells.
 
 use crate::plan::copied::{Copied, End, copied};
-use crate::plan::stops;
-use crate::run::culprit::shape;
 use crate::run::world::World;
 use trace::api::roles::Class;
+use trace::launch::{kernel, shape};
 use trace::record::{Timed, timed};
 use trace::{Call, Function};
 
@@ -36,7 +35,7 @@ pub fn describe<'t>(world: &World, call: &Call<'t>, live: &Function, words: &[u6
         Class::launch if name == "cuGraphLaunch" => timed.what = timed::GRAPH,
         Class::launch => {
             timed.what = timed::KERNEL;
-            described.kernel = stops::kernel(call);
+            described.kernel = kernel(call);
             described.function = launched(live, words)?;
             if let Some(shape) = shape(call) {
                 (timed.grid, timed.block, timed.dynamic_shared) = (shape.grid, shape.block, shape.shared);

@@ -1,6 +1,6 @@
 //! The launch that failed: what it ran, what it was given, and whether the recorded program met the same failure.
 
-use crate::call::words::looks_like_address;
+use crate::addresses::looks_like_address;
 use crate::driver::result_name;
 use crate::memory::named::{Named, Place};
 use crate::run::unroll::Work;
@@ -9,10 +9,10 @@ use std::time::Duration;
 use trace::Call;
 use trace::api::copies::device_region;
 use trace::api::roles::{Class, Side};
-use trace::api::structs::{CUDA_MEMCPY3D, CUlaunchConfig};
+use trace::api::structs::CUDA_MEMCPY3D;
 use trace::api::types::Typed;
-use trace::call::When;
 use trace::decode::decode;
+use trace::launch::{Shape, shape};
 use trace::misfit::misfit;
 use trace::objects::Range;
 use trace::parameters::Number;
@@ -52,14 +52,6 @@ pub enum What {
     Graph { why: String },
     /// One of these calls, which were not waited for one by one.
     Earlier { calls: Vec<(u64, String)> },
-}
-
-/// Blocks, threads of a block, bytes of dynamic shared memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shape {
-    pub grid: [u32; 3],
-    pub block: [u32; 3],
-    pub shared: u32,
 }
 
 /// One argument of the kernel.
@@ -191,29 +183,6 @@ fn recorded(world: &World, call: u64, code: u32) -> Option<Recorded> {
         launches: launches.filter(is_launch).count() as u64,
         is_same: fault.code == code && window.contains(&call),
     })
-}
-
-/// Of a launch.
-pub fn shape(call: &Call) -> Option<Shape> {
-    const NAMES: [&str; 7] =
-        ["gridDimX", "gridDimY", "gridDimZ", "blockDimX", "blockDimY", "blockDimZ", "sharedMemBytes"];
-    let mut values = [0; 7];
-    match call.argument("config") {
-        // The configuration begins with the same seven numbers.
-        Some(config) => {
-            let bytes = call.memory(When::Entry, config, CUlaunchConfig::TYPE.size.into())?;
-            for (value, word) in values.iter_mut().zip(bytes.chunks_exact(4)) {
-                *value = u32::from_le_bytes(word.try_into().expect("4 bytes"));
-            }
-        }
-        None => {
-            for (value, name) in values.iter_mut().zip(NAMES) {
-                *value = call.argument(name)? as u32;
-            }
-        }
-    }
-    let [gx, gy, gz, bx, by, bz, shared] = values;
-    Some(Shape { grid: [gx, gy, gz], block: [bx, by, bz], shared })
 }
 
 fn recorded_argument(value: &Value, named: &Named) -> Argument {

@@ -11,11 +11,11 @@
 //! While a capture is under way nothing is waited for: no capture survives a wait for its context. What was put on
 //! streams then is remembered, and waited for before the next launch.
 
-use crate::Followed;
 use crate::call::objects::Found;
 use crate::check::bisection::Entry;
 use crate::driver::stream::{Queue, Waiting, queue_of, stream_of, synchronize, within};
 use crate::driver::{Failure, id, result, result_name};
+use crate::options::Followed;
 use crate::plan::outstanding::Left;
 use crate::run::culprit::{Culprit, How, Suspect};
 use crate::run::instances::Instances;
@@ -217,7 +217,7 @@ impl Watch {
             return self.whole(world, call, queue, &mut turn, why, plain);
         }
         let step = self.trail(&mut turn, call).map(|trail| {
-            let kernel = crate::plan::stops::kernel(call).unwrap_or(call.name());
+            let kernel = trace::launch::kernel(call).unwrap_or(call.name());
             trail.before(world, call, None, kernel.to_owned(), trail::words(call))
         });
         let result = plain();

@@ -34,6 +34,10 @@ pub struct Region {
 }
 
 impl Region {
+    pub fn dense(address: u64, len: u64) -> Region {
+        Region { address, row_bytes: len, rows: 1, pitch: len, slices: 1, slice_pitch: len }
+    }
+
     /// Bytes touched.
     pub fn bytes(&self) -> u64 {
         self.row_bytes * self.rows * self.slices

@@ -120,6 +120,11 @@ macro_rules! handles {
             pub const fn label(self) -> &'static str {
                 match self { $(Kind::$kind => $label),* }
             }
+
+            /// Whether the value names no object of the application: null, and the two default streams.
+            pub fn is_special(self, value: u64) -> bool {
+                value == 0 || self == Kind::Stream && value <= 2
+            }
         }
 
         $(

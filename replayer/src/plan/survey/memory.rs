@@ -1,7 +1,7 @@
 //! What calls do to memory: allocations, frees, reservations, variables of modules, memory that nobody seems to have made.
 
 use super::{Survey, extent};
-use crate::memory::place::GRANULE;
+use crate::addresses::GRANULE;
 use crate::plan::Allocation;
 use crate::plan::action::Memory;
 use crate::plan::nested::structs;
@@ -193,7 +193,7 @@ impl Survey {
                 let made = fields.iter().any(|field| matches!(field.role, Role::Created));
                 made.then(|| call.memory(When::Return, call.argument(param.name)?, to.size.into())).flatten()
             };
-            if let Some((start, len)) = recorded(fields).and_then(|bytes| crate::check::made_in(fields, &bytes)) {
+            if let Some((start, len)) = recorded(fields).and_then(|bytes| trace::recorded::made_in(fields, &bytes)) {
                 self.of_graph(start, len);
             }
         }

@@ -1,0 +1,77 @@
+//! How to replay, and who is told how far it has come.
+
+use crate::check::extent::Tolerance;
+use crate::profile::Measure;
+use crate::run::peek::Dump;
+use crate::run::repeat::Repeat;
+use std::collections::{BTreeSet, HashMap};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How to replay.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The driver library to use.
+    pub driver: PathBuf,
+    /// Compare results, outputs and copies with the recording.
+    pub verify: bool,
+    /// Recorded device ordinal to live device ordinal; the others stay the same.
+    pub devices: HashMap<i32, i32>,
+    /// Put memory back at its recorded addresses; otherwise all of it is translated, and pointers that the program
+    /// keeps in memory lead nowhere.
+    pub place: bool,
+    /// Where recorded addresses are taken, by mappings of this process or by the driver, translate, rather than stop with
+    /// [`Error::Collision`](crate::Error::Collision): in another process they may be free.
+    pub translate: bool,
+    pub tools: Tools,
+}
+
+/// What a replay does besides, to find out what is wrong with the program or with the replay.
+#[derive(Debug, Clone, Default)]
+pub struct Tools {
+    /// Wait for every launch, and stop at the first that fails.
+    pub sync_launches: bool,
+    /// The same, and hash what every launch can have written.
+    pub trail: Option<Followed>,
+    /// What device memory holds that the replay allocates, before the program could use it. None: zeros, and memory that
+    /// is allocated again keeps what it held, as a driver may have it.
+    pub fill: Option<u8>,
+    /// By how much copies to the host may differ from recorded bytes. None: by nothing.
+    pub tolerance: Option<Tolerance>,
+    /// Take the device's times.
+    pub measure: Option<Measure>,
+    /// Put cuProfilerStart and cuProfilerStop round these launches and nowhere else, for other tools.
+    pub marked: Option<BTreeSet<u64>>,
+    /// Make a range of calls again and again, and stop behind it.
+    pub repeat: Option<Repeat>,
+    /// Stop before the call of this number.
+    pub end: Option<u64>,
+    /// Device memory to be written to files when the replay stops, or at its end.
+    pub dumps: Vec<Dump>,
+}
+
+/// Which launches are hashed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Followed {
+    /// Those before the first difference that a call finds.
+    UntilItDiffers,
+    /// Those up to this call.
+    Until(u64),
+}
+
+/// Told how far a replay has come.
+pub trait Progress: Sync {
+    /// So many more of the planned calls are done.
+    fn advance(&self, calls: u64);
+
+    /// Nothing has come to an end for so long: the calls that are being waited for, by number and function. None: the
+    /// replay is at its end, and waits for work that the recording left under way.
+    fn stalled(&self, _: Duration, _: &[(u64, String)]) {}
+    /// Something that may spoil the replay, found before it begins.
+    fn warn(&self, _: &str) {}
+}
+
+/// No report of progress.
+impl Progress for () {
+    fn advance(&self, _: u64) {}
+}

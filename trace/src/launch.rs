@@ -1,0 +1,42 @@
+//! What a call launches, and in which shape.
+
+use crate::Call;
+use crate::api::structs::CUlaunchConfig;
+use crate::api::types::Typed;
+use crate::call::When;
+
+/// Blocks, threads of a block, bytes of dynamic shared memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    pub shared: u32,
+}
+
+/// Of a launch.
+pub fn shape(call: &Call) -> Option<Shape> {
+    const NAMES: [&str; 7] =
+        ["gridDimX", "gridDimY", "gridDimZ", "blockDimX", "blockDimY", "blockDimZ", "sharedMemBytes"];
+    let mut values = [0; 7];
+    match call.argument("config") {
+        // The configuration begins with the same seven numbers.
+        Some(config) => {
+            let bytes = call.memory(When::Entry, config, CUlaunchConfig::TYPE.size.into())?;
+            for (value, word) in values.iter_mut().zip(bytes.chunks_exact(4)) {
+                *value = u32::from_le_bytes(word.try_into().expect("4 bytes"));
+            }
+        }
+        None => {
+            for (value, name) in values.iter_mut().zip(NAMES) {
+                *value = call.argument(name)? as u32;
+            }
+        }
+    }
+    let [gx, gy, gz, bx, by, bz, shared] = values;
+    Some(Shape { grid: [gx, gy, gz], block: [bx, by, bz], shared })
+}
+
+/// The kernel that a call launches.
+pub fn kernel<'t>(call: &Call<'t>) -> Option<&'t str> {
+    call.named_kernel().map(|kernel| kernel.name.as_str())
+}
