@@ -1,11 +1,12 @@
 //! How to replay, and who is told how far it has come.
 
-use crate::check::extent::Tolerance;
+use crate::extent::Tolerance;
 use crate::profile::Measure;
-use crate::run::peek::Dump;
-use crate::run::repeat::Repeat;
 use std::collections::{BTreeSet, HashMap};
+use std::fs::File;
+use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How to replay.
@@ -48,6 +49,28 @@ pub struct Tools {
     pub end: Option<u64>,
     /// Device memory to be written to files when the replay stops, or at its end.
     pub dumps: Vec<Dump>,
+}
+
+/// Memory to be written to a file when the replay stops.
+#[derive(Debug, Clone)]
+pub struct Dump {
+    /// Recorded addresses within one allocation.
+    pub range: Range<u64>,
+    /// Where the bytes go, and its name for messages. What was written of it is worth nothing unless all was.
+    pub file: Arc<File>,
+    pub path: PathBuf,
+}
+
+/// What to repeat.
+#[derive(Debug, Clone)]
+pub struct Repeat {
+    /// The calls, by number.
+    pub range: Range<u64>,
+    /// Times that are not counted, and times that are.
+    pub warmup: u64,
+    pub times: u64,
+    /// Where device times are taken from: libraries to try in this order, or why events are used.
+    pub cupti: Result<Vec<PathBuf>, String>,
 }
 
 /// Which launches are hashed.

@@ -2,10 +2,11 @@
 
 use crate::figures::{counted, grouped};
 use crate::info::shell;
-use replayer::{Argument, Culprit, Report, Shape, Watched, What};
+use replayer::{Argument, Culprit, Report, Watched, What};
 use serde_json::{Value, json};
 use std::io::{Result, Write};
 use trace::Trace;
+use trace::launch::Shape;
 
 /// Why a failure that was recorded may not come again.
 pub const NOT_MET: &str = "the replay maps memory in steps of 2 MiB, where an access just past an allocation, or to one that was \

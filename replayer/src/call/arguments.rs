@@ -1,9 +1,10 @@
 //! Kernel arguments in both forms, and arrays of attribute values.
 
 use crate::call::buffers::{Builder, Here};
-use crate::call::frame::{Memory, Output, Refusal};
-use crate::call::objects::Found;
-use crate::call::parameters::{Layout, cover};
+use crate::call::frame::Output;
+use crate::driver::parameters::Layout;
+use crate::memory::buffer::{Memory, Refusal};
+use crate::memory::objects::Found;
 use trace::api::roles::Field;
 use trace::api::types::{Form, Kind, Type};
 use trace::call::{Content, When};
@@ -110,5 +111,23 @@ impl Builder<'_, '_> {
             live.extend(own.to_le_bytes());
         }
         Ok(self.own(Memory::of(&live)?))
+    }
+}
+
+/// Refuses arguments of these sizes for a function that takes more.
+fn cover(recorded: &[(u32, u32)], live: &[(usize, usize)]) -> Result<(), Refusal> {
+    if recorded.len() < live.len() {
+        return Err(Refusal(format!(
+            "the kernel takes {} arguments, of which the trace has {}",
+            live.len(),
+            recorded.len()
+        )));
+    }
+    let sizes = recorded.iter().zip(live).map(|((_, recorded), (_, live))| (*recorded as usize, *live));
+    match sizes.enumerate().find(|(_, (recorded, live))| recorded < live) {
+        Some((at, (recorded, live))) => {
+            Err(Refusal(format!("argument {at} of the kernel has {live} bytes, of which the trace has {recorded}")))
+        }
+        None => Ok(()),
     }
 }

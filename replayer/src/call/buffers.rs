@@ -4,15 +4,16 @@
 //! and live addresses in it; every span that it wrote becomes an empty one, to be compared afterwards. What a span is
 //! follows from the roles of the table; the argument words are the first buffer.
 
-use crate::call::frame::{Frame, Memory, Output, Refusal, Room};
-use crate::call::objects::Found;
+use crate::call::frame::{Frame, Output};
 use crate::call::words;
-use crate::check::report::Tally;
 use crate::driver::stream::{Queue, current_context};
 use crate::memory::bound::HeldAddress;
+use crate::memory::buffer::{Memory, Refusal, Room};
+use crate::memory::objects::Found;
 use crate::plan::waits;
 use crate::run::callbacks;
 use crate::run::world::World;
+use crate::tally::Tally;
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! What loads code: module images, files, options.
 
 use crate::call::buffers::Builder;
-use crate::call::frame::{Memory, Refusal};
 use crate::driver::result;
+use crate::memory::buffer::{Memory, Refusal};
 use crate::plan::origins::Found;
 use std::borrow::Cow;
 use std::io::Write;

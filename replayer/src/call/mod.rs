@@ -5,6 +5,5 @@ pub mod buffers;
 pub mod code;
 pub mod frame;
 pub mod host;
-pub mod objects;
-pub mod parameters;
+pub mod value_ops;
 pub mod words;

@@ -1,18 +1,13 @@
 //! Compares what calls hand out with what they handed out when recorded, and learns new handles and addresses from it.
 
-pub mod bisection;
-pub mod extent;
 pub mod hint;
 pub mod invented;
 pub mod payload;
-pub mod report;
-pub mod trust;
 
 use crate::call::frame::{Frame, Output};
-use crate::call::objects::Found;
-use crate::check::payload::hex;
-use crate::check::report::{Divergence, Tally};
+use crate::memory::objects::Found;
 use crate::run::world::{Linked, World};
+use crate::tally::{Divergence, Tally, hex};
 use std::ffi::CStr;
 use std::os::fd::{FromRawFd, OwnedFd};
 use trace::api::enums::CUgraphInstantiate_flags;

@@ -1,11 +1,11 @@
 //! Compares what copies brought to the host with what they brought when recorded.
 
-use crate::check::extent::{extent, within};
 use crate::check::hint::strange_addresses;
 use crate::check::invented::Moves;
-use crate::check::report::{Divergence, Tally};
+use crate::extent::{extent, within};
 use crate::run::sinks::Sink;
 use crate::run::world::World;
+use crate::tally::{Divergence, Tally, hex};
 use std::borrow::Cow;
 use std::cell::LazyCell;
 use trace::call::Content;
@@ -157,14 +157,4 @@ fn launches(world: &World, call: u64) -> Vec<(u64, String)> {
         Some((number, call.named_kernel().map_or(call.name(), |kernel| &kernel.name).to_owned()))
     };
     world.plan.reach.writers(call).into_iter().filter_map(named).collect()
-}
-
-/// The first bytes, to be shown.
-pub fn hex(bytes: &[u8]) -> String {
-    const SHOWN: usize = 16;
-    let mut text: Vec<String> = bytes.iter().take(SHOWN).map(|byte| format!("{byte:02x}")).collect();
-    if bytes.len() > SHOWN {
-        text.push("...".into());
-    }
-    text.join(" ")
 }

@@ -1,6 +1,7 @@
 //! The target driver: any `libcuda.so.1`, opened by path, its functions by the ids of the table.
 
 pub mod guard;
+pub mod parameters;
 pub mod stream;
 pub mod thunk;
 

@@ -7,8 +7,8 @@
 //!
 //! Kernel arguments and payloads do not come this way ([`words`](crate::memory::words)): kernels run on the device.
 
-use crate::call::frame::Memory;
 use crate::driver::{Failure, result};
+use crate::memory::buffer::Memory;
 use crate::memory::place::Placement;
 use crate::memory::translate::Of;
 use std::ops::Range;

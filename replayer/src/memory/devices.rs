@@ -1,8 +1,8 @@
 //! Devices that may not do for what was recorded.
 
-use crate::call::objects::Objects;
 use crate::driver::Driver;
 use crate::error::Error;
+use crate::memory::objects::Objects;
 use crate::plan::Plan;
 
 /// Those that may be too small, or are of another kind, in words.

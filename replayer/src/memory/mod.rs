@@ -1,10 +1,11 @@
 //! Where recorded memory lies in the replay: at its own addresses, or elsewhere and translated.
 
 pub mod bound;
+pub mod buffer;
 pub mod captures;
 pub mod devices;
 pub mod handover;
-pub mod named;
+pub mod objects;
 pub mod of_graphs;
 pub mod ordered;
 pub mod pieces;

@@ -1,8 +1,8 @@
 //! Stream-ordered memory that could not be put back at its recorded address: the same calls, on the same stream.
 
-use crate::call::objects::{Found, Objects};
 use crate::driver::stream::current_context;
 use crate::driver::{Failure, result};
+use crate::memory::objects::{Found, Objects};
 use crate::memory::place::Placement;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;

@@ -9,12 +9,12 @@
 //! What cannot be reserved is allocated elsewhere and translated.
 
 use crate::addresses::GRANULE;
-use crate::call::objects::Objects;
 use crate::driver::stream::{current_context, relaxed, synchronize};
 use crate::driver::{Driver, Failure, result};
 use crate::error::Error;
 use crate::memory::captures::Captures;
 use crate::memory::devices::shortages;
+use crate::memory::objects::Objects;
 use crate::memory::ordered::Ordered;
 use crate::memory::pieces::Pieces;
 use crate::memory::pinned::map_host;

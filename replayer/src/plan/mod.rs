@@ -13,6 +13,7 @@ pub mod handover;
 pub mod known;
 pub mod lifetimes;
 pub mod meanwhile;
+pub mod named;
 pub mod nested;
 pub mod order;
 pub mod origins;
@@ -190,6 +191,7 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::addresses::BLOCK;
     use crate::plan::order::Edge;
     use crate::sample::Sample;
     use trace::preamble::Data;

@@ -1,11 +1,12 @@
 //! Points of a trace that a replay can stop at, and memory that can be looked at there, by the names that a user knows.
 
-use crate::memory::named::{Named, Shown};
 use crate::plan::Plan;
+use crate::plan::named::{Named, Shown};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use trace::Trace;
+use trace::launch::kernel;
 use trace::text::plain;
-use trace::{Call, Trace};
 
 /// Names shown where one is not known.
 const SHOWN: usize = 8;

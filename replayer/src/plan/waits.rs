@@ -4,8 +4,6 @@
 //! the trace tells of this memory is that a stream was given such a value to write, and what was there before would not have ended the
 //! wait: else somebody may have put that back meanwhile.
 
-use crate::call::buffers::{Builder, Here};
-use crate::call::frame::{Memory, Refusal};
 use crate::plan::copied::memory;
 use crate::plan::nested::structs;
 use crate::plan::outstanding::arguments;
@@ -14,12 +12,10 @@ use crate::ranges::Ranges;
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use trace::api::enums::{CUstreamBatchMemOpType as Kind, CUstreamWaitValue_flags as Until};
-use trace::api::roles::{Class, Extent, Field, Role};
+use trace::api::roles::{Class, Field};
 use trace::api::structs::CUstreamBatchMemOpParams;
 use trace::api::types::{Form, Type, Typed};
-use trace::call::{Image, When};
-use trace::recorded::Recorded;
-use trace::walk::{Target, resolve};
+use trace::call::Image;
 use trace::{Call, Function, Trace};
 
 /// Why such a wait is left out.
@@ -38,9 +34,9 @@ pub struct Memories<'m> {
 
 /// One on a value, of a call or of a batch.
 #[derive(Clone, PartialEq, Eq)]
-struct Operation {
-    waits: bool,
-    memory: Range<u64>,
+pub struct Operation {
+    pub waits: bool,
+    pub memory: Range<u64>,
     value: u64,
     flags: u32,
 }
@@ -51,7 +47,7 @@ impl Operation {
         Operation { waits, memory: address..address.saturating_add(if is_wide { 8 } else { 4 }), value, flags }
     }
 
-    fn of_call(call: &Call, function: &Function) -> Option<Operation> {
+    pub fn of_call(call: &Call, function: &Function) -> Option<Operation> {
         let waits = function.name.starts_with("cuStreamWaitValue");
         if !waits && !function.name.starts_with("cuStreamWriteValue") {
             return None;
@@ -62,7 +58,7 @@ impl Operation {
     }
 
     /// One of a batch.
-    fn of(bytes: &[u8]) -> Option<Operation> {
+    pub fn of(bytes: &[u8]) -> Option<Operation> {
         let half = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
         let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
         let (waits, is_wide) = match Kind(half(0)?) {
@@ -225,52 +221,5 @@ impl Signals {
 impl Value {
     fn known(&self) -> Option<u64> {
         (self.by_stream || self.before.is_some()).then_some(self.now)
-    }
-}
-
-impl Builder<'_, '_> {
-    /// Whether the whole call is a wait that might not end.
-    pub fn is_endless_wait(&self) -> bool {
-        let one = Operation::of_call(&self.call, self.function);
-        one.is_some_and(|one| one.waits && self.is_endless(&one, 0))
-    }
-
-    fn is_endless(&self, one: &Operation, at: usize) -> bool {
-        let plan = &self.world.plan;
-        plan.host.contains(one.memory.start) && !plan.ended_waits.contains(&(self.call.number, at))
-    }
-
-    /// Memory operations of a stream, less those that would wait for ever.
-    pub fn operations(&mut self, fields: &'static [Field], index: usize, base: u32, here: Here) -> Result<(), Refusal> {
-        let field = &fields[index];
-        let view = Recorded { call: &self.call, bytes: here.recorded, when: When::Entry };
-        let (Target::Span { address, element, count, .. }, Role::In(Extent::Len(number))) =
-            (resolve(fields, index, base, &view), field.role)
-        else {
-            return self.pointer(fields, index, base, here);
-        };
-        let size = element.size as usize;
-        let recorded = count.checked_mul(size as u64).and_then(|len| self.call.memory(When::Entry, address, len));
-        let recorded = recorded.ok_or_else(|| self.missing(field.name))?;
-        let is_kept =
-            |(at, one): &(usize, &[u8])| Operation::of(one).is_none_or(|one| !one.waits || !self.is_endless(&one, *at));
-        let kept = recorded.chunks_exact(size).enumerate().filter(is_kept);
-        let kept: Vec<u8> = kept.flat_map(|(_, one)| one).copied().collect();
-        if kept.len() == recorded.len() {
-            return self.pointer(fields, index, base, here);
-        }
-        if kept.is_empty() {
-            return Err(Refusal(WHY.into()));
-        }
-        self.tally.leave_out(self.function.name, WHY, true, self.call.number);
-        let memory = self.frame.memory.len();
-        let live = self.own(Memory::of(&kept)?);
-        for n in 0..kept.len() / size {
-            self.value(element, (n * size) as u32, Here { recorded: &kept, memory, offset: 0 })?;
-        }
-        let number = &fields[number.0 as usize];
-        self.put(here, base + number.offset, number.ty.size, (kept.len() / size) as u64);
-        self.put(here, base + field.offset, 8, live);
-        Ok(())
     }
 }

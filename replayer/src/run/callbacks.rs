@@ -4,13 +4,13 @@
 //! that began after a run had begun waits for that run here: the work before it was done without the call.
 
 use crate::check::payload;
-use crate::check::report::Tally;
 use crate::driver::stream::Queue;
 use crate::plan::worked::Worked;
 use crate::ranges::Ranges;
 use crate::run::sinks::Pending;
 use crate::run::world::World;
 use crate::run::{results, written};
+use crate::tally::Tally;
 use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;

@@ -4,12 +4,12 @@
 //! at yet are compared, and what the wait says is part of the result.
 
 use crate::check::payload;
-use crate::check::report::{Divergence, Tally};
 use crate::driver::result_name;
 use crate::driver::stream::{Queue, synchronize, within};
 use crate::run::rest::{Rest, Rests};
 use crate::run::sinks::Pending;
 use crate::run::world::World;
+use crate::tally::{Divergence, Tally};
 use std::ops::Range;
 
 /// Before a context is ended: its copies.

@@ -1,11 +1,12 @@
 //! What begins or ends with a call: objects, contexts, and memory, which is the placement's in a replay.
 
-use crate::call::objects::Found;
 use crate::driver::stream::{current_context, within};
 use crate::driver::{Failure, result, result_name};
+use crate::memory::objects::Found;
 use crate::memory::ordered::Ordered;
 use crate::plan::action::Memory;
-use crate::run::{Worker, finish, peek, readers};
+use crate::run::{Worker, finish, readers};
+use crate::session::device_memory;
 use trace::api::roles::Role;
 use trace::api::types::{Form, Kind};
 use trace::{Call, Function};
@@ -59,7 +60,7 @@ impl<'t> Worker<'_, 't> {
             && current_context(driver) == 0
         {
             let live = self.world.placement.moved(start).unwrap_or(start);
-            let context = peek::context_of(self.world, live);
+            let context = device_memory::context_of(self.world, live);
             let here = || {
                 is_done = true;
                 self.emulate_here(call, function, memory);

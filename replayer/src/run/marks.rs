@@ -1,8 +1,8 @@
 //! Marks round a launch, which other tools look at and nothing else: `ncu --profile-from-start off`, `nsys -c cudaProfilerApi`.
 
-use crate::check::report::Tally;
 use crate::driver::stream::Queue;
 use crate::run::world::World;
+use crate::tally::Tally;
 use trace::{Call, Function};
 
 const START: &str = "cuProfilerStart";

@@ -3,16 +3,11 @@
 mod arrivals;
 pub mod aside;
 pub mod callbacks;
-pub mod culprit;
-pub mod digest;
 pub mod edges;
 pub mod finish;
-pub mod instances;
-pub mod launches;
 mod lifetimes;
 pub mod marks;
 pub mod numbers;
-pub mod peek;
 pub mod readers;
 mod ready;
 pub mod repeat;
@@ -21,18 +16,16 @@ pub mod restore;
 pub mod results;
 pub mod sinks;
 pub mod stall;
-pub mod trail;
-pub mod unroll;
 mod work;
 mod worker;
 pub mod world;
 pub mod written;
 
-use crate::call::objects::Objects;
-use crate::call::parameters::Parameters;
-use crate::check::report::{Report, Tally};
+use crate::diagnose::launches::Watch;
 use crate::driver::Driver;
+use crate::driver::parameters::Parameters;
 use crate::error::Error;
+use crate::memory::objects::Objects;
 use crate::memory::of_graphs::OfGraphs;
 use crate::memory::place::Placement;
 use crate::memory::translate::Translation;
@@ -41,9 +34,9 @@ use crate::plan::Plan;
 use crate::plan::order::Gate;
 use crate::plan::outstanding::{Work, left_at};
 use crate::profile::Profiler;
+use crate::report::Report;
 use crate::run::aside::Aside;
 use crate::run::callbacks::Callbacks;
-use crate::run::launches::Watch;
 use crate::run::numbers::Spares;
 use crate::run::repeat::{Repeated, Repeats};
 use crate::run::sinks::Sinks;
@@ -51,6 +44,8 @@ use crate::run::stall::{EndAtLast, PATIENCE, Stall, watched};
 use crate::run::worker::Worker;
 use crate::run::world::World;
 use crate::run::written::Writes;
+use crate::session::device_memory;
+use crate::tally::Tally;
 use parking_lot::Mutex;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
@@ -161,7 +156,7 @@ fn work(world: &mut World, options: &Options, progress: &dyn Progress) -> Result
         if world.end < world.trace.len() as u64 || !options.tools.dumps.is_empty() {
             rests.under_way.iter().for_each(|work| progress.warn(&format!("at the stop, {}", rest::told(world, work))));
         }
-        peek::dump(world, &options.tools.dumps, |what| progress.warn(what))
+        device_memory::dump(world, &options.tools.dumps, |what| progress.warn(what))
             .map_err(|(path, why)| Error::Dump { path, why })?;
     }
     written::at_the_end(world, &mut tally);

@@ -5,10 +5,10 @@
 //! is given little time.
 
 use crate::check::payload;
-use crate::check::report::Tally;
 use crate::driver::stream::{Queue, within};
 use crate::run::sinks::Pending;
 use crate::run::world::World;
+use crate::tally::Tally;
 use std::collections::HashSet;
 use std::ops::Range;
 use std::time::{Duration, Instant};

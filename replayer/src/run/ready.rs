@@ -3,9 +3,10 @@
 //! A C loop has its arguments at hand. Those of a repeated range lie one behind the other, and those of the next call
 //! are asked for while one is made: a launch would else wait for them to come from memory, line by line.
 
-use crate::call::frame::{Frame, Memory};
+use crate::call::frame::Frame;
 use crate::driver::thunk::Thunk;
 use crate::driver::{Driver, id};
+use crate::memory::buffer::Memory;
 use trace::Function;
 use trace::api::FUNCTIONS;
 

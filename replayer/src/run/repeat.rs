@@ -9,9 +9,10 @@
 //! writes without a call stand in the way, and are named.
 
 use crate::call::buffers::Builder;
-use crate::call::frame::{Frame, Refusal, Room};
-use crate::check::report::Tally;
+use crate::call::frame::Frame;
 use crate::driver::{Driver, id, result, result_name};
+use crate::memory::buffer::{Refusal, Room};
+use crate::options::Repeat;
 use crate::plan::action::{Action, action};
 use crate::plan::order::{Aborted, Edge, Gate};
 use crate::plan::{Plan, called_back};
@@ -20,10 +21,10 @@ use crate::run::ready::Ready;
 use crate::run::rest;
 use crate::run::restore::{Snapshot, Written};
 use crate::run::world::World;
+use crate::tally::Tally;
 use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
@@ -32,18 +33,6 @@ use trace::api::roles::{Class, Role};
 use trace::api::types::{Form, Kind};
 use trace::record::Timed;
 use trace::{Call, Function, Trace};
-
-/// What to repeat.
-#[derive(Debug, Clone)]
-pub struct Repeat {
-    /// The calls, by number.
-    pub range: Range<u64>,
-    /// Times that are not counted, and times that are.
-    pub warmup: u64,
-    pub times: u64,
-    /// Where device times are taken from: libraries to try in this order, or why events are used.
-    pub cupti: Result<Vec<PathBuf>, String>,
-}
 
 /// What it took. All times in nanoseconds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

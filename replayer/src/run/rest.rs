@@ -4,9 +4,9 @@
 //! a call behind the stop writes; a kernel spins. It is given as long as it had when recorded, and some seconds; what the
 //! recording did wait for is waited for.
 
-use crate::call::objects::Found;
 use crate::driver::stream::{Waiting, context_of, within};
 use crate::driver::{Failure, result};
+use crate::memory::objects::Found;
 use crate::plan::outstanding::{Left, Work, left_at};
 use crate::run::world::World;
 use std::time::{Duration, Instant};

@@ -2,9 +2,9 @@
 
 use crate::driver::{Driver, Failure};
 use crate::memory::bound::HeldAddress;
-use crate::memory::named::Named;
-use crate::run::peek::read;
+use crate::plan::named::Named;
 use crate::run::world::World;
+use crate::session::device_memory::read;
 use std::ops::Range;
 use trace::hash::Hash;
 use trace::room;

@@ -1,11 +1,11 @@
 //! What launches make of host memory, which the program looks at without a copy: compared when it had waited for them.
 
 use crate::check::payload;
-use crate::check::report::Tally;
 use crate::memory::words::Layout;
 use crate::run::sinks::Sink;
 use crate::run::world::World;
 use crate::run::written::host;
+use crate::tally::Tally;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;

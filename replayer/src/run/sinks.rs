@@ -1,8 +1,8 @@
 //! Copies to the host that are still under way, and host memory that copies of the replay itself still use.
 
-use crate::call::frame::Memory;
 use crate::driver::Driver;
 use crate::driver::stream::{GONE, Queue, current_context};
+use crate::memory::buffer::Memory;
 use crate::memory::words::Layout;
 use crate::run::arrivals::{Arrival, Arrivals};
 use parking_lot::{Mutex, MutexGuard};

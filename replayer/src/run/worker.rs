@@ -1,13 +1,12 @@
 //! A worker: what a recorded call becomes, and what is compared when it has returned.
 
 use crate::call::buffers::Builder;
-use crate::call::frame::Refusal;
-use crate::call::parameters;
 use crate::check;
 use crate::check::payload;
-use crate::check::report::{Divergence, Tally};
+use crate::driver::parameters;
 use crate::driver::stream::current_context;
 use crate::driver::{Failure, id, result, result_name};
+use crate::memory::buffer::Refusal;
 use crate::options::Progress;
 use crate::plan::action::{Action, Memory, action};
 use crate::plan::copied;
@@ -16,6 +15,7 @@ use crate::run::stall::Stall;
 use crate::run::work::handle;
 use crate::run::world::World;
 use crate::run::{finish, marks, numbers, readers, results};
+use crate::tally::{Divergence, Tally};
 use trace::api::by_name;
 use trace::api::enums::CUgraphNodeType;
 use trace::api::roles::{Class, Role};

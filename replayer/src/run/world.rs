@@ -1,10 +1,11 @@
 //! What all workers of a replay share.
 
 use crate::call::frame::Frame;
-use crate::call::objects::Objects;
-use crate::call::parameters::Parameters;
-use crate::check::extent::Tolerance;
+use crate::diagnose::launches::Watch;
 use crate::driver::Driver;
+use crate::driver::parameters::Parameters;
+use crate::extent::Tolerance;
+use crate::memory::objects::Objects;
 use crate::memory::of_graphs::OfGraphs;
 use crate::memory::place::Placement;
 use crate::memory::translate::Translation;
@@ -12,7 +13,6 @@ use crate::plan::Plan;
 use crate::profile::Profiler;
 use crate::run::aside::Aside;
 use crate::run::callbacks::Callbacks;
-use crate::run::launches::Watch;
 use crate::run::numbers::Spares;
 use crate::run::repeat::Repeats;
 use crate::run::results::BeforeLaunches;

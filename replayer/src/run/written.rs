@@ -3,11 +3,11 @@
 //! Host memory is written where the replay has it. Managed memory is device memory here: what the CPU had there is compared
 //! first, for it may only have looked at what the device had written; then that agrees, and something was checked.
 
-use crate::check::report::Tally;
 use crate::memory::bound::HeldAddress;
 use crate::run::readers::{FLAG, Held};
 use crate::run::world::World;
 use crate::run::{aside, edges, readers};
+use crate::tally::Tally;
 use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::*};

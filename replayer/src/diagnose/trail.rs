@@ -9,13 +9,13 @@
 //! Of long allocations (an arena of most of a device's memory, from which a framework serves itself) only what follows the addresses is hashed.
 //! What is not short is hashed by the device, and searched for addresses only where an address leads to.
 
-use crate::check::bisection::{Entry, State};
+use crate::diagnose::bisection::{Entry, State};
+use crate::diagnose::digest::{Digests, Moved};
 use crate::driver::stream::within;
 use crate::memory::bound::HeldAddress;
-use crate::memory::named::Named;
-use crate::run::digest::{Digests, Moved};
-use crate::run::peek::{context_of, read};
+use crate::plan::named::Named;
 use crate::run::world::World;
+use crate::session::device_memory::{context_of, read};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ops::Range as Addresses;

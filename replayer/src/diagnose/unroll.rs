@@ -3,8 +3,8 @@
 //! Read from the live graph when it is instantiated, because the program may destroy or change the graph afterwards.
 //! Arguments of kernels are copied at once: the driver's pointers are good only as long as the node is as it was.
 
-use crate::call::frame::Memory;
 use crate::driver::{Driver, Failure, id, result, result_name};
+use crate::memory::buffer::Memory;
 use trace::api::by_name;
 use trace::api::enums::CUgraphNodeType;
 use trace::api::structs::{

@@ -1,9 +1,9 @@
 //! The launch that failed: what it ran, what it was given, and whether the recorded program met the same failure.
 
 use crate::addresses::looks_like_address;
+use crate::diagnose::unroll::Work;
 use crate::driver::result_name;
-use crate::memory::named::{Named, Place};
-use crate::run::unroll::Work;
+use crate::plan::named::{Named, Place};
 use crate::run::world::World;
 use std::time::Duration;
 use trace::Call;

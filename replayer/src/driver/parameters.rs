@@ -1,7 +1,6 @@
 //! The parameters that live functions have, asked of the driver once per function: it reads an argument for each of them, whatever the
 //! trace says of the function.
 
-use crate::call::frame::Refusal;
 use crate::driver::stream::relaxed;
 use crate::driver::{Driver, Failure, result};
 use parking_lot::RwLock;
@@ -75,22 +74,4 @@ pub fn end_with(function: &Function) -> bool {
         || function.family == "context"
             && (function.class == Class::destroy
                 || matches!(function.common_name(), "cuDevicePrimaryCtxRelease" | "cuCtxDetach"))
-}
-
-/// Refuses arguments of these sizes for a function that takes more.
-pub fn cover(recorded: &[(u32, u32)], live: &[(usize, usize)]) -> Result<(), Refusal> {
-    if recorded.len() < live.len() {
-        return Err(Refusal(format!(
-            "the kernel takes {} arguments, of which the trace has {}",
-            live.len(),
-            recorded.len()
-        )));
-    }
-    let sizes = recorded.iter().zip(live).map(|((_, recorded), (_, live))| (*recorded as usize, *live));
-    match sizes.enumerate().find(|(_, (recorded, live))| recorded < live) {
-        Some((at, (recorded, live))) => {
-            Err(Refusal(format!("argument {at} of the kernel has {live} bytes, of which the trace has {recorded}")))
-        }
-        None => Ok(()),
-    }
 }

@@ -1,31 +1,21 @@
 //! Device memory read by the replay itself, beside what the program does: on a stream of its own, in a mode in which a
 //! capture elsewhere neither forbids it nor is broken by it.
 
-use crate::call::frame::Memory;
 use crate::driver::stream::within;
 use crate::driver::{Failure, result};
+use crate::memory::buffer::Memory;
+use crate::options::Dump;
 use crate::run::world::World;
 use std::fs::File;
 use std::io::Write;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 /// Bytes read at a time.
 const PIECE: u64 = 16 << 20;
 const NON_BLOCKING: u64 = 1;
 /// CU_POINTER_ATTRIBUTE_CONTEXT
 const CONTEXT_OF_POINTER: u64 = 1;
-
-/// Memory to be written to a file when the replay stops.
-#[derive(Debug, Clone)]
-pub struct Dump {
-    /// Recorded addresses within one allocation.
-    pub range: Range<u64>,
-    /// Where the bytes go, and its name for messages. What was written of it is worth nothing unless all was.
-    pub file: Arc<File>,
-    pub path: PathBuf,
-}
 
 /// Hands over the bytes of live device memory, piece by piece.
 pub fn read(world: &World, live: Range<u64>, mut see: impl FnMut(&[u8])) -> Result<(), Failure> {

@@ -11,17 +11,17 @@
 //! While a capture is under way nothing is waited for: no capture survives a wait for its context. What was put on
 //! streams then is remembered, and waited for before the next launch.
 
-use crate::call::objects::Found;
-use crate::check::bisection::Entry;
+use crate::diagnose::bisection::Entry;
+use crate::diagnose::culprit::{Culprit, How, Suspect};
+use crate::diagnose::instances::Instances;
+use crate::diagnose::trail::{self, Step, Trail};
+use crate::diagnose::unroll::{Kernel, Node, Work};
 use crate::driver::stream::{Queue, Waiting, queue_of, stream_of, synchronize, within};
 use crate::driver::{Failure, id, result, result_name};
+use crate::memory::objects::Found;
 use crate::options::Followed;
 use crate::plan::outstanding::Left;
-use crate::run::culprit::{Culprit, How, Suspect};
-use crate::run::instances::Instances;
 use crate::run::rest;
-use crate::run::trail::{self, Step, Trail};
-use crate::run::unroll::{Kernel, Node, Work};
 use crate::run::world::World;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap, HashSet};

@@ -1,7 +1,7 @@
 //! How far a replay can be trusted in which memory is not where it was.
 
-use crate::check::report::{Placed, Report};
 use crate::memory::words::Words;
+use crate::report::{Placed, Report};
 
 /// What translation cannot find, wherever memory is elsewhere.
 pub const BLIND: &str = "addresses that kernels make out of integers, and any that are kept in another form than 8 aligned bytes, cannot be found";

@@ -1,0 +1,3 @@
+//! What one replay stands on.
+
+pub mod device_memory;

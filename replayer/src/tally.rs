@@ -1,0 +1,163 @@
+//! What was compared, what differs, and what was not done.
+
+use crate::extent::Extent;
+use crate::memory::words::Words;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+/// What was compared.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// Result codes.
+    pub results: u64,
+    /// Values that calls handed out.
+    pub outputs: u64,
+    /// Copies from the device to the host, and their bytes.
+    pub copies: u64,
+    pub bytes: u64,
+    /// Copies among those that agree within the tolerance, and not byte for byte.
+    pub within_tolerance: u64,
+}
+
+/// A place where the replay and the recording differ.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Divergence {
+    pub call: u64,
+    pub function: String,
+    pub thread: u32,
+    /// The result, a parameter, or the bytes of a copy.
+    pub what: String,
+    /// Bytes from the start of what differs; none where only a hash was recorded.
+    pub offset: Option<u64>,
+    pub expected: String,
+    pub found: String,
+    /// Of the bytes of a copy.
+    pub extent: Option<Extent>,
+    /// The last launches that were given this memory, latest first: call and kernel.
+    pub launches: Vec<(u64, String)>,
+}
+
+/// Calls of one function left out for one reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    pub function: String,
+    pub reason: String,
+    /// It mattered, and could not be done.
+    pub refused: bool,
+    pub count: u64,
+    pub first: u64,
+}
+
+/// What a worker, or all of them, did and found.
+#[derive(Debug, Clone, Default)]
+pub struct Tally {
+    pub executed: u64,
+    /// Memory calls whose effect was reached in another way.
+    pub emulated: u64,
+    pub checked: Checked,
+    /// Copies to the host whose bytes could not be compared.
+    pub unchecked_copies: u64,
+    /// The calls that brought some of them.
+    pub unchecked: BTreeSet<u64>,
+    /// The calls whose bytes were compared.
+    pub compared: HashSet<u64>,
+    /// The calls behind which host memory that kernels had been given was found as it had been before.
+    pub unchanged: HashSet<u64>,
+    /// Values in kernel arguments that look like addresses and lie in no known memory; passed unchanged.
+    pub unresolved_pointers: u64,
+    /// Addresses of memory that is elsewhere, in payloads, arguments and results.
+    pub words: Words,
+    /// Calls that failed when recorded and name an object that is gone, or that no call of the trace made: left out.
+    pub unknown_handles: u64,
+    /// Texture and surface objects whose numbers are others here: not found where a program keeps them in memory.
+    pub other_numbers: u64,
+    /// Bytes of memory that the recorded CPU had written without a call.
+    pub written: u64,
+    /// Pieces of it that were written while the device may have been reading them.
+    pub written_in_use: u64,
+    /// Bytes of managed memory, by whole pieces, that are not what the CPU had when the recording ended.
+    pub others_at_the_end: u64,
+    /// Pieces of it that could not be written.
+    pub lost_writes: u64,
+    /// Runs of callbacks that the recorded program had and the replay waited for in vain.
+    pub missed_callbacks: u64,
+    pub divergences: u64,
+    pub first: Option<Divergence>,
+    /// (function, reason, refused) to (count, first call).
+    left_out: BTreeMap<(String, String, bool), (u64, u64)>,
+}
+
+impl Tally {
+    /// What a call brings to the host cannot be compared, or not all of it.
+    pub fn not_compared(&mut self, call: u64) {
+        self.unchecked_copies += 1;
+        self.unchecked.insert(call);
+    }
+
+    pub fn leave_out(&mut self, function: &str, reason: &str, refused: bool, call: u64) {
+        let key = (function.to_owned(), reason.to_owned(), refused);
+        let (count, first) = self.left_out.entry(key).or_insert((0, call));
+        *count += 1;
+        *first = call.min(*first);
+    }
+
+    pub fn diverged(&mut self, divergence: Divergence) {
+        self.divergences += 1;
+        if self.first.as_ref().is_none_or(|first| divergence.call < first.call) {
+            self.first = Some(divergence);
+        }
+    }
+
+    pub fn add(&mut self, other: Tally) {
+        self.executed += other.executed;
+        self.emulated += other.emulated;
+        self.checked.results += other.checked.results;
+        self.checked.outputs += other.checked.outputs;
+        self.checked.copies += other.checked.copies;
+        self.checked.bytes += other.checked.bytes;
+        self.checked.within_tolerance += other.checked.within_tolerance;
+        self.unchecked_copies += other.unchecked_copies;
+        self.unchecked.extend(other.unchecked);
+        self.compared.extend(other.compared);
+        self.unchanged.extend(other.unchanged);
+        self.unresolved_pointers += other.unresolved_pointers;
+        self.words.add(other.words);
+        self.unknown_handles += other.unknown_handles;
+        self.other_numbers += other.other_numbers;
+        self.written += other.written;
+        self.others_at_the_end += other.others_at_the_end;
+        self.written_in_use += other.written_in_use;
+        self.lost_writes += other.lost_writes;
+        self.missed_callbacks += other.missed_callbacks;
+        self.divergences += other.divergences;
+        let earlier = |one: &Divergence| self.first.as_ref().is_none_or(|first| one.call < first.call);
+        if other.first.as_ref().is_some_and(earlier) {
+            self.first = other.first;
+        }
+        for (key, (count, call)) in other.left_out {
+            let (all, first) = self.left_out.entry(key).or_insert((0, call));
+            *all += count;
+            *first = call.min(*first);
+        }
+    }
+
+    pub fn left_out(&self) -> Vec<LeftOut> {
+        let entries = self.left_out.iter().map(|((function, reason, refused), (count, first))| LeftOut {
+            function: function.clone(),
+            reason: reason.clone(),
+            refused: *refused,
+            count: *count,
+            first: *first,
+        });
+        entries.collect()
+    }
+}
+
+/// The first bytes, to be shown.
+pub fn hex(bytes: &[u8]) -> String {
+    const SHOWN: usize = 16;
+    let mut text: Vec<String> = bytes.iter().take(SHOWN).map(|byte| format!("{byte:02x}")).collect();
+    if bytes.len() > SHOWN {
+        text.push("...".into());
+    }
+    text.join(" ")
+}
