@@ -3,10 +3,9 @@
 use super::table::{Cell, Head, Layout, Table, column};
 use super::walk::{Ending, Report, Step, kernel_name};
 use std::collections::{HashMap, HashSet};
-use std::mem::offset_of;
 use trace::api::roles::Class;
-use trace::api::structs::CUlaunchConfig;
-use trace::call::{Content, When};
+use trace::call::Content;
+use trace::launch::{Shape, shape};
 use trace::record::Kernel;
 use trace::{Call, Trace};
 
@@ -14,14 +13,6 @@ use trace::{Call, Trace};
 pub struct Launches<'t> {
     kernels: HashMap<&'t str, Launched<'t>>,
     graphs: u64,
-}
-
-/// Grid, block, dynamic shared memory in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Shape {
-    grid: [u32; 3],
-    block: [u32; 3],
-    shared: u32,
 }
 
 #[derive(Default)]
@@ -207,22 +198,5 @@ fn arguments<'t>(call: &Call<'t>) -> Option<(&'t Kernel, &'t [u8])> {
     call.images().find_map(|image| match image.content {
         Content::Arguments { kernel, packed, .. } => Some((call.kernel(kernel)?, packed)),
         _ => None,
-    })
-}
-
-/// None where a launch has its shape from calls before it.
-fn shape(call: &Call) -> Option<Shape> {
-    let word = |name| call.argument(name).map(|value| value as u32);
-    if let (Some(x), Some(y), Some(z)) = (word("gridDimX"), word("gridDimY"), word("gridDimZ")) {
-        let block = [word("blockDimX")?, word("blockDimY")?, word("blockDimZ")?];
-        return Some(Shape { grid: [x, y, z], block, shared: word("sharedMemBytes")? });
-    }
-    let config = call.memory(When::Entry, call.argument("config")?, size_of::<CUlaunchConfig>() as u64)?;
-    let word = |at: usize| Some(u32::from_le_bytes(config.get(at..at + 4)?.try_into().ok()?));
-    let three = |at: usize| Some([word(at)?, word(at + 4)?, word(at + 8)?]);
-    Some(Shape {
-        grid: three(offset_of!(CUlaunchConfig, gridDimX))?,
-        block: three(offset_of!(CUlaunchConfig, blockDimX))?,
-        shared: word(offset_of!(CUlaunchConfig, sharedMemBytes))?,
     })
 }

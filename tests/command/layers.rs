@@ -32,17 +32,19 @@ const CRATES: &[Crate] = &[
     Crate {
         name: "replayer",
         layers: &[
-            "error options granularity ranges guard",
+            "addresses error extent ranges",
             "driver",
             "plan",
             "memory",
-            "session call",
+            "session tally",
+            "call",
             "check",
-            "profile diagnose",
+            "profile diagnose options",
             "run",
             "report",
+            "replay",
         ],
-        upward: 69,
+        upward: 22,
         names: 310,
     },
     Crate {

@@ -6,14 +6,14 @@ use crate::api::types::Typed;
 use crate::call::When;
 
 /// Blocks, threads of a block, bytes of dynamic shared memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Shape {
     pub grid: [u32; 3],
     pub block: [u32; 3],
     pub shared: u32,
 }
 
-/// Of a launch.
+/// None where a launch has its shape from calls before it.
 pub fn shape(call: &Call) -> Option<Shape> {
     const NAMES: [&str; 7] =
         ["gridDimX", "gridDimY", "gridDimZ", "blockDimX", "blockDimY", "blockDimZ", "sharedMemBytes"];
