@@ -112,7 +112,7 @@ fn expected(place: &Place) -> BTreeMap<String, (u64, u64)> {
 #[test]
 fn every_call_is_a_slice() {
     // One thread, several, and calls within calls.
-    for app in ["wasteful.c", "two_contexts.c", "hostile/calls_in_callback.c"] {
+    for app in ["wasteful.c", "two_contexts.c", "calls_in_callback.c"] {
         let place = recorded(app);
         let ran = export(&place, &["--to", "perfetto", "-o", "app.pftrace"]).expect(0);
         let count = place.trace().len();
@@ -302,7 +302,7 @@ fn nothing_is_overwritten_or_left_behind() {
 #[test]
 fn an_interrupted_export_leaves_nothing() {
     let place = Place::new();
-    run(place.recorded(client("hostile/many_calls.c")).arg("400000")).expect(0);
+    run(place.recorded(client("many_calls.c")).arg("400000")).expect(0);
     for (signal, name) in [(libc::SIGINT, "SIGINT"), (libc::SIGHUP, "SIGHUP")] {
         interrupted(&place, signal, name);
     }

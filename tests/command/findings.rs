@@ -34,8 +34,8 @@ fn report_and_viewer_list_the_same() {
         ("never_destroyed.c", &[]),
         ("freed_after_fault.c", &[]),
         ("streams_events.c", &[]),
-        ("hostile/failing_calls.c", &[]),
-        ("hostile/many_calls.c", &["1000"]),
+        ("failing_calls.c", &[]),
+        ("many_calls.c", &["1000"]),
     ] {
         let place = Place::new();
         run(place.recorded(client(app)).args(arguments)).expect(0);

@@ -13,7 +13,7 @@ use trace::segment::Kind;
 const GOLDEN: &[(&str, &str)] = &[
     ("vector_add", "vector_add.c"),
     ("linking", "linking.c"),
-    ("failing_calls", "hostile/failing_calls.c"),
+    ("failing_calls", "failing_calls.c"),
     (TIMED, "graphs.c"),
     (RECORDED, "graphs.c"),
 ];

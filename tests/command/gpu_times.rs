@@ -226,7 +226,7 @@ fn a_program_may_begin_while_the_recorder_does() {
 fn children_go_without() {
     for (app, children) in [("fork_after.c", 1), ("fork_before.c", 0), ("fork_in_call.c", 1)] {
         let place = Place::new();
-        let program = client(&format!("hostile/{app}"));
+        let program = client(app);
         let bare = run(&mut place.bare(&program));
         let ran = run(&mut record(&place, &program));
         place.same(&bare, &ran);
@@ -239,7 +239,7 @@ fn children_go_without() {
 #[test]
 fn a_killed_process_keeps_its_times() {
     let place = Place::new();
-    run(&mut record(&place, client("hostile/killed_later.c"))).expect(128 + 9);
+    run(&mut record(&place, client("killed_later.c"))).expect(128 + 9);
     let trace = place.trace();
     assert_eq!(trace.timed_works(), 10);
     assert_eq!(trace.profile.as_ref().map(|profile| profile.works), Some(10));

@@ -37,7 +37,7 @@ fn the_latest_trace_is_read() {
 fn of_several_processes_the_first_is_read_and_all_can_be() {
     let place = Place::new();
     run(&mut place.recorded(client("vector_add.c"))).expect(0);
-    run(&mut place.recorded(client("hostile/fork_before.c"))).expect(0);
+    run(&mut place.recorded(client("fork_before.c"))).expect(0);
     let ran = run(&mut place.cutrace(["info"])).expect(0);
     assert!(ran.stdout.starts_with("trace        trace.1.bin "), "{ran:?}");
     let all = ["trace.1.bin", "trace.2.bin"];

@@ -322,7 +322,7 @@ fn control_characters_are_escaped() {
 #[test]
 fn many_threads_are_summed_up() {
     let place = Place::new();
-    run(place.recorded(client("hostile/many_threads.c")).args(["20", "1", "3"])).expect(0);
+    run(place.recorded(client("many_threads.c")).args(["20", "1", "3"])).expect(0);
     let ran = run(&mut place.cutrace(["info"])).expect(0);
     let listed = ran.stdout.lines().filter(|line| line.starts_with("thread ")).count();
     let threads = place.trace().threads.len();

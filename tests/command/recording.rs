@@ -28,7 +28,7 @@ fn programs_that_cannot_be_recorded() {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).expect("our own file");
         path
     };
-    let program = client("hostile/many_calls.c");
+    let program = client("many_calls.c");
     refused(&place, with_mode("plain", &program, 0o644), 126, "not executable");
     refused(&place, with_mode("setuid", &program, 0o4755), 126, "setuid");
     refused(&place, with_mode("text", &kernels().join("vector_add.ptx"), 0o755), 126, "neither an ELF program");
@@ -38,7 +38,7 @@ fn programs_that_cannot_be_recorded() {
 #[test]
 fn the_exit_status_is_the_programs_own() {
     let place = Place::new();
-    let ends = client("hostile/ends.c");
+    let ends = client("ends.c");
     for (way, code) in [("return", 13), ("_exit", 11), ("abort", 128 + libc::SIGABRT), ("kill", 128 + libc::SIGKILL)] {
         let ran = run(place.recorded(&ends).arg(way)).expect(code);
         assert_eq!(ran.stdout, format!("{way}\n"));
@@ -59,7 +59,7 @@ fn a_program_that_calls_nothing_is_told() {
 #[test]
 fn one_line_for_all_processes() {
     let place = Place::new();
-    let program = client("hostile/fork_before.c");
+    let program = client("fork_before.c");
     let ran = run(&mut place.recorded(&program)).expect(0);
     let [line] = ran.said()[..] else { panic!("{}", ran.stderr) };
     assert!(line.starts_with("cutrace: 2 processes: trace"), "{line}");
@@ -70,7 +70,7 @@ fn one_line_for_all_processes() {
 #[test]
 fn a_trace_that_is_still_written_is_left_open() {
     let place = Place::new();
-    let ran = run(place.recorded(client("hostile/outlives.c")).arg("go")).expect(0);
+    let ran = run(place.recorded(client("outlives.c")).arg("go")).expect(0);
     assert!(ran.said()[0].contains("still running, to be closed by cutrace repair: trace"), "{}", ran.stderr);
     let open =
         || place.trace_paths().into_iter().find(|path| trace::Trace::open(path).is_ok_and(|t| t.footer.is_none()));
@@ -100,7 +100,7 @@ fn a_trace_that_is_still_written_is_left_open() {
 #[test]
 fn a_child_does_not_keep_its_parents_trace_open() {
     let place = Place::new();
-    let program = client("hostile/outlives.c");
+    let program = client("outlives.c");
     let ran = run(place.recorded(program).arg("go").env("OUTLIVES_INHERITS", "1")).expect(0);
     let closed: Vec<bool> = place.traces().iter().map(|trace| trace.footer.is_some()).collect();
     std::fs::write(place.join("go"), "").expect("our own directory");
@@ -111,7 +111,7 @@ fn a_child_does_not_keep_its_parents_trace_open() {
 fn no_file_is_ever_overwritten() {
     let place = Place::new();
     std::fs::write(place.join("trace.bin"), "precious").expect("written");
-    let program = client("hostile/needed_driver.c");
+    let program = client("needed_driver.c");
     let ran = run(&mut place.recorded(&program)).expect(0);
     assert!(ran.stderr.starts_with("cutrace: trace.1.bin: "), "{}", ran.stderr);
     run(&mut place.preloaded(&program)).expect(0);
@@ -126,7 +126,7 @@ fn no_file_is_ever_overwritten() {
 #[test]
 fn output_patterns() {
     let place = Place::new();
-    let program = client("hostile/needed_driver.c");
+    let program = client("needed_driver.c");
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("Linux");
     let pattern = "%n-%p-%h-%q{FLAVOUR}-%%.bin";
     let mut record = place.cutrace(["record", "--driver", "sim", "-o", pattern]);
@@ -146,7 +146,7 @@ fn output_patterns() {
 
 #[test]
 fn bad_variables_are_told_and_ignored() {
-    let program = client("hostile/needed_driver.c");
+    let program = client("needed_driver.c");
     for (name, value, told) in [
         ("CUTRACE_DATA", "everything", "CUTRACE_DATA=\"everything\" is none of none, inputs, all"),
         ("CUTRACE_DISABLE", "maybe", "CUTRACE_DISABLE=\"maybe\" is neither 0 nor 1"),
@@ -166,7 +166,7 @@ fn bad_variables_are_told_and_ignored() {
 #[test]
 fn recording_can_be_switched_off() {
     let place = Place::new();
-    let program = client("hostile/needed_driver.c");
+    let program = client("needed_driver.c");
     let ran = run(place.preloaded(&program).env("CUTRACE_DISABLE", "1")).expect(0);
     assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("0 0 1\n", ""));
     place.no_traces();
@@ -227,7 +227,7 @@ fn a_program_without_a_trace_is_no_success() {
     let place = Place::new();
     std::fs::create_dir(place.join("there")).expect("our own directory");
     // The directory is gone when the recorder comes to it.
-    let program = client("hostile/needed_driver.c");
+    let program = client("needed_driver.c");
     let script = format!("rmdir there; {}; exit $STATUS", program.display());
     for (status, code) in [("0", 1), ("7", 7)] {
         let _there_still = std::fs::create_dir(place.join("there"));
@@ -261,7 +261,7 @@ fn a_driver_that_is_no_library_starts_nothing() {
 #[test]
 fn a_taken_name_is_told() {
     let place = Place::new();
-    let program = client("hostile/needed_driver.c");
+    let program = client("needed_driver.c");
     let told = |_| run(&mut place.recorded(&program)).expect(0).stderr;
     let [first, second] = [(), ()].map(told);
     assert!(!first.contains("existed already"), "{first}");
@@ -277,7 +277,7 @@ fn paths_are_bytes() {
     let directory = place.path().join(OsStr::from_bytes(b"100%\xff"));
     std::fs::create_dir(&directory).expect("our own directory");
     let mut record = place.cutrace(["record", "--driver", "sim", "-o"]);
-    record.arg(OsStr::from_bytes(b"\xfe.bin")).arg("--").arg(client("hostile/needed_driver.c"));
+    record.arg(OsStr::from_bytes(b"\xfe.bin")).arg("--").arg(client("needed_driver.c"));
     run(record.current_dir(&directory)).expect(0);
     assert!(sound(directory.join(OsStr::from_bytes(b"\xfe.bin"))).footer.is_some());
 }
@@ -309,7 +309,7 @@ fn a_terminated_launcher_ends_the_program_and_closes_the_trace() {
     let place = Place::new();
     let mut command = place.command("timeout");
     command.args(["--preserve-status", "--signal=TERM", "1"]).arg(artifact("cutrace"));
-    command.args(["record", "--driver", "sim", "--"]).arg(client("hostile/outlives.c")).arg("never");
+    command.args(["record", "--driver", "sim", "--"]).arg(client("outlives.c")).arg("never");
     // Its parent ends at once; the launcher's own child is what `timeout` is about.
     command.env("OUTLIVES_WAITS", "1");
     let ran = run(&mut command).expect(128 + libc::SIGTERM);

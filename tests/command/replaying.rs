@@ -26,7 +26,7 @@ fn without_a_driver() {
     let ran = run(&mut place.cutrace(["replay", "--driver", "/nowhere/libcuda.so.1"])).expect(5);
     assert!(ran.stderr.contains("/nowhere/libcuda.so.1"), "{}", ran.stderr);
     // A library, but no driver.
-    let library = client("hostile/librunpath_inner.c");
+    let library = client("librunpath_inner.c");
     let ran = run(place.cutrace(["replay", "--driver"]).arg(&library)).expect(5);
     assert!(ran.stderr.contains("librunpath_inner.so"), "{}", ran.stderr);
     // A driver without a device.
@@ -35,7 +35,7 @@ fn without_a_driver() {
 
 #[test]
 fn nothing_to_compare_is_not_a_pass() {
-    let place = recorded("hostile/many_calls.c", &[]);
+    let place = recorded("many_calls.c", &[]);
     let ran = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(6);
     assert!(ran.stdout.starts_with("unverified"), "{}", ran.stdout);
     let ran = run(&mut place.cutrace(["replay", "--driver", "sim", "--no-verify"])).expect(0);
@@ -79,7 +79,7 @@ fn all_data_holds_results_too() {
 #[test]
 fn an_interrupted_replay_says_how_far_it_came() {
     let place = Place::new();
-    run(place.recorded(client("hostile/many_calls.c")).arg("300000")).expect(0);
+    run(place.recorded(client("many_calls.c")).arg("300000")).expect(0);
     for (signal, name, number) in [("INT", "SIGINT", libc::SIGINT), ("TERM", "SIGTERM", libc::SIGTERM)] {
         let mut command = place.command("timeout");
         command.args(["--foreground", "--preserve-status", "--signal", signal, "1"]).arg(artifact("cutrace"));
@@ -101,7 +101,7 @@ fn doctor_knows_the_driver_and_the_program() {
     let place = Place::new();
     let ran = run(&mut place.cutrace(["doctor", "--driver", "sim"])).expect(0);
     assert!(ran.stdout.contains("CUDA 13.0, 1 device") && ran.stdout.contains("simulated device"), "{}", ran.stdout);
-    let good = client("hostile/many_calls.c");
+    let good = client("many_calls.c");
     let ran = run(place.cutrace(["doctor", "--driver", "sim"]).arg(&good)).expect(0);
     assert!(ran.stdout.contains("can be recorded"), "{}", ran.stdout);
     let told: Value =

@@ -277,7 +277,7 @@ fn failures_and_the_summary() {
 #[test]
 fn what_is_under_way_when_the_program_dies() {
     let place = Place::new();
-    let mut program = place.recorded(client("hostile/killed_in_call.c"));
+    let mut program = place.recorded(client("killed_in_call.c"));
     run(program.env("CUTRACE_SIM_SLOW_US", "2000000")).expect(128 + 9);
     let inside = rows(&place, "pending", "inside");
     assert_eq!(inside.len(), 1, "{inside:?}");
@@ -370,7 +370,7 @@ fn time_in_other_calls_is_told_apart() {
         assert!(some.contains(words), "{some}");
     }
     let place = Place::new();
-    run(place.recorded(client("hostile/many_calls.c")).arg("40").env("CUTRACE_CALLS", "20")).expect(0);
+    run(place.recorded(client("many_calls.c")).arg("40").env("CUTRACE_CALLS", "20")).expect(0);
     let ran = report(&place, &[]).expect(0).stdout;
     assert!(ran.contains(" outside of it or in calls that were left out"), "{ran}");
 }

@@ -6,7 +6,7 @@ use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The program (or, if the source is called lib*, the library) made of `tests/apps/<name>`.
+/// The program (or, if the source is called lib*, the library) made of the source of this name in a folder of `tests/apps`.
 ///
 /// Compiled when its source, the shared header or the flags have changed. Linked against the driver only if it calls the
 /// driver by name.
@@ -14,9 +14,18 @@ pub fn client(name: &str) -> PathBuf {
     client_with(name, &[])
 }
 
+/// Sources by subject: no two in all folders have one name.
+fn app(name: &str) -> PathBuf {
+    let folders = std::fs::read_dir(source("apps")).expect("tests/apps").flatten().map(|entry| entry.path());
+    let folders = folders.chain([source("apps")]);
+    let mut found: Vec<PathBuf> = folders.map(|folder| folder.join(name)).filter(|file| file.exists()).collect();
+    assert_eq!(found.len(), 1, "{name} in the folders of tests/apps: {found:?}");
+    found.remove(0)
+}
+
 /// As [`client`], with further compiler flags.
 pub fn client_with(name: &str, flags: &[&str]) -> PathBuf {
-    let file = source("apps").join(name);
+    let file = app(name);
     let stem = file.file_stem().expect("a file name").to_string_lossy().into_owned();
     let is_library = stem.starts_with("lib");
     let mut command = Command::new(if name.ends_with(".cpp") { "g++" } else { "gcc" });

@@ -167,7 +167,7 @@ fn what_nvtx_should_not_be_told() {
     const THREADS: usize = 16;
     const DEEP: usize = 200;
     let place = Place::new();
-    let program = annotating("hostile/annotations.c");
+    let program = annotating("annotations.c");
     let arguments = [THREADS.to_string(), DEEP.to_string()];
     let bare = run(place.bare(&program).args(&arguments));
     let ran = run(place.recorded(&program).args(&arguments)).expect(0);

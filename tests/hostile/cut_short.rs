@@ -24,7 +24,7 @@ fn len(path: &Path) -> u64 {
 
 /// Runs until the trace has been cut to `to` bytes and is one again; by how it ended, and the trace.
 fn cut(command: fn(&Place, &Path) -> Command, threads: &str, to: u64, ends: &str) -> (Place, Outcome, Trace) {
-    let (place, program) = (Place::new(), client("hostile/cut_short.c"));
+    let (place, program) = (Place::new(), client("cut_short.c"));
     let (trace, stop) = (place.join("trace.bin"), place.join("stop"));
     let ran = std::thread::scope(|scope| {
         let running = scope.spawn(|| run(command(&place, &program).arg(threads).arg(&stop).arg(ends)));
@@ -101,7 +101,7 @@ fn a_trace_is_emptied_and_its_program_killed() {
 fn shared_memory_is_gone_when_the_process_has_ended() {
     for why in ["removed", "namespace"] {
         let place = Place::new();
-        let ran = place.unchanged(client("hostile/memory_gone.c"), &[why, "3"]).expect(0);
+        let ran = place.unchanged(client("memory_gone.c"), &[why, "3"]).expect(0);
         assert!(ran.said().is_empty(), "{}", ran.stderr);
         let recorded = Trace::open(place.join("record/trace.bin")).expect("a trace");
         for trace in [place.trace(), recorded] {
@@ -113,7 +113,7 @@ fn shared_memory_is_gone_when_the_process_has_ended() {
 /// Then chunks are in memory of the process alone, and what is lost with it is said.
 #[test]
 fn shared_memory_is_refused() {
-    let program = client("hostile/refused_system_calls.c");
+    let program = client("refused_system_calls.c");
     let commands: [fn(&Place, &Path) -> Command; 2] =
         [|place, program| place.recorded(program), |place, program| place.preloaded(program)];
     for command in commands {

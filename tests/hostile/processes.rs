@@ -15,7 +15,7 @@ fn with_second<'a>(traces: &'a [Trace], name: &str) -> &'a Trace {
 #[test]
 fn fork_before_the_first_call() {
     let place = Place::new();
-    let ran = place.unchanged(client("hostile/fork_before.c"), &[""; 0]).expect(0);
+    let ran = place.unchanged(client("fork_before.c"), &[""; 0]).expect(0);
     assert_eq!(ran.stderr, "");
     let traces = place.traces();
     assert_eq!(traces.len(), 2);
@@ -28,7 +28,7 @@ fn fork_before_the_first_call() {
 #[test]
 fn fork_after_the_first_call() {
     let place = Place::new();
-    let ran = place.unchanged(client("hostile/fork_after.c"), &[""; 0]).expect(0);
+    let ran = place.unchanged(client("fork_after.c"), &[""; 0]).expect(0);
     assert_eq!(ran.stderr, "");
     let traces = place.traces();
     assert_eq!(traces.len(), 2);
@@ -49,7 +49,7 @@ fn fork_after_the_first_call() {
 #[test]
 fn another_thread_calls_first_after_a_fork() {
     let place = Place::new();
-    place.unchanged(client("hostile/fork_then_thread.c"), &[""; 0]).expect(0);
+    place.unchanged(client("fork_then_thread.c"), &[""; 0]).expect(0);
     let traces = place.traces();
     let info = run(place.cutrace(["info"]).args(place.trace_paths())).expect(0).stdout;
     let said: Vec<&str> = info.lines().filter(|line| line.starts_with("forked ")).collect();
@@ -61,7 +61,7 @@ fn another_thread_calls_first_after_a_fork() {
 #[test]
 fn a_child_by_raw_clone() {
     let place = Place::new();
-    let ran = place.unchanged(client("hostile/raw_clone.c"), &[""; 0]).expect(0);
+    let ran = place.unchanged(client("raw_clone.c"), &[""; 0]).expect(0);
     assert_eq!(ran.stdout, "7\n");
     let traces = place.traces();
     assert_eq!(traces.len(), 2);
@@ -71,7 +71,7 @@ fn a_child_by_raw_clone() {
 
 fn started_again(way: &str, code: i32, last: &[&str]) {
     let place = Place::new();
-    let ran = place.unchanged(client("hostile/exec_self.c"), &[way]).expect(code);
+    let ran = place.unchanged(client("exec_self.c"), &[way]).expect(code);
     assert_eq!(ran.stderr, "");
     let traces = place.traces();
     assert_eq!(traces.len(), 2);
@@ -98,7 +98,7 @@ fn posix_spawn() {
 /// Whatever ends a process, every call that returned is in the trace.
 fn ended_by(way: &str, code: i32) {
     let place = Place::new();
-    let ran = place.unchanged(client("hostile/ends.c"), &[way]).expect(code);
+    let ran = place.unchanged(client("ends.c"), &[way]).expect(code);
     assert_eq!(ran.stderr, "");
     let trace = place.trace();
     assert_eq!(names(&trace), [&START[..], &["cuMemAlloc_v2", "cuMemsetD8_v2"]].concat());
@@ -136,7 +136,7 @@ fn sigkill() {
 }
 
 fn killed_in_call(place: &Place, command: fn(&Place, &Path) -> std::process::Command) -> Outcome {
-    let program = client("hostile/killed_in_call.c");
+    let program = client("killed_in_call.c");
     run(command(place, &program).env("CUTRACE_SIM_SLOW_US", "30000000")).expect(128 + libc::SIGKILL)
 }
 
@@ -156,7 +156,7 @@ fn sigkill_in_the_middle_of_a_call() {
 #[test]
 fn calls_after_main() {
     let place = Place::new();
-    let ran = place.unchanged(client("hostile/call_after_main.c"), &[""; 0]).expect(0);
+    let ran = place.unchanged(client("call_after_main.c"), &[""; 0]).expect(0);
     assert_eq!(ran.stderr, "");
     assert_eq!(names(&place.trace()), ["cuInit", "cuDeviceGetCount", "cuDriverGetVersion"]);
 }
@@ -165,8 +165,8 @@ fn calls_after_main() {
 #[test]
 fn calls_in_a_destructor_of_a_library() {
     let place = Place::new();
-    let library = client("hostile/libcalls_at_unload.c");
-    let program = client_with("hostile/calls_after_us.c", &[library.to_str().expect("a plain path")]);
+    let library = client("libcalls_at_unload.c");
+    let program = client_with("calls_after_us.c", &[library.to_str().expect("a plain path")]);
     let ran = place.unchanged(program, &[""; 0]).expect(0);
     assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("1\n", ""));
     let recorded = Trace::open(place.join("record/trace.bin")).expect("a trace");
@@ -180,7 +180,7 @@ fn calls_in_a_destructor_of_a_library() {
 #[test]
 fn fork_while_other_threads_call() {
     let place = Place::new();
-    let ran = place.unchanged(client("hostile/fork_storm.c"), &[""; 0]).expect(0);
+    let ran = place.unchanged(client("fork_storm.c"), &[""; 0]).expect(0);
     assert_eq!(ran.stdout, "20 children\n");
     assert_eq!(ran.stderr, "");
     let traces = place.traces();
@@ -195,7 +195,7 @@ fn fork_while_other_threads_call() {
 #[test]
 fn fork_within_a_call() {
     let place = Place::new();
-    place.unchanged(client("hostile/fork_in_call.c"), &[""; 0]).expect(0);
+    place.unchanged(client("fork_in_call.c"), &[""; 0]).expect(0);
     let traces = place.traces();
     assert_eq!(traces.len(), 2);
     let last = ["cuOccupancyMaxPotentialBlockSize", "cuCtxGetCurrent", "cuCtxGetDevice"];
@@ -208,7 +208,7 @@ fn fork_within_a_call() {
 
 #[test]
 fn sigkill_at_any_time() {
-    let program = client("hostile/many_threads.c");
+    let program = client("many_threads.c");
     let mut recorded = 0;
     for round in 0..12 {
         let place = Place::new();
@@ -238,7 +238,7 @@ fn sigkill_at_any_time() {
 fn a_trace_is_read_while_its_program_hangs() {
     let place = Place::new();
     let out = std::fs::File::create(place.join("out")).expect("a file");
-    let mut child = place.preloaded(client("hostile/hangs.c")).stdout(out).spawn().expect("started");
+    let mut child = place.preloaded(client("hangs.c")).stdout(out).spawn().expect("started");
     let inside = |info: &serde_json::Value| info["unfinished"]["inside"].as_array().is_some_and(|all| !all.is_empty());
     let info = (0..500).find_map(|_| {
         std::thread::sleep(std::time::Duration::from_millis(20));
@@ -270,7 +270,7 @@ fn privileges_are_given_up_before_the_first_call() {
     }
     let place = Place::new();
     std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o777)).expect("our own directory");
-    let ran = run(&mut place.recorded(client("hostile/privileges_given_up.c"))).expect(0);
+    let ran = run(&mut place.recorded(client("privileges_given_up.c"))).expect(0);
     assert_eq!(ran.stdout, "done\n");
     assert_eq!(ran.said().len(), 1, "{}", ran.stderr);
     assert!(ran.stderr.starts_with("cutrace: trace.bin: 704 calls, "), "{}", ran.stderr);
@@ -280,7 +280,7 @@ fn privileges_are_given_up_before_the_first_call() {
 #[test]
 fn a_recording_that_could_not_begin_is_no_program_without_calls() {
     let place = Place::new();
-    let mut record = place.recorded(client("hostile/refused_system_calls.c"));
+    let mut record = place.recorded(client("refused_system_calls.c"));
     // The simulated driver cannot do without either.
     let ran = run(record.args(["madvise", "return"])).expect(99);
     assert!(ran.stderr.starts_with("cutrace: recording is off: MADV_WIPEONFORK: "), "{}", ran.stderr);

@@ -7,7 +7,7 @@ use trace::call::Content;
 use trace::{Call, Trace};
 
 fn program() -> PathBuf {
-    client_with("hostile/parts.c", &["-I", nvtx_include().to_str().expect("a plain path"), "-ldl"])
+    client_with("parts.c", &["-I", nvtx_include().to_str().expect("a plain path"), "-ldl"])
 }
 
 /// The trace of `record` with these options, and what was said.

@@ -7,7 +7,7 @@ const THREE: [&str; 3] = ["cuInit", "cuDeviceGetCount", "cuDriverGetVersion"];
 
 fn opened_as(name: impl AsRef<std::ffi::OsStr>) {
     let place = Place::new();
-    let ran = place.unchanged(client("hostile/open_driver.c"), &[name]).expect(0);
+    let ran = place.unchanged(client("open_driver.c"), &[name]).expect(0);
     assert_eq!(ran.stdout, "1 devices, version 13000\n");
     assert_eq!(ran.stderr, "");
     assert_eq!(names(&place.trace()), THREE);
@@ -36,14 +36,14 @@ fn dlopen_by_the_path_of_the_file_itself() {
 #[test]
 fn dlsym_in_the_global_scope() {
     let place = Place::new();
-    place.unchanged(client("hostile/dlsym_default.c"), &[""; 0]).expect(0);
+    place.unchanged(client("dlsym_default.c"), &[""; 0]).expect(0);
     assert_eq!(names(&place.trace()), ["cuInit", "cuDeviceGetCount"]);
 }
 
 #[test]
 fn dlsym_of_the_next_definition() {
     let place = Place::new();
-    let ran = place.unchanged(client("hostile/dlsym_next.c"), &[""; 0]).expect(0);
+    let ran = place.unchanged(client("dlsym_next.c"), &[""; 0]).expect(0);
     assert_eq!(ran.stdout, "101\n");
     assert_eq!(names(&place.trace()), ["cuInit", "cuDeviceGetCount"]);
 }
@@ -51,12 +51,12 @@ fn dlsym_of_the_next_definition() {
 #[test]
 fn runpath_of_the_true_caller() {
     let place = Place::new();
-    let outer = client_with("hostile/librunpath_outer.c", &["-Wl,--enable-new-dtags,-rpath,$ORIGIN/inner"]);
+    let outer = client_with("librunpath_outer.c", &["-Wl,--enable-new-dtags,-rpath,$ORIGIN/inner"]);
     std::fs::create_dir(place.join("inner")).expect("our own directory");
     let here = place.join("librunpath_outer.so");
     std::fs::copy(outer, &here).expect("copied");
-    std::fs::copy(client("hostile/librunpath_inner.c"), place.join("inner/librunpath_inner.so")).expect("copied");
-    let ran = place.unchanged(client("hostile/runpath.c"), &[here]).expect(0);
+    std::fs::copy(client("librunpath_inner.c"), place.join("inner/librunpath_inner.so")).expect("copied");
+    let ran = place.unchanged(client("runpath.c"), &[here]).expect(0);
     assert_eq!(ran.stdout, "42\n");
     assert_eq!(names(&place.trace()), ["cuInit"]);
 }
@@ -64,14 +64,14 @@ fn runpath_of_the_true_caller() {
 #[test]
 fn rtld_deepbind() {
     let place = Place::new();
-    place.unchanged(client("hostile/deepbind.c"), &[client("hostile/libdeepbind.c")]).expect(0);
+    place.unchanged(client("deepbind.c"), &[client("libdeepbind.c")]).expect(0);
     assert_eq!(names(&place.trace()), ["cuInit", "cuDeviceGetCount"]);
 }
 
 #[test]
 fn cu_get_proc_address_old_and_new() {
     let place = Place::new();
-    let ran = place.unchanged(client("hostile/proc_address.c"), &[""; 0]).expect(0);
+    let ran = place.unchanged(client("proc_address.c"), &[""; 0]).expect(0);
     assert_eq!(ran.stderr, "");
     let trace = place.trace();
     let expected = [
@@ -98,7 +98,7 @@ fn cu_get_proc_address_old_and_new() {
 #[test]
 fn names_that_the_driver_lacks() {
     let place = Place::new();
-    let ran = place.unchanged(client("hostile/lacking_names.c"), &[""; 0]).expect(0);
+    let ran = place.unchanged(client("lacking_names.c"), &[""; 0]).expect(0);
     assert_eq!(ran.stdout.matches(": not found, ").count(), 3, "{}", ran.stdout);
     place.no_traces();
 }
@@ -113,7 +113,7 @@ fn functions_newer_than_the_driver() {
         "cuLogicalEndpointQuery",
     ];
     let place = Place::new();
-    let ran = place.unchanged(client("hostile/lacking_names.c"), &names).expect(0);
+    let ran = place.unchanged(client("lacking_names.c"), &names).expect(0);
     assert_eq!(ran.stdout.matches(": not found, ").count(), 3 + names.len(), "{}", ran.stdout);
     assert_eq!(ran.stdout.matches(": result 500, status 1, not found").count(), names.len(), "{}", ran.stdout);
 }
@@ -131,7 +131,7 @@ fn without_driver(place: &Place, program: &Path, argument: &str) -> Option<Outco
 fn dlopen_without_a_driver_gives_null() {
     for name in ["libcuda.so.1", "libcuda.so", "/nowhere/libcuda.so.1"] {
         let place = Place::new();
-        let program = client("hostile/open_driver.c");
+        let program = client("open_driver.c");
         let Some(ran) = without_driver(&place, &program, name) else { return };
         let ran = ran.expect(3);
         let bare = run(place.command(&program).arg(name)).expect(3);
@@ -145,7 +145,7 @@ fn dlopen_without_a_driver_gives_null() {
 #[test]
 fn a_linked_program_without_a_driver_finds_no_device() {
     let place = Place::new();
-    let Some(ran) = without_driver(&place, &client("hostile/needed_driver.c"), "") else { return };
+    let Some(ran) = without_driver(&place, &client("needed_driver.c"), "") else { return };
     assert_eq!(ran.expect(0).stdout, "100 100 -1\n");
     let trace = place.trace();
     assert_eq!(names(&trace), ["cuInit", "cuDeviceGetCount"]);
@@ -155,7 +155,7 @@ fn a_linked_program_without_a_driver_finds_no_device() {
 /// Runs with a further preloaded library, which stands in front of cuDeviceGetCount, before or behind the recorder.
 fn interposed(program: &Path, argument: &str, order: fn(String, String) -> String) -> (Place, Outcome, Outcome) {
     let place = Place::new();
-    let other = client("hostile/libinterposer.c").display().to_string();
+    let other = client("libinterposer.c").display().to_string();
     let both = order(other.clone(), artifact("libcutrace.so").display().to_string());
     let bare = run(place.bare(program).arg(argument).env("LD_PRELOAD", &other)).expect(0);
     let recorded = run(place.bare(program).arg(argument).env("LD_PRELOAD", &both)).expect(0);
@@ -165,11 +165,11 @@ fn interposed(program: &Path, argument: &str, order: fn(String, String) -> Strin
 #[test]
 fn another_preload_before() {
     let before = |other, ours| format!("{other}:{ours}");
-    let (place, bare, recorded) = interposed(&client("hostile/needed_driver.c"), "", before);
+    let (place, bare, recorded) = interposed(&client("needed_driver.c"), "", before);
     assert!(bare.stdout.ends_with("interposed 1\n"), "{}", bare.stdout);
     place.same(&bare, &recorded);
     assert_eq!(names(&place.trace()), ["cuInit", "cuDeviceGetCount"]);
-    let (place, bare, recorded) = interposed(&client("hostile/open_driver.c"), "libcuda.so.1", before);
+    let (place, bare, recorded) = interposed(&client("open_driver.c"), "libcuda.so.1", before);
     place.same(&bare, &recorded);
     assert_eq!(names(&place.trace()), THREE);
 }
@@ -178,7 +178,7 @@ fn another_preload_before() {
 #[test]
 fn another_preload_under_record() {
     let place = Place::new();
-    let (program, other) = (client("hostile/needed_driver.c"), client("hostile/libinterposer.c"));
+    let (program, other) = (client("needed_driver.c"), client("libinterposer.c"));
     let bare = run(place.bare(&program).env("LD_PRELOAD", &other)).expect(0);
     let recorded = run(place.recorded(&program).env("LD_PRELOAD", &other)).expect(0);
     // The launcher ends with the library's line, too.
@@ -190,10 +190,10 @@ fn another_preload_under_record() {
 #[test]
 fn another_preload_behind() {
     let behind = |other, ours| format!("{ours}:{other}");
-    let (place, bare, recorded) = interposed(&client("hostile/needed_driver.c"), "", behind);
+    let (place, bare, recorded) = interposed(&client("needed_driver.c"), "", behind);
     assert_eq!(recorded.stdout, bare.stdout.replace("interposed 1", "interposed 0"));
     assert_eq!(names(&place.trace()), ["cuInit", "cuDeviceGetCount"]);
-    let (place, bare, recorded) = interposed(&client("hostile/open_driver.c"), "libcuda.so.1", behind);
+    let (place, bare, recorded) = interposed(&client("open_driver.c"), "libcuda.so.1", behind);
     place.same(&bare, &recorded);
     assert_eq!(names(&place.trace()), THREE);
 }
@@ -201,7 +201,7 @@ fn another_preload_behind() {
 #[test]
 fn a_process_that_calls_nothing_leaves_nothing() {
     let place = Place::new();
-    let ran = place.unchanged(client("hostile/no_calls.c"), &[""; 0]).expect(0);
+    let ran = place.unchanged(client("no_calls.c"), &[""; 0]).expect(0);
     assert_eq!(ran.stderr, "");
     place.no_traces();
     let ran = run(&mut place.preloaded("true")).expect(0);

@@ -33,7 +33,7 @@ fn bad_pointers_are_the_drivers_own_affair() {
         "handle nowhere",
     ] {
         let place = Place::new();
-        let ran = place.unchanged(client("hostile/bad_pointers.c"), &[what]);
+        let ran = place.unchanged(client("bad_pointers.c"), &[what]);
         assert!(ran.stdout.starts_with(what), "{ran:?}");
         let trace = place.trace();
         assert_eq!(trace.len(), if ran.code() == 0 { 10 } else { 9 }, "{what}: {:?}", names(&trace));
@@ -57,7 +57,7 @@ fn without_streams(command: &mut Command) -> &mut Command {
 #[test]
 fn closed_standard_streams() {
     let place = Place::new();
-    let (program, report) = (client("hostile/closed_streams.c"), place.join("report"));
+    let (program, report) = (client("closed_streams.c"), place.join("report"));
     run(without_streams(place.bare(&program).arg(&report))).expect(0);
     let bare = std::fs::read_to_string(&report).expect("written");
     run(without_streams(place.preloaded(&program).arg(&report))).expect(0);
@@ -70,7 +70,7 @@ fn closed_standard_streams() {
 fn a_directory_that_cannot_be_written() {
     let place = Place::new();
     // Not even root can make a file in /proc.
-    let program = client("hostile/many_calls.c");
+    let program = client("many_calls.c");
     let bare = run(place.bare(&program).arg("100").current_dir("/proc"));
     let recorded = run(place.preloaded(&program).arg("100").current_dir("/proc"));
     place.same(&bare, &recorded);
@@ -101,7 +101,7 @@ fn on_a_small_disk(place: &Place, kilobytes: u32, program: &[&str]) -> Option<Ou
 #[test]
 fn a_full_disk_ends_the_recording_of_calls() {
     let place = Place::new();
-    let program = client("hostile/many_calls.c");
+    let program = client("many_calls.c");
     let Some(ran) = on_a_small_disk(&place, 600, &[program.to_str().expect("text"), "100000"]) else { return };
     assert_eq!(ran.code(), 0, "{ran:?}");
     assert_eq!(ran.stdout, "done\n");
@@ -120,7 +120,7 @@ fn check_cut_off(trace: &Trace, ran: &Outcome, made: usize) {
 #[test]
 fn a_full_disk_ends_the_recording_of_payloads() {
     let place = Place::new();
-    let program = client("hostile/copies_blocks.c");
+    let program = client("copies_blocks.c");
     let Some(ran) = on_a_small_disk(&place, 4000, &[program.to_str().expect("text"), "100"]) else { return };
     assert_eq!(ran.code(), 0, "{ran:?}");
     assert_eq!(ran.stdout, "100 blocks\n");
@@ -136,7 +136,7 @@ fn a_full_disk_ends_the_recording_of_payloads() {
 #[test]
 fn a_file_size_limit() {
     let place = Place::new();
-    let program = client("hostile/many_calls.c");
+    let program = client("many_calls.c");
     let limit = || {
         let limit = libc::rlimit { rlim_cur: 600 << 10, rlim_max: 600 << 10 };
         // SAFETY: the struct is valid.
@@ -156,7 +156,7 @@ fn a_file_size_limit() {
 /// After the places of chunks were set aside. What is in shared memory then waits for `repair`.
 #[test]
 fn a_file_size_limit_that_is_lowered() {
-    let program = client("hostile/limit_lowered.c");
+    let program = client("limit_lowered.c");
     for (limit, calls, least) in
         [("16384", "100", 104), ("16384", "100000", 1000), ("0", "100", 104), ("0", "100000", 1000)]
     {
@@ -176,7 +176,7 @@ fn a_file_size_limit_that_is_lowered() {
 #[test]
 fn descriptors_that_run_out_for_a_while() {
     let place = Place::new();
-    let ran = place.unchanged(client("hostile/descriptors_run_out.c"), &[""; 0]).expect(0);
+    let ran = place.unchanged(client("descriptors_run_out.c"), &[""; 0]).expect(0);
     assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("done\n", ""));
     assert_eq!(place.trace().len(), 50_004);
 }
@@ -184,7 +184,7 @@ fn descriptors_that_run_out_for_a_while() {
 #[test]
 fn a_program_that_closes_our_descriptor() {
     let place = Place::new();
-    let ran = place.unchanged(client("hostile/closed_descriptors.c"), &[""; 0]).expect(0);
+    let ran = place.unchanged(client("closed_descriptors.c"), &[""; 0]).expect(0);
     assert_eq!(ran.stdout, "0 bytes\n");
     assert_eq!(ran.stderr, "");
     // The recorder has opened its file anew.
@@ -194,7 +194,7 @@ fn a_program_that_closes_our_descriptor() {
 #[test]
 fn failing_calls_are_recorded_with_their_results() {
     let place = Place::new();
-    let ran = place.unchanged(client("hostile/failing_calls.c"), &[""; 0]).expect(0);
+    let ran = place.unchanged(client("failing_calls.c"), &[""; 0]).expect(0);
     assert_eq!(ran.stderr, "");
     let trace = place.trace();
     let results: Vec<(&str, u32)> = trace.calls().map(|c| (c.name(), c.result.expect("it returned"))).collect();
@@ -229,7 +229,7 @@ fn failing_calls_are_recorded_with_their_results() {
 #[test]
 fn out_of_memory_and_again() {
     let place = Place::new();
-    let ran = place.unchanged(client("hostile/out_of_memory.c"), &[""; 0]).expect(0);
+    let ran = place.unchanged(client("out_of_memory.c"), &[""; 0]).expect(0);
     let trace = place.trace();
     let results: Vec<Option<u32>> = calls_named(&trace, "cuMemAlloc_v2").iter().map(|call| call.result).collect();
     let (last, refused) = results.split_last().expect("calls");
@@ -241,7 +241,7 @@ fn out_of_memory_and_again() {
 #[test]
 fn errno_is_left_alone() {
     let place = Place::new();
-    let ran = place.unchanged(client("hostile/errno_kept.c"), &[""; 0]).expect(0);
+    let ran = place.unchanged(client("errno_kept.c"), &[""; 0]).expect(0);
     assert_eq!(ran.stdout, "changed 0 times\n");
 }
 
@@ -250,7 +250,7 @@ fn all_descriptors_are_taken() {
     // With none left the simulated driver itself changes errno.
     for left in ["0", "1", "2", "7"] {
         let place = Place::new();
-        let ran = place.unchanged(client("hostile/no_descriptors.c"), &[left]);
+        let ran = place.unchanged(client("no_descriptors.c"), &[left]);
         assert_eq!((ran.code(), ran.stderr.contains("cutrace: ")), (0, false), "{left}: {ran:?}");
         assert!(ran.stdout.ends_with(&format!("{left} left\n")), "{ran:?}");
         assert_eq!(place.trace().len(), 4 + 1000 + 2);
@@ -260,7 +260,7 @@ fn all_descriptors_are_taken() {
 #[test]
 fn a_sandbox_without_fallocate() {
     let place = Place::new();
-    let ran = place.unchanged(client("hostile/no_fallocate.c"), &[""; 0]);
+    let ran = place.unchanged(client("no_fallocate.c"), &[""; 0]);
     assert_eq!((ran.code(), ran.stderr.contains("cutrace: ")), (0, false), "{ran:?}");
     assert_eq!(place.trace().len(), 4 + 50_000);
 }

@@ -5,7 +5,7 @@ use tests::*;
 #[test]
 fn sixty_four_threads() {
     let place = Place::new();
-    place.unchanged(client("hostile/many_threads.c"), &["64", "1", "5000"]).expect(0);
+    place.unchanged(client("many_threads.c"), &["64", "1", "5000"]).expect(0);
     let trace = place.trace();
     assert_eq!(trace.len(), 4 + 64 * 5000);
     assert_eq!(trace.threads.len(), 65);
@@ -20,7 +20,7 @@ fn sixty_four_threads() {
 #[test]
 fn ten_thousand_short_threads() {
     let place = Place::new();
-    place.unchanged(client("hostile/many_threads.c"), &["20", "500", "2"]).expect(0);
+    place.unchanged(client("many_threads.c"), &["20", "500", "2"]).expect(0);
     let trace = place.trace();
     assert_eq!(trace.len(), 4 + 10_000 * 2);
     assert_eq!(trace.threads.len(), 10_001);
@@ -33,7 +33,7 @@ fn ten_thousand_short_threads() {
 #[test]
 fn destructors_of_a_thread_call_the_driver() {
     let place = Place::new();
-    let ran = place.unchanged(client("hostile/thread_destructors.cpp"), &[""; 0]).expect(0);
+    let ran = place.unchanged(client("thread_destructors.cpp"), &[""; 0]).expect(0);
     assert_eq!(ran.stdout, "3 rounds\n");
     let trace = place.trace();
     let expected = ["cuCtxSetCurrent", "cuCtxGetCurrent", "cuDeviceGetCount", "cuDeviceGetCount", "cuDeviceGetCount"];
@@ -46,7 +46,7 @@ fn destructors_of_a_thread_call_the_driver() {
 fn a_signal_handler_calls_the_driver() {
     let place = Place::new();
     let report = place.join("report");
-    let ran = place.unchanged(client("hostile/signal_handler.c"), &[&report]).expect(0);
+    let ran = place.unchanged(client("signal_handler.c"), &[&report]).expect(0);
     let report = std::fs::read_to_string(report).expect("written by the program");
     let made: Vec<usize> = report.split_whitespace().map(|n| n.parse().expect("a number")).collect();
     let trace = place.trace();
@@ -61,14 +61,14 @@ fn a_signal_handler_calls_the_driver() {
 #[test]
 fn a_thread_with_little_stack() {
     let place = Place::new();
-    place.unchanged(client("hostile/small_stack.c"), &[""; 0]).expect(0);
+    place.unchanged(client("small_stack.c"), &[""; 0]).expect(0);
     assert_eq!(place.trace().len(), 7);
 }
 
 #[test]
 fn signals_to_the_process_stay_the_programs() {
     let place = Place::new();
-    let ran = place.unchanged(client("hostile/process_signals.c"), &[""; 0]).expect(0);
+    let ran = place.unchanged(client("process_signals.c"), &[""; 0]).expect(0);
     assert_eq!(ran.stdout, "100 signals\n");
     assert_eq!(place.trace().len(), 5);
 }

@@ -20,7 +20,7 @@ fn check(trace: &Trace) {
 #[test]
 fn cpp_exception() {
     let place = Place::new();
-    let ran = place.unchanged(client("hostile/exception.cpp"), &[""; 0]).expect(0);
+    let ran = place.unchanged(client("exception.cpp"), &[""; 0]).expect(0);
     assert_eq!(ran.stdout, "caught 42\n");
     let trace = place.trace();
     assert_eq!(names(&trace), [&START[..], &[OCCUPANCY], &AFTER].concat());
@@ -30,7 +30,7 @@ fn cpp_exception() {
 #[test]
 fn longjmp() {
     let place = Place::new();
-    let ran = place.unchanged(client("hostile/longjmp.c"), &[""; 0]).expect(0);
+    let ran = place.unchanged(client("longjmp.c"), &[""; 0]).expect(0);
     assert_eq!(ran.stdout, "3 rounds\n");
     let trace = place.trace();
     let round = [&[OCCUPANCY], &AFTER[..]].concat();
@@ -40,7 +40,7 @@ fn longjmp() {
 
 fn thread_ends(how: &str, said: &str) {
     let place = Place::new();
-    let ran = place.unchanged(client("hostile/thread_exit.c"), &[how]).expect(0);
+    let ran = place.unchanged(client("thread_exit.c"), &[how]).expect(0);
     assert_eq!(ran.stdout, said);
     let trace = place.trace();
     assert_eq!(thread_names(&trace, 0), [&START[..], &["cuCtxGetCurrent"], &AFTER].concat());
@@ -61,7 +61,7 @@ fn pthread_cancel() {
 #[test]
 fn calls_inside_a_call_are_marked() {
     let place = Place::new();
-    place.unchanged(client("hostile/calls_in_callback.c"), &[""; 0]).expect(0);
+    place.unchanged(client("calls_in_callback.c"), &[""; 0]).expect(0);
     let trace = place.trace();
     let inside = ["cuCtxGetDevice", "cuCtxGetDevice"];
     assert_eq!(names(&trace), [&START[..], &[OCCUPANCY], &inside, &AFTER].concat());

@@ -15,7 +15,7 @@ fn memory_that_is_elsewhere_ends_as_recorded() {
 #[test]
 fn a_dead_object_is_not_called() {
     let place = Place::new();
-    run(&mut place.recorded(client("hostile/stale_handles.c"))).expect(0);
+    run(&mut place.recorded(client("stale_handles.c"))).expect(0);
     let replayed = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(0);
     assert!(replayed.stdout.contains("names a stream that call "), "{}", replayed.stdout);
     assert!(replayed.stdout.contains("names a event that no call in the trace made"), "{}", replayed.stdout);

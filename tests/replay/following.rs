@@ -31,7 +31,7 @@ fn what_changed_while_a_callback_ran() {
 #[test]
 fn where_the_kernel_tells_nothing() {
     let place = Place::new();
-    run(&mut place.recorded(client("hostile/untracked.c"))).expect(0);
+    run(&mut place.recorded(client("untracked.c"))).expect(0);
     let trace = place.trace();
     let [(what, count)] = &trace.losses[..] else { panic!("{:?}", trace.losses) };
     assert!(what.contains("cannot follow"), "{what}");
@@ -44,7 +44,7 @@ fn where_the_kernel_tells_nothing() {
 #[test]
 fn memory_that_a_child_has_too() {
     let place = Place::new();
-    run(&mut place.recorded(client("hostile/shared_with_child.c"))).expect(0);
+    run(&mut place.recorded(client("shared_with_child.c"))).expect(0);
     let info = run(&mut place.cutrace(["info"])).expect(0).stdout;
     assert!(info.contains("partly") && info.contains("not recorded: shared memory, into which others may"), "{info}");
     let replayed = run(&mut place.cutrace(["replay", "--driver", "sim", "--no-explain"])).expect(4);

@@ -75,7 +75,7 @@ workloads! {
 /// The simulated driver really lacks them, and with the recorder before it they are lacking in the same way.
 #[test]
 fn the_questions_are_gone() {
-    let program = client("hostile/lacking_names.c");
+    let program = client("lacking_names.c");
     let names = ["cuFuncGetParamInfo", "cuKernelGetParamInfo", "cuFuncGetName"];
     for (version, gone) in [("12020", 3), ("12030", 2), ("13000", 0)] {
         let place = Place::new();

@@ -121,7 +121,7 @@ fn a_wrong_address_is_found_out() {
 /// driver's variables are not closed to the CPU.)
 #[test]
 fn a_variable_that_nobody_asked_for_is_suspected() {
-    let report = report(replay(&recorded("hostile/unnamed_variable.c"), &[]));
+    let report = report(replay(&recorded("unnamed_variable.c"), &[]));
     assert_eq!(report["outcome"], "diverged", "{report}");
     let found = report["first_divergence"]["found"].as_str().expect("text");
     let hint = "; 2 of its words lead into memory that no call gave: variables whose address was never asked for?";

@@ -203,9 +203,9 @@ workloads! {
     covered_tensor_maps "../gpu/coverage/tensor_maps.c" "replayable" [];
     covered_texture_references "../gpu/coverage/texture_references.c" "replayable" [];
     newest "newest.c" "replayable" [];
-    failing_calls "hostile/failing_calls.c" "replayable" [];
-    stale_handles "hostile/stale_handles.c" "replayable" [];
-    out_of_memory "hostile/out_of_memory.c" "replayable" [];
+    failing_calls "failing_calls.c" "replayable" [];
+    stale_handles "stale_handles.c" "replayable" [];
+    out_of_memory "out_of_memory.c" "replayable" [];
 }
 
 /// What a copy brought is known at the synchronisation that covers it, whatever that is; what nobody waited for is not.
