@@ -87,7 +87,7 @@ build() {
     cp target/release/{cutrace,libcutrace.so,libcuda_sim.so} "$in"/
     # What travels to the GPU machine is limited; the names of functions stay.
     strip --strip-debug "$in"/{cutrace,libcutrace.so,libcuda_sim.so}
-    local programs; programs=$(grep -l '"check.h"' tests/apps/*.c tests/gpu/*.c | grep -v /lib)
+    local programs; programs=$(grep -l '"check.h"' tests/apps/*/*.c tests/gpu/*.c | grep -v '/libraries/\|/process/')
     for source in $programs; do
         gcc -O1 -w -I target/cuda/include -I target/cuda/include-nvtx -I tests/apps -o "$in/$(basename "$source" .c)" "$source" \
             target/release/libcutrace.so -lpthread

@@ -17,7 +17,6 @@ pub fn client(name: &str) -> PathBuf {
 /// Sources by subject: no two in all folders have one name.
 fn app(name: &str) -> PathBuf {
     let folders = std::fs::read_dir(source("apps")).expect("tests/apps").flatten().map(|entry| entry.path());
-    let folders = folders.chain([source("apps")]);
     let mut found: Vec<PathBuf> = folders.map(|folder| folder.join(name)).filter(|file| file.exists()).collect();
     assert_eq!(found.len(), 1, "{name} in the folders of tests/apps: {found:?}");
     found.remove(0)
