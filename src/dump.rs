@@ -2,7 +2,7 @@
 
 use crate::annotations::Annotations;
 use crate::exit;
-use crate::figures::{duration, seconds};
+use crate::figures::{duration, grouped, seconds};
 use crate::json::Fields;
 use crate::latest::File;
 use crate::reading::Reading;
@@ -177,6 +177,16 @@ fn text(
     }
     misfits(call, objects).iter().try_for_each(|what| write!(out, ": {what}"))?;
     write!(out, "  {}", duration(trace.nanoseconds(end) - trace.nanoseconds(call.begin)))?;
+    if let Some(repeats) = call.repeats {
+        let (calls, until) = (grouped(repeats.calls), seconds(trace, repeats.end));
+        let times = if repeats.calls == 1 { "once more".into() } else { format!("{calls} times more") };
+        if repeats.calls > 0 {
+            write!(out, ", and {times} until {}", until.trim_start())?;
+        }
+        if repeats.under_way.is_some() {
+            out.push_str(", and once more (did not return)");
+        }
+    }
     Ok(())
 }
 
@@ -198,6 +208,9 @@ pub struct Line<'x> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     misfits: Vec<String>,
     duration_ns: Option<i64>,
+    /// Further polls with the same answer, that its thread made one after the other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repeats: Option<Repeated>,
     /// Of a function that this build does not know.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     words: Vec<String>,
@@ -206,6 +219,15 @@ pub struct Line<'x> {
     cpu_wrote: Vec<Wrote>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     callback_runs: Vec<Run>,
+}
+
+#[derive(Serialize)]
+struct Repeated {
+    calls: u64,
+    /// Inside them all.
+    duration_ns: i64,
+    /// When the last returned.
+    end_ns: i64,
 }
 
 pub fn object<'x>(trace: &Trace, call: &Call<'x>, decoded: Option<&'x Decoded<'x>>, objects: &'x Objects) -> Line<'x> {
@@ -222,6 +244,11 @@ pub fn object<'x>(trace: &Trace, call: &Call<'x>, decoded: Option<&'x Decoded<'x
         result_code: call.result,
         misfits: misfits(call, objects),
         duration_ns: call.end.map(|end| trace.nanoseconds(end) - trace.nanoseconds(call.begin)),
+        repeats: call.repeats.map(|repeats| Repeated {
+            calls: repeats.calls,
+            duration_ns: call.repeats_took(),
+            end_ns: trace.nanoseconds(repeats.end),
+        }),
         words: decoded.map_or_else(words, |_| Vec::new()),
         cpu_wrote: writes::before_object(trace, call, objects),
         callback_runs: writes::runs(trace, call, objects),

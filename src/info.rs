@@ -127,17 +127,19 @@ fn count<'a>(trace: &'a Trace, reading: &Reading) -> Result<Counts<'a>> {
         if reading.grep.as_ref().is_some_and(|pattern| !pattern.is_match(call.name())) {
             continue;
         }
-        counts.calls += 1;
+        let made = call.count();
+        counts.calls = counts.calls.saturating_add(made);
         let entry = counts.functions.entry(call.name()).or_default();
-        entry.0 += 1;
+        entry.0 = entry.0.saturating_add(made);
         match call.result {
             Some(0 | NOT_READY) => {}
             Some(_) => {
-                entry.1 += 1;
-                counts.failed += 1;
+                entry.1 = entry.1.saturating_add(made);
+                counts.failed = counts.failed.saturating_add(made);
             }
-            None => counts.in_flight += 1,
+            None => {}
         }
+        counts.in_flight += u64::from(call.inside_since().is_some());
         for image in call.images() {
             match image.content {
                 Content::Arguments { packed, .. } => counts.arguments.add(packed.len() as u64),
@@ -256,7 +258,7 @@ fn object(trace: &Trace, counts: &Counts, functions: &Functions, said: &Said) ->
         "threads": trace.threads.iter().map(|t| json!({
             "os_id": t.os_id,
             "name": t.name,
-            "calls": t.calls,
+            "calls": t.calls.saturating_add(t.repeated),
         })).collect::<Vec<_>>(),
         "kernels": trace.kernels.len(),
         "data": {
@@ -325,11 +327,13 @@ fn text(
         line(out, format!("environment  {name}={value}"))?;
     }
     for (index, thread) in trace.threads.iter().take(THREADS).enumerate() {
-        let calls = counted(thread.calls, "call");
+        let calls = counted(thread.calls.saturating_add(thread.repeated), "call");
         line(out, format!("thread {:<5} {:?} (id {}), {calls}", format!("t{index}"), thread.name, thread.os_id))?;
     }
     if let Some(more @ [_, ..]) = trace.threads.get(THREADS..) {
-        let (threads, calls) = (counted(more.len() as u64, "thread"), more.iter().map(|t| t.calls).sum());
+        let calls =
+            more.iter().fold(0u64, |all, thread| all.saturating_add(thread.calls).saturating_add(thread.repeated));
+        let threads = counted(more.len() as u64, "thread");
         line(out, format!("and {threads} more, {}", counted(calls, "call")))?;
     }
     line(out, String::new())?;

@@ -92,13 +92,13 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let mut out = std::io::stdout().lock();
     if arguments.json {
         let whole = json!({
-            "schema": SCHEMA, "path": name, "calls": copy.len(), "bytes": bytes, "names": names.len(), "overwritten": overwritten,
+            "schema": SCHEMA, "path": name, "calls": copy.calls_made(), "bytes": bytes, "names": names.len(), "overwritten": overwritten,
             "data_with_names": kept, "verdict": copy.footer.as_ref().map(|footer| &footer.verdict),
         });
         serde_json::to_writer_pretty(&mut out, &whole)?;
         writeln!(out)?;
     } else {
-        let calls = counted(copy.len() as u64, "call");
+        let calls = counted(copy.calls_made(), "call");
         writeln!(out, "{}: {calls}, {}; {} taken out", plain(&name), size(bytes), counted(names.len() as u64, "name"))?;
         if overwritten > 0 {
             writeln!(out, "overwritten in records: {}", counted(overwritten, "time"))?;

@@ -23,7 +23,7 @@ const LISTED: usize = 16;
 impl<'t> Unfinished<'t> {
     /// None where the program ended by itself: what it had not waited for then, nobody asks.
     pub fn of(trace: &'t Trace) -> Option<Unfinished<'t>> {
-        let mut inside: Vec<Call> = trace.calls().filter(|call| call.end.is_none()).collect();
+        let mut inside: Vec<Call> = trace.calls().filter(|call| call.inside_since().is_some()).collect();
         if inside.is_empty() && trace.footer.is_some() {
             return None;
         }
@@ -37,7 +37,7 @@ impl<'t> Unfinished<'t> {
         let inside = self.inside.iter().map(|(call, kernel)| {
             let of = kernel.as_ref().map_or(String::new(), |kernel| format!(" of {}", plain(kernel)));
             let name = trace.threads.get(call.thread as usize).map_or("", |thread| &thread.name);
-            let (number, since) = (call.number, trace.nanoseconds(call.begin));
+            let (number, since) = (call.number, since(trace, call));
             let still = now.map_or(String::new(), |now| format!(" and for {} by now", duration(now - since)));
             let since = since as f64 / 1e9;
             format!(
@@ -59,7 +59,7 @@ impl<'t> Unfinished<'t> {
         let call = |call: Call| json!({ "call": call.number, "function": call.name(), "kernel": kernel(&call) });
         let now = now(trace);
         let inside = self.inside.iter().map(|(inside, kernel)| {
-            let since = trace.nanoseconds(inside.begin);
+            let since = since(trace, inside);
             json!({
                 "thread": inside.thread, "call": inside.number, "function": inside.name(), "kernel": kernel,
                 "since_ns": since,
@@ -72,6 +72,10 @@ impl<'t> Unfinished<'t> {
         });
         json!({ "inside": inside.collect::<Vec<_>>(), "pending": pending.collect::<Vec<_>>() })
     }
+}
+
+fn since(trace: &Trace, call: &Call) -> i64 {
+    trace.nanoseconds(call.inside_since().unwrap_or(call.begin))
 }
 
 /// The kernel that a launch names which has not returned: the trace may hold no more of it than the call that looked it up.

@@ -127,32 +127,30 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let mut out = Counted { sink, bytes: 0 };
     // What follows the last call was asked for, too.
     let is_whole = |calls| reading.end() >= trace.len() as u64 && reading.limit.is_none_or(|limit| calls < limit);
-    let written = match to {
+    let made = match to {
         Format::Perfetto => {
             let mut perfetto = Perfetto::new(&trace, reading, !arguments.no_args, Names::new(Style::Full))?;
             perfetto.begin(&mut out)?;
-            let (calls, _) = each(&trace, reading, !arguments.no_args, |event| perfetto.call(&mut out, event))?;
+            let (calls, made, _) = each(&trace, reading, !arguments.no_args, |event| perfetto.call(&mut out, event))?;
             perfetto.finish(&mut out, reading.limit == Some(calls))?;
-            calls
+            made
         }
         Format::Jsonl => {
             let mut jsonl = Jsonl::new(&trace, reading)?;
-            let (calls, objects) = each(&trace, reading, true, |event| jsonl.call(&mut out, event))?;
+            let (calls, made, objects) = each(&trace, reading, true, |event| jsonl.call(&mut out, event))?;
             if is_whole(calls) {
                 jsonl.finish(&mut out, &objects)?;
             }
-            calls
+            made
         }
     };
     let Counted { sink, bytes } = out;
     sink.finish()?;
     if reading.json {
         let path = output.display().to_string();
-        println_json(
-            &json!({ "schema": SCHEMA, "output": path, "format": to.name(), "calls": written, "bytes": bytes }),
-        )?;
+        println_json(&json!({ "schema": SCHEMA, "output": path, "format": to.name(), "calls": made, "bytes": bytes }))?;
     } else if !is_stdout {
-        let said = format!("{}: {}, {}, {}", output.display(), to.name(), counted(written, "call"), size(bytes));
+        let said = format!("{}: {}, {}, {}", output.display(), to.name(), counted(made, "call"), size(bytes));
         writeln!(std::io::stdout(), "{}", trace::text::plain(&said))?;
     }
     Ok(exit::damage(&trace, 0))
@@ -162,17 +160,17 @@ fn println_json(value: &serde_json::Value) -> Result<()> {
     Ok(writeln!(std::io::stdout(), "{value}")?)
 }
 
-/// Hands over the calls that are asked for; how many there were, and what is alive behind them.
+/// Hands over the calls that are asked for; how many there were, how many they stand for, and what is alive behind them.
 fn each<'t>(
     trace: &'t Trace,
     reading: &Reading,
     arguments: bool,
     mut see: impl FnMut(&Event<'_, 't>) -> Result<()>,
-) -> Result<(u64, Objects)> {
+) -> Result<(u64, u64, Objects)> {
     let (wanted, grep) = (reading.selection(trace)?, Grep::new(reading));
     let mut objects = Objects::default();
     let mut progress = Progress::new("writing", (trace.len() as u64).min(reading.end()));
-    let (most, mut written) = (reading.limit.unwrap_or(u64::MAX), 0);
+    let (most, mut written, mut made) = (reading.limit.unwrap_or(u64::MAX), 0, 0u64);
     for call in trace.calls().take_while(|call| call.number < reading.end()) {
         progress.advance();
         if written == most {
@@ -186,8 +184,9 @@ fn each<'t>(
         }
         if selected {
             written += 1;
+            made = made.saturating_add(call.count());
             see(&Event { call, decoded, objects: &objects }).context("writing the export")?;
         }
     }
-    Ok((written, objects))
+    Ok((written, made, objects))
 }

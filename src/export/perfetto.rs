@@ -203,6 +203,12 @@ impl<'t> Perfetto<'t> {
             }
             None => self.annotate(&mut body, "did not return", |value| value.number(field::BOOL, 1)),
         }
+        if call.repeats.is_some() {
+            let first = call.end.map_or(0, |end| self.trace.nanoseconds(end).saturating_sub(begin).max(0));
+            let inside = first.saturating_add(call.repeats_took());
+            self.annotate(&mut body, "calls", |value| value.number(field::UNSIGNED, call.count()));
+            self.annotate(&mut body, "inside_ns", |value| value.number(field::SIGNED, inside as u64));
+        }
         if let Some(kernel) = kernel_name(call) {
             let kernel = self.names.of(kernel);
             self.annotate(&mut body, "kernel", |value| value.text(field::STRING, &kernel));
@@ -217,7 +223,8 @@ impl<'t> Perfetto<'t> {
         let new = std::mem::take(&mut self.new);
         self.event(out, begin, &new, &body)?;
         (self.new, self.body) = (new, body);
-        self.open.entry(call.thread).or_default().push(call.end.map(|end| self.trace.nanoseconds(end)));
+        // A run of polls is one slice.
+        self.open.entry(call.thread).or_default().push(call.last_end().map(|end| self.trace.nanoseconds(end)));
         slices.iter().try_for_each(|slice| self.slice(out, slice))
     }
 

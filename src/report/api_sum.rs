@@ -42,7 +42,11 @@ impl<'t> Report<'t> for ApiSum<'t> {
             return;
         }
         match step.duration() {
-            Some(ns) => self.functions.entry(step.call.name()).or_default().add(ns),
+            Some(ns) => {
+                let durations = self.functions.entry(step.call.name()).or_default();
+                durations.add(ns);
+                durations.add_alike(step.call.count() - 1, step.call.repeats_took());
+            }
             None => self.unreturned += 1,
         }
     }
@@ -51,7 +55,7 @@ impl<'t> Report<'t> for ApiSum<'t> {
         let mut table = Table::new(HEAD);
         let mut functions: Vec<_> = self.functions.iter().collect();
         functions.sort_by_key(|(name, durations)| (std::cmp::Reverse(durations.sum), **name));
-        let whole: i64 = functions.iter().map(|(_, durations)| durations.sum).sum();
+        let whole = functions.iter().fold(0i64, |whole, (_, durations)| whole.saturating_add(durations.sum));
         for (name, durations) in functions {
             table.row([&durations.cells(whole)[..], &[(*name).into()]].concat());
         }

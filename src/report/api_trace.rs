@@ -3,6 +3,7 @@
 use super::grep::Grep;
 use super::render::Output;
 use super::table::{Cell, Column, Head, Layout, same};
+use crate::figures::grouped;
 use crate::progress::Progress;
 use crate::reading::Reading;
 use anyhow::Result;
@@ -36,6 +37,7 @@ pub fn write(trace: &Trace, reading: &Reading, out: &mut Output<impl Write>) -> 
     let (wanted, grep) = (reading.selection(trace)?, Grep::new(reading));
     out.begin(HEAD, WIDTHS.to_vec())?;
     let mut progress = Progress::new("writing", trace.len() as u64);
+    let mut further = 0u64;
     let mut left = reading.limit.unwrap_or(u64::MAX);
     for call in trace.calls().take_while(|call| call.number < reading.end()) {
         progress.advance();
@@ -46,6 +48,7 @@ pub fn write(trace: &Trace, reading: &Reading, out: &mut Output<impl Write>) -> 
             continue;
         }
         left -= 1;
+        further = further.saturating_add(call.count() - 1);
         let thread = trace.threads.get(call.thread as usize);
         let begin = trace.nanoseconds(call.begin);
         out.row(&[
@@ -62,7 +65,13 @@ pub fn write(trace: &Trace, reading: &Reading, out: &mut Output<impl Write>) -> 
         ])?;
     }
     drop(progress);
-    let notes =
-        ["CorrID is the call's number, as in cutrace dump; the priority of threads (T-Pri) is not recorded".into()];
+    let mut notes =
+        vec!["CorrID is the call's number, as in cutrace dump; the priority of threads (T-Pri) is not recorded".into()];
+    if further > 0 {
+        notes.push(format!(
+            "of polls that followed each other alike only the first has a row: {} more have none",
+            grouped(further)
+        ));
+    }
     out.end(&notes)
 }

@@ -31,17 +31,33 @@ pub struct Figures {
 
 impl Durations {
     pub fn add(&mut self, ns: i64) {
-        let ns = ns.max(0);
-        self.count += 1;
-        self.sum = self.sum.saturating_add(ns);
-        if (ns as usize) < SMALL {
+        self.add_each(1, ns.max(0));
+    }
+
+    /// Calls of which only the sum is known: each counts as their average, in whole nanoseconds.
+    pub fn add_alike(&mut self, count: u64, sum: i64) {
+        let sum = sum.max(0) as u64;
+        if let (Some(average), Some(longer)) = (sum.checked_div(count), sum.checked_rem(count)) {
+            self.add_each(longer, average as i64 + 1);
+            self.add_each(count - longer, average as i64);
+        }
+    }
+
+    fn add_each(&mut self, count: u64, ns: i64) {
+        if count == 0 {
+            return;
+        }
+        self.count = self.count.saturating_add(count);
+        self.sum = self.sum.saturating_add(ns.saturating_mul(count.try_into().unwrap_or(i64::MAX)));
+        let counted = if (ns as usize) < SMALL {
             if self.small.is_empty() {
                 self.small = vec![0; SMALL];
             }
-            self.small[ns as usize] += 1;
+            &mut self.small[ns as usize]
         } else {
-            *self.large.entry(ns).or_default() += 1;
-        }
+            self.large.entry(ns).or_default()
+        };
+        *counted = counted.saturating_add(count);
     }
 
     pub fn figures(&self) -> Figures {
@@ -56,7 +72,7 @@ impl Durations {
         let at = |rank: u64| {
             let mut passed = 0;
             let found = all.iter().find(|(_, n)| {
-                passed += n;
+                passed = n.saturating_add(passed);
                 passed > rank
             });
             found.map_or(0, |(ns, _)| *ns) as f64
@@ -124,5 +140,10 @@ mod tests {
         assert!((figures.deviation - 446_657.913_3).abs() < 0.01, "{}", figures.deviation);
         durations.add(11);
         assert_eq!(durations.figures().median, 10.0);
+        durations.add_alike(3, 10);
+        durations.add_alike(0, 0);
+        assert_eq!((durations.count, durations.sum, durations.figures().median), (9, 1_005_038, 7.0));
+        durations.add_alike(u64::MAX, 0);
+        assert_eq!((durations.count, durations.figures().median), (u64::MAX, 0.0));
     }
 }

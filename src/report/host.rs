@@ -15,6 +15,8 @@ pub struct Host {
     last: i64,
     /// Until when some thread was in the driver, and in which call.
     inside: Option<(i64, u64)>,
+    /// A run of polls that began when no thread was in the driver: until when it lasted, the polls, and the time between them.
+    run: Option<(i64, u64, i64)>,
     outside: Stretches,
     /// Since when nothing is outstanding, and the call that told so.
     idle: Option<(i64, u64)>,
@@ -50,6 +52,12 @@ impl Stretches {
         if self.longest.len() >= 2 * KEPT {
             sort(&mut self.longest);
         }
+    }
+
+    /// Of some it is only known how long they were together.
+    fn add_short(&mut self, count: u64, time: i64) {
+        self.count = self.count.saturating_add(count);
+        self.time = self.time.saturating_add(time);
     }
 
     fn longest(&self) -> Vec<Stretch> {
@@ -130,13 +138,14 @@ impl<'t> Report<'t> for Host {
         {
             self.outside.add(Stretch { begin: until, end: begin, after, before: number });
         }
-        let end = step.end.unwrap_or(i64::MAX);
+        let end = step.last_end().unwrap_or(i64::MAX);
+        self.follow_run(step);
         if self.inside.is_none_or(|(until, _)| until <= end) {
             self.inside = Some((end, number));
         }
         if step.selected {
             self.first.get_or_insert(begin);
-            self.last = self.last.max(step.end.unwrap_or(begin));
+            self.last = self.last.max(step.last_end().unwrap_or(begin));
         }
         self.follow_work(step);
     }
@@ -196,6 +205,21 @@ impl Host {
     /// From the first entry to the last return. Nanoseconds.
     pub fn elapsed(&self) -> i64 {
         self.last - self.first.unwrap_or(self.last)
+    }
+
+    /// Between polls of a run no thread was in the driver, unless another thread made calls meanwhile.
+    fn follow_run(&mut self, step: &Step) {
+        let is_over = |(until, ..): &(i64, u64, i64)| *until <= step.begin && self.first.is_some() && step.selected;
+        if let Some((_, polls, between)) = self.run.take().filter(is_over) {
+            self.outside.add_short(polls, between);
+        }
+        let was_outside = self.inside.is_none_or(|(until, _)| until <= step.begin);
+        if let (Some(repeats), Some(end), Some(last)) = (step.call.repeats, step.end, step.last_end())
+            && was_outside
+        {
+            let between = last.saturating_sub(end).saturating_sub(step.call.repeats_took());
+            self.run = Some((last, repeats.calls, between.max(0)));
+        }
     }
 
     fn follow_work(&mut self, step: &Step) {

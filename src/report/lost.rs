@@ -17,7 +17,7 @@ pub struct Lost {
 impl<'t> Report<'t> for Lost {
     fn see(&mut self, step: &Step<'_, 't>) {
         let (call, begin) = (&step.call, step.begin.max(0) as u64);
-        let end = step.end.map_or(begin, |end| end.max(0) as u64);
+        let end = step.last_end().map_or(begin, |end| end.max(0) as u64);
         let between = self.threads.entry(call.thread).or_default();
         if call.sequence != between.expected {
             between.jump(call.thread, call.sequence, begin, call.number as u32);

@@ -183,7 +183,7 @@ fn progress(trace: &Trace) -> Progress {
 fn about(trace: &Trace) -> serde_json::Value {
     json!({
         "path": trace.path.display().to_string(),
-        "calls": trace.len(),
+        "calls": trace.calls_made(),
         "program": trace.preamble.program,
         "pid": trace.preamble.pid,
         "closed": trace.footer.is_some(),

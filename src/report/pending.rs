@@ -59,8 +59,8 @@ const LISTED: usize = 16;
 
 impl<'t> Report<'t> for Pending<'t> {
     fn see(&mut self, step: &Step<'_, 't>) {
-        self.latest = self.latest.max(step.end.unwrap_or(step.begin));
-        if step.end.is_none() {
+        self.latest = self.latest.max(step.last_end().unwrap_or(step.begin));
+        if step.call.inside_since().is_some() {
             self.inside.push((step.call, launched(&step.call, step.objects)));
         }
     }
@@ -71,7 +71,8 @@ impl<'t> Report<'t> for Pending<'t> {
         let end = now.unwrap_or(self.latest);
         let mut inside = Table::new(INSIDE);
         for (call, kernel) in &self.inside {
-            let (since, thread) = (trace.nanoseconds(call.begin), trace.threads.get(call.thread as usize));
+            let (since, thread) =
+                (trace.nanoseconds(call.inside_since().unwrap_or(call.begin)), trace.threads.get(call.thread as usize));
             inside.row([
                 format!("t{} {}", call.thread, thread.map_or("", |thread| &thread.name)).into(),
                 Cell::Number(call.number),

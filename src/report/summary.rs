@@ -109,20 +109,20 @@ impl<'t> Report<'t> for Summary<'t> {
         self.launches.see(step);
         if !step.selected {
             if let Some(span) = self.threads.get_mut(&step.call.thread).filter(|_| !step.call.inner) {
-                span.since += step.duration().unwrap_or(0);
+                span.since = span.since.saturating_add(step.took().unwrap_or(0));
             }
             return;
         }
-        self.calls += 1;
-        let (begin, end) = (step.begin, step.end.unwrap_or(step.begin));
+        self.calls = self.calls.saturating_add(step.call.count());
+        let (begin, end) = (step.begin, step.last_end().unwrap_or(step.begin));
         let span = self.threads.entry(step.call.thread).or_insert(Span { begin, end, ..Span::default() });
         span.end = span.end.max(end);
         span.elsewhere += std::mem::take(&mut span.since);
         // The time of a call made inside another is the other's already.
         let Some(ns) = step.duration().filter(|_| !step.call.inner) else { return };
         let kind = self.kinds.entry(kind_of(step)).or_default();
-        kind.calls += 1;
-        kind.time += ns;
+        kind.calls = kind.calls.saturating_add(step.call.count());
+        kind.time = kind.time.saturating_add(step.took().unwrap_or(ns));
         if ns >= kind.longest {
             (kind.longest, kind.longest_call, kind.function) = (ns, step.call.number, step.call.name());
         }
@@ -143,14 +143,14 @@ impl<'t> Report<'t> for Summary<'t> {
 
 impl<'t> Summary<'t> {
     fn in_driver(&self) -> i64 {
-        self.kinds.values().map(|kind| kind.time).sum()
+        self.kinds.values().fold(0, |all, kind| all.saturating_add(kind.time))
     }
 
     /// In the driver, in calls of which only that is known, and outside.
     fn host_time(&self, trace: &Trace) -> String {
         let spans: i64 = self.threads.values().map(|span| span.end - span.begin).sum();
         let elsewhere: i64 = self.threads.values().map(|span| span.elsewhere).sum();
-        let (of, it) = match self.calls < trace.len() as u64 {
+        let (of, it) = match self.calls < trace.calls_made() {
             true => ("these calls", "the driver"),
             false => ("the driver", "it"),
         };
@@ -159,7 +159,7 @@ impl<'t> Summary<'t> {
             parts.push(format!("{} in others between them", duration(elsewhere)));
         }
         let left_out = if trace.calls_left_out() > 0 { " or in calls that were left out" } else { "" };
-        let outside = duration((spans - self.in_driver() - elsewhere).max(0));
+        let outside = duration(spans.saturating_sub(self.in_driver()).saturating_sub(elsewhere).max(0));
         parts.push(format!("{outside} outside of {it}{left_out}"));
         let summed = if self.threads.len() > 1 { "; summed over the threads" } else { "" };
         format!("{}{summed}", parts.join(", "))
@@ -176,7 +176,7 @@ impl<'t> Summary<'t> {
             fact("device", format!("{} {} ({})", device.ordinal, device.name, size(device.memory)));
         }
         let threads = self.threads.len() as u64;
-        let all = trace.len() as u64;
+        let all = trace.calls_made();
         let (of, whole) = match self.calls < all {
             true => (format!("{} of ", grouped(self.calls)), " in the whole trace"),
             false => Default::default(),

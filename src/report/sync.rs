@@ -115,16 +115,18 @@ impl<'t> Report<'t> for Sync<'t> {
             },
             ..Waits::default()
         });
-        waits.calls += 1;
-        waits.time += ns;
+        let (count, all) = (step.call.count(), step.took().unwrap_or(ns));
+        let is_first = waits.calls == 0;
+        waits.calls = waits.calls.saturating_add(count);
+        waits.time = waits.time.saturating_add(all);
         let wait = step.wait.unwrap_or_default();
         waits.covered += wait.covered;
-        if waits.calls == 1 || ns > waits.longest {
+        if is_first || ns > waits.longest {
             (waits.longest, waits.longest_call, waits.waited_for) = (ns, step.call.number, wait.last);
         }
         if is_unready {
-            waits.unready += 1;
-            self.unready.add(step.call.number, ns);
+            waits.unready = waits.unready.saturating_add(count);
+            self.unready.add_run(step.call.number, count, all);
         } else if class == Class::synchronize {
             match wait.covered {
                 0 => {
@@ -146,7 +148,7 @@ impl<'t> Report<'t> for Sync<'t> {
             table.row([
                 Cell::Time(waits.time),
                 Cell::Count(waits.calls),
-                Cell::Time(waits.time / waits.calls.max(1) as i64),
+                Cell::Time(waits.time / i64::try_from(waits.calls.max(1)).unwrap_or(i64::MAX)),
                 Cell::Time(waits.longest),
                 Cell::Number(waits.longest_call),
                 Cell::Count(waits.needless),

@@ -14,8 +14,13 @@ pub const KEPT: usize = 64;
 
 impl Tally {
     pub fn add(&mut self, call: u64, ns: i64) {
-        self.calls += 1;
-        self.time += ns;
+        self.add_run(call, 1, ns);
+    }
+
+    /// A call that stands for several, which took that long together.
+    pub fn add_run(&mut self, call: u64, count: u64, ns: i64) {
+        self.calls = self.calls.saturating_add(count);
+        self.time = self.time.saturating_add(ns);
         self.first.get_or_insert(call);
         self.costliest.push((ns, call));
         if self.costliest.len() >= 2 * KEPT {

@@ -43,6 +43,16 @@ impl Step<'_, '_> {
         Some(self.end?.saturating_sub(self.begin).max(0))
     }
 
+    /// Nanoseconds inside all calls that it stands for; none if it did not return.
+    pub fn took(&self) -> Option<i64> {
+        Some(self.duration()?.saturating_add(self.call.repeats_took()))
+    }
+
+    /// When the last of them returned.
+    pub fn last_end(&self) -> Option<i64> {
+        self.call.last_end().map(|end| self.call.trace().nanoseconds(end))
+    }
+
     pub fn class(&self) -> Option<Class> {
         self.function.map(|function| function.class)
     }

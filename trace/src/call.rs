@@ -7,6 +7,7 @@ use crate::api::roles::Class;
 use crate::hash::Hash;
 use crate::lookup::Lookup;
 use crate::record::{self, Attachment, Observed};
+use crate::repeats::Repeats;
 use crate::segment::{u32_at, u64_at};
 use std::borrow::Cow;
 use std::ops::Range;
@@ -28,6 +29,8 @@ pub struct Call<'a> {
     pub end: Option<u64>,
     /// CUresult; none if the call never returned.
     pub result: Option<u32>,
+    /// Of a poll: further ones that it stands for.
+    pub repeats: Option<Repeats>,
     /// Made inside another call of the same thread.
     pub inner: bool,
     pub(crate) id: u16,

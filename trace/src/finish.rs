@@ -28,6 +28,7 @@ pub enum Error {
 /// What a trace was found to hold, and what was done to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finished {
+    /// That the program made.
     pub calls: u64,
     /// Size of the file.
     pub bytes: u64,
@@ -64,7 +65,7 @@ pub fn finish_with(
 ) -> Result<Finished, Error> {
     let path = trace.path.as_path();
     not_in_use(trace)?;
-    let (calls, bytes) = (trace.len() as u64, trace.bytes_on_disk());
+    let (calls, bytes) = (trace.calls_made(), trace.bytes_on_disk());
     if let Some(footer) = trace.footer.as_ref().filter(|_| is_whole(trace)) {
         let Footer { losses, verdict, reasons, .. } = footer.clone();
         let segments = footer.segments.len();
@@ -91,7 +92,7 @@ pub fn finish_with(
     losses.extend(damage.map(|d| (format!("at offset {}: {}", d.offset, d.what), 1)));
     let mut footer = Footer {
         segments: located(&kept, &preambles),
-        calls,
+        calls: trace.len() as u64,
         blob_bytes: trace.blobs().map(|(_, len)| len).sum(),
         losses: losses.clone(),
         ..Footer::default()

@@ -4,7 +4,8 @@ use crate::hash::{Hash, checksum};
 use crate::lookup;
 use crate::preamble::{Footer, decode};
 use crate::reader::{Damage, Located, Thread, Trace};
-use crate::record::{self, Clock, Kernel, Observed};
+use crate::record::{self, Clock, Kernel, Observed, Repeated};
+use crate::repeats::{Repeats, Run};
 use crate::segment::{HEADER, Header, Kind, MAGIC, PAGE, u32_at, u64_at};
 use bincode::Decode;
 use std::collections::HashMap;
@@ -23,6 +24,8 @@ struct Lane {
     latest: u64,
     /// Calls that claim to have been made inside another that has not returned yet, where they stand in the index.
     inner: Vec<usize>,
+    /// The latest call that stands for others, if it is the thread's last.
+    run: Option<usize>,
     /// Something of this thread is known to be gone: returns may lack their entries.
     has_gaps: bool,
 }
@@ -53,6 +56,8 @@ impl Open {
 struct Odd {
     backwards: Option<u64>,
     orphans: u64,
+    /// Counts of repeated calls that cannot be.
+    miscounted: u64,
     /// The first kind, and how many in all.
     unknown: Option<(u8, u64)>,
 }
@@ -289,6 +294,10 @@ impl Trace {
         if odd.orphans > 0 && !lane.has_gaps {
             self.damage.push(damaged(format!("{} returns of calls whose entries are not in the file", odd.orphans)));
         }
+        if odd.miscounted > 0 {
+            let what = format!("{} counts of repeated polls that cannot be: they are cut to what can", odd.miscounted);
+            self.damage.push(damaged(what));
+        }
         if let Some((kind, count)) = odd.unknown {
             self.damage.push(damaged(format!("{count} records that cannot be passed over, the first of kind {kind}")));
         }
@@ -305,12 +314,15 @@ impl Trace {
     ) -> Result<(), Damage> {
         let mut sequence = header.first_call() as u32;
         let mut at = start;
+        // The call whose return is the record before.
+        let mut returned = None;
         while at < end {
             let Some(found) = self.record_within(at, end) else {
                 let what = format!("a record at offset {at} that does not fit: the rest of its chunk is left out");
                 return Err(Damage { offset: start - HEADER as u64, what });
             };
             let (head, size) = (found.head, found.bytes.len() as u64);
+            let returned_before = returned.take();
             match head.kind {
                 record::ENTRY => {
                     let words = self.preamble.functions.get(head.function as usize).map_or(0, |(_, words)| *words);
@@ -327,6 +339,9 @@ impl Trace {
                     let begin = stamp.max(lane.latest);
                     lane.latest = begin;
                     lane.open.enter(sequence, self.calls.len());
+                    if let Some(run) = lane.run.take() {
+                        self.calls[run].run = Run::Counted;
+                    }
                     if head.flags & record::INNER != 0 {
                         lane.inner.push(self.calls.len());
                     }
@@ -337,6 +352,7 @@ impl Trace {
                         entry: at,
                         inner: false,
                         ret: 0,
+                        run: Run::None,
                     });
                     if size > lookup::CROWDED {
                         self.crowded.insert(at, OnceLock::new());
@@ -346,27 +362,54 @@ impl Trace {
                         thread.calls += 1;
                     }
                 }
-                record::RETURN => match lane.open.leave(u32_at(found.bytes, 16)) {
-                    Some(index) => {
-                        // The recorder can be wrong about a call that something was left through: only what began in between an
-                        // entry and its return was made inside.
-                        while let Some(inner) = lane.inner.pop_if(|inner| *inner > index) {
-                            self.calls[inner].inner = true;
-                        }
-                        let call = &mut self.calls[index];
-                        call.ret = at;
-                        if size > lookup::CROWDED {
-                            self.crowded.insert(call.entry, OnceLock::new());
-                        }
+                record::RETURN => {
+                    let (call, end) = (u32_at(found.bytes, 16), u64_at(found.bytes, 8));
+                    match lane.open.leave(call) {
+                        Some(index) => returned = Some((index, self.returns(index, at, end, size, lane))),
+                        None => odd.orphans += 1,
                     }
-                    None => odd.orphans += 1,
-                },
+                }
+                record::REPEATED => {
+                    let repeated = body_of::<Repeated>(&found.bytes[record::HEAD..]).zip(returned_before);
+                    let is_sound = repeated.is_some_and(|(repeated, (index, end))| {
+                        let (repeats, is_sound) = Repeats::of(&repeated, end);
+                        lane.run = Some(index);
+                        self.repeats(index, repeats);
+                        is_sound
+                    });
+                    odd.miscounted += u64::from(!is_sound);
+                }
                 _ if self.other((header.thread, sequence), at, end) => {}
                 kind => odd.unknown.get_or_insert((kind, 0)).1 += 1,
             }
             at += size;
         }
         Ok(())
+    }
+
+    /// The return at `at` is of this call; when that was, in ticks.
+    fn returns(&mut self, index: usize, at: u64, end: u64, size: u64, lane: &mut Lane) -> u64 {
+        // The recorder can be wrong about a call that something was left through: only what began in between an
+        // entry and its return was made inside.
+        while let Some(inner) = lane.inner.pop_if(|inner| *inner > index) {
+            self.calls[inner].inner = true;
+        }
+        let call = &mut self.calls[index];
+        call.ret = at;
+        if size > lookup::CROWDED {
+            self.crowded.insert(call.entry, OnceLock::new());
+        }
+        end.max(call.begin)
+    }
+
+    /// The call stands for others.
+    fn repeats(&mut self, index: usize, repeats: Repeats) {
+        let call = &mut self.calls[index];
+        call.run = Run::Last;
+        self.repeated = self.repeated.saturating_add(repeats.calls);
+        if let Some(thread) = self.threads.get_mut(call.thread as usize) {
+            thread.repeated = thread.repeated.saturating_add(repeats.calls);
+        }
     }
 
     /// A record that is neither entry nor return, before the call `next` of its thread; false if this reader does not know it and must.

@@ -6,7 +6,8 @@ use crate::call::Call;
 use crate::hash::checksum;
 use crate::origins::Origin;
 use crate::reader::{Damage, Error, Located, Thread};
-use crate::record::{self, Adopted, Clock, Device, Kernel, Observed};
+use crate::record::{self, Adopted, Clock, Device, HEAD, Kernel, Observed, Repeated};
+use crate::repeats::Run;
 use crate::segment::{HEADER, Kind, u32_at};
 use bincode::{Decode, Encode};
 use std::collections::HashMap;
@@ -15,8 +16,8 @@ use std::path::Path;
 /// What the records of a trace say beside its calls.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub struct Known {
-    /// Operating-system id, name, calls.
-    pub threads: Vec<(u32, String, u64)>,
+    /// Operating-system id, name, calls, and those that others stand for.
+    pub threads: Vec<(u32, String, u64, u64)>,
     pub kernels: Vec<Kernel>,
     pub devices: Vec<Device>,
     pub adopted: Vec<Adopted>,
@@ -36,7 +37,7 @@ impl Trace {
         let mut observed: Vec<Observed> = self.observed.values().flatten().copied().collect();
         observed.sort_by_key(|o| (o.thread, o.call, o.address));
         Known {
-            threads: self.threads.iter().map(|t| (t.os_id, t.name.clone(), t.calls)).collect(),
+            threads: self.threads.iter().map(|t| (t.os_id, t.name.clone(), t.calls, t.repeated)).collect(),
             kernels,
             devices: self.devices.clone(),
             adopted: self.adopted.clone(),
@@ -54,7 +55,9 @@ impl Trace {
         let mut trace = Trace::located(path.as_ref())?;
         trace.copy_open_chunks();
         trace.blobs_of_segments();
-        trace.threads = known.threads.into_iter().map(|(os_id, name, calls)| Thread { os_id, name, calls }).collect();
+        let threads = known.threads.into_iter();
+        trace.threads = threads.map(|(os_id, name, calls, repeated)| Thread { os_id, name, calls, repeated }).collect();
+        trace.repeated = trace.threads.iter().fold(0, |all, thread| all.saturating_add(thread.repeated));
         trace.devices = known.devices;
         trace.adopted = known.adopted;
         trace.losses = known.losses;
@@ -83,6 +86,11 @@ impl Trace {
         for (offset, header) in &trace.segments {
             bytes.extend(offset.to_le_bytes());
             bytes.extend(header.encode());
+            // The last record of an open chunk may grow where it stands.
+            if header.kind == Kind::Chunk && header.seal == 0 {
+                let content = trace.content(*offset, header).unwrap_or(&[]);
+                bytes.extend(&content[content.len().saturating_sub(HEAD + size_of::<Repeated>())..]);
+            }
         }
         Ok(checksum(&bytes))
     }
@@ -92,10 +100,11 @@ impl Trace {
     pub fn call_at(&self, thread: u32, sequence: u32, number: u64, inner: bool) -> Option<Call<'_>> {
         let chunks = self.chunks.get_or_init(|| self.chunks_by_thread()).get(&thread)?;
         let index = chunks.partition_point(|(first, _)| *first <= sequence).checked_sub(1)?;
-        let (mut entry, mut ret) = (None, 0);
+        let (mut entry, mut ret, mut run) = (None, 0, Run::None);
         let mut at_call = chunks[index].0;
         'chunks: for (_, offset) in &chunks[index..] {
-            for (at, kind, call) in self.records_of(*offset) {
+            let mut records = self.records_of(*offset);
+            while let Some((at, kind, call)) = records.next() {
                 match kind {
                     record::ENTRY => {
                         if entry.is_none() && at_call == sequence {
@@ -105,6 +114,11 @@ impl Trace {
                     }
                     record::RETURN if entry.is_some() && call == sequence => {
                         ret = at;
+                        let behind = self.record(at).map(|found| at + found.bytes.len() as u64);
+                        if records.next().is_some_and(|(at, kind, _)| kind == record::REPEATED && Some(at) == behind) {
+                            let calls = self.threads.get(thread as usize).map(|thread| thread.calls as u32);
+                            run = if calls == Some(sequence.wrapping_add(1)) { Run::Last } else { Run::Counted };
+                        }
                         break 'chunks;
                     }
                     _ => {}
@@ -114,10 +128,10 @@ impl Trace {
         }
         let entry = entry?;
         let begin = crate::segment::u64_at(self.record(entry)?.bytes, 8);
-        self.read(&Located { begin, thread, sequence, entry, inner, ret }, number)
+        self.read(&Located { begin, thread, sequence, entry, inner, ret, run }, number)
     }
 
-    /// Entries and returns of a chunk: offset, kind, and of returns the call they belong to.
+    /// Entries, returns and counts of repeated calls of a chunk: offset, kind, and of returns the call they belong to.
     fn records_of(&self, offset: u64) -> impl Iterator<Item = (u64, u8, u32)> + '_ {
         let mut at = offset + HEADER as u64;
         let found = self.segments.binary_search_by_key(&offset, |(offset, _)| *offset).ok();
@@ -131,6 +145,7 @@ impl Trace {
                 match found.head.kind {
                     record::ENTRY => return Some((here, record::ENTRY, 0)),
                     record::RETURN => return Some((here, record::RETURN, u32_at(found.bytes, 16))),
+                    record::REPEATED => return Some((here, record::REPEATED, 0)),
                     _ => {}
                 }
             }

@@ -34,6 +34,7 @@ pub mod preamble;
 pub mod reader;
 pub mod record;
 pub mod recorded;
+pub mod repeats;
 pub mod room;
 pub mod segment;
 pub mod shared_memory;

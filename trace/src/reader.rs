@@ -12,6 +12,7 @@ use crate::open_chunks::Copies;
 use crate::origins::Origin;
 use crate::preamble::{Footer, Preamble, decode};
 use crate::record::{self, CONFIG, Clock, Head, Kernel, Observed};
+use crate::repeats::Run;
 use crate::segment::{FORMAT_VERSION, HEADER, Header, Kind, MAGIC, PAGE, u32_at, u64_at};
 use crate::signature::Signatures;
 use std::collections::HashMap;
@@ -54,7 +55,10 @@ pub struct Damage {
 pub struct Thread {
     pub os_id: u32,
     pub name: String,
+    /// That are in the file, each as a call of its own.
     pub calls: u64,
+    /// That others stand for.
+    pub repeated: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -67,6 +71,7 @@ pub(crate) struct Located {
     pub(crate) inner: bool,
     /// Offset of the return record; 0 if there is none.
     pub(crate) ret: u64,
+    pub(crate) run: Run,
 }
 
 /// An opened trace.
@@ -124,6 +129,8 @@ pub struct Trace {
     /// What was launched last under a handle.
     pub(crate) launched: HashMap<u64, u32>,
     pub(crate) calls: Vec<Located>,
+    /// Calls that others stand for.
+    pub(crate) repeated: u64,
     /// By thread: numbers of its calls. Made when first needed.
     pub(crate) numbers: OnceLock<Vec<Vec<u32>>>,
     /// By thread: number of the first call and offset of each chunk. For calls that are not in `calls`.
@@ -204,6 +211,7 @@ impl Trace {
             crowded: HashMap::new(),
             launched: HashMap::new(),
             calls: Vec::new(),
+            repeated: 0,
             chunks: OnceLock::new(),
             origins: OnceLock::new(),
             signatures: Signatures::default(),
@@ -280,6 +288,7 @@ impl Trace {
             begin: at.begin,
             end: ret.as_ref().map(|r| u64_at(r.bytes, 8).max(at.begin)),
             result: ret.as_ref().map(|r| u32_at(r.bytes, 20)),
+            repeats: self.repeats_behind(at.ret, at.begin, at.run),
             inner: at.inner,
             id,
             words,

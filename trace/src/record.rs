@@ -67,6 +67,9 @@ pub const LEFT_OUT: u8 = 15;
 /// What the program's standard output got.
 pub const PRINTED: u8 = 16;
 
+/// Further calls like the one whose return stands before it.
+pub const REPEATED: u8 = 17;
+
 /// A reader that does not know the kind may pass over the record.
 pub const OPTIONAL: u8 = 0x80;
 /// The call was made inside another call of the same thread.
@@ -386,6 +389,18 @@ pub struct LeftOut {
     pub calls: u64,
     /// Of those, calls that may have changed what devices hold.
     pub works: u64,
+}
+
+/// Polls of a thread that followed each other, equal in what they asked and were told, all but the first. What is here grows where it
+/// stands, from the last word to the first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
+pub struct Repeated {
+    pub calls: u64,
+    /// Ticks inside them all.
+    pub time: u64,
+    /// Of the last. If it begins later than it ends, it has not returned, and the one before it ended then.
+    pub begin: u64,
+    pub end: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]

@@ -275,3 +275,38 @@ fn a_trace_that_was_replaced_meanwhile_is_not_closed() {
     assert!(error.to_string().contains("another file has been put in its place"), "{error}");
     assert_eq!(std::fs::read(&victim).expect("there"), b"somebody else's");
 }
+
+#[test]
+fn counts_of_polls_that_cannot_be_are_damage() {
+    let counted = |records: &[[u64; 4]]| {
+        let mut writer = Writer::new();
+        writer.call(0, "cuEventQuery", 100, &[8], 600, &[]);
+        records.iter().for_each(|[calls, time, begin, end]| {
+            assert!(writer.repeats(0, *calls, *time, *begin, *end));
+        });
+        let trace = Trace::open(writer.file().path()).expect("readable");
+        let call = trace.call(0).expect("there");
+        let told = (trace.calls_made(), trace.threads[0].repeated, call.count(), call.last_end(), call.inside_since());
+        (told, damage(&trace).len())
+    };
+    assert_eq!(counted(&[]), ((1, 0, 1, Some(110), None), 0));
+    assert_eq!(counted(&[[3, 30, 150, 160]]), ((4, 3, 4, Some(160), None), 0));
+    assert_eq!(counted(&[[3, 30, 170, 160]]), ((4, 3, 4, Some(160), Some(170)), 0));
+    assert_eq!(counted(&[[3, 30, 50, 60]]), ((4, 3, 4, Some(110), None), 1));
+    assert_eq!(counted(&[[u64::MAX; 4]]), ((u64::MAX, u64::MAX, u64::MAX, Some(u64::MAX), None), 1));
+    let mut writer = Writer::new();
+    writer.call(0, "cuEventQuery", 100, &[8], 600, &[]);
+    writer.repeats(0, 3, 30, 150, 160);
+    let file = writer.file();
+    let trace = Trace::open(file.path()).expect("readable");
+    let (known, before) =
+        (Trace::open_known(file.path(), trace.known()).expect("readable"), Trace::fingerprint(file.path()));
+    assert_eq!(known.call_at(0, 0, 0, false).expect("the call").repeats, trace.call(0).expect("there").repeats);
+    assert_eq!((known.calls_repeated(), known.threads[0].repeated), (3, 3));
+    // It grows where it stands.
+    writer.bytes[writer.end - 32] += 1;
+    let grown = writer.file();
+    assert_ne!(Trace::fingerprint(grown.path()).expect("readable"), before.expect("readable"));
+    // Of two the second stands behind no return.
+    assert_eq!(counted(&[[3, 30, 150, 160], [9, 0, 170, 180]]), ((4, 3, 4, Some(160), None), 1));
+}

@@ -16,8 +16,19 @@ use writer::Writer;
 /// One thing that a thread does.
 #[derive(Debug, Clone)]
 enum Step {
-    Enter { thread: u32, function: usize, words: [u64; 3], payload: Vec<u8> },
-    Leave { thread: u32, result: u32, payload: Vec<u8> },
+    Enter {
+        thread: u32,
+        function: usize,
+        words: [u64; 3],
+        payload: Vec<u8>,
+    },
+    /// With how many more that were like it.
+    Leave {
+        thread: u32,
+        result: u32,
+        payload: Vec<u8>,
+        repeats: Option<u64>,
+    },
 }
 
 /// Functions with their argument words; the last argument is a pointer.
@@ -30,10 +41,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         sizes.prop_flat_map(|n| prop::collection::vec(any::<u8>(), n))
     };
     let enter = (0..4u32, 0..FUNCTIONS.len(), any::<[u64; 3]>(), payload());
-    let leave = (0..4u32, 0..3u32, payload());
+    let leave = (0..4u32, 0..3u32, payload(), prop::option::of(1..1000u64));
     let step = prop_oneof![
         enter.prop_map(|(thread, function, words, payload)| Step::Enter { thread, function, words, payload }),
-        leave.prop_map(|(thread, result, payload)| Step::Leave { thread, result, payload }),
+        leave.prop_map(|(thread, result, payload, repeats)| Step::Leave { thread, result, payload, repeats }),
     ];
     prop::collection::vec(step, 1..80)
 }
@@ -50,6 +61,8 @@ struct Written {
     entry_end: usize,
     ret: Option<(u64, u32, Vec<u8>)>,
     ret_end: usize,
+    repeats: Option<u64>,
+    repeats_end: usize,
 }
 
 fn write(steps: &[Step]) -> (Writer, Vec<Written>) {
@@ -74,13 +87,17 @@ fn write(steps: &[Step]) -> (Writer, Vec<Written>) {
                     entry_end: writer.end,
                     ret: None,
                     ret_end: 0,
+                    repeats: None,
+                    repeats_end: 0,
                 });
             }
-            Step::Leave { thread, result, payload } => {
+            Step::Leave { thread, result, payload, repeats } => {
                 let Some(call) = open.get_mut(thread).and_then(Vec::pop) else { continue };
                 writer.leave(*thread, written[call].sequence, time, *result, &[writer::nested(78, payload)]);
                 written[call].ret = Some((time, *result, payload.clone()));
                 written[call].ret_end = writer.end;
+                written[call].repeats = repeats.filter(|calls| writer.repeats(*thread, *calls, 0, time, time));
+                written[call].repeats_end = writer.end;
             }
         }
     }
@@ -109,20 +126,23 @@ fn read(trace: &Trace) -> Vec<Written> {
                 entry_end: 0,
                 ret: call.end.zip(call.result).map(|(end, result)| (end, result, image(When::Return))),
                 ret_end: 0,
+                repeats: call.repeats.map(|repeats| repeats.calls),
+                repeats_end: 0,
             }
         })
         .collect()
 }
 
 fn without_places(written: &[Written]) -> Vec<Written> {
-    written.iter().map(|call| Written { entry_end: 0, ret_end: 0, ..call.clone() }).collect()
+    written.iter().map(|call| Written { entry_end: 0, ret_end: 0, repeats_end: 0, ..call.clone() }).collect()
 }
 
 /// Reads everything there is, in every way.
 fn exercise(trace: &mut Trace) {
     let mut objects = Objects::default();
     for call in trace.calls() {
-        let _ticks = (trace.nanoseconds(call.begin), call.end.map(|end| trace.nanoseconds(end)));
+        let _ticks = (trace.nanoseconds(call.begin), call.last_end().map(|end| trace.nanoseconds(end)));
+        let _run = (call.count(), call.repeats_took(), call.inside_since());
         objects.concerned(&call);
         if let Some(decoded) = decode(&call) {
             objects.advance(&call, &decoded);
@@ -176,7 +196,11 @@ proptest! {
                 let prefix: Vec<Written> = written
                     .iter()
                     .filter(|call| call.entry_end <= len)
-                    .map(|call| Written { ret: call.ret.clone().filter(|_| call.ret_end <= len), ..call.clone() })
+                    .map(|call| Written {
+                        ret: call.ret.clone().filter(|_| call.ret_end <= len),
+                        repeats: call.repeats.filter(|_| call.repeats_end <= len),
+                        ..call.clone()
+                    })
                     .collect();
                 prop_assert_eq!(read(&trace), without_places(&prefix));
                 // Closing it keeps the prefix, and says what is gone; of the preambles nothing is, while one of them is whole.
@@ -222,7 +246,7 @@ proptest! {
             prop_assert!(in_chunk(call.entry_end) || in_chunk(call.ret_end), "another chunk's call was lost");
             if let Some(found) = found {
                 prop_assert!(!in_chunk(call.entry_end), "half of a damaged chunk was used");
-                prop_assert_eq!(&Written { ret: None, ..expected.clone() }, found);
+                prop_assert_eq!(&Written { ret: None, repeats: None, ..expected.clone() }, found);
             }
         }
         // Content and header are covered; what lies behind the content is not.

@@ -45,7 +45,7 @@ pub fn text(opened: &Opened) -> String {
 
 fn about(opened: &Opened) -> String {
     let (summary, about) = (opened.summary(), &opened.trace.preamble);
-    let (calls, took) = (counted(summary.calls, "call"), duration(summary.end));
+    let (calls, took) = (counted(opened.calls_made(), "call"), duration(summary.end));
     format!("{}: {} (process {}), {calls}, {took}", opened.path.display(), about.program, about.pid)
 }
 

@@ -105,7 +105,7 @@ pub(crate) fn left_at(trace: &Trace, number: u64) -> Left {
     let mut last = 0;
     let mut there: Option<Vec<Work>> = None;
     for call in trace.calls().filter(|call| !call.inner) {
-        last = last.max(call.end.unwrap_or(call.begin));
+        last = last.max(call.last_end().unwrap_or(call.begin));
         if call.number >= number {
             let works = there.get_or_insert_with(|| walk.left());
             if !works.iter().any(|work| work.calls.last().is_some_and(|call| walk.is_under_way(*call))) {

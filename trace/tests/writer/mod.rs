@@ -6,7 +6,7 @@ use bincode::encode_to_vec;
 use trace::api::FUNCTIONS;
 use trace::hash::{Hash, checksum};
 use trace::preamble::{Data, Preamble, encode};
-use trace::record::{self, CONFIG, Clock, Entry, Head, NESTED, Return};
+use trace::record::{self, CONFIG, Clock, Entry, Head, NESTED, Repeated, Return};
 use trace::segment::{HEADER, Header, Kind, LENGTH_AT, SEAL_AT, round_up, whole};
 
 pub struct Writer {
@@ -81,6 +81,17 @@ impl Writer {
         let mut bytes = encode_to_vec(Return { head, end, call, result }, CONFIG).expect("into memory");
         bytes.extend(attachments.concat());
         self.record(thread, &bytes);
+    }
+
+    /// What counts calls like the one that has just returned; false, and nothing, if that is not the chunk to have it.
+    pub fn repeats(&mut self, thread: u32, calls: u64, time: u64, begin: u64, end: u64) -> bool {
+        let bytes = record::with_body(record::REPEATED, &Repeated { calls, time, begin, end });
+        let open = self.threads[thread as usize].open;
+        let fits = open.is_some_and(|(_, size, length)| HEADER + length + bytes.len() <= size);
+        if fits {
+            self.record(thread, &bytes);
+        }
+        fits
     }
 
     /// A call that takes 10 ticks.

@@ -121,15 +121,18 @@ fn read(trace: &Trace, plans: &[Plan], range: Range<u64>) -> Block {
         let failed = call.result.is_some_and(|result| result != 0 && result != NOT_READY);
         let begin = ns(trace, call.begin);
         let end = call.end.map_or(u64::MAX, |end| ns(trace, end));
-        block.end = block.end.max(if end == u64::MAX { begin } else { end });
+        // A run of polls is one event.
+        let last_end = call.last_end().map_or(u64::MAX, |end| ns(trace, end));
+        block.end = block.end.max(if end == u64::MAX { begin } else { last_end });
         let (function, number) = (call.function_id(), number as u32);
         let flags = Flags::new(category, failed, call.end.is_none()).0;
         let (name, sequence, inner) = (function.into(), call.sequence, call.inner);
-        let found = Found { begin, end, call: number, sequence, name, flags, inner };
+        let found = Found { begin, end: last_end, call: number, sequence, name, flags, inner };
         block.by_thread.entry(call.thread).or_default().push(found);
         let took = if end == u64::MAX { 0 } else { end - begin };
         if let Some(collected) = block.collected.get_mut(usize::from(function)) {
             collected.add(number, took, failed, 0);
+            collected.add_alike(call.count() - 1, call.repeats_took().max(0) as u64);
         }
         let Some(plan) = plan else { continue };
         if plan.concerned {

@@ -132,6 +132,11 @@ impl Opened {
         &self.model.summary
     }
 
+    /// With those that others stand for.
+    pub fn calls_made(&self) -> u64 {
+        self.summary().calls.saturating_add(self.trace.calls_repeated())
+    }
+
     pub fn call(&self, number: u32) -> Option<Call<'_>> {
         if !self.trace.is_empty() {
             return self.trace.call(number.into());

@@ -37,6 +37,8 @@ pub struct Load {
 #[derive(Default, Clone)]
 pub struct Collected {
     pub lengths: Vec<u32>,
+    /// Of calls of which only the sum is known: their average, and how many.
+    alike: Vec<(u32, u64)>,
     pub total: u64,
     pub failed: u64,
     pub bytes: u64,
@@ -56,25 +58,52 @@ impl Collected {
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
+    /// As many calls that took this long together: each counts as their average.
+    pub fn add_alike(&mut self, count: u64, took: u64) {
+        if let Some(average) = took.checked_div(count) {
+            self.alike.push((average.min(u32::MAX.into()) as u32, count));
+            self.total = self.total.saturating_add(took);
+        }
+    }
+
     /// Takes in what another part of the trace had of the same name.
     pub fn merge(&mut self, other: Collected) {
         if other.most > self.most || self.lengths.is_empty() {
             (self.most, self.slowest) = (other.most, other.slowest);
         }
         self.lengths.extend(other.lengths);
+        self.alike.extend(other.alike);
         self.total = self.total.saturating_add(other.total);
         self.failed += other.failed;
         self.bytes = self.bytes.saturating_add(other.bytes);
     }
 
     pub fn row(mut self, name: u32) -> Option<Row> {
-        let count = self.lengths.len();
+        let count = self.alike.iter().fold(self.lengths.len() as u64, |all, (_, count)| all.saturating_add(*count));
         let last = count.checked_sub(1)?;
-        let mut at = |index: usize| u64::from(*self.lengths.select_nth_unstable(index).1);
-        let (median, p99, least) = (at(last / 2), at((count * 99).div_ceil(100) - 1), at(0));
+        if !self.alike.is_empty() {
+            self.alike.extend(self.lengths.iter().map(|length| (*length, 1)));
+            self.alike.sort_unstable();
+        }
+        let mut at = |rank: u64| {
+            let mut passed = 0u64;
+            let found = self.alike.iter().find(|(_, count)| {
+                passed = passed.saturating_add(*count);
+                passed > rank
+            });
+            match found {
+                Some((length, _)) => u64::from(*length),
+                // Nearly always all are known one by one. (A sum that was cut to what a number holds ends below it.)
+                None => {
+                    let most = self.lengths.len() - 1;
+                    u64::from(*self.lengths.select_nth_unstable((rank as usize).min(most)).1)
+                }
+            }
+        };
+        let (median, p99, least) = (at(last / 2), at(last - count / 100), at(0));
         Some(Row {
             name,
-            count: count as u64,
+            count,
             failed: self.failed,
             total: self.total,
             least,

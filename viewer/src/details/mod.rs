@@ -16,7 +16,7 @@ use crate::data::lives::{Life, Lives};
 use crate::data::open::Opened;
 use crate::kernel_name::{Names, Style};
 use crate::state::State;
-use crate::text::{bytes, duration, moment, tame};
+use crate::text::{bytes, counted, duration, moment, tame};
 use trace::Call;
 use trace::api::enums::CUresult;
 use trace::call::{Content, Image};
@@ -71,6 +71,11 @@ pub fn of(state: &State) -> Vec<Detail> {
         all.push(detail("result", if result == 0 { name } else { format!("{name} ({result})") }, tone));
     } else {
         all.push(detail("result", "it had not returned when the trace ended", Tone::Bad));
+    }
+    if let Some(repeats) = call.repeats.filter(|repeats| repeats.calls > 0) {
+        let inside = duration(call.repeats_took().max(0) as u64);
+        let text = format!("{} alike, with the same answer, {inside} inside", counted(repeats.calls, "further call"));
+        all.push(detail("repeated", text, Tone::Plain));
     }
     let Some(decoded) = decode(&call) else {
         let words: Vec<String> = call.words().map(|word| format!("{word:#x}")).collect();
@@ -293,6 +298,11 @@ pub fn line(state: &State, lane: usize, event: &Event) -> String {
         (Some(result), Some(end)) => {
             let took = (trace.nanoseconds(end) - trace.nanoseconds(call.begin)).max(0) as u64;
             text.push_str(&format!("{}  {}", symbol(CUresult::ENUM, result.into()), duration(took)));
+            if let Some(repeats) = call.repeats.filter(|repeats| repeats.calls > 0) {
+                let until = trace.nanoseconds(repeats.end).max(0);
+                let (s, ns) = (until / 1_000_000_000, until % 1_000_000_000);
+                text.push_str(&format!(", and {} more until {s}.{ns:09}", counted(repeats.calls, "time")));
+            }
         }
         _ => text.push_str("(did not return)"),
     }

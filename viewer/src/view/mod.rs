@@ -73,7 +73,7 @@ fn title(state: &State, theme: &Theme, buffer: &mut Buffer) {
     }
     let summary = state.opened.summary();
     let name = state.opened.path.file_name().map_or(String::new(), |name| tame(&name.to_string_lossy()));
-    let calls = format!("{}, {} ", counted(summary.calls, "call"), duration(summary.end));
+    let calls = format!("{}, {} ", counted(state.opened.calls_made(), "call"), duration(summary.end));
     let room = usize::from(area.width.saturating_sub(x));
     // As much as fits.
     let abouts = [format!(" {name}: {calls}"), format!(" {calls}"), format!(" {} ", duration(summary.end))];
