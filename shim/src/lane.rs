@@ -6,8 +6,10 @@
 mod exit;
 mod gap;
 mod join;
+mod repeats;
 mod room;
 
+use repeats::Run;
 pub use room::put;
 use room::put_padded;
 
@@ -52,6 +54,8 @@ pub struct Lane {
     chunk: UnsafeCell<Option<Chunk>>,
     /// The last record, if it counts what a capture range leaves out.
     gap: Cell<*mut u8>,
+    /// The last call, if it is a poll.
+    run: Cell<Run>,
     /// The NVTX range that has opened it: domain and depth.
     within: Cell<(u32, u32)>,
 }
@@ -75,6 +79,7 @@ thread_local! {
             stack: Cell::new((0, 0)),
             chunk: UnsafeCell::new(None),
             gap: Cell::new(std::ptr::null_mut()),
+            run: Cell::new(Run::NONE),
             within: Cell::new((0, 0)),
         }
     };
@@ -101,6 +106,15 @@ pub struct Open {
     pub position: u64,
     /// Null if nothing was read before the call. The return frees it; a call that is left by a jump keeps it for ever.
     early: *mut Early,
+    /// It may be one more of a run of polls, which is known when it has returned.
+    repeats: bool,
+}
+
+impl Open {
+    #[inline(always)]
+    fn new(lane: &Lane, position: u64) -> Open {
+        Open { sequence: lane.sequence.get(), position, early: std::ptr::null_mut(), repeats: false }
+    }
 }
 
 /// Records the entry; `None` if the call is not recorded.
@@ -136,11 +150,15 @@ pub fn enter<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>) ->
         if (shape.submits || shape.waits) && (lane.recorder().reaches_host() || calls_back()) {
             guarded(|| host::before(lane, site, words));
         }
+        if shape.repeats && lane.polls_again(id, words[0]) {
+            lane.busy.set(false);
+            return Some(Open { repeats: true, ..Open::new(lane, position) });
+        }
         let mut early = 0;
         if shape.may_overlap {
             guarded(|| early = overlap::overwritten(lane, function, words));
         }
-        let mut open = Open { sequence: lane.sequence.get(), position, early: std::ptr::null_mut() };
+        let mut open = Open::new(lane, position);
         let flags = if inner { INNER } else { 0 };
         let mut deferred = Vec::new();
         if shape.at_entry || early != 0 {
@@ -149,23 +167,11 @@ pub fn enter<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>) ->
             if early != 0 {
                 open.early = Box::into_raw(Box::new(read));
             }
-        } else {
-            let size = ENTRY_SIZE + 8 * N;
-            if lane.room() < size && !lane.refill(size) {
-                lane.busy.set(false);
-                return None;
-            }
-            let head = Head { size: size as u32, kind: record::ENTRY, flags, function: id };
-            // SAFETY: `size` bytes from the cursor are in the chunk, and only this thread writes there.
-            unsafe {
-                let at = lane.cursor.get();
-                put(at.add(ENTRY_SIZE), words);
-                put(at, &Entry { head, begin: clock::entry() });
-                lane.commit(size);
-            }
+            lane.has_entered();
+        } else if !lane.put_entry(id, flags, words, clock::entry) {
+            lane.busy.set(false);
+            return None;
         }
-        lane.sequence.set(open.sequence.wrapping_add(1));
-        lane.calls.set(lane.calls.get() + 1);
         if (shape.at_entry || shape.may_overlap) && !deferred.is_empty() {
             guarded(|| deferred.iter().for_each(|record| lane.append(record)));
         }
@@ -183,7 +189,7 @@ pub fn enter<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>) ->
 
 /// Records the return.
 #[inline(always)]
-pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, open: Open, result: u32) {
+pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, mut open: Open, result: u32) {
     let Site { function, id, shape, hook } = site;
     let end = clock::exit();
     let lane = lane();
@@ -201,15 +207,24 @@ pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, op
         compiler_fence(SeqCst);
         // SAFETY: `enter` has made it, and its call returns once.
         let early = (!open.early.is_null()).then(|| unsafe { Box::from_raw(open.early) });
+        let is_counted = shape.repeats && open.repeats && lane.counts(id, words[0], result, end);
+        if shape.repeats && open.repeats && !is_counted {
+            let Some(entered) = lane.enters_late(id, words[0], end, open) else {
+                lane.busy.set(false);
+                return;
+            };
+            open = entered;
+        }
         let launched = match shape.launch {
             Some(launch) if shape.is_plain && result == 0 => launched(lane, launch, id, words, open.sequence, end),
             _ => false,
         };
         let mut has_waited = false;
-        if !launched && (shape.at_return || result != 0) {
+        let is_written = launched || is_counted;
+        if !is_written && (shape.at_return || result != 0) {
             let early = early.map_or_else(Early::default, |early| *early);
             has_waited = capture::leave(lane, site, words, open.sequence, early, result, end);
-        } else if !launched {
+        } else if !is_written {
             let mut size = RETURN_SIZE;
             for (word, bytes) in shape.outputs {
                 if bytes != 0 && words[word as usize] != 0 {
@@ -233,6 +248,9 @@ pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, op
                     lane.commit(size);
                 }
             }
+        }
+        if shape.repeats && !is_counted {
+            lane.polled(id, words[0], result);
         }
         if (shape.waits || has_waited) && result == 0 {
             arrived::waited(lane, function, words, open.position, has_waited);
@@ -322,6 +340,32 @@ impl Lane {
 
     pub fn sequence(&self) -> u32 {
         self.sequence.get()
+    }
+
+    /// Writes an entry without attachments; false if there is no room to be had.
+    #[inline(always)]
+    fn put_entry<const N: usize>(&self, id: u16, flags: u8, words: &[u64; N], begin: impl FnOnce() -> u64) -> bool {
+        let size = ENTRY_SIZE + 8 * N;
+        if self.room() < size && !self.refill(size) {
+            return false;
+        }
+        let head = Head { size: size as u32, kind: record::ENTRY, flags, function: id };
+        // SAFETY: `size` bytes from the cursor are in the chunk, and only this thread writes there.
+        unsafe {
+            let at = self.cursor.get();
+            put(at.add(ENTRY_SIZE), words);
+            put(at, &Entry { head, begin: begin() });
+            self.commit(size);
+        }
+        self.has_entered();
+        true
+    }
+
+    /// The call has a number of its own.
+    #[inline(always)]
+    fn has_entered(&self) {
+        self.sequence.set(self.sequence.get().wrapping_add(1));
+        self.calls.set(self.calls.get() + 1);
     }
 
     /// Counts something that is not in the trace, and says so there.

@@ -32,6 +32,8 @@ pub struct Shape {
     pub calls_back: bool,
     /// A capture range may leave the call out.
     pub may_be_left_out: bool,
+    /// Of equal calls in a row only the first is recorded, and the others are counted.
+    pub repeats: bool,
     /// The call may give a device work that has times of its own.
     pub timed: bool,
     /// The call launches a kernel, with arguments of its own.
@@ -70,6 +72,7 @@ pub const fn shape(function: &Function) -> Shape {
         runs_graph: false,
         calls_back: false,
         may_be_left_out: may_be_left_out(function),
+        repeats: function.may_repeat(),
         timed: function.is_timed(),
         launch: None,
         is_plain: false,

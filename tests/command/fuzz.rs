@@ -20,12 +20,13 @@ use tests::*;
 use trace::Trace;
 use viewer::data::open::Opened;
 
-/// Kept traces, with device times, annotations, graphs, code and errors.
+/// Kept traces, with device times, annotations, graphs, code, errors and polls.
 const KEPT: &[&str] = &[
     "golden/vector_add.bin",
     "golden/linking.bin",
     "golden/failing_calls.bin",
     "golden/graphs_recorded.bin",
+    "golden/polling.bin",
     "data/torch_nvtx.bin",
 ];
 

@@ -9,13 +9,14 @@ use tests::*;
 use trace::segment::Kind;
 
 /// The sum of two vectors; linking with options, logs and an error; calls that fail; graphs, with device times of a replay, and of the
-/// recording.
+/// recording; polls.
 const GOLDEN: &[(&str, &str)] = &[
     ("vector_add", "vector_add.c"),
     ("linking", "linking.c"),
     ("failing_calls", "failing_calls.c"),
     (TIMED, "graphs.c"),
     (RECORDED, "graphs.c"),
+    ("polling", "polling.c"),
 ];
 
 /// The one that a replay has measured.

@@ -11,6 +11,7 @@ mod gpu_times;
 mod layers;
 mod leaking;
 mod naming;
+mod polling;
 mod reading;
 mod recording;
 mod redacting;

@@ -131,7 +131,7 @@ fn every_screen_has_its_command() {
         &["--at", "20"],
         &["--at", "20", "--view", "events"],
         &["--at", "50%", "--row", "4", "--window", "1ms..3ms"],
-        &["--filter", "Launch", "--at", "40", "--window", "0ns..9ms"],
+        &["--filter", "Launch", "--at", "30", "--window", "0ns..9ms"],
         &["--arrange", "fold:0,up:2,pin:3,hide:4"],
         &["--filter", "uses:stream#1"],
     ] {
@@ -246,15 +246,15 @@ fn without_a_terminal_the_tables_are_printed() {
         assert!(report.contains(shown), "no {shown:?}:\n{report}");
     }
     assert!(!report.contains('\x1b'));
-    let frame = run(&mut place.cutrace(["view", "--once", "--size", "80x24", "--at", "100"])).expect(0).stdout;
+    let frame = run(&mut place.cutrace(["view", "--once", "--size", "80x24", "--at", "30"])).expect(0).stdout;
     assert_eq!(frame.lines().count(), 24);
     assert!(frame.lines().all(|line| line.chars().count() <= 80), "{frame}");
-    assert!(frame.contains("call 100"), "{frame}");
+    assert!(frame.contains("call 30"), "{frame}");
     assert!(frame.is_ascii(), "the locale is C");
     run(&mut place.cutrace(["view", "--once", "--size", "0x24"])).expect(2);
-    let mut painted = place.cutrace(["view", "--once", "--size", "80x24", "--at", "100", "--color", "always"]);
+    let mut painted = place.cutrace(["view", "--once", "--size", "80x24", "--at", "30", "--color", "always"]);
     let painted = run(painted.env("TERM", "xterm-256color").env("NO_COLOR", "1")).expect(0).stdout;
-    assert!(painted.contains("\x1b[38;5;") && painted.contains("call 100"), "{painted}");
+    assert!(painted.contains("\x1b[38;5;") && painted.contains("call 30"), "{painted}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! How a thread begins to record: its first call, or that of a process, or after a fork.
 
-use super::{Lane, REENTRANT};
+use super::{Lane, REENTRANT, Run};
 use crate::manners::unseen;
 use crate::{ask, early, start};
 use std::ops::Range;
@@ -49,6 +49,7 @@ impl Lane {
         self.ordinal.set(0);
         self.outer.set(0);
         self.gap.set(std::ptr::null_mut());
+        self.run.set(Run::NONE);
         self.within.set((0, 0));
         // Until the lane is whole: a signal handler on this thread has to leave it alone.
         self.busy.set(true);

@@ -1,6 +1,6 @@
 //! Where a lane's records go: into its chunk, and into the next one when that is full.
 
-use super::{Lane, exit};
+use super::{Lane, Run, exit};
 use crate::chunk::{FRAME, LARGE};
 use crate::manners::unseen;
 use crate::start;
@@ -93,6 +93,7 @@ impl Lane {
         self.length.set(chunk.length());
         // An address may come again with a chunk that is used once more.
         self.gap.set(std::ptr::null_mut());
+        self.run.set(Run::NONE);
         // SAFETY: only this thread touches its lane, and nothing of it is borrowed.
         let full = unsafe { (*self.chunk.get()).replace(chunk) };
         if let Some(full) = full {
