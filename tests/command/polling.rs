@@ -83,6 +83,10 @@ fn equal_polls_are_one_call_that_counts_as_many() {
     let seen = run(&mut place.cutrace(["view", "--once", "--view", "api", "--color", "never"])).expect(0).stdout;
     let row = seen.lines().find(|line| line.contains("cuEventQuery")).expect("a row");
     assert!(row.contains(&grouped(made[0])), "{seen}");
+    // By the index that is there now.
+    let run_of = trace.calls().find(|call| call.count() == 100_000).expect("a run").number.to_string();
+    let seen = run(&mut place.cutrace(["view", "--once", "--at", &run_of, "--color", "never"])).expect(0).stdout;
+    assert!(seen.contains("99,999 further calls alike"), "{seen}");
     let replayed = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(0).stdout;
     assert!(replayed.starts_with("verified\n"), "{replayed}");
 }
