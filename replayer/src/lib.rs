@@ -34,7 +34,6 @@ pub use extent::{Elements, Extent, Fill, Float, Tolerance};
 pub use memory::words::Words;
 pub use options::{Dump, Followed, Options, Progress, Repeat, Tools};
 pub use plan::called_back::reached;
-pub use plan::contexts::Contexts;
 pub use plan::copied::{Copied, End, copied};
 pub use plan::nested::structs;
 pub use plan::outstanding::{Outstanding, Wait, Work, outstanding};

@@ -4,7 +4,6 @@ pub mod action;
 pub mod borders;
 pub mod called_back;
 pub mod captures;
-pub mod contexts;
 pub mod copied;
 pub mod environment;
 pub mod fault;

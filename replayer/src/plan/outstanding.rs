@@ -4,7 +4,6 @@
 //! covers the blocking streams of its context.
 
 use crate::addresses::PAGE;
-use crate::plan::contexts::Contexts;
 use crate::ranges::widen;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
@@ -13,6 +12,7 @@ use trace::api::roles::{Class, Role};
 use trace::api::table::Awaited;
 use trace::api::types::Kind;
 use trace::call::Content;
+use trace::model::contexts::Contexts;
 use trace::model::stream::{LEGACY, PER_THREAD, StreamHandle, StreamId};
 use trace::objects::Objects;
 use trace::{Call, Function, Trace, decode};

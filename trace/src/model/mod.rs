@@ -1,3 +1,4 @@
 //! The driver's state, as recorded calls tell it.
 
+pub mod contexts;
 pub mod stream;

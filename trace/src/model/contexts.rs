@@ -1,11 +1,11 @@
 //! Which device each recorded thread was on, and each stream and pool: the stacks of current contexts, followed through
 //! the trace.
 
+use crate::Call;
+use crate::api::structs::{CUmemLocation, CUmemPoolProps};
+use crate::call::When;
 use std::collections::HashMap;
 use std::mem::offset_of;
-use trace::Call;
-use trace::api::structs::{CUmemLocation, CUmemPoolProps};
-use trace::call::When;
 
 const LOCATION_DEVICE: u32 = 1;
 
@@ -135,74 +135,4 @@ fn located(call: &Call, address: u64) -> Option<i32> {
     let word = |at: usize| Some(u32::from_le_bytes(location.get(at..at + 4)?.try_into().ok()?));
     let id = word(offset_of!(CUmemLocation, id))? as i32;
     (word(offset_of!(CUmemLocation, r#type))? == LOCATION_DEVICE).then_some(id)
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::plan::plan;
-    use crate::sample::Sample;
-
-    const AT: [u64; 3] = [0x7f00_0000_0000, 0x7f10_0000_0000, 0x7f20_0000_0000];
-
-    #[test]
-    fn a_green_context_ends_and_memory_stays() {
-        let mut sample = Sample::new();
-        sample.call(0, "cuInit", 0..1, &[0], &[]);
-        sample.call(0, "cuDevicePrimaryCtxRetain", 2..3, &[0x100, 0], &[(0x100, &0xc0u64.to_le_bytes())]);
-        sample.call(0, "cuGreenCtxCreate", 4..5, &[0x100, 0x77, 0, 1], &[(0x100, &0xc5u64.to_le_bytes())]);
-        sample.call(0, "cuCtxSetCurrent", 6..7, &[0xc5], &[]);
-        sample.call(0, "cuMemAlloc_v2", 8..9, &[0x100, 10], &[(0x100, &AT[0].to_le_bytes())]);
-        sample.call(0, "cuCtxSetCurrent", 10..11, &[0xc0], &[]);
-        // The green one holds it.
-        sample.call(0, "cuDevicePrimaryCtxRelease", 12..13, &[0], &[]);
-        sample.call(0, "cuGreenCtxDestroy", 14..15, &[0xc5], &[]);
-        let plan = plan(&sample.trace());
-        let ends: Vec<_> = plan.ends.iter().map(|(call, end)| (*call, end.context, end.memory.len())).collect();
-        assert_eq!(ends, [(7, 0xc5, 0)]);
-    }
-
-    #[test]
-    fn memory_of_a_stream_or_pool_is_on_its_device() {
-        let mut sample = Sample::new();
-        sample.call(0, "cuInit", 0..1, &[0], &[]);
-        sample.call(0, "cuDevicePrimaryCtxRetain", 2..3, &[0x100, 1], &[(0x100, &0xc1u64.to_le_bytes())]);
-        sample.call(0, "cuCtxSetCurrent", 4..5, &[0xc1], &[]);
-        sample.call(0, "cuStreamCreate", 6..7, &[0x100, 1], &[(0x100, &0x51u64.to_le_bytes())]);
-        sample.call(0, "cuDevicePrimaryCtxRetain", 8..9, &[0x100, 0], &[(0x100, &0xc0u64.to_le_bytes())]);
-        sample.call(0, "cuCtxSetCurrent", 10..11, &[0xc0], &[]);
-        sample.call(0, "cuDeviceGetMemPool", 12..13, &[0x100, 2], &[(0x100, &0x90u64.to_le_bytes())]);
-        sample.call(0, "cuMemAllocAsync", 14..15, &[0x100, 10, 0x51], &[(0x100, &AT[0].to_le_bytes())]);
-        sample.call(0, "cuMemAllocFromPoolAsync", 16..17, &[0x100, 20, 0x90, 0], &[(0x100, &AT[1].to_le_bytes())]);
-        sample.call(0, "cuMemAllocAsync", 18..19, &[0x100, 40, 0], &[(0x100, &AT[2].to_le_bytes())]);
-        let plan = plan(&sample.trace());
-        assert_eq!([0, 1, 2].map(|device| plan.peak(device)), [40, 10, 20]);
-    }
-
-    #[test]
-    fn a_primary_context_ends_with_its_last_release() {
-        let mut sample = Sample::new();
-        sample.call(0, "cuInit", 0..1, &[0], &[]);
-        for (n, at) in AT.iter().enumerate() {
-            let begin = 10 + 20 * n as u64;
-            sample.call(
-                0,
-                "cuDevicePrimaryCtxRetain",
-                begin..begin + 1,
-                &[0x100, 0],
-                &[(0x100, &0xc0u64.to_le_bytes())],
-            );
-            sample.call(0, "cuCtxSetCurrent", begin + 2..begin + 3, &[0xc0], &[]);
-            sample.call(0, "cuMemAlloc_v2", begin + 4..begin + 5, &[0x100, 100], &[(0x100, &at.to_le_bytes())]);
-            if n > 0 {
-                sample.call(0, "cuDevicePrimaryCtxRelease_v2", begin + 6..begin + 7, &[0], &[]);
-            }
-        }
-        // Retained once more than released: nothing ends.
-        assert_eq!(plan(&sample.trace()).peak(0), 300);
-        sample.call(0, "cuDevicePrimaryCtxRelease_v2", 90..91, &[0], &[]);
-        sample.call(0, "cuMemAlloc_v2", 92..93, &[0x100, 150], &[(0x100, &AT[0].to_le_bytes())]);
-        let plan = plan(&sample.trace());
-        assert_eq!(plan.peak(0), 300);
-        assert_eq!(plan.ends.values().map(|end| end.memory.clone()).collect::<Vec<_>>(), [AT.to_vec()]);
-    }
 }
