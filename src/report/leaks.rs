@@ -12,6 +12,7 @@ use trace::Trace;
 use trace::api::FUNCTIONS;
 use trace::api::roles::{Class, Role};
 use trace::api::types::{Form, Kind};
+use trace::model::contexts::Ended;
 use trace::objects::End;
 use viewer::data::findings::{Cost, Finding};
 
@@ -127,8 +128,8 @@ const HEAD: Head = Head {
 
 impl<'t> Report<'t> for Leaks<'t> {
     fn see(&mut self, step: &Step<'_, 't>) {
-        if let Some(context) = step.ended_context {
-            self.end_with(context);
+        if let Some(ended) = step.ended_context {
+            self.end_with(ended);
         }
         let call = &step.call;
         let Some(function) = step.function else { return };
@@ -247,10 +248,11 @@ impl<'t> Leaks<'t> {
         }
     }
 
-    fn end_with(&mut self, context: u64) {
+    fn end_with(&mut self, Ended { context, is_green }: Ended) {
         let ended = &mut self.ended;
+        let of_it: &[Kind] = if is_green { &[Kind::Stream] } else { &OF_CONTEXT };
         self.live.retain(|(sort, _), alike| {
-            if matches!(sort, Sort::Object(kind) if OF_CONTEXT.contains(kind)) {
+            if matches!(sort, Sort::Object(kind) if of_it.contains(kind)) {
                 alike.retain(|made| {
                     let ends = made.context == Some(context);
                     ended.extend(ends.then_some((*sort, *made)));

@@ -10,7 +10,7 @@ use anyhow::Result;
 use replayer::{Outstanding, Wait, Work};
 use trace::api::roles::Class;
 use trace::decode::{Decoded, decode};
-use trace::model::contexts::Contexts;
+use trace::model::contexts::{Contexts, Ended};
 use trace::objects::Objects;
 use trace::{Call, Function, Trace};
 use viewer::data::findings::Finding;
@@ -31,7 +31,7 @@ pub struct Step<'s, 't> {
     pub objects: &'s Objects,
     pub contexts: &'s Contexts,
     /// The context whose life this call ends.
-    pub ended_context: Option<u64>,
+    pub ended_context: Option<Ended>,
     /// What the call waited for, if it is one that waits and succeeded.
     pub wait: Option<Wait>,
     /// Moved to this call.

@@ -87,3 +87,14 @@ fn a_sticky_error_is_one_failure_and_what_it_kept_from_being_freed_is_no_leak() 
     assert_eq!(failed["what"], format!("2 calls failed; 12 more only with the error of call {first}"));
     assert_eq!(failed["next"], "cutrace replay trace.bin --sync-launches");
 }
+
+#[test]
+fn memory_outlives_the_green_context_that_was_current() {
+    let place = recorded("green_ends.c");
+    let sides = rows(&place, "memory", "sides");
+    assert_eq!(sides.len(), 2, "{sides:?}");
+    for side in &sides {
+        assert_eq!(numbers(side, &["allocations", "frees", "ended_with_context"]), [3, 3, 0], "{side:?}");
+    }
+    assert_eq!(rows(&place, "memory", "left"), [] as [Value; 0]);
+}

@@ -199,8 +199,12 @@ impl<'a> Call<'a> {
 
     /// The value of a parameter by its name in the table.
     pub fn argument(&self, name: &str) -> Option<u64> {
-        let function = self.function()?;
-        let field = &function.params[function.param(name)?];
+        self.argument_of(self.function()?.param(name)?)
+    }
+
+    /// The value of the parameter at this position.
+    pub fn argument_of(&self, position: usize) -> Option<u64> {
+        let field = self.function()?.params.get(position)?;
         let bytes = self.words.get(field.offset as usize..)?;
         let mut value = [0; 8];
         let size = field.ty.size.min(8) as usize;
@@ -210,10 +214,14 @@ impl<'a> Call<'a> {
 
     /// The value that an output parameter had after the call.
     pub fn output(&self, name: &str) -> Option<u64> {
-        let function = self.function()?;
-        let field = &function.params[function.param(name)?];
+        self.output_of(self.function()?.param(name)?)
+    }
+
+    /// The same, of the parameter at this position.
+    pub fn output_of(&self, position: usize) -> Option<u64> {
+        let field = self.function()?.params.get(position)?;
         let crate::api::types::Form::Pointer(to) = field.ty.form else { return None };
-        let bytes = self.output_at(self.argument(name)?, u64::from(to.size.min(8)))?;
+        let bytes = self.output_at(self.argument_of(position)?, u64::from(to.size.min(8)))?;
         let mut value = [0; 8];
         value[..bytes.len()].copy_from_slice(&bytes);
         Some(u64::from_le_bytes(value))

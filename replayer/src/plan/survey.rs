@@ -27,7 +27,8 @@ use std::ops::Range;
 use trace::api::roles::{Class, Extent, Field, Role};
 use trace::api::types::{Form, Kind};
 use trace::call::{Content, Image, When};
-use trace::model::contexts::Contexts;
+use trace::model::change::{Change, resolve};
+use trace::model::contexts::{Contexts, Ended};
 use trace::model::stream::{StreamHandle, StreamId};
 use trace::preamble::Data;
 use trace::record::no_replay_needs;
@@ -117,7 +118,8 @@ impl Survey {
             self.plan.results.insert(image.address);
             self.plan.reach.result(call, launch.number, image.address, &self.live);
         }
-        let ended = self.contexts.see(call);
+        let change = call.took_effect().then(|| resolve(call, function)).flatten();
+        let ended = change.and_then(|change| self.contexts.follow(call.thread, &change));
         self.origins.see(trace, call, function);
         let context = self.contexts.current(call.thread).unwrap_or(0);
         let stream = StreamHandle::new(function, call.stream().unwrap_or(0)).of(context, call.thread);
@@ -131,9 +133,8 @@ impl Survey {
         if function.name == "cuMemImportFromShareableHandle" {
             self.reasons.about_call(format!("{}: {FROM_ITSELF}", function.name), call.number);
         }
-        if function.name == "cuDevicePrimaryCtxRetain" {
-            let device = call.argument("dev").unwrap_or(0) as i32;
-            self.plan.primaries.extend(call.output("pctx").map(|context| (context, device)));
+        if let Some(Change::PrimaryRetained { context, device }) = change {
+            self.plan.primaries.insert(context, device);
         }
         match action(function) {
             Action::Refuse(why) => {
@@ -144,9 +145,7 @@ impl Survey {
             Action::Execute => self.executable += 1,
             _ => {}
         }
-        if let Some(context) = ended {
-            // Memory that was made while a green context was current outlives it (tests/gpu/facts/green_ends.c).
-            let is_green = function.name == "cuGreenCtxDestroy";
+        if let Some(Ended { context, is_green }) = ended {
             let memory = if is_green { Vec::new() } else { self.usage.end(context) };
             memory.iter().for_each(|start| self.live.remove(*start, call.begin));
             self.plan.ends.insert(call.number, End { context, memory });

@@ -133,4 +133,20 @@ mod tests {
         assert_eq!(plan.peak(0), 300);
         assert_eq!(plan.ends.values().map(|end| end.memory.clone()).collect::<Vec<_>>(), [AT.to_vec()]);
     }
+
+    #[test]
+    fn a_context_that_is_detached_for_the_last_time_takes_its_memory_along() {
+        let mut sample = Sample::new();
+        let context = (0x100, &0xc5u64.to_le_bytes()[..]);
+        sample.call(0, "cuInit", 0..1, &[0], &[]);
+        sample.call(0, "cuCtxCreate_v2", 2..3, &[0x100, 0, 0], &[context]);
+        sample.call(0, "cuCtxAttach", 4..5, &[0x100, 0], &[context]);
+        sample.call(0, "cuMemAlloc_v2", 6..7, &[0x100, 10], &[(0x100, &AT[0].to_le_bytes())]);
+        sample.call(0, "cuCtxDetach", 8..9, &[0xc5], &[]);
+        assert!(plan(&sample.trace()).ends.is_empty());
+        sample.call(0, "cuCtxDetach", 10..11, &[0xc5], &[]);
+        let plan = plan(&sample.trace());
+        let ends: Vec<_> = plan.ends.iter().map(|(call, end)| (*call, end.context, &end.memory[..])).collect();
+        assert_eq!(ends, [(5, 0xc5, &AT[..1])]);
+    }
 }

@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 use trace::api::enums::CUresult;
 use trace::api::roles::Class;
 use trace::api::types::Kind;
+use trace::model::contexts::Ended;
 use trace::objects::End;
 use trace::text::symbol;
 use trace::{Call, Trace};
@@ -67,7 +68,7 @@ pub fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
 
 impl<'t> Report<'t> for Memory<'t> {
     fn see(&mut self, step: &Step<'_, 't>) {
-        if let Some(context) = step.ended_context {
+        if let Some(Ended { context, is_green: false }) = step.ended_context {
             self.left.ended.extend(self.ledger.end(context));
         }
         let Some(function) = step.function else { return };

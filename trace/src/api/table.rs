@@ -105,6 +105,14 @@ impl Function {
         None
     }
 
+    /// The same, of one handle of this kind that the call brought into being.
+    pub const fn creates(&self, kind: Kind) -> Option<usize> {
+        match self.hands_out(kind) {
+            Some(at) if matches!(self.params[at].role, Role::Create(_)) => Some(at),
+            _ => None,
+        }
+    }
+
     /// The position of the handle of this kind whose object ends with the call.
     pub const fn ends(&self, kind: Kind) -> Option<usize> {
         match self.handle(kind) {

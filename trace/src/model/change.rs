@@ -1,0 +1,248 @@
+//! What a call changed of the driver's state, or told of it: the effect of its line with the values of its arguments.
+
+use super::stream::StreamHandle;
+use crate::api::Function;
+use crate::api::effect::{Bytes, Effect, Memory, Work};
+use crate::api::roles::{Class, Field, Role, Sibling};
+use crate::api::structs::CUmemLocation;
+use crate::api::table::Awaited;
+use crate::api::types::{Form, Kind, Typed};
+use crate::call::{Call, When};
+use std::mem::offset_of;
+
+/// Handles and addresses are the program's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    PrimaryRetained {
+        context: u64,
+        device: i32,
+    },
+    PrimaryReleased {
+        device: i32,
+    },
+    PrimaryReset {
+        device: i32,
+    },
+    /// A green one is not made current.
+    ContextMade {
+        context: u64,
+        device: i32,
+        is_green: bool,
+    },
+    ContextEnded {
+        context: u64,
+        is_green: bool,
+    },
+    ContextAttached {
+        context: u64,
+    },
+    ContextDetached {
+        context: u64,
+    },
+    ContextPushed {
+        context: u64,
+    },
+    ContextPopped,
+    /// 0: none.
+    ContextSet {
+        context: u64,
+    },
+    /// The device of the current context.
+    DeviceTold {
+        device: i32,
+    },
+    PoolFound {
+        pool: u64,
+        device: i32,
+    },
+
+    /// `green`: the context it is of, if that is not the current one. `is_blocking`: the legacy stream waits for it, and it for that.
+    StreamMade {
+        stream: u64,
+        green: Option<u64>,
+        is_blocking: bool,
+    },
+    StreamEnded {
+        stream: u64,
+    },
+    Submitted {
+        on: StreamHandle,
+        work: Work,
+    },
+    /// Work that is done when the call returns, and with it what stood before it.
+    Done {
+        on: StreamHandle,
+    },
+    EventRecorded {
+        event: u64,
+        behind: Scope,
+    },
+    EventAwaited {
+        event: u64,
+        by: Scope,
+    },
+    CaptureBegun {
+        on: StreamHandle,
+    },
+    CaptureEnded {
+        on: StreamHandle,
+    },
+
+    /// A wait that succeeded, or a question that was answered with yes: all that stood there has finished.
+    StreamFinished {
+        on: StreamHandle,
+    },
+    /// What stood before both; of most functions they are one.
+    EventsFinished {
+        events: [u64; 2],
+    },
+    /// None: the current one.
+    ContextFinished {
+        context: Option<u64>,
+    },
+
+    /// By its address, or by its handle if it has none. `pool`: if the call names one.
+    Allocated {
+        kind: Memory,
+        at: u64,
+        bytes: Option<u64>,
+        pool: Option<u64>,
+    },
+    Freed {
+        kind: Memory,
+        at: u64,
+    },
+}
+
+/// Whose work is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    Stream(StreamHandle),
+    /// All streams of a context.
+    Context(u64),
+}
+
+/// Whether calls of this function may change anything here.
+pub fn is_followed(function: &Function) -> bool {
+    let is_followed_kind = |kind| function.creates(kind).is_some() || function.ends(kind).is_some();
+    matches!(function.class, Class::submit | Class::launch | Class::copy | Class::synchronize | Class::poll)
+        || function.effect != Effect::None
+        || function.hands_out(Kind::MemoryPool).is_some()
+        || [Kind::Context, Kind::GreenContext, Kind::Stream].into_iter().any(is_followed_kind)
+}
+
+/// Of a call that took effect.
+pub fn resolve(call: &Call, function: &Function) -> Option<Change> {
+    let handle = |kind| call.argument_of(function.handle(kind)?);
+    let made = |kind| call.output_of(function.creates(kind)?);
+    let ended = |kind| call.argument_of(function.ends(kind)?);
+    let device = || handle(Kind::Device).map(|device| device as i32);
+    let on = || StreamHandle::new(function, call.stream().unwrap_or(0));
+    let context = || handle(Kind::Context).or_else(|| handle(Kind::GreenContext));
+    let scope = || context().map_or_else(|| Scope::Stream(on()), Scope::Context);
+    let finished = |awaited| match awaited {
+        Awaited::Events(at) => Change::EventsFinished { events: at.map(|at| call.word(at)) },
+        Awaited::Stream(_) => Change::StreamFinished { on: on() },
+        Awaited::Context(at) => Change::ContextFinished { context: Awaited::context(at, |at| call.word(at)) },
+    };
+    Some(match function.effect {
+        Effect::RetainPrimary => {
+            Change::PrimaryRetained { context: call.output_of(function.hands_out(Kind::Context)?)?, device: device()? }
+        }
+        Effect::ReleasePrimary => Change::PrimaryReleased { device: device()? },
+        Effect::ResetPrimary => Change::PrimaryReset { device: device()? },
+        Effect::AttachContext => {
+            Change::ContextAttached { context: call.output_of(function.hands_out(Kind::Context)?)? }
+        }
+        Effect::DetachContext => Change::ContextDetached { context: context()? },
+        Effect::PushContext => Change::ContextPushed { context: context()? },
+        Effect::PopContext => Change::ContextPopped,
+        Effect::SetContext => Change::ContextSet { context: context()? },
+        Effect::TellDevice => Change::DeviceTold { device: call.output_of(function.hands_out(Kind::Device)?)? as i32 },
+        Effect::Submit(Work::RecordEvent) => Change::EventRecorded { event: handle(Kind::Event)?, behind: scope() },
+        Effect::Submit(Work::AwaitEvent) => Change::EventAwaited { event: handle(Kind::Event)?, by: scope() },
+        Effect::Submit(_) if function.class == Class::copy => Change::Done { on: on() },
+        Effect::Submit(work) => Change::Submitted { on: on(), work },
+        Effect::BeginCapture => Change::CaptureBegun { on: on() },
+        Effect::EndCapture => Change::CaptureEnded { on: on() },
+        Effect::Allocate { kind, bytes } => Change::Allocated {
+            kind,
+            at: allocated(call, function)?,
+            bytes: asked(call, bytes),
+            pool: handle(Kind::MemoryPool),
+        },
+        Effect::Free(kind) => Change::Freed { kind, at: freed(call, function)? },
+        _ => {
+            if let Some(awaited) = function.awaited() {
+                finished(awaited)
+            } else if let Some(context) = made(Kind::Context) {
+                Change::ContextMade { context, device: device()?, is_green: false }
+            } else if let Some(context) = made(Kind::GreenContext) {
+                Change::ContextMade { context, device: device()?, is_green: true }
+            } else if let Some(context) = ended(Kind::Context) {
+                Change::ContextEnded { context, is_green: false }
+            } else if let Some(context) = ended(Kind::GreenContext) {
+                Change::ContextEnded { context, is_green: true }
+            } else if let Some(stream) = made(Kind::Stream) {
+                Change::StreamMade {
+                    stream,
+                    green: handle(Kind::GreenContext),
+                    is_blocking: is_blocking(call, function),
+                }
+            } else if let Some(stream) = ended(Kind::Stream) {
+                Change::StreamEnded { stream }
+            } else {
+                let pool = call.output_of(function.hands_out(Kind::MemoryPool)?)?;
+                Change::PoolFound { pool, device: device().or_else(|| located(call, function))? }
+            }
+        }
+    })
+}
+
+fn is_blocking(call: &Call, function: &Function) -> bool {
+    const NON_BLOCKING: u64 = 1;
+    let flags = function.params.iter().position(|param| matches!(param.role, Role::Bits(_)));
+    flags.and_then(|at| call.argument_of(at)).unwrap_or(0) & NON_BLOCKING == 0
+}
+
+/// Where what the call got begins, or its handle.
+fn allocated(call: &Call, function: &Function) -> Option<u64> {
+    let handed_out = function.params.iter().position(|p| matches!(p.role, Role::Create(_) | Role::HostAlloc(_)));
+    match handed_out {
+        Some(at) => call.output_of(at),
+        // Host memory that the program has already.
+        None => call.argument_of(function.params.iter().position(|param| matches!(param.role, Role::HostAddress))?),
+    }
+}
+
+/// What the call is to end: an address or a handle.
+pub fn freed(call: &Call, function: &Function) -> Option<u64> {
+    call.argument_of(function.params.iter().position(|param| matches!(param.role, Role::Destroy))?)
+}
+
+/// How many bytes an allocating call asks for; of rows, as many as it got. None of arrays.
+fn asked(call: &Call, bytes: Bytes) -> Option<u64> {
+    let argument = |Sibling(at)| call.argument_of(at.into());
+    match bytes {
+        Bytes::Of(len) => argument(len),
+        Bytes::Rows { pitch, rows } => Some(call.output_of(pitch.0.into())?.saturating_mul(argument(rows)?)),
+        Bytes::OfArray(_) | Bytes::Untold => None,
+    }
+}
+
+/// The device of the location that the call is given, by itself or in a description, if it is one's.
+fn located(call: &Call, function: &Function) -> Option<i32> {
+    const OF_DEVICE: u32 = 1;
+    let is_location = |ty: &crate::api::types::Type| ty.name == CUmemLocation::TYPE.name;
+    let address = function.params.iter().enumerate().find_map(|(at, param)| {
+        let Form::Pointer(to) = param.ty.form else { return None };
+        let Form::Struct(fields) = to.form else { return None };
+        let field = || fields.iter().find(|field: &&Field| is_location(field.ty));
+        let offset = if is_location(to) { 0 } else { field()?.offset };
+        call.argument_of(at)?.checked_add(offset.into())
+    })?;
+    let location = call.memory(When::Entry, address, CUmemLocation::TYPE.size.into())?;
+    let word = |at: usize| Some(u32::from_le_bytes(location.get(at..at + 4)?.try_into().ok()?));
+    let id = word(offset_of!(CUmemLocation, id))? as i32;
+    (word(offset_of!(CUmemLocation, r#type))? == OF_DEVICE).then_some(id)
+}
