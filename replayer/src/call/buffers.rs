@@ -6,7 +6,7 @@
 
 use crate::call::frame::{Frame, Output};
 use crate::call::words;
-use crate::driver::stream::{Queue, current_context};
+use crate::driver::stream::Queue;
 use crate::memory::bound::HeldAddress;
 use crate::memory::buffer::{Memory, Refusal, Room};
 use crate::memory::objects::Found;
@@ -222,7 +222,7 @@ impl<'w, 't> Builder<'w, 't> {
         let Some(stream) = self.call.argument("hStream") else {
             return callbacks::hand_over(self.world, self.call, false, None);
         };
-        let context = current_context(self.world.driver);
+        let context = self.world.driver.current_context();
         let live = match self.world.objects.find(Kind::Stream, stream) {
             Found::Live(live) => live,
             _ => 0,

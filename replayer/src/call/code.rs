@@ -5,6 +5,7 @@ use crate::driver::result;
 use crate::memory::buffer::{Memory, Refusal};
 use crate::plan::origins::Found;
 use std::borrow::Cow;
+use std::ffi::CString;
 use std::io::Write;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use trace::api::types::{Form, Kind, Type};
@@ -157,27 +158,22 @@ impl<'t> Builder<'_, 't> {
     /// driver's, and make it current first.
     pub fn adopt_context(&mut self, context: u64) -> bool {
         let Some(device) = self.world.plan.primaries.get(&context) else { return false };
-        let mut live = 0u64;
-        let words = [&raw mut live as u64, u64::from(self.world.objects.device(*device) as u32)];
-        // SAFETY: an output word and a device.
-        let retained = unsafe { self.world.driver.ask("cuDevicePrimaryCtxRetain", &words) }.is_ok();
-        if retained {
-            self.world.objects.bind(Kind::Context, context, live);
-            self.world.contexts.lock().insert(live);
-        }
-        retained
+        let device = self.world.objects.device(*device);
+        let Ok(live) = self.world.driver.retain_primary_context(device) else { return false };
+        self.world.objects.bind(Kind::Context, context, live);
+        self.world.contexts.lock().insert(live);
+        true
     }
 
     /// Looks up a function that the recorded program found unseen, if this call is the first to need it.
     pub fn adopt_function(&mut self, function: u64) -> Result<(), Refusal> {
         let found = self.world.plan.found.get(&self.call.number).filter(|found| found.function == function);
         let Some(Found { module, name, .. }) = found else { return Ok(()) };
-        let (module, text) = (self.handle(Kind::Module, *module)?, format!("{name}\0"));
-        let mut live = 0u64;
-        let words = [&raw mut live as u64, module, text.as_ptr() as u64];
-        // SAFETY: an output word, a live module, a name with its NUL.
-        unsafe { self.world.driver.ask("cuModuleGetFunction", &words) }
-            .map_err(|failure| Refusal(format!("needs {name}, which its module does not have here: {failure}")))?;
+        let module = self.handle(Kind::Module, *module)?;
+        let text = with_nul(name.clone().into_bytes());
+        let live = self.world.driver.function_of_module(module, &text);
+        let live =
+            live.map_err(|failure| Refusal(format!("needs {name}, which its module does not have here: {failure}")))?;
         self.world.objects.bind(Kind::Function, function, live);
         Ok(())
     }
@@ -189,36 +185,26 @@ impl<'t> Builder<'_, 't> {
             return false;
         };
         let driver = self.world.driver;
-        let name = self.call.argument("name").and_then(|name| self.text(name));
-        let mut unused = 0u64;
+        let name = self.call.argument("name").and_then(|name| self.text(name)).map(with_nul);
         for image in &adopted.images {
             let Some(bytes) = self.world.trace.blob(Hash::from_bytes(*image)) else { continue };
-            let mut live = 0u64;
-            // SAFETY: an output word, and an image that lies whole in the trace and outlives the replay.
-            if unsafe { driver.ask("cuModuleLoadData", &[&raw mut live as u64, bytes.as_ptr() as u64]) }.is_err() {
-                continue;
-            }
-            let has = match (&name, self.function.name) {
-                (Some(name), asks @ ("cuModuleGetFunction" | "cuModuleGetTexRef" | "cuModuleGetSurfRef")) => {
-                    // SAFETY: an output word, a module just loaded, a name with its NUL.
-                    unsafe { driver.ask(asks, &[&raw mut unused as u64, live, name.as_ptr() as u64]) }.is_ok()
-                }
-                (Some(name), "cuModuleGetGlobal_v2") => {
-                    let words = [&raw mut unused as u64, 0, live, name.as_ptr() as u64];
-                    // SAFETY: as above; the length is not asked for.
-                    unsafe { driver.ask("cuModuleGetGlobal_v2", &words) }.is_ok()
-                }
-                _ => adopted.images.len() == 1,
-            };
-            if has {
+            // SAFETY: an image that lies whole in the trace and outlives the replay.
+            let Ok(live) = (unsafe { driver.load_module(bytes) }) else { continue };
+            let has = name.as_ref().and_then(|name| driver.module_has(self.function, live, name));
+            if has.unwrap_or(adopted.images.len() == 1) {
                 self.world.objects.bind(Kind::Module, module, live);
                 return true;
             }
-            // SAFETY: the module just loaded, which nothing uses.
-            let _ = unsafe { driver.ask("cuModuleUnload", &[live]) };
+            let _ = driver.unload_module(live);
         }
         false
     }
+}
+
+/// Up to the first NUL, if there is one.
+fn with_nul(mut text: Vec<u8>) -> CString {
+    text.truncate(text.iter().position(|byte| *byte == 0).unwrap_or(text.len()));
+    CString::new(text).expect("no NUL is left")
 }
 
 fn option_name(of: &Type, code: u32) -> Option<&'static str> {

@@ -17,7 +17,7 @@ use std::ops::Range;
 use trace::api::copies::{Region, device_region, element_bytes, region};
 use trace::api::enums::{CUmemcpy3DOperandType, CUmemorytype};
 use trace::api::roles::{Class, Field, Side};
-use trace::api::structs::{CUDA_ARRAY3D_DESCRIPTOR, CUmemcpy3DOperand};
+use trace::api::structs::CUmemcpy3DOperand;
 use trace::api::types::{CUarray, CUdeviceptr, Form, Kind, Type, Typed};
 use trace::call::{Content, Image, When};
 
@@ -288,10 +288,7 @@ impl<'t> Builder<'_, 't> {
     /// Bytes of an element of a recorded array, as the live one has them.
     fn element(&self, array: CUarray) -> Option<u64> {
         let Found::Live(live) = self.world.objects.find(Kind::Array, array.0 as u64) else { return None };
-        // SAFETY: a plain C struct, for which zeros are valid.
-        let mut about = unsafe { std::mem::zeroed::<CUDA_ARRAY3D_DESCRIPTOR>() };
-        // SAFETY: a struct of ours to be filled, and a live array.
-        unsafe { self.world.driver.ask("cuArray3DGetDescriptor_v2", &[&raw mut about as u64, live]) }.ok()?;
+        let about = self.world.driver.array_descriptor(live).ok()?;
         element_bytes(about.Format, about.NumChannels)
     }
 

@@ -15,7 +15,7 @@ pub fn strange_addresses(world: &World, bytes: &[u8], layout: Layout) -> Option<
     layout.each(bytes, |_, value| {
         if looks_like_address(value) && asked < MOST && !is_known(world, value) {
             asked += 1;
-            found += u64::from(is_device_memory(world, value));
+            found += u64::from(world.driver.is_device_memory(value));
         }
     });
     (found > 0).then(|| {
@@ -27,13 +27,4 @@ pub fn strange_addresses(world: &World, bytes: &[u8], layout: Layout) -> Option<
 
 fn is_known(world: &World, value: u64) -> bool {
     world.placement.is_at_home(value) || world.translation.recorded(value).is_some()
-}
-
-fn is_device_memory(world: &World, value: u64) -> bool {
-    const MEMORY_TYPE: u64 = 2;
-    const DEVICE: u32 = 2;
-    let mut kind = 0u32;
-    // SAFETY: one output word; the driver does not follow the address.
-    let asked = unsafe { world.driver.ask("cuPointerGetAttribute", &[&raw mut kind as u64, MEMORY_TYPE, value]) };
-    asked.is_ok() && kind == DEVICE
 }

@@ -1,13 +1,14 @@
 //! What device memory holds as one number, by a kernel of the replay's own (digest/digest.cu): hashing an arena between two launches takes
 //! no longer than reading it there.
 
+use crate::driver::calls::Launch;
 use crate::driver::{Driver, Failure};
 use std::collections::HashMap;
 use trace::hash::Hash;
+use trace::model::stream::StreamHandle;
 
 const CODE: &str = concat!(include_str!("digest/digest.ptx"), "\0");
-const NON_BLOCKING: u64 = 1;
-const THREADS: u64 = 256;
+const THREADS: u32 = 256;
 /// Enough to keep any device busy.
 const MOST_BLOCKS: u64 = 2048;
 /// Ranges that have moved, at most.
@@ -26,7 +27,7 @@ pub struct Digests {
 #[derive(Clone, Copy)]
 struct Kernel {
     function: u64,
-    stream: u64,
+    stream: StreamHandle,
     /// Device memory: two sums, then what has moved.
     memory: u64,
 }
@@ -46,16 +47,12 @@ impl Digests {
 
 impl Kernel {
     fn load(driver: &Driver) -> Result<Kernel, Failure> {
-        let (mut module, mut made) = (0u64, Kernel { function: 0, stream: 0, memory: 0 });
-        // SAFETY: output words, code and a name that end with a zero, plain values.
-        unsafe {
-            driver.ask("cuModuleLoadData", &[&raw mut module as u64, CODE.as_ptr() as u64])?;
-            driver.ask("cuModuleGetFunction", &[&raw mut made.function as u64, module, c"digest".as_ptr() as u64])?;
-            driver.ask("cuStreamCreate", &[&raw mut made.stream as u64, NON_BLOCKING])?;
-            driver
-                .ask("cuMemAlloc_v2", &[&raw mut made.memory as u64, 16 + size_of::<[Moved; MOST_MOVED]>() as u64])?;
-        }
-        Ok(made)
+        // SAFETY: code that ends with a zero.
+        let module = unsafe { driver.load_module(CODE.as_bytes()) }?;
+        let function = driver.function_of_module(module, c"digest")?;
+        let stream = driver.create_stream()?;
+        let memory = driver.allocate(16 + size_of::<[Moved; MOST_MOVED]>() as u64)?;
+        Ok(Kernel { function, stream, memory })
     }
 
     fn run(self, driver: &Driver, live: u64, words: u64, moved: &[Moved]) -> Result<Hash, Failure> {
@@ -68,22 +65,21 @@ impl Kernel {
             &raw const count as u64,
             &raw const memory as u64,
         ];
-        let blocks = words.div_ceil(THREADS).clamp(1, MOST_BLOCKS);
+        let blocks = words.div_ceil(THREADS.into()).clamp(1, MOST_BLOCKS) as u32;
+        let (grid, block) = ([blocks, 1, 1], [THREADS, 1, 1]);
+        let launch = Launch { function, grid, block, shared: 0, arguments: &arguments };
+        let moved: Vec<u8> = moved.as_flattened().iter().flat_map(|word| word.to_le_bytes()).collect();
         let mut sums = [0u64; 2];
+        driver.fill(memory, 0, 16, stream)?;
         // SAFETY: the buffers live until the stream has been waited for; the arguments are as many and as long as the kernel's.
         unsafe {
-            driver.ask("cuMemsetD8Async", &[memory, 0, 16, stream])?;
             if !moved.is_empty() {
-                driver
-                    .ask("cuMemcpyHtoDAsync_v2", &[ranges, moved.as_ptr() as u64, size_of_val(moved) as u64, stream])?;
+                driver.write_ordered(ranges, &moved, stream)?;
             }
-            driver.ask(
-                "cuLaunchKernel",
-                &[function, blocks, 1, 1, THREADS, 1, 1, 0, stream, arguments.as_ptr() as u64, 0],
-            )?;
-            driver.ask("cuMemcpyDtoHAsync_v2", &[sums.as_mut_ptr() as u64, memory, 16, stream])?;
-            driver.ask("cuStreamSynchronize", &[stream])?;
+            driver.launch(&launch, stream)?;
+            driver.read_ordered(sums.as_mut_ptr().cast(), memory, 16, stream)?;
         }
+        driver.synchronize_stream(stream)?;
         Ok(Hash(u128::from(sums[0]) | u128::from(sums[1]) << 64))
     }
 }

@@ -1,7 +1,8 @@
 //! Executable graphs, followed through the calls that make and change them, so that they can be run node by node.
 
-use crate::diagnose::unroll::{COPY_WORDS, Node, Work, kernel_at, take_apart};
+use crate::diagnose::unroll::{Node, Work, kernel_at, take_apart};
 use crate::driver::Driver;
+use crate::driver::calls::COPY_WORDS;
 use std::collections::HashMap;
 use std::sync::Arc;
 use trace::Function;

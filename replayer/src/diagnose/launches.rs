@@ -29,6 +29,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use trace::api::roles::Class;
 use trace::api::types::Kind;
+use trace::model::stream::StreamHandle;
 use trace::{Call, Function};
 
 /// For what is under way on other streams, at first, and how often that may be halved.
@@ -192,7 +193,8 @@ impl Watch {
             turn.open.push((queue_of(driver, call.thread, live, words), call.number));
             return plain();
         }
-        let (stream, is_twin) = (stream_of(live, words), live.twin_of.is_some());
+        let stream = stream_of(live, words);
+        let named = StreamHandle::new(live, stream.unwrap_or(0));
         // One on several devices names a stream for each.
         let is_one = live.name != "cuLaunchCooperativeKernelMultiDevice";
         let queue = stream.filter(|_| is_one).map(|_| queue_of(driver, call.thread, live, words));
@@ -206,7 +208,7 @@ impl Watch {
         if is_graph {
             let why = match turn.instances.nodes(words[0]) {
                 Ok(nodes) => {
-                    let put = |node: &Node| node.work.put(driver, stream.unwrap_or(0), is_twin);
+                    let put = |node: &Node| node.work.put(driver, named);
                     match self.node_by_node(world, call, queue, &mut turn, &nodes, put) {
                         Ok(result) => return result,
                         Err(why) => why,

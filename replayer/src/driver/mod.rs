@@ -1,5 +1,6 @@
 //! The target driver: any `libcuda.so.1`, opened by path, its functions by the ids of the table.
 
+pub mod calls;
 pub mod guard;
 pub mod parameters;
 pub mod stream;
@@ -95,11 +96,11 @@ impl Driver {
         (THUNKS[id], self.entries[id])
     }
 
-    /// A call of the replayer's own, by name.
+    /// A call of the replayer's own, by name: see [`calls`].
     ///
     /// # Safety
     /// As for [`call`](Driver::call).
-    pub unsafe fn ask(&self, name: &'static str, words: &[u64]) -> Result<(), Failure> {
+    unsafe fn ask(&self, name: &'static str, words: &[u64]) -> Result<(), Failure> {
         let id = by_name(name).map(id).filter(|id| self.has(*id)).ok_or(Failure { name, code: None })?;
         // SAFETY: forwarded.
         match unsafe { self.call(id, words) } {

@@ -1,11 +1,13 @@
 //! What tells that work has finished: the stream it was put on, seen from where it was put there.
 
-use crate::driver::{Driver, Failure, result};
+use crate::driver::{Driver, Failure};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use trace::Function;
+use trace::api::enums::CUstreamCaptureMode;
+use trace::model::stream::{PER_THREAD, StreamHandle};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Queue {
@@ -19,29 +21,25 @@ pub struct Queue {
 pub const GONE: u64 = u64::MAX;
 
 impl Queue {
+    fn handle(self) -> StreamHandle {
+        StreamHandle { handle: self.stream, per_thread: self.thread.is_some() }
+    }
+
     /// Whether all work put here has finished, as far as this thread, in this context, can ask.
     pub fn is_finished(self, driver: &Driver, context: u64, thread: u32) -> bool {
-        if self.context != context || !self.has_name(thread) {
-            return false;
-        }
-        let query = if self.thread.is_some() { "cuStreamQuery_ptsz" } else { "cuStreamQuery" };
-        // SAFETY: no pointers; a stream that is gone is an error, hence not finished.
-        unsafe { driver.ask(query, &[self.stream]) }.is_ok()
+        // A stream that is gone is an error, hence not finished.
+        self.context == context && self.has_name(thread) && matches!(driver.query_stream(self.handle()), Ok(true))
     }
 
     /// What a wait for the work that this thread, in the current context, has put here would say. None: it takes longer.
     pub fn finished_within(self, driver: &Driver, patience: Duration) -> Option<Result<(), Failure>> {
         const PAUSE: Duration = Duration::from_millis(1);
-        let query = if self.thread.is_some() { "cuStreamQuery_ptsz" } else { "cuStreamQuery" };
         let begun = Instant::now();
         loop {
-            // SAFETY: no pointers; a stream that is gone is an error.
-            match unsafe { driver.ask(query, &[self.stream]) } {
-                Err(Failure { code: Some(result::NOT_READY), .. }) if begun.elapsed() < patience => {
-                    std::thread::sleep(PAUSE);
-                }
-                Err(Failure { code: Some(result::NOT_READY), .. }) => return None,
-                waited => return Some(waited),
+            match driver.query_stream(self.handle()) {
+                Ok(false) if begun.elapsed() < patience => std::thread::sleep(PAUSE),
+                Ok(false) => return None,
+                waited => return Some(waited.map(|_| ())),
             }
         }
     }
@@ -53,45 +51,30 @@ impl Queue {
             true if captures && self.is_captured(driver) => None,
             true => Some(self.synchronize(driver)),
             false if captures => None,
-            // SAFETY: no arguments.
-            false => Some(unsafe { driver.ask("cuCtxSynchronize", &[]) }),
+            false => Some(driver.synchronize_context()),
         });
         matches!(waited, Ok(Some(Ok(()))))
     }
 
     /// Waits for what this thread, in the context of the queue, has put here.
     pub fn synchronize(self, driver: &Driver) -> Result<(), Failure> {
-        let wait = if self.thread.is_some() { "cuStreamSynchronize_ptsz" } else { "cuStreamSynchronize" };
-        // SAFETY: no pointers; a stream that is gone is an error.
-        unsafe { driver.ask(wait, &[self.stream]) }
+        driver.synchronize_stream(self.handle())
     }
 
     /// An event behind what has been put here; the context is current.
     pub fn record(self, driver: &Driver, event: u64) -> Result<(), Failure> {
-        let record = if self.thread.is_some() { "cuEventRecord_ptsz" } else { "cuEventRecord" };
-        // SAFETY: no pointers; an event of the replay's own, and a stream that a call names.
-        unsafe { driver.ask(record, &[event, self.stream]) }
+        driver.record_event(event, self.handle())
     }
 
     /// Whether what is put here becomes part of a graph. The driver does not say it of the default stream while others
     /// are captured: that may not be touched either.
     pub fn is_captured(self, driver: &Driver) -> bool {
-        let mut status = 0u32;
-        let ask = if self.thread.is_some() { "cuStreamIsCapturing_ptsz" } else { "cuStreamIsCapturing" };
-        // SAFETY: one output word.
-        unsafe { driver.ask(ask, &[self.stream, &raw mut status as u64]) }.is_err() || status != 0
+        driver.is_capturing(self.handle()).unwrap_or(true)
     }
 
     pub fn has_name(self, thread: u32) -> bool {
         self.stream != GONE && self.thread.is_none_or(|own| own == thread)
     }
-}
-
-pub fn current_context(driver: &Driver) -> u64 {
-    let mut context = 0u64;
-    // SAFETY: one output word.
-    let _ = unsafe { driver.ask("cuCtxGetCurrent", &[&raw mut context as u64]) };
-    context
 }
 
 /// Where a call puts its work: the default stream, if it names none.
@@ -110,18 +93,13 @@ pub fn stream_of(function: &Function, words: &[u64]) -> Option<u64> {
 
 /// The live context of a live stream; that of the thread for its default streams.
 pub fn context_of(driver: &Driver, stream: u64) -> u64 {
-    let mut context = 0u64;
-    if stream > 2 {
-        // SAFETY: a live stream and an output word.
-        let _ = unsafe { driver.ask("cuStreamGetCtx", &[stream, &raw mut context as u64]) };
-    }
-    if context == 0 { current_context(driver) } else { context }
+    let own = if stream > PER_THREAD { driver.context_of_stream(stream).unwrap_or(0) } else { 0 };
+    if own == 0 { driver.current_context() } else { own }
 }
 
 /// Waits for all work of a context.
 pub fn synchronize(driver: &Driver, context: u64) -> Result<(), Failure> {
-    // SAFETY: no arguments.
-    within(driver, context, || unsafe { driver.ask("cuCtxSynchronize", &[]) })?
+    within(driver, context, || driver.synchronize_context())?
 }
 
 /// A wait for all work of a context that can be given up. A thread of its own makes it, which then stays behind.
@@ -164,28 +142,21 @@ pub fn is_left_behind() -> bool {
 
 /// Runs `work` in a mode in which a capture elsewhere neither forbids it nor is broken by it.
 pub fn relaxed<T>(driver: &Driver, work: impl FnOnce() -> T) -> T {
-    const RELAXED: u32 = 2;
-    let exchange = |mode: &mut u32| {
-        // SAFETY: one word, read and written. A driver without capture modes needs no relaxing.
-        let _ = unsafe { driver.ask("cuThreadExchangeStreamCaptureMode", &[&raw mut *mode as u64]) };
-    };
-    let mut mode = RELAXED;
-    exchange(&mut mode);
+    let mut mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED.0;
+    // A driver without capture modes needs no relaxing.
+    let _ = driver.exchange_capture_mode(&mut mode);
     let done = work();
-    exchange(&mut mode);
+    let _ = driver.exchange_capture_mode(&mut mode);
     done
 }
 
 /// Has `work` done with this context current on this thread.
 pub fn within<T>(driver: &Driver, context: u64, work: impl FnOnce() -> T) -> Result<T, Failure> {
-    if current_context(driver) == context {
+    if driver.current_context() == context {
         return Ok(work());
     }
-    // SAFETY: no pointers.
-    unsafe { driver.ask("cuCtxPushCurrent_v2", &[context]) }?;
+    driver.push_context(context)?;
     let done = work();
-    let mut popped = 0u64;
-    // SAFETY: one output word.
-    unsafe { driver.ask("cuCtxPopCurrent_v2", &[&raw mut popped as u64]) }?;
+    driver.pop_context()?;
     Ok(done)
 }

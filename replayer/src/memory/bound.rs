@@ -37,11 +37,6 @@ impl HeldAddress {
     }
 }
 
-/// CU_POINTER_ATTRIBUTE_MEMORY_TYPE, _IS_MANAGED, _RANGE_START_ADDR, _RANGE_SIZE
-const QUESTIONS: [u32; 4] = [2, 8, 11, 12];
-/// CU_MEMORYTYPE_DEVICE
-const DEVICE: u64 = 2;
-
 impl Placement<'_> {
     /// Where the memory at these recorded addresses is now; none unless all of it is there.
     pub fn bound(&self, recorded: &Range<u64>) -> Option<HeldAddress> {
@@ -84,16 +79,12 @@ impl Placement<'_> {
     fn is_devices(&self, live: &Range<u64>) -> bool {
         let mut at = live.start;
         while at < live.end {
-            let (mut kind, mut managed, mut start, mut size) = (0u64, 0u64, 0u64, 0u64);
-            let answers = [&raw mut kind, &raw mut managed, &raw mut start, &raw mut size];
-            let words = [QUESTIONS.len() as u64, QUESTIONS.as_ptr() as u64, answers.as_ptr() as u64, at];
-            // SAFETY: questions, and for each answer as much room as the widest takes.
-            match unsafe { self.driver.ask("cuPointerGetAttributes", &words) } {
-                Ok(()) => {}
+            let found = match self.driver.pointed(at) {
+                Ok(found) => found,
                 Err(Failure { code, .. }) => return code.is_some_and(result::is_sticky),
-            }
-            let end = start.saturating_add(size);
-            if kind != DEVICE && managed == 0 || end <= at {
+            };
+            let end = found.start.saturating_add(found.len);
+            if !found.is_device && !found.is_managed || end <= at {
                 return false;
             }
             at = end;

@@ -1,16 +1,17 @@
 //! Devices that may not do for what was recorded.
 
-use crate::driver::Driver;
+use crate::driver::{Driver, Failure};
 use crate::error::Error;
 use crate::memory::objects::Objects;
 use crate::plan::Plan;
+use trace::api::enums::CUdevice_attribute;
 
 /// Those that may be too small, or are of another kind, in words.
 pub fn shortages(driver: &Driver, objects: &Objects, plan: &Plan) -> Result<Vec<String>, Error> {
     let mut shortages = Vec::new();
     for recorded in &plan.devices {
         let device = objects.device(*recorded);
-        let (needed, available) = (plan.peak(*recorded), total_memory(driver, device)?);
+        let (needed, available) = (plan.peak(*recorded), driver.total_memory(device).map_err(unasked(device))?);
         if needed > available {
             shortages.push(format!(
                 "device {device} has {available} bytes of memory, the recorded program seems to have used {needed}"
@@ -29,25 +30,11 @@ pub fn shortages(driver: &Driver, objects: &Objects, plan: &Plan) -> Result<Vec<
 }
 
 fn compute_capability(driver: &Driver, device: i32) -> Result<(i32, i32), Error> {
-    const MAJOR: u64 = 75;
-    const MINOR: u64 = 76;
-    let attribute = |which: u64| {
-        let mut value = 0i32;
-        let words = [&raw mut value as u64, which, u64::from(device as u32)];
-        // SAFETY: one output word.
-        match unsafe { driver.ask("cuDeviceGetAttribute", &words) } {
-            Ok(()) => Ok(value),
-            Err(failure) => Err(Error::Device { device, failure: failure.to_string() }),
-        }
-    };
-    Ok((attribute(MAJOR)?, attribute(MINOR)?))
+    let attribute = |which| driver.device_attribute(device, which).map_err(unasked(device));
+    let major = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
+    Ok((major, attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?))
 }
 
-fn total_memory(driver: &Driver, device: i32) -> Result<u64, Error> {
-    let mut bytes = 0u64;
-    // SAFETY: one output word.
-    match unsafe { driver.ask("cuDeviceTotalMem_v2", &[&raw mut bytes as u64, u64::from(device as u32)]) } {
-        Ok(()) => Ok(bytes),
-        Err(failure) => Err(Error::Device { device, failure: failure.to_string() }),
-    }
+fn unasked(device: i32) -> impl Fn(Failure) -> Error {
+    move |failure| Error::Device { device, failure: failure.to_string() }
 }

@@ -1,31 +1,21 @@
 //! Memory at its place that goes from one stream to another: the second waits for the first, see
 //! [`plan::handover`](crate::plan::handover).
 
-use crate::driver::Failure;
 use crate::memory::ordered::Ordered;
 use crate::memory::place::Placement;
 use crate::plan::handover::Handovers;
 use std::sync::atomic::Ordering::Relaxed;
 
-const NO_TIMING: u64 = 2;
-
 impl Placement<'_> {
     /// After a free in a stream's order, of memory that is at its place: marks where in that order it is.
     pub fn hands_over(&self, handovers: &Handovers, call: u64, start: u64, ordered: Option<Ordered>) {
         let Some(uses) = handovers.before.get(&call).filter(|_| self.held.contains(start)) else { return };
-        let mut event = 0u64;
-        let marked = ordered.ok_or(()).and_then(|ordered| {
-            self.relaxed(|| {
-                // SAFETY: an output word, then a live event and a live stream.
-                unsafe {
-                    self.driver.ask("cuEventCreate", &[&raw mut event as u64, NO_TIMING])?;
-                    self.driver.ask(ordered.twin("cuEventRecord", "cuEventRecord_ptsz"), &[event, ordered.stream])
-                }
-            })
-            .map_err(|_: Failure| ())
-        });
+        let mark = |ordered: Ordered| {
+            let event = self.driver.create_event(false).ok()?;
+            self.driver.record_event(event, ordered.stream).ok().map(|()| event)
+        };
         // Without a mark, the allocation counts what is missing.
-        if marked.is_ok() {
+        if let Some(event) = ordered.and_then(|ordered| self.relaxed(|| mark(ordered))) {
             self.marks.lock().insert(call, (event, *uses));
         }
     }
@@ -46,20 +36,14 @@ impl Placement<'_> {
             }
             drop(marks);
             let waited = self.relaxed(|| match ordered {
-                Some(ordered) => {
-                    let wait = ordered.twin("cuStreamWaitEvent", "cuStreamWaitEvent_ptsz");
-                    // SAFETY: a live stream and an event of this placement's.
-                    unsafe { self.driver.ask(wait, &[ordered.stream, event, 0]) }
-                }
-                // SAFETY: an event of this placement's.
-                None => unsafe { self.driver.ask("cuEventSynchronize", &[event]) },
+                Some(ordered) => self.driver.await_event(event, ordered.stream),
+                None => self.driver.synchronize_event(event),
             });
             if waited.is_err() {
                 self.counts.unordered.fetch_add(1, Relaxed);
             }
             if is_last {
-                // SAFETY: as above; what waits for it goes on waiting.
-                let _ = unsafe { self.driver.ask("cuEventDestroy_v2", &[event]) };
+                let _ = self.driver.destroy_event(event);
             }
         }
     }

@@ -8,9 +8,6 @@ use crate::ranges::{Ranges, widen};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP: what pinned memory is anyway under unified addressing.
-const PORTABLE_MAPPED: u64 = 3;
-
 impl Placement<'_> {
     /// Where the replay has the pinned host memory of a recorded range, if it is such memory.
     pub fn host(&self, recorded: &Range<u64>) -> Option<u64> {
@@ -44,8 +41,7 @@ impl Placement<'_> {
             if self.vacate(&range)? {
                 map_host(&self.held, widen(range.clone(), PAGE));
             }
-            // SAFETY: the pages are this placement's own and stay until the end.
-            match unsafe { self.driver.ask("cuMemHostRegister_v2", &[range.start, len, PORTABLE_MAPPED]) } {
+            match self.driver.register_host(range.start, len) {
                 Ok(()) | Err(Failure { code: Some(result::ALREADY_REGISTERED), .. }) => {
                     self.translation.forget(&range);
                     self.counts.host_placed.fetch_add(1, Relaxed);
@@ -60,8 +56,7 @@ impl Placement<'_> {
         }
         // Pages of ours here, too: whatever becomes of their context, what the recorded CPU wrote has a place.
         let live = map_anywhere(len).ok_or(NO_ROOM)?;
-        // SAFETY: the pages were just mapped, and stay until they are unpinned.
-        if let Err(failure) = unsafe { self.driver.ask("cuMemHostRegister_v2", &[live, len, PORTABLE_MAPPED]) } {
+        if let Err(failure) = self.driver.register_host(live, len) {
             unmap(live, len);
             return Err(failure);
         }
@@ -95,13 +90,11 @@ impl Placement<'_> {
             if self.captures.any() {
                 return Ok(());
             }
-            // SAFETY: no pointer is followed.
-            unsafe { self.driver.ask("cuMemHostUnregister", &[live]) }?;
+            self.driver.unregister_host(live)?;
             unmap(live, range.end - range.start);
             return Ok(());
         }
-        // SAFETY: no pointer is followed; the pages stay mapped.
-        unsafe { self.driver.ask("cuMemHostUnregister", &[start]) }
+        self.driver.unregister_host(start)
     }
 }
 

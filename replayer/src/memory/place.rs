@@ -9,7 +9,7 @@
 //! What cannot be reserved is allocated elsewhere and translated.
 
 use crate::addresses::GRANULE;
-use crate::driver::stream::{current_context, relaxed, synchronize};
+use crate::driver::stream::{relaxed, synchronize};
 use crate::driver::{Driver, Failure, result};
 use crate::error::Error;
 use crate::memory::captures::Captures;
@@ -28,13 +28,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use trace::api::structs::{CUmemAccessDesc, CUmemAllocationProp};
 use trace::maps;
-
-const LOCATION_DEVICE: u32 = 1;
-const PINNED: u32 = 1;
-const READ_WRITE: u32 = 3;
-const NON_BLOCKING: u64 = 1;
+use trace::model::stream::StreamHandle;
 
 /// What was done about memory.
 #[derive(Debug, Default)]
@@ -220,12 +215,11 @@ impl<'a> Placement<'a> {
     /// program met a fault: it may have used what it had freed.
     pub fn free(&self, start: u64) -> Result<(), Failure> {
         if let Some(live) = self.translation.unbind(start) {
-            // SAFETY: no pointers.
-            return unsafe { self.driver.ask("cuMemFree_v2", &[live]) };
+            return self.driver.free(live);
         }
         let end = self.homes.lock().get(&start).copied();
         if self.captures.none().is_none() {
-            self.left.lock().insert(current_context(self.driver));
+            self.left.lock().insert(self.driver.current_context());
         }
         // First: who allocates beside it meanwhile must not take it for given back.
         let waited = self.wait();
@@ -265,8 +259,7 @@ impl<'a> Placement<'a> {
             let _ = self.relaxed(|| synchronize(self.driver, context));
         }
         for piece in dead {
-            // SAFETY: a piece this placement mapped, which nothing uses any more.
-            unsafe { self.driver.ask("cuMemUnmap", &[piece.start, piece.end - piece.start]) }?;
+            self.driver.unmap(piece.start, piece.end - piece.start)?;
         }
         Ok(true)
     }
@@ -280,10 +273,9 @@ impl<'a> Placement<'a> {
     pub fn wait(&self) -> Result<(), Failure> {
         let Some(_none) = self.captures.none() else { return Ok(()) };
         // First: what others free meanwhile is not waited for.
-        let context = current_context(self.driver);
+        let context = self.driver.current_context();
         let had_left = self.left.lock().remove(&context);
-        // SAFETY: no arguments.
-        let waited = self.relaxed(|| unsafe { self.driver.ask("cuCtxSynchronize", &[]) });
+        let waited = self.relaxed(|| self.driver.synchronize_context());
         if had_left && waited.is_err() {
             self.left.lock().insert(context);
         }
@@ -299,9 +291,8 @@ impl<'a> Placement<'a> {
             self.homes.lock().insert(range.start, range.end);
             return Ok(());
         }
-        let (mut live, len) = (0u64, range.end - range.start);
-        // SAFETY: one output word.
-        unsafe { self.driver.ask("cuMemAddressReserve", &[&raw mut live as u64, len, alignment, 0, 0]) }?;
+        let len = range.end - range.start;
+        let live = self.driver.reserve_addresses(len, alignment, 0)?;
         self.translation.bind_reserved(range.start, len, live);
         self.counts.translated.fetch_add(1, Relaxed);
         Ok(())
@@ -310,8 +301,7 @@ impl<'a> Placement<'a> {
     pub fn unreserve(&self, start: u64, len: u64) -> Result<(), Failure> {
         self.homes.lock().remove(&start);
         match self.translation.unbind(start) {
-            // SAFETY: no pointers.
-            Some(live) => unsafe { self.driver.ask("cuMemAddressFree", &[live, len]) },
+            Some(live) => self.driver.free_addresses(live, len),
             None => Ok(()),
         }
     }
@@ -324,16 +314,14 @@ impl<'a> Placement<'a> {
         let mut pieces = self.pieces.lock();
         pieces.all_freed();
         for piece in pieces.take_dead(&(0..u64::MAX), None) {
-            // SAFETY: a piece this placement mapped, which nothing uses any more.
-            let _ = unsafe { self.driver.ask("cuMemUnmap", &[piece.start, piece.end - piece.start]) };
+            let _ = self.driver.unmap(piece.start, piece.end - piece.start);
         }
         for run in self.pages.iter() {
             // SAFETY: pages this placement mapped; what is still registered goes with the process.
             unsafe { libc::munmap(run.start as *mut _, (run.end - run.start) as usize) };
         }
         for block in &self.reserved {
-            // SAFETY: a reservation of this placement.
-            let _ = unsafe { self.driver.ask("cuMemAddressFree", &[block.start, block.end - block.start]) };
+            let _ = self.driver.free_addresses(block.start, block.end - block.start);
         }
     }
 
@@ -344,59 +332,28 @@ impl<'a> Placement<'a> {
 
     fn map(&self, device: i32, piece: Range<u64>) -> Result<(), Failure> {
         let len = piece.end - piece.start;
-        // SAFETY: plain C structs, for which zeros are valid.
-        let (mut prop, access) = unsafe { std::mem::zeroed::<(CUmemAllocationProp, CUmemAccessDesc)>() };
-        prop.r#type.0 = PINNED;
-        prop.location.r#type.0 = LOCATION_DEVICE;
-        prop.location.id = device;
-        let mut handle = 0u64;
-        // SAFETY: an output word and a struct, both of which outlive the call.
-        unsafe { self.driver.ask("cuMemCreate", &[&raw mut handle as u64, len, &raw const prop as u64, 0]) }?;
-        // SAFETY: no pointers are followed. The mapping keeps the memory; the handle is not needed any more.
-        let mapped = unsafe { self.driver.ask("cuMemMap", &[piece.start, len, 0, handle, 0]) };
-        // SAFETY: as above.
-        unsafe { self.driver.ask("cuMemRelease", &[handle]) }?;
-        mapped?;
-        let allow = |devices: &[i32]| {
-            let mut all = vec![access; devices.len()];
-            for (access, device) in all.iter_mut().zip(devices) {
-                access.location.r#type.0 = LOCATION_DEVICE;
-                access.location.id = *device;
-                access.flags.0 = READ_WRITE;
-            }
-            let words = [piece.start, len, all.as_ptr() as u64, all.len() as u64];
-            // SAFETY: an array that outlives the call.
-            unsafe { self.driver.ask("cuMemSetAccess", &words) }
-        };
+        self.driver.map_new(device, piece.start, len)?;
+        let allow = |devices: &[i32]| self.driver.set_access(piece.start, len, devices);
         // Devices that can reach each other do so as after cuCtxEnablePeerAccess; others keep to their own.
         if self.devices.len() > 1 && allow(&self.devices).is_ok() { Ok(()) } else { allow(&[device]) }
     }
 
-    /// Puts the fill on a stream. `is_twin`: stream 0 is the thread's own.
-    ///
-    /// # Safety
-    /// The memory is the placement's own, and the stream is alive.
-    pub(crate) unsafe fn set(&self, start: u64, len: u64, stream: u64, is_twin: bool) -> Result<(), Failure> {
-        let function = if is_twin { "cuMemsetD8Async_ptsz" } else { "cuMemsetD8Async" };
-        // SAFETY: plain values; the caller vouches for the memory.
-        unsafe { self.driver.ask(function, &[start, self.fill.unwrap_or(0).into(), len, stream]) }
+    /// Puts the fill on a stream.
+    pub(crate) fn set(&self, start: u64, len: u64, stream: StreamHandle) -> Result<(), Failure> {
+        self.driver.fill(start, self.fill.unwrap_or(0), len, stream)
     }
 
     /// Zeros (or what was asked for), so that what was never written is the same in every replay. On a stream of its own: the default stream
     /// would wait for, or break, what the program has under way.
     pub(crate) fn put_fill(&self, range: Range<u64>) {
-        let mut stream = 0u64;
-        let filled = self.relaxed(|| {
-            // SAFETY: an output word, then plain values.
-            unsafe {
-                self.driver.ask("cuStreamCreate", &[&raw mut stream as u64, NON_BLOCKING])?;
-                let set = self.set(range.start, range.end - range.start, stream, false);
-                let done = self.driver.ask("cuStreamSynchronize", &[stream]);
-                self.driver.ask("cuStreamDestroy_v2", &[stream])?;
-                set.and(done)
-            }
-        });
-        if filled.is_err() {
+        let fill = || {
+            let stream = self.driver.create_stream()?;
+            let set = self.set(range.start, range.end - range.start, stream);
+            let done = self.driver.synchronize_stream(stream);
+            self.driver.destroy_stream(stream)?;
+            set.and(done)
+        };
+        if self.relaxed(fill).is_err() {
             self.counts.unfilled.fetch_add(1, Relaxed);
         }
     }

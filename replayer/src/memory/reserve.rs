@@ -14,14 +14,11 @@ pub fn reserve(
     mut refused: impl FnMut(String),
 ) -> Vec<Range<u64>> {
     let exactly = |range: Range<u64>| {
-        let (mut got, len) = (0u64, range.end - range.start);
-        let words = [&raw mut got as u64, len, 0, range.start, 0];
-        // SAFETY: one output word.
-        match unsafe { driver.ask("cuMemAddressReserve", &words) } {
-            Ok(()) if got == range.start => Ok(range),
-            Ok(()) => {
-                // SAFETY: the reservation just made.
-                let _ = unsafe { driver.ask("cuMemAddressFree", &[got, len]) };
+        let len = range.end - range.start;
+        match driver.reserve_addresses(len, 0, range.start) {
+            Ok(got) if got == range.start => Ok(range),
+            Ok(got) => {
+                let _ = driver.free_addresses(got, len);
                 Err(format!("the driver gives {got:#x} in place of {:#x}", range.start))
             }
             Err(failure) => Err(format!("{failure} at {:#x}", range.start)),

@@ -15,6 +15,7 @@ use crate::run::world::World;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
+use trace::model::stream::StreamHandle;
 use trace::record::{Timed, timed};
 use trace::{Call, Function};
 
@@ -22,7 +23,6 @@ use trace::{Call, Function};
 const MANY: usize = 1 << 12;
 /// Nanoseconds that a base is good for: differences of events have 24 bits.
 const BASE: i64 = 500_000_000;
-const NON_BLOCKING: u64 = 1;
 /// What CUPTI calls the default streams.
 const LEGACY: u32 = 7;
 
@@ -47,7 +47,7 @@ struct Context {
     number: u32,
     device: u32,
     /// A stream of our own, where nothing waits.
-    stream: u64,
+    stream: StreamHandle,
     spare: Vec<u64>,
     base: Arc<Base>,
 }
@@ -154,11 +154,14 @@ impl<'t> Events<'t> {
         let mut state = self.state.lock();
         let state = &mut *state;
         if !state.contexts.contains_key(&context) {
-            let stream = within(driver, context, || made(driver, "cuStreamCreate", NON_BLOCKING))??;
+            let stream = within(driver, context, || driver.create_stream())??;
             let (base, apart) = within(driver, context, || based(driver, stream, None))??;
             state.uncertainty = state.uncertainty.max(apart);
             state.count += 1;
-            let (number, device) = (state.count, within(driver, context, || device(driver))?);
+            let (number, device) = (
+                state.count,
+                within(driver, context, || driver.current_device())?.map_or(timed::UNKNOWN, |device| device as u32),
+            );
             state.contexts.insert(context, Context { number, device, stream, spare: Vec::new(), base: Arc::new(base) });
         }
         let known = state.contexts.get_mut(&context).expect("just made");
@@ -168,7 +171,7 @@ impl<'t> Events<'t> {
         }
         let mut one = || match known.spare.pop() {
             Some(event) => Ok(event),
-            None => within(driver, context, || made(driver, "cuEventCreate", 0))?,
+            None => within(driver, context, || driver.create_event(true))?,
         };
         Ok(([one()?, one()?], known.base.clone()))
     }
@@ -218,11 +221,8 @@ impl<'t> Events<'t> {
 
 /// Whether the pair has happened; its times then.
 fn read(driver: &Driver, pair: &mut Pair) -> Result<bool, Failure> {
-    const NOT_READY: u32 = 600;
-    // SAFETY: an event of ours.
-    match unsafe { driver.ask("cuEventQuery", &[pair.events[1]]) } {
-        Err(Failure { code: Some(NOT_READY), .. }) => return Ok(false),
-        asked => asked?,
+    if !driver.query_event(pair.events[1])? {
+        return Ok(false);
     }
     let start = pair.base.at + elapsed(driver, pair.base.event, pair.events[0])?;
     // When the base happened is known to within the host's wait for it. No work begins before its call.
@@ -233,26 +233,18 @@ fn read(driver: &Driver, pair: &mut Pair) -> Result<bool, Failure> {
 
 /// Nanoseconds between two events that have happened.
 fn elapsed(driver: &Driver, from: u64, to: u64) -> Result<i64, Failure> {
-    let mut milliseconds = 0f32;
-    let second = "cuEventElapsedTime_v2";
-    let has_second = trace::api::by_name(second).is_some_and(|function| driver.has(id(function)));
-    let name = if has_second { second } else { "cuEventElapsedTime" };
-    // SAFETY: an output word and two events of ours.
-    unsafe { driver.ask(name, &[&raw mut milliseconds as u64, from, to]) }?;
-    Ok((f64::from(milliseconds) * 1e6).round() as i64)
+    driver.elapsed(from, to).map(|milliseconds| (f64::from(milliseconds) * 1e6).round() as i64)
 }
 
 /// A new event on an idle stream, and its place on the host's clock: told by the one before, or measured, as the best of some.
-fn based(driver: &Driver, stream: u64, before: Option<&Base>) -> Result<(Base, u64), Failure> {
+fn based(driver: &Driver, stream: StreamHandle, before: Option<&Base>) -> Result<(Base, u64), Failure> {
     const TRIES: usize = 16;
     let mut best: Option<(Base, u64)> = None;
     for _ in 0..if before.is_some() { 1 } else { TRIES } {
-        let event = made(driver, "cuEventCreate", 0)?;
+        let event = driver.create_event(true)?;
         let earlier = now();
-        // SAFETY: an event and a stream of ours.
-        unsafe { driver.ask("cuEventRecord", &[event, stream]) }?;
-        // SAFETY: as above.
-        unsafe { driver.ask("cuEventSynchronize", &[event]) }?;
+        driver.record_event(event, stream)?;
+        driver.synchronize_event(event)?;
         let apart = now().abs_diff(earlier);
         let at = match before {
             Some(before) => before.at + elapsed(driver, before.event, event)?,
@@ -263,23 +255,8 @@ fn based(driver: &Driver, stream: u64, before: Option<&Base>) -> Result<(Base, u
             _ => best.replace((Base { event, at }, apart)).map(|(base, _)| base.event),
         };
         if let Some(event) = worse {
-            // SAFETY: an event of ours that nobody knows any more.
-            let _ = unsafe { driver.ask("cuEventDestroy_v2", &[event]) };
+            let _ = driver.destroy_event(event);
         }
     }
     Ok(best.expect("tried at least once"))
-}
-
-fn made(driver: &Driver, what: &'static str, flags: u64) -> Result<u64, Failure> {
-    let mut handle = 0u64;
-    // SAFETY: an output word.
-    unsafe { driver.ask(what, &[&raw mut handle as u64, flags]) }?;
-    Ok(handle)
-}
-
-fn device(driver: &Driver) -> u32 {
-    let mut device = timed::UNKNOWN;
-    // SAFETY: an output word.
-    let _ = unsafe { driver.ask("cuCtxGetDevice", &[&raw mut device as u64]) };
-    device
 }

@@ -3,6 +3,7 @@
 use crate::driver::Driver;
 use parking_lot::Mutex;
 use std::collections::HashMap;
+use trace::api::enums::{CUdevice_attribute, CUfunction_attribute as Of};
 use trace::record::timed;
 
 #[derive(Debug, Clone, Copy)]
@@ -21,12 +22,6 @@ pub struct Kernels {
     known: Mutex<HashMap<(u64, u32, u32), Facts>>,
 }
 
-const STATIC_SHARED: u64 = 1;
-const LOCAL: u64 = 3;
-const REGISTERS: u64 = 4;
-const WARP_SIZE: u64 = 10;
-const THREADS_PER_MULTIPROCESSOR: u64 = 39;
-
 impl Kernels {
     /// Of a live function, or a kernel in its place, that has been launched: it is loaded.
     pub fn facts(&self, driver: &Driver, function: u64, threads: u32, shared: u32) -> Facts {
@@ -41,42 +36,27 @@ impl Kernels {
 }
 
 fn ask(driver: &Driver, handle: u64, threads: u32, shared: u32) -> Facts {
-    let mut function = 0u64;
-    // SAFETY: an output word and a live handle; a function that is no kernel is an error.
-    if unsafe { driver.ask("cuKernelGetFunction", &[&raw mut function as u64, handle]) }.is_err() {
-        function = handle;
-    }
-    let attribute = |attribute: u64| {
-        let mut value = 0i32;
-        // SAFETY: an output word and a live handle.
-        let asked = unsafe { driver.ask("cuFuncGetAttribute", &[&raw mut value as u64, attribute, function]) };
-        asked.map_or(timed::UNKNOWN, |()| value as u32)
-    };
+    // A function that is no kernel is an error.
+    let function = driver.function_of_kernel(handle).unwrap_or(handle);
+    let attribute = |which| driver.function_attribute(function, which).map_or(timed::UNKNOWN, |value| value as u32);
     Facts {
-        registers: attribute(REGISTERS),
-        static_shared: attribute(STATIC_SHARED),
-        local: attribute(LOCAL),
+        registers: attribute(Of::CU_FUNC_ATTRIBUTE_NUM_REGS),
+        static_shared: attribute(Of::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES),
+        local: attribute(Of::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES),
         occupancy: occupancy(driver, function, threads, shared).unwrap_or(timed::UNKNOWN_OCCUPANCY),
     }
 }
 
 /// Of the current context's device.
 fn occupancy(driver: &Driver, function: u64, threads: u32, shared: u32) -> Option<u16> {
-    let (mut blocks, mut device) = (0i32, 0i32);
-    let words = [&raw mut blocks as u64, function, threads.into(), shared.into()];
-    // SAFETY: an output word and a live function.
-    unsafe { driver.ask("cuOccupancyMaxActiveBlocksPerMultiprocessor", &words) }.ok()?;
-    // SAFETY: an output word.
-    unsafe { driver.ask("cuCtxGetDevice", &[&raw mut device as u64]) }.ok()?;
-    let attribute = |attribute: u64| {
-        let mut value = 0i32;
-        let words = [&raw mut value as u64, attribute, device as u64];
-        // SAFETY: an output word and a device's ordinal.
-        unsafe { driver.ask("cuDeviceGetAttribute", &words) }.ok()?;
+    let blocks = driver.active_blocks(function, threads, shared).ok()?;
+    let device = driver.current_device().ok()?;
+    let attribute = |which| {
+        let value = driver.device_attribute(device, which).ok()?;
         u64::try_from(value).ok().filter(|value| *value > 0)
     };
-    let warp = attribute(WARP_SIZE)?;
-    let most = attribute(THREADS_PER_MULTIPROCESSOR)? / warp;
+    let warp = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_WARP_SIZE)?;
+    let most = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)? / warp;
     let warps = u64::try_from(blocks).ok()? * u64::from(threads).div_ceil(warp);
     Some((warps * 1000).checked_div(most)?.min(1000) as u16)
 }

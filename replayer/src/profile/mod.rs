@@ -213,28 +213,13 @@ impl<'t> Profiler<'t> {
             uncertainty,
             works: counts.works,
             untimed: counts.untimed.into_iter().collect(),
-            driver_version: driver_version(world),
+            driver_version: world.driver.version().unwrap_or(0),
             devices: devices(world),
         }
     }
 }
 
-fn driver_version(world: &World) -> i32 {
-    let mut version = 0i32;
-    // SAFETY: an output word.
-    let _ = unsafe { world.driver.ask("cuDriverGetVersion", &[&raw mut version as u64]) };
-    version
-}
-
 fn devices(world: &World) -> Vec<(u32, String)> {
     let live: BTreeSet<i32> = world.plan.devices.iter().map(|recorded| world.objects.device(*recorded)).collect();
-    let name = |device: i32| {
-        let mut name = [0u8; 256];
-        // SAFETY: a buffer of this length, and a device's ordinal.
-        unsafe { world.driver.ask("cuDeviceGetName", &[name.as_mut_ptr() as u64, name.len() as u64, device as u64]) }
-            .ok()?;
-        let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
-        Some((device as u32, String::from_utf8_lossy(name).into_owned()))
-    };
-    live.into_iter().filter_map(name).collect()
+    live.into_iter().filter_map(|device| Some((device as u32, world.driver.device_name(device).ok()?))).collect()
 }

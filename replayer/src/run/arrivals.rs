@@ -23,14 +23,8 @@ pub struct Arrivals {
 impl Arrivals {
     /// Behind what the queue has, whose context is current; none if the driver will not. Not while the queue is captured.
     pub fn mark(&self, driver: &Driver, queue: Queue, call: u64) -> Option<Arrival> {
-        const DISABLE_TIMING: u64 = 2;
         let known = self.idle.lock().get_mut(&queue.context).and_then(Vec::pop);
-        let event = known.or_else(|| {
-            let mut event = 0u64;
-            // SAFETY: one output word.
-            unsafe { driver.ask("cuEventCreate", &[&raw mut event as u64, DISABLE_TIMING]) }.ok()?;
-            Some(event)
-        })?;
+        let event = known.or_else(|| driver.create_event(false).ok())?;
         let arrival = Arrival { event, context: queue.context, call };
         match queue.record(driver, event) {
             Ok(()) => Some(arrival),
@@ -42,9 +36,8 @@ impl Arrivals {
     }
 
     pub fn has_come(&self, driver: &Driver, arrival: Arrival) -> bool {
-        // SAFETY: no pointers; the event is one of these, and lives as long as its context.
-        let asked = within(driver, arrival.context, || unsafe { driver.ask("cuEventQuery", &[arrival.event]) });
-        matches!(asked, Ok(Ok(())))
+        let asked = within(driver, arrival.context, || driver.query_event(arrival.event));
+        matches!(asked, Ok(Ok(true)))
     }
 
     /// Nobody asks about it any more.

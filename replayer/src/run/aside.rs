@@ -1,26 +1,27 @@
 //! Device memory read and written beside all other work, as the recorded CPU did with managed memory: a kernel under way may be
 //! waiting for the very bytes, or for what the program does next.
 
+use crate::driver::Failure;
 use crate::driver::guard;
-use crate::driver::stream::{Queue, current_context, within};
+use crate::driver::stream::{Queue, within};
 use crate::run::world::World;
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+use trace::model::stream::StreamHandle;
 
 /// For work that may still bring what the CPU saw. A kernel that waits for the CPU takes longer than any time given to it.
 const FOR_WORK: Duration = Duration::from_secs(1);
 /// Once that was in vain.
 const FOR_MORE_WORK: Duration = Duration::from_millis(10);
 const BETWEEN_LOOKS: Duration = Duration::from_micros(200);
-const NON_BLOCKING: u64 = 1;
 
 pub struct Aside {
     /// Whether the CPU touched memory that is the device's here.
     needed: bool,
     /// By context: a stream that waits for no other.
-    streams: Mutex<HashMap<u64, u64>>,
+    streams: Mutex<HashMap<u64, StreamHandle>>,
     /// Where work was put that is not known to have finished.
     busy: Mutex<HashSet<Queue>>,
     in_vain: AtomicBool,
@@ -47,8 +48,7 @@ impl Aside {
     pub fn context_ends(&self, world: &World, context: u64) {
         self.busy.lock().retain(|queue| queue.context != context);
         if let Some(stream) = self.streams.lock().remove(&context) {
-            // SAFETY: a stream that the replay made, and that nobody finds any more.
-            let _ = within(world.driver, context, || unsafe { world.driver.ask("cuStreamDestroy_v2", &[stream]) });
+            let _ = within(world.driver, context, || world.driver.destroy_stream(stream));
         }
     }
 
@@ -74,8 +74,8 @@ impl Aside {
             }
             std::thread::sleep(BETWEEN_LOOKS);
         }
-        let words = [live, bytes.as_ptr() as u64, bytes.len() as u64];
-        copy(world, "cuMemcpyHtoDAsync_v2", words).map(|()| false)
+        // SAFETY: the stream is waited for while the bytes are borrowed.
+        beside(world, |stream| unsafe { world.driver.write_ordered(live, bytes, stream) }).map(|()| false)
     }
 
     fn is_busy(&self, world: &World, thread: u32) -> bool {
@@ -95,37 +95,34 @@ impl Aside {
 /// What device memory holds now.
 pub fn fetch(world: &World, live: u64, into: &mut [u8]) -> Option<()> {
     guard::tell(into.as_ptr(), into.len());
-    let done = copy(world, "cuMemcpyDtoHAsync_v2", [into.as_mut_ptr() as u64, live, into.len() as u64]);
+    let (start, len) = (into.as_mut_ptr(), into.len() as u64);
+    // SAFETY: the stream is waited for before the buffer is used again.
+    let done = beside(world, |stream| unsafe { world.driver.read_ordered(start, live, len, stream) });
     guard::tell(into.as_ptr(), 0);
     done
 }
 
-fn copy(world: &World, function: &'static str, [to, from, len]: [u64; 3]) -> Option<()> {
+/// Has a copy made on a stream of our own, and waits for it.
+fn beside(world: &World, copy: impl FnOnce(StreamHandle) -> Result<(), Failure>) -> Option<()> {
     let driver = world.driver;
-    let context = match current_context(driver) {
+    let context = match driver.current_context() {
         0 => world.contexts.lock().first().copied()?,
         context => context,
     };
-    let beside = || {
+    let work = || {
         let stream = stream(world, context)?;
-        // SAFETY: a buffer of this length, which stays until the copy is done, and memory that the placement holds.
-        unsafe {
-            driver.ask(function, &[to, from, len, stream]).ok()?;
-            driver.ask("cuStreamSynchronize", &[stream]).ok()
-        }
+        copy(stream).and_then(|()| driver.synchronize_stream(stream)).ok()
     };
-    world.placement.relaxed(|| within(driver, context, beside)).ok().flatten()
+    world.placement.relaxed(|| within(driver, context, work)).ok().flatten()
 }
 
 /// In the current context.
-fn stream(world: &World, context: u64) -> Option<u64> {
+fn stream(world: &World, context: u64) -> Option<StreamHandle> {
     let mut streams = world.aside.streams.lock();
     if let Some(stream) = streams.get(&context) {
         return Some(*stream);
     }
-    let mut stream = 0u64;
-    // SAFETY: one output word.
-    unsafe { world.driver.ask("cuStreamCreate", &[&raw mut stream as u64, NON_BLOCKING]) }.ok()?;
+    let stream = world.driver.create_stream().ok()?;
     streams.insert(context, stream);
     Some(stream)
 }

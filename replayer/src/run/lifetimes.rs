@@ -1,6 +1,6 @@
 //! What begins or ends with a call: objects, contexts, and memory, which is the placement's in a replay.
 
-use crate::driver::stream::{current_context, within};
+use crate::driver::stream::within;
 use crate::driver::{Failure, result, result_name};
 use crate::memory::objects::Found;
 use crate::memory::ordered::Ordered;
@@ -57,7 +57,7 @@ impl<'t> Worker<'_, 't> {
         let driver = self.world.driver;
         let mut is_done = false;
         if let Some(start) = freed
-            && current_context(driver) == 0
+            && driver.current_context() == 0
         {
             let live = self.world.placement.moved(start).unwrap_or(start);
             let context = device_memory::context_of(self.world, live);

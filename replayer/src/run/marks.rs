@@ -1,22 +1,20 @@
 //! Marks round a launch, which other tools look at and nothing else: `ncu --profile-from-start off`, `nsys -c cudaProfilerApi`.
 
+use crate::driver::Failure;
 use crate::driver::stream::Queue;
 use crate::run::world::World;
 use crate::tally::Tally;
+use trace::api::effect::Effect;
 use trace::{Call, Function};
-
-const START: &str = "cuProfilerStart";
-const STOP: &str = "cuProfilerStop";
 
 /// Whether the program sets a mark by it.
 pub fn is_mark(function: &Function) -> bool {
-    matches!(function.name, START | STOP)
+    matches!(function.effect, Effect::ProfilerRange { .. })
 }
 
 pub fn begin(world: &World, tally: &mut Tally, call: &Call) {
-    // SAFETY: no arguments.
-    if unsafe { world.driver.ask(START, &[]) }.is_err() {
-        tally.leave_out(START, "the driver would not: the launch is not marked", true, call.number);
+    if let Err(Failure { name, .. }) = world.driver.start_profiler() {
+        tally.leave_out(name, "the driver would not: the launch is not marked", true, call.number);
     }
 }
 
@@ -26,6 +24,6 @@ pub fn end(world: &World, queue: Queue) {
         // A failure is the next call's to report.
         let _ = world.placement.relaxed(|| queue.synchronize(world.driver));
     }
-    // SAFETY: no arguments. Where no mark was set, none can be taken away.
-    let _ = unsafe { world.driver.ask(STOP, &[]) };
+    // Where no mark was set, none can be taken away.
+    let _ = world.driver.stop_profiler();
 }

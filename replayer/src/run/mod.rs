@@ -71,8 +71,7 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
         }
         progress.warn(&format!("times are taken from events: {why}"));
     }
-    // SAFETY: no pointers.
-    unsafe { driver.ask("cuInit", &[0]) }.map_err(|failure| Error::Init { failure: failure.to_string() })?;
+    driver.init().map_err(|failure| Error::Init { failure: failure.to_string() })?;
     has_devices(&driver, &options.devices)?;
     let objects = Objects::new(options.devices.clone());
     let translation = Translation::default();
@@ -169,10 +168,7 @@ fn work(world: &mut World, options: &Options, progress: &dyn Progress) -> Result
 /// Whether there are the devices that stand in for recorded ones.
 fn has_devices(driver: &Driver, devices: &std::collections::HashMap<i32, i32>) -> Result<(), Error> {
     let Some(here) = devices.values().copied().max() else { return Ok(()) };
-    let mut count = 0i32;
-    // SAFETY: one output word.
-    unsafe { driver.ask("cuDeviceGetCount", &[&raw mut count as u64]) }
-        .map_err(|failure| Error::Init { failure: failure.to_string() })?;
+    let count = driver.device_count().map_err(|failure| Error::Init { failure: failure.to_string() })?;
     if here < count { Ok(()) } else { Err(Error::NoDevice { here, count }) }
 }
 

@@ -10,12 +10,13 @@
 //! others in turn: a number of a full block does not come back for a long time (tests/gpu/facts/texture_numbers.c). So in recordings
 //! with more than that, objects go when the program destroys them, and numbers mostly come as they did.
 
-use crate::driver::stream::current_context;
 use crate::driver::{id, result};
 use crate::run::world::World;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::OnceLock;
+use trace::api::roles::Field;
+use trace::api::types::Kind;
 use trace::{Call, Function, Trace};
 
 /// How many numbers a block has, from 1.
@@ -25,23 +26,10 @@ const LEFT: u64 = 8;
 /// The most that are made for the sake of one.
 const MOST: usize = 256;
 
-/// A kind of such objects.
-struct Kind {
-    creates: &'static str,
-    /// The parameter by which it comes.
-    number: &'static str,
-    destroys: &'static str,
-}
-
-const KINDS: [Kind; 2] = [
-    Kind { creates: "cuTexObjectCreate", number: "pTexObject", destroys: "cuTexObjectDestroy" },
-    Kind { creates: "cuSurfObjectCreate", number: "pSurfObject", destroys: "cuSurfObjectDestroy" },
-];
-
-/// Objects that nothing uses, by context: the number of each, and what destroys it.
+/// Objects that nothing uses, by context: the number and the kind of each.
 #[derive(Default)]
 pub struct Spares {
-    of: Mutex<HashMap<u64, HashMap<u64, &'static str>>>,
+    of: Mutex<HashMap<u64, HashMap<u64, Kind>>>,
     /// The highest recorded number.
     last: OnceLock<u64>,
 }
@@ -54,49 +42,51 @@ impl Spares {
 
     /// The highest recorded number, if all are of one block.
     fn of_a_block(&self, trace: &Trace) -> Option<u64> {
-        let number = |call: Call| call.output(made_by(call.function()?)?.number).filter(|_| call.succeeded());
+        let number = |call: Call| call.output(made_by(call.function()?)?.1.name).filter(|_| call.succeeded());
         let last = *self.last.get_or_init(|| trace.calls().filter_map(number).max().unwrap_or(0));
         Some(last).filter(|last| *last <= BLOCK - LEFT)
     }
 }
 
-/// The kind of objects that a function makes, if it makes such.
-fn made_by(function: &Function) -> Option<&'static Kind> {
-    KINDS.iter().find(|kind| kind.creates == function.name)
+/// Kinds of such objects.
+const KINDS: [Kind; 2] = [Kind::Texture, Kind::Surface];
+
+/// The kind of objects that a function makes, and the parameter by which one comes; none if it makes others.
+fn made_by(function: &'static Function) -> Option<(Kind, &'static Field)> {
+    KINDS.into_iter().find_map(|kind| Some((kind, &function.params[function.hands_out(kind)?])))
 }
 
 /// Before a call: whether it destroys an object that is to stay, as a spare.
 pub fn keeps(world: &World, function: &Function, words: &[u64]) -> bool {
-    let Some(kind) = KINDS.iter().find(|kind| kind.destroys == function.name) else { return false };
+    let Some(kind) = KINDS.into_iter().find(|kind| function.ends(*kind).is_some()) else { return false };
     if world.spares.of_a_block(world.trace).is_none() {
         return false;
     }
     let mut spares = world.spares.of.lock();
     // Of several contexts nobody knows whose object it is.
-    let context = current_context(world.driver);
+    let context = world.driver.current_context();
     let is_only = spares.len() == 1;
-    spares.get_mut(&context).filter(|_| is_only).is_some_and(|spares| spares.insert(words[0], kind.destroys).is_none())
+    spares.get_mut(&context).filter(|_| is_only).is_some_and(|spares| spares.insert(words[0], kind).is_none())
 }
 
 /// After such a call succeeded: whether it made an object whose number is another one for good. `words`: its live arguments, of
 /// which the first is where the number stands.
 pub fn differs(world: &World, call: &Call, function: &'static Function, words: &[u64]) -> bool {
-    let (Some(kind), [place, ..]) = (made_by(function), words) else { return false };
-    let Some(recorded) = call.output(kind.number) else { return false };
+    let (Some((kind, number)), [place, ..]) = (made_by(function), words) else { return false };
+    let Some(recorded) = call.output(number.name) else { return false };
     let place = *place as *mut u64;
     // SAFETY: the frame's memory for this output, which is alive and used by nobody else.
     let made = || unsafe { place.read() };
     // SAFETY: the arguments with which the call has just been made.
     let again = || unsafe { world.driver.call(id(function), words) } == result::SUCCESS;
-    let context = current_context(world.driver);
+    let context = world.driver.current_context();
     // A number may come free only once what used its object has ended. To wait would break a capture under way. Without the lock:
     // a callback may wait for a thread that makes another.
     if made() != recorded
         && let Some(_none) = world.placement.captures.none()
     {
         // What has failed other calls will tell, too.
-        // SAFETY: no arguments.
-        let _ = unsafe { world.driver.ask("cuCtxSynchronize", &[]) };
+        let _ = world.driver.synchronize_context();
     }
     let last = world.spares.of_a_block(world.trace);
     let mut all = world.spares.of.lock();
@@ -112,11 +102,10 @@ pub fn differs(world: &World, call: &Call, function: &'static Function, words: &
             break;
         }
         if own.is_none()
-            && let Some(destroys) = spares.remove(&recorded)
+            && let Some(kind) = spares.remove(&recorded)
         {
             // If it stays, the number is another one, which is counted.
-            // SAFETY: an object that nothing uses any more.
-            let _ = unsafe { world.driver.ask(destroys, &[recorded]) };
+            let _ = world.driver.destroy_object(kind, recorded);
         }
         others.push(made());
         if !again() {
@@ -131,11 +120,10 @@ pub fn differs(world: &World, call: &Call, function: &'static Function, words: &
     unsafe { place.write(taken) };
     for other in others {
         if last.is_some_and(|last| other <= last) {
-            spares.insert(other, kind.destroys);
+            spares.insert(other, kind);
         } else {
             // One that stays costs a number that nobody has recorded.
-            // SAFETY: an object that was just made, which nothing uses.
-            let _ = unsafe { world.driver.ask(kind.destroys, &[other]) };
+            let _ = world.driver.destroy_object(kind, other);
         }
     }
     own.is_none()

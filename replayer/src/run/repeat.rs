@@ -141,8 +141,7 @@ pub fn run(world: &World, repeats: Repeats) -> Result<Repeated, String> {
     };
     at_rest(world, about.range.end, "ends")?;
     let written = snapshot.written(world);
-    // SAFETY: no pointers.
-    unsafe { world.driver.ask("cuCtxSetCurrent", &[context]) }.map_err(|failure| failure.to_string())?;
+    world.driver.set_context(context).map_err(|failure| failure.to_string())?;
     let mut repeated = Repeated { restored: written.bytes, unread: written.unread, ..Repeated::default() };
     let mut prepared = prepare(world, &about.range, &written, &mut repeated)?;
     let ready: Vec<Ready> = prepared.iter().map(|call| call.ready(world.driver)).collect();
@@ -198,8 +197,7 @@ fn once<'t>(
         }
     }
     let issued = now();
-    // SAFETY: no arguments.
-    let rest = unsafe { world.driver.ask("cuCtxSynchronize", &[]) };
+    let rest = world.driver.synchronize_context();
     let end = now();
     match (failed, rest) {
         (Some((call, result)), _) => {

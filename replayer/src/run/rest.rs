@@ -11,6 +11,7 @@ use crate::plan::outstanding::{Left, Work, left_at};
 use crate::run::world::World;
 use std::time::{Duration, Instant};
 use trace::api::types::Kind;
+use trace::model::stream::StreamHandle;
 
 /// Before the trace is asked: to walk it takes its time.
 const AT_FIRST: Duration = Duration::from_secs(1);
@@ -92,12 +93,12 @@ fn is_finished(world: &World, work: &Work) -> bool {
         0 => live(Kind::Stream, work.queue.stream).map(|stream| (context_of(world.driver, stream), stream)),
         context => live(Kind::Context, context).map(|context| (context, work.queue.stream)),
     };
-    // SAFETY: no pointers; a live stream. A thread's own stream only that thread could ask.
-    let ask = |stream| unsafe { world.driver.ask("cuStreamQuery", &[stream]) };
+    // A thread's own stream only that thread could ask.
+    let ask = |handle| world.driver.query_stream(StreamHandle { handle, per_thread: false });
     let asked = place
         .filter(|_| work.queue.thread.is_none())
         .map(|(context, stream)| within(world.driver, context, || ask(stream)));
-    matches!(asked, Some(Ok(Ok(()))))
+    matches!(asked, Some(Ok(Ok(true))))
 }
 
 /// `stream#3 has not come to the end of its work: call 7 cuLaunchKernel and 2 more`

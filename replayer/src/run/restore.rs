@@ -1,6 +1,6 @@
 //! What a range of calls writes, found by doing it once: all memory is read before and after, and what differs is kept as it was.
 
-use crate::driver::{Driver, Failure};
+use crate::driver::Failure;
 use crate::memory::bound::HeldAddress;
 use crate::plan::named::Named;
 use crate::run::world::World;
@@ -99,7 +99,7 @@ impl Written {
                 unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), piece.live as *mut u8, bytes.len()) };
                 continue;
             }
-            put(world.driver, piece.live, bytes).map_err(|failure| format!("{:#x}: {failure}", piece.live))?;
+            world.driver.write(piece.live, bytes).map_err(|failure| format!("{:#x}: {failure}", piece.live))?;
         }
         for piece in &self.pieces {
             let held = contents(world, piece.live..piece.live + piece.before.len() as u64, piece.is_host);
@@ -125,11 +125,6 @@ impl Written {
             .iter()
             .any(|piece| piece.is_host && piece.live < host.end && host.start < piece.live + piece.before.len() as u64)
     }
-}
-
-fn put(driver: &Driver, live: u64, bytes: &[u8]) -> Result<(), Failure> {
-    // SAFETY: memory that the placement holds, and as many bytes of ours; the copy has read them when it returns.
-    unsafe { driver.ask("cuMemcpyHtoD_v2", &[live, bytes.as_ptr() as u64, bytes.len() as u64]) }
 }
 
 fn contents(world: &World, live: Range<u64>, is_host: bool) -> Result<Vec<u8>, Failure> {

@@ -1,7 +1,7 @@
 //! Copies to the host that are still under way, and host memory that copies of the replay itself still use.
 
 use crate::driver::Driver;
-use crate::driver::stream::{GONE, Queue, current_context};
+use crate::driver::stream::{GONE, Queue};
 use crate::memory::buffer::Memory;
 use crate::memory::words::Layout;
 use crate::run::arrivals::{Arrival, Arrivals};
@@ -112,7 +112,7 @@ impl<'t> Sinks<'t> {
         if pending.is_empty() && sources.is_empty() && lent.is_empty() {
             return Vec::new();
         }
-        let context = current_context(driver);
+        let context = driver.current_context();
         let mut asked: Vec<(Queue, bool)> = Vec::new();
         let mut finished = |queue: Queue| match asked.iter().find(|(known, _)| *known == queue) {
             Some((_, finished)) => *finished,

@@ -2,7 +2,7 @@
 
 use crate::call::frame::Frame;
 use crate::check::payload;
-use crate::driver::stream::{Queue, context_of, current_context, stream_of};
+use crate::driver::stream::{Queue, context_of, stream_of};
 use crate::run::Worker;
 use crate::run::sinks::{Pending, Source};
 use trace::api::roles::{Class, Field};
@@ -15,7 +15,7 @@ impl<'t> Worker<'_, 't> {
         let stream = stream_of(function, words).unwrap_or(0);
         let own = function.twin_of.is_some() && stream == 0 || stream == 2;
         // Work on a stream needs no current context.
-        let context = Some(current_context(self.world.driver)).filter(|context| *context != 0);
+        let context = Some(self.world.driver.current_context()).filter(|context| *context != 0);
         let context = context.unwrap_or_else(|| context_of(self.world.driver, stream));
         Queue { context, stream, thread: own.then_some(self.thread) }
     }

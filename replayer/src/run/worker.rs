@@ -4,7 +4,6 @@ use crate::call::buffers::Builder;
 use crate::check;
 use crate::check::payload;
 use crate::driver::parameters;
-use crate::driver::stream::current_context;
 use crate::driver::{Failure, id, result, result_name};
 use crate::memory::buffer::Refusal;
 use crate::options::Progress;
@@ -233,7 +232,7 @@ impl<'t> Worker<'_, 't> {
                 let whole = match function.awaited() {
                     Some(Awaited::Context(at)) => {
                         let named = Awaited::context(at, |at| words[at]);
-                        Some(named.unwrap_or_else(|| current_context(world.driver)))
+                        Some(named.unwrap_or_else(|| world.driver.current_context()))
                     }
                     _ => None,
                 };

@@ -1,0 +1,174 @@
+//! Modules, functions, launches, textures.
+
+use super::stream::twin;
+use crate::driver::{Driver, Failure, id, result};
+use std::ffi::{CStr, c_char};
+use trace::Function;
+use trace::api::enums::CUfunction_attribute;
+use trace::api::roles::Role;
+use trace::api::structs::CUDA_ARRAY3D_DESCRIPTOR;
+use trace::api::types::{Form, Kind};
+use trace::model::stream::StreamHandle;
+
+/// A launch of a live function, or a kernel in its place.
+pub struct Launch<'a> {
+    pub function: u64,
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    /// Bytes of dynamic shared memory.
+    pub shared: u32,
+    /// Addresses of the values of its parameters.
+    pub arguments: &'a [u64],
+}
+
+/// More parameters than a function can have.
+const MOST: usize = 1 << 16;
+
+impl Driver {
+    /// # Safety
+    /// The image is whole, as its headers or its ending zero tell.
+    pub unsafe fn load_module(&self, image: &[u8]) -> Result<u64, Failure> {
+        // SAFETY: an output word; forwarded from the caller.
+        unsafe { self.told("cuModuleLoadData", |module| [module, image.as_ptr() as u64]) }
+    }
+
+    pub fn unload_module(&self, module: u64) -> Result<(), Failure> {
+        // SAFETY: no pointers.
+        unsafe { self.ask("cuModuleUnload", &[module]) }
+    }
+
+    pub fn function_of_module(&self, module: u64, name: &CStr) -> Result<u64, Failure> {
+        // SAFETY: an output word, a handle, a name with its NUL.
+        unsafe { self.told("cuModuleGetFunction", |function| [function, module, name.as_ptr() as u64]) }
+    }
+
+    /// Whether a module has what a function of the driver's finds by name; none if the function finds nothing so.
+    pub fn module_has(&self, finder: &'static Function, module: u64, name: &CStr) -> Option<bool> {
+        let mut unused = 0u64;
+        let scratch = &raw mut unused as u64;
+        let word = |role: Role, form| match (role, form) {
+            (Role::Out(_), _) => Some(scratch),
+            (_, Form::Handle(Kind::Module)) => Some(module),
+            (Role::Text, _) => Some(name.as_ptr() as u64),
+            _ => None,
+        };
+        finder.handle(Kind::Module).filter(|_| finder.params.iter().any(|param| matches!(param.role, Role::Text)))?;
+        let words: Vec<u64> =
+            finder.params.iter().map(|param| word(param.role, param.ty.form)).collect::<Option<_>>()?;
+        // SAFETY: output words, a handle, a name with its NUL, as the table describes the parameters.
+        Some(unsafe { self.ask(finder.name, &words) }.is_ok())
+    }
+
+    /// The function of a live kernel; an error if it is a function itself.
+    pub fn function_of_kernel(&self, kernel: u64) -> Result<u64, Failure> {
+        // SAFETY: an output word and a handle.
+        unsafe { self.told("cuKernelGetFunction", |function| [function, kernel]) }
+    }
+
+    pub fn function_attribute(&self, function: u64, which: CUfunction_attribute) -> Result<i32, Failure> {
+        // SAFETY: an output word, a plain value and a handle.
+        unsafe { self.told("cuFuncGetAttribute", |value| [value, which.0.into(), function]) }
+    }
+
+    /// How many blocks of so many threads and bytes of dynamic shared memory a multiprocessor can have at a time.
+    pub fn active_blocks(&self, function: u64, threads: u32, shared: u32) -> Result<i32, Failure> {
+        let name = "cuOccupancyMaxActiveBlocksPerMultiprocessor";
+        // SAFETY: an output word, a handle, plain values.
+        unsafe { self.told(name, |blocks| [blocks, function, threads.into(), shared.into()]) }
+    }
+
+    /// The name of a live function, or of a kernel in its place.
+    pub fn function_name(&self, function: u64) -> Option<String> {
+        ["cuFuncGetName", "cuKernelGetName"].into_iter().find_map(|name| {
+            // SAFETY: an output word and a handle.
+            let text: usize = unsafe { self.told(name, |text| [text, function]) }.ok()?;
+            // SAFETY: the driver has just handed out a string of its own.
+            (text != 0).then(|| unsafe { CStr::from_ptr(text as *const c_char) }.to_string_lossy().into_owned())
+        })
+    }
+
+    /// Offset and size of each parameter of a live function, or of a kernel in its place.
+    pub fn parameters(&self, function: u64) -> Result<Vec<(usize, usize)>, Failure> {
+        match self.parameters_by("cuFuncGetParamInfo", function) {
+            // How a CUkernel is answered.
+            Err(Failure { code: Some(result::INVALID_HANDLE), .. }) => {
+                self.parameters_by("cuKernelGetParamInfo", function)
+            }
+            told => told,
+        }
+    }
+
+    fn parameters_by(&self, name: &'static str, function: u64) -> Result<Vec<(usize, usize)>, Failure> {
+        let mut found = Vec::new();
+        loop {
+            let (mut offset, mut size) = (0usize, 0usize);
+            let words = [function, found.len() as u64, &raw mut offset as u64, &raw mut size as u64];
+            // SAFETY: a handle, an ordinal, two output words.
+            match unsafe { self.ask(name, &words) } {
+                Ok(()) if found.len() < MOST => found.push((offset, size)),
+                // An ordinal out of range is how the list ends.
+                Ok(()) | Err(Failure { code: Some(result::INVALID_VALUE), .. }) => return Ok(found),
+                Err(failure) => return Err(failure),
+            }
+        }
+    }
+
+    /// # Safety
+    /// There is an argument for each parameter of the function, as long as that.
+    pub unsafe fn launch(&self, launch: &Launch, stream: StreamHandle) -> Result<(), Failure> {
+        let Launch { function, grid, block, shared, arguments } = launch;
+        let [gx, gy, gz, bx, by, bz, shared] =
+            [grid[0], grid[1], grid[2], block[0], block[1], block[2], *shared].map(u64::from);
+        let name = twin(stream, "cuLaunchKernel", "cuLaunchKernel_ptsz");
+        let words = [*function, gx, gy, gz, bx, by, bz, shared, stream.handle, arguments.as_ptr() as u64, 0];
+        // SAFETY: forwarded from the caller; the arguments outlive the call.
+        unsafe { self.ask(name, &words) }
+    }
+
+    /// As [`launch`](Driver::launch), with so many CUlaunchAttributes that lie at an address.
+    ///
+    /// # Safety
+    /// As for that, and the attributes are there.
+    pub unsafe fn launch_with(
+        &self,
+        launch: &Launch,
+        attributes: (u64, u64),
+        stream: StreamHandle,
+    ) -> Result<(), Failure> {
+        let Launch { function, grid, block, shared, arguments } = launch;
+        // CUlaunchConfig: seven dimensions, padding, the stream, the attributes and how many there are.
+        let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        let config = [
+            pair(grid[0], grid[1]),
+            pair(grid[2], block[0]),
+            pair(block[1], block[2]),
+            (*shared).into(),
+            stream.handle,
+            attributes.0,
+            attributes.1,
+        ];
+        let name = twin(stream, "cuLaunchKernelEx", "cuLaunchKernelEx_ptsz");
+        // SAFETY: forwarded from the caller; configuration and arguments outlive the call.
+        unsafe { self.ask(name, &[config.as_ptr() as u64, *function, arguments.as_ptr() as u64, 0]) }
+    }
+
+    pub fn array_descriptor(&self, array: u64) -> Result<CUDA_ARRAY3D_DESCRIPTOR, Failure> {
+        // SAFETY: a plain C struct, for which zeros are valid.
+        let mut about = unsafe { std::mem::zeroed::<CUDA_ARRAY3D_DESCRIPTOR>() };
+        // SAFETY: a struct of ours to be filled, and a handle.
+        unsafe { self.ask("cuArray3DGetDescriptor_v2", &[&raw mut about as u64, array]) }?;
+        Ok(about)
+    }
+
+    /// Of a texture or a surface.
+    pub fn destroy_object(&self, kind: Kind, object: u64) -> Result<(), Failure> {
+        let name = if kind == Kind::Texture { "cuTexObjectDestroy" } else { "cuSurfObjectDestroy" };
+        // SAFETY: no pointers.
+        unsafe { self.ask(name, &[object]) }
+    }
+
+    /// Of a function and its earlier form the one that the driver has.
+    pub(super) fn newest(&self, newer: &'static str, older: &'static str) -> &'static str {
+        if trace::api::by_name(newer).is_some_and(|function| self.has(id(function))) { newer } else { older }
+    }
+}

@@ -1,0 +1,174 @@
+//! Device memory, ranges of addresses, pinned memory, copies and fills.
+
+use super::stream::twin;
+use crate::driver::{Driver, Failure};
+use trace::api::enums::{
+    CUmemAccess_flags, CUmemAllocationType, CUmemLocationType, CUmemorytype, CUpointer_attribute as Question,
+};
+use trace::api::structs::{CUmemAccessDesc, CUmemAllocationProp};
+use trace::model::stream::StreamHandle;
+
+/// CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP: what pinned memory is anyway under unified addressing.
+const PORTABLE_MAPPED: u64 = 3;
+
+/// What the driver says of an address.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Pointed {
+    pub is_device: bool,
+    pub is_managed: bool,
+    /// The allocation around it.
+    pub start: u64,
+    pub len: u64,
+}
+
+impl Driver {
+    pub fn allocate(&self, len: u64) -> Result<u64, Failure> {
+        // SAFETY: an output word and a plain value.
+        unsafe { self.told("cuMemAlloc_v2", |start| [start, len]) }
+    }
+
+    pub fn free(&self, start: u64) -> Result<(), Failure> {
+        // SAFETY: no pointer is followed.
+        unsafe { self.ask("cuMemFree_v2", &[start]) }
+    }
+
+    /// In the order of a stream; from the device's own pool, if none is named.
+    pub fn allocate_ordered(&self, len: u64, pool: Option<u64>, stream: StreamHandle) -> Result<u64, Failure> {
+        let handle = stream.handle;
+        match pool {
+            Some(pool) => {
+                let name = twin(stream, "cuMemAllocFromPoolAsync", "cuMemAllocFromPoolAsync_ptsz");
+                // SAFETY: an output word and plain values.
+                unsafe { self.told(name, |start| [start, len, pool, handle]) }
+            }
+            None => {
+                let name = twin(stream, "cuMemAllocAsync", "cuMemAllocAsync_ptsz");
+                // SAFETY: as above.
+                unsafe { self.told(name, |start| [start, len, handle]) }
+            }
+        }
+    }
+
+    pub fn free_ordered(&self, start: u64, stream: StreamHandle) -> Result<(), Failure> {
+        // SAFETY: no pointer is followed.
+        unsafe { self.ask(twin(stream, "cuMemFreeAsync", "cuMemFreeAsync_ptsz"), &[start, stream.handle]) }
+    }
+
+    /// Takes addresses: these, if they can be had and `at` is not 0. Where they begin.
+    pub fn reserve_addresses(&self, len: u64, alignment: u64, at: u64) -> Result<u64, Failure> {
+        // SAFETY: an output word and plain values.
+        unsafe { self.told("cuMemAddressReserve", |start| [start, len, alignment, at, 0]) }
+    }
+
+    pub fn free_addresses(&self, start: u64, len: u64) -> Result<(), Failure> {
+        // SAFETY: no pointer is followed.
+        unsafe { self.ask("cuMemAddressFree", &[start, len]) }
+    }
+
+    /// Physical memory of a device, mapped at reserved addresses, which keep it. Nothing may access it yet.
+    pub fn map_new(&self, device: i32, start: u64, len: u64) -> Result<(), Failure> {
+        // SAFETY: a plain C struct, for which zeros are valid.
+        let mut prop = unsafe { std::mem::zeroed::<CUmemAllocationProp>() };
+        prop.r#type = CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
+        prop.location.r#type = CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
+        prop.location.id = device;
+        // SAFETY: an output word and a struct that outlives the call.
+        let handle: u64 = unsafe { self.told("cuMemCreate", |handle| [handle, len, &raw const prop as u64, 0]) }?;
+        // SAFETY: no pointers are followed. The mapping keeps the memory; the handle is not needed any more.
+        let mapped = unsafe { self.ask("cuMemMap", &[start, len, 0, handle, 0]) };
+        // SAFETY: as above.
+        unsafe { self.ask("cuMemRelease", &[handle]) }?;
+        mapped
+    }
+
+    pub fn unmap(&self, start: u64, len: u64) -> Result<(), Failure> {
+        // SAFETY: no pointer is followed.
+        unsafe { self.ask("cuMemUnmap", &[start, len]) }
+    }
+
+    /// Lets devices read and write what is mapped there.
+    pub fn set_access(&self, start: u64, len: u64, devices: &[i32]) -> Result<(), Failure> {
+        let access = |device: &i32| {
+            // SAFETY: a plain C struct, for which zeros are valid.
+            let mut access = unsafe { std::mem::zeroed::<CUmemAccessDesc>() };
+            access.location.r#type = CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
+            access.location.id = *device;
+            access.flags = CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+            access
+        };
+        let all: Vec<CUmemAccessDesc> = devices.iter().map(access).collect();
+        // SAFETY: an array that outlives the call.
+        unsafe { self.ask("cuMemSetAccess", &[start, len, all.as_ptr() as u64, all.len() as u64]) }
+    }
+
+    /// Pins pages of this process.
+    pub fn register_host(&self, start: u64, len: u64) -> Result<(), Failure> {
+        // SAFETY: no pointer is followed.
+        unsafe { self.ask("cuMemHostRegister_v2", &[start, len, PORTABLE_MAPPED]) }
+    }
+
+    pub fn unregister_host(&self, start: u64) -> Result<(), Failure> {
+        // SAFETY: no pointer is followed.
+        unsafe { self.ask("cuMemHostUnregister", &[start]) }
+    }
+
+    /// Whether an address is device memory; not if nothing is known of it.
+    pub fn is_device_memory(&self, address: u64) -> bool {
+        let which = Question::CU_POINTER_ATTRIBUTE_MEMORY_TYPE.0.into();
+        // SAFETY: an output word; the driver does not follow the address.
+        let kind = unsafe { self.told::<u32, 3>("cuPointerGetAttribute", |kind| [kind, which, address]) };
+        kind.is_ok_and(|kind| kind == CUmemorytype::CU_MEMORYTYPE_DEVICE.0)
+    }
+
+    /// The context in which memory was allocated.
+    pub fn context_of_memory(&self, address: u64) -> Result<u64, Failure> {
+        let which = Question::CU_POINTER_ATTRIBUTE_CONTEXT.0.into();
+        // SAFETY: an output word; the driver does not follow the address.
+        unsafe { self.told("cuPointerGetAttribute", |context| [context, which, address]) }
+    }
+
+    pub fn pointed(&self, address: u64) -> Result<Pointed, Failure> {
+        let questions = [
+            Question::CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+            Question::CU_POINTER_ATTRIBUTE_IS_MANAGED,
+            Question::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+            Question::CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+        ]
+        .map(|question| question.0);
+        let (mut kind, mut managed, mut start, mut len) = (0u64, 0u64, 0u64, 0u64);
+        let answers = [&raw mut kind, &raw mut managed, &raw mut start, &raw mut len];
+        let words = [questions.len() as u64, questions.as_ptr() as u64, answers.as_ptr() as u64, address];
+        // SAFETY: questions, and for each answer as much room as the widest takes.
+        unsafe { self.ask("cuPointerGetAttributes", &words) }?;
+        let is_device = kind == u64::from(CUmemorytype::CU_MEMORYTYPE_DEVICE.0);
+        Ok(Pointed { is_device, is_managed: managed != 0, start, len })
+    }
+
+    /// Has read the bytes when it returns.
+    pub fn write(&self, to: u64, bytes: &[u8]) -> Result<(), Failure> {
+        // SAFETY: as many bytes of ours.
+        unsafe { self.ask("cuMemcpyHtoD_v2", &[to, bytes.as_ptr() as u64, bytes.len() as u64]) }
+    }
+
+    /// # Safety
+    /// The bytes stay as they are until the stream has come to the end of the copy.
+    pub unsafe fn write_ordered(&self, to: u64, bytes: &[u8], stream: StreamHandle) -> Result<(), Failure> {
+        let name = twin(stream, "cuMemcpyHtoDAsync_v2", "cuMemcpyHtoDAsync_v2_ptsz");
+        // SAFETY: forwarded from the caller.
+        unsafe { self.ask(name, &[to, bytes.as_ptr() as u64, bytes.len() as u64, stream.handle]) }
+    }
+
+    /// # Safety
+    /// Nobody uses the buffer until the stream has come to the end of the copy.
+    pub unsafe fn read_ordered(&self, into: *mut u8, from: u64, len: u64, stream: StreamHandle) -> Result<(), Failure> {
+        let name = twin(stream, "cuMemcpyDtoHAsync_v2", "cuMemcpyDtoHAsync_v2_ptsz");
+        // SAFETY: forwarded from the caller.
+        unsafe { self.ask(name, &[into as u64, from, len, stream.handle]) }
+    }
+
+    pub fn fill(&self, start: u64, byte: u8, len: u64, stream: StreamHandle) -> Result<(), Failure> {
+        let name = twin(stream, "cuMemsetD8Async", "cuMemsetD8Async_ptsz");
+        // SAFETY: no pointer is followed; an address that is no device memory is an error.
+        unsafe { self.ask(name, &[start, byte.into(), len, stream.handle]) }
+    }
+}

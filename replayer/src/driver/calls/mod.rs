@@ -1,0 +1,32 @@
+//! Calls of the replayer's own, by what they do: outside of here no driver function is called by its name.
+//!
+//! Handles that are passed are live ones, which the driver has handed out to this replay, and so are addresses, which it only takes
+//! as numbers. Where it follows an address the call is unsafe. An object that is gone is an error of the driver's.
+
+mod code;
+mod device;
+mod graph;
+mod memory;
+mod stream;
+
+pub use code::Launch;
+pub use graph::{ATTRIBUTE, COPY_WORDS};
+
+use super::{Driver, Failure};
+
+impl Driver {
+    /// A call that hands out one value, whose address `words` puts among the arguments.
+    ///
+    /// # Safety
+    /// As for [`call`](Driver::call).
+    unsafe fn told<T: Default, const N: usize>(
+        &self,
+        name: &'static str,
+        words: impl FnOnce(u64) -> [u64; N],
+    ) -> Result<T, Failure> {
+        let mut value = T::default();
+        // SAFETY: forwarded; the value outlives the call.
+        unsafe { self.ask(name, &words(&raw mut value as u64)) }?;
+        Ok(value)
+    }
+}
