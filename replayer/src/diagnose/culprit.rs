@@ -1,7 +1,7 @@
 //! The launch that failed: what it ran, what it was given, and whether the recorded program met the same failure.
 
 use crate::addresses::looks_like_address;
-use crate::diagnose::unroll::Work;
+use crate::diagnose::unroll::NodeOp;
 use crate::driver::result_name;
 use crate::plan::named::{Named, Place};
 use crate::run::world::World;
@@ -82,7 +82,7 @@ pub struct Recorded {
 /// What is accused, before it is described.
 pub enum Suspect<'a> {
     Launch,
-    Node { index: usize, of: usize, work: &'a Work },
+    Node { index: usize, of: usize, work: &'a NodeOp },
     Graph(String),
     Earlier(Vec<u64>),
 }
@@ -131,10 +131,10 @@ impl Culprit {
             }
             Suspect::Node { index, of, work } => {
                 culprit.what = What::Node { index: index as u64, of: of as u64, kind: work.kind() };
-                if let Work::Copy(words) = work {
+                if let NodeOp::Copy(words) = work {
                     culprit.misfits = misfits(world, &named, words);
                 }
-                if let Work::Kernel(kernel) = work {
+                if let NodeOp::Kernel(kernel) = work {
                     culprit.kernel = kernel.name(world).map(|name| plain(&name).into_owned());
                     culprit.shape = Some(Shape { grid: kernel.grid, block: kernel.block, shared: kernel.shared });
                     let recorded = kernel.recorded(world);

@@ -1,6 +1,6 @@
 //! Executable graphs, followed through the calls that make and change them, so that they can be run node by node.
 
-use crate::diagnose::unroll::{Node, Work, kernel_at, take_apart};
+use crate::diagnose::unroll::{Node, NodeOp, kernel_at, take_apart};
 use crate::driver::Driver;
 use crate::driver::calls::COPY_WORDS;
 use std::collections::HashMap;
@@ -62,22 +62,22 @@ impl Instances {
                 let new = unsafe { kernel_at(driver, words[2], !name.ends_with("_v2")) };
                 self.change(executable, words[1], name, |node| {
                     let mut new = new?;
-                    if let Work::Kernel(old) = &mut node.work {
+                    if let NodeOp::Kernel(old) = &mut node.work {
                         new.attributes = std::mem::take(&mut old.attributes);
                     }
-                    node.work = Work::Kernel(new);
+                    node.work = NodeOp::Kernel(new);
                     Ok(())
                 });
             }
             "cuGraphExecMemcpyNodeSetParams" => {
                 // SAFETY: the driver has just read the struct there.
                 let new = unsafe { std::slice::from_raw_parts(words[2] as *const u64, COPY_WORDS) };
-                self.replace(executable, words[1], name, Work::Copy(new.to_vec()));
+                self.replace(executable, words[1], name, NodeOp::Copy(new.to_vec()));
             }
             "cuGraphExecMemsetNodeSetParams" => {
                 // SAFETY: as above.
                 let new = unsafe { (words[2] as *const CUDA_MEMSET_NODE_PARAMS).read() };
-                self.replace(executable, words[1], name, Work::Set(new));
+                self.replace(executable, words[1], name, NodeOp::Set(new));
             }
             _ if name.starts_with("cuGraphExec") && name.contains("NodeSet") => {
                 self.0.insert(executable, Err(format!("{name} has changed it")));
@@ -93,7 +93,7 @@ impl Instances {
         self.0.insert(executable, nodes.map(Arc::new));
     }
 
-    fn replace(&mut self, executable: u64, node: u64, by: &str, work: Work) {
+    fn replace(&mut self, executable: u64, node: u64, by: &str, work: NodeOp) {
         self.change(executable, node, by, |node| {
             node.work = work;
             Ok(())

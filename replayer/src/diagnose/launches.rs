@@ -15,7 +15,7 @@ use crate::diagnose::bisection::Entry;
 use crate::diagnose::culprit::{Culprit, How, Suspect};
 use crate::diagnose::instances::Instances;
 use crate::diagnose::trail::{self, Step, Trail};
-use crate::diagnose::unroll::{Kernel, Node, Work};
+use crate::diagnose::unroll::{Kernel, Node, NodeOp};
 use crate::driver::stream::{Queue, Waiting, queue_of, stream_of, synchronize, within};
 use crate::driver::{Failure, id, result, result_name};
 use crate::memory::objects::Found;
@@ -400,10 +400,10 @@ impl Turn {
     }
 }
 
-impl Work {
+impl NodeOp {
     /// What it runs: the kernel's name, or its kind.
     fn name(&self, world: &World) -> String {
-        let Work::Kernel(kernel) = self else { return self.kind().to_owned() };
+        let NodeOp::Kernel(kernel) = self else { return self.kind().to_owned() };
         kernel.name(world).unwrap_or_else(|| self.kind().to_owned())
     }
 
@@ -411,17 +411,19 @@ impl Work {
     fn words(&self) -> Vec<u64> {
         let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("8 bytes"));
         match self {
-            Work::Kernel(kernel) => kernel.arguments.iter().flat_map(|bytes| bytes.chunks_exact(8).map(word)).collect(),
-            Work::Copy(words) => words.clone(),
-            Work::Set(set) => vec![set.dst.0],
+            NodeOp::Kernel(kernel) => {
+                kernel.arguments.iter().flat_map(|bytes| bytes.chunks_exact(8).map(word)).collect()
+            }
+            NodeOp::Copy(words) => words.clone(),
+            NodeOp::Set(set) => vec![set.dst.0],
         }
     }
 
     pub fn kind(&self) -> &'static str {
         match self {
-            Work::Kernel(_) => "kernel",
-            Work::Copy(_) => "copy",
-            Work::Set(_) => "memset",
+            NodeOp::Kernel(_) => "kernel",
+            NodeOp::Copy(_) => "copy",
+            NodeOp::Set(_) => "memset",
         }
     }
 }

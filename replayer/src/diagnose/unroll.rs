@@ -18,10 +18,10 @@ pub struct Node {
     /// Its live handle in the graph that was instantiated.
     pub handle: u64,
     pub enabled: bool,
-    pub work: Work,
+    pub work: NodeOp,
 }
 
-pub enum Work {
+pub enum NodeOp {
     Kernel(Kernel),
     /// The words of a CUDA_MEMCPY3D.
     Copy(Vec<u64>),
@@ -61,9 +61,9 @@ fn add(driver: &Driver, graph: u64, depth: u32, all: &mut Vec<Node>) -> Result<(
     let nodes = driver.nodes(graph).map_err(said)?;
     for node in sorted(nodes, &driver.edges(graph).map_err(said)?)? {
         let work = match driver.node_type(node).map_err(said)? {
-            CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL => Work::Kernel(kernel_of(driver, node)?),
-            CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMCPY => Work::Copy(driver.copy_node(node).map_err(said)?),
-            CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMSET => Work::Set(driver.fill_node(node).map_err(said)?),
+            CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL => NodeOp::Kernel(kernel_of(driver, node)?),
+            CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMCPY => NodeOp::Copy(driver.copy_node(node).map_err(said)?),
+            CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMSET => NodeOp::Set(driver.fill_node(node).map_err(said)?),
             CUgraphNodeType::CU_GRAPH_NODE_TYPE_GRAPH if depth > 0 => {
                 add(driver, driver.child_graph(node).map_err(said)?, depth - 1, all)?;
                 continue;
@@ -171,14 +171,14 @@ pub unsafe fn kernel_at(driver: &Driver, address: u64, is_first: bool) -> Result
     kernel(driver, &params)
 }
 
-impl Work {
+impl NodeOp {
     /// Puts it on a live stream. The CUresult.
     pub fn put(&self, driver: &Driver, stream: StreamHandle) -> u32 {
         let done = match self {
-            Work::Kernel(kernel) => return kernel.launch(driver, stream),
+            NodeOp::Kernel(kernel) => return kernel.launch(driver, stream),
             // SAFETY: a live node's own parameters.
-            Work::Copy(copy) => unsafe { driver.copy_as(copy, stream) },
-            Work::Set(set) => driver.fill_as(set, stream),
+            NodeOp::Copy(copy) => unsafe { driver.copy_as(copy, stream) },
+            NodeOp::Set(set) => driver.fill_as(set, stream),
         };
         code_of(done)
     }
