@@ -45,7 +45,7 @@ const CRATES: &[Crate] = &[
             "replay",
         ],
         upward: 22,
-        names: 310,
+        names: 145,
     },
     Crate {
         name: "shim",

@@ -18,6 +18,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 use trace::api::copies::Region;
+use trace::api::effect::Effect;
 use trace::api::roles::{Class, Field, Role, Sibling};
 use trace::api::structs::CUtensorMap;
 use trace::api::types::{Form, Kind, Type, Typed};
@@ -158,7 +159,7 @@ impl<'w, 't> Builder<'w, 't> {
             Role::Owned(_) if here.memory != 0 => self.put(here, at, 8, 0),
             _ if waits::are_operations(field) => self.operations(fields, index, base, here)?,
             _ if is_pointer => self.pointer(fields, index, base, here)?,
-            _ if self.function.name == "cuDeviceGet" && field.name == "ordinal" => {
+            _ if matches!(field.ty.form, Form::Signed) && self.function.hands_out(Kind::Device).is_some() => {
                 let device = self.world.objects.device(word as i32);
                 self.put(here, at, 4, device as u32 as u64);
             }
@@ -343,7 +344,7 @@ impl<'w, 't> Builder<'w, 't> {
         let mut own = self.frame.zeroed(room + SLACK)?;
         own.put(0, &recorded);
         // An argument of a launch to come, put into the function.
-        if self.function.name == "cuParamSetv" && field.name == "ptr" {
+        if self.function.effect == Effect::SetArgument {
             for (at, live) in self.argument(&recorded) {
                 own.put(at, &live.to_le_bytes());
             }

@@ -105,8 +105,8 @@ impl Checker<'_, '_> {
         let view = FrameView { frame: self.frame };
         let Target::Owned { count, .. } = resolve(self.function.params, index, 0, &view) else { return };
         let Some(recorded_at) = self.recorded_word(address).filter(|at| *at != 0 && live != 0) else { return };
-        if self.function.name == "cuLinkComplete" {
-            let linker = self.call.argument("state").unwrap_or(0);
+        if let Some(linker) = self.function.handle(Kind::Link) {
+            let linker = self.call.argument(self.function.params[linker].name).unwrap_or(0);
             self.world.linked.lock().insert(recorded_at, Linked { address: live, len: count, linker });
             return;
         }

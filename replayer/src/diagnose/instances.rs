@@ -6,7 +6,10 @@ use crate::driver::calls::COPY_WORDS;
 use std::collections::HashMap;
 use std::sync::Arc;
 use trace::Function;
-use trace::api::structs::{CUDA_GRAPH_INSTANTIATE_PARAMS, CUDA_MEMSET_NODE_PARAMS};
+use trace::api::effect::{Effect, Work};
+use trace::api::roles::{Field, Role};
+use trace::api::structs::{CUDA_GRAPH_INSTANTIATE_PARAMS, CUDA_KERNEL_NODE_PARAMS_v1, CUDA_MEMSET_NODE_PARAMS};
+use trace::api::types::{Form, Kind, Typed};
 
 /// Kernels of such a graph may launch graphs themselves.
 const DEVICE_LAUNCH: u64 = 4;
@@ -22,45 +25,33 @@ impl Instances {
     }
 
     /// Follows a call that has just succeeded, with its live argument words.
-    pub fn see(&mut self, driver: &Driver, function: &Function, words: &[u64]) {
-        let name = function.common_name();
-        let executable = words.first().copied().unwrap_or(0);
-        match name {
-            "cuGraphInstantiateWithFlags" | "cuGraphInstantiateWithParams" => {
-                let flags = match name {
-                    "cuGraphInstantiateWithFlags" => words[2],
-                    // SAFETY: the driver has just read the struct there.
-                    _ => unsafe { (words[2] as *const CUDA_GRAPH_INSTANTIATE_PARAMS).read() }.flags,
-                };
-                let nodes = match flags & DEVICE_LAUNCH {
-                    0 => take_apart(driver, words[1]),
-                    _ => Err("it is made to be launched from the device".into()),
-                };
-                self.made(words[0], nodes);
-            }
-            "cuGraphInstantiate" | "cuGraphInstantiate_v2" => self.made(words[0], take_apart(driver, words[1])),
-            "cuGraphExecUpdate" | "cuGraphExecUpdate_v2" => {
+    pub fn see(&mut self, driver: &Driver, function: &'static Function, words: &[u64]) {
+        let word = |at: usize| words[function.params[at].offset as usize / 8];
+        let operand = |kind| function.handle(kind).map_or(0, word);
+        let (executable, graph, node) = (operand(Kind::GraphExec), operand(Kind::Graph), operand(Kind::GraphNode));
+        // What is said of a node stands behind it.
+        let said = || function.handle(Kind::GraphNode).map_or(0, |at| word(at + 1));
+        let by = function.common_name();
+        match function.effect {
+            Effect::UpdateGraph => {
                 let nodes = match self.0.get(&executable) {
-                    Some(Ok(old)) if old.iter().all(|node| node.enabled) => take_apart(driver, words[1]),
+                    Some(Ok(old)) if old.iter().all(|node| node.enabled) => take_apart(driver, graph),
                     Some(Err(why)) => Err(why.clone()),
                     _ => Err("it was updated while some of its nodes were disabled".into()),
                 };
                 self.0.insert(executable, nodes.map(Arc::new));
             }
-            "cuGraphExecDestroy" => {
-                self.0.remove(&executable);
-            }
-            "cuGraphNodeSetEnabled" => {
-                let enabled = words[2] as u32 != 0;
-                self.change(executable, words[1], name, |node| {
+            Effect::EnableNode => {
+                let enabled = said() as u32 != 0;
+                self.change(executable, node, by, |node| {
                     node.enabled = enabled;
                     Ok(())
                 });
             }
-            "cuGraphExecKernelNodeSetParams" | "cuGraphExecKernelNodeSetParams_v2" => {
-                // SAFETY: the driver has just read the struct there, of the form that the function's name tells.
-                let new = unsafe { kernel_at(driver, words[2], !name.ends_with("_v2")) };
-                self.change(executable, words[1], name, |node| {
+            Effect::SetNode(Work::Kernel) => {
+                // SAFETY: the driver has just read the struct there, of the form that the parameter's type tells.
+                let new = unsafe { kernel_at(driver, said(), is_first_form(function)) };
+                self.change(executable, node, by, |node| {
                     let mut new = new?;
                     if let NodeOp::Kernel(old) = &mut node.work {
                         new.attributes = std::mem::take(&mut old.attributes);
@@ -69,20 +60,30 @@ impl Instances {
                     Ok(())
                 });
             }
-            "cuGraphExecMemcpyNodeSetParams" => {
+            Effect::SetNode(Work::Copy) => {
                 // SAFETY: the driver has just read the struct there.
-                let new = unsafe { std::slice::from_raw_parts(words[2] as *const u64, COPY_WORDS) };
-                self.replace(executable, words[1], name, NodeOp::Copy(new.to_vec()));
+                let new = unsafe { std::slice::from_raw_parts(said() as *const u64, COPY_WORDS) };
+                self.replace(executable, node, by, NodeOp::Copy(new.to_vec()));
             }
-            "cuGraphExecMemsetNodeSetParams" => {
+            Effect::SetNode(Work::Fill) => {
                 // SAFETY: as above.
-                let new = unsafe { (words[2] as *const CUDA_MEMSET_NODE_PARAMS).read() };
-                self.replace(executable, words[1], name, NodeOp::Set(new));
+                let new = unsafe { (said() as *const CUDA_MEMSET_NODE_PARAMS).read() };
+                self.replace(executable, node, by, NodeOp::Set(new));
             }
-            _ if name.starts_with("cuGraphExec") && name.contains("NodeSet") => {
-                self.0.insert(executable, Err(format!("{name} has changed it")));
+            Effect::SetNode(_) => {
+                self.0.insert(executable, Err(format!("{by} has changed it")));
             }
-            _ => {}
+            _ if function.ends(Kind::GraphExec).is_some() => {
+                self.0.remove(&executable);
+            }
+            _ => {
+                let Some(at) = function.hands_out(Kind::GraphExec) else { return };
+                let nodes = match flags(function, words) & DEVICE_LAUNCH {
+                    0 => take_apart(driver, graph),
+                    _ => Err("it is made to be launched from the device".into()),
+                };
+                self.made(word(at), nodes);
+            }
         }
     }
 
@@ -111,4 +112,27 @@ impl Instances {
             self.0.insert(executable, Err(why));
         }
     }
+}
+
+/// Whether a call makes, changes or uses an executable graph.
+pub fn concerns(function: &Function) -> bool {
+    function.handle(Kind::GraphExec).or(function.hands_out(Kind::GraphExec)).is_some()
+}
+
+/// How a graph is instantiated: told in an argument, or in the struct that one points to.
+fn flags(function: &Function, words: &[u64]) -> u64 {
+    let flags = |param: &Field| match (param.role, param.ty.form) {
+        (Role::Bits(_), _) => Some(words[param.offset as usize / 8]),
+        (_, Form::Pointer(to)) if to.name == CUDA_GRAPH_INSTANTIATE_PARAMS::TYPE.name => {
+            // SAFETY: the driver has just read the struct there.
+            Some(unsafe { (words[param.offset as usize / 8] as *const CUDA_GRAPH_INSTANTIATE_PARAMS).read() }.flags)
+        }
+        _ => None,
+    };
+    function.params.iter().find_map(flags).unwrap_or(0)
+}
+
+fn is_first_form(function: &Function) -> bool {
+    let first = CUDA_KERNEL_NODE_PARAMS_v1::TYPE.name;
+    function.params.iter().any(|param| matches!(param.ty.form, Form::Pointer(to) if to.name == first))
 }

@@ -13,7 +13,7 @@
 
 use crate::diagnose::bisection::Entry;
 use crate::diagnose::culprit::{Culprit, How, Suspect};
-use crate::diagnose::instances::Instances;
+use crate::diagnose::instances::{self, Instances};
 use crate::diagnose::trail::{self, Step, Trail};
 use crate::diagnose::unroll::{Kernel, Node, NodeOp};
 use crate::driver::stream::{Queue, Waiting, queue_of, stream_of, synchronize, within};
@@ -27,6 +27,7 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
+use trace::api::effect::Work;
 use trace::api::roles::Class;
 use trace::api::types::Kind;
 use trace::model::stream::StreamHandle;
@@ -154,9 +155,9 @@ impl Watch {
     pub unsafe fn call(&self, world: &World, call: &Call, live: &'static Function, words: &[u64]) -> u32 {
         // SAFETY: forwarded from the caller.
         let plain = || unsafe { world.driver.call(id(live), words) };
-        match (live.class, live.common_name()) {
-            (Class::launch, name) => self.launch(world, call, live, words, name == "cuGraphLaunch", plain),
-            (Class::submit, _) => {
+        match live.class {
+            Class::launch => self.launch(world, call, live, words, plain),
+            Class::submit => {
                 let mut turn = self.turn.lock();
                 let result = plain();
                 if result == result::SUCCESS {
@@ -164,7 +165,7 @@ impl Watch {
                 }
                 result
             }
-            (_, name) if name.starts_with("cuGraph") => {
+            _ if instances::concerns(live) => {
                 let mut turn = self.turn.lock();
                 let result = plain();
                 if result == result::SUCCESS {
@@ -182,7 +183,6 @@ impl Watch {
         call: &Call,
         live: &'static Function,
         words: &[u64],
-        is_graph: bool,
         plain: impl Fn() -> u32,
     ) -> u32 {
         let driver = world.driver;
@@ -196,7 +196,7 @@ impl Watch {
         let stream = stream_of(live, words);
         let named = StreamHandle::new(live, stream.unwrap_or(0));
         // One on several devices names a stream for each.
-        let is_one = live.name != "cuLaunchCooperativeKernelMultiDevice";
+        let is_one = live.work() != Some(Work::KernelOnEach);
         let queue = stream.filter(|_| is_one).map(|_| queue_of(driver, call.thread, live, words));
         if !turn.open.is_empty() {
             let is_suspect = |of: &Queue| queue.is_none_or(|queue| queue.context == of.context);
@@ -205,7 +205,7 @@ impl Watch {
                 return result::SUCCESS;
             }
         }
-        if is_graph {
+        if live.launches_graph() {
             let why = match turn.instances.nodes(words[0]) {
                 Ok(nodes) => {
                     let put = |node: &Node| node.work.put(driver, named);

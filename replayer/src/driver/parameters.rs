@@ -7,7 +7,9 @@ use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::sync::Arc;
 use trace::Function;
+use trace::api::effect::Effect;
 use trace::api::roles::Class;
+use trace::api::types::Kind;
 
 /// Offset and size by ordinal.
 pub type Layout = Arc<[(usize, usize)]>;
@@ -43,8 +45,7 @@ impl Parameters {
 
 /// Whether functions may end with this call.
 pub fn end_with(function: &Function) -> bool {
-    function.class == Class::unload
-        || function.family == "context"
-            && (function.class == Class::destroy
-                || matches!(function.common_name(), "cuDevicePrimaryCtxRelease" | "cuCtxDetach"))
+    let ends_context = matches!(function.effect, Effect::ReleasePrimary | Effect::ResetPrimary | Effect::DetachContext)
+        || [Kind::Context, Kind::GreenContext].into_iter().any(|kind| function.ends(kind).is_some());
+    ends_context || function.class == Class::unload
 }

@@ -2,7 +2,8 @@
 
 use crate::plan::copied::{Copied, End, copied};
 use crate::run::world::World;
-use trace::api::roles::Class;
+use trace::api::effect::Work;
+use trace::api::types::{Form, Kind};
 use trace::launch::{kernel, shape};
 use trace::record::{Timed, timed};
 use trace::{Call, Function};
@@ -28,12 +29,11 @@ const PEER: u8 = 10;
 
 /// None: nothing that can be timed by itself.
 pub fn describe<'t>(world: &World, call: &Call<'t>, live: &Function, words: &[u64]) -> Option<Described<'t>> {
-    let name = live.common_name();
     let mut described = Described { timed: Timed::BLANK, kernel: None, function: 0 };
     let timed = &mut described.timed;
-    match live.class {
-        Class::launch if name == "cuGraphLaunch" => timed.what = timed::GRAPH,
-        Class::launch => {
+    match live.work()? {
+        Work::Graph => timed.what = timed::GRAPH,
+        Work::Kernel | Work::KernelOnEach => {
             timed.what = timed::KERNEL;
             described.kernel = kernel(call);
             described.function = launched(live, words)?;
@@ -41,8 +41,8 @@ pub fn describe<'t>(world: &World, call: &Call<'t>, live: &Function, words: &[u6
                 (timed.grid, timed.block, timed.dynamic_shared) = (shape.grid, shape.block, shape.shared);
             }
         }
-        _ if name.starts_with("cuMemset") => {
-            (timed.what, timed.to, timed.bytes) = (timed::FILL, memory::DEVICE, filled(call, name));
+        Work::Fill => {
+            (timed.what, timed.to, timed.bytes) = (timed::FILL, memory::DEVICE, filled(call, live));
         }
         _ => {
             timed.what = timed::COPY;
@@ -53,7 +53,7 @@ pub fn describe<'t>(world: &World, call: &Call<'t>, live: &Function, words: &[u6
             // Of a batch of several kinds there is nothing to say.
             if kinds.all(|other| other == first) {
                 (timed.from, timed.to) = first;
-                timed.copy = if name.starts_with("cuMemcpyPeer") { PEER } else { direction(first) };
+                timed.copy = if is_between_contexts(live) { PEER } else { direction(first) };
             }
         }
     }
@@ -62,16 +62,17 @@ pub fn describe<'t>(world: &World, call: &Call<'t>, live: &Function, words: &[u6
 
 /// The live function that a launch names.
 pub fn launched(live: &Function, words: &[u64]) -> Option<u64> {
-    let param = live.params.iter().find(|param| param.ty.name == "CUfunction")?;
+    let param = &live.params[live.handle(Kind::Function)?];
     words.get(param.offset as usize / 8).copied()
 }
 
-fn filled(call: &Call, name: &str) -> u64 {
-    let element = match name {
-        name if name.contains("D32") => 4,
-        name if name.contains("D16") => 2,
-        _ => 1,
-    };
+fn is_between_contexts(live: &Function) -> bool {
+    live.params.iter().filter(|param| matches!(param.ty.form, Form::Handle(Kind::Context))).count() == 2
+}
+
+fn filled(call: &Call, live: &Function) -> u64 {
+    let value = live.params.iter().find(|param| matches!(param.ty.form, Form::Unsigned) && param.ty.size < 8);
+    let element = value.map_or(1, |value| value.ty.size.into());
     let argument = |name| call.argument(name);
     let elements = argument("N").or_else(|| argument("Width")?.checked_mul(argument("Height")?));
     elements.unwrap_or(0).saturating_mul(element)

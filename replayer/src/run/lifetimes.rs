@@ -31,8 +31,8 @@ impl<'t> Worker<'_, 't> {
         if let Some(end) = self.world.plan.ends.get(&call.number) {
             self.world.placement.end(&end.memory);
         }
-        if function.name == "cuLinkDestroy" {
-            let state = call.argument("state");
+        if let Some(linker) = function.ends(Kind::Link) {
+            let state = call.argument(function.params[linker].name);
             self.world.linked.lock().retain(|_, linked| Some(linked.linker) != state);
         }
     }

@@ -29,7 +29,7 @@ impl<'t> Worker<'_, 't> {
         words: &[u64],
     ) {
         let waits = function.class == Class::copy;
-        let runs_graph = matches!(function.common_name(), "cuGraphLaunch");
+        let runs_graph = function.launches_graph();
         let nothing = frame.sources.is_empty() && frame.lent.is_empty() && !runs_graph;
         if frame.sinks.is_empty() && (waits || nothing) {
             return;

@@ -16,6 +16,7 @@ use crate::run::world::World;
 use crate::run::{finish, marks, numbers, readers, results};
 use crate::tally::{Divergence, Tally};
 use trace::api::by_name;
+use trace::api::effect::{Effect, Work};
 use trace::api::enums::CUgraphNodeType;
 use trace::api::roles::{Class, Role};
 use trace::api::table::Awaited;
@@ -29,10 +30,10 @@ const STRIDE: u64 = 256;
 /// Whether its failure, which changed nothing, has to do with how memory was made; the replay's is mapped where the program's was
 /// allocated, and its reservations are there all the time. A copy in an executable graph keeps to memory of its kind (driver 580: to none of a pool, if it was made with other).
 fn fails_by_memory(call: &Call, function: &Function) -> bool {
-    match function.name {
-        "cuMemMap" | "cuMemUnmap" | "cuMemSetAccess" => true,
-        "cuMemRetainAllocationHandle" | "cuGraphExecMemcpyNodeSetParams" | "cuGraphExecMemsetNodeSetParams" => true,
-        "cuGraphExecNodeSetParams" => {
+    match function.effect {
+        Effect::Map | Effect::Unmap | Effect::SetAccess | Effect::RetainPhysical => true,
+        Effect::SetNode(Work::Copy | Work::Fill) => true,
+        Effect::SetNode(Work::Described) => {
             let kind = call.argument("nodeParams").and_then(|params| call.memory(When::Entry, params, 4));
             let kind = kind.and_then(|bytes| Some(CUgraphNodeType(u32::from_le_bytes(bytes[..].try_into().ok()?))));
             matches!(
@@ -156,7 +157,7 @@ impl<'t> Worker<'_, 't> {
         if let Some(context) = ending {
             finish::context_ends(world, context, &mut self.tally);
         }
-        if function.name == "cuMemMap" {
+        if function.effect == Effect::Map {
             // Allocated memory may have been here before.
             let start = call.argument("ptr").unwrap_or(0);
             let _ = world.placement.vacate(&(start..start.saturating_add(call.argument("size").unwrap_or(0))));

@@ -46,6 +46,9 @@ pub enum Effect {
     /// A texture or surface over memory: its address is this value, or stands in the resource description there.
     BindTexture(Sibling),
 
+    /// An argument of the launches to come is put into the function.
+    SetArgument,
+
     FindInClone,
     ListNodes,
     ChildGraph,

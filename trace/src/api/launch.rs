@@ -25,10 +25,10 @@ macro_rules! launch {
             // Launches before CUDA 4.0: arguments are put into the function one by one, and stay there. Addresses go in
             // by `cuParamSetv`; halves that `cuParamSeti` puts there are right only where memory could be placed.
             cuParamSetSize(hfunc: CUfunction, numbytes: u32) state;
-            cuParamSeti(hfunc: CUfunction, offset: i32, value: u32) state;
-            cuParamSetf(hfunc: CUfunction, offset: i32, value: f32) state;
+            cuParamSeti(hfunc: CUfunction, offset: i32, value: u32) state => SetArgument;
+            cuParamSetf(hfunc: CUfunction, offset: i32, value: f32) state => SetArgument;
             cuParamSetv(hfunc: CUfunction, offset: i32, ptr: *mut c_void = In(Len(numbytes)), numbytes: u32)
-                state;
+                state => SetArgument;
             cuParamSetTexRef(hfunc: CUfunction, texunit: i32, hTexRef: CUtexref) state;
             cuLaunch(f: CUfunction) launch => Submit(Kernel);
             cuLaunchGrid(f: CUfunction, grid_width: i32, grid_height: i32) launch => Submit(Kernel);
