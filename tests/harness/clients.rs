@@ -14,8 +14,11 @@ pub fn client(name: &str) -> PathBuf {
     client_with(name, &[])
 }
 
-/// Sources by subject: no two in all folders have one name.
+/// Sources by subject: no two in all folders have one name. What lies elsewhere is named with its way from `tests`.
 fn app(name: &str) -> PathBuf {
+    if name.contains('/') {
+        return source(name);
+    }
     let folders = std::fs::read_dir(source("apps")).expect("tests/apps").flatten().map(|entry| entry.path());
     let mut found: Vec<PathBuf> = folders.map(|folder| folder.join(name)).filter(|file| file.exists()).collect();
     assert_eq!(found.len(), 1, "{name} in the folders of tests/apps: {found:?}");
