@@ -1,10 +1,10 @@
 //! What streams are called in tables of measured work: `stream#1`, as everywhere, beside the number by which the source of the times
 //! knows them (Nsight Systems' `Strm`).
 
-use replayer::Outstanding;
 use std::collections::BTreeMap;
 use trace::Trace;
 use trace::decode::decode;
+use trace::model::outstanding::Outstanding;
 use trace::objects::Objects;
 use trace::record::Timed;
 use trace::timed::known;

@@ -1,12 +1,12 @@
 //! What a program was inside of, and what it had submitted, when its recording ended: or now, if it still runs.
 
 use crate::figures::{counted, duration};
-use replayer::{Work, outstanding};
 use serde_json::{Value, json};
 use trace::api::roles::Class;
 use trace::api::types::{Form, Kind};
 use trace::decode::decode;
 use trace::finish::now;
+use trace::model::outstanding::{Work, outstanding};
 use trace::objects::Objects;
 use trace::text::plain;
 use trace::{Call, Trace};

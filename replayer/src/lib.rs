@@ -36,7 +36,6 @@ pub use options::{Dump, Followed, Options, Progress, Repeat, Tools};
 pub use plan::called_back::reached;
 pub use plan::copied::{Copied, End, copied};
 pub use plan::nested::structs;
-pub use plan::outstanding::{Outstanding, Wait, Work, outstanding};
 pub use plan::stops::{Memory, find_call, find_launches, find_memory};
 pub use plan::unordered::{Submission, Unordered, unordered};
 pub use plan::verdict::{Reason, Verdict};

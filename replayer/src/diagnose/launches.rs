@@ -20,7 +20,6 @@ use crate::driver::stream::{Queue, Waiting, queue_of, stream_of, synchronize, wi
 use crate::driver::{Failure, id, result, result_name};
 use crate::memory::objects::Found;
 use crate::options::Followed;
-use crate::plan::outstanding::Left;
 use crate::run::rest;
 use crate::run::world::World;
 use parking_lot::Mutex;
@@ -30,6 +29,7 @@ use std::time::Duration;
 use trace::api::effect::Work;
 use trace::api::roles::Class;
 use trace::api::types::Kind;
+use trace::model::outstanding::Left;
 use trace::model::stream::StreamHandle;
 use trace::{Call, Function};
 

@@ -6,7 +6,7 @@
 //! not meant: there a program that waits for flags is likely, and named for that (`spins.rs`).
 
 use crate::plan::copied::{copied, memory};
-use crate::plan::outstanding::{Outstanding, arguments};
+use crate::plan::shared::{Shared, arguments};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use trace::api::roles::Class;
@@ -55,15 +55,15 @@ pub struct Calls {
 }
 
 impl Borders {
-    /// Moves past a call that `outstanding` has just moved past.
-    pub fn see(&mut self, call: &Call, function: &'static Function, outstanding: &Outstanding) {
+    /// Moves past a call that `shared` has just moved past.
+    pub fn see(&mut self, call: &Call, function: &'static Function, shared: &Shared) {
         if matches!(call.name(), "cuMemFreeHost" | "cuMemHostUnregister") && call.took_effect() {
             return self.ends(call.argument("p").unwrap_or(0));
         }
-        if !outstanding.has_pinned() || !matches!(function.class, Class::launch | Class::submit | Class::graph) {
+        if !shared.has_pinned() || !matches!(function.class, Class::launch | Class::submit | Class::graph) {
             return;
         }
-        let is_pinned = |address: &u64| outstanding.pinned_around(*address).is_some();
+        let is_pinned = |address: &u64| shared.pinned_around(*address).is_some();
         let given: Vec<u64> = arguments(call).filter(is_pinned).collect();
         // Rows begin no parts of their own.
         let filled = || memory(call, function).into_iter().map(|range| range.start).min().into_iter().collect();
@@ -71,7 +71,7 @@ impl Borders {
         let copied = copied.iter().flat_map(|copied| [copied.from.address(), copied.to.address()]).flatten();
         let copied: Vec<u64> = Some(copied.collect::<Vec<u64>>()).filter(|all| !all.is_empty()).unwrap_or_else(filled);
         for address in given.iter().copied().chain(copied) {
-            if let Some(range) = outstanding.pinned_around(address) {
+            if let Some(range) = shared.pinned_around(address) {
                 let piece = self.pieces.entry(range.start).or_default();
                 piece.range = range;
                 piece.borders.insert(address);
@@ -82,29 +82,29 @@ impl Borders {
         if given.is_empty() {
             return;
         }
-        if !outstanding.is_under_way(call.number) {
+        if !shared.work.is_under_way(call.number) {
             // It has become a node.
             self.nodes.extend(given);
             return;
         }
         self.given.insert(call.number, given);
         if self.given.len().is_power_of_two() {
-            let under_way: HashSet<u64> = outstanding.under_way().collect();
+            let under_way: HashSet<u64> = shared.work.under_way().collect();
             self.given.retain(|launch, _| under_way.contains(launch));
         }
     }
 
     /// What the CPU has written was found before a call, or while it waited. `later`: the first call that began when it had been.
-    pub fn found(&mut self, call: u64, memory: &Range<u64>, later: u64, is_meanwhile: bool, outstanding: &Outstanding) {
-        let Some(range) = outstanding.pinned_around(memory.start) else { return };
+    pub fn found(&mut self, call: u64, memory: &Range<u64>, later: u64, is_meanwhile: bool, shared: &Shared) {
+        let Some(range) = shared.pinned_around(memory.start) else { return };
         let Some(piece) = self.pieces.get_mut(&range.start) else { return };
         // Each that was given is a border of those before it.
         let first = piece.borders.range(..=memory.start).next_back().copied().unwrap_or(range.start);
         let is_near = |given: &u64| (first..memory.end).contains(given);
         let launches = self.given.iter().filter(|(launch, given)| **launch < later && given.iter().any(is_near));
-        let launches = launches.filter(|(launch, _)| outstanding.is_under_way(**launch));
+        let launches = launches.filter(|(launch, _)| shared.work.is_under_way(**launch));
         let given: BTreeSet<u64> = launches.flat_map(|(_, given)| given.iter().copied().filter(is_near)).collect();
-        let has_neighbours = !given.is_empty() && outstanding.has_neighbours(&range, memory);
+        let has_neighbours = !given.is_empty() && shared.has_neighbours(&range, memory);
         for given in given {
             let beside = Beside { memory: memory.clone(), given, has_neighbours, is_meanwhile };
             piece.found.entry(beside).or_default().push(call);

@@ -1,12 +1,13 @@
 //! Launches of graphs that run what certain calls have put there: callbacks of the program, kernels.
 
-use crate::plan::captures::Captures;
 use crate::plan::graphs::{Graphs, Uses};
 use crate::plan::nested::structs;
 use std::collections::HashMap;
 use std::ops::Range;
 use trace::api::roles::{Class, Role};
 use trace::api::types::Form;
+use trace::model::change::resolve;
+use trace::model::streams::Streams;
 use trace::{Call, Function, Trace};
 
 /// By launch within the range: a call that put a callback into the graph.
@@ -20,15 +21,17 @@ pub fn reached(
     range: &Range<u64>,
     is_meant: impl Fn(&Call, &'static Function) -> bool,
 ) -> HashMap<u64, u64> {
-    let (mut graphs, mut captures) = (Graphs::default(), Captures::default());
+    let (mut graphs, mut streams) = (Graphs::default(), Streams::default());
     let mut found = HashMap::new();
     for call in trace.calls().take_while(|call| call.number < range.end) {
         let Some(function) = call.function().filter(|_| call.took_effect() && !call.inner) else { continue };
-        let capture = call.stream().and_then(|stream| captures.origin(stream));
-        captures.see(&call, function, &Default::default());
+        let target = streams.target(&call, function);
+        if let Some(change) = resolve(&call, function) {
+            streams.follow((call.thread, call.number), &change, false);
+        }
         // What passes through a graph here is not memory, but the calls that are meant.
         let given: Uses = Uses::new(is_meant(&call, function).then_some(call.number as u32).into_iter().collect());
-        let reached = graphs.see(&call, function, capture, given);
+        let reached = graphs.see(&call, function, target, given);
         let reached = reached.filter(|_| function.class == Class::launch && range.contains(&call.number));
         found.extend(reached.and_then(|calls| calls.first().map(|first| (call.number, u64::from(*first)))));
     }

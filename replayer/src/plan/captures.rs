@@ -2,65 +2,18 @@
 
 use crate::plan::nested::structs;
 use crate::ranges::Ranges;
-use std::collections::HashMap;
 use std::ops::Range;
 use trace::api::copies::region;
 use trace::api::enums::CUmemorytype;
-use trace::api::roles::{Class, Role, Side};
+use trace::api::roles::{Role, Side};
 use trace::api::types::{Form, Type};
 use trace::call::{Content, Image};
 use trace::{Call, Function};
 
 pub const WHY: &str = "a graph copies from host memory: what the CPU writes there between its launches is not recorded";
 
-/// Streams under capture, and events recorded there, by the stream that the capture began on.
-#[derive(Default)]
-pub struct Captures {
-    streams: HashMap<u64, u64>,
-    events: HashMap<u64, u64>,
-}
-
-impl Captures {
-    /// The stream that the capture of this stream began on.
-    pub fn origin(&self, stream: u64) -> Option<u64> {
-        self.streams.get(&stream).copied()
-    }
-
-    /// Follows a call that took effect; whether it puts a copy from this host memory into a graph.
-    pub fn see(&mut self, call: &Call, function: &'static Function, host: &Ranges) -> bool {
-        let stream = call.argument("hStream");
-        let captured = stream.and_then(|stream| self.streams.get(&stream).copied());
-        match function.common_name() {
-            _ if function.begins_capture() => {
-                self.streams.extend(stream.map(|stream| (stream, stream)));
-            }
-            _ if function.ends_capture() => {
-                self.streams.retain(|_, origin| Some(*origin) != stream);
-                self.events.retain(|_, origin| Some(*origin) != stream);
-            }
-            "cuEventRecord" | "cuEventRecordWithFlags" => {
-                let event = call.argument("hEvent").unwrap_or(0);
-                match captured {
-                    Some(origin) => self.events.insert(event, origin),
-                    None => self.events.remove(&event),
-                };
-            }
-            // A stream that waits for a capture joins it.
-            "cuStreamWaitEvent" => {
-                let origin = call.argument("hEvent").and_then(|event| self.events.get(&event).copied());
-                self.streams.extend(stream.zip(origin));
-            }
-            _ => {
-                let makes_nodes = captured.is_some() || function.class == Class::graph;
-                return makes_nodes && reads_host(call, function, host);
-            }
-        }
-        false
-    }
-}
-
 /// Whether one of the call's sources is host memory.
-fn reads_host(call: &Call, function: &'static Function, host: &Ranges) -> bool {
+pub fn reads_host(call: &Call, function: &'static Function, host: &Ranges) -> bool {
     let is_recorded = |address: u64| {
         let is_memory = |image: &Image| !matches!(image.content, Content::Arguments { .. });
         call.images().any(|image| image.address == address && is_memory(&image))

@@ -5,11 +5,8 @@
 //! A failure before that is another one.
 
 use crate::driver::result::is_sticky;
-use std::collections::HashMap;
-use trace::api::roles::{Class, Role};
-use trace::api::table::Awaited;
-use trace::model::stream::StreamId;
-use trace::{Call, Function};
+use trace::Call;
+use trace::model::outstanding::Outstanding;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
@@ -20,64 +17,12 @@ pub struct Fault {
     pub heard: u64,
 }
 
-#[derive(Default)]
-pub struct Faults {
-    first: Option<Fault>,
-    /// The first submission to each stream that no wait has covered, and the context that was current.
-    open: HashMap<StreamId, (u64, u64)>,
-    /// Where events were recorded, and by which call.
-    events: HashMap<u64, (StreamId, u64)>,
-}
-
-impl Faults {
-    /// `context`: current on the thread of the call; 0 if nothing tells. `stream`: where it puts work, or what it waits for.
-    pub fn see(&mut self, call: &Call, function: &Function, context: u64, stream: StreamId) {
-        if self.first.is_some() {
-            return;
-        }
-        if let Some(code) = call.result.filter(|code| is_sticky(*code)) {
-            let since = self.open.values().map(|(_, call)| *call).min().unwrap_or(call.number).min(call.number);
-            self.first = Some(Fault { code, since, heard: call.number });
-            return;
-        }
-        if !call.succeeded() {
-            return;
-        }
-        match function.awaited() {
-            Some(Awaited::Events(events)) => events.into_iter().for_each(|at| self.event_came(call.word(at))),
-            Some(Awaited::Context(at)) => {
-                let waited = Awaited::context(at, |at| call.word(at)).unwrap_or(context);
-                self.open.retain(|_, (context, _)| *context != waited);
-            }
-            Some(Awaited::Stream(_)) => _ = self.open.remove(&stream),
-            None if matches!(function.common_name(), "cuEventRecord" | "cuEventRecordWithFlags") => {
-                self.events.insert(call.argument("hEvent").unwrap_or(0), (stream, call.number));
-            }
-            None => match function.class {
-                Class::launch | Class::submit => {
-                    self.open.entry(stream).or_insert((context, call.number));
-                }
-                // The bytes are there, so what was on the stream before them is done.
-                Class::copy if function.params.iter().any(|param| matches!(param.role, Role::Sink(_))) => {
-                    self.open.remove(&stream);
-                }
-                _ => {}
-            },
-        }
-    }
-
-    /// The program was told that this event has happened.
-    fn event_came(&mut self, event: u64) {
-        if let Some((stream, call)) = self.events.get(&event)
-            && let Some((_, first)) = self.open.get_mut(stream)
-        {
-            // Everything before the event is done; what came after it began there at the earliest.
-            *first = (*first).max(*call);
-        }
-    }
-
-    pub fn first(&self) -> Option<Fault> {
-        self.first
+impl Fault {
+    /// If this call was told of one while that work was outstanding.
+    pub fn of(call: &Call, work: &Outstanding) -> Option<Fault> {
+        let code = call.result.filter(|code| is_sticky(*code))?;
+        let since = work.under_way().min().unwrap_or(call.number).min(call.number);
+        Some(Fault { code, since, heard: call.number })
     }
 }
 
@@ -115,12 +60,25 @@ mod tests {
     }
 
     #[test]
+    fn a_wait_for_the_legacy_stream_covers_blocking_ones() {
+        for (flags, expected) in [(0, 6), (1, 4)] {
+            let with_stream = |sample: &mut Sample| {
+                sample.call(0, "cuStreamSynchronize", 11..12, &[0], &[]);
+                sample.call(0, "cuStreamCreate", 12..13, &[0x100, flags], &[(0x100, &0x50u64.to_le_bytes())]);
+                sample.call(0, "cuMemsetD8Async", 14..15, &[AT, 0, 1, 0x50], &[]);
+                sample.call(0, "cuStreamSynchronize", 16..17, &[0], &[]);
+            };
+            assert_eq!(since(with_stream), expected);
+        }
+    }
+
+    #[test]
     fn an_event_covers_what_was_before_it() {
         let with_event = |sample: &mut Sample| {
             sample.call(0, "cuEventRecord", 20..21, &[0xe0, 0], &[]);
             sample.launch(0, 22..23, AT);
             sample.call(0, "cuEventSynchronize", 30..31, &[0xe0], &[]);
         };
-        assert_eq!(since(with_event), 2);
+        assert_eq!(since(with_event), 3);
     }
 }

@@ -5,6 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use trace::api::roles::Class;
 use trace::call::When;
+use trace::model::stream::StreamId;
+use trace::model::streams::Target;
 use trace::{Call, Function};
 
 /// Allocations, by number. Shared, as a graph is launched many times.
@@ -13,7 +15,7 @@ pub type Uses = Arc<BTreeSet<u32>>;
 #[derive(Default)]
 pub struct Graphs {
     /// Captures under way, by the stream that they began on.
-    captures: HashMap<u64, Uses>,
+    captures: HashMap<StreamId, Uses>,
     graphs: HashMap<u64, Uses>,
     executable: HashMap<u64, Uses>,
     /// The graph that a node is in.
@@ -23,17 +25,17 @@ pub struct Graphs {
 }
 
 impl Graphs {
-    /// Follows a call that took effect. `capture` is the stream whose capture it becomes part of, `given` the memory it
-    /// was given. What it makes use of itself, and none if it only builds.
-    pub fn see(&mut self, call: &Call, function: &Function, capture: Option<u64>, given: Uses) -> Option<Uses> {
+    /// Follows a call that took effect. `given`: the memory it was given. What it makes use of itself, and none if it only builds.
+    pub fn see(&mut self, call: &Call, function: &Function, target: Target, given: Uses) -> Option<Uses> {
+        let Target { stream, capture } = target;
         let argument = |name| call.argument(name).unwrap_or(0);
         let name = function.common_name();
         match name {
             _ if function.begins_capture() => {
-                self.captures.insert(argument("hStream"), Uses::default());
+                self.captures.insert(stream, Uses::default());
             }
             _ if function.ends_capture() => {
-                let captured = self.captures.remove(&argument("hStream"));
+                let captured = self.captures.remove(&stream);
                 if let (Some(graph), Some(uses)) = (call.output("phGraph"), captured) {
                     self.add(graph, &uses);
                 }
@@ -94,7 +96,7 @@ impl Graphs {
     }
 
     /// Work on a stream: part of a capture, or done.
-    fn put(&mut self, capture: Option<u64>, uses: Uses) -> Option<Uses> {
+    fn put(&mut self, capture: Option<StreamId>, uses: Uses) -> Option<Uses> {
         let Some(capture) = capture else { return Some(uses) };
         Arc::make_mut(self.captures.entry(capture).or_default()).extend(uses.iter());
         None

@@ -5,7 +5,7 @@
 //! on the same pages while it is under way; and of a launch nobody knows how far from its address it works.
 
 use crate::plan::copied::{End, copied};
-use crate::plan::outstanding::{Outstanding, arguments};
+use crate::plan::shared::{Shared, arguments};
 use std::collections::{HashMap, HashSet};
 use trace::api::roles::Class;
 use trace::{Call, Function};
@@ -51,17 +51,17 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Moves past a call that `outstanding` has just moved past. Why its part of some memory cannot be told from what work under way makes
+    /// Moves past a call that `shared` has just moved past. Why its part of some memory cannot be told from what work under way makes
     /// of another.
-    pub fn see(&mut self, call: &Call, function: &'static Function, outstanding: &Outstanding) -> Option<&'static str> {
-        if !outstanding.has_pinned() || !matches!(function.class, Class::launch | Class::submit | Class::graph) {
+    pub fn see(&mut self, call: &Call, function: &'static Function, shared: &Shared) -> Option<&'static str> {
+        if !shared.has_pinned() || !matches!(function.class, Class::launch | Class::submit | Class::graph) {
             return None;
         }
-        let parts = self.parts(call, function, outstanding);
+        let parts = self.parts(call, function, shared);
         if parts.is_empty() {
             return None;
         }
-        let under_way: HashSet<u64> = outstanding.under_way().collect();
+        let under_way: HashSet<u64> = shared.work.under_way().collect();
         if !under_way.contains(&call.number) {
             // It has become a node.
             for part in parts {
@@ -80,9 +80,9 @@ impl Parts {
         beside
     }
 
-    fn parts(&self, call: &Call, function: &'static Function, outstanding: &Outstanding) -> Vec<Part> {
+    fn parts(&self, call: &Call, function: &'static Function, shared: &Shared) -> Vec<Part> {
         let stream = call.stream();
-        let around = |address| Some(outstanding.pinned_around(address)?.start);
+        let around = |address| Some(shared.pinned_around(address)?.start);
         let midst = |word| around(word).filter(|start| *start != word);
         let runs_graph = function.launches_graph();
         let (launch, called_back): (Vec<u64>, Vec<u64>) = if runs_graph {

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use trace::api::roles::{Class, Role};
 use trace::api::types::{Form, Kind};
 use trace::call::{Content, Image};
+use trace::model::streams::Target;
 use trace::{Call, Function, Trace};
 
 /// Allocations that exist at a point of the trace.
@@ -134,8 +135,8 @@ const MOST_OBJECTS: u64 = 1 << 16;
 const DESCRIPTION: u64 = 4096;
 
 impl Reach {
-    /// Follows a call that succeeded. `capture`: the stream whose capture it becomes part of.
-    pub fn see(&mut self, trace: &Trace, call: &Call, function: &Function, capture: Option<u64>, live: &Allocations) {
+    /// Follows a call that succeeded.
+    pub fn see(&mut self, trace: &Trace, call: &Call, function: &Function, target: Target, live: &Allocations) {
         let what = match function.class {
             Class::launch => Some(What::Launch),
             Class::copy | Class::submit if is_check(call) => Some(What::Check),
@@ -149,7 +150,7 @@ impl Reach {
             }
             executable.iter().for_each(|graph| uses.extend(self.graphs.launched(*graph).iter()));
         }
-        if let (Some(mut uses), Some(what)) = (self.graphs.see(call, function, capture, Arc::new(uses)), what) {
+        if let (Some(mut uses), Some(what)) = (self.graphs.see(call, function, target, Arc::new(uses)), what) {
             if what == What::Launch && !self.stored.is_empty() {
                 self.follow_stored(&mut uses);
             }

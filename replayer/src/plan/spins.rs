@@ -7,8 +7,8 @@
 
 use crate::plan::borders::Borders;
 use crate::plan::meanwhile::Runs;
-use crate::plan::outstanding::Outstanding;
 use crate::plan::parts::Parts;
+use crate::plan::shared::Shared;
 use crate::plan::verdict::{Reason, Reasons};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashSet};
@@ -49,7 +49,7 @@ struct Walk<'t> {
     trace: &'t Trace,
     runs: Runs,
     found: Peekable<std::vec::IntoIter<Found<'t>>>,
-    outstanding: Outstanding,
+    memory: Shared,
     parts: Parts,
     borders: Borders,
     /// Calls that wait or show results, by their ends.
@@ -114,7 +114,7 @@ impl<'t> Walk<'t> {
             trace,
             runs: Runs::of(trace),
             found: trace.found().into_iter().peekable(),
-            outstanding: Outstanding::default(),
+            memory: Shared::default(),
             parts: Parts::default(),
             borders: Borders::default(),
             ending: BinaryHeap::new(),
@@ -129,9 +129,9 @@ impl<'t> Walk<'t> {
 
     fn see(&mut self, call: &Call, objects: &Objects) {
         if let Some(function) = call.function() {
-            self.outstanding.see(call, function, objects);
-            self.borders.see(call, function, &self.outstanding);
-            if let Some(why) = self.parts.see(call, function, &self.outstanding) {
+            self.memory.see(call, function, objects);
+            self.borders.see(call, function, &self.memory);
+            if let Some(why) = self.parts.see(call, function, &self.memory) {
                 self.reasons.about_call(why, call.number);
             }
         }
@@ -147,7 +147,7 @@ impl<'t> Walk<'t> {
             let earliest = [found, ending.map(|(end, _)| end)].into_iter().flatten().min();
             if let Some((_, call)) = run.filter(|(begin, _)| earliest.is_none_or(|other| *begin <= other)) {
                 self.called_back.next();
-                self.outstanding.called_back(call, false);
+                self.memory.work.called_back(call, false);
                 self.settle();
                 continue;
             }
@@ -167,7 +167,7 @@ impl<'t> Walk<'t> {
         // What began later was given what the CPU had written.
         let later = self.trace.call_from(found.time);
         if found.written.is_seen() {
-            let mut beside = found.written.images().flat_map(|image| self.outstanding.given_beside(&image.memory()));
+            let mut beside = found.written.images().flat_map(|image| self.memory.given_beside(&image.memory()));
             // Before a wait it may be what the work has made of it by then. Once for a call that found many pieces.
             let waits = self.trace.call(found.call).and_then(|call| call.function());
             let waits = waits.is_some_and(|function| matches!(function.class, Class::synchronize | Class::copy));
@@ -179,8 +179,8 @@ impl<'t> Walk<'t> {
         }
         let in_callback = self.runs.is_under_way(found.time);
         for image in found.written.images() {
-            self.borders.found(found.call, &image.memory(), later, false, &self.outstanding);
-            let mut launches = self.outstanding.given_to(image.address);
+            self.borders.found(found.call, &image.memory(), later, false, &self.memory);
+            let mut launches = self.memory.given_to(image.address);
             launches.retain(|launch| *launch < later);
             if !launches.is_empty() {
                 self.named.insert(found.call);
@@ -193,7 +193,7 @@ impl<'t> Walk<'t> {
         let Some(call) = self.trace.call(call) else { return };
         // Beside launches of which no other wait had told by then.
         for image in meanwhile(&call) {
-            self.borders.found(call.number, &image.memory(), call.number, true, &self.outstanding);
+            self.borders.found(call.number, &image.memory(), call.number, true, &self.memory);
         }
         let mut both = false;
         for (launch, image) in call.results().filter(|_| !self.beside.is_empty()) {
@@ -216,9 +216,9 @@ impl<'t> Walk<'t> {
 
     /// What was written beside launches that have finished all is settled.
     fn settle(&mut self) {
-        let outstanding = &self.outstanding;
+        let work = &self.memory.work;
         self.beside.retain_mut(|beside| {
-            beside.launches.retain(|launch| outstanding.is_under_way(*launch));
+            beside.launches.retain(|launch| work.is_under_way(*launch));
             !beside.launches.is_empty()
         });
     }

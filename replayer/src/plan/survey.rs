@@ -4,9 +4,8 @@ use crate::addresses::{BLOCK, PAGE};
 use crate::driver::result;
 use crate::plan::action::{Action, action, between_either};
 use crate::plan::captures;
-use crate::plan::captures::Captures;
 use crate::plan::environment::Environment;
-use crate::plan::fault::Faults;
+use crate::plan::fault::Fault;
 use crate::plan::handover;
 use crate::plan::known::{Known, Others};
 use crate::plan::lifetimes::Lifetimes;
@@ -28,8 +27,11 @@ use trace::api::roles::{Class, Extent, Field, Role};
 use trace::api::types::{Form, Kind};
 use trace::call::{Content, Image, When};
 use trace::model::change::{Change, resolve};
-use trace::model::contexts::{Contexts, Ended};
-use trace::model::stream::{StreamHandle, StreamId};
+use trace::model::contexts::Ended;
+use trace::model::outstanding::Outstanding;
+use trace::model::stream::StreamId;
+use trace::model::streams::Target;
+use trace::objects::Objects;
 use trace::preamble::Data;
 use trace::record::no_replay_needs;
 use trace::written::Written;
@@ -41,10 +43,10 @@ mod memory;
 pub struct Survey {
     plan: Plan,
     reasons: Reasons,
-    contexts: Contexts,
+    work: Outstanding,
     origins: Origins,
     known: Known,
-    faults: Faults,
+    fault: Option<Fault>,
     live: Allocations,
     moments: Vec<Moment>,
     usage: Usage,
@@ -52,7 +54,8 @@ pub struct Survey {
     /// Where memory of graphs begins: no free ends it, as a launch allocates it again.
     of_graphs: HashSet<u64>,
     host: Ranges,
-    captures: Captures,
+    /// Where the call that is seen puts work.
+    target: Option<Target>,
     /// Pageable memory that nodes were made to read and write, and that other copies name.
     of_nodes: Vec<Range<u64>>,
     of_copies: HashSet<Range<u64>>,
@@ -118,12 +121,13 @@ impl Survey {
             self.plan.results.insert(image.address);
             self.plan.reach.result(call, launch.number, image.address, &self.live);
         }
-        let change = call.took_effect().then(|| resolve(call, function)).flatten();
-        let ended = change.and_then(|change| self.contexts.follow(call.thread, &change));
         self.origins.see(trace, call, function);
-        let context = self.contexts.current(call.thread).unwrap_or(0);
-        let stream = StreamHandle::new(function, call.stream().unwrap_or(0)).of(context, call.thread);
-        self.faults.see(call, function, context, stream);
+        self.fault = self.fault.take().or_else(|| Fault::of(call, &self.work));
+        let target = self.work.streams.target(call, function);
+        self.target = Some(target);
+        let change = call.took_effect().then(|| resolve(call, function)).flatten();
+        let follow = |change| self.work.follow(call, function, &change, &Objects::default());
+        let ended = change.map(follow).and_then(|followed| followed.ended);
         if !call.took_effect() {
             if self.leaves_its_allocation(call, function) {
                 self.plan.beyond.insert(call.number);
@@ -160,10 +164,11 @@ impl Survey {
         self.reach(trace, call, function);
         self.inputs(trace, call, function);
         self.begins_unknown(trace, call, function);
-        if self.captures.see(call, function, &self.host) && !trace.follows_host_memory() {
+        let makes_node = self.is_captured() || function.class == Class::graph;
+        if makes_node && !trace.follows_host_memory() && captures::reads_host(call, function, &self.host) {
             self.reasons.about_call(captures::WHY, call.number);
         }
-        self.submission(call, function, stream, moment);
+        self.submission(call, function, target.stream, moment);
         self.lifetimes.see(call, function, moment);
         let is_stream =
             |param: &&Field| matches!((param.role, param.ty.form), (Role::Destroy, Form::Handle(Kind::Stream)));
@@ -176,8 +181,7 @@ impl Survey {
     fn begins_unknown(&mut self, trace: &Trace, call: &Call, function: &'static Function) {
         const UNKNOWN: &str =
             "the range left calls out before it: what device memory held when it was made is not known";
-        let is_captured = call.stream().is_some_and(|stream| self.captures.origin(stream).is_some());
-        let others = Others { live: &self.live, host: &self.host, is_captured };
+        let others = Others { live: &self.live, host: &self.host, is_captured: self.is_captured() };
         if !self.known.see(trace, call, function, &others) {
             self.reasons.about_call(UNKNOWN, call.number);
         }
@@ -193,9 +197,14 @@ impl Survey {
         })
     }
 
+    fn is_captured(&self) -> bool {
+        self.target.is_some_and(|target| target.capture.is_some())
+    }
+
     fn reach(&mut self, trace: &Trace, call: &Call, function: &Function) {
-        let capture = call.stream().and_then(|stream| self.captures.origin(stream));
-        self.plan.reach.see(trace, call, function, capture, &self.live);
+        if let Some(target) = self.target {
+            self.plan.reach.see(trace, call, function, target, &self.live);
+        }
         for address in self.for_callbacks.remove(&call.number).unwrap_or_default() {
             self.plan.reach.result(call, call.number, address, &self.live);
         }
@@ -258,7 +267,7 @@ impl Survey {
         }
         let either = words(|role| matches!(role, Role::Reads(_) | Role::Writes(_)));
         let is_host = |address: u64| call.images().any(|image| image.address == address);
-        let is_captured = call.stream().is_some_and(|stream| self.captures.origin(stream).is_some());
+        let is_captured = self.is_captured();
         let makes_node = function.class == Class::graph || is_captured;
         if makes_node || matches!(function.class, Class::copy | Class::submit) {
             if is_captured {
@@ -339,7 +348,7 @@ impl Survey {
         plan.pages = Ranges::union(pinned.iter().chain(in_part), PAGE);
         plan.blocks = Ranges::union(plan.device.iter(), BLOCK);
         (plan.launches, plan.unreached_launches) = plan.reach.count(|_| true);
-        plan.fault = self.faults.first();
+        plan.fault = self.fault;
         plan.environment = Environment::of(trace);
 
         let nothing = match trace.preamble.data {

@@ -5,8 +5,8 @@
 //! touch the same bytes is not.
 
 use crate::plan::Plan;
-use crate::plan::outstanding::Outstanding;
 use std::collections::HashMap;
+use trace::model::outstanding::Outstanding;
 use trace::objects::Objects;
 use trace::{Call, Trace, decode};
 
@@ -37,9 +37,10 @@ pub fn unordered(trace: &Trace, plan: &Plan, at: u64) -> Option<Unordered> {
         let Some(function) = call.function() else { continue };
         if let Some(own) = sharers.get(&call.number) {
             let share = |other: u64| sharers.get(&other).is_some_and(|uses| uses.iter().any(|id| own.contains(id)));
-            let pair = walk.unordered(&call, function, share).and_then(|(other, stream)| {
-                let earlier = submission(trace.call(other)?, stream.to_owned());
-                Some(Unordered(earlier, submission(call, walk.stream_name(&call, function, &objects))))
+            let stream = walk.stream_name(&call, function, &objects);
+            let pair = walk.unordered(&call, function, share).and_then(|(other, of)| {
+                let earlier = submission(trace.call(other)?, of.to_owned());
+                Some(Unordered(earlier, submission(call, stream)))
             });
             found = pair.or(found);
         }

@@ -6,8 +6,8 @@
 
 use crate::plan::copied::memory;
 use crate::plan::nested::structs;
-use crate::plan::outstanding::arguments;
 use crate::plan::reach::Allocations;
+use crate::plan::shared::arguments;
 use crate::ranges::Ranges;
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;

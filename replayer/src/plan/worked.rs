@@ -1,7 +1,7 @@
 //! When launches, copies and fills on some memory were known to have been done: by a wait, or as a callback behind them began.
 
 use crate::plan::copied;
-use crate::plan::outstanding::Outstanding;
+use crate::plan::shared::Shared;
 use crate::plan::spins::{begun, waits};
 use crate::ranges::Ranges;
 use std::collections::{HashMap, HashSet};
@@ -45,25 +45,25 @@ impl Worked {
         };
         let mut worked = Worked { all: results.map(result).collect(), ..Worked::default() };
         let of_results: HashSet<u64> = worked.all.iter().map(|done| done.call).collect();
-        let (mut outstanding, objects, mut queued) = (Outstanding::default(), Objects::default(), HashMap::new());
+        let (mut shared, objects, mut queued) = (Shared::default(), Objects::default(), HashMap::new());
         for (time, event) in events(trace) {
             match event {
                 Event::Call(call) => {
                     let Some(function) = call.function() else { continue };
-                    outstanding.see(&call, function, &objects);
-                    let touched = touched(&call, function, &outstanding, memory);
+                    shared.see(&call, function, &objects);
+                    let touched = touched(&call, function, &shared, memory);
                     match function.class {
                         Class::copy => worked.all.extend(done(time, call.number, (call.begin, touched))),
                         _ if !touched.is_empty() => _ = queued.insert(call.number, (call.begin, touched)),
                         _ => {}
                     }
                     let is_meant = |call: &u64| of_results.contains(call) || queued.contains_key(call);
-                    let beside: HashSet<u64> = outstanding.beside(call.number).filter(is_meant).collect();
+                    let beside: HashSet<u64> = shared.work.beside(call.number).filter(is_meant).collect();
                     worked.beside.extend((!beside.is_empty()).then_some((call.number, beside)));
                 }
-                Event::Run(call) => outstanding.called_back(call, false),
+                Event::Run(call) => shared.work.called_back(call, false),
             }
-            for call in outstanding.take_done() {
+            for call in shared.work.take_done() {
                 worked.all.extend(queued.remove(&call).into_iter().flat_map(|put| done(time, call, put)));
             }
         }
@@ -82,11 +82,11 @@ impl Worked {
     }
 }
 
-fn touched(call: &Call, function: &'static Function, outstanding: &Outstanding, memory: &Ranges) -> Vec<Range<u64>> {
+fn touched(call: &Call, function: &'static Function, shared: &Shared, memory: &Ranges) -> Vec<Range<u64>> {
     let mut touched = match function.class {
         Class::copy | Class::submit if call.succeeded() => copied::memory(call, function),
         // One that is given an address in the midst may use any part.
-        Class::launch if call.succeeded() => outstanding.given_whole(call),
+        Class::launch if call.succeeded() => shared.given_whole(call),
         _ => Vec::new(),
     };
     touched.retain(|touched| memory.overlaps(touched));

@@ -6,13 +6,13 @@ use crate::diagnose::bisection::Entry;
 use crate::diagnose::culprit::Culprit;
 use crate::diagnose::launches::{Watch, Watched};
 use crate::driver::result_name;
-use crate::plan::outstanding::Work;
 use crate::profile::Measured;
 use crate::run::repeat::Repeated;
 use crate::run::world::World;
 use crate::tally::Tally;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
+use trace::model::outstanding::Work;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {

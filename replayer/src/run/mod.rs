@@ -32,7 +32,6 @@ use crate::memory::translate::Translation;
 use crate::options::{Options, Progress};
 use crate::plan::Plan;
 use crate::plan::order::Gate;
-use crate::plan::outstanding::{Work, left_at};
 use crate::profile::Profiler;
 use crate::report::Report;
 use crate::run::aside::Aside;
@@ -51,6 +50,7 @@ use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::time::Instant;
 use trace::Trace;
+use trace::model::outstanding::{Work, left_at};
 
 pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Progress) -> Result<Report, Error> {
     let started = Instant::now();

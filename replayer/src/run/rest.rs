@@ -7,10 +7,10 @@
 use crate::driver::stream::{Waiting, context_of, within};
 use crate::driver::{Failure, result};
 use crate::memory::objects::Found;
-use crate::plan::outstanding::{Left, Work, left_at};
 use crate::run::world::World;
 use std::time::{Duration, Instant};
 use trace::api::types::Kind;
+use trace::model::outstanding::{Left, Work, left_at};
 use trace::model::stream::StreamHandle;
 
 /// Before the trace is asked: to walk it takes its time.

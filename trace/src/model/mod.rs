@@ -1,5 +1,9 @@
 //! The driver's state, as recorded calls tell it.
 
+pub mod captures;
 pub mod change;
 pub mod contexts;
+pub mod order;
+pub mod outstanding;
 pub mod stream;
+pub mod streams;

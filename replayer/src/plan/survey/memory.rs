@@ -12,7 +12,7 @@ use trace::api::roles::{Class, Field, Role};
 use trace::api::types::Form;
 use trace::call::When;
 use trace::invented::block_of;
-use trace::model::stream::{StreamHandle, StreamId};
+use trace::model::stream::StreamId;
 use trace::{Call, Function, Trace};
 
 const ADOPTED: &str = "writes memory that no recorded call made, as the driver's own tables make it: what they do with it is not \
@@ -57,8 +57,7 @@ impl Survey {
     /// Memory that no recorded call made, as libraries have it of the driver's own tables: the first that is seen of it is a fill or
     /// a copy into it. How far it goes nobody tells; the driver gives out such memory in whole granules.
     pub(super) fn adopt(&mut self, call: &Call, function: &Function) {
-        let is_captured = call.stream().is_some_and(|stream| self.captures.origin(stream).is_some());
-        if self.foreign || is_captured || !matches!(function.class, Class::copy | Class::submit) {
+        if self.foreign || self.is_captured() || !matches!(function.class, Class::copy | Class::submit) {
             return;
         }
         for param in function.params.iter().filter(|param| matches!(param.role, Role::Writes(_))) {
@@ -73,7 +72,7 @@ impl Survey {
             let wide = widen(exact.clone(), GRANULE);
             let range = if self.live.overlaps(&wide) { exact } else { wide };
             let len = range.end - range.start;
-            let device = self.contexts.device_of_allocation(call);
+            let device = self.work.streams.contexts.device_of_allocation(call);
             self.live.add(range.start, len, 0);
             self.usage.add(range.start, len, device, None);
             self.plan.devices.insert(device);
@@ -108,16 +107,17 @@ impl Survey {
                     Some(pitch) => pitch.saturating_mul(argument("Height")),
                     None => argument("bytesize"),
                 };
-                if call.argument("hStream").is_some_and(|stream| self.captures.origin(stream).is_some()) {
+                if self.is_captured() {
                     self.plan.captured.insert(call.number, len);
                     self.of_graph(start, len);
                     return;
                 }
                 self.of_graphs.remove(&start);
                 self.handovers.allocated(start, len, self.own_stream(call), call.number, end);
-                let device = self.contexts.device_of_allocation(call);
+                let device = self.work.streams.contexts.device_of_allocation(call);
                 // What comes out of a pool outlives the context.
-                let context = self.contexts.current(call.thread).filter(|_| call.argument("hStream").is_none());
+                let context =
+                    self.work.streams.contexts.current(call.thread).filter(|_| call.argument("hStream").is_none());
                 let range = start..start.saturating_add(len);
                 self.live.add(start, len, end);
                 self.lifetimes.takes(range.clone(), moment);
@@ -162,8 +162,8 @@ impl Survey {
 
     /// The stream in whose order memory comes or goes.
     fn own_stream(&self, call: &Call) -> Option<StreamId> {
-        let stream = StreamHandle::new(call.function()?, call.argument("hStream")?);
-        Some(stream.of(self.contexts.current(call.thread).unwrap_or(0), call.thread))
+        call.stream()?;
+        Some(self.target?.stream)
     }
 
     fn of_graph(&mut self, start: u64, len: u64) {

@@ -1,0 +1,225 @@
+//! The order of work: what stands before what, on streams, by events, and as the legacy stream goes; and what a wait covers.
+//!
+//! Work is kept by whoever wants it: here it is the number of the call that put it, and a stream is an index. A wait that
+//! succeeded covers what stood before it in its stream, and what the stream waits for by events; the legacy stream's covers the
+//! blocking streams of its context.
+
+use super::stream::StreamId;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// The work of a stream up to a call: the index of the stream, and the number of that call, whose own work is behind.
+pub type Until = (usize, u64);
+
+#[derive(Default)]
+pub struct Order {
+    streams: Vec<Stream>,
+    by_id: BTreeMap<StreamId, usize>,
+    /// Of streams that were made, by handle.
+    made: HashMap<u64, Made>,
+    /// What stood before events when they were recorded.
+    events: HashMap<u64, Vec<Until>>,
+    /// What all that comes to a context waits for.
+    of_contexts: HashMap<u64, Vec<Until>>,
+    /// Streams with work that is not known to have finished: there may be many that have none.
+    busy: BTreeSet<usize>,
+    finished: Vec<Until>,
+}
+
+/// A stream that work was put on, or that waits.
+pub struct Stream {
+    pub id: StreamId,
+    /// Which it is of; if its making is not in the trace, the one that was current when it was met.
+    pub context: u64,
+    is_blocking: bool,
+    /// What its next work waits for.
+    waits: Vec<Until>,
+    /// Its latest work, and up to which call all has finished.
+    last: Option<u64>,
+    done: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Made {
+    context: u64,
+    is_blocking: bool,
+}
+
+impl Order {
+    pub fn stream_made(&mut self, handle: u64, context: u64, is_blocking: bool) {
+        self.made.insert(handle, Made { context, is_blocking });
+        self.stream_ended(handle);
+    }
+
+    /// What has this handle from now on is another stream; work on this one goes on.
+    pub fn stream_ended(&mut self, handle: u64) {
+        self.by_id.remove(&StreamId { context: 0, stream: handle, thread: None });
+    }
+
+    /// A stream that is met while this context is current.
+    pub fn met(&mut self, id: StreamId, current: u64) -> usize {
+        if let Some(known) = self.by_id.get(&id) {
+            return *known;
+        }
+        let Made { context, is_blocking } = match id.context {
+            0 if !id.is_legacy() && id.thread.is_none() => {
+                self.made.get(&id.stream).copied().unwrap_or(Made { context: current, is_blocking: false })
+            }
+            context => Made { context, is_blocking: id.thread.is_some() },
+        };
+        let waits = self.of_contexts.get(&context).cloned().unwrap_or_default();
+        self.streams.push(Stream { id, context, is_blocking, waits, last: None, done: 0 });
+        self.by_id.insert(id, self.streams.len() - 1);
+        self.streams.len() - 1
+    }
+
+    /// Streams that were met.
+    pub fn met_so_far(&self) -> usize {
+        self.streams.len()
+    }
+
+    pub fn known(&self, id: StreamId) -> Option<usize> {
+        self.by_id.get(&id).copied()
+    }
+
+    pub fn stream(&self, at: usize) -> &Stream {
+        &self.streams[at]
+    }
+
+    /// Streams with work that is not known to have finished.
+    pub fn busy(&self) -> impl Iterator<Item = usize> {
+        self.busy.iter().copied()
+    }
+
+    pub fn submitted(&mut self, at: usize, call: u64) {
+        self.streams[at].last = Some(call);
+        self.busy.insert(at);
+    }
+
+    /// What finished by what was told last, in the order in which it is to be counted.
+    pub fn take_finished(&mut self) -> Vec<Until> {
+        std::mem::take(&mut self.finished)
+    }
+
+    /// What was put on a stream before this call has finished.
+    pub fn stream_finished(&mut self, id: StreamId, call: u64) {
+        if let Some(at) = self.known(id) {
+            self.finish((at, call));
+            self.finish_all(self.streams[at].waits.clone());
+        }
+        if id.is_legacy() {
+            self.blocking_of(id.context).into_iter().for_each(|at| self.finish((at, call)));
+        }
+    }
+
+    pub fn event_finished(&mut self, event: u64) {
+        self.finish_all(self.events.get(&event).cloned().unwrap_or_default());
+    }
+
+    /// What was put on any stream of a context before this call has finished, or is gone with it.
+    pub fn context_finished(&mut self, context: u64, call: u64) {
+        for at in self.busy_of(context) {
+            self.finish((at, call));
+            self.finish_all(self.streams[at].waits.clone());
+        }
+    }
+
+    /// Its streams end with it; what has their handles from now on, or comes to its default streams, is of another.
+    pub fn context_ended(&mut self, context: u64, call: u64) {
+        self.context_finished(context, call);
+        self.of_contexts.remove(&context);
+        self.by_id.retain(|_, at| self.streams[*at].context != context);
+    }
+
+    /// Up to where a callback had waited when it began, of its own stream and others.
+    pub fn reached(&mut self, all: Vec<Until>) {
+        self.finish_all(all);
+    }
+
+    fn finish_all(&mut self, all: Vec<Until>) {
+        all.into_iter().for_each(|until| self.finish(until));
+    }
+
+    fn finish(&mut self, (at, until): Until) {
+        let stream = &mut self.streams[at];
+        if until <= stream.done {
+            return;
+        }
+        stream.done = until;
+        if self.busy.contains(&at) {
+            self.finished.push((at, until));
+            if stream.last < Some(until) {
+                self.busy.remove(&at);
+            }
+        }
+    }
+
+    /// By a call on a stream.
+    pub fn event_recorded(&mut self, event: u64, at: usize, call: u64) {
+        let mut before = self.waits(at);
+        join(&mut before, (at, call));
+        self.events.insert(event, before);
+    }
+
+    /// The same, behind all work of a context.
+    pub fn event_recorded_in(&mut self, event: u64, context: u64, call: u64) {
+        let mut before = Vec::new();
+        for at in self.busy_of(context) {
+            join(&mut before, (at, call));
+            self.waits(at).into_iter().for_each(|until| join(&mut before, until));
+        }
+        self.events.insert(event, before);
+    }
+
+    /// What comes to the stream waits for the event.
+    pub fn event_awaited(&mut self, event: u64, at: usize) {
+        let mut waits = self.waits(at);
+        self.open(self.events.get(&event)).into_iter().for_each(|until| join(&mut waits, until));
+        self.streams[at].waits = waits;
+    }
+
+    /// What comes to any stream of the context waits for the event.
+    pub fn event_awaited_in(&mut self, event: u64, context: u64) {
+        for at in 0..self.streams.len() {
+            if self.streams[at].context == context {
+                self.event_awaited(event, at);
+            }
+        }
+        let mut waits = self.open(self.of_contexts.get(&context));
+        self.open(self.events.get(&event)).into_iter().for_each(|until| join(&mut waits, until));
+        self.of_contexts.insert(context, waits);
+    }
+
+    /// What the next work of a stream waits for by events, and is not known to have finished.
+    pub fn waits(&self, at: usize) -> Vec<Until> {
+        self.open(Some(&self.streams[at].waits))
+    }
+
+    /// What work put here waits for without being told to: on the legacy stream for blocking ones of its context, on those for it.
+    pub fn implied(&self, at: usize) -> Vec<usize> {
+        let Stream { id, context, is_blocking, .. } = self.streams[at];
+        match id.is_legacy() {
+            true => self.blocking_of(context),
+            false => is_blocking.then(|| self.known(StreamId::legacy(context))).flatten().into_iter().collect(),
+        }
+    }
+
+    fn open(&self, all: Option<&Vec<Until>>) -> Vec<Until> {
+        all.into_iter().flatten().copied().filter(|(at, until)| *until > self.streams[*at].done).collect()
+    }
+
+    fn busy_of(&self, context: u64) -> Vec<usize> {
+        self.busy().filter(|at| self.streams[*at].context == context).collect()
+    }
+
+    fn blocking_of(&self, context: u64) -> Vec<usize> {
+        let is_meant = |stream: &Stream| stream.is_blocking && stream.context == context;
+        self.busy().filter(|at| is_meant(&self.streams[*at])).collect()
+    }
+}
+
+fn join(all: &mut Vec<Until>, (at, until): Until) {
+    match all.iter_mut().find(|(known, _)| *known == at) {
+        Some((_, known)) => *known = until.max(*known),
+        None => all.push((at, until)),
+    }
+}

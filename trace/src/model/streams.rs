@@ -1,0 +1,101 @@
+//! Contexts, captures and the order of work, moved along the calls of a trace.
+
+use super::captures::Captures;
+use super::change::{Change, Scope};
+use super::contexts::{Contexts, Ended};
+use super::order::Order;
+use super::stream::{StreamHandle, StreamId};
+use crate::{Call, Function};
+
+#[derive(Default)]
+pub struct Streams {
+    pub contexts: Contexts,
+    pub captures: Captures,
+    pub order: Order,
+}
+
+/// What came of a call.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Followed {
+    /// The context whose life it ended.
+    pub ended: Option<Ended>,
+    /// The stream, by its index in the order, on which it put work: also such that is done by now.
+    pub put: Option<usize>,
+    pub is_captured: bool,
+}
+
+/// Where a call puts work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Target {
+    pub stream: StreamId,
+    /// The stream that the capture began on which it becomes part of.
+    pub capture: Option<StreamId>,
+}
+
+impl Streams {
+    /// Where a call puts work, or would: on the stream that it names, or on its default stream, which is part of no capture.
+    pub fn target(&self, call: &Call, function: &Function) -> Target {
+        let handle = call.stream();
+        let current = self.contexts.current(call.thread).unwrap_or(0);
+        let stream = StreamHandle::new(function, handle.unwrap_or(0)).of(current, call.thread);
+        Target { stream, capture: handle.and_then(|_| self.captures.origin(stream)) }
+    }
+
+    /// Follows what a call of this number changed. `waits`: whether its work, if it puts any, was done when it returned, whatever
+    /// the function.
+    pub fn follow(&mut self, (thread, call): (u32, u64), change: &Change, waits: bool) -> Followed {
+        let ended = self.contexts.follow(thread, change);
+        let current = self.contexts.current(thread).unwrap_or(0);
+        let id = |stream: StreamHandle| stream.of(current, thread);
+        let is_captured = self.captures.takes(change, id);
+        self.captures.follow(change, id);
+        let put = if is_captured { None } else { self.put(call, change, current, id, waits) };
+        if let Some(Ended { context, .. }) = ended {
+            self.order.context_ended(context, call);
+        }
+        Followed { ended, put, is_captured }
+    }
+
+    fn put(
+        &mut self,
+        call: u64,
+        change: &Change,
+        current: u64,
+        id: impl Fn(StreamHandle) -> StreamId,
+        waits: bool,
+    ) -> Option<usize> {
+        let order = &mut self.order;
+        match *change {
+            Change::StreamMade { stream, green, is_blocking } => {
+                order.stream_made(stream, green.unwrap_or(current), is_blocking);
+            }
+            Change::StreamEnded { stream } => order.stream_ended(stream),
+            Change::Submitted { on, .. } | Change::Done { on } => {
+                let at = order.met(id(on), current);
+                order.submitted(at, call);
+                if waits || matches!(change, Change::Done { .. }) {
+                    // It covers itself.
+                    order.stream_finished(id(on), call + 1);
+                }
+                return Some(at);
+            }
+            Change::EventRecorded { event, behind: Scope::Stream(on) } => {
+                let at = order.met(id(on), current);
+                order.event_recorded(event, at, call);
+            }
+            Change::EventRecorded { event, behind: Scope::Context(context) } => {
+                order.event_recorded_in(event, context, call);
+            }
+            Change::EventAwaited { event, by: Scope::Stream(on) } => {
+                let at = order.met(id(on), current);
+                order.event_awaited(event, at);
+            }
+            Change::EventAwaited { event, by: Scope::Context(context) } => order.event_awaited_in(event, context),
+            Change::StreamFinished { on } => order.stream_finished(id(on), call),
+            Change::EventsFinished { events } => events.into_iter().for_each(|event| order.event_finished(event)),
+            Change::ContextFinished { context } => order.context_finished(context.unwrap_or(current), call),
+            _ => {}
+        }
+        None
+    }
+}

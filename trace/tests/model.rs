@@ -1,0 +1,181 @@
+//! What waits cover, and what orders work: the driver's state as the calls of a trace tell it.
+
+#[allow(dead_code)]
+#[path = "../../replayer/src/sample.rs"]
+mod sample;
+
+use sample::Sample;
+use trace::model::outstanding::{Outstanding, outstanding};
+use trace::objects::Objects;
+
+fn streams(sample: &mut Sample) {
+    sample.call(0, "cuInit", 0..1, &[0], &[]);
+    sample.call(0, "cuCtxSetCurrent", 2..3, &[0xc0], &[]);
+    for (at, stream, flags) in [(4, 0x50u64, 1), (6, 0x60, 0)] {
+        sample.call(0, "cuStreamCreate", at..at + 1, &[0x100, flags], &[(0x100, &stream.to_le_bytes())]);
+    }
+}
+
+fn fill(sample: &mut Sample, at: u64, stream: u64) {
+    sample.call(0, "cuMemsetD8Async", at..at + 1, &[0x7000, 0, 1, stream], &[]);
+}
+
+fn left(sample: &Sample) -> Vec<(String, usize)> {
+    outstanding(&sample.trace()).into_iter().map(|work| (work.stream, work.calls.len())).collect()
+}
+
+#[test]
+fn a_wait_covers_its_stream_and_what_that_waits_for() {
+    let mut sample = Sample::new();
+    streams(&mut sample);
+    fill(&mut sample, 10, 0x50);
+    sample.call(0, "cuEventRecord", 12..13, &[0xe0, 0x50], &[]);
+    fill(&mut sample, 14, 0x50);
+    sample.call(0, "cuStreamWaitEvent", 16..17, &[0x60, 0xe0, 0], &[]);
+    fill(&mut sample, 18, 0x60);
+    assert_eq!(left(&sample), [("stream#1".to_owned(), 2), ("stream#2".to_owned(), 1)]);
+    sample.call(0, "cuStreamSynchronize", 20..21, &[0x60], &[]);
+    assert_eq!(left(&sample), [("stream#1".to_owned(), 1)]);
+}
+
+#[test]
+fn what_neither_a_stream_nor_an_event_orders() {
+    let mut sample = Sample::new();
+    streams(&mut sample);
+    for (at, flags, stream) in [(8, 0, 0x70u64), (9, 1, 0x80)] {
+        sample.call(0, "cuStreamCreate", at..at + 1, &[0x100, flags], &[(0x100, &stream.to_le_bytes())]);
+    }
+    // Calls 6 to 8: on a non-blocking stream, and on two blocking ones.
+    [(10, 0x50), (12, 0x60), (14, 0x70)].into_iter().for_each(|(at, stream)| fill(&mut sample, at, stream));
+    let unordered = |sample: &Sample| {
+        let (trace, mut walk) = (sample.trace(), Outstanding::default());
+        let last = trace.calls().last().expect("a call");
+        trace.calls().take_while(|call| call.number < last.number).for_each(|call| {
+            walk.see(&call, call.function().unwrap(), &Objects::default());
+        });
+        let is_found = |call: &u64| {
+            let found = walk.unordered(&last, last.function().unwrap(), |other| other == *call);
+            found.is_some_and(|(found, _)| found == *call)
+        };
+        (0..last.number).filter(is_found).collect::<Vec<u64>>()
+    };
+    // A blocking stream waits for nothing of the other, as nothing stands in the legacy stream, which waits for both.
+    fill(&mut sample, 16, 0x60);
+    assert_eq!(unordered(&sample), [6, 8]);
+    // Behind what stands in the legacy stream, it does. What came to the other since is not covered.
+    fill(&mut sample, 20, 0);
+    assert_eq!(unordered(&sample), [6]);
+    fill(&mut sample, 22, 0x60);
+    fill(&mut sample, 24, 0x70);
+    assert_eq!(unordered(&sample), [6, 11]);
+    // By events, also of a stream that had waited itself.
+    sample.call(0, "cuEventRecord", 30..31, &[0xe0, 0x60], &[]);
+    sample.call(0, "cuStreamWaitEvent", 32..33, &[0x50, 0xe0, 0], &[]);
+    fill(&mut sample, 34, 0x50);
+    assert_eq!(unordered(&sample), [12]);
+    sample.call(0, "cuEventRecord", 36..37, &[0xe1, 0x50], &[]);
+    sample.call(0, "cuStreamWaitEvent", 38..39, &[0x80, 0xe1, 0], &[]);
+    fill(&mut sample, 40, 0x80);
+    assert_eq!(unordered(&sample), [12]);
+}
+
+#[test]
+fn a_callback_that_began_covers_what_stood_before_it() {
+    let mut sample = Sample::new();
+    streams(&mut sample);
+    fill(&mut sample, 10, 0x50);
+    sample.call(0, "cuLaunchHostFunc", 12..13, &[0x50, 0x1000, 0], &[]);
+    fill(&mut sample, 14, 0x60);
+    // What its stream waits for later says nothing of the callback.
+    sample.call(0, "cuEventRecord", 16..17, &[0xe0, 0x60], &[]);
+    sample.call(0, "cuStreamWaitEvent", 18..19, &[0x50, 0xe0, 0], &[]);
+    assert_eq!(left(&sample), [("stream#1".to_owned(), 2), ("stream#2".to_owned(), 1)]);
+    let (trace, mut walk) = (sample.trace(), Outstanding::default());
+    for call in trace.calls() {
+        walk.see(&call, call.function().unwrap(), &Objects::default());
+    }
+    walk.called_back(5, true);
+    let left: Vec<Vec<u64>> =
+        walk.left().into_iter().map(|work| work.calls).filter(|calls| !calls.is_empty()).collect();
+    assert_eq!(left, [[6]]);
+}
+
+#[test]
+fn the_legacy_stream_waits_for_blocking_ones() {
+    let mut sample = Sample::new();
+    streams(&mut sample);
+    for (at, stream) in [(10, 0x50), (12, 0x60), (14, 0)] {
+        fill(&mut sample, at, stream);
+    }
+    assert_eq!(left(&sample).len(), 3);
+    sample.call(0, "cuStreamSynchronize", 20..21, &[0], &[]);
+    assert_eq!(left(&sample), [("stream#1".to_owned(), 1)]);
+    sample.call(0, "cuCtxSynchronize", 22..23, &[], &[]);
+    assert_eq!(left(&sample), []);
+}
+
+#[test]
+fn work_is_gone_with_its_context() {
+    let context = (0x100, &0xc0u64.to_le_bytes()[..]);
+    let ends: [&[(&str, &[u64])]; 3] = [
+        &[("cuDevicePrimaryCtxReset_v2", &[0])],
+        &[("cuDevicePrimaryCtxRelease_v2", &[0])],
+        &[("cuCtxDetach", &[0xc5]), ("cuDevicePrimaryCtxReset", &[0])],
+    ];
+    for end in ends {
+        let mut sample = Sample::new();
+        sample.call(0, "cuDevicePrimaryCtxRetain", 0..1, &[0x100, 0], &[context]);
+        streams(&mut sample);
+        [(10, 0x50), (11, 0x60), (12, 0)].into_iter().for_each(|(at, stream)| fill(&mut sample, at, stream));
+        sample.call(0, "cuCtxCreate_v2", 20..21, &[0x100, 0, 0], &[(0x100, &0xc5u64.to_le_bytes())]);
+        fill(&mut sample, 22, 0);
+        assert_eq!(left(&sample).len(), 4);
+        for (at, (name, words)) in (30..).zip(end) {
+            sample.call(0, name, at..at + 1, words, &[]);
+        }
+        assert_eq!(left(&sample).len(), 2 - end.len(), "{end:?}");
+    }
+}
+
+#[test]
+fn what_is_captured_is_no_work() {
+    let begins: [(&str, &[u64]); 4] = [
+        ("cuStreamBeginCapture_v2", &[0x50, 0]),
+        ("cuStreamBeginCaptureToGraph", &[0x50, 0xa0, 0, 0, 0, 0]),
+        ("cuStreamBeginRecaptureToGraph", &[0x50, 0, 0xa0, 0x1000, 0]),
+        ("cuStreamBeginCaptureToCig", &[0x50, 0]),
+    ];
+    for (name, words) in begins {
+        let mut sample = Sample::new();
+        streams(&mut sample);
+        sample.call(0, name, 10..11, words, &[]);
+        fill(&mut sample, 12, 0x50);
+        let ends = if name.ends_with("Cig") { "cuStreamEndCaptureToCig" } else { "cuStreamEndCapture" };
+        let words: &[u64] = if name.ends_with("Cig") { &[0x50] } else { &[0x50, 0] };
+        sample.call(0, ends, 14..15, words, &[]);
+        assert_eq!(left(&sample), [], "{name}");
+        fill(&mut sample, 16, 0x50);
+        assert_eq!(left(&sample).len(), 1, "{name}");
+    }
+}
+
+#[test]
+fn an_event_of_a_context_covers_and_holds_back_all_its_streams() {
+    let mut sample = Sample::new();
+    streams(&mut sample);
+    [(10, 0x50), (11, 0x60)].into_iter().for_each(|(at, stream)| fill(&mut sample, at, stream));
+    sample.call(0, "cuCtxRecordEvent", 12..13, &[0xc0, 0xe0], &[]);
+    // In another context, whose streams wait for it.
+    sample.call(0, "cuCtxSetCurrent", 14..15, &[0xc1], &[]);
+    for (at, stream) in [(16, 0x70u64), (20, 0x80)] {
+        sample.call(0, "cuStreamCreate", at..at + 1, &[0x100, 1], &[(0x100, &stream.to_le_bytes())]);
+        fill(&mut sample, at + 1, stream);
+        if stream == 0x70 {
+            sample.call(0, "cuCtxWaitEvent", 18..19, &[0xc1, 0xe0], &[]);
+        }
+    }
+    assert_eq!(left(&sample).len(), 4);
+    // The stream was made behind the wait.
+    sample.call(0, "cuStreamSynchronize", 30..31, &[0x80], &[]);
+    assert_eq!(left(&sample), [("stream#3".to_owned(), 1)]);
+}
