@@ -130,6 +130,13 @@ pub enum Memory {
     Imported,
 }
 
+impl Memory {
+    /// Whether it is there when the context has ended that was current when it was made.
+    pub const fn outlives_contexts(self) -> bool {
+        matches!(self, Memory::Pooled | Memory::Physical | Memory::Addresses)
+    }
+}
+
 /// How many bytes an allocation asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bytes {

@@ -95,9 +95,10 @@ impl Order {
         self.busy.insert(at);
     }
 
-    /// What finished by what was told last, in the order in which it is to be counted.
-    pub fn take_finished(&mut self) -> Vec<Until> {
-        std::mem::take(&mut self.finished)
+    /// What finished since that was asked last, in place of what is there.
+    pub fn take_finished(&mut self, into: &mut Vec<Until>) {
+        into.clear();
+        std::mem::swap(into, &mut self.finished);
     }
 
     /// What was put on a stream before this call has finished.

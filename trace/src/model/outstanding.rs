@@ -48,6 +48,7 @@ pub struct Outstanding {
     callbacks: HashMap<u64, Callback>,
     /// What the call moved to last tells to have finished.
     done: Vec<u64>,
+    finished: Vec<Until>,
     /// Submissions in `work`.
     count: usize,
 }
@@ -170,9 +171,10 @@ impl Outstanding {
     }
 
     fn count_finished(&mut self) {
-        for (at, until) in self.streams.order.take_finished() {
-            let Some(work) = self.work.get_mut(at) else { continue };
-            while let Some(done) = work.front().copied().filter(|call| *call < until) {
+        self.streams.order.take_finished(&mut self.finished);
+        for (at, until) in &self.finished {
+            let Some(work) = self.work.get_mut(*at) else { continue };
+            while let Some(done) = work.front().copied().filter(|call| call < until) {
                 work.pop_front();
                 self.count -= 1;
                 self.done.push(done);

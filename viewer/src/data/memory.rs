@@ -10,16 +10,6 @@ const RUN: usize = 64;
 pub type Pool = u64;
 pub const DEFAULT: Pool = 0;
 
-/// Where an allocation comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
-    /// It ends with its context.
-    Context,
-    Pool(Pool),
-    /// Memory without an address.
-    Physical,
-}
-
 /// Whose memory is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 pub struct Owner {
@@ -79,13 +69,15 @@ impl Memory {
     }
 }
 
-struct Held {
-    device: i32,
-    pool: Option<Pool>,
-    bytes: u64,
+/// An allocation.
+pub struct Held {
+    pub device: i32,
+    /// That it is from, if it is.
+    pub pool: Option<Pool>,
+    pub bytes: u64,
     /// The context that it ends with; none for memory that outlives contexts.
-    context: Option<u64>,
-    call: u32,
+    pub context: Option<u64>,
+    pub call: u32,
 }
 
 /// As [`Memory`], while it grows.
@@ -103,21 +95,10 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// `context`: that it ends with, if it comes from one.
-    pub fn add(
-        &mut self,
-        time: u64,
-        (address, bytes): (u64, u64),
-        origin: Origin,
-        (device, context): (i32, u64),
-        call: u32,
-    ) {
+    pub fn add(&mut self, time: u64, address: u64, held: Held) {
         // Still there: its free is under way on another thread, or was not recorded.
         self.remove(time, address);
-        let pool = if let Origin::Pool(pool) = origin { Some(pool) } else { None };
-        let context = (origin == Origin::Context).then_some(context);
-        let held = Held { device, pool, bytes, context, call };
-        self.step(time, &held, |live| live.saturating_add(bytes));
+        self.step(time, &held, |live| live.saturating_add(held.bytes));
         self.held.insert(address, held);
     }
 
@@ -127,9 +108,9 @@ impl Usage {
         }
     }
 
-    pub fn end(&mut self, time: u64, ends: impl Fn(u64, i32) -> bool) {
-        let ending =
-            self.held.iter().filter(|(_, held)| held.context.is_some_and(|context| ends(context, held.device)));
+    /// What a context that ends takes with it.
+    pub fn end(&mut self, time: u64, context: u64) {
+        let ending = self.held.iter().filter(|(_, held)| held.context == Some(context));
         let mut gone: Vec<u64> = ending.map(|(address, _)| *address).collect();
         gone.sort_unstable();
         gone.into_iter().for_each(|address| self.remove(time, address));

@@ -2,19 +2,21 @@
 
 use super::event::{Category, Flags};
 use super::lane::{Lane, Source};
-use super::memory::Usage;
+use super::memory::{DEFAULT, Held, Usage};
 use super::ops::{Op, Plan, What};
 use super::streams::{Streams, Work};
 use super::tables::{Collected, Load};
 use super::threads::push;
 use std::collections::HashMap;
 use trace::Trace;
+use trace::api::effect::{Memory, Work as Submitted};
+use trace::model::change::Change;
+use trace::model::contexts::Ended;
 
 /// Module loads that the table lists.
 const LOADS: usize = 10_000;
 
-pub struct Walk<'t> {
-    trace: &'t Trace,
+pub struct Walk {
     /// Kernel ids to names.
     kernels: HashMap<u32, u32>,
     pub streams: Streams,
@@ -26,13 +28,12 @@ pub struct Walk<'t> {
     pub loads: Vec<Load>,
 }
 
-impl<'t> Walk<'t> {
+impl Walk {
     /// `names`: how many there are; functions come first.
-    pub fn new(trace: &'t Trace, kernels: HashMap<u32, u32>, names: usize) -> Walk<'t> {
+    pub fn new(trace: &Trace, kernels: HashMap<u32, u32>, names: usize) -> Walk {
         Walk {
-            trace,
             kernels,
-            streams: Streams::default(),
+            streams: Streams::new(trace.preamble.launches_wait()),
             memory: Usage::default(),
             launches: vec![Collected::default(); names],
             moves: vec![Collected::default(); trace.preamble.functions.len()],
@@ -50,51 +51,24 @@ impl<'t> Walk<'t> {
 
     fn follow(&mut self, op: &Op, category: Category) {
         let took = op.end - op.begin;
-        let streams = &mut self.streams;
         match op.what {
-            What::Work { on, kernel, bytes } => {
+            What::Changed { change, kernel, bytes } => {
                 let known = self.kernels.get(&kernel).copied();
                 let name = known.unwrap_or(op.function.into());
                 // A graph is not a kernel.
-                let is_kernel = || known.is_some() || !self.trace.function_name(op.function).starts_with("cuGraph");
+                let is_kernel =
+                    || known.is_some() || !matches!(change, Change::Submitted { work: Submitted::Graph, .. });
                 match category {
                     Category::Launch if is_kernel() => self.launches[name as usize].add(op.call, took, false, 0),
                     Category::Copy => self.moves[usize::from(op.function)].add(op.call, took, false, bytes),
                     _ => {}
                 }
-                if !streams.is_captured(on.handle) {
-                    streams.submit(op, on, name, Flags::new(category, false, false).0);
+                let ended = self.streams.follow(op, &change, name, Flags::new(category, false, false));
+                if let Some(Ended { context, is_green: false }) = ended {
+                    self.memory.end(op.end, context);
                 }
+                self.remember(op, change);
             }
-            What::Copied { on, bytes } => {
-                self.moves[usize::from(op.function)].add(op.call, took, false, bytes);
-                streams.submit(op, on, op.function.into(), Flags::new(category, false, false).0);
-                // It covers itself.
-                streams.stream_done(&Op { call: op.call + 1, ..*op }, on);
-            }
-            What::StreamDone { on } => streams.stream_done(op, on),
-            What::EventDone { event } => streams.event_done(op, event),
-            What::ContextDone { context } => streams.context_done(op, context),
-            What::EventRecorded { event, on } => streams.event_recorded(op, event, on),
-            What::EventAwaited { event, on } => streams.event_awaited(op, event, on),
-            What::StreamMade { stream, blocking } => streams.stream_made(op, stream, blocking),
-            What::StreamGone { stream } => streams.stream_gone(stream),
-            What::CaptureBegun { stream } => streams.capture_begun(stream),
-            What::CaptureEnded { stream } => streams.capture_ended(stream),
-            What::ContextOf { context, device, pushed } => streams.context_of(op.thread, context, device, pushed),
-            What::ContextPushed { context } => streams.context_pushed(op.thread, context),
-            What::ContextPopped => streams.context_popped(op.thread),
-            What::ContextSet { context } => streams.context_set(op.thread, context),
-            What::ContextGone { context } => {
-                streams.context_gone(op, context);
-                self.memory.end(op.end, |of, _| of == context);
-            }
-            What::DeviceReset { device } => self.memory.end(op.end, |_, of| of == device),
-            What::Allocated { address, bytes, origin } => {
-                let of = (streams.device(op.thread), streams.context(op.thread));
-                self.memory.add(op.end, (address, bytes), origin, of, op.call);
-            }
-            What::Freed { address } => self.memory.remove(op.begin, address),
             What::Loaded { image, bytes } => {
                 if self.loads.len() < LOADS {
                     self.loads.push(Load { call: op.call, name: op.function.into(), bytes, image, took });
@@ -102,6 +76,26 @@ impl<'t> Walk<'t> {
             }
         }
     }
+
+    /// Memory that comes or goes. What is mapped is what was made; address ranges alone hold nothing.
+    fn remember(&mut self, op: &Op, change: Change) {
+        match change {
+            Change::Allocated { kind, at, bytes, pool } if is_counted(kind) => {
+                let device = self.streams.device(op.thread);
+                let context = (!kind.outlives_contexts()).then(|| self.streams.context(op.thread));
+                // Without the parameter it is the device's own.
+                let pool = (kind == Memory::Pooled).then(|| pool.unwrap_or(DEFAULT));
+                let held = Held { device, pool, bytes: bytes.unwrap_or(0), context, call: op.call };
+                self.memory.add(op.end, at, held);
+            }
+            Change::Freed { kind, at } if is_counted(kind) => self.memory.remove(op.begin, at),
+            _ => {}
+        }
+    }
+}
+
+fn is_counted(kind: Memory) -> bool {
+    matches!(kind, Memory::Device | Memory::Managed | Memory::Pooled | Memory::Physical)
 }
 
 /// Work lasts until the next of its stream, or until it is known to be done. A stream does one work after the other, so where
