@@ -2,8 +2,13 @@
 //! executable graphs, and their launches.
 
 use std::collections::{BTreeSet, HashMap};
+use std::mem::offset_of;
 use std::sync::Arc;
-use trace::api::roles::Class;
+use trace::api::effect::{Effect, Work};
+use trace::api::enums::CUgraphNodeType;
+use trace::api::roles::{Class, Extent, Field, Role};
+use trace::api::structs::{CUDA_CONDITIONAL_NODE_PARAMS as Conditional, CUgraphNodeParams};
+use trace::api::types::{Form, Kind, Typed};
 use trace::call::When;
 use trace::model::stream::StreamId;
 use trace::model::streams::Target;
@@ -28,71 +33,72 @@ impl Graphs {
     /// Follows a call that took effect. `given`: the memory it was given. What it makes use of itself, and none if it only builds.
     pub fn see(&mut self, call: &Call, function: &Function, target: Target, given: Uses) -> Option<Uses> {
         let Target { stream, capture } = target;
-        let argument = |name| call.argument(name).unwrap_or(0);
-        let name = function.common_name();
-        match name {
-            _ if function.begins_capture() => {
-                self.captures.insert(stream, Uses::default());
-            }
-            _ if function.ends_capture() => {
+        let named = |kind| function.handle(kind).and_then(|at| call.argument_of(at));
+        let handle = |kind| named(kind).unwrap_or(0);
+        let made = |kind| call.output_of(function.hands_out(kind)?);
+        match function.effect {
+            Effect::BeginCapture => _ = self.captures.insert(stream, Uses::default()),
+            Effect::EndCapture => {
                 let captured = self.captures.remove(&stream);
-                if let (Some(graph), Some(uses)) = (call.output("phGraph"), captured) {
+                if let (Some(graph), Some(uses)) = (made(Kind::Graph), captured) {
                     self.add(graph, &uses);
                 }
             }
-            "cuGraphClone" => {
-                let uses = self.of(argument("originalGraph"));
-                self.graphs.extend(call.output("phGraphClone").map(|clone| (clone, uses)));
+            Effect::UpdateGraph => {
+                self.executable.insert(handle(Kind::GraphExec), self.of(handle(Kind::Graph)));
             }
-            "cuGraphExecUpdate" | "cuGraphExecUpdate_v2" => {
-                self.executable.insert(argument("hGraphExec"), self.of(argument("hGraph")));
+            Effect::Submit(Work::Graph) => return self.put(capture, self.launched(handle(Kind::GraphExec))),
+            Effect::ListNodes => {
+                let listed = listed(call, function).unwrap_or_default();
+                self.nodes.extend(listed.into_iter().map(|node| (node, handle(Kind::Graph))));
             }
-            "cuGraphLaunch" => {
-                return self.put(capture, self.launched(argument("hGraphExec")));
+            Effect::FindInClone => {
+                self.nodes.extend(made(Kind::GraphNode).map(|node| (node, handle(Kind::Graph))));
             }
-            "cuGraphDestroy" => {
-                self.graphs.remove(&argument("hGraph"));
-                self.around.remove(&argument("hGraph"));
+            Effect::ChildGraph => {
+                let around = self.nodes.get(&handle(Kind::GraphNode));
+                self.around.extend(made(Kind::Graph).zip(around.copied()));
             }
-            "cuGraphExecDestroy" => {
-                self.executable.remove(&argument("hGraphExec"));
+            _ if function.ends(Kind::Graph).is_some() => {
+                self.graphs.remove(&handle(Kind::Graph));
+                self.around.remove(&handle(Kind::Graph));
             }
-            "cuGraphGetNodes" => {
-                let count = call.output("numNodes").unwrap_or(0);
-                let nodes = handles(call, argument("nodes"), count);
-                self.nodes.extend(nodes.into_iter().map(|node| (node, argument("hGraph"))));
+            _ if function.ends(Kind::GraphExec).is_some() => _ = self.executable.remove(&handle(Kind::GraphExec)),
+            // Instantiated, cloned, or made anew.
+            _ if function.creates(Kind::GraphExec).is_some() => {
+                let uses = self.of(handle(Kind::Graph));
+                self.executable.extend(made(Kind::GraphExec).map(|executable| (executable, uses)));
             }
-            "cuGraphNodeFindInClone" => {
-                self.nodes.extend(call.output("phNode").map(|node| (node, argument("hClonedGraph"))));
+            _ if function.creates(Kind::Graph).is_some() => {
+                let uses = self.of(handle(Kind::Graph));
+                self.graphs.extend(made(Kind::Graph).map(|graph| (graph, uses)));
             }
-            "cuGraphChildGraphNodeGetGraph" => {
-                let around = self.nodes.get(&argument("hNode"));
-                self.around.extend(call.output("phGraph").zip(around.copied()));
-            }
-            _ if name.starts_with("cuGraphInstantiate") => {
-                let uses = self.of(argument("hGraph"));
-                self.executable.extend(call.output("phGraphExec").map(|executable| (executable, uses)));
-            }
-            _ if name.starts_with("cuGraphExec") && function.class == Class::graph => {
-                let child = call.argument("childGraph").map(|child| self.of(child)).unwrap_or_default();
-                let uses = self.executable.entry(argument("hGraphExec")).or_default();
-                Arc::make_mut(uses).extend(given.iter().chain(child.iter()));
-            }
-            _ if name.starts_with("cuGraph") && function.class == Class::graph => self.node(call, &given),
+            _ if function.class == Class::graph => match named(Kind::GraphExec) {
+                Some(executable) => {
+                    let child = self.of(handle(Kind::Graph));
+                    let uses = self.executable.entry(executable).or_default();
+                    Arc::make_mut(uses).extend(given.iter().chain(child.iter()));
+                }
+                None => self.node(call, function, &given),
+            },
             _ => return self.put(capture, given),
         }
         None
     }
 
     /// A node is made or changed.
-    fn node(&mut self, call: &Call, given: &Uses) {
-        let of_node = || call.argument("hNode").and_then(|node| self.nodes.get(&node).copied());
-        let Some(graph) = call.argument("hGraph").or_else(of_node) else { return };
-        self.nodes.extend(call.output("phGraphNode").map(|node| (node, graph)));
-        let child = call.argument("childGraph").map(|child| self.of(child)).unwrap_or_default();
+    fn node(&mut self, call: &Call, function: &Function, given: &Uses) {
+        let is_graph = |(_, param): &(usize, &Field)| matches!(param.ty.form, Form::Handle(Kind::Graph));
+        let mut graphs = function.params.iter().enumerate().filter(is_graph).filter_map(|(at, _)| call.argument_of(at));
+        let node = function.handle(Kind::GraphNode).and_then(|at| call.argument_of(at));
+        let of_node = || node.and_then(|node| self.nodes.get(&node).copied());
+        let Some(graph) = graphs.next().or_else(of_node) else { return };
+        let made = function.creates(Kind::GraphNode).and_then(|at| call.output_of(at));
+        self.nodes.extend(made.map(|node| (node, graph)));
+        let child = graphs.next().map(|child| self.of(child)).unwrap_or_default();
         self.add(graph, given);
         self.add(graph, &child);
-        self.around.extend(bodies(call).into_iter().map(|body| (body, graph)));
+        self.around.extend(bodies(call, function).unwrap_or_default().into_iter().map(|body| (body, graph)));
     }
 
     /// Work on a stream: part of a capture, or done.
@@ -128,23 +134,30 @@ impl Graphs {
 }
 
 /// The graphs inside a conditional node, which the driver makes with it.
-fn bodies(call: &Call) -> Vec<u64> {
-    use std::mem::offset_of;
-    use trace::api::enums::CUgraphNodeType;
-    use trace::api::structs::{CUDA_CONDITIONAL_NODE_PARAMS as Conditional, CUgraphNodeParams};
-    let found = || {
-        let params = call.argument("nodeParams").filter(|_| call.name().starts_with("cuGraphAddNode"))?;
-        let bytes = call.memory(When::Return, params, size_of::<CUgraphNodeParams>() as u64)?;
-        let at = |offset: usize| Some(u64::from_le_bytes(bytes.get(offset..offset + 8)?.try_into().ok()?));
-        let kind = at(offset_of!(CUgraphNodeParams, r#type))? as u32;
-        if kind != CUgraphNodeType::CU_GRAPH_NODE_TYPE_CONDITIONAL.0 {
-            return None;
-        }
-        let conditional = offset_of!(CUgraphNodeParams, params);
-        let count = at(conditional + offset_of!(Conditional, size))? as u32;
-        Some(handles(call, at(conditional + offset_of!(Conditional, phGraph_out))?, count.into()))
-    };
-    found().unwrap_or_default()
+fn bodies(call: &Call, function: &Function) -> Option<Vec<u64>> {
+    function.creates(Kind::GraphNode)?;
+    let describes =
+        |param: &Field| matches!(param.ty.form, Form::Pointer(to) if to.name == CUgraphNodeParams::TYPE.name);
+    let params = call.argument_of(function.params.iter().position(describes)?)?;
+    let bytes = call.memory(When::Return, params, size_of::<CUgraphNodeParams>() as u64)?;
+    let at = |offset: usize| Some(u64::from_le_bytes(bytes.get(offset..offset + 8)?.try_into().ok()?));
+    let kind = at(offset_of!(CUgraphNodeParams, r#type))? as u32;
+    if kind != CUgraphNodeType::CU_GRAPH_NODE_TYPE_CONDITIONAL.0 {
+        return None;
+    }
+    let conditional = offset_of!(CUgraphNodeParams, params);
+    let count = at(conditional + offset_of!(Conditional, size))? as u32;
+    Some(handles(call, at(conditional + offset_of!(Conditional, phGraph_out))?, count.into()))
+}
+
+/// The nodes of a graph, as many as the call says that there are.
+fn listed(call: &Call, function: &Function) -> Option<Vec<u64>> {
+    let list = function.params.iter().enumerate().find_map(|(at, param)| match param.role {
+        Role::Out(Extent::LenAt(count)) => Some((at, usize::from(count.0))),
+        _ => None,
+    });
+    let (nodes, count) = list?;
+    Some(handles(call, call.argument_of(nodes)?, call.output_of(count)?))
 }
 
 /// An array of handles, as it was after the call.
