@@ -48,7 +48,7 @@ pub struct Transfer {
 
 /// Whether the function copies.
 pub fn is_copy(step: &Step) -> bool {
-    step.function.and_then(Function::work) == Some(Work::Copy)
+    step.function.and_then(Function::work).is_some_and(Work::is_copy)
 }
 
 /// The copies of a call; `managed`: where managed memory begins.

@@ -11,9 +11,9 @@ macro_rules! copy {
             "copy";
             // Linear, unified addresses.
             cuMemcpy(dst: CUdeviceptr = Writes(Len(ByteCount)), src: CUdeviceptr = Reads(Len(ByteCount)),
-                ByteCount: usize) copy | cuMemcpy_ptds => Submit(Copy);
+                ByteCount: usize) copy | cuMemcpy_ptds => Submit(UnifiedCopy);
             cuMemcpyAsync(dst: CUdeviceptr = Writes(Len(ByteCount)), src: CUdeviceptr = Reads(Len(ByteCount)),
-                ByteCount: usize, hStream: CUstream) submit | cuMemcpyAsync_ptsz => Submit(Copy);
+                ByteCount: usize, hStream: CUstream) submit | cuMemcpyAsync_ptsz => Submit(UnifiedCopy);
             cuMemcpyPeer(dstDevice: CUdeviceptr = Writes(Len(ByteCount)), dstContext: CUcontext,
                 srcDevice: CUdeviceptr = Reads(Len(ByteCount)), srcContext: CUcontext, ByteCount: usize)
                 submit | cuMemcpyPeer_ptds => Submit(Copy);
@@ -112,12 +112,12 @@ macro_rules! copy {
             cuMemcpyBatchAsync_v2(dsts: *mut CUdeviceptr = WritesEach { count, sizes },
                 srcs: *mut CUdeviceptr = ReadsEach { count, sizes }, sizes: *mut usize = In(Len(count)), count: usize,
                 attrs: *mut CUmemcpyAttributes = In(Len(numAttrs)), attrsIdxs: *mut usize = In(Len(numAttrs)),
-                numAttrs: usize, hStream: CUstream) submit | cuMemcpyBatchAsync_v2_ptsz => Submit(Copy);
+                numAttrs: usize, hStream: CUstream) submit | cuMemcpyBatchAsync_v2_ptsz => Submit(UnifiedCopy);
             cuMemcpyBatchAsync(dsts: *mut CUdeviceptr = WritesEach { count, sizes },
                 srcs: *mut CUdeviceptr = ReadsEach { count, sizes }, sizes: *mut usize = In(Len(count)), count: usize,
                 attrs: *mut CUmemcpyAttributes = In(Len(numAttrs)), attrsIdxs: *mut usize = In(Len(numAttrs)),
                 numAttrs: usize, failIdx: *mut usize = InOut(One), hStream: CUstream) submit | cuMemcpyBatchAsync_ptsz
-                => Submit(Copy);
+                => Submit(UnifiedCopy);
             cuMemcpy3DBatchAsync_v2(numOps: usize, opList: *mut CUDA_MEMCPY3D_BATCH_OP = In(Len(numOps)), flags: u64,
                 hStream: CUstream) submit | cuMemcpy3DBatchAsync_v2_ptsz => Submit(Copy);
             cuMemcpy3DBatchAsync(numOps: usize, opList: *mut CUDA_MEMCPY3D_BATCH_OP = In(Len(numOps)),
@@ -126,7 +126,7 @@ macro_rules! copy {
             // One copy with what a batch can say of each of its copies.
             cuMemcpyWithAttributesAsync(dst: CUdeviceptr = Writes(Len(size)), src: CUdeviceptr = Reads(Len(size)),
                 size: usize, attr: *mut CUmemcpyAttributes = In(One), hStream: CUstream)
-                submit | cuMemcpyWithAttributesAsync_ptsz => Submit(Copy);
+                submit | cuMemcpyWithAttributesAsync_ptsz => Submit(UnifiedCopy);
             cuMemcpy3DWithAttributesAsync(op: *mut CUDA_MEMCPY3D_BATCH_OP = In(One), flags: u64, hStream: CUstream)
                 submit | cuMemcpy3DWithAttributesAsync_ptsz => Submit(Copy);
             cuMemBatchDecompressAsync(paramsArray: *mut CUmemDecompressParams = In(Len(count)), count: usize,

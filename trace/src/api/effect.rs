@@ -80,6 +80,8 @@ pub enum Work {
     KernelOnEach,
     Graph,
     Copy,
+    /// Between addresses of which either may be the host's.
+    UnifiedCopy,
     Fill,
     /// Where memory is, or what its pages hold: prefetches, discards, attachment.
     Migrate,
@@ -99,14 +101,18 @@ pub enum Work {
 }
 
 impl Work {
+    pub const fn is_copy(self) -> bool {
+        matches!(self, Work::Copy | Work::UnifiedCopy)
+    }
+
     /// Whether it may have a beginning and an end of its own on a device: CUPTI's activities are of these.
     pub const fn is_timed(self) -> bool {
-        matches!(self, Work::Kernel | Work::KernelOnEach | Work::Graph | Work::Copy | Work::Fill)
+        self.is_copy() || matches!(self, Work::Kernel | Work::KernelOnEach | Work::Graph | Work::Fill)
     }
 
     /// Whether bytes are what it is about: where they are, or what they are.
     pub const fn moves_memory(self) -> bool {
-        matches!(self, Work::Copy | Work::Fill | Work::Migrate | Work::Decompress)
+        self.is_copy() || matches!(self, Work::Fill | Work::Migrate | Work::Decompress)
     }
 }
 

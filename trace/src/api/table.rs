@@ -72,6 +72,11 @@ impl Function {
         }
     }
 
+    /// Whether it copies between addresses of which either may be the host's.
+    pub const fn copies_unified(&self) -> bool {
+        matches!(self.work(), Some(Work::UnifiedCopy))
+    }
+
     /// Whether a device may have to do something that has a beginning and an end of its own.
     pub const fn is_timed(&self) -> bool {
         matches!(self.work(), Some(work) if work.is_timed())
