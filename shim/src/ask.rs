@@ -104,8 +104,13 @@ pub fn is_not_pinned(start: u64) -> bool {
 }
 
 /// The length of a variable of a module or library, from this function, which looks it up by this name.
-pub fn variable_length(function: &str, owner: u64, name: u64) -> Option<u64> {
+pub fn variable_length(in_library: bool, managed: bool, owner: u64, name: u64) -> Option<u64> {
     type Find = unsafe extern "C" fn(*mut u64, *mut u64, u64, u64) -> u32;
+    let function = match (in_library, managed) {
+        (false, _) => "cuModuleGetGlobal_v2",
+        (true, false) => "cuLibraryGetGlobal",
+        (true, true) => "cuLibraryGetManaged",
+    };
     let (mut address, mut len) = (0, 0);
     // SAFETY: the three have this signature in cuda.h; the driver has just been given the same module or library, and the name.
     let result = unsafe { real::function::<Find>(function)?(&mut address, &mut len, owner, name) };

@@ -13,8 +13,7 @@ use crate::logs::Buffer;
 use crate::manners::guarded;
 use crate::memory::{bytes_at, string_at, text_at, word_at};
 use crate::overlap::Early;
-use crate::shape::Site;
-use crate::{clock, ends, hooks};
+use crate::{clock, ends};
 use std::cell::{Cell, OnceCell};
 use trace::Function;
 use trace::api::roles::{Class, Field, Role};
@@ -106,8 +105,15 @@ pub fn entry(
 /// Whether the call has waited for the work before it. `early`: what its entry has read.
 #[cold]
 #[inline(never)]
-pub fn leave(lane: &Lane, site: Site, words: &[u64], call: u32, early: Early, result: u32, end: u64) -> bool {
-    let Site { function, id, .. } = site;
+pub fn leave(
+    lane: &Lane,
+    (function, id): (&'static Function, u16),
+    words: &[u64],
+    call: u32,
+    early: Early,
+    result: u32,
+    end: u64,
+) -> bool {
     let mut has_waited = false;
     guarded(|| {
         let moment = if result == 0 { Moment::Success } else { Moment::Failure };
@@ -194,7 +200,7 @@ impl<'a> Capture<'a> {
                     }
                 }
                 (Role::ReadsEach { .. } | Role::WritesEach { .. }, _) => self.each(fields, index, base, &view),
-                (Role::Reads(_) | Role::Writes(_), _) if hooks::copies_unified(self.function) => {
+                (Role::Reads(_) | Role::Writes(_), _) if self.function.copies_unified() => {
                     let (address, bytes) = (view.load(at, 8), reach(fields, index, base, &view));
                     if let (Some(address), Some(bytes)) = (address, bytes) {
                         self.unified(address, bytes, matches!(field.role, Role::Writes(_)), false);

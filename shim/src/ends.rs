@@ -4,7 +4,7 @@ use crate::ask::{self, Place};
 use crate::landing::Landing;
 use crate::lane::Lane;
 use crate::memory::{bytes_at, word_at};
-use crate::{hooks, start};
+use crate::start;
 use std::ops::Range;
 use trace::Function;
 use trace::api::copies::{device_region, region};
@@ -90,8 +90,7 @@ impl<'c> Ends<'c> {
             match param.role {
                 Role::Source(_) => true,
                 Role::Reads(_) => {
-                    pinned.find(word).is_some()
-                        || hooks::copies_unified(self.function) && ask::place(word) == Place::Pageable
+                    pinned.find(word).is_some() || self.function.copies_unified() && ask::place(word) == Place::Pageable
                 }
                 _ => false,
             }

@@ -6,12 +6,13 @@ use crate::ends::{self, Ends, Words};
 use crate::finds::Finds;
 use crate::landing::Landing;
 use crate::lane::Lane;
+use crate::manners::guarded;
 use crate::memory::{bytes_at, gathered, word_at};
 use crate::node_runs::Turn;
 use crate::pending::{Copy, Uses, Work};
 use crate::queue::Queue;
-use crate::shape::{self, Site};
-use crate::{arrived, callback, hooks, range};
+use crate::shape::{self, Launch};
+use crate::{arrived, callback, range};
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -25,25 +26,29 @@ use trace::walk::{Target, resolve};
 
 #[cold]
 #[inline(never)]
-pub fn before(lane: &Lane, site: Site, words: &[u64]) {
+pub fn before(lane: &Lane, function: &'static Function, launch: Option<Launch>, words: &[u64]) {
+    guarded(|| look(lane, function, launch, words));
+}
+
+fn look(lane: &Lane, function: &'static Function, launch: Option<Launch>, words: &[u64]) {
     let watch = &lane.recorder().watch;
     let mut finds = Finds::before(lane, lane.sequence());
     // Before any lock is taken: memory is read.
-    let given = Given::of(lane, site, words);
+    let given = Given::of(lane, function, launch, words);
     // First what is known already: what begins to be watched now is recorded as a whole.
     given.look(&mut finds);
     match &given {
-        Given { arguments: Some(arguments), .. } => kernel(lane, site.function, words, arguments, &mut finds),
-        Given { ends: Some(ends), .. } => copy(lane, site.function, words, ends),
-        _ if site.function.class == Class::launch => graph(lane, site.function, words, &mut finds),
+        Given { arguments: Some(arguments), .. } => kernel(lane, function, words, arguments, &mut finds),
+        Given { ends: Some(ends), .. } => copy(lane, function, words, ends),
+        _ if function.class == Class::launch => graph(lane, function, words, &mut finds),
         _ => {}
     }
-    if site.shape.launch.is_none() && !hooks::copies_unified(site.function) {
+    if launch.is_none() && !function.copies_unified() {
         // Pinned memory by its device address: as the host's it would be captured with the call. What a stream is to write there is not
         // there yet: what the CPU has put there is.
         let is_read = |param: &&Field| matches!(param.role, Role::Reads(_) | Role::Writes(Extent::Fixed(_)));
-        let read = site.function.params.iter().filter(is_read).map(|param| words[param.offset as usize / 8]);
-        watch.refer(read.chain(operands(site.function, words)), &mut finds);
+        let read = function.params.iter().filter(is_read).map(|param| words[param.offset as usize / 8]);
+        watch.refer(read.chain(operands(function, words)), &mut finds);
     }
     if let Some(ends) = given.ends.filter(|_| lane.recorder().shares_any()) {
         // Before the call, which may wait for callbacks: what they write is theirs to tell.
@@ -88,10 +93,9 @@ struct Arguments {
 }
 
 impl<'c> Given<'c> {
-    fn of(lane: &'c Lane, site: Site, words: &'c [u64]) -> Given<'c> {
-        let function = site.function;
+    fn of(lane: &'c Lane, function: &'static Function, launch: Option<Launch>, words: &'c [u64]) -> Given<'c> {
         let is_copy = matches!(function.class, Class::submit | Class::copy);
-        let arguments = site.shape.launch.map(|launch| {
+        let arguments = launch.map(|launch| {
             let words = addresses(lane, launch, words);
             let pinned = words.iter().flatten().filter_map(|word| lane.recorder().pinned.find(*word)).collect();
             Arguments { words, pinned }

@@ -14,7 +14,7 @@ pub use room::put;
 use room::put_padded;
 
 use crate::chunk::Chunk;
-use crate::hooks::Hook;
+use crate::hook::Hook;
 use crate::kernels::Layout;
 use crate::manners::guarded;
 use crate::memory::word_at;
@@ -131,7 +131,8 @@ pub fn enter<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>) ->
             return None;
         }
         compiler_fence(SeqCst);
-        if shape.may_be_left_out && range::applies() && !range::admits(lane.recorder(), &site) {
+        let tells = shape.waits || matches!(hook, Hook::StreamWait { .. });
+        if shape.may_be_left_out && range::applies() && !range::admits(lane.recorder(), tells) {
             lane.leave_out(shape.submits);
             lane.busy.set(false);
             return None;
@@ -141,14 +142,14 @@ pub fn enter<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>) ->
             lane.mark(frame);
         }
         let may_wait = shape.waits || shape.submits && shape.launch.is_none();
-        let position = if may_wait || matches!(hook, Hook::EventRecord { .. } | Hook::ContextRecord) {
+        let position = if may_wait || matches!(hook, Hook::EventRecord { .. } | Hook::ContextRecord { .. }) {
             lane.recorder().pending.position()
         } else {
             0
         };
         let calls_back = || shape.runs_graph && callback::any_of_nodes();
         if (shape.submits || shape.waits) && (lane.recorder().reaches_host() || calls_back()) {
-            guarded(|| host::before(lane, site, words));
+            host::before(lane, function, shape.launch, words);
         }
         if shape.repeats && lane.polls_again(id, words[0]) {
             lane.busy.set(false);
@@ -156,7 +157,7 @@ pub fn enter<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>) ->
         }
         let mut early = 0;
         if shape.may_overlap {
-            guarded(|| early = overlap::overwritten(lane, function, words));
+            early = overlap::overwritten(lane, function, words);
         }
         let mut open = Open::new(lane, position);
         let flags = if inner { INNER } else { 0 };
@@ -223,7 +224,7 @@ pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, mu
         let is_written = launched || is_counted;
         if !is_written && (shape.at_return || result != 0) {
             let early = early.map_or_else(Early::default, |early| *early);
-            has_waited = capture::leave(lane, site, words, open.sequence, early, result, end);
+            has_waited = capture::leave(lane, (function, id), words, open.sequence, early, result, end);
         } else if !is_written {
             let mut size = RETURN_SIZE;
             for (word, bytes) in shape.outputs {

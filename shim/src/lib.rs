@@ -38,6 +38,7 @@ mod file;
 mod finds;
 mod finish;
 mod homes;
+mod hook;
 mod hooks;
 mod host;
 mod images;

@@ -6,6 +6,7 @@
 
 use crate::ends::Words;
 use crate::lane::Lane;
+use crate::manners::guarded;
 use crate::memory::{bytes_at, word_at};
 use trace::Function;
 use trace::api::roles::{Field, Role};
@@ -109,11 +110,16 @@ impl Early {
 }
 
 /// The parameters, a bit each, whose inputs lie where this call is going to write.
+#[inline(never)]
 pub fn overwritten(lane: &Lane, function: &'static Function, words: &[u64]) -> u32 {
-    let view = Words(words);
-    let outputs = Outputs::of(lane, function, &view);
-    let meets = |index: &usize| outputs.meet(function.params, *index, 0, &view);
-    (0..function.params.len()).filter(meets).fold(0, |found, index| found | 1 << index)
+    let mut found = 0;
+    guarded(|| {
+        let view = Words(words);
+        let outputs = Outputs::of(lane, function, &view);
+        let meets = |index: &usize| outputs.meet(function.params, *index, 0, &view);
+        found = (0..function.params.len()).filter(meets).fold(0, |found, index| found | 1 << index);
+    });
+    found
 }
 
 /// The memory that a call is going to write: where it begins, and its bytes.

@@ -5,11 +5,9 @@
 //! recording without ranges it stays 0, and to look at it is all that a call pays.
 
 use crate::config::tell;
-use crate::hooks::Hook;
 use crate::lane::Lane;
 use crate::lock::Lock;
 use crate::registered;
-use crate::shape::Site;
 use crate::start::{self, Recorder};
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::*};
 use std::time::Duration;
@@ -97,10 +95,10 @@ pub fn by_name() -> bool {
     STATE.load(Relaxed) & BY_NAME != 0
 }
 
-/// Whether a call is recorded that a range may leave out.
+/// Whether a call is recorded that a range may leave out. `waits`: it may tell that copies have arrived.
 #[cold]
 #[inline(never)]
-pub fn admits(recorder: &Recorder, site: &Site) -> bool {
+pub fn admits(recorder: &Recorder, waits: bool) -> bool {
     if CAPTURES.load(Relaxed) > 0 {
         return true;
     }
@@ -117,7 +115,7 @@ pub fn admits(recorder: &Recorder, site: &Site) -> bool {
         }
     };
     // Copies of the range may be under way: what tells that they have arrived belongs to it.
-    is_open || recorder.pending.any() && (site.shape.waits || matches!(site.hook, Hook::StreamWait { .. }))
+    is_open || waits && recorder.pending.any()
 }
 
 /// A recording begins.

@@ -1,8 +1,9 @@
 //! What recording a function takes, worked out from its table line at compile time.
 
-use crate::hooks::{self, Hook};
+use crate::hook::Hook;
 use crate::overlap;
 use trace::Function;
+use trace::api::effect::Work;
 use trace::api::roles::{Class, Extent, Role};
 use trace::api::table::is_flat;
 use trace::api::types::{Form, Kind};
@@ -111,7 +112,7 @@ pub const fn shape(function: &Function) -> Shape {
         }
         i += 1;
     }
-    if hooks::copies_unified(function) {
+    if function.copies_unified() {
         shape.at_entry = true;
         shape.at_return = true;
     }
@@ -130,7 +131,7 @@ const fn may_be_left_out(function: &Function) -> bool {
     match function.class {
         Class::launch | Class::copy | Class::synchronize | Class::poll => true,
         // An event that was never recorded answers otherwise.
-        Class::submit => !matches!(hooks::of(function), Hook::EventRecord { .. } | Hook::ContextRecord),
+        Class::submit => !matches!(function.work(), Some(Work::RecordEvent)),
         Class::query => !hands_out(function),
         _ => false,
     }

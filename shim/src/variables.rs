@@ -20,21 +20,21 @@ struct Variable {
 }
 
 impl Variables {
-    /// After this function has found one. `words`: where its address and its length are to stand, either of which may be nowhere, its
+    /// After one has been found. `words`: where its address and its length are to stand, either of which may be nowhere, its
     /// module or library, and its name.
-    pub fn found(&self, function: &'static str, words: &[u64]) {
+    pub fn found(&self, in_library: bool, managed: bool, words: &[u64]) {
         let [place, length, owner, name, ..] = *words else { return };
         if place == 0 {
             return;
         }
         let start = handed_out(place);
         // Libraries hand out no others there, and before there is a context about which the driver could be asked.
-        if function != "cuLibraryGetManaged" && ask::place(start) != Place::Managed {
+        if !managed && ask::place(start) != Place::Managed {
             return;
         }
         let len = match length {
             // The runtime of CUDA 13 does not ask.
-            0 => ask::variable_length(function, owner, name),
+            0 => ask::variable_length(in_library, managed, owner, name),
             _ => Some(handed_out(length)),
         };
         let Some(len) = len.filter(|len| *len > 0) else { return };

@@ -37,7 +37,7 @@ macro_rules! wrapper {
             let site = const {
                 let function = &family::FUNCTIONS[Line::$name as usize];
                 let id = trace::api::base(FAMILY) + Line::$name as u16;
-                let (shape, hook) = ($crate::shape::shape(function), $crate::hooks::of(function));
+                let (shape, hook) = ($crate::shape::shape(function), $crate::hook::of(function));
                 $crate::shape::Site { function, id, shape, hook }
             };
             #[allow(unused_mut)]

@@ -77,7 +77,7 @@ int main(void)
         REQUIRE(threads >= N);
         // Set up and never launched
         CHECK(table->function(&other, open_one, i ? "add_two" : "twice"));
-        CHECK(cuFuncSetCacheConfig(other, CU_FUNC_CACHE_PREFER_L1));
+        CHECK(i ? cuFuncSetSharedSize(other, 0) : cuFuncSetCacheConfig(other, CU_FUNC_CACHE_PREFER_L1));
         launch(function, 1, N, (void *[]){&memory, &n});
         CHECK(cuModuleUnload(open_one));
     }
