@@ -1,7 +1,7 @@
 //! The live memory of one call.
 
+use crate::call::readback::Sink;
 use crate::memory::buffer::{Memory, Refusal, Room};
-use crate::run::sinks::Sink;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use trace::api::Function;

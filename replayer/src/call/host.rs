@@ -4,13 +4,13 @@
 //! translated), so copies from and to it use it: what the device writes there, a later copy must find.
 
 use crate::call::buffers::{Builder, Here};
+use crate::call::readback::Sink;
 use crate::memory::bound::HeldAddress;
 use crate::memory::buffer::{Memory, Refusal};
 use crate::memory::objects::Found;
 use crate::plan::action::between_either;
 use crate::plan::captures::memory_type;
 use crate::run::readers::{self, Held};
-use crate::run::sinks::Sink;
 use crate::run::written::host;
 use std::borrow::Cow;
 use std::ops::Range;

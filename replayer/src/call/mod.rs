@@ -5,5 +5,6 @@ pub mod buffers;
 pub mod code;
 pub mod frame;
 pub mod host;
+pub mod readback;
 pub mod value_ops;
 pub mod words;

@@ -1,9 +1,9 @@
 //! Compares what copies brought to the host with what they brought when recorded.
 
+use crate::call::readback::Sink;
 use crate::check::hint::strange_addresses;
 use crate::check::invented::Moves;
 use crate::extent::{extent, within};
-use crate::run::sinks::Sink;
 use crate::run::world::World;
 use crate::tally::{Divergence, Tally, hex};
 use std::borrow::Cow;

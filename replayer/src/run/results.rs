@@ -1,8 +1,8 @@
 //! What launches make of host memory, which the program looks at without a copy: compared when it had waited for them.
 
+use crate::call::readback::Sink;
 use crate::check::payload;
 use crate::memory::words::Layout;
-use crate::run::sinks::Sink;
 use crate::run::world::World;
 use crate::run::written::host;
 use crate::tally::Tally;

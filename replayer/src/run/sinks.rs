@@ -1,47 +1,14 @@
 //! Copies to the host that are still under way, and host memory that copies of the replay itself still use.
 
+use crate::call::readback::{Sink, meet};
 use crate::driver::Driver;
 use crate::driver::stream::{GONE, Queue};
 use crate::memory::buffer::Memory;
-use crate::memory::words::Layout;
 use crate::run::arrivals::{Arrival, Arrivals};
 use parking_lot::{Mutex, MutexGuard};
-use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use trace::api::copies::Region;
-use trace::call::Content;
-
-/// Where a copy brings bytes, and what they were.
-pub struct Sink<'t> {
-    /// Of a parameter or a field.
-    pub name: Cow<'static, str>,
-    /// Live memory.
-    pub region: Region,
-    /// The replay's own buffer; none if the bytes go to placed host memory.
-    pub memory: Option<Memory>,
-    /// Pageable memory, in which the bytes are when the call returns, and that nodes share.
-    pub is_shared: bool,
-    /// Recorded content by offset into the packed bytes; empty if there is none.
-    pub expected: Vec<(u64, u64, Content<'t>)>,
-    /// Where addresses may stand in the packed bytes.
-    pub words: Layout,
-    /// When it was put on its way, as [`Translation::now`](crate::memory::translate::Translation::now) tells.
-    pub since: usize,
-}
-
-impl Sink<'_> {
-    /// Whether it brings bytes to this placed or translated host range.
-    fn lands_in(&self, range: &Range<u64>) -> bool {
-        /// Of more rows it is not asked which.
-        const MOST: u64 = 4096;
-        let own = self.region.address..self.region.address + self.region.span();
-        let is_long = self.region.rows.saturating_mul(self.region.slices) > MOST;
-        let is_met = |row| overlap(&(row..row + self.region.row_bytes), range);
-        self.memory.is_none() && overlap(&own, range) && (is_long || self.region.row_addresses().any(is_met))
-    }
-}
 
 pub struct Pending<'t> {
     pub call: u64,
@@ -235,7 +202,7 @@ impl<'t> Sinks<'t> {
     /// Where launches were put that may still be reading this host range.
     pub fn launches_at(&self, range: &Range<u64>) -> HashSet<Queue> {
         let sources = self.sources.lock();
-        let reading = sources.keys().filter(|source| source.is_launch && overlap(&source.range, range));
+        let reading = sources.keys().filter(|source| source.is_launch && meet(&source.range, range));
         reading.map(|source| source.queue).collect()
     }
 
@@ -244,14 +211,10 @@ impl<'t> Sinks<'t> {
     pub fn take_readers(&self, range: &Range<u64>, time: u64) -> Vec<(Queue, bool, u64)> {
         let mut sources = self.sources.lock();
         let mut readers: HashMap<(Queue, bool), u64> = HashMap::new();
-        for (source, put) in sources.extract_if(|source, _| source.not_before < time && overlap(&source.range, range)) {
+        for (source, put) in sources.extract_if(|source, _| source.not_before < time && meet(&source.range, range)) {
             let last = readers.entry((source.queue, source.is_launch)).or_default();
             *last = put.max(*last);
         }
         readers.into_iter().map(|((queue, is_launch), put)| (queue, is_launch, put)).collect()
     }
-}
-
-fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
-    a.start < b.end && b.start < a.end
 }
