@@ -57,23 +57,30 @@ const SCRATCH: usize = 4096;
 const SLACK: usize = 64;
 
 impl<'w, 't> Builder<'w, 't> {
+    /// The frame, and why it is not whole, if it is not: what it says of host memory holds in either case.
     pub fn build(
         world: &'w World<'t>,
         call: Call<'t>,
         function: &'static Function,
         tally: &'w mut Tally,
         room: Option<&Arc<Room>>,
-    ) -> Result<Frame<'t>, Refusal> {
-        let mut frame = Frame { room: room.cloned(), ..Frame::default() };
-        frame.memory.push(frame.holding(call.argument_bytes())?);
+    ) -> (Frame<'t>, Result<(), Refusal>) {
+        let frame = Frame { room: room.cloned(), ..Frame::default() };
         let mut builder = Builder { world, call, function, frame, tally };
-        if builder.is_endless_wait() {
+        let built = builder.all();
+        (builder.frame, built)
+    }
+
+    fn all(&mut self) -> Result<(), Refusal> {
+        let call = self.call;
+        let words = self.frame.holding(call.argument_bytes())?;
+        self.frame.memory.push(words);
+        if self.is_endless_wait() {
             return Err(Refusal(waits::WHY.into()));
         }
         let here = Here { recorded: call.argument_bytes(), memory: 0, offset: 0 };
-        builder.fields(function.params, None, 0, here)?;
-        builder.ask_for_length()?;
-        Ok(builder.frame)
+        self.fields(self.function.params, None, 0, here)?;
+        self.ask_for_length()
     }
 
     pub fn fields(

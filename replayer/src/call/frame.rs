@@ -2,9 +2,12 @@
 
 use crate::call::readback::Sink;
 use crate::memory::buffer::{Memory, Refusal, Room};
+use std::borrow::Cow;
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use trace::api::Function;
+use trace::api::copies::Region;
 use trace::api::types::Type;
 use trace::walk::Direction;
 
@@ -20,6 +23,15 @@ pub enum Output {
     Owned { name: &'static str, index: usize, memory: usize, address: u64, element: &'static Type },
 }
 
+/// Host memory that the call is about to read or to have written, and that others may still be using.
+pub enum Hazard<'t> {
+    /// It has to hold what the application's CPU had written by then: the live rows, the recorded address of the first, the bytes
+    /// row behind row.
+    Write { to: Region, recorded: u64, bytes: Cow<'t, [u8]> },
+    /// The call brings other bytes.
+    Overwrite(Range<u64>),
+}
+
 /// All memory of one call.
 #[derive(Default)]
 pub struct Frame<'t> {
@@ -29,7 +41,9 @@ pub struct Frame<'t> {
     pub sinks: Vec<Sink<'t>>,
     pub files: Vec<OwnedFd>,
     /// Placed host ranges that the call reads.
-    pub sources: Vec<std::ops::Range<u64>>,
+    pub sources: Vec<Range<u64>>,
+    /// What has to be done to host memory before the call, in this order.
+    pub hazards: Vec<Hazard<'t>>,
     /// Memory of our own that the call's copies read.
     pub lent: Vec<Memory>,
     /// What is called instead, with the same arguments.

@@ -4,13 +4,13 @@
 //! translated), so copies from and to it use it: what the device writes there, a later copy must find.
 
 use crate::call::buffers::{Builder, Here};
+use crate::call::frame::Hazard;
 use crate::call::readback::Sink;
 use crate::memory::bound::HeldAddress;
 use crate::memory::buffer::{Memory, Refusal};
 use crate::memory::objects::Found;
 use crate::plan::action::between_either;
 use crate::plan::captures::memory_type;
-use crate::run::readers::{self, Held};
 use crate::run::written::host;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -52,13 +52,13 @@ impl<'t> Builder<'_, 't> {
         let bytes = self.payload(bytes, layout);
         let Some(live) = host else {
             if self.makes_node() && self.world.trace.follows_host_memory() {
-                return self.source_of_node(&recorded, &bytes);
+                return self.source_of_node(&recorded, bytes);
             }
             if let (Cow::Borrowed(bytes), true) = (&bytes, recorded.is_dense()) {
                 return Ok(HeldAddress::read_only(bytes));
             }
             let mut memory = Memory::zeroed(recorded.span() as usize)?;
-            for (row, bytes) in rows(&recorded, &bytes) {
+            for (row, bytes) in recorded.row_addresses().zip(bytes.chunks_exact(recorded.row_bytes.max(1) as usize)) {
                 memory.put((row - recorded.address) as usize, bytes);
             }
             let live = HeldAddress::of(&memory);
@@ -70,14 +70,14 @@ impl<'t> Builder<'_, 't> {
             }
             return Ok(live);
         };
-        self.write_host(&recorded, live, &bytes);
+        self.write_host(&recorded, live, bytes);
         self.frame.sources.push(live..live + recorded.span());
         Ok(HeldAddress::host(live))
     }
 
     /// Memory for a graph to read whenever it runs. What is there then is told as all is that the CPU writes; what was there when the
     /// node was made matters only if it could not be followed.
-    fn source_of_node(&mut self, recorded: &Region, bytes: &[u8]) -> Result<HeldAddress, Refusal> {
+    fn source_of_node(&mut self, recorded: &Region, bytes: Cow<'t, [u8]>) -> Result<HeldAddress, Refusal> {
         let live = self.graph_memory(recorded)?;
         let is_lost = |image: Image| {
             let meets = image.address < recorded.address + recorded.span()
@@ -102,27 +102,10 @@ impl<'t> Builder<'_, 't> {
         Ok(live)
     }
 
-    /// What the application's CPU had written into pinned memory by the time of this call, which is at `live` here.
-    fn write_host(&mut self, recorded: &Region, live: u64, bytes: &[u8]) {
+    /// Has pinned memory, which is at `live` here, hold what the application's CPU had written there by the time of this call.
+    fn write_host(&mut self, recorded: &Region, live: u64, bytes: Cow<'t, [u8]>) {
         let to = Region { address: live, ..*recorded };
-        let rows = || rows(&to, bytes);
-        // SAFETY: the placement (or the memory of graphs) holds this memory, readable and writable, until the end.
-        let at = |row: u64| unsafe { std::slice::from_raw_parts(row as *const u8, to.row_bytes as usize) };
-        let range = to.address..to.address + to.span();
-        // What a copy is still bringing may change what agrees now.
-        if !self.world.sinks.is_landing_in(&range) && rows().all(|(row, bytes)| at(row) == bytes) {
-            return;
-        }
-        readers::release(self.world, self.call.thread, &range, self.call.begin, &Held::nowhere(), self.tally);
-        for (row, bytes) in rows() {
-            let start = recorded.address + (row - live);
-            self.world.callbacks.write(self.call.begin, start..start + to.row_bytes, |part| {
-                let from = &bytes[(part.start - start) as usize..(part.end - start) as usize];
-                let at = row + (part.start - start);
-                // SAFETY: as above; no copy of the replay reads or writes it any more.
-                unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), at as *mut u8, from.len()) };
-            });
-        }
+        self.frame.hazards.push(Hazard::Write { to, recorded: recorded.address, bytes });
     }
 
     /// Live memory to take the bytes of a region; its first address.
@@ -137,8 +120,7 @@ impl<'t> Builder<'_, 't> {
         let (live, memory) = match placed {
             Some(live) if self.makes_node() && self.is_result(&recorded) => return Ok(HeldAddress::host(live)),
             Some(live) => {
-                let span = live..live + recorded.span();
-                readers::overtake(self.world, self.call.thread, &span, self.tally);
+                self.frame.hazards.push(Hazard::Overwrite(live..live + recorded.span()));
                 (live, None)
             }
             // A node copies there whenever its graph runs; what it brought is compared when that has been waited for.
@@ -379,9 +361,4 @@ fn either_side(fields: &'static [Field], index: usize) -> Option<[&'static Field
     let prefix = fields[index].name.strip_suffix("Host")?;
     let named = |what: &str| fields.iter().find(|field| field.name.strip_prefix(prefix) == Some(what));
     Some([named("MemoryType")?, named("Device")?])
-}
-
-/// Where each row starts, and its bytes.
-fn rows<'b>(region: &Region, packed: &'b [u8]) -> impl Iterator<Item = (u64, &'b [u8])> + use<'b> {
-    region.row_addresses().zip(packed.chunks_exact(region.row_bytes.max(1) as usize))
 }

@@ -4,6 +4,7 @@
 //! end by themselves. A kernel may be waiting for the very bytes that are about to be written: nobody can wait for both, so it
 //! is given little time.
 
+use crate::call::frame::{Frame, Hazard};
 use crate::check::payload;
 use crate::driver::stream::{Queue, within};
 use crate::run::sinks::Pending;
@@ -12,6 +13,8 @@ use crate::tally::Tally;
 use std::collections::HashSet;
 use std::ops::Range;
 use std::time::{Duration, Instant};
+use trace::Call;
+use trace::api::copies::Region;
 
 const FOR_ARRIVALS: Duration = Duration::from_secs(1);
 const FOR_COPIES: Duration = Duration::from_secs(5);
@@ -39,6 +42,37 @@ impl Held {
 
     pub fn nowhere() -> Held {
         Held::at(HashSet::new())
+    }
+}
+
+/// Before a call is made: does what its frame says of host memory.
+pub fn before<'t>(world: &World<'t>, call: &Call<'t>, frame: &mut Frame<'t>, tally: &mut Tally) {
+    for hazard in std::mem::take(&mut frame.hazards) {
+        match hazard {
+            Hazard::Write { to, recorded, bytes } => write(world, call, &to, recorded, &bytes, tally),
+            Hazard::Overwrite(live) => overtake(world, call.thread, &live, tally),
+        }
+    }
+}
+
+fn write(world: &World, call: &Call, to: &Region, recorded: u64, bytes: &[u8], tally: &mut Tally) {
+    let rows = || to.row_addresses().zip(bytes.chunks_exact(to.row_bytes.max(1) as usize));
+    // SAFETY: the placement (or the memory of graphs) holds this memory, readable and writable, until the end.
+    let at = |row: u64| unsafe { std::slice::from_raw_parts(row as *const u8, to.row_bytes as usize) };
+    let range = to.address..to.address + to.span();
+    // What a copy is still bringing may change what agrees now.
+    if !world.sinks.is_landing_in(&range) && rows().all(|(row, bytes)| at(row) == bytes) {
+        return;
+    }
+    release(world, call.thread, &range, call.begin, &Held::nowhere(), tally);
+    for (row, bytes) in rows() {
+        let start = recorded + (row - to.address);
+        world.callbacks.write(call.begin, start..start + to.row_bytes, |part| {
+            let from = &bytes[(part.start - start) as usize..(part.end - start) as usize];
+            let at = row + (part.start - start);
+            // SAFETY: as above; no copy of the replay reads or writes it any more.
+            unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), at as *mut u8, from.len()) };
+        });
     }
 }
 

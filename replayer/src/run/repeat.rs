@@ -17,6 +17,7 @@ use crate::plan::action::{Action, action};
 use crate::plan::order::{Aborted, Edge, Gate};
 use crate::plan::{Plan, called_back};
 use crate::profile::{Measure, Profiler, Times, now};
+use crate::run::readers;
 use crate::run::ready::Ready;
 use crate::run::rest;
 use crate::run::restore::{Snapshot, Written};
@@ -350,11 +351,13 @@ fn one<'t>(
         return Err("this driver has no such function".into());
     }
     let mut tally = Tally::default();
-    let mut frame = match Builder::build(world, call, function, &mut tally, Some(room)) {
-        Ok(frame) => frame,
+    let (mut frame, built) = Builder::build(world, call, function, &mut tally, Some(room));
+    readers::before(world, &call, &mut frame, &mut tally);
+    match built {
+        Ok(()) => {}
         Err(Refusal(why)) if call.succeeded() => return Err(why),
         Err(Refusal(_)) => return Ok(Err(FAILED.to_owned())),
-    };
+    }
     if frame.instead.is_some() && function.class == Class::copy {
         return Err("it copies managed memory as if that were the host's, and waits for it".into());
     }

@@ -141,11 +141,13 @@ impl<'t> Worker<'_, 't> {
         if !world.driver.has(id(live)) {
             return self.refuse(&call, function, "this driver has no such function");
         }
-        let mut frame = match Builder::build(world, call, function, &mut self.tally, None) {
-            Ok(frame) => frame,
+        let (mut frame, built) = Builder::build(world, call, function, &mut self.tally, None);
+        readers::before(world, &call, &mut frame, &mut self.tally);
+        match built {
+            Ok(()) => {}
             Err(Refusal(why)) if call.succeeded() => return self.refuse(&call, function, &why),
             Err(Refusal(why)) => return self.skip(&call, function, &why),
-        };
+        }
         let (live, words) = (frame.instead.unwrap_or(live), frame.words());
         if function.class == Class::destroy
             && let Some((Kind::Stream, stream)) = function.params.first().and_then(|param| handle(param, &words))
