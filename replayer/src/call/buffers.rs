@@ -4,14 +4,13 @@
 //! and live addresses in it; every span that it wrote becomes an empty one, to be compared afterwards. What a span is
 //! follows from the roles of the table; the argument words are the first buffer.
 
-use crate::call::frame::{Frame, Output};
+use crate::call::frame::{CallbackSlot, Frame, Output};
 use crate::call::words;
 use crate::driver::stream::Queue;
 use crate::memory::bound::HeldAddress;
 use crate::memory::buffer::{Memory, Refusal, Room};
 use crate::memory::objects::Found;
 use crate::plan::waits;
-use crate::run::callbacks;
 use crate::run::world::World;
 use crate::tally::Tally;
 use std::borrow::Cow;
@@ -197,9 +196,7 @@ impl<'w, 't> Builder<'w, 't> {
                 if here.load(at, 8) == Some(0) {
                     self.put(here, at, 8, 0);
                 } else if matches!(self.function.class, Class::submit | Class::graph) {
-                    let [function, data] = self.callback(ty);
-                    self.put(here, at, 8, function);
-                    self.put(here, at + 8, 8, data);
+                    self.callback(ty, here.memory, here.offset + at as usize);
                 } else {
                     self.put(here, at, 8, nothing as *const () as u64);
                 }
@@ -225,21 +222,22 @@ impl<'w, 't> Builder<'w, 't> {
         Ok(())
     }
 
-    /// Our function in the place of the application's, and the data to go with it, which stands behind it everywhere.
-    fn callback(&self, ty: &Type) -> [u64; 2] {
-        let Some(stream) = self.call.argument("hStream") else {
-            return callbacks::hand_over(self.world, self.call, false, None);
-        };
-        let context = self.world.driver.current_context();
-        let live = match self.world.objects.find(Kind::Stream, stream) {
-            Found::Live(live) => live,
-            _ => 0,
-        };
-        let own = self.function.twin_of.is_some() && live == 0 || live == 2;
-        let queue = Queue { context, stream: live, thread: own.then_some(self.call.thread) };
+    /// Leaves room for our function in the place of the application's, and for the data to go with it, which stands behind it
+    /// everywhere.
+    fn callback(&mut self, ty: &Type, memory: usize, offset: usize) {
+        let driver = self.world.driver;
+        let queue = self.call.argument("hStream").map(|stream| {
+            let live = match self.world.objects.find(Kind::Stream, stream) {
+                Found::Live(live) => live,
+                _ => 0,
+            };
+            let own = self.function.twin_of.is_some() && live == 0 || live == 2;
+            Queue { context: driver.current_context(), stream: live, thread: own.then_some(self.call.thread) }
+        });
         // Captured, it becomes a node.
-        let queue = (!queue.is_captured(self.world.driver)).then_some(queue);
-        callbacks::hand_over(self.world, self.call, ty.name == "CUstreamCallback", queue)
+        let queue = queue.filter(|queue| !queue.is_captured(driver));
+        let with_status = ty.name == "CUstreamCallback";
+        self.frame.callbacks.push(CallbackSlot { memory, offset, with_status, queue });
     }
 
     pub fn pointer(&mut self, fields: &'static [Field], index: usize, base: u32, here: Here) -> Result<(), Refusal> {

@@ -1,6 +1,7 @@
 //! The live memory of one call.
 
 use crate::call::readback::Sink;
+use crate::driver::stream::Queue;
 use crate::memory::buffer::{Memory, Refusal, Room};
 use std::borrow::Cow;
 use std::ops::Range;
@@ -32,6 +33,17 @@ pub enum Hazard<'t> {
     Overwrite(Range<u64>),
 }
 
+/// Where a function and its data are to stand, in the place of the application's.
+pub struct CallbackSlot {
+    /// The buffer, and where in it.
+    pub memory: usize,
+    pub offset: usize,
+    /// It takes a stream and a status before its data.
+    pub with_status: bool,
+    /// Where the call puts it; none for a node of a graph.
+    pub queue: Option<Queue>,
+}
+
 /// All memory of one call.
 #[derive(Default)]
 pub struct Frame<'t> {
@@ -44,6 +56,7 @@ pub struct Frame<'t> {
     pub sources: Vec<Range<u64>>,
     /// What has to be done to host memory before the call, in this order.
     pub hazards: Vec<Hazard<'t>>,
+    pub callbacks: Vec<CallbackSlot>,
     /// Memory of our own that the call's copies read.
     pub lent: Vec<Memory>,
     /// What is called instead, with the same arguments.

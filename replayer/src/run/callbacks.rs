@@ -3,6 +3,7 @@
 //! The program may have waited for a run by any means of its own, and may have been told by the run before it ended. So a call
 //! that began after a run had begun waits for that run here: the work before it was done without the call.
 
+use crate::call::frame::{CallbackSlot, Frame};
 use crate::check::payload;
 use crate::driver::stream::Queue;
 use crate::plan::worked::Worked;
@@ -183,6 +184,14 @@ impl<'t> Callbacks<'t> {
         }
     }
 
+    /// A call puts its first run there.
+    fn is_put(&self, call: u64, queue: Option<Queue>) {
+        if let (Some(queue), Some(at)) = (queue, self.places.get(&call).and_then(|places| places.get(&0))) {
+            let end = self.runs[*at].end;
+            self.behind.lock().entry(queue).and_modify(|latest| *latest = end.max(*latest)).or_insert(end);
+        }
+    }
+
     /// When what is put on this queue now began when recorded, at the earliest.
     pub fn ended_on(&self, queue: Queue) -> u64 {
         if self.runs.is_empty() { 0 } else { self.behind.lock().get(&queue).copied().unwrap_or(0) }
@@ -254,19 +263,17 @@ impl<'t> Callbacks<'t> {
     }
 }
 
-/// What to hand the driver in the place of the application's function and its data.
-pub fn hand_over<'t>(world: &World<'t>, call: Call<'t>, with_status: bool, queue: Option<Queue>) -> [u64; 2] {
-    let callbacks = &world.callbacks;
-    if let (Some(queue), Some(at)) = (queue, callbacks.places.get(&call.number).and_then(|places| places.get(&0))) {
-        let end = callbacks.runs[*at].end;
-        callbacks.behind.lock().entry(queue).and_modify(|latest| *latest = end.max(*latest)).or_insert(end);
+/// Before a call is made: puts our functions in the places of the application's.
+pub fn hand_over<'t>(world: &World<'t>, call: Call<'t>, frame: &mut Frame<'t>) {
+    for CallbackSlot { memory, offset, with_status, queue } in std::mem::take(&mut frame.callbacks) {
+        world.callbacks.is_put(call.number, queue);
+        let (open, copies) = (world.callbacks.open.clone(), world.sinks.count());
+        let handed = Box::new(Handed { world, call, runs: AtomicUsize::new(0), queue, copies, open });
+        let function = if with_status { run_with_status as *const () } else { run as *const () };
+        // Left behind: the driver may run it as long as the process lives.
+        let words = [function as u64, Box::into_raw(handed) as u64];
+        frame.memory[memory].put(offset, &words.map(u64::to_le_bytes).concat());
     }
-    let open = callbacks.open.clone();
-    let copies = world.sinks.count();
-    let handed = Box::new(Handed { world, call, runs: AtomicUsize::new(0), queue, copies, open });
-    let function = if with_status { run_with_status as *const () } else { run as *const () };
-    // Left behind: the driver may run it as long as the process lives.
-    [function as u64, Box::into_raw(handed) as u64]
 }
 
 extern "C" fn run(data: *const ()) {

@@ -13,7 +13,7 @@ use crate::plan::order::{Gate, Lane};
 use crate::run::stall::Stall;
 use crate::run::work::handle;
 use crate::run::world::World;
-use crate::run::{finish, marks, numbers, readers, results};
+use crate::run::{callbacks, finish, marks, numbers, readers, results};
 use crate::tally::{Divergence, Tally};
 use trace::api::by_name;
 use trace::api::effect::{Effect, Work};
@@ -143,6 +143,7 @@ impl<'t> Worker<'_, 't> {
         }
         let (mut frame, built) = Builder::build(world, call, function, &mut self.tally, None);
         readers::before(world, &call, &mut frame, &mut self.tally);
+        callbacks::hand_over(world, call, &mut frame);
         match built {
             Ok(()) => {}
             Err(Refusal(why)) if call.succeeded() => return self.refuse(&call, function, &why),
