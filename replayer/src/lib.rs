@@ -17,6 +17,7 @@ mod options;
 mod plan;
 pub mod profile;
 mod ranges;
+mod replay;
 mod report;
 mod run;
 #[cfg(test)]
@@ -40,8 +41,8 @@ pub use plan::stops::{Memory, find_call, find_launches, find_memory};
 pub use plan::unordered::{Submission, Unordered, unordered};
 pub use plan::verdict::{Reason, Verdict};
 pub use plan::{Plan, plan};
+pub use replay::replay;
 pub use report::trust::BLIND;
 pub use report::{Outcome, Placed, Report};
 pub use run::repeat::Repeated;
-pub use run::replay;
 pub use tally::{Checked, Divergence, LeftOut};

@@ -20,7 +20,7 @@ const CRATES: &[Crate] = &[
         layers: &[
             "hash maps room idle",
             "api",
-            "text argument image varying parameters signature extra mapping segment record preamble nvtx cupti",
+            "repeats text argument image varying parameters signature extra mapping segment record preamble nvtx cupti",
             "walk call index lookup written reader open_chunks invented known annotation",
             "origins value decode objects misfit shared_memory timed tally lib",
             "model",
@@ -44,7 +44,7 @@ const CRATES: &[Crate] = &[
             "report",
             "replay",
         ],
-        upward: 22,
+        upward: 0,
         names: 145,
     },
     Crate {

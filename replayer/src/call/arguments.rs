@@ -18,8 +18,8 @@ impl Builder<'_, '_> {
             Form::Handle(Kind::Function | Kind::Kernel) => here.load(base + field.offset, 8).filter(|word| *word != 0),
             _ => None,
         };
-        match self.world.objects.find(Kind::Function, fields.iter().find_map(handle)?) {
-            Found::Live(live) => self.world.parameters.of(self.world.driver, live),
+        match self.session.objects.find(Kind::Function, fields.iter().find_map(handle)?) {
+            Found::Live(live) => self.session.parameters.of(self.session.driver, live),
             _ => None,
         }
     }
@@ -36,7 +36,7 @@ impl Builder<'_, '_> {
             _ => None,
         });
         let Some((kernel, count, packed)) = found else { return Err(self.missing(name)) };
-        let kernel = self.world.trace.kernels.get(&kernel);
+        let kernel = self.session.trace.kernels.get(&kernel);
         let Some(params) = kernel.and_then(|kernel| kernel.params.as_ref()) else {
             return Err(Refusal(
                 "neither the driver nor the code would tell how large the kernel's arguments are".into(),

@@ -11,7 +11,7 @@ use crate::memory::bound::HeldAddress;
 use crate::memory::buffer::{Memory, Refusal, Room};
 use crate::memory::objects::Found;
 use crate::plan::waits;
-use crate::run::world::World;
+use crate::session::Session;
 use crate::tally::Tally;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -43,7 +43,7 @@ impl Here<'_> {
 }
 
 pub struct Builder<'w, 't> {
-    pub world: &'w World<'t>,
+    pub session: &'w Session<'t>,
     pub call: Call<'t>,
     pub function: &'static Function,
     pub frame: Frame<'t>,
@@ -58,14 +58,14 @@ const SLACK: usize = 64;
 impl<'w, 't> Builder<'w, 't> {
     /// The frame, and why it is not whole, if it is not: what it says of host memory holds in either case.
     pub fn build(
-        world: &'w World<'t>,
+        session: &'w Session<'t>,
         call: Call<'t>,
         function: &'static Function,
         tally: &'w mut Tally,
         room: Option<&Arc<Room>>,
     ) -> (Frame<'t>, Result<(), Refusal>) {
         let frame = Frame { room: room.cloned(), ..Frame::default() };
-        let mut builder = Builder { world, call, function, frame, tally };
+        let mut builder = Builder { session, call, function, frame, tally };
         let built = builder.all();
         (builder.frame, built)
     }
@@ -101,7 +101,7 @@ impl<'w, 't> Builder<'w, 't> {
             }
             if ty.name == "CUmemLocation" && here.load(base, 4) == Some(1) {
                 let device = here.load(base + 4, 4).unwrap_or(0) as i32;
-                self.put(here, base + 4, 4, self.world.objects.device(device) as u32 as u64);
+                self.put(here, base + 4, 4, self.session.objects.device(device) as u32 as u64);
             }
         }
         Ok(())
@@ -166,7 +166,7 @@ impl<'w, 't> Builder<'w, 't> {
             _ if waits::are_operations(field) => self.operations(fields, index, base, here)?,
             _ if is_pointer => self.pointer(fields, index, base, here)?,
             _ if matches!(field.ty.form, Form::Signed) && self.function.hands_out(Kind::Device).is_some() => {
-                let device = self.world.objects.device(word as i32);
+                let device = self.session.objects.device(word as i32);
                 self.put(here, at, 4, device as u32 as u64);
             }
             _ if words::is_word(fields, field) => {
@@ -210,7 +210,7 @@ impl<'w, 't> Builder<'w, 't> {
             }
             Form::Struct(_) if ty.name == "CUdevResource" => {
                 let recorded = here.recorded.get(at as usize..(at + ty.size) as usize).unwrap_or(&[]);
-                let live = self.world.resources.lock().get(recorded).cloned();
+                let live = self.session.resources.lock().get(recorded).cloned();
                 // An address of the driver's own stands in it.
                 let live =
                     live.ok_or_else(|| Refusal("needs a resource that no call in the trace handed out".into()))?;
@@ -225,9 +225,9 @@ impl<'w, 't> Builder<'w, 't> {
     /// Leaves room for our function in the place of the application's, and for the data to go with it, which stands behind it
     /// everywhere.
     fn callback(&mut self, ty: &Type, memory: usize, offset: usize) {
-        let driver = self.world.driver;
+        let driver = self.session.driver;
         let queue = self.call.argument("hStream").map(|stream| {
-            let live = match self.world.objects.find(Kind::Stream, stream) {
+            let live = match self.session.objects.find(Kind::Stream, stream) {
                 Found::Live(live) => live,
                 _ => 0,
             };
@@ -384,22 +384,22 @@ impl<'w, 't> Builder<'w, 't> {
 
     /// An address that the driver does nothing with itself, like those among the arguments of kernels.
     fn for_device(&self, recorded: u64) -> u64 {
-        self.world.placement.moved(recorded).unwrap_or(recorded)
+        self.session.placement.moved(recorded).unwrap_or(recorded)
     }
 
     /// Where memory is that the driver may touch.
     pub fn bound(&self, name: &str, recorded: Range<u64>) -> Result<HeldAddress, Refusal> {
-        let placement = &self.world.placement;
+        let placement = &self.session.placement;
         let live = if self.makes_node() { placement.bound_in_node(&recorded) } else { placement.bound(&recorded) };
         if let Some(live) = live {
             return Ok(live);
         }
-        let (start, plan) = (recorded.start, self.world.plan);
+        let (start, plan) = (recorded.start, self.session.plan);
         let is_known = plan.device.contains(start) || plan.host.contains(start);
         // A node may be made of any address, to ask about it (XLA has cuDNN capture graphs that never run). Ours is
         // memory of the host, which the driver takes an address for that it does not know.
         if self.makes_node() && self.call.succeeded() && !is_known {
-            return self.world.graph_memory.stand_in(&recorded);
+            return self.session.graph_memory.stand_in(&recorded);
         }
         let len = recorded.end - start;
         Err(Refusal(match (self.call.succeeded(), is_known) {
@@ -427,9 +427,9 @@ impl<'w, 't> Builder<'w, 't> {
         if kind == Kind::Function {
             self.adopt_function(recorded)?;
         }
-        let found = match self.world.objects.find(kind, recorded) {
+        let found = match self.session.objects.find(kind, recorded) {
             // What is known by this handle is an earlier one, whose module is gone.
-            Found::Live(_) if kind == Kind::Function && self.world.plan.strangers.contains(&self.call.number) => {
+            Found::Live(_) if kind == Kind::Function && self.session.plan.strangers.contains(&self.call.number) => {
                 Found::Unknown
             }
             found => found,

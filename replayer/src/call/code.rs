@@ -25,7 +25,7 @@ impl<'t> Builder<'_, 't> {
         // The driver reads as much as the call says.
         let least = size.unwrap_or(0);
         let short = |found: u64| Refusal(format!("says that {name} has {least} bytes, of which there are {found}"));
-        if let Some(linked) = self.world.linked.lock().get(&address) {
+        if let Some(linked) = self.session.linked.lock().get(&address) {
             return if least <= linked.len { Ok(linked.address) } else { Err(short(linked.len)) };
         }
         let Some(bytes) = self.whole(address, least) else {
@@ -88,7 +88,7 @@ impl<'t> Builder<'_, 't> {
     /// A file with the recorded content, named by a path that only this process knows.
     pub fn path(&mut self, name: &'static str) -> Result<u64, Refusal> {
         let content = self.call.images().find(|image| image.address == 0 && image.len > 0);
-        let Some(bytes) = content.and_then(|image| self.world.trace.bytes(&image)) else {
+        let Some(bytes) = content.and_then(|image| self.session.trace.bytes(&image)) else {
             // A file that was not there when recorded. Nothing that a trace names is opened.
             return match self.call.result {
                 Some(result::FILE_NOT_FOUND) => Ok(self.own(Memory::of(NO_FILE)?)),
@@ -105,7 +105,7 @@ impl<'t> Builder<'_, 't> {
     /// A recorded string with its NUL.
     pub fn text(&self, address: u64) -> Option<Vec<u8>> {
         let image = self.call.images().find(|image| image.address == address)?;
-        let bytes = self.world.trace.bytes(&image)?;
+        let bytes = self.session.trace.bytes(&image)?;
         let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
         Some([&bytes[..end], &[0]].concat())
     }
@@ -157,42 +157,42 @@ impl<'t> Builder<'_, 't> {
     /// Retains a primary context before the recorded program did: runtimes get its handle through a table of the
     /// driver's, and make it current first.
     pub fn adopt_context(&mut self, context: u64) -> bool {
-        let Some(device) = self.world.plan.primaries.get(&context) else { return false };
-        let device = self.world.objects.device(*device);
-        let Ok(live) = self.world.driver.retain_primary_context(device) else { return false };
-        self.world.objects.bind(Kind::Context, context, live);
-        self.world.contexts.lock().insert(live);
+        let Some(device) = self.session.plan.primaries.get(&context) else { return false };
+        let device = self.session.objects.device(*device);
+        let Ok(live) = self.session.driver.retain_primary_context(device) else { return false };
+        self.session.objects.bind(Kind::Context, context, live);
+        self.session.contexts.lock().insert(live);
         true
     }
 
     /// Looks up a function that the recorded program found unseen, if this call is the first to need it.
     pub fn adopt_function(&mut self, function: u64) -> Result<(), Refusal> {
-        let found = self.world.plan.found.get(&self.call.number).filter(|found| found.function == function);
+        let found = self.session.plan.found.get(&self.call.number).filter(|found| found.function == function);
         let Some(Found { module, name, .. }) = found else { return Ok(()) };
         let module = self.handle(Kind::Module, *module)?;
         let text = with_nul(name.clone().into_bytes());
-        let live = self.world.driver.function_of_module(module, &text);
+        let live = self.session.driver.function_of_module(module, &text);
         let live =
             live.map_err(|failure| Refusal(format!("needs {name}, which its module does not have here: {failure}")))?;
-        self.world.objects.bind(Kind::Function, function, live);
+        self.session.objects.bind(Kind::Function, function, live);
         Ok(())
     }
 
     /// Loads a module that the recorded program got unseen, when it is first used: of the images that were found, the
     /// one that has what this call asks for by name.
     pub fn adopt(&mut self, module: u64) -> bool {
-        let Some(adopted) = self.world.trace.adopted.iter().find(|adopted| adopted.module == module) else {
+        let Some(adopted) = self.session.trace.adopted.iter().find(|adopted| adopted.module == module) else {
             return false;
         };
-        let driver = self.world.driver;
+        let driver = self.session.driver;
         let name = self.call.argument("name").and_then(|name| self.text(name)).map(with_nul);
         for image in &adopted.images {
-            let Some(bytes) = self.world.trace.blob(Hash::from_bytes(*image)) else { continue };
+            let Some(bytes) = self.session.trace.blob(Hash::from_bytes(*image)) else { continue };
             // SAFETY: an image that lies whole in the trace and outlives the replay.
             let Ok(live) = (unsafe { driver.load_module(bytes) }) else { continue };
             let has = name.as_ref().and_then(|name| driver.module_has(self.function, live, name));
             if has.unwrap_or(adopted.images.len() == 1) {
-                self.world.objects.bind(Kind::Module, module, live);
+                self.session.objects.bind(Kind::Module, module, live);
                 return true;
             }
             let _ = driver.unload_module(live);

@@ -11,7 +11,6 @@ use crate::memory::buffer::{Memory, Refusal};
 use crate::memory::objects::Found;
 use crate::plan::action::between_either;
 use crate::plan::captures::memory_type;
-use crate::run::written::host;
 use std::borrow::Cow;
 use std::ops::Range;
 use trace::api::copies::{Region, device_region, element_bytes, region};
@@ -30,7 +29,7 @@ impl<'t> Builder<'_, 't> {
         if self.is_managed(&recorded) {
             return self.managed(name, &recorded);
         }
-        let host = self.world.placement.host(&range(name, &recorded)?);
+        let host = self.session.placement.host(&range(name, &recorded)?);
         let Some(bytes) = self.packed(&recorded) else {
             // A node is made long before it runs: nobody could know then what it would read.
             return match host {
@@ -51,7 +50,7 @@ impl<'t> Builder<'_, 't> {
         let layout = self.layout(name, &recorded);
         let bytes = self.payload(bytes, layout);
         let Some(live) = host else {
-            if self.makes_node() && self.world.trace.follows_host_memory() {
+            if self.makes_node() && self.session.trace.follows_host_memory() {
                 return self.source_of_node(&recorded, bytes);
             }
             if let (Cow::Borrowed(bytes), true) = (&bytes, recorded.is_dense()) {
@@ -92,12 +91,12 @@ impl<'t> Builder<'_, 't> {
 
     /// Whether the call makes a graph node, now or when its capture ends.
     pub(super) fn makes_node(&self) -> bool {
-        self.function.class == Class::graph || self.world.plan.captured_copies.contains(&self.call.number)
+        self.function.class == Class::graph || self.session.plan.captured_copies.contains(&self.call.number)
     }
 
     fn graph_memory(&mut self, recorded: &Region) -> Result<u64, Refusal> {
         let live =
-            self.world.graph_memory.hold(&(recorded.address..recorded.address.saturating_add(recorded.span())))?;
+            self.session.graph_memory.hold(&(recorded.address..recorded.address.saturating_add(recorded.span())))?;
         self.frame.sources.push(live..live + recorded.span());
         Ok(live)
     }
@@ -115,7 +114,7 @@ impl<'t> Builder<'_, 't> {
         }
         let expected = self.expected(&recorded);
         let memory = range(name, &recorded)?;
-        let placed = self.world.placement.host(&memory);
+        let placed = self.session.placement.host(&memory);
         let is_placed = placed.is_some();
         let (live, memory) = match placed {
             Some(live) if self.makes_node() && self.is_result(&recorded) => return Ok(HeldAddress::host(live)),
@@ -130,7 +129,7 @@ impl<'t> Builder<'_, 't> {
                 }
                 return self.graph_memory(&recorded).map(HeldAddress::host);
             }
-            None => match host(self.world, &memory) {
+            None => match self.session.host(&memory) {
                 Some(live) => (live, None),
                 None => {
                     let memory = Memory::zeroed(recorded.span() as usize)?;
@@ -140,19 +139,19 @@ impl<'t> Builder<'_, 't> {
         };
         let is_shared = memory.is_none() && !is_placed;
         let region = Region { address: live, ..recorded };
-        let (words, since) = (self.layout(name, &recorded), self.world.translation.now());
+        let (words, since) = (self.layout(name, &recorded), self.session.translation.now());
         self.frame.sinks.push(Sink { name: name.into(), region, memory, is_shared, expected, words, since });
         Ok(HeldAddress::host(live))
     }
 
     /// Whether it is compared what graphs bring there, when that has been waited for or a callback takes it.
     fn is_result(&self, recorded: &Region) -> bool {
-        self.region_images(recorded).is_empty() && self.world.plan.results.contains(&recorded.address)
+        self.region_images(recorded).is_empty() && self.session.plan.results.contains(&recorded.address)
     }
 
     /// Whether the copy took memory for the host's that is the device's in a replay.
     fn is_managed(&self, recorded: &Region) -> bool {
-        let (plan, translation) = (self.world.plan, self.world.translation);
+        let (plan, translation) = (self.session.plan, self.session.translation);
         let is_host = plan.host.contains(recorded.address) || !self.region_images(recorded).is_empty();
         !is_host && (plan.device.contains(recorded.address) || translation.live(recorded.address).is_some())
     }
@@ -181,7 +180,7 @@ impl<'t> Builder<'_, 't> {
             return if writes { self.sink(name, region) } else { self.source(name, region) };
         }
         // Pageable memory, of which nothing is recorded with the call: at its own address there is none here.
-        if writes && len.is_some() && self.world.plan.of_nodes.contains(address) && !self.is_known(address) {
+        if writes && len.is_some() && self.session.plan.of_nodes.contains(address) && !self.is_known(address) {
             return self.sink(name, region);
         }
         self.bound(name, range(name, &region)?)
@@ -225,7 +224,8 @@ impl<'t> Builder<'_, 't> {
         let unified = region(ty, descriptor, side, |array| self.element(array));
         let Some(recorded) = unified.or_else(|| device_region(ty, descriptor, side)) else {
             // It copies nothing, or is bound to be refused.
-            let live = self.world.placement.bound(&(start..start.saturating_add(1))).map_or(NOWHERE, HeldAddress::word);
+            let live =
+                self.session.placement.bound(&(start..start.saturating_add(1))).map_or(NOWHERE, HeldAddress::word);
             self.put(here, base + place.offset, place.ty.size, if start == 0 { 0 } else { live });
             return Ok(());
         };
@@ -269,15 +269,15 @@ impl<'t> Builder<'_, 't> {
 
     /// Bytes of an element of a recorded array, as the live one has them.
     fn element(&self, array: CUarray) -> Option<u64> {
-        let Found::Live(live) = self.world.objects.find(Kind::Array, array.0 as u64) else { return None };
-        let about = self.world.driver.array_descriptor(live).ok()?;
+        let Found::Live(live) = self.session.objects.find(Kind::Array, array.0 as u64) else { return None };
+        let about = self.session.driver.array_descriptor(live).ok()?;
         element_bytes(about.Format, about.NumChannels)
     }
 
     /// Whether the trace knows of memory at this address.
     fn is_known(&self, address: u64) -> bool {
-        let plan = self.world.plan;
-        plan.device.contains(address) || plan.host.contains(address) || self.world.placement.moved(address).is_some()
+        let plan = self.session.plan;
+        plan.device.contains(address) || plan.host.contains(address) || self.session.placement.moved(address).is_some()
     }
 
     /// Images of a region: one, or the pieces of a long one.
@@ -304,11 +304,11 @@ impl<'t> Builder<'_, 't> {
             let rows = region.row_addresses().map(|row| &span[at(row)..at(row) + region.row_bytes as usize]);
             return Some(Cow::Owned(rows.collect::<Vec<_>>().concat()));
         }
-        let mut bytes = rows.iter().map(|image| self.world.trace.bytes(image));
+        let mut bytes = rows.iter().map(|image| self.session.trace.bytes(image));
         if let (Some(Some(all)), 1) = (bytes.next(), rows.len()) {
             return (all.len() as u64 == region.bytes()).then_some(Cow::Borrowed(all));
         }
-        let pieces: Option<Vec<&[u8]>> = rows.iter().map(|image| self.world.trace.bytes(image)).collect();
+        let pieces: Option<Vec<&[u8]>> = rows.iter().map(|image| self.session.trace.bytes(image)).collect();
         let all = pieces?.concat();
         (all.len() as u64 == region.bytes()).then_some(Cow::Owned(all))
     }

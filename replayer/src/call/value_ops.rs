@@ -16,7 +16,7 @@ impl Builder<'_, '_> {
     }
 
     fn is_endless(&self, one: &Operation, at: usize) -> bool {
-        let plan = &self.world.plan;
+        let plan = &self.session.plan;
         plan.host.contains(one.memory.start) && !plan.ended_waits.contains(&(self.call.number, at))
     }
 

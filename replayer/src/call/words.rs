@@ -54,7 +54,7 @@ impl Builder<'_, '_> {
 
     /// A payload for the replay's device.
     pub fn payload<'b>(&mut self, bytes: Cow<'b, [u8]>, layout: Layout) -> Cow<'b, [u8]> {
-        let (bytes, words) = self.world.placement.to_live(bytes, layout);
+        let (bytes, words) = self.session.placement.to_live(bytes, layout);
         self.tally.words.add(words);
         bytes
     }
@@ -63,7 +63,7 @@ impl Builder<'_, '_> {
     pub fn packed_arguments(&mut self, bytes: &[u8]) -> Vec<(usize, u64)> {
         let is_function = |param: &&Field| matches!(param.ty.form, Form::Handle(Kind::Function));
         let handle = self.function.params.iter().find(is_function).and_then(|param| self.call.argument(param.name));
-        let kernel = handle.and_then(|handle| self.world.trace.kernel(handle));
+        let kernel = handle.and_then(|handle| self.session.trace.kernel(handle));
         let params = kernel.and_then(|kernel| kernel.params.as_deref()).unwrap_or_default();
         // A handle may be another function's later, with other parameters.
         let end = params.iter().map(|(offset, size)| offset + size).max();
@@ -82,7 +82,7 @@ impl Builder<'_, '_> {
     /// What must be rewritten in one argument, or in several whose sizes are not known: addresses of memory that is
     /// elsewhere, and objects that kernels use by value. Offset and new word.
     pub fn argument(&mut self, bytes: &[u8]) -> Vec<(usize, u64)> {
-        let (world, place) = (self.world, &self.world.placement);
+        let (session, place) = (self.session, &self.session.placement);
         let kind = addresses(bytes.len());
         if kind == Addresses::Nowhere {
             return Vec::new();
@@ -95,7 +95,7 @@ impl Builder<'_, '_> {
         let at = |at: usize| bytes.get(at..at + 8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")));
         for offset in (0..bytes.len()).step_by(8) {
             let Some(value) = at(offset) else { break };
-            let object = || if kind == Addresses::Whole { world.objects.in_arguments(value) } else { None };
+            let object = || if kind == Addresses::Whole { session.objects.in_arguments(value) } else { None };
             match place.word(&tables, value) {
                 Word::Moved(live) => {
                     words.arguments += 1;
@@ -104,7 +104,7 @@ impl Builder<'_, '_> {
                 Word::Left => words.left += 1,
                 Word::Same => match object() {
                     Some(live) => found.push((offset, live)),
-                    None if is_known(world.plan, &tables, value) => aligned.push(offset),
+                    None if is_known(session.plan, &tables, value) => aligned.push(offset),
                     None if looks_like_address(value) => lost.push(offset),
                     None => {}
                 },
@@ -114,7 +114,7 @@ impl Builder<'_, '_> {
         // Packed structs align addresses to 4 bytes, too. The halves of an aligned one belong to no other.
         for offset in (4..bytes.len()).step_by(8) {
             let overlaps = |at: &usize| at + 8 > offset && offset + 8 > *at;
-            let Some(value) = at(offset).filter(|value| is_known(world.plan, &tables, *value)) else { continue };
+            let Some(value) = at(offset).filter(|value| is_known(session.plan, &tables, *value)) else { continue };
             if aligned.iter().any(overlaps) {
                 continue;
             }

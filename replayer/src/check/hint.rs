@@ -2,20 +2,20 @@
 
 use crate::addresses::looks_like_address;
 use crate::memory::words::Layout;
-use crate::run::world::World;
+use crate::session::Session;
 
 /// More words are not looked at: each is a question to the driver.
 const MOST: usize = 4096;
 
 /// Words of a result that lead into device memory which no call of the trace gave: variables of modules, for one, whose
 /// addresses kernels know and the program never asked for. They cannot be mapped back. In words; none if there are none.
-pub fn strange_addresses(world: &World, bytes: &[u8], layout: Layout) -> Option<String> {
+pub fn strange_addresses(session: &Session, bytes: &[u8], layout: Layout) -> Option<String> {
     let mut found = 0;
     let mut asked = 0;
     layout.each(bytes, |_, value| {
-        if looks_like_address(value) && asked < MOST && !is_known(world, value) {
+        if looks_like_address(value) && asked < MOST && !is_known(session, value) {
             asked += 1;
-            found += u64::from(world.driver.is_device_memory(value));
+            found += u64::from(session.driver.is_device_memory(value));
         }
     });
     (found > 0).then(|| {
@@ -25,6 +25,6 @@ pub fn strange_addresses(world: &World, bytes: &[u8], layout: Layout) -> Option<
     })
 }
 
-fn is_known(world: &World, value: u64) -> bool {
-    world.placement.is_at_home(value) || world.translation.recorded(value).is_some()
+fn is_known(session: &Session, value: u64) -> bool {
+    session.placement.is_at_home(value) || session.translation.recorded(value).is_some()
 }

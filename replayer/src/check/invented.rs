@@ -4,7 +4,7 @@
 //! address than it had brought when recorded is told from one whose functions lie elsewhere. A word by which a block is learned has been
 //! compared with nothing.
 
-use crate::run::world::World;
+use crate::session::Session;
 use std::cell::OnceCell;
 use std::ops::Range;
 use trace::invented::{BLOCK, block_of, closed, may_be};
@@ -21,13 +21,13 @@ pub struct Moves {
 }
 
 impl Moves {
-    pub fn learn(&mut self, world: &World, recorded: u64, live: u64) {
+    pub fn learn(&mut self, session: &Session, recorded: u64, live: u64) {
         let is_possible = recorded != live && may_be(recorded) && may_be(live) && recorded % BLOCK == live % BLOCK;
-        if !is_possible || is_known(world, recorded, live) {
+        if !is_possible || is_known(session, recorded, live) {
             return;
         }
         let block = block_of(recorded);
-        if self.is_drivers(live) && world.translation.learn(recorded, live) {
+        if self.is_drivers(live) && session.translation.learn(recorded, live) {
             self.count += 1;
             self.blocks.push(block);
         }
@@ -40,8 +40,8 @@ impl Moves {
 }
 
 /// Whether calls tell where one of them is.
-fn is_known(world: &World, recorded: u64, live: u64) -> bool {
-    let (placement, translation) = (&world.placement, &world.translation);
+fn is_known(session: &Session, recorded: u64, live: u64) -> bool {
+    let (placement, translation) = (&session.placement, &session.translation);
     let was = placement.is_at_home(recorded) || translation.live(recorded).is_some();
     was || placement.is_at_home(live) || translation.recorded_by_calls(live).is_some()
 }

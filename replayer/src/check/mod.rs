@@ -6,7 +6,7 @@ pub mod payload;
 
 use crate::call::frame::{Frame, Output};
 use crate::memory::objects::Found;
-use crate::run::world::{Linked, World};
+use crate::session::{Linked, Session};
 use crate::tally::{Divergence, Tally, hex};
 use std::ffi::CStr;
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -21,23 +21,23 @@ use trace::{Call, Function};
 
 /// After a call that succeeded in both worlds: its outputs.
 pub fn outputs<'t>(
-    world: &World<'t>,
+    session: &Session<'t>,
     call: &Call<'t>,
     function: &'static Function,
     frame: &Frame<'t>,
     tally: &mut Tally,
 ) {
-    let mut checker = Checker { world, call, function, frame, tally, compared: false };
+    let mut checker = Checker { session, call, function, frame, tally, compared: false };
     checker.bind_given();
     for output in &frame.outputs {
         checker.compared = false;
         checker.output(output);
-        checker.tally.checked.outputs += u64::from(checker.compared && world.verify);
+        checker.tally.checked.outputs += u64::from(checker.compared && session.verify);
     }
 }
 
 struct Checker<'c, 't> {
-    world: &'c World<'t>,
+    session: &'c Session<'t>,
     call: &'c Call<'t>,
     function: &'static Function,
     frame: &'c Frame<'t>,
@@ -107,7 +107,7 @@ impl Checker<'_, '_> {
         let Some(recorded_at) = self.recorded_word(address).filter(|at| *at != 0 && live != 0) else { return };
         if let Some(linker) = self.function.handle(Kind::Link) {
             let linker = self.call.argument(self.function.params[linker].name).unwrap_or(0);
-            self.world.linked.lock().insert(recorded_at, Linked { address: live, len: count, linker });
+            self.session.linked.lock().insert(recorded_at, Linked { address: live, len: count, linker });
             return;
         }
         let size = u64::from(element.size.max(1));
@@ -135,12 +135,12 @@ impl Checker<'_, '_> {
             }
             Form::Address => {
                 let (was, is) = words();
-                let known = self.world.translation.live(was).is_some()
-                    || self.world.plan.device.contains(was)
-                    || self.world.plan.host.contains(was);
+                let known = self.session.translation.live(was).is_some()
+                    || self.session.plan.device.contains(was)
+                    || self.session.plan.host.contains(was);
                 if how == How::Compared && known {
                     self.compared = true;
-                    if self.world.translation.live(was).unwrap_or(was) != is {
+                    if self.session.translation.live(was).unwrap_or(was) != is {
                         self.differs(at, 0, recorded, live);
                     }
                 }
@@ -153,19 +153,19 @@ impl Checker<'_, '_> {
                 }
             }
             Form::Struct(_) if ty.name == "CUdevResource" => {
-                self.world.resources.lock().insert(recorded.to_vec(), live.to_vec());
+                self.session.resources.lock().insert(recorded.to_vec(), live.to_vec());
             }
             // The first word is the device address; the rest is the same wherever that is.
             Form::Struct(_) if ty.name == CUtensorMap::TYPE.name => {
                 let (was, is) = words();
-                let moved = self.world.translation.live(was).unwrap_or(was) != is;
+                let moved = self.session.translation.live(was).unwrap_or(was) != is;
                 if how == How::Compared && (moved || recorded.get(8..) != live.get(8..)) {
                     self.differs(at, 0, recorded, live);
                 }
             }
             Form::Struct(fields) => {
                 if let (Some((was, len)), Some((is, _))) = (made_in(fields, recorded), made_in(fields, live)) {
-                    self.world.translation.bind_of_graph(was, len, is);
+                    self.session.translation.bind_of_graph(was, len, is);
                 }
                 for (index, field) in fields.iter().enumerate() {
                     // What the program left in a field that it does not use the driver leaves there.
@@ -190,7 +190,7 @@ impl Checker<'_, '_> {
             }
             _ if how != How::Compared => {}
             // A number may be the address of memory that is elsewhere.
-            _ if recorded.len() == 8 && self.world.translation.recorded(word(live)) == Some(word(recorded)) => {
+            _ if recorded.len() == 8 && self.session.translation.recorded(word(live)) == Some(word(recorded)) => {
                 self.compared = true;
             }
             _ => {
@@ -222,7 +222,7 @@ impl Checker<'_, '_> {
     /// Learns a handle; false if it cannot be the same object.
     fn handle(&mut self, kind: Kind, how: How, was: u64, is: u64) -> bool {
         if kind == Kind::Device {
-            let expected = self.world.objects.device(was as i32);
+            let expected = self.session.objects.device(was as i32);
             self.compared |= how != How::Volatile;
             return how == How::Volatile || expected == is as i32;
         }
@@ -234,13 +234,13 @@ impl Checker<'_, '_> {
         if how == How::Compared
             && kind == Kind::Context
             && self.function.class == Class::query
-            && let Found::Live(expected) = self.world.objects.find(kind, was)
+            && let Found::Live(expected) = self.session.objects.find(kind, was)
         {
             self.compared = true;
             return expected == is;
         }
         if kind == Kind::Context && is != 0 {
-            self.world.contexts.lock().insert(is);
+            self.session.contexts.lock().insert(is);
         }
         let is_for_devices = match kind {
             Kind::GraphExec => how == How::Made && self.is_for_devices(),
@@ -249,14 +249,14 @@ impl Checker<'_, '_> {
         };
         if is_for_devices {
             // Kernels use it by this value, which may stand wherever an address may.
-            self.world.translation.bind(was, 1, is);
+            self.session.translation.bind(was, 1, is);
         }
         if kind == Kind::Shareable {
             // SAFETY: the driver has just made it for this call, and only the driver is given it.
             let own = unsafe { OwnedFd::from_raw_fd(is as i32) };
-            self.world.shared.lock().insert(was, own);
+            self.session.shared.lock().insert(was, own);
         }
-        self.world.objects.bind(kind, was, is);
+        self.session.objects.bind(kind, was, is);
         true
     }
 
@@ -272,7 +272,7 @@ impl Checker<'_, '_> {
 
     /// Memory that the driver gave, wherever it likes.
     fn bind_given(&mut self) {
-        let captured = self.world.plan.captured.get(&self.call.number).copied();
+        let captured = self.session.plan.captured.get(&self.call.number).copied();
         if !self.function.finds_variable() && captured.is_none() {
             return;
         }
@@ -283,11 +283,11 @@ impl Checker<'_, '_> {
         };
         let (Some(was), Some(is)) = (self.call.output("dptr"), live("dptr")) else { return };
         match (captured, live("bytes")) {
-            (Some(len), _) => self.world.translation.bind_of_graph(was, len, is),
+            (Some(len), _) => self.session.translation.bind_of_graph(was, len, is),
             (None, Some(len)) => {
-                self.world.translation.bind(was, len, is);
+                self.session.translation.bind(was, len, is);
                 // What nobody looked up lies with what was, if they lie in one block here, too.
-                self.world.translation.tell_block(was, is);
+                self.session.translation.tell_block(was, is);
             }
             (None, None) => {}
         }
@@ -299,13 +299,13 @@ impl Checker<'_, '_> {
 
     fn text(&mut self, name: &str, recorded: &str, live: &str) {
         self.compared = true;
-        if self.world.verify && recorded != live {
+        if self.session.verify && recorded != live {
             self.report(name, None, format!("{recorded:?}"), format!("{live:?}"));
         }
     }
 
     fn differs(&mut self, at: At, first: usize, recorded: &[u8], live: &[u8]) {
-        if self.world.verify {
+        if self.session.verify {
             self.report(at.name, Some((at.offset + first) as u64), hex(recorded), hex(live));
         }
     }

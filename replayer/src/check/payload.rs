@@ -4,7 +4,7 @@ use crate::call::readback::Sink;
 use crate::check::hint::strange_addresses;
 use crate::check::invented::Moves;
 use crate::extent::{extent, within};
-use crate::run::world::World;
+use crate::session::Session;
 use crate::tally::{Divergence, Tally, hex};
 use std::borrow::Cow;
 use std::cell::LazyCell;
@@ -12,14 +12,14 @@ use trace::call::Content;
 use trace::hash::Hash;
 
 /// A copy to the host that has finished. It counts as compared as far as there was something to compare it with.
-pub fn compare(world: &World, call: u64, sink: &Sink, tally: &mut Tally) {
-    if !world.verify {
+pub fn compare(session: &Session, call: u64, sink: &Sink, tally: &mut Tally) {
+    if !session.verify {
         return;
     }
     // A range left out what made these bytes.
-    if let Some(since) = world.trace.unknown_since
-        && !world.plan.known.contains(&call)
-        && world.trace.call(call).is_some_and(|call| call.begin > since)
+    if let Some(since) = session.trace.unknown_since
+        && !session.plan.known.contains(&call)
+        && session.trace.call(call).is_some_and(|call| call.begin > since)
     {
         tally.not_compared(call);
         return;
@@ -28,10 +28,10 @@ pub fn compare(world: &World, call: u64, sink: &Sink, tally: &mut Tally) {
     let mut taught = 0;
     // Only if the bytes differ as they are.
     let mapped = LazyCell::new(|| {
-        let moves = learn(world, sink, &packed);
+        let moves = learn(session, sink, &packed);
         tally.words.learned += moves.count;
         taught = 8 * moves.words;
-        world.translation.to_recorded(&packed, sink.words, sink.since)
+        session.translation.to_recorded(&packed, sink.words, sink.since)
     });
     let (mut compared, mut mapped_back) = (0, 0);
     let mut is_close = false;
@@ -41,22 +41,22 @@ pub fn compare(world: &World, call: u64, sink: &Sink, tally: &mut Tally) {
         let end = offset.saturating_add(len) as usize;
         let part = *offset as usize..end;
         let Some(live) = packed.get(part.clone()) else { continue };
-        let Some(mut found) = difference(world, content, live) else { continue };
+        let Some(mut found) = difference(session, content, live) else { continue };
         if found.is_some()
             && let Some((mapped, words)) = &*mapped
         {
-            found = difference(world, content, &mapped[part]).flatten();
+            found = difference(session, content, &mapped[part]).flatten();
             mapped_back = *words;
         }
         compared += len;
-        let was = recorded(world, content);
-        if let (Some(tolerance), Some(was), Some(_)) = (&world.tolerance, was, &found)
+        let was = recorded(session, content);
+        if let (Some(tolerance), Some(was), Some(_)) = (&session.tolerance, was, &found)
             && within(tolerance, was, live).0
         {
             is_close = true;
             continue;
         }
-        if let (Some((at, expected, found)), Some(call)) = (found, world.trace.call(call)) {
+        if let (Some((at, expected, found)), Some(call)) = (found, session.trace.call(call)) {
             tally.diverged(Divergence {
                 call: call.number,
                 function: call.name().to_owned(),
@@ -64,9 +64,9 @@ pub fn compare(world: &World, call: u64, sink: &Sink, tally: &mut Tally) {
                 what: format!("bytes copied to {}", sink.name),
                 offset: at.map(|at| offset + at),
                 expected,
-                found: found + &strange_addresses(world, &packed, sink.words).unwrap_or_default(),
-                extent: Some(extent(was, live, world.tolerance.as_ref(), world.placement.fill)),
-                launches: launches(world, call.number),
+                found: found + &strange_addresses(session, &packed, sink.words).unwrap_or_default(),
+                extent: Some(extent(was, live, session.tolerance.as_ref(), session.placement.fill)),
+                launches: launches(session, call.number),
             });
             is_close = false;
             break;
@@ -86,14 +86,14 @@ pub fn compare(world: &World, call: u64, sink: &Sink, tally: &mut Tally) {
 }
 
 /// Looks in bytes that differ for addresses of the driver's own.
-fn learn(world: &World, sink: &Sink, packed: &[u8]) -> Moves {
+fn learn(session: &Session, sink: &Sink, packed: &[u8]) -> Moves {
     let mut moves = Moves::default();
     for (offset, len, content) in &sink.expected {
-        let Some(was) = recorded(world, content).filter(|was| was.len() as u64 == *len) else { continue };
+        let Some(was) = recorded(session, content).filter(|was| was.len() as u64 == *len) else { continue };
         sink.words.each(packed, |at, live| {
             let from = (at as u64).checked_sub(*offset).and_then(|from| was.get(from as usize..)?.first_chunk::<8>());
             if let Some(recorded) = from.map(|word| u64::from_le_bytes(*word)) {
-                moves.learn(world, recorded, live);
+                moves.learn(session, recorded, live);
             }
         });
     }
@@ -104,7 +104,7 @@ fn learn(world: &World, sink: &Sink, packed: &[u8]) -> Moves {
 type Difference = (Option<u64>, String, String);
 
 /// None if there is nothing to compare with.
-fn difference(world: &World, content: &Content, live: &[u8]) -> Option<Option<Difference>> {
+fn difference(session: &Session, content: &Content, live: &[u8]) -> Option<Option<Difference>> {
     let by_hash = |hash: &Hash, late: bool| {
         let late = if late { ", taken later than at the first moment" } else { "" };
         let expected = || format!("hash {hash} of {} bytes{late}", live.len());
@@ -118,7 +118,7 @@ fn difference(world: &World, content: &Content, live: &[u8]) -> Option<Option<Di
     match content {
         Content::Bytes(recorded) => (recorded.len() == live.len()).then(|| by_bytes(recorded)),
         // A blob is named by its hash: that tells as much when the blob itself is lost.
-        Content::Blob(hash) => match world.trace.blob(*hash) {
+        Content::Blob(hash) => match session.trace.blob(*hash) {
             Some(recorded) => (recorded.len() == live.len()).then(|| by_bytes(recorded)),
             None => Some(by_hash(hash, false)),
         },
@@ -128,10 +128,10 @@ fn difference(world: &World, content: &Content, live: &[u8]) -> Option<Option<Di
 }
 
 /// The bytes that were recorded, if they were.
-fn recorded<'a>(world: &'a World, content: &'a Content) -> Option<&'a [u8]> {
+fn recorded<'a>(session: &'a Session, content: &'a Content) -> Option<&'a [u8]> {
     match *content {
         Content::Bytes(bytes) => Some(bytes),
-        Content::Blob(hash) => world.trace.blob(hash),
+        Content::Blob(hash) => session.trace.blob(hash),
         _ => None,
     }
 }
@@ -151,10 +151,10 @@ fn packed<'s>(sink: &'s Sink) -> Cow<'s, [u8]> {
     Cow::Owned(rows.collect::<Vec<_>>().concat())
 }
 
-fn launches(world: &World, call: u64) -> Vec<(u64, String)> {
+fn launches(session: &Session, call: u64) -> Vec<(u64, String)> {
     let named = |number| {
-        let call = world.trace.call(number)?;
+        let call = session.trace.call(number)?;
         Some((number, call.named_kernel().map_or(call.name(), |kernel| &kernel.name).to_owned()))
     };
-    world.plan.reach.writers(call).into_iter().filter_map(named).collect()
+    session.plan.reach.writers(call).into_iter().filter_map(named).collect()
 }

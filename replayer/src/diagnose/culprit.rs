@@ -4,7 +4,7 @@ use crate::addresses::looks_like_address;
 use crate::diagnose::unroll::NodeOp;
 use crate::driver::result_name;
 use crate::plan::named::{Named, Place};
-use crate::run::world::World;
+use crate::session::Session;
 use std::time::Duration;
 use trace::Call;
 use trace::api::copies::device_region;
@@ -94,8 +94,8 @@ pub enum How {
 }
 
 impl Culprit {
-    pub fn new(world: &World, call: &Call, how: How, suspect: Suspect) -> Culprit {
-        let named = Named::at(world.trace, world.plan, call.number);
+    pub fn new(session: &Session, call: &Call, how: How, suspect: Suspect) -> Culprit {
+        let named = Named::at(session.trace, session.plan, call.number);
         let mut culprit = Culprit {
             call: call.number,
             function: call.name().to_owned(),
@@ -114,7 +114,7 @@ impl Culprit {
             arguments: Vec::new(),
             misfits: Vec::new(),
             recorded: match how {
-                How::Fails(code) => recorded(world, call.number, code),
+                How::Fails(code) => recorded(session, call.number, code),
                 How::NeverEnds(_) => None,
             },
         };
@@ -132,23 +132,23 @@ impl Culprit {
             Suspect::Node { index, of, work } => {
                 culprit.what = What::Node { index: index as u64, of: of as u64, kind: work.kind() };
                 if let NodeOp::Copy(words) = work {
-                    culprit.misfits = misfits(world, &named, words);
+                    culprit.misfits = misfits(session, &named, words);
                 }
                 if let NodeOp::Kernel(kernel) = work {
-                    culprit.kernel = kernel.name(world).map(|name| plain(&name).into_owned());
+                    culprit.kernel = kernel.name(session).map(|name| plain(&name).into_owned());
                     culprit.shape = Some(Shape { grid: kernel.grid, block: kernel.block, shared: kernel.shared });
-                    let recorded = kernel.recorded(world);
-                    let types = recorded.map_or(&[][..], |kernel| world.trace.signature(kernel.id, call.number));
+                    let recorded = kernel.recorded(session);
+                    let types = recorded.map_or(&[][..], |kernel| session.trace.signature(kernel.id, call.number));
                     let one = |(index, bytes): (usize, &Vec<u8>)| {
                         let declared = types.get(index).and_then(Option::as_ref);
-                        argument(back(world, &named, bytes), declared, &named)
+                        argument(back(session, &named, bytes), declared, &named)
                     };
                     culprit.arguments = kernel.arguments.iter().enumerate().map(one).collect();
                 }
             }
             Suspect::Graph(why) => culprit.what = What::Graph { why },
             Suspect::Earlier(calls) => {
-                let name = |call| world.trace.call(call).map_or("?", |call| call.name()).to_owned();
+                let name = |call| session.trace.call(call).map_or("?", |call| call.name()).to_owned();
                 culprit.what = What::Earlier { calls: calls.into_iter().map(|call| (call, name(call))).collect() };
             }
         }
@@ -170,12 +170,12 @@ impl Culprit {
     }
 }
 
-fn recorded(world: &World, call: u64, code: u32) -> Option<Recorded> {
-    let fault = world.plan.fault?;
+fn recorded(session: &Session, call: u64, code: u32) -> Option<Recorded> {
+    let fault = session.plan.fault?;
     let window = fault.since..=fault.heard;
     let is_launch =
         |call: &Call| call.succeeded() && call.function().is_some_and(|function| function.class == Class::launch);
-    let launches = world.trace.calls().skip(fault.since as usize).take_while(|call| window.contains(&call.number));
+    let launches = session.trace.calls().skip(fault.since as usize).take_while(|call| window.contains(&call.number));
     Some(Recorded {
         failure: result_name(fault.code),
         heard: fault.heard,
@@ -235,9 +235,9 @@ fn places(bytes: &[u8], form: Option<Form>, named: &Named) -> Vec<(u64, Place)> 
 const UNSIGNED_WORD: Form = Form::Numbers(Number::Unsigned, 8, 1);
 
 /// What the memory of a live copy does not hold; its words are those of a CUDA_MEMCPY3D.
-fn misfits(world: &World, named: &Named, words: &[u64]) -> Vec<String> {
+fn misfits(session: &Session, named: &Named, words: &[u64]) -> Vec<String> {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let bytes = back(world, named, &bytes);
+    let bytes = back(session, named, &bytes);
     let side = |side| {
         let region = device_region(CUDA_MEMCPY3D::TYPE, &bytes, side)?;
         misfit(region.address, region.span(), side, &named.objects)
@@ -246,10 +246,10 @@ fn misfits(world: &World, named: &Named, words: &[u64]) -> Vec<String> {
 }
 
 /// Live addresses as the recorded ones, where memory was moved.
-fn back(world: &World, named: &Named, bytes: &[u8]) -> Vec<u8> {
+fn back(session: &Session, named: &Named, bytes: &[u8]) -> Vec<u8> {
     let recorded = |word: u64| {
         named.ranges().find_map(|Range { base, len, .. }| {
-            let offset = word.checked_sub(world.translation.live(base)?)?;
+            let offset = word.checked_sub(session.translation.live(base)?)?;
             (offset < len).then_some(base + offset)
         })
     };

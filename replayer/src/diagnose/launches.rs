@@ -20,8 +20,7 @@ use crate::driver::stream::{Queue, Waiting, queue_of, stream_of, synchronize, wi
 use crate::driver::{Failure, id, result, result_name};
 use crate::memory::objects::Found;
 use crate::options::Followed;
-use crate::run::rest;
-use crate::run::world::World;
+use crate::session::Session;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -92,11 +91,12 @@ impl Ended {
 }
 
 impl Watch {
-    /// `followed`: with hashes of what these can have written. `left`: what was under way when the recording ended.
-    pub fn new(followed: Option<Followed>, left: Option<&Left>) -> Watch {
+    /// `followed`: with hashes of what these can have written. `left`: what was under way when the recording ended, and how long that
+    /// is waited for.
+    pub fn new(followed: Option<Followed>, left: Option<(&Left, Duration)>) -> Watch {
         Watch {
-            left: left.iter().flat_map(|left| &left.works).flat_map(|work| work.calls.iter().copied()).collect(),
-            patience: left.map_or(Duration::MAX, rest::patience),
+            left: left.iter().flat_map(|(left, _)| &left.works).flat_map(|work| work.calls.iter().copied()).collect(),
+            patience: left.map_or(Duration::MAX, |(_, patience)| patience),
             turn: Mutex::new(Turn { trail: followed.map(|_| Trail::new()), ..Turn::default() }),
             followed,
             differs_at: AtomicU64::new(u64::MAX),
@@ -152,16 +152,16 @@ impl Watch {
     ///
     /// # Safety
     /// As for [`Driver::call`](crate::driver::Driver::call).
-    pub unsafe fn call(&self, world: &World, call: &Call, live: &'static Function, words: &[u64]) -> u32 {
+    pub unsafe fn call(&self, session: &Session, call: &Call, live: &'static Function, words: &[u64]) -> u32 {
         // SAFETY: forwarded from the caller.
-        let plain = || unsafe { world.driver.call(id(live), words) };
+        let plain = || unsafe { session.driver.call(id(live), words) };
         match live.class {
-            Class::launch => self.launch(world, call, live, words, plain),
+            Class::launch => self.launch(session, call, live, words, plain),
             Class::submit => {
                 let mut turn = self.turn.lock();
                 let result = plain();
                 if result == result::SUCCESS {
-                    turn.open.push((queue_of(world.driver, call.thread, live, words), call.number));
+                    turn.open.push((queue_of(session.driver, call.thread, live, words), call.number));
                 }
                 result
             }
@@ -169,7 +169,7 @@ impl Watch {
                 let mut turn = self.turn.lock();
                 let result = plain();
                 if result == result::SUCCESS {
-                    turn.instances.see(world.driver, live, words);
+                    turn.instances.see(session.driver, live, words);
                 }
                 result
             }
@@ -179,15 +179,15 @@ impl Watch {
 
     fn launch(
         &self,
-        world: &World,
+        session: &Session,
         call: &Call,
         live: &'static Function,
         words: &[u64],
         plain: impl Fn() -> u32,
     ) -> u32 {
-        let driver = world.driver;
+        let driver = session.driver;
         let mut turn = self.turn.lock();
-        let none = world.placement.captures.none();
+        let none = session.placement.captures.none();
         if none.is_none() {
             turn.watched.not_waited += 1;
             turn.open.push((queue_of(driver, call.thread, live, words), call.number));
@@ -201,7 +201,7 @@ impl Watch {
         if !turn.open.is_empty() {
             let is_suspect = |of: &Queue| queue.is_none_or(|queue| queue.context == of.context);
             let suspects = turn.open.iter().filter(|(of, _)| is_suspect(of)).map(|(_, call)| *call).collect();
-            if self.is_over(world, &mut turn, call, queue, || Suspect::Earlier(suspects)) {
+            if self.is_over(session, &mut turn, call, queue, || Suspect::Earlier(suspects)) {
                 return result::SUCCESS;
             }
         }
@@ -209,24 +209,24 @@ impl Watch {
             let why = match turn.instances.nodes(words[0]) {
                 Ok(nodes) => {
                     let put = |node: &Node| node.work.put(driver, named);
-                    match self.node_by_node(world, call, queue, &mut turn, &nodes, put) {
+                    match self.node_by_node(session, call, queue, &mut turn, &nodes, put) {
                         Ok(result) => return result,
                         Err(why) => why,
                     }
                 }
                 Err(why) => why,
             };
-            return self.whole(world, call, queue, &mut turn, why, plain);
+            return self.whole(session, call, queue, &mut turn, why, plain);
         }
         let step = self.trail(&mut turn, call).map(|trail| {
             let kernel = trace::launch::kernel(call).unwrap_or(call.name());
-            trail.before(world, call, None, kernel.to_owned(), trail::words(call))
+            trail.before(session, call, None, kernel.to_owned(), trail::words(call))
         });
         let result = plain();
         if result == result::SUCCESS {
             turn.watched.launches += 1;
-            if !self.is_over(world, &mut turn, call, queue, || Suspect::Launch) {
-                turn.waited(world, step);
+            if !self.is_over(session, &mut turn, call, queue, || Suspect::Launch) {
+                turn.waited(session, step);
             }
         }
         result
@@ -235,7 +235,7 @@ impl Watch {
     /// The result of the launch; an error if not even the first node runs by itself.
     fn node_by_node(
         &self,
-        world: &World,
+        session: &Session,
         call: &Call,
         queue: Option<Queue>,
         turn: &mut Turn,
@@ -245,8 +245,8 @@ impl Watch {
         let enabled = nodes.iter().enumerate().filter(|(_, node)| node.enabled);
         for (ran, (index, node)) in enabled.enumerate() {
             let step = self.trail(turn, call).map(|trail| {
-                let (kernel, words) = (node.work.name(world), Some(node.work.words()));
-                trail.before(world, call, Some(index as u64), kernel, words)
+                let (kernel, words) = (node.work.name(session), Some(node.work.words()));
+                trail.before(session, call, Some(index as u64), kernel, words)
             });
             match put(node) {
                 result::SUCCESS => {}
@@ -255,10 +255,10 @@ impl Watch {
             }
             turn.watched.nodes += 1;
             let suspect = || Suspect::Node { index, of: nodes.len(), work: &node.work };
-            if self.is_over(world, turn, call, queue, suspect) {
+            if self.is_over(session, turn, call, queue, suspect) {
                 break;
             }
-            turn.waited(world, step);
+            turn.waited(session, step);
         }
         turn.watched.graphs += 1;
         Ok(result::SUCCESS)
@@ -267,7 +267,7 @@ impl Watch {
     /// Launches a graph that cannot be taken apart.
     fn whole(
         &self,
-        world: &World,
+        session: &Session,
         call: &Call,
         queue: Option<Queue>,
         turn: &mut Turn,
@@ -275,10 +275,10 @@ impl Watch {
         plain: impl Fn() -> u32,
     ) -> u32 {
         turn.watched.whole.entry(why.clone()).or_insert((0, call.number)).0 += 1;
-        let step = self.trail(turn, call).map(|trail| trail.before(world, call, None, "(a graph)".into(), None));
+        let step = self.trail(turn, call).map(|trail| trail.before(session, call, None, "(a graph)".into(), None));
         let result = plain();
-        if result == result::SUCCESS && !self.is_over(world, turn, call, queue, || Suspect::Graph(why)) {
-            turn.waited(world, step);
+        if result == result::SUCCESS && !self.is_over(session, turn, call, queue, || Suspect::Graph(why)) {
+            turn.waited(session, step);
         }
         result
     }
@@ -286,15 +286,15 @@ impl Watch {
     /// Waits for a launch, or for what was before it: whether that failed or does not end, for which the suspect is accused.
     fn is_over<'a>(
         &self,
-        world: &World,
+        session: &Session,
         turn: &mut Turn,
         call: &Call,
         queue: Option<Queue>,
         suspect: impl FnOnce() -> Suspect<'a>,
     ) -> bool {
-        let culprit = match self.wait(world, turn, call.number, queue) {
+        let culprit = match self.wait(session, turn, call.number, queue) {
             Ended::Well => return false,
-            Ended::Failed(code) => Culprit::new(world, call, How::Fails(code), suspect()),
+            Ended::Failed(code) => Culprit::new(session, call, How::Fails(code), suspect()),
             Ended::Never => {
                 let context = queue.map(|queue| queue.context);
                 let is_left = |(of, call): &&(Queue, u64)| {
@@ -303,7 +303,7 @@ impl Watch {
                 // What was put there before may be what it waits for.
                 let before: Vec<u64> = turn.open.iter().filter(is_left).map(|(_, call)| *call).collect();
                 let suspect = if before.is_empty() { suspect() } else { Suspect::Earlier(before) };
-                Culprit::new(world, call, How::NeverEnds(self.patience), suspect)
+                Culprit::new(session, call, How::NeverEnds(self.patience), suspect)
             }
         };
         self.found.lock().get_or_insert(culprit);
@@ -312,14 +312,14 @@ impl Watch {
     }
 
     /// Waits for what was put here, or for all contexts, and a while for what else is under way in the context.
-    fn wait(&self, world: &World, turn: &mut Turn, call: u64, queue: Option<Queue>) -> Ended {
+    fn wait(&self, session: &Session, turn: &mut Turn, call: u64, queue: Option<Queue>) -> Ended {
         let may_hang = self.left.contains(&call) || turn.open.iter().any(|(_, call)| self.left.contains(call));
         let Some(queue) = queue else {
-            let all: Vec<u64> = world.contexts.lock().iter().copied().collect();
+            let all: Vec<u64> = session.contexts.lock().iter().copied().collect();
             for context in all {
                 let waited = match may_hang {
-                    true => Waiting::begin(world.driver, context).end(self.patience),
-                    false => Some(world.placement.relaxed(|| synchronize(world.driver, context))),
+                    true => Waiting::begin(session.driver, context).end(self.patience),
+                    false => Some(session.placement.relaxed(|| synchronize(session.driver, context))),
                 };
                 match waited.map_or(Ended::Never, Ended::of) {
                     Ended::Well => {}
@@ -331,10 +331,10 @@ impl Watch {
         };
         let context = queue.context;
         let own = || match may_hang {
-            true => queue.finished_within(world.driver, self.patience),
-            false => Some(queue.synchronize(world.driver)),
+            true => queue.finished_within(session.driver, self.patience),
+            false => Some(queue.synchronize(session.driver)),
         };
-        let waited = world.placement.relaxed(|| within(world.driver, context, own));
+        let waited = session.placement.relaxed(|| within(session.driver, context, own));
         match waited.unwrap_or_else(|failure| Some(Err(failure))).map_or(Ended::Never, Ended::of) {
             Ended::Never => return Ended::Never,
             ended => {
@@ -349,7 +349,7 @@ impl Watch {
             let earlier = turn.waiting.remove(&context);
             // One that was begun earlier knows nothing of what came since.
             let covers_all = earlier.is_none();
-            let waiting = earlier.unwrap_or_else(|| Waiting::begin(world.driver, context));
+            let waiting = earlier.unwrap_or_else(|| Waiting::begin(session.driver, context));
             let Some(waited) = waiting.end(patience) else {
                 turn.in_vain += 1;
                 turn.waiting.insert(context, waiting);
@@ -368,15 +368,15 @@ impl Watch {
 
 impl Kernel {
     /// As the driver or, where it does not tell names, the trace has it.
-    pub fn name(&self, world: &World) -> Option<String> {
-        self.name.clone().or_else(|| Some(self.recorded(world)?.name.clone()))
+    pub fn name(&self, session: &Session) -> Option<String> {
+        self.name.clone().or_else(|| Some(self.recorded(session)?.name.clone()))
     }
 
     /// What was recorded of its function.
-    pub fn recorded<'t>(&self, world: &World<'t>) -> Option<&'t trace::record::Kernel> {
+    pub fn recorded<'t>(&self, session: &Session<'t>) -> Option<&'t trace::record::Kernel> {
         let is_named = |recorded: &trace::record::Kernel| self.name.as_ref().is_none_or(|name| *name == recorded.name);
-        let is_it = |handle| world.objects.find(Kind::Function, handle) == Found::Live(self.function);
-        let all = || world.trace.kernels.values().filter(|recorded| is_named(recorded));
+        let is_it = |handle| session.objects.find(Kind::Function, handle) == Found::Live(self.function);
+        let all = || session.trace.kernels.values().filter(|recorded| is_named(recorded));
         // Of those that had the handle one after the other, the last: earlier ones are gone.
         let by_handle = all().filter(|recorded| is_it(recorded.handle)).max_by_key(|recorded| recorded.id);
         by_handle.or_else(|| {
@@ -393,18 +393,18 @@ impl Kernel {
 
 impl Turn {
     /// A launch has been waited for.
-    fn waited(&mut self, world: &World, step: Option<Step>) {
+    fn waited(&mut self, session: &Session, step: Option<Step>) {
         if let (Some(trail), Some(step)) = (&mut self.trail, step) {
-            trail.after(world, step);
+            trail.after(session, step);
         }
     }
 }
 
 impl NodeOp {
     /// What it runs: the kernel's name, or its kind.
-    fn name(&self, world: &World) -> String {
+    fn name(&self, session: &Session) -> String {
         let NodeOp::Kernel(kernel) = self else { return self.kind().to_owned() };
-        kernel.name(world).unwrap_or_else(|| self.kind().to_owned())
+        kernel.name(session).unwrap_or_else(|| self.kind().to_owned())
     }
 
     /// Live words that may be addresses.

@@ -14,7 +14,7 @@ use crate::diagnose::digest::{Digests, Moved};
 use crate::driver::stream::within;
 use crate::memory::bound::HeldAddress;
 use crate::plan::named::Named;
-use crate::run::world::World;
+use crate::session::Session;
 use crate::session::device_memory::{context_of, read};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -61,21 +61,21 @@ impl Trail {
     /// beginning is looked at.
     pub fn before(
         &mut self,
-        world: &World,
+        session: &Session,
         call: &Call,
         node: Option<u64>,
         kernel: String,
         words: Option<Vec<u64>>,
     ) -> Step {
-        self.named.advance(world.trace, world.plan, call.number);
-        let view = View::new(world, self);
+        self.named.advance(session.trace, session.plan, call.number);
+        let view = View::new(session, self);
         let (reached, before) = view.reach(words);
         Step { reached, entry: Entry { call: call.number, node, kernel, before, after: State::new() } }
     }
 
     /// After it, when it has been waited for.
-    pub fn after(&mut self, world: &World, mut step: Step) {
-        let view = View::new(world, self);
+    pub fn after(&mut self, session: &Session, mut step: Step) {
+        let view = View::new(session, self);
         let hash = |range: &Range| view.digest(range).unwrap_or_else(|| view.hash(range, &mut |_| {}));
         let after: State = step.reached.into_iter().map(|(name, range)| (name, hash(&range))).collect();
         step.entry.after = after;
@@ -117,7 +117,7 @@ fn pieces(range: Range, address: u64) -> Vec<Piece> {
 
 /// Live memory as the program named it.
 struct View<'v, 't> {
-    world: &'v World<'t>,
+    session: &'v Session<'t>,
     named: &'v Named,
     digests: &'v RefCell<Digests>,
     /// What has moved, by live addresses.
@@ -125,14 +125,14 @@ struct View<'v, 't> {
 }
 
 impl<'v, 't> View<'v, 't> {
-    fn new(world: &'v World<'t>, Trail { named, digests, .. }: &'v Trail) -> View<'v, 't> {
+    fn new(session: &'v Session<'t>, Trail { named, digests, .. }: &'v Trail) -> View<'v, 't> {
         let moved = named.ranges().filter_map(|range| {
-            let live = world.translation.live(range.base).filter(|live| *live != range.base)?;
+            let live = session.translation.live(range.base).filter(|live| *live != range.base)?;
             Some([live, range.len, range.base])
         });
         let mut moved: Vec<Moved> = moved.collect();
         moved.sort_unstable();
-        View { world, named, digests, moved }
+        View { session, named, digests, moved }
     }
 
     /// The recorded address that a live one stands for.
@@ -192,12 +192,12 @@ impl<'v, 't> View<'v, 't> {
 
     /// The hash of what is long; none of what is not, or where the device cannot tell.
     fn digest(&self, range: &Range) -> Option<Hash> {
-        let World { driver, placement, .. } = self.world;
+        let Session { driver, placement, .. } = self.session;
         let live = placement.bound(&(range.base..range.base + range.len))?.word();
         if !self.is_long(range) || !(live | range.len).is_multiple_of(8) {
             return None;
         }
-        let context = context_of(self.world, live).ok()?;
+        let context = context_of(self.session, live).ok()?;
         let ask = || self.digests.borrow_mut().of(driver, context, live, range.len / 8, &self.moved);
         placement.relaxed(|| within(driver, context, ask)).ok()?
     }
@@ -219,18 +219,18 @@ impl<'v, 't> View<'v, 't> {
             hasher.update(&own);
         };
         if range.label == "host" {
-            let Some(live) = self.world.placement.host(&(range.base..range.base + range.len)) else {
+            let Some(live) = self.session.placement.host(&(range.base..range.base + range.len)) else {
                 return UNREADABLE;
             };
             // SAFETY: the placement holds pinned memory until the end, and no work that writes it is under way.
             add(unsafe { std::slice::from_raw_parts(live as *const u8, range.len as usize) });
             return hasher.finish();
         }
-        let Some(live) = self.world.placement.bound(&(range.base..range.base + range.len)).map(HeldAddress::word)
+        let Some(live) = self.session.placement.bound(&(range.base..range.base + range.len)).map(HeldAddress::word)
         else {
             return UNREADABLE;
         };
-        match read(self.world, Addresses { start: live, end: live + range.len }, add) {
+        match read(self.session, Addresses { start: live, end: live + range.len }, add) {
             Ok(()) => hasher.finish(),
             Err(_) => UNREADABLE,
         }

@@ -11,7 +11,7 @@ use crate::driver::{id, result};
 use crate::profile::described::launched;
 use crate::profile::kernels::Kernels;
 use crate::profile::{Collector, Submitted, now};
-use crate::run::world::World;
+use crate::session::Session;
 use parking_lot::Mutex;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -38,15 +38,15 @@ thread_local! {
     static IDS: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
 }
 
-/// CUPTI's callbacks get no word of the user's: the session that was begun last. None is ever freed.
-static SESSION: AtomicPtr<Session> = AtomicPtr::new(std::ptr::null_mut());
+/// CUPTI's callbacks get no word of the user's: the subscription that was begun last. None is ever freed.
+static SUBSCRIPTION: AtomicPtr<Subscription> = AtomicPtr::new(std::ptr::null_mut());
 
-fn session() -> Option<&'static Session> {
+fn subscription() -> Option<&'static Subscription> {
     // SAFETY: null, or leaked by `start`.
-    unsafe { SESSION.load(Acquire).as_ref() }
+    unsafe { SUBSCRIPTION.load(Acquire).as_ref() }
 }
 
-struct Session {
+struct Subscription {
     library: Library,
     collector: Arc<Collector>,
     /// What is to be added to CUPTI's time to make it CLOCK_MONOTONIC.
@@ -67,7 +67,7 @@ struct Waiting {
 }
 
 pub struct Cupti {
-    session: &'static Session,
+    subscription: &'static Subscription,
     subscriber: *const c_void,
     version: u32,
     /// How far apart the two readings were that `offset` stands on.
@@ -87,17 +87,23 @@ impl Cupti {
         let version = library.known_version(&shown.to_string())?;
         let Compared { offset, apart, .. } = library.compare(TRIES, now)?;
         let (calls, waiting) = (Mutex::default(), Mutex::default());
-        let session =
-            Box::leak(Box::new(Session { library, collector, offset, calls, waiting, foreign: AtomicU64::new(0) }));
-        SESSION.store(session, Release);
-        let session: &'static Session = session;
-        let library = &session.library;
+        let subscription = Box::leak(Box::new(Subscription {
+            library,
+            collector,
+            offset,
+            calls,
+            waiting,
+            foreign: AtomicU64::new(0),
+        }));
+        SUBSCRIPTION.store(subscription, Release);
+        let subscription: &'static Subscription = subscription;
+        let library = &subscription.library;
         let mut subscriber = std::ptr::null();
         // SAFETY: an output word, a function with the signature that CUPTI calls, and no user data.
         let subscribed = unsafe { (library.subscribe)(&raw mut subscriber, called, std::ptr::null()) };
         library
             .check(&format!("{shown}: cuptiSubscribe (does another tool use CUPTI in this process?)"), subscribed)?;
-        let cupti = Cupti { session, subscriber, version, apart };
+        let cupti = Cupti { subscription, subscriber, version, apart };
         let enabled = cupti.enable();
         if enabled.is_err() {
             cupti.end();
@@ -106,7 +112,7 @@ impl Cupti {
     }
 
     fn enable(&self) -> Result<(), String> {
-        let library = &self.session.library;
+        let library = &self.subscription.library;
         let concerned = |name: &str| by_name(name).is_some_and(|function| function.is_timed());
         let mut enabled = Err("CUPTI names no driver function that is known here".to_owned());
         for id in library.callbacks(concerned) {
@@ -130,7 +136,7 @@ impl Cupti {
     /// As for [`Driver::call`](crate::driver::Driver::call).
     pub unsafe fn call(
         &self,
-        world: &World,
+        session: &Session,
         kernels: &Kernels,
         call: &Call,
         live: &'static Function,
@@ -138,18 +144,18 @@ impl Cupti {
     ) -> u32 {
         IDS.with_borrow_mut(Vec::clear);
         ATTENDS.set(true);
-        let begin = self.session.collector.begins(world.trace, call);
+        let begin = self.subscription.collector.begins(session.trace, call);
         // SAFETY: forwarded from the caller.
-        let result = unsafe { world.driver.call(id(live), words) };
+        let result = unsafe { session.driver.call(id(live), words) };
         let end = now();
         ATTENDS.set(false);
         if result == result::SUCCESS {
             let occupancy =
                 launched(live, words).zip(shape(call)).map_or(timed::UNKNOWN_OCCUPANCY, |(function, shape)| {
-                    kernels.facts(world.driver, function, shape.block.iter().product(), shape.shared).occupancy
+                    kernels.facts(session.driver, function, shape.block.iter().product(), shape.shared).occupancy
                 });
             let submitted = Submitted { thread: call.thread, call: call.sequence, begin, end, occupancy };
-            let mut calls = self.session.calls.lock();
+            let mut calls = self.subscription.calls.lock();
             IDS.with_borrow(|ids| calls.extend(ids.iter().map(|id| (*id, submitted))));
         }
         result
@@ -158,30 +164,31 @@ impl Cupti {
     /// Has CUPTI hand out what is complete.
     pub fn flush(&self) {
         // SAFETY: no pointers.
-        unsafe { (self.session.library.flush)(0) };
+        unsafe { (self.subscription.library.flush)(0) };
     }
 
     /// The version, and by how many nanoseconds times may be off.
     pub fn finish(self) -> (u32, u64) {
         const FORCED: u32 = 1;
-        let session = self.session;
+        let subscription = self.subscription;
         // SAFETY: no pointers.
-        let flushed = unsafe { (session.library.flush)(FORCED) };
-        if let Err(why) = session.library.check("cuptiActivityFlushAll", flushed) {
-            session.collector.untimed(&format!("CUPTI would not hand out all records: {why}"), 1);
+        let flushed = unsafe { (subscription.library.flush)(FORCED) };
+        if let Err(why) = subscription.library.check("cuptiActivityFlushAll", flushed) {
+            subscription.collector.untimed(&format!("CUPTI would not hand out all records: {why}"), 1);
         }
-        let drift = session.library.compare(TRIES, now).map_or(0, |again| again.offset.abs_diff(session.offset));
+        let drift =
+            subscription.library.compare(TRIES, now).map_or(0, |again| again.offset.abs_diff(subscription.offset));
         self.end();
-        session.match_up();
-        let foreign = session.foreign.load(Relaxed) + session.waiting.lock().drain(..).count() as u64;
-        if session.collector.counts.lock().works == 0 {
-            session.collector.untimed("CUPTI's record fits no call of the trace", foreign);
+        subscription.match_up();
+        let foreign = subscription.foreign.load(Relaxed) + subscription.waiting.lock().drain(..).count() as u64;
+        if subscription.collector.counts.lock().works == 0 {
+            subscription.collector.untimed("CUPTI's record fits no call of the trace", foreign);
         }
         (self.version, self.apart + drift)
     }
 
     fn end(&self) {
-        let library = &self.session.library;
+        let library = &self.subscription.library;
         for kind in activity::KINDS {
             // SAFETY: no pointers.
             unsafe { (library.disable)(kind) };
@@ -191,7 +198,7 @@ impl Cupti {
     }
 }
 
-impl Session {
+impl Subscription {
     fn see(&self, activity: Activity) {
         let mut timed = activity.timed;
         if timed.start == 0 || timed.end < timed.start {
@@ -251,15 +258,15 @@ extern "C" fn called(_: *const c_void, _: u32, _: u32, data: *const u8) {
 }
 
 extern "C" fn complete(context: *const c_void, stream: u32, buffer: *mut u8, _: usize, valid: usize) {
-    if let Some(session) = session() {
+    if let Some(subscription) = subscription() {
         let see = |record: Record| {
             if let Record::Work(activity) = record {
-                session.see(activity);
+                subscription.see(activity);
             }
         };
         // SAFETY: what CUPTI has just handed in, of a version that was found to be known.
-        let dropped = unsafe { session.library.read((context, stream), (buffer, valid), see) };
-        session.collector.untimed("CUPTI has dropped its record", dropped);
+        let dropped = unsafe { subscription.library.read((context, stream), (buffer, valid), see) };
+        subscription.collector.untimed("CUPTI has dropped its record", dropped);
     }
     // SAFETY: CUPTI gives it back.
     unsafe { release(buffer) };

@@ -1,7 +1,7 @@
 //! What a call gives the device, as far as the call tells.
 
 use crate::plan::copied::{Copied, End, copied};
-use crate::run::world::World;
+use crate::session::Session;
 use trace::api::effect::Work;
 use trace::api::types::{Form, Kind};
 use trace::launch::{kernel, shape};
@@ -28,7 +28,7 @@ mod memory {
 const PEER: u8 = 10;
 
 /// None: nothing that can be timed by itself.
-pub fn describe<'t>(world: &World, call: &Call<'t>, live: &Function, words: &[u64]) -> Option<Described<'t>> {
+pub fn describe<'t>(session: &Session, call: &Call<'t>, live: &Function, words: &[u64]) -> Option<Described<'t>> {
     let mut described = Described { timed: Timed::BLANK, kernel: None, function: 0 };
     let timed = &mut described.timed;
     match live.work()? {
@@ -48,7 +48,7 @@ pub fn describe<'t>(world: &World, call: &Call<'t>, live: &Function, words: &[u6
             timed.what = timed::COPY;
             let all = copied(call, call.function()?);
             timed.bytes = all.iter().fold(0, |sum, copy| sum.saturating_add(copy.bytes));
-            let mut kinds = all.iter().map(|copy| kinds(world, copy));
+            let mut kinds = all.iter().map(|copy| kinds(session, copy));
             let first = kinds.next()?;
             // Of a batch of several kinds there is nothing to say.
             if kinds.all(|other| other == first) {
@@ -78,20 +78,22 @@ fn filled(call: &Call, live: &Function) -> u64 {
     elements.unwrap_or(0).saturating_mul(element)
 }
 
-fn kinds(world: &World, copy: &Copied) -> (u8, u8) {
+fn kinds(session: &Session, copy: &Copied) -> (u8, u8) {
     let kind = |end: End| match end {
-        End::Host(at) | End::Unified(at) if is_pinned(world, at) => memory::PINNED,
+        End::Host(at) | End::Unified(at) if is_pinned(session, at) => memory::PINNED,
         End::Host(_) => memory::PAGEABLE,
         End::Device(_) => memory::DEVICE,
-        End::Unified(at) if world.placement.is_at_home(at) || world.translation.live(at).is_some() => memory::DEVICE,
+        End::Unified(at) if session.placement.is_at_home(at) || session.translation.live(at).is_some() => {
+            memory::DEVICE
+        }
         End::Unified(_) => memory::PAGEABLE,
         End::Array => memory::ARRAY,
     };
     (kind(copy.from), kind(copy.to))
 }
 
-fn is_pinned(world: &World, at: u64) -> bool {
-    let pinned = world.placement.pinned.lock();
+fn is_pinned(session: &Session, at: u64) -> bool {
+    let pinned = session.placement.pinned.lock();
     pinned.range(..=at).next_back().is_some_and(|(_, end)| at < *end)
 }
 

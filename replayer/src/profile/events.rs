@@ -11,7 +11,7 @@ use crate::driver::{Driver, Failure, id, result};
 use crate::profile::described::{Described, describe};
 use crate::profile::kernels::Kernels;
 use crate::profile::{Collector, now};
-use crate::run::world::World;
+use crate::session::Session;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -77,22 +77,22 @@ impl<'t> Events<'t> {
     /// As for [`Driver::call`].
     pub unsafe fn call(
         &self,
-        world: &World<'t>,
+        session: &Session<'t>,
         collector: &Collector,
         kernels: &Kernels,
         call: &Call<'t>,
         live: &'static Function,
         words: &[u64],
     ) -> u32 {
-        let driver = world.driver;
+        let driver = session.driver;
         // SAFETY: forwarded from the caller.
         let plain = || unsafe { driver.call(id(live), words) };
         let (stream, is_twin) = (stream_of(live, words).unwrap_or(0), live.twin_of.is_some());
-        let Some(Described { timed, kernel, function }) = describe(world, call, live, words) else { return plain() };
+        let Some(Described { timed, kernel, function }) = describe(session, call, live, words) else { return plain() };
         let context = context_of(driver, stream);
         let own = is_twin && stream == 0 || stream == 2;
         let queue = Queue { context, stream, thread: own.then_some(call.thread) };
-        if world.placement.captures.any() && queue.is_captured(driver) {
+        if session.placement.captures.any() && queue.is_captured(driver) {
             // What is captured is timed when its graph runs.
             if stream <= 2 {
                 collector.untimed(CAPTURED, 1);
@@ -100,12 +100,12 @@ impl<'t> Events<'t> {
             return plain();
         }
         let record = |event: u64| queue.record(driver, event);
-        let Ok((events, base)) = world.placement.relaxed(|| self.events(driver, context)) else {
+        let Ok((events, base)) = session.placement.relaxed(|| self.events(driver, context)) else {
             collector.untimed(STREAM_FAILED, 1);
             return plain();
         };
         let before = record(events[0]);
-        let begin = collector.begins(world.trace, call);
+        let begin = collector.begins(session.trace, call);
         let result = plain();
         let end = now();
         let after = record(events[1]);
@@ -144,7 +144,7 @@ impl<'t> Events<'t> {
         let many = state.pairs.len() >= state.next.max(MANY);
         drop(state);
         if many {
-            self.reap(world, collector, None);
+            self.reap(session, collector, None);
         }
         result
     }
@@ -177,14 +177,14 @@ impl<'t> Events<'t> {
     }
 
     /// Reads the pairs that have happened; of a context that ends all, and forgets it.
-    pub fn reap(&self, world: &World, collector: &Collector, ends: Option<u64>) {
+    pub fn reap(&self, session: &Session, collector: &Collector, ends: Option<u64>) {
         let mut state = self.state.lock();
         let state = &mut *state;
         if state.pairs.is_empty() && ends.is_none() {
             return;
         }
-        let driver = world.driver;
-        world.placement.relaxed(|| {
+        let driver = session.driver;
+        session.placement.relaxed(|| {
             state.pairs.retain_mut(|pair| {
                 let is_ending = ends == Some(pair.context);
                 let read = within(driver, pair.context, || read(driver, pair));
@@ -211,8 +211,8 @@ impl<'t> Events<'t> {
     }
 
     /// By how many nanoseconds times may be off.
-    pub fn finish(self, world: &World, collector: &Collector) -> u64 {
-        self.reap(world, collector, None);
+    pub fn finish(self, session: &Session, collector: &Collector) -> u64 {
+        self.reap(session, collector, None);
         let state = self.state.into_inner();
         collector.untimed(FAILED, state.pairs.len() as u64);
         state.uncertainty

@@ -9,7 +9,7 @@ mod events;
 mod kernels;
 pub mod written;
 
-use crate::run::world::World;
+use crate::session::Session;
 use cupti::Cupti;
 use events::Events;
 use kernels::Kernels;
@@ -171,38 +171,40 @@ impl<'t> Profiler<'t> {
     ///
     /// # Safety
     /// As for that.
-    pub unsafe fn call(&self, world: &World<'t>, call: &Call<'t>, live: &'static Function, words: &[u64]) -> u32 {
+    pub unsafe fn call(&self, session: &Session<'t>, call: &Call<'t>, live: &'static Function, words: &[u64]) -> u32 {
         match &self.source {
             // SAFETY: forwarded from the caller.
-            Source::Cupti(cupti) => unsafe { cupti.call(world, &self.kernels, call, live, words) },
+            Source::Cupti(cupti) => unsafe { cupti.call(session, &self.kernels, call, live, words) },
             // SAFETY: as above.
-            Source::Events(events) => unsafe { events.call(world, &self.collector, &self.kernels, call, live, words) },
+            Source::Events(events) => unsafe {
+                events.call(session, &self.collector, &self.kernels, call, live, words)
+            },
         }
     }
 
     /// Something has been waited for, or asked about, and has finished.
-    pub fn waited(&self, world: &World) {
+    pub fn waited(&self, session: &Session) {
         if let Source::Events(events) = &self.source {
-            events.reap(world, &self.collector, None);
+            events.reap(session, &self.collector, None);
         }
     }
 
     /// The context is at rest, and may be ended.
-    pub fn context_ends(&self, world: &World, context: u64) {
+    pub fn context_ends(&self, session: &Session, context: u64) {
         match &self.source {
             Source::Cupti(cupti) => cupti.flush(),
-            Source::Events(events) => events.reap(world, &self.collector, Some(context)),
+            Source::Events(events) => events.reap(session, &self.collector, Some(context)),
         }
     }
 
     /// Everything is at rest: nothing more comes.
-    pub fn finish(self, world: &World) -> Measured {
+    pub fn finish(self, session: &Session) -> Measured {
         let (source, version, uncertainty) = match self.source {
             Source::Cupti(cupti) => {
                 let (version, uncertainty) = cupti.finish();
                 (timed::CUPTI, version, uncertainty)
             }
-            Source::Events(events) => (timed::EVENTS, 0, events.finish(world, &self.collector)),
+            Source::Events(events) => (timed::EVENTS, 0, events.finish(session, &self.collector)),
         };
         let counts = std::mem::take(&mut *self.collector.counts.lock());
         Measured {
@@ -213,13 +215,13 @@ impl<'t> Profiler<'t> {
             uncertainty,
             works: counts.works,
             untimed: counts.untimed.into_iter().collect(),
-            driver_version: world.driver.version().unwrap_or(0),
-            devices: devices(world),
+            driver_version: session.driver.version().unwrap_or(0),
+            devices: devices(session),
         }
     }
 }
 
-fn devices(world: &World) -> Vec<(u32, String)> {
-    let live: BTreeSet<i32> = world.plan.devices.iter().map(|recorded| world.objects.device(*recorded)).collect();
-    live.into_iter().filter_map(|device| Some((device as u32, world.driver.device_name(device).ok()?))).collect()
+fn devices(session: &Session) -> Vec<(u32, String)> {
+    let live: BTreeSet<i32> = session.plan.devices.iter().map(|recorded| session.objects.device(*recorded)).collect();
+    live.into_iter().filter_map(|device| Some((device as u32, session.driver.device_name(device).ok()?))).collect()
 }

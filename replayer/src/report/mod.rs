@@ -8,7 +8,7 @@ use crate::diagnose::launches::{Watch, Watched};
 use crate::driver::result_name;
 use crate::profile::Measured;
 use crate::run::repeat::Repeated;
-use crate::run::world::World;
+use crate::run::state::Run;
 use crate::tally::Tally;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -85,20 +85,20 @@ pub struct Report {
 }
 
 impl Report {
-    pub fn new(world: &mut World, tally: Tally, elapsed: Duration) -> Report {
-        let is_followed = world.watch.as_ref().is_some_and(Watch::is_followed);
-        let (watched, culprit, trail) = world.watch.take().map_or((None, None, Vec::new()), |watch| {
+    pub fn new(run: &mut Run, tally: Tally, elapsed: Duration) -> Report {
+        let is_followed = run.watch.as_ref().is_some_and(Watch::is_followed);
+        let (watched, culprit, trail) = run.watch.take().map_or((None, None, Vec::new()), |watch| {
             let (watched, culprit, trail) = watch.into_results();
             (Some(watched), culprit, trail)
         });
-        let (plan, counts) = (world.plan, &world.placement.counts);
-        let stopped_before = world.trace.call(world.end).map(|call| (call.number, call.name().to_owned()));
-        let (launches, unreached) = plan.reach.unreached_below(world.end, |call| tally.compared.contains(&call));
+        let (plan, counts) = (run.plan, &run.placement.counts);
+        let stopped_before = run.trace.call(run.end).map(|call| (call.number, call.name().to_owned()));
+        let (launches, unreached) = plan.reach.unreached_below(run.end, |call| tally.compared.contains(&call));
         let has_compared = tally.checked.bytes > 0 && (launches == 0 || (unreached.len() as u64) < launches);
         let outcome = match tally.divergences {
             _ if culprit.as_ref().is_some_and(Culprit::is_as_recorded) => Outcome::Faulted,
             _ if culprit.is_some() => Outcome::Diverged,
-            _ if !world.verify => Outcome::Replayed,
+            _ if !run.verify => Outcome::Replayed,
             // Who looks for what differs has not been told by a replay that compares nothing.
             0 if stopped_before.is_some() && (has_compared || !is_followed) => Outcome::Stopped,
             0 if has_compared => Outcome::Verified,
@@ -107,8 +107,8 @@ impl Report {
         };
         Report {
             outcome,
-            calls: world.trace.len() as u64,
-            came_back: came_back(world, &tally),
+            calls: run.trace.len() as u64,
+            came_back: came_back(run, &tally),
             tally,
             inner: plan.inner,
             unfinished: plan.unfinished.len() as u64,
@@ -151,9 +151,9 @@ impl Report {
     }
 }
 
-fn came_back(world: &World, tally: &Tally) -> bool {
+fn came_back(run: &Run, tally: &Tally) -> bool {
     let is_result = |call: u64| tally.compared.contains(&call) || !tally.unchanged.contains(&call);
-    let (launches, unreached) = world.plan.reach.count_below(world.end, is_result);
+    let (launches, unreached) = run.plan.reach.count_below(run.end, is_result);
     let any_bytes = tally.checked.bytes > 0 && launches == 0;
-    any_bytes || unreached < launches || tally.unchecked_copies > 0 || world.plan.shares_unseen
+    any_bytes || unreached < launches || tally.unchecked_copies > 0 || run.plan.shares_unseen
 }

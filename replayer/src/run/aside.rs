@@ -4,7 +4,7 @@
 use crate::driver::Failure;
 use crate::driver::guard;
 use crate::driver::stream::{Queue, within};
-use crate::run::world::World;
+use crate::session::Session;
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -45,21 +45,21 @@ impl Aside {
     }
 
     /// Before the context may end.
-    pub fn context_ends(&self, world: &World, context: u64) {
+    pub fn context_ends(&self, session: &Session, context: u64) {
         self.busy.lock().retain(|queue| queue.context != context);
         if let Some(stream) = self.streams.lock().remove(&context) {
-            let _ = within(world.driver, context, || world.driver.destroy_stream(stream));
+            let _ = within(session.driver, context, || session.driver.destroy_stream(stream));
         }
     }
 
     /// Has these bytes in device memory; whether they were there already, or came there. None if the driver will not.
     /// `in_use`: work was still under way when they were written.
-    pub fn have(&self, world: &World, thread: u32, live: u64, bytes: &[u8], in_use: &mut u64) -> Option<bool> {
+    pub fn have(&self, session: &Session, thread: u32, live: u64, bytes: &[u8], in_use: &mut u64) -> Option<bool> {
         let mut found = vec![0u8; bytes.len()];
         let mut until = None;
         loop {
-            let is_busy = self.is_busy(world, thread);
-            fetch(world, live, &mut found)?;
+            let is_busy = self.is_busy(session, thread);
+            self.fetch(session, live, &mut found)?;
             if found == bytes {
                 return Some(true);
             }
@@ -75,54 +75,54 @@ impl Aside {
             std::thread::sleep(BETWEEN_LOOKS);
         }
         // SAFETY: the stream is waited for while the bytes are borrowed.
-        beside(world, |stream| unsafe { world.driver.write_ordered(live, bytes, stream) }).map(|()| false)
+        self.beside(session, |stream| unsafe { session.driver.write_ordered(live, bytes, stream) }).map(|()| false)
     }
 
-    fn is_busy(&self, world: &World, thread: u32) -> bool {
-        let driver = world.driver;
-        let _held = world.placement.captures.hold();
+    fn is_busy(&self, session: &Session, thread: u32) -> bool {
+        let driver = session.driver;
+        let _held = session.placement.captures.hold();
         let mut busy = self.busy.lock();
         // To ask a stream that is captured would end that.
         let is_finished = |queue: &Queue| queue.is_captured(driver) || queue.is_finished(driver, queue.context, thread);
         busy.retain(|queue| {
             let ask = || within(driver, queue.context, || is_finished(queue));
-            !queue.has_name(thread) || !world.placement.relaxed(ask).unwrap_or(true)
+            !queue.has_name(thread) || !session.placement.relaxed(ask).unwrap_or(true)
         });
         busy.iter().any(|queue| queue.has_name(thread))
     }
-}
 
-/// What device memory holds now.
-pub fn fetch(world: &World, live: u64, into: &mut [u8]) -> Option<()> {
-    guard::tell(into.as_ptr(), into.len());
-    let (start, len) = (into.as_mut_ptr(), into.len() as u64);
-    // SAFETY: the stream is waited for before the buffer is used again.
-    let done = beside(world, |stream| unsafe { world.driver.read_ordered(start, live, len, stream) });
-    guard::tell(into.as_ptr(), 0);
-    done
-}
-
-/// Has a copy made on a stream of our own, and waits for it.
-fn beside(world: &World, copy: impl FnOnce(StreamHandle) -> Result<(), Failure>) -> Option<()> {
-    let driver = world.driver;
-    let context = match driver.current_context() {
-        0 => world.contexts.lock().first().copied()?,
-        context => context,
-    };
-    let work = || {
-        let stream = stream(world, context)?;
-        copy(stream).and_then(|()| driver.synchronize_stream(stream)).ok()
-    };
-    world.placement.relaxed(|| within(driver, context, work)).ok().flatten()
-}
-
-/// In the current context.
-fn stream(world: &World, context: u64) -> Option<StreamHandle> {
-    let mut streams = world.aside.streams.lock();
-    if let Some(stream) = streams.get(&context) {
-        return Some(*stream);
+    /// What device memory holds now.
+    pub fn fetch(&self, session: &Session, live: u64, into: &mut [u8]) -> Option<()> {
+        guard::tell(into.as_ptr(), into.len());
+        let (start, len) = (into.as_mut_ptr(), into.len() as u64);
+        // SAFETY: the stream is waited for before the buffer is used again.
+        let done = self.beside(session, |stream| unsafe { session.driver.read_ordered(start, live, len, stream) });
+        guard::tell(into.as_ptr(), 0);
+        done
     }
-    let stream = world.driver.create_stream().ok()?;
-    streams.insert(context, stream);
-    Some(stream)
+
+    /// Has a copy made on a stream of our own, and waits for it.
+    fn beside(&self, session: &Session, copy: impl FnOnce(StreamHandle) -> Result<(), Failure>) -> Option<()> {
+        let driver = session.driver;
+        let context = match driver.current_context() {
+            0 => session.contexts.lock().first().copied()?,
+            context => context,
+        };
+        let work = || {
+            let stream = self.stream(session, context)?;
+            copy(stream).and_then(|()| driver.synchronize_stream(stream)).ok()
+        };
+        session.placement.relaxed(|| within(driver, context, work)).ok().flatten()
+    }
+
+    /// In the current context.
+    fn stream(&self, session: &Session, context: u64) -> Option<StreamHandle> {
+        let mut streams = self.streams.lock();
+        if let Some(stream) = streams.get(&context) {
+            return Some(*stream);
+        }
+        let stream = session.driver.create_stream().ok()?;
+        streams.insert(context, stream);
+        Some(stream)
+    }
 }

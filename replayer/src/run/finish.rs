@@ -8,73 +8,73 @@ use crate::driver::result_name;
 use crate::driver::stream::{Queue, synchronize, within};
 use crate::run::rest::{Rest, Rests};
 use crate::run::sinks::Pending;
-use crate::run::world::World;
+use crate::run::state::Run;
 use crate::tally::{Divergence, Tally};
 use std::ops::Range;
 
 /// Before a context is ended: its copies.
-pub fn context_ends(world: &World, context: u64, tally: &mut Tally) {
+pub fn context_ends(run: &Run, context: u64, tally: &mut Tally) {
     // A capture would not survive the wait.
-    let wait = |_none| Rest::of(world.placement.relaxed(|| synchronize(world.driver, context)));
-    let rest = world.placement.captures.none().map_or(Rest::Never, wait);
-    if let Some(profiler) = &world.profiler {
-        profiler.context_ends(world, context);
+    let wait = |_none| Rest::of(run.placement.relaxed(|| synchronize(run.driver, context)));
+    let rest = run.placement.captures.none().map_or(Rest::Never, wait);
+    if let Some(profiler) = &run.profiler {
+        profiler.context_ends(run, context);
     }
-    settle(world, world.sinks.of_context(context), |_| rest == Rest::Done, tally);
-    world.aside.context_ends(world, context);
-    world.placement.ends_context(context);
-    world.sinks.arrivals.context_ends(context);
-    if let Some(watch) = &world.watch {
+    settle(run, run.sinks.of_context(context), |_| rest == Rest::Done, tally);
+    run.aside.context_ends(run, context);
+    run.placement.ends_context(context);
+    run.sinks.arrivals.context_ends(context);
+    if let Some(watch) = &run.watch {
         watch.context_ends(context);
     }
     if rest != Rest::Never {
-        world.sinks.give_back(context);
+        run.sinks.give_back(context);
     }
 }
 
 /// Before pinned memory is given back: the copies into it and out of it.
-pub fn memory_ends(world: &World, range: &Range<u64>, thread: u32, tally: &mut Tally) {
-    let none = world.placement.captures.none();
-    let wait = |queue: Queue| world.placement.relaxed(|| queue.wait(world.driver, thread, none.is_none()));
-    for pending in world.sinks.landing_in(range) {
+pub fn memory_ends(run: &Run, range: &Range<u64>, thread: u32, tally: &mut Tally) {
+    let none = run.placement.captures.none();
+    let wait = |queue: Queue| run.placement.relaxed(|| queue.wait(run.driver, thread, none.is_none()));
+    for pending in run.sinks.landing_in(range) {
         let arrived = wait(pending.queue);
-        settle(world, vec![pending], |_| arrived, tally);
+        settle(run, vec![pending], |_| arrived, tally);
     }
     // One that cannot be waited for is in the way of nothing: memory stays as long as captures are under way.
-    world.sinks.take_readers(range, u64::MAX).into_iter().for_each(|(queue, ..)| {
+    run.sinks.take_readers(range, u64::MAX).into_iter().for_each(|(queue, ..)| {
         wait(queue);
     });
 }
 
 /// After the last call, when all work has been waited for: compares what it brought, and gives everything back; whether nothing is
 /// in use any more.
-pub fn finish(world: &World, rests: &Rests, tally: &mut Tally) -> bool {
-    world.contexts.lock().clear();
+pub fn finish(run: &Run, rests: &Rests, tally: &mut Tally) -> bool {
+    run.contexts.lock().clear();
     let (mut all_at_rest, mut live) = (true, None);
     for &(context, rest) in &rests.contexts {
         let has_come = |pending: &Pending| match rest {
             Rest::Done => true,
-            Rest::Never => world.placement.relaxed(|| has_come(world, pending)),
+            Rest::Never => run.placement.relaxed(|| has_come(run, pending)),
             Rest::Gone | Rest::Failed(_) => false,
         };
-        settle(world, world.sinks.of_context(context), has_come, tally);
+        settle(run, run.sinks.of_context(context), has_come, tally);
         all_at_rest &= rest != Rest::Never;
         live = if rest == Rest::Done { Some(context) } else { live };
         if let Rest::Failed(code) = rest
-            && world.verify
-            && !world.is_stopped()
-            && world.plan.fault.is_none_or(|fault| fault.code != code)
+            && run.verify
+            && !run.is_stopped()
+            && run.plan.fault.is_none_or(|fault| fault.code != code)
         {
-            failed_at_the_end(world, code, tally);
+            failed_at_the_end(run, code, tally);
         }
     }
-    let (pending, lent) = world.sinks.drain();
-    settle(world, pending, |_| false, tally);
-    let retained = std::mem::take(&mut *world.retained.lock());
+    let (pending, lent) = run.sinks.drain();
+    settle(run, pending, |_| false, tally);
+    let retained = std::mem::take(&mut *run.retained.lock());
     match all_at_rest {
         true => match live {
-            Some(context) => _ = within(world.driver, context, || world.placement.release()),
-            None => world.placement.release(),
+            Some(context) => _ = within(run.driver, context, || run.placement.release()),
+            None => run.placement.release(),
         },
         // Some work may still use it: it goes with the process.
         false => std::mem::forget((retained, lent)),
@@ -83,37 +83,37 @@ pub fn finish(world: &World, rests: &Rests, tally: &mut Tally) -> bool {
 }
 
 /// Of a copy in a context that does not come to rest.
-fn has_come(world: &World, pending: &Pending) -> bool {
+fn has_come(run: &Run, pending: &Pending) -> bool {
     /// Whose own stream it is, nobody here is.
     const NOBODY: u32 = u32::MAX;
     let Queue { context, .. } = pending.queue;
     match pending.arrival {
-        Some(arrival) => world.sinks.arrivals.has_come(world.driver, arrival),
-        None => within(world.driver, context, || pending.queue.is_finished(world.driver, context, NOBODY))
-            .is_ok_and(|is| is),
+        Some(arrival) => run.sinks.arrivals.has_come(run.driver, arrival),
+        None => {
+            within(run.driver, context, || pending.queue.is_finished(run.driver, context, NOBODY)).is_ok_and(|is| is)
+        }
     }
 }
 
-fn settle(world: &World, pending: Vec<Pending>, has_arrived: impl Fn(&Pending) -> bool, tally: &mut Tally) {
+fn settle(run: &Run, pending: Vec<Pending>, has_arrived: impl Fn(&Pending) -> bool, tally: &mut Tally) {
     for pending in pending {
         match has_arrived(&pending) {
-            true => payload::compare(world, pending.call, &pending.sink, tally),
-            false => forgo(world, pending, tally),
+            true => payload::compare(run, pending.call, &pending.sink, tally),
+            false => forgo(run, pending, tally),
         }
     }
 }
 
 /// Its bytes are not there. The driver may still come to write them.
-fn forgo(world: &World, pending: Pending, tally: &mut Tally) {
-    if world.verify {
+fn forgo(run: &Run, pending: Pending, tally: &mut Tally) {
+    if run.verify {
         tally.not_compared(pending.call);
     }
     std::mem::forget(pending.sink.memory);
 }
 
-fn failed_at_the_end(world: &World, code: u32, tally: &mut Tally) {
-    let Some(last) = (world.trace.len() as u64).min(world.end).checked_sub(1).and_then(|last| world.trace.call(last))
-    else {
+fn failed_at_the_end(run: &Run, code: u32, tally: &mut Tally) {
+    let Some(last) = (run.trace.len() as u64).min(run.end).checked_sub(1).and_then(|last| run.trace.call(last)) else {
         return;
     };
     tally.diverged(Divergence {

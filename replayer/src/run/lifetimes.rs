@@ -14,8 +14,8 @@ use trace::{Call, Function};
 impl<'t> Worker<'_, 't> {
     /// The live context that ends with this call.
     pub(super) fn context_ended_by(&self, call: &Call) -> Option<u64> {
-        let end = self.world.plan.ends.get(&call.number)?;
-        match self.world.objects.find(Kind::Context, end.context) {
+        let end = self.run.plan.ends.get(&call.number)?;
+        match self.run.objects.find(Kind::Context, end.context) {
             Found::Live(context) => Some(context),
             _ => None,
         }
@@ -25,22 +25,22 @@ impl<'t> Worker<'_, 't> {
     pub(super) fn ended(&mut self, call: &Call, function: &Function) {
         for param in function.params.iter().filter(|param| matches!(param.role, Role::Destroy)) {
             if let Form::Handle(kind) = param.ty.form {
-                self.world.objects.end(kind, call.argument(param.name).unwrap_or(0), call.number);
+                self.run.objects.end(kind, call.argument(param.name).unwrap_or(0), call.number);
             }
         }
-        if let Some(end) = self.world.plan.ends.get(&call.number) {
-            self.world.placement.end(&end.memory);
+        if let Some(end) = self.run.plan.ends.get(&call.number) {
+            self.run.placement.end(&end.memory);
         }
         if let Some(linker) = function.ends(Kind::Link) {
             let state = call.argument(function.params[linker].name);
-            self.world.linked.lock().retain(|_, linked| Some(linked.linker) != state);
+            self.run.linked.lock().retain(|_, linked| Some(linked.linker) != state);
         }
     }
 
     /// Has the memory that the call writes first and no call made.
     pub(super) fn adopt(&mut self, call: &Call<'t>, function: &'static Function) {
-        for allocation in self.world.plan.adopted.get(&call.number).into_iter().flatten() {
-            if let Err(failure) = self.world.placement.allocate(allocation, None) {
+        for allocation in self.run.plan.adopted.get(&call.number).into_iter().flatten() {
+            if let Err(failure) = self.run.placement.allocate(allocation, None) {
                 self.diverged(call, function, "memory", "what no call had made".into(), failure.to_string());
             }
         }
@@ -54,13 +54,13 @@ impl<'t> Worker<'_, 't> {
             Memory::HostFree => call.argument("p"),
             _ => None,
         };
-        let driver = self.world.driver;
+        let driver = self.run.driver;
         let mut is_done = false;
         if let Some(start) = freed
             && driver.current_context() == 0
         {
-            let live = self.world.placement.moved(start).unwrap_or(start);
-            let context = device_memory::context_of(self.world, live);
+            let live = self.run.placement.moved(start).unwrap_or(start);
+            let context = device_memory::context_of(self.run, live);
             let here = || {
                 is_done = true;
                 self.emulate_here(call, function, memory);
@@ -74,22 +74,22 @@ impl<'t> Worker<'_, 't> {
     }
 
     fn emulate_here(&mut self, call: &Call<'t>, function: &'static Function, memory: Memory) {
-        let placement = &self.world.placement;
+        let placement = &self.run.placement;
         let argument = |name: &str| call.argument(name).unwrap_or(0);
         let sized = |start: u64, len: &str| start..start.saturating_add(argument(len));
         let done: Result<(), Failure> = match memory {
-            Memory::Allocate => match self.world.plan.allocations.get(&call.number) {
+            Memory::Allocate => match self.run.plan.allocations.get(&call.number) {
                 Some(allocation) => {
-                    let (ordered, start) = (Ordered::of(call, function, self.world.objects), allocation.range.start);
-                    placement.takes_over(&self.world.plan.handovers, call.number, start, ordered);
+                    let (ordered, start) = (Ordered::of(call, function, self.run.objects), allocation.range.start);
+                    placement.takes_over(&self.run.plan.handovers, call.number, start, ordered);
                     placement.allocate(allocation, ordered)
                 }
                 None => return self.refuse(call, function, "the address it returned was not recorded"),
             },
             Memory::Free => placement.free(argument("dptr")),
             Memory::FreeAsync => {
-                let (ordered, start) = (Ordered::of(call, function, self.world.objects), argument("dptr"));
-                placement.hands_over(&self.world.plan.handovers, call.number, start, ordered);
+                let (ordered, start) = (Ordered::of(call, function, self.run.objects), argument("dptr"));
+                placement.hands_over(&self.run.plan.handovers, call.number, start, ordered);
                 placement.free_async(start, ordered)
             }
             Memory::HostAllocate => match call.output("pp") {
@@ -99,9 +99,9 @@ impl<'t> Worker<'_, 't> {
             Memory::HostRegister => placement.pin(sized(argument("p"), "bytesize")),
             Memory::HostFree => {
                 if let Some(range) = placement.pinned_elsewhere(argument("p")) {
-                    finish::memory_ends(self.world, &range, self.thread, &mut self.tally);
+                    finish::memory_ends(self.run, &range, self.thread, &mut self.tally);
                 } else if let Some(range) = placement.pinned_at(argument("p")) {
-                    readers::overtake(self.world, self.thread, &range, &mut self.tally);
+                    readers::overtake(self.run, self.thread, &range, &mut self.tally);
                 }
                 placement.unpin(argument("p"))
             }

@@ -8,7 +8,7 @@ use crate::call::frame::{Frame, Hazard};
 use crate::check::payload;
 use crate::driver::stream::{Queue, within};
 use crate::run::sinks::Pending;
-use crate::run::world::World;
+use crate::run::state::Run;
 use crate::tally::Tally;
 use std::collections::HashSet;
 use std::ops::Range;
@@ -46,28 +46,28 @@ impl Held {
 }
 
 /// Before a call is made: does what its frame says of host memory.
-pub fn before<'t>(world: &World<'t>, call: &Call<'t>, frame: &mut Frame<'t>, tally: &mut Tally) {
+pub fn before<'t>(run: &Run<'t>, call: &Call<'t>, frame: &mut Frame<'t>, tally: &mut Tally) {
     for hazard in std::mem::take(&mut frame.hazards) {
         match hazard {
-            Hazard::Write { to, recorded, bytes } => write(world, call, &to, recorded, &bytes, tally),
-            Hazard::Overwrite(live) => overtake(world, call.thread, &live, tally),
+            Hazard::Write { to, recorded, bytes } => write(run, call, &to, recorded, &bytes, tally),
+            Hazard::Overwrite(live) => overtake(run, call.thread, &live, tally),
         }
     }
 }
 
-fn write(world: &World, call: &Call, to: &Region, recorded: u64, bytes: &[u8], tally: &mut Tally) {
+fn write(run: &Run, call: &Call, to: &Region, recorded: u64, bytes: &[u8], tally: &mut Tally) {
     let rows = || to.row_addresses().zip(bytes.chunks_exact(to.row_bytes.max(1) as usize));
     // SAFETY: the placement (or the memory of graphs) holds this memory, readable and writable, until the end.
     let at = |row: u64| unsafe { std::slice::from_raw_parts(row as *const u8, to.row_bytes as usize) };
     let range = to.address..to.address + to.span();
     // What a copy is still bringing may change what agrees now.
-    if !world.sinks.is_landing_in(&range) && rows().all(|(row, bytes)| at(row) == bytes) {
+    if !run.sinks.is_landing_in(&range) && rows().all(|(row, bytes)| at(row) == bytes) {
         return;
     }
-    release(world, call.thread, &range, call.begin, &Held::nowhere(), tally);
+    release(run, call.thread, &range, call.begin, &Held::nowhere(), tally);
     for (row, bytes) in rows() {
         let start = recorded + (row - to.address);
-        world.callbacks.write(call.begin, start..start + to.row_bytes, |part| {
+        run.callbacks.write(call.begin, start..start + to.row_bytes, |part| {
             let from = &bytes[(part.start - start) as usize..(part.end - start) as usize];
             let at = row + (part.start - start);
             // SAFETY: as above; no copy of the replay reads or writes it any more.
@@ -77,9 +77,9 @@ fn write(world: &World, call: &Call, to: &Region, recorded: u64, bytes: &[u8], t
 }
 
 /// Of live memory, which had changed by that time when recorded.
-pub fn release(world: &World, thread: u32, live: &Range<u64>, time: u64, held: &Held, tally: &mut Tally) {
-    let moment = |ticks| world.trace.nanoseconds(ticks);
-    for (queue, is_launch, put) in world.sinks.take_readers(live, time) {
+pub fn release(run: &Run, thread: u32, live: &Range<u64>, time: u64, held: &Held, tally: &mut Tally) {
+    let moment = |ticks| run.trace.nanoseconds(ticks);
+    for (queue, is_launch, put) in run.sinks.take_readers(live, time) {
         let wait = match (is_launch, live.end - live.start) {
             (false, _) if held.queues.contains(&queue) => {
                 let passed = Duration::from_nanos(moment(time).saturating_sub(moment(put)).max(0) as u64);
@@ -89,34 +89,34 @@ pub fn release(world: &World, thread: u32, live: &Range<u64>, time: u64, held: &
             (true, ..=FLAG) => FOR_FLAGS,
             (true, _) => FOR_LAUNCHES,
         };
-        if !finished(world, thread, queue, wait) {
+        if !finished(run, thread, queue, wait) {
             tally.written_in_use += 1;
         }
     }
-    arrived(world, thread, live, FOR_COPIES, tally);
+    arrived(run, thread, live, FOR_COPIES, tally);
 }
 
 /// Before work is given that began then: compares what the recorder had looked at by that time. The work may overwrite it, and whoever
 /// had waited for it, as a callback, need not have come to compare it here.
-pub fn settle(world: &World, thread: u32, time: u64, tally: &mut Tally) {
-    if !world.sinks.any_seen_before(time) {
+pub fn settle(run: &Run, thread: u32, time: u64, tally: &mut Tally) {
+    if !run.sinks.any_seen_before(time) {
         return;
     }
-    let driver = world.driver;
-    let has_come = |arrival| world.placement.relaxed(|| world.sinks.arrivals.has_come(driver, arrival));
+    let driver = run.driver;
+    let has_come = |arrival| run.placement.relaxed(|| run.sinks.arrivals.has_come(driver, arrival));
     // What it waits for may not come here: the work before it may have been left out.
     let until = Instant::now() + FOR_ARRIVALS;
-    for arrival in world.sinks.arrivals_before(time) {
-        while world.sinks.is_awaited(arrival) && !has_come(arrival) {
+    for arrival in run.sinks.arrivals_before(time) {
+        while run.sinks.is_awaited(arrival) && !has_come(arrival) {
             if Instant::now() > until {
-                world.sinks.give_up(arrival);
+                run.sinks.give_up(arrival);
                 break;
             }
             std::thread::yield_now();
         }
     }
-    let _held = world.placement.captures.hold();
-    let _look = world.callbacks.look();
+    let _held = run.placement.captures.hold();
+    let _look = run.callbacks.look();
     let finished = |pending: &Pending| {
         let queue = pending.queue;
         if let Some(arrival) = pending.arrival {
@@ -124,53 +124,53 @@ pub fn settle(world: &World, thread: u32, time: u64, tally: &mut Tally) {
         }
         // To ask a stream that is captured would end that.
         let ask = || !queue.is_captured(driver) && queue.is_finished(driver, queue.context, thread);
-        queue.has_name(thread) && world.placement.relaxed(|| within(driver, queue.context, ask)).unwrap_or(false)
+        queue.has_name(thread) && run.placement.relaxed(|| within(driver, queue.context, ask)).unwrap_or(false)
     };
-    for pending in world.sinks.seen_before(time, finished) {
-        payload::compare(world, pending.call, &pending.sink, tally);
+    for pending in run.sinks.seen_before(time, finished) {
+        payload::compare(run, pending.call, &pending.sink, tally);
     }
 }
 
 /// Before a copy that comes behind them brings other bytes, or the memory is given back and becomes something else: compares what
 /// earlier copies brought, or gives up on it.
-pub fn overtake(world: &World, thread: u32, live: &Range<u64>, tally: &mut Tally) {
-    arrived(world, thread, live, Duration::ZERO, tally);
+pub fn overtake(run: &Run, thread: u32, live: &Range<u64>, tally: &mut Tally) {
+    arrived(run, thread, live, Duration::ZERO, tally);
 }
 
-fn arrived(world: &World, thread: u32, live: &Range<u64>, wait: Duration, tally: &mut Tally) {
-    let has_come = |arrival| world.placement.relaxed(|| world.sinks.arrivals.has_come(world.driver, arrival));
+fn arrived(run: &Run, thread: u32, live: &Range<u64>, wait: Duration, tally: &mut Tally) {
+    let has_come = |arrival| run.placement.relaxed(|| run.sinks.arrivals.has_come(run.driver, arrival));
     let until = Instant::now() + wait;
     // Not taken out before it has come: a callback behind it, which may write there, compares it by itself.
     loop {
-        let look = world.callbacks.look();
-        for pending in world.sinks.landed_in(live, |pending| pending.arrival.is_some_and(has_come)) {
-            payload::compare(world, pending.call, &pending.sink, tally);
+        let look = run.callbacks.look();
+        for pending in run.sinks.landed_in(live, |pending| pending.arrival.is_some_and(has_come)) {
+            payload::compare(run, pending.call, &pending.sink, tally);
         }
         drop(look);
-        if !world.sinks.is_awaited_in(live) || Instant::now() > until {
+        if !run.sinks.is_awaited_in(live) || Instant::now() > until {
             break;
         }
         std::thread::yield_now();
     }
-    for pending in world.sinks.landing_in(live) {
+    for pending in run.sinks.landing_in(live) {
         // One that tells by itself has had its time.
-        match pending.arrival.is_none() && finished(world, thread, pending.queue, wait) {
-            true => payload::compare(world, pending.call, &pending.sink, tally),
+        match pending.arrival.is_none() && finished(run, thread, pending.queue, wait) {
+            true => payload::compare(run, pending.call, &pending.sink, tally),
             false => tally.not_compared(pending.call),
         }
     }
 }
 
 /// Whether the work of a queue is done within this time.
-fn finished(world: &World, thread: u32, queue: Queue, wait: Duration) -> bool {
-    let none = world.placement.captures.none();
+fn finished(run: &Run, thread: u32, queue: Queue, wait: Duration) -> bool {
+    let none = run.placement.captures.none();
     if none.is_none() || !queue.has_name(thread) {
         // Nobody can ask: only wait.
-        return wait >= FOR_COPIES && world.placement.relaxed(|| queue.wait(world.driver, thread, none.is_none()));
+        return wait >= FOR_COPIES && run.placement.relaxed(|| queue.wait(run.driver, thread, none.is_none()));
     }
     let until = Instant::now() + wait;
-    let ask = || queue.is_finished(world.driver, queue.context, thread);
-    while !within(world.driver, queue.context, ask).unwrap_or(true) {
+    let ask = || queue.is_finished(run.driver, queue.context, thread);
+    while !within(run.driver, queue.context, ask).unwrap_or(true) {
         if Instant::now() > until {
             return false;
         }

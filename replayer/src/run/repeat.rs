@@ -14,21 +14,19 @@ use crate::driver::{Driver, id, result, result_name};
 use crate::memory::buffer::{Refusal, Room};
 use crate::options::Repeat;
 use crate::plan::action::{Action, action};
-use crate::plan::order::{Aborted, Edge, Gate};
+use crate::plan::order::Edge;
 use crate::plan::{Plan, called_back};
 use crate::profile::{Measure, Profiler, Times, now};
 use crate::run::readers;
 use crate::run::ready::Ready;
-use crate::run::rest;
-use crate::run::restore::{Snapshot, Written};
-use crate::run::world::World;
+use crate::run::repeats::{Repeats, at_rest};
+use crate::run::restore::Written;
+use crate::run::state::Run;
 use crate::tally::Tally;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::time::Duration;
 use trace::api::by_name;
 use trace::api::roles::{Class, Role};
 use trace::api::types::{Form, Kind};
@@ -65,61 +63,6 @@ pub struct Repeated {
     pub why: String,
 }
 
-/// Holds the workers at the range until memory has been looked at.
-pub struct Repeats {
-    pub about: Repeat,
-    /// Calls before the range that have not returned.
-    before: AtomicU64,
-    opened: Mutex<Option<Result<Snapshot, String>>>,
-    changed: Condvar,
-}
-
-impl Repeats {
-    pub fn new(world_calls: impl Iterator<Item = u64>, about: Repeat) -> Repeats {
-        let before = world_calls.filter(|call| *call < about.range.start).count() as u64;
-        Repeats { about, before: AtomicU64::new(before), opened: Mutex::new(None), changed: Condvar::new() }
-    }
-
-    /// Before a call: waits until memory is known as it is before the range, if the call belongs to it.
-    pub fn before(&self, world: &World, gate: &Gate, call: u64) -> Result<(), Aborted> {
-        if call < self.about.range.start {
-            return Ok(());
-        }
-        let mut opened = self.opened.lock();
-        while opened.is_none() {
-            if self.before.load(SeqCst) == 0 {
-                let start = self.about.range.start;
-                *opened = Some(at_rest(world, start, "begins").and_then(|()| Snapshot::take(world, start)));
-                self.changed.notify_all();
-                break;
-            }
-            // Who would tell may have been told to stop.
-            self.changed.wait_for(&mut opened, Duration::from_millis(50));
-            gate.wait(0)?;
-        }
-        match opened.as_ref() {
-            Some(Err(_)) => Err(Aborted),
-            _ => Ok(()),
-        }
-    }
-
-    /// A call has returned.
-    pub fn returned(&self, call: u64) {
-        if call < self.about.range.start && self.before.fetch_sub(1, SeqCst) == 1 {
-            let _opened = self.opened.lock();
-            self.changed.notify_all();
-        }
-    }
-}
-
-/// Nothing is under way in any context, before this call. A failure comes back from the next call.
-fn at_rest(world: &World, before: u64, there: &str) -> Result<(), String> {
-    match rest::all(world, before).under_way.first() {
-        Some(work) => Err(format!("when it {there}, {}", rest::told(world, work))),
-        None => Ok(()),
-    }
-}
-
 /// A call that can be made at once.
 struct Prepared<'t> {
     call: Call<'t>,
@@ -133,36 +76,36 @@ struct Prepared<'t> {
 }
 
 /// After the first time.
-pub fn run(world: &World, repeats: Repeats) -> Result<Repeated, String> {
+pub fn run(run: &Run, repeats: Repeats) -> Result<Repeated, String> {
     let about = repeats.about;
     let snapshot = repeats.opened.into_inner().unwrap_or_else(|| Err("no call of the range was made".into()))?;
-    let context = match &world.contexts.lock().iter().copied().collect::<Vec<u64>>()[..] {
+    let context = match &run.contexts.lock().iter().copied().collect::<Vec<u64>>()[..] {
         [one] => *one,
         all => return Err(format!("the program has {} contexts; only one can be repeated in", all.len())),
     };
-    at_rest(world, about.range.end, "ends")?;
-    let written = snapshot.written(world);
-    world.driver.set_context(context).map_err(|failure| failure.to_string())?;
+    at_rest(run, about.range.end, "ends")?;
+    let written = snapshot.written(run);
+    run.driver.set_context(context).map_err(|failure| failure.to_string())?;
     let mut repeated = Repeated { restored: written.bytes, unread: written.unread, ..Repeated::default() };
-    let mut prepared = prepare(world, &about.range, &written, &mut repeated)?;
-    let ready: Vec<Ready> = prepared.iter().map(|call| call.ready(world.driver)).collect();
+    let mut prepared = prepare(run, &about.range, &written, &mut repeated)?;
+    let ready: Vec<Ready> = prepared.iter().map(|call| call.ready(run.driver)).collect();
     for time in 0..about.warmup.saturating_add(about.times) {
-        written.restore(world)?;
-        let (begin, issued, end) = once(world, &prepared, &ready, |at| {
+        written.restore(run)?;
+        let (begin, issued, end) = once(run, &prepared, &ready, |at| {
             if let Some(next) = ready.get(at + 1) {
                 next.fetch();
             }
             // SAFETY: the arguments were built from the recording by the table's description of this function, and are kept.
             unsafe { ready[at].make() }
         })?;
-        repeated.differing += u64::from(written.differing(world) > 0);
+        repeated.differing += u64::from(written.differing(run) > 0);
         repeated.runs += 1;
         if time >= about.warmup {
             repeated.wall.push(end - begin);
             repeated.host.push(issued - begin);
         }
     }
-    measure(world, &about, &written, &prepared, &ready, &mut repeated)?;
+    measure(run, &about, &written, &prepared, &ready, &mut repeated)?;
     drop(ready);
     // As the replay left it: what follows compares nothing.
     prepared.drain(..).for_each(|call| drop(call.frame));
@@ -177,7 +120,7 @@ impl Prepared<'_> {
 
 /// Makes all calls: when the first began, when the last had returned, and when all work was done.
 fn once<'t>(
-    world: &World,
+    run: &Run,
     prepared: &[Prepared<'t>],
     ready: &[Ready],
     make: impl Fn(usize) -> u32,
@@ -198,7 +141,7 @@ fn once<'t>(
         }
     }
     let issued = now();
-    let rest = world.driver.synchronize_context();
+    let rest = run.driver.synchronize_context();
     let end = now();
     match (failed, rest) {
         (Some((call, result)), _) => {
@@ -211,7 +154,7 @@ fn once<'t>(
 }
 
 fn prepare<'t>(
-    world: &World<'t>,
+    run: &Run<'t>,
     range: &Range<u64>,
     written: &Written,
     repeated: &mut Repeated,
@@ -220,10 +163,10 @@ fn prepare<'t>(
     let mut threads = HashSet::new();
     let mut prepared = Vec::new();
     let room = Arc::new(Room::default());
-    for (number, thread) in numbers(world.plan, range) {
-        let Some(call) = world.trace.call(number) else { continue };
+    for (number, thread) in numbers(run.plan, range) {
+        let Some(call) = run.trace.call(number) else { continue };
         for from in made_from(&call) {
-            match one(world, call, *from, &room).map_err(|why| unrepeatable(&call, &why))? {
+            match one(run, call, *from, &room).map_err(|why| unrepeatable(&call, &why))? {
                 Ok(call) => {
                     threads.insert(thread);
                     prepared.push(call);
@@ -338,21 +281,21 @@ fn made_from(call: &Call) -> &'static [usize] {
 
 /// The call with its arguments from this one on, ready to be made; or why it is left out.
 fn one<'t>(
-    world: &World<'t>,
+    run: &Run<'t>,
     call: Call<'t>,
     from: usize,
     room: &Arc<Room>,
 ) -> Result<Result<Prepared<'t>, String>, String> {
-    let (function, live) = match (call.function(), live(world.plan, &call)?) {
+    let (function, live) = match (call.function(), live(run.plan, &call)?) {
         (Some(function), Ok(live)) => (function, live),
         (_, made) => return Ok(Err(made.err().unwrap_or(FAILED).to_owned())),
     };
-    if !world.driver.has(id(live)) {
+    if !run.driver.has(id(live)) {
         return Err("this driver has no such function".into());
     }
     let mut tally = Tally::default();
-    let (mut frame, built) = Builder::build(world, call, function, &mut tally, Some(room));
-    readers::before(world, &call, &mut frame, &mut tally);
+    let (mut frame, built) = Builder::build(run, call, function, &mut tally, Some(room));
+    readers::before(run, &call, &mut frame, &mut tally);
     match built {
         Ok(()) => {}
         Err(Refusal(why)) if call.succeeded() => return Err(why),
@@ -401,7 +344,7 @@ impl Times for Samples {
 }
 
 fn measure<'t>(
-    world: &World<'t>,
+    run: &Run<'t>,
     about: &Repeat,
     written: &Written,
     prepared: &[Prepared<'t>],
@@ -413,21 +356,21 @@ fn measure<'t>(
     let profiler = Profiler::start(&measure);
     let mut windows = Vec::new();
     for time in 0..about.warmup.saturating_add(about.times) {
-        written.restore(world)?;
-        let (begin, _, end) = once(world, prepared, ready, |at| match &prepared[at] {
+        written.restore(run)?;
+        let (begin, _, end) = once(run, prepared, ready, |at| match &prepared[at] {
             // SAFETY: as for the runs before.
-            call if call.live.is_timed() => unsafe { profiler.call(world, &call.call, call.live, &call.words) },
+            call if call.live.is_timed() => unsafe { profiler.call(run, &call.call, call.live, &call.words) },
             // SAFETY: as above.
             _ => unsafe { ready[at].make() },
         })?;
-        profiler.waited(world);
-        repeated.differing += u64::from(written.differing(world) > 0);
+        profiler.waited(run);
+        repeated.differing += u64::from(written.differing(run) > 0);
         repeated.runs += 1;
         if time >= about.warmup {
             windows.push((begin, end));
         }
     }
-    let measured = profiler.finish(world);
+    let measured = profiler.finish(run);
     (repeated.source, repeated.version) = (measured.source, measured.version);
     repeated.why = measured.why;
     let mut samples = std::mem::take(&mut *samples.lock());
@@ -436,9 +379,9 @@ fn measure<'t>(
     let mut works: BTreeMap<u32, Vec<i64>> = BTreeMap::new();
     for (timed, name) in &samples.works {
         let made = timed.submitted - measured.offset;
-        let run = windows.partition_point(|(begin, _)| *begin <= made).checked_sub(1);
-        let Some(run) = run.filter(|run| made <= windows[*run].1) else { continue };
-        let (first, last, busy) = &mut runs[run];
+        let window = windows.partition_point(|(begin, _)| *begin <= made).checked_sub(1);
+        let Some(window) = window.filter(|window| made <= windows[*window].1) else { continue };
+        let (first, last, busy) = &mut runs[window];
         first.get_or_insert(timed.start);
         *busy += (timed.end - timed.start.max(*last)).max(0);
         *last = timed.end.max(*last);

@@ -7,7 +7,7 @@
 use crate::driver::stream::{Waiting, context_of, within};
 use crate::driver::{Failure, result};
 use crate::memory::objects::Found;
-use crate::run::world::World;
+use crate::session::Session;
 use std::time::{Duration, Instant};
 use trace::api::types::Kind;
 use trace::model::outstanding::{Left, Work, left_at};
@@ -55,17 +55,17 @@ pub struct Rests {
 }
 
 /// Waits for all work of all contexts. Calls from this one on have not been made.
-pub fn all(world: &World, before: u64) -> Rests {
-    let contexts: Vec<u64> = world.contexts.lock().iter().copied().collect();
+pub fn all(session: &Session, before: u64) -> Rests {
+    let contexts: Vec<u64> = session.contexts.lock().iter().copied().collect();
     let begun = Instant::now();
-    let waits: Vec<Waiting> = contexts.iter().map(|context| Waiting::begin(world.driver, *context)).collect();
+    let waits: Vec<Waiting> = contexts.iter().map(|context| Waiting::begin(session.driver, *context)).collect();
     let mut left: Option<Left> = None;
     let mut is_given_up = false;
     let mut wait = |wait: &Waiting| {
         if let Some(waited) = wait.end(AT_FIRST.saturating_sub(begun.elapsed())) {
             return Rest::of(waited);
         }
-        let left = left.get_or_insert_with(|| left_at(world.trace, before));
+        let left = left.get_or_insert_with(|| left_at(session.trace, before));
         let patience = match left.works.is_empty() {
             true => Duration::MAX,
             false => patience(left).saturating_sub(begun.elapsed()),
@@ -77,34 +77,34 @@ pub fn all(world: &World, before: u64) -> Rests {
     let rests = waits.iter().map(&mut wait).collect::<Vec<Rest>>();
     let works = left.filter(|_| is_given_up).map_or_else(Vec::new, |left| left.works);
     let (finished, under_way): (Vec<Work>, Vec<Work>) =
-        works.into_iter().partition(|work| world.placement.relaxed(|| is_finished(world, work)));
+        works.into_iter().partition(|work| session.placement.relaxed(|| is_finished(session, work)));
     // Something is, if not what any stream tells.
     let under_way = if under_way.is_empty() { finished } else { under_way };
     Rests { contexts: contexts.into_iter().zip(rests).collect(), under_way }
 }
 
 /// Whether a stream says so.
-fn is_finished(world: &World, work: &Work) -> bool {
-    let live = |kind, handle| match world.objects.find(kind, handle) {
+fn is_finished(session: &Session, work: &Work) -> bool {
+    let live = |kind, handle| match session.objects.find(kind, handle) {
         Found::Live(live) => Some(live),
         _ => None,
     };
     let place = match work.queue.context {
-        0 => live(Kind::Stream, work.queue.stream).map(|stream| (context_of(world.driver, stream), stream)),
+        0 => live(Kind::Stream, work.queue.stream).map(|stream| (context_of(session.driver, stream), stream)),
         context => live(Kind::Context, context).map(|context| (context, work.queue.stream)),
     };
     // A thread's own stream only that thread could ask.
-    let ask = |handle| world.driver.query_stream(StreamHandle { handle, per_thread: false });
+    let ask = |handle| session.driver.query_stream(StreamHandle { handle, per_thread: false });
     let asked = place
         .filter(|_| work.queue.thread.is_none())
-        .map(|(context, stream)| within(world.driver, context, || ask(stream)));
+        .map(|(context, stream)| within(session.driver, context, || ask(stream)));
     matches!(asked, Some(Ok(Ok(true))))
 }
 
 /// `stream#3 has not come to the end of its work: call 7 cuLaunchKernel and 2 more`
-pub fn told(world: &World, work: &Work) -> String {
+pub fn told(session: &Session, work: &Work) -> String {
     let first = work.calls[0];
-    let name = world.trace.call(first).map_or("?", |call| call.name());
+    let name = session.trace.call(first).map_or("?", |call| call.name());
     let more = match work.calls.len() - 1 {
         0 => String::new(),
         more => format!(" and {more} more"),

@@ -3,7 +3,7 @@
 use crate::driver::Failure;
 use crate::memory::bound::HeldAddress;
 use crate::plan::named::Named;
-use crate::run::world::World;
+use crate::session::Session;
 use crate::session::device_memory::read;
 use std::ops::Range;
 use trace::hash::Hash;
@@ -44,8 +44,8 @@ pub struct Written {
 
 impl Snapshot {
     /// To be called when nothing is under way. `at`: the first call of the range.
-    pub fn take(world: &World, at: u64) -> Result<Snapshot, String> {
-        let named = Named::at(world.trace, world.plan, at);
+    pub fn take(session: &Session, at: u64) -> Result<Snapshot, String> {
+        let named = Named::at(session.trace, session.plan, at);
         let needed: u64 = named.ranges().map(|range| range.len).sum();
         let free = room::memory().unwrap_or(u64::MAX);
         if needed > free / 2 {
@@ -57,10 +57,10 @@ impl Snapshot {
         for range in named.ranges().filter(|range| range.len > 0) {
             let is_host = range.label == "host";
             let live = match is_host {
-                true => world.placement.host(&(range.base..range.base + range.len)),
-                false => world.placement.bound(&(range.base..range.base + range.len)).map(HeldAddress::word),
+                true => session.placement.host(&(range.base..range.base + range.len)),
+                false => session.placement.bound(&(range.base..range.base + range.len)).map(HeldAddress::word),
             };
-            match live.and_then(|live| Some((live, contents(world, live..live + range.len, is_host).ok()?))) {
+            match live.and_then(|live| Some((live, contents(session, live..live + range.len, is_host).ok()?))) {
                 Some((live, bytes)) => snapshot.regions.push(Region { live, is_host, bytes }),
                 None => snapshot.unread += 1,
             }
@@ -69,11 +69,11 @@ impl Snapshot {
     }
 
     /// What differs now.
-    pub fn written(self, world: &World) -> Written {
+    pub fn written(self, session: &Session) -> Written {
         let mut written = Written { unread: self.unread, ..Written::default() };
         for region in self.regions {
             let len = region.bytes.len() as u64;
-            let Ok(now) = contents(world, region.live..region.live + len, region.is_host) else {
+            let Ok(now) = contents(session, region.live..region.live + len, region.is_host) else {
                 written.unread += 1;
                 continue;
             };
@@ -91,7 +91,7 @@ impl Snapshot {
 
 impl Written {
     /// Puts everything back, and reads it to see that it is there.
-    pub fn restore(&self, world: &World) -> Result<(), String> {
+    pub fn restore(&self, session: &Session) -> Result<(), String> {
         for piece in &self.pieces {
             let bytes = &piece.before;
             if piece.is_host {
@@ -99,10 +99,10 @@ impl Written {
                 unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), piece.live as *mut u8, bytes.len()) };
                 continue;
             }
-            world.driver.write(piece.live, bytes).map_err(|failure| format!("{:#x}: {failure}", piece.live))?;
+            session.driver.write(piece.live, bytes).map_err(|failure| format!("{:#x}: {failure}", piece.live))?;
         }
         for piece in &self.pieces {
-            let held = contents(world, piece.live..piece.live + piece.before.len() as u64, piece.is_host);
+            let held = contents(session, piece.live..piece.live + piece.before.len() as u64, piece.is_host);
             if !held.is_ok_and(|held| held == piece.before) {
                 return Err(format!("{:#x} does not hold what was put there", piece.live));
             }
@@ -111,9 +111,9 @@ impl Written {
     }
 
     /// How many pieces hold something else than after the first time.
-    pub fn differing(&self, world: &World) -> u64 {
+    pub fn differing(&self, session: &Session) -> u64 {
         let differs = |piece: &&Piece| {
-            let held = contents(world, piece.live..piece.live + piece.before.len() as u64, piece.is_host);
+            let held = contents(session, piece.live..piece.live + piece.before.len() as u64, piece.is_host);
             !held.is_ok_and(|held| Hash::of(&held) == piece.after)
         };
         self.pieces.iter().filter(differs).count() as u64
@@ -127,7 +127,7 @@ impl Written {
     }
 }
 
-fn contents(world: &World, live: Range<u64>, is_host: bool) -> Result<Vec<u8>, Failure> {
+fn contents(session: &Session, live: Range<u64>, is_host: bool) -> Result<Vec<u8>, Failure> {
     if is_host {
         // SAFETY: the placement holds this memory, readable, until the end, and nothing that writes it is under way.
         return Ok(
@@ -135,5 +135,5 @@ fn contents(world: &World, live: Range<u64>, is_host: bool) -> Result<Vec<u8>, F
         );
     }
     let mut bytes = Vec::new();
-    read(world, live, |piece| bytes.extend_from_slice(piece)).map(|()| bytes)
+    read(session, live, |piece| bytes.extend_from_slice(piece)).map(|()| bytes)
 }

@@ -3,94 +3,89 @@
 use crate::call::readback::Sink;
 use crate::check::payload;
 use crate::memory::words::Layout;
-use crate::run::world::World;
-use crate::run::written::host;
+use crate::run::state::Run;
 use crate::tally::Tally;
+use std::collections::HashSet;
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use trace::Call;
 use trace::api::copies::Region;
 use trace::call::Image;
 use trace::hash::Hash;
 
-/// What host memory held when a launch was given it, and how many times what it made of that is still to be compared: by the launch's
-/// number, the recorded address and the length.
-pub type BeforeLaunches = HashMap<(u64, u64, u64), (Hash, u64)>;
-
 /// What agrees afterwards because nobody wrote there is no result.
-pub fn before_launch(world: &World, launch: &Call) {
+pub fn before_launch(run: &Run, launch: &Call) {
     for image in launch.looked_at() {
-        let Some(live) = host(world, &image.memory()) else { continue };
+        let Some(live) = run.host(&image.memory()) else { continue };
         // SAFETY: the placement holds this memory until the end.
         let bytes = unsafe { std::slice::from_raw_parts(live as *const u8, image.len as usize) };
         let key = (launch.number, image.address, image.len);
-        world.before_launches.lock().entry(key).or_insert_with(|| (Hash::of(bytes), 0)).1 += 1;
+        run.before_launches.lock().entry(key).or_insert_with(|| (Hash::of(bytes), 0)).1 += 1;
     }
 }
 
 /// After a call that waited, or that found work done.
-pub fn after_wait(world: &World, call: &Call, tally: &mut Tally) {
+pub fn after_wait(run: &Run, call: &Call, tally: &mut Tally) {
     for (launch, image) in call.results() {
-        compare(world, call, &launch, &image, false, tally);
+        compare(run, call, &launch, &image, false, tally);
     }
 }
 
 /// When a callback begins, which ran on that thread at that time: what its stream has waited for is done, and of that
 /// what the callback is about to overwrite can be looked at no more. Others may have found it done before, and not have come to that here.
-pub fn before_callback(world: &World, (thread, ran): (u32, Range<u64>), memory: &[Range<u64>], tally: &mut Tally) {
-    for (launch, image) in world.trace.results_of_callback(thread, ran.clone()) {
-        compare(world, &launch, &launch, &image, false, tally);
+pub fn before_callback(run: &Run, (thread, ran): (u32, Range<u64>), memory: &[Range<u64>], tally: &mut Tally) {
+    for (launch, image) in run.trace.results_of_callback(thread, ran.clone()) {
+        compare(run, &launch, &launch, &image, false, tally);
     }
-    for (launch, image) in found_before(world, ran.end, memory) {
-        compare(world, &launch, &launch, &image, true, tally);
+    for (launch, image) in found_before(run, ran.end, memory) {
+        compare(run, &launch, &launch, &image, true, tally);
     }
 }
 
 /// Whether some launch has not made of this memory yet what had been found there by that time.
-pub fn are_to_come(world: &World, time: u64, memory: &[Range<u64>]) -> bool {
-    let is_shared = |launch: u64, address| world.plan.shared.iter().any(|(_, l, a)| (*l, *a) == (launch, address));
+pub fn are_to_come(run: &Run, time: u64, memory: &[Range<u64>]) -> bool {
+    let is_shared = |launch: u64, address| run.plan.shared.iter().any(|(_, l, a)| (*l, *a) == (launch, address));
     let differs = |launch: u64, image: &Image| {
-        let Some(live) = host(world, &image.memory()) else { return false };
+        let Some(live) = run.host(&image.memory()) else { return false };
         let mut compared = Tally::default();
-        payload::compare(world, launch, &sink(world, launch, image, live), &mut compared);
+        payload::compare(run, launch, &sink(run, launch, image, live), &mut compared);
         compared.divergences > 0
     };
-    let found = found_before(world, time, memory);
+    let found = found_before(run, time, memory);
     found.iter().any(|(launch, image)| !is_shared(launch.number, image.address) && differs(launch.number, image))
 }
 
 /// Results of launches in this memory that had been found by that time, and that nothing here has come to.
-fn found_before<'t>(world: &World<'t>, time: u64, memory: &[Range<u64>]) -> Vec<(Call<'t>, Image<'t>)> {
+fn found_before<'t>(run: &Run<'t>, time: u64, memory: &[Range<u64>]) -> Vec<(Call<'t>, Image<'t>)> {
     let is_met = |image: &Image| memory.iter().any(|m| m.start < image.memory().end && image.address < m.end);
-    let launches: HashSet<u64> = world.before_launches.lock().keys().map(|(launch, ..)| *launch).collect();
-    let launches = launches.into_iter().filter_map(|launch| world.trace.call(launch));
+    let launches: HashSet<u64> = run.before_launches.lock().keys().map(|(launch, ..)| *launch).collect();
+    let launches = launches.into_iter().filter_map(|launch| run.trace.call(launch));
     let results = |launch: Call<'t>| launch.looked_at_before(time).map(move |image| (launch, image));
     launches.flat_map(results).filter(|(_, image)| is_met(image)).collect()
 }
 
 /// `call`: behind which it is looked at. `may_be_to_come`: what differs is left to whoever waits for the launch, and not known if somebody else has written there by then.
-fn compare(world: &World, call: &Call, launch: &Call, image: &Image, may_be_to_come: bool, tally: &mut Tally) {
-    let Some(live) = host(world, &image.memory()) else { return };
-    let Some(before) = take(world, launch, image) else { return };
-    if world.plan.shared.contains(&(call.number, launch.number, image.address)) {
+fn compare(run: &Run, call: &Call, launch: &Call, image: &Image, may_be_to_come: bool, tally: &mut Tally) {
+    let Some(live) = run.host(&image.memory()) else { return };
+    let Some(before) = take(run, launch, image) else { return };
+    if run.plan.shared.contains(&(call.number, launch.number, image.address)) {
         tally.not_compared(call.number);
         return;
     }
-    let written = world.writes.position();
+    let written = run.writes.position();
     // SAFETY: as above.
     let now = Hash::of(unsafe { std::slice::from_raw_parts(live as *const u8, image.len as usize) });
     let mut compared = Tally::default();
-    payload::compare(world, call.number, &sink(world, launch.number, image, live), &mut compared);
+    payload::compare(run, call.number, &sink(run, launch.number, image, live), &mut compared);
     if compared.divergences > 0 && may_be_to_come {
         let key = (launch.number, image.address, image.len);
-        world.before_launches.lock().entry(key).or_insert((before, 0)).1 += 1;
+        run.before_launches.lock().entry(key).or_insert((before, 0)).1 += 1;
         return;
     }
     // The program and its callbacks may use other parts of the same memory, in no order to this.
     let is_otherwise = |time| {
         let memory = image.memory();
-        world.writes.are_otherwise(time, &memory, written) || world.callbacks.are_otherwise(time, &memory)
+        run.writes.are_otherwise(time, &memory, written) || run.callbacks.are_otherwise(time, &memory)
     };
     if compared.divergences > 0 && launch.looked_at_since(image).is_some_and(is_otherwise) {
         tally.not_compared(call.number);
@@ -102,8 +97,8 @@ fn compare(world: &World, call: &Call, launch: &Call, image: &Image, may_be_to_c
 }
 
 /// What was there before, of a result that is compared now.
-fn take(world: &World, launch: &Call, image: &Image) -> Option<Hash> {
-    let mut all = world.before_launches.lock();
+fn take(run: &Run, launch: &Call, image: &Image) -> Option<Hash> {
+    let mut all = run.before_launches.lock();
     let Entry::Occupied(mut known) = all.entry((launch.number, image.address, image.len)) else { return None };
     known.get_mut().1 -= 1;
     let (before, left) = *known.get();
@@ -113,7 +108,7 @@ fn take(world: &World, launch: &Call, image: &Image) -> Option<Hash> {
     Some(before)
 }
 
-fn sink<'t>(world: &World, launch: u64, image: &Image<'t>, live: u64) -> Sink<'t> {
+fn sink<'t>(run: &Run, launch: u64, image: &Image<'t>, live: u64) -> Sink<'t> {
     let len = image.len;
     Sink {
         name: format!("host memory {:#x}, which call {launch} was given", image.address).into(),
@@ -122,6 +117,6 @@ fn sink<'t>(world: &World, launch: u64, image: &Image<'t>, live: u64) -> Sink<'t
         is_shared: false,
         expected: vec![(0, len, image.content)],
         words: Layout::dense(image.address),
-        since: world.translation.now(),
+        since: run.translation.now(),
     }
 }

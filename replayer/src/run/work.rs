@@ -15,8 +15,8 @@ impl<'t> Worker<'_, 't> {
         let stream = stream_of(function, words).unwrap_or(0);
         let own = function.twin_of.is_some() && stream == 0 || stream == 2;
         // Work on a stream needs no current context.
-        let context = Some(self.world.driver.current_context()).filter(|context| *context != 0);
-        let context = context.unwrap_or_else(|| context_of(self.world.driver, stream));
+        let context = Some(self.run.driver.current_context()).filter(|context| *context != 0);
+        let context = context.unwrap_or_else(|| context_of(self.run.driver, stream));
         Queue { context, stream, thread: own.then_some(self.thread) }
     }
 
@@ -37,32 +37,32 @@ impl<'t> Worker<'_, 't> {
         let queue = self.queue(function, words);
         let queue = Queue { context: if waits { 0 } else { queue.context }, ..queue };
         // A copy under a capture has become a node, which reads whenever its graph runs; so does a node made by hand.
-        let none = self.world.placement.captures.none();
+        let none = self.run.placement.captures.none();
         let captures = none.is_none();
-        let is_captured = captures && queue.is_captured(self.world.driver);
+        let is_captured = captures && queue.is_captured(self.run.driver);
         let submits = matches!(function.class, Class::submit | Class::launch);
         if function.class == Class::graph || is_captured {
-            self.world.graph_reads.lock().extend(frame.sources.drain(..).map(|range| (range.start, range.end)));
+            self.run.graph_reads.lock().extend(frame.sources.drain(..).map(|range| (range.start, range.end)));
         }
         if submits && !is_captured {
             let is_launch = function.class == Class::launch;
-            let not_before = self.world.callbacks.ended_on(queue);
+            let not_before = self.run.callbacks.ended_on(queue);
             let uses = |range, is_launch| {
-                self.world.sinks.use_source(Source { range, queue, is_launch, not_before }, call.begin);
+                self.run.sinks.use_source(Source { range, queue, is_launch, not_before }, call.begin);
             };
             frame.sources.drain(..).for_each(|range| uses(range, is_launch));
             if runs_graph {
-                self.world.graph_reads.lock().iter().for_each(|(start, end)| uses(*start..*end, true));
+                self.run.graph_reads.lock().iter().for_each(|(start, end)| uses(*start..*end, true));
             }
-            self.world.sinks.lend(frame.lent.drain(..), queue);
+            self.run.sinks.lend(frame.lent.drain(..), queue);
         }
         for sink in frame.sinks.drain(..) {
             let at_once = sink.is_shared && !sink.expected.is_empty();
             if at_once && !waits {
-                queue.wait(self.world.driver, self.thread, captures);
+                queue.wait(self.run.driver, self.thread, captures);
             }
             if waits || at_once {
-                payload::compare(self.world, call.number, &sink, &mut self.tally);
+                payload::compare(self.run, call.number, &sink, &mut self.tally);
             } else if sink.expected.is_empty() {
                 // Under a capture the copy has become a node, which writes whenever its graph runs.
                 self.tally.not_compared(call.number);
@@ -71,10 +71,10 @@ impl<'t> Worker<'_, 't> {
             } else {
                 let seen = call.observed_at().unwrap_or(u64::MAX);
                 // Only one that was looked at can be too late to be looked at here.
-                let mark = || self.world.sinks.arrivals.mark(self.world.driver, queue, call.number);
+                let mark = || self.run.sinks.arrivals.mark(self.run.driver, queue, call.number);
                 let may_mark = seen != u64::MAX && !is_captured;
-                let arrival = may_mark.then(|| self.world.placement.relaxed(mark)).flatten();
-                self.world.sinks.add(Pending { call: call.number, sink, queue, seen, arrival, number: 0 });
+                let arrival = may_mark.then(|| self.run.placement.relaxed(mark)).flatten();
+                self.run.sinks.add(Pending { call: call.number, sink, queue, seen, arrival, number: 0 });
             }
         }
     }

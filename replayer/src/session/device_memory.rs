@@ -4,19 +4,15 @@
 use crate::driver::stream::within;
 use crate::driver::{Failure, result};
 use crate::memory::buffer::Memory;
-use crate::options::Dump;
-use crate::run::world::World;
-use std::fs::File;
-use std::io::Write;
+use crate::session::Session;
 use std::ops::Range;
-use std::path::PathBuf;
 
 /// Bytes read at a time.
 const PIECE: u64 = 16 << 20;
 
 /// Hands over the bytes of live device memory, piece by piece.
-pub fn read(world: &World, live: Range<u64>, mut see: impl FnMut(&[u8])) -> Result<(), Failure> {
-    let driver = world.driver;
+pub fn read(session: &Session, live: Range<u64>, mut see: impl FnMut(&[u8])) -> Result<(), Failure> {
+    let driver = session.driver;
     let no_memory = |_| Failure { name: "malloc", code: Some(result::OUT_OF_MEMORY) };
     let buffer = Memory::zeroed(PIECE.min(live.end - live.start) as usize).map_err(no_memory)?;
     let mut work = || -> Result<(), Failure> {
@@ -35,51 +31,21 @@ pub fn read(world: &World, live: Range<u64>, mut see: impl FnMut(&[u8])) -> Resu
         }
         driver.destroy_stream(stream).and(done)
     };
-    let context = context_of(world, live.start)?;
-    world.placement.relaxed(|| within(driver, context, &mut work))?
+    let context = context_of(session, live.start)?;
+    session.placement.relaxed(|| within(driver, context, &mut work))?
 }
 
 /// A live context from which the memory can be reached: its own if it has one, else any.
-pub fn context_of(world: &World, live: u64) -> Result<u64, Failure> {
-    let own = world.driver.context_of_memory(live);
-    if let Some(context) = own.ok().filter(|context| world.contexts.lock().contains(context)) {
+pub fn context_of(session: &Session, live: u64) -> Result<u64, Failure> {
+    let own = session.driver.context_of_memory(live);
+    if let Some(context) = own.ok().filter(|context| session.contexts.lock().contains(context)) {
         return Ok(context);
     }
-    if let Some(any) = world.contexts.lock().first() {
+    if let Some(any) = session.contexts.lock().first() {
         return Ok(*any);
     }
-    let device = world.plan.devices.first().copied().unwrap_or(0);
-    let context = world.driver.retain_primary_context(world.objects.device(device))?;
-    world.contexts.lock().insert(context);
+    let device = session.plan.devices.first().copied().unwrap_or(0);
+    let context = session.driver.retain_primary_context(session.objects.device(device))?;
+    session.contexts.lock().insert(context);
     Ok(context)
-}
-
-/// Writes what was asked for, when all work has been waited for. What can spoil it is told to `warn`.
-pub fn dump(world: &World, dumps: &[Dump], warn: impl Fn(&str)) -> Result<(), (PathBuf, String)> {
-    if dumps.is_empty() {
-        return Ok(());
-    }
-    if world.placement.captures.any() {
-        warn("a stream capture is under way at the stop, so that nothing can be waited for: memory is dumped as it is");
-    }
-    dumps.iter().try_for_each(|dump| write(world, dump).map_err(|why| (dump.path.clone(), why)))
-}
-
-fn write(world: &World, Dump { range, file, .. }: &Dump) -> Result<(), String> {
-    let Some(live) = world.placement.bound(range) else {
-        return Err(format!("{:#x}..{:#x} is memory that is not here", range.start, range.end));
-    };
-    let start = live.word();
-    let mut file: &File = file;
-    let mut written = Ok(());
-    let read = read(world, start..start + (range.end - range.start), |bytes| {
-        if written.is_ok() {
-            written = file.write_all(bytes);
-        }
-    });
-    match (read, written) {
-        (Ok(()), Ok(())) => Ok(()),
-        (Err(failure), _) => Err(format!("{:#x}..{:#x} cannot be read: {failure}", range.start, range.end)),
-        (_, Err(error)) => Err(error.to_string()),
-    }
 }

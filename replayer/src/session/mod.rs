@@ -1,3 +1,56 @@
-//! What one replay stands on.
+//! What one replay stands on: the trace and its plan, the driver, and what stands here for what was recorded.
 
 pub mod device_memory;
+
+use crate::driver::Driver;
+use crate::driver::parameters::Parameters;
+use crate::extent::Tolerance;
+use crate::memory::objects::Objects;
+use crate::memory::of_graphs::OfGraphs;
+use crate::memory::place::Placement;
+use crate::memory::translate::Translation;
+use crate::plan::Plan;
+use parking_lot::Mutex;
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use trace::Trace;
+
+pub struct Session<'a> {
+    pub trace: &'a Trace,
+    pub plan: &'a Plan,
+    pub driver: &'a Arc<Driver>,
+    pub objects: &'a Objects,
+    pub translation: &'a Translation,
+    pub placement: Placement<'a>,
+    pub graph_memory: OfGraphs,
+    /// Live contexts that the replay made or retained.
+    pub contexts: Mutex<BTreeSet<u64>>,
+    /// What linkers made, by recorded address.
+    pub linked: Mutex<HashMap<u64, Linked>>,
+    /// Of the live functions that were launched.
+    pub parameters: Parameters,
+    /// Device resources are bytes with a checksum of the driver's: recorded to live.
+    pub resources: Mutex<HashMap<Vec<u8>, Vec<u8>>>,
+    /// Descriptors by which the replay has exported memory, by the recorded ones; what is closed when recorded is open here until the number comes again.
+    pub shared: Mutex<HashMap<u64, OwnedFd>>,
+    pub verify: bool,
+    /// By how much copies to the host may differ, where their bytes were recorded.
+    pub tolerance: Option<Tolerance>,
+}
+
+/// An image in memory of the live driver's.
+pub struct Linked {
+    pub address: u64,
+    pub len: u64,
+    /// The recorded CUlinkState, with which it ends.
+    pub linker: u64,
+}
+
+impl Session<'_> {
+    /// Host memory of the replay that stands for the recorded one.
+    pub fn host(&self, recorded: &Range<u64>) -> Option<u64> {
+        self.placement.host(recorded).or_else(|| self.graph_memory.live(recorded))
+    }
+}

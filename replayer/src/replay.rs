@@ -1,0 +1,154 @@
+//! A replay, from the driver's start to its report.
+
+use crate::diagnose::launches::Watch;
+use crate::driver::Driver;
+use crate::driver::parameters::Parameters;
+use crate::error::Error;
+use crate::memory::objects::Objects;
+use crate::memory::of_graphs::OfGraphs;
+use crate::memory::place::Placement;
+use crate::memory::translate::Translation;
+use crate::options::{Options, Progress};
+use crate::plan::Plan;
+use crate::profile::Profiler;
+use crate::report::Report;
+use crate::run::aside::Aside;
+use crate::run::callbacks::Callbacks;
+use crate::run::numbers::Spares;
+use crate::run::repeat::{self, Repeated};
+use crate::run::repeats::Repeats;
+use crate::run::sinks::Sinks;
+use crate::run::stall::{PATIENCE, watched};
+use crate::run::state::Run;
+use crate::run::written::{Writes, apply};
+use crate::run::{dump, finish, lanes, rest};
+use crate::session::Session;
+use crate::tally::Tally;
+use parking_lot::Mutex;
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+use std::time::Instant;
+use trace::Trace;
+use trace::model::outstanding::{Work, left_at};
+
+pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Progress) -> Result<Report, Error> {
+    let started = Instant::now();
+    if options.place
+        && !options.translate
+        && let Ok(Some(mapping)) = plan.collides_with_own_mappings()
+    {
+        return Err(Error::Collision { what: mapping });
+    }
+    if let Some(about) = &options.tools.repeat {
+        repeat::check(trace, plan, &about.range).map_err(|why| Error::Repeat { why })?;
+    }
+    let driver = Arc::new(Driver::load(&options.driver)?);
+    let profiler = options.tools.measure.as_ref().map(Profiler::start);
+    if let Some(why) = profiler.as_ref().map(Profiler::why).filter(|why| !why.is_empty()) {
+        if options.tools.measure.as_ref().is_some_and(|measure| measure.only_cupti) {
+            return Err(Error::Cupti { why: why.to_owned() });
+        }
+        progress.warn(&format!("times are taken from events: {why}"));
+    }
+    driver.init().map_err(|failure| Error::Init { failure: failure.to_string() })?;
+    has_devices(&driver, &options.devices)?;
+    let objects = Objects::new(options.devices.clone());
+    let translation = Translation::default();
+    let placement = Placement::prepare(&driver, &objects, &translation, plan, options.place, options.tools.fill)?;
+    if let Some(what) = placement.refused().filter(|_| options.place) {
+        if !options.translate {
+            placement.release();
+            return Err(Error::Collision { what });
+        }
+        progress.warn(&format!("recorded memory cannot all go where it was: {what}"));
+    }
+    placement.shortages.iter().for_each(|shortage| progress.warn(shortage));
+    let graph_memory = OfGraphs::prepare(&plan.of_nodes, |range| placement.host(range).is_some());
+    let writes = Writes::of(trace);
+    let mut run = ManuallyDrop::new(Run {
+        session: Session {
+            trace,
+            plan,
+            driver: &driver,
+            objects: &objects,
+            translation: &translation,
+            placement,
+            contexts: Mutex::default(),
+            linked: Mutex::default(),
+            parameters: Parameters::default(),
+            resources: Mutex::default(),
+            shared: Mutex::default(),
+            graph_memory,
+            verify: options.verify,
+            tolerance: options.tools.tolerance,
+        },
+        sinks: Sinks::default(),
+        retained: Mutex::default(),
+        spares: Spares::default(),
+        graph_reads: Mutex::default(),
+        callbacks: Callbacks::of(trace),
+        aside: Aside::new(writes.has_seen()),
+        writes,
+        before_launches: Mutex::default(),
+        end: options.tools.end.unwrap_or(u64::MAX),
+        profiler,
+        marked: options.tools.marked.clone(),
+        repeats: options.tools.repeat.clone().map(|about| {
+            let calls = plan.order.lanes.iter().flat_map(|lane| lane.steps.iter().map(|step| step.call));
+            Repeats::new(calls, about)
+        }),
+        watch: (options.tools.sync_launches || options.tools.trail.is_some()).then(|| {
+            // What was under way when a launch failed did not hang.
+            let left = plan.fault.is_none().then(|| left_at(trace, options.tools.end.unwrap_or(u64::MAX)));
+            Watch::new(options.tools.trail, left.as_ref().map(|left| (left, rest::patience(left))))
+        }),
+    });
+    let ended = work(&mut run, options, progress).inspect_err(|_| {
+        // Work may be under way that uses what the run holds: it stays, and goes with the process.
+        run.callbacks.close(&mut Tally::default());
+    })?;
+    let elapsed = started.elapsed();
+    let measured = run.profiler.take().map(|profiler| profiler.finish(&run));
+    let report = Report::new(&mut run, ended.tally, elapsed);
+    if ended.is_at_rest {
+        drop(ManuallyDrop::into_inner(run));
+    }
+    Ok(Report { measured, repeated: ended.repeated, under_way: ended.under_way, ..report })
+}
+
+/// How a replay came to its end.
+struct Ended {
+    tally: Tally,
+    repeated: Option<Repeated>,
+    under_way: Vec<Work>,
+    is_at_rest: bool,
+}
+
+/// All calls, and what comes after them.
+fn work(run: &mut Run, options: &Options, progress: &dyn Progress) -> Result<Ended, Error> {
+    let mut tally = lanes(run, progress)?;
+    let repeated = match run.repeats.take() {
+        None => None,
+        Some(repeats) => Some(repeat::run(run, repeats).map_err(|why| Error::Repeat { why })?),
+    };
+    let rests = watched(|| progress.stalled(PATIENCE, &[]), || rest::all(run, run.end));
+    if !run.is_stopped() {
+        if run.end < run.trace.len() as u64 || !options.tools.dumps.is_empty() {
+            rests.under_way.iter().for_each(|work| progress.warn(&format!("at the stop, {}", rest::told(run, work))));
+        }
+        dump::dump(run, &options.tools.dumps, |what| progress.warn(what))
+            .map_err(|(path, why)| Error::Dump { path, why })?;
+    }
+    apply::at_the_end(run, &mut tally);
+    let is_at_rest = finish::finish(run, &rests, &mut tally);
+    run.callbacks.close(&mut tally);
+    run.writes.close(&mut tally);
+    Ok(Ended { tally, repeated, under_way: rests.under_way, is_at_rest })
+}
+
+/// Whether there are the devices that stand in for recorded ones.
+fn has_devices(driver: &Driver, devices: &std::collections::HashMap<i32, i32>) -> Result<(), Error> {
+    let Some(here) = devices.values().copied().max() else { return Ok(()) };
+    let count = driver.device_count().map_err(|failure| Error::Init { failure: failure.to_string() })?;
+    if here < count { Ok(()) } else { Err(Error::NoDevice { here, count }) }
+}

@@ -1,0 +1,60 @@
+//! What is under way in a replay, and what all its workers share.
+
+use crate::call::frame::Frame;
+use crate::diagnose::launches::Watch;
+use crate::profile::Profiler;
+use crate::run::aside::Aside;
+use crate::run::callbacks::Callbacks;
+use crate::run::numbers::Spares;
+use crate::run::repeats::Repeats;
+use crate::run::sinks::Sinks;
+use crate::run::written::Writes;
+use crate::session::Session;
+use parking_lot::Mutex;
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Deref;
+use trace::hash::Hash;
+
+/// A session with work under way.
+pub struct Run<'a> {
+    pub session: Session<'a>,
+    pub sinks: Sinks<'a>,
+    /// Memory that the driver may use after the call it was made for: module images, logs, buffers of graph nodes.
+    pub retained: Mutex<Vec<Frame<'a>>>,
+    pub spares: Spares,
+    /// Live host memory that graphs may read.
+    pub graph_reads: Mutex<BTreeSet<(u64, u64)>>,
+    pub callbacks: Callbacks<'a>,
+    pub writes: Writes<'a>,
+    pub aside: Aside,
+    pub before_launches: Mutex<BeforeLaunches>,
+    /// Calls from this number on are not made.
+    pub end: u64,
+    /// If the device's times are taken.
+    pub profiler: Option<Profiler<'a>>,
+    /// Launches that other tools are to look at.
+    pub marked: Option<BTreeSet<u64>>,
+    /// If a range of calls is to be made again and again.
+    pub repeats: Option<Repeats>,
+    /// If launches go one at a time.
+    pub watch: Option<Watch>,
+}
+
+/// What host memory held when a launch was given it, and how many times what it made of that is still to be compared: by the launch's
+/// number, the recorded address and the length.
+pub type BeforeLaunches = HashMap<(u64, u64, u64), (Hash, u64)>;
+
+impl<'a> Deref for Run<'a> {
+    type Target = Session<'a>;
+
+    fn deref(&self) -> &Session<'a> {
+        &self.session
+    }
+}
+
+impl Run<'_> {
+    /// Whether what was looked for is found: no further call is made.
+    pub fn is_stopped(&self) -> bool {
+        self.watch.as_ref().is_some_and(Watch::is_found)
+    }
+}
