@@ -20,8 +20,8 @@ const CRATES: &[Crate] = &[
         layers: &[
             "hash maps room idle",
             "api",
-            "repeats text argument image varying parameters signature extra mapping segment record preamble nvtx cupti",
-            "walk call index lookup written reader open_chunks invented known annotation",
+            "text argument image varying parameters signature extra mapping segment record preamble nvtx cupti",
+            "walk call index lookup written reader open_chunks invented known annotation repeats",
             "origins value decode objects misfit shared_memory timed tally lib",
             "model",
             "extend finish",
