@@ -5,6 +5,7 @@ pub mod aside;
 pub mod callbacks;
 pub mod dump;
 pub mod edges;
+mod execute;
 pub mod finish;
 mod lifetimes;
 pub mod marks;

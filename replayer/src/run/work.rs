@@ -3,10 +3,9 @@
 use crate::call::frame::Frame;
 use crate::check::payload;
 use crate::driver::stream::{Queue, context_of, stream_of};
-use crate::run::Worker;
 use crate::run::sinks::{Pending, Source};
-use trace::api::roles::{Class, Field};
-use trace::api::types::{Form, Kind};
+use crate::run::worker::Worker;
+use trace::api::roles::Class;
 use trace::{Call, Function};
 
 impl<'t> Worker<'_, 't> {
@@ -77,13 +76,5 @@ impl<'t> Worker<'_, 't> {
                 self.run.sinks.add(Pending { call: call.number, sink, queue, seen, arrival, number: 0 });
             }
         }
-    }
-}
-
-/// The handle that a parameter holds by value.
-pub(super) fn handle(param: &Field, words: &[u64]) -> Option<(Kind, u64)> {
-    match param.ty.form {
-        Form::Handle(kind) => Some((kind, *words.get(param.offset as usize / 8)?)),
-        _ => None,
     }
 }

@@ -1,28 +1,20 @@
-//! A worker: what a recorded call becomes, and what is compared when it has returned.
+//! A worker: what a recorded call becomes.
 
-use crate::call::buffers::Builder;
-use crate::check;
-use crate::check::payload;
-use crate::driver::parameters;
-use crate::driver::{Failure, id, result, result_name};
-use crate::memory::buffer::Refusal;
+use crate::driver::{Failure, result, result_name};
 use crate::options::Progress;
 use crate::plan::action::{Action, Memory, action};
-use crate::plan::copied;
 use crate::plan::order::{Gate, Lane};
 use crate::run::callbacks::runs;
+use crate::run::marks;
 use crate::run::stall::Stall;
 use crate::run::state::Run;
-use crate::run::work::handle;
 use crate::run::written::apply;
-use crate::run::{finish, marks, readers, results};
 use crate::tally::{Divergence, Tally};
 use trace::api::by_name;
 use trace::api::effect::{Effect, Work};
 use trace::api::enums::CUgraphNodeType;
-use trace::api::roles::{Class, Role};
-use trace::api::table::Awaited;
-use trace::api::types::{Form, Kind};
+use trace::api::roles::Role;
+use trace::api::types::Form;
 use trace::call::When;
 use trace::{Call, Function};
 
@@ -136,140 +128,7 @@ impl<'t> Worker<'_, 't> {
         }
     }
 
-    /// Calls `live` in place of the recorded `function`, with its arguments from here on: once for each of `from`, until one
-    /// fails.
-    fn execute(&mut self, call: Call<'t>, function: &'static Function, live: &'static Function, from: &[usize]) {
-        let run = self.run;
-        if !run.driver.has(id(live)) {
-            return self.refuse(&call, function, "this driver has no such function");
-        }
-        let (mut frame, built) = Builder::build(run, call, function, &mut self.tally, None);
-        readers::before(run, &call, &mut frame, &mut self.tally);
-        runs::hand_over(run, call, &mut frame);
-        match built {
-            Ok(()) => {}
-            Err(Refusal(why)) if call.succeeded() => return self.refuse(&call, function, &why),
-            Err(Refusal(why)) => return self.skip(&call, function, &why),
-        }
-        let (live, words) = (frame.instead.unwrap_or(live), frame.words());
-        if function.class == Class::destroy
-            && let Some((Kind::Stream, stream)) = function.params.first().and_then(|param| handle(param, &words))
-        {
-            run.sinks.destroys_stream(stream);
-            run.aside.destroys_stream(stream);
-        }
-        let ending = self.context_ended_by(&call);
-        if let Some(context) = ending {
-            finish::context_ends(run, context, &mut self.tally);
-        }
-        if function.effect == Effect::Map {
-            // Allocated memory may have been here before.
-            let start = call.argument("ptr").unwrap_or(0);
-            let _ = run.placement.vacate(&(start..start.saturating_add(call.argument("size").unwrap_or(0))));
-        }
-        if function.class == Class::launch && run.verify {
-            results::before_launch(run, &call);
-        }
-        let gives_work = matches!(function.class, Class::submit | Class::launch);
-        if gives_work || function.class == Class::copy {
-            readers::settle(run, self.thread, call.begin, &mut self.tally);
-        }
-        if gives_work {
-            run.aside.submits(|| self.queue(function, &words));
-        }
-        let profiler = run.profiler.as_ref().filter(|_| live.is_timed());
-        let is_marked = run.marked.as_ref().is_some_and(|marked| marked.contains(&call.number));
-        if is_marked {
-            marks::begin(run, &mut self.tally, &call);
-        }
-        let is_capture = function.begins_capture();
-        if is_capture {
-            run.placement.captures.begins();
-        }
-        let make = |words: &[u64]| match (&run.watch, profiler) {
-            // SAFETY: the arguments were built from the recording by the table's description of this function.
-            (None, None) => unsafe { run.driver.call(id(live), words) },
-            // SAFETY: as above.
-            (Some(watch), _) => unsafe { watch.call(run, &call, live, words) },
-            // SAFETY: as above.
-            (None, Some(profiler)) => unsafe { profiler.call(run, &call, live, words) },
-        };
-        let make = |words: &[u64]| if run.spares.keeps(run, function, words) { result::SUCCESS } else { make(words) };
-        let all = || from.iter().map(|at| make(&words[*at..])).find(|result| *result != result::SUCCESS);
-        // Who asks for a time may do so beside a capture that forbids a wait.
-        let failed = if from.len() > 1 { run.placement.relaxed(all) } else { all() };
-        let result = failed.unwrap_or(result::SUCCESS);
-        if is_capture && result != result::SUCCESS || function.ends_capture() && function.takes_effect(result) {
-            run.placement.captures.ends();
-        }
-        let of_managed = || copied::memory(&call, function).iter().any(|range| run.plan.managed.overlaps(range));
-        let gives_bytes = matches!(function.class, Class::copy | Class::submit) && function.brings_at_once();
-        if gives_bytes && (frame.instead.is_some() || !run.plan.managed.is_empty() && of_managed()) {
-            // One to or from the host waits, one within the device does not. What has failed other calls will tell, too.
-            let none = run.placement.captures.none();
-            self.queue(function, &words).wait(run.driver, self.thread, none.is_none());
-        }
-        if is_marked {
-            marks::end(run, self.queue(function, &words));
-        }
-        self.tally.executed += 1;
-        if parameters::end_with(function) {
-            run.parameters.forget();
-        }
-        self.compare(&call, function, result);
-        if result == result::SUCCESS && call.succeeded() {
-            self.tally.other_numbers += u64::from(run.spares.differs(run, &call, function, &words));
-            check::outputs(run, &call, function, &frame, &mut self.tally);
-            self.copies(&call, function, &mut frame, &words);
-            self.ended(&call, function);
-            // A primary context may be held by others still, and its handle stays good.
-            if let Some(context) =
-                ending.filter(|_| function.params.iter().any(|param| matches!(param.role, Role::Destroy)))
-            {
-                run.contexts.lock().remove(&context);
-                run.spares.ended(context);
-            }
-            let waited = matches!(function.class, Class::synchronize | Class::poll | Class::copy)
-                || function.class == Class::launch && run.trace.preamble.launches_wait();
-            let look = waited.then(|| run.callbacks.look());
-            // To ask about a stream may break a capture under way.
-            let none = run.placement.captures.none();
-            if waited && none.is_some() {
-                let whole = match function.awaited() {
-                    Some(Awaited::Context(at)) => {
-                        let named = Awaited::context(at, |at| words[at]);
-                        Some(named.unwrap_or_else(|| run.driver.current_context()))
-                    }
-                    _ => None,
-                };
-                for pending in run.sinks.synchronized(run.driver, self.thread, whole) {
-                    payload::compare(run, pending.call, &pending.sink, &mut self.tally);
-                }
-            }
-            if let Some(profiler) = run.profiler.as_ref()
-                && matches!(function.class, Class::synchronize | Class::poll)
-                && none.is_some()
-            {
-                profiler.waited(run);
-            }
-            drop(none);
-            if run.verify {
-                results::after_wait(run, &call, &mut self.tally);
-            }
-            drop(look);
-        } else if call.succeeded() {
-            // The call failed here: what it would have brought cannot be compared.
-            let sinks = frame.sinks.iter().filter(|_| run.verify);
-            sinks.for_each(|_| self.tally.not_compared(call.number));
-            self.forgo(&call, function);
-        }
-        // What failed when recorded has no copies to be followed by: what it was given stays until the end.
-        if frame.retain || result == result::SUCCESS && !call.succeeded() {
-            run.retained.lock().push(frame);
-        }
-    }
-
-    fn compare(&mut self, call: &Call, function: &Function, result: u32) {
+    pub(super) fn compare(&mut self, call: &Call, function: &Function, result: u32) {
         let expected = call.result.expect("only calls that returned are planned");
         if !self.run.verify || expected != result && self.is_same_fault(call, expected, result) {
             return;
@@ -305,7 +164,7 @@ impl<'t> Worker<'_, 't> {
         });
     }
 
-    fn skip(&mut self, call: &Call, function: &'static Function, why: &str) {
+    pub(super) fn skip(&mut self, call: &Call, function: &'static Function, why: &str) {
         self.tally.leave_out(function.name, why, false, call.number);
         self.forgo(call, function);
     }

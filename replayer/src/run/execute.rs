@@ -1,0 +1,217 @@
+//! A recorded call made again, and what is compared when it has returned.
+
+use crate::call::buffers::Builder;
+use crate::call::frame::Frame;
+use crate::check;
+use crate::check::payload;
+use crate::driver::{id, parameters, result};
+use crate::memory::buffer::Refusal;
+use crate::plan::copied;
+use crate::run::callbacks::runs;
+use crate::run::worker::Worker;
+use crate::run::{finish, marks, readers, results};
+use trace::api::effect::Effect;
+use trace::api::roles::{Class, Field, Role};
+use trace::api::table::Awaited;
+use trace::api::types::Kind;
+use trace::{Call, Function};
+
+/// A call that can be made.
+struct Built<'t> {
+    call: Call<'t>,
+    function: &'static Function,
+    /// What is called in its place.
+    live: &'static Function,
+    words: Vec<u64>,
+    frame: Frame<'t>,
+    /// The live context that ends with it.
+    ending: Option<u64>,
+}
+
+impl<'t> Worker<'_, 't> {
+    /// Calls `live` in place of the recorded `function`, with its arguments from here on: once for each of `from`, until one
+    /// fails.
+    pub(super) fn execute(
+        &mut self,
+        call: Call<'t>,
+        function: &'static Function,
+        live: &'static Function,
+        from: &[usize],
+    ) {
+        let Some(mut built) = self.build(call, function, live) else { return };
+        self.before(&built);
+        let result = self.make(&built, from);
+        self.tally.executed += 1;
+        self.compare(&call, function, result);
+        match result {
+            result::SUCCESS if call.succeeded() => self.after(&mut built),
+            _ if call.succeeded() => self.failed_here(&built),
+            _ => {}
+        }
+        // What failed when recorded has no copies to be followed by: what it was given stays until the end.
+        if built.frame.retain || result == result::SUCCESS && !call.succeeded() {
+            self.run.retained.lock().push(built.frame);
+        }
+    }
+
+    /// None if it is left out.
+    fn build(&mut self, call: Call<'t>, function: &'static Function, live: &'static Function) -> Option<Built<'t>> {
+        let run = self.run;
+        if !run.driver.has(id(live)) {
+            self.refuse(&call, function, "this driver has no such function");
+            return None;
+        }
+        let (mut frame, built) = Builder::build(run, call, function, &mut self.tally, None);
+        readers::before(run, &call, &mut frame, &mut self.tally);
+        runs::hand_over(run, call, &mut frame);
+        if let Err(Refusal(why)) = built {
+            match call.succeeded() {
+                true => self.refuse(&call, function, &why),
+                false => self.skip(&call, function, &why),
+            }
+            return None;
+        }
+        let (live, words) = (frame.instead.unwrap_or(live), frame.words());
+        let ending = self.context_ended_by(&call);
+        Some(Built { call, function, live, words, frame, ending })
+    }
+
+    /// What a call ends is waited for, and what it gives its stream to do follows what was seen before.
+    fn before(&mut self, built: &Built<'t>) {
+        let (run, Built { call, function, words, .. }) = (self.run, built);
+        if let Some(at) = function.ends(Kind::Stream) {
+            run.sinks.destroys_stream(words[at]);
+            run.aside.destroys_stream(words[at]);
+        }
+        if let Some(context) = built.ending {
+            finish::context_ends(run, context, &mut self.tally);
+        }
+        if function.effect == Effect::Map {
+            // Allocated memory may have been here before.
+            let start = call.argument("ptr").unwrap_or(0);
+            let _ = run.placement.vacate(&(start..start.saturating_add(call.argument("size").unwrap_or(0))));
+        }
+        if function.class == Class::launch && run.verify {
+            results::before_launch(run, call);
+        }
+        let gives_work = matches!(function.class, Class::submit | Class::launch);
+        if gives_work || function.class == Class::copy {
+            readers::settle(run, self.thread, call.begin, &mut self.tally);
+        }
+        if gives_work {
+            run.aside.submits(|| self.queue(function, words));
+        }
+    }
+
+    /// The call itself, and what has to stand right before and behind it. The CUresult.
+    fn make(&mut self, built: &Built<'t>, from: &[usize]) -> u32 {
+        let (run, Built { call, function, words, .. }) = (self.run, built);
+        let is_marked = run.marked.as_ref().is_some_and(|marked| marked.contains(&call.number));
+        if is_marked {
+            marks::begin(run, &mut self.tally, call);
+        }
+        if function.begins_capture() {
+            run.placement.captures.begins();
+        }
+        let all = || from.iter().map(|at| self.once(built, &words[*at..])).find(|result| *result != result::SUCCESS);
+        // Who asks for a time may do so beside a capture that forbids a wait.
+        let failed = if from.len() > 1 { run.placement.relaxed(all) } else { all() };
+        let result = failed.unwrap_or(result::SUCCESS);
+        let has_not_begun = function.begins_capture() && result != result::SUCCESS;
+        if has_not_begun || function.ends_capture() && function.takes_effect(result) {
+            run.placement.captures.ends();
+        }
+        if self.has_to_wait(built) {
+            // One to or from the host waits, one within the device does not. What has failed other calls will tell, too.
+            let none = run.placement.captures.none();
+            self.queue(function, words).wait(run.driver, self.thread, none.is_none());
+        }
+        if is_marked {
+            marks::end(run, self.queue(function, words));
+        }
+        if parameters::end_with(function) {
+            run.parameters.forget();
+        }
+        result
+    }
+
+    fn once(&self, Built { call, function, live, .. }: &Built<'t>, words: &[u64]) -> u32 {
+        let run = self.run;
+        if run.spares.keeps(run, function, words) {
+            return result::SUCCESS;
+        }
+        match (&run.watch, run.profiler.as_ref().filter(|_| live.is_timed())) {
+            // SAFETY: the arguments were built from the recording by the table's description of this function.
+            (None, None) => unsafe { run.driver.call(id(live), words) },
+            // SAFETY: as above.
+            (Some(watch), _) => unsafe { watch.call(run, call, live, words) },
+            // SAFETY: as above.
+            (None, Some(profiler)) => unsafe { profiler.call(run, call, live, words) },
+        }
+    }
+
+    /// Whether it copied managed memory, which is the device's here: when recorded that was there at once.
+    fn has_to_wait(&self, Built { call, function, frame, .. }: &Built<'t>) -> bool {
+        let managed = &self.run.plan.managed;
+        let of_managed = || copied::memory(call, function).iter().any(|range| managed.overlaps(range));
+        let gives_bytes = matches!(function.class, Class::copy | Class::submit) && function.brings_at_once();
+        gives_bytes && (frame.instead.is_some() || !managed.is_empty() && of_managed())
+    }
+
+    /// It succeeded here, and did when recorded.
+    fn after(&mut self, built: &mut Built<'t>) {
+        let run = self.run;
+        let Built { call, function, words, frame, ending, .. } = built;
+        self.tally.other_numbers += u64::from(run.spares.differs(run, call, function, words));
+        check::outputs(run, call, function, frame, &mut self.tally);
+        self.copies(call, function, frame, words);
+        self.ended(call, function);
+        // A primary context may be held by others still, and its handle stays good.
+        let ends = |param: &Field| matches!(param.role, Role::Destroy);
+        if let Some(context) = ending.filter(|_| function.params.iter().any(ends)) {
+            run.contexts.lock().remove(&context);
+            run.spares.ended(context);
+        }
+        self.compare_finished(call, function, words);
+    }
+
+    /// If the call waited, or asked: what has finished by that.
+    fn compare_finished(&mut self, call: &Call<'t>, function: &'static Function, words: &[u64]) {
+        let run = self.run;
+        let waited = matches!(function.class, Class::synchronize | Class::poll | Class::copy)
+            || function.class == Class::launch && run.trace.preamble.launches_wait();
+        let look = waited.then(|| run.callbacks.look());
+        // To ask about a stream may break a capture under way.
+        let none = run.placement.captures.none();
+        if waited && none.is_some() {
+            let whole = match function.awaited() {
+                Some(Awaited::Context(at)) => {
+                    let named = Awaited::context(at, |at| words[at]);
+                    Some(named.unwrap_or_else(|| run.driver.current_context()))
+                }
+                _ => None,
+            };
+            for pending in run.sinks.synchronized(run.driver, self.thread, whole) {
+                payload::compare(run, pending.call, &pending.sink, &mut self.tally);
+            }
+        }
+        if let Some(profiler) = run.profiler.as_ref()
+            && matches!(function.class, Class::synchronize | Class::poll)
+            && none.is_some()
+        {
+            profiler.waited(run);
+        }
+        drop(none);
+        if run.verify {
+            results::after_wait(run, call, &mut self.tally);
+        }
+        drop(look);
+    }
+
+    /// It did not fail when recorded: what it would have brought cannot be compared.
+    fn failed_here(&mut self, Built { call, function, frame, .. }: &Built<'t>) {
+        let sinks = frame.sinks.iter().filter(|_| self.run.verify);
+        sinks.for_each(|_| self.tally.not_compared(call.number));
+        self.forgo(call, function);
+    }
+}
