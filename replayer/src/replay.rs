@@ -43,13 +43,7 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
         repeat::check(trace, plan, &about.range).map_err(|why| Error::Repeat { why })?;
     }
     let driver = Arc::new(Driver::load(&options.driver)?);
-    let profiler = options.tools.measure.as_ref().map(Profiler::start);
-    if let Some(why) = profiler.as_ref().map(Profiler::why).filter(|why| !why.is_empty()) {
-        if options.tools.measure.as_ref().is_some_and(|measure| measure.only_cupti) {
-            return Err(Error::Cupti { why: why.to_owned() });
-        }
-        progress.warn(&format!("times are taken from events: {why}"));
-    }
+    let profiler = profiler(options, progress)?;
     driver.init().map_err(|failure| Error::Init { failure: failure.to_string() })?;
     has_devices(&driver, &options.devices)?;
     let objects = Objects::new(options.devices.clone());
@@ -64,24 +58,54 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
     }
     placement.shortages.iter().for_each(|shortage| progress.warn(shortage));
     let graph_memory = OfGraphs::prepare(&plan.of_nodes, |range| placement.host(range).is_some());
+    let session = Session {
+        trace,
+        plan,
+        driver: &driver,
+        objects: &objects,
+        translation: &translation,
+        placement,
+        contexts: Mutex::default(),
+        linked: Mutex::default(),
+        parameters: Parameters::default(),
+        resources: Mutex::default(),
+        shared: Mutex::default(),
+        graph_memory,
+        verify: options.verify,
+        tolerance: options.tools.tolerance,
+    };
+    let mut run = ManuallyDrop::new(begin(session, profiler, options));
+    let ended = work(&mut run, options, progress).inspect_err(|_| {
+        // Work may be under way that uses what the run holds: it stays, and goes with the process.
+        run.callbacks.close(&mut Tally::default());
+    })?;
+    let elapsed = started.elapsed();
+    let measured = run.profiler.take().map(|profiler| profiler.finish(&run));
+    let report = Report::new(&mut run, ended.tally, elapsed);
+    if ended.is_at_rest {
+        drop(ManuallyDrop::into_inner(run));
+    }
+    Ok(Report { measured, repeated: ended.repeated, under_way: ended.under_way, ..report })
+}
+
+/// To be begun before the driver is. Says why it is not CUPTI.
+fn profiler<'t>(options: &Options, progress: &dyn Progress) -> Result<Option<Profiler<'t>>, Error> {
+    let profiler = options.tools.measure.as_ref().map(Profiler::start);
+    if let Some(why) = profiler.as_ref().map(Profiler::why).filter(|why| !why.is_empty()) {
+        if options.tools.measure.as_ref().is_some_and(|measure| measure.only_cupti) {
+            return Err(Error::Cupti { why: why.to_owned() });
+        }
+        progress.warn(&format!("times are taken from events: {why}"));
+    }
+    Ok(profiler)
+}
+
+/// Nothing is under way yet.
+fn begin<'t>(session: Session<'t>, profiler: Option<Profiler<'t>>, options: &Options) -> Run<'t> {
+    let (trace, plan) = (session.trace, session.plan);
     let writes = Writes::of(trace);
-    let mut run = ManuallyDrop::new(Run {
-        session: Session {
-            trace,
-            plan,
-            driver: &driver,
-            objects: &objects,
-            translation: &translation,
-            placement,
-            contexts: Mutex::default(),
-            linked: Mutex::default(),
-            parameters: Parameters::default(),
-            resources: Mutex::default(),
-            shared: Mutex::default(),
-            graph_memory,
-            verify: options.verify,
-            tolerance: options.tools.tolerance,
-        },
+    Run {
+        session,
         sinks: Sinks::default(),
         retained: Mutex::default(),
         spares: Spares::default(),
@@ -102,18 +126,7 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
             let left = plan.fault.is_none().then(|| left_at(trace, options.tools.end.unwrap_or(u64::MAX)));
             Watch::new(options.tools.trail, left.as_ref().map(|left| (left, rest::patience(left))))
         }),
-    });
-    let ended = work(&mut run, options, progress).inspect_err(|_| {
-        // Work may be under way that uses what the run holds: it stays, and goes with the process.
-        run.callbacks.close(&mut Tally::default());
-    })?;
-    let elapsed = started.elapsed();
-    let measured = run.profiler.take().map(|profiler| profiler.finish(&run));
-    let report = Report::new(&mut run, ended.tally, elapsed);
-    if ended.is_at_rest {
-        drop(ManuallyDrop::into_inner(run));
     }
-    Ok(Report { measured, repeated: ended.repeated, under_way: ended.under_way, ..report })
 }
 
 /// How a replay came to its end.

@@ -163,31 +163,7 @@ impl Checker<'_, '_> {
                     self.differs(at, 0, recorded, live);
                 }
             }
-            Form::Struct(fields) => {
-                if let (Some((was, len)), Some((is, _))) = (made_in(fields, recorded), made_in(fields, live)) {
-                    self.session.translation.bind_of_graph(was, len, is);
-                }
-                for (index, field) in fields.iter().enumerate() {
-                    // What the program left in a field that it does not use the driver leaves there.
-                    if matches!(field.role, Role::Unless(_)) && !is_meant(fields, index, 0, &Bytes(recorded)) {
-                        continue;
-                    }
-                    if let Role::Owned(_) = field.role {
-                        self.handed_out(fields, index, recorded, live);
-                        continue;
-                    }
-                    let how = if matches!(field.role, Role::Created) { How::Made } else { how };
-                    let member = match field.role {
-                        Role::Union(..) => member(fields, index, 0, &Bytes(recorded)).unwrap_or(field.ty),
-                        _ => field.ty,
-                    };
-                    let part = field.offset as usize..(field.offset + member.size.min(field.ty.size)) as usize;
-                    if let (Some(recorded), Some(live)) = (recorded.get(part.clone()), live.get(part)) {
-                        let offset = at.offset + field.offset as usize;
-                        self.value(member, how, recorded, live, At { name: field.name, offset });
-                    }
-                }
-            }
+            Form::Struct(fields) => self.structure(fields, how, recorded, live, at),
             _ if how != How::Compared => {}
             // A number may be the address of memory that is elsewhere.
             _ if recorded.len() == 8 && self.session.translation.recorded(word(live)) == Some(word(recorded)) => {
@@ -198,6 +174,32 @@ impl Checker<'_, '_> {
                 if let Some(first) = recorded.iter().zip(live).position(|(was, is)| was != is) {
                     self.differs(at, first, recorded, live);
                 }
+            }
+        }
+    }
+
+    fn structure(&mut self, fields: &'static [Field], how: How, recorded: &[u8], live: &[u8], at: At) {
+        if let (Some((was, len)), Some((is, _))) = (made_in(fields, recorded), made_in(fields, live)) {
+            self.session.translation.bind_of_graph(was, len, is);
+        }
+        for (index, field) in fields.iter().enumerate() {
+            // What the program left in a field that it does not use the driver leaves there.
+            if matches!(field.role, Role::Unless(_)) && !is_meant(fields, index, 0, &Bytes(recorded)) {
+                continue;
+            }
+            if let Role::Owned(_) = field.role {
+                self.handed_out(fields, index, recorded, live);
+                continue;
+            }
+            let how = if matches!(field.role, Role::Created) { How::Made } else { how };
+            let member = match field.role {
+                Role::Union(..) => member(fields, index, 0, &Bytes(recorded)).unwrap_or(field.ty),
+                _ => field.ty,
+            };
+            let part = field.offset as usize..(field.offset + member.size.min(field.ty.size)) as usize;
+            if let (Some(recorded), Some(live)) = (recorded.get(part.clone()), live.get(part)) {
+                let offset = at.offset + field.offset as usize;
+                self.value(member, how, recorded, live, At { name: field.name, offset });
             }
         }
     }
