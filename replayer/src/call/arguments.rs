@@ -1,6 +1,6 @@
 //! Kernel arguments in both forms, and arrays of attribute values.
 
-use crate::call::buffers::{Builder, Here};
+use crate::call::build::{Builder, Here};
 use crate::call::frame::Output;
 use crate::driver::parameters::Layout;
 use crate::memory::buffer::{Memory, Refusal};

@@ -1,6 +1,6 @@
 //! What loads code: module images, files, options.
 
-use crate::call::buffers::Builder;
+use crate::call::build::Builder;
 use crate::driver::result;
 use crate::memory::buffer::{Memory, Refusal};
 use crate::plan::origins::Found;

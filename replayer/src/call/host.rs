@@ -3,7 +3,7 @@
 //! A payload is read straight from the trace where it lies in one piece. Pinned memory is at its recorded address (or
 //! translated), so copies from and to it use it: what the device writes there, a later copy must find.
 
-use crate::call::buffers::{Builder, Here};
+use crate::call::build::{Builder, Here};
 use crate::call::frame::Hazard;
 use crate::call::readback::Sink;
 use crate::memory::bound::HeldAddress;

@@ -1,10 +1,12 @@
 //! One call made again: its arguments and memory from the recording, its objects from the replay, the driver it goes to.
 
 pub mod arguments;
-pub mod buffers;
+pub mod build;
 pub mod code;
 pub mod frame;
 pub mod host;
+pub mod live;
+pub mod pointers;
 pub mod readback;
 pub mod value_ops;
 pub mod words;

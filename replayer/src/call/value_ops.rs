@@ -1,6 +1,6 @@
 //! Operations of a stream on values in memory, less those that would wait for ever.
 
-use crate::call::buffers::{Builder, Here};
+use crate::call::build::{Builder, Here};
 use crate::memory::buffer::{Memory, Refusal};
 use crate::plan::waits::{Operation, WHY};
 use trace::api::roles::{Extent, Field, Role};

@@ -1,13 +1,13 @@
 //! Words of a call's bytes that are addresses: in payloads, and in kernel arguments.
 
 use crate::addresses::looks_like_address;
-use crate::call::buffers::Builder;
+use crate::call::build::Builder;
 use crate::memory::translate::Tables;
 use crate::memory::words::{Layout, Word, Words};
 use crate::plan::Plan;
 use std::borrow::Cow;
 use trace::api::copies::Region;
-use trace::api::roles::{Extent, Field, Role};
+use trace::api::roles::Field;
 use trace::api::types::{Form, Kind};
 
 /// Where in one argument an address may stand.
@@ -28,13 +28,6 @@ fn addresses(size: usize) -> Addresses {
         8 => Addresses::Whole,
         _ => Addresses::Anywhere,
     }
-}
-
-/// Whether the field is the word that an operation on a stream writes to memory, or compares with it.
-pub fn is_word(fields: &[Field], field: &Field) -> bool {
-    let is_memory =
-        |field: &Field| matches!(field.role, Role::Reads(Extent::Fixed(8)) | Role::Writes(Extent::Fixed(8)));
-    field.name == "value" && field.ty.size == 8 && fields.iter().any(is_memory)
 }
 
 impl Builder<'_, '_> {

@@ -1,6 +1,6 @@
 //! A recorded call made again, and what is compared when it has returned.
 
-use crate::call::buffers::Builder;
+use crate::call::build::Builder;
 use crate::call::frame::Frame;
 use crate::check;
 use crate::check::payload;

@@ -8,7 +8,7 @@
 //! So a range must be such that it can be made again: objects that it makes or ends, callbacks, captures, and what the CPU
 //! writes without a call stand in the way, and are named.
 
-use crate::call::buffers::Builder;
+use crate::call::build::Builder;
 use crate::call::frame::Frame;
 use crate::driver::{Driver, id, result, result_name};
 use crate::memory::buffer::{Refusal, Room};

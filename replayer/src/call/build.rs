@@ -4,27 +4,20 @@
 //! and live addresses in it; every span that it wrote becomes an empty one, to be compared afterwards. What a span is
 //! follows from the roles of the table; the argument words are the first buffer.
 
-use crate::call::frame::{CallbackSlot, Frame, Output};
-use crate::call::words;
+use crate::call::frame::{CallbackSlot, Frame};
+use crate::call::pointers::SCRATCH;
 use crate::driver::stream::Queue;
-use crate::memory::bound::HeldAddress;
 use crate::memory::buffer::{Memory, Refusal, Room};
 use crate::memory::objects::Found;
 use crate::plan::waits;
 use crate::session::Session;
 use crate::tally::Tally;
-use std::borrow::Cow;
-use std::ops::Range;
 use std::sync::Arc;
-use trace::api::copies::Region;
-use trace::api::effect::Effect;
-use trace::api::roles::{Class, Field, Role, Sibling};
-use trace::api::structs::CUtensorMap;
-use trace::api::types::{Form, Kind, Type, Typed};
+use trace::api::roles::{Class, Extent, Field, Role, Sibling};
+use trace::api::types::{Form, Kind, Type};
 use trace::call::When;
 use trace::recorded::{Recorded, load};
-use trace::segment::u64_at;
-use trace::walk::{Direction, Target, has_structure, member, most, reach, resolve};
+use trace::walk::{has_structure, member, most, reach};
 use trace::{Call, Function};
 
 /// Argument words or a struct, recorded and live, around the fields that are being walked.
@@ -49,11 +42,6 @@ pub struct Builder<'w, 't> {
     pub frame: Frame<'t>,
     pub tally: &'w mut Tally,
 }
-
-/// Where a pointer leads whose target nobody knows: the driver may write there.
-const SCRATCH: usize = 4096;
-/// Outputs are given a little more room than the recorded call had use for.
-const SLACK: usize = 64;
 
 impl<'w, 't> Builder<'w, 't> {
     /// The frame, and why it is not whole, if it is not: what it says of host memory holds in either case.
@@ -169,7 +157,7 @@ impl<'w, 't> Builder<'w, 't> {
                 let device = self.session.objects.device(word as i32);
                 self.put(here, at, 4, device as u32 as u64);
             }
-            _ if words::is_word(fields, field) => {
+            _ if is_word(fields, field) => {
                 let live = self.word(word);
                 self.put(here, at, 8, live);
             }
@@ -240,220 +228,6 @@ impl<'w, 't> Builder<'w, 't> {
         self.frame.callbacks.push(CallbackSlot { memory, offset, with_status, queue });
     }
 
-    pub fn pointer(&mut self, fields: &'static [Field], index: usize, base: u32, here: Here) -> Result<(), Refusal> {
-        let field = &fields[index];
-        let at = base + field.offset;
-        let target = |when| resolve(fields, index, base, &Recorded { call: &self.call, bytes: here.recorded, when });
-        let live = match target(When::Entry) {
-            Target::Nothing => match here.load(at, 8) {
-                None | Some(0) => 0,
-                Some(_) if matches!(field.role, Role::Plain | Role::Opaque) => 0,
-                Some(_) if self.call.succeeded() && is_input(&field.role) => {
-                    return Err(Refusal(format!("what {} points to is of a kind not known", field.name)));
-                }
-                Some(_) => self.own(Memory::zeroed(SCRATCH)?),
-            },
-            Target::Span { address, element, count, direction } => {
-                // A count that the driver lowers says at entry how much room there is.
-                let returned = match target(When::Return) {
-                    Target::Span { count, .. } => count,
-                    _ => count,
-                };
-                let sizes = matches!(element.form, Form::Address).then(|| self.sizes(fields, base, here, count));
-                self.span(field, address, element, (count, returned), direction, sizes.flatten())?
-            }
-            Target::Text { address, out: false, .. } => match self.text(address) {
-                Some(text) => self.own(Memory::of(&text)?),
-                None => return Err(self.missing(field.name)),
-            },
-            Target::Text { address, limit, .. } => {
-                let memory = self.frame.memory.len();
-                let volatile = matches!(field.role, Role::Volatile(_));
-                self.frame.outputs.push(Output::Text { name: field.name, memory, address, volatile });
-                self.own(Memory::zeroed(limit.min(1 << 20) as usize + SLACK)?)
-            }
-            Target::Path { .. } => self.path(field.name)?,
-            Target::Value { element } => return self.value(element, at, here),
-            Target::TextOut { address } => {
-                let memory = self.frame.memory.len();
-                self.frame.outputs.push(Output::TextOut { name: field.name, memory, address });
-                self.own(Memory::zeroed(8)?)
-            }
-            Target::Owned { address, element, .. } => {
-                let memory = self.frame.memory.len();
-                self.frame.outputs.push(Output::Owned { name: field.name, index, memory, address, element });
-                self.own(Memory::zeroed(8)?)
-            }
-            Target::HostAlloc { .. } => self.own(Memory::zeroed(8)?),
-            Target::Image { address, size } => self.image(field.name, address, size)?,
-            Target::Arguments { address, .. } => {
-                let live = self.live_parameters(fields, base, here);
-                self.arguments(field.name, address, live.as_deref())?
-            }
-            Target::Extra { address } => {
-                let live = self.live_parameters(fields, base, here);
-                self.extra(field.name, address, live.as_deref())?
-            }
-            Target::Options { address, codes, count } => {
-                let Role::Options { codes: of, .. } = field.role else { unreachable!("resolved from this role") };
-                self.options(fields[of.0 as usize].ty, address, codes, count)?
-            }
-            Target::Attributes { address, codes, count, types } => {
-                self.attributes(field.name, address, codes, count, types)?
-            }
-            Target::CopyHost { .. } => return Ok(()),
-        };
-        self.put(here, at, 8, live);
-        Ok(())
-    }
-
-    fn span(
-        &mut self,
-        field: &'static Field,
-        address: u64,
-        element: &'static Type,
-        (count, returned): (u64, u64),
-        direction: Direction,
-        sizes: Option<Cow<[u8]>>,
-    ) -> Result<u64, Refusal> {
-        let most = count.max(returned);
-        let too_much = || Refusal(format!("{} is said to be {most} elements long", field.name));
-        let len = count.checked_mul(element.size.into()).ok_or_else(too_much)?;
-        match direction {
-            Direction::Source => return self.source(field.name, Region::dense(address, len)).map(HeldAddress::word),
-            Direction::Sink => return self.sink(field.name, Region::dense(address, len)).map(HeldAddress::word),
-            _ => {}
-        }
-        // Places within a span are kept in 32 bits.
-        let fits = |bytes: &u64| *bytes <= u64::from(u32::MAX) - SLACK as u64;
-        let room = most.checked_mul(element.size.into()).filter(fits);
-        let room = room.ok_or_else(too_much)? as usize;
-        let memory = self.frame.memory.len();
-        if direction.is_output() {
-            let output = Output::Values { name: field.name, memory, address, element, count: returned, direction };
-            self.frame.outputs.push(output);
-        }
-        if !direction.is_input() {
-            let own = self.frame.zeroed(room + SLACK)?;
-            return Ok(self.own(own));
-        }
-        let recorded: Cow<[u8]> = match self.call.memory(When::Entry, address, len) {
-            Some(recorded) => recorded,
-            None if len == 0 => Cow::Borrowed(&[]),
-            // Recorded when the table said that the call only wrote there.
-            None if direction.is_output() && self.call.memory(When::Return, address, len).is_some() => {
-                Cow::Borrowed(&[])
-            }
-            None => return Err(self.missing(field.name)),
-        };
-        let mut own = self.frame.zeroed(room + SLACK)?;
-        own.put(0, &recorded);
-        // An argument of a launch to come, put into the function.
-        if self.function.effect == Effect::SetArgument {
-            for (at, live) in self.argument(&recorded) {
-                own.put(at, &live.to_le_bytes());
-            }
-        }
-        let live = self.own(own);
-        let here = Here { recorded: &recorded, memory, offset: 0 };
-        // The first word is the device address.
-        if element.name == CUtensorMap::TYPE.name {
-            self.put(here, 0, 8, self.for_device(here.load(0, 8).unwrap_or(0)));
-        }
-        if has_structure(element) {
-            for n in 0..count {
-                let at = (n * u64::from(element.size)) as u32;
-                match sizes.as_ref().map(|sizes| u64_at(sizes, n as usize * 8)) {
-                    None => self.value(element, at, here)?,
-                    Some(size) => {
-                        let start = here.load(at, 8).unwrap_or(0);
-                        let live = self.bound(field.name, start..start.saturating_add(size))?;
-                        self.put(here, at, 8, live.word());
-                    }
-                }
-            }
-        }
-        Ok(live)
-    }
-
-    /// How many bytes there are at each address of an array, where a sibling says so.
-    fn sizes(&self, fields: &'static [Field], base: u32, here: Here, count: u64) -> Option<Cow<'t, [u8]>> {
-        let sizes = fields.iter().find(|field| field.name == "sizes")?;
-        self.call.memory(When::Entry, here.load(base + sizes.offset, 8)?, count.checked_mul(8)?)
-    }
-
-    /// An address that the driver does nothing with itself, like those among the arguments of kernels.
-    fn for_device(&self, recorded: u64) -> u64 {
-        self.session.placement.moved(recorded).unwrap_or(recorded)
-    }
-
-    /// Where memory is that the driver may touch.
-    pub fn bound(&self, name: &str, recorded: Range<u64>) -> Result<HeldAddress, Refusal> {
-        let placement = &self.session.placement;
-        let live = if self.makes_node() { placement.bound_in_node(&recorded) } else { placement.bound(&recorded) };
-        if let Some(live) = live {
-            return Ok(live);
-        }
-        let (start, plan) = (recorded.start, self.session.plan);
-        let is_known = plan.device.contains(start) || plan.host.contains(start);
-        // A node may be made of any address, to ask about it (XLA has cuDNN capture graphs that never run). Ours is
-        // memory of the host, which the driver takes an address for that it does not know.
-        if self.makes_node() && self.call.succeeded() && !is_known {
-            return self.session.graph_memory.stand_in(&recorded);
-        }
-        let len = recorded.end - start;
-        Err(Refusal(match (self.call.succeeded(), is_known) {
-            (true, true) => format!("{name} {start:#x} is memory that is not here, of {len} bytes"),
-            (true, false) => format!("{name} {start:#x} lies in no memory that the trace knows of"),
-            (false, _) => format!("failed when recorded, and {name} {start:#x} is memory that is not here"),
-        }))
-    }
-
-    /// Puts an address where its field is.
-    pub fn put_live(&mut self, here: Here, at: u32, field: &Field, live: HeldAddress) -> Result<(), Refusal> {
-        if field.ty.size < 8 && live.word() >> (field.ty.size * 8) != 0 {
-            return Err(Refusal(format!(
-                "{} is {:#x} here, which its {} bytes cannot hold",
-                field.name,
-                live.word(),
-                field.ty.size
-            )));
-        }
-        self.put(here, at, field.ty.size, live.word());
-        Ok(())
-    }
-
-    pub fn handle(&mut self, kind: Kind, recorded: u64) -> Result<u64, Refusal> {
-        if kind == Kind::Function {
-            self.adopt_function(recorded)?;
-        }
-        let found = match self.session.objects.find(kind, recorded) {
-            // What is known by this handle is an earlier one, whose module is gone.
-            Found::Live(_) if kind == Kind::Function && self.session.plan.strangers.contains(&self.call.number) => {
-                Found::Unknown
-            }
-            found => found,
-        };
-        let stray = match found {
-            Found::Live(live) => return Ok(live),
-            Found::Unknown if kind == Kind::Module && self.adopt(recorded) => return self.handle(kind, recorded),
-            Found::Unknown if kind == Kind::Context && self.adopt_context(recorded) => {
-                return self.handle(kind, recorded);
-            }
-            Found::Absent { call } => format!("of call {call}, which was left out"),
-            Found::Dead { call } => format!("that call {call} ended"),
-            Found::Unknown => "that no call in the trace made".to_owned(),
-        };
-        // The recorded value is nobody's here, or by now another object's.
-        let needs = if self.call.succeeded() {
-            "needs"
-        } else {
-            self.tally.unknown_handles += 1;
-            "failed when recorded, and names"
-        };
-        Err(Refusal(format!("{needs} a {} {stray}", kind.label())))
-    }
-
     /// The length of a module's variable must be known, asked for or not: its address is going to be translated.
     fn ask_for_length(&mut self) -> Result<(), Refusal> {
         if !self.function.finds_variable() {
@@ -490,6 +264,13 @@ impl<'w, 't> Builder<'w, 't> {
     }
 }
 
+/// Whether the field is the word that an operation on a stream writes to memory, or compares with it.
+fn is_word(fields: &[Field], field: &Field) -> bool {
+    let is_memory =
+        |field: &Field| matches!(field.role, Role::Reads(Extent::Fixed(8)) | Role::Writes(Extent::Fixed(8)));
+    field.name == "value" && field.ty.size == 8 && fields.iter().any(is_memory)
+}
+
 /// Values that say of a union that nothing is in it.
 const EMPTY_TAGS: &[&str] = &[
     "CU_GRAPH_NODE_TYPE_EMPTY",
@@ -506,10 +287,6 @@ fn has_empty_tag(fields: &[Field], index: usize, base: u32, here: Here) -> bool 
     let tag = &fields[tag.0 as usize];
     let value = here.load(base + tag.offset, tag.ty.size).unwrap_or(0);
     matches!(tag.ty.form, Form::Enum(names) if names.name_of(value as i64).is_some_and(|name| EMPTY_TAGS.contains(&name)))
-}
-
-fn is_input(role: &Role) -> bool {
-    matches!(role, Role::In(_) | Role::InOut(_) | Role::Source(_) | Role::AttributeIn(..) | Role::Sink(_))
 }
 
 /// Stands for any callback of the application: what it did is not recorded, that it ran and when, is kept. Extra

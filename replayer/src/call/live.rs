@@ -1,0 +1,83 @@
+//! Live addresses and handles that stand for recorded ones.
+
+use crate::call::build::{Builder, Here};
+use crate::memory::bound::HeldAddress;
+use crate::memory::buffer::Refusal;
+use crate::memory::objects::Found;
+use std::ops::Range;
+use trace::api::roles::Field;
+use trace::api::types::Kind;
+
+impl Builder<'_, '_> {
+    /// An address that the driver does nothing with itself, like those among the arguments of kernels.
+    pub fn for_device(&self, recorded: u64) -> u64 {
+        self.session.placement.moved(recorded).unwrap_or(recorded)
+    }
+
+    /// Where memory is that the driver may touch.
+    pub fn bound(&self, name: &str, recorded: Range<u64>) -> Result<HeldAddress, Refusal> {
+        let placement = &self.session.placement;
+        let live = if self.makes_node() { placement.bound_in_node(&recorded) } else { placement.bound(&recorded) };
+        if let Some(live) = live {
+            return Ok(live);
+        }
+        let (start, plan) = (recorded.start, self.session.plan);
+        let is_known = plan.device.contains(start) || plan.host.contains(start);
+        // A node may be made of any address, to ask about it (XLA has cuDNN capture graphs that never run). Ours is
+        // memory of the host, which the driver takes an address for that it does not know.
+        if self.makes_node() && self.call.succeeded() && !is_known {
+            return self.session.graph_memory.stand_in(&recorded);
+        }
+        let len = recorded.end - start;
+        Err(Refusal(match (self.call.succeeded(), is_known) {
+            (true, true) => format!("{name} {start:#x} is memory that is not here, of {len} bytes"),
+            (true, false) => format!("{name} {start:#x} lies in no memory that the trace knows of"),
+            (false, _) => format!("failed when recorded, and {name} {start:#x} is memory that is not here"),
+        }))
+    }
+
+    /// Puts an address where its field is.
+    pub fn put_live(&mut self, here: Here, at: u32, field: &Field, live: HeldAddress) -> Result<(), Refusal> {
+        if field.ty.size < 8 && live.word() >> (field.ty.size * 8) != 0 {
+            return Err(Refusal(format!(
+                "{} is {:#x} here, which its {} bytes cannot hold",
+                field.name,
+                live.word(),
+                field.ty.size
+            )));
+        }
+        self.put(here, at, field.ty.size, live.word());
+        Ok(())
+    }
+
+    pub fn handle(&mut self, kind: Kind, recorded: u64) -> Result<u64, Refusal> {
+        if kind == Kind::Function {
+            self.adopt_function(recorded)?;
+        }
+        let found = match self.session.objects.find(kind, recorded) {
+            // What is known by this handle is an earlier one, whose module is gone.
+            Found::Live(_) if kind == Kind::Function && self.session.plan.strangers.contains(&self.call.number) => {
+                Found::Unknown
+            }
+            found => found,
+        };
+        let stray = match found {
+            Found::Live(live) => return Ok(live),
+            Found::Unknown if kind == Kind::Module && self.adopt(recorded) => return self.handle(kind, recorded),
+            Found::Unknown if kind == Kind::Context && self.adopt_context(recorded) => {
+                return self.handle(kind, recorded);
+            }
+            Found::Absent { call } => format!("of call {call}, which was left out"),
+            Found::Dead { call } => format!("that call {call} ended"),
+            Found::Unknown => "that no call in the trace made".to_owned(),
+        };
+        // The recorded value is nobody's here, or by now another object's.
+        let needs = if self.call.succeeded() {
+            "needs"
+        } else {
+            self.tally.unknown_handles += 1;
+            "failed when recorded, and names"
+        };
+        Err(Refusal(format!("{needs} a {} {stray}", kind.label())))
+    }
+}
