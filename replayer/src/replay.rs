@@ -15,9 +15,9 @@ use crate::report::Report;
 use crate::run::aside::Aside;
 use crate::run::callbacks::Callbacks;
 use crate::run::numbers::Spares;
+use crate::run::readbacks::Readbacks;
 use crate::run::repeat::{self, Repeated};
 use crate::run::repeats::Repeats;
-use crate::run::sinks::Sinks;
 use crate::run::stall::{PATIENCE, watched};
 use crate::run::state::Run;
 use crate::run::written::{Writes, apply};
@@ -106,7 +106,7 @@ fn begin<'t>(session: Session<'t>, profiler: Option<Profiler<'t>>, options: &Opt
     let writes = Writes::of(trace);
     Run {
         session,
-        sinks: Sinks::default(),
+        readbacks: Readbacks::default(),
         retained: Mutex::default(),
         spares: Spares::default(),
         graph_reads: Mutex::default(),

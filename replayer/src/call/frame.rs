@@ -1,6 +1,6 @@
 //! The live memory of one call.
 
-use crate::call::readback::Sink;
+use crate::call::readback::Readback;
 use crate::driver::stream::Queue;
 use crate::memory::buffer::{Memory, Refusal, Room};
 use std::borrow::Cow;
@@ -50,7 +50,7 @@ pub struct Frame<'t> {
     /// The first one holds the argument words.
     pub memory: Vec<Memory>,
     pub outputs: Vec<Output>,
-    pub sinks: Vec<Sink<'t>>,
+    pub readbacks: Vec<Readback<'t>>,
     pub files: Vec<OwnedFd>,
     /// Placed host ranges that the call reads.
     pub sources: Vec<Range<u64>>,

@@ -5,7 +5,7 @@
 
 use crate::call::build::{Builder, Here};
 use crate::call::frame::Hazard;
-use crate::call::readback::Sink;
+use crate::call::readback::Readback;
 use crate::memory::bound::HeldAddress;
 use crate::memory::buffer::{Memory, Refusal};
 use crate::memory::objects::Found;
@@ -140,7 +140,7 @@ impl<'t> Builder<'_, 't> {
         let is_shared = memory.is_none() && !is_placed;
         let region = Region { address: live, ..recorded };
         let (words, since) = (self.layout(name, &recorded), self.session.translation.now());
-        self.frame.sinks.push(Sink { name: name.into(), region, memory, is_shared, expected, words, since });
+        self.frame.readbacks.push(Readback { name: name.into(), region, memory, is_shared, expected, words, since });
         Ok(HeldAddress::host(live))
     }
 

@@ -8,7 +8,7 @@ use trace::api::copies::Region;
 use trace::call::Content;
 
 /// Where a copy brings bytes, and what they were.
-pub struct Sink<'t> {
+pub struct Readback<'t> {
     /// Of a parameter or a field.
     pub name: Cow<'static, str>,
     /// Live memory.
@@ -25,7 +25,7 @@ pub struct Sink<'t> {
     pub since: usize,
 }
 
-impl Sink<'_> {
+impl Readback<'_> {
     /// Whether it brings bytes to this placed or translated host range.
     pub fn lands_in(&self, range: &Range<u64>) -> bool {
         /// Of more rows it is not asked which.

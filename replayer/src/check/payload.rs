@@ -1,6 +1,6 @@
 //! Compares what copies brought to the host with what they brought when recorded.
 
-use crate::call::readback::Sink;
+use crate::call::readback::Readback;
 use crate::check::hint::strange_addresses;
 use crate::check::invented::Moves;
 use crate::extent::{extent, within};
@@ -12,7 +12,7 @@ use trace::call::Content;
 use trace::hash::Hash;
 
 /// A copy to the host that has finished. It counts as compared as far as there was something to compare it with.
-pub fn compare(session: &Session, call: u64, sink: &Sink, tally: &mut Tally) {
+pub fn compare(session: &Session, call: u64, readback: &Readback, tally: &mut Tally) {
     if !session.verify {
         return;
     }
@@ -24,18 +24,18 @@ pub fn compare(session: &Session, call: u64, sink: &Sink, tally: &mut Tally) {
         tally.not_compared(call);
         return;
     }
-    let packed = packed(sink);
+    let packed = packed(readback);
     let mut taught = 0;
     // Only if the bytes differ as they are.
     let mapped = LazyCell::new(|| {
-        let moves = learn(session, sink, &packed);
+        let moves = learn(session, readback, &packed);
         tally.words.learned += moves.count;
         taught = 8 * moves.words;
-        session.translation.to_recorded(&packed, sink.words, sink.since)
+        session.translation.to_recorded(&packed, readback.words, readback.since)
     });
     let (mut compared, mut mapped_back) = (0, 0);
     let mut is_close = false;
-    for (offset, len, content) in &sink.expected {
+    for (offset, len, content) in &readback.expected {
         // The length field of an attachment ends at 4 GiB; the hash of a longer copy covers all of it.
         let len = if *len == u32::MAX.into() { (packed.len() as u64).saturating_sub(*offset) } else { *len };
         let end = offset.saturating_add(len) as usize;
@@ -61,10 +61,10 @@ pub fn compare(session: &Session, call: u64, sink: &Sink, tally: &mut Tally) {
                 call: call.number,
                 function: call.name().to_owned(),
                 thread: call.thread,
-                what: format!("bytes copied to {}", sink.name),
+                what: format!("bytes copied to {}", readback.name),
                 offset: at.map(|at| offset + at),
                 expected,
-                found: found + &strange_addresses(session, &packed, sink.words).unwrap_or_default(),
+                found: found + &strange_addresses(session, &packed, readback.words).unwrap_or_default(),
                 extent: Some(extent(was, live, session.tolerance.as_ref(), session.placement.fill)),
                 launches: launches(session, call.number),
             });
@@ -86,11 +86,11 @@ pub fn compare(session: &Session, call: u64, sink: &Sink, tally: &mut Tally) {
 }
 
 /// Looks in bytes that differ for addresses of the driver's own.
-fn learn(session: &Session, sink: &Sink, packed: &[u8]) -> Moves {
+fn learn(session: &Session, readback: &Readback, packed: &[u8]) -> Moves {
     let mut moves = Moves::default();
-    for (offset, len, content) in &sink.expected {
+    for (offset, len, content) in &readback.expected {
         let Some(was) = recorded(session, content).filter(|was| was.len() as u64 == *len) else { continue };
-        sink.words.each(packed, |at, live| {
+        readback.words.each(packed, |at, live| {
             let from = (at as u64).checked_sub(*offset).and_then(|from| was.get(from as usize..)?.first_chunk::<8>());
             if let Some(recorded) = from.map(|word| u64::from_le_bytes(*word)) {
                 moves.learn(session, recorded, live);
@@ -136,10 +136,10 @@ fn recorded<'a>(session: &'a Session, content: &'a Content) -> Option<&'a [u8]> 
     }
 }
 
-/// The touched bytes of the sink, row behind row.
-fn packed<'s>(sink: &'s Sink) -> Cow<'s, [u8]> {
-    let region = sink.region;
-    // SAFETY: the sink's own buffer, or host memory that the placement holds until the end.
+/// The touched bytes of the readback, row behind row.
+fn packed<'s>(readback: &'s Readback) -> Cow<'s, [u8]> {
+    let region = readback.region;
+    // SAFETY: the readback's own buffer, or host memory that the placement holds until the end.
     let span: &'s [u8] = unsafe { std::slice::from_raw_parts(region.address as *const u8, region.span() as usize) };
     if region.is_dense() {
         return Cow::Borrowed(span);

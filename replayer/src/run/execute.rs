@@ -9,7 +9,7 @@ use crate::memory::buffer::Refusal;
 use crate::plan::copied;
 use crate::run::callbacks::runs;
 use crate::run::worker::Worker;
-use crate::run::{finish, marks, readers, results};
+use crate::run::{finish, hazards, marks, results};
 use trace::api::effect::Effect;
 use trace::api::roles::{Class, Field, Role};
 use trace::api::table::Awaited;
@@ -62,7 +62,7 @@ impl<'t> Worker<'_, 't> {
             return None;
         }
         let (mut frame, built) = Builder::build(run, call, function, &mut self.tally, None);
-        readers::before(run, &call, &mut frame, &mut self.tally);
+        hazards::before(run, &call, &mut frame, &mut self.tally);
         runs::hand_over(run, call, &mut frame);
         if let Err(Refusal(why)) = built {
             match call.succeeded() {
@@ -80,7 +80,7 @@ impl<'t> Worker<'_, 't> {
     fn before(&mut self, built: &Built<'t>) {
         let (run, Built { call, function, words, .. }) = (self.run, built);
         if let Some(at) = function.ends(Kind::Stream) {
-            run.sinks.destroys_stream(words[at]);
+            run.readbacks.destroys_stream(words[at]);
             run.aside.destroys_stream(words[at]);
         }
         if let Some(context) = built.ending {
@@ -96,7 +96,7 @@ impl<'t> Worker<'_, 't> {
         }
         let gives_work = matches!(function.class, Class::submit | Class::launch);
         if gives_work || function.class == Class::copy {
-            readers::settle(run, self.thread, call.begin, &mut self.tally);
+            hazards::compare_due(run, self.thread, call.begin, &mut self.tally);
         }
         if gives_work {
             run.aside.submits(|| self.queue(function, words));
@@ -191,8 +191,8 @@ impl<'t> Worker<'_, 't> {
                 }
                 _ => None,
             };
-            for pending in run.sinks.synchronized(run.driver, self.thread, whole) {
-                payload::compare(run, pending.call, &pending.sink, &mut self.tally);
+            for pending in run.readbacks.synchronized(run.driver, self.thread, whole) {
+                payload::compare(run, pending.call, &pending.readback, &mut self.tally);
             }
         }
         if let Some(profiler) = run.profiler.as_ref()
@@ -210,8 +210,8 @@ impl<'t> Worker<'_, 't> {
 
     /// It did not fail when recorded: what it would have brought cannot be compared.
     fn failed_here(&mut self, Built { call, function, frame, .. }: &Built<'t>) {
-        let sinks = frame.sinks.iter().filter(|_| self.run.verify);
-        sinks.for_each(|_| self.tally.not_compared(call.number));
+        let readbacks = frame.readbacks.iter().filter(|_| self.run.verify);
+        readbacks.for_each(|_| self.tally.not_compared(call.number));
         self.forgo(call, function);
     }
 }

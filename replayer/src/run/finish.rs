@@ -6,8 +6,8 @@
 use crate::check::payload;
 use crate::driver::result_name;
 use crate::driver::stream::{Queue, synchronize, within};
+use crate::run::readbacks::Pending;
 use crate::run::rest::{Rest, Rests};
-use crate::run::sinks::Pending;
 use crate::run::state::Run;
 use crate::tally::{Divergence, Tally};
 use std::ops::Range;
@@ -20,15 +20,15 @@ pub fn context_ends(run: &Run, context: u64, tally: &mut Tally) {
     if let Some(profiler) = &run.profiler {
         profiler.context_ends(run, context);
     }
-    settle(run, run.sinks.of_context(context), |_| rest == Rest::Done, tally);
+    settle(run, run.readbacks.of_context(context), |_| rest == Rest::Done, tally);
     run.aside.context_ends(run, context);
     run.placement.ends_context(context);
-    run.sinks.arrivals.context_ends(context);
+    run.readbacks.arrivals.context_ends(context);
     if let Some(watch) = &run.watch {
         watch.context_ends(context);
     }
     if rest != Rest::Never {
-        run.sinks.give_back(context);
+        run.readbacks.give_back(context);
     }
 }
 
@@ -36,12 +36,12 @@ pub fn context_ends(run: &Run, context: u64, tally: &mut Tally) {
 pub fn memory_ends(run: &Run, range: &Range<u64>, thread: u32, tally: &mut Tally) {
     let none = run.placement.captures.none();
     let wait = |queue: Queue| run.placement.relaxed(|| queue.wait(run.driver, thread, none.is_none()));
-    for pending in run.sinks.landing_in(range) {
+    for pending in run.readbacks.landing_in(range) {
         let arrived = wait(pending.queue);
         settle(run, vec![pending], |_| arrived, tally);
     }
     // One that cannot be waited for is in the way of nothing: memory stays as long as captures are under way.
-    run.sinks.take_readers(range, u64::MAX).into_iter().for_each(|(queue, ..)| {
+    run.readbacks.take_readers(range, u64::MAX).into_iter().for_each(|(queue, ..)| {
         wait(queue);
     });
 }
@@ -57,7 +57,7 @@ pub fn finish(run: &Run, rests: &Rests, tally: &mut Tally) -> bool {
             Rest::Never => run.placement.relaxed(|| has_come(run, pending)),
             Rest::Gone | Rest::Failed(_) => false,
         };
-        settle(run, run.sinks.of_context(context), has_come, tally);
+        settle(run, run.readbacks.of_context(context), has_come, tally);
         all_at_rest &= rest != Rest::Never;
         live = if rest == Rest::Done { Some(context) } else { live };
         if let Rest::Failed(code) = rest
@@ -68,7 +68,7 @@ pub fn finish(run: &Run, rests: &Rests, tally: &mut Tally) -> bool {
             failed_at_the_end(run, code, tally);
         }
     }
-    let (pending, lent) = run.sinks.drain();
+    let (pending, lent) = run.readbacks.drain();
     settle(run, pending, |_| false, tally);
     let retained = std::mem::take(&mut *run.retained.lock());
     match all_at_rest {
@@ -88,7 +88,7 @@ fn has_come(run: &Run, pending: &Pending) -> bool {
     const NOBODY: u32 = u32::MAX;
     let Queue { context, .. } = pending.queue;
     match pending.arrival {
-        Some(arrival) => run.sinks.arrivals.has_come(run.driver, arrival),
+        Some(arrival) => run.readbacks.arrivals.has_come(run.driver, arrival),
         None => {
             within(run.driver, context, || pending.queue.is_finished(run.driver, context, NOBODY)).is_ok_and(|is| is)
         }
@@ -98,7 +98,7 @@ fn has_come(run: &Run, pending: &Pending) -> bool {
 fn settle(run: &Run, pending: Vec<Pending>, has_arrived: impl Fn(&Pending) -> bool, tally: &mut Tally) {
     for pending in pending {
         match has_arrived(&pending) {
-            true => payload::compare(run, pending.call, &pending.sink, tally),
+            true => payload::compare(run, pending.call, &pending.readback, tally),
             false => forgo(run, pending, tally),
         }
     }
@@ -109,7 +109,7 @@ fn forgo(run: &Run, pending: Pending, tally: &mut Tally) {
     if run.verify {
         tally.not_compared(pending.call);
     }
-    std::mem::forget(pending.sink.memory);
+    std::mem::forget(pending.readback.memory);
 }
 
 fn failed_at_the_end(run: &Run, code: u32, tally: &mut Tally) {

@@ -6,7 +6,7 @@ use crate::memory::objects::Found;
 use crate::memory::ordered::Ordered;
 use crate::plan::action::Memory;
 use crate::run::worker::Worker;
-use crate::run::{finish, readers};
+use crate::run::{finish, hazards};
 use crate::session::device_memory;
 use trace::api::roles::Role;
 use trace::api::types::{Form, Kind};
@@ -102,7 +102,7 @@ impl<'t> Worker<'_, 't> {
                 if let Some(range) = placement.pinned_elsewhere(argument("p")) {
                     finish::memory_ends(self.run, &range, self.thread, &mut self.tally);
                 } else if let Some(range) = placement.pinned_at(argument("p")) {
-                    readers::overtake(self.run, self.thread, &range, &mut self.tally);
+                    hazards::before_overwrite(self.run, self.thread, &range, &mut self.tally);
                 }
                 placement.unpin(argument("p"))
             }

@@ -17,7 +17,7 @@ use crate::plan::action::{Action, action};
 use crate::plan::order::Edge;
 use crate::plan::{Plan, called_back};
 use crate::profile::{Measure, Profiler, Times, now};
-use crate::run::readers;
+use crate::run::hazards;
 use crate::run::ready::Ready;
 use crate::run::repeats::{Repeats, at_rest};
 use crate::run::restore::Written;
@@ -295,7 +295,7 @@ fn one<'t>(
     }
     let mut tally = Tally::default();
     let (mut frame, built) = Builder::build(run, call, function, &mut tally, Some(room));
-    readers::before(run, &call, &mut frame, &mut tally);
+    hazards::before(run, &call, &mut frame, &mut tally);
     match built {
         Ok(()) => {}
         Err(Refusal(why)) if call.succeeded() => return Err(why),

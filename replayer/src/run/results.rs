@@ -1,6 +1,6 @@
 //! What launches make of host memory, which the program looks at without a copy: compared when it had waited for them.
 
-use crate::call::readback::Sink;
+use crate::call::readback::Readback;
 use crate::check::payload;
 use crate::memory::words::Layout;
 use crate::run::state::Run;
@@ -48,7 +48,7 @@ pub fn are_to_come(run: &Run, time: u64, memory: &[Range<u64>]) -> bool {
     let differs = |launch: u64, image: &Image| {
         let Some(live) = run.host(&image.memory()) else { return false };
         let mut compared = Tally::default();
-        payload::compare(run, launch, &sink(run, launch, image, live), &mut compared);
+        payload::compare(run, launch, &readback(run, launch, image, live), &mut compared);
         compared.divergences > 0
     };
     let found = found_before(run, time, memory);
@@ -76,7 +76,7 @@ fn compare(run: &Run, call: &Call, launch: &Call, image: &Image, may_be_to_come:
     // SAFETY: as above.
     let now = Hash::of(unsafe { std::slice::from_raw_parts(live as *const u8, image.len as usize) });
     let mut compared = Tally::default();
-    payload::compare(run, call.number, &sink(run, launch.number, image, live), &mut compared);
+    payload::compare(run, call.number, &readback(run, launch.number, image, live), &mut compared);
     if compared.divergences > 0 && may_be_to_come {
         let key = (launch.number, image.address, image.len);
         run.before_launches.lock().entry(key).or_insert((before, 0)).1 += 1;
@@ -108,9 +108,9 @@ fn take(run: &Run, launch: &Call, image: &Image) -> Option<Hash> {
     Some(before)
 }
 
-fn sink<'t>(run: &Run, launch: u64, image: &Image<'t>, live: u64) -> Sink<'t> {
+fn readback<'t>(run: &Run, launch: u64, image: &Image<'t>, live: u64) -> Readback<'t> {
     let len = image.len;
-    Sink {
+    Readback {
         name: format!("host memory {:#x}, which call {launch} was given", image.address).into(),
         region: Region { address: live, row_bytes: len, rows: 1, pitch: len, slices: 1, slice_pitch: len },
         memory: None,

@@ -6,8 +6,8 @@ use crate::profile::Profiler;
 use crate::run::aside::Aside;
 use crate::run::callbacks::Callbacks;
 use crate::run::numbers::Spares;
+use crate::run::readbacks::Readbacks;
 use crate::run::repeats::Repeats;
-use crate::run::sinks::Sinks;
 use crate::run::written::Writes;
 use crate::session::Session;
 use parking_lot::Mutex;
@@ -18,7 +18,7 @@ use trace::hash::Hash;
 /// A session with work under way.
 pub struct Run<'a> {
     pub session: Session<'a>,
-    pub sinks: Sinks<'a>,
+    pub readbacks: Readbacks<'a>,
     /// Memory that the driver may use after the call it was made for: module images, logs, buffers of graph nodes.
     pub retained: Mutex<Vec<Frame<'a>>>,
     pub spares: Spares,

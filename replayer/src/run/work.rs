@@ -3,7 +3,7 @@
 use crate::call::frame::Frame;
 use crate::check::payload;
 use crate::driver::stream::{Queue, context_of, stream_of};
-use crate::run::sinks::{Pending, Source};
+use crate::run::readbacks::{Pending, Source};
 use crate::run::worker::Worker;
 use trace::api::roles::Class;
 use trace::{Call, Function};
@@ -30,7 +30,7 @@ impl<'t> Worker<'_, 't> {
         let waits = function.class == Class::copy;
         let runs_graph = function.launches_graph();
         let nothing = frame.sources.is_empty() && frame.lent.is_empty() && !runs_graph;
-        if frame.sinks.is_empty() && (waits || nothing) {
+        if frame.readbacks.is_empty() && (waits || nothing) {
             return;
         }
         let queue = self.queue(function, words);
@@ -47,33 +47,33 @@ impl<'t> Worker<'_, 't> {
             let is_launch = function.class == Class::launch;
             let not_before = self.run.callbacks.ended_on(queue);
             let uses = |range, is_launch| {
-                self.run.sinks.use_source(Source { range, queue, is_launch, not_before }, call.begin);
+                self.run.readbacks.use_source(Source { range, queue, is_launch, not_before }, call.begin);
             };
             frame.sources.drain(..).for_each(|range| uses(range, is_launch));
             if runs_graph {
                 self.run.graph_reads.lock().iter().for_each(|(start, end)| uses(*start..*end, true));
             }
-            self.run.sinks.lend(frame.lent.drain(..), queue);
+            self.run.readbacks.lend(frame.lent.drain(..), queue);
         }
-        for sink in frame.sinks.drain(..) {
-            let at_once = sink.is_shared && !sink.expected.is_empty();
+        for readback in frame.readbacks.drain(..) {
+            let at_once = readback.is_shared && !readback.expected.is_empty();
             if at_once && !waits {
                 queue.wait(self.run.driver, self.thread, captures);
             }
             if waits || at_once {
-                payload::compare(self.run, call.number, &sink, &mut self.tally);
-            } else if sink.expected.is_empty() {
+                payload::compare(self.run, call.number, &readback, &mut self.tally);
+            } else if readback.expected.is_empty() {
                 // Under a capture the copy has become a node, which writes whenever its graph runs.
                 self.tally.not_compared(call.number);
-                frame.retain |= sink.memory.is_some();
-                frame.memory.extend(sink.memory);
+                frame.retain |= readback.memory.is_some();
+                frame.memory.extend(readback.memory);
             } else {
                 let seen = call.observed_at().unwrap_or(u64::MAX);
                 // Only one that was looked at can be too late to be looked at here.
-                let mark = || self.run.sinks.arrivals.mark(self.run.driver, queue, call.number);
+                let mark = || self.run.readbacks.arrivals.mark(self.run.driver, queue, call.number);
                 let may_mark = seen != u64::MAX && !is_captured;
                 let arrival = may_mark.then(|| self.run.placement.relaxed(mark)).flatten();
-                self.run.sinks.add(Pending { call: call.number, sink, queue, seen, arrival, number: 0 });
+                self.run.readbacks.add(Pending { call: call.number, readback, queue, seen, arrival, number: 0 });
             }
         }
     }

@@ -7,8 +7,8 @@ use super::CallbackRun;
 use crate::call::frame::{CallbackSlot, Frame};
 use crate::check::payload;
 use crate::driver::stream::Queue;
+use crate::run::readbacks::Pending;
 use crate::run::results;
-use crate::run::sinks::Pending;
 use crate::run::state::Run;
 use crate::run::written::apply;
 use crate::tally::Tally;
@@ -82,7 +82,7 @@ struct Handed<'w, 't> {
 pub fn hand_over<'t>(run: &Run<'t>, call: Call<'t>, frame: &mut Frame<'t>) {
     for CallbackSlot { memory, offset, with_status, queue } in std::mem::take(&mut frame.callbacks) {
         run.callbacks.is_put(call.number, queue);
-        let (open, copies) = (run.callbacks.open.clone(), run.sinks.count());
+        let (open, copies) = (run.callbacks.open.clone(), run.readbacks.count());
         let handed = Box::new(Handed { run, call, runs: AtomicUsize::new(0), queue, copies, open });
         let function = if with_status { call_back_with_status as *const () } else { call_back as *const () };
         // Left behind: the driver may run it as long as the process lives.
@@ -118,9 +118,9 @@ impl Handed<'_, '_> {
             let Some(live) = self.run.host(range) else { continue };
             // Behind it others may be waiting.
             let was_seen = |pending: &Pending| pending.seen < one.end;
-            for pending in self.run.sinks.landed_in(&(live..live + (range.end - range.start)), was_seen) {
+            for pending in self.run.readbacks.landed_in(&(live..live + (range.end - range.start)), was_seen) {
                 match pending.seen < one.begin || seen_by_it.contains(&pending.call) {
-                    true => payload::compare(self.run, pending.call, &pending.sink, tally),
+                    true => payload::compare(self.run, pending.call, &pending.readback, tally),
                     false => tally.not_compared(pending.call),
                 }
             }
@@ -135,8 +135,8 @@ impl Handed<'_, '_> {
         let callbacks = &self.run.callbacks;
         let mut tally = Tally::default();
         // The work before it has finished: now the application could look.
-        for pending in self.queue.into_iter().flat_map(|queue| self.run.sinks.of_queue(queue, self.copies)) {
-            payload::compare(self.run, pending.call, &pending.sink, &mut tally);
+        for pending in self.queue.into_iter().flat_map(|queue| self.run.readbacks.of_queue(queue, self.copies)) {
+            payload::compare(self.run, pending.call, &pending.readback, &mut tally);
         }
         let mut done = callbacks.done.lock();
         let mut end = None;

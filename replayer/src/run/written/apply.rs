@@ -6,7 +6,7 @@
 use crate::addresses::extent;
 use crate::memory::bound::HeldAddress;
 use crate::run::edges;
-use crate::run::readers::{self, FLAG, Held};
+use crate::run::hazards::{self, FLAG, Held};
 use crate::run::state::Run;
 use crate::tally::Tally;
 use std::ops::Range;
@@ -42,7 +42,7 @@ pub fn before(run: &Run, call: &Call, tally: &mut Tally) {
             let live = run.host(&flag.memory())?;
             Some(live..live + flag.len)
         });
-        let held = Held::at(places.flat_map(|live| run.sinks.launches_at(&live)).collect());
+        let held = Held::at(places.flat_map(|live| run.readbacks.launches_at(&live)).collect());
         for image in others.iter().chain(&flags) {
             write(run, call, *finder, written, image, &held, tally);
         }
@@ -88,7 +88,7 @@ pub fn on_device_only(run: &Run, call: &Call, written: &Written, image: &Image, 
     }
 }
 
-/// `call` is about to be made; `finder` is the one before which it was found. `held`: see [`readers::release`].
+/// `call` is about to be made; `finder` is the one before which it was found. `held`: see [`hazards::wait_for_readers`].
 fn write(run: &Run, call: &Call, finder: u64, written: &Written, image: &Image, held: &Held, tally: &mut Tally) {
     let Some(bytes) = run.trace.bytes(image) else {
         tally.lost_writes += 1;
@@ -103,13 +103,13 @@ fn write(run: &Run, call: &Call, finder: u64, written: &Written, image: &Image, 
         // SAFETY: the placement (or the graph whose source it is) holds this memory, readable and writable, until the end.
         let agrees = || unsafe { std::slice::from_raw_parts(live.start as *const u8, bytes.len()) } == bytes;
         // What a copy is still bringing may change what agrees now.
-        if !run.sinks.is_landing_in(&live) && agrees() {
+        if !run.readbacks.is_landing_in(&live) && agrees() {
             return;
         }
         if run.callbacks.have_brought(written.about.begin, &range) {
             return;
         }
-        readers::release(run, call.thread, &live, written.about.begin, held, tally);
+        hazards::wait_for_readers(run, call.thread, &live, written.about.begin, held, tally);
         if agrees() {
             return;
         }

@@ -1,6 +1,6 @@
 //! Copies to the host that are still under way, and host memory that copies of the replay itself still use.
 
-use crate::call::readback::{Sink, meet};
+use crate::call::readback::{Readback, meet};
 use crate::driver::Driver;
 use crate::driver::stream::{GONE, Queue};
 use crate::memory::buffer::Memory;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 pub struct Pending<'t> {
     pub call: u64,
-    pub sink: Sink<'t>,
+    pub readback: Readback<'t>,
     pub queue: Queue,
     /// When the recorder looked at what it had brought; `u64::MAX` if never.
     pub seen: u64,
@@ -33,7 +33,7 @@ pub struct Source {
     pub not_before: u64,
 }
 
-pub struct Sinks<'t> {
+pub struct Readbacks<'t> {
     pending: Mutex<Vec<Pending<'t>>>,
     /// How many there have been.
     count: AtomicU64,
@@ -46,9 +46,9 @@ pub struct Sinks<'t> {
     lent: Mutex<Vec<(Memory, Queue)>>,
 }
 
-impl Default for Sinks<'_> {
+impl Default for Readbacks<'_> {
     fn default() -> Self {
-        Sinks {
+        Readbacks {
             pending: Mutex::default(),
             count: AtomicU64::new(0),
             earliest: AtomicU64::new(u64::MAX),
@@ -59,7 +59,7 @@ impl Default for Sinks<'_> {
     }
 }
 
-impl<'t> Sinks<'t> {
+impl<'t> Readbacks<'t> {
     /// After its call: the copy is under way.
     pub fn add(&self, pending: Pending<'t>) {
         let mut all = self.pending.lock();
@@ -167,16 +167,16 @@ impl<'t> Sinks<'t> {
 
     /// Those of them that `finished` tells to have.
     pub fn landed_in(&self, range: &Range<u64>, finished: impl Fn(&Pending) -> bool) -> Vec<Pending<'t>> {
-        self.take(self.pending.lock(), |pending| pending.sink.lands_in(range) && finished(pending))
+        self.take(self.pending.lock(), |pending| pending.readback.lands_in(range) && finished(pending))
     }
 
     pub fn is_landing_in(&self, range: &Range<u64>) -> bool {
-        self.pending.lock().iter().any(|pending| pending.sink.lands_in(range))
+        self.pending.lock().iter().any(|pending| pending.readback.lands_in(range))
     }
 
     /// Whether some of them tell by an event of their own when they have come.
     pub fn is_awaited_in(&self, range: &Range<u64>) -> bool {
-        self.pending.lock().iter().any(|pending| pending.arrival.is_some() && pending.sink.lands_in(range))
+        self.pending.lock().iter().any(|pending| pending.arrival.is_some() && pending.readback.lands_in(range))
     }
 
     /// Everything that is left.

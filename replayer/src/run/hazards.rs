@@ -7,7 +7,7 @@
 use crate::call::frame::{Frame, Hazard};
 use crate::check::payload;
 use crate::driver::stream::{Queue, within};
-use crate::run::sinks::Pending;
+use crate::run::readbacks::Pending;
 use crate::run::state::Run;
 use crate::tally::Tally;
 use std::collections::HashSet;
@@ -50,7 +50,7 @@ pub fn before<'t>(run: &Run<'t>, call: &Call<'t>, frame: &mut Frame<'t>, tally: 
     for hazard in std::mem::take(&mut frame.hazards) {
         match hazard {
             Hazard::Write { to, recorded, bytes } => write(run, call, &to, recorded, &bytes, tally),
-            Hazard::Overwrite(live) => overtake(run, call.thread, &live, tally),
+            Hazard::Overwrite(live) => before_overwrite(run, call.thread, &live, tally),
         }
     }
 }
@@ -61,10 +61,10 @@ fn write(run: &Run, call: &Call, to: &Region, recorded: u64, bytes: &[u8], tally
     let at = |row: u64| unsafe { std::slice::from_raw_parts(row as *const u8, to.row_bytes as usize) };
     let range = to.address..to.address + to.span();
     // What a copy is still bringing may change what agrees now.
-    if !run.sinks.is_landing_in(&range) && rows().all(|(row, bytes)| at(row) == bytes) {
+    if !run.readbacks.is_landing_in(&range) && rows().all(|(row, bytes)| at(row) == bytes) {
         return;
     }
-    release(run, call.thread, &range, call.begin, &Held::nowhere(), tally);
+    wait_for_readers(run, call.thread, &range, call.begin, &Held::nowhere(), tally);
     for (row, bytes) in rows() {
         let start = recorded + (row - to.address);
         run.callbacks.write(call.begin, start..start + to.row_bytes, |part| {
@@ -77,9 +77,9 @@ fn write(run: &Run, call: &Call, to: &Region, recorded: u64, bytes: &[u8], tally
 }
 
 /// Of live memory, which had changed by that time when recorded.
-pub fn release(run: &Run, thread: u32, live: &Range<u64>, time: u64, held: &Held, tally: &mut Tally) {
+pub fn wait_for_readers(run: &Run, thread: u32, live: &Range<u64>, time: u64, held: &Held, tally: &mut Tally) {
     let moment = |ticks| run.trace.nanoseconds(ticks);
-    for (queue, is_launch, put) in run.sinks.take_readers(live, time) {
+    for (queue, is_launch, put) in run.readbacks.take_readers(live, time) {
         let wait = match (is_launch, live.end - live.start) {
             (false, _) if held.queues.contains(&queue) => {
                 let passed = Duration::from_nanos(moment(time).saturating_sub(moment(put)).max(0) as u64);
@@ -98,18 +98,18 @@ pub fn release(run: &Run, thread: u32, live: &Range<u64>, time: u64, held: &Held
 
 /// Before work is given that began then: compares what the recorder had looked at by that time. The work may overwrite it, and whoever
 /// had waited for it, as a callback, need not have come to compare it here.
-pub fn settle(run: &Run, thread: u32, time: u64, tally: &mut Tally) {
-    if !run.sinks.any_seen_before(time) {
+pub fn compare_due(run: &Run, thread: u32, time: u64, tally: &mut Tally) {
+    if !run.readbacks.any_seen_before(time) {
         return;
     }
     let driver = run.driver;
-    let has_come = |arrival| run.placement.relaxed(|| run.sinks.arrivals.has_come(driver, arrival));
+    let has_come = |arrival| run.placement.relaxed(|| run.readbacks.arrivals.has_come(driver, arrival));
     // What it waits for may not come here: the work before it may have been left out.
     let until = Instant::now() + FOR_ARRIVALS;
-    for arrival in run.sinks.arrivals_before(time) {
-        while run.sinks.is_awaited(arrival) && !has_come(arrival) {
+    for arrival in run.readbacks.arrivals_before(time) {
+        while run.readbacks.is_awaited(arrival) && !has_come(arrival) {
             if Instant::now() > until {
-                run.sinks.give_up(arrival);
+                run.readbacks.give_up(arrival);
                 break;
             }
             std::thread::yield_now();
@@ -126,36 +126,36 @@ pub fn settle(run: &Run, thread: u32, time: u64, tally: &mut Tally) {
         let ask = || !queue.is_captured(driver) && queue.is_finished(driver, queue.context, thread);
         queue.has_name(thread) && run.placement.relaxed(|| within(driver, queue.context, ask)).unwrap_or(false)
     };
-    for pending in run.sinks.seen_before(time, finished) {
-        payload::compare(run, pending.call, &pending.sink, tally);
+    for pending in run.readbacks.seen_before(time, finished) {
+        payload::compare(run, pending.call, &pending.readback, tally);
     }
 }
 
 /// Before a copy that comes behind them brings other bytes, or the memory is given back and becomes something else: compares what
 /// earlier copies brought, or gives up on it.
-pub fn overtake(run: &Run, thread: u32, live: &Range<u64>, tally: &mut Tally) {
+pub fn before_overwrite(run: &Run, thread: u32, live: &Range<u64>, tally: &mut Tally) {
     arrived(run, thread, live, Duration::ZERO, tally);
 }
 
 fn arrived(run: &Run, thread: u32, live: &Range<u64>, wait: Duration, tally: &mut Tally) {
-    let has_come = |arrival| run.placement.relaxed(|| run.sinks.arrivals.has_come(run.driver, arrival));
+    let has_come = |arrival| run.placement.relaxed(|| run.readbacks.arrivals.has_come(run.driver, arrival));
     let until = Instant::now() + wait;
     // Not taken out before it has come: a callback behind it, which may write there, compares it by itself.
     loop {
         let look = run.callbacks.look();
-        for pending in run.sinks.landed_in(live, |pending| pending.arrival.is_some_and(has_come)) {
-            payload::compare(run, pending.call, &pending.sink, tally);
+        for pending in run.readbacks.landed_in(live, |pending| pending.arrival.is_some_and(has_come)) {
+            payload::compare(run, pending.call, &pending.readback, tally);
         }
         drop(look);
-        if !run.sinks.is_awaited_in(live) || Instant::now() > until {
+        if !run.readbacks.is_awaited_in(live) || Instant::now() > until {
             break;
         }
         std::thread::yield_now();
     }
-    for pending in run.sinks.landing_in(live) {
+    for pending in run.readbacks.landing_in(live) {
         // One that tells by itself has had its time.
         match pending.arrival.is_none() && finished(run, thread, pending.queue, wait) {
-            true => payload::compare(run, pending.call, &pending.sink, tally),
+            true => payload::compare(run, pending.call, &pending.readback, tally),
             false => tally.not_compared(pending.call),
         }
     }
