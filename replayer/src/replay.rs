@@ -12,16 +12,16 @@ use crate::options::{Options, Progress};
 use crate::plan::Plan;
 use crate::profile::Profiler;
 use crate::report::Report;
-use crate::run::aside::Aside;
 use crate::run::callbacks::Callbacks;
-use crate::run::numbers::Spares;
+use crate::run::host_writes::{HostWrites, apply};
 use crate::run::readbacks::Readbacks;
 use crate::run::repeat::{self, Repeated};
 use crate::run::repeats::Repeats;
-use crate::run::stall::{PATIENCE, watched};
+use crate::run::side_stream::SideStream;
 use crate::run::state::Run;
-use crate::run::written::{Writes, apply};
-use crate::run::{dump, finish, lanes, rest};
+use crate::run::texture_ids::ReservedIds;
+use crate::run::watchdog::{PATIENCE, watched};
+use crate::run::{dump, finish, lanes, quiesce};
 use crate::session::Session;
 use crate::tally::Tally;
 use parking_lot::Mutex;
@@ -103,16 +103,16 @@ fn profiler<'t>(options: &Options, progress: &dyn Progress) -> Result<Option<Pro
 /// Nothing is under way yet.
 fn begin<'t>(session: Session<'t>, profiler: Option<Profiler<'t>>, options: &Options) -> Run<'t> {
     let (trace, plan) = (session.trace, session.plan);
-    let writes = Writes::of(trace);
+    let writes = HostWrites::of(trace);
     Run {
         session,
         readbacks: Readbacks::default(),
         retained: Mutex::default(),
-        spares: Spares::default(),
+        reserved_ids: ReservedIds::default(),
         graph_reads: Mutex::default(),
         callbacks: Callbacks::of(trace),
-        aside: Aside::new(writes.has_seen()),
-        writes,
+        side_stream: SideStream::new(writes.has_seen()),
+        host_writes: writes,
         before_launches: Mutex::default(),
         end: options.tools.end.unwrap_or(u64::MAX),
         profiler,
@@ -124,7 +124,7 @@ fn begin<'t>(session: Session<'t>, profiler: Option<Profiler<'t>>, options: &Opt
         watch: (options.tools.sync_launches || options.tools.trail.is_some()).then(|| {
             // What was under way when a launch failed did not hang.
             let left = plan.fault.is_none().then(|| left_at(trace, options.tools.end.unwrap_or(u64::MAX)));
-            Watch::new(options.tools.trail, left.as_ref().map(|left| (left, rest::patience(left))))
+            Watch::new(options.tools.trail, left.as_ref().map(|left| (left, quiesce::patience(left))))
         }),
     }
 }
@@ -144,10 +144,13 @@ fn work(run: &mut Run, options: &Options, progress: &dyn Progress) -> Result<End
         None => None,
         Some(repeats) => Some(repeat::run(run, repeats).map_err(|why| Error::Repeat { why })?),
     };
-    let rests = watched(|| progress.stalled(PATIENCE, &[]), || rest::all(run, run.end));
+    let rests = watched(|| progress.stalled(PATIENCE, &[]), || quiesce::all(run, run.end));
     if !run.is_stopped() {
         if run.end < run.trace.len() as u64 || !options.tools.dumps.is_empty() {
-            rests.under_way.iter().for_each(|work| progress.warn(&format!("at the stop, {}", rest::told(run, work))));
+            rests
+                .under_way
+                .iter()
+                .for_each(|work| progress.warn(&format!("at the stop, {}", quiesce::told(run, work))));
         }
         dump::dump(run, &options.tools.dumps, |what| progress.warn(what))
             .map_err(|(path, why)| Error::Dump { path, why })?;
@@ -155,7 +158,7 @@ fn work(run: &mut Run, options: &Options, progress: &dyn Progress) -> Result<End
     apply::at_the_end(run, &mut tally);
     let is_at_rest = finish::finish(run, &rests, &mut tally);
     run.callbacks.close(&mut tally);
-    run.writes.close(&mut tally);
+    run.host_writes.close(&mut tally);
     Ok(Ended { tally, repeated, under_way: rests.under_way, is_at_rest })
 }
 

@@ -178,7 +178,7 @@ impl<'t> Callbacks<'t> {
         newer.any(|one| one.was_told(memory))
     }
 
-    /// Writes recorded host memory as it was found at `since`, but for what runs have written that are done here and ended later
+    /// HostWrites recorded host memory as it was found at `since`, but for what runs have written that are done here and ended later
     /// than that when recorded: that is newer, and copies behind them may have brought what is newer still.
     pub fn write(&self, since: u64, range: Range<u64>, write: impl Fn(Range<u64>)) {
         if self.runs.is_empty() {

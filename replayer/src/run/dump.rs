@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
 
-/// Writes what was asked for, when all work has been waited for. What can spoil it is told to `warn`.
+/// HostWrites what was asked for, when all work has been waited for. What can spoil it is told to `warn`.
 pub fn dump(session: &Session, dumps: &[Dump], warn: impl Fn(&str)) -> Result<(), (PathBuf, String)> {
     if dumps.is_empty() {
         return Ok(());

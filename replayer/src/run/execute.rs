@@ -9,7 +9,7 @@ use crate::memory::buffer::Refusal;
 use crate::plan::copied;
 use crate::run::callbacks::runs;
 use crate::run::worker::Worker;
-use crate::run::{finish, hazards, marks, results};
+use crate::run::{finish, hazards, profiler_marks, results};
 use trace::api::effect::Effect;
 use trace::api::roles::{Class, Field, Role};
 use trace::api::table::Awaited;
@@ -81,7 +81,7 @@ impl<'t> Worker<'_, 't> {
         let (run, Built { call, function, words, .. }) = (self.run, built);
         if let Some(at) = function.ends(Kind::Stream) {
             run.readbacks.destroys_stream(words[at]);
-            run.aside.destroys_stream(words[at]);
+            run.side_stream.destroys_stream(words[at]);
         }
         if let Some(context) = built.ending {
             finish::context_ends(run, context, &mut self.tally);
@@ -99,7 +99,7 @@ impl<'t> Worker<'_, 't> {
             hazards::compare_due(run, self.thread, call.begin, &mut self.tally);
         }
         if gives_work {
-            run.aside.submits(|| self.queue(function, words));
+            run.side_stream.submits(|| self.queue(function, words));
         }
     }
 
@@ -108,7 +108,7 @@ impl<'t> Worker<'_, 't> {
         let (run, Built { call, function, words, .. }) = (self.run, built);
         let is_marked = run.marked.as_ref().is_some_and(|marked| marked.contains(&call.number));
         if is_marked {
-            marks::begin(run, &mut self.tally, call);
+            profiler_marks::begin(run, &mut self.tally, call);
         }
         if function.begins_capture() {
             run.placement.captures.begins();
@@ -127,7 +127,7 @@ impl<'t> Worker<'_, 't> {
             self.queue(function, words).wait(run.driver, self.thread, none.is_none());
         }
         if is_marked {
-            marks::end(run, self.queue(function, words));
+            profiler_marks::end(run, self.queue(function, words));
         }
         if parameters::end_with(function) {
             run.parameters.forget();
@@ -137,7 +137,7 @@ impl<'t> Worker<'_, 't> {
 
     fn once(&self, Built { call, function, live, .. }: &Built<'t>, words: &[u64]) -> u32 {
         let run = self.run;
-        if run.spares.keeps(run, function, words) {
+        if run.reserved_ids.keeps(run, function, words) {
             return result::SUCCESS;
         }
         match (&run.watch, run.profiler.as_ref().filter(|_| live.is_timed())) {
@@ -162,7 +162,7 @@ impl<'t> Worker<'_, 't> {
     fn after(&mut self, built: &mut Built<'t>) {
         let run = self.run;
         let Built { call, function, words, frame, ending, .. } = built;
-        self.tally.other_numbers += u64::from(run.spares.differs(run, call, function, words));
+        self.tally.other_numbers += u64::from(run.reserved_ids.differs(run, call, function, words));
         check::outputs(run, call, function, frame, &mut self.tally);
         self.copies(call, function, frame, words);
         self.ended(call, function);
@@ -170,7 +170,7 @@ impl<'t> Worker<'_, 't> {
         let ends = |param: &Field| matches!(param.role, Role::Destroy);
         if let Some(context) = ending.filter(|_| function.params.iter().any(ends)) {
             run.contexts.lock().remove(&context);
-            run.spares.ended(context);
+            run.reserved_ids.ended(context);
         }
         self.compare_finished(call, function, words);
     }

@@ -6,8 +6,8 @@
 use crate::check::payload;
 use crate::driver::result_name;
 use crate::driver::stream::{Queue, synchronize, within};
+use crate::run::quiesce::{Idle, Quiesced};
 use crate::run::readbacks::Pending;
-use crate::run::rest::{Rest, Rests};
 use crate::run::state::Run;
 use crate::tally::{Divergence, Tally};
 use std::ops::Range;
@@ -15,19 +15,19 @@ use std::ops::Range;
 /// Before a context is ended: its copies.
 pub fn context_ends(run: &Run, context: u64, tally: &mut Tally) {
     // A capture would not survive the wait.
-    let wait = |_none| Rest::of(run.placement.relaxed(|| synchronize(run.driver, context)));
-    let rest = run.placement.captures.none().map_or(Rest::Never, wait);
+    let wait = |_none| Idle::of(run.placement.relaxed(|| synchronize(run.driver, context)));
+    let rest = run.placement.captures.none().map_or(Idle::Never, wait);
     if let Some(profiler) = &run.profiler {
         profiler.context_ends(run, context);
     }
-    settle(run, run.readbacks.of_context(context), |_| rest == Rest::Done, tally);
-    run.aside.context_ends(run, context);
+    settle(run, run.readbacks.of_context(context), |_| rest == Idle::Done, tally);
+    run.side_stream.context_ends(run, context);
     run.placement.ends_context(context);
     run.readbacks.arrivals.context_ends(context);
     if let Some(watch) = &run.watch {
         watch.context_ends(context);
     }
-    if rest != Rest::Never {
+    if rest != Idle::Never {
         run.readbacks.give_back(context);
     }
 }
@@ -48,19 +48,19 @@ pub fn memory_ends(run: &Run, range: &Range<u64>, thread: u32, tally: &mut Tally
 
 /// After the last call, when all work has been waited for: compares what it brought, and gives everything back; whether nothing is
 /// in use any more.
-pub fn finish(run: &Run, rests: &Rests, tally: &mut Tally) -> bool {
+pub fn finish(run: &Run, rests: &Quiesced, tally: &mut Tally) -> bool {
     run.contexts.lock().clear();
     let (mut all_at_rest, mut live) = (true, None);
     for &(context, rest) in &rests.contexts {
         let has_come = |pending: &Pending| match rest {
-            Rest::Done => true,
-            Rest::Never => run.placement.relaxed(|| has_come(run, pending)),
-            Rest::Gone | Rest::Failed(_) => false,
+            Idle::Done => true,
+            Idle::Never => run.placement.relaxed(|| has_come(run, pending)),
+            Idle::Gone | Idle::Failed(_) => false,
         };
         settle(run, run.readbacks.of_context(context), has_come, tally);
-        all_at_rest &= rest != Rest::Never;
-        live = if rest == Rest::Done { Some(context) } else { live };
-        if let Rest::Failed(code) = rest
+        all_at_rest &= rest != Idle::Never;
+        live = if rest == Idle::Done { Some(context) } else { live };
+        if let Idle::Failed(code) = rest
             && run.verify
             && !run.is_stopped()
             && run.plan.fault.is_none_or(|fault| fault.code != code)

@@ -1,36 +1,36 @@
 //! The run: one worker a recorded thread, each call when what preceded it has returned.
 
 mod arrivals;
-pub mod aside;
 pub mod callbacks;
 pub mod dump;
-pub mod edges;
 mod execute;
 pub mod finish;
 pub mod hazards;
+pub mod host_writes;
 mod lifetimes;
-pub mod marks;
-pub mod numbers;
+pub mod partial_words;
+mod prepared_call;
+pub mod profiler_marks;
+pub mod quiesce;
 pub mod readbacks;
-mod ready;
 pub mod repeat;
 pub mod repeats;
-pub mod rest;
 pub mod restore;
 pub mod results;
-pub mod stall;
+pub mod side_stream;
 pub mod state;
+pub mod texture_ids;
+pub mod watchdog;
 mod work;
 mod worker;
-pub mod written;
 
 use crate::error::Error;
 use crate::options::Progress;
 use crate::plan::order::Gate;
-use crate::run::stall::{EndAtLast, PATIENCE, Stall};
+use crate::run::host_writes::apply;
 use crate::run::state::Run;
+use crate::run::watchdog::{EndAtLast, PATIENCE, Watchdog};
 use crate::run::worker::Worker;
-use crate::run::written::apply;
 use crate::tally::Tally;
 use parking_lot::Mutex;
 use trace::Trace;
@@ -40,14 +40,14 @@ pub fn lanes(run: &Run, progress: &dyn Progress) -> Result<Tally, Error> {
     let order = &run.plan.order;
     let gate = Gate::new(order.calls);
     let total = Mutex::new(Tally::default());
-    let stall = Stall::new(order.lanes.len());
+    let watchdog = Watchdog::new(order.lanes.len());
     let ended = std::thread::scope(|scope| {
-        scope.spawn(|| stall.watch(|_| PATIENCE, |calls| progress.stalled(PATIENCE, &named(run.trace, calls))));
-        let (stall, patience) = (&stall, |calls: &[u64]| run.writes.patience(run.trace, calls));
-        if run.writes.any() {
-            scope.spawn(move || stall.watch(patience, |calls| apply::let_go(run, calls)));
+        scope.spawn(|| watchdog.watch(|_| PATIENCE, |calls| progress.stalled(PATIENCE, &named(run.trace, calls))));
+        let (watchdog, patience) = (&watchdog, |calls: &[u64]| run.host_writes.patience(run.trace, calls));
+        if run.host_writes.any() {
+            scope.spawn(move || watchdog.watch(patience, |calls| apply::let_go(run, calls)));
         }
-        let _end = EndAtLast(stall);
+        let _end = EndAtLast(watchdog);
         let mut workers = Vec::new();
         let mut refused = None;
         for (index, lane) in order.lanes.iter().enumerate() {
@@ -61,7 +61,7 @@ pub fn lanes(run: &Run, progress: &dyn Progress) -> Result<Tally, Error> {
             let work = move || {
                 let _abort = AbortOnPanic(gate);
                 let mut worker = Worker { run, thread: lane.thread, tally: Tally::default() };
-                worker.follow(lane, gate, stall, index, progress);
+                worker.follow(lane, gate, watchdog, index, progress);
                 total.lock().add(worker.tally);
             };
             match std::thread::Builder::new().spawn_scoped(scope, work) {

@@ -18,7 +18,7 @@ use crate::plan::order::Edge;
 use crate::plan::{Plan, called_back};
 use crate::profile::{Measure, Profiler, Times, now};
 use crate::run::hazards;
-use crate::run::ready::Ready;
+use crate::run::prepared_call::PreparedCall;
 use crate::run::repeats::{Repeats, at_rest};
 use crate::run::restore::Written;
 use crate::run::state::Run;
@@ -88,7 +88,7 @@ pub fn run(run: &Run, repeats: Repeats) -> Result<Repeated, String> {
     run.driver.set_context(context).map_err(|failure| failure.to_string())?;
     let mut repeated = Repeated { restored: written.bytes, unread: written.unread, ..Repeated::default() };
     let mut prepared = prepare(run, &about.range, &written, &mut repeated)?;
-    let ready: Vec<Ready> = prepared.iter().map(|call| call.ready(run.driver)).collect();
+    let ready: Vec<PreparedCall> = prepared.iter().map(|call| call.ready(run.driver)).collect();
     for time in 0..about.warmup.saturating_add(about.times) {
         written.restore(run)?;
         let (begin, issued, end) = once(run, &prepared, &ready, |at| {
@@ -113,8 +113,8 @@ pub fn run(run: &Run, repeats: Repeats) -> Result<Repeated, String> {
 }
 
 impl Prepared<'_> {
-    fn ready(&self, driver: &Driver) -> Ready {
-        Ready::new(driver, self.live, &self.frame, self.expected, !self.host.is_empty())
+    fn ready(&self, driver: &Driver) -> PreparedCall {
+        PreparedCall::new(driver, self.live, &self.frame, self.expected, !self.host.is_empty())
     }
 }
 
@@ -122,7 +122,7 @@ impl Prepared<'_> {
 fn once<'t>(
     run: &Run,
     prepared: &[Prepared<'t>],
-    ready: &[Ready],
+    ready: &[PreparedCall],
     make: impl Fn(usize) -> u32,
 ) -> Result<(i64, i64, i64), String> {
     let mut failed = None;
@@ -348,7 +348,7 @@ fn measure<'t>(
     about: &Repeat,
     written: &Written,
     prepared: &[Prepared<'t>],
-    ready: &[Ready],
+    ready: &[PreparedCall],
     repeated: &mut Repeated,
 ) -> Result<(), String> {
     let samples = Arc::new(Mutex::new(Samples::default()));

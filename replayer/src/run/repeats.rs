@@ -2,7 +2,7 @@
 
 use crate::options::Repeat;
 use crate::plan::order::{Aborted, Gate};
-use crate::run::rest;
+use crate::run::quiesce;
 use crate::run::restore::Snapshot;
 use crate::session::Session;
 use parking_lot::{Condvar, Mutex};
@@ -58,8 +58,8 @@ impl Repeats {
 
 /// Nothing is under way in any context, before this call. A failure comes back from the next call.
 pub fn at_rest(session: &Session, before: u64, there: &str) -> Result<(), String> {
-    match rest::all(session, before).under_way.first() {
-        Some(work) => Err(format!("when it {there}, {}", rest::told(session, work))),
+    match quiesce::all(session, before).under_way.first() {
+        Some(work) => Err(format!("when it {there}, {}", quiesce::told(session, work))),
         None => Ok(()),
     }
 }

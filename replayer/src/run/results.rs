@@ -72,7 +72,7 @@ fn compare(run: &Run, call: &Call, launch: &Call, image: &Image, may_be_to_come:
         tally.not_compared(call.number);
         return;
     }
-    let written = run.writes.position();
+    let written = run.host_writes.position();
     // SAFETY: as above.
     let now = Hash::of(unsafe { std::slice::from_raw_parts(live as *const u8, image.len as usize) });
     let mut compared = Tally::default();
@@ -85,7 +85,7 @@ fn compare(run: &Run, call: &Call, launch: &Call, image: &Image, may_be_to_come:
     // The program and its callbacks may use other parts of the same memory, in no order to this.
     let is_otherwise = |time| {
         let memory = image.memory();
-        run.writes.are_otherwise(time, &memory, written) || run.callbacks.are_otherwise(time, &memory)
+        run.host_writes.are_otherwise(time, &memory, written) || run.callbacks.are_otherwise(time, &memory)
     };
     if compared.divergences > 0 && launch.looked_at_since(image).is_some_and(is_otherwise) {
         tally.not_compared(call.number);

@@ -3,12 +3,12 @@
 use crate::call::frame::Frame;
 use crate::diagnose::launches::Watch;
 use crate::profile::Profiler;
-use crate::run::aside::Aside;
 use crate::run::callbacks::Callbacks;
-use crate::run::numbers::Spares;
+use crate::run::host_writes::HostWrites;
 use crate::run::readbacks::Readbacks;
 use crate::run::repeats::Repeats;
-use crate::run::written::Writes;
+use crate::run::side_stream::SideStream;
+use crate::run::texture_ids::ReservedIds;
 use crate::session::Session;
 use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap};
@@ -21,12 +21,12 @@ pub struct Run<'a> {
     pub readbacks: Readbacks<'a>,
     /// Memory that the driver may use after the call it was made for: module images, logs, buffers of graph nodes.
     pub retained: Mutex<Vec<Frame<'a>>>,
-    pub spares: Spares,
+    pub reserved_ids: ReservedIds,
     /// Live host memory that graphs may read.
     pub graph_reads: Mutex<BTreeSet<(u64, u64)>>,
     pub callbacks: Callbacks<'a>,
-    pub writes: Writes<'a>,
-    pub aside: Aside,
+    pub host_writes: HostWrites<'a>,
+    pub side_stream: SideStream,
     pub before_launches: Mutex<BeforeLaunches>,
     /// Calls from this number on are not made.
     pub end: u64,

@@ -5,10 +5,10 @@ use crate::options::Progress;
 use crate::plan::action::{Action, Memory, action};
 use crate::plan::order::{Gate, Lane};
 use crate::run::callbacks::runs;
-use crate::run::marks;
-use crate::run::stall::Stall;
+use crate::run::host_writes::apply;
+use crate::run::profiler_marks;
 use crate::run::state::Run;
-use crate::run::written::apply;
+use crate::run::watchdog::Watchdog;
 use crate::tally::{Divergence, Tally};
 use trace::api::by_name;
 use trace::api::effect::{Effect, Work};
@@ -47,7 +47,14 @@ pub(super) struct Worker<'w, 't> {
 }
 
 impl<'t> Worker<'_, 't> {
-    pub(super) fn follow(&mut self, lane: &Lane, gate: &Gate, stall: &Stall, index: usize, progress: &dyn Progress) {
+    pub(super) fn follow(
+        &mut self,
+        lane: &Lane,
+        gate: &Gate,
+        watchdog: &Watchdog,
+        index: usize,
+        progress: &dyn Progress,
+    ) {
         let mut done = 0;
         for step in lane.steps.iter().take_while(|step| step.call < self.run.end) {
             let held = self.run.repeats.as_ref().map(|repeats| repeats.before(self.run, gate, step.call));
@@ -58,7 +65,7 @@ impl<'t> Worker<'_, 't> {
                 return;
             }
             if let Some(call) = self.run.trace.call(step.call) {
-                stall.within(index, call.number, || self.perform(call));
+                watchdog.within(index, call.number, || self.perform(call));
             }
             if let (Some(watch), Some(first)) = (&self.run.watch, &self.tally.first) {
                 watch.differs_at(first.call);
@@ -109,7 +116,7 @@ impl<'t> Worker<'_, 't> {
         }
         self.adopt(&call, function);
         match action(function) {
-            Action::Execute if self.run.marked.is_some() && marks::is_mark(function) => {
+            Action::Execute if self.run.marked.is_some() && profiler_marks::is_mark(function) => {
                 self.skip(&call, function, "only the kernels that were asked for are marked");
             }
             Action::Skip(why) => self.skip(&call, function, why),

@@ -7,10 +7,10 @@ use super::CallbackRun;
 use crate::call::frame::{CallbackSlot, Frame};
 use crate::check::payload;
 use crate::driver::stream::Queue;
+use crate::run::host_writes::apply;
 use crate::run::readbacks::Pending;
 use crate::run::results;
 use crate::run::state::Run;
-use crate::run::written::apply;
 use crate::tally::Tally;
 use parking_lot::RwLock;
 use std::collections::HashSet;
@@ -168,7 +168,7 @@ impl Handed<'_, '_> {
         callbacks.tally.lock().add(tally);
         // It may have been another thread that it waited for, and work behind it reads what that has written.
         if let Some(end) = end.filter(|_| callbacks.in_vain.load(Relaxed) < MOST_IN_VAIN)
-            && !self.run.writes.wait_until(end)
+            && !self.run.host_writes.wait_until(end)
         {
             callbacks.in_vain.fetch_add(1, Relaxed);
         }

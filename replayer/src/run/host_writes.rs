@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 
 /// All that was found before calls, in the order in which it was found. What one thread wrote another thread's call may have
 /// found, and made its own call later than the writer: each is there for every call that began after it was found.
-pub struct Writes<'t> {
+pub struct HostWrites<'t> {
     found: Vec<Found<'t>>,
     /// Those before this one are written.
     frontier: AtomicUsize,
@@ -24,9 +24,14 @@ pub struct Writes<'t> {
     early: Mutex<Tally>,
 }
 
-impl<'t> Writes<'t> {
-    pub fn of(trace: &'t Trace) -> Writes<'t> {
-        Writes { found: trace.found(), frontier: AtomicUsize::new(0), turn: Mutex::default(), early: Mutex::default() }
+impl<'t> HostWrites<'t> {
+    pub fn of(trace: &'t Trace) -> HostWrites<'t> {
+        HostWrites {
+            found: trace.found(),
+            frontier: AtomicUsize::new(0),
+            turn: Mutex::default(),
+            early: Mutex::default(),
+        }
     }
 
     pub fn any(&self) -> bool {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What each worker is inside of.
-pub struct Stall {
+pub struct Watchdog {
     /// By lane: the number of the call, or [`NONE`].
     inside: Vec<AtomicU64>,
     /// Calls that came back.
@@ -20,9 +20,9 @@ pub struct Stall {
 
 const NONE: u64 = u64::MAX;
 
-impl Stall {
-    pub fn new(lanes: usize) -> Stall {
-        Stall {
+impl Watchdog {
+    pub fn new(lanes: usize) -> Watchdog {
+        Watchdog {
             inside: (0..lanes).map(|_| AtomicU64::new(NONE)).collect(),
             done: (0..lanes).map(|_| AtomicU64::new(0)).collect(),
             ended: Mutex::new(false),
@@ -39,7 +39,7 @@ impl Stall {
         done
     }
 
-    /// Looks on until [`end`](Stall::end), and calls `tell` once whenever nothing has come back for as long as `patience` says of the calls
+    /// Looks on until [`end`](Watchdog::end), and calls `tell` once whenever nothing has come back for as long as `patience` says of the calls
     /// that workers are inside of.
     pub fn watch(&self, patience: impl Fn(&[u64]) -> Duration, tell: impl Fn(&[u64])) {
         let (mut seen, mut since, mut told) = (0, Instant::now(), false);
@@ -67,16 +67,16 @@ impl Stall {
 
 /// Has `work` watched: one lane, one call.
 pub fn watched<T: Send>(tell: impl Fn() + Sync, work: impl FnOnce() -> T) -> T {
-    let stall = Stall::new(1);
+    let watchdog = Watchdog::new(1);
     std::thread::scope(|scope| {
-        scope.spawn(|| stall.watch(|_| PATIENCE, |_| tell()));
-        let _end = EndAtLast(&stall);
-        stall.within(0, 0, work)
+        scope.spawn(|| watchdog.watch(|_| PATIENCE, |_| tell()));
+        let _end = EndAtLast(&watchdog);
+        watchdog.within(0, 0, work)
     })
 }
 
 /// Ends the watch also when the work panics.
-pub struct EndAtLast<'s>(pub &'s Stall);
+pub struct EndAtLast<'s>(pub &'s Watchdog);
 
 impl Drop for EndAtLast<'_> {
     fn drop(&mut self) {
@@ -92,26 +92,26 @@ mod tests {
 
     #[test]
     fn a_call_that_does_not_come_back_is_named_once() {
-        let stall = Stall::new(3);
+        let watchdog = Watchdog::new(3);
         let told = Mutex::new(Vec::new());
         std::thread::scope(|scope| {
-            scope.spawn(|| stall.watch(|_| SHORT, |calls| told.lock().push(calls.to_vec())));
-            let _end = EndAtLast(&stall);
-            scope.spawn(|| stall.within(2, 9, || std::thread::sleep(6 * SHORT)));
-            stall.within(0, 7, || std::thread::sleep(6 * SHORT));
+            scope.spawn(|| watchdog.watch(|_| SHORT, |calls| told.lock().push(calls.to_vec())));
+            let _end = EndAtLast(&watchdog);
+            scope.spawn(|| watchdog.within(2, 9, || std::thread::sleep(6 * SHORT)));
+            watchdog.within(0, 7, || std::thread::sleep(6 * SHORT));
         });
         assert_eq!(told.into_inner(), [[7, 9]]);
     }
 
     #[test]
     fn calls_that_come_back_and_lanes_that_wait_for_each_other_are_no_stall() {
-        let stall = Stall::new(2);
+        let watchdog = Watchdog::new(2);
         let told = Mutex::new(0);
         std::thread::scope(|scope| {
-            scope.spawn(|| stall.watch(|_| SHORT, |_| *told.lock() += 1));
-            let _end = EndAtLast(&stall);
+            scope.spawn(|| watchdog.watch(|_| SHORT, |_| *told.lock() += 1));
+            let _end = EndAtLast(&watchdog);
             for call in 0..20 {
-                stall.within(0, call, || std::thread::sleep(SHORT / 8));
+                watchdog.within(0, call, || std::thread::sleep(SHORT / 8));
             }
             std::thread::sleep(4 * SHORT);
         });

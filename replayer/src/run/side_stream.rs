@@ -17,7 +17,7 @@ const FOR_WORK: Duration = Duration::from_secs(1);
 const FOR_MORE_WORK: Duration = Duration::from_millis(10);
 const BETWEEN_LOOKS: Duration = Duration::from_micros(200);
 
-pub struct Aside {
+pub struct SideStream {
     /// Whether the CPU touched memory that is the device's here.
     needed: bool,
     /// By context: a stream that waits for no other.
@@ -27,9 +27,9 @@ pub struct Aside {
     in_vain: AtomicBool,
 }
 
-impl Aside {
-    pub fn new(needed: bool) -> Aside {
-        Aside { needed, streams: Mutex::default(), busy: Mutex::default(), in_vain: AtomicBool::new(false) }
+impl SideStream {
+    pub fn new(needed: bool) -> SideStream {
+        SideStream { needed, streams: Mutex::default(), busy: Mutex::default(), in_vain: AtomicBool::new(false) }
     }
 
     /// Work is about to be put here.

@@ -20,7 +20,7 @@ const MORE: Duration = Duration::from_secs(5);
 
 /// How a context came to rest.
 #[derive(Clone, Copy, PartialEq)]
-pub enum Rest {
+pub enum Idle {
     Done,
     /// It is no more, and its work went with it.
     Gone,
@@ -30,14 +30,14 @@ pub enum Rest {
     Never,
 }
 
-impl Rest {
+impl Idle {
     /// What a wait for it says.
-    pub fn of(waited: Result<(), Failure>) -> Rest {
+    pub fn of(waited: Result<(), Failure>) -> Idle {
         match waited {
-            Ok(()) => Rest::Done,
-            Err(Failure { code: Some(result::INVALID_CONTEXT | result::CONTEXT_IS_DESTROYED), .. }) => Rest::Gone,
-            Err(Failure { code: Some(code), .. }) if result::is_sticky(code) => Rest::Failed(code),
-            Err(_) => Rest::Never,
+            Ok(()) => Idle::Done,
+            Err(Failure { code: Some(result::INVALID_CONTEXT | result::CONTEXT_IS_DESTROYED), .. }) => Idle::Gone,
+            Err(Failure { code: Some(code), .. }) if result::is_sticky(code) => Idle::Failed(code),
+            Err(_) => Idle::Never,
         }
     }
 }
@@ -47,15 +47,15 @@ pub fn patience(left: &Left) -> Duration {
     left.took + MORE
 }
 
-pub struct Rests {
+pub struct Quiesced {
     /// Live contexts.
-    pub contexts: Vec<(u64, Rest)>,
+    pub contexts: Vec<(u64, Idle)>,
     /// What was given up.
     pub under_way: Vec<Work>,
 }
 
 /// Waits for all work of all contexts. Calls from this one on have not been made.
-pub fn all(session: &Session, before: u64) -> Rests {
+pub fn all(session: &Session, before: u64) -> Quiesced {
     let contexts: Vec<u64> = session.contexts.lock().iter().copied().collect();
     let begun = Instant::now();
     let waits: Vec<Waiting> = contexts.iter().map(|context| Waiting::begin(session.driver, *context)).collect();
@@ -63,7 +63,7 @@ pub fn all(session: &Session, before: u64) -> Rests {
     let mut is_given_up = false;
     let mut wait = |wait: &Waiting| {
         if let Some(waited) = wait.end(AT_FIRST.saturating_sub(begun.elapsed())) {
-            return Rest::of(waited);
+            return Idle::of(waited);
         }
         let left = left.get_or_insert_with(|| left_at(session.trace, before));
         let patience = match left.works.is_empty() {
@@ -72,15 +72,15 @@ pub fn all(session: &Session, before: u64) -> Rests {
         };
         let waited = wait.end(patience);
         is_given_up |= waited.is_none();
-        waited.map_or(Rest::Never, Rest::of)
+        waited.map_or(Idle::Never, Idle::of)
     };
-    let rests = waits.iter().map(&mut wait).collect::<Vec<Rest>>();
+    let rests = waits.iter().map(&mut wait).collect::<Vec<Idle>>();
     let works = left.filter(|_| is_given_up).map_or_else(Vec::new, |left| left.works);
     let (finished, under_way): (Vec<Work>, Vec<Work>) =
         works.into_iter().partition(|work| session.placement.relaxed(|| is_finished(session, work)));
     // Something is, if not what any stream tells.
     let under_way = if under_way.is_empty() { finished } else { under_way };
-    Rests { contexts: contexts.into_iter().zip(rests).collect(), under_way }
+    Quiesced { contexts: contexts.into_iter().zip(rests).collect(), under_way }
 }
 
 /// Whether a stream says so.

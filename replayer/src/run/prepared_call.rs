@@ -15,7 +15,7 @@ const LINE: u64 = 64;
 const LINES: u64 = 8;
 
 /// Must not be used without the frame that it was made from.
-pub struct Ready {
+pub struct PreparedCall {
     thunk: Thunk,
     entry: *const (),
     words: *const u64,
@@ -25,8 +25,8 @@ pub struct Ready {
     pub writes: bool,
 }
 
-impl Ready {
-    pub fn new(driver: &Driver, live: &'static Function, frame: &Frame, expected: u32, writes: bool) -> Ready {
+impl PreparedCall {
+    pub fn new(driver: &Driver, live: &'static Function, frame: &Frame, expected: u32, writes: bool) -> PreparedCall {
         let words = &frame.memory[0];
         assert!(words.bytes().len() / 8 >= FUNCTIONS[id(live)].words());
         let start = words.address();
@@ -37,7 +37,7 @@ impl Ready {
         let end = frame.memory.iter().filter_map(near).max().unwrap_or(start);
         let lines = (end.div_ceil(LINE) - start / LINE).min(LINES) as u32;
         let (thunk, entry) = driver.thunk(id(live));
-        Ready { thunk, entry, words: start as *const u64, lines, expected, writes }
+        PreparedCall { thunk, entry, words: start as *const u64, lines, expected, writes }
     }
 
     /// Makes the call.

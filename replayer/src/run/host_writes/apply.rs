@@ -5,8 +5,8 @@
 
 use crate::addresses::extent;
 use crate::memory::bound::HeldAddress;
-use crate::run::edges;
 use crate::run::hazards::{self, FLAG, Held};
+use crate::run::partial_words;
 use crate::run::state::Run;
 use crate::tally::Tally;
 use std::ops::Range;
@@ -17,7 +17,7 @@ use trace::written::{Found, Written};
 
 /// Lets kernels go that wait for the CPU, while these calls wait for them. Memory of the host alone: the driver is busy.
 pub fn let_go(run: &Run, calls: &[u64]) {
-    let writes = &run.writes;
+    let writes = &run.host_writes;
     let _turn = writes.turn.lock();
     let mut tally = writes.early.lock();
     let is_due = |found: &&Found| found.written.is_meanwhile() && calls.contains(&found.call);
@@ -27,7 +27,7 @@ pub fn let_go(run: &Run, calls: &[u64]) {
 
 /// Before the call is made, whatever becomes of it.
 pub fn before(run: &Run, call: &Call, tally: &mut Tally) {
-    let writes = &run.writes;
+    let writes = &run.host_writes;
     let is_due = |at: usize| writes.found.get(at).is_some_and(|found| found.time <= call.begin);
     if !is_due(writes.frontier.load(Acquire)) {
         return;
@@ -71,7 +71,7 @@ pub fn at_the_end(run: &Run, tally: &mut Tally) {
 /// What a callback did to host memory. To be called from the driver's thread: asks the driver nothing.
 pub fn on_host_only(run: &Run, image: &Image, tally: &mut Tally) {
     let Some(bytes) = run.trace.bytes(image) else { return };
-    let (start, bytes, words) = edges::translated(run, image.address, bytes, |range| read_host(run, range));
+    let (start, bytes, words) = partial_words::translated(run, image.address, bytes, |range| read_host(run, range));
     if let Some(live) = run.host(&extent(start, bytes.len())) {
         tally.words.add(words);
         // SAFETY: as in `write`. The device has come to where it waits for this.
@@ -94,7 +94,7 @@ fn write(run: &Run, call: &Call, finder: u64, written: &Written, image: &Image, 
         tally.lost_writes += 1;
         return;
     };
-    let (start, bytes, words) = edges::translated(run, image.address, bytes, |range| read(run, range));
+    let (start, bytes, words) = partial_words::translated(run, image.address, bytes, |range| read(run, range));
     let bytes = &*bytes;
     tally.words.add(words);
     let range = extent(start, bytes.len());
@@ -126,7 +126,7 @@ fn write(run: &Run, call: &Call, finder: u64, written: &Written, image: &Image, 
         });
         tally.written += bytes.len() as u64;
     } else if let Some(live) = run.placement.bound(&range).map(HeldAddress::word) {
-        match run.aside.have(run, call.thread, live, bytes, &mut tally.written_in_use) {
+        match run.side_stream.have(run, call.thread, live, bytes, &mut tally.written_in_use) {
             Some(true) if written.is_seen() => {
                 tally.checked.bytes += if run.verify { bytes.len() as u64 } else { 0 };
                 tally.compared.insert(finder);
@@ -147,7 +147,7 @@ fn read(run: &Run, recorded: &Range<u64>) -> Option<Vec<u8>> {
     let len = (recorded.end - recorded.start) as usize;
     let live = run.placement.bound(recorded)?.word();
     let mut found = vec![0u8; len];
-    run.aside.fetch(run, live, &mut found).map(|()| found)
+    run.side_stream.fetch(run, live, &mut found).map(|()| found)
 }
 
 fn read_host(run: &Run, recorded: &Range<u64>) -> Option<Vec<u8>> {

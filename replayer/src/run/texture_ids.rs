@@ -28,13 +28,13 @@ const MOST: usize = 256;
 
 /// Objects that nothing uses, by context: the number and the kind of each.
 #[derive(Default)]
-pub struct Spares {
+pub struct ReservedIds {
     of: Mutex<HashMap<u64, HashMap<u64, Kind>>>,
     /// The highest recorded number.
     last: OnceLock<u64>,
 }
 
-impl Spares {
+impl ReservedIds {
     /// The context is gone, and all that was made in it.
     pub fn ended(&self, context: u64) {
         self.of.lock().remove(&context);
