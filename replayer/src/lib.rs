@@ -30,7 +30,7 @@ mod tally;
 
 pub use diagnose::bisection::{self, Bisection, Parting};
 pub use diagnose::culprit::{Argument, Culprit, Recorded, What};
-pub use diagnose::launches::Watched;
+pub use diagnose::serial_launches::Watched;
 pub use driver::result::is_sticky;
 pub use driver::stream::is_left_behind;
 pub use error::Error;

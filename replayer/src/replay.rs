@@ -1,6 +1,6 @@
 //! A replay, from the driver's start to its report.
 
-use crate::diagnose::launches::Watch;
+use crate::diagnose::serial_launches::SerialLaunches;
 use crate::driver::Driver;
 use crate::driver::parameters::Parameters;
 use crate::error::Error;
@@ -124,7 +124,7 @@ fn begin<'t>(session: Session<'t>, profiler: Option<Profiler<'t>>, options: &Opt
         watch: (options.tools.sync_launches || options.tools.trail.is_some()).then(|| {
             // What was under way when a launch failed did not hang.
             let left = plan.fault.is_none().then(|| left_at(trace, options.tools.end.unwrap_or(u64::MAX)));
-            Watch::new(options.tools.trail, left.as_ref().map(|left| (left, quiesce::patience(left))))
+            SerialLaunches::new(options.tools.trail, left.as_ref().map(|left| (left, quiesce::patience(left))))
         }),
     }
 }

@@ -3,7 +3,7 @@
 pub mod bisection;
 pub mod culprit;
 pub mod digest;
-pub mod instances;
-pub mod launches;
-pub mod trail;
+pub mod graph_execs;
+pub mod launch_hashes;
+pub mod serial_launches;
 pub mod unroll;

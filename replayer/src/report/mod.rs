@@ -4,7 +4,7 @@ pub mod trust;
 
 use crate::diagnose::bisection::Entry;
 use crate::diagnose::culprit::Culprit;
-use crate::diagnose::launches::{Watch, Watched};
+use crate::diagnose::serial_launches::{SerialLaunches, Watched};
 use crate::driver::result_name;
 use crate::profile::Measured;
 use crate::run::repeat::Repeated;
@@ -86,7 +86,7 @@ pub struct Report {
 
 impl Report {
     pub fn new(run: &mut Run, tally: Tally, elapsed: Duration) -> Report {
-        let is_followed = run.watch.as_ref().is_some_and(Watch::is_followed);
+        let is_followed = run.watch.as_ref().is_some_and(SerialLaunches::is_followed);
         let (watched, culprit, trail) = run.watch.take().map_or((None, None, Vec::new()), |watch| {
             let (watched, culprit, trail) = watch.into_results();
             (Some(watched), culprit, trail)

@@ -1,7 +1,7 @@
 //! What is under way in a replay, and what all its workers share.
 
 use crate::call::frame::Frame;
-use crate::diagnose::launches::Watch;
+use crate::diagnose::serial_launches::SerialLaunches;
 use crate::profile::Profiler;
 use crate::run::callbacks::Callbacks;
 use crate::run::host_writes::HostWrites;
@@ -37,7 +37,7 @@ pub struct Run<'a> {
     /// If a range of calls is to be made again and again.
     pub repeats: Option<Repeats>,
     /// If launches go one at a time.
-    pub watch: Option<Watch>,
+    pub watch: Option<SerialLaunches>,
 }
 
 /// What host memory held when a launch was given it, and how many times what it made of that is still to be compared: by the launch's
@@ -55,6 +55,6 @@ impl<'a> Deref for Run<'a> {
 impl Run<'_> {
     /// Whether what was looked for is found: no further call is made.
     pub fn is_stopped(&self) -> bool {
-        self.watch.as_ref().is_some_and(Watch::is_found)
+        self.watch.as_ref().is_some_and(SerialLaunches::is_found)
     }
 }

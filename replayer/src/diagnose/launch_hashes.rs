@@ -24,7 +24,7 @@ use trace::hash::{Hash, Hasher};
 use trace::value::{Given, Value};
 use trace::{Call, objects::Range};
 
-pub struct Trail {
+pub struct LaunchHashes {
     named: Named,
     digests: RefCell<Digests>,
     pub entries: Vec<Entry>,
@@ -48,9 +48,9 @@ const SHORT: u64 = 1 << 20;
 /// A piece of an allocation, and how it is called: `mem#3`, or `mem#3+0x800000` of a long one.
 type Piece = (String, Range);
 
-impl Trail {
-    pub fn new() -> Trail {
-        Trail { named: Named::new(), digests: RefCell::default(), entries: Vec::new() }
+impl LaunchHashes {
+    pub fn new() -> LaunchHashes {
+        LaunchHashes { named: Named::new(), digests: RefCell::default(), entries: Vec::new() }
     }
 
     pub fn context_ends(&mut self, context: u64) {
@@ -125,7 +125,7 @@ struct View<'v, 't> {
 }
 
 impl<'v, 't> View<'v, 't> {
-    fn new(session: &'v Session<'t>, Trail { named, digests, .. }: &'v Trail) -> View<'v, 't> {
+    fn new(session: &'v Session<'t>, LaunchHashes { named, digests, .. }: &'v LaunchHashes) -> View<'v, 't> {
         let moved = named.ranges().filter_map(|range| {
             let live = session.translation.live(range.base).filter(|live| *live != range.base)?;
             Some([live, range.len, range.base])

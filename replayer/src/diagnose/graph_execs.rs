@@ -16,9 +16,9 @@ const DEVICE_LAUNCH: u64 = 4;
 
 /// By live handle: the nodes, or why they cannot be run one by one.
 #[derive(Default)]
-pub struct Instances(HashMap<u64, Result<Arc<Vec<Node>>, String>>);
+pub struct GraphExecs(HashMap<u64, Result<Arc<Vec<Node>>, String>>);
 
-impl Instances {
+impl GraphExecs {
     pub fn nodes(&self, executable: u64) -> Result<Arc<Vec<Node>>, String> {
         let unknown = || Err("no call that the replay made has instantiated it".into());
         self.0.get(&executable).cloned().unwrap_or_else(unknown)

@@ -13,8 +13,8 @@
 
 use crate::diagnose::bisection::Entry;
 use crate::diagnose::culprit::{Culprit, How, Suspect};
-use crate::diagnose::instances::{self, Instances};
-use crate::diagnose::trail::{self, Step, Trail};
+use crate::diagnose::graph_execs::{self, GraphExecs};
+use crate::diagnose::launch_hashes::{self, LaunchHashes, Step};
 use crate::diagnose::unroll::{Kernel, Node, NodeOp};
 use crate::driver::stream::{Queue, Waiting, queue_of, stream_of, synchronize, within};
 use crate::driver::{Failure, id, result, result_name};
@@ -50,8 +50,8 @@ pub struct Watched {
     pub not_waited: u64,
 }
 
-pub struct Watch {
-    turn: Mutex<Turn>,
+pub struct SerialLaunches {
+    turn: Mutex<SerialState>,
     followed: Option<Followed>,
     /// Submissions of which the recording does not tell that they ended, and how long those are waited for.
     left: HashSet<u64>,
@@ -63,8 +63,8 @@ pub struct Watch {
 }
 
 #[derive(Default)]
-struct Turn {
-    instances: Instances,
+struct SerialState {
+    instances: GraphExecs,
     watched: Watched,
     /// Work that no wait has covered: where it was put, and its call.
     open: Vec<(Queue, u64)>,
@@ -72,7 +72,7 @@ struct Turn {
     waiting: HashMap<u64, Waiting>,
     /// Waits for all of a context that were given up.
     in_vain: u32,
-    trail: Option<Trail>,
+    trail: Option<LaunchHashes>,
 }
 
 /// How a wait came to an end, if it did.
@@ -90,14 +90,14 @@ impl Ended {
     }
 }
 
-impl Watch {
+impl SerialLaunches {
     /// `followed`: with hashes of what these can have written. `left`: what was under way when the recording ended, and how long that
     /// is waited for.
-    pub fn new(followed: Option<Followed>, left: Option<(&Left, Duration)>) -> Watch {
-        Watch {
+    pub fn new(followed: Option<Followed>, left: Option<(&Left, Duration)>) -> SerialLaunches {
+        SerialLaunches {
             left: left.iter().flat_map(|(left, _)| &left.works).flat_map(|work| work.calls.iter().copied()).collect(),
             patience: left.map_or(Duration::MAX, |(_, patience)| patience),
-            turn: Mutex::new(Turn { trail: followed.map(|_| Trail::new()), ..Turn::default() }),
+            turn: Mutex::new(SerialState { trail: followed.map(|_| LaunchHashes::new()), ..SerialState::default() }),
             followed,
             differs_at: AtomicU64::new(u64::MAX),
             is_found: AtomicBool::new(false),
@@ -128,7 +128,7 @@ impl Watch {
         }
     }
 
-    fn trail<'t>(&self, turn: &'t mut Turn, call: &Call) -> Option<&'t mut Trail> {
+    fn trail<'t>(&self, turn: &'t mut SerialState, call: &Call) -> Option<&'t mut LaunchHashes> {
         turn.trail.as_mut().filter(|_| call.number <= self.end())
     }
 
@@ -165,7 +165,7 @@ impl Watch {
                 }
                 result
             }
-            _ if instances::concerns(live) => {
+            _ if graph_execs::concerns(live) => {
                 let mut turn = self.turn.lock();
                 let result = plain();
                 if result == result::SUCCESS {
@@ -220,7 +220,7 @@ impl Watch {
         }
         let step = self.trail(&mut turn, call).map(|trail| {
             let kernel = trace::launch::kernel(call).unwrap_or(call.name());
-            trail.before(session, call, None, kernel.to_owned(), trail::words(call))
+            trail.before(session, call, None, kernel.to_owned(), launch_hashes::words(call))
         });
         let result = plain();
         if result == result::SUCCESS {
@@ -238,7 +238,7 @@ impl Watch {
         session: &Session,
         call: &Call,
         queue: Option<Queue>,
-        turn: &mut Turn,
+        turn: &mut SerialState,
         nodes: &[Node],
         put: impl Fn(&Node) -> u32,
     ) -> Result<u32, String> {
@@ -270,7 +270,7 @@ impl Watch {
         session: &Session,
         call: &Call,
         queue: Option<Queue>,
-        turn: &mut Turn,
+        turn: &mut SerialState,
         why: String,
         plain: impl Fn() -> u32,
     ) -> u32 {
@@ -287,7 +287,7 @@ impl Watch {
     fn is_over<'a>(
         &self,
         session: &Session,
-        turn: &mut Turn,
+        turn: &mut SerialState,
         call: &Call,
         queue: Option<Queue>,
         suspect: impl FnOnce() -> Suspect<'a>,
@@ -312,7 +312,7 @@ impl Watch {
     }
 
     /// Waits for what was put here, or for all contexts, and a while for what else is under way in the context.
-    fn wait(&self, session: &Session, turn: &mut Turn, call: u64, queue: Option<Queue>) -> Ended {
+    fn wait(&self, session: &Session, turn: &mut SerialState, call: u64, queue: Option<Queue>) -> Ended {
         let may_hang = self.left.contains(&call) || turn.open.iter().any(|(_, call)| self.left.contains(call));
         let Some(queue) = queue else {
             let all: Vec<u64> = session.contexts.lock().iter().copied().collect();
@@ -391,7 +391,7 @@ impl Kernel {
     }
 }
 
-impl Turn {
+impl SerialState {
     /// A launch has been waited for.
     fn waited(&mut self, session: &Session, step: Option<Step>) {
         if let (Some(trail), Some(step)) = (&mut self.trail, step) {
