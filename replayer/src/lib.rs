@@ -45,7 +45,7 @@ pub use plan::unordered::{Submission, Unordered, unordered};
 pub use plan::verdict::{Reason, Verdict};
 pub use plan::{Plan, plan};
 pub use replay::replay;
-pub use report::trust::BLIND;
+pub use report::relocation_coverage::UNTRANSLATED;
 pub use report::{Outcome, Placed, Report};
 pub use run::repeat::Repeated;
 pub use tally::{Checked, Divergence, LeftOut};

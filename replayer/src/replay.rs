@@ -4,8 +4,8 @@ use crate::diagnose::serial_launches::SerialLaunches;
 use crate::driver::Driver;
 use crate::driver::parameters::Parameters;
 use crate::error::Error;
+use crate::memory::graph_host_memory::GraphHostMemory;
 use crate::memory::objects::Objects;
-use crate::memory::of_graphs::OfGraphs;
 use crate::memory::place::Placement;
 use crate::memory::translate::Translation;
 use crate::options::{Options, Progress};
@@ -57,7 +57,7 @@ pub fn replay(trace: &Trace, plan: &Plan, options: &Options, progress: &dyn Prog
         progress.warn(&format!("recorded memory cannot all go where it was: {what}"));
     }
     placement.shortages.iter().for_each(|shortage| progress.warn(shortage));
-    let graph_memory = OfGraphs::prepare(&plan.of_nodes, |range| placement.host(range).is_some());
+    let graph_memory = GraphHostMemory::prepare(&plan.of_nodes, |range| placement.host(range).is_some());
     let session = Session {
         trace,
         plan,

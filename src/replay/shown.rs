@@ -56,7 +56,7 @@ pub fn plan(trace: &Trace, plan: &Plan, place: bool, as_json: bool) -> Result<()
     let reach = if plan.unreached_launches == 1 { "reaches" } else { "reach" };
     writeln!(out, "{launches}, of which {} {reach} no comparison", grouped(plan.unreached_launches))?;
     if !place {
-        writeln!(out, "no memory is put back, all addresses are translated: {}", replayer::BLIND)?;
+        writeln!(out, "no memory is put back, all addresses are translated: {}", replayer::UNTRANSLATED)?;
     }
     Ok(out.flush()?)
 }

@@ -8,7 +8,7 @@ use crate::{cupti, verdict, works};
 use anyhow::{Context, Result};
 use parking_lot::Mutex;
 use replayer::Options;
-use replayer::profile::written::Written;
+use replayer::profile::timed_trace::TimedTrace;
 use replayer::profile::{Measure, Measured};
 use serde_json::{Value, json};
 use std::io::Write;
@@ -46,7 +46,7 @@ pub enum Source {
 /// A trace that is being written.
 pub struct Timed {
     output: Output,
-    written: Arc<Mutex<Written>>,
+    written: Arc<Mutex<TimedTrace>>,
 }
 
 impl Timing {
@@ -69,7 +69,7 @@ impl Timing {
         let path = self.path();
         let output = Output::create("-o", path, force, &trace.path)?;
         let shown = || path.display().to_string();
-        let written = Written::begin(trace, output.file().try_clone().with_context(shown)?).with_context(shown)?;
+        let written = TimedTrace::begin(trace, output.file().try_clone().with_context(shown)?).with_context(shown)?;
         let written = Arc::new(Mutex::new(written));
         Ok((
             Timed { output, written: written.clone() },

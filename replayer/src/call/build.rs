@@ -7,7 +7,7 @@
 use crate::call::frame::{CallbackSlot, Frame};
 use crate::call::pointers::SCRATCH;
 use crate::driver::stream::Queue;
-use crate::memory::buffer::{Memory, Refusal, Room};
+use crate::memory::buffer::{Arena, Memory, Refusal};
 use crate::memory::objects::Found;
 use crate::plan::waits;
 use crate::session::Session;
@@ -50,9 +50,9 @@ impl<'w, 't> Builder<'w, 't> {
         call: Call<'t>,
         function: &'static Function,
         tally: &'w mut Tally,
-        room: Option<&Arc<Room>>,
+        arena: Option<&Arc<Arena>>,
     ) -> (Frame<'t>, Result<(), Refusal>) {
-        let frame = Frame { room: room.cloned(), ..Frame::default() };
+        let frame = Frame { arena: arena.cloned(), ..Frame::default() };
         let mut builder = Builder { session, call, function, frame, tally };
         let built = builder.all();
         (builder.frame, built)

@@ -2,7 +2,7 @@
 
 use crate::call::readback::Readback;
 use crate::driver::stream::Queue;
-use crate::memory::buffer::{Memory, Refusal, Room};
+use crate::memory::buffer::{Arena, Memory, Refusal};
 use std::borrow::Cow;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
@@ -64,13 +64,13 @@ pub struct Frame<'t> {
     /// The driver may use the memory after the call.
     pub retain: bool,
     /// Where small memory of the call is to lie, instead of anywhere.
-    pub room: Option<Arc<Room>>,
+    pub arena: Option<Arc<Arena>>,
 }
 
 impl Frame<'_> {
     pub fn zeroed(&self, len: usize) -> Result<Memory, Refusal> {
-        match &self.room {
-            Some(room) => Room::give(room, len),
+        match &self.arena {
+            Some(arena) => Arena::give(arena, len),
             None => Memory::zeroed(len),
         }
     }

@@ -26,5 +26,5 @@ pub fn strange_addresses(session: &Session, bytes: &[u8], layout: Layout) -> Opt
 }
 
 fn is_known(session: &Session, value: u64) -> bool {
-    session.placement.is_at_home(value) || session.translation.recorded(value).is_some()
+    session.placement.is_in_place(value) || session.translation.recorded(value).is_some()
 }

@@ -1,7 +1,7 @@
 //! Compares what calls hand out with what they handed out when recorded, and learns new handles and addresses from it.
 
+pub mod driver_addresses;
 pub mod hint;
-pub mod invented;
 pub mod payload;
 
 use crate::call::frame::{Frame, Output};

@@ -1,8 +1,8 @@
 //! Compares what copies brought to the host with what they brought when recorded.
 
 use crate::call::readback::Readback;
+use crate::check::driver_addresses::Moves;
 use crate::check::hint::strange_addresses;
-use crate::check::invented::Moves;
 use crate::extent::{extent, within};
 use crate::session::Session;
 use crate::tally::{Divergence, Tally, hex};

@@ -71,7 +71,7 @@ impl Placement<'_> {
         }
         let tables = self.translation.tables();
         let learned = || Some((tables.learned(recorded.start)?, Of::Memory));
-        tables.live_range(recorded).or_else(|| learned().filter(|_| !self.is_at_home(recorded.start)))
+        tables.live_range(recorded).or_else(|| learned().filter(|_| !self.is_in_place(recorded.start)))
     }
 
     /// Whether the driver itself says that all of this is device memory: what the trace says of contexts, modules and

@@ -18,26 +18,26 @@ pub struct Memory {
 
 enum Keeper {
     Own(Layout),
-    Room { _keeps: Arc<Room> },
+    Arena { _keeps: Arc<Arena> },
 }
 
 /// Memory of many calls, which lies in the order in which it was asked for.
 #[derive(Default)]
-pub struct Room {
+pub struct Arena {
     blocks: Mutex<Vec<(Memory, usize)>>,
 }
 
 const BLOCK: usize = 1 << 20;
-/// What is larger is not for a room.
+/// What is larger is not for a arena.
 const MOST: usize = 4096;
 
-impl Room {
-    pub fn give(room: &Arc<Room>, len: usize) -> Result<Memory, Refusal> {
+impl Arena {
+    pub fn give(arena: &Arc<Arena>, len: usize) -> Result<Memory, Refusal> {
         if len > MOST {
             return Memory::zeroed(len);
         }
         let taken = len.max(1).next_multiple_of(16);
-        let mut blocks = room.blocks.lock();
+        let mut blocks = arena.blocks.lock();
         if blocks.last().is_none_or(|(_, used)| used + taken > BLOCK) {
             blocks.push((Memory::zeroed(BLOCK)?, 0));
         }
@@ -45,7 +45,7 @@ impl Room {
         // SAFETY: within the block; nobody else is given these bytes.
         let start = unsafe { block.start.add(*used) };
         *used += taken;
-        Ok(Memory { start, keeper: Keeper::Room { _keeps: room.clone() }, len })
+        Ok(Memory { start, keeper: Keeper::Arena { _keeps: arena.clone() }, len })
     }
 }
 
@@ -110,8 +110,8 @@ mod tests {
 
     #[test]
     fn what_a_room_gives_lies_in_order() {
-        let room = Arc::default();
-        let give = |len| Room::give(&room, len).unwrap();
+        let arena = Arc::default();
+        let give = |len| Arena::give(&arena, len).unwrap();
         let (mut one, other) = (give(20), give(MOST));
         one.put(0, &[7; 20]);
         assert_eq!((one.bytes(), other.address() - one.address()), (&[7; 20][..], 32));
@@ -124,7 +124,7 @@ mod tests {
         starts.sort_unstable();
         assert!(starts.windows(2).all(|pair| pair[1] - pair[0] >= MOST as u64));
         assert_eq!(give(MOST + 1).bytes().len(), MOST + 1);
-        drop(room);
+        drop(arena);
         assert_eq!(other.bytes(), [0; MOST]);
     }
 }

@@ -1,8 +1,8 @@
 //! Memory at its place that goes from one stream to another: the second waits for the first, see
 //! [`plan::handover`](crate::plan::handover).
 
-use crate::memory::ordered::Ordered;
 use crate::memory::place::Placement;
+use crate::memory::stream_ordered::Ordered;
 use crate::plan::handover::Handovers;
 use std::sync::atomic::Ordering::Relaxed;
 

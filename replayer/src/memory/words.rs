@@ -91,7 +91,7 @@ pub fn unheld(recorded: &Ranges, held: &Ranges) -> Ranges {
 impl Placement<'_> {
     pub fn word(&self, tables: &Tables, value: u64) -> Word {
         let unless_at_home =
-            || tables.live_end(value).or_else(|| tables.learned(value)).filter(|_| !self.is_at_home(value));
+            || tables.live_end(value).or_else(|| tables.learned(value)).filter(|_| !self.is_in_place(value));
         let moved = tables.live(value).or_else(unless_at_home);
         match moved {
             Some(live) if live == value => Word::Same,
@@ -117,11 +117,11 @@ impl Placement<'_> {
             return None;
         }
         let tables = self.translation.tables();
-        tables.live(recorded).or_else(|| tables.learned(recorded).filter(|_| !self.is_at_home(recorded)))
+        tables.live(recorded).or_else(|| tables.learned(recorded).filter(|_| !self.is_in_place(recorded)))
     }
 
     /// Whether memory that is where it was holds this address.
-    pub fn is_at_home(&self, address: u64) -> bool {
+    pub fn is_in_place(&self, address: u64) -> bool {
         self.pages.contains(address)
             || self.homes.lock().range(..=address).next_back().is_some_and(|(_, end)| address < *end)
     }

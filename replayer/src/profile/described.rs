@@ -83,7 +83,7 @@ fn kinds(session: &Session, copy: &Copied) -> (u8, u8) {
         End::Host(at) | End::Unified(at) if is_pinned(session, at) => memory::PINNED,
         End::Host(_) => memory::PAGEABLE,
         End::Device(_) => memory::DEVICE,
-        End::Unified(at) if session.placement.is_at_home(at) || session.translation.live(at).is_some() => {
+        End::Unified(at) if session.placement.is_in_place(at) || session.translation.live(at).is_some() => {
             memory::DEVICE
         }
         End::Unified(_) => memory::PAGEABLE,

@@ -7,7 +7,7 @@ mod cupti;
 mod described;
 mod events;
 mod kernels;
-pub mod written;
+pub mod timed_trace;
 
 use crate::session::Session;
 use cupti::Cupti;

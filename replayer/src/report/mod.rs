@@ -1,6 +1,6 @@
 //! What a replay did and what it found.
 
-pub mod trust;
+pub mod relocation_coverage;
 
 use crate::diagnose::bisection::Entry;
 use crate::diagnose::culprit::Culprit;

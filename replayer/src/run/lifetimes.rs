@@ -3,7 +3,7 @@
 use crate::driver::stream::within;
 use crate::driver::{Failure, result, result_name};
 use crate::memory::objects::Found;
-use crate::memory::ordered::Ordered;
+use crate::memory::stream_ordered::Ordered;
 use crate::plan::action::Memory;
 use crate::run::worker::Worker;
 use crate::run::{finish, hazards};

@@ -11,7 +11,7 @@
 use crate::call::build::Builder;
 use crate::call::frame::Frame;
 use crate::driver::{Driver, id, result, result_name};
-use crate::memory::buffer::{Refusal, Room};
+use crate::memory::buffer::{Arena, Refusal};
 use crate::options::Repeat;
 use crate::plan::action::{Action, action};
 use crate::plan::order::Edge;
@@ -162,11 +162,11 @@ fn prepare<'t>(
     let mut left_out: HashMap<String, u64> = HashMap::new();
     let mut threads = HashSet::new();
     let mut prepared = Vec::new();
-    let room = Arc::new(Room::default());
+    let arena = Arc::new(Arena::default());
     for (number, thread) in numbers(run.plan, range) {
         let Some(call) = run.trace.call(number) else { continue };
         for from in made_from(&call) {
-            match one(run, call, *from, &room).map_err(|why| unrepeatable(&call, &why))? {
+            match one(run, call, *from, &arena).map_err(|why| unrepeatable(&call, &why))? {
                 Ok(call) => {
                     threads.insert(thread);
                     prepared.push(call);
@@ -284,7 +284,7 @@ fn one<'t>(
     run: &Run<'t>,
     call: Call<'t>,
     from: usize,
-    room: &Arc<Room>,
+    arena: &Arc<Arena>,
 ) -> Result<Result<Prepared<'t>, String>, String> {
     let (function, live) = match (call.function(), live(run.plan, &call)?) {
         (Some(function), Ok(live)) => (function, live),
@@ -294,7 +294,7 @@ fn one<'t>(
         return Err("this driver has no such function".into());
     }
     let mut tally = Tally::default();
-    let (mut frame, built) = Builder::build(run, call, function, &mut tally, Some(room));
+    let (mut frame, built) = Builder::build(run, call, function, &mut tally, Some(arena));
     hazards::before(run, &call, &mut frame, &mut tally);
     match built {
         Ok(()) => {}

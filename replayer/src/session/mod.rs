@@ -5,8 +5,8 @@ pub mod device_memory;
 use crate::driver::Driver;
 use crate::driver::parameters::Parameters;
 use crate::extent::Tolerance;
+use crate::memory::graph_host_memory::GraphHostMemory;
 use crate::memory::objects::Objects;
-use crate::memory::of_graphs::OfGraphs;
 use crate::memory::place::Placement;
 use crate::memory::translate::Translation;
 use crate::plan::Plan;
@@ -24,7 +24,7 @@ pub struct Session<'a> {
     pub objects: &'a Objects,
     pub translation: &'a Translation,
     pub placement: Placement<'a>,
-    pub graph_memory: OfGraphs,
+    pub graph_memory: GraphHostMemory,
     /// Live contexts that the replay made or retained.
     pub contexts: Mutex<BTreeSet<u64>>,
     /// What linkers made, by recorded address.

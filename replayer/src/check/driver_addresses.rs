@@ -42,6 +42,6 @@ impl Moves {
 /// Whether calls tell where one of them is.
 fn is_known(session: &Session, recorded: u64, live: u64) -> bool {
     let (placement, translation) = (&session.placement, &session.translation);
-    let was = placement.is_at_home(recorded) || translation.live(recorded).is_some();
-    was || placement.is_at_home(live) || translation.recorded_by_calls(live).is_some()
+    let was = placement.is_in_place(recorded) || translation.live(recorded).is_some();
+    was || placement.is_in_place(live) || translation.recorded_by_calls(live).is_some()
 }

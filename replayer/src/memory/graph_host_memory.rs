@@ -9,15 +9,15 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 #[derive(Default)]
-pub struct OfGraphs {
+pub struct GraphHostMemory {
     /// By the recorded start.
     places: Mutex<BTreeMap<u64, Memory>>,
 }
 
-impl OfGraphs {
+impl GraphHostMemory {
     /// What overlaps lies in one piece. Pinned memory, at another time, has its place already.
-    pub fn prepare(of_nodes: &Ranges, is_placed: impl Fn(&Range<u64>) -> bool) -> OfGraphs {
-        let memory = OfGraphs::default();
+    pub fn prepare(of_nodes: &Ranges, is_placed: impl Fn(&Range<u64>) -> bool) -> GraphHostMemory {
+        let memory = GraphHostMemory::default();
         for range in of_nodes.iter().filter(|range| !is_placed(range)) {
             // What there is no room for the call that needs it is refused for.
             let _ = memory.hold(&range);

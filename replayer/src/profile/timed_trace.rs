@@ -8,18 +8,18 @@ use trace::Trace;
 use trace::extend::Extension;
 use trace::record::{self, Named, Profile, Timed, with_body};
 
-pub struct Written {
+pub struct TimedTrace {
     /// None once writing has failed.
     extension: Option<Extension>,
     failure: Option<io::Error>,
     names: HashMap<String, u32>,
 }
 
-impl Written {
+impl TimedTrace {
     /// Copies the trace into an empty file.
-    pub fn begin(trace: &Trace, file: File) -> io::Result<Written> {
+    pub fn begin(trace: &Trace, file: File) -> io::Result<TimedTrace> {
         let extension = Extension::begin(trace, file)?;
-        Ok(Written { extension: Some(extension), failure: None, names: HashMap::new() })
+        Ok(TimedTrace { extension: Some(extension), failure: None, names: HashMap::new() })
     }
 
     /// The size of the file in bytes.
@@ -43,7 +43,7 @@ impl Written {
     }
 }
 
-impl Times for Written {
+impl Times for TimedTrace {
     fn take(&mut self, timed: Timed, kernel: Option<&str>) {
         let name = match kernel.map(|kernel| (kernel, self.names.get(kernel))) {
             None => 0,

@@ -4,7 +4,7 @@ use crate::memory::words::Words;
 use crate::report::{Placed, Report};
 
 /// What translation cannot find, wherever memory is elsewhere.
-pub const BLIND: &str = "addresses that kernels make out of integers, and any that are kept in another form than 8 aligned bytes, cannot be found";
+pub const UNTRANSLATED: &str = "addresses that kernels make out of integers, and any that are kept in another form than 8 aligned bytes, cannot be found";
 
 impl Report {
     /// What was done about memory that is elsewhere, and what that may miss; nothing if all of it is at its place and
@@ -34,7 +34,7 @@ fn trust(words: &Words, placed: &Placed) -> Vec<String> {
         lines.push(format!("{} left, which lead where memory was recorded and is not any more", addresses(words.left)));
     }
     if is_elsewhere {
-        lines.push(BLIND.to_owned());
+        lines.push(UNTRANSLATED.to_owned());
     }
     lines
 }
@@ -64,6 +64,6 @@ mod tests {
         assert!(lines[0].starts_with("1 address in payloads"), "{lines:?}");
         assert!(lines[1].starts_with("1 block of addresses"), "{lines:?}");
         assert!(lines[2].starts_with("2 addresses left"), "{lines:?}");
-        assert_eq!(lines[3..], [BLIND]);
+        assert_eq!(lines[3..], [UNTRANSLATED]);
     }
 }
