@@ -5,7 +5,6 @@
 //! follows from the roles of the table; the argument words are the first buffer.
 
 use crate::call::frame::{CallbackSlot, Frame};
-use crate::call::pointers::SCRATCH;
 use crate::driver::stream::Queue;
 use crate::memory::buffer::{Arena, Memory, Refusal};
 use crate::memory::objects::Found;
@@ -42,6 +41,9 @@ pub struct Builder<'w, 't> {
     pub frame: Frame<'t>,
     pub tally: &'w mut Tally,
 }
+
+/// Where a pointer leads whose target nobody knows: the driver may write there.
+pub const SCRATCH: usize = 4096;
 
 impl<'w, 't> Builder<'w, 't> {
     /// The frame, and why it is not whole, if it is not: what it says of host memory holds in either case.

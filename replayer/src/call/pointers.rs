@@ -1,6 +1,6 @@
 //! What pointers of a recorded call lead to: spans, text, code, arguments, options, each a buffer of our own.
 
-use crate::call::build::{Builder, Here};
+use crate::call::build::{Builder, Here, SCRATCH};
 use crate::call::frame::Output;
 use crate::memory::bound::HeldAddress;
 use crate::memory::buffer::{Memory, Refusal};
@@ -15,8 +15,6 @@ use trace::recorded::Recorded;
 use trace::segment::u64_at;
 use trace::walk::{Direction, Target, has_structure, resolve};
 
-/// Where a pointer leads whose target nobody knows: the driver may write there.
-pub const SCRATCH: usize = 4096;
 /// Outputs are given a little more room than the recorded call had use for.
 const SLACK: usize = 64;
 
