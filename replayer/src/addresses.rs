@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-/// The driver gives out neighbouring device addresses in blocks of this size, and reserves them exactly (facts of
-/// driver 580: a hint is honoured if it is aligned to 32 MiB and the size is about that or more).
+/// The driver gives out neighbouring device addresses in blocks of this size, and reserves them exactly
+/// (facts of driver 580: a hint is honoured if it is aligned to 32 MiB and the size is about that or more).
 pub const BLOCK: u64 = 32 << 20;
 pub const PAGE: u64 = 4096;
 /// Device memory is mapped in multiples of this.

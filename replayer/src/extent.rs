@@ -102,8 +102,8 @@ pub struct Fill {
     pub is_all: bool,
 }
 
-/// Compares by number; whether all is within the tolerance, and what is not. Elements that are no whole ones, at the
-/// end, must be the same.
+/// Compares by number; whether all is within the tolerance, and what is not. Elements that are no whole ones,
+/// at the end, must be the same.
 pub fn within(tolerance: &Tolerance, was: &[u8], is: &[u8]) -> (bool, Elements) {
     let (float, size) = (tolerance.float, tolerance.float.size());
     let of = (was.len() / size) as u64;

@@ -1,12 +1,12 @@
 //! Plans, re-executes and checks a trace.
 //!
-//! [`plan()`] walks the trace once, without a driver, and says what can be replayed (`plan/`). [`replay()`] does it on any
-//! `libcuda.so.1` (`driver/`): one worker a recorded thread under the partial order of the recording (`run/`), memory at its
-//! recorded addresses or translated (`memory/`), each call rebuilt from its attachments by the roles of the driver table (`call/`)
-//! and compared with what was recorded (`check/`).
+//! [`plan()`] walks the trace once, without a driver, and says what can be replayed (`plan/`). [`replay()`]
+//! does it on any `libcuda.so.1` (`driver/`): one worker a recorded thread under the partial order of the
+//! recording (`run/`), memory at its recorded addresses or translated (`memory/`), each call rebuilt from its
+//! attachments by the roles of the driver table (`call/`) and compared with what was recorded (`check/`).
 //!
-//! No file imports from a layer above its own: what is under way (`run/`) uses what calls stand on (`session/`), never the other
-//! way round.
+//! No file imports from a layer above its own: what is under way (`run/`) uses what calls stand on
+//! (`session/`), never the other way round.
 
 mod addresses;
 mod call;

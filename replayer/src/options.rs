@@ -18,11 +18,11 @@ pub struct Options {
     pub verify: bool,
     /// Recorded device ordinal to live device ordinal; the others stay the same.
     pub devices: HashMap<i32, i32>,
-    /// Put memory back at its recorded addresses; otherwise all of it is translated, and pointers that the program
-    /// keeps in memory lead nowhere.
+    /// Put memory back at its recorded addresses; otherwise all of it is translated, and pointers that the
+    /// program keeps in memory lead nowhere.
     pub place: bool,
-    /// Where recorded addresses are taken, by mappings of this process or by the driver, translate, rather than stop with
-    /// [`Error::Collision`](crate::Error::Collision): in another process they may be free.
+    /// Where recorded addresses are taken, by mappings of this process or by the driver, translate, rather
+    /// than stop with [`Error::Collision`](crate::Error::Collision): in another process they may be free.
     pub translate: bool,
     pub tools: Tools,
 }
@@ -34,8 +34,8 @@ pub struct Tools {
     pub sync_launches: bool,
     /// The same, and hash what every launch can have written.
     pub trail: Option<Followed>,
-    /// What device memory holds that the replay allocates, before the program could use it. None: zeros, and memory that
-    /// is allocated again keeps what it held, as a driver may have it.
+    /// What device memory holds that the replay allocates, before the program could use it. None: zeros, and
+    /// memory that is allocated again keeps what it held, as a driver may have it.
     pub fill: Option<u8>,
     /// By how much copies to the host may differ from recorded bytes. None: by nothing.
     pub tolerance: Option<Tolerance>,
@@ -87,8 +87,8 @@ pub trait Progress: Sync {
     /// So many more of the planned calls are done.
     fn advance(&self, calls: u64);
 
-    /// Nothing has come to an end for so long: the calls that are being waited for, by number and function. None: the
-    /// replay is at its end, and waits for work that the recording left under way.
+    /// Nothing has come to an end for so long: the calls that are being waited for, by number and function.
+    /// None: the replay is at its end, and waits for work that the recording left under way.
     fn stalled(&self, _: Duration, _: &[(u64, String)]) {}
     /// Something that may spoil the replay, found before it begins.
     fn warn(&self, _: &str) {}

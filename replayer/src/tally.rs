@@ -66,9 +66,11 @@ pub struct Tally {
     pub unresolved_pointers: u64,
     /// Addresses of memory that is elsewhere, in payloads, arguments and results.
     pub words: Words,
-    /// Calls that failed when recorded and name an object that is gone, or that no call of the trace made: left out.
+    /// Calls that failed when recorded and name an object that is gone, or that no call of the trace made:
+    /// left out.
     pub unknown_handles: u64,
-    /// Texture and surface objects whose numbers are others here: not found where a program keeps them in memory.
+    /// Texture and surface objects whose numbers are others here: not found where a program keeps them in
+    /// memory.
     pub other_numbers: u64,
     /// Bytes of memory that the recorded CPU had written without a call.
     pub written: u64,

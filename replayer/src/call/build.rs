@@ -1,8 +1,8 @@
 //! The memory of a call, built again from its recording.
 //!
-//! Every span that the recorded call read becomes a buffer of our own, with pointers to the other buffers, live handles
-//! and live addresses in it; every span that it wrote becomes an empty one, to be compared afterwards. What a span is
-//! follows from the roles of the table; the argument words are the first buffer.
+//! Every span that the recorded call read becomes a buffer of our own, with pointers to the other buffers,
+//! live handles and live addresses in it; every span that it wrote becomes an empty one, to be compared
+//! afterwards. What a span is follows from the roles of the table; the argument words are the first buffer.
 
 use crate::call::frame::{CallbackSlot, Frame};
 use crate::driver::stream::Queue;
@@ -103,7 +103,8 @@ impl<'w, 't> Builder<'w, 't> {
         let word = here.load(at, field.ty.size.min(8)).unwrap_or(0);
         let is_pointer = matches!(field.ty.form, Form::Pointer(_));
         match field.role {
-            // Read when the driver had put it there, which takes no other's (a node's handle in a launch's attributes; driver 580).
+            // Read when the driver had put it there, which takes no other's (a node's handle in a launch's
+            // attributes; driver 580).
             Role::Created if here.memory != 0 => self.put(here, at, field.ty.size.min(8), 0),
             Role::Filled | Role::Created | Role::UserData => {}
             Role::Unless(other) if here.load(base + fields[other.0 as usize].offset, 8).unwrap_or(0) != 0 => {
@@ -212,8 +213,8 @@ impl<'w, 't> Builder<'w, 't> {
         Ok(())
     }
 
-    /// Leaves room for our function in the place of the application's, and for the data to go with it, which stands behind it
-    /// everywhere.
+    /// Leaves room for our function in the place of the application's, and for the data to go with it, which
+    /// stands behind it everywhere.
     fn callback(&mut self, ty: &Type, memory: usize, offset: usize) {
         let driver = self.session.driver;
         let queue = self.call.argument("hStream").map(|stream| {
@@ -230,7 +231,8 @@ impl<'w, 't> Builder<'w, 't> {
         self.frame.callbacks.push(CallbackSlot { memory, offset, with_status, queue });
     }
 
-    /// The length of a module's variable must be known, asked for or not: its address is going to be translated.
+    /// The length of a module's variable must be known, asked for or not: its address is going to be
+    /// translated.
     fn ask_for_length(&mut self) -> Result<(), Refusal> {
         if !self.function.finds_variable() {
             return Ok(());
@@ -291,8 +293,8 @@ fn has_empty_tag(fields: &[Field], index: usize, base: u32, here: Here) -> bool 
     matches!(tag.ty.form, Form::Enum(names) if names.name_of(value as i64).is_some_and(|name| EMPTY_TAGS.contains(&name)))
 }
 
-/// Stands for any callback of the application: what it did is not recorded, that it ran and when, is kept. Extra
-/// arguments are the caller's own business in the C calling convention.
+/// Stands for any callback of the application: what it did is not recorded, that it ran and when, is kept.
+/// Extra arguments are the caller's own business in the C calling convention.
 extern "C" fn nothing() {}
 
 #[cfg(test)]

@@ -74,8 +74,8 @@ impl<'t> Builder<'_, 't> {
         }
     }
 
-    /// The image that begins at this address: as long as its headers say, for other images may follow it without a gap, and no
-    /// shorter than `least`. Text ends where the recorded bytes do.
+    /// The image that begins at this address: as long as its headers say, for other images may follow it
+    /// without a gap, and no shorter than `least`. Text ends where the recorded bytes do.
     fn whole(&self, address: u64, least: u64) -> Option<Cow<'t, [u8]>> {
         let recorded = |at, len| self.call.memory(When::Entry, at, len as u64).map(Cow::into_owned);
         let len = match image::length(address, &recorded) {
@@ -110,7 +110,8 @@ impl<'t> Builder<'_, 't> {
         Some([&bytes[..end], &[0]].concat())
     }
 
-    /// Values of options: numbers, or buffers that the driver writes its log to until the module or linker is gone.
+    /// Values of options: numbers, or buffers that the driver writes its log to until the module or linker is
+    /// gone.
     pub fn options(&mut self, codes_ty: &Type, address: u64, codes: u64, count: u64) -> Result<u64, Refusal> {
         let Form::Pointer(of) = codes_ty.form else { unreachable!("option codes are an array") };
         let array = |address, size: u64| self.call.memory(When::Entry, address, count.checked_mul(size)?);
@@ -154,8 +155,8 @@ impl<'t> Builder<'_, 't> {
         Ok(self.own(Memory::of(&live)?))
     }
 
-    /// Retains a primary context before the recorded program did: runtimes get its handle through a table of the
-    /// driver's, and make it current first.
+    /// Retains a primary context before the recorded program did: runtimes get its handle through a table of
+    /// the driver's, and make it current first.
     pub fn adopt_context(&mut self, context: u64) -> bool {
         let Some(device) = self.session.plan.primaries.get(&context) else { return false };
         let device = self.session.objects.device(*device);
@@ -178,8 +179,8 @@ impl<'t> Builder<'_, 't> {
         Ok(())
     }
 
-    /// Loads a module that the recorded program got unseen, when it is first used: of the images that were found, the
-    /// one that has what this call asks for by name.
+    /// Loads a module that the recorded program got unseen, when it is first used: of the images that were
+    /// found, the one that has what this call asks for by name.
     pub fn adopt(&mut self, module: u64) -> bool {
         let Some(adopted) = self.session.trace.adopted.iter().find(|adopted| adopted.module == module) else {
             return false;

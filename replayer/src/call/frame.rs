@@ -26,8 +26,8 @@ pub enum Output {
 
 /// Host memory that the call is about to read or to have written, and that others may still be using.
 pub enum Hazard<'t> {
-    /// It has to hold what the application's CPU had written by then: the live rows, the recorded address of the first, the bytes
-    /// row behind row.
+    /// It has to hold what the application's CPU had written by then: the live rows, the recorded address of
+    /// the first, the bytes row behind row.
     Write { to: Region, recorded: u64, bytes: Cow<'t, [u8]> },
     /// The call brings other bytes.
     Overwrite(Range<u64>),

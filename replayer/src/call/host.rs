@@ -1,7 +1,8 @@
 //! The host side of copies: payloads in, results out.
 //!
-//! A payload is read straight from the trace where it lies in one piece. Pinned memory is at its recorded address (or
-//! translated), so copies from and to it use it: what the device writes there, a later copy must find.
+//! A payload is read straight from the trace where it lies in one piece. Pinned memory is at its recorded
+//! address (or translated), so copies from and to it use it: what the device writes there, a later copy must
+//! find.
 
 use crate::call::build::{Builder, Here};
 use crate::call::frame::Hazard;
@@ -74,8 +75,8 @@ impl<'t> Builder<'_, 't> {
         Ok(HeldAddress::host(live))
     }
 
-    /// Memory for a graph to read whenever it runs. What is there then is told as all is that the CPU writes; what was there when the
-    /// node was made matters only if it could not be followed.
+    /// Memory for a graph to read whenever it runs. What is there then is told as all is that the CPU writes;
+    /// what was there when the node was made matters only if it could not be followed.
     fn source_of_node(&mut self, recorded: &Region, bytes: Cow<'t, [u8]>) -> Result<HeldAddress, Refusal> {
         let live = self.graph_memory(recorded)?;
         let is_lost = |image: Image| {
@@ -101,7 +102,8 @@ impl<'t> Builder<'_, 't> {
         Ok(live)
     }
 
-    /// Has pinned memory, which is at `live` here, hold what the application's CPU had written there by the time of this call.
+    /// Has pinned memory, which is at `live` here, hold what the application's CPU had written there by the
+    /// time of this call.
     fn write_host(&mut self, recorded: &Region, live: u64, bytes: Cow<'t, [u8]>) {
         let to = Region { address: live, ..*recorded };
         self.frame.hazards.push(Hazard::Write { to, recorded: recorded.address, bytes });
@@ -122,7 +124,8 @@ impl<'t> Builder<'_, 't> {
                 self.frame.hazards.push(Hazard::Overwrite(live..live + recorded.span()));
                 (live, None)
             }
-            // A node copies there whenever its graph runs; what it brought is compared when that has been waited for.
+            // A node copies there whenever its graph runs; what it brought is compared when that has been
+            // waited for.
             None if self.makes_node() && self.region_images(&recorded).is_empty() => {
                 if !self.is_result(&recorded) {
                     self.tally.not_compared(self.call.number);
@@ -165,8 +168,8 @@ impl<'t> Builder<'_, 't> {
         self.bound(name, range(name, recorded)?)
     }
 
-    /// An address that may be of either side. It is the host's if the recorder found bytes there. `len`: as many as the
-    /// call says; and if only the driver knows that, how many there may be.
+    /// An address that may be of either side. It is the host's if the recorder found bytes there. `len`: as
+    /// many as the call says; and if only the driver knows that, how many there may be.
     pub fn unified(
         &mut self,
         name: &'static str,
@@ -255,8 +258,8 @@ impl<'t> Builder<'_, 't> {
         Ok(())
     }
 
-    /// Whether the region is memory of the host that no other call has named: a host pointer is, even if nothing was
-    /// recorded of what it points to, and so is a unified address that is no device memory.
+    /// Whether the region is memory of the host that no other call has named: a host pointer is, even if
+    /// nothing was recorded of what it points to, and so is a unified address that is no device memory.
     fn is_host_side(&self, ty: &'static Type, descriptor: &[u8], side: Side, region: &Region) -> bool {
         let found = self.region_images(region).iter().map(|image| image.len).sum::<u64>();
         match memory_type(ty, descriptor, side) {
@@ -338,8 +341,9 @@ fn range(name: &str, region: &Region) -> Result<Range<u64>, Refusal> {
     Ok(region.address..end)
 }
 
-/// The field in which the descriptor keeps the base address of the side, with its offset in the descriptor: the host pointer
-/// itself, the field for device addresses, or the pointer in an operand of a batch. None of an array.
+/// The field in which the descriptor keeps the base address of the side, with its offset in the descriptor:
+/// the host pointer itself, the field for device addresses, or the pointer in an operand of a batch. None of
+/// an array.
 fn base_pointer(fields: &'static [Field], index: usize, base: u32, here: Here) -> Option<Field> {
     let field = &fields[index];
     if !matches!(field.ty.form, Form::Pointer(_)) {

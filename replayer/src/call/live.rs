@@ -23,8 +23,8 @@ impl Builder<'_, '_> {
         }
         let (start, plan) = (recorded.start, self.session.plan);
         let is_known = plan.device.contains(start) || plan.host.contains(start);
-        // A node may be made of any address, to ask about it (XLA has cuDNN capture graphs that never run). Ours is
-        // memory of the host, which the driver takes an address for that it does not know.
+        // A node may be made of any address, to ask about it (XLA has cuDNN capture graphs that never run).
+        // Ours is memory of the host, which the driver takes an address for that it does not know.
         if self.makes_node() && self.call.succeeded() && !is_known {
             return self.session.graph_memory.stand_in(&recorded);
         }

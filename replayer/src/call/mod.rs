@@ -1,4 +1,5 @@
-//! One call made again: its arguments and memory from the recording, its objects from the replay, the driver it goes to.
+//! One call made again: its arguments and memory from the recording, its objects from the replay, the driver
+//! it goes to.
 
 pub mod arguments;
 pub mod build;

@@ -20,8 +20,9 @@ enum Addresses {
     Nowhere,
 }
 
-/// Told by sizes alone: where code declares some parameters to be pointers, others may take addresses as integers. (Of nvcc 13.0's
-/// machine code and text none does: `parameters --pointers` on the images of `scripts/gpu-test`.)
+/// Told by sizes alone: where code declares some parameters to be pointers, others may take addresses as
+/// integers. (Of nvcc 13.0's machine code and text none does: `parameters --pointers` on the images of
+/// `scripts/gpu-test`.)
 fn addresses(size: usize) -> Addresses {
     match size {
         0..8 => Addresses::Nowhere,
@@ -72,8 +73,8 @@ impl Builder<'_, '_> {
         found
     }
 
-    /// What must be rewritten in one argument, or in several whose sizes are not known: addresses of memory that is
-    /// elsewhere, and objects that kernels use by value. Offset and new word.
+    /// What must be rewritten in one argument, or in several whose sizes are not known: addresses of memory
+    /// that is elsewhere, and objects that kernels use by value. Offset and new word.
     pub fn argument(&mut self, bytes: &[u8]) -> Vec<(usize, u64)> {
         let (session, place) = (self.session, &self.session.placement);
         let kind = addresses(bytes.len());

@@ -7,8 +7,9 @@ use crate::session::Session;
 /// More words are not looked at: each is a question to the driver.
 const MOST: usize = 4096;
 
-/// Words of a result that lead into device memory which no call of the trace gave: variables of modules, for one, whose
-/// addresses kernels know and the program never asked for. They cannot be mapped back. In words; none if there are none.
+/// Words of a result that lead into device memory which no call of the trace gave: variables of modules, for
+/// one, whose addresses kernels know and the program never asked for. They cannot be mapped back. In words;
+/// none if there are none.
 pub fn strange_addresses(session: &Session, bytes: &[u8], layout: Layout) -> Option<String> {
     let mut found = 0;
     let mut asked = 0;

@@ -1,4 +1,5 @@
-//! Compares what calls hand out with what they handed out when recorded, and learns new handles and addresses from it.
+//! Compares what calls hand out with what they handed out when recorded, and learns new handles and addresses
+//! from it.
 
 pub mod driver_addresses;
 pub mod hint;
@@ -231,8 +232,8 @@ impl Checker<'_, '_> {
         if (was == 0) != (is == 0) {
             return how == How::Volatile;
         }
-        // A question about the current context must find the one that was made current. Other objects may be handed
-        // out by a question for the first time, or again after their module was loaded anew.
+        // A question about the current context must find the one that was made current. Other objects may be
+        // handed out by a question for the first time, or again after their module was loaded anew.
         if how == How::Compared
             && kind == Kind::Context
             && self.function.class == Class::query

@@ -11,7 +11,8 @@ use std::cell::LazyCell;
 use trace::call::Content;
 use trace::hash::Hash;
 
-/// A copy to the host that has finished. It counts as compared as far as there was something to compare it with.
+/// A copy to the host that has finished. It counts as compared as far as there was something to compare it
+/// with.
 pub fn compare(session: &Session, call: u64, readback: &Readback, tally: &mut Tally) {
     if !session.verify {
         return;

@@ -1,4 +1,5 @@
-//! The launch that failed: what it ran, what it was given, and whether the recorded program met the same failure.
+//! The launch that failed: what it ran, what it was given, and whether the recorded program met the same
+//! failure.
 
 use crate::addresses::looks_like_address;
 use crate::diagnose::unroll::NodeOp;
@@ -23,7 +24,8 @@ use trace::value::Value;
 /// The first launch whose work failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Culprit {
-    /// The recorded call; with [`Suspects`](What::Earlier) the first one that was found to come after the failure.
+    /// The recorded call; with [`Suspects`](What::Earlier) the first one that was found to come after the
+    /// failure.
     pub call: u64,
     pub function: String,
     pub thread: u32,
@@ -203,8 +205,8 @@ fn argument(bytes: Vec<u8>, declared: Option<&Declared>, named: &Named) -> Argum
     Argument { ty: declared.map(|declared| declared.name.clone()), bytes: Some(bytes), value, places }
 }
 
-/// A word of a structure that lies farther from all memory is no address: two short integers side by side look
-/// like one.
+/// A word of a structure that lies farther from all memory is no address: two short integers side by side
+/// look like one.
 const NEAR: u64 = 1 << 32;
 
 /// The addresses in an argument, and where they lead.

@@ -1,5 +1,5 @@
-//! What device memory holds as one number, by a kernel of the replay's own (digest/digest.cu): hashing an arena between two launches takes
-//! no longer than reading it there.
+//! What device memory holds as one number, by a kernel of the replay's own (digest/digest.cu): hashing an
+//! arena between two launches takes no longer than reading it there.
 
 use crate::driver::calls::Launch;
 use crate::driver::{Driver, Failure};
@@ -33,7 +33,8 @@ struct Kernel {
 }
 
 impl Digests {
-    /// Of this many words at a live address that this context, which is current, can reach; none if it cannot be told so.
+    /// Of this many words at a live address that this context, which is current, can reach; none if it cannot
+    /// be told so.
     pub fn of(&mut self, driver: &Driver, context: u64, live: u64, words: u64, moved: &[Moved]) -> Option<Hash> {
         let kernel = self.kernels.entry(context).or_insert_with(|| Kernel::load(driver).ok());
         kernel.filter(|_| moved.len() <= MOST_MOVED)?.run(driver, live, words, moved).ok()
@@ -71,7 +72,8 @@ impl Kernel {
         let moved: Vec<u8> = moved.as_flattened().iter().flat_map(|word| word.to_le_bytes()).collect();
         let mut sums = [0u64; 2];
         driver.fill(memory, 0, 16, stream)?;
-        // SAFETY: the buffers live until the stream has been waited for; the arguments are as many and as long as the kernel's.
+        // SAFETY: the buffers live until the stream has been waited for; the arguments are as many and as
+        // long as the kernel's.
         unsafe {
             if !moved.is_empty() {
                 driver.write_ordered(ranges, &moved, stream)?;

@@ -1,4 +1,5 @@
-//! Executable graphs, followed through the calls that make and change them, so that they can be run node by node.
+//! Executable graphs, followed through the calls that make and change them, so that they can be run node by
+//! node.
 
 use crate::diagnose::unroll::{Node, NodeOp, kernel_at, take_apart};
 use crate::driver::Driver;
@@ -49,7 +50,8 @@ impl GraphExecs {
                 });
             }
             Effect::SetNode(Work::Kernel) => {
-                // SAFETY: the driver has just read the struct there, of the form that the parameter's type tells.
+                // SAFETY: the driver has just read the struct there, of the form that the parameter's type
+                // tells.
                 let new = unsafe { kernel_at(driver, said(), is_first_form(function)) };
                 self.change(executable, node, by, |node| {
                     let mut new = new?;

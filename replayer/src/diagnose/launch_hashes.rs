@@ -1,13 +1,14 @@
-//! What every launch made of memory, as hashes: two replays of a trace leave the same trail, up to the first launch that
-//! does not compute the same twice.
+//! What every launch made of memory, as hashes: two replays of a trace leave the same trail, up to the first
+//! launch that does not compute the same twice.
 //!
-//! Hashed is what the launch can have written: the allocations that its arguments lead to, at once or through memory
-//! that holds addresses, and the variables of modules that the program has looked up. It is hashed before and after, so
-//! that a launch is told from a difference that was there already. Addresses in memory that has moved count as the
-//! recorded ones, since they differ from run to run.
+//! Hashed is what the launch can have written: the allocations that its arguments lead to, at once or through
+//! memory that holds addresses, and the variables of modules that the program has looked up. It is hashed
+//! before and after, so that a launch is told from a difference that was there already. Addresses in memory
+//! that has moved count as the recorded ones, since they differ from run to run.
 //!
-//! Of long allocations (an arena of most of a device's memory, from which a framework serves itself) only what follows the addresses is hashed.
-//! What is not short is hashed by the device, and searched for addresses only where an address leads to.
+//! Of long allocations (an arena of most of a device's memory, from which a framework serves itself) only
+//! what follows the addresses is hashed. What is not short is hashed by the device, and searched for
+//! addresses only where an address leads to.
 
 use crate::diagnose::bisection::{Entry, State};
 use crate::diagnose::digest::{Digests, Moved};
@@ -42,7 +43,8 @@ const UNREADABLE: Hash = Hash(0);
 const LONG: u64 = 64 << 20;
 const BLOCK: u64 = 8 << 20;
 
-/// Longer pieces are hashed by the device. Of so many bytes, aligned, from an address on, every word is taken for an address.
+/// Longer pieces are hashed by the device. Of so many bytes, aligned, from an address on, every word is taken
+/// for an address.
 const SHORT: u64 = 1 << 20;
 
 /// A piece of an allocation, and how it is called: `mem#3`, or `mem#3+0x800000` of a long one.
@@ -57,8 +59,8 @@ impl LaunchHashes {
         self.digests.get_mut().context_ends(context);
     }
 
-    /// Before a launch whose live argument words are these; none if they are not known, when it can reach everything: of long allocations the
-    /// beginning is looked at.
+    /// Before a launch whose live argument words are these; none if they are not known, when it can reach
+    /// everything: of long allocations the beginning is looked at.
     pub fn before(
         &mut self,
         session: &Session,
@@ -222,7 +224,8 @@ impl<'v, 't> View<'v, 't> {
             let Some(live) = self.session.placement.host(&(range.base..range.base + range.len)) else {
                 return UNREADABLE;
             };
-            // SAFETY: the placement holds pinned memory until the end, and no work that writes it is under way.
+            // SAFETY: the placement holds pinned memory until the end, and no work that writes it is under
+            // way.
             add(unsafe { std::slice::from_raw_parts(live as *const u8, range.len as usize) });
             return hasher.finish();
         }

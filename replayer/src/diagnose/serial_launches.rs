@@ -1,15 +1,15 @@
 //! Launches one at a time: each is waited for before the next call that launches, as a whole or node by node.
 //!
-//! It is waited for by its stream. Other streams may be waiting for a later call: what they have is given a while, which gets shorter
-//! each time that it is in vain.
+//! It is waited for by its stream. Other streams may be waiting for a later call: what they have is given a
+//! while, which gets shorter each time that it is in vain.
 //!
-//! Attribution needs it: a context tells that its work failed, never which. Everything that launches, changes an
-//! executable graph or begins a capture takes its turn, so that what fails in a turn is what was put there in it. As
-//! with CUDA_LAUNCH_BLOCKING, a launch that waits for a later call never ends. One of which the recording does not tell
-//! that it ended is given as long as at the end of a replay, and named.
+//! Attribution needs it: a context tells that its work failed, never which. Everything that launches, changes
+//! an executable graph or begins a capture takes its turn, so that what fails in a turn is what was put there
+//! in it. As with CUDA_LAUNCH_BLOCKING, a launch that waits for a later call never ends. One of which the
+//! recording does not tell that it ended is given as long as at the end of a replay, and named.
 //!
-//! While a capture is under way nothing is waited for: no capture survives a wait for its context. What was put on
-//! streams then is remembered, and waited for before the next launch.
+//! While a capture is under way nothing is waited for: no capture survives a wait for its context. What was
+//! put on streams then is remembered, and waited for before the next launch.
 
 use crate::diagnose::bisection::Entry;
 use crate::diagnose::culprit::{Culprit, How, Suspect};
@@ -91,8 +91,8 @@ impl Ended {
 }
 
 impl SerialLaunches {
-    /// `followed`: with hashes of what these can have written. `left`: what was under way when the recording ended, and how long that
-    /// is waited for.
+    /// `followed`: with hashes of what these can have written. `left`: what was under way when the recording
+    /// ended, and how long that is waited for.
     pub fn new(followed: Option<Followed>, left: Option<(&Left, Duration)>) -> SerialLaunches {
         SerialLaunches {
             left: left.iter().flat_map(|(left, _)| &left.works).flat_map(|work| work.calls.iter().copied()).collect(),
@@ -283,7 +283,8 @@ impl SerialLaunches {
         result
     }
 
-    /// Waits for a launch, or for what was before it: whether that failed or does not end, for which the suspect is accused.
+    /// Waits for a launch, or for what was before it: whether that failed or does not end, for which the
+    /// suspect is accused.
     fn is_over<'a>(
         &self,
         session: &Session,
@@ -311,7 +312,8 @@ impl SerialLaunches {
         true
     }
 
-    /// Waits for what was put here, or for all contexts, and a while for what else is under way in the context.
+    /// Waits for what was put here, or for all contexts, and a while for what else is under way in the
+    /// context.
     fn wait(&self, session: &Session, turn: &mut SerialState, call: u64, queue: Option<Queue>) -> Ended {
         let may_hang = self.left.contains(&call) || turn.open.iter().any(|(_, call)| self.left.contains(call));
         let Some(queue) = queue else {

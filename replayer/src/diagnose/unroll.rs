@@ -1,7 +1,9 @@
-//! A graph taken apart: its nodes in an order that its edges allow, each of which can be put on a stream by itself.
+//! A graph taken apart: its nodes in an order that its edges allow, each of which can be put on a stream by
+//! itself.
 //!
-//! Read from the live graph when it is instantiated, because the program may destroy or change the graph afterwards.
-//! Arguments of kernels are copied at once: the driver's pointers are good only as long as the node is as it was.
+//! Read from the live graph when it is instantiated, because the program may destroy or change the graph
+//! afterwards. Arguments of kernels are copied at once: the driver's pointers are good only as long as the
+//! node is as it was.
 
 use crate::driver::calls::{ATTRIBUTE, Launch};
 use crate::driver::{Driver, Failure, result, result_name};
@@ -128,8 +130,8 @@ pub fn kernel(driver: &Driver, params: &CUDA_KERNEL_NODE_PARAMS) -> Result<Kerne
     let sizes = driver.parameters(function);
     let sizes = sizes.map_err(|failure| format!("the sizes of a kernel's arguments cannot be asked for: {failure}"))?;
     let word = |at: u64| {
-        // SAFETY: the parameters have just been handed out, or are about to be given to the driver, so that their
-        // arrays are there.
+        // SAFETY: the parameters have just been handed out, or are about to be given to the driver, so that
+        // their arrays are there.
         (at != 0).then(|| unsafe { (at as *const u64).read_unaligned() })
     };
     let bytes = |at: u64, size: u64| {

@@ -1,4 +1,5 @@
-//! A driver that watches where copies write (the simulated one, `CUTRACE_SIM_GUARD`) is told of the replay's buffers.
+//! A driver that watches where copies write (the simulated one, `CUTRACE_SIM_GUARD`) is told of the replay's
+//! buffers.
 
 use libloading::Library;
 use std::sync::OnceLock;

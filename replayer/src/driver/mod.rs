@@ -86,7 +86,8 @@ impl Driver {
     /// `words` are the arguments of that function, and what they point to is what it expects.
     pub unsafe fn call(&self, id: usize, words: &[u64]) -> u32 {
         assert!(self.has(id) && words.len() >= FUNCTIONS[id].words());
-        // SAFETY: the entry point and the thunk belong to the same line; the caller vouches for the arguments.
+        // SAFETY: the entry point and the thunk belong to the same line; the caller vouches for the
+        // arguments.
         unsafe { THUNKS[id](self.entries[id], words.as_ptr()) }
     }
 

@@ -1,5 +1,5 @@
-//! The parameters that live functions have, asked of the driver once per function: it reads an argument for each of them, whatever the
-//! trace says of the function.
+//! The parameters that live functions have, asked of the driver once per function: it reads an argument for
+//! each of them, whatever the trace says of the function.
 
 use crate::driver::stream::relaxed;
 use crate::driver::{Driver, Failure};

@@ -31,7 +31,8 @@ impl Queue {
         self.context == context && self.has_name(thread) && matches!(driver.query_stream(self.handle()), Ok(true))
     }
 
-    /// What a wait for the work that this thread, in the current context, has put here would say. None: it takes longer.
+    /// What a wait for the work that this thread, in the current context, has put here would say. None: it
+    /// takes longer.
     pub fn finished_within(self, driver: &Driver, patience: Duration) -> Option<Result<(), Failure>> {
         const PAUSE: Duration = Duration::from_millis(1);
         let begun = Instant::now();
@@ -44,8 +45,8 @@ impl Queue {
         }
     }
 
-    /// Waits until all work put here has finished; whether it has. `captures` are under way: a wait for the whole
-    /// context would break them.
+    /// Waits until all work put here has finished; whether it has. `captures` are under way: a wait for the
+    /// whole context would break them.
     pub fn wait(self, driver: &Driver, thread: u32, captures: bool) -> bool {
         let waited = within(driver, self.context, || match self.has_name(thread) {
             true if captures && self.is_captured(driver) => None,
@@ -66,8 +67,8 @@ impl Queue {
         driver.record_event(event, self.handle())
     }
 
-    /// Whether what is put here becomes part of a graph. The driver does not say it of the default stream while others
-    /// are captured: that may not be touched either.
+    /// Whether what is put here becomes part of a graph. The driver does not say it of the default stream
+    /// while others are captured: that may not be touched either.
     pub fn is_captured(self, driver: &Driver) -> bool {
         driver.is_capturing(self.handle()).unwrap_or(true)
     }
@@ -86,7 +87,8 @@ pub fn queue_of(driver: &Driver, thread: u32, function: &Function, words: &[u64]
 
 /// The live stream that a call about to be made names.
 pub fn stream_of(function: &Function, words: &[u64]) -> Option<u64> {
-    // SAFETY: within a whole structure of the frame's, which lives until the call has been made and looked at.
+    // SAFETY: within a whole structure of the frame's, which lives until the call has been made and looked
+    // at.
     let at = |address| Some(unsafe { (address as *const u64).read_unaligned() });
     function.stream(|word| words.get(word).copied().unwrap_or(0), at)
 }
@@ -102,7 +104,8 @@ pub fn synchronize(driver: &Driver, context: u64) -> Result<(), Failure> {
     within(driver, context, || driver.synchronize_context())?
 }
 
-/// A wait for all work of a context that can be given up. A thread of its own makes it, which then stays behind.
+/// A wait for all work of a context that can be given up. A thread of its own makes it, which then stays
+/// behind.
 pub struct Waiting(Receiver<Result<(), Failure>>);
 
 /// Threads inside such a wait.
@@ -135,7 +138,8 @@ impl Waiting {
     }
 }
 
-/// Whether a wait that was given up is still inside the driver, which the end of the process would then wait for.
+/// Whether a wait that was given up is still inside the driver, which the end of the process would then wait
+/// for.
 pub fn is_left_behind() -> bool {
     INSIDE.load(SeqCst) > 0
 }

@@ -1,13 +1,14 @@
 //! One thunk a driver function: argument words in, a call with the true C signature out.
 //!
-//! Made from the table, in the order of its ids. Each argument takes its size rounded up to 8 bytes, as recorded.
+//! Made from the table, in the order of its ids. Each argument takes its size rounded up to 8 bytes, as
+//! recorded.
 
 use trace::api::FUNCTIONS;
 
 /// Calls the function at `real` with the arguments that lie at `words`.
 ///
-/// Safety: `real` is the entry point of the function that the thunk was made for, `words` has as many words as the
-/// table says, and what the arguments point to is what that function expects.
+/// Safety: `real` is the entry point of the function that the thunk was made for, `words` has as many words
+/// as the table says, and what the arguments point to is what that function expects.
 pub type Thunk = unsafe fn(real: *const (), words: *const u64) -> u32;
 
 /// A function without a known prototype: never called.

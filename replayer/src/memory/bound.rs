@@ -1,11 +1,13 @@
 //! The one rule by which a recorded address becomes an address that the driver is given.
 //!
-//! A trace may name any address, and what it was recorded for may not be here: it could not be allocated, it is freed by
-//! now, or the trace is forged. Under unified addressing the driver takes what it does not know for memory of the host,
-//! and would write the replay's own there. So an address of which the driver reads or writes bytes is a [`HeldAddress`],
-//! which only this rule makes: all of the bytes lie in memory that the replay holds for them now.
+//! A trace may name any address, and what it was recorded for may not be here: it could not be allocated, it
+//! is freed by now, or the trace is forged. Under unified addressing the driver takes what it does not know
+//! for memory of the host, and would write the replay's own there. So an address of which the driver reads or
+//! writes bytes is a [`HeldAddress`], which only this rule makes: all of the bytes lie in memory that the
+//! replay holds for them now.
 //!
-//! Kernel arguments and payloads do not come this way ([`words`](crate::memory::words)): kernels run on the device.
+//! Kernel arguments and payloads do not come this way ([`words`](crate::memory::words)): kernels run on the
+//! device.
 
 use crate::driver::{Failure, result};
 use crate::memory::buffer::Memory;
@@ -57,7 +59,8 @@ impl Placement<'_> {
         (is_placed || self.pages.covers(recorded)).then_some(HeldAddress(recorded.start))
     }
 
-    /// The same for a node of a graph: the driver does not know memory of a graph until a launch has allocated it.
+    /// The same for a node of a graph: the driver does not know memory of a graph until a launch has
+    /// allocated it.
     pub fn bound_in_node(&self, recorded: &Range<u64>) -> Option<HeldAddress> {
         let of_graph =
             || self.translated(recorded).filter(|(_, of)| *of == Of::Graph).map(|(live, _)| HeldAddress(live));
@@ -74,8 +77,8 @@ impl Placement<'_> {
         tables.live_range(recorded).or_else(|| learned().filter(|_| !self.is_in_place(recorded.start)))
     }
 
-    /// Whether the driver itself says that all of this is device memory: what the trace says of contexts, modules and
-    /// frees may not be so here. After a fault it says nothing, and does nothing either.
+    /// Whether the driver itself says that all of this is device memory: what the trace says of contexts,
+    /// modules and frees may not be so here. After a fault it says nothing, and does nothing either.
     fn is_devices(&self, live: &Range<u64>) -> bool {
         let mut at = live.start;
         while at < live.end {

@@ -76,7 +76,8 @@ impl Memory {
     }
 
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: `start` is valid for `len` initialised bytes as long as self is; a room outlives what it gave.
+        // SAFETY: `start` is valid for `len` initialised bytes as long as self is; a room outlives what it
+        // gave.
         unsafe { std::slice::from_raw_parts(self.start, self.len) }
     }
 

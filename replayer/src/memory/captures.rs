@@ -22,7 +22,8 @@ impl Captures {
 
     /// While this is held none begins, or is known to have ended.
     pub fn hold(&self) -> Held<'_> {
-        // Callbacks look as well, which a wait that holds it may be for: it must not queue behind who wants to begin one.
+        // Callbacks look as well, which a wait that holds it may be for: it must not queue behind who wants
+        // to begin one.
         self.gate.read_recursive()
     }
 

@@ -1,5 +1,5 @@
-//! Pageable host memory that the nodes of graphs read and write: a graph finds there what the CPU and other work have left, so that all
-//! of them use one place for it, from the beginning.
+//! Pageable host memory that the nodes of graphs read and write: a graph finds there what the CPU and other
+//! work have left, so that all of them use one place for it, from the beginning.
 
 use crate::memory::bound::HeldAddress;
 use crate::memory::buffer::{Memory, Refusal};

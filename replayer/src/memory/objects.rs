@@ -1,8 +1,8 @@
 //! Which live object stands for which recorded one.
 //!
-//! A handle value means something only with its kind, and may be used again when its object is gone: the last binding
-//! wins. A dead object is remembered as dead: its live value may by now be another object's, so it is not passed on.
-//! What contexts number for themselves lives as often as it is bound to the same live value.
+//! A handle value means something only with its kind, and may be used again when its object is gone: the last
+//! binding wins. A dead object is remembered as dead: its live value may by now be another object's, so it is
+//! not passed on. What contexts number for themselves lives as often as it is bound to the same live value.
 
 use parking_lot::RwLock;
 use std::collections::HashMap;
@@ -76,8 +76,8 @@ impl Objects {
         }
     }
 
-    /// The object ended with this call. Memory handles are held several times over, and each release gives up one hold:
-    /// they stay.
+    /// The object ended with this call. Memory handles are held several times over, and each release gives up
+    /// one hold: they stay.
     pub fn end(&self, kind: Kind, recorded: u64, call: u64) {
         if kind == Kind::Allocation || kind.is_special(recorded) {
             return;
@@ -90,8 +90,8 @@ impl Objects {
         }
     }
 
-    /// What a whole 8-byte argument of this value must become, if it is such an object. A number may happen to look
-    /// like one, so nothing is changed unless some object has moved.
+    /// What a whole 8-byte argument of this value must become, if it is such an object. A number may happen
+    /// to look like one, so nothing is changed unless some object has moved.
     pub fn in_arguments(&self, value: u64) -> Option<u64> {
         if value == 0 || !self.moved.load(Relaxed) {
             return None;
@@ -103,7 +103,8 @@ impl Objects {
         IN_ARGUMENTS.into_iter().find_map(find)
     }
 
-    /// The object of a call that was left out; one already known by this value is given up only if the call made it.
+    /// The object of a call that was left out; one already known by this value is given up only if the call
+    /// made it.
     pub fn forgo(&self, kind: Kind, recorded: u64, call: u64, made: bool) {
         if kind == Kind::Device || kind.is_special(recorded) {
             return;
@@ -115,8 +116,8 @@ impl Objects {
     }
 }
 
-/// Kinds that the driver lets stand for each other share their values: a CUkernel is launched as a CUfunction, a green
-/// context is the same address as its CUcontext.
+/// Kinds that the driver lets stand for each other share their values: a CUkernel is launched as a
+/// CUfunction, a green context is the same address as its CUcontext.
 fn space(kind: Kind) -> usize {
     match kind {
         Kind::Kernel => Kind::Function as usize,

@@ -1,4 +1,5 @@
-//! Pieces of device memory that are mapped at recorded addresses, and which recorded allocations still need them.
+//! Pieces of device memory that are mapped at recorded addresses, and which recorded allocations still need
+//! them.
 
 use crate::addresses::GRANULE;
 use crate::ranges::{Ranges, widen};
@@ -10,7 +11,8 @@ pub struct Pieces {
     by_start: BTreeMap<u64, Piece>,
     /// Recorded allocations that have not been freed, by their start.
     live: BTreeMap<u64, Range<u64>>,
-    /// The length of the longest that there was: such ranges may lie within others (what no recorded call made is taken in whole granules).
+    /// The length of the longest that there was: such ranges may lie within others (what no recorded call
+    /// made is taken in whole granules).
     longest: u64,
 }
 
@@ -40,9 +42,9 @@ impl Pieces {
         gaps
     }
 
-    /// The granules of a recorded range that are mapped and in which no allocation lives. The driver has given such a granule back, and
-    /// has another with zeros for it when it is needed again; in others the bytes of what was freed stay (seen on driver 580:
-    /// tests/gpu/facts/fresh_memory.c).
+    /// The granules of a recorded range that are mapped and in which no allocation lives. The driver has
+    /// given such a granule back, and has another with zeros for it when it is needed again; in others the
+    /// bytes of what was freed stay (seen on driver 580: tests/gpu/facts/fresh_memory.c).
     pub fn given_back(&self, range: &Range<u64>) -> Vec<Range<u64>> {
         let wide = widen(range.clone(), GRANULE);
         let below = self.live.range(wide.start.saturating_sub(self.longest)..wide.end).map(|(_, live)| live.clone());
@@ -74,7 +76,8 @@ impl Pieces {
         self.by_start.values_mut().for_each(|piece| piece.users = 0);
     }
 
-    /// Takes out the pieces that no allocation needs, of those that overlap this range; those of a device may stay.
+    /// Takes out the pieces that no allocation needs, of those that overlap this range; those of a device may
+    /// stay.
     pub fn take_dead(&mut self, within: &Range<u64>, but: Option<i32>) -> Vec<Range<u64>> {
         let dead = self.overlapping(within).filter(|(_, piece)| piece.users == 0 && Some(piece.device) != but);
         let dead: Vec<Range<u64>> = dead.map(|(start, piece)| start..piece.end).collect();

@@ -54,7 +54,8 @@ impl Placement<'_> {
                 other => return other,
             }
         }
-        // Pages of ours here, too: whatever becomes of their context, what the recorded CPU wrote has a place.
+        // Pages of ours here, too: whatever becomes of their context, what the recorded CPU wrote has a
+        // place.
         let live = map_anywhere(len).ok_or(NO_ROOM)?;
         if let Err(failure) = self.driver.register_host(live, len) {
             unmap(live, len);
@@ -77,7 +78,8 @@ impl Placement<'_> {
         self.pinned.lock().get(&start).map(|end| start..*end)
     }
 
-    /// Gives it back. What copies do with it has been waited for, unless a capture is under way: then it stays.
+    /// Gives it back. What copies do with it has been waited for, unless a capture is under way: then it
+    /// stays.
     pub fn unpin(&self, start: u64) -> Result<(), Failure> {
         // The driver has nothing against it.
         if start == 0 {

@@ -1,10 +1,11 @@
 //! Puts memory back at its recorded addresses.
 //!
-//! Right after cuInit, before any context: whole 32 MiB blocks around all recorded device ranges are reserved, and the
-//! pages of pinned host ranges are mapped (inside a reservation too: the driver takes them there). Device memory is
-//! created and mapped piece by piece when the recorded program first allocates it, and stays: an address that is
-//! allocated again finds its piece mapped. Pieces without a live allocation go when memory runs out, or when something
-//! else is recorded at their addresses. Recorded frees change nothing but what they wait for.
+//! Right after cuInit, before any context: whole 32 MiB blocks around all recorded device ranges are
+//! reserved, and the pages of pinned host ranges are mapped (inside a reservation too: the driver takes them
+//! there). Device memory is created and mapped piece by piece when the recorded program first allocates it,
+//! and stays: an address that is allocated again finds its piece mapped. Pieces without a live allocation go
+//! when memory runs out, or when something else is recorded at their addresses. Recorded frees change nothing
+//! but what they wait for.
 //!
 //! What cannot be reserved is allocated elsewhere and translated.
 
@@ -68,8 +69,8 @@ pub struct Placement<'a> {
     pub(crate) pieces: Mutex<Pieces>,
     /// Live contexts in which memory was freed in stream order: its last work may be under way there.
     pub(crate) left: Mutex<HashSet<u64>>,
-    /// Allocations and reservations that are where they were, start to end. Held for no driver call: callbacks, which
-    /// such a call may wait for, look addresses up.
+    /// Allocations and reservations that are where they were, start to end. Held for no driver call:
+    /// callbacks, which such a call may wait for, look addresses up.
     pub(crate) homes: Mutex<BTreeMap<u64, u64>>,
     /// Allocations that there was no memory for, start to end.
     pub(crate) missing: Mutex<BTreeMap<u64, u64>>,
@@ -82,7 +83,8 @@ pub struct Placement<'a> {
     pub captures: Captures,
     /// Freed memory is unmapped at once.
     unmaps: bool,
-    /// What memory is filled with each time that it is allocated; none: with zeros, when it is mapped, or would be anew.
+    /// What memory is filled with each time that it is allocated; none: with zeros, when it is mapped, or
+    /// would be anew.
     pub fill: Option<u8>,
     pub counts: Counts,
     /// Devices that may be too small or of another kind, in words.
@@ -170,7 +172,8 @@ impl<'a> Placement<'a> {
 
     /// At its addresses; false if the driver will not have it there.
     fn put_back(&self, allocation: &Allocation, device: i32, ordered: &Option<Ordered>) -> Result<bool, Failure> {
-        // What was here before may have been elsewhere: a variable of a module that is gone, a neighbour in need of more.
+        // What was here before may have been elsewhere: a variable of a module that is gone, a neighbour in
+        // need of more.
         self.translation.forget(&allocation.range);
         let mut pieces = self.pieces.lock();
         // The address may have been another device's.
@@ -211,8 +214,8 @@ impl<'a> Placement<'a> {
         self.pieces.lock().freed(start);
     }
 
-    /// Frees what is elsewhere, and waits as the driver's own free does. Memory at its place stays mapped, unless the recorded
-    /// program met a fault: it may have used what it had freed.
+    /// Frees what is elsewhere, and waits as the driver's own free does. Memory at its place stays mapped,
+    /// unless the recorded program met a fault: it may have used what it had freed.
     pub fn free(&self, start: u64) -> Result<(), Failure> {
         if let Some(live) = self.translation.unbind(start) {
             return self.driver.free(live);
@@ -245,8 +248,9 @@ impl<'a> Placement<'a> {
         self.unmap(&mut self.pieces.lock(), range, None)
     }
 
-    /// Work of freed memory may still be under way in the current context, or where it was freed in stream order: it is
-    /// waited for. (Other memory of another context is freed by a call of its own, which has waited.)
+    /// Work of freed memory may still be under way in the current context, or where it was freed in stream
+    /// order: it is waited for. (Other memory of another context is freed by a call of its own, which has
+    /// waited.)
     fn unmap(&self, pieces: &mut Pieces, within: &Range<u64>, but: Option<i32>) -> Result<bool, Failure> {
         let Some(_none) = self.captures.none() else { return Ok(false) };
         let dead = pieces.take_dead(within, but);
@@ -308,7 +312,8 @@ impl<'a> Placement<'a> {
 
     /// Gives everything back. All work must have ended. A context should be current.
     pub fn release(&self) {
-        // The driver does not give up a reservation with pinned memory in it. What went with its context it does not know any more.
+        // The driver does not give up a reservation with pinned memory in it. What went with its context it
+        // does not know any more.
         let pinned = std::mem::take(&mut *self.pinned.lock());
         pinned.into_keys().for_each(|start| _ = self.unpin(start));
         let mut pieces = self.pieces.lock();
@@ -343,8 +348,8 @@ impl<'a> Placement<'a> {
         self.driver.fill(start, self.fill.unwrap_or(0), len, stream)
     }
 
-    /// Zeros (or what was asked for), so that what was never written is the same in every replay. On a stream of its own: the default stream
-    /// would wait for, or break, what the program has under way.
+    /// Zeros (or what was asked for), so that what was never written is the same in every replay. On a stream
+    /// of its own: the default stream would wait for, or break, what the program has under way.
     pub(crate) fn put_fill(&self, range: Range<u64>) {
         let fill = || {
             let stream = self.driver.create_stream()?;

@@ -5,8 +5,9 @@ use crate::driver::Driver;
 use crate::ranges::{Ranges, widen};
 use std::ops::Range;
 
-/// Reserves a run of blocks, as a whole or as much of it as is free: the program's own ranges in one piece each, if they
-/// can be had so, for its mappings may lie anywhere in them. What cannot be had is told by `refused`.
+/// Reserves a run of blocks, as a whole or as much of it as is free: the program's own ranges in one piece
+/// each, if they can be had so, for its mappings may lie anywhere in them. What cannot be had is told by
+/// `refused`.
 pub fn reserve(
     driver: &Driver,
     run: Range<u64>,

@@ -1,4 +1,5 @@
-//! Stream-ordered memory that could not be put back at its recorded address: the same calls, on the same stream.
+//! Stream-ordered memory that could not be put back at its recorded address: the same calls, on the same
+//! stream.
 
 use crate::driver::{Failure, result};
 use crate::memory::objects::{Found, Objects};
@@ -17,7 +18,8 @@ pub struct Ordered {
 }
 
 impl Ordered {
-    /// What a recorded call says about it; none if it is no stream-ordered one, or if an object it names is not here.
+    /// What a recorded call says about it; none if it is no stream-ordered one, or if an object it names is
+    /// not here.
     pub fn of(call: &Call, function: &'static Function, objects: &Objects) -> Option<Ordered> {
         let live = |kind, at: usize| match objects.find(kind, call.argument(function.params[at].name)?) {
             Found::Live(live) => Some(live),
@@ -60,7 +62,8 @@ impl Placement<'_> {
         Ok(live)
     }
 
-    /// Fills memory that is allocated, perhaps again: when nothing uses it any more, or in the stream's order.
+    /// Fills memory that is allocated, perhaps again: when nothing uses it any more, or in the stream's
+    /// order.
     pub(crate) fn refill(&self, range: Range<u64>, ordered: &Option<Ordered>) {
         let len = range.end - range.start;
         let none = self.captures.none();
@@ -86,7 +89,8 @@ impl Placement<'_> {
             self.left.lock().insert(self.driver.current_context());
             self.freed(start);
         }
-        // A graph that is being captured may go on using the memory; what graphs allocate, a captured free does end.
+        // A graph that is being captured may go on using the memory; what graphs allocate, a captured free
+        // does end.
         let none = self.captures.none();
         if none.is_none() && !is_of_graph {
             return Ok(());

@@ -1,7 +1,9 @@
-//! Memory that could not be put back at its recorded address: module globals, graph memory, ranges already taken.
+//! Memory that could not be put back at its recorded address: module globals, graph memory, ranges already
+//! taken.
 //!
-//! Both ways: where a recorded address is now, and which recorded address a live one stands for. The first is forgotten
-//! when the memory is freed. The second outlives it, until its live address is another's: results may still hold it.
+//! Both ways: where a recorded address is now, and which recorded address a live one stands for. The first is
+//! forgotten when the memory is freed. The second outlives it, until its live address is another's: results
+//! may still hold it.
 
 use parking_lot::{RwLock, RwLockReadGuard};
 use std::collections::BTreeMap;
@@ -34,8 +36,8 @@ pub struct Tables {
     live: Disjoint,
     /// By live address.
     recorded: Disjoint,
-    /// What was in `recorded` until its live address became another's, in that order. A copy that was under way then may
-    /// still hold it.
+    /// What was in `recorded` until its live address became another's, in that order. A copy that was under
+    /// way then may still hold it.
     past: Vec<(u64, Moved)>,
     /// Of the driver's own, learned from results: by recorded address, and by live address.
     blocks: (Disjoint, Disjoint),
@@ -82,8 +84,8 @@ impl Translation {
         }
     }
 
-    /// Learns where a block of the driver's own is, from an address in it and what that is here. False if either is known to be another,
-    /// or if they cannot lie in one block.
+    /// Learns where a block of the driver's own is, from an address in it and what that is here. False if
+    /// either is known to be another, or if they cannot lie in one block.
     pub fn learn(&self, recorded: u64, live: u64) -> bool {
         let mut tables = self.tables.write();
         let (there, here) = (&tables.blocks.0, &tables.blocks.1);

@@ -1,10 +1,10 @@
 //! Addresses among bytes that nobody describes: payloads, arguments, results.
 //!
-//! Any 8-byte word may be one. Only words that fall into memory which is elsewhere now are rewritten (or are the first
-//! address behind it, where nothing else is), so that with everything at its place nothing is looked at. A word stands
-//! where the device can load one: at a multiple of 8 of its address there. Addresses that a program keeps in another
-//! form (offsets, halves, with flags in the low bits of a word behind the end) are not found; those that lead where
-//! memory was recorded and is not any more are counted.
+//! Any 8-byte word may be one. Only words that fall into memory which is elsewhere now are rewritten (or are
+//! the first address behind it, where nothing else is), so that with everything at its place nothing is
+//! looked at. A word stands where the device can load one: at a multiple of 8 of its address there. Addresses
+//! that a program keeps in another form (offsets, halves, with flags in the low bits of a word behind the
+//! end) are not found; those that lead where memory was recorded and is not any more are counted.
 
 use crate::memory::place::Placement;
 use crate::memory::translate::{Tables, Translation, around};
@@ -27,8 +27,8 @@ pub struct Words {
     pub results: u64,
     /// Blocks of addresses of the driver's own, code and the like, found to be elsewhere.
     pub learned: u64,
-    /// Not rewritten, though they lead where memory was recorded that is not at its place: it was freed, or the word is
-    /// no address at all.
+    /// Not rewritten, though they lead where memory was recorded that is not at its place: it was freed, or
+    /// the word is no address at all.
     pub left: u64,
 }
 
@@ -101,7 +101,8 @@ impl Placement<'_> {
         }
     }
 
-    /// Recorded bytes as the replay's device must see them. They stay where they are if no word of theirs moves.
+    /// Recorded bytes as the replay's device must see them. They stay where they are if no word of theirs
+    /// moves.
     pub fn to_live<'b>(&self, bytes: Cow<'b, [u8]>, layout: Layout) -> (Cow<'b, [u8]>, Words) {
         if !self.translation.is_in_use() && self.unheld.is_empty() {
             return (bytes, Words::default());
@@ -128,8 +129,8 @@ impl Placement<'_> {
 }
 
 impl Translation {
-    /// What the device made, with recorded addresses in place of the live ones: how the recorded device would have made
-    /// it. None if there is no such address in it. `since`: when the copy was put on its way.
+    /// What the device made, with recorded addresses in place of the live ones: how the recorded device would
+    /// have made it. None if there is no such address in it. `since`: when the copy was put on its way.
     pub fn to_recorded(&self, bytes: &[u8], layout: Layout, since: usize) -> Option<(Vec<u8>, u64)> {
         if !self.has_moved() {
             return None;

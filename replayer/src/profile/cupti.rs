@@ -1,11 +1,12 @@
-//! CUPTI as a source of times: activity records, matched with calls by the correlation ids that CUPTI gives the replay's own
-//! driver calls.
+//! CUPTI as a source of times: activity records, matched with calls by the correlation ids that CUPTI gives
+//! the replay's own driver calls.
 //!
-//! The id of a call is told by CUPTI's callback for it, on the thread that makes the call. Callbacks are enabled for
-//! functions that give a device work and for no others, so that all other calls cost what they cost without CUPTI.
+//! The id of a call is told by CUPTI's callback for it, on the thread that makes the call. Callbacks are
+//! enabled for functions that give a device work and for no others, so that all other calls cost what they
+//! cost without CUPTI.
 //!
-//! CUPTI hands out whole buffers, from its own threads or from within a flush. A record may come before the replay has noted
-//! the id: it is kept until the end then.
+//! CUPTI hands out whole buffers, from its own threads or from within a flush. A record may come before the
+//! replay has noted the id: it is kept until the end then.
 
 use crate::driver::{id, result};
 use crate::profile::described::launched;
@@ -220,7 +221,8 @@ impl Subscription {
         }
     }
 
-    /// Hands on what has waited for its call. What is looked up in vain twice is not the trace's: the replay fills memory, too.
+    /// Hands on what has waited for its call. What is looked up in vain twice is not the trace's: the replay
+    /// fills memory, too.
     fn match_up(&self) {
         let waiting = std::mem::take(&mut *self.waiting.lock());
         for record in waiting {

@@ -1,10 +1,11 @@
 //! Events round each submission as a source of times, where CUPTI is not to be had.
 //!
-//! The first event happens when the work before it on the stream is done, and the second when the work is: what lies between
-//! them is the work, and on an idle stream the way of the launch to the device, too. Nobody waits for an event: pairs are
-//! read when the program has waited for something, and when there are many.
+//! The first event happens when the work before it on the stream is done, and the second when the work is:
+//! what lies between them is the work, and on an idle stream the way of the launch to the device, too. Nobody
+//! waits for an event: pairs are read when the program has waited for something, and when there are many.
 //!
-//! Events tell differences, as floats: each is taken to a near base event, whose place on the host's clock is known.
+//! Events tell differences, as floats: each is taken to a near base event, whose place on the host's clock is
+//! known.
 
 use crate::driver::stream::{Queue, context_of, stream_of, within};
 use crate::driver::{Driver, Failure, id, result};
@@ -236,7 +237,8 @@ fn elapsed(driver: &Driver, from: u64, to: u64) -> Result<i64, Failure> {
     driver.elapsed(from, to).map(|milliseconds| (f64::from(milliseconds) * 1e6).round() as i64)
 }
 
-/// A new event on an idle stream, and its place on the host's clock: told by the one before, or measured, as the best of some.
+/// A new event on an idle stream, and its place on the host's clock: told by the one before, or measured, as
+/// the best of some.
 fn based(driver: &Driver, stream: StreamHandle, before: Option<&Base>) -> Result<(Base, u64), Failure> {
     const TRIES: usize = 16;
     let mut best: Option<(Base, u64)> = None;

@@ -1,7 +1,8 @@
-//! When the device did what the calls gave it: from CUPTI's activity records, or from events round each submission.
+//! When the device did what the calls gave it: from CUPTI's activity records, or from events round each
+//! submission.
 //!
-//! What is measured goes where it is wanted at once ([`Times`]), so that memory does not grow with the trace, but for what is
-//! under way. Nothing is waited for that the recorded program did not wait for.
+//! What is measured goes where it is wanted at once ([`Times`]), so that memory does not grow with the trace,
+//! but for what is under way. Nothing is waited for that the recorded program did not wait for.
 
 mod cupti;
 mod described;
@@ -110,7 +111,8 @@ pub fn now() -> i64 {
 }
 
 impl Collector {
-    /// The call is about to be made. The replay's clock is fixed to the trace's by the first that gives a device work.
+    /// The call is about to be made. The replay's clock is fixed to the trace's by the first that gives a
+    /// device work.
     pub fn begins(&self, trace: &Trace, call: &Call) -> i64 {
         let begin = now();
         self.offset.get_or_init(|| trace.nanoseconds(call.begin) - begin);

@@ -16,8 +16,8 @@ use trace::model::outstanding::Work;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// Everything that was compared agreed: some bytes from the device among it, and if kernels were launched, some
-    /// that a launch can have written. (Calls that were refused are counted beside it.)
+    /// Everything that was compared agreed: some bytes from the device among it, and if kernels were
+    /// launched, some that a launch can have written. (Calls that were refused are counted beside it.)
     Verified,
     Diverged,
     /// Nothing the device computed was compared: not a pass.
@@ -41,7 +41,8 @@ pub struct Placed {
     pub bytes: u64,
     /// Pieces of device memory that could not be filled with zeros before use.
     pub unfilled: u64,
-    /// Allocations of memory that another stream freed, which here do not wait for it as the driver had them do.
+    /// Allocations of memory that another stream freed, which here do not wait for it as the driver had them
+    /// do.
     pub unordered: u64,
     /// The first reason for which memory is elsewhere, if the driver gave one.
     pub why: Option<String>,
@@ -57,7 +58,8 @@ pub struct Report {
     pub inner: u64,
     /// Calls under way when the recording ended: not executed.
     pub unfinished: u64,
-    /// Whether the program brought to the CPU what the device had computed, compared or not, for all that is known.
+    /// Whether the program brought to the CPU what the device had computed, compared or not, for all that is
+    /// known.
     pub came_back: bool,
     pub launches: u64,
     /// Launches whose effect reached no comparison, by their calls.

@@ -7,8 +7,8 @@ use crate::report::{Placed, Report};
 pub const UNTRANSLATED: &str = "addresses that kernels make out of integers, and any that are kept in another form than 8 aligned bytes, cannot be found";
 
 impl Report {
-    /// What was done about memory that is elsewhere, and what that may miss; nothing if all of it is at its place and
-    /// no variable of a module, and no memory of a graph, is named in anything.
+    /// What was done about memory that is elsewhere, and what that may miss; nothing if all of it is at its
+    /// place and no variable of a module, and no memory of a graph, is named in anything.
     pub fn trust(&self) -> Vec<String> {
         trust(&self.tally.words, &self.placement)
     }

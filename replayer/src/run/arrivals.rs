@@ -1,5 +1,5 @@
-//! Events of the replay's own, one behind each copy to the host that is under way: they tell that it has arrived when its stream, which
-//! has been given more since, does not.
+//! Events of the replay's own, one behind each copy to the host that is under way: they tell that it has
+//! arrived when its stream, which has been given more since, does not.
 
 use crate::driver::Driver;
 use crate::driver::stream::{Queue, within};
@@ -21,7 +21,8 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Behind what the queue has, whose context is current; none if the driver will not. Not while the queue is captured.
+    /// Behind what the queue has, whose context is current; none if the driver will not. Not while the queue
+    /// is captured.
     pub fn mark(&self, driver: &Driver, queue: Queue, call: u64) -> Option<Arrival> {
         let known = self.idle.lock().get_mut(&queue.context).and_then(Vec::pop);
         let event = known.or_else(|| driver.create_event(false).ok())?;

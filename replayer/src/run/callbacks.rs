@@ -38,7 +38,8 @@ pub struct Callbacks<'t> {
     behind: Mutex<HashMap<Queue, u64>>,
     /// How often a run has waited in vain for what was found while it ran.
     in_vain: AtomicUsize,
-    /// Held while what work has brought is looked at: it is not overwritten between the wait for it and the look.
+    /// Held while what work has brought is looked at: it is not overwritten between the wait for it and the
+    /// look.
     looks: RwLock<()>,
     /// What the driver's threads compared and wrote.
     tally: Mutex<Tally>,
@@ -146,7 +147,8 @@ impl<'t> Callbacks<'t> {
         if self.runs.is_empty() { 0 } else { self.behind.lock().get(&queue).copied().unwrap_or(0) }
     }
 
-    /// Whether a run has come here that had not ended by that time when recorded, or the other way round, and writes this memory.
+    /// Whether a run has come here that had not ended by that time when recorded, or the other way round, and
+    /// writes this memory.
     pub fn are_otherwise(&self, time: u64, memory: &Range<u64>) -> bool {
         let mut runs = self.runs.iter().zip(&self.come);
         runs.any(|(one, come)| (one.end <= time) != come.load(Acquire) && one.memory.overlaps(memory))
@@ -171,15 +173,17 @@ impl<'t> Callbacks<'t> {
         total.add(std::mem::take(&mut *self.tally.lock()));
     }
 
-    /// Whether a run that is done here has brought what was found there at that time: it was under way, and was told of it, too.
+    /// Whether a run that is done here has brought what was found there at that time: it was under way, and
+    /// was told of it, too.
     pub fn have_brought(&self, found: u64, memory: &Range<u64>) -> bool {
         let done = self.done.lock();
         let mut newer = self.ended_after(found, &done).filter(|one| one.begin < found);
         newer.any(|one| one.was_told(memory))
     }
 
-    /// HostWrites recorded host memory as it was found at `since`, but for what runs have written that are done here and ended later
-    /// than that when recorded: that is newer, and copies behind them may have brought what is newer still.
+    /// HostWrites recorded host memory as it was found at `since`, but for what runs have written that are
+    /// done here and ended later than that when recorded: that is newer, and copies behind them may have
+    /// brought what is newer still.
     pub fn write(&self, since: u64, range: Range<u64>, write: impl Fn(Range<u64>)) {
         if self.runs.is_empty() {
             return write(range);

@@ -29,8 +29,8 @@ struct Built<'t> {
 }
 
 impl<'t> Worker<'_, 't> {
-    /// Calls `live` in place of the recorded `function`, with its arguments from here on: once for each of `from`, until one
-    /// fails.
+    /// Calls `live` in place of the recorded `function`, with its arguments from here on: once for each of
+    /// `from`, until one fails.
     pub(super) fn execute(
         &mut self,
         call: Call<'t>,
@@ -122,7 +122,8 @@ impl<'t> Worker<'_, 't> {
             run.placement.captures.ends();
         }
         if self.has_to_wait(built) {
-            // One to or from the host waits, one within the device does not. What has failed other calls will tell, too.
+            // One to or from the host waits, one within the device does not. What has failed other calls will
+            // tell, too.
             let none = run.placement.captures.none();
             self.queue(function, words).wait(run.driver, self.thread, none.is_none());
         }
@@ -141,7 +142,8 @@ impl<'t> Worker<'_, 't> {
             return result::SUCCESS;
         }
         match (&run.watch, run.profiler.as_ref().filter(|_| live.is_timed())) {
-            // SAFETY: the arguments were built from the recording by the table's description of this function.
+            // SAFETY: the arguments were built from the recording by the table's description of this
+            // function.
             (None, None) => unsafe { run.driver.call(id(live), words) },
             // SAFETY: as above.
             (Some(watch), _) => unsafe { watch.call(run, call, live, words) },

@@ -1,7 +1,7 @@
 //! Ends: of a context in the middle of a replay, and of the replay.
 //!
-//! Memory is given back only when nothing can use it any more. Work is waited for first, copies that nobody has looked
-//! at yet are compared, and what the wait says is part of the result.
+//! Memory is given back only when nothing can use it any more. Work is waited for first, copies that nobody
+//! has looked at yet are compared, and what the wait says is part of the result.
 
 use crate::check::payload;
 use crate::driver::result_name;
@@ -46,8 +46,8 @@ pub fn memory_ends(run: &Run, range: &Range<u64>, thread: u32, tally: &mut Tally
     });
 }
 
-/// After the last call, when all work has been waited for: compares what it brought, and gives everything back; whether nothing is
-/// in use any more.
+/// After the last call, when all work has been waited for: compares what it brought, and gives everything
+/// back; whether nothing is in use any more.
 pub fn finish(run: &Run, rests: &Quiesced, tally: &mut Tally) -> bool {
     run.contexts.lock().clear();
     let (mut all_at_rest, mut live) = (true, None);

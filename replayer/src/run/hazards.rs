@@ -1,8 +1,8 @@
 //! Before host memory changes: whoever still reads it, or is still bringing bytes there, is waited for.
 //!
-//! The program may have known by other means than a call that they were done: by a flag that a kernel wrote, by a callback. Copies
-//! end by themselves. A kernel may be waiting for the very bytes that are about to be written: nobody can wait for both, so it
-//! is given little time.
+//! The program may have known by other means than a call that they were done: by a flag that a kernel wrote,
+//! by a callback. Copies end by themselves. A kernel may be waiting for the very bytes that are about to be
+//! written: nobody can wait for both, so it is given little time.
 
 use crate::call::frame::{Frame, Hazard};
 use crate::check::payload;
@@ -25,10 +25,11 @@ const FOR_LAUNCHES: Duration = Duration::from_millis(50);
 pub const FLAG: u64 = 64;
 const FOR_FLAGS: Duration = Duration::from_millis(1);
 
-/// Queues where a launch may be waiting for a flag that is still to be written, and copies behind it would end no sooner.
+/// Queues where a launch may be waiting for a flag that is still to be written, and copies behind it would
+/// end no sooner.
 ///
-/// If it does not wait, and the program knew otherwise that the copies were done, it had let them the time. If it does, it may lose patience, but had
-/// not when the program let that time pass.
+/// If it does not wait, and the program knew otherwise that the copies were done, it had let them the time.
+/// If it does, it may lose patience, but had not when the program let that time pass.
 pub struct Held {
     queues: HashSet<Queue>,
     /// From when on they are waited for.
@@ -57,7 +58,8 @@ pub fn before<'t>(run: &Run<'t>, call: &Call<'t>, frame: &mut Frame<'t>, tally: 
 
 fn write(run: &Run, call: &Call, to: &Region, recorded: u64, bytes: &[u8], tally: &mut Tally) {
     let rows = || to.row_addresses().zip(bytes.chunks_exact(to.row_bytes.max(1) as usize));
-    // SAFETY: the placement (or the memory of graphs) holds this memory, readable and writable, until the end.
+    // SAFETY: the placement (or the memory of graphs) holds this memory, readable and writable, until the
+    // end.
     let at = |row: u64| unsafe { std::slice::from_raw_parts(row as *const u8, to.row_bytes as usize) };
     let range = to.address..to.address + to.span();
     // What a copy is still bringing may change what agrees now.
@@ -96,8 +98,8 @@ pub fn wait_for_readers(run: &Run, thread: u32, live: &Range<u64>, time: u64, he
     arrived(run, thread, live, FOR_COPIES, tally);
 }
 
-/// Before work is given that began then: compares what the recorder had looked at by that time. The work may overwrite it, and whoever
-/// had waited for it, as a callback, need not have come to compare it here.
+/// Before work is given that began then: compares what the recorder had looked at by that time. The work may
+/// overwrite it, and whoever had waited for it, as a callback, need not have come to compare it here.
 pub fn compare_due(run: &Run, thread: u32, time: u64, tally: &mut Tally) {
     if !run.readbacks.any_seen_before(time) {
         return;
@@ -131,8 +133,8 @@ pub fn compare_due(run: &Run, thread: u32, time: u64, tally: &mut Tally) {
     }
 }
 
-/// Before a copy that comes behind them brings other bytes, or the memory is given back and becomes something else: compares what
-/// earlier copies brought, or gives up on it.
+/// Before a copy that comes behind them brings other bytes, or the memory is given back and becomes something
+/// else: compares what earlier copies brought, or gives up on it.
 pub fn before_overwrite(run: &Run, thread: u32, live: &Range<u64>, tally: &mut Tally) {
     arrived(run, thread, live, Duration::ZERO, tally);
 }

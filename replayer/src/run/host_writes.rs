@@ -1,4 +1,5 @@
-//! What the recorded CPU wrote without a call, in the order in which it was found, and how far it is written again.
+//! What the recorded CPU wrote without a call, in the order in which it was found, and how far it is written
+//! again.
 
 pub mod apply;
 
@@ -13,8 +14,9 @@ use trace::written::Found;
 /// What a callback has waited for may have been left out, or wait for the callback here.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// All that was found before calls, in the order in which it was found. What one thread wrote another thread's call may have
-/// found, and made its own call later than the writer: each is there for every call that began after it was found.
+/// All that was found before calls, in the order in which it was found. What one thread wrote another
+/// thread's call may have found, and made its own call later than the writer: each is there for every call
+/// that began after it was found.
 pub struct HostWrites<'t> {
     found: Vec<Found<'t>>,
     /// Those before this one are written.
@@ -38,7 +40,8 @@ impl<'t> HostWrites<'t> {
         !self.found.is_empty()
     }
 
-    /// How long calls may take before what the CPU wrote while they waited is written again: it may not be what they wait for.
+    /// How long calls may take before what the CPU wrote while they waited is written again: it may not be
+    /// what they wait for.
     pub fn patience(&self, trace: &Trace, calls: &[u64]) -> Duration {
         const LEAST: Duration = Duration::from_secs(1);
         let recorded = |call: &u64| {
@@ -65,8 +68,8 @@ impl<'t> HostWrites<'t> {
         self.frontier.load(Acquire)
     }
 
-    /// Whether something is written here that had not been found in this memory by that time when recorded, or the other way round. `position`: from
-    /// when on.
+    /// Whether something is written here that had not been found in this memory by that time when recorded,
+    /// or the other way round. `position`: from when on.
     pub fn are_otherwise(&self, time: u64, memory: &Range<u64>, position: usize) -> bool {
         let then = self.found.partition_point(|found| found.time <= time);
         let between = then.min(position)..then.max(self.position());

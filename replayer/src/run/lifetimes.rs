@@ -47,8 +47,8 @@ impl<'t> Worker<'_, 't> {
         }
     }
 
-    /// What a call does that has to do with memory. To free some a thread needs no current context: the driver finds it by the memory,
-    /// and waits for what may use that (tests/gpu/facts/no_context.c).
+    /// What a call does that has to do with memory. To free some a thread needs no current context: the
+    /// driver finds it by the memory, and waits for what may use that (tests/gpu/facts/no_context.c).
     pub(super) fn emulate(&mut self, call: &Call<'t>, function: &'static Function, memory: Memory) {
         let freed = match memory {
             Memory::Free => call.argument("dptr"),

@@ -1,7 +1,8 @@
-//! What the CPU wrote, where it begins or ends within a word: of an address that changed, only some bytes are recorded.
+//! What the CPU wrote, where it begins or ends within a word: of an address that changed, only some bytes are
+//! recorded.
 //!
-//! If that address is another one here, those bytes mean nothing by themselves. The word that the replay has is taken back
-//! to what the recorded program had, changed there, and translated as a whole.
+//! If that address is another one here, those bytes mean nothing by themselves. The word that the replay has
+//! is taken back to what the recorded program had, changed there, and translated as a whole.
 
 use crate::addresses::extent;
 use crate::memory::words::{Layout, Words};
@@ -10,8 +11,8 @@ use crate::session::Session;
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Bytes for the replay's memory, and the recorded address where they begin. `read`: what the replay has at recorded
-/// addresses.
+/// Bytes for the replay's memory, and the recorded address where they begin. `read`: what the replay has at
+/// recorded addresses.
 pub fn translated<'b>(
     session: &Session,
     at: u64,

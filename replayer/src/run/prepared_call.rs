@@ -1,7 +1,8 @@
 //! Calls that need nothing but to be made.
 //!
-//! A C loop has its arguments at hand. Those of a repeated range lie one behind the other, and those of the next call
-//! are asked for while one is made: a launch would else wait for them to come from memory, line by line.
+//! A C loop has its arguments at hand. Those of a repeated range lie one behind the other, and those of the
+//! next call are asked for while one is made: a launch would else wait for them to come from memory, line by
+//! line.
 
 use crate::call::frame::Frame;
 use crate::driver::thunk::Thunk;
@@ -45,7 +46,8 @@ impl PreparedCall {
     /// # Safety
     /// The frame is still there, and built for this function.
     pub unsafe fn make(&self) -> u32 {
-        // SAFETY: the thunk belongs to the entry point, and the words were counted; the caller vouches for the rest.
+        // SAFETY: the thunk belongs to the entry point, and the words were counted; the caller vouches for
+        // the rest.
         unsafe { (self.thunk)(self.entry, self.words) }
     }
 

@@ -1,4 +1,5 @@
-//! Marks round a launch, which other tools look at and nothing else: `ncu --profile-from-start off`, `nsys -c cudaProfilerApi`.
+//! Marks round a launch, which other tools look at and nothing else: `ncu --profile-from-start off`, `nsys -c
+//! cudaProfilerApi`.
 
 use crate::driver::Failure;
 use crate::driver::stream::Queue;
@@ -18,7 +19,8 @@ pub fn begin(session: &Session, tally: &mut Tally, call: &Call) {
     }
 }
 
-/// When the launch is done: a tool that is told to stop may not wait for it. What is on other streams may wait for a later call.
+/// When the launch is done: a tool that is told to stop may not wait for it. What is on other streams may
+/// wait for a later call.
 pub fn end(session: &Session, queue: Queue) {
     if let Some(_none) = session.placement.captures.none() {
         // A failure is the next call's to report.

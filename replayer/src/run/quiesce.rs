@@ -1,8 +1,8 @@
 //! How contexts come to rest.
 //!
-//! Work of which the recording does not tell that it finished may never do so: a stream waits for a value that nobody wrote, or that
-//! a call behind the stop writes; a kernel spins. It is given as long as it had when recorded, and some seconds; what the
-//! recording did wait for is waited for.
+//! Work of which the recording does not tell that it finished may never do so: a stream waits for a value
+//! that nobody wrote, or that a call behind the stop writes; a kernel spins. It is given as long as it had
+//! when recorded, and some seconds; what the recording did wait for is waited for.
 
 use crate::driver::stream::{Waiting, context_of, within};
 use crate::driver::{Failure, result};

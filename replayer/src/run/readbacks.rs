@@ -72,8 +72,8 @@ impl<'t> Readbacks<'t> {
         self.count.load(Relaxed)
     }
 
-    /// After a synchronisation: copies that have finished, as far as this thread can ask. `whole`: the context that was waited for as a
-    /// whole.
+    /// After a synchronisation: copies that have finished, as far as this thread can ask. `whole`: the
+    /// context that was waited for as a whole.
     pub fn synchronized(&self, driver: &Driver, thread: u32, whole: Option<u64>) -> Vec<Pending<'t>> {
         let (pending, mut sources, mut lent) = (self.pending.lock(), self.sources.lock(), self.lent.lock());
         if pending.is_empty() && sources.is_empty() && lent.is_empty() {
@@ -94,7 +94,8 @@ impl<'t> Readbacks<'t> {
         self.take(pending, |pending| finished(pending.queue))
     }
 
-    /// Copies on this queue among the first so many. Which of calls that overlapped came first their numbers do not tell.
+    /// Copies on this queue among the first so many. Which of calls that overlapped came first their numbers
+    /// do not tell.
     pub fn of_queue(&self, queue: Queue, count: u64) -> Vec<Pending<'t>> {
         self.take(self.pending.lock(), |pending| pending.queue == queue && pending.number < count)
     }
@@ -206,8 +207,8 @@ impl<'t> Readbacks<'t> {
         reading.map(|source| source.queue).collect()
     }
 
-    /// Where copies and launches were put that may still be reading this host range as it was by that time, whether it is a launch,
-    /// and when the last was put there.
+    /// Where copies and launches were put that may still be reading this host range as it was by that time,
+    /// whether it is a launch, and when the last was put there.
     pub fn take_readers(&self, range: &Range<u64>, time: u64) -> Vec<(Queue, bool, u64)> {
         let mut sources = self.sources.lock();
         let mut readers: HashMap<(Queue, bool), u64> = HashMap::new();

@@ -1,12 +1,12 @@
 //! A range of calls made again and again, to be timed.
 //!
-//! The first time is the replay's own, by its workers and with all comparisons. Then the range's calls are built once more, all of
-//! them, and made by one thread in the order of their entry: nothing is decoded while the clock runs. Between two times what the
-//! range writes is put back as it was before. Host time is taken first, without any profiler in the process; device times in
-//! as many further runs.
+//! The first time is the replay's own, by its workers and with all comparisons. Then the range's calls are
+//! built once more, all of them, and made by one thread in the order of their entry: nothing is decoded while
+//! the clock runs. Between two times what the range writes is put back as it was before. Host time is taken
+//! first, without any profiler in the process; device times in as many further runs.
 //!
-//! So a range must be such that it can be made again: objects that it makes or ends, callbacks, captures, and what the CPU
-//! writes without a call stand in the way, and are named.
+//! So a range must be such that it can be made again: objects that it makes or ends, callbacks, captures, and
+//! what the CPU writes without a call stand in the way, and are named.
 
 use crate::call::build::Builder;
 use crate::call::frame::Frame;
@@ -45,14 +45,15 @@ pub struct Repeated {
     pub restored: u64,
     /// Allocations that could not be read, and so not be put back.
     pub unread: u64,
-    /// Runs of all, those for device times and those that do not count included, and those after which memory was not
-    /// as after the first.
+    /// Runs of all, those for device times and those that do not count included, and those after which memory
+    /// was not as after the first.
     pub runs: u64,
     pub differing: u64,
     /// From the first call until all work was done, and until the last call had returned: one for each time.
     pub wall: Vec<i64>,
     pub host: Vec<i64>,
-    /// From the start of the first work to the end of the last, and how long the device had work; in further runs.
+    /// From the start of the first work to the end of the last, and how long the device had work; in further
+    /// runs.
     pub device: Vec<i64>,
     pub busy: Vec<i64>,
     /// By name: how long each took, over all runs.
@@ -95,7 +96,8 @@ pub fn run(run: &Run, repeats: Repeats) -> Result<Repeated, String> {
             if let Some(next) = ready.get(at + 1) {
                 next.fetch();
             }
-            // SAFETY: the arguments were built from the recording by the table's description of this function, and are kept.
+            // SAFETY: the arguments were built from the recording by the table's description of this
+            // function, and are kept.
             unsafe { ready[at].make() }
         })?;
         repeated.differing += u64::from(written.differing(run) > 0);
@@ -234,7 +236,8 @@ fn numbers(plan: &Plan, range: &Range<u64>) -> Vec<(u64, u32)> {
     numbers
 }
 
-/// The function that is called; or why the call is left out. An error if the range cannot be repeated because of it.
+/// The function that is called; or why the call is left out. An error if the range cannot be repeated because
+/// of it.
 fn live(plan: &Plan, call: &Call) -> Result<Result<&'static Function, &'static str>, String> {
     let Some(function) = call.function() else { return Err("this cutrace does not know the function".into()) };
     match call.result {

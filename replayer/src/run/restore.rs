@@ -1,4 +1,5 @@
-//! What a range of calls writes, found by doing it once: all memory is read before and after, and what differs is kept as it was.
+//! What a range of calls writes, found by doing it once: all memory is read before and after, and what
+//! differs is kept as it was.
 
 use crate::driver::Failure;
 use crate::memory::bound::HeldAddress;
@@ -129,7 +130,8 @@ impl Written {
 
 fn contents(session: &Session, live: Range<u64>, is_host: bool) -> Result<Vec<u8>, Failure> {
     if is_host {
-        // SAFETY: the placement holds this memory, readable, until the end, and nothing that writes it is under way.
+        // SAFETY: the placement holds this memory, readable, until the end, and nothing that writes it is
+        // under way.
         return Ok(
             unsafe { std::slice::from_raw_parts(live.start as *const u8, (live.end - live.start) as usize) }.to_vec()
         );

@@ -1,4 +1,5 @@
-//! What launches make of host memory, which the program looks at without a copy: compared when it had waited for them.
+//! What launches make of host memory, which the program looks at without a copy: compared when it had waited
+//! for them.
 
 use crate::call::readback::Readback;
 use crate::check::payload;
@@ -31,8 +32,9 @@ pub fn after_wait(run: &Run, call: &Call, tally: &mut Tally) {
     }
 }
 
-/// When a callback begins, which ran on that thread at that time: what its stream has waited for is done, and of that
-/// what the callback is about to overwrite can be looked at no more. Others may have found it done before, and not have come to that here.
+/// When a callback begins, which ran on that thread at that time: what its stream has waited for is done, and
+/// of that what the callback is about to overwrite can be looked at no more. Others may have found it done
+/// before, and not have come to that here.
 pub fn before_callback(run: &Run, (thread, ran): (u32, Range<u64>), memory: &[Range<u64>], tally: &mut Tally) {
     for (launch, image) in run.trace.results_of_callback(thread, ran.clone()) {
         compare(run, &launch, &launch, &image, false, tally);
@@ -64,7 +66,8 @@ fn found_before<'t>(run: &Run<'t>, time: u64, memory: &[Range<u64>]) -> Vec<(Cal
     launches.flat_map(results).filter(|(_, image)| is_met(image)).collect()
 }
 
-/// `call`: behind which it is looked at. `may_be_to_come`: what differs is left to whoever waits for the launch, and not known if somebody else has written there by then.
+/// `call`: behind which it is looked at. `may_be_to_come`: what differs is left to whoever waits for the
+/// launch, and not known if somebody else has written there by then.
 fn compare(run: &Run, call: &Call, launch: &Call, image: &Image, may_be_to_come: bool, tally: &mut Tally) {
     let Some(live) = run.host(&image.memory()) else { return };
     let Some(before) = take(run, launch, image) else { return };

@@ -1,5 +1,5 @@
-//! Device memory read and written beside all other work, as the recorded CPU did with managed memory: a kernel under way may be
-//! waiting for the very bytes, or for what the program does next.
+//! Device memory read and written beside all other work, as the recorded CPU did with managed memory: a
+//! kernel under way may be waiting for the very bytes, or for what the program does next.
 
 use crate::driver::Failure;
 use crate::driver::guard;
@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use trace::model::stream::StreamHandle;
 
-/// For work that may still bring what the CPU saw. A kernel that waits for the CPU takes longer than any time given to it.
+/// For work that may still bring what the CPU saw. A kernel that waits for the CPU takes longer than any time
+/// given to it.
 const FOR_WORK: Duration = Duration::from_secs(1);
 /// Once that was in vain.
 const FOR_MORE_WORK: Duration = Duration::from_millis(10);
@@ -52,8 +53,8 @@ impl SideStream {
         }
     }
 
-    /// Has these bytes in device memory; whether they were there already, or came there. None if the driver will not.
-    /// `in_use`: work was still under way when they were written.
+    /// Has these bytes in device memory; whether they were there already, or came there. None if the driver
+    /// will not. `in_use`: work was still under way when they were written.
     pub fn have(&self, session: &Session, thread: u32, live: u64, bytes: &[u8], in_use: &mut u64) -> Option<bool> {
         let mut found = vec![0u8; bytes.len()];
         let mut until = None;

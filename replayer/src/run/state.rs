@@ -19,7 +19,8 @@ use trace::hash::Hash;
 pub struct Run<'a> {
     pub session: Session<'a>,
     pub readbacks: Readbacks<'a>,
-    /// Memory that the driver may use after the call it was made for: module images, logs, buffers of graph nodes.
+    /// Memory that the driver may use after the call it was made for: module images, logs, buffers of graph
+    /// nodes.
     pub retained: Mutex<Vec<Frame<'a>>>,
     pub reserved_ids: ReservedIds,
     /// Live host memory that graphs may read.
@@ -40,8 +41,8 @@ pub struct Run<'a> {
     pub watch: Option<SerialLaunches>,
 }
 
-/// What host memory held when a launch was given it, and how many times what it made of that is still to be compared: by the launch's
-/// number, the recorded address and the length.
+/// What host memory held when a launch was given it, and how many times what it made of that is still to be
+/// compared: by the launch's number, the recorded address and the length.
 pub type BeforeLaunches = HashMap<(u64, u64, u64), (Hash, u64)>;
 
 impl<'a> Deref for Run<'a> {

@@ -1,14 +1,16 @@
-//! Texture and surface objects are small numbers, which programs keep wherever they like: in structs, in tables in device memory.
-//! Among other small numbers nobody could find them, so the replay's have to be the recorded ones.
+//! Texture and surface objects are small numbers, which programs keep wherever they like: in structs, in
+//! tables in device memory. Among other small numbers nobody could find them, so the replay's have to be the
+//! recorded ones.
 //!
-//! Which number the driver gives depends on what it has done with those of objects that are gone, and on when: it takes numbers
-//! itself for copies to arrays while they are under way. Both kinds of objects share the numbers. So the first object is made with
-//! as many others as the recording has numbers, and no number comes free but for the object that is to have it: what the program
-//! destroys stays until then.
+//! Which number the driver gives depends on what it has done with those of objects that are gone, and on
+//! when: it takes numbers itself for copies to arrays while they are under way. Both kinds of objects share
+//! the numbers. So the first object is made with as many others as the recording has numbers, and no number
+//! comes free but for the object that is to have it: what the program destroys stays until then.
 //!
-//! That goes as long as all numbers are of one block. The driver gives the free ones of a block, and once that is full, those of
-//! others in turn: a number of a full block does not come back for a long time (tests/gpu/facts/texture_numbers.c). So in recordings
-//! with more than that, objects go when the program destroys them, and numbers mostly come as they did.
+//! That goes as long as all numbers are of one block. The driver gives the free ones of a block, and once
+//! that is full, those of others in turn: a number of a full block does not come back for a long time
+//! (tests/gpu/facts/texture_numbers.c). So in recordings with more than that, objects go when the program
+//! destroys them, and numbers mostly come as they did.
 
 use crate::driver::{id, result};
 use crate::session::Session;
@@ -60,8 +62,8 @@ impl ReservedIds {
         spares.get_mut(&context).filter(|_| is_only).is_some_and(|spares| spares.insert(words[0], kind).is_none())
     }
 
-    /// After such a call succeeded: whether it made an object whose number is another one for good. `words`: its live arguments, of
-    /// which the first is where the number stands.
+    /// After such a call succeeded: whether it made an object whose number is another one for good. `words`:
+    /// its live arguments, of which the first is where the number stands.
     pub fn differs(&self, session: &Session, call: &Call, function: &'static Function, words: &[u64]) -> bool {
         let (Some((kind, number)), [place, ..]) = (made_by(function), words) else { return false };
         let Some(recorded) = call.output(number.name) else { return false };
@@ -71,8 +73,8 @@ impl ReservedIds {
         // SAFETY: the arguments with which the call has just been made.
         let again = || unsafe { session.driver.call(id(function), words) } == result::SUCCESS;
         let context = session.driver.current_context();
-        // A number may come free only once what used its object has ended. To wait would break a capture under way. Without the lock:
-        // a callback may wait for a thread that makes another.
+        // A number may come free only once what used its object has ended. To wait would break a capture
+        // under way. Without the lock: a callback may wait for a thread that makes another.
         if made() != recorded
             && let Some(_none) = session.placement.captures.none()
         {

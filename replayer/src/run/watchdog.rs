@@ -1,5 +1,5 @@
-//! A look at the workers from outside: a call that never comes back (a stream that waits for a value nobody writes, a
-//! kernel that spins) is not ended, but named.
+//! A look at the workers from outside: a call that never comes back (a stream that waits for a value nobody
+//! writes, a kernel that spins) is not ended, but named.
 
 use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -39,8 +39,8 @@ impl Watchdog {
         done
     }
 
-    /// Looks on until [`end`](Watchdog::end), and calls `tell` once whenever nothing has come back for as long as `patience` says of the calls
-    /// that workers are inside of.
+    /// Looks on until [`end`](Watchdog::end), and calls `tell` once whenever nothing has come back for as
+    /// long as `patience` says of the calls that workers are inside of.
     pub fn watch(&self, patience: impl Fn(&[u64]) -> Duration, tell: impl Fn(&[u64])) {
         let (mut seen, mut since, mut told) = (0, Instant::now(), false);
         let mut ended = self.ended.lock();

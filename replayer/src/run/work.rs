@@ -35,7 +35,8 @@ impl<'t> Worker<'_, 't> {
         }
         let queue = self.queue(function, words);
         let queue = Queue { context: if waits { 0 } else { queue.context }, ..queue };
-        // A copy under a capture has become a node, which reads whenever its graph runs; so does a node made by hand.
+        // A copy under a capture has become a node, which reads whenever its graph runs; so does a node made
+        // by hand.
         let none = self.run.placement.captures.none();
         let captures = none.is_none();
         let is_captured = captures && queue.is_captured(self.run.driver);

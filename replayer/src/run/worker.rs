@@ -21,8 +21,9 @@ use trace::{Call, Function};
 /// Calls between two reports of progress.
 const STRIDE: u64 = 256;
 
-/// Whether its failure, which changed nothing, has to do with how memory was made; the replay's is mapped where the program's was
-/// allocated, and its reservations are there all the time. A copy in an executable graph keeps to memory of its kind (driver 580: to none of a pool, if it was made with other).
+/// Whether its failure, which changed nothing, has to do with how memory was made; the replay's is mapped
+/// where the program's was allocated, and its reservations are there all the time. A copy in an executable
+/// graph keeps to memory of its kind (driver 580: to none of a pool, if it was made with other).
 fn fails_by_memory(call: &Call, function: &Function) -> bool {
     match function.effect {
         Effect::Map | Effect::Unmap | Effect::SetAccess | Effect::RetainPhysical => true,

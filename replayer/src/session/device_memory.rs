@@ -1,5 +1,5 @@
-//! Device memory read by the replay itself, beside what the program does: on a stream of its own, in a mode in which a
-//! capture elsewhere neither forbids it nor is broken by it.
+//! Device memory read by the replay itself, beside what the program does: on a stream of its own, in a mode
+//! in which a capture elsewhere neither forbids it nor is broken by it.
 
 use crate::driver::stream::within;
 use crate::driver::{Failure, result};

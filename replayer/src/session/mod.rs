@@ -33,7 +33,8 @@ pub struct Session<'a> {
     pub parameters: Parameters,
     /// Device resources are bytes with a checksum of the driver's: recorded to live.
     pub resources: Mutex<HashMap<Vec<u8>, Vec<u8>>>,
-    /// Descriptors by which the replay has exported memory, by the recorded ones; what is closed when recorded is open here until the number comes again.
+    /// Descriptors by which the replay has exported memory, by the recorded ones; what is closed when
+    /// recorded is open here until the number comes again.
     pub shared: Mutex<HashMap<u64, OwnedFd>>,
     pub verify: bool,
     /// By how much copies to the host may differ, where their bytes were recorded.

@@ -42,7 +42,8 @@ impl Driver {
         unsafe { self.told("cuModuleGetFunction", |function| [function, module, name.as_ptr() as u64]) }
     }
 
-    /// Whether a module has what a function of the driver's finds by name; none if the function finds nothing so.
+    /// Whether a module has what a function of the driver's finds by name; none if the function finds nothing
+    /// so.
     pub fn module_has(&self, finder: &'static Function, module: u64, name: &CStr) -> Option<bool> {
         let mut unused = 0u64;
         let scratch = &raw mut unused as u64;
@@ -70,7 +71,8 @@ impl Driver {
         unsafe { self.told("cuFuncGetAttribute", |value| [value, which.0.into(), function]) }
     }
 
-    /// How many blocks of so many threads and bytes of dynamic shared memory a multiprocessor can have at a time.
+    /// How many blocks of so many threads and bytes of dynamic shared memory a multiprocessor can have at a
+    /// time.
     pub fn active_blocks(&self, function: u64, threads: u32, shared: u32) -> Result<i32, Failure> {
         let name = "cuOccupancyMaxActiveBlocksPerMultiprocessor";
         // SAFETY: an output word, a handle, plain values.

@@ -8,7 +8,8 @@ use trace::api::enums::{
 use trace::api::structs::{CUmemAccessDesc, CUmemAllocationProp};
 use trace::model::stream::StreamHandle;
 
-/// CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP: what pinned memory is anyway under unified addressing.
+/// CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP: what pinned memory is anyway under unified
+/// addressing.
 const PORTABLE_MAPPED: u64 = 3;
 
 /// What the driver says of an address.

@@ -1,7 +1,8 @@
 //! Calls of the replayer's own, by what they do: outside of here no driver function is called by its name.
 //!
-//! Handles that are passed are live ones, which the driver has handed out to this replay, and so are addresses, which it only takes
-//! as numbers. Where it follows an address the call is unsafe. An object that is gone is an error of the driver's.
+//! Handles that are passed are live ones, which the driver has handed out to this replay, and so are
+//! addresses, which it only takes as numbers. Where it follows an address the call is unsafe. An object that
+//! is gone is an error of the driver's.
 
 mod code;
 mod device;

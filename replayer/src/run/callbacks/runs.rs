@@ -1,7 +1,9 @@
-//! The application's callbacks, whose code is not here: each run does to host memory what it did when recorded, in stream order.
+//! The application's callbacks, whose code is not here: each run does to host memory what it did when
+//! recorded, in stream order.
 //!
-//! The program may have waited for a run by any means of its own, and may have been told by the run before it ended. So a call
-//! that began after a run had begun waits for that run here: the work before it was done without the call.
+//! The program may have waited for a run by any means of its own, and may have been told by the run before it
+//! ended. So a call that began after a run had begun waits for that run here: the work before it was done
+//! without the call.
 
 use super::CallbackRun;
 use crate::call::frame::{CallbackSlot, Frame};
@@ -24,7 +26,8 @@ use trace::Call;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// So often a run waits in vain for what was found while it ran.
 const MOST_IN_VAIN: usize = 20;
-/// For a run that began earlier when recorded. The driver may have one thread for all, and have come to this one first.
+/// For a run that began earlier when recorded. The driver may have one thread for all, and have come to this
+/// one first.
 const FOR_EARLIER: Duration = Duration::from_millis(100);
 
 /// Waits for the runs that had begun before the call, and does what a run itself cannot: write device memory.
@@ -53,8 +56,9 @@ pub fn before(run: &Run, call: &Call, tally: &mut Tally) {
     }
 }
 
-/// What a run, put at that time and maybe by that call, has not written of what others found meanwhile: a launch, a copy or a fill
-/// worked there that it did not wait for. Also if that was done when it began: here the run may come earlier.
+/// What a run, put at that time and maybe by that call, has not written of what others found meanwhile: a
+/// launch, a copy or a fill worked there that it did not wait for. Also if that was done when it began: here
+/// the run may come earlier.
 fn stands_by(run: &Run, one: &CallbackRun, put: (u64, Option<u64>)) -> HashSet<Range<u64>> {
     let told: Vec<Range<u64>> = one.told().collect();
     if told.is_empty() {
@@ -106,8 +110,8 @@ extern "C" fn call_back_with_status(_stream: u64, _status: u32, data: *const ())
 }
 
 impl Handed<'_, '_> {
-    /// Work on other streams which this one has waited for: nobody can see what it brought once the callback has written there. What others saw
-    /// arrive while it ran may come later here: of that nothing is known.
+    /// Work on other streams which this one has waited for: nobody can see what it brought once the callback
+    /// has written there. What others saw arrive while it ran may come later here: of that nothing is known.
     fn compare_overwritten(&self, one: &CallbackRun, tally: &mut Tally) {
         let memory: Vec<Range<u64>> = one.own().map(|(_, image)| image.memory()).collect();
         let seen_by_it: HashSet<u64> = match memory.is_empty() {

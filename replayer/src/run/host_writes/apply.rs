@@ -1,7 +1,8 @@
 //! What the recorded CPU wrote without a call, written again before the call that follows.
 //!
-//! Host memory is written where the replay has it. Managed memory is device memory here: what the CPU had there is compared
-//! first, for it may only have looked at what the device had written; then that agrees, and something was checked.
+//! Host memory is written where the replay has it. Managed memory is device memory here: what the CPU had
+//! there is compared first, for it may only have looked at what the device had written; then that agrees, and
+//! something was checked.
 
 use crate::addresses::extent;
 use crate::memory::bound::HeldAddress;
@@ -15,7 +16,8 @@ use trace::Call;
 use trace::call::Image;
 use trace::written::{Found, Written};
 
-/// Lets kernels go that wait for the CPU, while these calls wait for them. Memory of the host alone: the driver is busy.
+/// Lets kernels go that wait for the CPU, while these calls wait for them. Memory of the host alone: the
+/// driver is busy.
 pub fn let_go(run: &Run, calls: &[u64]) {
     let writes = &run.host_writes;
     let _turn = writes.turn.lock();
@@ -51,7 +53,8 @@ pub fn before(run: &Run, call: &Call, tally: &mut Tally) {
     writes.frontier.store(at, Release);
 }
 
-/// After all work: what the CPU had of managed memory when the process ended. What differs it may have written itself.
+/// After all work: what the CPU had of managed memory when the process ended. What differs it may have
+/// written itself.
 pub fn at_the_end(run: &Run, tally: &mut Tally) {
     if run.end < run.trace.len() as u64 || run.is_stopped() || !run.verify {
         return;
@@ -88,7 +91,8 @@ pub fn on_device_only(run: &Run, call: &Call, written: &Written, image: &Image, 
     }
 }
 
-/// `call` is about to be made; `finder` is the one before which it was found. `held`: see [`hazards::wait_for_readers`].
+/// `call` is about to be made; `finder` is the one before which it was found. `held`: see
+/// [`hazards::wait_for_readers`].
 fn write(run: &Run, call: &Call, finder: u64, written: &Written, image: &Image, held: &Held, tally: &mut Tally) {
     let Some(bytes) = run.trace.bytes(image) else {
         tally.lost_writes += 1;
@@ -100,7 +104,8 @@ fn write(run: &Run, call: &Call, finder: u64, written: &Written, image: &Image, 
     let range = extent(start, bytes.len());
     if let Some(live) = run.host(&range) {
         let live = live..live + bytes.len() as u64;
-        // SAFETY: the placement (or the graph whose source it is) holds this memory, readable and writable, until the end.
+        // SAFETY: the placement (or the graph whose source it is) holds this memory, readable and writable,
+        // until the end.
         let agrees = || unsafe { std::slice::from_raw_parts(live.start as *const u8, bytes.len()) } == bytes;
         // What a copy is still bringing may change what agrees now.
         if !run.readbacks.is_landing_in(&live) && agrees() {
