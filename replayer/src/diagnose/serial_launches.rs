@@ -15,10 +15,9 @@ use crate::diagnose::bisection::Entry;
 use crate::diagnose::culprit::{Culprit, How, Suspect};
 use crate::diagnose::graph_execs::{self, GraphExecs};
 use crate::diagnose::launch_hashes::{self, LaunchHashes, Step};
-use crate::diagnose::unroll::{Kernel, Node, NodeOp};
+use crate::diagnose::unroll::Node;
 use crate::driver::stream::{Queue, Waiting, queue_of, stream_of, synchronize, within};
 use crate::driver::{Failure, id, result, result_name};
-use crate::memory::objects::Found;
 use crate::options::Followed;
 use crate::session::Session;
 use parking_lot::Mutex;
@@ -27,7 +26,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use trace::api::effect::Work;
 use trace::api::roles::Class;
-use trace::api::types::Kind;
 use trace::model::outstanding::Left;
 use trace::model::stream::StreamHandle;
 use trace::{Call, Function};
@@ -368,64 +366,11 @@ impl SerialLaunches {
     }
 }
 
-impl Kernel {
-    /// As the driver or, where it does not tell names, the trace has it.
-    pub fn name(&self, session: &Session) -> Option<String> {
-        self.name.clone().or_else(|| Some(self.recorded(session)?.name.clone()))
-    }
-
-    /// What was recorded of its function.
-    pub fn recorded<'t>(&self, session: &Session<'t>) -> Option<&'t trace::record::Kernel> {
-        let is_named = |recorded: &trace::record::Kernel| self.name.as_ref().is_none_or(|name| *name == recorded.name);
-        let is_it = |handle| session.objects.find(Kind::Function, handle) == Found::Live(self.function);
-        let all = || session.trace.kernels.values().filter(|recorded| is_named(recorded));
-        // Of those that had the handle one after the other, the last: earlier ones are gone.
-        let by_handle = all().filter(|recorded| is_it(recorded.handle)).max_by_key(|recorded| recorded.id);
-        by_handle.or_else(|| {
-            // A node of a library's kernel has a function that no call handed out.
-            let sizes = |recorded: &trace::record::Kernel| {
-                let recorded = recorded.params.iter().flatten().map(|(_, size)| *size as usize);
-                recorded.eq(self.arguments.iter().map(Vec::len))
-            };
-            let mut alike = all().filter(|recorded| self.name.is_some() && sizes(recorded));
-            alike.next().filter(|_| alike.next().is_none())
-        })
-    }
-}
-
 impl SerialState {
     /// A launch has been waited for.
     fn waited(&mut self, session: &Session, step: Option<Step>) {
         if let (Some(trail), Some(step)) = (&mut self.trail, step) {
             trail.after(session, step);
-        }
-    }
-}
-
-impl NodeOp {
-    /// What it runs: the kernel's name, or its kind.
-    fn name(&self, session: &Session) -> String {
-        let NodeOp::Kernel(kernel) = self else { return self.kind().to_owned() };
-        kernel.name(session).unwrap_or_else(|| self.kind().to_owned())
-    }
-
-    /// Live words that may be addresses.
-    fn words(&self) -> Vec<u64> {
-        let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("8 bytes"));
-        match self {
-            NodeOp::Kernel(kernel) => {
-                kernel.arguments.iter().flat_map(|bytes| bytes.chunks_exact(8).map(word)).collect()
-            }
-            NodeOp::Copy(words) => words.clone(),
-            NodeOp::Set(set) => vec![set.dst.0],
-        }
-    }
-
-    pub fn kind(&self) -> &'static str {
-        match self {
-            NodeOp::Kernel(_) => "kernel",
-            NodeOp::Copy(_) => "copy",
-            NodeOp::Set(_) => "memset",
         }
     }
 }
