@@ -45,7 +45,7 @@ const CRATES: &[Crate] = &[
             "replay",
         ],
         upward: 0,
-        names: 145,
+        names: 73,
     },
     Crate {
         name: "shim",
@@ -72,7 +72,7 @@ const CRATES: &[Crate] = &[
             "app export input report synthetic term",
         ],
         upward: 6,
-        names: 69,
+        names: 18,
     },
     Crate {
         name: "cutrace",
