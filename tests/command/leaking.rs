@@ -90,7 +90,7 @@ fn a_sticky_error_is_one_failure_and_what_it_kept_from_being_freed_is_no_leak() 
 
 #[test]
 fn memory_outlives_the_green_context_that_was_current() {
-    let place = recorded("green_ends.c");
+    let place = recorded("green_context_ends.c");
     let sides = rows(&place, "memory", "sides");
     assert_eq!(sides.len(), 2, "{sides:?}");
     for side in &sides {

@@ -250,7 +250,7 @@ fn dump_shows_what_no_call_told() {
 
 #[test]
 fn what_the_cpu_wrote_at_once_is_one_line() {
-    let (place, _) = recorded("worker_ring.c");
+    let (place, _) = recorded("staging_ring_of_workers.c");
     let dump = |options: &[&str]| -> Vec<String> {
         let ran = run(place.cutrace(["dump"]).args(options)).expect(0);
         ran.stdout.lines().map(str::to_owned).collect()

@@ -168,7 +168,7 @@ fn memory_is_accounted_for() {
 /// Physical memory lives as long as a handle or a mapping of it does.
 #[test]
 fn virtual_memory_is_counted_once() {
-    for app in ["virtual_memory.c", "expandable.c"] {
+    for app in ["virtual_memory.c", "expandable_segments.c"] {
         let place = recorded(app);
         let found = rows(&place, "memory", "families");
         let physical = one(&found, "function", "cuMemCreate");

@@ -76,7 +76,8 @@ fn ranges_of_the_program() {
 /// What a range fills by itself is compared; where it needs anything from before, or may, it is not, and that is said.
 #[test]
 fn a_range_that_needs_nothing_from_before() {
-    let program = client_with("range_of_its_own.c", &["-I", nvtx_include().to_str().expect("a plain path"), "-ldl"]);
+    let program =
+        client_with("range_replayed_alone.c", &["-I", nvtx_include().to_str().expect("a plain path"), "-ldl"]);
     for (way, verdict, compared, of, code) in [
         ("own", "replayable", 1, 1, 0),
         ("kept", "replayable", 1, 1, 0),

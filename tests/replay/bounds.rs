@@ -11,7 +11,7 @@ const LARGE: u64 = 16 << 20;
 #[test]
 fn what_names_memory_that_could_not_be_allocated_is_refused() {
     let place = Place::new();
-    run(place.recorded(client("unmet_allocation.c")).env("CUTRACE_SIM_SEED", "1")).expect(0);
+    run(place.recorded(client("allocation_fails_in_replay.c")).env("CUTRACE_SIM_SEED", "1")).expect(0);
     let path = place.join("trace.bin");
     let mut forge = Forge::open(&path);
     forge.replace(Kind::Chunk, &LARGE.to_le_bytes(), &(1u64 << 40).to_le_bytes());
@@ -139,7 +139,7 @@ fn variables_that_do_not_change_what_is_computed_are_not_set() {
 #[test]
 fn resources_are_those_that_calls_handed_out() {
     let place = Place::new();
-    run(&mut place.recorded(client("green_ends.c"))).expect(0);
+    run(&mut place.recorded(client("green_context_ends.c"))).expect(0);
     let path = place.join("trace.bin");
     let mut forge = Forge::open(&path);
     let trace = place.trace();

@@ -88,7 +88,7 @@ fn freed_pinned_memory_is_compared_first() {
 
 #[test]
 fn pinned_memory_is_written_when_its_copy_has_read_it() {
-    let place = recorded("pinned_rewritten.c", &[]);
+    let place = recorded("pinned_rewritten_after_callback.c", &[]);
     for options in [&[][..], &["--no-placement"]] {
         assert!(replayed(&place, options).expect(0).stdout.starts_with("verified\n"));
     }
@@ -97,21 +97,21 @@ fn pinned_memory_is_written_when_its_copy_has_read_it() {
 #[test]
 fn what_the_cpu_writes_again_or_by_pointers_alone_is_found() {
     for app in [
-        "written_again.c",
-        "filled_then_written.c",
-        "filled_before_graph.c",
-        "filled_before_run.c",
-        "set_anew.c",
-        "reached_by_pointer.c",
-        "changed_by_pointer.c",
-        "named_elsewhere.c",
-        "copied_in_graph.c",
-        "launched_again.c",
-        "filled_for_callback.c",
-        "put_back.c",
+        "callback_rewrites_same_value.c",
+        "fill_then_cpu_write.c",
+        "callback_over_fill_before_graph.c",
+        "cpu_write_during_callback.c",
+        "cpu_write_of_same_value.c",
+        "kernel_read_by_list.c",
+        "kernel_write_by_list.c",
+        "callback_write_read_by_list.c",
+        "graph_copy_by_cpu.c",
+        "launch_beside_callback.c",
+        "callback_over_graph_fill.c",
+        "callback_restores_value.c",
         "results_ring.c",
-        "broken_capture.c",
-        "filled_meanwhile.c",
+        "capture_broken.c",
+        "cpu_write_awaited_by_callback.c",
     ] {
         let place = recorded(app, &[]);
         for options in [&[][..], &["--no-placement"]] {
@@ -132,17 +132,17 @@ fn results_are_compared_around_what_callbacks_write() {
 
 #[test]
 fn what_kernels_write_beside_copies_is_not_the_cpus() {
-    let place = recorded("copied_beside.c", &[]);
+    let place = recorded("copy_beside_kernels.c", &[]);
     let dry = report(&place, &["--dry-run"], 0);
     assert_eq!((&dry["verdict"], &dry["notes"]), (&"replayable".into(), &serde_json::json!([])));
-    for place in [place, recorded("copied_in_callback.c", &[])] {
+    for place in [place, recorded("copy_during_callback.c", &[])] {
         assert!(replayed(&place, &[]).expect(0).stdout.starts_with("verified\n"));
     }
 }
 
 #[test]
 fn what_the_cpu_may_have_put_back_is_named() {
-    let dry = report(&recorded("flag_put_back.c", &[]), &["--dry-run"], 0);
+    let dry = report(&recorded("flag_restored_by_cpu.c", &[]), &["--dry-run"], 0);
     let reasons = dry["reasons"].to_string();
     assert_eq!(dry["verdict"], "partly");
     assert!(reasons.contains("in which the CPU wrote what had been there before"), "{reasons}");
@@ -150,7 +150,7 @@ fn what_the_cpu_may_have_put_back_is_named() {
 
 #[test]
 fn what_the_cpu_writes_where_a_copy_has_landed_is_not_an_earlier_callbacks() {
-    let place = recorded("told_for_another.c", &[]);
+    let place = recorded("write_found_by_other_callback.c", &[]);
     for _ in 0..3 {
         assert!(replayed(&place, &[]).expect(0).stdout.starts_with("verified\n"));
     }
@@ -158,7 +158,7 @@ fn what_the_cpu_writes_where_a_copy_has_landed_is_not_an_earlier_callbacks() {
 
 #[test]
 fn what_a_copy_has_replaced_is_not_what_a_graph_brought() {
-    let place = recorded("graph_overtaken.c", &[]);
+    let place = recorded("graph_copy_overwritten.c", &[]);
     for _ in 0..3 {
         assert!(replayed(&place, &[]).expect(0).stdout.starts_with("verified\n"));
     }
@@ -166,7 +166,7 @@ fn what_a_copy_has_replaced_is_not_what_a_graph_brought() {
 
 #[test]
 fn what_a_waiting_copy_brings_is_not_the_cpus() {
-    let place = recorded("copied_meanwhile.c", &[]);
+    let place = recorded("copy_beside_launches.c", &[]);
     let trace = place.trace();
     let found = trace.found();
     assert!(!found.is_empty() && found.iter().all(|found| trace.call(found.call).is_some_and(|call| call.thread == 0)));
@@ -175,7 +175,7 @@ fn what_a_waiting_copy_brings_is_not_the_cpus() {
 
 #[test]
 fn what_changes_while_it_is_stored_is_stored_whole() {
-    let place = recorded("stirred_source.c", &[]);
+    let place = recorded("graph_source_written_by_thread.c", &[]);
     assert!(replayed(&place, &[]).expect(0).stdout.starts_with("verified\n"));
 }
 
@@ -207,7 +207,7 @@ fn results_that_are_lost_are_compared_by_their_name() {
     for wrong in [false, true] {
         let place = Place::new();
         let mut record = place.cutrace(["record", "--driver", "sim", "--data", "all", "--"]);
-        run(record.arg(client("set_and_copied.c"))).expect(0);
+        run(record.arg(client("fill_and_copy.c"))).expect(0);
         let trace = place.trace();
         forged(&place, |forge| {
             if wrong {
@@ -252,7 +252,7 @@ fn a_forged_stamp_does_not_hang_the_replay() {
 #[test]
 fn pinned_memory_that_is_being_filled_is_not_recorded() {
     let place = Place::new();
-    run(&mut place.recorded(client("reused_pinned.c"))).expect(0);
+    run(&mut place.recorded(client("pinned_reused.c"))).expect(0);
     let trace = place.trace();
     let launches = calls_named(&trace, "cuLaunchKernel");
     assert_eq!(launches.len(), 11);
@@ -269,7 +269,7 @@ fn pinned_memory_that_is_being_filled_is_not_recorded() {
 #[test]
 fn what_callbacks_put_back_is_told() {
     for how in ["graph", "plain", "other"] {
-        let place = recorded("called_back_alike.c", &[how]);
+        let place = recorded("callback_over_shared_results.c", &[how]);
         replayed(&place, &[]).expect(0);
     }
 }
@@ -278,7 +278,7 @@ fn what_callbacks_put_back_is_told() {
 #[test]
 fn kernels_are_let_go_while_a_call_waits() {
     for way in ["0", "1", "2"] {
-        let place = recorded("freed_by_another.c", &[way]);
+        let place = recorded("kernel_released_by_other_thread.c", &[way]);
         let info = run(&mut place.cutrace(["info", "--json"])).expect(0);
         let info: Value = serde_json::from_str(&info.stdout).expect("JSON");
         assert_eq!(info["verdict"], "partly", "{way}: {info}");
@@ -292,7 +292,7 @@ fn kernels_are_let_go_while_a_call_waits() {
 #[test]
 fn fixed_buffers_are_named() {
     let place = Place::new();
-    let ran = run(&mut place.recorded(client("fixed_buffers.c"))).expect(0);
+    let ran = run(&mut place.recorded(client("io_uring_fixed_buffers.c"))).expect(0);
     let verdict = if ran.stdout.starts_with("taken") { "partly" } else { "replayable" };
     let info = run(&mut place.cutrace(["info", "--json"])).expect(0);
     let info: Value = serde_json::from_str(&info.stdout).expect("JSON");
@@ -303,7 +303,7 @@ fn fixed_buffers_are_named() {
 /// It would fill the disk; that it is not there is counted once, and said.
 #[test]
 fn pinned_memory_that_is_too_large_is_not_recorded() {
-    let place = recorded("large_pinned.c", &[]);
+    let place = recorded("pinned_large.c", &[]);
     assert_eq!(place.trace().losses, [("host memory of more than 1 GiB that kernels were given".to_owned(), 1)]);
     assert!(std::fs::metadata(place.join("trace.bin")).expect("a trace").len() < 1 << 20);
     let info = run(&mut place.cutrace(["info", "--json"])).expect(0);
@@ -342,12 +342,12 @@ fn parts_of_pinned_memory_are_named() {
     let written = "the CPU wrote in parts of pinned memory that kernels under way had been given";
     let called_back = "kernels used parts of pinned memory of which callbacks on other streams wrote others";
     for (app, how, verdict, why) in [
-        ("arena.c", "", "partly", copied),
-        ("written_in_part.c", "1", "partly", written),
-        ("written_in_part.c", "2", "replayable", written),
-        ("called_back_in_part.c", "1", "replayable", called_back),
-        ("called_back_in_part.c", "2", "partly", called_back),
-        ("called_back_in_part.c", "graphs", "partly", called_back),
+        ("pinned_arena.c", "", "partly", copied),
+        ("pinned_written_in_part_of_page.c", "1", "partly", written),
+        ("pinned_written_in_part_of_page.c", "2", "replayable", written),
+        ("callback_in_part_of_page.c", "1", "replayable", called_back),
+        ("callback_in_part_of_page.c", "2", "partly", called_back),
+        ("callback_in_part_of_page.c", "graphs", "partly", called_back),
     ] {
         let place = recorded(app, &[how]);
         let info = run(&mut place.cutrace(["info", "--json"])).expect(0);
@@ -362,7 +362,7 @@ fn parts_of_pinned_memory_are_named() {
 #[test]
 fn memory_that_nobody_touches_takes_no_time() {
     let place = Place::new();
-    run(&mut place.recorded(client("blocks_until_none.c"))).expect(0);
+    run(&mut place.recorded(client("allocate_until_none.c"))).expect(0);
     let ran = run(&mut place.cutrace(["replay", "--driver", "sim", "--json"])).expect(0);
     let report: serde_json::Value = serde_json::from_str(&ran.stdout).expect("JSON");
     let elapsed = report["elapsed_ns"].as_u64().expect("a number");

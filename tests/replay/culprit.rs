@@ -109,9 +109,12 @@ fn a_failure_that_was_not_recorded_is_a_difference() {
 /// Captures survive, graphs run node by node with the same results, and every launch is counted.
 #[test]
 fn what_does_not_fail_is_verified() {
-    for (app, launches, graphs, nodes) in
-        [("graphs.c", 0, 4, 12), ("captured_only.c", 0, 0, 0), ("streams_events.c", 2, 0, 0), ("vector_add.c", 1, 0, 0)]
-    {
+    for (app, launches, graphs, nodes) in [
+        ("graphs.c", 0, 4, 12),
+        ("capture_never_run.c", 0, 0, 0),
+        ("streams_events.c", 2, 0, 0),
+        ("vector_add.c", 1, 0, 0),
+    ] {
         let place = recorded(app, &[]);
         let report = report(&place, &[], 0);
         assert_eq!((&report["outcome"], &report["culprit"]), (&"verified".into(), &Value::Null), "{app}");

@@ -52,7 +52,7 @@ fn long_write_combined_memory_is_not_read() {
 
 #[test]
 fn what_a_graph_copies_for_its_callbacks_is_compared() {
-    let place = recorded("results_for_callbacks.c", &[]);
+    let place = recorded("results_taken_by_callback.c", &[]);
     let all = report(&place, 0);
     // Six launches to ordinary memory, and as many to pinned memory.
     assert_eq!((&all["checked"]["copies"], &all["unreached_launches"]), (&12.into(), &0.into()), "{all}");

@@ -69,7 +69,7 @@ fn runs_that_differ_are_counted() {
 /// Copies from pinned memory that the program fills anew within the range.
 #[test]
 fn the_range_may_read_what_the_cpu_writes_on_the_way() {
-    let place = recorded("reused_pinned.c");
+    let place = recorded("pinned_reused.c");
     let scope = scope(&place, "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoH_v2");
     let ran = replayed(&place, &["--loop", "3", "--scope", &scope, "--json"]);
     if ran.code() == 1 {
@@ -190,7 +190,7 @@ fn launches_are_marked_for_other_tools() {
 /// What is under way at either end of the range would be its own, or be lost.
 #[test]
 fn a_range_that_begins_or_ends_while_a_stream_waits_is_refused() {
-    let place = recorded("let_go.c");
+    let place = recorded("stream_value_released.c");
     let trace = place.trace();
     let [wait, launch] = ["cuStreamWaitValue32_v2", "cuLaunchKernel"].map(|name| calls_named(&trace, name)[0].number);
     let second = calls_named(&trace, "cuStreamWaitValue32_v2")[1].number;

@@ -88,7 +88,7 @@ fn a_range_of_recorded_addresses() {
 /// At the end of a program that never frees.
 #[test]
 fn memory_at_the_end() {
-    let place = recorded("set_and_copied.c");
+    let place = recorded("fill_and_copy.c");
     replayed(&place, &["--dump-memory", "mem#1", "end"]).expect(0);
     let bytes = std::fs::read(place.join("end")).expect("a dump");
     assert!(!bytes.is_empty() && bytes.iter().all(|byte| *byte == bytes[0] && *byte != 0), "{bytes:?}");
@@ -158,7 +158,7 @@ fn every_stop_of_a_program_with_threads() {
 /// A stream waits for a call behind the stop.
 #[test]
 fn what_waits_at_the_stop_is_named() {
-    let place = recorded("let_go.c");
+    let place = recorded("stream_value_released.c");
     let wait = calls_named(&place.trace(), "cuStreamWaitValue32_v2")[0].number;
     let stop =
         ["--break", "cuStreamWriteValue32", "--dump-memory", "mem#2", "values", "--dump-memory", "mem#3", "copied"];

@@ -34,7 +34,9 @@ fn words(report: &Value) -> [u64; 4] {
 
 #[test]
 fn every_program_with_nothing_placed() {
-    for app in PROGRAMS.iter().chain(&["host_ranges.c", "far_apart.c", "graph_copies.c", "mapped_addresses.c"]) {
+    for app in
+        PROGRAMS.iter().chain(&["registered_ranges.c", "addresses_far_apart.c", "graph_copies.c", "mapped_addresses.c"])
+    {
         let place = recorded(app);
         for (options, is_exception) in [
             (&["--no-placement"][..], EXCEPTIONS.iter().any(|(name, _)| name == app)),
@@ -53,7 +55,7 @@ fn every_program_with_nothing_placed() {
 fn addresses_of_functions_are_learned() {
     for told in [&[][..], &["told"]] {
         let place = Place::new();
-        run(place.recorded(client("given_functions.c")).args(told)).expect(0);
+        run(place.recorded(client("function_pointers.c")).args(told)).expect(0);
         let replayed = report(replay(&place, &[]));
         assert_eq!((&replayed["outcome"], words(&replayed)), (&"verified".into(), [3, 3, 6, 0]), "{replayed}");
         assert_eq!(replayed["translated_words"]["learned"], 1);
@@ -137,14 +139,14 @@ fn addresses_are_used_again() {
     };
     let pools = given("two_pools.c", "cuMemAllocFromPoolAsync");
     assert!(pools[1] == pools[2] && pools[2] == pools[3], "{pools:x?}");
-    let streams = given("handed_over.c", "cuMemAllocAsync");
+    let streams = given("freed_memory_of_other_stream.c", "cuMemAllocAsync");
     assert_eq!(streams.first(), streams.last());
 }
 
 /// Something else is where one allocation was: the rest is placed, and that one's addresses are translated everywhere.
 #[test]
 fn what_cannot_be_had_is_translated() {
-    let place = recorded("far_apart.c");
+    let place = recorded("addresses_far_apart.c");
     let trace = place.trace();
     let outputs = |function, name| calls_named(&trace, function).into_iter().filter_map(move |call| call.output(name));
     let device: Vec<u64> = outputs("cuMemAlloc_v2", "dptr").collect();
@@ -169,7 +171,7 @@ fn what_cannot_be_had_is_translated() {
 /// A mapping must not reach from one reservation into another: a range of the program's that only several have is elsewhere.
 #[test]
 fn a_range_is_had_as_a_whole_or_not_at_all() {
-    let place = recorded("expandable.c");
+    let place = recorded("expandable_segments.c");
     let trace = place.trace();
     let [first, second] = calls_named(&trace, "cuMemAddressReserve")[..] else { panic!("two ranges") };
     let of = |call: trace::Call| call.output("ptr").expect("an address");

@@ -93,7 +93,9 @@ fn what_needs_files_or_processes_of_its_own_is_refused() {
 /// Threads, captures, callbacks, pinned memory, printing, code that is linked: with as little.
 #[test]
 fn programs_replay_as_ever() {
-    for app in ["graphs.c", "callbacks.c", "printing.c", "linking.c", "pools.c", "kernel_libraries.c", "expandable.c"] {
+    for app in
+        ["graphs.c", "callbacks.c", "printing.c", "linking.c", "pools.c", "kernel_libraries.c", "expandable_segments.c"]
+    {
         let place = Place::new();
         run(&mut place.recorded(client(app))).expect(0);
         let ran = run(&mut place.cutrace(["replay", "--driver", "sim", "--untrusted"]));

@@ -24,7 +24,7 @@ fn a_wait_for_the_cpu_is_left_out() {
 fn a_wait_for_a_value_that_was_taken_back_is_left_out() {
     for how in ["w", "f", "c"] {
         let place = Place::new();
-        let mut record = place.recorded(client("signals_again.c"));
+        let mut record = place.recorded(client("stream_value_taken_back.c"));
         run(record.arg(how)).expect(0);
         let info = run(&mut place.cutrace(["info", "--json"])).expect(0);
         // The first wait is made; the second, too, if the CPU was seen to take the value back.
@@ -37,7 +37,7 @@ fn a_wait_for_a_value_that_was_taken_back_is_left_out() {
 #[test]
 fn a_kernel_that_waits_for_the_cpu_is_noted() {
     let place = Place::new();
-    run(&mut place.recorded(client("spinning.c"))).expect(0);
+    run(&mut place.recorded(client("kernel_spins_on_pinned.c"))).expect(0);
     let info = run(&mut place.cutrace(["info", "--json"])).expect(0);
     let info: Value = serde_json::from_str(&info.stdout).expect("JSON");
     assert_eq!((&info["verdict"], info["notes"].as_array().map(Vec::len)), (&"replayable".into(), Some(1)), "{info}");
@@ -50,7 +50,7 @@ fn a_kernel_that_waits_for_the_cpu_is_noted() {
 #[test]
 fn what_both_write_is_named_and_not_compared() {
     let place = Place::new();
-    run(&mut place.recorded(client("written_by_both.c"))).expect(0);
+    run(&mut place.recorded(client("pinned_written_by_cpu_and_kernel.c"))).expect(0);
     let info = run(&mut place.cutrace(["info", "--json"])).expect(0);
     let info: Value = serde_json::from_str(&info.stdout).expect("JSON");
     let reason = info["reasons"][0].as_str().unwrap_or_default();
@@ -65,7 +65,7 @@ fn what_both_write_is_named_and_not_compared() {
 #[test]
 fn a_flag_that_shares_its_page_is_not_told_from_its_neighbours() {
     let place = Place::new();
-    let mut record = place.recorded(client("written_by_both.c"));
+    let mut record = place.recorded(client("pinned_written_by_cpu_and_kernel.c"));
     run(record.arg("near")).expect(0);
     let info = run(&mut place.cutrace(["info", "--json"])).expect(0);
     let info: Value = serde_json::from_str(&info.stdout).expect("JSON");
@@ -79,7 +79,7 @@ fn a_flag_that_shares_its_page_is_not_told_from_its_neighbours() {
 fn what_the_recording_left_waiting_is_given_up() {
     for (how, call) in [("value", "cuStreamWaitValue32_v2"), ("kernel", "cuLaunchKernel")] {
         let place = Place::new();
-        run(place.recorded(client("left_waiting.c")).arg(how)).expect(0);
+        run(place.recorded(client("ends_while_streams_wait.c")).arg(how)).expect(0);
         let replayed = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(0);
         assert!(replayed.stdout.starts_with("verified\n"), "{}", replayed.stdout);
         let number = calls_named(&place.trace(), call)[0].number;
@@ -97,7 +97,7 @@ fn what_the_recording_left_waiting_is_given_up() {
 #[test]
 fn launches_go_one_by_one_beside_a_stream_that_waits() {
     let place = Place::new();
-    run(&mut place.recorded(client("let_go.c"))).expect(0);
+    run(&mut place.recorded(client("stream_value_released.c"))).expect(0);
     for options in [&["--sync-launches"][..], &["--bisect"], &["--only-kernel", "add_two"]] {
         let replayed = run(place.cutrace(["replay", "--driver", "sim"]).args(options)).expect(0);
         assert!(replayed.stdout.starts_with("verified\n"), "{options:?}: {}", replayed.stdout);

@@ -212,7 +212,7 @@ fn close(context: &Arc<Context>) {
     let handle = handle_of(context);
     CONTEXTS.remove(handle).ok();
     stream::close_all(context);
-    // What else was made while a green one was current outlives it (driver 580: tests/gpu/facts/green_ends.c).
+    // What else was made while a green one was current outlives it (driver 580: tests/gpu/facts/green_context_ends.c).
     if context.share.is_some() {
         return;
     }

@@ -25,7 +25,7 @@ pub struct Contexts {
 pub struct Ended {
     pub context: u64,
     /// Its streams end with it. Memory, modules and events do with another, not with a green one (driver 580:
-    /// tests/gpu/facts/green_ends.c).
+    /// tests/gpu/facts/green_context_ends.c).
     pub is_green: bool,
 }
 

@@ -71,7 +71,7 @@ pub fn export(handle: Handle) -> Result<i32> {
     shared_file::create(number as u64).ok_or(Code::OPERATING_SYSTEM)
 }
 
-/// Another handle of what was exported as this file (driver 580, tests/gpu/facts/shared_in_process.c).
+/// Another handle of what was exported as this file (driver 580, tests/gpu/facts/exported_in_process.c).
 pub fn import(file: i32) -> Result<Handle> {
     let number = shared_file::read(file).ok_or(Code::INVALID_VALUE)?;
     let backing = EXPORTED.lock().get(number as usize).cloned();

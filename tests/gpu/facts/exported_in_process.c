@@ -1,5 +1,5 @@
 // What a process may import of its own: physical allocations and pools by descriptor, pointers of pools, IPC handles
-// cc shared_in_process.c -lcuda
+// cc exported_in_process.c -lcuda
 #define _GNU_SOURCE
 #include <cuda.h>
 #include <fcntl.h>
