@@ -87,7 +87,7 @@ build() {
     cp target/release/{cutrace,libcutrace.so,libcuda_sim.so} "$in"/
     # What travels to the GPU machine is limited; the names of functions stay.
     strip --strip-debug "$in"/{cutrace,libcutrace.so,libcuda_sim.so}
-    local programs; programs=$(grep -l '"check.h"' tests/apps/*/*.c tests/gpu/*.c | grep -v '/libraries/\|/process/')
+    local programs; programs=$(grep -l '"check.h"' tests/apps/*/*.c tests/gpu/tools/*.c | grep -v '/libraries/\|/process/')
     for source in $programs; do
         gcc -O1 -w -I target/cuda/include -I target/cuda/include-nvtx -I tests/apps -o "$in/$(basename "$source" .c)" "$source" \
             target/release/libcutrace.so -lpthread
@@ -112,11 +112,11 @@ build() {
         gcc -O1 -I target/cuda/include -I tests/apps -o "$in/facts/$(basename "$source" .c)" "$source" target/release/libcutrace.so
     done
     mv "$in/facts/parameters" "$in/driver_parameters"
-    gcc -O2 -shared -fPIC -I "$root/include" -o "$in/libcupti_counts.so" tests/gpu/cupti_counts.c "$root/lib/libcupti.so.13"
-    gcc -O2 -shared -fPIC -I "$root/include" -o "$in/libcupti_times.so" tests/gpu/cupti_times.c "$root/lib/libcupti.so.13"
+    gcc -O2 -shared -fPIC -I "$root/include" -o "$in/libcupti_counts.so" tests/gpu/tools/cupti_counts.c "$root/lib/libcupti.so.13"
+    gcc -O2 -shared -fPIC -I "$root/include" -o "$in/libcupti_times.so" tests/gpu/tools/cupti_times.c "$root/lib/libcupti.so.13"
     cp "$root/lib/libcupti.so.13" "$in/"
     export PATH=$PWD/$root/bin:$PATH
-    nvcc -arch=sm_90 -cudart static -L "$root/lib" -o "$in/timed_kernels" tests/gpu/timed_kernels.cu
+    nvcc -arch=sm_90 -cudart static -L "$root/lib" -o "$in/timed_kernels" tests/gpu/tools/timed_kernels.cu
     ln -sf libcudart.so.13 "$root/lib/libcudart.so"
     nvcc -rdc=true -arch=sm_90 -cudart shared -L "$root/lib" -o "$in/facts/driver_addresses" tests/gpu/facts/driver_addresses.cu
     images
@@ -137,7 +137,7 @@ build() {
     cp target/cuda/12.9/nvidia/cuda_runtime/lib/libcudart.so.12 "$in/libcudart-12.9.so"
     cp "$root/lib/libcudart.so.13" "$in/"
     cp "$workloads"/*.py "$in"/
-    cp tests/gpu/*.{cu,py} tests/gpu/two_gpus/*.py "$in"/ 2>/dev/null || true
+    cp scripts/gpu/*.py tests/gpu/tools/*.cu tests/gpu/frameworks/*.py tests/gpu/two_gpus/*.py "$in"/ 2>/dev/null || true
     nvcc -arch=sm_90 -std=c++17 -cudart static -L "$root/lib" -o "$in/peers" tests/gpu/two_gpus/peers.cu
     echo "gpu-test: built in $in" >&2
 }

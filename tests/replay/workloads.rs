@@ -201,6 +201,7 @@ workloads! {
     covered_old_launches "gpu/coverage/old_launches.c" "replayable" [];
     covered_peers "gpu/coverage/peers.c" "replayable" [];
     covered_streams "gpu/coverage/streams.c" "replayable" ["twice"];
+    tensor_map "tensor_map.c" "replayable" [];
     covered_tensor_maps "gpu/coverage/tensor_maps.c" "replayable" [];
     covered_texture_references "gpu/coverage/texture_references.c" "replayable" [];
     newer_than_header "newer_than_header.c" "replayable" [];
