@@ -1,8 +1,12 @@
 //! What replay does with each function: the policy of its line in the table, and the exceptions.
 
+use std::mem::discriminant;
+use std::sync::LazyLock;
+use trace::api::effect::{Effect, Memory as Kind, Work};
 use trace::api::refusal::why_refused;
-use trace::api::roles::{Class, Policy};
-use trace::api::{Function, by_name};
+use trace::api::roles::{Class, Extent, Policy, Role};
+use trace::api::table::Awaited;
+use trace::api::{FUNCTIONS, Function};
 
 /// A memory call that is replayed by other means, see [`place`](crate::memory::place).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,45 +54,58 @@ pub fn action(function: &Function) -> Action {
 const NO_CODE: &str = "this cutrace has no code for it";
 
 fn memory(function: &Function) -> Option<Memory> {
-    Some(match function.common_name() {
-        "cuMemAlloc_v2"
-        | "cuMemAllocPitch_v2"
-        | "cuMemAllocManaged"
-        | "cuMemAllocAsync"
-        | "cuMemAllocFromPoolAsync" => Memory::Allocate,
-        "cuMemFree_v2" => Memory::Free,
-        "cuMemFreeAsync" => Memory::FreeAsync,
-        "cuMemAllocHost_v2" | "cuMemAllocHost" | "cuMemHostAlloc" => Memory::HostAllocate,
-        "cuMemHostRegister_v2" | "cuMemHostRegister" => Memory::HostRegister,
-        "cuMemFreeHost" | "cuMemHostUnregister" => Memory::HostFree,
-        "cuMemAddressReserve" => Memory::Reserve,
-        "cuMemAddressFree" => Memory::Unreserve,
+    Some(match function.effect {
+        Effect::Allocate { kind: Kind::Device | Kind::Managed | Kind::Pooled, .. } => Memory::Allocate,
+        Effect::Allocate { kind: Kind::Pinned, .. } => Memory::HostAllocate,
+        Effect::Allocate { kind: Kind::Registered, .. } => Memory::HostRegister,
+        Effect::Allocate { kind: Kind::Addresses, .. } => Memory::Reserve,
+        Effect::Free(Kind::Device) => Memory::Free,
+        Effect::Free(Kind::Pooled) => Memory::FreeAsync,
+        Effect::Free(Kind::Pinned | Kind::Registered) => Memory::HostFree,
+        Effect::Free(Kind::Addresses) => Memory::Unreserve,
         _ => return None,
     })
 }
 
 /// The call that waits for what a poll asks about, and where that stands among the poll's arguments.
 fn wait(function: &Function) -> Option<(&'static str, &'static [usize])> {
-    match function.name {
-        "cuStreamQuery" => Some(("cuStreamSynchronize", &[0])),
-        "cuStreamQuery_ptsz" => Some(("cuStreamSynchronize_ptsz", &[0])),
-        "cuEventQuery" => Some(("cuEventSynchronize", &[0])),
+    static WAITS: LazyLock<Vec<&Function>> = LazyLock::new(|| {
+        let waits = |function: &&Function| function.class == Class::synchronize && function.params.len() == 1;
+        FUNCTIONS.iter().filter(waits).collect()
+    });
+    static POSITIONS: [usize; 4] = [0, 1, 2, 3];
+    let asked = function.awaited().filter(|_| function.class == Class::poll)?;
+    let positions = match asked {
+        Awaited::Stream(at) => at..at + 1,
         // The events may be of two streams that know nothing of each other.
-        "cuEventElapsedTime" | "cuEventElapsedTime_v2" => Some(("cuEventSynchronize", &[1, 2])),
-        _ => None,
-    }
+        Awaited::Events([first, last]) => first..last + 1,
+        Awaited::Context(_) => return None,
+    };
+    let waits_so = |wait: &&&Function| {
+        let awaited = wait.awaited().map(|awaited| discriminant(&awaited));
+        awaited == Some(discriminant(&asked)) && wait.twin_of.is_some() == function.twin_of.is_some()
+    };
+    Some((WAITS.iter().find(waits_so)?.name, POSITIONS.get(positions)?))
 }
 
 /// The copy between addresses of either side that takes the same arguments, for memory that was the host's as well and is the
 /// device's in a replay: managed memory.
 pub fn between_either(function: &Function) -> Option<&'static Function> {
-    by_name(match function.name {
-        "cuMemcpyHtoD_v2" | "cuMemcpyDtoH_v2" => "cuMemcpy",
-        "cuMemcpyHtoD_v2_ptds" | "cuMemcpyDtoH_v2_ptds" => "cuMemcpy_ptds",
-        "cuMemcpyHtoDAsync_v2" | "cuMemcpyDtoHAsync_v2" => "cuMemcpyAsync",
-        "cuMemcpyHtoDAsync_v2_ptsz" | "cuMemcpyDtoHAsync_v2_ptsz" => "cuMemcpyAsync_ptsz",
-        _ => return None,
-    })
+    static UNIFIED: LazyLock<Vec<&Function>> =
+        LazyLock::new(|| FUNCTIONS.iter().filter(|function| function.copies_unified()).collect());
+    let is_host = |role| matches!(role, Role::Source(Extent::Len(_)) | Role::Sink(Extent::Len(_)));
+    let is_device = |role| matches!(role, Role::Reads(_) | Role::Writes(_));
+    let [to, from, ..] = function.params else { return None };
+    let has_host = is_host(to.role) && is_device(from.role) || is_device(to.role) && is_host(from.role);
+    if function.effect != Effect::Submit(Work::Copy) || !has_host {
+        return None;
+    }
+    let shape = |function: &Function| (function.class, function.twin_of.is_some(), function.params.len());
+    let same = |unified: &&&Function| {
+        let sizes = function.params.iter().zip(unified.params);
+        shape(function) == shape(unified) && sizes.into_iter().all(|(a, b)| a.ty.size == b.ty.size)
+    };
+    UNIFIED.iter().find(same).copied()
 }
 
 fn why_skipped(function: &Function) -> &'static str {
@@ -97,20 +114,20 @@ fn why_skipped(function: &Function) -> &'static str {
             "its answer is about the recorded allocation, which replay serves in another way"
         }
         "memory" | "copy" => "managed memory is device memory in a replay",
-        "stream" if function.name.starts_with("cuStreamAttachMem") => "managed memory is device memory in a replay",
+        _ if function.work() == Some(Work::Migrate) => "managed memory is device memory in a replay",
         _ => "has no effect on what the program computes",
     }
 }
 
 fn sets_attribute(function: &Function) -> bool {
-    function.name == "cuPointerSetAttribute"
+    function.params.iter().any(|param| matches!(param.role, Role::AttributeIn(..)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trace::api::FUNCTIONS;
-    use trace::api::roles::{Field, Role};
+    use trace::api::by_name;
+    use trace::api::roles::Field;
     use trace::api::types::{Form, Kind};
 
     #[test]

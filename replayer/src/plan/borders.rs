@@ -9,7 +9,9 @@ use crate::plan::copied::{copied, memory};
 use crate::plan::shared::{Shared, arguments};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
+use trace::api::effect::Effect;
 use trace::api::roles::Class;
+use trace::model::change::freed;
 use trace::{Call, Function};
 
 #[derive(Default)]
@@ -57,8 +59,8 @@ pub struct Calls {
 impl Borders {
     /// Moves past a call that `shared` has just moved past.
     pub fn see(&mut self, call: &Call, function: &'static Function, shared: &Shared) {
-        if matches!(call.name(), "cuMemFreeHost" | "cuMemHostUnregister") && call.took_effect() {
-            return self.ends(call.argument("p").unwrap_or(0));
+        if matches!(function.effect, Effect::Free(kind) if kind.is_host()) && call.took_effect() {
+            return self.ends(freed(call, function).unwrap_or(0));
         }
         if !shared.has_pinned() || !matches!(function.class, Class::launch | Class::submit | Class::graph) {
             return;

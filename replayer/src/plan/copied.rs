@@ -44,8 +44,10 @@ pub fn copied(call: &Call, function: &'static Function) -> Vec<Copied> {
         return all;
     }
     let (mut from, mut to) = (None, None);
-    let line = function.common_name();
-    let is_unified = matches!(line, "cuMemcpy" | "cuMemcpyAsync" | "cuMemcpyWithAttributesAsync");
+    let is_unified = function.copies_unified();
+    let writes = |role| matches!(role, Role::Sink(_) | Role::Writes(_));
+    // Of two arrays the first is the destination.
+    let mut has_destination = function.params.iter().any(|param| writes(param.role));
     for param in function.params {
         let address = call.argument(param.name).unwrap_or(0);
         let either = if is_unified { End::Unified(address) } else { End::Device(address) };
@@ -54,8 +56,8 @@ pub fn copied(call: &Call, function: &'static Function) -> Vec<Copied> {
             (Role::Sink(_), _) => to = Some(End::Host(address)),
             (Role::Reads(_), _) => from = Some(either),
             (Role::Writes(_), _) => to = Some(either),
-            (_, Form::Handle(Kind::Array)) if param.name.starts_with("src") => from = Some(End::Array),
-            (_, Form::Handle(Kind::Array)) => to = Some(End::Array),
+            (_, Form::Handle(Kind::Array)) if has_destination => from = Some(End::Array),
+            (_, Form::Handle(Kind::Array)) => (to, has_destination) = (Some(End::Array), true),
             _ => {}
         }
     }

@@ -13,9 +13,12 @@ use crate::plan::survey::extent;
 use crate::ranges::Ranges;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
-use trace::api::roles::{Class, Role};
+use trace::api::effect::{Memory as Kinds, Work};
+use trace::api::roles::{Class, Extent, Role};
+use trace::api::table::Awaited;
 use trace::api::types::{Form, Kind};
 use trace::call::{Content, When};
+use trace::model::change::{Change, resolve};
 use trace::sources::SelfContained;
 use trace::{Call, Function, Trace};
 
@@ -33,15 +36,10 @@ pub struct Known {
     pub copies: HashSet<u64>,
 }
 
-/// What is submitted and touches no memory of devices.
-const ORDERS: [&str; 6] = [
-    "cuEventRecord",
-    "cuEventRecordWithFlags",
-    "cuStreamWaitEvent",
-    "cuLaunchHostFunc",
-    "cuLaunchHostFunc_v2",
-    "cuStreamAddCallback",
-];
+/// Whether it is submitted and touches no memory of devices.
+fn only_orders(function: &Function) -> bool {
+    matches!(function.work(), Some(Work::RecordEvent | Work::AwaitEvent | Work::HostFunction))
+}
 
 const IMAGES: [Kind; 6] =
     [Kind::Array, Kind::MipmappedArray, Kind::Texture, Kind::Surface, Kind::TextureRef, Kind::SurfaceRef];
@@ -118,7 +116,7 @@ impl Known {
         let is_alone = trace.threads.len() == 1;
         let known = is_alone && !others.is_captured && !self.has_images;
         match function.class {
-            Class::synchronize if function.common_name() == "cuCtxSynchronize" => {
+            Class::synchronize if matches!(function.awaited(), Some(Awaited::Context(_))) => {
                 self.is_quiet |= self.contexts.len() <= 1;
                 true
             }
@@ -126,7 +124,7 @@ impl Known {
                 let reached = if known { self.reached(trace, call, others) } else { None };
                 self.launched(reached)
             }
-            Class::submit if ORDERS.contains(&function.common_name()) => true,
+            Class::submit if only_orders(function) => true,
             Class::copy | Class::submit => known && self.moved(call, function, others),
             _ => true,
         }
@@ -142,19 +140,20 @@ impl Known {
     }
 
     fn follow(&mut self, call: &Call, function: &Function) {
-        let argument = |name| call.argument(name).unwrap_or(0);
-        match function.common_name() {
-            "cuMemAlloc" | "cuMemAlloc_v2" | "cuMemAllocAsync" | "cuMemAllocFromPoolAsync" => {
-                let Some(start) = call.output("dptr") else { return };
-                let end = start.saturating_add(argument("bytesize"));
+        match resolve(call, function) {
+            Some(Change::Allocated { kind: Kinds::Device | Kinds::Pooled, at, bytes, .. }) => {
+                let end = at.saturating_add(bytes.unwrap_or(0));
                 let memory = Memory { end, is_fresh: true, known: Vec::new(), leads: BTreeSet::new() };
-                self.memory.insert(start, memory);
+                self.memory.insert(at, memory);
             }
-            "cuMemFree" | "cuMemFree_v2" | "cuMemFreeAsync" => _ = self.memory.remove(&argument("dptr")),
-            "cuCtxSetCurrent" | "cuCtxPushCurrent" | "cuCtxPushCurrent_v2" => {
-                self.contexts.extend(Some(argument("ctx")).filter(|context| *context != 0));
+            Some(Change::Freed { kind: Kinds::Device | Kinds::Pooled, at }) => _ = self.memory.remove(&at),
+            Some(Change::ContextSet { context } | Change::ContextPushed { context }) if context != 0 => {
+                self.contexts.insert(context);
             }
-            _ => self.contexts.extend(call.output("pctx").or(call.output("phCtx"))),
+            _ => {
+                let handed_out = [Kind::Context, Kind::GreenContext].map(|kind| function.hands_out(kind));
+                self.contexts.extend(handed_out.into_iter().flatten().filter_map(|at| call.output_of(at)));
+            }
         }
         // Their handles are small numbers, and what they stand for is not followed.
         self.has_images |= function.params.iter().any(|param| match param.ty.form {
@@ -224,11 +223,11 @@ impl Known {
         let is_fill = is(|role| matches!(role, Role::Writes(_)))
             && !is(|role| matches!(role, Role::Reads(_) | Role::Source(_) | Role::Sink(_)));
         if is_fill {
-            let mut writes = function.params.iter().filter(|param| matches!(param.role, Role::Writes(_)));
-            let filled = writes.find_map(|param| Some((call.argument(param.name)?, extent(call, function, param)?)));
             // Rows, and values that streams write, are not followed.
-            let is_plain = function.common_name().starts_with("cuMemsetD") && !function.name.contains("D2D");
-            return match filled.filter(|_| is_plain) {
+            let is_plain = |role| matches!(role, Role::Writes(Extent::Len(_) | Extent::Scaled(..)));
+            let mut writes = function.params.iter().filter(|param| is_plain(param.role));
+            let filled = writes.find_map(|param| Some((call.argument(param.name)?, extent(call, function, param)?)));
+            return match filled.filter(|_| function.work() == Some(Work::Fill)) {
                 Some((at, len)) => self.written(at, len, Some(BTreeSet::new())),
                 None => self.launched(None),
             };

@@ -23,6 +23,7 @@ use crate::ranges::Ranges;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
+use trace::api::effect::{Effect, Memory};
 use trace::api::roles::{Class, Extent, Field, Role};
 use trace::api::types::{Form, Kind};
 use trace::call::{Content, Image, When};
@@ -134,7 +135,8 @@ impl Survey {
             }
             return;
         }
-        if function.name == "cuMemImportFromShareableHandle" {
+        if function.creates(Kind::Allocation).is_some() && is_imported(function) && action(function) == Action::Execute
+        {
             self.reasons.about_call(format!("{}: {FROM_ITSELF}", function.name), call.number);
         }
         if let Some(Change::PrimaryRetained { context, device }) = change {
@@ -145,7 +147,7 @@ impl Survey {
                 self.reasons.about_call(format!("{}: {why}", function.name), call.number);
                 self.foreign |= hands_out_an_address(function);
             }
-            Action::Memory(memory) => self.memory(trace, call, memory),
+            Action::Memory(_) => change.into_iter().for_each(|change| self.memory(trace, call, change)),
             Action::Execute => self.executable += 1,
             _ => {}
         }
@@ -397,6 +399,10 @@ impl Survey {
         };
         plan
     }
+}
+
+fn is_imported(function: &Function) -> bool {
+    matches!(function.effect, Effect::Allocate { kind: Memory::Imported, .. })
 }
 
 /// How many bytes of device memory from its address on an argument stands for, where the call says so by itself.

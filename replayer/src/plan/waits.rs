@@ -11,8 +11,9 @@ use crate::plan::shared::arguments;
 use crate::ranges::Ranges;
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
+use trace::api::effect::{Effect, Work};
 use trace::api::enums::{CUstreamBatchMemOpType as Kind, CUstreamWaitValue_flags as Until};
-use trace::api::roles::{Class, Field};
+use trace::api::roles::{Class, Extent, Field, Role};
 use trace::api::structs::CUstreamBatchMemOpParams;
 use trace::api::types::{Form, Type, Typed};
 use trace::call::Image;
@@ -48,11 +49,14 @@ impl Operation {
     }
 
     pub fn of_call(call: &Call, function: &Function) -> Option<Operation> {
-        let waits = function.name.starts_with("cuStreamWaitValue");
-        if !waits && !function.name.starts_with("cuStreamWriteValue") {
-            return None;
-        }
-        let is_wide = function.name.contains("64");
+        let of_value = |param: &Field| match param.role {
+            Role::Reads(Extent::Fixed(bytes)) => Some((true, bytes)),
+            Role::Writes(Extent::Fixed(bytes)) => Some((false, bytes)),
+            _ => None,
+        };
+        let is_value = function.work() == Some(Work::Value);
+        let (waits, bytes) = function.params.iter().filter(|_| is_value).find_map(of_value)?;
+        let is_wide = bytes == 8;
         let flags = call.argument("flags")? as u32;
         Some(Operation::new(waits, is_wide, call.argument("addr")?, call.argument("value")?, flags))
     }
@@ -197,7 +201,7 @@ impl Signals {
                 given.iter().for_each(|range| self.forget(range));
             }
             Class::copy | Class::submit => memory(call, function).iter().for_each(|range| self.forget(range)),
-            _ if matches!(call.name(), "cuMemFreeHost" | "cuMemHostUnregister") => {
+            _ if matches!(function.effect, Effect::Free(kind) if kind.is_host()) => {
                 self.values.retain(|start, _| live.holds(*start));
             }
             _ => {}

@@ -137,6 +137,11 @@ pub enum Memory {
 }
 
 impl Memory {
+    /// Whether it is the host's, and devices reach it.
+    pub const fn is_host(self) -> bool {
+        matches!(self, Memory::Pinned | Memory::Registered)
+    }
+
     /// Whether it is there when the context has ended that was current when it was made.
     pub const fn outlives_contexts(self) -> bool {
         matches!(self, Memory::Pooled | Memory::Physical | Memory::Addresses)

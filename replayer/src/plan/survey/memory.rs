@@ -3,15 +3,17 @@
 use super::{Survey, extent};
 use crate::addresses::GRANULE;
 use crate::plan::Allocation;
-use crate::plan::action::Memory;
 use crate::plan::nested::structs;
 use crate::plan::order::Moment;
 use crate::ranges::widen;
+use std::ops::Range;
+use trace::api::effect::{Effect, Memory as Kind};
 use trace::api::enums::{CUmemAllocationType, CUmemLocationType};
 use trace::api::roles::{Class, Field, Role};
-use trace::api::types::Form;
+use trace::api::types::{Form, Kind as Handle, Typed};
 use trace::call::When;
 use trace::invented::block_of;
+use trace::model::change::Change;
 use trace::model::stream::StreamId;
 use trace::{Call, Function, Trace};
 
@@ -33,9 +35,10 @@ const OF_HOST: &str =
 impl Survey {
     /// Pools and pieces of memory that the CPU writes like its own.
     pub(super) fn of_host(&mut self, call: &Call, function: &'static Function) {
-        const MAKERS: &[&str] =
-            &["cuMemPoolCreate", "cuMemCreate", "cuMemGetMemPool", "cuMemGetDefaultMemPool", "cuMemSetMemPool"];
-        if !MAKERS.contains(&function.name) {
+        let says_type = |param: &Field| param.ty.name == CUmemAllocationType::TYPE.name;
+        let is_physical = matches!(function.effect, Effect::Allocate { kind: Kind::Physical, .. });
+        let is_pool = function.creates(Handle::MemoryPool).is_some() || function.params.iter().any(says_type);
+        if !is_physical && !is_pool {
             return;
         }
         let mut is_hosts = call.argument("type") == Some(CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_MANAGED.0.into());
@@ -87,77 +90,70 @@ impl Survey {
         self.live.holds(address) || self.blocks.contains(&block_of(address))
     }
 
-    pub(super) fn memory(&mut self, trace: &Trace, call: &Call, memory: Memory) {
-        let argument = |name| call.argument(name).unwrap_or(0);
-        let (begin, end) = (call.begin, call.end.unwrap_or(u64::MAX));
-        let moment = Moment { call: call.number, thread: call.thread, begin, end };
-        let freed = match memory {
-            Memory::Free | Memory::FreeAsync => Some(argument("dptr")),
-            Memory::HostFree => Some(argument("p")),
-            Memory::Unreserve => Some(argument("ptr")),
-            _ => None,
-        };
-        if let Some((start, len)) = freed.and_then(|start| Some((start, self.live.given_up(start, begin)?))) {
+    /// Memory that a replay gives and takes by means of its own.
+    pub(super) fn memory(&mut self, trace: &Trace, call: &Call, change: Change) {
+        match change {
+            Change::Allocated { kind, at, bytes, .. } => {
+                self.allocated(trace, call, kind, at..at.saturating_add(bytes.unwrap_or(0)));
+            }
+            Change::Freed { kind, at } => self.freed(call, kind, at),
+            _ => {}
+        }
+    }
+
+    fn allocated(&mut self, trace: &Trace, call: &Call, kind: Kind, range: Range<u64>) {
+        let (start, len) = (range.start, range.end - range.start);
+        let end = call.end.unwrap_or(u64::MAX);
+        let moment = Moment { call: call.number, thread: call.thread, begin: call.begin, end };
+        if self.is_captured() {
+            self.plan.captured.insert(call.number, len);
+            self.of_graph(start, len);
+            return;
+        }
+        self.live.add(start, len, end);
+        self.lifetimes.takes(range.clone(), moment);
+        match kind {
+            Kind::Pinned | Kind::Registered => self.host.insert(range),
+            Kind::Addresses => self.reserved.push(range),
+            _ => self.of_device(trace, call, kind, range),
+        }
+    }
+
+    fn of_device(&mut self, trace: &Trace, call: &Call, kind: Kind, range: Range<u64>) {
+        let (start, len) = (range.start, range.end - range.start);
+        self.of_graphs.remove(&start);
+        self.handovers.allocated(start, len, self.own_stream(call), call.number, call.end.unwrap_or(u64::MAX));
+        let contexts = &self.work.streams.contexts;
+        let device = contexts.device_of_allocation(call);
+        let context = contexts.current(call.thread).filter(|_| !kind.outlives_contexts());
+        self.plan.devices.insert(device);
+        self.usage.add(start, len, device, context);
+        if kind == Kind::Managed {
+            self.managed.insert(range.clone());
+            if !trace.follows_host_memory() {
+                let what = "managed memory: what the CPU wrote there is not recorded";
+                self.reasons.about_call(what, call.number);
+            }
+        }
+        self.plan.allocations.insert(call.number, Allocation { call: call.number, range, device });
+    }
+
+    fn freed(&mut self, call: &Call, kind: Kind, start: u64) {
+        let begin = call.begin;
+        let moment = Moment { call: call.number, thread: call.thread, begin, end: call.end.unwrap_or(u64::MAX) };
+        if let Some(len) = self.live.given_up(start, begin) {
             self.lifetimes.frees(start..start + len, moment);
         }
-        match memory {
-            Memory::Allocate => {
-                let Some(start) = call.output("dptr") else { return };
-                let len = match call.output("pPitch") {
-                    Some(pitch) => pitch.saturating_mul(argument("Height")),
-                    None => argument("bytesize"),
-                };
-                if self.is_captured() {
-                    self.plan.captured.insert(call.number, len);
-                    self.of_graph(start, len);
-                    return;
-                }
-                self.of_graphs.remove(&start);
-                self.handovers.allocated(start, len, self.own_stream(call), call.number, end);
-                let device = self.work.streams.contexts.device_of_allocation(call);
-                // What comes out of a pool outlives the context.
-                let context =
-                    self.work.streams.contexts.current(call.thread).filter(|_| call.argument("hStream").is_none());
-                let range = start..start.saturating_add(len);
-                self.live.add(start, len, end);
-                self.lifetimes.takes(range.clone(), moment);
-                self.plan.devices.insert(device);
-                self.usage.add(start, len, device, context);
-                if call.name() == "cuMemAllocManaged" {
-                    self.managed.insert(range.clone());
-                }
-                self.plan.allocations.insert(call.number, Allocation { call: call.number, range, device });
-                if call.name() == "cuMemAllocManaged" && !trace.follows_host_memory() {
-                    let what = "managed memory: what the CPU wrote there is not recorded";
-                    self.reasons.about_call(what, call.number);
-                }
+        if matches!(kind, Kind::Device | Kind::Pooled) {
+            if self.of_graphs.contains(&start) {
+                return;
             }
-            Memory::Free | Memory::FreeAsync if self.of_graphs.contains(&argument("dptr")) => {}
-            Memory::Free | Memory::FreeAsync => {
-                if let Some(stream) = self.own_stream(call) {
-                    self.handovers.freed(argument("dptr"), stream, call.number, begin);
-                }
-                self.live.remove(argument("dptr"), begin);
-                self.usage.remove(argument("dptr"));
+            if let Some(stream) = self.own_stream(call) {
+                self.handovers.freed(start, stream, call.number, begin);
             }
-            Memory::HostAllocate | Memory::HostRegister => {
-                let start = if memory == Memory::HostRegister { Some(argument("p")) } else { call.output("pp") };
-                let Some(start) = start else { return };
-                let range = start..start.saturating_add(argument("bytesize"));
-                self.live.add(start, argument("bytesize"), end);
-                self.lifetimes.takes(range.clone(), moment);
-                self.host.insert(range);
-            }
-            Memory::HostFree => self.live.remove(argument("p"), begin),
-            Memory::Reserve => {
-                let Some(start) = call.output("ptr") else { return };
-                let range = start..start.saturating_add(argument("size"));
-                self.live.add(start, argument("size"), end);
-                self.lifetimes.takes(range.clone(), moment);
-                self.reserved.push(range);
-            }
-            Memory::Unreserve => self.live.remove(argument("ptr"), begin),
+            self.usage.remove(start);
         }
+        self.live.remove(start, begin);
     }
 
     /// The stream in whose order memory comes or goes.
@@ -201,8 +197,12 @@ impl Survey {
 
     /// Pinned memory is known by one address. Where devices cannot use the CPU's they are given another, which nobody follows.
     pub(super) fn mapped(&mut self, call: &Call, function: &Function) {
-        let addresses = call.output("pdptr").zip(call.argument("p"));
-        if function.name == "cuMemHostGetDevicePointer_v2" && addresses.is_some_and(|(device, host)| device != host) {
+        let hands_out = |param: &Field| matches!((param.role, param.ty.form), (Role::Out(_), Form::Pointer(to)) if matches!(to.form, Form::Address));
+        let [device, host, ..] = function.params else { return };
+        if !hands_out(device) || !matches!(host.role, Role::HostAddress) {
+            return;
+        }
+        if call.output_of(0).zip(call.argument_of(1)).is_some_and(|(device, host)| device != host) {
             self.reasons.about_call(ELSEWHERE, call.number);
         }
     }
