@@ -10,6 +10,7 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use trace::annotation::{Range, Wanted};
+use trace::api::effect::Effect;
 use trace::api::roles::Class;
 use trace::finish::{self, Finished, finish_with};
 use trace::preamble::Data;
@@ -102,7 +103,8 @@ fn never_opened(trace: &Trace, range: &str) -> Option<String> {
             let is_empty = trace.left_out.iter().any(|left| left.works > 0) && !trace.calls().any(works);
             return is_empty.then(|| "SIGUSR1 did not come".into());
         }
-        let is_it = |call: Call| call.name() == "cuProfilerStart";
+        let begins = Effect::ProfilerRange { begins: true };
+        let is_it = |call: Call| call.function().is_some_and(|function| function.effect == begins);
         return (range == "profiler" && !trace.calls().any(is_it)).then(|| "cuProfilerStart was not called".into());
     };
     let mut names: Vec<String> = Vec::new();

@@ -7,7 +7,7 @@ use trace::api::roles::Class;
 use trace::call::Content;
 use trace::launch::{Shape, shape};
 use trace::record::Kernel;
-use trace::{Call, Trace};
+use trace::{Call, Function, Trace};
 
 #[derive(Default)]
 pub struct Launches<'t> {
@@ -82,7 +82,7 @@ impl<'t> Report<'t> for Launches<'t> {
         if step.class() != Some(Class::launch) || !step.selected || !step.call.succeeded() {
             return;
         }
-        if step.line() == "cuGraphLaunch" {
+        if step.function.is_some_and(Function::launches_graph) {
             self.graphs += 1;
             return;
         }

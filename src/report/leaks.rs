@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
 use trace::Trace;
 use trace::api::FUNCTIONS;
+use trace::api::effect::{Effect, Memory};
 use trace::api::roles::{Class, Role};
 use trace::api::types::{Form, Kind};
 use trace::model::contexts::Ended;
@@ -138,14 +139,14 @@ impl<'t> Report<'t> for Leaks<'t> {
             let counted = made.filter(|(kind, _)| DESTROYED_BY_CALLS.contains(kind) && !MEMORY.contains(kind));
             counted.for_each(|(kind, value)| self.begin(step, Sort::Object(kind), value));
         }
-        let reserved = || step.objects.born().map(|range| range.base);
-        let device = || call.argument("dev").unwrap_or(0);
-        match step.line() {
-            "cuMemAddressReserve" => reserved().for_each(|base| self.begin(step, Sort::Reserved, base)),
-            "cuDevicePrimaryCtxRetain" if call.succeeded() => self.begin(step, Sort::Retained, device()),
-            "cuDevicePrimaryCtxRelease" | "cuDevicePrimaryCtxRelease_v2" => {
-                self.give_up(step, Sort::Retained, device());
+        let device = || function.handle(Kind::Device).and_then(|at| call.argument_of(at)).unwrap_or(0);
+        match function.effect {
+            Effect::Allocate { kind: Memory::Addresses, .. } => {
+                let reserved = step.objects.born().map(|range| range.base);
+                reserved.for_each(|base| self.begin(step, Sort::Reserved, base));
             }
+            Effect::RetainPrimary if call.succeeded() => self.begin(step, Sort::Retained, device()),
+            Effect::ReleasePrimary => self.give_up(step, Sort::Retained, device()),
             _ if function.params.iter().all(|param| !matches!(param.role, Role::Destroy)) => {}
             _ => End::of(call).for_each(|end| match end {
                 End::Object(kind, value) => self.give_up(step, Sort::Object(kind), value),

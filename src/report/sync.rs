@@ -6,11 +6,12 @@ use super::walk::{Ending, Report, Step};
 use crate::dump::NOT_READY;
 use crate::figures::{counted, duration, grouped};
 use std::collections::HashMap;
-use trace::Trace;
 use trace::api::roles::Class;
+use trace::api::table::Awaited;
 use trace::api::types::{Form, Kind};
 use trace::model::stream::StreamHandle;
 use trace::text::handle;
+use trace::{Function, Trace};
 use viewer::data::findings::{Cost, Finding};
 
 /// A thread, a function, and the object waited for.
@@ -81,7 +82,7 @@ impl<'t> Report<'t> for Sync<'t> {
     fn see(&mut self, step: &Step<'_, 't>) {
         let Some(class @ (Class::synchronize | Class::poll | Class::copy)) = step.class() else { return };
         // Asks how long something took, and waits for nothing.
-        if step.line().starts_with("cuEventElapsedTime") {
+        if matches!(step.function.and_then(Function::awaited), Some(Awaited::Events([first, last])) if first != last) {
             return;
         }
         let Some(ns) = step.duration().filter(|_| step.selected && !step.call.inner) else { return };

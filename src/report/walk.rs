@@ -7,8 +7,10 @@ use super::table::Table;
 use crate::progress::Progress;
 use crate::reading::Reading;
 use anyhow::Result;
+use trace::api::effect::{Effect, Memory};
 use trace::api::roles::Class;
 use trace::decode::{Decoded, decode};
+use trace::model::change::{Change, resolve};
 use trace::model::contexts::{Contexts, Ended};
 use trace::model::outstanding::{Outstanding, Wait, Work};
 use trace::objects::Objects;
@@ -30,6 +32,8 @@ pub struct Step<'s, 't> {
     pub decoded: Option<&'s Decoded<'t>>,
     pub objects: &'s Objects,
     pub contexts: &'s Contexts,
+    /// What the call changed, if it took effect.
+    pub change: Option<Change>,
     /// The context whose life this call ends.
     pub ended_context: Option<Ended>,
     /// What the call waited for, if it is one that waits and succeeded.
@@ -58,9 +62,12 @@ impl Step<'_, '_> {
         self.function.map(|function| function.class)
     }
 
-    /// The name under which the function's line stands, whichever twin was called.
-    pub fn line(&self) -> &str {
-        self.function.map_or(self.call.name(), |function| function.common_name())
+    /// The kind of memory that the function allocates.
+    pub fn allocates(&self) -> Option<Memory> {
+        match self.function?.effect {
+            Effect::Allocate { kind, .. } => Some(kind),
+            _ => None,
+        }
     }
 }
 
@@ -114,7 +121,8 @@ pub fn walk<'t>(
             None => objects.until(&call),
         }
         let function = call.function();
-        let ended_context = contexts.see(&call);
+        let change = function.filter(|_| call.took_effect()).and_then(|function| resolve(&call, function));
+        let ended_context = change.and_then(|change| contexts.follow(call.thread, &change));
         let known = function.filter(|_| !call.inner);
         let wait = known.and_then(|function| outstanding.see(&call, function, &objects));
         let step = Step {
@@ -126,6 +134,7 @@ pub fn walk<'t>(
             decoded: decoded.as_ref(),
             objects: &objects,
             contexts: &contexts,
+            change,
             ended_context,
             wait,
             outstanding: &outstanding,

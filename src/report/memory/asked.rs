@@ -4,23 +4,33 @@ use super::ledger::Side;
 use crate::report::walk::Step;
 use std::mem::offset_of;
 use trace::api::copies::element_bytes;
+use trace::api::effect::{Bytes, Effect, Memory};
 use trace::api::enums::CUarray_format;
+use trace::api::roles::Sibling;
 use trace::api::structs::{CUmemAllocationProp, CUmemLocation};
 use trace::api::types::Form;
 use trace::call::When;
 
-/// The kind of memory that a call gets, and where.
+/// The kind of memory that a call gets, as it is named, and where.
 pub fn place(step: &Step) -> (&'static str, Side) {
-    let device = || Side::Device(step.contexts.device_of_allocation(&step.call));
-    let line = step.line();
-    match line {
-        "cuMemAllocManaged" => ("managed", device()),
-        "cuMemAllocAsync" | "cuMemAllocFromPoolAsync" => ("pool", device()),
-        "cuMemCreate" => ("virtual", Side::Device(physical_device(step).unwrap_or(0))),
-        _ if line.starts_with("cuMemHostRegister") => ("registered", Side::Host),
-        _ if line.starts_with("cuMemAllocHost") || line.starts_with("cuMemHostAlloc") => ("pinned", Side::Host),
-        _ if line.starts_with("cuArray") || line.starts_with("cuMipmapped") => ("array", device()),
-        _ => ("device", device()),
+    let kind = step.allocates().unwrap_or(Memory::Device);
+    let side = match kind {
+        Memory::Pinned | Memory::Registered => Side::Host,
+        Memory::Physical => Side::Device(physical_device(step).unwrap_or(0)),
+        _ => Side::Device(step.contexts.device_of_allocation(&step.call)),
+    };
+    (name(kind), side)
+}
+
+const fn name(kind: Memory) -> &'static str {
+    match kind {
+        Memory::Managed => "managed",
+        Memory::Pooled => "pool",
+        Memory::Physical => "virtual",
+        Memory::Registered => "registered",
+        Memory::Pinned => "pinned",
+        Memory::Array => "array",
+        Memory::Device | Memory::Addresses | Memory::Imported => "device",
     }
 }
 
@@ -31,17 +41,26 @@ fn physical_device(step: &Step) -> Option<i32> {
     Some(i32::from_le_bytes(bytes.as_ref().try_into().ok()?))
 }
 
-/// The bytes that an allocating call asks for.
+/// The bytes that an allocating call asks for; of mipmapped arrays those of the first level. None of arrays whose elements have no
+/// size of their own.
 pub fn asked(step: &Step) -> Option<u64> {
-    let argument = |name| step.call.argument(name);
-    let plain = argument("bytesize").or_else(|| argument("size"));
-    plain.or_else(|| argument("WidthInBytes")?.checked_mul(argument("Height")?))
+    let Effect::Allocate { bytes, .. } = step.function?.effect else { return None };
+    let argument = |Sibling(at)| step.call.argument_of(at.into());
+    match bytes {
+        Bytes::Of(len) => argument(len),
+        // The pitch is not known of one that failed.
+        Bytes::Rows { rows, .. } => step.call.argument("WidthInBytes")?.checked_mul(argument(rows)?),
+        Bytes::OfArray(Sibling(description)) => array_bytes(step, description.into()),
+        Bytes::Untold => None,
+    }
 }
 
-/// Bytes of an array's elements; of mipmapped arrays, of the first level. None where elements have no size of their own.
-pub fn array_bytes(step: &Step) -> Option<u64> {
-    let param = step.function?.params.iter().find(|p| p.name.contains("Desc") || p.name == "pAllocateArray")?;
-    let (Form::Pointer(ty), address) = (param.ty.form, step.call.argument(param.name)?) else { return None };
+fn array_bytes(step: &Step, description: usize) -> Option<u64> {
+    let (Form::Pointer(ty), address) =
+        (step.function?.params.get(description)?.ty.form, step.call.argument_of(description)?)
+    else {
+        return None;
+    };
     let Form::Struct(fields) = ty.form else { return None };
     let bytes = step.call.memory(When::Entry, address, ty.size.into())?;
     let field = |name: &str| {

@@ -5,22 +5,23 @@ mod asked;
 mod churn;
 mod ledger;
 mod left;
-mod physical;
 
 use super::table::{Cell, Column, Head, Layout, Table, column};
 use super::tally::KEPT;
 use super::walk::{Ending, Report, Step};
 use crate::figures::{counted, size};
-use asked::{array_bytes, asked, place};
+use asked::{asked, place};
 use churn::Churn;
 use ledger::{Held, Ledger, Name, Side};
 use left::{Left, group};
-use physical::{Change, Physical};
 use std::collections::BTreeMap;
+use trace::api::effect::{Effect, Memory as Kind};
 use trace::api::enums::CUresult;
 use trace::api::roles::Class;
-use trace::api::types::Kind;
+use trace::api::types::Kind as Handle;
+use trace::model::change::Change;
 use trace::model::contexts::Ended;
+use trace::model::physical::{Physical, Pieces};
 use trace::objects::End;
 use trace::text::symbol;
 use trace::{Call, Trace};
@@ -72,7 +73,8 @@ impl<'t> Report<'t> for Memory<'t> {
             self.left.ended.extend(self.ledger.end(context));
         }
         let Some(function) = step.function else { return };
-        let is_array = step.line().starts_with("cuArray") || step.line().starts_with("cuMipmappedArray");
+        let is_array =
+            matches!(function.effect, Effect::Allocate { kind: Kind::Array, .. } | Effect::Free(Kind::Array));
         if !matches!(function.class, Class::allocate | Class::free) && !is_array {
             return;
         }
@@ -88,13 +90,21 @@ impl<'t> Report<'t> for Memory<'t> {
         for base in step.objects.given_up() {
             self.freed(Name::Base(*base), step);
         }
-        match self.physical.see(step) {
-            Some(Change::Made(piece, bytes)) => self.got(step, Name::Physical(piece), bytes),
-            Some(Change::Gone(pieces)) => pieces.into_iter().for_each(|piece| self.freed(Name::Physical(piece), step)),
-            None if is_array => self.array(step),
+        if let Some(pieces) = step.change.and_then(|change| self.physical.follow(&change)) {
+            match pieces {
+                Pieces::Made(piece, bytes) => self.got(step, Name::Physical(piece), bytes),
+                Pieces::Gone(pieces) => pieces.into_iter().for_each(|piece| self.freed(Name::Physical(piece), step)),
+            }
+            return;
+        }
+        match step.change {
+            Some(Change::Allocated { kind: Kind::Array, at, .. }) => {
+                asked(step).into_iter().for_each(|bytes| self.got(step, Name::Array(at), bytes));
+            }
+            Some(Change::Freed { kind: Kind::Array, at }) => self.freed(Name::Array(at), step),
             // A range of addresses holds nothing.
-            None if step.line() == "cuMemAddressReserve" => {}
-            None => {
+            Some(Change::Allocated { kind: Kind::Addresses, .. }) => {}
+            _ => {
                 let born: Vec<_> = step.objects.born().collect();
                 for range in born.iter().filter(|range| range.label != "global") {
                     self.got(step, Name::Base(range.base), range.len);
@@ -154,11 +164,8 @@ impl<'t> Memory<'t> {
     fn got(&mut self, step: &Step<'_, 't>, name: Name, bytes: u64) {
         let (family, side) = place(step);
         let call = &step.call;
-        // Memory of pools and physical memory outlive contexts.
-        let context = match family {
-            "pool" | "virtual" => None,
-            _ => step.contexts.current(call.thread),
-        };
+        let outlives = step.allocates().is_some_and(Kind::outlives_contexts);
+        let context = step.contexts.current(call.thread).filter(|_| !outlives);
         let since = call.end.unwrap_or(u64::MAX);
         let function = call.name();
         self.ledger.add(
@@ -199,35 +206,16 @@ impl<'t> Memory<'t> {
         for end in End::of(call) {
             let name = match end {
                 End::Range(base) => Some(Name::Base(base)),
-                End::Object(Kind::Allocation, handle) => self.physical.piece(handle).map(Name::Physical),
+                End::Object(Handle::Allocation, handle) => self.physical.piece(handle).map(Name::Physical),
                 End::Object(_, handle) => Some(Name::Array(handle)),
             };
             name.into_iter().for_each(|name| self.ledger.tried(name));
         }
     }
 
-    fn array(&mut self, step: &Step<'_, 't>) {
-        let call = &step.call;
-        let Some(function) = step.function else { return };
-        match function.class {
-            Class::create => {
-                if let Some((handle, bytes)) = call.output("pHandle").zip(array_bytes(step)) {
-                    self.got(step, Name::Array(handle), bytes);
-                }
-            }
-            Class::destroy => {
-                let handle = function.params.first().and_then(|param| call.argument(param.name));
-                handle.into_iter().for_each(|handle| self.freed(Name::Array(handle), step));
-            }
-            _ => {}
-        }
-    }
-
     fn fail(&mut self, step: &Step<'_, 't>) {
         // Ranges of addresses, mappings and handles of what is there already.
-        let brings = step.line() == "cuMemCreate"
-            || step.function.is_some_and(|f| f.family != "memory_virtual" && !f.name.starts_with("cuIpc"));
-        if !brings {
+        if step.allocates().is_none_or(|kind| matches!(kind, Kind::Addresses | Kind::Imported)) {
             return;
         }
         self.failed += 1;

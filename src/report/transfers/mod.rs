@@ -11,6 +11,7 @@ use again::Repeats;
 use copy::{Place, copies, is_copy};
 use std::collections::{HashMap, HashSet};
 use trace::Trace;
+use trace::api::effect::Memory;
 use trace::api::roles::Class;
 use viewer::data::findings::{Cost, Finding};
 
@@ -123,7 +124,7 @@ const AGAIN: Head = Head {
 
 impl<'t> Report<'t> for Transfers<'t> {
     fn see(&mut self, step: &Step<'_, 't>) {
-        if step.line() == "cuMemAllocManaged" {
+        if step.allocates() == Some(Memory::Managed) {
             self.managed.extend(step.objects.born().map(|range| range.base));
         }
         for base in step.objects.given_up() {

@@ -112,6 +112,20 @@ pub enum Change {
         kind: Memory,
         at: u64,
     },
+    /// Physical memory, by its handle: mapped to an address, no more mapped there, and handed out once more by such an address.
+    Mapped {
+        at: u64,
+        bytes: u64,
+        handle: u64,
+    },
+    Unmapped {
+        at: u64,
+        bytes: u64,
+    },
+    PhysicalRetained {
+        handle: u64,
+        at: u64,
+    },
 }
 
 /// Whose work is meant.
@@ -172,6 +186,18 @@ pub fn resolve(call: &Call, function: &Function) -> Option<Change> {
             pool: handle(Kind::MemoryPool),
         },
         Effect::Free(kind) => Change::Freed { kind, at: freed(call, function)? },
+        Effect::Map => {
+            let (at, bytes) = mapped(call, function)?;
+            Change::Mapped { at, bytes, handle: handle(Kind::Allocation)? }
+        }
+        Effect::Unmap => {
+            let (at, bytes) = mapped(call, function)?;
+            Change::Unmapped { at, bytes }
+        }
+        Effect::RetainPhysical => {
+            let at = function.params.iter().position(|param| matches!(param.role, Role::Address))?;
+            Change::PhysicalRetained { handle: made(Kind::Allocation)?, at: call.argument_of(at)? }
+        }
         _ => {
             if let Some(awaited) = function.awaited() {
                 finished(awaited)
@@ -218,6 +244,12 @@ fn allocated(call: &Call, function: &Function) -> Option<u64> {
 /// What the call is to end: an address or a handle.
 pub fn freed(call: &Call, function: &Function) -> Option<u64> {
     call.argument_of(function.params.iter().position(|param| matches!(param.role, Role::Destroy))?)
+}
+
+/// A range of addresses, by its start and the length behind that.
+fn mapped(call: &Call, function: &Function) -> Option<(u64, u64)> {
+    let at = function.params.iter().position(|param| matches!(param.ty.form, Form::Address))?;
+    Some((call.argument_of(at)?, call.argument_of(at + 1)?))
 }
 
 /// How many bytes an allocating call asks for; of rows, as many as it got. None of arrays.

@@ -1,6 +1,6 @@
 //! Which context and device each thread was on, and the device of each stream and pool.
 
-use super::change::{self, Change};
+use super::change::Change;
 use crate::Call;
 use crate::api::types::Kind;
 use std::collections::{BTreeMap, HashMap};
@@ -51,12 +51,6 @@ impl Contexts {
         let pool = pool.and_then(|pool| self.pools.get(&pool));
         let stream = || call.stream().and_then(|stream| self.streams.get(&stream));
         pool.or_else(stream).copied().unwrap_or_else(|| self.device(call.thread))
-    }
-
-    /// Follows a call; the context whose life ends with it.
-    pub fn see(&mut self, call: &Call) -> Option<Ended> {
-        let function = call.function().filter(|_| call.succeeded())?;
-        self.follow(call.thread, &change::resolve(call, function)?)
     }
 
     /// Follows what a call on this thread changed; the context whose life ends with that.

@@ -5,5 +5,6 @@ pub mod change;
 pub mod contexts;
 pub mod order;
 pub mod outstanding;
+pub mod physical;
 pub mod stream;
 pub mod streams;

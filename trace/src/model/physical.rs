@@ -1,6 +1,7 @@
-//! Physical memory of `cuMemCreate`: it lives as long as a handle or a mapping of it does.
+//! Physical memory: it lives as long as a handle or a mapping of it does.
 
-use crate::report::walk::Step;
+use super::change::Change;
+use crate::api::effect::Memory;
 use std::collections::{BTreeMap, HashMap};
 
 #[derive(Default)]
@@ -14,46 +15,43 @@ pub struct Physical {
     made: u64,
 }
 
-pub enum Change {
+pub enum Pieces {
     /// A new piece, and its bytes.
     Made(u64, u64),
     Gone(Vec<u64>),
 }
 
 impl Physical {
-    /// Follows a call that succeeded.
-    pub fn see(&mut self, step: &Step) -> Option<Change> {
-        let call = &step.call;
-        match step.line() {
-            "cuMemCreate" => {
+    /// Follows what a call changed. None if that is not about physical memory.
+    pub fn follow(&mut self, change: &Change) -> Option<Pieces> {
+        match *change {
+            Change::Allocated { kind: Memory::Physical, at: handle, bytes, .. } => {
                 self.made += 1;
-                self.handles.insert(call.output("handle")?, self.made);
+                self.handles.insert(handle, self.made);
                 self.references.insert(self.made, 1);
-                Some(Change::Made(self.made, call.argument("size")?))
+                Some(Pieces::Made(self.made, bytes?))
             }
-            "cuMemRetainAllocationHandle" => {
-                let piece = self.piece_at(call.argument("addr")?)?;
-                self.handles.insert(call.output("handle")?, piece);
+            Change::PhysicalRetained { handle, at } => {
+                let piece = self.piece_at(at)?;
+                self.handles.insert(handle, piece);
                 *self.references.entry(piece).or_default() += 1;
                 None
             }
-            "cuMemMap" => {
-                let piece = self.piece(call.argument("handle")?)?;
-                self.mapped.insert(call.argument("ptr")?, (call.argument("size")?, piece));
+            Change::Mapped { at, bytes, handle } => {
+                let piece = self.piece(handle)?;
+                self.mapped.insert(at, (bytes, piece));
                 *self.references.entry(piece).or_default() += 1;
                 None
             }
-            "cuMemUnmap" => {
-                let start = call.argument("ptr")?;
-                let end = start.checked_add(call.argument("size")?)?;
-                let starts: Vec<u64> = self.mapped.range(start..end).map(|(at, _)| *at).collect();
+            Change::Unmapped { at, bytes } => {
+                let starts: Vec<u64> = self.mapped.range(at..at.checked_add(bytes)?).map(|(at, _)| *at).collect();
                 let pieces: Vec<u64> = starts.iter().filter_map(|at| self.mapped.remove(at)).map(|(_, p)| p).collect();
-                Some(Change::Gone(pieces.into_iter().filter(|piece| self.drop_one(*piece)).collect()))
+                Some(Pieces::Gone(pieces.into_iter().filter(|piece| self.drop_one(*piece)).collect()))
             }
-            "cuMemRelease" => {
-                // A handle that was retained stands for its piece until all its references are released.
-                let piece = self.piece(call.argument("handle")?)?;
-                Some(Change::Gone(Some(piece).filter(|piece| self.drop_one(*piece)).into_iter().collect()))
+            // A handle that was retained stands for its piece until all its references are released.
+            Change::Freed { kind: Memory::Physical, at: handle } => {
+                let piece = self.piece(handle)?;
+                Some(Pieces::Gone(Some(piece).filter(|piece| self.drop_one(*piece)).into_iter().collect()))
             }
             _ => None,
         }
