@@ -82,7 +82,7 @@ const CRATES: &[Crate] = &[
             "report export replay session",
         ],
         upward: 20,
-        names: 34,
+        names: 7,
     },
 ];
 
