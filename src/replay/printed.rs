@@ -101,6 +101,7 @@ impl Compared {
     /// lacks may be another than the program had, or the program's output has it in another form: no pass, and no divergence.
     pub fn judge(&self, report: &mut Report) {
         report.came_back = true;
+        report.printed_otherwise = self.as_recorded.is_some_and(|some| some < self.lines);
         let is_as_recorded = self.as_recorded.map(|some| some == self.lines);
         report.outcome = match (report.outcome, is_as_recorded) {
             (Outcome::Unverified, Some(true)) => Outcome::Verified,

@@ -61,6 +61,8 @@ pub struct Report {
     /// Whether the program brought to the CPU what the device had computed, compared or not, for all that is
     /// known.
     pub came_back: bool,
+    /// Whether kernels printed what the recorded program's output lacks.
+    pub printed_otherwise: bool,
     pub launches: u64,
     /// Launches whose effect reached no comparison, by their calls.
     pub unreached: Vec<u64>,
@@ -111,6 +113,7 @@ impl Report {
             outcome,
             calls: run.trace.len() as u64,
             came_back: came_back(run, &tally),
+            printed_otherwise: false,
             tally,
             inner: plan.inner,
             unfinished: plan.unfinished.len() as u64,
