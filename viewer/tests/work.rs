@@ -83,3 +83,15 @@ fn work_and_memory_go_with_the_last_release_of_a_primary_context() {
     assert_eq!(live(&sample), 0);
     agree(&sample.trace(), 1, &[]);
 }
+
+#[test]
+fn physical_memory_is_there_as_long_as_it_is_mapped() {
+    let mut sample = begun();
+    let live = |sample: &Sample| build(&sample.trace()).expect("few calls").memory[0].at(1000);
+    sample.call(0, "cuMemCreate", 10..11, &[0x100, 64, 0x200, 0], &[(0x100, &0x9u64.to_le_bytes())]);
+    sample.call(0, "cuMemMap", 12..13, &[0x7000_0000, 64, 0, 0x9, 0], &[]);
+    sample.call(0, "cuMemRelease", 14..15, &[0x9], &[]);
+    assert_eq!(live(&sample), 64);
+    sample.call(0, "cuMemUnmap", 16..17, &[0x7000_0000, 64], &[]);
+    assert_eq!(live(&sample), 0);
+}

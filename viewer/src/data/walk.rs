@@ -2,7 +2,7 @@
 
 use super::event::{Category, Flags};
 use super::lane::{Lane, Source};
-use super::memory::{DEFAULT, Held, Usage};
+use super::memory::{DEFAULT, Held, Pool, Usage};
 use super::ops::{Op, Plan, What};
 use super::streams::{Streams, Work};
 use super::tables::{Collected, Load};
@@ -12,6 +12,7 @@ use trace::Trace;
 use trace::api::effect::{Memory, Work as Submitted};
 use trace::model::change::Change;
 use trace::model::contexts::Ended;
+use trace::model::physical::{Physical, Pieces};
 
 /// Module loads that the table lists.
 const LOADS: usize = 10_000;
@@ -21,6 +22,7 @@ pub struct Walk {
     kernels: HashMap<u32, u32>,
     pub streams: Streams,
     pub memory: Usage,
+    physical: Physical,
     /// By name.
     pub launches: Vec<Collected>,
     /// By function.
@@ -35,6 +37,7 @@ impl Walk {
             kernels,
             streams: Streams::new(trace.preamble.launches_wait()),
             memory: Usage::default(),
+            physical: Physical::default(),
             launches: vec![Collected::default(); names],
             moves: vec![Collected::default(); trace.preamble.functions.len()],
             loads: Vec::new(),
@@ -79,23 +82,35 @@ impl Walk {
 
     /// Memory that comes or goes. What is mapped is what was made; address ranges alone hold nothing.
     fn remember(&mut self, op: &Op, change: Change) {
-        match change {
-            Change::Allocated { kind, at, bytes, pool } if is_counted(kind) => {
-                let device = self.streams.device(op.thread);
-                let context = (!kind.outlives_contexts()).then(|| self.streams.context(op.thread));
-                // Without the parameter it is the device's own.
-                let pool = (kind == Memory::Pooled).then(|| pool.unwrap_or(DEFAULT));
-                let held = Held { device, pool, bytes: bytes.unwrap_or(0), context, call: op.call };
-                self.memory.add(op.end, at, held);
+        // No address is as high.
+        let name = |piece: u64| !piece;
+        match self.physical.follow(&change) {
+            Some(Pieces::Made(piece, bytes)) => self.made(op, name(piece), bytes, None, None),
+            Some(Pieces::Gone(pieces)) => {
+                pieces.into_iter().for_each(|piece| self.memory.remove(op.begin, name(piece)));
             }
-            Change::Freed { kind, at } if is_counted(kind) => self.memory.remove(op.begin, at),
+            None => self.addressed(op, change),
+        }
+    }
+
+    fn addressed(&mut self, op: &Op, change: Change) {
+        match change {
+            Change::Allocated { kind: Memory::Device | Memory::Managed, at, bytes, .. } => {
+                self.made(op, at, bytes.unwrap_or(0), None, Some(self.streams.context(op.thread)));
+            }
+            Change::Allocated { kind: Memory::Pooled, at, bytes, pool } => {
+                // Without the parameter it is the device's own.
+                self.made(op, at, bytes.unwrap_or(0), Some(pool.unwrap_or(DEFAULT)), None);
+            }
+            Change::Freed { kind: Memory::Device | Memory::Pooled, at } => self.memory.remove(op.begin, at),
             _ => {}
         }
     }
-}
 
-fn is_counted(kind: Memory) -> bool {
-    matches!(kind, Memory::Device | Memory::Managed | Memory::Pooled | Memory::Physical)
+    fn made(&mut self, op: &Op, name: u64, bytes: u64, pool: Option<Pool>, context: Option<u64>) {
+        let device = self.streams.device(op.thread);
+        self.memory.add(op.end, name, Held { device, pool, bytes, context, call: op.call });
+    }
 }
 
 /// Work lasts until the next of its stream, or until it is known to be done. A stream does one work after the other, so where
