@@ -2,7 +2,7 @@
 
 use crate::addresses::{BLOCK, PAGE};
 use crate::driver::result;
-use crate::plan::action::{Action, action, between_either};
+use crate::plan::action::{Action, action};
 use crate::plan::captures;
 use crate::plan::environment::Environment;
 use crate::plan::fault::Fault;
@@ -17,8 +17,8 @@ use crate::plan::spins::spins;
 use crate::plan::tagged::{self, Tagged};
 use crate::plan::usage::Usage;
 use crate::plan::verdict::{Reasons, Verdict};
-use crate::plan::waits::{self, Memories, Signals};
-use crate::plan::{End, Missing, Plan};
+use crate::plan::waits::Signals;
+use crate::plan::{End, Plan};
 use crate::ranges::Ranges;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -26,7 +26,7 @@ use std::ops::Range;
 use trace::api::effect::{Effect, Memory};
 use trace::api::roles::{Class, Extent, Field, Role};
 use trace::api::types::{Form, Kind};
-use trace::call::{Content, Image, When};
+use trace::call::{Content, Image};
 use trace::model::change::{Change, resolve};
 use trace::model::contexts::Ended;
 use trace::model::outstanding::Outstanding;
@@ -38,6 +38,7 @@ use trace::record::no_replay_needs;
 use trace::written::Written;
 use trace::{Call, Function, Trace};
 
+mod inputs;
 mod memory;
 
 #[derive(Default)]
@@ -78,9 +79,6 @@ pub struct Survey {
     /// Memory of others was opened, by a call that is refused.
     foreign: bool,
 }
-
-const MANAGED: &str =
-    "copies managed memory as if that were the host's, and no copy between addresses of either side is like it";
 
 const FROM_ITSELF: &str =
     "taken to be what the process itself had exported by this descriptor: memory of another process is not there";
@@ -236,79 +234,6 @@ impl Survey {
         }
     }
 
-    /// Inputs that are not in the file, and effects that no call shows.
-    fn inputs(&mut self, trace: &Trace, call: &Call, function: &'static Function) {
-        let words = |role: fn(&Role) -> bool| {
-            let params = function.params.iter().filter(move |p| role(&p.role));
-            params.filter_map(|p| call.argument(p.name)).filter(|word| *word != 0).collect::<Vec<u64>>()
-        };
-        let sinks = words(|role| matches!(role, Role::Sink(_) | Role::Writes(_)));
-        if !matches!(action(function), Action::Execute) {
-            return;
-        }
-        let written = call.written().flat_map(|written| written.images());
-        let lost = call.images().filter(|image| !(sinks.contains(&image.address) && image.when == When::Return));
-        let missing = written.chain(lost).find_map(|image| match image.content {
-            Content::Blob(blob) if trace.blob(blob).is_none() => {
-                Some(Missing { call: call.number, function: function.name, blob, len: image.len })
-            }
-            _ => None,
-        });
-        self.plan.missing = self.plan.missing.take().or(missing);
-        for image in call.images() {
-            let gone = match image.content {
-                Content::Lost => image.when == When::Entry || !sinks.contains(&image.address),
-                // What a copy brought is compared by its hash, which is the blob's name.
-                Content::Blob(_) if sinks.contains(&image.address) && image.when == When::Return => false,
-                Content::Blob(hash) => trace.blob(hash).is_none(),
-                _ => false,
-            };
-            if gone {
-                self.reasons.about_call(format!("{}: some of its input was not recorded", function.name), call.number);
-            }
-        }
-        let either = words(|role| matches!(role, Role::Reads(_) | Role::Writes(_)));
-        let is_host = |address: u64| call.images().any(|image| image.address == address);
-        let is_captured = self.is_captured();
-        let makes_node = function.class == Class::graph || is_captured;
-        if makes_node || matches!(function.class, Class::copy | Class::submit) {
-            if is_captured {
-                self.plan.captured_copies.insert(call.number);
-            }
-            let pageable = |range: &Range<u64>| !self.live.holds(range.start);
-            let named = captures::named_memory(call, function).into_iter().filter(pageable);
-            if makes_node { self.of_nodes.extend(named) } else { self.of_copies.extend(named) }
-        }
-        if !makes_node && either.iter().any(|address| !self.is_known(*address) && !is_host(*address)) {
-            let what = format!("{}: an address in no memory that the trace knows of", function.name);
-            self.reasons.about_call(what, call.number);
-        }
-        let called_host = words(|role| matches!(role, Role::Source(_) | Role::Sink(_)));
-        let is_managed = |at: &&u64| self.live.holds(**at) && !self.host.contains(**at) && !is_host(**at);
-        if between_either(function).is_none() && called_host.iter().any(|at| is_managed(&at)) {
-            self.reasons.about_call(format!("{} {MANAGED}", function.name), call.number);
-        }
-        let read = words(|role| matches!(role, Role::Reads(_)));
-        let memory = Memories { host: &self.host, live: &self.live, makes_node };
-        if self.signals.see(trace, call, function, memory) {
-            self.reasons.about_call(format!("{}: {}", function.name, waits::WHY), call.number);
-        } else if !trace.follows_host_memory()
-            && read.iter().any(|address| self.host.contains(*address) && !is_host(*address))
-        {
-            self.reasons.about_call(PINNED, call.number);
-        }
-        let arguments = words(|role| matches!(role, Role::Arguments(_)));
-        let recorded = call.images().any(|image| matches!(image.content, Content::Arguments { .. }));
-        if !arguments.is_empty() && !recorded {
-            let what = format!("{}: the kernel's arguments were not recorded", function.name);
-            self.reasons.about_call(what, call.number);
-        }
-        if !trace.follows_host_memory() && calls_back(function, call) {
-            let what = format!("{}: what the application's callback changed is not recorded", function.name);
-            self.reasons.about_call(what, call.number);
-        }
-    }
-
     fn submission(&mut self, call: &Call, function: &Function, stream: StreamId, moment: Moment) {
         if !matches!(function.class, Class::submit | Class::launch) || call.stream().is_none() {
             return;
@@ -421,18 +346,4 @@ pub(super) fn extent(call: &Call, function: &Function, param: &Field) -> Option<
 fn hands_out_an_address(function: &Function) -> bool {
     let is_address = |form: &Form| matches!(form, Form::Pointer(to) if matches!(to.form, Form::Address));
     function.params.iter().any(|param| is_address(&param.ty.form))
-}
-
-/// Whether the call hands the driver code of the application that may run when work gets to it.
-fn calls_back(function: &Function, call: &Call) -> bool {
-    let submits = matches!(function.class, Class::submit | Class::graph);
-    submits
-        && function.params.iter().any(|param| match param.ty.form {
-            Form::Callback => call.argument(param.name) != Some(0),
-            Form::Pointer(to) => match to.form {
-                Form::Struct(fields) => fields.iter().any(|field| matches!(field.ty.form, Form::Callback)),
-                _ => false,
-            },
-            _ => false,
-        })
 }
