@@ -3,6 +3,7 @@
 use crate::extent::Extent;
 use crate::memory::words::Words;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use trace::Call;
 
 /// What was compared.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -34,6 +35,15 @@ pub struct Divergence {
     pub extent: Option<Extent>,
     /// The last launches that were given this memory, latest first: call and kernel.
     pub launches: Vec<(u64, String)>,
+}
+
+impl Divergence {
+    /// `what`: see there.
+    pub fn new(call: &Call, what: &str, expected: String, found: String) -> Divergence {
+        let (function, what) = (call.name().to_owned(), what.to_owned());
+        let (call, thread) = (call.number, call.thread);
+        Divergence { call, function, thread, what, offset: None, expected, found, extent: None, launches: Vec::new() }
+    }
 }
 
 /// Calls of one function left out for one reason.

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use trace::api::roles::{Class, Extent, Field, Role, Sibling};
 use trace::api::types::{Form, Kind, Type};
 use trace::call::When;
+use trace::model::stream::StreamHandle;
 use trace::recorded::{Recorded, load};
 use trace::walk::{has_structure, member, most, reach};
 use trace::{Call, Function};
@@ -222,8 +223,7 @@ impl<'w, 't> Builder<'w, 't> {
                 Found::Live(live) => live,
                 _ => 0,
             };
-            let own = self.function.twin_of.is_some() && live == 0 || live == 2;
-            Queue { context: driver.current_context(), stream: live, thread: own.then_some(self.call.thread) }
+            Queue::of(driver.current_context(), StreamHandle::new(self.function, live), self.call.thread)
         });
         // Captured, it becomes a node.
         let queue = queue.filter(|queue| !queue.is_captured(driver));

@@ -314,10 +314,7 @@ impl Checker<'_, '_> {
     }
 
     fn report(&mut self, what: &str, offset: Option<u64>, expected: String, found: String) {
-        let (call, function) = (self.call.number, self.function.name.to_owned());
-        let (thread, what) = (self.call.thread, what.to_owned());
-        let (launches, extent) = (Vec::new(), None);
-        self.tally.diverged(Divergence { call, function, thread, what, offset, expected, found, extent, launches });
+        self.tally.diverged(Divergence { offset, ..Divergence::new(self.call, what, expected, found) });
     }
 }
 

@@ -58,16 +58,13 @@ pub fn compare(session: &Session, call: u64, readback: &Readback, tally: &mut Ta
             continue;
         }
         if let (Some((at, expected, found)), Some(call)) = (found, session.trace.call(call)) {
+            let found = found + &strange_addresses(session, &packed, readback.words).unwrap_or_default();
+            let what = format!("bytes copied to {}", readback.name);
             tally.diverged(Divergence {
-                call: call.number,
-                function: call.name().to_owned(),
-                thread: call.thread,
-                what: format!("bytes copied to {}", readback.name),
                 offset: at.map(|at| offset + at),
-                expected,
-                found: found + &strange_addresses(session, &packed, readback.words).unwrap_or_default(),
                 extent: Some(extent(was, live, session.tolerance.as_ref(), session.placement.fill)),
                 launches: launches(session, call.number),
+                ..Divergence::new(&call, &what, expected, found)
             });
             is_close = false;
             break;

@@ -21,6 +21,11 @@ pub struct Queue {
 pub const GONE: u64 = u64::MAX;
 
 impl Queue {
+    /// The stream that a call of this thread means by a handle, seen from this context.
+    pub fn of(context: u64, named: StreamHandle, thread: u32) -> Queue {
+        Queue { context, stream: named.handle, thread: named.of(context, thread).thread }
+    }
+
     fn handle(self) -> StreamHandle {
         StreamHandle { handle: self.stream, per_thread: self.thread.is_some() }
     }
@@ -81,8 +86,7 @@ impl Queue {
 /// Where a call puts its work: the default stream, if it names none.
 pub fn queue_of(driver: &Driver, thread: u32, function: &Function, words: &[u64]) -> Queue {
     let stream = stream_of(function, words).unwrap_or(0);
-    let own = function.twin_of.is_some() && stream == 0 || stream == 2;
-    Queue { context: context_of(driver, stream), stream, thread: own.then_some(thread) }
+    Queue::of(context_of(driver, stream), StreamHandle::new(function, stream), thread)
 }
 
 /// The live stream that a call about to be made names.

@@ -88,14 +88,13 @@ impl<'t> Events<'t> {
         let driver = session.driver;
         // SAFETY: forwarded from the caller.
         let plain = || unsafe { driver.call(id(live), words) };
-        let (stream, is_twin) = (stream_of(live, words).unwrap_or(0), live.twin_of.is_some());
+        let named = StreamHandle::new(live, stream_of(live, words).unwrap_or(0));
         let Some(Described { timed, kernel, function }) = describe(session, call, live, words) else { return plain() };
-        let context = context_of(driver, stream);
-        let own = is_twin && stream == 0 || stream == 2;
-        let queue = Queue { context, stream, thread: own.then_some(call.thread) };
+        let context = context_of(driver, named.handle);
+        let queue = Queue::of(context, named, call.thread);
         if session.placement.captures.any() && queue.is_captured(driver) {
             // What is captured is timed when its graph runs.
-            if stream <= 2 {
+            if named.is_default() {
                 collector.untimed(CAPTURED, 1);
             }
             return plain();
@@ -121,9 +120,11 @@ impl<'t> Events<'t> {
         }
         let (number, device) = state.contexts.get(&context).map_or((0, 0), |known| (known.number, known.device));
         let known = state.streams.len() as u32;
-        let number_of_stream = match (own, stream) {
-            (false, 0 | 1) => LEGACY,
-            _ => *state.streams.entry((context, stream, queue.thread)).or_insert(LEGACY + 1 + known),
+        let number_of_stream = match queue {
+            Queue { stream: 0 | 1, thread: None, .. } => LEGACY,
+            Queue { stream, thread, .. } => {
+                *state.streams.entry((context, stream, thread)).or_insert(LEGACY + 1 + known)
+            }
         };
         let mut timed = Timed {
             submitted: begin,

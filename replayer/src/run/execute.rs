@@ -42,7 +42,7 @@ impl<'t> Worker<'_, 't> {
         self.before(&built);
         let result = self.make(&built, from);
         self.tally.executed += 1;
-        self.compare(&call, function, result);
+        self.compare(&call, result);
         match result {
             result::SUCCESS if call.succeeded() => self.after(&mut built),
             _ if call.succeeded() => self.failed_here(&built),

@@ -116,15 +116,6 @@ fn failed_at_the_end(run: &Run, code: u32, tally: &mut Tally) {
     let Some(last) = (run.trace.len() as u64).min(run.end).checked_sub(1).and_then(|last| run.trace.call(last)) else {
         return;
     };
-    tally.diverged(Divergence {
-        call: last.number,
-        function: last.name().to_owned(),
-        thread: last.thread,
-        what: "the work that was under way when the recording ended".into(),
-        offset: None,
-        expected: "no failure".into(),
-        found: result_name(code),
-        extent: None,
-        launches: Vec::new(),
-    });
+    let what = "the work that was under way when the recording ended";
+    tally.diverged(Divergence::new(&last, what, "no failure".into(), result_name(code)));
 }

@@ -39,10 +39,10 @@ impl<'t> Worker<'_, 't> {
     }
 
     /// Has the memory that the call writes first and no call made.
-    pub(super) fn adopt(&mut self, call: &Call<'t>, function: &'static Function) {
+    pub(super) fn adopt(&mut self, call: &Call<'t>) {
         for allocation in self.run.plan.adopted.get(&call.number).into_iter().flatten() {
             if let Err(failure) = self.run.placement.allocate(allocation, None) {
-                self.diverged(call, function, "memory", "what no call had made".into(), failure.to_string());
+                self.diverged(call, "memory", "what no call had made".into(), failure.to_string());
             }
         }
     }
@@ -117,15 +117,9 @@ impl<'t> Worker<'_, 't> {
             Ok(()) => {}
             Err(Failure { code: Some(code), .. }) if self.is_same_fault(call, result::SUCCESS, code) => {}
             Err(Failure { code: Some(code), name }) => {
-                self.diverged(
-                    call,
-                    function,
-                    "result",
-                    "CUDA_SUCCESS".into(),
-                    format!("{}: {}", name, result_name(code)),
-                );
+                self.diverged(call, "result", "CUDA_SUCCESS".into(), format!("{}: {}", name, result_name(code)));
             }
-            Err(failure) => self.diverged(call, function, "result", "CUDA_SUCCESS".into(), failure.to_string()),
+            Err(failure) => self.diverged(call, "result", "CUDA_SUCCESS".into(), failure.to_string()),
         }
     }
 }

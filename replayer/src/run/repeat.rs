@@ -28,8 +28,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 use trace::api::by_name;
-use trace::api::roles::{Class, Role};
+use trace::api::roles::{Class, Field, Role};
 use trace::api::types::{Form, Kind};
+use trace::model::stream::StreamHandle;
 use trace::record::Timed;
 use trace::{Call, Function, Trace};
 
@@ -312,13 +313,12 @@ fn one<'t>(
         frame.memory[0].put(0, &words[from].to_le_bytes());
     }
     let (live, words) = (frame.instead.unwrap_or(live), frame.words());
-    let is_own =
-        |(kind, stream): (Kind, u64)| kind == Kind::Stream && (stream == 2 || stream == 0 && live.twin_of.is_some());
-    let handle = |param: &trace::api::roles::Field| match param.ty.form {
-        Form::Handle(kind) => Some((kind, *words.get(param.offset as usize / 8)?)),
-        _ => None,
+    let is_own = |param: &Field| {
+        let stream = words.get(param.offset as usize / 8).copied().unwrap_or(0);
+        let is_stream = matches!(param.ty.form, Form::Handle(Kind::Stream));
+        is_stream && StreamHandle::new(live, stream).of(0, 0).thread.is_some()
     };
-    if live.params.iter().filter_map(handle).any(is_own) {
+    if live.params.iter().any(is_own) {
         return Err("it uses a thread's own default stream".into());
     }
     let host = frame.sources.iter().map(|range| {

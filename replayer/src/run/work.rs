@@ -6,17 +6,17 @@ use crate::driver::stream::{Queue, context_of, stream_of};
 use crate::run::readbacks::{Pending, Source};
 use crate::run::worker::Worker;
 use trace::api::roles::Class;
+use trace::model::stream::StreamHandle;
 use trace::{Call, Function};
 
 impl<'t> Worker<'_, 't> {
     /// Where a call puts its work.
     pub(super) fn queue(&self, function: &Function, words: &[u64]) -> Queue {
         let stream = stream_of(function, words).unwrap_or(0);
-        let own = function.twin_of.is_some() && stream == 0 || stream == 2;
         // Work on a stream needs no current context.
         let context = Some(self.run.driver.current_context()).filter(|context| *context != 0);
         let context = context.unwrap_or_else(|| context_of(self.run.driver, stream));
-        Queue { context, stream, thread: own.then_some(self.thread) }
+        Queue::of(context, StreamHandle::new(function, stream), self.thread)
     }
 
     /// Copies of this call: compared at once if it waited for them, later if it did not.

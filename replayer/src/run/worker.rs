@@ -115,7 +115,7 @@ impl<'t> Worker<'_, 't> {
             }
             _ => {}
         }
-        self.adopt(&call, function);
+        self.adopt(&call);
         match action(function) {
             Action::Execute if self.run.marked.is_some() && profiler_marks::is_mark(function) => {
                 self.skip(&call, function, "only the kernels that were asked for are marked");
@@ -136,14 +136,14 @@ impl<'t> Worker<'_, 't> {
         }
     }
 
-    pub(super) fn compare(&mut self, call: &Call, function: &Function, result: u32) {
+    pub(super) fn compare(&mut self, call: &Call, result: u32) {
         let expected = call.result.expect("only calls that returned are planned");
         if !self.run.verify || expected != result && self.is_same_fault(call, expected, result) {
             return;
         }
         self.tally.checked.results += 1;
         if expected != result {
-            self.diverged(call, function, "result", result_name(expected), result_name(result));
+            self.diverged(call, "result", result_name(expected), result_name(result));
         }
     }
 
@@ -158,18 +158,8 @@ impl<'t> Worker<'_, 't> {
         waits && matches!(self.run.placement.wait(), Err(Failure { code: Some(code), .. }) if code == expected)
     }
 
-    pub(super) fn diverged(&mut self, call: &Call, function: &Function, what: &str, expected: String, found: String) {
-        self.tally.diverged(Divergence {
-            call: call.number,
-            function: function.name.to_owned(),
-            thread: call.thread,
-            what: what.to_owned(),
-            offset: None,
-            expected,
-            found,
-            extent: None,
-            launches: Vec::new(),
-        });
+    pub(super) fn diverged(&mut self, call: &Call, what: &str, expected: String, found: String) {
+        self.tally.diverged(Divergence::new(call, what, expected, found));
     }
 
     pub(super) fn skip(&mut self, call: &Call, function: &'static Function, why: &str) {
