@@ -4,11 +4,11 @@ use crate::call::build::{Builder, Here};
 use crate::call::frame::Output;
 use crate::driver::parameters::Layout;
 use crate::memory::buffer::{Memory, Refusal};
-use crate::memory::objects::Found;
 use trace::api::roles::Field;
 use trace::api::types::{Form, Kind, Type};
 use trace::call::{Content, When};
 use trace::extra::{self, Extra};
+use trace::segment::{u32_at, u64_at};
 use trace::walk::{Direction, select};
 
 impl Builder<'_, '_> {
@@ -18,10 +18,8 @@ impl Builder<'_, '_> {
             Form::Handle(Kind::Function | Kind::Kernel) => here.load(base + field.offset, 8).filter(|word| *word != 0),
             _ => None,
         };
-        match self.session.objects.find(Kind::Function, fields.iter().find_map(handle)?) {
-            Found::Live(live) => self.session.parameters.of(self.session.driver, live),
-            _ => None,
-        }
+        let live = self.session.objects.live(Kind::Function, fields.iter().find_map(handle)?)?;
+        self.session.parameters.of(self.session.driver, live)
     }
 
     /// The pointer-array form: an array of pointers to values. `live`: what the driver will read.
@@ -100,8 +98,8 @@ impl Builder<'_, '_> {
         let (pointers, codes) = array(address, 8).zip(array(codes, 4)).ok_or_else(|| self.missing(name))?;
         let mut live = Vec::with_capacity(pointers.len());
         for (pointer, code) in pointers.chunks_exact(8).zip(codes.chunks_exact(4)) {
-            let address = u64::from_le_bytes(pointer.try_into().expect("8 bytes"));
-            let code = u32::from_le_bytes(code.try_into().expect("4 bytes"));
+            let address = u64_at(pointer, 0);
+            let code = u32_at(code, 0);
             let memory = self.frame.memory.len();
             if let Some(element) = select(types, code.into()) {
                 let direction = Direction::Out;

@@ -7,7 +7,6 @@
 use crate::call::frame::{CallbackSlot, Frame};
 use crate::driver::stream::Queue;
 use crate::memory::buffer::{Arena, Memory, Refusal};
-use crate::memory::objects::Found;
 use crate::plan::waits;
 use crate::session::Session;
 use crate::tally::Tally;
@@ -219,10 +218,7 @@ impl<'w, 't> Builder<'w, 't> {
     fn callback(&mut self, ty: &Type, memory: usize, offset: usize) {
         let driver = self.session.driver;
         let queue = self.call.argument("hStream").map(|stream| {
-            let live = match self.session.objects.find(Kind::Stream, stream) {
-                Found::Live(live) => live,
-                _ => 0,
-            };
+            let live = self.session.objects.live(Kind::Stream, stream).unwrap_or(0);
             Queue::of(driver.current_context(), StreamHandle::new(self.function, live), self.call.thread)
         });
         // Captured, it becomes a node.

@@ -12,7 +12,7 @@ use trace::api::types::{Form, Kind, Type};
 use trace::call::When;
 use trace::hash::Hash;
 use trace::image::{self, Format, Wrapper};
-use trace::segment::u64_at;
+use trace::segment::{u32_at, u64_at};
 
 /// The path of a file that there is not.
 const NO_FILE: &[u8] = b"/proc/self/fd/none\0";
@@ -119,10 +119,8 @@ impl<'t> Builder<'_, 't> {
             return Ok(self.own(Memory::zeroed(8)?));
         }
         let (codes, values) = array(codes, 4).zip(array(address, 8)).ok_or_else(|| self.missing("options"))?;
-        let codes: Vec<u32> =
-            codes.chunks_exact(4).map(|code| u32::from_le_bytes(code.try_into().expect("4 bytes"))).collect();
-        let values: Vec<u64> =
-            values.chunks_exact(8).map(|value| u64::from_le_bytes(value.try_into().expect("8 bytes"))).collect();
+        let codes: Vec<u32> = codes.chunks_exact(4).map(|code| u32_at(code, 0)).collect();
+        let values: Vec<u64> = values.chunks_exact(8).map(|value| u64_at(value, 0)).collect();
         // An option may be given twice.
         let most_of = |wanted: &str| {
             let named = codes.iter().zip(&values).filter(|(code, _)| option_name(of, **code) == Some(wanted));

@@ -9,7 +9,6 @@ use crate::call::frame::Hazard;
 use crate::call::readback::Readback;
 use crate::memory::bound::HeldAddress;
 use crate::memory::buffer::{Memory, Refusal};
-use crate::memory::objects::Found;
 use crate::plan::action::between_either;
 use crate::plan::captures::memory_type;
 use std::borrow::Cow;
@@ -20,6 +19,7 @@ use trace::api::roles::{Class, Field, Side};
 use trace::api::structs::CUmemcpy3DOperand;
 use trace::api::types::{CUarray, CUdeviceptr, Form, Kind, Type, Typed};
 use trace::call::{Content, Image, When};
+use trace::segment::u64_at;
 
 /// For what nothing is copied from or to: no memory is here, and the driver does not take it for none.
 const NOWHERE: u64 = 64;
@@ -201,11 +201,10 @@ impl<'t> Builder<'_, 't> {
         let len = count.checked_mul(8).ok_or_else(|| self.missing(name))?;
         let words = |at| self.call.memory(When::Entry, at, len);
         let (addresses, sizes) = words(array).zip(words(sizes)).ok_or_else(|| self.missing(name))?;
-        let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("8 bytes"));
         let mut live = Vec::with_capacity(addresses.len());
         for (address, size) in addresses.chunks_exact(8).zip(sizes.chunks_exact(8)) {
-            let size = Some(word(size));
-            live.extend(self.unified(name, word(address), (size, size), writes)?.word().to_le_bytes());
+            let size = Some(u64_at(size, 0));
+            live.extend(self.unified(name, u64_at(address, 0), (size, size), writes)?.word().to_le_bytes());
         }
         Ok(self.own(Memory::of(&live)?))
     }
@@ -272,7 +271,7 @@ impl<'t> Builder<'_, 't> {
 
     /// Bytes of an element of a recorded array, as the live one has them.
     fn element(&self, array: CUarray) -> Option<u64> {
-        let Found::Live(live) = self.session.objects.find(Kind::Array, array.0 as u64) else { return None };
+        let live = self.session.objects.live(Kind::Array, array.0 as u64)?;
         let about = self.session.driver.array_descriptor(live).ok()?;
         element_bytes(about.Format, about.NumChannels)
     }

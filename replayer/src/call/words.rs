@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use trace::api::copies::Region;
 use trace::api::roles::Field;
 use trace::api::types::{Form, Kind};
+use trace::segment::u64_at;
 
 /// Where in one argument an address may stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +37,7 @@ impl Builder<'_, '_> {
     pub fn word(&mut self, value: u64) -> u64 {
         let bytes = value.to_le_bytes();
         let live = self.payload(Cow::Borrowed(&bytes), Layout::dense(0));
-        u64::from_le_bytes(live[..].try_into().expect("8 bytes"))
+        u64_at(&live, 0)
     }
 
     /// How words lie in host bytes that parameter `name` copies to or from the device.
@@ -83,10 +84,10 @@ impl Builder<'_, '_> {
         }
         let (mut found, mut aligned, mut lost) = (Vec::new(), Vec::new(), Vec::new());
         let mut words = Words::default();
-        let host = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")));
+        let host = bytes.chunks_exact(8).map(|word| u64_at(word, 0));
         self.frame.sources.extend(host.filter_map(|value| place.host_around(value)));
         let tables = place.translation.tables();
-        let at = |at: usize| bytes.get(at..at + 8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")));
+        let at = |at: usize| bytes.get(at..at + 8).map(|word| u64_at(word, 0));
         for offset in (0..bytes.len()).step_by(8) {
             let Some(value) = at(offset) else { break };
             let object = || if kind == Addresses::Whole { session.objects.in_arguments(value) } else { None };

@@ -17,6 +17,7 @@ use trace::launch::{Shape, shape};
 use trace::misfit::misfit;
 use trace::objects::Range;
 use trace::parameters::Number;
+use trace::segment::u64_at;
 use trace::signature::{Declared, Form};
 use trace::text::plain;
 use trace::value::Value;
@@ -217,7 +218,7 @@ fn places(bytes: &[u8], form: Option<Form>, named: &Named) -> Vec<(u64, Place)> 
     let (mut found, mut at) = (Vec::new(), 0);
     // Packed structures have addresses at multiples of 4, too.
     while let Some(word) = bytes.get(at..at + 8) {
-        let word = u64::from_le_bytes(word.try_into().expect("8 bytes"));
+        let word = u64_at(word, 0);
         let place = named.place(word);
         let is_one = match place {
             Place::Inside(_) | Place::Gone(..) => true,
@@ -257,7 +258,7 @@ fn back(session: &Session, named: &Named, bytes: &[u8]) -> Vec<u8> {
     };
     let mut out = bytes.to_vec();
     for word in out.chunks_exact_mut(8) {
-        let value = u64::from_le_bytes((&*word).try_into().expect("8 bytes"));
+        let value = u64_at(word, 0);
         if let Some(was) = recorded(value) {
             word.copy_from_slice(&was.to_le_bytes());
         }

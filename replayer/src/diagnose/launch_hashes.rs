@@ -22,6 +22,7 @@ use std::collections::BTreeSet;
 use std::ops::Range as Addresses;
 use trace::decode::decode;
 use trace::hash::{Hash, Hasher};
+use trace::segment::u64_at;
 use trace::value::{Given, Value};
 use trace::{Call, objects::Range};
 
@@ -96,13 +97,9 @@ pub fn words(call: &Call) -> Option<Vec<u64>> {
     let mut words = Vec::new();
     for argument in arguments {
         let (Value::Argument { bytes, .. } | Value::Bytes(bytes)) = argument else { return None };
-        words.extend(bytes.chunks_exact(8).map(word));
+        words.extend(bytes.chunks_exact(8).map(|word| u64_at(word, 0)));
     }
     Some(words)
-}
-
-fn word(bytes: &[u8]) -> u64 {
-    u64::from_le_bytes(bytes.try_into().expect("8 bytes"))
 }
 
 /// What is hashed of the allocation that holds this recorded address.
@@ -210,11 +207,11 @@ impl<'v, 't> View<'v, 't> {
         let mut add = |bytes: &[u8]| {
             if self.moved.is_empty() {
                 hasher.update(bytes);
-                return bytes.chunks_exact(8).for_each(|bytes| see(word(bytes)));
+                return bytes.chunks_exact(8).for_each(|bytes| see(u64_at(bytes, 0)));
             }
             let mut own = bytes.to_vec();
             for bytes in own.chunks_exact_mut(8) {
-                let recorded = self.recorded(word(bytes));
+                let recorded = self.recorded(u64_at(bytes, 0));
                 bytes.copy_from_slice(&recorded.to_le_bytes());
                 see(recorded);
             }

@@ -16,6 +16,7 @@ use trace::api::structs::{CUDA_KERNEL_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS_v1, C
 use trace::api::types::{Form, Kind, Typed};
 use trace::extra::Extra;
 use trace::model::stream::StreamHandle;
+use trace::segment::u64_at;
 
 /// One node. Those of child graphs stand in the place of their child.
 pub struct Node {
@@ -252,10 +253,9 @@ impl NodeOp {
 
     /// Live words that may be addresses.
     pub fn words(&self) -> Vec<u64> {
-        let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("8 bytes"));
         match self {
             NodeOp::Kernel(kernel) => {
-                kernel.arguments.iter().flat_map(|bytes| bytes.chunks_exact(8).map(word)).collect()
+                kernel.arguments.iter().flat_map(|bytes| bytes.chunks_exact(8).map(|word| u64_at(word, 0))).collect()
             }
             NodeOp::Copy(words) => words.clone(),
             NodeOp::Set(set) => vec![set.dst.0],

@@ -4,6 +4,7 @@ use crate::driver::guard;
 use parking_lot::Mutex;
 use std::alloc::Layout;
 use std::sync::Arc;
+use trace::segment::u64_at;
 
 /// Why a call cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,7 +92,7 @@ impl Memory {
     }
 
     pub fn words(&self) -> Vec<u64> {
-        self.bytes().chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes"))).collect()
+        self.bytes().chunks_exact(8).map(|word| u64_at(word, 0)).collect()
     }
 }
 

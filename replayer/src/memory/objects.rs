@@ -63,6 +63,14 @@ impl Objects {
         self.bound[space(kind)].read().get(&recorded).map_or(Found::Unknown, |bound| bound.found)
     }
 
+    /// The live object, if there is one.
+    pub fn live(&self, kind: Kind, recorded: u64) -> Option<u64> {
+        match self.find(kind, recorded) {
+            Found::Live(live) => Some(live),
+            _ => None,
+        }
+    }
+
     pub fn bind(&self, kind: Kind, recorded: u64, live: u64) {
         if kind != Kind::Device && !kind.is_special(recorded) {
             let mut all = self.bound[space(kind)].write();
@@ -96,11 +104,7 @@ impl Objects {
         if value == 0 || !self.moved.load(Relaxed) {
             return None;
         }
-        let find = |kind| match self.find(kind, value) {
-            Found::Live(live) => Some(live),
-            _ => None,
-        };
-        IN_ARGUMENTS.into_iter().find_map(find)
+        IN_ARGUMENTS.into_iter().find_map(|kind| self.live(kind, value))
     }
 
     /// The object of a call that was left out; one already known by this value is given up only if the call

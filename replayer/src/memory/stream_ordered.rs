@@ -2,7 +2,7 @@
 //! stream.
 
 use crate::driver::{Failure, result};
-use crate::memory::objects::{Found, Objects};
+use crate::memory::objects::Objects;
 use crate::memory::place::Placement;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
@@ -21,10 +21,7 @@ impl Ordered {
     /// What a recorded call says about it; none if it is no stream-ordered one, or if an object it names is
     /// not here.
     pub fn of(call: &Call, function: &'static Function, objects: &Objects) -> Option<Ordered> {
-        let live = |kind, at: usize| match objects.find(kind, call.argument(function.params[at].name)?) {
-            Found::Live(live) => Some(live),
-            _ => None,
-        };
+        let live = |kind, at: usize| objects.live(kind, call.argument(function.params[at].name)?);
         let named = function.handle(Kind::MemoryPool);
         let pool = named.and_then(|at| live(Kind::MemoryPool, at));
         if named.is_some() && pool.is_none() {

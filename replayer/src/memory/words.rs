@@ -12,6 +12,7 @@ use crate::ranges::Ranges;
 use std::borrow::Cow;
 use std::ops::Range;
 use trace::api::copies::Region;
+use trace::segment::u64_at;
 
 /// Memory begins above this.
 const LOWEST: u64 = 1 << 16;
@@ -66,7 +67,7 @@ impl Layout {
             let Some(aligned) = bytes.get(self.first..) else { continue };
             let start = row.saturating_mul(self.row_bytes) + self.first;
             for (n, word) in aligned.chunks_exact(8).enumerate() {
-                see(start + n * 8, u64::from_le_bytes(word.try_into().expect("8 bytes")));
+                see(start + n * 8, u64_at(word, 0));
             }
         }
     }

@@ -2,7 +2,6 @@
 
 use crate::driver::stream::within;
 use crate::driver::{Failure, result, result_name};
-use crate::memory::objects::Found;
 use crate::memory::stream_ordered::Ordered;
 use crate::plan::action::Memory;
 use crate::run::worker::Worker;
@@ -16,10 +15,7 @@ impl<'t> Worker<'_, 't> {
     /// The live context that ends with this call.
     pub(super) fn context_ended_by(&self, call: &Call) -> Option<u64> {
         let end = self.run.plan.ends.get(&call.number)?;
-        match self.run.objects.find(Kind::Context, end.context) {
-            Found::Live(context) => Some(context),
-            _ => None,
-        }
+        self.run.objects.live(Kind::Context, end.context)
     }
 
     /// What begins or ends with a call that succeeded.

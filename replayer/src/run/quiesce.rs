@@ -6,7 +6,6 @@
 
 use crate::driver::stream::{Waiting, context_of, within};
 use crate::driver::{Failure, result};
-use crate::memory::objects::Found;
 use crate::session::Session;
 use std::time::{Duration, Instant};
 use trace::api::types::Kind;
@@ -85,10 +84,7 @@ pub fn all(session: &Session, before: u64) -> Quiesced {
 
 /// Whether a stream says so.
 fn is_finished(session: &Session, work: &Work) -> bool {
-    let live = |kind, handle| match session.objects.find(kind, handle) {
-        Found::Live(live) => Some(live),
-        _ => None,
-    };
+    let live = |kind, handle| session.objects.live(kind, handle);
     let place = match work.queue.context {
         0 => live(Kind::Stream, work.queue.stream).map(|stream| (context_of(session.driver, stream), stream)),
         context => live(Kind::Context, context).map(|context| (context, work.queue.stream)),
