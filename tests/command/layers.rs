@@ -45,7 +45,7 @@ const CRATES: &[Crate] = &[
             "replay",
         ],
         upward: 0,
-        names: 73,
+        names: 0,
     },
     Crate {
         name: "shim",
