@@ -1,7 +1,7 @@
 //! Who writes the program's memory by addresses of its own: fixed buffers of io_uring, network adapters, other devices. Neither the
 //! page table nor a write protection tells of that, so that it is named where pinned or managed memory is followed.
 
-use crate::range;
+use crate::clock;
 use crate::start::Recorder;
 use std::fs;
 use std::ops::Range;
@@ -21,7 +21,7 @@ pub struct Bystanders {
 impl Bystanders {
     /// Looks unless it has been done in the period that has just passed.
     pub fn look(&self, recorder: &Recorder, period: Duration) {
-        let (now, looked) = (range::now(), self.looked.load(Relaxed));
+        let (now, looked) = (clock::now(), self.looked.load(Relaxed));
         let is_due = now.saturating_sub(looked) >= period.as_nanos() as u64 && recorder.watch.any();
         if !is_due || self.looked.compare_exchange(looked, now, Relaxed, Relaxed).is_err() {
             return;

@@ -9,7 +9,7 @@ use crate::manners::guarded;
 use crate::memory::{bytes_at, word_at};
 use crate::node_runs::Turn;
 use crate::queue::Queue;
-use crate::{arrived, ask, clock, start};
+use crate::{arrived, ask, clock, generation};
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -112,7 +112,7 @@ fn substitute(lane: &Lane, function: &'static Function, words: &[u64], call: u32
     let callback = |code: u64, data: u64, turn| Callback {
         function: code,
         data,
-        generation: start::generation(),
+        generation: generation::generation(),
         thread: lane.index(),
         call,
         turn,
@@ -281,7 +281,7 @@ struct Begun {
 /// The work before it has finished: the application may look at what it brought.
 fn began(callback: &Callback) -> Begun {
     let mut begun = Begun { time: clock::entry(), number: 0, turn: callback.turn.clone() };
-    if callback.generation == start::generation() {
+    if callback.generation == generation::generation() {
         lane::with_any_lane(|lane| {
             let of_launch = || lane.recorder().node_runs.begins(std::ptr::from_ref(callback) as u64);
             let position = lane.recorder().pending.take_position();
@@ -298,7 +298,7 @@ fn began(callback: &Callback) -> Begun {
 }
 
 fn ended(callback: &Callback, begun: Begun) {
-    if callback.generation != start::generation() {
+    if callback.generation != generation::generation() {
         return;
     }
     let run = callback.runs.fetch_add(1, AcqRel) + 1;

@@ -1,9 +1,7 @@
 //! CUTRACE_* variables, read once. A bad value is named on stderr and ignored: the program must run.
 
-use crate::manners::without_signals;
-use crate::range::{Asked, Trigger};
+use crate::log::tell;
 use std::ffi::{OsStr, OsString};
-use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,6 +18,31 @@ pub struct Config {
     pub range: Asked,
     /// Whether device times are to be taken.
     pub gpu_times: bool,
+}
+
+/// What opens and closes a range.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Trigger {
+    #[default]
+    None,
+    /// cuProfilerStart and cuProfilerStop.
+    Profiler,
+    /// NVTX ranges of a name.
+    Nvtx(Wanted),
+    /// SIGUSR1 and SIGUSR2.
+    Signals,
+}
+
+/// What range was asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Asked {
+    pub trigger: Trigger,
+    /// From the first driver call.
+    pub delay: Option<Duration>,
+    /// From when the range is first open.
+    pub duration: Option<Duration>,
+    /// Those that are recorded always do not count.
+    pub calls: Option<u64>,
 }
 
 pub fn read() -> Config {
@@ -133,16 +156,4 @@ fn program_name() -> String {
 
 pub fn host() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname").map_or_else(|_| "?".into(), |h| h.trim().to_string())
-}
-
-/// One line on stderr, written in one call, past any buffer of the host. A closed stderr is the host's business.
-pub fn tell(message: &str) {
-    let line = format!("cutrace: {message}\n");
-    let _closed = without_signals(|| {
-        // SAFETY: the buffer is valid.
-        match unsafe { libc::write(2, line.as_ptr().cast(), line.len()) } {
-            0.. => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
-    });
 }

@@ -188,7 +188,7 @@ impl TraceFile {
         let appended = self.room_for(bytes.len() as u64).and_then(|()| self.append_blob(hash, bytes));
         let appended = appended.map_err(|error| {
             if !self.stopped.swap(true, Relaxed) {
-                crate::config::tell(&format!(
+                crate::log::tell(&format!(
                     "{}: {error}; payloads and module images are no longer recorded, calls still are",
                     self.path.display()
                 ));

@@ -1,10 +1,11 @@
 //! The end of the process, when it ends by `exit`: what was lost is said, and what is in memory goes to its
 //! places in the file. `_exit` and signals come past here: they leave the chunks in shared memory.
 
-use crate::config::tell;
 use crate::finds::Finds;
+use crate::generation;
+use crate::log::tell;
 use crate::start::Recorder;
-use crate::{early, lane, nets, start, wrappers};
+use crate::{counters, early, lane, start};
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -40,7 +41,7 @@ pub fn looks_last() {
 }
 
 extern "C" fn look_last() {
-    if start::recording() {
+    if generation::recording() {
         lane::with_any_lane(|lane| {
             let mut finds = Finds::before(lane, lane.sequence());
             start::recorder().watch.look_last(&mut finds);
@@ -50,17 +51,17 @@ extern "C" fn look_last() {
 }
 
 fn finish() {
-    let after = start::AFTERWARDS.load(Relaxed);
-    if start::recording() {
+    let after = counters::AFTERWARDS.load(Relaxed);
+    if generation::recording() {
         losses();
-    } else if start::dormant() {
+    } else if generation::dormant() {
         if let Some(driver) = other_driver() {
             tell(&format!("nothing was recorded, though the process loaded {driver}: {AROUND}"));
         }
-    } else if after > 0 && start::has_recorded() {
+    } else if after > 0 && generation::has_recorded() {
         start::recorder().last_words.say("calls after recording was switched off, at least", after);
     }
-    if start::has_recorded() {
+    if generation::has_recorded() {
         close(start::recorder());
     }
 }
@@ -93,11 +94,11 @@ fn losses() {
         tell(&format!("the process loaded {driver} too: {AROUND}"));
     }
     let counted = [
-        ("calls made by signal handlers in the middle of a record", lane::REENTRANT.load(Relaxed)),
-        ("annotations made by signal handlers in the middle of a record", lane::INTERRUPTING.load(Relaxed)),
+        ("calls made by signal handlers in the middle of a record", counters::REENTRANT.load(Relaxed)),
+        ("annotations made by signal handlers in the middle of a record", counters::INTERRUPTING.load(Relaxed)),
         ("annotations made before the first driver call", early::lost()),
-        ("calls of functions without a known prototype", wrappers::OPAQUE_CALLS.load(Relaxed)),
-        ("driver functions handed out that this cutrace does not know", nets::UNKNOWN_NAMES.load(Relaxed)),
+        ("calls of functions without a known prototype", counters::OPAQUE_CALLS.load(Relaxed)),
+        ("driver functions handed out that this cutrace does not know", counters::UNKNOWN_NAMES.load(Relaxed)),
     ];
     for (what, count) in counted.into_iter().filter(|(_, count)| *count > 0) {
         lost(what.into(), count);

@@ -3,9 +3,9 @@
 //! said again is said again.
 
 use crate::chunk::settled;
-use crate::config::tell;
 use crate::file::{TraceFile, write_at};
-use crate::start;
+use crate::generation;
+use crate::log::tell;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -129,8 +129,8 @@ impl TraceFile {
         if !self.was_cut.swap(true, Relaxed) {
             tell(&format!("{}: another process has cut it short; what it had held is lost", self.path.display()));
         }
-        if start::has_recorded() {
-            start::recorder().last_words.say(what, 1);
+        if generation::has_recorded() {
+            generation::say_last(what);
         }
         Ok(())
     }

@@ -2,10 +2,11 @@
 
 use crate::callback::{self, Substitute};
 use crate::finds::Finds;
+use crate::generation;
 use crate::hook::Hook;
 use crate::lane::{self, Lane, Open};
 use crate::manners::guarded;
-use crate::memory::word_at;
+use crate::memory::{handed_out, word_at};
 use crate::nodes::Nodes;
 use crate::queue::Queue;
 use crate::shape::Site;
@@ -27,7 +28,7 @@ pub fn before(hook: Hook, words: &[u64]) -> u64 {
             }
             lane::with_lane(|lane| ending(hook, lane, words))
         }
-        Hook::MemoryFree { .. } if start::recording() && start::recorder().watch.managed.any() => {
+        Hook::MemoryFree { .. } if generation::recording() && start::recorder().watch.managed.any() => {
             lane::with_lane(|lane| ending(hook, lane, words))
         }
         _ => 0,
@@ -235,12 +236,6 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
         (Hook::EndCapture, _) => range::capture_ends(),
         _ => {}
     }
-}
-
-/// What a call that succeeded has put there.
-pub fn handed_out(place: u64) -> u64 {
-    // SAFETY: the driver has just written a word there for the application.
-    unsafe { *(place as *const u64) }
 }
 
 fn hand_out(place: *mut *mut c_void) {

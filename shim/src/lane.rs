@@ -14,6 +14,8 @@ pub use room::put;
 use room::put_padded;
 
 use crate::chunk::Chunk;
+use crate::counters;
+use crate::generation;
 use crate::hook::Hook;
 use crate::kernels::Layout;
 use crate::manners::guarded;
@@ -26,12 +28,6 @@ use std::cell::{Cell, UnsafeCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::*, compiler_fence};
 use trace::record::{self, ATTACHMENT, Attachment, ENTRY_SIZE, Entry, HEAD, Head, INLINE, INNER, RETURN_SIZE, Return};
-
-/// Calls that came while their own thread was writing a record: forwarded unrecorded. A signal handler's; or, after a jump out
-/// of such a handler, all that follow.
-pub static REENTRANT: AtomicU64 = AtomicU64::new(0);
-/// Annotations that came so.
-pub static INTERRUPTING: AtomicU64 = AtomicU64::new(0);
 
 pub struct Lane {
     generation: Cell<u64>,
@@ -123,11 +119,11 @@ pub fn enter<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>) ->
     let Site { function, id, shape, hook } = site;
     let lane = lane();
     {
-        if lane.generation.get() != start::generation() && !lane.join() {
+        if lane.generation.get() != generation::generation() && !lane.join() {
             return None;
         }
         if lane.busy.replace(true) {
-            REENTRANT.fetch_add(1, Relaxed);
+            counters::REENTRANT.fetch_add(1, Relaxed);
             return None;
         }
         compiler_fence(SeqCst);
@@ -202,7 +198,7 @@ pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, mu
             times::ends();
         }
         // After fork the child's first return finds the parent's generation: that call is the parent's.
-        if lane.generation.get() != start::generation() || lane.busy.replace(true) {
+        if lane.generation.get() != generation::generation() || lane.busy.replace(true) {
             return;
         }
         compiler_fence(SeqCst);
@@ -281,16 +277,16 @@ pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, mu
 #[inline]
 pub fn annotate(work: impl FnOnce(&Lane)) -> bool {
     let lane = lane();
-    if lane.generation.get() != start::generation() && !(start::recording() && lane.join()) {
+    if lane.generation.get() != generation::generation() && !(generation::recording() && lane.join()) {
         return false;
     }
     if lane.busy.replace(true) {
-        INTERRUPTING.fetch_add(1, Relaxed);
+        counters::INTERRUPTING.fetch_add(1, Relaxed);
         return true;
     }
     compiler_fence(SeqCst);
     if catch_unwind(AssertUnwindSafe(|| work(lane))).is_err() {
-        start::off("an internal error");
+        generation::off("an internal error");
     }
     compiler_fence(SeqCst);
     lane.busy.set(false);
@@ -426,7 +422,7 @@ const _: () = assert!(size_of::<Head>() == HEAD && size_of::<Attachment>() == AT
 pub fn with_lane<T: Default>(work: impl FnOnce(&Lane) -> T) -> T {
     let lane = lane();
     let mut result = T::default();
-    if lane.generation.get() == start::generation() && !lane.busy.replace(true) {
+    if lane.generation.get() == generation::generation() && !lane.busy.replace(true) {
         guarded(|| result = work(lane));
         lane.busy.set(false);
     }
@@ -437,7 +433,7 @@ pub fn with_lane<T: Default>(work: impl FnOnce(&Lane) -> T) -> T {
 #[cold]
 pub fn with_any_lane(work: impl FnOnce(&Lane)) {
     let lane = lane();
-    if lane.generation.get() == start::generation() || lane.join() {
+    if lane.generation.get() == generation::generation() || lane.join() {
         with_lane(work);
     }
 }

@@ -1,6 +1,6 @@
 //! How a guest behaves: what goes wrong or is done in here is not seen outside.
 
-use crate::start;
+use crate::generation;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 pub fn guarded(work: impl FnOnce()) {
     unseen(|| {
         if catch_unwind(AssertUnwindSafe(work)).is_err() {
-            start::off("an internal error");
+            generation::off("an internal error");
         }
     });
 }

@@ -92,3 +92,9 @@ pub fn word_at(address: u64, size: u32, careful: bool) -> Option<u64> {
     word[..size].copy_from_slice(&bytes_at(address, size, careful)?);
     Some(u64::from_le_bytes(word))
 }
+
+/// What a call that succeeded has put there.
+pub fn handed_out(place: u64) -> u64 {
+    // SAFETY: the driver has just written a word there for the application.
+    unsafe { *(place as *const u64) }
+}

@@ -4,28 +4,12 @@
 //! the true caller's return address: it derives RUNPATH and the start of RTLD_NEXT from it. The filter acts on the
 //! address found, never on how the library was spelled.
 
+use crate::counters;
+use crate::dl::{self, Verdict};
 use crate::manners::{guarded, unseen};
 use crate::{real, times};
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
-
-type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
-
-/// glibc's own functions; private, so that the naked code can reach them relative to itself.
-static REAL_DLSYM: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
-static REAL_DLOPEN: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
-/// The handle that dlopen gives for this library.
-static OWN: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
-
-/// Lookups of driver names that this table does not know: handed out unwrapped, and counted.
-pub static UNKNOWN_NAMES: AtomicU64 = AtomicU64::new(0);
-
-/// What the naked `dlsym` does next: return `found`, or look up in `handle`.
-#[repr(C)]
-pub struct Verdict {
-    pub found: *mut c_void,
-    pub handle: *mut c_void,
-}
+use std::sync::atomic::Ordering::*;
 
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
@@ -45,7 +29,7 @@ pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut
         "jmp qword ptr [rip + {real}]",
         "2: ret",
         filter = sym filter_dlsym,
-        real = sym REAL_DLSYM,
+        real = sym dl::REAL_DLSYM,
     )
 }
 
@@ -63,14 +47,14 @@ pub unsafe extern "C" fn dlopen(name: *const c_char, flags: c_int) -> *mut c_voi
         "mov rdi, rax",
         "jmp qword ptr [rip + {real}]",
         filter = sym filter_dlopen,
-        real = sym REAL_DLOPEN,
+        real = sym dl::REAL_DLOPEN,
     )
 }
 
 /// Runs inside the loader, inside malloc, before constructors: no allocation, no logging, no lazy state for names that
 /// are not the driver's.
 extern "C" fn filter_dlsym(handle: *mut c_void, name: *const c_char, caller: *const c_void) -> Verdict {
-    discover();
+    dl::discover();
     let pass = Verdict { found: std::ptr::null_mut(), handle };
     if name.is_null() {
         return pass;
@@ -83,13 +67,13 @@ extern "C" fn filter_dlsym(handle: *mut c_void, name: *const c_char, caller: *co
         guarded(|| verdict = times::looked_up(index, handle, caller));
         return verdict;
     }
-    let Some(id) = is_driver_name.then(|| crate::wrappers::id_of(name.to_bytes())).flatten() else {
-        if handle != OWN.load(Acquire) || crate::nvtx::is_entry(name.to_bytes()) || !real::present() {
+    let Some(id) = is_driver_name.then(|| crate::real::id_of(name.to_bytes())).flatten() else {
+        if !dl::is_own_handle(handle) || crate::nvtx::is_entry(name.to_bytes()) || !real::present() {
             return pass;
         }
         // Asked of the driver by its handle, which is ours: a newer driver may have more than this table.
-        if is_driver_name && !real_dlsym(real::handle(), name).is_null() {
-            UNKNOWN_NAMES.fetch_add(1, Relaxed);
+        if is_driver_name && !dl::real_dlsym(real::handle(), name).is_null() {
+            counters::UNKNOWN_NAMES.fetch_add(1, Relaxed);
         }
         return Verdict { handle: real::handle(), ..pass };
     };
@@ -110,7 +94,7 @@ fn driver_name(handle: *mut c_void, name: &CStr, id: u16, caller: *const c_void)
         // loaded behind us, where glibc would find nothing.
         return if !is_own(caller) && has(id) { Verdict { found: wrapper, handle } } else { pass };
     }
-    let found = real_dlsym(handle, name);
+    let found = dl::real_dlsym(handle, name);
     if found.is_null() {
         return pass;
     }
@@ -120,7 +104,7 @@ fn driver_name(handle: *mut c_void, name: &CStr, id: u16, caller: *const c_void)
             // A name this driver lacks: let the real library say so.
             (true, false) => Verdict { handle: real::handle(), ..pass },
             // No driver: any library that has no such name may say so.
-            (false, false) => Verdict { handle: libc_handle(), ..pass },
+            (false, false) => Verdict { handle: dl::libc_handle(), ..pass },
         };
     }
     real::load();
@@ -133,7 +117,7 @@ fn driver_name(handle: *mut c_void, name: &CStr, id: u16, caller: *const c_void)
 /// The name to open in place of `name`. Only a machine without a driver needs another: there, our SONAME would answer
 /// for a library that does not exist.
 extern "C" fn filter_dlopen(name: *const c_char, _flags: c_int) -> *const c_char {
-    discover();
+    dl::discover();
     if name.is_null() {
         return name;
     }
@@ -144,23 +128,6 @@ extern "C" fn filter_dlopen(name: *const c_char, _flags: c_int) -> *const c_char
         return c"libcuda.so.1 (no driver on this machine)".as_ptr();
     }
     name
-}
-
-/// A library that has no name of the driver's or of CUPTI's: it may say so.
-pub fn libc_handle() -> *mut c_void {
-    // SAFETY: a C string; the C library is always loaded.
-    unsafe { libc::dlopen(c"libc.so.6".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) }
-}
-
-/// Whether it is the handle that dlopen gives for this library.
-pub fn is_own_handle(handle: *mut c_void) -> bool {
-    handle == OWN.load(Acquire)
-}
-
-/// What dlerror has to say; it is then forgotten, as it is not the host's.
-pub fn failure() -> Option<String> {
-    // SAFETY: dlerror returns null or a C string valid until the next call on this thread.
-    unsafe { libc::dlerror().as_ref().map(|why| CStr::from_ptr(why).to_string_lossy().into_owned()) }
 }
 
 fn has(id: u16) -> bool {
@@ -178,55 +145,13 @@ fn is_own(address: *const c_void) -> bool {
     }
 }
 
-/// glibc's dlsym, never our net. To it RTLD_NEXT is what comes behind this library.
-pub fn real_dlsym(handle: *mut c_void, name: &CStr) -> *mut c_void {
-    discover();
-    // SAFETY: `discover` stored glibc's dlsym, whose type this is.
-    let function: Dlsym = unsafe { std::mem::transmute(REAL_DLSYM.load(Acquire)) };
-    // SAFETY: the name is a C string; any handle is dlsym's to judge.
-    unsafe { function(handle, name.as_ptr()) }
-}
-
-fn discover() {
-    if !REAL_DLOPEN.load(Acquire).is_null() {
-        return;
-    }
-    // dlvsym is not interposed. dlsym moved into libc with glibc 2.34 and kept its old version name beside the new one.
-    let find = |name: &CStr| {
-        [c"GLIBC_2.34", c"GLIBC_2.2.5"]
-            .iter()
-            // SAFETY: both names are C strings.
-            .map(|version| unsafe { libc::dlvsym(libc::RTLD_NEXT, name.as_ptr(), version.as_ptr()) })
-            .find(|address| !address.is_null())
-            .unwrap_or(std::ptr::null_mut())
-    };
-    OWN.store(own_handle(), Release);
-    REAL_DLSYM.store(find(c"dlsym"), Release);
-    REAL_DLOPEN.store(find(c"dlopen"), Release);
-}
-
-/// glibc's handles are its link maps.
-fn own_handle() -> *mut c_void {
-    const RTLD_DL_LINKMAP: c_int = 2;
-    unsafe extern "C" {
-        fn dladdr1(address: *const c_void, info: *mut libc::Dl_info, extra: *mut *mut c_void, flags: c_int) -> c_int;
-    }
-    let mut map = std::ptr::null_mut();
-    // SAFETY: dladdr1 accepts any address, fills the struct, and with this flag stores one pointer.
-    unsafe {
-        let mut info: libc::Dl_info = std::mem::zeroed();
-        dladdr1(own_handle as *const c_void, &mut info, &mut map, RTLD_DL_LINKMAP);
-    }
-    map
-}
-
 /// What to hand out for an address that cuGetProcAddress returned.
 pub fn substitute(address: *mut c_void) -> *mut c_void {
     match real::id_at(address) {
         Some(id) => crate::wrappers::address(id),
         None => {
             if !address.is_null() {
-                UNKNOWN_NAMES.fetch_add(1, Relaxed);
+                counters::UNKNOWN_NAMES.fetch_add(1, Relaxed);
             }
             address
         }

@@ -4,7 +4,7 @@
 use crate::lane::{self, Lane, put};
 use crate::manners::guarded;
 use crate::registered::{self, Registered};
-use crate::{clock, early, range, start};
+use crate::{clock, early, generation, range};
 use std::ffi::c_char;
 use std::sync::atomic::Ordering::*;
 use trace::record::{self, ANNOTATION, ANNOTATION_SIZE, Annotation, HEAD, Head, OPTIONAL, annotated};
@@ -31,7 +31,7 @@ pub fn write(mut about: Annotation, text: Text, trouble: Option<&'static str>) {
         about.time = clock::entry();
         add(lane, about, text, trouble);
     });
-    if !records && start::dormant() {
+    if !records && generation::dormant() {
         early::keep(about, text, trouble);
     }
 }
@@ -107,7 +107,7 @@ fn message(text: Text) -> Option<Vec<u8>> {
 /// Says what a number stands for, once a recording.
 #[inline]
 fn tell(lane: &Lane, number: u32, registered: &Registered) {
-    let generation = start::generation();
+    let generation = generation::generation();
     if registered.told.load(Relaxed) != generation && registered.told.swap(generation, AcqRel) != generation {
         let &Registered { what, domain, .. } = registered;
         let about = Annotation { what, domain, subject: number.into(), ..Annotation::default() };

@@ -4,40 +4,18 @@
 //! is open; what is left out is counted in the file, at its place (`lane::gap`). One word says why the range is not open. In a
 //! recording without ranges it stays 0, and to look at it is all that a call pays.
 
-use crate::config::tell;
+use crate::clock::now;
+use crate::config::{Asked, Trigger};
+use crate::generation;
 use crate::lane::Lane;
 use crate::lock::Lock;
+use crate::log::tell;
 use crate::registered;
-use crate::start::{self, Recorder};
+use crate::start::Recorder;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::*};
 use std::time::Duration;
 use trace::annotation::Wanted;
 use trace::record::{Annotation, annotated};
-
-/// What opens and closes a range.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Trigger {
-    #[default]
-    None,
-    /// cuProfilerStart and cuProfilerStop.
-    Profiler,
-    /// NVTX ranges of a name.
-    Nvtx(Wanted),
-    /// SIGUSR1 and SIGUSR2.
-    Signals,
-}
-
-/// What was asked for.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Asked {
-    pub trigger: Trigger,
-    /// From the first driver call.
-    pub delay: Option<Duration>,
-    /// From when the range is first open.
-    pub duration: Option<Duration>,
-    /// Those that are recorded always do not count.
-    pub calls: Option<u64>,
-}
 
 /// Of one recording.
 #[derive(Default)]
@@ -279,13 +257,6 @@ fn left(since: u64, wanted: Duration, now: u64) -> Option<Duration> {
     wanted.checked_sub(Duration::from_nanos(now.saturating_sub(since))).filter(|left| !left.is_zero())
 }
 
-pub fn now() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: fills the struct; may be called by a signal handler.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
-
 /// Begins and ends a range by signals, if they would have ended the program: whoever handles or ignores them needs them.
 fn take_signals() -> Result<(), &'static str> {
     const BOTH: [(libc::c_int, &str); 2] = [(libc::SIGUSR1, "SIGUSR1"), (libc::SIGUSR2, "SIGUSR2")];
@@ -313,7 +284,7 @@ fn take_signals() -> Result<(), &'static str> {
 }
 
 extern "C" fn signalled(signal: libc::c_int) {
-    if !start::recording() {
+    if !generation::recording() {
         // A child that never called the driver, or a recording that is off: as if we had never been here.
         // SAFETY: both may be called by a signal handler; the signal comes when this returns.
         unsafe {

@@ -1,6 +1,6 @@
 //! The real driver: where it is, and the address of each of its functions.
 
-use crate::config::tell;
+use crate::log::tell;
 use std::cell::Cell;
 use std::ffi::{CStr, CString, OsStr, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -75,7 +75,7 @@ pub fn handle() -> *mut c_void {
 /// `F` must be the function's type: an `extern "C"` function pointer with the signature of cuda.h.
 pub unsafe fn function<F: Copy>(name: &str) -> Option<F> {
     const { assert!(size_of::<F>() == size_of::<*const c_void>()) };
-    let id = crate::wrappers::id_of(name.as_bytes())?;
+    let id = id_of(name.as_bytes())?;
     let address = REAL[id as usize].load(Relaxed);
     // SAFETY: a function pointer is an address, and the caller vouches for its type.
     (!address.is_null()).then(|| unsafe { std::mem::transmute_copy(&address) })
@@ -83,7 +83,7 @@ pub unsafe fn function<F: Copy>(name: &str) -> Option<F> {
 
 /// Whether this driver has the function.
 pub fn has(name: &str) -> bool {
-    crate::wrappers::id_of(name.as_bytes()).is_some_and(|id| !REAL[id as usize].load(Relaxed).is_null())
+    id_of(name.as_bytes()).is_some_and(|id| !REAL[id as usize].load(Relaxed).is_null())
 }
 
 /// The id of the function at this address of the real driver.
@@ -126,21 +126,21 @@ fn open(path: &Path) -> Result<(), String> {
     // SAFETY: the name is a C string. RTLD_LOCAL keeps the driver's names out of the global scope, where ours stand.
     let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     if handle.is_null() {
-        return Err(crate::nets::failure().unwrap_or_else(|| "?".into()));
+        return Err(crate::dl::failure().unwrap_or_else(|| "?".into()));
     }
     HANDLE.store(handle, Release);
     let mut sorted = Vec::with_capacity(COUNT);
     for (id, function) in FUNCTIONS.iter().enumerate() {
         let name = CString::new(function.name).expect("names have no NUL");
         // The net's own dlsym must not be asked: it would hand out our wrapper.
-        let address = crate::nets::real_dlsym(handle, &name);
+        let address = crate::dl::real_dlsym(handle, &name);
         if !address.is_null() {
             REAL[id].store(address, Relaxed);
             sorted.push((address as usize, id as u16));
         }
     }
     // Names that this driver lacks have left an error behind, which is not the host's.
-    crate::nets::failure();
+    crate::dl::failure();
     sorted.sort_unstable();
     BY_ADDRESS.store(Box::into_raw(Box::new(sorted)), Release);
     PATH.store(Box::into_raw(Box::new(path.to_string_lossy().into_owned())), Release);
@@ -218,4 +218,50 @@ fn loader_cache(name: &str) -> Vec<PathBuf> {
             (key.to_bytes() == name.as_bytes()).then(|| PathBuf::from(OsStr::from_bytes(value.to_bytes())))
         })
         .collect()
+}
+
+/// The id of an exported name. Runs inside lookups: no allocation.
+pub fn id_of(name: &[u8]) -> Option<u16> {
+    static SORTED: [u16; COUNT] = sorted();
+    SORTED
+        .binary_search_by(|id| trace::api::FUNCTIONS[*id as usize].name.as_bytes().cmp(name))
+        .ok()
+        .map(|at| SORTED[at])
+}
+
+/// Ids by name, sorted at compile time.
+const fn sorted() -> [u16; COUNT] {
+    let mut ids = [0; COUNT];
+    let mut i = 0;
+    while i < ids.len() {
+        ids[i] = i as u16;
+        i += 1;
+    }
+    // A shell sort: few steps, and simple enough for a constant.
+    let mut gap = ids.len() / 2;
+    while gap > 0 {
+        let mut i = gap;
+        while i < ids.len() {
+            let mut j = i;
+            while j >= gap && before(ids[j], ids[j - gap]) {
+                (ids[j], ids[j - gap]) = (ids[j - gap], ids[j]);
+                j -= gap;
+            }
+            i += 1;
+        }
+        gap /= 2;
+    }
+    ids
+}
+
+const fn before(a: u16, b: u16) -> bool {
+    let (a, b) = (trace::api::NAMES[a as usize].as_bytes(), trace::api::NAMES[b as usize].as_bytes());
+    let mut i = 0;
+    while i < a.len() && i < b.len() {
+        if a[i] != b[i] {
+            return a[i] < b[i];
+        }
+        i += 1;
+    }
+    a.len() < b.len()
 }

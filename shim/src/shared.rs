@@ -3,8 +3,8 @@
 //! truncates the file, or the disk fails under it.)
 
 use crate::clock;
-use crate::config::tell;
 use crate::lock::Lock;
+use crate::log::tell;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use trace::segment::PAGE;

@@ -1,22 +1,21 @@
 //! From dormant to recording: at the first driver call of a process, and again in a forked child.
-//!
-//! One word decides everything: the generation. It lies in a page that the kernel wipes in a child, is 0 while nothing
-//! records, and is compared with the thread's own copy on every call.
 
 use crate::chunk::Supply;
-use crate::config::{self, Config, tell};
+use crate::config::{self, Config};
 use crate::file::TraceFile;
+use crate::generation::{LAST, LAST_WORDS, OFF, generation, off, page, wiped_page};
 use crate::last_words::LastWords;
 use crate::lock::Lock;
+use crate::log::tell;
 use crate::manners::{with_descriptors, without_signals};
 use crate::{
-    adopt, ask, bystanders, clock, destinations, images, invented, kernels, lane, logs, long_results, node_runs,
-    pending, pinned, range, real, times, variables, watch,
+    adopt, ask, bystanders, clock, counters, destinations, images, invented, kernels, lane, logs, long_results,
+    node_runs, pending, pinned, range, real, times, variables, watch,
 };
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
 use trace::preamble::{Data, Preamble, encode};
 
 /// Everything one recording needs. Never freed: threads may use it until the process is gone.
@@ -49,42 +48,7 @@ pub struct Recorder {
     pub last_words: LastWords,
 }
 
-/// What a forked child finds as if it were new: the kernel wipes the page it lies in.
-struct Wiped {
-    generation: AtomicU64,
-    /// Whether a thread of this process has taken it on to start.
-    taken: AtomicU64,
-    /// The thread that is starting: a signal handler on it must not wait for itself.
-    starting: AtomicU64,
-    /// Whether this process has a trace.
-    recorded: AtomicU64,
-}
-
-/// Stands for the page until there is one.
-static DORMANT: Wiped = Wiped {
-    generation: AtomicU64::new(0),
-    taken: AtomicU64::new(0),
-    starting: AtomicU64::new(0),
-    recorded: AtomicU64::new(0),
-};
-static PAGE: AtomicPtr<Wiped> = AtomicPtr::new(std::ptr::addr_of!(DORMANT).cast_mut());
 static RECORDER: AtomicPtr<Recorder> = AtomicPtr::new(std::ptr::null_mut());
-/// The generation last given out; survives a fork, so that a child's lanes never match their parent's.
-static LAST: AtomicU64 = AtomicU64::new(OFF);
-/// The generation of a process that does not record any more.
-const OFF: u64 = 1;
-
-#[inline(always)]
-fn page() -> &'static Wiped {
-    // SAFETY: points to DORMANT or to a page that is never unmapped.
-    unsafe { &*PAGE.load(Relaxed) }
-}
-
-/// The current generation; 0 while this process does not record.
-#[inline(always)]
-pub fn generation() -> u64 {
-    page().generation.load(Relaxed)
-}
 
 /// The recorder of the current generation; only after `generation()` was found to be the caller's.
 #[inline(always)]
@@ -99,7 +63,7 @@ pub fn begin() -> bool {
     match generation() {
         0 => {}
         OFF => {
-            AFTERWARDS.fetch_add(1, Relaxed);
+            counters::AFTERWARDS.fetch_add(1, Relaxed);
             return false;
         }
         _ => return true,
@@ -141,50 +105,12 @@ fn refused(why: &str) -> bool {
     false
 }
 
-/// Whether there is a trace of this process, still written to or not.
-pub fn has_recorded() -> bool {
-    page().recorded.load(Acquire) != 0
-}
-
-pub fn recording() -> bool {
-    generation() > OFF
-}
-
-/// Calls that came when recording had been switched off.
-pub static AFTERWARDS: AtomicU64 = AtomicU64::new(0);
-
-/// Whether no driver call has come by in this process yet.
-pub fn dormant() -> bool {
-    generation() == 0
-}
-
-/// Ends recording in this process; said once. An empty reason says nothing.
-#[cold]
-pub fn off(why: &str) {
-    let before = page().generation.swap(OFF, AcqRel);
-    if before != OFF && !why.is_empty() {
-        tell(&format!("recording is off: {why}; the program goes on"));
-    }
-    if before > OFF {
-        recorder().last_words.say(&format!("calls after recording was switched off ({why})"), 1);
-    }
-}
-
 fn start() -> Result<(), String> {
     let config = config::read();
     if config.disabled {
         return Err(String::new());
     }
-    // A child counts anew.
-    [
-        &crate::lane::REENTRANT,
-        &crate::lane::INTERRUPTING,
-        &crate::wrappers::OPAQUE_CALLS,
-        &crate::nets::UNKNOWN_NAMES,
-        &AFTERWARDS,
-    ]
-    .iter()
-    .for_each(|counter| counter.store(0, Relaxed));
+    counters::reset();
     let clock = clock::choose();
     let file = TraceFile::create(&config::expand(&config.output)).map_err(|e| e.to_string())?;
     let preamble = preamble(&config, clock);
@@ -220,6 +146,7 @@ fn start() -> Result<(), String> {
         last_words,
     }));
     RECORDER.store(recorder, Release);
+    LAST_WORDS.get_or_init(|| |what| self::recorder().last_words.say(what, 1));
     page().recorded.store(1, Release);
     // Before the thread is made: that may wait for the loader, and whoever holds it may wait for this.
     page().generation.store(generation, Release);
@@ -233,30 +160,6 @@ fn start() -> Result<(), String> {
 /// Bytes of the recorder thread's stack; it calls CUPTI, too, where device times are taken.
 const STACK: usize = 256 << 10;
 const WITH_CUPTI: usize = 4 << 20;
-
-/// Puts a page that is zero again in a child in DORMANT's place, if that has not been done.
-fn wiped_page() -> Result<(), String> {
-    let dormant = std::ptr::addr_of!(DORMANT).cast_mut();
-    if PAGE.load(Acquire) != dormant {
-        return Ok(());
-    }
-    let failed = |what: &str| Err(format!("{what}: {}", std::io::Error::last_os_error()));
-    // SAFETY: an anonymous mapping at a place the kernel chooses; given back if another thread was first.
-    unsafe {
-        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        let page = libc::mmap(std::ptr::null_mut(), 4096, access, kind, -1, 0);
-        if page == libc::MAP_FAILED {
-            return failed("a page for the recorder");
-        }
-        if libc::madvise(page, 4096, libc::MADV_WIPEONFORK) != 0 {
-            return failed("MADV_WIPEONFORK");
-        }
-        if PAGE.compare_exchange(dormant, page.cast(), AcqRel, Acquire).is_err() {
-            libc::munmap(page, 4096);
-        }
-    }
-    Ok(())
-}
 
 /// The recorder thread: empties full chunks. It takes no signal meant for the host. Where no thread is to be had, those that
 /// record do its work. Made by hand: the standard library leaves thread-locals with destructors on the thread that spawns.

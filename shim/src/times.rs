@@ -14,10 +14,12 @@ mod written;
 
 pub use client::{looked_up, watched};
 
-use crate::config::tell;
+use crate::dl;
+use crate::generation;
+use crate::log::tell;
 use crate::manners::{guarded, unseen};
-use crate::start::{self, Recorder};
-use crate::{clock, nets, range};
+use crate::start::Recorder;
+use crate::{clock, range};
 use std::cell::Cell;
 use std::ffi::{CStr, CString, OsStr, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -106,7 +108,7 @@ fn running() -> Option<&'static Session> {
 fn session() -> Option<&'static Session> {
     // SAFETY: null, or leaked by `begin`.
     let session = unsafe { SESSION.load(Acquire).as_ref() }?;
-    (session.generation == start::generation()).then_some(session)
+    (session.generation == generation::generation()).then_some(session)
 }
 
 /// Makes a call of CUPTI. What it asks the driver is not the program's.
@@ -200,7 +202,7 @@ fn attempt(name: &CStr, recorder: &'static Recorder, origin: i64, pid: u32) -> R
     let (library, version) = open(name)?;
     let first = library.compare(written::TRIES, now).map_err(|why| format!("{shown}: {why}"))?;
     let written = Written::new(recorder.file.clone(), version, origin, first);
-    let generation = start::generation();
+    let generation = generation::generation();
     let [stopped, ending, flushing] = [const { AtomicBool::new(false) }; 3];
     let (flushed, by_function) = (AtomicU64::new(now() as u64), Vec::new());
     let mut session = Session { library, generation, pid, by_function, stopped, ending, flushing, flushed, written };
@@ -219,12 +221,12 @@ fn open(name: &CStr) -> Result<(Library, u32), String> {
     // SAFETY: the name is a C string. The program's own tools load the same library.
     let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     if handle.is_null() {
-        return Err(nets::failure().unwrap_or_else(|| format!("{shown} cannot be loaded")));
+        return Err(dl::failure().unwrap_or_else(|| format!("{shown} cannot be loaded")));
     }
     // SAFETY: a library of that name, which is never closed.
-    let library = unsafe { Library::of(|function| nets::real_dlsym(handle, function)) };
+    let library = unsafe { Library::of(|function| dl::real_dlsym(handle, function)) };
     // What was not found is no error of the host's.
-    nets::failure();
+    dl::failure();
     let library = library.map_err(|why| format!("{shown}: {why}"))?;
     let version = library.known_version(&shown.to_string())?;
     let place = client::extent(library.version as *const c_void);

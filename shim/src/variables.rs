@@ -1,8 +1,8 @@
 //! Variables of modules and libraries that lie in managed memory: the CPU reads and writes them at the address that the driver hands out.
 
 use crate::ask::{self, Place};
-use crate::hooks::handed_out;
 use crate::lock::Lock;
+use crate::memory::handed_out;
 use crate::start;
 
 /// Looked up so far.

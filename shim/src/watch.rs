@@ -21,6 +21,7 @@ use crate::running::{Callbacks, Running};
 use crate::shadow::Shadow;
 use crate::spans::{joined, within, without};
 use crate::tracker::{PAGE, Tracker};
+use crate::users::Users;
 use crate::{ask, bystanders, callback, finish, maps, start};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -28,7 +29,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::time::Instant;
 use trace::api::roles::Class;
 use trace::record;
-pub use watched::Users;
 use watched::{Reason, Watched, clusters, sharing};
 
 /// Where the kernel cannot tell what was written, everything is compared; longer memory than this is not, and counted.

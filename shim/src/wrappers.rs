@@ -1,12 +1,10 @@
 //! The exported functions, one for each line of the table, with their true C signatures.
 
 use crate::callback::Substitute;
+use crate::counters;
 use crate::real;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-/// Calls of functions without a known prototype: passed on, only counted.
-pub static OPAQUE_CALLS: AtomicU64 = AtomicU64::new(0);
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Lays arguments out as words.
 #[inline(always)]
@@ -128,7 +126,7 @@ macro_rules! wrap {
 }
 
 pub extern "C" fn opaque_entry(id: u16) -> *const c_void {
-    OPAQUE_CALLS.fetch_add(1, Relaxed);
+    counters::OPAQUE_CALLS.fetch_add(1, Relaxed);
     real::entry(id)
 }
 
@@ -156,49 +154,3 @@ macro_rules! families {
     };
 }
 trace::for_each_family! { families }
-
-/// The id of an exported name. Runs inside lookups: no allocation.
-pub fn id_of(name: &[u8]) -> Option<u16> {
-    static SORTED: [u16; real::COUNT] = sorted();
-    SORTED
-        .binary_search_by(|id| trace::api::FUNCTIONS[*id as usize].name.as_bytes().cmp(name))
-        .ok()
-        .map(|at| SORTED[at])
-}
-
-/// Ids by name, sorted at compile time.
-const fn sorted() -> [u16; real::COUNT] {
-    let mut ids = [0; real::COUNT];
-    let mut i = 0;
-    while i < ids.len() {
-        ids[i] = i as u16;
-        i += 1;
-    }
-    // A shell sort: few steps, and simple enough for a constant.
-    let mut gap = ids.len() / 2;
-    while gap > 0 {
-        let mut i = gap;
-        while i < ids.len() {
-            let mut j = i;
-            while j >= gap && before(ids[j], ids[j - gap]) {
-                (ids[j], ids[j - gap]) = (ids[j - gap], ids[j]);
-                j -= gap;
-            }
-            i += 1;
-        }
-        gap /= 2;
-    }
-    ids
-}
-
-const fn before(a: u16, b: u16) -> bool {
-    let (a, b) = (trace::api::NAMES[a as usize].as_bytes(), trace::api::NAMES[b as usize].as_bytes());
-    let mut i = 0;
-    while i < a.len() && i < b.len() {
-        if a[i] != b[i] {
-            return a[i] < b[i];
-        }
-        i += 1;
-    }
-    a.len() < b.len()
-}

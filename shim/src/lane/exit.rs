@@ -2,8 +2,8 @@
 //! used by calls that come later still; if one comes, the key is set anew and its destructor runs again.
 
 use super::LANE;
+use crate::generation;
 use crate::manners::guarded;
-use crate::start;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 
 /// 0: not made yet; otherwise the key plus one.
@@ -28,7 +28,7 @@ pub fn watch() {
 
 extern "C" fn ended(_: *mut libc::c_void) {
     LANE.with(|lane| {
-        if lane.generation.get() != start::generation() || lane.busy.replace(true) {
+        if lane.generation.get() != generation::generation() || lane.busy.replace(true) {
             return;
         }
         // A panic must not leave through the C library.

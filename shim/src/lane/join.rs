@@ -1,6 +1,8 @@
 //! How a thread begins to record: its first call, or that of a process, or after a fork.
 
-use super::{Lane, REENTRANT, Run};
+use super::{Lane, Run};
+use crate::counters;
+use crate::generation;
 use crate::manners::unseen;
 use crate::{ask, early, start};
 use std::ops::Range;
@@ -23,7 +25,7 @@ impl Lane {
     pub(super) fn join(&self) -> bool {
         // A signal handler in the middle of this would wait for locks that its own thread holds.
         if self.joining.replace(true) {
-            REENTRANT.fetch_add(1, Relaxed);
+            counters::REENTRANT.fetch_add(1, Relaxed);
             return false;
         }
         let joined = unseen(|| self.join_now());
@@ -35,7 +37,7 @@ impl Lane {
         if !start::begin() {
             return false;
         }
-        let (recorder, generation) = (start::recorder(), start::generation());
+        let (recorder, generation) = (start::recorder(), generation::generation());
         if self.generation.get() == generation {
             return true;
         }
@@ -69,7 +71,7 @@ impl Lane {
         early::bring(self);
         self.generation.set(generation);
         self.busy.set(false);
-        generation == start::generation()
+        generation == generation::generation()
     }
 }
 

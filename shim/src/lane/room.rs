@@ -2,8 +2,8 @@
 
 use super::{Lane, Run, exit};
 use crate::chunk::{FRAME, LARGE};
+use crate::generation;
 use crate::manners::unseen;
-use crate::start;
 use std::sync::atomic::Ordering::*;
 use trace::record::CONFIG;
 
@@ -69,7 +69,7 @@ impl Lane {
         let chunk = match recorder.supply.take(&recorder.file, wanted(size, keep).max(least)) {
             Ok(chunk) => chunk,
             Err(error) => {
-                start::off(&format!("{}: {error}", recorder.file.path.display()));
+                generation::off(&format!("{}: {error}", recorder.file.path.display()));
                 return false;
             }
         };

@@ -5,7 +5,7 @@ use crate::landing::Landing;
 use crate::node_runs::Turn;
 use crate::queue::Queue;
 use crate::spans::{at_most, joined, within};
-use crate::watch::Users;
+use crate::users::Users;
 use std::ops::Range;
 use trace::api::copies::Region;
 use trace::hash::Hash;

@@ -4,8 +4,8 @@
 //! and lookups of them come by the net. Each goes to the program's own libcupti, after our use of it has stopped.
 
 use super::{FROM, is_cuptis, stand_aside};
+use crate::dl::{self, Verdict};
 use crate::manners::guarded;
-use crate::nets::{self, Verdict};
 use crate::real;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ops::Range;
@@ -89,7 +89,7 @@ extern "C" fn target(index: usize, caller: *const c_void) -> *const c_void {
 /// Where there is none, to a libcupti that is loaded, one that is not ours first.
 fn theirs(name: &CStr, caller: *const c_void) -> *mut c_void {
     // The search goes on behind whoever asks, and that is this library.
-    let next = nets::real_dlsym(libc::RTLD_NEXT, name);
+    let next = dl::real_dlsym(libc::RTLD_NEXT, name);
     let in_reach = || file_of(caller).map_or(std::ptr::null_mut(), |file| function_of(&file, name));
     let in_libcupti = || {
         let mut found = loaded();
@@ -100,13 +100,13 @@ fn theirs(name: &CStr, caller: *const c_void) -> *mut c_void {
     };
     // A driver may bring its own.
     let in_driver = || match real::present() {
-        true => nets::real_dlsym(real::handle(), name),
+        true => dl::real_dlsym(real::handle(), name),
         false => std::ptr::null_mut(),
     };
     let places: [&dyn Fn() -> *mut c_void; 4] = [&|| next, &in_reach, &in_libcupti, &in_driver];
     let found = places.iter().map(|look| look()).find(|found| !found.is_null() && !is_own(*found));
     // What was not found in between is no error of the host's.
-    nets::failure();
+    dl::failure();
     found.unwrap_or(std::ptr::null_mut())
 }
 
@@ -115,10 +115,10 @@ fn function_of(file: &CStr, name: &CStr) -> *mut c_void {
     // SAFETY: a C string; nothing is loaded.
     let handle = unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
     if handle.is_null() {
-        nets::failure();
+        dl::failure();
         return std::ptr::null_mut();
     }
-    let found = nets::real_dlsym(handle, name);
+    let found = dl::real_dlsym(handle, name);
     // SAFETY: the handle is ours, and whoever loaded the file has another.
     unsafe { libc::dlclose(handle) };
     if is_own(found) { std::ptr::null_mut() } else { found }
@@ -142,20 +142,20 @@ pub fn watched(name: &[u8]) -> Option<usize> {
 pub fn looked_up(index: usize, handle: *mut c_void, caller: *const c_void) -> Verdict {
     uses(index, caller);
     let ask = |handle| Verdict { found: std::ptr::null_mut(), handle };
-    if nets::is_own_handle(handle) {
+    if dl::is_own_handle(handle) {
         // The driver's is meant.
-        return ask(if real::present() { real::handle() } else { nets::libc_handle() });
+        return ask(if real::present() { real::handle() } else { dl::libc_handle() });
     }
     if handle == libc::RTLD_NEXT {
         // Which is next depends on who asks: glibc sees that.
         return ask(handle);
     }
-    let found = nets::real_dlsym(handle, NAMES[index]);
+    let found = dl::real_dlsym(handle, NAMES[index]);
     if !is_own(found) {
         return Verdict { found, handle };
     }
     let found = theirs(NAMES[index], caller);
-    if found.is_null() { ask(nets::libc_handle()) } else { Verdict { found, handle } }
+    if found.is_null() { ask(dl::libc_handle()) } else { Verdict { found, handle } }
 }
 
 /// A libcupti in this process.

@@ -3,7 +3,7 @@
 
 use crate::file::TraceFile;
 use crate::lock::Lock;
-use crate::{clock, start};
+use crate::{clock, generation};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use trace::cupti::{Activity, Compared};
@@ -203,7 +203,7 @@ pub fn none(file: &TraceFile, why: &str) {
 
 fn put(file: &TraceFile, number: u64, records: &[u8]) {
     if let Err(error) = file.append(Kind::Chunk, timed::THREAD, u128::from(number) << 64, records) {
-        start::off(&format!("{}: {error}", file.path.display()));
+        generation::off(&format!("{}: {error}", file.path.display()));
     }
 }
 

@@ -1,10 +1,11 @@
 //! What is asked of watched memory; nothing is changed by it.
 
-use super::watched::{Users, Watched};
+use super::watched::Watched;
 use super::{MOST_COMPARED, MOST_WATCHED, SHORT, State, Watch};
 use crate::memory::bytes_at;
 use crate::spans::within;
 use crate::tracker::{Tracker, pages_of};
+use crate::users::Users;
 use std::ops::Range;
 use std::sync::atomic::Ordering::*;
 

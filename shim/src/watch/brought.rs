@@ -1,11 +1,12 @@
 //! What work has made of watched memory: known, so that what the CPU writes over it is new, or unknown.
 
-use super::watched::{Users, Watched};
+use super::watched::Watched;
 use super::{State, Watch};
 use crate::arrived::MOST_READ;
 use crate::long_results;
 use crate::memory::bytes_at;
 use crate::spans::{self, joined, without};
+use crate::users::Users;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::Range;

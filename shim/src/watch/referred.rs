@@ -1,9 +1,9 @@
 //! Where watching begins: with what calls name, with managed memory, and with what is named in either.
 
 use super::Watch;
-use super::watched::Users;
 use crate::finds::Finds;
 use crate::start;
+use crate::users::Users;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::*;
 use trace::preamble::Data;

@@ -7,6 +7,7 @@ use crate::shadow::{NEAR, Shadow};
 use crate::spans::{self, joined, within, without};
 use crate::start;
 use crate::tracker::{PAGE, Tracker, pages_of};
+use crate::users::Users;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Instant;
@@ -33,34 +34,6 @@ pub struct Watched {
     /// What work may have changed unseen since the last look, in order and apart: told as a whole where the CPU has it again, or writes.
     pub back: Vec<Range<u64>>,
     pub shadow: Shadow,
-}
-
-/// The threads whose calls have named memory.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Users {
-    Nobody,
-    One(u32),
-    Several,
-}
-
-impl Users {
-    pub fn and(self, others: Users) -> Users {
-        match (self, others) {
-            (Users::Nobody, users) | (users, Users::Nobody) => users,
-            _ if self == others => self,
-            _ => Users::Several,
-        }
-    }
-
-    /// Whether there are no others.
-    pub fn are_only(self, thread: u32) -> bool {
-        self == Users::Nobody || self == Users::One(thread)
-    }
-
-    /// The only one, if there is one.
-    pub fn only(self) -> Option<u32> {
-        if let Users::One(thread) = self { Some(thread) } else { None }
-    }
 }
 
 /// For whom it is looked what has been written.
