@@ -1,19 +1,19 @@
 //! What work has brought from the device, looked at when the application may look.
 
 use crate::ask;
-use crate::callback;
-use crate::clock;
 use crate::destinations;
 use crate::finds::Finds;
-use crate::host;
+use crate::guard::guarded;
+use crate::host_functions;
 use crate::landing::Landing;
 use crate::lane::Lane;
-use crate::long_results;
-use crate::manners::guarded;
+use crate::long_results::{self, MOST_READ};
 use crate::node_runs::Turn;
+use crate::observation::observed;
 use crate::pending::{Beside, Copy, Covered, Work};
 use crate::queue::Queue;
 use crate::spans::{at_most, joined, without};
+use crate::submission;
 use crate::tracker::pages_of;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -27,8 +27,6 @@ use trace::invented;
 use trace::preamble::Data;
 use trace::record;
 
-/// Of more memory it is not followed what launches make of it before a callback.
-pub const MOST_READ: u64 = 8 << 20;
 /// Memory in which callbacks have written is looked at around what they wrote, or around rather more than that.
 const MOST_PIECES: usize = 32;
 
@@ -58,12 +56,12 @@ fn observe(lane: &Lane, function: &'static Function, words: &[u64], position: u6
         }
         // It was work on its stream: the legacy one, or the thread's own, if it names none.
         None if is_copied || function.params.iter().any(|p| matches!(p.role, Role::Sink(_))) => {
-            before_work_on(queue(host::stream(function, words).unwrap_or(0)))
+            before_work_on(queue(submission::stream(function, words).unwrap_or(0)))
         }
         None => return,
     };
     // Beside callbacks it is left to the next call: whose it is would be a guess more.
-    let is_quiet = !callback::any_under_way() && !callback::any_of_nodes();
+    let is_quiet = !host_functions::any_under_way() && !host_functions::any_of_nodes();
     if finished(lane, covered, position) && function.class != Class::poll && is_quiet {
         let mut finds = Finds::meanwhile(lane);
         lane.recorder().watch.look_meanwhile(&mut finds);
@@ -83,7 +81,7 @@ pub fn launch_ended(lane: &Lane, function: &'static Function, words: &[u64]) {
         return;
     }
     guarded(|| {
-        let (stream, per_thread) = (host::stream(function, words).unwrap_or(0), function.twin_of.is_some());
+        let (stream, per_thread) = (submission::stream(function, words).unwrap_or(0), function.twin_of.is_some());
         if !ask::is_capturing(stream, per_thread) {
             let queue = Queue::of(stream, per_thread, lane.index(), ask::current_context);
             finished(lane, before_work_on(queue), pending.position());
@@ -261,30 +259,6 @@ pub fn filled(lane: &Lane, landing: Landing) {
         // Pinned memory may have been unmapped: the device still reaches it.
         lane.recorder().watch.landed(place.start, place.end - place.start, true, false);
     }
-}
-
-/// Writes down what a copy brought; nothing, if it can no longer be known.
-pub fn observed(lane: &Lane, copy: &Copy, found: Option<(u8, Hash)>) {
-    if found.is_some() || copy.work == Work::Copy {
-        lane.append(&observation(copy, found));
-    }
-}
-
-/// A copy that nobody waited for makes room for others.
-pub fn give_up(copy: &Copy) -> Option<Vec<u8>> {
-    if copy.work != Work::Copy {
-        return None;
-    }
-    crate::start::recorder().lose("results of copies that nobody had waited for, 65,536 copies later");
-    Some(observation(copy, None))
-}
-
-fn observation(copy: &Copy, found: Option<(u8, Hash)>) -> Vec<u8> {
-    let (address, len) = (copy.landing.address(), copy.landing.bytes());
-    let (form, hash) = found.map_or((record::LOST, [0; 16]), |(form, hash)| (form, hash.to_bytes()));
-    let Copy { thread, call, late, .. } = *copy;
-    let body = record::Observed { time: clock::exit(), thread, call, address, len, hash, form, late };
-    record::with_body(record::OBSERVED, &body)
 }
 
 /// What has brought bytes.

@@ -1,12 +1,11 @@
 //! Questions of the recorder's own to the real driver. All are allowed while a stream is being captured, and none changes
 //! anything.
 
-use crate::lane::Lane;
+use crate::devices;
 use crate::memory::bytes_at;
 use crate::queue::{LEGACY, PER_THREAD};
 use crate::real;
 use std::sync::atomic::{AtomicBool, Ordering::*};
-use trace::record;
 
 /// The calling thread's context; 0 if there is none.
 pub fn current_context() -> u64 {
@@ -146,73 +145,4 @@ pub fn current_device() -> Option<u64> {
 pub fn compute_capability() -> Option<u32> {
     let (major, minor) = devices::compute(current_device()? as i32);
     (major > 0).then_some((major * 10 + minor) as u32)
-}
-
-static DESCRIBED: AtomicBool = AtomicBool::new(false);
-
-/// Describes the devices in the trace, once, after the first cuInit that succeeded.
-#[cold]
-pub fn describe_devices(lane: &Lane) {
-    if DESCRIBED.swap(true, Relaxed) {
-        return;
-    }
-    for ordinal in 0..devices::count() {
-        lane.append(&record::with_body(record::DEVICE, &devices::describe(ordinal)));
-    }
-}
-
-/// A forked child finds that its parent had, until it forgets it.
-pub fn has_described_devices() -> bool {
-    DESCRIBED.load(Relaxed)
-}
-
-/// A new process describes them anew.
-pub fn forget_devices() {
-    DESCRIBED.store(false, Relaxed);
-}
-
-mod devices {
-    use super::real::function;
-    use trace::record::Device;
-
-    type Count = unsafe extern "C" fn(*mut i32) -> u32;
-    type Name = unsafe extern "C" fn(*mut u8, i32, i32) -> u32;
-    type Uuid = unsafe extern "C" fn(*mut [u8; 16], i32) -> u32;
-    type Memory = unsafe extern "C" fn(*mut u64, i32) -> u32;
-    type Attribute = unsafe extern "C" fn(*mut i32, u32, i32) -> u32;
-
-    pub fn count() -> i32 {
-        let mut count = 0;
-        // SAFETY: the signature is that of cuda.h.
-        unsafe { function::<Count>("cuDeviceGetCount").map(|ask| ask(&mut count)) };
-        count
-    }
-
-    /// Compute capability, major and minor; zeros if the driver would not tell.
-    pub fn compute(ordinal: i32) -> (i32, i32) {
-        let mut compute = (0, 0);
-        // SAFETY: the signature is that of cuda.h; a CUdevice is its ordinal.
-        unsafe {
-            if let Some(ask) = function::<Attribute>("cuDeviceGetAttribute") {
-                ask(&mut compute.0, 75, ordinal);
-                ask(&mut compute.1, 76, ordinal);
-            }
-        }
-        compute
-    }
-
-    pub fn describe(ordinal: i32) -> Device {
-        let mut name = [0u8; 256];
-        let mut device = Device { ordinal, name: String::new(), uuid: [0; 16], memory: 0, compute: (0, 0) };
-        // SAFETY: the driver's own functions with the signatures of cuda.h; a CUdevice is its ordinal.
-        unsafe {
-            function::<Name>("cuDeviceGetName").map(|ask| ask(name.as_mut_ptr(), 256, ordinal));
-            function::<Uuid>("cuDeviceGetUuid_v2").map(|ask| ask(&mut device.uuid, ordinal));
-            function::<Memory>("cuDeviceTotalMem_v2").map(|ask| ask(&mut device.memory, ordinal));
-        }
-        device.compute = compute(ordinal);
-        let end = name.iter().position(|b| *b == 0).unwrap_or(0);
-        device.name = String::from_utf8_lossy(&name[..end]).into_owned();
-        device
-    }
 }

@@ -4,70 +4,25 @@
 //! The one place where an argument is changed. Whoever asks for a node's parameters is given the application's back.
 
 use crate::finds::Finds;
+use crate::guard::guarded;
+use crate::host_functions::{Callback, OF_NODES, UNDER_WAY};
 use crate::lane::{self, Lane};
-use crate::manners::guarded;
 use crate::memory::{bytes_at, word_at};
 use crate::node_runs::Turn;
 use crate::queue::Queue;
 use crate::{arrived, ask, clock, generation};
-use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
 use trace::Function;
 use trace::api::roles::{Field, Role};
 use trace::api::types::{Form, Type};
 use trace::record::Written;
 use trace::walk::{View, member};
 
-/// One that was handed over.
-struct Callback {
-    function: u64,
-    data: u64,
-    /// Of which recording it is: a forked child does not know it.
-    generation: u64,
-    /// The call that handed it over: thread index and call number.
-    thread: u32,
-    call: u32,
-    /// None for a node, which is run by graphs.
-    turn: Option<Turn>,
-    runs: AtomicU32,
-    /// Of nodes: the one handed over before.
-    before: AtomicPtr<Callback>,
-}
-
-/// The last that was handed over for a node: graphs, their copies and what is instantiated from them run it as long as they live,
-/// so that it stays.
-static OF_NODES: AtomicPtr<Callback> = AtomicPtr::new(std::ptr::null_mut());
-
-/// Whether any was handed over for a node.
-#[inline(always)]
-pub fn any_of_nodes() -> bool {
-    !OF_NODES.load(Relaxed).is_null()
-}
-
-/// Function and data of the application's by the data that the driver was given, of all nodes.
-pub fn of_nodes() -> HashMap<u64, (u64, u64)> {
-    let mut all = HashMap::new();
-    let mut next = OF_NODES.load(Acquire);
-    // SAFETY: what is in this list is never freed.
-    while let Some(callback) = unsafe { next.as_ref() } {
-        all.insert(next as u64, (callback.function, callback.data));
-        next = callback.before.load(Acquire);
-    }
-    all
-}
-
 /// What the driver is given for the function of a node.
 pub fn own_function() -> u64 {
     run as *const () as u64
-}
-
-/// Handed over and not run yet, those of graphs aside. While there are any, what a copy will read may still be written by one.
-static UNDER_WAY: AtomicUsize = AtomicUsize::new(0);
-
-pub fn any_under_way() -> bool {
-    UNDER_WAY.load(Relaxed) != 0
 }
 
 /// Arguments to be passed in place of the application's: from this word on.

@@ -6,11 +6,11 @@
 
 use crate::draft::Draft;
 use crate::finds::{Finds, named};
+use crate::guard::guarded;
 use crate::images::{Content, Piece};
 use crate::landing::Landing;
 use crate::lane::Lane;
 use crate::logs::Buffer;
-use crate::manners::guarded;
 use crate::memory::{bytes_at, string_at, text_at, word_at};
 use crate::overlap::Early;
 use crate::{clock, ends};

@@ -7,7 +7,7 @@
 use crate::landing::Landing;
 use crate::lock::Lock;
 use crate::memory::bytes_at;
-use crate::nodes::{self, Write};
+use crate::nodes;
 use crate::pending::Work;
 use crate::start;
 use std::collections::HashMap;
@@ -21,6 +21,21 @@ const MOST_PLACES: usize = 256;
 /// So much is read for one launch, once before it and once when it is waited for: that takes up to four milliseconds each
 /// (`long_results.rs`), about what the copies themselves take.
 const MOST_AT_ONCE: u64 = 8 << 20;
+
+/// A place that a node of a graph writes.
+pub struct Write {
+    pub region: Region,
+    pub node: u64,
+    pub by: By,
+    /// It is copied from host memory.
+    pub from_host: bool,
+}
+
+#[derive(PartialEq)]
+pub enum By {
+    Copy,
+    Fill,
+}
 
 #[derive(Default)]
 pub struct Destinations {

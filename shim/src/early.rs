@@ -2,10 +2,11 @@
 //! outermost range and name their threads then. A few are kept in memory; each thread that comes to record brings in its own.
 
 use crate::clock;
+use crate::guard::guarded;
 use crate::lane::Lane;
-use crate::manners::guarded;
-use crate::notes::{self, Text};
+use crate::notes;
 use crate::registered;
+use crate::text::Text;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
 use trace::record::{Annotation, Clock, annotated};
 

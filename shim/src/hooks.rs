@@ -3,14 +3,15 @@
 use crate::callback::{self, Substitute};
 use crate::finds::Finds;
 use crate::generation;
+use crate::guard::guarded;
 use crate::hook::Hook;
+use crate::host_functions;
 use crate::lane::{self, Lane, Open};
-use crate::manners::guarded;
 use crate::memory::{handed_out, word_at};
 use crate::nodes::Nodes;
 use crate::queue::Queue;
 use crate::shape::Site;
-use crate::{adopt, arrived, ask, nets, picture, range, start, times};
+use crate::{adopt, ask, nets, observation, picture, range, start, times};
 use std::ffi::c_void;
 use std::sync::atomic::Ordering::*;
 use trace::api::table::BROKEN_CAPTURE;
@@ -91,7 +92,7 @@ fn ending(hook: Hook, lane: &Lane, words: &[u64]) -> u64 {
             let Some(len) = recorder.pinned.remove(word(address)) else { return 0 };
             recorder.watch.forget(word(address), len, gone, None);
             // What copies still bring there nobody will look at.
-            recorder.pending.forget(word(address), len).iter().for_each(|copy| arrived::observed(lane, copy, None));
+            recorder.pending.forget(word(address), len).iter().for_each(|copy| observation::observed(lane, copy, None));
             return len;
         }
         _ => {}
@@ -248,14 +249,14 @@ fn hand_out(place: *mut *mut c_void) {
 
 /// Whether anything is under way of which it matters what waits for it.
 fn orders(recorder: &start::Recorder) -> bool {
-    recorder.pending.any() || callback::any_under_way()
+    recorder.pending.any() || host_functions::any_under_way()
 }
 
 /// An executable graph was made of another one, or became like it.
 fn instantiated(lane: &Lane, executable: u64, graph: u64) {
     let recorder = lane.recorder();
     let copies = recorder.destinations.any() || recorder.shares_any();
-    let nodes = if copies || callback::any_of_nodes() { Nodes::of(graph) } else { Nodes::default() };
+    let nodes = if copies || host_functions::any_of_nodes() { Nodes::of(graph) } else { Nodes::default() };
     let written = nodes.written();
     let called_back = nodes.called_back(&written);
     let changes = !called_back.is_empty();

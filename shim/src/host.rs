@@ -1,18 +1,17 @@
 //! Before a call that gives the device work or waits for it: what kernel arguments refer to is watched, and what the CPU wrote
 //! is written down.
 
-use crate::ask;
 use crate::ends::{self, Ends, Words};
 use crate::finds::Finds;
+use crate::guard::guarded;
 use crate::landing::Landing;
 use crate::lane::Lane;
-use crate::manners::guarded;
 use crate::memory::{bytes_at, gathered, word_at};
 use crate::node_runs::Turn;
-use crate::pending::{Copy, Uses, Work};
-use crate::queue::Queue;
+use crate::pending::{Uses, Work};
 use crate::shape::{self, Launch};
-use crate::{arrived, callback, range};
+use crate::submission::{makes_node, queue, reads, under_way};
+use crate::{host_functions, range};
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -106,7 +105,7 @@ impl<'c> Given<'c> {
     /// Finds what the CPU has written since somebody looked last.
     fn look(&self, finds: &mut Finds) {
         let (watch, function) = (&self.lane.recorder().watch, self.function);
-        let is_beside_callbacks = callback::any_under_way() || callback::any_of_nodes();
+        let is_beside_callbacks = host_functions::any_under_way() || host_functions::any_of_nodes();
         let ends = self.ends.as_ref().filter(|_| is_beside_callbacks || watch.any());
         let sources = ends.map_or(Vec::new(), |ends| ends.places(Side::Source));
         if watch.any() && self.ends.is_some() {
@@ -151,10 +150,10 @@ fn graph(lane: &Lane, function: &Function, words: &[u64], finds: &mut Finds) {
         recorder.watch.wait_for_look();
     }
     // Of launches that a range leaves out nothing is known, but their callbacks run.
-    if callback::any_of_nodes() && !range::applies() && recorder.node_runs.has(words[0]) {
+    if host_functions::any_of_nodes() && !range::applies() && recorder.node_runs.has(words[0]) {
         calls_back(lane, function, words, before);
     }
-    if callback::any_under_way() || callback::any_of_nodes() {
+    if host_functions::any_under_way() || host_functions::any_of_nodes() {
         let all = [(Landing::Flat { address: 0, len: 0 }, Work::Any, false)];
         under_way(lane, lane.sequence(), function, words, all.into_iter());
     }
@@ -199,7 +198,7 @@ fn launched(lane: &Lane, function: &Function, words: &[u64], given: impl Iterato
     let given = given.filter_map(|(address, len)| {
         let work = match watch.follows(address, len) {
             true => Work::Launch,
-            false if callback::any_under_way() => Work::Read,
+            false if host_functions::any_under_way() => Work::Read,
             false => return None,
         };
         Some((Landing::Flat { address, len }, work, false))
@@ -229,13 +228,6 @@ fn uses_unnamed(
     }
 }
 
-/// Copies that read what callbacks under way may still write.
-pub fn reads(lane: &Lane, call: u32, function: &Function, words: &[u64], from: impl Iterator<Item = Landing>) {
-    if callback::any_under_way() {
-        under_way(lane, call, function, words, from.map(|landing| (landing, Work::Read, false)));
-    }
-}
-
 /// What fills memory shared with the device does so when its stream gets there: until then its bytes are nobody's.
 fn fills(lane: &Lane, function: &'static Function, words: &[u64], ends: &Ends) {
     let filled: Vec<Landing> = ends::reached(lane, function, words, |role| matches!(role, Role::Writes(_))).collect();
@@ -243,48 +235,6 @@ fn fills(lane: &Lane, function: &'static Function, words: &[u64], ends: &Ends) {
         let from_host = ends.is_by_cpu();
         under_way(lane, lane.sequence(), function, words, filled.into_iter().map(|to| (to, Work::Fill, from_host)));
     }
-}
-
-/// What this call's work brings is not there yet: where, by what, and whether the CPU may be had to do it.
-pub fn under_way(
-    lane: &Lane,
-    call: u32,
-    function: &Function,
-    words: &[u64],
-    memory: impl Iterator<Item = (Landing, Work, bool)>,
-) {
-    let recorder = lane.recorder();
-    let mut queue = None;
-    for (landing, work, by_cpu) in memory {
-        let per_thread = function.twin_of.is_some();
-        let (stream, captured, context) = *queue.get_or_insert_with(|| {
-            let stream = stream(function, words).unwrap_or(0);
-            (stream, ask::is_capturing(stream, per_thread), ask::current_context())
-        });
-        if captured {
-            return;
-        }
-        let mut copy = Copy::new(landing, context, ask::is_blocking(stream), lane.index(), call);
-        (copy.work, copy.by_cpu, copy.is_being_put) = (work, by_cpu, true);
-        let queue = Queue::of(stream, per_thread, lane.index(), || context);
-        let given_up = recorder.pending.add_work(queue, copy);
-        given_up.iter().filter_map(arrived::give_up).for_each(|record| lane.append(&record));
-    }
-}
-
-fn queue(lane: &Lane, function: &Function, words: &[u64]) -> Queue {
-    let stream = stream(function, words).unwrap_or(0);
-    Queue::of(stream, function.twin_of.is_some(), lane.index(), ask::current_context)
-}
-
-/// Whether a capture takes the work: nothing is done now.
-pub fn makes_node(function: &Function, words: &[u64]) -> bool {
-    stream(function, words).is_some_and(|stream| ask::is_capturing(stream, function.twin_of.is_some()))
-}
-
-/// The stream that a call names. The driver has not seen it yet: what it points to may be bad.
-pub fn stream(function: &Function, words: &[u64]) -> Option<u64> {
-    function.stream(|word| words[word], |address| word_at(address, 8, true))
 }
 
 /// Words of a launch's arguments that may be addresses; none if nobody can tell which these are. The driver has not seen the call yet:

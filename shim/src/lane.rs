@@ -16,14 +16,14 @@ use room::put_padded;
 use crate::chunk::Chunk;
 use crate::counters;
 use crate::generation;
+use crate::guard::guarded;
 use crate::hook::Hook;
 use crate::kernels::Layout;
-use crate::manners::guarded;
 use crate::memory::word_at;
 use crate::overlap::{self, Early};
 use crate::shape::{Launch, Site};
 use crate::start::{self, Recorder};
-use crate::{arrived, ask, callback, capture, clock, host, range, times};
+use crate::{arrived, capture, clock, devices, host, host_functions, range, times};
 use std::cell::{Cell, UnsafeCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::*, compiler_fence};
@@ -143,7 +143,7 @@ pub fn enter<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>) ->
         } else {
             0
         };
-        let calls_back = || shape.runs_graph && callback::any_of_nodes();
+        let calls_back = || shape.runs_graph && host_functions::any_of_nodes();
         if (shape.submits || shape.waits) && (lane.recorder().reaches_host() || calls_back()) {
             host::before(lane, function, shape.launch, words);
         }
@@ -255,7 +255,7 @@ pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, mu
         if shape.submits && result != 0 && lane.recorder().pending.any() {
             guarded(|| lane.recorder().pending.refused(lane.index.get(), open.sequence));
         }
-        if shape.submits && result != 0 && callback::any_of_nodes() {
+        if shape.submits && result != 0 && host_functions::any_of_nodes() {
             guarded(|| lane.recorder().node_runs.refused((lane.index.get(), open.sequence)));
         }
         if shape.submits {
@@ -266,7 +266,11 @@ pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, mu
             arrived::launch_ended(lane, function, words);
         }
         if matches!(hook, Hook::Init) && result == 0 {
-            guarded(|| ask::describe_devices(lane));
+            guarded(|| {
+                devices::undescribed()
+                    .iter()
+                    .for_each(|device| lane.append(&record::with_body(record::DEVICE, device)));
+            });
         }
         compiler_fence(SeqCst);
         lane.busy.set(false);

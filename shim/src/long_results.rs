@@ -7,6 +7,9 @@
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::time::{Duration, Instant};
 
+/// Of more memory it is not followed what launches make of it before a callback.
+pub const MOST_READ: u64 = 8 << 20;
+
 /// Memory up to this length is always read.
 pub const SHORT: u64 = 1 << 20;
 /// Longer memory is read in such pieces, as many as there is room for.

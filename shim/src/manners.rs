@@ -1,17 +1,6 @@
 //! How a guest behaves: what goes wrong or is done in here is not seen outside.
 
-use crate::generation;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
-/// A fault of ours must not become the program's, nor an error of our system calls.
-pub fn guarded(work: impl FnOnce()) {
-    unseen(|| {
-        if catch_unwind(AssertUnwindSafe(work)).is_err() {
-            generation::off("an internal error");
-        }
-    });
-}
 
 unsafe extern "C" {
     fn pthread_setcancelstate(state: libc::c_int, old: *mut libc::c_int) -> libc::c_int;

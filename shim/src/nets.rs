@@ -6,7 +6,8 @@
 
 use crate::counters;
 use crate::dl::{self, Verdict};
-use crate::manners::{guarded, unseen};
+use crate::guard::guarded;
+use crate::manners::unseen;
 use crate::{real, times};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::Ordering::*;

@@ -1,6 +1,7 @@
 //! A graph as the driver tells it: what its nodes write, which callbacks they run, and what of the one stands before the other.
 
 use crate::ask::{self, Place};
+use crate::destinations::{By, Write};
 use crate::node_runs::Around;
 use crate::{ends, real, start};
 use std::collections::{HashMap, HashSet};
@@ -9,21 +10,6 @@ use trace::api::enums::CUgraphNodeType as Kind;
 use trace::api::roles::Side;
 use trace::api::structs::{CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS};
 use trace::api::types::Typed;
-
-/// A place that a node of a graph writes.
-pub struct Write {
-    pub region: Region,
-    node: u64,
-    by: By,
-    /// It is copied from host memory.
-    pub from_host: bool,
-}
-
-#[derive(PartialEq)]
-enum By {
-    Copy,
-    Fill,
-}
 
 /// The nodes of a graph and of those within it, but for the bodies of conditional ones.
 #[derive(Default)]

@@ -6,8 +6,9 @@
 //!
 //! Results are as without a tool where NVTX lets them be: a push answers that levels are not tracked.
 
-use crate::notes::{self, Text};
+use crate::notes;
 use crate::registered;
+use crate::text::Text;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use trace::record::{Annotation, annotated};

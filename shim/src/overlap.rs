@@ -5,8 +5,8 @@
 //! What copies carry is no matter of this file: `payload.rs` says when it is read.
 
 use crate::ends::Words;
+use crate::guard::guarded;
 use crate::lane::Lane;
-use crate::manners::guarded;
 use crate::memory::{bytes_at, word_at};
 use trace::Function;
 use trace::api::roles::{Field, Role};

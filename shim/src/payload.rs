@@ -1,17 +1,18 @@
 //! The bytes that copies carry: to the device when the driver takes them, from the device when the call returns, or later (`arrived.rs`).
 
-use crate::arrived::{By, filled, give_up, landed, packed_rows};
+use crate::arrived::{By, filled, landed, packed_rows};
 use crate::ask::{self, Place};
-use crate::callback;
 use crate::capture::{Capture, Container, MOST_FOLLOWED, Moment};
 use crate::ends::Ends;
 use crate::finds::Finds;
-use crate::host;
+use crate::host_functions;
 use crate::landing::Landing;
 use crate::memory::{bytes_at, word_at};
+use crate::observation::give_up;
 use crate::pending::{Copy, Work};
 use crate::queue::Queue;
 use crate::spans::without;
+use crate::submission;
 use trace::api::copies::{Region, device_region, region};
 use trace::api::roles::{Class, Field, Role, Sibling, Side};
 use trace::api::types::{Form, Type};
@@ -104,15 +105,15 @@ impl Capture<'_> {
         let recorder = self.lane.recorder();
         let (address, span) = (from.address(), from.span());
         if self.function.class == Class::submit {
-            host::reads(self.lane, self.call, self.function, self.words, [from].into_iter());
+            submission::reads(self.lane, self.call, self.function, self.words, [from].into_iter());
         }
         if recorder.watch.follows(address, span) {
             return true;
         }
         let mut finds = Finds::before(self.lane, self.call);
         let pending = &recorder.pending;
-        let may_change = callback::any_under_way()
-            || callback::any_of_nodes() && pending.has_graphs()
+        let may_change = host_functions::any_under_way()
+            || host_functions::any_of_nodes() && pending.has_graphs()
             || recorder.watch.is_short() && pending.has_given();
         if may_change && recorder.watch.has_room() && recorder.watch.watch_prepared(address, span, &mut finds) {
             self.deferred.extend(finds.into_records());
@@ -138,7 +139,7 @@ impl Capture<'_> {
 
     /// Whether the call puts its copy into a graph, which makes it when it runs.
     pub(crate) fn makes_node(&self) -> bool {
-        let is_captured = || host::makes_node(self.function, self.words);
+        let is_captured = || submission::makes_node(self.function, self.words);
         *self.makes_node.get_or_init(|| self.function.class == Class::graph || is_captured())
     }
 
@@ -261,7 +262,7 @@ impl Capture<'_> {
             return self.filled_here(landing);
         }
         let fill = [(landing, Work::Fill, self.is_by_cpu())].into_iter();
-        host::under_way(self.lane, self.call, self.function, self.words, fill);
+        submission::under_way(self.lane, self.call, self.function, self.words, fill);
     }
 
     /// A copy or a fill that is done has brought this, if it is memory shared with the device. A graph's node has brought nothing.
@@ -286,7 +287,7 @@ impl Capture<'_> {
                     let from = device_region(ty, &descriptor, side);
                     let from = from.filter(|from| recorder.pinned.holds(from.address, from.span()));
                     let from = from.map(Landing::Rows);
-                    host::reads(self.lane, self.call, self.function, self.words, from.into_iter());
+                    submission::reads(self.lane, self.call, self.function, self.words, from.into_iter());
                 }
                 Side::Source if self.moment == Moment::Success && self.function.class == Class::graph => {
                     self.device_source(ty, container + u64::from(base));

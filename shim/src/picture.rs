@@ -2,6 +2,7 @@
 //! is given its own there, too. How the driver words it is not known: only the numbers are looked at.
 
 use crate::callback;
+use crate::host_functions;
 use crate::memory::text_at;
 use crate::start;
 use std::ffi::OsStr;
@@ -21,7 +22,7 @@ pub fn give_back(path: u64) {
         return;
     }
     let Ok(drawn) = std::fs::read(path) else { return };
-    let handed = callback::of_nodes();
+    let handed = host_functions::of_nodes();
     let own = callback::own_function();
     let restored = match restored(&drawn, own, |data| handed.get(&data).copied()) {
         Some(restored) if restored != drawn => std::fs::write(path, restored).is_ok(),

@@ -5,8 +5,8 @@
 //! text the same number, so that a program which registers in a loop costs no more memory each time. No locks: a forked child
 //! would inherit one that another thread held.
 
-use crate::manners::guarded;
-use crate::notes::Text;
+use crate::guard::guarded;
+use crate::text::Text;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};

@@ -9,7 +9,7 @@ use crate::lock::Lock;
 use crate::log::tell;
 use crate::manners::{with_descriptors, without_signals};
 use crate::{
-    adopt, ask, bystanders, clock, counters, destinations, images, invented, kernels, lane, logs, long_results,
+    adopt, bystanders, clock, counters, destinations, devices, images, invented, kernels, lane, logs, long_results,
     node_runs, pending, pinned, range, real, times, variables, watch,
 };
 use std::ffi::OsStr;
@@ -272,7 +272,7 @@ fn preamble(config: &Config, clock: &str) -> Preamble {
 fn forked() -> Option<String> {
     // SAFETY: null, or never freed: a child finds its parent's.
     let parent = unsafe { RECORDER.load(Acquire).as_ref() }?;
-    let had = match ask::has_described_devices() {
+    let had = match devices::are_described() {
         true => "initialised the driver: that does not work in a forked child",
         false => "called the driver",
     };

@@ -16,8 +16,9 @@ pub use client::{looked_up, watched};
 
 use crate::dl;
 use crate::generation;
+use crate::guard::guarded;
 use crate::log::tell;
-use crate::manners::{guarded, unseen};
+use crate::manners::unseen;
 use crate::start::Recorder;
 use crate::{clock, range};
 use std::cell::Cell;

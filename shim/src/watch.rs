@@ -22,7 +22,7 @@ use crate::shadow::Shadow;
 use crate::spans::{joined, within, without};
 use crate::tracker::{PAGE, Tracker};
 use crate::users::Users;
-use crate::{ask, bystanders, callback, finish, maps, start};
+use crate::{ask, bystanders, finish, host_functions, maps, start};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
@@ -231,7 +231,7 @@ impl Watch {
         let pending = &start::recorder().pending;
         let is_work =
             matches!(class, Class::launch | Class::submit) && !matches!(&uses, Uses::Only(none) if none.is_empty());
-        let may_be_beside = is_work && (callback::any_under_way() || callback::any_of_nodes());
+        let may_be_beside = is_work && (host_functions::any_under_way() || host_functions::any_of_nodes());
         let thread = finds.thread();
         if !self.any() {
             return if may_be_beside {

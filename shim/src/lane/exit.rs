@@ -3,7 +3,7 @@
 
 use super::LANE;
 use crate::generation;
-use crate::manners::guarded;
+use crate::guard::guarded;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 
 /// 0: not made yet; otherwise the key plus one.

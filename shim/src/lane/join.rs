@@ -4,7 +4,7 @@ use super::{Lane, Run};
 use crate::counters;
 use crate::generation;
 use crate::manners::unseen;
-use crate::{ask, early, start};
+use crate::{devices, early, start};
 use std::ops::Range;
 use std::sync::atomic::Ordering::*;
 use trace::record;
@@ -66,7 +66,7 @@ impl Lane {
         let name = String::from_utf8_lossy(name).into_owned();
         self.append(&record::with_body(record::THREAD, &record::Thread { os_id, name }));
         if self.index.get() == 0 {
-            ask::forget_devices();
+            devices::forget();
         }
         early::bring(self);
         self.generation.set(generation);

@@ -3,7 +3,7 @@
 use super::copy::{Beside, Copy, Work};
 use super::order::{Covered, Reach};
 use super::{Pending, State};
-use crate::callback;
+use crate::host_functions;
 use crate::queue::Queue;
 use crate::spans::joined;
 use crate::tracker::pages_of;
@@ -155,7 +155,7 @@ impl Pending {
         let State { copies, landings, order, looking, .. } = &mut *state;
         let own = finished.copies.iter().filter(|(copy, _)| looking.remove(&copy.position).is_some());
         self.count.fetch_sub(own.count(), Relaxed);
-        if copies.is_empty() && looking.is_empty() && !callback::any_under_way() {
+        if copies.is_empty() && looking.is_empty() && !host_functions::any_under_way() {
             landings.clear();
             order.clear();
         }

@@ -5,7 +5,7 @@
 
 use super::{FROM, is_cuptis, stand_aside};
 use crate::dl::{self, Verdict};
-use crate::manners::guarded;
+use crate::guard::guarded;
 use crate::real;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ops::Range;

@@ -2,8 +2,8 @@
 
 use super::watched::Watched;
 use super::{State, Watch};
-use crate::arrived::MOST_READ;
 use crate::long_results;
+use crate::long_results::MOST_READ;
 use crate::memory::bytes_at;
 use crate::spans::{self, joined, without};
 use crate::users::Users;
