@@ -5,54 +5,19 @@
 //! driver; here that would be extra work for the application.
 
 use crate::lane::Lane;
-use crate::lock::Lock;
 use crate::memory::{bytes_at, word_at};
-use crate::start;
+use crate::recorder;
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use trace::hash::Hash;
 use trace::image::{self, Pieces, Wrapper};
 use trace::record::{self, Adopted};
 
-/// Modules whose origin is in the trace.
-#[derive(Default)]
-pub struct Known {
-    /// Each with the library it belongs to, 0 for none, and the context it was found in.
-    modules: Lock<HashMap<u64, (u64, u64)>>,
-}
-
-impl Known {
-    /// A recorded call made or named this module.
-    pub fn add(&self, module: u64, library: u64, context: u64) {
-        self.modules.lock().insert(module, (library, context));
-    }
-
-    /// The library that the module belongs to, 0 for none.
-    pub fn library_of(&self, module: u64) -> u64 {
-        self.modules.lock().get(&module).map_or(0, |(library, _)| *library)
-    }
-
-    /// The handle may be another module's from now on.
-    pub fn remove(&self, module: u64) {
-        self.modules.lock().remove(&module);
-    }
-
-    /// Modules go with their library, and with their context.
-    pub fn owner_ends(&self, owner: u64) {
-        // Some of the calls that end contexts name a device instead, by its number.
-        if owner < 4096 {
-            return;
-        }
-        self.modules.lock().retain(|_, (library, context)| *library != owner && *context != owner);
-    }
-}
-
 /// Called for a module that was looked into; adopts it if it has no origin.
 pub fn looked_into(lane: &Lane, module: u64) {
-    let recorder = start::recorder();
+    let recorder = recorder::recorder();
     let context = crate::ask::current_context();
-    if module == 0 || recorder.modules.modules.lock().insert(module, (0, context)).is_some() {
+    if module == 0 || !recorder.modules.is_new(module, context) {
         return;
     }
     let mut images: Vec<(Hash, usize)> = Vec::new();
@@ -62,7 +27,7 @@ pub fn looked_into(lane: &Lane, module: u64) {
         let Pieces::Found(pieces) = image::pieces(wrapper, &read) else { continue };
         // The first piece is the wrapper itself; version 2 has pointers between the fatbins.
         for (at, len) in pieces.into_iter().skip(1).filter(|(_, len)| *len > 8) {
-            match bytes_at(at, len, true).and_then(|bytes| recorder.file.blob(&bytes)) {
+            match bytes_at(at, len, true).and_then(|bytes| recorder.around.file.blob(&bytes)) {
                 Some(hash) if images.contains(&(hash, len)) => {}
                 Some(hash) => images.push((hash, len)),
                 None => lost += 1,

@@ -2,7 +2,6 @@
 
 use crate::ask;
 use crate::destinations;
-use crate::finds::Finds;
 use crate::guard::guarded;
 use crate::host_functions;
 use crate::landing::Landing;
@@ -33,7 +32,7 @@ const MOST_PIECES: usize = 32;
 /// A synchronisation or a poll has succeeded, or a copy has waited: what it covered can be seen by the application now.
 #[inline(always)]
 pub fn waited(lane: &Lane, function: &'static Function, words: &[u64], position: u64, is_copied: bool) {
-    if lane.recorder().pending.any() {
+    if lane.recorder().around.pending.any() {
         guarded(|| observe(lane, function, words, position, is_copied));
     }
 }
@@ -63,9 +62,9 @@ fn observe(lane: &Lane, function: &'static Function, words: &[u64], position: u6
     // Beside callbacks it is left to the next call: whose it is would be a guess more.
     let is_quiet = !host_functions::any_under_way() && !host_functions::any_of_nodes();
     if finished(lane, covered, position) && function.class != Class::poll && is_quiet {
-        let mut finds = Finds::meanwhile(lane);
+        let mut finds = lane.finds_meanwhile();
         lane.recorder().watch.look_meanwhile(&mut finds);
-        finds.append(lane);
+        lane.add(finds);
     }
 }
 
@@ -76,7 +75,7 @@ fn before_work_on(queue: Queue) -> Covered<'static> {
 /// A launch that has been waited for, and with it what it was put behind: only with CUDA_LAUNCH_BLOCKING.
 #[cold]
 pub fn launch_ended(lane: &Lane, function: &'static Function, words: &[u64]) {
-    let pending = &lane.recorder().pending;
+    let pending = &lane.recorder().around.pending;
     if !pending.any() {
         return;
     }
@@ -91,7 +90,7 @@ pub fn launch_ended(lane: &Lane, function: &'static Function, words: &[u64]) {
 
 /// A callback that this thread handed over begins: what stands before it, or is to be done by its own graph before it, has finished.
 pub fn turn_comes(lane: &Lane, thread: u32, turn: &Turn) {
-    if lane.recorder().pending.any() {
+    if lane.recorder().around.pending.any() {
         // First: what is known to be done is forgotten.
         own_results(lane, turn);
         finished(lane, Covered::Turn(turn), turn.before);
@@ -103,10 +102,10 @@ pub fn turn_comes(lane: &Lane, thread: u32, turn: &Turn) {
         let copied = joined(places.map(|place| pages_of(&place)).collect());
         let unknown = lane.recorder().watch.computed([thread, turn.by.0], &copied);
         // The callback may put back there what is taken to have been there: that will not be seen.
-        lane.recorder().pending.called_back(&unknown);
+        lane.recorder().around.pending.called_back(&unknown);
     }
     // What launches beside it have made by now is theirs, on pages where it writes, too.
-    for range in lane.recorder().pending.given(MOST_READ) {
+    for range in lane.recorder().around.pending.given(MOST_READ) {
         lane.recorder().watch.computed_in(range, &[]);
     }
     for region in &turn.around.before {
@@ -120,10 +119,10 @@ fn own_results(lane: &Lane, turn: &Turn) {
     for region in turn.around.results.iter().filter(|region| region.bytes() <= destinations::MOST_BYTES) {
         let landing = Landing::Flat { address: region.address, len: region.bytes() };
         let is_pageable = !recorder.shares(region.address, 1);
-        let pinned = &recorder.pinned;
+        let pinned = &recorder.around.pinned;
         let is_readable = || pinned.holds(region.address, region.bytes()) && !pinned.is_write_combined(region.address);
         let is_ones = || is_readable() && recorder.watch.is_of_one(&landing.extent());
-        let is_known = (is_pageable || is_ones()) && recorder.pending.has_only_own(region, is_pageable, turn);
+        let is_known = (is_pageable || is_ones()) && recorder.around.pending.has_only_own(region, is_pageable, turn);
         // Whatever its length: a graph may run any number of times in a second, and waits for this.
         if is_known && recorder.long_results.take(region.bytes()) {
             let copy = Copy::new(landing, 0, None, turn.by.0, turn.by.1);
@@ -139,8 +138,11 @@ fn own_results(lane: &Lane, turn: &Turn) {
 pub fn finished(lane: &Lane, covered: Covered, position: u64) -> bool {
     let recorder = lane.recorder();
     let waiter = (!matches!(covered, Covered::Turn(_))).then_some(lane.index());
-    let finished = recorder.pending.finished(covered, position, waiter);
-    finished.stirred.iter().for_each(|(queue, copy, pages)| recorder.watch.stirred(copy, *queue, pages));
+    let finished = recorder.around.pending.finished(covered, position, waiter);
+    finished
+        .stirred
+        .iter()
+        .for_each(|(queue, copy, pages)| recorder.watch.stirred(&recorder.around.pending, copy, *queue, pages));
     finished.partly.iter().for_each(|copy| match copy.work {
         // Another may be about to write there.
         Work::Launch => recorder.watch.computed_in(copy.landing.extent(), &[]),
@@ -157,7 +159,7 @@ pub fn finished(lane: &Lane, covered: Covered, position: u64) -> bool {
         is_launch && recorder.watch.has_written_in(&copy.landing.extent())
     };
     let any_written = waiter.is_some() && finished.copies.iter().any(|(copy, _)| is_written(copy));
-    recorder.pending.looked_at(&finished);
+    recorder.around.pending.looked_at(&finished);
     any_written
 }
 
@@ -176,7 +178,7 @@ fn look_at(lane: &Lane, copy: &Copy, beside: &Beside, stirred: &[Range<u64>]) {
     }
     // What a kernel made of memory can be told only where nobody else writes: where others do, in order and apart; none if it may be anywhere.
     let others = || {
-        let pending = &recorder.pending;
+        let pending = &recorder.around.pending;
         let is_launch = copy.work == Work::Launch;
         let has_company = || pending.has_company(copy, !recorder.watch.is_of_one(&extent), lane.index());
         if pending.is_overtaken(copy, lane.index()) || has_company() {
@@ -231,7 +233,7 @@ fn readable(lane: &Lane, made: &Copy) -> Vec<Copy> {
     if made.landing.bytes() <= long_results::SHORT {
         return vec![*made];
     }
-    let is_slow = lane.recorder().pinned.is_write_combined(extent.start);
+    let is_slow = lane.recorder().around.pinned.is_write_combined(extent.start);
     let starts = extent.clone().step_by(long_results::PIECE as usize);
     let pieces = starts.map(|address| Landing::Flat { address, len: long_results::PIECE.min(extent.end - address) });
     let read: Vec<Copy> = pieces
@@ -275,19 +277,19 @@ pub enum By {
 pub fn landed(lane: &Lane, landing: Landing, by: By) -> Option<(u8, Hash)> {
     let recorder = lane.recorder();
     let form = |bytes: &[u8]| {
-        let is_kept = recorder.data == Data::All || recorder.invented.teaches(bytes);
-        let blob = is_kept.then(|| recorder.file.blob(bytes)).flatten();
+        let is_kept = recorder.around.data == Data::All || recorder.invented.teaches(bytes);
+        let blob = is_kept.then(|| recorder.around.file.blob(bytes)).flatten();
         blob.map_or_else(|| (record::HASH, Hash::of(bytes)), |hash| (record::BLOB, hash))
     };
     match landing {
         Landing::Flat { address, len } => {
-            let careful = by != By::Call && !recorder.pinned.holds(address, len);
+            let careful = by != By::Call && !recorder.around.pinned.holds(address, len);
             Some(form(&recorder.watch.landed(address, len, careful, by == By::Launch)?))
         }
         Landing::Rows(region) => {
-            let careful = by != By::Call && !recorder.pinned.holds(region.address, region.span());
+            let careful = by != By::Call && !recorder.around.pinned.holds(region.address, region.span());
             let read = |row, len| recorder.watch.landed(row, len, careful, by == By::Launch);
-            if recorder.data == Data::All || region.bytes() <= invented::MOST as u64 {
+            if recorder.around.data == Data::All || region.bytes() <= invented::MOST as u64 {
                 return Some(form(&packed_rows(&region, read)?));
             }
             let mut hasher = Hasher::default();

@@ -2,7 +2,6 @@
 //! page table nor a write protection tells of that, so that it is named where pinned or managed memory is followed.
 
 use crate::clock;
-use crate::start::Recorder;
 use std::fs;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::*};
@@ -19,18 +18,16 @@ pub struct Bystanders {
 }
 
 impl Bystanders {
-    /// Looks unless it has been done in the period that has just passed.
-    pub fn look(&self, recorder: &Recorder, period: Duration) {
+    /// What is found now, unless it was looked for in the period that has just passed.
+    pub fn look(&self, period: Duration, is_followed: &dyn Fn(&Range<u64>) -> bool) -> Option<&'static str> {
         let (now, looked) = (clock::now(), self.looked.load(Relaxed));
-        let is_due = now.saturating_sub(looked) >= period.as_nanos() as u64 && recorder.watch.any();
+        let is_due = now.saturating_sub(looked) >= period.as_nanos() as u64;
         if !is_due || self.looked.compare_exchange(looked, now, Relaxed, Relaxed).is_err() {
-            return;
+            return None;
         }
-        if let Some(what) = found(&|memory| recorder.watch.overlaps(memory)) {
-            self.looked.store(u64::MAX, Relaxed);
-            recorder.lose(what);
-            recorder.last_words.say(what, 1);
-        }
+        let what = found(is_followed)?;
+        self.looked.store(u64::MAX, Relaxed);
+        Some(what)
     }
 }
 

@@ -85,7 +85,7 @@ fn substitute(lane: &Lane, function: &'static Function, words: &[u64], call: u32
         // A captured one has become a node.
         let is_captured = ask::is_capturing(words[0], function.twin_of.is_some());
         let turn = (!is_captured).then(|| {
-            let position = lane.recorder().pending.take_position();
+            let position = lane.recorder().around.pending.take_position();
             let by = (lane.index(), call);
             Turn { queue, before: position, behind: position, by, around: Arc::default(), begun: None }
         });
@@ -160,7 +160,7 @@ pub fn handed_over(made: Substitute, result: u32) {
                 Some(made.callback)
             });
         } else {
-            lane::with_lane(|lane| lane.recorder().pending.handed_over(lane.index(), made.call));
+            lane::with_lane(|lane| lane.recorder().around.pending.handed_over(lane.index(), made.call));
         }
     }
 }
@@ -239,7 +239,7 @@ fn began(callback: &Callback) -> Begun {
     if callback.generation == generation::generation() {
         lane::with_any_lane(|lane| {
             let of_launch = || lane.recorder().node_runs.begins(std::ptr::from_ref(callback) as u64);
-            let position = lane.recorder().pending.take_position();
+            let position = lane.recorder().around.pending.take_position();
             begun.turn = begun.turn.take().or_else(of_launch).map(|turn| Turn { begun: Some(position), ..turn });
             // What a look under way finds is stamped before it.
             lane.recorder().watch.wait_for_look();
@@ -259,8 +259,9 @@ fn ended(callback: &Callback, begun: Begun) {
     let run = callback.runs.fetch_add(1, AcqRel) + 1;
     lane::with_any_lane(|lane| {
         let (thread, call, end) = (callback.thread, callback.call, clock::exit());
-        let mut finds = Finds::at(Written { begin: begun.time, end, thread, call, run, seen: 0 });
+        let mut finds =
+            Finds::at(Written { begin: begun.time, end, thread, call, run, seen: 0 }, &lane.recorder().around);
         lane.recorder().watch.callback_ends(begun.number, begun.turn.as_ref(), &mut finds);
-        finds.append_run(lane);
+        lane.add(finds.of_run());
     });
 }

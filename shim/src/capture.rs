@@ -5,7 +5,7 @@
 //! before the call are only payloads in pinned memory and what the call will overwrite (`overlap.rs`).
 
 use crate::draft::Draft;
-use crate::finds::{Finds, named};
+use crate::finds::named;
 use crate::guard::guarded;
 use crate::images::{Content, Piece};
 use crate::landing::Landing;
@@ -265,7 +265,7 @@ impl<'a> Capture<'a> {
             Target::HostAlloc { address, bytes } if succeeded => {
                 self.attach(address, 8, true);
                 if let Some(start) = word_at(address, 8, false) {
-                    self.lane.recorder().pinned.add(start, bytes, self.asks_write_combined());
+                    self.lane.recorder().around.pinned.add(start, bytes, self.asks_write_combined());
                 }
             }
             Target::Image { address, size } if takes => self.image(address, size),
@@ -340,7 +340,7 @@ impl<'a> Capture<'a> {
         use std::os::unix::fs::OpenOptionsExt;
         const MOST: u64 = 4 << 30;
         self.text(address, 1 << 16);
-        if self.moment != Moment::Success || self.lane.recorder().data == Data::None {
+        if self.moment != Moment::Success || self.lane.recorder().around.data == Data::None {
             return;
         }
         let Some(path) = text_at(address) else { return };
@@ -414,7 +414,7 @@ impl<'a> Capture<'a> {
         if bytes.len() <= record::INLINE_LIMIT {
             self.draft.attach(record::INLINE | rows, address, len, bytes);
             self.keep(address, bytes.len(), || Content::Bytes(bytes.to_vec()));
-        } else if let Some(hash) = self.lane.recorder().file.blob(bytes) {
+        } else if let Some(hash) = self.lane.recorder().around.file.blob(bytes) {
             self.draft.attach(record::BLOB | rows, address, len, &hash.to_bytes());
             self.keep(address, bytes.len(), || Content::Blob(hash));
         } else {
@@ -424,11 +424,15 @@ impl<'a> Capture<'a> {
 
     /// What a device is given may hold addresses of pinned memory, by which kernels get to it.
     pub(crate) fn follow(&mut self, bytes: &[u8], by_name: bool) {
-        let known: Vec<u64> = if bytes.len() <= MOST_FOLLOWED { named(bytes).collect() } else { Vec::new() };
+        let known: Vec<u64> = if bytes.len() <= MOST_FOLLOWED {
+            named(&self.lane.recorder().around.pinned, bytes).collect()
+        } else {
+            Vec::new()
+        };
         // What a copy's description names was looked at before the call: now the copy may have brought something there.
         let is_copys = by_name && self.function.class != Class::graph && ends::describes_copies(self.function);
         if !known.is_empty() && !is_copys {
-            let mut finds = Finds::before(self.lane, self.call);
+            let mut finds = self.lane.finds_before(self.call);
             let watch = &self.lane.recorder().watch;
             match by_name {
                 true => watch.refer(known.into_iter(), &mut finds),
@@ -447,7 +451,7 @@ impl<'a> Capture<'a> {
 
     pub(crate) fn lost(&mut self, address: u64, len: u32, what: &'static str) {
         self.draft.attach(record::LOST, address, len, &[]);
-        let count = self.lane.recorder().lose(what);
+        let count = self.lane.recorder().around.lose(what);
         self.deferred.push(record::with_body(record::LOSS, &record::Loss { what: what.into(), count }));
     }
 }

@@ -15,7 +15,7 @@ use trace::record;
 
 impl Capture<'_> {
     pub(crate) fn image(&mut self, address: u64, size: Option<u64>) {
-        if self.lane.recorder().data == Data::None {
+        if self.lane.recorder().around.data == Data::None {
             return;
         }
         // By system calls also after success: the end of a text is looked for beyond it, in memory that may be anybody's.
@@ -61,7 +61,7 @@ impl Capture<'_> {
         self.draft.value(&(layout.id, sizes.len() as u32));
         // Of a launch whose function was not known before it, or of a node.
         let refers = self.moment != Moment::Failure && self.lane.recorder().reaches_host();
-        let mut finds = refers.then(|| Finds::before(self.lane, self.call));
+        let mut finds = refers.then(|| self.lane.finds_before(self.call));
         for (i, size) in sizes.iter().enumerate() {
             // SAFETY: the driver has just read as many pointers as the kernel has parameters, and as many bytes behind each as
             // the parameter takes; after a failure they were found readable.
@@ -80,10 +80,11 @@ impl Capture<'_> {
 
     /// Where the parameters of a launched function lie. A handle that the driver has not taken may be anything.
     fn layout(&mut self, function: u64) -> Option<&'static crate::kernels::Layout> {
-        let kernels = &self.lane.recorder().kernels;
+        let recorder = self.lane.recorder();
+        let (kernels, images, file) = (&recorder.kernels, &recorder.images, &recorder.around.file);
         let (layout, new) = match self.moment {
-            Moment::Success => kernels.of(function),
-            Moment::Entry | Moment::Failure => kernels.of_failed(function)?,
+            Moment::Success => kernels.of(function, images, file),
+            Moment::Entry | Moment::Failure => kernels.of_failed(function, images, file)?,
         };
         self.deferred.extend(new.map(|kernel| record::with_body(record::KERNEL, &kernel)));
         Some(layout)
@@ -117,7 +118,7 @@ impl Capture<'_> {
         let recorder = self.lane.recorder();
         let bytes = bytes_at(buffer, len.min(1 << 16) as usize, true).filter(|_| recorder.reaches_host());
         let Some(bytes) = bytes else { return };
-        let mut finds = Finds::before(self.lane, self.call);
+        let mut finds = self.lane.finds_before(self.call);
         let words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")));
         recorder.watch.refer(words, &mut finds);
         self.deferred.extend(finds.into_records());

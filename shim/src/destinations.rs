@@ -7,9 +7,7 @@
 use crate::landing::Landing;
 use crate::lock::Lock;
 use crate::memory::bytes_at;
-use crate::nodes;
 use crate::pending::Work;
-use crate::start;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use trace::api::copies::Region;
@@ -70,11 +68,8 @@ impl Destinations {
     }
 
     /// A node was made, or changed in an executable graph, that copies there.
-    pub fn add(&self, executable: Option<u64>, region: &Region, from_host: bool) {
-        if !nodes::is_hosts(region.address) {
-            return;
-        }
-        let places = Self::sorted([(*region, from_host)].into_iter());
+    pub fn add(&self, executable: Option<u64>, region: &Region, from_host: bool, shares: impl Fn(u64, u64) -> bool) {
+        let places = Self::sorted([(*region, from_host)].into_iter(), shares);
         if places.are_none() {
             return;
         }
@@ -86,9 +81,9 @@ impl Destinations {
     }
 
     /// An executable graph was made, or became another, whose nodes write there.
-    pub fn instantiated(&self, executable: u64, written: &[Write]) {
+    pub fn instantiated(&self, executable: u64, written: &[Write], shares: impl Fn(u64, u64) -> bool) {
         self.ends(executable);
-        let places = Self::sorted(written.iter().map(|write| (write.region, write.from_host)));
+        let places = Self::sorted(written.iter().map(|write| (write.region, write.from_host)), shares);
         if !places.are_none() {
             self.any.store(true, Relaxed);
             self.keep(executable, places);
@@ -96,12 +91,12 @@ impl Destinations {
     }
 
     /// Of regions that the CPU can see.
-    fn sorted(regions: impl Iterator<Item = (Region, bool)>) -> Places {
+    fn sorted(regions: impl Iterator<Item = (Region, bool)>, shares: impl Fn(u64, u64) -> bool) -> Places {
         let mut places = Places::default();
         for (region, from_host) in regions {
-            if start::recorder().shares(region.address, region.span()) {
+            if shares(region.address, region.span()) {
                 places.shared.push((Landing::Rows(region), from_host));
-            } else if start::recorder().shares(region.address, 1) {
+            } else if shares(region.address, 1) {
                 // Neither the one nor the other.
             } else if region.is_dense() && region.bytes() <= MOST_BYTES {
                 places.pageable.push((region.address, region.bytes()));

@@ -4,7 +4,7 @@ use crate::ask::{self, Place};
 use crate::landing::Landing;
 use crate::lane::Lane;
 use crate::memory::{bytes_at, word_at};
-use crate::start;
+use crate::recorder;
 use std::ops::Range;
 use trace::Function;
 use trace::api::copies::{device_region, region};
@@ -84,7 +84,7 @@ impl<'c> Ends<'c> {
 
     /// Whether what it copies lies in host memory.
     pub fn reads_host(&self) -> bool {
-        let pinned = &self.lane.recorder().pinned;
+        let pinned = &self.lane.recorder().around.pinned;
         let names_host = self.function.params.iter().any(|param| {
             let word = self.words[param.offset as usize / 8];
             match param.role {
@@ -163,7 +163,7 @@ fn describes(ty: &Type) -> bool {
 pub fn copies_host(ty: &Type, descriptor: &[u8]) -> bool {
     let from = || device_region(ty, descriptor, Side::Source);
     region(ty, descriptor, Side::Source, |_| None).is_some()
-        || from().is_some_and(|from| start::recorder().pinned.find(from.address).is_some())
+        || from().is_some_and(|from| recorder::recorder().around.pinned.find(from.address).is_some())
 }
 
 /// Memory shared with the device that arguments of this role name by its device address.

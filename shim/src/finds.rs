@@ -1,10 +1,11 @@
 //! What was found in host memory that the device can reach, on its way into the trace.
 
-use crate::lane::Lane;
+use crate::clock;
 use crate::memory::bytes_at;
-use crate::{clock, start};
+use crate::pinned::Ranges;
+use crate::surroundings::Surroundings;
 use std::ops::Range;
-use trace::record::{self, HEAD, MEANWHILE, WRITTEN_HERE, WRITTEN_SIZE, Written};
+use trace::record::{self, HEAD, WRITTEN_HERE, WRITTEN_SIZE, Written};
 
 /// Memory is read and stored in pieces of this size.
 pub const PIECE: u64 = 64 << 10;
@@ -12,6 +13,7 @@ pub const PIECE: u64 = 64 << 10;
 const MOST_IN_RECORD: usize = 256 << 10;
 
 pub struct Finds {
+    pub around: &'static Surroundings,
     about: Written,
     /// The record being written, of what was written, of what was seen, and of what was told before.
     open: [Vec<u8>; 3],
@@ -28,33 +30,20 @@ fn seen(about: &Written, how: u32) -> u32 {
 }
 
 /// Words that are addresses of pinned memory.
-pub fn named(bytes: &[u8]) -> impl Iterator<Item = u64> {
-    let pinned = &start::recorder().pinned;
+pub fn named(pinned: &Ranges, bytes: &[u8]) -> impl Iterator<Item = u64> {
     let words = if pinned.any() { bytes } else { &[] }.chunks_exact(8);
     let words = words.map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")));
     words.filter(|word| pinned.find(*word).is_some())
 }
 
 impl Finds {
-    /// Found before this call of the lane's.
-    pub fn before(lane: &Lane, call: u32) -> Finds {
-        let now = clock::exit();
-        Finds::at(Written { begin: now, end: now, thread: lane.index(), call, run: 0, seen: 0 })
-    }
-
-    /// Found when the lane's latest call, a wait, had returned.
-    pub fn meanwhile(lane: &Lane) -> Finds {
-        let finds = Finds::before(lane, lane.sequence().wrapping_sub(1));
-        Finds { about: Written { seen: MEANWHILE, ..finds.about }, ..finds }
-    }
-
     /// Whose call it is.
     pub fn thread(&self) -> u32 {
         self.about.thread
     }
 
-    pub fn at(about: Written) -> Finds {
-        Finds { about, open: Default::default(), records: Vec::new(), places: Vec::new(), named: Vec::new() }
+    pub fn at(about: Written, around: &'static Surroundings) -> Finds {
+        Finds { around, about, open: Default::default(), records: Vec::new(), places: Vec::new(), named: Vec::new() }
     }
 
     /// The look is over, and what it found was there by now. It may have taken long: what it read last can have been written after a
@@ -89,11 +78,12 @@ impl Finds {
         }
         // Words stand at multiples of their size.
         let skipped = (address.next_multiple_of(8) - address) as usize;
-        self.named.extend(bytes.get(skipped..).into_iter().flat_map(named));
+        let pinned = &self.around.pinned;
+        self.named.extend(bytes.get(skipped..).into_iter().flat_map(|bytes| named(pinned, bytes)));
         if bytes.len() <= record::INLINE_LIMIT {
             return self.attach(how, record::INLINE, address, bytes.len(), bytes);
         }
-        match start::recorder().file.blob(bytes) {
+        match self.around.file.blob(bytes) {
             Some(hash) => self.attach(how, record::BLOB, address, bytes.len(), &hash.to_bytes()),
             None => self.lose(address, bytes.len(), "memory written by the CPU, for lack of space"),
         }
@@ -101,7 +91,7 @@ impl Finds {
 
     pub fn lose(&mut self, address: u64, len: usize, what: &'static str) {
         self.attach(WRITTEN_HERE, record::LOST, address, len, &[]);
-        let count = start::recorder().lose(what);
+        let count = self.around.lose(what);
         self.records.push(record::with_body(record::LOSS, &record::Loss { what: what.into(), count }));
     }
 
@@ -123,15 +113,11 @@ impl Finds {
     }
 
     /// A run of a callback is written down even if it wrote nothing.
-    pub fn append_run(mut self, lane: &Lane) {
+    pub fn of_run(mut self) -> Finds {
         if self.records.is_empty() {
             self.open[0] = record::with_body(record::WRITTEN, &self.about);
         }
-        self.append(lane);
-    }
-
-    pub fn append(self, lane: &Lane) {
-        self.into_records().iter().for_each(|record| lane.append(record));
+        self
     }
 
     pub fn into_records(mut self) -> Vec<Vec<u8>> {

@@ -1,11 +1,10 @@
 //! The end of the process, when it ends by `exit`: what was lost is said, and what is in memory goes to its
 //! places in the file. `_exit` and signals come past here: they leave the chunks in shared memory.
 
-use crate::finds::Finds;
 use crate::generation;
 use crate::log::tell;
-use crate::start::Recorder;
-use crate::{counters, early, lane, start};
+use crate::recorder::Recorder;
+use crate::{counters, early, lane, recorder};
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -43,9 +42,9 @@ pub fn looks_last() {
 extern "C" fn look_last() {
     if generation::recording() {
         lane::with_any_lane(|lane| {
-            let mut finds = Finds::before(lane, lane.sequence());
-            start::recorder().watch.look_last(&mut finds);
-            finds.append(lane);
+            let mut finds = lane.finds_before(lane.sequence());
+            recorder::recorder().watch.look_last(&mut finds);
+            lane.add(finds);
         });
     }
 }
@@ -59,17 +58,17 @@ fn finish() {
             tell(&format!("nothing was recorded, though the process loaded {driver}: {AROUND}"));
         }
     } else if after > 0 && generation::has_recorded() {
-        start::recorder().last_words.say("calls after recording was switched off, at least", after);
+        recorder::recorder().say_last("calls after recording was switched off, at least", after);
     }
     if generation::has_recorded() {
-        close(start::recorder());
+        close(recorder::recorder());
     }
 }
 
 /// Puts what is in memory into the file. Other threads may still call.
 fn close(recorder: &Recorder) {
     let is_closed_later = recorder.session.as_ref().is_some_and(|session| session.exists());
-    let file = &recorder.file;
+    let file = &recorder.around.file;
     let is_private = file.memory.is_private.load(Relaxed);
     let (done, closes) = match is_closed_later {
         true => (file.copy_home(), "record"),
@@ -88,6 +87,7 @@ const AROUND: &str = "it may have been called by a way that a preload cannot sta
 
 /// Counts that no record carries yet; a bare preload has nobody else to say them.
 fn losses() {
+    let recorder = recorder::recorder();
     if let Some(driver) = other_driver() {
         let what = format!("calls of another driver library, {driver}, if there were any");
         lost(what, 1);
@@ -104,9 +104,9 @@ fn losses() {
         lost(what.into(), count);
         tell(&format!("not recorded: {what}: {count}"));
     }
-    start::recorder().bystanders.look(start::recorder(), Duration::ZERO);
+    recorder.watch.look_for_bystanders(Duration::ZERO, &recorder.around);
     // What a replay compares less is for `info` to tell: to whoever records nothing is missing.
-    for (what, count) in start::recorder().losses.lock().iter().filter(|(what, _)| *what != UNREAD_COPIES) {
+    for (what, count) in recorder::recorder().around.losses.lock().iter().filter(|(what, _)| *what != UNREAD_COPIES) {
         tell(&format!("not recorded: {what}: {count}"));
     }
 }
@@ -119,7 +119,7 @@ fn lost(what: String, count: u64) {
         true
     });
     if !said {
-        start::recorder().last_words.say(&loss.what, count);
+        recorder::recorder().say_last(&loss.what, count);
     }
 }
 

@@ -1,7 +1,6 @@
 //! What the recorder must do at the calls that it follows, beyond what their table lines say.
 
 use crate::callback::{self, Substitute};
-use crate::finds::Finds;
 use crate::generation;
 use crate::guard::guarded;
 use crate::hook::Hook;
@@ -11,7 +10,7 @@ use crate::memory::{handed_out, word_at};
 use crate::nodes::Nodes;
 use crate::queue::Queue;
 use crate::shape::Site;
-use crate::{adopt, ask, nets, observation, picture, range, start, times};
+use crate::{adopt, ask, nets, observation, picture, range, recorder, times};
 use std::ffi::c_void;
 use std::sync::atomic::Ordering::*;
 use trace::api::table::BROKEN_CAPTURE;
@@ -29,7 +28,7 @@ pub fn before(hook: Hook, words: &[u64]) -> u64 {
             }
             lane::with_lane(|lane| ending(hook, lane, words))
         }
-        Hook::MemoryFree { .. } if generation::recording() && start::recorder().watch.managed.any() => {
+        Hook::MemoryFree { .. } if generation::recording() && recorder::recorder().watch.managed.any() => {
             lane::with_lane(|lane| ending(hook, lane, words))
         }
         _ => 0,
@@ -68,7 +67,7 @@ pub fn restore(site: Site, words: &[u64], made: Option<Substitute>, result: u32)
 #[cold]
 fn ending(hook: Hook, lane: &Lane, words: &[u64]) -> u64 {
     let word = |at: u8| words[usize::from(at)];
-    let recorder = start::recorder();
+    let recorder = recorder::recorder();
     match hook {
         Hook::ModuleEnds { module } => {
             recorder.kernels.forget_module(word(module));
@@ -79,20 +78,25 @@ fn ending(hook: Hook, lane: &Lane, words: &[u64]) -> u64 {
             code_ends(lane, word(owner));
             if recorder.watch.managed.any() {
                 // Its managed memory may end with a context.
-                let mut finds = Finds::before(lane, lane.sequence().wrapping_sub(1));
+                let mut finds = lane.finds_before(lane.sequence().wrapping_sub(1));
                 recorder.watch.look_last(&mut finds);
-                finds.append(lane);
+                lane.add(finds);
             }
         }
         Hook::StreamEnds { stream } => {
-            recorder.pending.stream_ends(Queue::of(word(stream), false, lane.index(), ask::current_context))
+            recorder.around.pending.stream_ends(Queue::of(word(stream), false, lane.index(), ask::current_context))
         }
         Hook::MemoryFree { address } => return managed_ends(lane, word(address)),
         Hook::HostFree { address, gone } => {
-            let Some(len) = recorder.pinned.remove(word(address)) else { return 0 };
+            let Some(len) = recorder.around.pinned.remove(word(address)) else { return 0 };
             recorder.watch.forget(word(address), len, gone, None);
             // What copies still bring there nobody will look at.
-            recorder.pending.forget(word(address), len).iter().for_each(|copy| observation::observed(lane, copy, None));
+            recorder
+                .around
+                .pending
+                .forget(word(address), len)
+                .iter()
+                .for_each(|copy| observation::observed(lane, copy, None));
             return len;
         }
         _ => {}
@@ -102,19 +106,19 @@ fn ending(hook: Hook, lane: &Lane, words: &[u64]) -> u64 {
 
 /// A module or library ends, and its variables with it.
 fn code_ends(lane: &Lane, owner: u64) {
-    let recorder = start::recorder();
+    let recorder = recorder::recorder();
     recorder.images.owner_ends(owner);
     recorder.variables.owned(owner).into_iter().for_each(|start| _ = managed_ends(lane, start));
 }
 
 /// The length of this managed memory, if it is that. What the CPU has there is told.
 fn managed_ends(lane: &Lane, start: u64) -> u64 {
-    let watch = &start::recorder().watch;
+    let watch = &recorder::recorder().watch;
     let Some(len) = watch.managed.remove(start) else { return 0 };
     // The call's entry has been written: it is the latest.
-    let mut finds = Finds::before(lane, lane.sequence().wrapping_sub(1));
+    let mut finds = lane.finds_before(lane.sequence().wrapping_sub(1));
     watch.forget(start, len, true, Some(&mut finds));
-    finds.append(lane);
+    lane.add(finds);
     len
 }
 
@@ -143,36 +147,36 @@ pub fn after(hook: Hook, words: &[u64], result: u32, open: Option<Open>, removed
 
 /// Whether the trace holds who this function is, or a call that looked it up.
 fn is_known(function: u64) -> bool {
-    let kernels = &start::recorder().kernels;
+    let kernels = &recorder::recorder().kernels;
     kernels.known(function).is_some() || kernels.is_given(function)
 }
 
 fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64, removed: u64) {
     let word = |at: u8| words[usize::from(at)];
-    let recorder = start::recorder();
+    let recorder = recorder::recorder();
     match (hook, succeeded) {
         // Whether or not it succeeded: a reset that failed may have ended something all the same.
         (Hook::CodeEnds { owner, .. }, _) => {
             recorder.kernels.forget();
             recorder.modules.owner_ends(word(owner));
-            recorder.variables.owner_ended(word(owner), succeeded);
-            recorder.pinned.drop_gone(ask::is_not_pinned);
-            recorder.watch.drop_gone();
+            recorder.variables.owner_ended(word(owner), succeeded, &recorder.watch);
+            recorder.around.pinned.drop_gone(ask::is_not_pinned);
+            recorder.watch.drop_gone(&recorder.around.pinned);
         }
         (Hook::ModuleEnds { module }, _) => {
             recorder.kernels.forget_module(word(module));
             recorder.modules.remove(word(module));
-            recorder.variables.owner_ended(word(module), succeeded);
+            recorder.variables.owner_ended(word(module), succeeded, &recorder.watch);
         }
         // A driver under another tool refuses it.
         (Hook::Profiler { begins }, _) => range::profiler(&recorder.range, begins),
         (Hook::MemoryFree { address }, false) if removed != 0 => recorder.watch.managed_made(word(address), removed),
         // How it had been asked for is forgotten.
         (Hook::HostFree { address, gone: true }, false) if removed != 0 => {
-            recorder.pinned.add(word(address), removed, true);
+            recorder.around.pinned.add(word(address), removed, true);
         }
         (Hook::HostFree { address, gone: false }, false) if removed != 0 => {
-            recorder.pinned.register(word(address), removed);
+            recorder.around.pinned.register(word(address), removed);
         }
         (_, false) => {}
         (Hook::ModuleMade { place, library }, _) => {
@@ -198,30 +202,33 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
         (Hook::ManagedMade { place, bytes }, _) => {
             recorder.watch.managed_made(handed_out(word(place)), word(bytes));
         }
-        (Hook::VariableFound { in_library, managed }, _) => recorder.variables.found(in_library, managed, words),
+        (Hook::VariableFound { in_library, managed }, _) => {
+            let library_of = |module| recorder.modules.library_of(module);
+            recorder.variables.found(in_library, managed, words, library_of, &recorder.watch);
+        }
         // Memory of devices is never read by the CPU: it may have side effects.
         (Hook::HostRegister { address, bytes, flags }, _) if word(flags) & IO_MEMORY == 0 => {
-            recorder.pinned.register(word(address), word(bytes));
+            recorder.around.pinned.register(word(address), word(bytes));
         }
         (Hook::EventRecord { event, stream, per_thread }, _) if orders(recorder) => {
             let queue = Queue::of(word(stream), per_thread, lane.index(), ask::current_context);
-            recorder.pending.event_recorded(word(event), queue, position);
+            recorder.around.pending.event_recorded(word(event), queue, position);
         }
         (Hook::ContextRecord { event, context }, _) if orders(recorder) => {
-            recorder.pending.context_recorded(word(event), word(context), position);
+            recorder.around.pending.context_recorded(word(event), word(context), position);
         }
-        (Hook::EventEnds { event }, _) => recorder.pending.event_ends(word(event)),
+        (Hook::EventEnds { event }, _) => recorder.around.pending.event_ends(word(event)),
         (Hook::StreamWait { stream, event, per_thread }, _) if orders(recorder) => {
             let queue = Queue::of(word(stream), per_thread, lane.index(), ask::current_context);
-            recorder.pending.stream_waits(queue, word(event));
+            recorder.around.pending.stream_waits(queue, word(event));
         }
         (Hook::Textured { address, within }, _) if recorder.reaches_host() => {
             let address =
                 within.map_or(Some(word(address)), |offset| word_at(word(address) + u64::from(offset), 8, true));
             // The call's entry has been written: it is the latest.
-            let mut finds = Finds::before(lane, lane.sequence().wrapping_sub(1));
+            let mut finds = lane.finds_before(lane.sequence().wrapping_sub(1));
             recorder.watch.refer(address.into_iter(), &mut finds);
-            finds.append(lane);
+            lane.add(finds);
         }
         (Hook::Instantiated { place, graph }, _) => instantiated(lane, handed_out(word(place)), word(graph)),
         (Hook::GraphUpdated { executable, graph }, _) => instantiated(lane, word(executable), word(graph)),
@@ -248,8 +255,8 @@ fn hand_out(place: *mut *mut c_void) {
 }
 
 /// Whether anything is under way of which it matters what waits for it.
-fn orders(recorder: &start::Recorder) -> bool {
-    recorder.pending.any() || host_functions::any_under_way()
+fn orders(recorder: &recorder::Recorder) -> bool {
+    recorder.around.pending.any() || host_functions::any_under_way()
 }
 
 /// An executable graph was made of another one, or became like it.
@@ -261,13 +268,13 @@ fn instantiated(lane: &Lane, executable: u64, graph: u64) {
     let called_back = nodes.called_back(&written);
     let changes = !called_back.is_empty();
     recorder.node_runs.instantiated(executable, called_back);
-    recorder.destinations.instantiated(executable, &written);
+    recorder.destinations.instantiated(executable, &written, |at, len| recorder.shares(at, len));
     if changes {
         // What its callbacks make of that before anybody may look.
-        let mut finds = Finds::before(lane, lane.sequence().wrapping_sub(1));
+        let mut finds = lane.finds_before(lane.sequence().wrapping_sub(1));
         for (address, len) in recorder.destinations.pageable(executable) {
             recorder.watch.watch(address, len, false, &mut finds);
         }
-        finds.append(lane);
+        lane.add(finds);
     }
 }

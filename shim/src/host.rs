@@ -31,7 +31,7 @@ pub fn before(lane: &Lane, function: &'static Function, launch: Option<Launch>, 
 
 fn look(lane: &Lane, function: &'static Function, launch: Option<Launch>, words: &[u64]) {
     let watch = &lane.recorder().watch;
-    let mut finds = Finds::before(lane, lane.sequence());
+    let mut finds = lane.finds_before(lane.sequence());
     // Before any lock is taken: memory is read.
     let given = Given::of(lane, function, launch, words);
     // First what is known already: what begins to be watched now is recorded as a whole.
@@ -54,7 +54,7 @@ fn look(lane: &Lane, function: &'static Function, launch: Option<Launch>, words:
         watch.refer(ends.watched_sources().into_iter(), &mut finds);
     }
     watch.refer_named(&mut finds);
-    finds.append(lane);
+    lane.add(finds);
 }
 
 /// The addresses of a batch of operations on values.
@@ -96,7 +96,7 @@ impl<'c> Given<'c> {
         let is_copy = matches!(function.class, Class::submit | Class::copy);
         let arguments = launch.map(|launch| {
             let words = addresses(lane, launch, words);
-            let pinned = words.iter().flatten().filter_map(|word| lane.recorder().pinned.find(*word)).collect();
+            let pinned = words.iter().flatten().filter_map(|word| lane.recorder().around.pinned.find(*word)).collect();
             Arguments { words, pinned }
         });
         Given { lane, function, ends: is_copy.then(|| Ends::of(lane, function, words, |at, _| at)), arguments }
@@ -134,7 +134,7 @@ fn kernel(lane: &Lane, function: &Function, words: &[u64], arguments: &Arguments
 
 fn graph(lane: &Lane, function: &Function, words: &[u64], finds: &mut Finds) {
     let recorder = lane.recorder();
-    let before = recorder.pending.position();
+    let before = recorder.around.pending.position();
     uses_unnamed(lane, function, words, std::iter::empty(), finds);
     // It may have been made of any of it, but hardly of what other threads use.
     if recorder.watch.any() {
@@ -165,7 +165,7 @@ fn copy(lane: &Lane, function: &'static Function, words: &[u64], ends: &Ends) {
     let brings = !comes.is_empty() && !makes_node(function, words);
     if brings {
         let queue = queue(lane, function, words);
-        recorder.pending.comes(lane.index(), queue, comes, ends.is_by_cpu());
+        recorder.around.pending.comes(lane.index(), queue, comes, ends.is_by_cpu(), recorder.destinations.any());
     }
     if function.class == Class::submit {
         if !function.brings_at_once() {
@@ -186,7 +186,7 @@ fn calls_back(lane: &Lane, function: &Function, words: &[u64], before: u64) {
     let (recorder, call) = (lane.recorder(), lane.sequence());
     if !makes_node(function, words) {
         let queue = queue(lane, function, words);
-        let behind = recorder.pending.take_position();
+        let behind = recorder.around.pending.take_position();
         let turn = Turn { queue, before, behind, by: (lane.index(), call), around: Arc::default(), begun: None };
         recorder.node_runs.launched(words[0], turn);
     }

@@ -4,8 +4,10 @@
 //! Looked up without a lock. Handles are reused after a module is unloaded: what was learned of its functions is then stale, and
 //! the end of a library or context makes all of it stale.
 
+use crate::file::TraceFile;
+use crate::images::Images;
 use crate::lock::Lock;
-use crate::{real, start};
+use crate::real;
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::*};
@@ -53,11 +55,11 @@ impl Default for Layouts {
 impl Layouts {
     /// The layout of a CUfunction or CUkernel; with its record the first time.
     #[inline]
-    pub fn of(&self, handle: u64) -> (&'static Layout, Option<Kernel>) {
+    pub fn of(&self, handle: u64, images: &Images, file: &TraceFile) -> (&'static Layout, Option<Kernel>) {
         let epoch = self.epoch.load(Acquire);
         match self.find(handle, epoch) {
             Ok(layout) => (layout, None),
-            Err(slot) => self.ask(handle, epoch, slot),
+            Err(slot) => self.ask((handle, epoch, slot), images, file),
         }
     }
 
@@ -94,9 +96,16 @@ impl Layouts {
 
     /// As [`Layouts::of`], of a launch that failed: the handle may be anything, and the driver may not be able to tell now what it tells
     /// later.
-    pub fn of_failed(&self, handle: u64) -> Option<(&'static Layout, Option<Kernel>)> {
+    pub fn of_failed(
+        &self,
+        handle: u64,
+        images: &Images,
+        file: &TraceFile,
+    ) -> Option<(&'static Layout, Option<Kernel>)> {
         let known = self.known(handle).map(|layout| (layout, None));
-        known.or_else(|| (self.is_given(handle) && parameters(handle).1.is_some()).then(|| self.of(handle)))
+        known.or_else(|| {
+            (self.is_given(handle) && parameters(handle).1.is_some()).then(|| self.of(handle, images, file))
+        })
     }
 
     /// Any handle may be reused from now on.
@@ -117,20 +126,24 @@ impl Layouts {
     }
 
     #[cold]
-    fn ask(&self, handle: u64, epoch: u32, slot: usize) -> (&'static Layout, Option<Kernel>) {
+    fn ask(
+        &self,
+        (handle, epoch, slot): (u64, u32, usize),
+        images: &Images,
+        file: &TraceFile,
+    ) -> (&'static Layout, Option<Kernel>) {
         let id = self.next.fetch_add(1, Relaxed);
         let (is_kernel, params) = parameters(handle);
         let (mut is_kernel, mut module) = (is_kernel, module(handle, is_kernel));
         let mut name = name(handle, is_kernel);
         let params = params.or_else(|| {
-            let recorder = start::recorder();
-            let found = recorder.images.function(handle, module);
+            let found = images.function(handle, module);
             let mut owner = module;
             if let Some(found) = found {
                 is_kernel = found.is_kernel;
                 (owner, name) = (found.owner, found.name);
             }
-            recorder.images.parameters(owner, &name, &recorder.file)
+            images.parameters(owner, &name, file)
         });
         let sizes: Option<Vec<u32>> = params.as_ref().map(|p| p.iter().map(|(_, size)| *size).collect());
         let packed = sizes.iter().flatten().map(|size| size.div_ceil(8) as usize * 8).sum();

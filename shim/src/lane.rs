@@ -15,19 +15,23 @@ use room::put_padded;
 
 use crate::chunk::Chunk;
 use crate::counters;
+use crate::finds::Finds;
 use crate::generation;
 use crate::guard::guarded;
 use crate::hook::Hook;
 use crate::kernels::Layout;
 use crate::memory::word_at;
 use crate::overlap::{self, Early};
+use crate::recorder;
+use crate::recorder::Recorder;
 use crate::shape::{Launch, Site};
-use crate::start::{self, Recorder};
 use crate::{arrived, capture, clock, devices, host, host_functions, range, times};
 use std::cell::{Cell, UnsafeCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::*, compiler_fence};
-use trace::record::{self, ATTACHMENT, Attachment, ENTRY_SIZE, Entry, HEAD, Head, INLINE, INNER, RETURN_SIZE, Return};
+use trace::record::{
+    self, ATTACHMENT, Attachment, ENTRY_SIZE, Entry, HEAD, Head, INLINE, INNER, MEANWHILE, RETURN_SIZE, Return, Written,
+};
 
 pub struct Lane {
     generation: Cell<u64>,
@@ -139,7 +143,7 @@ pub fn enter<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>) ->
         }
         let may_wait = shape.waits || shape.submits && shape.launch.is_none();
         let position = if may_wait || matches!(hook, Hook::EventRecord { .. } | Hook::ContextRecord { .. }) {
-            lane.recorder().pending.position()
+            lane.recorder().around.pending.position()
         } else {
             0
         };
@@ -173,7 +177,7 @@ pub fn enter<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>) ->
             guarded(|| deferred.iter().for_each(|record| lane.append(record)));
         }
         if shape.submits {
-            lane.recorder().pending.entered(lane.index.get());
+            lane.recorder().around.pending.entered(lane.index.get());
         }
         compiler_fence(SeqCst);
         lane.busy.set(false);
@@ -252,15 +256,15 @@ pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, mu
         if (shape.waits || has_waited) && result == 0 {
             arrived::waited(lane, function, words, open.position, has_waited);
         }
-        if shape.submits && result != 0 && lane.recorder().pending.any() {
-            guarded(|| lane.recorder().pending.refused(lane.index.get(), open.sequence));
+        if shape.submits && result != 0 && lane.recorder().around.pending.any() {
+            guarded(|| lane.recorder().around.pending.refused(lane.index.get(), open.sequence));
         }
         if shape.submits && result != 0 && host_functions::any_of_nodes() {
             guarded(|| lane.recorder().node_runs.refused((lane.index.get(), open.sequence)));
         }
         if shape.submits {
-            lane.recorder().pending.came(lane.index.get());
-            lane.recorder().pending.is_put(lane.index.get(), shape.reads_at_once);
+            lane.recorder().around.pending.came(lane.index.get());
+            lane.recorder().around.pending.is_put(lane.index.get(), shape.reads_at_once);
         }
         if shape.launches && result == 0 && lane.recorder().launches_wait {
             arrived::launch_ended(lane, function, words);
@@ -332,7 +336,7 @@ fn launched(lane: &Lane, launch: Launch, id: u16, words: &[u64], call: u32, end:
 
 impl Lane {
     pub fn recorder(&self) -> &'static Recorder {
-        start::recorder()
+        recorder::recorder()
     }
 
     pub fn index(&self) -> u32 {
@@ -369,10 +373,29 @@ impl Lane {
         self.calls.set(self.calls.get() + 1);
     }
 
+    /// What is found before this call of the lane's.
+    pub fn finds_before(&self, call: u32) -> Finds {
+        let now = clock::exit();
+        let about = Written { begin: now, end: now, thread: self.index(), call, run: 0, seen: 0 };
+        Finds::at(about, &self.recorder().around)
+    }
+
+    /// What is found when the lane's latest call, a wait, has returned.
+    pub fn finds_meanwhile(&self) -> Finds {
+        let now = clock::exit();
+        let call = self.sequence().wrapping_sub(1);
+        let about = Written { begin: now, end: now, thread: self.index(), call, run: 0, seen: MEANWHILE };
+        Finds::at(about, &self.recorder().around)
+    }
+
+    pub fn add(&self, finds: Finds) {
+        finds.into_records().iter().for_each(|record| self.append(record));
+    }
+
     /// Counts something that is not in the trace, and says so there.
     #[cold]
     pub fn lose(&self, what: &'static str) {
-        let count = self.recorder().lose(what);
+        let count = self.recorder().around.lose(what);
         self.append(&record::with_body(record::LOSS, &record::Loss { what: what.into(), count }));
     }
 
@@ -390,7 +413,8 @@ impl Lane {
 
     /// How the parameters of a function lie; the file learns who it is.
     pub fn introduce(&self, function: u64) -> &'static Layout {
-        let (layout, new) = self.recorder().kernels.of(function);
+        let recorder = self.recorder();
+        let (layout, new) = recorder.kernels.of(function, &recorder.images, &recorder.around.file);
         new.iter().for_each(|kernel| self.append(&record::with_body(record::KERNEL, kernel)));
         layout
     }

@@ -4,9 +4,11 @@
 use crate::chunk::{Chunk, FRAME};
 use crate::file::TraceFile;
 use crate::lock::Lock;
-use crate::start;
 use std::io;
-use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::{
+    AtomicU32,
+    Ordering::{Relaxed, Release},
+};
 use trace::record::{self, Loss, Thread};
 use trace::segment::PAGE;
 
@@ -25,12 +27,12 @@ impl LastWords {
     }
 
     /// Adds a loss, as long as there is room for it.
-    pub fn say(&self, what: &str, count: u64) {
+    pub fn say(&self, threads: &AtomicU32, what: &str, count: u64) {
         let mut said = self.said.lock();
         let at = match *said {
             Some(at) => at,
             None => {
-                self.chunk.assign(start::recorder().threads.fetch_add(1, Relaxed), 0, 0);
+                self.chunk.assign(threads.fetch_add(1, Relaxed), 0, 0);
                 self.add(0, &record::with_body(record::THREAD, &Thread { os_id: 0, name: "cutrace".into() }))
             }
         };

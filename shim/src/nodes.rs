@@ -3,7 +3,7 @@
 use crate::ask::{self, Place};
 use crate::destinations::{By, Write};
 use crate::node_runs::Around;
-use crate::{ends, real, start};
+use crate::{ends, real, recorder};
 use std::collections::{HashMap, HashSet};
 use trace::api::copies::{Region, device_region, region};
 use trace::api::enums::CUgraphNodeType as Kind;
@@ -110,7 +110,7 @@ impl Nodes {
 
 /// Whether the CPU can see it: pageable, pinned or managed memory. With no lock held: it asks the driver.
 pub fn is_hosts(address: u64) -> bool {
-    start::recorder().shares(address, 1) || ask::place(address) == Place::Pageable
+    recorder::recorder().shares(address, 1) || ask::place(address) == Place::Pageable
 }
 
 fn handles(graph: u64) -> Vec<u64> {

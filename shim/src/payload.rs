@@ -4,10 +4,10 @@ use crate::arrived::{By, filled, landed, packed_rows};
 use crate::ask::{self, Place};
 use crate::capture::{Capture, Container, MOST_FOLLOWED, Moment};
 use crate::ends::Ends;
-use crate::finds::Finds;
 use crate::host_functions;
 use crate::landing::Landing;
 use crate::memory::{bytes_at, word_at};
+use crate::nodes::is_hosts;
 use crate::observation::give_up;
 use crate::pending::{Copy, Work};
 use crate::queue::Queue;
@@ -52,7 +52,7 @@ impl Capture<'_> {
     /// 580; a single copy to pageable memory waits for them).
     pub(crate) fn unified(&mut self, address: u64, bytes: u64, written: bool, batch: bool) {
         // Managed memory is the device's here: replay has it there, and what it holds came by recorded work.
-        let pinned = self.lane.recorder().pinned.holds(address, bytes);
+        let pinned = self.lane.recorder().around.pinned.holds(address, bytes);
         if !pinned && self.moment == Moment::Success {
             match ask::place(address) {
                 Place::Managed if written => return self.brought(Landing::Flat { address, len: bytes }),
@@ -70,10 +70,10 @@ impl Capture<'_> {
     /// Payload: at entry from memory known to be pinned, else once the driver has taken it.
     pub(crate) fn source(&mut self, address: u64, bytes: u64, moment: Moment) {
         let recorder = self.lane.recorder();
-        if recorder.data == Data::None || bytes == 0 {
+        if recorder.around.data == Data::None || bytes == 0 {
             return;
         }
-        let pinned = recorder.pinned.holds(address, bytes);
+        let pinned = recorder.around.pinned.holds(address, bytes);
         if moment == Moment::Success && self.makes_node() {
             self.watch_source(address, bytes);
         }
@@ -110,8 +110,8 @@ impl Capture<'_> {
         if recorder.watch.follows(address, span) {
             return true;
         }
-        let mut finds = Finds::before(self.lane, self.call);
-        let pending = &recorder.pending;
+        let mut finds = self.lane.finds_before(self.call);
+        let pending = &recorder.around.pending;
         let may_change = host_functions::any_under_way()
             || host_functions::any_of_nodes() && pending.has_graphs()
             || recorder.watch.is_short() && pending.has_given();
@@ -119,7 +119,7 @@ impl Capture<'_> {
             self.deferred.extend(finds.into_records());
             return true;
         }
-        let landing = recorder.pending.landing_in(address, span, self.lane.index());
+        let landing = recorder.around.pending.landing_in(address, span, self.lane.index());
         if landing.is_empty() {
             return false;
         }
@@ -147,7 +147,7 @@ impl Capture<'_> {
     fn watch_source(&mut self, address: u64, bytes: u64) {
         let place = ask::place(address);
         if place != Place::Device {
-            let mut finds = Finds::before(self.lane, self.call);
+            let mut finds = self.lane.finds_before(self.call);
             let watch = &self.lane.recorder().watch;
             watch.watch(address, bytes, place == Place::Managed, &mut finds);
             if !watch.tells(address, bytes) {
@@ -165,12 +165,16 @@ impl Capture<'_> {
                 Region { address, row_bytes: len, rows: 1, pitch: len, slices: 1, slice_pitch: len }
             }
         };
-        if self.lane.recorder().pinned.holds(region.address, region.span()) {
+        if self.lane.recorder().around.pinned.holds(region.address, region.span()) {
             self.watch_source(region.address, region.span());
         }
         let executable = self.function.param("hGraphExec").map(|at| self.function.params[at].offset as usize / 8);
         let from_host = self.ends().reads_host();
-        self.lane.recorder().destinations.add(executable.map(|at| self.words[at]), &region, from_host);
+        let recorder = self.lane.recorder();
+        if is_hosts(region.address) {
+            let shares = |at, len| recorder.shares(at, len);
+            recorder.destinations.add(executable.map(|at| self.words[at]), &region, from_host, shares);
+        }
     }
 
     /// Result: at once if the bytes are there when the call returns, else when a synchronisation covers the copy.
@@ -182,7 +186,7 @@ impl Capture<'_> {
             Landing::Flat { address, len } => (address, len, 0),
             Landing::Rows(region) => (region.address, region.bytes(), record::ROWS),
         };
-        if recorder.data == Data::None || len == 0 {
+        if recorder.around.data == Data::None || len == 0 {
             return;
         }
         if len > MOST {
@@ -200,7 +204,8 @@ impl Capture<'_> {
             // Nothing was copied: the copy became a node. What it will bring is looked at when its graph has run.
             return self.destination(landing);
         }
-        let place = if recorder.pinned.holds(address, landing.span()) { Place::Pinned } else { ask::place(address) };
+        let place =
+            if recorder.around.pinned.holds(address, landing.span()) { Place::Pinned } else { ask::place(address) };
         match place {
             Place::Device => return,
             // What the CPU makes of managed memory is seen when it has touched it.
@@ -214,7 +219,7 @@ impl Capture<'_> {
             let mut copy = Copy::new(landing, context, ask::is_blocking(stream), thread, self.call);
             copy.by_cpu = place == Place::Pinned && self.is_by_cpu();
             self.draft.attach(record::PENDING | rows, address, len as u32, &[]);
-            let given_up = recorder.pending.add(queue, copy);
+            let given_up = recorder.around.pending.add(queue, copy);
             self.deferred.extend(given_up.iter().filter_map(give_up));
             return;
         }
@@ -231,7 +236,7 @@ impl Capture<'_> {
         let field = fields.iter().find(|field| field.name == "srcDevice");
         let address = field.and_then(|field| word_at(descriptor + u64::from(field.offset), 8, true));
         if self.lane.recorder().reaches_host() {
-            let mut finds = Finds::before(self.lane, self.call);
+            let mut finds = self.lane.finds_before(self.call);
             self.lane.recorder().watch.refer(address.into_iter(), &mut finds);
             self.deferred.extend(finds.into_records());
         }
@@ -285,7 +290,7 @@ impl Capture<'_> {
             match side {
                 Side::Source if self.moment == Moment::Entry && self.function.class == Class::submit => {
                     let from = device_region(ty, &descriptor, side);
-                    let from = from.filter(|from| recorder.pinned.holds(from.address, from.span()));
+                    let from = from.filter(|from| recorder.around.pinned.holds(from.address, from.span()));
                     let from = from.map(Landing::Rows);
                     submission::reads(self.lane, self.call, self.function, self.words, from.into_iter());
                 }
@@ -297,7 +302,7 @@ impl Capture<'_> {
             }
             return;
         };
-        if recorder.data == Data::None || region.bytes() == 0 {
+        if recorder.around.data == Data::None || region.bytes() == 0 {
             return;
         }
         match side {
@@ -307,7 +312,7 @@ impl Capture<'_> {
             Side::Destination if self.moment == Moment::Success => self.destination(Landing::Rows(region)),
             Side::Destination => {}
             Side::Source => {
-                let pinned = recorder.pinned.holds(region.address, region.span());
+                let pinned = recorder.around.pinned.holds(region.address, region.span());
                 let now = match self.moment {
                     Moment::Entry => pinned,
                     Moment::Success => !pinned,

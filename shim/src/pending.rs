@@ -17,7 +17,6 @@ use crate::landing::Landing;
 use crate::lock::Lock;
 use crate::queue::Queue;
 use crate::spans::{at_most, joined};
-use crate::start;
 use order::Order;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -210,12 +209,13 @@ impl Pending {
     }
 
     /// The thread is about to give the driver work that may write there; the driver may do it before the call returns.
-    pub fn comes(&self, thread: u32, queue: Queue, memory: Vec<Range<u64>>, by_cpu: bool) {
+    /// `by_graphs`: graphs may bring something to pageable memory.
+    pub fn comes(&self, thread: u32, queue: Queue, memory: Vec<Range<u64>>, by_cpu: bool, by_graphs: bool) {
         let mut state = self.state.lock();
         for range in &memory {
             state.overtake_looks(range);
         }
-        if start::recorder().destinations.any() {
+        if by_graphs {
             // What a graph brings to pageable memory, too, has been replaced when it is looked at.
             let is_met = |copy: &Copy| memory.iter().any(|range| copy.meets(range.start, range.end));
             let graphs = state.copies.values_mut().flatten().filter(|copy| matches!(copy.work, Work::Graph(_)));

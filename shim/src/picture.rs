@@ -4,7 +4,7 @@
 use crate::callback;
 use crate::host_functions;
 use crate::memory::text_at;
-use crate::start;
+use crate::recorder;
 use std::ffi::OsStr;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
@@ -30,7 +30,9 @@ pub fn give_back(path: u64) {
         None => false,
     };
     if !restored {
-        start::recorder().lose("the application's functions in the picture of a graph, which shows the recorder's");
+        recorder::recorder()
+            .around
+            .lose("the application's functions in the picture of a graph, which shows the recorder's");
     }
 }
 

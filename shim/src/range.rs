@@ -10,8 +10,8 @@ use crate::generation;
 use crate::lane::Lane;
 use crate::lock::Lock;
 use crate::log::tell;
+use crate::recorder::Recorder;
 use crate::registered;
-use crate::start::Recorder;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::*};
 use std::time::Duration;
 use trace::annotation::Wanted;
@@ -93,7 +93,7 @@ pub fn admits(recorder: &Recorder, waits: bool) -> bool {
         }
     };
     // Copies of the range may be under way: what tells that they have arrived belongs to it.
-    is_open || waits && recorder.pending.any()
+    is_open || waits && recorder.around.pending.any()
 }
 
 /// A recording begins.

@@ -1,4 +1,4 @@
-//! What programs register with NVTX: domains and texts. Known for the life of the process, whether or not it records: a
+//! What programs register with NVTX: domains and texts. Modules for the life of the process, whether or not it records: a
 //! recording is told what a number stands for when an annotation first needs it.
 //!
 //! Handles are numbers, so that a wrong one is an answer instead of a fault. The same name is the same domain, and the same

@@ -1,61 +1,22 @@
 //! From dormant to recording: at the first driver call of a process, and again in a forked child.
 
-use crate::chunk::Supply;
 use crate::config::{self, Config};
 use crate::file::TraceFile;
 use crate::generation::{LAST, LAST_WORDS, OFF, generation, off, page, wiped_page};
 use crate::last_words::LastWords;
-use crate::lock::Lock;
 use crate::log::tell;
 use crate::manners::{with_descriptors, without_signals};
+use crate::recorder::{self, RECORDER, Recorder, recorder};
+use crate::surroundings::Surroundings;
 use crate::{
-    adopt, bystanders, clock, counters, destinations, devices, images, invented, kernels, lane, logs, long_results,
-    node_runs, pending, pinned, range, real, times, variables, watch,
+    bystanders, clock, counters, destinations, devices, finish, images, invented, kernels, lane, logs, long_results,
+    modules, node_runs, range, real, times, variables, watch,
 };
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
-use trace::preamble::{Data, Preamble, encode};
-
-/// Everything one recording needs. Never freed: threads may use it until the process is gone.
-pub struct Recorder {
-    pub pid: u32,
-    pub file: Arc<TraceFile>,
-    pub supply: Arc<Supply>,
-    pub data: Data,
-    /// Of the `cutrace record` that closes the trace, as long as it runs.
-    pub session: Option<PathBuf>,
-    /// CUDA_LAUNCH_BLOCKING
-    pub launches_wait: bool,
-    pub threads: AtomicU32,
-    pub kernels: kernels::Layouts,
-    pub modules: adopt::Known,
-    pub images: images::Images,
-    pub logs: logs::Logs,
-    pub variables: variables::Variables,
-    pub invented: invented::Invented,
-    pub pinned: pinned::Ranges,
-    pub pending: pending::Pending,
-    pub destinations: destinations::Destinations,
-    pub node_runs: node_runs::NodeRuns,
-    pub watch: watch::Watch,
-    pub long_results: long_results::Allowance,
-    pub range: range::Range,
-    pub bystanders: bystanders::Bystanders,
-    /// Losses by what was lost; cold.
-    pub losses: Lock<Vec<(&'static str, u64)>>,
-    pub last_words: LastWords,
-}
-
-static RECORDER: AtomicPtr<Recorder> = AtomicPtr::new(std::ptr::null_mut());
-
-/// The recorder of the current generation; only after `generation()` was found to be the caller's.
-#[inline(always)]
-pub fn recorder() -> &'static Recorder {
-    // SAFETY: set before the generation becomes visible, and never freed.
-    unsafe { &*RECORDER.load(Acquire) }
-}
+use std::sync::atomic::{AtomicU32, Ordering::*};
+use trace::preamble::{Preamble, encode};
 
 /// Starts recording if this process should and does not yet. Returns whether it records now.
 #[cold]
@@ -122,31 +83,26 @@ fn start() -> Result<(), String> {
     announce(config.session.as_deref(), file.path.as_os_str());
     let recorder = Box::leak(Box::new(Recorder {
         pid: std::process::id(),
-        file: Arc::new(file),
+        around: Surroundings::of(file, config.data),
         supply: Arc::default(),
-        data: config.data,
         session: config.session,
         launches_wait,
         threads: AtomicU32::new(0),
         kernels: kernels::Layouts::default(),
-        modules: adopt::Known::default(),
+        modules: modules::Modules::default(),
         images: images::Images::default(),
         logs: logs::Logs::default(),
         variables: variables::Variables::default(),
         invented: invented::Invented::default(),
-        pinned: pinned::Ranges::default(),
-        pending: pending::Pending::default(),
         destinations: destinations::Destinations::default(),
         node_runs: node_runs::NodeRuns::default(),
-        watch: watch::Watch::default(),
+        watch: watch::Watch::new(config.data, finish::looks_last),
         long_results: long_results::Allowance::default(),
         range: range::begin(&config.range),
-        bystanders: bystanders::Bystanders::default(),
-        losses: Lock::default(),
         last_words,
     }));
     RECORDER.store(recorder, Release);
-    LAST_WORDS.get_or_init(|| |what| self::recorder().last_words.say(what, 1));
+    LAST_WORDS.get_or_init(|| |what| recorder::recorder().say_last(what, 1));
     page().recorded.store(1, Release);
     // Before the thread is made: that may wait for the loader, and whoever holds it may wait for this.
     page().generation.store(generation, Release);
@@ -169,16 +125,16 @@ fn spawn(stack: usize) {
         unsafe { libc::prctl(libc::PR_SET_NAME, c"cutrace".as_ptr()) };
         let recorder = recorder();
         let turn = || {
-            recorder.bystanders.look(recorder, bystanders::SELDOM);
+            recorder.watch.look_for_bystanders(bystanders::SELDOM, &recorder.around);
             // That somebody has cut the file short is to be known before the process ends.
-            recorder.file.look();
-            recorder.supply.tend(&recorder.file, recorder.range.tend().min(times::tend()))
+            recorder.around.file.look();
+            recorder.supply.tend(&recorder.around.file, recorder.range.tend().min(times::tend()))
         };
         loop {
             match std::panic::catch_unwind(std::panic::AssertUnwindSafe(turn)) {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => {
-                    off(&format!("{}: {error}", recorder.file.path.display()));
+                    off(&format!("{}: {error}", recorder.around.file.path.display()));
                     return std::ptr::null_mut();
                 }
                 Err(_) => {
@@ -293,37 +249,4 @@ fn driver_version() -> i32 {
     // SAFETY: the signature is that of cuda.h.
     let result = unsafe { real::function::<Version>("cuDriverGetVersion").map(|ask| ask(&mut version)) };
     if result == Some(0) { version } else { 0 }
-}
-
-impl Recorder {
-    /// Whether the device can reach host memory, so that the CPU may write there or read without a call.
-    #[inline(always)]
-    pub fn shares_any(&self) -> bool {
-        self.pinned.any() || self.watch.managed.any()
-    }
-
-    /// Whether all of this is memory of the host that the device can reach, or managed.
-    pub fn shares(&self, address: u64, len: u64) -> bool {
-        self.pinned.holds(address, len) || self.watch.managed.holds(address, len)
-    }
-
-    pub fn reaches_host(&self) -> bool {
-        self.pinned.any() || self.watch.managed.any() || self.watch.any() || self.destinations.any()
-    }
-
-    /// Counts something that is not in the trace; the count is written into the trace by the lane that lost it.
-    #[cold]
-    pub fn lose(&self, what: &'static str) -> u64 {
-        let mut losses = self.losses.lock();
-        match losses.iter_mut().find(|(w, _)| *w == what) {
-            Some((_, count)) => {
-                *count += 1;
-                *count
-            }
-            None => {
-                losses.push((what, 1));
-                1
-            }
-        }
-    }
 }

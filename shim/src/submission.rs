@@ -39,7 +39,7 @@ pub fn under_way(
         let mut copy = Copy::new(landing, context, ask::is_blocking(stream), lane.index(), call);
         (copy.work, copy.by_cpu, copy.is_being_put) = (work, by_cpu, true);
         let queue = Queue::of(stream, per_thread, lane.index(), || context);
-        let given_up = recorder.pending.add_work(queue, copy);
+        let given_up = recorder.around.pending.add_work(queue, copy);
         given_up.iter().filter_map(observation::give_up).for_each(|record| lane.append(&record));
     }
 }

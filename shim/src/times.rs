@@ -19,7 +19,7 @@ use crate::generation;
 use crate::guard::guarded;
 use crate::log::tell;
 use crate::manners::unseen;
-use crate::start::Recorder;
+use crate::recorder::Recorder;
 use crate::{clock, range};
 use std::cell::Cell;
 use std::ffi::{CStr, CString, OsStr, c_void};
@@ -136,7 +136,7 @@ pub fn start(recorder: &'static Recorder, origin: i64) {
     guarded(|| {
         if let Err(why) = begin(recorder, origin) {
             tell(&format!("no device times are taken: {why}"));
-            written::none(&recorder.file, &why);
+            written::none(&recorder.around.file, &why);
         }
     });
 }
@@ -202,7 +202,7 @@ fn attempt(name: &CStr, recorder: &'static Recorder, origin: i64, pid: u32) -> R
     let shown = name.to_string_lossy();
     let (library, version) = open(name)?;
     let first = library.compare(written::TRIES, now).map_err(|why| format!("{shown}: {why}"))?;
-    let written = Written::new(recorder.file.clone(), version, origin, first);
+    let written = Written::new(recorder.around.file.clone(), version, origin, first);
     let generation = generation::generation();
     let [stopped, ending, flushing] = [const { AtomicBool::new(false) }; 3];
     let (flushed, by_function) = (AtomicU64::new(now() as u64), Vec::new());

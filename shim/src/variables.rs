@@ -3,7 +3,7 @@
 use crate::ask::{self, Place};
 use crate::lock::Lock;
 use crate::memory::handed_out;
-use crate::start;
+use crate::watch::Watch;
 
 /// Looked up so far.
 #[derive(Default)]
@@ -22,7 +22,14 @@ struct Variable {
 impl Variables {
     /// After one has been found. `words`: where its address and its length are to stand, either of which may be nowhere, its
     /// module or library, and its name.
-    pub fn found(&self, in_library: bool, managed: bool, words: &[u64]) {
+    pub fn found(
+        &self,
+        in_library: bool,
+        managed: bool,
+        words: &[u64],
+        library_of: impl Fn(u64) -> u64,
+        watch: &Watch,
+    ) {
         let [place, length, owner, name, ..] = *words else { return };
         if place == 0 {
             return;
@@ -38,19 +45,18 @@ impl Variables {
             _ => Some(handed_out(length)),
         };
         let Some(len) = len.filter(|len| *len > 0) else { return };
-        let recorder = start::recorder();
-        let library = recorder.modules.library_of(owner);
+        let library = library_of(owner);
         let owners = [owner, library, ask::current_context(), ask::current_device().unwrap_or(u64::MAX)];
         let variable = Variable { start, len, owners };
         let mut managed = self.managed.lock();
         managed.retain(|other| other.start != start || *other == variable);
         if !managed.contains(&variable) {
             managed.push(variable);
-        } else if recorder.watch.managed.find(start) == Some((start, len)) {
+        } else if watch.managed.find(start) == Some((start, len)) {
             return;
         }
         drop(managed);
-        recorder.watch.managed_made(start, len);
+        watch.managed_made(start, len);
     }
 
     /// The addresses of those that end with this module, library, context or device.
@@ -61,13 +67,13 @@ impl Variables {
 
     /// After the call that was to end this owner, and that of its variables nothing is followed any more. Some are still there if it failed, or
     /// if the owner has others who keep it.
-    pub fn owner_ended(&self, owner: u64, succeeded: bool) {
+    pub fn owner_ended(&self, owner: u64, succeeded: bool, watch: &Watch) {
         let is_owned = |variable: &mut Variable| variable.owners.contains(&owner);
         let owned: Vec<Variable> = self.managed.lock().extract_if(.., is_owned).collect();
         for variable in owned {
             if ask::is_managed(variable.start).unwrap_or(!succeeded) {
                 self.managed.lock().push(variable);
-                start::recorder().watch.managed_made(variable.start, variable.len);
+                watch.managed_made(variable.start, variable.len);
             }
         }
     }

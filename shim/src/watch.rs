@@ -10,24 +10,28 @@ mod brought;
 mod referred;
 mod watched;
 
+use crate::bystanders::{self, Bystanders};
 use crate::finds::{Finds, PIECE};
 use crate::lock::Lock;
 use crate::memory::bytes_at;
 use crate::node_runs::Turn;
-use crate::pending::{Copy, Uses};
+use crate::pending::{Copy, Pending, Uses};
 use crate::pinned::Ranges;
 use crate::queue::Queue;
 use crate::running::{Callbacks, Running};
 use crate::shadow::Shadow;
 use crate::spans::{joined, within, without};
+use crate::surroundings::Surroundings;
 use crate::tracker::{PAGE, Tracker};
 use crate::users::Users;
-use crate::{ask, bystanders, finish, host_functions, maps, start};
+use crate::{ask, generation, host_functions, maps};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use std::time::Duration;
 use std::time::Instant;
 use trace::api::roles::Class;
+use trace::preamble::Data;
 use trace::record;
 use watched::{Reason, Watched, clusters, sharing};
 
@@ -39,8 +43,11 @@ const MOST_RECORDED: u64 = 1 << 30;
 const MOST_WATCHED: usize = 8192;
 const SHORT: usize = 32;
 
-#[derive(Default)]
 pub struct Watch {
+    data: Data,
+    /// Has the end of the process begin with a look at managed memory.
+    looks_last: fn(),
+    bystanders: Bystanders,
     /// Managed memory, whether watched or not.
     pub managed: Ranges,
     /// Managed memory made since the last launch, and whether there is any: start and length.
@@ -65,6 +72,32 @@ struct State {
 }
 
 impl Watch {
+    pub fn new(data: Data, looks_last: fn()) -> Watch {
+        Watch {
+            data,
+            looks_last,
+            bystanders: Bystanders::default(),
+            managed: Ranges::default(),
+            fresh: Lock::default(),
+            is_fresh: AtomicBool::default(),
+            count: AtomicUsize::default(),
+            is_looked_at_last: AtomicBool::default(),
+            stored: AtomicBool::default(),
+            state: Lock::default(),
+        }
+    }
+
+    /// Who else writes what is watched is named once.
+    pub fn look_for_bystanders(&self, period: Duration, around: &Surroundings) {
+        if !self.any() {
+            return;
+        }
+        if let Some(what) = self.bystanders.look(period, &|memory| self.overlaps(memory)) {
+            around.lose(what);
+            generation::say_last(what);
+        }
+    }
+
     /// Whether anything is watched.
     #[inline(always)]
     pub fn any(&self) -> bool {
@@ -86,6 +119,7 @@ impl Watch {
     }
 
     fn watch_for(&self, users: Users, start: u64, len: u64, managed: bool, finds: &mut Finds) -> bool {
+        let around = finds.around;
         let mut state = self.state.lock();
         let before = state.ranges.len();
         // What others find done from now on they tell when this is over: it has been left out here.
@@ -93,18 +127,19 @@ impl Watch {
         let tracked = Self::watch_in(&mut state, users, start, len, managed, finds);
         let more = state.ranges.len() > before;
         if managed && !self.is_looked_at_last.swap(true, Relaxed) {
-            finish::looks_last();
+            (self.looks_last)();
         }
         self.count.store(state.ranges.len(), Relaxed);
         finds.found_by_now();
         drop(state);
         if more {
-            start::recorder().bystanders.look(start::recorder(), bystanders::SOON);
+            self.look_for_bystanders(bystanders::SOON, around);
         }
         tracked
     }
 
     fn watch_in(state: &mut State, users: Users, start: u64, len: u64, managed: bool, finds: &mut Finds) -> bool {
+        let around = finds.around;
         let before = state.ranges.range(..=start).next_back();
         if let Some((at, known)) = before.filter(|(_, known)| start + len <= known.end) {
             let (at, tracked) = (*at, known.tracked);
@@ -131,7 +166,7 @@ impl Watch {
         };
         let State { tracker, ranges, refused, callbacks } = state;
         let tracker = tracker.get_or_insert_with(Tracker::open);
-        let pinned = start::recorder().pinned.holds(start, len);
+        let pinned = around.pinned.holds(start, len);
         let mut watched = Watched {
             end: start + len,
             managed,
@@ -152,7 +187,7 @@ impl Watch {
             // What is not here the device has, or nobody touched.
             watched.tracked = tracker.present(pages, &mut here);
         } else {
-            let is_shared = maps::is_shared(&pages, start::recorder().pinned.is_the_drivers(start));
+            let is_shared = maps::is_shared(&pages, around.pinned.is_the_drivers(start));
             watched.tracked = !(is_shared && len <= MOST_COMPARED) && tracker.arm(&pages);
             if is_shared && watched.tracked {
                 finds.lose(start, 0, "shared memory, into which others may write unseen");
@@ -163,7 +198,7 @@ impl Watch {
                 // Memory that is gone the next look drops.
                 let _ = known.compare(*other, &pages, reason, finds);
             }
-            may_be_theirs(callbacks, ranges, &finds.places[already..], reason);
+            may_be_theirs(callbacks, ranges, &finds.places[already..], reason, &around.pending);
             here.push(pages);
         }
         if here.iter().map(|pages| pages.end - pages.start).sum::<u64>() > MOST_RECORDED {
@@ -173,7 +208,7 @@ impl Watch {
             return false;
         }
         let thread = finds.thread();
-        let landing_in = |at, len| start::recorder().pending.landing_in(at, len, thread);
+        let landing_in = |at, len| around.pending.landing_in(at, len, thread);
         let before = landing_in(start, len);
         let here = here.into_iter().map(|range| range.start.max(start)..range.end.min(start + len));
         for range in here.flat_map(|range| without(range, &before)) {
@@ -193,7 +228,7 @@ impl Watch {
             }
         }
         // Others may have looked at it just before this was watched, and will not come back to it.
-        for range in start::recorder().pending.looked_at_in(start, start + len) {
+        for range in around.pending.looked_at_in(start, start + len) {
             match managed {
                 true => watched.back.push(range),
                 false => _ = watched.take_over(start, range, &[], tracker),
@@ -228,7 +263,8 @@ impl Watch {
     /// Adds what the CPU wrote since the last look, before a call. What a callback that ends from now on has written it tells itself, if
     /// the call gives the device work: the call would look for it in vain, but for what it copies itself.
     pub fn look(&self, class: Class, uses: Uses, is_copy: bool, finds: &mut Finds) {
-        let pending = &start::recorder().pending;
+        let around = finds.around;
+        let pending = &around.pending;
         let is_work =
             matches!(class, Class::launch | Class::submit) && !matches!(&uses, Uses::Only(none) if none.is_empty());
         let may_be_beside = is_work && (host_functions::any_under_way() || host_functions::any_of_nodes());
@@ -256,9 +292,10 @@ impl Watch {
 
     /// When a wait has returned: what others wrote in pinned memory since it began.
     pub fn look_meanwhile(&self, finds: &mut Finds) {
+        let around = finds.around;
         let mut state = self.state.lock();
         self.look_at(&mut state, Reason::Meanwhile, &[], finds);
-        start::recorder().pending.written(finds.thread(), &finds.places);
+        around.pending.written(finds.thread(), &finds.places);
         finds.found_by_now();
     }
 
@@ -274,10 +311,10 @@ impl Watch {
 
     /// The CPU has copied to these pages for the driver, and this, which is done, worked there: what shows on them is not of callbacks
     /// beside it.
-    pub fn stirred(&self, copy: &Copy, queue: Queue, pages: &[Range<u64>]) {
+    pub fn stirred(&self, pending: &Pending, copy: &Copy, queue: Queue, pages: &[Range<u64>]) {
         let mut state = self.state.lock();
         if state.callbacks.any() {
-            let is_unordered = |turn: &Turn| !start::recorder().pending.is_ordered(copy, queue, turn);
+            let is_unordered = |turn: &Turn| !pending.is_ordered(copy, queue, turn);
             state.callbacks.copied(pages, is_unordered);
         }
     }
@@ -285,14 +322,15 @@ impl Watch {
     /// As `look`. Also where nothing seems to be watched: a copy may just be beginning to watch what this callback wrote. What
     /// waits for its turn has brought nothing yet.
     pub fn callback_ends(&self, number: u64, turn: Option<&Turn>, finds: &mut Finds) {
+        let around = finds.around;
         let mut state = self.state.lock();
         let ended = state.callbacks.ends(number);
         let is_short = ended.as_ref().is_some_and(Running::is_short);
         let copied = ended.as_ref().map_or(&[][..], |ended| &ended.copied);
         self.look_at(&mut state, Reason::Callback { turn, copied }, &[], finds);
-        start::recorder().pending.called_back(&finds.places);
+        around.pending.called_back(&finds.places);
         if let Some(Running { began, found, .. }) = ended.filter(|_| is_short) {
-            start::recorder().pending.called_back(&found);
+            around.pending.called_back(&found);
             for range in joined(found) {
                 // What began to be watched meanwhile was recorded as a whole then: what came later is newer than that.
                 // Nobody reads what is watched no more.
@@ -307,13 +345,15 @@ impl Watch {
 
     /// `own`: in order, what the call itself copies.
     fn look_at(&self, state: &mut State, reason: Reason, own: &[Range<u64>], finds: &mut Finds) {
+        let around = finds.around;
         let already = finds.places.len();
         self.look_everywhere(state, reason, own, finds);
         let State { callbacks, ranges, .. } = state;
-        may_be_theirs(callbacks, ranges, &finds.places[already..], reason);
+        may_be_theirs(callbacks, ranges, &finds.places[already..], reason, &around.pending);
     }
 
     fn look_everywhere(&self, state: &mut State, reason: Reason, own: &[Range<u64>], finds: &mut Finds) {
+        let around = finds.around;
         let State { tracker, ranges, callbacks, .. } = state;
         let Some(tracker) = tracker else { return };
         let is_running = callbacks.any();
@@ -327,7 +367,7 @@ impl Watch {
         };
         let is_others = |start: u64, watched: &Watched| {
             let other = watched.users.only().filter(|user| *user != thread && is_left);
-            let pending = &start::recorder().pending;
+            let pending = &around.pending;
             other.is_some_and(|user| match reason {
                 // Work of the other thread that is behind the callback has it for its input.
                 Reason::Callback { turn: Some(turn), .. } => !pending.has_behind(&(start..watched.end), turn),
@@ -364,7 +404,7 @@ impl Watch {
                 }
                 if !watched.left.is_empty() {
                     // What was left long ago need not be the callback's: a launch beside it may be writing there.
-                    let pending = &start::recorder().pending;
+                    let pending = &around.pending;
                     let own = |pages: &Range<u64>| pages.start.max(*start)..pages.end.min(watched.end);
                     let is_doubtful = |pages: &Range<u64>| matches!(reason, Reason::Callback { turn: Some(turn), .. } if pending.is_given_beside(&own(pages), turn));
                     let (doubtful, sure) = std::mem::take(&mut watched.left).into_iter().partition(is_doubtful);
@@ -390,13 +430,13 @@ impl Watch {
             let told = || joined([&watched.left[..], &watched.back, &finds.places[already..]].concat());
             // Where several threads write others may have found it.
             let is_ones = watched.users != Users::Several && !fresh.is_empty();
-            if is_ones && may_be_put_back(&(*start..watched.end), &fresh, &told()) {
+            if is_ones && may_be_put_back(&around.pending, &(*start..watched.end), &fresh, &told()) {
                 finds.lose(*start, 0, "memory of kernels under way in which the CPU wrote what had been there before");
             }
         }
         for start in gone {
             ranges.remove(&start);
-            if start::recorder().pinned.find(start).is_some() {
+            if around.pinned.find(start).is_some() {
                 finds.lose(start, 0, "pinned memory that could not be read");
             }
         }
@@ -437,11 +477,12 @@ impl Watch {
     /// What the CPU has of managed memory, which may be gone with its context or the process. Where work is under way it may be the device's
     /// by now, and nobody can say what of that the program has seen.
     pub fn look_last(&self, finds: &mut Finds) {
+        let around = finds.around;
         let mut state = self.state.lock();
         let State { tracker: Some(tracker), ranges, .. } = &mut *state else { return };
         for (start, watched) in ranges.iter_mut().filter(|(_, watched)| watched.managed && watched.tracked) {
             let mut here = Vec::new();
-            let is_busy = start::recorder().pending.has(*start, watched.end, !watched.is_small(*start));
+            let is_busy = around.pending.has(*start, watched.end, !watched.is_small(*start));
             if !is_busy && tracker.present(watched.pages(*start), &mut here) {
                 // Memory that is gone already has nothing left to tell.
                 let _ = here.iter().all(|pages| watched.compare(*start, pages, Reason::Call(Class::submit), finds));
@@ -451,14 +492,14 @@ impl Watch {
     }
 
     /// Stops watching what is no pinned, or no managed, memory any more.
-    pub fn drop_gone(&self) {
+    pub fn drop_gone(&self, pinned: &Ranges) {
         for (start, len) in self.managed.drop_gone(|start| ask::is_managed(start) == Some(false)) {
             self.forget(start, len, true, None);
         }
         let state = self.state.lock();
         let gone = |(start, watched): (&u64, &Watched)| {
             let len = watched.end - start;
-            (watched.pinned && !start::recorder().pinned.holds(*start, len)).then_some((*start, len))
+            (watched.pinned && !pinned.holds(*start, len)).then_some((*start, len))
         };
         let gone: Vec<(u64, u64)> = state.ranges.iter().filter_map(gone).collect();
         drop(state);
@@ -468,18 +509,22 @@ impl Watch {
 
 /// Whether a page was written and holds what it had held, in memory of a kernel under way: the program may have put that back in the place of a result
 /// which it knew to be there by other means than a call. On pages that belong to others, too, that may be theirs.
-fn may_be_put_back(memory: &Range<u64>, touched: &[Range<u64>], found: &[Range<u64>]) -> bool {
+fn may_be_put_back(pending: &Pending, memory: &Range<u64>, touched: &[Range<u64>], found: &[Range<u64>]) -> bool {
     let inner = |range: &Range<u64>| range.start.next_multiple_of(PAGE)..range.end / PAGE * PAGE;
     let silent = within(&inner(memory), touched).into_iter().flat_map(|pages| without(pages, found));
-    let pending = &start::recorder().pending;
     silent.map(|rest| inner(&rest)).any(|pages| pages.start < pages.end && pending.is_given(pages.start, pages.end))
 }
 
 /// What was found may have been written by callbacks that run.
-fn may_be_theirs(callbacks: &mut Callbacks, ranges: &BTreeMap<u64, Watched>, found: &[Range<u64>], reason: Reason) {
+fn may_be_theirs(
+    callbacks: &mut Callbacks,
+    ranges: &BTreeMap<u64, Watched>,
+    found: &[Range<u64>],
+    reason: Reason,
+    pending: &Pending,
+) {
     for place in found {
         let user = ranges.range(..=place.start).next_back().and_then(|(_, watched)| watched.users.only());
-        let pending = &start::recorder().pending;
         // What one has written before its end another that runs has not, if it is for work that does not wait for that.
         let is_only_ones = |other: &Turn| match reason {
             Reason::Callback { turn: Some(one), .. } => pending.is_of_one_alone(place, user, one, other),

@@ -38,7 +38,7 @@ extern "C" fn ended(_: *mut libc::c_void) {
             if let Some(chunk) = chunk {
                 lane.recorder().supply.retire(chunk);
             }
-            lane.recorder().pending.thread_ends(lane.index());
+            lane.recorder().around.pending.thread_ends(lane.index());
         });
         lane.cursor.set(std::ptr::null_mut());
         lane.limit.set(std::ptr::null_mut());

@@ -4,6 +4,7 @@ use super::{Lane, Run};
 use crate::counters;
 use crate::generation;
 use crate::manners::unseen;
+use crate::recorder;
 use crate::{devices, early, start};
 use std::ops::Range;
 use std::sync::atomic::Ordering::*;
@@ -37,7 +38,7 @@ impl Lane {
         if !start::begin() {
             return false;
         }
-        let (recorder, generation) = (start::recorder(), generation::generation());
+        let (recorder, generation) = (recorder::recorder(), generation::generation());
         if self.generation.get() == generation {
             return true;
         }

@@ -66,10 +66,10 @@ impl Lane {
         if self.ordinal.get() == 1 {
             recorder.supply.expect_more();
         }
-        let chunk = match recorder.supply.take(&recorder.file, wanted(size, keep).max(least)) {
+        let chunk = match recorder.supply.take(&recorder.around.file, wanted(size, keep).max(least)) {
             Ok(chunk) => chunk,
             Err(error) => {
-                generation::off(&format!("{}: {error}", recorder.file.path.display()));
+                generation::off(&format!("{}: {error}", recorder.around.file.path.display()));
                 return false;
             }
         };

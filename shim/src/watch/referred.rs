@@ -2,7 +2,6 @@
 
 use super::Watch;
 use crate::finds::Finds;
-use crate::start;
 use crate::users::Users;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::*;
@@ -20,12 +19,12 @@ impl Watch {
     }
 
     fn refer_for(&self, users: Users, words: impl Iterator<Item = u64>, finds: &mut Finds) {
-        let recorder = start::recorder();
-        if recorder.data == Data::None {
+        let around = finds.around;
+        if self.data == Data::None {
             return;
         }
         for word in words {
-            if let Some((start, len)) = recorder.pinned.find(word) {
+            if let Some((start, len)) = around.pinned.find(word) {
                 if users == Users::Nobody {
                     self.stored.store(true, Relaxed);
                 }
@@ -40,7 +39,7 @@ impl Watch {
     pub fn managed_made(&self, start: u64, len: u64) {
         self.forget(start, len, true, None);
         self.managed.add(start, len, false);
-        if start::recorder().data == Data::None {
+        if self.data == Data::None {
             return;
         }
         let mut fresh = self.fresh.lock();
@@ -51,7 +50,7 @@ impl Watch {
     /// Begins to watch all managed memory: a launch can get to it by pointers that lie in other memory. With the lock held: another thread's
     /// launch waits for what is recorded.
     pub fn refer_managed(&self, finds: &mut Finds) {
-        if start::recorder().data == Data::None || !self.is_fresh.load(Acquire) {
+        if self.data == Data::None || !self.is_fresh.load(Acquire) {
             return;
         }
         let mut fresh = self.fresh.lock();
@@ -74,7 +73,7 @@ impl Watch {
         while !finds.named.is_empty() {
             let named = std::mem::take(&mut finds.named).into_iter();
             // Of memory that cannot be followed this is asked again each time it is found.
-            let named: BTreeSet<u64> = named.filter_map(|word| Some(start::recorder().pinned.find(word)?.0)).collect();
+            let named: BTreeSet<u64> = named.filter_map(|word| Some(finds.around.pinned.find(word)?.0)).collect();
             self.refer_for(Users::Nobody, named.into_iter(), finds);
         }
     }

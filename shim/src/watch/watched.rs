@@ -3,9 +3,9 @@
 use crate::finds::{Finds, PIECE};
 use crate::memory::bytes_at;
 use crate::node_runs::Turn;
+use crate::pending::Pending;
 use crate::shadow::{NEAR, Shadow};
 use crate::spans::{self, joined, within, without};
-use crate::start;
 use crate::tracker::{PAGE, Tracker, pages_of};
 use crate::users::Users;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ pub struct Watched {
     pub end: u64,
     pub managed: bool,
     pub since: Instant,
-    /// Known to the driver: otherwise a graph's node reads it, whatever ends.
+    /// Modules to the driver: otherwise a graph's node reads it, whatever ends.
     pub pinned: bool,
     /// Whether the kernel tells which of its pages were written.
     pub tracked: bool,
@@ -112,6 +112,7 @@ impl Watched {
 
     /// False if the memory is not there any more.
     pub fn compare(&mut self, start: u64, pages: &Range<u64>, reason: Reason, finds: &mut Finds) -> bool {
+        let around = finds.around;
         let (turn, copied) =
             if let Reason::Callback { turn, copied } = reason { (turn, copied) } else { (None, &[][..]) };
         let range = pages.start.max(start)..pages.end.min(self.end);
@@ -122,7 +123,7 @@ impl Watched {
         // What copies are still bringing is theirs.
         let thread = finds.thread();
         let landing_in = |range: &Range<u64>| {
-            let pending = &start::recorder().pending;
+            let pending = &around.pending;
             let mut landing = pending.unsettled_in(range.start, range.end - range.start, thread, turn);
             landing.extend(within(range, copied));
             landing.sort_unstable_by_key(|place| place.start);
@@ -144,7 +145,7 @@ impl Watched {
                 // A graph is used by who has made it, whoever launches it.
                 let is_makers = |user: u32| user == thread && turn.is_some_and(Turn::is_of_graph);
                 let user = self.users.only().filter(|user| !is_makers(*user));
-                let pending = &start::recorder().pending;
+                let pending = &around.pending;
                 let landed = turn.map_or(Vec::new(), |turn| pending.landed_since(&range, turn));
                 let in_use: Vec<_> =
                     pending.in_use(&range, user).into_iter().flat_map(|used| without(used, &landed)).collect();
@@ -155,7 +156,8 @@ impl Watched {
             }
         });
         for range in ranges.collect::<Vec<_>>() {
-            let back = if let Reason::Call(_) = reason { self.has_back(start, &range) } else { Vec::new() };
+            let back =
+                if let Reason::Call(_) = reason { self.has_back(start, &range, &around.pending) } else { Vec::new() };
             for at in range.clone().step_by(PIECE as usize) {
                 let step = PIECE.min(range.end - at) as usize;
                 let Some(bytes) = bytes_at(at, step, true) else { return false };
@@ -184,9 +186,8 @@ impl Watched {
     }
 
     /// What of this memory the CPU has again. While other work has it, too, that shows later.
-    fn has_back(&mut self, start: u64, range: &Range<u64>) -> Vec<Range<u64>> {
-        let is_others =
-            || start::recorder().pending.has(range.start, range.end, !(self.is_small(start) || self.is_stored));
+    fn has_back(&mut self, start: u64, range: &Range<u64>, pending: &Pending) -> Vec<Range<u64>> {
+        let is_others = || pending.has(range.start, range.end, !(self.is_small(start) || self.is_stored));
         if self.back.is_empty() || is_others() {
             return Vec::new();
         }

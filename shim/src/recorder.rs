@@ -1,0 +1,64 @@
+//! Everything that one recording needs, in one place.
+
+use crate::chunk::Supply;
+use crate::last_words::LastWords;
+use crate::surroundings::Surroundings;
+use crate::{destinations, images, invented, kernels, logs, long_results, modules, node_runs, range, variables, watch};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
+
+/// Everything one recording needs. Never freed: threads may use it until the process is gone.
+pub struct Recorder {
+    pub pid: u32,
+    pub supply: Arc<Supply>,
+    /// Of the `cutrace record` that closes the trace, as long as it runs.
+    pub session: Option<PathBuf>,
+    /// CUDA_LAUNCH_BLOCKING
+    pub launches_wait: bool,
+    pub threads: AtomicU32,
+    pub kernels: kernels::Layouts,
+    pub modules: modules::Modules,
+    pub images: images::Images,
+    pub logs: logs::Logs,
+    pub variables: variables::Variables,
+    pub invented: invented::Invented,
+    pub around: Surroundings,
+    pub destinations: destinations::Destinations,
+    pub node_runs: node_runs::NodeRuns,
+    pub watch: watch::Watch,
+    pub long_results: long_results::Allowance,
+    pub range: range::Range,
+    pub last_words: LastWords,
+}
+
+pub static RECORDER: AtomicPtr<Recorder> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The recorder of the current generation; only after `generation()` was found to be the caller's.
+#[inline(always)]
+pub fn recorder() -> &'static Recorder {
+    // SAFETY: set before the generation becomes visible, and never freed.
+    unsafe { &*RECORDER.load(Acquire) }
+}
+
+impl Recorder {
+    /// Whether the device can reach host memory, so that the CPU may write there or read without a call.
+    #[inline(always)]
+    pub fn shares_any(&self) -> bool {
+        self.around.pinned.any() || self.watch.managed.any()
+    }
+
+    /// Whether all of this is memory of the host that the device can reach, or managed.
+    pub fn shares(&self, address: u64, len: u64) -> bool {
+        self.around.pinned.holds(address, len) || self.watch.managed.holds(address, len)
+    }
+
+    pub fn reaches_host(&self) -> bool {
+        self.around.pinned.any() || self.watch.managed.any() || self.watch.any() || self.destinations.any()
+    }
+
+    /// Puts something that the trace lacks into its last words.
+    pub fn say_last(&self, what: &str, count: u64) {
+        self.last_words.say(&self.threads, what, count);
+    }
+}

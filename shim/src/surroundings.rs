@@ -1,0 +1,41 @@
+//! What the parts of a recording have in common: where bytes go, what could not be recorded, which memory of the host is pinned, and
+//! what is under way.
+
+use crate::file::TraceFile;
+use crate::lock::Lock;
+use crate::pending::Pending;
+use crate::pinned::Ranges;
+use std::sync::Arc;
+use trace::preamble::Data;
+
+pub struct Surroundings {
+    pub file: Arc<TraceFile>,
+    pub data: Data,
+    pub pinned: Ranges,
+    pub pending: Pending,
+    /// Losses by what was lost; cold.
+    pub losses: Lock<Vec<(&'static str, u64)>>,
+}
+
+impl Surroundings {
+    pub fn of(file: TraceFile, data: Data) -> Surroundings {
+        let (pinned, pending, losses) = Default::default();
+        Surroundings { file: Arc::new(file), data, pinned, pending, losses }
+    }
+
+    /// Counts something that is not in the trace; the count is written into the trace by the lane that lost it.
+    #[cold]
+    pub fn lose(&self, what: &'static str) -> u64 {
+        let mut losses = self.losses.lock();
+        match losses.iter_mut().find(|(w, _)| *w == what) {
+            Some((_, count)) => {
+                *count += 1;
+                *count
+            }
+            None => {
+                losses.push((what, 1));
+                1
+            }
+        }
+    }
+}
