@@ -10,7 +10,7 @@ use crate::lane::{self, Lane};
 use crate::memory::{bytes_at, word_at};
 use crate::node_runs::Turn;
 use crate::queue::Queue;
-use crate::{arrived, ask, clock, generation};
+use crate::{arrived, ask, clock, generation, join};
 use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
@@ -237,7 +237,7 @@ struct Begun {
 fn began(callback: &Callback) -> Begun {
     let mut begun = Begun { time: clock::entry(), number: 0, turn: callback.turn.clone() };
     if callback.generation == generation::generation() {
-        lane::with_any_lane(|lane| {
+        join::with_any_lane(|lane| {
             let of_launch = || lane.recorder().node_runs.begins(std::ptr::from_ref(callback) as u64);
             let position = lane.recorder().around.pending.take_position();
             begun.turn = begun.turn.take().or_else(of_launch).map(|turn| Turn { begun: Some(position), ..turn });
@@ -257,7 +257,7 @@ fn ended(callback: &Callback, begun: Begun) {
         return;
     }
     let run = callback.runs.fetch_add(1, AcqRel) + 1;
-    lane::with_any_lane(|lane| {
+    join::with_any_lane(|lane| {
         let (thread, call, end) = (callback.thread, callback.call, clock::exit());
         let mut finds =
             Finds::at(Written { begin: begun.time, end, thread, call, run, seen: 0 }, &lane.recorder().around);

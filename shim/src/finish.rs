@@ -4,7 +4,7 @@
 use crate::generation;
 use crate::log::tell;
 use crate::recorder::Recorder;
-use crate::{counters, early, lane, recorder};
+use crate::{counters, early, join, lane, recorder};
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -41,7 +41,7 @@ pub fn looks_last() {
 
 extern "C" fn look_last() {
     if generation::recording() {
-        lane::with_any_lane(|lane| {
+        join::with_any_lane(|lane| {
             let mut finds = lane.finds_before(lane.sequence());
             recorder::recorder().watch.look_last(&mut finds);
             lane.add(finds);

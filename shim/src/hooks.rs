@@ -1,17 +1,17 @@
 //! What the recorder must do at the calls that it follows, beyond what their table lines say.
 
+use crate::call::Open;
 use crate::callback::{self, Substitute};
 use crate::generation;
 use crate::guard::guarded;
 use crate::hook::Hook;
 use crate::host_functions;
-use crate::lane::{self, Lane, Open};
+use crate::lane::{self, Lane};
 use crate::memory::{handed_out, word_at};
 use crate::nodes::Nodes;
 use crate::queue::Queue;
 use crate::shape::Site;
-use crate::{adopt, ask, nets, observation, picture, range, recorder, times};
-use std::ffi::c_void;
+use crate::{adopt, ask, observation, picture, range, recorder, times};
 use std::sync::atomic::Ordering::*;
 use trace::api::table::BROKEN_CAPTURE;
 
@@ -134,11 +134,6 @@ pub fn after(hook: Hook, words: &[u64], result: u32, open: Option<Open>, removed
     {
         return;
     }
-    if let Hook::ProcAddress { place } = hook
-        && result == 0
-    {
-        hand_out(word(place) as *mut *mut c_void);
-    }
     let succeeded = result == 0 || matches!(hook, Hook::EndCapture) && BROKEN_CAPTURE.contains(&result);
     if let Some(open) = open {
         lane::with_lane(|lane| ended(hook, lane, words, succeeded, open.position, removed));
@@ -244,14 +239,6 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
         (Hook::EndCapture, _) => range::capture_ends(),
         _ => {}
     }
-}
-
-fn hand_out(place: *mut *mut c_void) {
-    if place.is_null() {
-        return;
-    }
-    // SAFETY: the driver has just written an address there for the application.
-    unsafe { *place = nets::substitute(*place) };
 }
 
 /// Whether anything is under way of which it matters what waits for it.

@@ -21,9 +21,11 @@
 //! lane what it says.
 
 mod adopt;
+mod annotate;
 mod arrived;
 mod ask;
 mod bystanders;
+mod call;
 mod callback;
 mod capture;
 mod chunk;
@@ -49,6 +51,7 @@ mod host;
 mod host_functions;
 mod images;
 mod invented;
+mod join;
 mod kernels;
 mod landing;
 mod lane;

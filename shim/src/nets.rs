@@ -147,7 +147,7 @@ fn is_own(address: *const c_void) -> bool {
 }
 
 /// What to hand out for an address that cuGetProcAddress returned.
-pub fn substitute(address: *mut c_void) -> *mut c_void {
+fn substitute(address: *mut c_void) -> *mut c_void {
     match real::id_at(address) {
         Some(id) => crate::wrappers::address(id),
         None => {
@@ -157,4 +157,15 @@ pub fn substitute(address: *mut c_void) -> *mut c_void {
             address
         }
     }
+}
+
+/// After cuGetProcAddress, which has written an address there.
+#[cold]
+pub fn hand_out(place: u64) {
+    let place = place as *mut *mut c_void;
+    if place.is_null() {
+        return;
+    }
+    // SAFETY: the driver has just written an address there for the application.
+    unsafe { *place = substitute(*place) };
 }

@@ -2,34 +2,22 @@
 //! straight into the chunk.
 
 use crate::guard::guarded;
-use crate::lane::{self, Lane, put};
+use crate::lane::{Lane, put};
 use crate::registered::{self, Registered};
 use crate::text::Text;
-use crate::{clock, early, generation, range};
+use crate::{generation, range};
 use std::sync::atomic::Ordering::*;
 use trace::record::{self, ANNOTATION, ANNOTATION_SIZE, Annotation, HEAD, Head, OPTIONAL, annotated};
 
 const CUT: &str = "texts of annotations beyond 64 KiB";
 pub const FOREIGN: &str = "messages of annotations that nobody registered";
 
-/// Records an annotation, if this process records. `trouble`: what of it cannot be.
-#[inline]
-pub fn write(mut about: Annotation, text: Text, trouble: Option<&'static str>) {
-    let records = lane::annotate(|lane| {
-        about.time = clock::entry();
-        add(lane, about, text, trouble);
-    });
-    if !records && generation::dormant() {
-        early::keep(about, text, trouble);
-    }
-}
-
-fn add(lane: &Lane, mut about: Annotation, text: Text, mut trouble: Option<&'static str>) {
+pub fn add(lane: &Lane, mut about: Annotation, text: Text, mut trouble: Option<&'static str>) {
     if about.domain != 0 {
         registered::find(about.domain.into()).into_iter().for_each(|domain| tell(lane, about.domain, domain));
     }
     if range::by_name() {
-        guarded(|| range::annotated(lane, &about, || message(text)));
+        guarded(|| range::annotated(&lane.recorder().range, lane.within(), &about, || message(text)));
     }
     let (mut len, mut cut) = (0, false);
     match text {
@@ -78,7 +66,9 @@ pub fn add_early(lane: &Lane, about: &Annotation, text: Option<&[u8]>, trouble: 
     }
     if range::by_name() {
         let registered = || registered::find(about.message.into()).map(|found| found.text.to_vec());
-        range::annotated(lane, about, || if about.registered { registered() } else { text.map(<[u8]>::to_vec) });
+        range::annotated(&lane.recorder().range, lane.within(), about, || {
+            if about.registered { registered() } else { text.map(<[u8]>::to_vec) }
+        });
     }
     lane.append(&whole(about, text));
     trouble.into_iter().for_each(|what| lose(lane, what));

@@ -6,7 +6,7 @@
 //!
 //! Results are as without a tool where NVTX lets them be: a push answers that levels are not tracked.
 
-use crate::notes;
+use crate::annotate;
 use crate::registered;
 use crate::text::Text;
 use std::ffi::{c_char, c_int, c_uint, c_void};
@@ -128,14 +128,14 @@ fn of(what: u8, domain: u64, subject: u64) -> Annotation {
 }
 
 fn note(what: u8, domain: u64, subject: u64, text: Text) {
-    notes::write(of(what, domain, subject), text, None);
+    annotate::write(of(what, domain, subject), text, None);
 }
 
 fn note_with(what: u8, domain: u64, subject: u64, attributes: *const u8) {
     let mut about = of(what, domain, subject);
     // SAFETY: NVTX's contract: null, or attributes as long as they say.
     let (text, trouble) = unsafe { read(&mut about, attributes) };
-    notes::write(about, text, trouble);
+    annotate::write(about, text, trouble);
 }
 
 /// Ids of ranges; 0 is what a program has without a tool.

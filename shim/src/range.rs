@@ -7,11 +7,11 @@
 use crate::clock::now;
 use crate::config::{Asked, Trigger};
 use crate::generation;
-use crate::lane::Lane;
 use crate::lock::Lock;
 use crate::log::tell;
-use crate::recorder::Recorder;
+use crate::pending::Pending;
 use crate::registered;
+use std::cell::Cell;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::*};
 use std::time::Duration;
 use trace::annotation::Wanted;
@@ -76,7 +76,7 @@ pub fn by_name() -> bool {
 /// Whether a call is recorded that a range may leave out. `waits`: it may tell that copies have arrived.
 #[cold]
 #[inline(never)]
-pub fn admits(recorder: &Recorder, waits: bool) -> bool {
+pub fn admits(waits: bool, pending: &Pending) -> bool {
     if CAPTURES.load(Relaxed) > 0 {
         return true;
     }
@@ -93,7 +93,7 @@ pub fn admits(recorder: &Recorder, waits: bool) -> bool {
         }
     };
     // Copies of the range may be under way: what tells that they have arrived belongs to it.
-    is_open || waits && recorder.around.pending.any()
+    is_open || waits && pending.any()
 }
 
 /// A recording begins.
@@ -171,22 +171,22 @@ pub fn capture_ends() {
     let _ = CAPTURES.fetch_update(Relaxed, Relaxed, |captures| captures.checked_sub(1));
 }
 
-/// An annotation is about to be written. `text`: its message.
+/// An annotation is about to be written. `within`: of the range that has opened this one, its domain, and how many pushes deep the
+/// thread is in it. `text`: its message.
 #[cold]
-pub fn annotated(lane: &Lane, about: &Annotation, text: impl Fn() -> Option<Vec<u8>>) {
-    let range = &lane.recorder().range;
+pub fn annotated(range: &Range, within: &Cell<(u32, u32)>, about: &Annotation, text: impl Fn() -> Option<Vec<u8>>) {
     let Trigger::Nvtx(wanted) = &range.asked.trigger else { return };
     let of = || registered::find(about.domain.into()).map(|domain| &*domain.text);
     let is_it = || wanted.matches(text().as_deref(), of());
-    let (domain, depth) = lane.within();
+    let (domain, depth) = within.get();
     match about.what {
-        annotated::PUSH if depth > 0 && domain == about.domain => lane.set_within((domain, depth + 1)),
+        annotated::PUSH if depth > 0 && domain == about.domain => within.set((domain, depth + 1)),
         annotated::PUSH if depth == 0 && is_it() => {
-            lane.set_within((about.domain, 1));
+            within.set((about.domain, 1));
             range.one_begins();
         }
         annotated::POP if depth > 0 && domain == about.domain => {
-            lane.set_within((domain, depth - 1));
+            within.set((domain, depth - 1));
             if depth == 1 {
                 range.one_ends();
             }

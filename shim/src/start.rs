@@ -9,8 +9,8 @@ use crate::manners::{with_descriptors, without_signals};
 use crate::recorder::{self, RECORDER, Recorder, recorder};
 use crate::surroundings::Surroundings;
 use crate::{
-    bystanders, clock, counters, destinations, devices, finish, images, invented, kernels, lane, logs, long_results,
-    modules, node_runs, range, real, times, variables, watch,
+    bystanders, clock, counters, destinations, devices, images, invented, kernels, lane, logs, long_results, modules,
+    node_runs, range, real, times, variables, watch,
 };
 use std::ffi::OsStr;
 use std::path::Path;
@@ -18,9 +18,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 use trace::preamble::{Preamble, encode};
 
-/// Starts recording if this process should and does not yet. Returns whether it records now.
+/// Starts recording if this process should and does not yet. Returns whether it records now. `looks_last`: has
+/// the end of the process begin with a look at managed memory.
 #[cold]
-pub fn begin() -> bool {
+pub fn begin(looks_last: fn()) -> bool {
     match generation() {
         0 => {}
         OFF => {
@@ -49,7 +50,8 @@ pub fn begin() -> bool {
         return generation() != OFF;
     }
     page().starting.store(thread, Release);
-    let started = with_descriptors(|| std::panic::catch_unwind(start)).unwrap_or(Err("an internal error".into()));
+    let started =
+        with_descriptors(|| std::panic::catch_unwind(|| start(looks_last))).unwrap_or(Err("an internal error".into()));
     page().starting.store(0, Release);
     match started {
         Ok(()) => true,
@@ -66,7 +68,7 @@ fn refused(why: &str) -> bool {
     false
 }
 
-fn start() -> Result<(), String> {
+fn start(looks_last: fn()) -> Result<(), String> {
     let config = config::read();
     if config.disabled {
         return Err(String::new());
@@ -96,7 +98,7 @@ fn start() -> Result<(), String> {
         invented: invented::Invented::default(),
         destinations: destinations::Destinations::default(),
         node_runs: node_runs::NodeRuns::default(),
-        watch: watch::Watch::new(config.data, finish::looks_last),
+        watch: watch::Watch::new(config.data, looks_last),
         long_results: long_results::Allowance::default(),
         range: range::begin(&config.range),
         last_words,

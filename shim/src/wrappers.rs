@@ -45,7 +45,7 @@ macro_rules! wrapper {
             $($crate::wrappers::put(&mut words, &mut at, $param);)*
             // Lives on this frame until the call has returned: see lane::Lane::is_inside.
             let frame = std::cell::Cell::new(0u64);
-            let open = $crate::lane::enter(site, &words, &frame);
+            let open = $crate::call::enter(site, &words, &frame);
             let removed = if open.is_some() { $crate::hooks::before(site.hook, &words) } else { 0 };
             // SAFETY: the entry point of this very function in the real driver, or a stand-in that takes no argument.
             let real: Real = unsafe { std::mem::transmute($crate::real::entry(site.id)) };
@@ -57,7 +57,12 @@ macro_rules! wrapper {
             let result = unsafe { real($($param),*) };
             $crate::hooks::restore(site, &words, made, result);
             if let Some(open) = open {
-                $crate::lane::leave(site, &words, &frame, open, result);
+                $crate::call::leave(site, &words, &frame, open, result);
+            }
+            if let $crate::hook::Hook::ProcAddress { place } = site.hook
+                && result == 0
+            {
+                $crate::nets::hand_out(words[place as usize]);
             }
             $crate::hooks::after(site.hook, &words, result, open, removed);
             result

@@ -3,6 +3,7 @@
 use super::Lane;
 use crate::clock;
 use crate::lane::put;
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use trace::record::{HEAD, Head, LEFT_OUT, LeftOut, OPTIONAL};
 
@@ -11,7 +12,7 @@ const SIZE: usize = HEAD + size_of::<LeftOut>();
 impl Lane {
     /// A call comes by that is not recorded. `works`: it may change what devices hold.
     #[cold]
-    pub(super) fn leave_out(&self, works: bool) {
+    pub fn leave_out(&self, works: bool) {
         let mut gap = self.gap.get();
         if gap.is_null() || gap.wrapping_add(SIZE) != self.cursor.get() {
             if self.room() < SIZE && !self.refill(SIZE) {
@@ -39,11 +40,7 @@ impl Lane {
     }
 
     /// Of the NVTX range that has opened the capture range: its domain, and how many pushes deep this thread is in it.
-    pub fn within(&self) -> (u32, u32) {
-        self.within.get()
-    }
-
-    pub fn set_within(&self, within: (u32, u32)) {
-        self.within.set(within);
+    pub fn within(&self) -> &Cell<(u32, u32)> {
+        &self.within
     }
 }

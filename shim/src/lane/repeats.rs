@@ -1,7 +1,7 @@
 //! Runs of equal polls: a program may ask millions of times whether something is done. The first is a call like any other; the
 //! others are counted behind its return, in a record that grows where it stands.
 
-use super::{Lane, Open};
+use super::Lane;
 use crate::clock;
 use crate::lane::put;
 use std::sync::atomic::{AtomicU64, Ordering::*};
@@ -39,13 +39,13 @@ impl Run {
 impl Lane {
     /// A poll has returned, and its return is the last record.
     #[inline(always)]
-    pub(super) fn polled(&self, function: u16, handle: u64, result: u32) {
+    pub fn polled(&self, function: u16, handle: u64, result: u32) {
         self.run.set(Run { function, result, handle, end: self.cursor.get(), record: None });
     }
 
     /// Whether the poll that begins now asks what the last record is about. It is under way in the record from here on.
     #[inline(always)]
-    pub(super) fn polls_again(&self, function: u16, handle: u64) -> bool {
+    pub fn polls_again(&self, function: u16, handle: u64) -> bool {
         let mut run = self.run.get();
         if run.end != self.cursor.get()
             || (run.function, run.handle) != (function, handle)
@@ -75,7 +75,7 @@ impl Lane {
 
     /// Counts a poll that began so, if it goes on as the run does.
     #[inline(always)]
-    pub(super) fn counts(&self, function: u16, handle: u64, result: u32, end: u64) -> bool {
+    pub fn counts(&self, function: u16, handle: u64, result: u32, end: u64) -> bool {
         let run = self.run.get();
         // A signal handler may have made calls meanwhile.
         let is_it = run.end == self.cursor.get() && (run.function, run.handle) == (function, handle);
@@ -98,7 +98,7 @@ impl Lane {
 
     /// The entry of a poll that began so and came out otherwise, now that it has returned; `None` if it is not recorded.
     #[cold]
-    pub(super) fn enters_late(&self, function: u16, handle: u64, end: u64, open: Open) -> Option<Open> {
+    pub fn enters_late(&self, function: u16, handle: u64, end: u64) -> Option<u32> {
         let run = self.run.get();
         // With calls of a signal handler behind it, it cannot begin before them.
         let mut begin = end;
@@ -106,7 +106,7 @@ impl Lane {
             begin = began.swap(last.load(Relaxed), Relaxed);
         }
         let sequence = self.sequence.get();
-        self.put_entry(function, 0, &[handle], || begin).then_some(Open { sequence, ..open })
+        self.put_entry(function, 0, &[handle], || begin).then_some(sequence)
     }
 
     /// Whether the same answer once more says nothing about what devices have done. That all is done may be news each time, if other

@@ -1,0 +1,232 @@
+//! The hot path: the sequence of a call, before and after the driver's own.
+//!
+//! A call costs two time stamps and two small records written into memory that is already there: no lock, no allocation,
+//! no system call.
+
+use crate::capture;
+use crate::guard::guarded;
+use crate::hook::Hook;
+use crate::join::join;
+use crate::lane::{self, Lane, put, put_padded};
+use crate::overlap::{self, Early};
+use crate::shape::{Launch, Site};
+use crate::{arrived, clock, counters, devices, generation, host, host_functions, range, times};
+use std::cell::Cell;
+use std::sync::atomic::{Ordering::*, compiler_fence};
+use trace::record::{self, ATTACHMENT, Attachment, Head, INLINE, INNER, RETURN_SIZE, Return};
+
+/// A call under way.
+#[derive(Clone, Copy)]
+pub struct Open {
+    pub sequence: u32,
+    /// The position of the next copy when the call began, if the call may wait for copies.
+    pub position: u64,
+    /// Null if nothing was read before the call. The return frees it; a call that is left by a jump keeps it for ever.
+    early: *mut Early,
+    /// It may be one more of a run of polls, which is known when it has returned.
+    repeats: bool,
+}
+
+impl Open {
+    #[inline(always)]
+    fn new(lane: &Lane, position: u64) -> Open {
+        Open { sequence: lane.sequence(), position, early: std::ptr::null_mut(), repeats: false }
+    }
+}
+
+/// Records the entry; `None` if the call is not recorded.
+#[inline(always)]
+pub fn enter<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>) -> Option<Open> {
+    let Site { function, id, shape, hook } = site;
+    let lane = lane::current();
+    {
+        if lane.generation.get() != generation::generation() && !join(lane) {
+            return None;
+        }
+        if lane.busy.replace(true) {
+            counters::REENTRANT.fetch_add(1, Relaxed);
+            return None;
+        }
+        compiler_fence(SeqCst);
+        let tells = shape.waits || matches!(hook, Hook::StreamWait { .. });
+        if shape.may_be_left_out && range::applies() && !range::admits(tells, &lane.recorder().around.pending) {
+            lane.leave_out(shape.submits);
+            lane.busy.set(false);
+            return None;
+        }
+        let inner = lane.outer.get() != 0 && lane.is_inside(frame);
+        if shape.calls_back && !inner {
+            lane.mark(frame);
+        }
+        let may_wait = shape.waits || shape.submits && shape.launch.is_none();
+        let position = if may_wait || matches!(hook, Hook::EventRecord { .. } | Hook::ContextRecord { .. }) {
+            lane.recorder().around.pending.position()
+        } else {
+            0
+        };
+        let calls_back = || shape.runs_graph && host_functions::any_of_nodes();
+        if (shape.submits || shape.waits) && (lane.recorder().reaches_host() || calls_back()) {
+            host::before(lane, function, shape.launch, words);
+        }
+        if shape.repeats && lane.polls_again(id, words[0]) {
+            lane.busy.set(false);
+            return Some(Open { repeats: true, ..Open::new(lane, position) });
+        }
+        let mut early = 0;
+        if shape.may_overlap {
+            early = overlap::overwritten(lane, function, words);
+        }
+        let mut open = Open::new(lane, position);
+        let flags = if inner { INNER } else { 0 };
+        let mut deferred = Vec::new();
+        if shape.at_entry || early != 0 {
+            let read;
+            (deferred, read) = capture::entry(lane, function, id, flags, words, early);
+            if early != 0 {
+                open.early = Box::into_raw(Box::new(read));
+            }
+            lane.has_entered();
+        } else if !lane.put_entry(id, flags, words, clock::entry) {
+            lane.busy.set(false);
+            return None;
+        }
+        if (shape.at_entry || shape.may_overlap) && !deferred.is_empty() {
+            guarded(|| deferred.iter().for_each(|record| lane.append(record)));
+        }
+        if shape.submits {
+            lane.recorder().around.pending.entered(lane.index());
+        }
+        compiler_fence(SeqCst);
+        lane.busy.set(false);
+        if shape.timed && range::takes_times() {
+            times::begins(lane.index(), open.sequence);
+        }
+        Some(open)
+    }
+}
+
+/// Records the return.
+#[inline(always)]
+pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, mut open: Open, result: u32) {
+    let Site { function, id, shape, hook } = site;
+    let end = clock::exit();
+    let lane = lane::current();
+    {
+        if shape.calls_back && lane.outer.get() == frame.as_ptr() as usize {
+            lane.outer.set(0);
+        }
+        if shape.timed && range::takes_times() {
+            times::ends();
+        }
+        // After fork the child's first return finds the parent's generation: that call is the parent's.
+        if lane.generation.get() != generation::generation() || lane.busy.replace(true) {
+            return;
+        }
+        compiler_fence(SeqCst);
+        // SAFETY: `enter` has made it, and its call returns once.
+        let early = (!open.early.is_null()).then(|| unsafe { Box::from_raw(open.early) });
+        let is_counted = shape.repeats && open.repeats && lane.counts(id, words[0], result, end);
+        if shape.repeats && open.repeats && !is_counted {
+            let Some(sequence) = lane.enters_late(id, words[0], end) else {
+                lane.busy.set(false);
+                return;
+            };
+            open.sequence = sequence;
+        }
+        let launched = match shape.launch {
+            Some(launch) if shape.is_plain && result == 0 => launched(lane, launch, id, words, open.sequence, end),
+            _ => false,
+        };
+        let mut has_waited = false;
+        let is_written = launched || is_counted;
+        if !is_written && (shape.at_return || result != 0) {
+            let early = early.map_or_else(Early::default, |early| *early);
+            has_waited = capture::leave(lane, (function, id), words, open.sequence, early, result, end);
+        } else if !is_written {
+            let mut size = RETURN_SIZE;
+            for (word, bytes) in shape.outputs {
+                if bytes != 0 && words[word as usize] != 0 {
+                    size += ATTACHMENT + bytes.div_ceil(8) as usize * 8;
+                }
+            }
+            if lane.room() >= size || lane.refill(size) {
+                let head = Head { size: size as u32, kind: record::RETURN, flags: 0, function: id };
+                // SAFETY: `size` bytes from the cursor are in the chunk; the driver has just written the outputs.
+                unsafe {
+                    let mut at = lane.cursor();
+                    put(at, &Return { head, end, call: open.sequence, result });
+                    at = at.add(RETURN_SIZE);
+                    for (word, bytes) in shape.outputs {
+                        let address = if bytes == 0 { 0 } else { words[word as usize] };
+                        if address != 0 {
+                            put(at, &Attachment { form: INLINE, field: word, option: 0, len: bytes.into() });
+                            at = put_padded(at.add(ATTACHMENT), address as *const u8, bytes as usize);
+                        }
+                    }
+                    lane.commit(size);
+                }
+            }
+        }
+        if shape.repeats && !is_counted {
+            lane.polled(id, words[0], result);
+        }
+        if (shape.waits || has_waited) && result == 0 {
+            arrived::waited(lane, function, words, open.position, has_waited);
+        }
+        if shape.submits && result != 0 && lane.recorder().around.pending.any() {
+            guarded(|| lane.recorder().around.pending.refused(lane.index(), open.sequence));
+        }
+        if shape.submits && result != 0 && host_functions::any_of_nodes() {
+            guarded(|| lane.recorder().node_runs.refused((lane.index(), open.sequence)));
+        }
+        if shape.submits {
+            lane.recorder().around.pending.came(lane.index());
+            lane.recorder().around.pending.is_put(lane.index(), shape.reads_at_once);
+        }
+        if shape.launches && result == 0 && lane.recorder().launches_wait {
+            arrived::launch_ended(lane, function, words);
+        }
+        if matches!(hook, Hook::Init) && result == 0 {
+            guarded(|| {
+                devices::undescribed()
+                    .iter()
+                    .for_each(|device| lane.append(&record::with_body(record::DEVICE, device)));
+            });
+        }
+        compiler_fence(SeqCst);
+        lane.busy.set(false);
+    }
+}
+
+/// The return of a plain launch whose kernel was launched before; false if it is not that simple.
+#[inline]
+fn launched(lane: &Lane, launch: Launch, id: u16, words: &[u64], call: u32, end: u64) -> bool {
+    let (arguments, extra) = (words[launch.arguments as usize], words[launch.extra as usize]);
+    if arguments == 0 || extra != 0 {
+        return false;
+    }
+    let Some(layout) = lane.recorder().kernels.known(words[launch.function as usize]) else { return false };
+    let Some(sizes) = &layout.sizes else { return false };
+    const FIXED: usize = RETURN_SIZE + ATTACHMENT + 8;
+    let size = FIXED + layout.packed;
+    if lane.room() < size && !lane.refill(size) {
+        return true;
+    }
+    let head = Head { size: size as u32, kind: record::RETURN, flags: 0, function: id };
+    let len = (8 + layout.packed) as u32;
+    // SAFETY: `size` bytes from the cursor are in the chunk. The driver has just read as many pointers as the kernel has
+    // parameters, and as many bytes behind each as the parameter takes.
+    unsafe {
+        let mut at = lane.cursor();
+        put(at, &Return { head, end, call, result: 0 });
+        put(at.add(RETURN_SIZE), &Attachment { form: record::ARGUMENTS, field: launch.arguments, option: 0, len });
+        put(at.add(RETURN_SIZE + ATTACHMENT), &(layout.id, sizes.len() as u32));
+        at = at.add(FIXED);
+        for (i, size) in sizes.iter().enumerate() {
+            let argument = *(arguments as *const *const u8).add(i);
+            at = put_padded(at, argument, *size as usize);
+        }
+        lane.commit(size);
+    }
+    true
+}
