@@ -14,11 +14,15 @@
 //! 7. Unwinding and cancellation pass through: wrappers and real functions are `extern "C-unwind"`, and nothing here needs
 //!    its destructor run.
 //!
-//! The way of a call: `wrappers` (one function a table line) -> `lane` (entry record) -> the real driver -> `lane` (return
-//! record). `capture` follows pointers where the table says there is more than words. `start` makes the file and the
-//! recorder thread, `chunk` the memory records are written to (`shared`), `file` and `homes` all that is on disk, `range` says when. `nets` and `real` see to it
-//! that we are asked and that we know whom to ask. `times` has CUPTI tell when devices worked, where asked for. `nvtx` is asked by the program itself, and `notes` writes into the
-//! lane what it says.
+//! The way of a call: `wrappers` (one function a table line) -> `call` (entry record) -> the real driver -> `call` (return
+//! record). `hook` says at compile time which calls are followed beyond that, `hooks` what is done then. `capture` follows
+//! pointers where the table says there is more than words. `lane` is the buffer that a thread's records go into, `join` how
+//! a thread begins to record, `start` makes the file and the recorder thread, `recorder` holds what one recording needs,
+//! `chunk` the memory records are written to (`shared`), `file` and `homes` all that is on disk, `range` says when. `nets`
+//! and `real` see to it that we are asked and that we know whom to ask. `times` has CUPTI tell when devices worked, where
+//! asked for. `nvtx` is asked by the program itself, and `notes` writes into the lane what it says.
+//!
+//! No file imports from a layer above its own: tests/command/layers.rs has the layers.
 
 mod adopt;
 mod annotate;
