@@ -1,7 +1,7 @@
 //! What the program said about itself, by NVTX: ranges, marks, and names.
 
-use crate::Trace;
 use crate::index::body_of;
+use crate::reader::Trace;
 use crate::record::{self, ANNOTATION_SIZE, HEAD, annotated};
 use std::borrow::Cow;
 use std::collections::HashMap;

@@ -1,11 +1,11 @@
 //! One recorded call, as the file holds it.
 
-use crate::Trace;
 use crate::api::Function;
 use crate::api::enums::CUjit_option;
 use crate::api::roles::Class;
 use crate::hash::Hash;
 use crate::lookup::Lookup;
+use crate::reader::Trace;
 use crate::record::{self, Attachment, Observed};
 use crate::repeats::Repeats;
 use crate::segment::{u32_at, u64_at};

@@ -1,18 +1,17 @@
 //! A call's arguments and results as [values](Value), by the table: what `dump`, the viewer and comparisons show.
 
-use crate::Call;
 use crate::api::Function;
 use crate::api::attributes::LOG_BUFFERS;
 use crate::api::copies::{self, Region};
 use crate::api::roles::{Field, Role, Side};
 use crate::api::types::{Form, Kind, Type};
+use crate::call::Call;
 use crate::call::{Content, Image, When};
 use crate::extra::Extra;
 use crate::image::Wrapper;
 use crate::record::{Kernel, PIECE};
 use crate::segment::{u32_at, u64_at};
-use crate::signature::Slot;
-use crate::value::{Given, Named, Value};
+use crate::value::{Given, Named, Slot, Value};
 use crate::walk::{self, Direction, Target, View};
 use std::borrow::Cow;
 

@@ -2,10 +2,10 @@
 //!
 //! Segments are copied one by one, and records are written as they come, so that memory does not grow with either.
 
-use crate::Trace;
 use crate::finish;
 use crate::hash::checksum;
 use crate::preamble::{Footer, Located, Preamble, encode};
+use crate::reader::Trace;
 use crate::record::{self, timed, with_body};
 use crate::segment::{HEADER, Header, Kind, round_up};
 use std::fs::File;

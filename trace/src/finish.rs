@@ -3,9 +3,9 @@
 //! The recorder does not do this: it may be killed at any moment, and a reader needs neither. (At a normal exit it puts its
 //! open chunks into the file, unsealed.) `cutrace record` and `cutrace repair` do it when the process has ended.
 
-use crate::Trace;
 use crate::hash::{Hash, checksum};
 use crate::preamble::{Footer, Located, encode};
+use crate::reader::Trace;
 use crate::record::timed;
 use crate::segment::{HEADER, Header, Kind, MAGIC, round_up, whole};
 use std::collections::HashSet;

@@ -1,9 +1,10 @@
 //! Finding what a file holds: its segments, the records in its chunks, and which return belongs to which entry.
 
+use crate::damage::Damage;
 use crate::hash::{Hash, checksum};
 use crate::lookup;
 use crate::preamble::{Footer, decode};
-use crate::reader::{Damage, Located, Thread, Trace};
+use crate::reader::{Located, Thread, Trace};
 use crate::record::{self, Clock, Kernel, Observed, Repeated};
 use crate::repeats::{Repeats, Run};
 use crate::segment::{HEADER, Header, Kind, MAGIC, PAGE, u32_at, u64_at};

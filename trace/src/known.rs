@@ -1,11 +1,12 @@
 //! Opening a trace without looking at its records, for a reader that keeps what [`Trace::open`] had found in an index of
 //! its own. Single calls are then found by the chunk that they stand in.
 
-use crate::Trace;
 use crate::call::Call;
+use crate::damage::Damage;
 use crate::hash::checksum;
-use crate::origins::Origin;
-use crate::reader::{Damage, Error, Located, Thread};
+use crate::origin::Origin;
+use crate::reader::Trace;
+use crate::reader::{Error, Located, Thread};
 use crate::record::{self, Adopted, Clock, Device, HEAD, Kernel, Observed, Repeated};
 use crate::repeats::Run;
 use crate::segment::{HEADER, Kind, u32_at};

@@ -1,8 +1,8 @@
 //! What a call launches, and in which shape.
 
-use crate::Call;
 use crate::api::structs::CUlaunchConfig;
 use crate::api::types::Typed;
+use crate::call::Call;
 use crate::call::When;
 
 /// Blocks, threads of a block, bytes of dynamic shared memory.

@@ -3,10 +3,10 @@
 //! The driver uses a handle's value again once its object is gone, so a name follows the object's life: it begins when
 //! the call that made the object returns, and ends when the call that destroys it is entered.
 
-use crate::Call;
 use crate::api::Function;
 use crate::api::roles::{Class, Role};
 use crate::api::types::{Form, Kind};
+use crate::call::Call;
 use crate::decode::Decoded;
 use crate::value::Value;
 use crate::walk;

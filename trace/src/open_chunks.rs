@@ -1,9 +1,9 @@
 //! Copies of open chunks. A recorder uses a chunk again as soon as its records stand at the end of the file: what is found in an
 //! open one may be another thread's when it is looked at.
 
+use crate::damage::Damage;
 use crate::hash::checksum;
 use crate::mapping::Mapping;
-use crate::reader::Damage;
 use crate::segment::{HEADER, Header, Kind};
 use crate::shared_memory::{Attached, PRIVATE, Place};
 use std::collections::HashMap;

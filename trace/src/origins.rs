@@ -4,32 +4,17 @@
 //! again, so each lookup and each load counts from its call until the next that brings the same handle. What a linker made
 //! is loaded from the address at which the linker left it.
 
-use crate::Trace;
 use crate::api::Function;
 use crate::api::roles::{Field, Role};
 use crate::api::types::{Form, Kind};
 use crate::call::Call;
 use crate::decode::decode;
 use crate::objects::owner;
+use crate::origin::Origin;
 use crate::reader::Located;
+use crate::reader::Trace;
 use crate::record::Kernel;
 use crate::value::Value;
-use bincode::{Decode, Encode};
-
-/// A handle that a call brought: of code it loaded, or of something it found in code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
-pub struct Origin {
-    /// A [`Kind`].
-    kind: u8,
-    handle: u64,
-    /// The call, by its number in the trace, then as [`Trace::call_at`] wants it.
-    call: u64,
-    thread: u32,
-    sequence: u32,
-    is_inner: bool,
-    /// What it was found in, or given to; none of what was loaded, and of a new linker.
-    owner: Option<(u8, u64)>,
-}
 
 /// What code is reached by.
 const KINDS: [Kind; 5] = [Kind::Module, Kind::Library, Kind::Function, Kind::Kernel, Kind::Link];

@@ -4,17 +4,17 @@
 //! costs that chunk, and [`Trace::damage`] says so.
 
 use crate::api::{self, Function};
-use crate::call::{Call, Content, Image};
+use crate::damage::Damage;
+use crate::declared::Signatures;
 use crate::hash::{Hash, checksum};
 use crate::lookup::Lookup;
 use crate::mapping::Mapping;
 use crate::open_chunks::Copies;
-use crate::origins::Origin;
+use crate::origin::Origin;
 use crate::preamble::{Footer, Preamble, decode};
 use crate::record::{self, CONFIG, Clock, Head, Kernel, Observed};
 use crate::repeats::Run;
-use crate::segment::{FORMAT_VERSION, HEADER, Header, Kind, MAGIC, PAGE, u32_at, u64_at};
-use crate::signature::Signatures;
+use crate::segment::{FORMAT_VERSION, HEADER, Header, Kind, MAGIC, PAGE};
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -41,14 +41,6 @@ pub enum Error {
 /// Nanoseconds, more than a year: times of a damaged or forged trace are cut to it, so that what is computed of them are numbers,
 /// and an end is no earlier than its beginning.
 pub(crate) const FAR: i64 = 1 << 55;
-
-/// Something in the file that could not be used.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Damage {
-    pub offset: u64,
-    /// What was found and what was expected.
-    pub what: String,
-}
 
 /// One recorded thread.
 #[derive(Debug, Clone, Default)]
@@ -259,49 +251,6 @@ impl Trace {
         self.calls.is_empty()
     }
 
-    /// All calls by entry time.
-    pub fn calls(&self) -> impl ExactSizeIterator<Item = Call<'_>> {
-        (0..self.calls.len()).map(|n| self.call(n as u64).expect("within the index"))
-    }
-
-    pub fn call(&self, number: u64) -> Option<Call<'_>> {
-        self.read(self.calls.get(number as usize)?, number)
-    }
-
-    /// The number of the first call that begins at this time or later; if there is none, how many calls there are.
-    pub fn call_from(&self, time: u64) -> u64 {
-        self.calls.partition_point(|at| at.begin < time) as u64
-    }
-
-    pub(crate) fn read(&self, at: &Located, number: u64) -> Option<Call<'_>> {
-        let entry = self.record(at.entry)?;
-        let id = entry.head.function;
-        let words = self.preamble.functions.get(id as usize).map_or(0, |(_, words)| *words as usize * 8);
-        let body = &entry.bytes[record::ENTRY_SIZE..];
-        let (words, at_entry) = body.split_at_checked(words)?;
-        let ret = if at.ret == 0 { None } else { self.record(at.ret) };
-        Some(Call {
-            trace: self,
-            number,
-            thread: at.thread,
-            sequence: at.sequence,
-            begin: at.begin,
-            end: ret.as_ref().map(|r| u64_at(r.bytes, 8).max(at.begin)),
-            result: ret.as_ref().map(|r| u32_at(r.bytes, 20)),
-            repeats: self.repeats_behind(at.ret, at.begin, at.run),
-            inner: at.inner,
-            id,
-            words,
-            at_entry,
-            at_return: ret.map_or(&[], |r| &r.bytes[record::RETURN_SIZE..]),
-            lookup: self.crowded.get(&at.entry),
-        })
-    }
-
-    pub(crate) fn call_of(&self, thread: u32, sequence: u32) -> Option<Call<'_>> {
-        self.call(*self.observed_calls.get(&(thread, sequence))?)
-    }
-
     pub fn function_name(&self, id: u16) -> &str {
         self.preamble.functions.get(id as usize).map_or("?", |(name, _)| name)
     }
@@ -320,15 +269,6 @@ impl Trace {
 
     pub fn blobs(&self) -> impl Iterator<Item = (Hash, u64)> {
         self.blobs.iter().map(|(hash, (_, len))| (*hash, *len))
-    }
-
-    /// The bytes of an image, if the file has them.
-    pub fn bytes<'a>(&'a self, image: &Image<'a>) -> Option<&'a [u8]> {
-        match image.content {
-            Content::Bytes(bytes) => Some(bytes),
-            Content::Blob(hash) => self.blob(hash),
-            _ => None,
-        }
     }
 
     /// What a copy of this call had brought to an address.

@@ -1,8 +1,8 @@
 //! Containers of a recorded call (its argument words, a struct that it was given) as the walk sees them.
 
-use crate::Call;
 use crate::api::roles::{Field, Role};
 use crate::api::types::Form;
+use crate::call::Call;
 use crate::call::When;
 use crate::walk::View;
 

@@ -1,8 +1,6 @@
 //! Runs of equal polls: a call that stands for others, which its thread made behind it with the same question and answer.
 
-use crate::call::Call;
-use crate::reader::Trace;
-use crate::record::{self, Repeated};
+use crate::record::Repeated;
 
 /// Whether a call stands for others, as the index keeps it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,59 +32,6 @@ impl Repeats {
         let under_way = (record.begin > record.end).then_some(record.begin.max(last));
         let is_sound = (record.end, record.time, record.calls) == (0, 0, 0) || record.end >= end && time == record.time;
         (Repeats { calls, time, end: last, under_way }, is_sound)
-    }
-}
-
-impl Call<'_> {
-    /// How many calls it stands for.
-    pub fn count(&self) -> u64 {
-        self.repeats.map_or(1, |repeats| repeats.calls.saturating_add(1))
-    }
-
-    /// Clock ticks at the return of the last of them; none if the call never returned.
-    pub fn last_end(&self) -> Option<u64> {
-        self.repeats.map(|repeats| repeats.end).or(self.end)
-    }
-
-    /// When the call that its thread is inside of was entered: this one, or one more of its run. None if that has returned.
-    pub fn inside_since(&self) -> Option<u64> {
-        match self.end {
-            None => Some(self.begin),
-            Some(_) => self.repeats?.under_way,
-        }
-    }
-
-    /// Nanoseconds inside the calls behind the first.
-    pub fn repeats_took(&self) -> i64 {
-        self.repeats.map_or(0, |repeats| {
-            let took = |ticks: u64| self.trace.nanoseconds(ticks);
-            took(repeats.end).saturating_sub(took(repeats.end - repeats.time)).max(0)
-        })
-    }
-}
-
-impl Trace {
-    /// Calls that the program made, as far as they were recorded: with those that others stand for.
-    pub fn calls_made(&self) -> u64 {
-        (self.calls.len() as u64).saturating_add(self.repeated)
-    }
-
-    /// Those of them that others stand for.
-    pub fn calls_repeated(&self) -> u64 {
-        self.repeated
-    }
-
-    /// What stands directly behind the return at this offset, of a call that stands for others.
-    pub(crate) fn repeats_behind(&self, ret: u64, begin: u64, run: Run) -> Option<Repeats> {
-        if run == Run::None {
-            return None;
-        }
-        let found = self.record(ret)?;
-        let end = crate::segment::u64_at(found.bytes, 8).max(begin);
-        let counted = self.record(ret + found.bytes.len() as u64).filter(|next| next.head.kind == record::REPEATED)?;
-        let (repeats, _) = Repeats::of(&crate::index::body_of(&counted.bytes[record::HEAD..])?, end);
-        let under_way = repeats.under_way.filter(|_| run == Run::Last);
-        (repeats.calls > 0 || under_way.is_some()).then_some(Repeats { under_way, ..repeats })
     }
 }
 

@@ -4,79 +4,21 @@
 //! (an enumeration is a number, a class is bytes). A name is believed if it tells as many parameters as the trace, and none of
 //! another size.
 
-use crate::Trace;
 use crate::call::{Call, When};
+pub use crate::declared::{Declared, Form, Signature};
 use crate::hash::Hash;
 use crate::origins::image;
 use crate::parameters::{Code, Number, Parameter, from};
+use crate::reader::Trace;
 use crate::record::Kernel;
-use std::collections::HashMap;
-use std::sync::{Mutex, OnceLock};
-
-/// A parameter's type.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Declared {
-    /// As C++ or PTX spells it: `float const*`, `.f32`.
-    pub name: String,
-    pub form: Form,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
-    Pointer,
-    Bool,
-    /// So many numbers of so many bytes each, one behind the other.
-    Numbers(Number, u32, u32),
-    /// 8 bytes of text that declares no pointers: a number or an address.
-    Word,
-    /// A structure, or what the program calls by a name of its own.
-    Bytes,
-}
-
-impl Form {
-    /// In bytes, where the form tells it.
-    fn size(self) -> Option<u32> {
-        match self {
-            Form::Pointer | Form::Word => Some(8),
-            Form::Bool => Some(1),
-            Form::Numbers(_, size, count) => Some(size * count),
-            Form::Bytes => None,
-        }
-    }
-}
-
-/// Which parameter of which kernel an argument is for. Its type is looked for when somebody asks: the code may be long.
-#[derive(Clone, Copy)]
-pub struct Slot<'a> {
-    pub(crate) trace: &'a Trace,
-    pub(crate) kernel: u32,
-    /// The call that gives the argument.
-    pub(crate) call: u64,
-    pub(crate) index: usize,
-}
+use crate::value::Slot;
+use std::sync::OnceLock;
 
 impl<'a> Slot<'a> {
     pub fn declared(&self) -> Option<&'a Declared> {
         self.trace.signature(self.kernel, self.call).get(self.index)?.as_ref()
     }
 }
-
-impl std::fmt::Debug for Slot<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        write!(f, "parameter {} of kernel {}", self.index, self.kernel)
-    }
-}
-
-/// What was found so far.
-#[derive(Default)]
-pub(crate) struct Signatures {
-    by_kernel: OnceLock<HashMap<u32, OnceLock<Signature>>>,
-    /// PTX by the call that loaded it.
-    texts: Mutex<HashMap<u64, Code>>,
-}
-
-/// By parameter; None where nothing tells its type.
-pub type Signature = Vec<Option<Declared>>;
 
 impl Trace {
     /// The types of the parameters of a kernel, by its id, that call `at` launches or adds to a graph; empty where nothing tells.

@@ -1,13 +1,14 @@
 //! Launched kernels, and what the code that they came from tells of them.
 
 use crate::api::roles::Class;
+use crate::call::Call;
 use crate::call::When;
 use crate::hash::Hash;
 use crate::origins::image;
 use crate::parameters::{Code, from};
+use crate::reader::Trace;
 use crate::record::Kernel;
 use crate::varying::{self, Causes, causes};
-use crate::{Call, Trace};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 

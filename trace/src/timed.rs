@@ -1,9 +1,10 @@
 //! When devices did what calls gave them, as a replay measured it, or the recorder.
 
+use crate::call::Call;
 use crate::index::body_of;
 use crate::reader::FAR;
+use crate::reader::Trace;
 use crate::record::{self, HEAD, Timed, timed};
-use crate::{Call, Trace};
 
 /// One kernel, copy or fill.
 #[derive(Debug, Clone, Copy)]

@@ -5,7 +5,7 @@
 use crate::api::roles::Side;
 use crate::api::types::{Enum, Kind};
 use crate::call::Content;
-use crate::signature::Slot;
+use crate::reader::Trace;
 use std::borrow::Cow;
 
 #[derive(Debug, Clone)]
@@ -63,6 +63,22 @@ pub enum Value<'a> {
     Options(Vec<(Value<'a>, Value<'a>)>),
     /// Memory at this address that the trace does not hold.
     Unrecorded(u64),
+}
+
+/// Which parameter of which kernel an argument is for. Its type is looked for when somebody asks: the code may be long.
+#[derive(Clone, Copy)]
+pub struct Slot<'a> {
+    pub(crate) trace: &'a Trace,
+    pub(crate) kernel: u32,
+    /// The call that gives the argument.
+    pub(crate) call: u64,
+    pub(crate) index: usize,
+}
+
+impl std::fmt::Debug for Slot<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        write!(f, "parameter {} of kernel {}", self.index, self.kernel)
+    }
 }
 
 pub type Named<'a> = Vec<(&'static str, Value<'a>)>;

@@ -1,8 +1,8 @@
 //! What the CPU wrote into memory that the device can reach, without a call to tell of it.
 
-use crate::Trace;
 use crate::call::{Attachments, Call, Image, When};
 use crate::index::body_of;
+use crate::reader::Trace;
 use crate::record::{self, HEAD, WRITTEN_SIZE};
 use std::collections::BTreeMap;
 

@@ -240,8 +240,6 @@ pub const fn is_flat(field: &Field) -> bool {
     }
 }
 
-#[doc(hidden)]
-#[macro_export]
 macro_rules! policy_or_execute {
     () => {
         $crate::api::roles::Policy::execute
@@ -251,8 +249,6 @@ macro_rules! policy_or_execute {
     };
 }
 
-#[doc(hidden)]
-#[macro_export]
 macro_rules! some_or_none {
     () => {
         None
@@ -291,8 +287,6 @@ pub const fn with_twins<const N: usize>(lines: &[(Function, Option<&'static str>
 }
 
 /// Parameters and effect of one line as data.
-#[doc(hidden)]
-#[macro_export]
 macro_rules! describe_line {
     (($($param:ident : $type:ty $(= $role:expr)?),* $(,)?) $($effect:expr)?) => {{
         #[allow(unused_imports)]
@@ -309,14 +303,12 @@ macro_rules! describe_line {
         #[allow(unused_imports)]
         const EFFECT: $crate::api::effect::Effect = {
             use $crate::api::effect::{Bytes::*, Effect::*, Memory::*, Work::*};
-            $crate::effect_or_none!($($effect)?)
+            effect_or_none!($($effect)?)
         };
         (PARAMS, EFFECT)
     }};
 }
 
-#[doc(hidden)]
-#[macro_export]
 macro_rules! effect_or_none {
     () => {
         $crate::api::effect::Effect::None
@@ -354,19 +346,19 @@ macro_rules! describe {
         use std::ffi::{c_char, c_void};
 
         const LINES: &[($crate::api::Function, Option<&str>)] = &[$({
-            let (params, effect) = $crate::describe_line!($params $($effect)?);
+            let (params, effect) = describe_line!($params $($effect)?);
             (
                 $crate::api::Function {
                     name: stringify!($name),
                     family: $family,
                     params,
                     class: $crate::api::roles::Class::$class,
-                    policy: $crate::policy_or_execute!($($policy)?),
+                    policy: policy_or_execute!($($policy)?),
                     effect,
                     opaque: false,
                     twin_of: None,
                 },
-                $crate::some_or_none!($($twin)?),
+                some_or_none!($($twin)?),
             )
         }),*];
         pub const FUNCTIONS: &[$crate::api::Function] =

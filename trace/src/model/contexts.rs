@@ -1,8 +1,8 @@
 //! Which context and device each thread was on, and the device of each stream and pool.
 
 use super::change::Change;
-use crate::Call;
 use crate::api::types::Kind;
+use crate::call::Call;
 use std::collections::{BTreeMap, HashMap};
 
 #[derive(Default)]

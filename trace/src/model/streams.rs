@@ -5,7 +5,8 @@ use super::change::{Change, Scope};
 use super::contexts::{Contexts, Ended};
 use super::order::Order;
 use super::stream::{StreamHandle, StreamId};
-use crate::{Call, Function};
+use crate::api::Function;
+use crate::call::Call;
 
 #[derive(Default)]
 pub struct Streams {

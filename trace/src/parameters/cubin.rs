@@ -11,7 +11,7 @@
 //! The second kind stands for all parameters of a kernel of which one does not fit the first. A space is told of pointers
 //! alone: 4 is global, 5 generic.
 
-use super::{Kernels, MOST_BYTES, Parameter};
+use super::parameter::{Kernels, MOST_BYTES, Parameter};
 use crate::segment::{u32_at, u64_at};
 use std::collections::BTreeSet;
 

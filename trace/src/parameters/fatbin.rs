@@ -8,7 +8,8 @@
 //!
 //! As `fatbinary` of CUDA 11.8 to 13.0 writes them; a fatbin's header may be longer, and so may an entry's.
 
-use super::{Kernels, Unread, cubin, lz4, ptx, zstd};
+use super::parameter::{Kernels, Unread};
+use super::{cubin, lz4, ptx, zstd};
 use crate::image::{Format, Read};
 use crate::segment::{u32_at, u64_at};
 

@@ -3,7 +3,7 @@
 //! The text tells sizes and alignments. Offsets follow from them and from where the device's constant bank has the first
 //! parameter: an alignment counts from the start of the bank.
 
-use super::{Element, Kernels, MOST_BYTES, Number, Parameter, Unread};
+use super::parameter::{Element, Kernels, MOST_BYTES, Number, Parameter, Unread};
 
 /// Names longer than any compiler makes.
 const NAME: usize = 1 << 16;

@@ -1,6 +1,6 @@
 //! One zstd frame (RFC 8878), as fatbinary of CUDA 13 compresses by default.
 
-use super::Unread;
+use super::parameter::Unread;
 
 /// What the frame means, if that is `len` bytes. A frame may mean any length: one beyond what LZ4 can reach is taken for a lie.
 #[cfg(feature = "zstd")]
