@@ -2,31 +2,29 @@
 //! anything.
 
 use crate::devices;
+use crate::driver::calls;
 use crate::memory::bytes_at;
 use crate::queue::{LEGACY, PER_THREAD};
-use crate::real;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 
 /// The calling thread's context; 0 if there is none.
 pub fn current_context() -> u64 {
-    type Current = unsafe extern "C" fn(*mut u64) -> u32;
     let mut context = 0;
-    // SAFETY: the signature is that of cuda.h; the call only reads a thread-local of the driver's.
-    unsafe { real::function::<Current>("cuCtxGetCurrent").map(|ask| ask(&mut context)) };
+    // SAFETY: the call only reads a thread-local of the driver's.
+    unsafe { calls::current_context(&mut context) };
     context
 }
 
 /// Whether the legacy stream waits for this one. Default streams are not asked about: a question about the legacy stream would end captures of
 /// the streams that it waits for (tests/gpu/facts/asked_while_captured.c; driver 580).
 pub fn is_blocking(stream: u64) -> Option<bool> {
-    type Flags = unsafe extern "C" fn(u64, *mut u32) -> u32;
     const NON_BLOCKING: u32 = 1;
     if stream <= PER_THREAD {
         return Some(true);
     }
     let mut flags = 0;
-    // SAFETY: the signature is that of cuda.h; the stream is that of the call at hand, for which the driver looks it up, too.
-    let result = unsafe { real::function::<Flags>("cuStreamGetFlags").map(|ask| ask(stream, &mut flags)) };
+    // SAFETY: the stream is that of the call at hand, for which the driver looks it up, too.
+    let result = unsafe { calls::stream_flags(stream, &mut flags) };
     (result == Some(0)).then_some(flags & NON_BLOCKING == 0)
 }
 
@@ -35,15 +33,14 @@ pub static GRAPHS: AtomicBool = AtomicBool::new(false);
 
 /// Whether work put on this stream becomes graph nodes. `per_thread`: stream 0 is the calling thread's own.
 pub fn is_capturing(stream: u64, per_thread: bool) -> bool {
-    type IsCapturing = unsafe extern "C" fn(u64, *mut u32) -> u32;
     let stream = if stream == 0 && per_thread { PER_THREAD } else { stream };
     // The legacy stream cannot be captured.
     if !GRAPHS.load(Relaxed) || stream <= LEGACY {
         return false;
     }
     let mut status = 0;
-    // SAFETY: as above; the question is allowed during capture.
-    unsafe { real::function::<IsCapturing>("cuStreamIsCapturing").map(|ask| ask(stream, &mut status)) };
+    // SAFETY: of the call at hand, too.
+    unsafe { calls::stream_is_capturing(stream, &mut status) };
     status != 0
 }
 
@@ -79,15 +76,18 @@ pub fn is_managed(address: u64) -> Option<bool> {
 
 /// The type of the memory there, 0 if the driver does not know it, and whether it is managed.
 fn kind_at(address: u64) -> Option<(u32, bool)> {
-    type Attributes = unsafe extern "C" fn(u32, *const u32, *const *mut u32, u64) -> u32;
     const MEMORY_TYPE: u32 = 2;
     const IS_MANAGED: u32 = 8;
     let (mut kind, mut managed) = (0u32, 0u32);
     // The plural form: it answers zeros for an address that the driver does not know, and no error, which tools would report.
-    // SAFETY: the signature is that of cuda.h; the answers for both attributes fit an unsigned int.
+    // SAFETY: the answers for both attributes fit an unsigned int.
     let result = unsafe {
-        real::function::<Attributes>("cuPointerGetAttributes")
-            .map(|ask| ask(2, [MEMORY_TYPE, IS_MANAGED].as_ptr(), [&raw mut kind, &raw mut managed].as_ptr(), address))
+        calls::pointer_attributes(
+            2,
+            [MEMORY_TYPE, IS_MANAGED].as_ptr(),
+            [&raw mut kind, &raw mut managed].as_ptr(),
+            address,
+        )
     };
     (result == Some(0)).then_some((kind, kind != 0 && managed & 0xff != 0))
 }
@@ -95,38 +95,34 @@ fn kind_at(address: u64) -> Option<(u32, bool)> {
 /// Whether the driver says that there is no pinned memory of its at this address. Without a context it says nothing.
 pub fn is_not_pinned(start: u64) -> bool {
     const INVALID_VALUE: u32 = 1;
-    type Flags = unsafe extern "C" fn(*mut u32, u64) -> u32;
     let mut flags = 0;
     // SAFETY: as above; any address may be asked about.
-    let result = unsafe { real::function::<Flags>("cuMemHostGetFlags").map(|ask| ask(&mut flags, start)) };
+    let result = unsafe { calls::host_flags(&mut flags, start) };
     result == Some(INVALID_VALUE)
 }
 
 /// The length of a variable of a module or library, from this function, which looks it up by this name.
 pub fn variable_length(in_library: bool, managed: bool, owner: u64, name: u64) -> Option<u64> {
-    type Find = unsafe extern "C" fn(*mut u64, *mut u64, u64, u64) -> u32;
-    let function = match (in_library, managed) {
-        (false, _) => "cuModuleGetGlobal_v2",
-        (true, false) => "cuLibraryGetGlobal",
-        (true, true) => "cuLibraryGetManaged",
+    let find = match (in_library, managed) {
+        (false, _) => calls::module_variable,
+        (true, false) => calls::library_variable,
+        (true, true) => calls::library_managed,
     };
     let (mut address, mut len) = (0, 0);
-    // SAFETY: the three have this signature in cuda.h; the driver has just been given the same module or library, and the name.
-    let result = unsafe { real::function::<Find>(function)?(&mut address, &mut len, owner, name) };
-    (result == 0).then_some(len)
+    // SAFETY: the driver has just been given the same module or library, and the name.
+    let result = unsafe { find(&mut address, &mut len, owner, name) };
+    (result == Some(0)).then_some(len)
 }
 
 /// Bytes of one element of an array, from its descriptor.
 pub fn array_element(array: u64) -> Option<u64> {
     use trace::api::{copies, enums::CUarray_format, structs::CUDA_ARRAY3D_DESCRIPTOR};
-    type Describe = unsafe extern "C" fn(*mut CUDA_ARRAY3D_DESCRIPTOR, u64) -> u32;
     // SAFETY: as above; the descriptor is plain numbers, and zeros are valid in it.
     let (result, found) = unsafe {
-        let ask = real::function::<Describe>("cuArray3DGetDescriptor_v2")?;
         let mut found: CUDA_ARRAY3D_DESCRIPTOR = std::mem::zeroed();
-        (ask(&mut found, array), found)
+        (calls::array_descriptor(&mut found, array), found)
     };
-    if result != 0 {
+    if result != Some(0) {
         return None;
     }
     copies::element_bytes(CUarray_format(found.Format.0), found.NumChannels)
@@ -134,10 +130,9 @@ pub fn array_element(array: u64) -> Option<u64> {
 
 /// The number of the calling thread's device.
 pub fn current_device() -> Option<u64> {
-    type Device = unsafe extern "C" fn(*mut i32) -> u32;
     let mut device = 0;
-    // SAFETY: the signature is that of cuda.h.
-    let result = unsafe { real::function::<Device>("cuCtxGetDevice").map(|ask| ask(&mut device)) };
+    // SAFETY: the output is valid.
+    let result = unsafe { calls::current_device(&mut device) };
     (result == Some(0)).then_some(device as u64)
 }
 

@@ -1,6 +1,6 @@
 //! What the driver says of the devices.
 
-use crate::real::function;
+use crate::driver::calls;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use trace::record::Device;
 
@@ -25,28 +25,20 @@ pub fn forget() {
     DESCRIBED.store(false, Relaxed);
 }
 
-type Count = unsafe extern "C" fn(*mut i32) -> u32;
-type Name = unsafe extern "C" fn(*mut u8, i32, i32) -> u32;
-type Uuid = unsafe extern "C" fn(*mut [u8; 16], i32) -> u32;
-type Memory = unsafe extern "C" fn(*mut u64, i32) -> u32;
-type Attribute = unsafe extern "C" fn(*mut i32, u32, i32) -> u32;
-
 fn count() -> i32 {
     let mut count = 0;
-    // SAFETY: the signature is that of cuda.h.
-    unsafe { function::<Count>("cuDeviceGetCount").map(|ask| ask(&mut count)) };
+    // SAFETY: the output is valid.
+    unsafe { calls::device_count(&mut count) };
     count
 }
 
 /// Compute capability, major and minor; zeros if the driver would not tell.
 pub fn compute(ordinal: i32) -> (i32, i32) {
     let mut compute = (0, 0);
-    // SAFETY: the signature is that of cuda.h; a CUdevice is its ordinal.
+    // SAFETY: a CUdevice is its ordinal.
     unsafe {
-        if let Some(ask) = function::<Attribute>("cuDeviceGetAttribute") {
-            ask(&mut compute.0, 75, ordinal);
-            ask(&mut compute.1, 76, ordinal);
-        }
+        calls::device_attribute(&mut compute.0, 75, ordinal);
+        calls::device_attribute(&mut compute.1, 76, ordinal);
     }
     compute
 }
@@ -54,11 +46,11 @@ pub fn compute(ordinal: i32) -> (i32, i32) {
 fn describe(ordinal: i32) -> Device {
     let mut name = [0u8; 256];
     let mut device = Device { ordinal, name: String::new(), uuid: [0; 16], memory: 0, compute: (0, 0) };
-    // SAFETY: the driver's own functions with the signatures of cuda.h; a CUdevice is its ordinal.
+    // SAFETY: the outputs have room; a CUdevice is its ordinal.
     unsafe {
-        function::<Name>("cuDeviceGetName").map(|ask| ask(name.as_mut_ptr(), 256, ordinal));
-        function::<Uuid>("cuDeviceGetUuid_v2").map(|ask| ask(&mut device.uuid, ordinal));
-        function::<Memory>("cuDeviceTotalMem_v2").map(|ask| ask(&mut device.memory, ordinal));
+        calls::device_name(name.as_mut_ptr(), 256, ordinal);
+        calls::device_uuid(&mut device.uuid, ordinal);
+        calls::device_memory(&mut device.memory, ordinal);
     }
     device.compute = compute(ordinal);
     let end = name.iter().position(|b| *b == 0).unwrap_or(0);

@@ -4,10 +4,11 @@
 //! Nothing here is on the hot path. A load keeps where the trace has its image; the image is looked into when a function of it
 //! is first launched and the driver has no answer, entry by entry until the kernel is found, and what was found is kept.
 
+use crate::ask;
+use crate::driver::calls;
 use crate::file::TraceFile;
 use crate::lock::Lock;
 use crate::memory::{text_at, word_at};
-use crate::{ask, real};
 use std::collections::HashMap;
 use std::sync::Arc;
 use trace::hash::Hash;
@@ -141,7 +142,7 @@ impl Images {
 
     /// `place`: where the driver has put the handle. `name`: the address of its name.
     pub fn function_found(&self, place: u64, owner: u64, name: u64, is_kernel: bool) {
-        if !driver_tells()
+        if !calls::tells_parameters()
             && let (Some(handle), Some(name)) = (word_at(place, 8, false), text_at(name))
         {
             let name = String::from_utf8_lossy(&name).into_owned();
@@ -172,9 +173,4 @@ impl Images {
         let first = all.next()?;
         all.all(|other| other == first).then_some(first)
     }
-}
-
-/// Whether this driver can be asked how parameters lie. It then tells names and modules as well.
-fn driver_tells() -> bool {
-    ["cuFuncGetParamInfo", "cuKernelGetParamInfo"].iter().all(|name| real::has(name))
 }

@@ -4,12 +4,12 @@
 //! Looked up without a lock. Handles are reused after a module is unloaded: what was learned of its functions is then stale, and
 //! the end of a library or context makes all of it stale.
 
+use crate::driver::calls;
 use crate::file::TraceFile;
 use crate::images::Images;
 use crate::lock::Lock;
-use crate::real;
 use std::collections::HashMap;
-use std::ffi::{CStr, c_char};
+use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::*};
 use trace::record::Kernel;
 
@@ -159,9 +159,7 @@ impl Layouts {
     }
 }
 
-type ParamInfo = unsafe extern "C" fn(u64, usize, *mut usize, *mut usize) -> u32;
-type Name = unsafe extern "C" fn(*mut *const c_char, u64) -> u32;
-type Module = unsafe extern "C" fn(*mut u64, u64) -> u32;
+type Question = unsafe fn(u64, usize, *mut usize, *mut usize) -> Option<u32>;
 
 const INVALID_VALUE: u32 = 1;
 const INVALID_HANDLE: u32 = 400;
@@ -169,17 +167,17 @@ const INVALID_HANDLE: u32 = 400;
 /// Offsets and sizes from cuFuncGetParamInfo, or cuKernelGetParamInfo where the handle is a CUkernel (the former answers 400
 /// for those). An index out of range is how the list ends.
 fn parameters(handle: u64) -> (bool, Option<Vec<(u32, u32)>>) {
-    for (name, is_kernel) in [("cuFuncGetParamInfo", false), ("cuKernelGetParamInfo", true)] {
-        // SAFETY: both have this signature in cuda.h.
-        let Some(ask) = (unsafe { real::function::<ParamInfo>(name) }) else { continue };
+    let questions = [(calls::function_parameter as Question, false), (calls::kernel_parameter as Question, true)];
+    for (ask, is_kernel) in questions {
         let mut found = Vec::new();
         loop {
             let (mut offset, mut size) = (0, 0);
             // SAFETY: the handle is one that the application is launching; the outputs are valid.
             match unsafe { ask(handle, found.len(), &mut offset, &mut size) } {
-                0 if found.len() < 4096 => found.push((offset as u32, size as u32)),
-                INVALID_VALUE => return (is_kernel, Some(found)),
-                INVALID_HANDLE if !is_kernel => break,
+                None => break,
+                Some(0) if found.len() < 4096 => found.push((offset as u32, size as u32)),
+                Some(INVALID_VALUE) => return (is_kernel, Some(found)),
+                Some(INVALID_HANDLE) if !is_kernel => break,
                 _ => return (is_kernel, None),
             }
         }
@@ -188,11 +186,11 @@ fn parameters(handle: u64) -> (bool, Option<Vec<(u32, u32)>>) {
 }
 
 fn name(handle: u64, is_kernel: bool) -> String {
-    let function = if is_kernel { "cuKernelGetName" } else { "cuFuncGetName" };
+    let ask = if is_kernel { calls::kernel_name } else { calls::function_name };
     let mut text = std::ptr::null();
     // SAFETY: as above; on success the driver hands out a C string of its own.
     unsafe {
-        let result = real::function::<Name>(function).map(|ask| ask(&mut text, handle));
+        let result = ask(&mut text, handle);
         if result != Some(0) || text.is_null() {
             return String::new();
         }
@@ -202,9 +200,10 @@ fn name(handle: u64, is_kernel: bool) -> String {
 
 fn module(handle: u64, is_kernel: bool) -> u64 {
     let mut module = 0;
-    // SAFETY: as above.
-    let ask = unsafe { real::function::<Module>("cuFuncGetModule") }.filter(|_| !is_kernel);
+    if is_kernel {
+        return 0;
+    }
     // SAFETY: the handle is one that the application is launching.
-    let result = ask.map(|ask| unsafe { ask(&mut module, handle) });
+    let result = unsafe { calls::function_module(&mut module, handle) };
     if result == Some(0) { module } else { 0 }
 }

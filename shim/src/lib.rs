@@ -41,6 +41,7 @@ mod destinations;
 mod devices;
 mod dl;
 mod draft;
+mod driver;
 mod early;
 mod ends;
 mod file;

@@ -2,8 +2,9 @@
 
 use crate::ask::{self, Place};
 use crate::destinations::{By, Write};
+use crate::driver::calls;
 use crate::node_runs::Around;
-use crate::{ends, real, recorder};
+use crate::{ends, recorder};
 use std::collections::{HashMap, HashSet};
 use trace::api::copies::{Region, device_region, region};
 use trace::api::enums::CUgraphNodeType as Kind;
@@ -22,25 +23,21 @@ pub struct Nodes {
 
 impl Nodes {
     pub fn of(graph: u64) -> Nodes {
-        type Type = unsafe extern "C" fn(u64, *mut u32) -> u32;
-        type Child = unsafe extern "C" fn(u64, *mut u64) -> u32;
         let mut nodes = Nodes { found: Vec::new(), graphs: vec![(graph, None)] };
         let mut next = 0;
         while let Some((graph, _)) = nodes.graphs.get(next).copied() {
             next += 1;
             for node in handles(graph) {
                 let (mut kind, mut child) = (0, 0);
-                // SAFETY: the signatures are those of cuda.h; the node has just been told.
-                let asked = unsafe { real::function::<Type>("cuGraphNodeGetType").map(|ask| ask(node, &mut kind)) };
+                // SAFETY: the node has just been told.
+                let asked = unsafe { calls::node_type(node, &mut kind) };
                 if asked != Some(0) {
                     continue;
                 }
                 nodes.found.push((kind, node));
                 if kind == Kind::CU_GRAPH_NODE_TYPE_GRAPH.0 {
                     // SAFETY: as above, of a node of the kind.
-                    let asked = unsafe {
-                        real::function::<Child>("cuGraphChildGraphNodeGetGraph").map(|ask| ask(node, &mut child))
-                    };
+                    let asked = unsafe { calls::child_graph(node, &mut child) };
                     nodes.graphs.extend((asked == Some(0)).then_some((child, Some(node))));
                 }
             }
@@ -54,15 +51,12 @@ impl Nodes {
 
     /// Where copies and fills bring bytes to memory that the CPU can see.
     pub fn written(&self) -> Vec<Write> {
-        type Parameters = unsafe extern "C" fn(u64, *mut u8) -> u32;
         const COPY: usize = size_of::<CUDA_MEMCPY3D>();
         let mut found = Vec::new();
         for node in self.of_kind(Kind::CU_GRAPH_NODE_TYPE_MEMCPY) {
             let mut bytes = [0u8; COPY];
-            // SAFETY: the signature is that of cuda.h, the struct has room, and the node is one of the kind.
-            let asked = unsafe {
-                real::function::<Parameters>("cuGraphMemcpyNodeGetParams").map(|ask| ask(node, bytes.as_mut_ptr()))
-            };
+            // SAFETY: the struct has room, and the node is one of the kind.
+            let asked = unsafe { calls::copy_node(node, bytes.as_mut_ptr()) };
             if asked == Some(0) {
                 let of_host = region(CUDA_MEMCPY3D::TYPE, &bytes, Side::Destination, |_| None);
                 let written = of_host.or_else(|| device_region(CUDA_MEMCPY3D::TYPE, &bytes, Side::Destination));
@@ -71,12 +65,11 @@ impl Nodes {
                 found.extend(written.map(|region| Write { region, node, by: By::Copy, from_host }));
             }
         }
-        type Fill = unsafe extern "C" fn(u64, *mut CUDA_MEMSET_NODE_PARAMS) -> u32;
         for node in self.of_kind(Kind::CU_GRAPH_NODE_TYPE_MEMSET) {
             // SAFETY: as above; plain numbers, for which zeros are valid.
             let (asked, fill) = unsafe {
                 let mut fill = std::mem::zeroed::<CUDA_MEMSET_NODE_PARAMS>();
-                (real::function::<Fill>("cuGraphMemsetNodeGetParams").map(|ask| ask(node, &mut fill)), fill)
+                (calls::fill_node(node, &mut fill), fill)
             };
             if asked == Some(0) && is_hosts(fill.dst.0) {
                 let row_bytes = u64::from(fill.elementSize) * fill.width as u64;
@@ -91,17 +84,14 @@ impl Nodes {
 
     /// The data that the driver has for the callbacks, each with what of `written` stands before it and behind it.
     pub fn called_back(&self, written: &[Write]) -> Vec<(u64, Around)> {
-        type Parameters = unsafe extern "C" fn(u64, *mut [u64; 2]) -> u32;
         let callbacks: Vec<u64> = self.of_kind(Kind::CU_GRAPH_NODE_TYPE_HOST).collect();
         let is_any_around = !written.is_empty() && !callbacks.is_empty();
         let order = if is_any_around { Order::of(self) } else { Order::default() };
         let mut results = Results::new(&order, written, &self.found);
         let ask = |node| {
             let mut parameters = [0; 2];
-            // SAFETY: the signature is that of cuda.h, with a struct of two pointers, and the node is one of the kind.
-            let asked = unsafe {
-                real::function::<Parameters>("cuGraphHostNodeGetParams").map(|ask| ask(node, &mut parameters))
-            };
+            // SAFETY: the struct is of two pointers, and the node is one of the kind.
+            let asked = unsafe { calls::host_node(node, &mut parameters) };
             (asked == Some(0)).then(|| (parameters[1], order.around(node, written, &mut results)))
         };
         callbacks.into_iter().filter_map(ask).collect()
@@ -114,18 +104,16 @@ pub fn is_hosts(address: u64) -> bool {
 }
 
 fn handles(graph: u64) -> Vec<u64> {
-    type Ask = unsafe extern "C" fn(u64, *mut u64, *mut usize) -> u32;
-    // SAFETY: the signature is that of cuda.h, the array as long as told; the graph is one that the application has just used, or lies
+    // SAFETY: the array is as long as told; the graph is one that the application has just used, or lies
     // within it.
     unsafe {
-        let Some(ask) = real::function::<Ask>("cuGraphGetNodes") else { return Vec::new() };
         let mut count = 0;
-        if ask(graph, std::ptr::null_mut(), &mut count) != 0 || count == 0 {
+        if calls::graph_nodes(graph, std::ptr::null_mut(), &mut count) != Some(0) || count == 0 {
             return Vec::new();
         }
         let mut nodes = vec![0; count];
-        let asked = ask(graph, nodes.as_mut_ptr(), &mut count);
-        nodes.truncate(if asked == 0 { count } else { 0 });
+        let asked = calls::graph_nodes(graph, nodes.as_mut_ptr(), &mut count);
+        nodes.truncate(if asked == Some(0) { count } else { 0 });
         nodes
     }
 }
@@ -256,8 +244,6 @@ impl<'g> Results<'g> {
 
 /// From which node to which.
 fn edges(graph: u64) -> impl Iterator<Item = (u64, u64)> {
-    type Ask = unsafe extern "C" fn(u64, *mut u64, *mut u64, *mut u64, *mut usize) -> u32;
-    type Old = unsafe extern "C" fn(u64, *mut u64, *mut u64, *mut usize) -> u32;
     let (mut from, mut to, mut about, mut count) = (Vec::new(), Vec::new(), Vec::new(), 0);
     for _ in ["how many", "which"] {
         from.resize(count, 0u64);
@@ -265,12 +251,10 @@ fn edges(graph: u64) -> impl Iterator<Item = (u64, u64)> {
         about.resize(count, 0u64);
         let array = |words: &mut Vec<u64>| if words.is_empty() { std::ptr::null_mut() } else { words.as_mut_ptr() };
         let (starts, ends, data) = (array(&mut from), array(&mut to), array(&mut about));
-        // SAFETY: the signatures are those of cuda.h, with eight bytes for what is told about an edge; the arrays are as long as told.
+        // SAFETY: eight bytes are for what is told about an edge; the arrays are as long as told.
         let asked = unsafe {
-            match real::function::<Ask>("cuGraphGetEdges_v2") {
-                Some(ask) => Some(ask(graph, starts, ends, data, &mut count)),
-                None => real::function::<Old>("cuGraphGetEdges").map(|ask| ask(graph, starts, ends, &mut count)),
-            }
+            calls::graph_edges(graph, starts, ends, data, &mut count)
+                .or_else(|| calls::older_graph_edges(graph, starts, ends, &mut count))
         };
         if asked != Some(0) {
             count = 0;

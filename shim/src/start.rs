@@ -1,6 +1,7 @@
 //! From dormant to recording: at the first driver call of a process, and again in a forked child.
 
 use crate::config::{self, Config};
+use crate::driver::calls;
 use crate::file::TraceFile;
 use crate::generation::{LAST, LAST_WORDS, OFF, generation, off, page, wiped_page};
 use crate::last_words::LastWords;
@@ -246,9 +247,8 @@ fn forked() -> Option<String> {
 
 /// cuDriverGetVersion needs no initialisation and changes nothing.
 fn driver_version() -> i32 {
-    type Version = unsafe extern "C" fn(*mut i32) -> u32;
     let mut version = 0;
-    // SAFETY: the signature is that of cuda.h.
-    let result = unsafe { real::function::<Version>("cuDriverGetVersion").map(|ask| ask(&mut version)) };
+    // SAFETY: the output is valid.
+    let result = unsafe { calls::driver_version(&mut version) };
     if result == Some(0) { version } else { 0 }
 }

@@ -60,7 +60,7 @@ const CRATES: &[Crate] = &[
         name: "shim",
         layers: &[
             "clock counters dl hook landing lock log long_results manners maps memory queue shadow spans text users",
-            "config generation guard real devices ask",
+            "config generation guard real driver devices ask",
             "bystanders host_functions invented logs modules node_runs pinned registered running shared",
             "chunk file homes last_words tracker",
             "pending destinations",
@@ -75,7 +75,7 @@ const CRATES: &[Crate] = &[
             "lib nets wrappers",
         ],
         upward: 0,
-        names: 31,
+        names: 0,
     },
     Crate {
         name: "viewer",

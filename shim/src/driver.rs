@@ -1,0 +1,3 @@
+//! Calls of the recorder's own to the real driver.
+
+pub mod calls;
