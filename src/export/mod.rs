@@ -13,7 +13,6 @@ use crate::latest::File;
 use crate::progress::Progress;
 use crate::reading::Reading;
 use crate::report::grep::Grep;
-use crate::report::kernel_name::{Names, Style};
 use anyhow::{Context, Result};
 use jsonl::Jsonl;
 use perfetto::Perfetto;
@@ -24,6 +23,7 @@ use std::path::PathBuf;
 use trace::decode::{Decoded, decode};
 use trace::objects::Objects;
 use trace::{Call, Trace};
+use viewer::kernel_name::{Names, Style};
 
 /// Write a trace in a format of other tools
 ///

@@ -10,7 +10,6 @@ use super::device::{Devices, Slice, Track, facts};
 use super::nvtx::{Annotated, Step};
 use super::proto::Message;
 use crate::reading::Reading;
-use crate::report::kernel_name::Names;
 use crate::report::walk::kernel_name;
 use anyhow::Result;
 use std::collections::HashMap;
@@ -21,6 +20,7 @@ use trace::objects::Objects;
 use trace::text::{Text, symbol};
 use trace::value::Value;
 use trace::{Call, Trace};
+use viewer::kernel_name::Names;
 
 /// Fields of the messages that are written.
 pub mod field {

@@ -3,7 +3,6 @@
 //! waiting for launches changes what a call brings, some order is missing.
 
 use super::again::{Again, Found, TooLong, say_so};
-use crate::report::kernel_name::{Names, Style};
 use anyhow::Result;
 use replayer::{Bisection, Options, Parting, Plan, Report, Unordered, bisection};
 use serde_json::Value;
@@ -13,6 +12,7 @@ use trace::Trace;
 use trace::sources::{Launched, launched, varying};
 use trace::text::plain;
 use trace::varying::Causes;
+use viewer::kernel_name::{Names, Style};
 
 /// A byte that programs seldom mean.
 const FILL: u8 = 0xa5;

@@ -4,7 +4,6 @@ use super::compared::Verify;
 use crate::exit::{USAGE, failure};
 use crate::figures::size;
 use crate::output::Output;
-use crate::report::kernel_name::{Names, Style};
 use anyhow::{Context, Result};
 use replayer::{Dump, Followed, Memory, Plan, Tools};
 use std::collections::BTreeSet;
@@ -16,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use trace::Trace;
 use trace::preamble::Data;
+use viewer::kernel_name::{Names, Style};
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Finding the culprit")]

@@ -2,7 +2,6 @@
 
 use crate::exit::{USAGE, failure};
 use crate::figures::{counted, duration, grouped, size};
-use crate::report::kernel_name::{Names, Style};
 use crate::works;
 use anyhow::Result;
 use replayer::{Repeat, Repeated};
@@ -15,6 +14,7 @@ use trace::Trace;
 use trace::annotation::Wanted;
 use trace::api::roles::Class;
 use trace::text::plain;
+use viewer::kernel_name::{Names, Style};
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Repeating a range of calls")]

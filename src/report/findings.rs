@@ -3,7 +3,6 @@
 use super::device::gaps;
 use super::errors::Errors;
 use super::host::Host;
-use super::kernel_name::Style;
 use super::leaks::Leaks;
 use super::lost::Lost;
 use super::memory::Memory;
@@ -17,6 +16,7 @@ use crate::progress::Progress;
 use crate::reading::Reading;
 use trace::Trace;
 use viewer::data::findings::{Cost, Finding};
+use viewer::kernel_name::Style;
 
 /// The reports that findings come from.
 #[derive(Default)]

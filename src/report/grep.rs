@@ -1,10 +1,10 @@
 //! `--grep`: calls by the function's name, and by the kernel's behind a blank, as recorded or as the reports show it.
 
-use super::kernel_name::{Names, Style};
 use super::walk::kernel_name;
 use crate::reading::Reading;
 use regex::Regex;
 use trace::Call;
+use viewer::kernel_name::{Names, Style};
 
 pub struct Grep<'r> {
     pattern: Option<&'r Regex>,

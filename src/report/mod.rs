@@ -37,7 +37,6 @@ use std::io::{BufWriter, Write};
 use trace::Trace;
 use trace::preamble::Preamble;
 use trace::text::plain;
-pub use viewer::kernel_name;
 use viewer::kernel_name::{Names, Style};
 
 /// Say where a program's time and memory went

@@ -2,7 +2,6 @@
 
 use super::device::Scope;
 use super::grep::Grep;
-use super::kernel_name::{Names, Style};
 use super::table::Table;
 use crate::progress::Progress;
 use crate::reading::Reading;
@@ -16,6 +15,7 @@ use trace::model::outstanding::{Outstanding, Wait, Work};
 use trace::objects::Objects;
 use trace::{Call, Function, Trace};
 use viewer::data::findings::Finding;
+use viewer::kernel_name::{Names, Style};
 
 /// A call, and what is known when it is made.
 pub struct Step<'s, 't> {

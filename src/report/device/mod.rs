@@ -8,7 +8,6 @@ pub mod nvtx;
 pub mod trace;
 
 use super::grep::Grep;
-use super::kernel_name::Names;
 use super::table::Cell;
 use crate::figures::counted;
 use crate::reading::Reading;
@@ -17,6 +16,7 @@ use ::trace::annotation;
 use ::trace::record::timed;
 use ::trace::timed::Work;
 use anyhow::Result;
+use viewer::kernel_name::Names;
 
 /// What is reported on.
 pub struct Scope<'t> {
