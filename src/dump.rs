@@ -2,26 +2,17 @@
 
 use crate::annotations::Annotations;
 use crate::exit;
-use crate::figures::{duration, grouped, seconds};
-use crate::json::Fields;
 use crate::latest::File;
+use crate::line;
 use crate::reading::Reading;
 use crate::works;
-use crate::writes::{self, Run, Wrote};
+use crate::writes;
 use anyhow::Result;
-use serde::Serialize;
-use std::fmt::Write as _;
 use std::io::{BufWriter, Write};
-use trace::api::enums::CUresult;
-use trace::api::roles::Class;
-use trace::api::types::Kind;
-use trace::decode::{Decoded, decode};
-use trace::misfit::misfits;
+use trace::decode::decode;
 use trace::objects::Objects;
-use trace::text::{Text, plain, symbol};
 use trace::timed::ByCall;
 use trace::value::Value;
-use trace::{Call, Trace};
 
 /// Print the calls, one line each
 ///
@@ -85,17 +76,17 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         before.iter().try_for_each(|line| writeln!(out, "{line}"))?;
         if reading.grep.is_some() && behind.is_empty() {
             line.clear();
-            text(&mut line, &trace, &call, decoded.as_ref(), &objects, false)?;
+            line::text(&mut line, &trace, &call, decoded.as_ref(), &objects, false)?;
             if !matches(&line) {
                 continue;
             }
         }
         if reading.json {
-            let line = object(&trace, &call, decoded.as_ref(), &objects);
+            let line = line::object(&trace, &call, decoded.as_ref(), &objects);
             serde_json::to_writer(&mut out, &line).map_err(std::io::Error::from)?;
         } else {
             line.clear();
-            text(&mut line, &trace, &call, decoded.as_ref(), &objects, colored)?;
+            line::text(&mut line, &trace, &call, decoded.as_ref(), &objects, colored)?;
             out.write_all(line.as_bytes())?;
             behind.iter().try_for_each(|line| write!(out, "\n{line}"))?;
         }
@@ -127,142 +118,4 @@ fn missing_in(value: &Value) -> u64 {
         Value::Options(pairs) => pairs.iter().map(|(_, value)| missing_in(value)).sum(),
         _ => 0,
     }
-}
-
-/// An answer, not an error.
-pub const NOT_READY: u32 = CUresult::CUDA_ERROR_NOT_READY.0;
-
-fn text(
-    out: &mut String,
-    trace: &Trace,
-    call: &Call,
-    decoded: Option<&Decoded>,
-    objects: &Objects,
-    colored: bool,
-) -> Result<()> {
-    let time = seconds(trace, call.begin);
-    write!(out, "{:>7} {time} t{:<2} {}(", call.number, call.thread, plain(call.name()))?;
-    match decoded {
-        None => {
-            out.push('?');
-            call.words().try_for_each(|word| write!(out, " {word:#x}"))?;
-        }
-        Some(decoded) => {
-            for (index, (name, value)) in decoded.arguments.iter().enumerate() {
-                let comma = if index == 0 { "" } else { ", " };
-                match value {
-                    // Where in memory that the device knows, too.
-                    &Value::Result(at) if objects.range(at).is_some() => {
-                        write!(out, "{comma}&{name}={}", Text(&Value::Address { value: at, born: false }, objects))?
-                    }
-                    Value::Result(_) => write!(out, "{comma}&{name}")?,
-                    value => write!(out, "{comma}{name}={}", Text(value, objects))?,
-                }
-            }
-        }
-    }
-    out.push_str(") -> ");
-    let (Some(result), Some(end)) = (call.result, call.end) else {
-        out.push_str("(did not return)");
-        return Ok(());
-    };
-    for (name, value) in decoded.iter().flat_map(|d| &d.outputs) {
-        write!(out, "{name}={}, ", Text(value, objects))?;
-    }
-    let name = symbol(CUresult::ENUM, result.into());
-    match (result, colored) {
-        (0 | NOT_READY, _) => out.push_str(&name),
-        (_, false) => write!(out, "!! {name} ({result})")?,
-        (_, true) => write!(out, "\x1b[31m!! {name} ({result})\x1b[0m")?,
-    }
-    misfits(call, objects).iter().try_for_each(|what| write!(out, ": {what}"))?;
-    write!(out, "  {}", duration(trace.nanoseconds(end) - trace.nanoseconds(call.begin)))?;
-    if let Some(repeats) = call.repeats {
-        let (calls, until) = (grouped(repeats.calls), seconds(trace, repeats.end));
-        let times = if repeats.calls == 1 { "once more".into() } else { format!("{calls} times more") };
-        if repeats.calls > 0 {
-            write!(out, ", and {times} until {}", until.trim_start())?;
-        }
-        if repeats.under_way.is_some() {
-            out.push_str(", and once more (did not return)");
-        }
-    }
-    Ok(())
-}
-
-/// A call as an object: a line of `--json`, and of `export --to jsonl`.
-#[derive(Serialize)]
-pub struct Line<'x> {
-    call: u64,
-    time_ns: i64,
-    thread: u32,
-    function: &'x str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    kernel: Option<&'x str>,
-    args: Fields<'x, 'x>,
-    outputs: Fields<'x, 'x>,
-    /// null if the call did not return
-    result: Option<String>,
-    result_code: Option<u32>,
-    /// Of a failed copy or fill, what its memory does not hold.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    misfits: Vec<String>,
-    duration_ns: Option<i64>,
-    /// Further polls with the same answer, that its thread made one after the other.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    repeats: Option<Repeated>,
-    /// Of a function that this build does not know.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    words: Vec<String>,
-    /// Without a call, since the one before.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    cpu_wrote: Vec<Wrote>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    callback_runs: Vec<Run>,
-}
-
-#[derive(Serialize)]
-struct Repeated {
-    calls: u64,
-    /// Inside them all.
-    duration_ns: i64,
-    /// When the last returned.
-    end_ns: i64,
-}
-
-pub fn object<'x>(trace: &Trace, call: &Call<'x>, decoded: Option<&'x Decoded<'x>>, objects: &'x Objects) -> Line<'x> {
-    let words = || call.words().map(|word| format!("{word:#x}")).collect();
-    Line {
-        call: call.number,
-        time_ns: trace.nanoseconds(call.begin),
-        thread: call.thread,
-        function: call.name(),
-        kernel: decoded.and_then(|d| kernel(call, d, objects)),
-        args: Fields(decoded.map_or(&[], |d| &d.arguments), objects),
-        outputs: Fields(decoded.map_or(&[], |d| &d.outputs), objects),
-        result: call.result.map(|result| symbol(CUresult::ENUM, result.into())),
-        result_code: call.result,
-        misfits: misfits(call, objects),
-        duration_ns: call.end.map(|end| trace.nanoseconds(end) - trace.nanoseconds(call.begin)),
-        repeats: call.repeats.map(|repeats| Repeated {
-            calls: repeats.calls,
-            duration_ns: call.repeats_took(),
-            end_ns: trace.nanoseconds(repeats.end),
-        }),
-        words: decoded.map_or_else(words, |_| Vec::new()),
-        cpu_wrote: writes::before_object(trace, call, objects),
-        callback_runs: writes::runs(trace, call, objects),
-    }
-}
-
-/// The name of the kernel that the call launches, if it is a launch.
-fn kernel<'x>(call: &Call, decoded: &'x Decoded<'x>, objects: &'x Objects) -> Option<&'x str> {
-    if call.function()?.class != Class::launch {
-        return None;
-    }
-    decoded.arguments.iter().find_map(|(_, value)| match value {
-        Value::Launch { kernel, .. } => Some(*kernel),
-        Value::Handle { kind: Kind::Function, value, .. } => objects.object(Kind::Function, *value)?.1,
-        _ => None,
-    })
 }

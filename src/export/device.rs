@@ -4,6 +4,7 @@
 //! after the replay's, or behind the one before it on its stream; it is as long as the work was.
 
 use super::proto::Message;
+use super::track::Track;
 use crate::streams::Streams;
 use crate::works::source;
 use std::collections::HashMap;
@@ -13,13 +14,6 @@ use trace::timed::{ByCall, Work, known, memory_kind};
 
 /// Beyond those of threads.
 const TRACKS: u64 = 1 << 32;
-
-/// A track to be told of: its number, its parent's and its name.
-pub struct Track {
-    pub number: u64,
-    pub parent: Option<u64>,
-    pub name: String,
-}
 
 pub struct Devices<'t> {
     trace: &'t Trace,
@@ -105,7 +99,7 @@ impl<'t> Devices<'t> {
 
 /// The facts of a slice, by their names.
 pub fn facts(work: &Work, mut add: impl FnMut(&'static str, &dyn Fn(&mut Message))) {
-    use super::perfetto::field::{DOUBLE, STRING, UNSIGNED};
+    use super::field::{DOUBLE, STRING, UNSIGNED};
     let about = &work.about;
     let mut number = |name: &'static str, number: Option<u64>| {
         if let Some(number) = number {

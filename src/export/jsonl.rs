@@ -1,9 +1,9 @@
 //! JSON Lines: what `dump --json` prints.
 
-use super::Event;
+use super::event::Event;
 use crate::annotations::Annotations;
 use crate::reading::Reading;
-use crate::{dump, works};
+use crate::{line, works};
 use anyhow::Result;
 use serde::Serialize;
 use std::io::Write;
@@ -25,7 +25,7 @@ impl<'t> Jsonl<'t> {
     pub fn call(&mut self, out: &mut impl Write, event: &Event<'_, 't>) -> Result<()> {
         let call = &event.call;
         self.annotations.print(out, call.begin, event.objects, &mut { u64::MAX })?;
-        put(out, &dump::object(self.trace, call, event.decoded.as_ref(), event.objects))?;
+        put(out, &line::object(self.trace, call, event.decoded.as_ref(), event.objects))?;
         self.works.call(call.number).try_for_each(|work| put(out, &works::object(&work)))
     }
 

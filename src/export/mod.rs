@@ -1,28 +1,32 @@
 //! `cutrace export`: a trace in the formats of other tools.
 
 mod device;
+mod event;
+mod field;
 mod jsonl;
 mod nvtx;
 mod perfetto;
 mod proto;
 mod sink;
+mod track;
 
 use crate::exit;
 use crate::figures::{counted, size};
+use crate::grep::Grep;
 use crate::latest::File;
 use crate::progress::Progress;
 use crate::reading::Reading;
-use crate::report::grep::Grep;
 use anyhow::{Context, Result};
+use event::Event;
 use jsonl::Jsonl;
 use perfetto::Perfetto;
 use serde_json::json;
 use sink::Sink;
 use std::io::Write;
 use std::path::PathBuf;
-use trace::decode::{Decoded, decode};
+use trace::Trace;
+use trace::decode::decode;
 use trace::objects::Objects;
-use trace::{Call, Trace};
 use viewer::kernel_name::{Names, Style};
 
 /// Write a trace in a format of other tools
@@ -82,14 +86,6 @@ impl Format {
 
 /// Version of the JSON form of what is said at the end. Fields may be added within a version.
 const SCHEMA: u32 = 1;
-
-/// One call, and what is alive when it is made.
-pub struct Event<'s, 't> {
-    pub call: Call<'t>,
-    /// None if this build does not know the function, or if nothing of it is written.
-    pub decoded: Option<Decoded<'t>>,
-    pub objects: &'s Objects,
-}
 
 /// Counts what goes through.
 struct Counted {

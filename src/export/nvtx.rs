@@ -1,8 +1,7 @@
 //! NVTX ranges and marks as tracks: one below each thread for what it pushed in a domain; ranges that any thread may end get
 //! as many tracks of the process as are open at a time.
 
-use super::device::Track;
-use super::perfetto::{PROCESS_TRACK, THREAD_TRACKS};
+use super::track::{PROCESS_TRACK, THREAD_TRACKS, Track};
 use crate::annotations::Ahead;
 use crate::reading::Reading;
 use anyhow::Result;

@@ -1,16 +1,17 @@
 //! Perfetto's own format: a track for each thread, a slice for each call, its arguments as annotations.
 //!
-//! Field numbers are those of `perfetto/protos/perfetto/trace/perfetto_trace.proto`. Names stand once, in the interned data of the
-//! packet that first needs them. A call that gives the device work begins a flow for each piece of it, which that piece's slice
-//! ends; in a trace without device times one, by the call's number plus one. What the program said by NVTX stands on tracks below
-//! the threads'.
+//! Names stand once, in the interned data of the packet that first needs them. A call that gives the device work begins a
+//! flow for each piece of it, which that piece's slice ends; in a trace without device times one, by the call's number
+//! plus one. What the program said by NVTX stands on tracks below the threads'.
 
-use super::Event;
-use super::device::{Devices, Slice, Track, facts};
+use super::device::{Devices, Slice, facts};
+use super::event::Event;
+use super::field;
 use super::nvtx::{Annotated, Step};
 use super::proto::Message;
+use super::track::{PROCESS_TRACK, THREAD_TRACKS, Track};
+use crate::grep::kernel_name;
 use crate::reading::Reading;
-use crate::report::walk::kernel_name;
 use anyhow::Result;
 use std::collections::HashMap;
 use std::io::Write;
@@ -22,64 +23,12 @@ use trace::value::Value;
 use trace::{Call, Trace};
 use viewer::kernel_name::Names;
 
-/// Fields of the messages that are written.
-pub mod field {
-    pub const PACKET: u64 = 1;
-    // TracePacket
-    pub const TIMESTAMP: u64 = 8;
-    pub const SEQUENCE: u64 = 10;
-    pub const TRACK_EVENT: u64 = 11;
-    pub const INTERNED: u64 = 12;
-    pub const FLAGS: u64 = 13;
-    pub const DESCRIPTOR: u64 = 60;
-    // TrackDescriptor
-    pub const UUID: u64 = 1;
-    pub const NAME: u64 = 2;
-    pub const PROCESS: u64 = 3;
-    pub const THREAD: u64 = 4;
-    pub const PARENT: u64 = 5;
-    // ProcessDescriptor
-    pub const PID: u64 = 1;
-    pub const COMMAND_LINE: u64 = 2;
-    pub const PROCESS_NAME: u64 = 6;
-    // ThreadDescriptor
-    pub const THREAD_PID: u64 = 1;
-    pub const TID: u64 = 2;
-    pub const THREAD_NAME: u64 = 5;
-    // TrackEvent
-    pub const CATEGORY_IID: u64 = 3;
-    pub const ANNOTATION: u64 = 4;
-    pub const TYPE: u64 = 9;
-    pub const NAME_IID: u64 = 10;
-    pub const TRACK: u64 = 11;
-    pub const EVENT_NAME: u64 = 23;
-    pub const FLOW: u64 = 47;
-    pub const LAST_OF_FLOW: u64 = 48;
-    // InternedData
-    pub const CATEGORIES: u64 = 1;
-    pub const EVENT_NAMES: u64 = 2;
-    pub const ANNOTATION_NAMES: u64 = 3;
-    pub const IID: u64 = 1;
-    pub const INTERNED_NAME: u64 = 2;
-    // DebugAnnotation
-    pub const ANNOTATION_NAME: u64 = 1;
-    pub const BOOL: u64 = 2;
-    pub const UNSIGNED: u64 = 3;
-    pub const SIGNED: u64 = 4;
-    pub const DOUBLE: u64 = 5;
-    pub const STRING: u64 = 6;
-    pub const POINTER: u64 = 7;
-}
-
 const BEGIN: u64 = 1;
 const END: u64 = 2;
 const INSTANT: u64 = 3;
 const STATE_CLEARED: u64 = 1;
 const NEEDS_STATE: u64 = 2;
 const SEQUENCE: u64 = 1;
-pub const PROCESS_TRACK: u64 = 1;
-/// Of the first thread.
-pub const THREAD_TRACKS: u64 = 2;
 
 #[derive(Default)]
 struct Interned<'t> {

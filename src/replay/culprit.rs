@@ -1,7 +1,7 @@
 //! The launch that failed, as text and as JSON.
 
 use crate::figures::{counted, grouped};
-use crate::info::shell;
+use crate::shell::shell;
 use replayer::{Argument, Culprit, Report, Watched, What};
 use serde_json::{Value, json};
 use std::io::{Result, Write};

@@ -1,9 +1,9 @@
 //! `cuda_api_trace`: every call, with the columns of Nsight Systems. Written as it is read: there may be more calls than memory.
 
-use super::grep::Grep;
 use super::render::Output;
 use super::table::{Cell, Column, Head, Layout, same};
 use crate::figures::grouped;
+use crate::grep::Grep;
 use crate::progress::Progress;
 use crate::reading::Reading;
 use anyhow::Result;

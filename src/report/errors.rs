@@ -3,9 +3,9 @@
 use super::table::{Cell, Column, Head, Layout, Table, column};
 use super::tally::KEPT;
 use super::walk::{Ending, Report, Step};
-use crate::dump::NOT_READY;
 use crate::figures::{counted, grouped};
-use crate::info::shell;
+use crate::line::NOT_READY;
+use crate::shell::shell;
 use replayer::is_sticky;
 use std::collections::{BTreeMap, HashMap};
 use trace::api::enums::CUresult;

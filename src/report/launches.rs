@@ -1,7 +1,8 @@
 //! `launches`: kernel by kernel how often, in which configurations, and which arguments change from launch to launch.
 
 use super::table::{Cell, Head, Layout, Table, column};
-use super::walk::{Ending, Report, Step, kernel_name};
+use super::walk::{Ending, Report, Step};
+use crate::grep::kernel_name;
 use std::collections::{HashMap, HashSet};
 use trace::api::roles::Class;
 use trace::call::Content;

@@ -5,7 +5,7 @@ use super::table::Table;
 use super::walk::Report;
 use super::{api_sum, errors, host, launches, leaks, memory, modules, pending, summary, sync, transfers};
 use crate::exit::{USAGE, failure};
-use crate::info::shell;
+use crate::shell::shell;
 use anyhow::Result;
 use trace::Trace;
 

@@ -6,7 +6,6 @@ pub mod device;
 mod durations;
 mod errors;
 pub mod findings;
-pub mod grep;
 mod host;
 mod launches;
 mod leaks;

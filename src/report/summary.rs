@@ -6,7 +6,7 @@ use super::launches::Launches;
 use super::table::{Cell, Head, Layout, Table, column};
 use super::walk::{Ending, Report, Step};
 use crate::figures::{counted, duration, grouped, size};
-use crate::info::shell;
+use crate::shell::shell;
 use crate::works::source;
 use std::collections::HashMap;
 use trace::Trace;

@@ -3,8 +3,8 @@
 use super::table::{Cell, Column, Head, Layout, Table, column};
 use super::tally::Tally;
 use super::walk::{Ending, Report, Step};
-use crate::dump::NOT_READY;
 use crate::figures::{counted, duration, grouped};
+use crate::line::NOT_READY;
 use std::collections::HashMap;
 use trace::api::roles::Class;
 use trace::api::table::Awaited;

@@ -1,8 +1,8 @@
 //! One walk over a trace for all reports that are asked for.
 
 use super::device::Scope;
-use super::grep::Grep;
 use super::table::Table;
+use crate::grep::{Grep, kernel_name};
 use crate::progress::Progress;
 use crate::reading::Reading;
 use anyhow::Result;
@@ -144,10 +144,4 @@ pub fn walk<'t>(
     drop(progress);
     let scope = Scope::new(trace, reading, Names::new(style))?;
     Ok(Ending { trace, pending: outstanding.left(), names: Names::new(style), scope })
-}
-
-/// The kernel that a launch names, as the trace has it.
-pub fn kernel_name<'t>(call: &Call<'t>) -> Option<&'t str> {
-    call.function().filter(|function| function.class == Class::launch)?;
-    Some(&call.named_kernel()?.name)
 }

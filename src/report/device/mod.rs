@@ -7,9 +7,9 @@ pub mod memory;
 pub mod nvtx;
 pub mod trace;
 
-use super::grep::Grep;
 use super::table::Cell;
 use crate::figures::counted;
+use crate::grep::Grep;
 use crate::reading::Reading;
 use ::trace::Trace;
 use ::trace::annotation;

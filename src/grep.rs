@@ -1,9 +1,9 @@
 //! `--grep`: calls by the function's name, and by the kernel's behind a blank, as recorded or as the reports show it.
 
-use super::walk::kernel_name;
 use crate::reading::Reading;
 use regex::Regex;
 use trace::Call;
+use trace::api::roles::Class;
 use viewer::kernel_name::{Names, Style};
 
 pub struct Grep<'r> {
@@ -27,4 +27,10 @@ impl Grep<'_> {
         let is_match = |name: &str| pattern.is_match(&format!("{} {name}", call.name()));
         is_match(kernel) || self.shown.iter().any(|names| is_match(&names.of(kernel)))
     }
+}
+
+/// The kernel that a launch names, as the trace has it.
+pub fn kernel_name<'t>(call: &Call<'t>) -> Option<&'t str> {
+    call.function().filter(|function| function.class == Class::launch)?;
+    Some(&call.named_kernel()?.name)
 }

@@ -1,0 +1,13 @@
+//! What is exported, call by call.
+
+use trace::Call;
+use trace::decode::Decoded;
+use trace::objects::Objects;
+
+/// One call, and what is alive when it is made.
+pub struct Event<'s, 't> {
+    pub call: Call<'t>,
+    /// None if this build does not know the function, or if nothing of it is written.
+    pub decoded: Option<Decoded<'t>>,
+    pub objects: &'s Objects,
+}

@@ -1,0 +1,12 @@
+//! Tracks, and the numbers of those that stand below no other.
+
+pub const PROCESS_TRACK: u64 = 1;
+/// Of the first thread.
+pub const THREAD_TRACKS: u64 = 2;
+
+/// A track to be told of: its number, its parent's and its name.
+pub struct Track {
+    pub number: u64,
+    pub parent: Option<u64>,
+    pub name: String,
+}
