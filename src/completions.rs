@@ -1,7 +1,7 @@
 //! `cutrace completions`: scripts for shells.
 
 use anyhow::Result;
-use clap::CommandFactory;
+use clap::Command;
 use std::io::Write;
 
 /// Print a completion script for a shell
@@ -14,10 +14,11 @@ pub struct Arguments {
     shell: clap_complete::Shell,
 }
 
-pub fn run(arguments: Arguments) -> Result<u8> {
+/// `command`: the whole of `cutrace`.
+pub fn run(arguments: Arguments, mut command: Command) -> Result<u8> {
     // Into memory first: the generator panics on a pipe that is closed.
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut crate::Arguments::command(), "cutrace", &mut script);
+    clap_complete::generate(arguments.shell, &mut command, "cutrace", &mut script);
     std::io::stdout().lock().write_all(&script)?;
     Ok(crate::exit::DONE)
 }

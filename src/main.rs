@@ -38,7 +38,7 @@ mod view;
 mod works;
 mod writes;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// Records everything a program asks of the CUDA driver, and does it again.
@@ -118,7 +118,7 @@ fn main() -> ExitCode {
         Command::Repair(arguments) => repair::run(arguments),
         Command::Redact(arguments) => redact::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
-        Command::Completions(arguments) => completions::run(arguments),
+        Command::Completions(arguments) => completions::run(arguments, Arguments::command()),
     };
     let status = ended.unwrap_or_else(|error| exit::explain(error, as_json));
     if replayer::is_left_behind() {

@@ -93,11 +93,11 @@ const CRATES: &[Crate] = &[
     Crate {
         name: "cutrace",
         layers: &[
-            "figures json table output layout exit clocks sandbox program progress driver cupti reading latest",
-            "annotations completions shown timing printed verdict unfinished",
-            "report export replay session",
+            "figures json shell table output layout exit signals stdout program progress driver cupti",
+            "clocks reading grep latest streams works writes annotations line verdict unfinished",
+            "completions dump export info record redact repair replay report session view",
         ],
-        upward: 20,
+        upward: 0,
         names: 7,
     },
 ];
