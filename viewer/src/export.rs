@@ -1,8 +1,8 @@
 //! Writing down what is seen: the events of a piece of time as JSON or CSV, marks beside the trace, a frame as text.
 
 use crate::data::event::NO_CALL;
+use crate::data::kept::{keep, places};
 use crate::data::lane::Source;
-use crate::data::store::{keep, places};
 use crate::state::rows;
 use crate::state::{State, select::Mark};
 use crossterm::style::ContentStyle;

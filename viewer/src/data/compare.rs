@@ -1,9 +1,10 @@
 //! Two traces on one timeline: the calls of the second beside those of the first, by their order on each thread.
 
-use super::event::{Category, Flags};
+use super::column::Column;
+use super::event::{Category, Flags, change};
 use super::lane::{Lane, Source};
-use super::open::Opened;
-use super::{Model, column::Column};
+use super::model::Model;
+use super::open::{Opened, Second};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -11,50 +12,6 @@ use std::sync::Arc;
 const SKIPPED: usize = 512;
 /// Calls that must agree behind what was skipped.
 const AGREEING: usize = 3;
-/// A difference below both of these is none: a tenth, and as many nanoseconds.
-const TENTH: u64 = 10;
-const LEAST: u64 = 500;
-
-/// The trace that another is compared with.
-pub struct Second {
-    pub opened: Opened,
-    /// Calls of the first and of the second that belong together, by the first's number; and by the second's.
-    pub pairs: Vec<(u32, u32)>,
-    pub back: Vec<(u32, u32)>,
-    /// How many names are the first's; the second's stand behind them.
-    names: usize,
-    /// Calls of both that are to begin together, if the user has chosen some.
-    pub aligned: Option<(u32, u32)>,
-    /// What is added to the second's times, ns.
-    pub shift: i64,
-    pub slower: u64,
-    pub faster: u64,
-    /// Calls that the other trace does not have.
-    pub only_first: u64,
-    pub only_second: u64,
-}
-
-impl Second {
-    pub fn of_first(&self, call: u32) -> Option<u32> {
-        look_up(&self.pairs, call)
-    }
-
-    pub fn of_second(&self, call: u32) -> Option<u32> {
-        look_up(&self.back, call)
-    }
-}
-
-fn look_up(pairs: &[(u32, u32)], call: u32) -> Option<u32> {
-    pairs.binary_search_by_key(&call, |(of, _)| *of).ok().map(|at| pairs[at].1)
-}
-
-/// How long something took against how long it had taken.
-pub fn change(before: u64, after: u64) -> Category {
-    if before.abs_diff(after) <= (before / TENTH).max(LEAST) {
-        return Category::Same;
-    }
-    if after > before { Category::Slower } else { Category::Faster }
-}
 
 /// The first trace with the lanes of the second among its own. `aligned`: calls of both that are to begin together; the first
 /// that belong together, if nothing is said.
@@ -254,12 +211,5 @@ mod tests {
             let back: Vec<_> = wanted.into_iter().map(|(a, b)| (b, a)).collect();
             prop_assert_eq!(in_order(&other, &one), back);
         }
-    }
-
-    #[test]
-    fn small_differences_are_none() {
-        use Category::*;
-        let all = [(1000, 1400), (1000, 1600), (100_000, 111_000), (100_000, 89_000), (100_000, 109_000)];
-        assert_eq!(all.map(|(before, after)| change(before, after)), [Same, Slower, Slower, Faster, Same]);
     }
 }

@@ -3,36 +3,21 @@
 //! Those times are of another run than the calls': work stands as long after its recorded call as it began after the replay's,
 //! or behind the work before it on its stream; it is as long as it was. `export` places it the same way.
 
-use super::Name;
-use super::compare::change;
-use super::event::{Category, Flags};
+use super::event::{Category, Flags, change};
 use super::findings::Gap;
 use super::lane::{Lane, Queue, Source};
+use super::model::Name;
 use super::streams::Work as Submitted;
-use super::tables::{Collected, Row, rows};
+use super::tables::{Timing, collected, rows};
 use super::threads::push;
 use crate::kernel_name::{Names, Style};
 use crate::text::tame;
-use bincode::{Decode, Encode};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, HashSet};
 use trace::Trace;
 use trace::idle::{self, Idle};
 use trace::record::timed;
 use trace::timed::Work;
-
-/// What the device times of a trace amount to, and where they are from.
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub struct Timing {
-    /// As in TIMED records.
-    pub source: u8,
-    pub works: u64,
-    /// Work of recorded calls that was not timed.
-    pub untimed: u64,
-    pub kernels: Vec<Row>,
-    /// Copies, fills, and graphs that were timed as a whole.
-    pub moves: Vec<Row>,
-}
 
 pub struct Devices {
     pub timing: Timing,
@@ -167,14 +152,6 @@ fn replayed(trace: &Trace, works: &[(u32, Work)]) -> Vec<Lane> {
 
 /// Set in the number of a stream that no recorded call names: the replay's own count of it.
 pub const UNKNOWN: u64 = 1 << 63;
-
-pub fn collected(sums: &mut Vec<Collected>, name: u32) -> &mut Collected {
-    let least = name as usize + 1;
-    if sums.len() < least {
-        sums.resize(least, Collected::default());
-    }
-    &mut sums[name as usize]
-}
 
 /// Names by their text, each once.
 struct Naming<'n> {

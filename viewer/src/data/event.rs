@@ -149,9 +149,21 @@ impl Event {
     }
 }
 
+/// A difference below both of these is none: a tenth, and as many nanoseconds.
+const TENTH: u64 = 10;
+const LEAST: u64 = 500;
+
+/// How long something took against how long it had taken.
+pub fn change(before: u64, after: u64) -> Category {
+    if before.abs_diff(after) <= (before / TENTH).max(LEAST) {
+        return Category::Same;
+    }
+    if after > before { Category::Slower } else { Category::Faster }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Category;
+    use super::{Category, change};
     use trace::api::{FUNCTIONS, by_name};
 
     #[test]
@@ -164,5 +176,12 @@ mod tests {
         let timed = FUNCTIONS.iter().filter(|f| f.is_timed() && !f.name.starts_with("cuMemcpy3D"));
         let of_copies = timed.filter(|f| Category::of(f) == Category::Copy).map(|f| &f.name[..8]);
         assert!(of_copies.into_iter().all(|name| ["cuMemcpy", "cuMemset", "cuFabric"].contains(&name)));
+    }
+
+    #[test]
+    fn small_differences_are_none() {
+        use Category::*;
+        let all = [(1000, 1400), (1000, 1600), (100_000, 111_000), (100_000, 89_000), (100_000, 109_000)];
+        assert_eq!(all.map(|(before, after)| change(before, after)), [Same, Slower, Slower, Faster, Same]);
     }
 }

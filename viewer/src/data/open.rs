@@ -1,17 +1,17 @@
 //! Opening: by the index if there is one that agrees with the trace, else by reading the trace.
 
 use super::build::{TooMany, build};
-use super::compare::Second;
 use super::findings::{Find, Finding};
-use super::lives::Lives;
+use super::lives::{Life, Lives};
+use super::model::{Model, Summary};
 use super::store::{self, Key, Pages, Unchecked};
-use super::{Model, Summary};
 use crate::text::{counted, moment};
 use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
+use trace::decode::decode;
 use trace::hash::Hash;
 use trace::{Call, Trace};
 
@@ -45,6 +45,39 @@ pub struct Opened {
     find: Find,
     /// The pieces of data that are not as they were written, once that is known.
     damaged: Arc<OnceLock<HashSet<Hash>>>,
+}
+
+/// The trace that another is compared with.
+pub struct Second {
+    pub opened: Opened,
+    /// Calls of the first and of the second that belong together, by the first's number; and by the second's.
+    pub pairs: Vec<(u32, u32)>,
+    pub back: Vec<(u32, u32)>,
+    /// How many names are the first's; the second's stand behind them.
+    pub(super) names: usize,
+    /// Calls of both that are to begin together, if the user has chosen some.
+    pub aligned: Option<(u32, u32)>,
+    /// What is added to the second's times, ns.
+    pub shift: i64,
+    pub slower: u64,
+    pub faster: u64,
+    /// Calls that the other trace does not have.
+    pub only_first: u64,
+    pub only_second: u64,
+}
+
+impl Second {
+    pub fn of_first(&self, call: u32) -> Option<u32> {
+        look_up(&self.pairs, call)
+    }
+
+    pub fn of_second(&self, call: u32) -> Option<u32> {
+        look_up(&self.back, call)
+    }
+}
+
+fn look_up(pairs: &[(u32, u32)], call: u32) -> Option<u32> {
+    pairs.binary_search_by_key(&call, |(of, _)| *of).ok().map(|at| pairs[at].1)
 }
 
 /// Data is read through only of traces that are not longer.
@@ -153,6 +186,12 @@ impl Opened {
     /// The names of objects. The first time a walk over all calls that make or end one, unless an index had them.
     pub fn find_lives(&self) -> &Lives {
         self.lives.get_or_init(|| Lives::of(&self.trace, &self.model.concerned))
+    }
+
+    /// The objects that a call names, as far as their names are known.
+    pub fn objects_of(&self, call: u32) -> Vec<Life> {
+        let found = self.call(call).and_then(|call| decode(&call)).zip(self.lives());
+        found.map_or_else(Vec::new, |(decoded, lives)| lives.met(&decoded, call))
     }
 
     /// What is worth looking at, if it is known.

@@ -1,10 +1,9 @@
 //! What the program said about itself by NVTX, as lanes: a thread's ranges and marks by domain, each depth below the one around it.
 
-use super::Name;
-use super::device::collected;
 use super::event::{Category, Flags, NO_CALL};
 use super::lane::{Lane, Source};
-use super::tables::{Row, rows};
+use super::model::Name;
+use super::tables::{Row, collected, rows};
 use super::threads::push;
 use crate::text::tame;
 use rustc_hash::FxHashMap;

@@ -22,6 +22,19 @@ pub struct Row {
     pub bytes: u64,
 }
 
+/// What the device times of a trace amount to, and where they are from.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Timing {
+    /// As in TIMED records.
+    pub source: u8,
+    pub works: u64,
+    /// Work of recorded calls that was not timed.
+    pub untimed: u64,
+    pub kernels: Vec<Row>,
+    /// Copies, fills, and graphs that were timed as a whole.
+    pub moves: Vec<Row>,
+}
+
 /// A module image that was loaded.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Load {
@@ -121,4 +134,13 @@ pub fn rows(collected: Vec<Collected>) -> Vec<Row> {
     let mut rows: Vec<Row> = collected.into_iter().enumerate().filter_map(|(name, all)| all.row(name as u32)).collect();
     rows.sort_by_key(|row| (std::cmp::Reverse(row.total), row.name));
     rows
+}
+
+/// The sums of a name, which may be a new one.
+pub fn collected(sums: &mut Vec<Collected>, name: u32) -> &mut Collected {
+    let least = name as usize + 1;
+    if sums.len() < least {
+        sums.resize(least, Collected::default());
+    }
+    &mut sums[name as usize]
 }

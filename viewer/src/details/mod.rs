@@ -8,8 +8,7 @@ mod work;
 pub use selection::selection;
 
 use crate::data::Model;
-use crate::data::compare;
-use crate::data::event::{Category, Event, NO_CALL};
+use crate::data::event::{Category, Event, NO_CALL, change};
 use crate::data::holes::Hole;
 use crate::data::lane::{Lane, Source};
 use crate::data::lives::{Life, Lives};
@@ -215,15 +214,9 @@ fn against(label: &str, pair: Option<u32>, model: &Model, took: u64, later: bool
     };
     let other = model.lanes[lane].length(at);
     let (before, after) = if later { (other, took) } else { (took, other) };
-    let change = (after as f64 - before as f64) / before.max(1) as f64 * 100.0;
-    let tone = if compare::change(before, after) == Category::Slower { Tone::Bad } else { Tone::Plain };
-    detail(label, format!("call {call}, {} ({change:+.0}%)", duration(other)), tone)
-}
-
-/// The objects that a call names.
-pub fn objects_of(opened: &Opened, call: u32) -> Vec<Life> {
-    let found = opened.call(call).and_then(|call| decode(&call));
-    found.map_or_else(Vec::new, |decoded| named(opened.lives(), &decoded, call).0)
+    let percent = (after as f64 - before as f64) / before.max(1) as f64 * 100.0;
+    let tone = if change(before, after) == Category::Slower { Tone::Bad } else { Tone::Plain };
+    detail(label, format!("call {call}, {} ({percent:+.0}%)", duration(other)), tone)
 }
 
 /// The lives that a call's values name, and what stands for them in text.

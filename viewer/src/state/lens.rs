@@ -39,8 +39,7 @@ impl State {
         let Some((lane, event)) = self.current() else { return self.say("no event under the cursor") };
         let opened = self.whose(lane);
         let Some(lives) = opened.lives() else { return self.say("the names of objects are still being read") };
-        let titles: Vec<String> =
-            crate::details::objects_of(opened, event.call).iter().map(|l| plain(lives, l)).collect();
+        let titles: Vec<String> = opened.objects_of(event.call).iter().map(|life| plain(lives, life)).collect();
         let now = self.filter.as_ref().and_then(|filter| filter.text.strip_prefix("uses:"));
         let next = now.and_then(|now| titles.iter().position(|title| title == now)).map_or(0, |at| at + 1);
         match titles.get(next) {
