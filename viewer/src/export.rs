@@ -4,7 +4,7 @@ use crate::data::event::NO_CALL;
 use crate::data::kept::{keep, places};
 use crate::data::lane::Source;
 use crate::state::rows;
-use crate::state::{State, select::Mark};
+use crate::state::{Mark, State};
 use crossterm::style::ContentStyle;
 use ratatui::backend::IntoCrossterm;
 use ratatui::buffer::Buffer;

@@ -4,9 +4,9 @@ use std::fs;
 use std::sync::Arc;
 use viewer::data::open::Opened;
 use viewer::export::{load_marks, save_marks};
+use viewer::state::Mark;
 use viewer::state::State;
 use viewer::state::keymap::Keymap;
-use viewer::state::select::Mark;
 use viewer::synthetic::{Shape, write};
 
 #[test]

@@ -453,7 +453,7 @@ fn nothing_is_written_through_a_link() {
     let index = opened.save().expect("saved").expect("kept");
     assert_eq!(index, directory.path().join("trace.bin.idx"));
     let mut state = State::new(Arc::new(opened), Keymap::default(), (80, 24));
-    state.marks = vec![viewer::state::select::Mark { time: 7, note: "here".into() }];
+    state.marks = vec![viewer::state::Mark { time: 7, note: "here".into() }];
     viewer::export::save_marks(&state).expect("kept");
     assert_eq!(viewer::export::load_marks(&path), state.marks);
     assert_eq!(std::fs::read(&victim).expect("there"), b"somebody else's");

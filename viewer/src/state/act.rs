@@ -1,10 +1,11 @@
 //! What each action does.
 
 use super::action::Action;
-use super::prompt::Ask;
+use super::ask::Ask;
+use super::fields::State;
+use super::outside::Effect;
 use super::tab::Tab;
 use super::window::Window;
-use super::{Effect, State};
 
 /// Lines by which the details are scrolled.
 const DETAILS: usize = 4;

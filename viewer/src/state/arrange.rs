@@ -1,6 +1,6 @@
 //! How the user wants the rows: folded, moved, pinned, hidden.
 
-use super::State;
+use super::fields::State;
 use super::rows::{self, Arrangement, Id};
 use crate::data::Model;
 use std::fmt;

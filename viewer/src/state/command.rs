@@ -1,7 +1,7 @@
 //! The command line that prints what is on the screen.
 
-use super::State;
 use super::arrange::Step;
+use super::fields::State;
 use super::filter::time;
 use super::layout::Layout;
 use super::tab::Tab;

@@ -1,7 +1,7 @@
 //! The help: every action with its keys, and what the pictures mean.
 
-use super::State;
 use super::action::actions;
+use super::fields::State;
 use crate::text;
 
 /// Where what an action does begins: the keys stand left of it.

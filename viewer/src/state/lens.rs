@@ -1,6 +1,6 @@
 //! Looking through an object: only what names it passes.
 
-use super::State;
+use super::fields::State;
 use super::filter::Filter;
 use crate::data::lives::{Life, Lives};
 use crate::text::counted;

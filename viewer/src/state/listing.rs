@@ -1,10 +1,41 @@
 //! The views other than the timeline: which is shown, which of its rows are on the screen, and where a row leads.
 
-use super::State;
+use super::action::Action;
+use super::fields::State;
 use super::tab::Tab;
-use super::table::{Lead, Value};
+use super::table::rows::{Lead, Value};
+use unicode_width::UnicodeWidthStr;
 
 impl State {
+    /// Those that fit into the title, one after the other, each with its key.
+    pub fn tabs(&self) -> Vec<(Tab, String)> {
+        let width = usize::from(self.layout.title.width);
+        // With room for what stands on the right.
+        let whole: usize = 22 + Tab::ALL.iter().map(|tab| tab.title().len() + 4).sum::<usize>();
+        let mut taken = 0;
+        let labelled = Tab::ALL.iter().map(|tab| {
+            let key = self.keymap.keys(Action::Show(*tab)).first().copied().unwrap_or("");
+            // Where not all names fit, the others are keys alone.
+            let named = whole <= width || *tab == self.tab;
+            (*tab, if named { format!(" {key} {} ", tab.title()) } else { format!(" {key} ") })
+        });
+        let mut fits = |label: &str| {
+            taken += label.width();
+            taken <= width
+        };
+        labelled.take_while(|(_, label)| fits(label)).collect()
+    }
+
+    /// The one whose label stands in this column.
+    pub(super) fn tab_at(&self, column: u16) -> Option<Tab> {
+        let mut end = 0;
+        let mut tabs = self.tabs().into_iter();
+        tabs.find_map(|(tab, label)| {
+            end += label.width();
+            (usize::from(column) < end).then_some(tab)
+        })
+    }
+
     pub(crate) fn show_tab(&mut self, tab: Tab) {
         if tab != self.tab {
             self.table_row = 0;

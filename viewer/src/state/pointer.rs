@@ -1,6 +1,6 @@
 //! What the mouse does.
 
-use super::State;
+use super::fields::State;
 use super::tab::Tab;
 use super::window::Window;
 

@@ -1,8 +1,9 @@
 //! Selections of time, what is in them, and marks.
 
-use super::State;
+use super::fields::State;
+use super::mark::Mark;
 use super::tab::Tab;
-use super::table::Lead;
+use super::table::rows::Lead;
 use crate::data::lane::Source;
 use crate::text::tame;
 use serde_json::{Value, json};
@@ -24,14 +25,6 @@ pub struct Statistics {
     pub width: u64,
     /// Least, median, 99 of 100, most, of the events that touch it; none of too many.
     pub lengths: Option<[u64; 4]>,
-}
-
-/// A moment with a note.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mark {
-    /// Nanoseconds.
-    pub time: u64,
-    pub note: String,
 }
 
 impl State {

@@ -1,8 +1,6 @@
 //! What the main part can show: one line each.
 
-use super::State;
 use super::action::{Action, Line};
-use unicode_width::UnicodeWidthStr;
 
 macro_rules! views {
     ($($view:ident $name:literal $title:literal $about:literal [$key:literal];)*) => {
@@ -42,37 +40,6 @@ views! {
     Ranges "ranges" "Ranges" "NVTX ranges" ["8"];
     Objects "objects" "Objects" "Objects: who made and ended them; enter shows who used one" ["9"];
     Marks "marks" "Marks" "Marks and their notes: enter goes to one, m changes its note, M removes it" ["'"];
-}
-
-impl State {
-    /// Those that fit into the title, one after the other, each with its key.
-    pub fn tabs(&self) -> Vec<(Tab, String)> {
-        let width = usize::from(self.layout.title.width);
-        // With room for what stands on the right.
-        let whole: usize = 22 + Tab::ALL.iter().map(|tab| tab.title().len() + 4).sum::<usize>();
-        let mut taken = 0;
-        let labelled = Tab::ALL.iter().map(|tab| {
-            let key = self.keymap.keys(Action::Show(*tab)).first().copied().unwrap_or("");
-            // Where not all names fit, the others are keys alone.
-            let named = whole <= width || *tab == self.tab;
-            (*tab, if named { format!(" {key} {} ", tab.title()) } else { format!(" {key} ") })
-        });
-        let mut fits = |label: &str| {
-            taken += label.width();
-            taken <= width
-        };
-        labelled.take_while(|(_, label)| fits(label)).collect()
-    }
-
-    /// The one whose label stands in this column.
-    pub(super) fn tab_at(&self, column: u16) -> Option<Tab> {
-        let mut end = 0;
-        let mut tabs = self.tabs().into_iter();
-        tabs.find_map(|(tab, label)| {
-            end += label.width();
-            (usize::from(column) < end).then_some(tab)
-        })
-    }
 }
 
 impl Tab {

@@ -1,10 +1,10 @@
 //! Going from event to event: next, previous, failures, pauses, matches, and along from call to work.
 
-use super::State;
+use super::fields::{At, State};
+use super::filter::time;
 use crate::data::compare;
 use crate::data::event::Flags;
 use crate::data::lane::{Lane, Source};
-use crate::state::filter::time;
 use crate::text::{counted, duration};
 use std::sync::Arc;
 
@@ -13,19 +13,7 @@ pub const PAUSE: u64 = 100_000;
 /// Jumps that [`State::back`] remembers.
 const TRAIL: usize = 256;
 
-/// Where an event is: lane of the model, and place in it.
-pub type At = (usize, usize);
-
 impl State {
-    /// The lane of the selected row: its own, or the first that is folded into it.
-    pub fn lane(&self) -> Option<usize> {
-        self.rows.get(self.row)?.lanes.first().copied()
-    }
-
-    pub(super) fn lane_of(&self, at: usize) -> Option<&Lane> {
-        self.opened.model.lanes.get(at)
-    }
-
     /// Selects an event, and shows it.
     pub(super) fn select(&mut self, at: At) {
         let Some(lane) = self.lane_of(at.0).filter(|lane| at.1 < lane.len()) else { return };

@@ -1,6 +1,6 @@
 //! Where the columns of a table stand: for drawing, and for what the mouse points at.
 
-use crate::state::State;
+use crate::state::fields::State;
 use unicode_width::UnicodeWidthStr;
 
 /// Cells between two columns.

@@ -1,6 +1,6 @@
 //! Tables of sums: functions, kernels, copies and ranges, of one trace or of two beside each other.
 
-use super::{Lead, Line, Table, Value};
+use super::rows::{Lead, Line, Table, Value};
 use crate::data::Model;
 use crate::data::tables::Row;
 use crate::kernel_name::last_part;

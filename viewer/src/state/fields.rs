@@ -1,0 +1,127 @@
+//! All that is shown and how, and what everything that changes it needs of it.
+
+use super::ask::Prompt;
+use super::filter::{Filter, Search};
+use super::keymap::Keymap;
+use super::layout::Layout;
+use super::mark::Mark;
+use super::overview::{self, Sum};
+use super::rows::{Arrangement, Row};
+use super::tab::Tab;
+use super::table::rows::Table;
+use super::window::Window;
+use crate::data::event::Event;
+use crate::data::lane::{Lane, Source};
+use crate::data::open::Opened;
+use std::sync::Arc;
+
+/// Where an event is: lane of the model, and place in it.
+pub type At = (usize, usize);
+
+pub struct State {
+    pub opened: Arc<Opened>,
+    pub keymap: Keymap,
+    pub size: (u16, u16),
+    pub layout: Layout,
+    pub window: Window,
+    /// The whole trace, for the width of the lanes.
+    pub overview: Vec<Sum>,
+    pub rows: Vec<Row>,
+    /// The selected row, and the first that is on the screen.
+    pub row: usize,
+    pub top: usize,
+    pub arrangement: Arrangement,
+    /// The selected event.
+    pub event: Option<At>,
+    pub details: bool,
+    /// Lines of the details that were scrolled past.
+    pub detail: usize,
+    pub tab: Tab,
+    pub table: Table,
+    pub table_row: usize,
+    /// Where the selection of time began; `fixed`: where it ended, once it has.
+    pub anchor: Option<u64>,
+    pub fixed: Option<u64>,
+    pub marks: Vec<Mark>,
+    pub search: Option<Search>,
+    pub filter: Option<Filter>,
+    /// What the filter leaves out is not drawn at all, rather than dimly.
+    pub hides: bool,
+    pub prompt: Option<Prompt>,
+    /// The help is open, scrolled by this many lines.
+    pub help: Option<usize>,
+    pub mouse: bool,
+    /// From which length on a pause on a lane is stopped at, ns.
+    pub pause: u64,
+    /// What was said last; the next key clears it.
+    pub message: String,
+    pub(super) trail: Vec<(Option<At>, Window, usize)>,
+}
+
+impl State {
+    /// The lane of the selected row: its own, or the first that is folded into it.
+    pub fn lane(&self) -> Option<usize> {
+        self.rows.get(self.row)?.lanes.first().copied()
+    }
+
+    pub(super) fn lane_of(&self, at: usize) -> Option<&Lane> {
+        self.opened.model.lanes.get(at)
+    }
+
+    pub(super) fn approach(&mut self, event: &Event) {
+        let margin = event.length().max(self.window.columns).saturating_mul(10);
+        self.window = self.window.fitting(event.begin.saturating_sub(margin), event.end.saturating_add(margin));
+    }
+
+    pub fn say(&mut self, text: impl Into<String>) {
+        self.message = text.into();
+    }
+
+    /// The selected event, or else the one under the cursor.
+    pub fn current(&self) -> Option<(usize, Event)> {
+        let here = || {
+            let at = self.lane()?;
+            let index = self.lane_of(at)?.under(self.window.cursor)?;
+            Some((at, self.passing(at, index, true).filter(|found| *found == index)?))
+        };
+        let (at, index) = self.event.or_else(here)?;
+        Some((at, self.lane_of(at).filter(|lane| index < lane.len())?.event(index)))
+    }
+
+    /// Moves the window or the cursor: no event is selected then but the one under the cursor.
+    pub(super) fn move_window(&mut self, window: Window) {
+        self.window = window;
+        self.event = None;
+    }
+
+    /// The trace that the events of a lane are of.
+    pub fn whose(&self, lane: usize) -> &Opened {
+        let is_second = self.opened.model.lanes.get(lane).is_some_and(|lane| matches!(lane.source, Source::Second(_)));
+        match &self.opened.second {
+            Some(second) if is_second => &second.opened,
+            _ => &self.opened,
+        }
+    }
+
+    pub(super) fn resize(&mut self, width: u16, height: u16) {
+        self.size = (width, height);
+        self.layout = Layout::of(width, height, self.details);
+        self.window = self.window.resized(self.layout.lanes.width.into());
+        if self.overview.len() != usize::from(self.layout.overview.width) {
+            self.look_over();
+        }
+        self.scroll();
+    }
+
+    pub(super) fn look_over(&mut self) {
+        self.overview = overview::sums(&self.opened.model, self.window.end, self.layout.overview.width.into());
+    }
+
+    /// Keeps the selected row on the screen.
+    pub(super) fn scroll(&mut self) {
+        self.row = self.row.min(self.rows.len().saturating_sub(1));
+        let height = usize::from(self.layout.lanes.height).max(1);
+        self.top = self.top.min(self.row).max((self.row + 1).saturating_sub(height));
+        self.top = self.top.min(self.rows.len().saturating_sub(height.min(self.rows.len())));
+    }
+}

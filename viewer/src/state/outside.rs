@@ -1,0 +1,42 @@
+//! What happens outside of the state, and what it asks to be done there.
+
+use super::keymap::Key;
+
+/// Something that happened outside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Input {
+    Key(Key),
+    Resize(u16, u16),
+    /// A press of the main button, a drag with it held, its release.
+    Press(u16, u16),
+    Drag(u16, u16),
+    Release,
+    /// The wheel at a place, up or down; with shift or control held it pans.
+    Wheel {
+        x: u16,
+        y: u16,
+        up: bool,
+        pan: bool,
+    },
+    /// Text that was pasted.
+    Paste(String),
+}
+
+/// Something to be done outside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    Quit,
+    Suspend,
+    /// All of the screen, whatever stands there.
+    Redraw,
+    /// To the terminal's clipboard.
+    Copy(String),
+    SaveMarks,
+    /// What is selected, or else in the window, to this file.
+    Export {
+        path: String,
+        from: u64,
+        to: u64,
+    },
+    Mouse(bool),
+}

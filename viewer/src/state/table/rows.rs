@@ -1,0 +1,122 @@
+//! A table: its cells, how its rows are sorted, and where a row leads.
+
+use crate::text::{bytes, duration, grouped, moment, percent};
+use std::cmp::Ordering;
+
+/// A cell: what is shown, and what it is sorted by.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    Text(String),
+    Count(u64),
+    Time(u64),
+    Bytes(u64),
+    Share(u64, u64),
+    /// Nanoseconds since the start of the trace.
+    Moment(u64),
+    /// From the first to the second: nanoseconds.
+    Change(u64, u64),
+    None,
+}
+
+impl Value {
+    pub fn text(&self) -> String {
+        match self {
+            Value::Text(text) => text.clone(),
+            Value::Count(n) => grouped(*n),
+            Value::Time(ns) => duration(*ns),
+            Value::Moment(ns) => moment(*ns, 1),
+            Value::Bytes(n) => bytes(*n),
+            Value::Share(part, whole) => percent(*part, *whole),
+            Value::Change(before, after) => {
+                let by = duration(before.abs_diff(*after));
+                if after < before { format!("-{by}") } else { format!("+{by}") }
+            }
+            Value::None => "-".into(),
+        }
+    }
+
+    pub fn is_number(&self) -> bool {
+        !matches!(self, Value::Text(_))
+    }
+
+    fn order(&self, other: &Value) -> Ordering {
+        let number = |value: &Value| match value {
+            Value::Count(n) | Value::Time(n) | Value::Moment(n) | Value::Bytes(n) | Value::Share(n, _) => *n,
+            Value::Change(before, after) => before.abs_diff(*after),
+            Value::Text(_) | Value::None => 0,
+        };
+        match (self, other) {
+            (Value::Text(a), Value::Text(b)) => b.cmp(a),
+            (a, b) => number(a).cmp(&number(b)),
+        }
+    }
+}
+
+/// Where a row leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Lead {
+    #[default]
+    Nowhere,
+    Call(u32),
+    /// The longest event of this name: work of a call, or an annotation.
+    Slowest(u32, Option<u32>),
+    /// What the object in the first cell was used by, beginning with the call that made it.
+    Object(u32),
+    /// A moment: its place among the marks.
+    Mark(usize),
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Line {
+    pub cells: Vec<Value>,
+    pub lead: Lead,
+}
+
+/// A table's content, in the order of its rows.
+#[derive(Debug, Clone, Default)]
+pub struct Table {
+    pub columns: Vec<&'static str>,
+    /// The column that takes what width is left.
+    pub wide: usize,
+    pub rows: Vec<Line>,
+    /// What the figures mean, where that is not plain.
+    pub note: &'static str,
+    pub sorted: usize,
+    pub reversed: bool,
+    /// Not as it begins, but as somebody asked for.
+    pub asked: bool,
+}
+
+impl Table {
+    /// By the column that is chosen, the largest (of names: the first) on top.
+    pub fn sort(&mut self) {
+        let (column, reversed) = (self.sorted, self.reversed);
+        self.rows.sort_by(|a, b| match (a.cells.get(column), b.cells.get(column)) {
+            (Some(a), Some(b)) if reversed => a.order(b),
+            (Some(a), Some(b)) => b.order(a),
+            _ => Ordering::Equal,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_sorted_by_any_column() {
+        let row = |(n, text): (u32, &str)| Line {
+            cells: vec![Value::Count(n.into()), Value::Text(text.into())],
+            lead: Lead::Call(n),
+        };
+        let mut table = Table { rows: [(3, "b"), (1, "c"), (2, "a")].map(row).to_vec(), ..Table::default() };
+        let mut sorted = |column: usize, reversed: bool| {
+            (table.sorted, table.reversed) = (column, reversed);
+            table.sort();
+            table.rows.iter().map(|row| row.lead).collect::<Vec<_>>()
+        };
+        assert_eq!(sorted(0, false), [3, 2, 1].map(Lead::Call));
+        assert_eq!(sorted(1, false), [2, 3, 1].map(Lead::Call));
+        assert_eq!(sorted(1, true), [1, 3, 2].map(Lead::Call));
+    }
+}
