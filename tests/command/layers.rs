@@ -80,14 +80,18 @@ const CRATES: &[Crate] = &[
     Crate {
         name: "viewer",
         layers: &[
-            "text kernel_name config",
+            "text kernel_name classic",
             "data",
+            "state::action state::filter state::layout state::overview state::rows state::tab state::window",
+            "state::ask state::keymap state::mark state::outside state::table::rows",
+            "state::fields",
             "state",
+            "details::detail",
             "details",
-            "view",
-            "app export input report synthetic term",
+            "state::act view",
+            "app config export input report synthetic term",
         ],
-        upward: 6,
+        upward: 0,
         names: 18,
     },
     Crate {

@@ -1,6 +1,6 @@
 //! What device memory held at the cursor: every allocation that was live then, where it lay, and how large it was.
 
-use super::{Detail, Tone, detail};
+use super::detail::{Detail, Tone, detail};
 use crate::data::lives::{Life, RANGES};
 use crate::state::State;
 use crate::text::{bytes, counted, moment};

@@ -1,10 +1,13 @@
 //! One call in words: every argument by name, enumerations by theirs, handles and addresses by their objects.
 
 mod arguments;
+mod detail;
 mod memory;
 mod selection;
 mod work;
 
+pub(crate) use detail::detail;
+pub use detail::{Detail, Tone};
 pub use selection::selection;
 
 use crate::data::Model;
@@ -23,26 +26,6 @@ use trace::decode::{Decoded, decode};
 use trace::misfit::misfits;
 use trace::text::{Text, symbol};
 use trace::value::Value;
-
-/// A line of the details.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Detail {
-    pub label: String,
-    pub text: String,
-    pub tone: Tone,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tone {
-    Title,
-    Plain,
-    Bad,
-    Quiet,
-}
-
-pub(crate) fn detail(label: impl Into<String>, text: impl Into<String>, tone: Tone) -> Detail {
-    Detail { label: label.into(), text: text.into(), tone }
-}
 
 /// What is known of the current event; empty if there is none.
 pub fn of(state: &State) -> Vec<Detail> {

@@ -1,6 +1,6 @@
 //! What a selected piece of time holds on the lane: in one line for the status, and in full.
 
-use super::{Detail, Tone, detail};
+use super::detail::{Detail, Tone, detail};
 use crate::state::State;
 use crate::state::rows;
 use crate::text::{counted, duration, moment, percent};

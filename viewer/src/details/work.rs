@@ -1,7 +1,7 @@
 //! What is known of a call's work on a device: as a replay measured it, or else from when the host submitted it to when it knew of
 //! its end. And what a range that the program annotated holds.
 
-use super::{Detail, Tone, detail};
+use super::detail::{Detail, Tone, detail};
 use crate::data::event::Event;
 use crate::data::lane::{Cell, Lane, Source};
 use crate::kernel_name::last_part;

@@ -88,6 +88,19 @@ impl State {
         Some((at, self.lane_of(at).filter(|lane| index < lane.len())?.event(index)))
     }
 
+    /// The event at `index` or the nearest in that direction that passes the filter.
+    pub(super) fn passing(&self, at: usize, index: usize, forward: bool) -> Option<usize> {
+        let len = self.lane_of(at)?.len();
+        let Some(filter) = &self.filter else { return Some(index).filter(|index| *index < len) };
+        let kept = &filter.lanes.get(at)?.index;
+        let place = kept.partition_point(|of| (*of as usize) < index);
+        match kept.get(place).filter(|of| forward || **of as usize == index) {
+            Some(found) => Some(*found as usize),
+            None if forward => None,
+            None => kept.get(place.checked_sub(1)?).map(|found| *found as usize),
+        }
+    }
+
     /// Moves the window or the cursor: no event is selected then but the one under the cursor.
     pub(super) fn move_window(&mut self, window: Window) {
         self.window = window;

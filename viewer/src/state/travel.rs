@@ -67,19 +67,6 @@ impl State {
         }
     }
 
-    /// The event at `index` or the nearest in that direction that passes the filter.
-    pub(super) fn passing(&self, at: usize, index: usize, forward: bool) -> Option<usize> {
-        let len = self.lane_of(at)?.len();
-        let Some(filter) = &self.filter else { return Some(index).filter(|index| *index < len) };
-        let kept = &filter.lanes.get(at)?.index;
-        let place = kept.partition_point(|of| (*of as usize) < index);
-        match kept.get(place).filter(|of| forward || **of as usize == index) {
-            Some(found) => Some(*found as usize),
-            None if forward => None,
-            None => kept.get(place.checked_sub(1)?).map(|found| *found as usize),
-        }
-    }
-
     /// The nearest event that `find` finds in that direction, on any lane of threads and of what they annotated: by the time at
     /// which it begins, then by its lane. From the selected event, or from the cursor.
     fn nearest(&self, forward: bool, find: impl Fn(&Lane, usize) -> Option<usize>) -> Option<At> {

@@ -1,6 +1,6 @@
 //! What is lost, drawn where it would stand: crosses over the time of which nothing is known.
 
-use super::put;
+use super::paint::put;
 use super::theme::Theme;
 use crate::data::lane::Source;
 use crate::state::State;

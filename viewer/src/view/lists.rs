@@ -1,7 +1,7 @@
 //! The list of a lane's events, and the tables. Only the rows that are on the screen are made.
 
+use super::paint::{put, tint};
 use super::theme::Theme;
-use super::{put, tint};
 use crate::data::event::NO_CALL;
 use crate::state::State;
 use crate::state::layout::Area;

@@ -5,15 +5,16 @@ mod holes;
 mod lists;
 mod overlay;
 mod overview;
+mod paint;
 pub mod theme;
 mod timeline;
 
 use crate::details::{self, Tone};
 use crate::state::State;
 use crate::state::action::Action;
-use crate::state::layout::Area;
 use crate::state::tab::Tab;
-use crate::text::{counted, cut, duration, grouped, lines, moment, tame};
+use crate::text::{counted, duration, grouped, lines, moment, tame};
+use paint::put;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -35,30 +36,6 @@ pub fn draw(state: &State, theme: &Theme, buffer: &mut Buffer) {
     }
     status(state, theme, buffer);
     overlay::draw(state, theme, buffer);
-}
-
-/// Text at a place, cut to so many cells and to the buffer; how many cells it took. The text must be tame.
-fn put(buffer: &mut Buffer, x: u16, y: u16, text: &str, cells: u16, style: Style) -> u16 {
-    let area = *buffer.area();
-    if x >= area.right() || y >= area.bottom() {
-        return 0;
-    }
-    let text = cut(text, usize::from(cells.min(area.right() - x)));
-    buffer.set_stringn(x, y, text, usize::from(cells), style);
-    text.width() as u16
-}
-
-/// One glyph at a place.
-fn glyph(buffer: &mut Buffer, x: u16, y: u16, symbol: &str, style: Style) {
-    if let Some(cell) = buffer.cell_mut((x, y)) {
-        cell.set_symbol(symbol).set_style(style);
-    }
-}
-
-/// Gives a piece of a row a style; what stands there stays.
-fn tint(buffer: &mut Buffer, area: Area, style: Style) {
-    let area = Rect::new(area.x, area.y, area.width, area.height).intersection(*buffer.area());
-    buffer.set_style(area, style);
 }
 
 fn title(state: &State, theme: &Theme, buffer: &mut Buffer) {

@@ -1,6 +1,6 @@
 //! What lies over the rest: the help and the palette.
 
-use super::put;
+use super::paint::put;
 use super::theme::Theme;
 use crate::state::{State, help};
 use ratatui::buffer::Buffer;

@@ -1,7 +1,8 @@
 //! The whole trace in two rows, and the time axis of the window.
 
+use super::holes;
+use super::paint::{glyph, put, tint};
 use super::theme::Theme;
-use super::{glyph, holes, put, tint};
 use crate::data::event::Category;
 use crate::state::State;
 use crate::state::layout::Area;

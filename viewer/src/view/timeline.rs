@@ -1,7 +1,8 @@
 //! The lanes. A cell shows its longest event; one that holds several shows how busy it is. Failures always win.
 
+use super::holes;
+use super::paint::{glyph, put, tint};
 use super::theme::Theme;
-use super::{glyph, holes, put, tint};
 use crate::data::event::{Category, Flags};
 use crate::data::lane::{Cell, Lane, Source, views};
 use crate::kernel_name::last_part;

@@ -1,0 +1,32 @@
+//! Text, glyphs and styles on a buffer, cut to what it has.
+
+use crate::state::layout::Area;
+use crate::text::cut;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use unicode_width::UnicodeWidthStr;
+
+/// Text at a place, cut to so many cells and to the buffer; how many cells it took. The text must be tame.
+pub fn put(buffer: &mut Buffer, x: u16, y: u16, text: &str, cells: u16, style: Style) -> u16 {
+    let area = *buffer.area();
+    if x >= area.right() || y >= area.bottom() {
+        return 0;
+    }
+    let text = cut(text, usize::from(cells.min(area.right() - x)));
+    buffer.set_stringn(x, y, text, usize::from(cells), style);
+    text.width() as u16
+}
+
+/// One glyph at a place.
+pub fn glyph(buffer: &mut Buffer, x: u16, y: u16, symbol: &str, style: Style) {
+    if let Some(cell) = buffer.cell_mut((x, y)) {
+        cell.set_symbol(symbol).set_style(style);
+    }
+}
+
+/// Gives a piece of a row a style; what stands there stays.
+pub fn tint(buffer: &mut Buffer, area: Area, style: Style) {
+    let area = Rect::new(area.x, area.y, area.width, area.height).intersection(*buffer.area());
+    buffer.set_style(area, style);
+}
