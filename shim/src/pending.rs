@@ -6,6 +6,8 @@
 
 mod copy;
 mod finished;
+#[cfg(test)]
+mod laws;
 mod order;
 mod places;
 mod row;
