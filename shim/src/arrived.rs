@@ -2,8 +2,10 @@
 
 use crate::ask;
 use crate::destinations;
+use crate::dirty_pages::pages_of;
 use crate::guard::guarded;
 use crate::host_functions;
+use crate::intervals::{at_most, joined, without};
 use crate::landing::Landing;
 use crate::lane::Lane;
 use crate::long_results::{self, MOST_READ};
@@ -11,9 +13,7 @@ use crate::node_runs::Turn;
 use crate::observation::observed;
 use crate::pending::{Beside, Copy, Covered, Work};
 use crate::queue::Queue;
-use crate::spans::{at_most, joined, without};
 use crate::submission;
-use crate::tracker::pages_of;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::Range;

@@ -3,7 +3,7 @@
 
 use crate::devices;
 use crate::driver::calls;
-use crate::memory::bytes_at;
+use crate::probe::bytes_at;
 use crate::queue::{LEGACY, PER_THREAD};
 use std::sync::atomic::{AtomicBool, Ordering::*};
 

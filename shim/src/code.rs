@@ -3,7 +3,7 @@
 use crate::capture::{Capture, Moment};
 use crate::finds::Finds;
 use crate::logs::Buffer;
-use crate::memory::{bytes_at, word_at};
+use crate::probe::{bytes_at, word_at};
 use std::borrow::Cow;
 use trace::api::attributes::LOG_BUFFERS;
 use trace::api::roles::{Class, Field, Role};

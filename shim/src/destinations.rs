@@ -6,8 +6,8 @@
 
 use crate::landing::Landing;
 use crate::lock::Lock;
-use crate::memory::bytes_at;
 use crate::pending::Work;
+use crate::probe::bytes_at;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use trace::api::copies::Region;

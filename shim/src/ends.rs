@@ -3,7 +3,7 @@
 use crate::ask::{self, Place};
 use crate::landing::Landing;
 use crate::lane::Lane;
-use crate::memory::{bytes_at, word_at};
+use crate::probe::{bytes_at, word_at};
 use crate::recorder;
 use std::ops::Range;
 use trace::Function;

@@ -1,8 +1,8 @@
 //! What was found in host memory that the device can reach, on its way into the trace.
 
 use crate::clock;
-use crate::memory::bytes_at;
 use crate::pinned::Ranges;
+use crate::probe::bytes_at;
 use crate::surroundings::Surroundings;
 use std::ops::Range;
 use trace::record::{self, HEAD, WRITTEN_HERE, WRITTEN_SIZE, Written};

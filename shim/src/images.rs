@@ -8,7 +8,7 @@ use crate::ask;
 use crate::driver::calls;
 use crate::file::TraceFile;
 use crate::lock::Lock;
-use crate::memory::{text_at, word_at};
+use crate::probe::{text_at, word_at};
 use std::collections::HashMap;
 use std::sync::Arc;
 use trace::hash::Hash;

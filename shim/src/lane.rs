@@ -17,7 +17,7 @@ use crate::finds::Finds;
 use crate::generation;
 use crate::guard::guarded;
 use crate::kernels::Layout;
-use crate::memory::word_at;
+use crate::probe::word_at;
 use crate::recorder::{self, Recorder};
 use std::cell::{Cell, UnsafeCell};
 use std::sync::atomic::AtomicU64;

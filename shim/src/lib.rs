@@ -15,20 +15,18 @@
 //!    its destructor run.
 //!
 //! The way of a call: `wrappers` (one function a table line) -> `call` (entry record) -> the real driver -> `call` (return
-//! record). `hook` says at compile time which calls are followed beyond that, `hooks` what is done then. `capture` follows
+//! record). `hook` says at compile time which calls are followed beyond that, `effects` what is done then. `capture` follows
 //! pointers where the table says there is more than words. `lane` is the buffer that a thread's records go into, `join` how
 //! a thread begins to record, `start` makes the file and the recorder thread, `recorder` holds what one recording needs,
-//! `chunk` the memory records are written to (`shared`), `file` and `homes` all that is on disk, `range` says when. `nets`
+//! `chunk` the memory records are written to (`shared`), `file` and `homes` all that is on disk, `range` says when. `interpose`
 //! and `real` see to it that we are asked and that we know whom to ask. `times` has CUPTI tell when devices worked, where
 //! asked for. `nvtx` is asked by the program itself, and `notes` writes into the lane what it says.
 //!
 //! No file imports from a layer above its own: tests/command/layers.rs has the layers.
 
-mod adopt;
 mod annotate;
 mod arrived;
 mod ask;
-mod bystanders;
 mod call;
 mod callback;
 mod capture;
@@ -39,22 +37,28 @@ mod config;
 mod counters;
 mod destinations;
 mod devices;
+mod dirty_pages;
 mod dl;
 mod draft;
 mod driver;
 mod early;
+mod effects;
 mod ends;
+mod external_writers;
 mod file;
 mod finds;
 mod finish;
 mod generation;
+mod graph_dot;
 mod guard;
 mod homes;
 mod hook;
-mod hooks;
 mod host;
 mod host_functions;
 mod images;
+mod implicit_modules;
+mod interpose;
+mod intervals;
 mod invented;
 mod join;
 mod kernels;
@@ -67,9 +71,7 @@ mod logs;
 mod long_results;
 mod manners;
 mod maps;
-mod memory;
 mod modules;
-mod nets;
 mod node_runs;
 mod nodes;
 mod notes;
@@ -78,8 +80,8 @@ mod observation;
 mod overlap;
 mod payload;
 mod pending;
-mod picture;
 mod pinned;
+mod probe;
 mod queue;
 mod range;
 mod real;
@@ -89,13 +91,11 @@ mod running;
 mod shadow;
 mod shape;
 mod shared;
-mod spans;
 mod start;
 mod submission;
 mod surroundings;
 mod text;
 mod times;
-mod tracker;
 mod users;
 mod variables;
 mod watch;

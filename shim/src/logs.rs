@@ -1,7 +1,7 @@
 //! What the linker says. It writes to buffers that the program gave it when it made it, whichever call is under way.
 
 use crate::lock::Lock;
-use crate::memory::{string_at, word_at};
+use crate::probe::{string_at, word_at};
 use std::collections::HashMap;
 use trace::hash::Hash;
 

@@ -7,7 +7,7 @@
 use crate::ends::Words;
 use crate::guard::guarded;
 use crate::lane::Lane;
-use crate::memory::{bytes_at, word_at};
+use crate::probe::{bytes_at, word_at};
 use trace::Function;
 use trace::api::roles::{Field, Role};
 use trace::api::types::{Form, Type};

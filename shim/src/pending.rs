@@ -15,10 +15,10 @@ mod row;
 pub use copy::{Beside, Copy, Work};
 pub use order::Covered;
 
+use crate::intervals::{at_most, joined};
 use crate::landing::Landing;
 use crate::lock::Lock;
 use crate::queue::Queue;
-use crate::spans::{at_most, joined};
 use order::Order;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, VecDeque};

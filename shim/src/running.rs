@@ -4,8 +4,8 @@
 //! know whose the changes are: they are told for the call that looks, and once more for the callback. But what only one thread's calls
 //! have named the callbacks of others leave alone.
 
+use crate::intervals::{joined, without};
 use crate::node_runs::Turn;
-use crate::spans::{joined, without};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 

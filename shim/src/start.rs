@@ -10,8 +10,8 @@ use crate::manners::{with_descriptors, without_signals};
 use crate::recorder::{self, RECORDER, Recorder, recorder};
 use crate::surroundings::Surroundings;
 use crate::{
-    bystanders, clock, counters, destinations, devices, images, invented, kernels, lane, logs, long_results, modules,
-    node_runs, range, real, times, variables, watch,
+    clock, counters, destinations, devices, external_writers, images, invented, kernels, lane, logs, long_results,
+    modules, node_runs, range, real, times, variables, watch,
 };
 use std::ffi::OsStr;
 use std::path::Path;
@@ -128,7 +128,7 @@ fn spawn(stack: usize) {
         unsafe { libc::prctl(libc::PR_SET_NAME, c"cutrace".as_ptr()) };
         let recorder = recorder();
         let turn = || {
-            recorder.watch.look_for_bystanders(bystanders::SELDOM, &recorder.around);
+            recorder.watch.look_for_bystanders(external_writers::SELDOM, &recorder.around);
             // That somebody has cut the file short is to be known before the process ends.
             recorder.around.file.look();
             recorder.supply.tend(&recorder.around.file, recorder.range.tend().min(times::tend()))

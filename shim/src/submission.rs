@@ -4,9 +4,9 @@ use crate::ask;
 use crate::host_functions;
 use crate::landing::Landing;
 use crate::lane::Lane;
-use crate::memory::word_at;
 use crate::observation;
 use crate::pending::{Copy, Work};
+use crate::probe::word_at;
 use crate::queue::Queue;
 use trace::Function;
 

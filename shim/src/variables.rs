@@ -2,7 +2,7 @@
 
 use crate::ask::{self, Place};
 use crate::lock::Lock;
-use crate::memory::handed_out;
+use crate::probe::handed_out;
 use crate::watch::Watch;
 
 /// Looked up so far.

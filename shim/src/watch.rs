@@ -10,19 +10,19 @@ mod brought;
 mod referred;
 mod watched;
 
-use crate::bystanders::{self, Bystanders};
+use crate::dirty_pages::{PAGE, Tracker};
+use crate::external_writers::{self, Bystanders};
 use crate::finds::{Finds, PIECE};
+use crate::intervals::{joined, within, without};
 use crate::lock::Lock;
-use crate::memory::bytes_at;
 use crate::node_runs::Turn;
 use crate::pending::{Copy, Pending, Uses};
 use crate::pinned::Ranges;
+use crate::probe::bytes_at;
 use crate::queue::Queue;
 use crate::running::{Callbacks, Running};
 use crate::shadow::Shadow;
-use crate::spans::{joined, within, without};
 use crate::surroundings::Surroundings;
-use crate::tracker::{PAGE, Tracker};
 use crate::users::Users;
 use crate::{ask, generation, host_functions, maps};
 use std::collections::{BTreeMap, BTreeSet};
@@ -133,7 +133,7 @@ impl Watch {
         finds.found_by_now();
         drop(state);
         if more {
-            self.look_for_bystanders(bystanders::SOON, around);
+            self.look_for_bystanders(external_writers::SOON, around);
         }
         tracked
     }

@@ -46,25 +46,25 @@ macro_rules! wrapper {
             // Lives on this frame until the call has returned: see lane::Lane::is_inside.
             let frame = std::cell::Cell::new(0u64);
             let open = $crate::call::enter(site, &words, &frame);
-            let removed = if open.is_some() { $crate::hooks::before(site.hook, &words) } else { 0 };
+            let removed = if open.is_some() { $crate::effects::before(site.hook, &words) } else { 0 };
             // SAFETY: the entry point of this very function in the real driver, or a stand-in that takes no argument.
             let real: Real = unsafe { std::mem::transmute($crate::real::entry(site.id)) };
-            let made = $crate::hooks::substitute(site, &words, open);
+            let made = $crate::effects::substitute(site, &words, open);
             #[allow(unused_mut, unused_variables)]
             let mut at = 0;
             $(let $param = $crate::wrappers::passed(&made, &mut at, $param);)*
             // SAFETY: the arguments are the caller's, unchanged but for callbacks.
             let result = unsafe { real($($param),*) };
-            $crate::hooks::restore(site, &words, made, result);
+            $crate::effects::restore(site, &words, made, result);
             if let Some(open) = open {
                 $crate::call::leave(site, &words, &frame, open, result);
             }
             if let $crate::hook::Hook::ProcAddress { place } = site.hook
                 && result == 0
             {
-                $crate::nets::hand_out(words[place as usize]);
+                $crate::interpose::hand_out(words[place as usize]);
             }
-            $crate::hooks::after(site.hook, &words, result, open, removed);
+            $crate::effects::after(site.hook, &words, result, open, removed);
             result
         }
     };

@@ -1,10 +1,10 @@
 //! A copy, or other work that may write or read host memory, on its way.
 
 use super::row::Row;
+use crate::intervals::{at_most, joined, within};
 use crate::landing::Landing;
 use crate::node_runs::Turn;
 use crate::queue::Queue;
-use crate::spans::{at_most, joined, within};
 use crate::users::Users;
 use std::ops::Range;
 use trace::api::copies::Region;

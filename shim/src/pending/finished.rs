@@ -3,10 +3,10 @@
 use super::copy::{Beside, Copy, Work};
 use super::order::{Covered, Reach};
 use super::{Pending, State};
+use crate::dirty_pages::pages_of;
 use crate::host_functions;
+use crate::intervals::joined;
 use crate::queue::Queue;
-use crate::spans::joined;
-use crate::tracker::pages_of;
 use std::collections::btree_map::Entry;
 use std::ops::Range;
 use std::sync::MutexGuard;

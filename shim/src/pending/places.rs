@@ -2,11 +2,11 @@
 
 use super::order::Reach;
 use super::{Coming, Copy, Pending, State, Uses, Work};
+use crate::dirty_pages::pages_of;
+use crate::intervals::{joined, within};
 use crate::long_results;
 use crate::node_runs::Turn;
 use crate::queue::Queue;
-use crate::spans::{joined, within};
-use crate::tracker::pages_of;
 use std::ops::Range;
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};

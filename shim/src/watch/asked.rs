@@ -2,9 +2,9 @@
 
 use super::watched::Watched;
 use super::{MOST_COMPARED, MOST_WATCHED, SHORT, State, Watch};
-use crate::memory::bytes_at;
-use crate::spans::within;
-use crate::tracker::{Tracker, pages_of};
+use crate::dirty_pages::{Tracker, pages_of};
+use crate::intervals::within;
+use crate::probe::bytes_at;
 use crate::users::Users;
 use std::ops::Range;
 use std::sync::atomic::Ordering::*;

@@ -2,10 +2,10 @@
 
 use super::watched::Watched;
 use super::{State, Watch};
+use crate::intervals::{self, joined, without};
 use crate::long_results;
 use crate::long_results::MOST_READ;
-use crate::memory::bytes_at;
-use crate::spans::{self, joined, without};
+use crate::probe::bytes_at;
 use crate::users::Users;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -82,7 +82,7 @@ impl Watch {
         for (start, watched) in ranges.range_mut(..range.end).filter(|(_, watched)| watched.end > range.start) {
             let within = range.start.max(*start)..range.end.min(watched.end);
             watched.take_over(*start, within.clone(), copied, tracker);
-            watched.back.extend(spans::within(&within, copied));
+            watched.back.extend(intervals::within(&within, copied));
             watched.back = joined(std::mem::take(&mut watched.back));
         }
     }

@@ -1,12 +1,12 @@
 //! One range of memory that is watched.
 
+use crate::dirty_pages::{PAGE, Tracker, pages_of};
 use crate::finds::{Finds, PIECE};
-use crate::memory::bytes_at;
+use crate::intervals::{self, joined, within, without};
 use crate::node_runs::Turn;
 use crate::pending::Pending;
+use crate::probe::bytes_at;
 use crate::shadow::{NEAR, Shadow};
-use crate::spans::{self, joined, within, without};
-use crate::tracker::{PAGE, Tracker, pages_of};
 use crate::users::Users;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -95,7 +95,7 @@ impl Watched {
             let at = (range.start - within.start) as usize..(range.end - within.start) as usize;
             self.shadow.put((range.start - start) as usize, &bytes[at]);
         }
-        spans::within(&within, touched)
+        intervals::within(&within, touched)
     }
 
     /// What was found by others, and is told for a callback, too. What work has brought since, which cannot have waited for

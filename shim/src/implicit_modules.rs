@@ -5,7 +5,7 @@
 //! driver; here that would be extra work for the application.
 
 use crate::lane::Lane;
-use crate::memory::{bytes_at, word_at};
+use crate::probe::{bytes_at, word_at};
 use crate::recorder;
 use std::borrow::Cow;
 use std::ffi::{c_int, c_void};

@@ -3,7 +3,7 @@
 
 use crate::callback;
 use crate::host_functions;
-use crate::memory::text_at;
+use crate::probe::text_at;
 use crate::recorder;
 use std::ffi::OsStr;
 use std::ops::Range;

@@ -7,11 +7,11 @@ use crate::guard::guarded;
 use crate::hook::Hook;
 use crate::host_functions;
 use crate::lane::{self, Lane};
-use crate::memory::{handed_out, word_at};
 use crate::nodes::Nodes;
+use crate::probe::{handed_out, word_at};
 use crate::queue::Queue;
 use crate::shape::Site;
-use crate::{adopt, ask, observation, picture, range, recorder, times};
+use crate::{ask, graph_dot, implicit_modules, observation, range, recorder, times};
 use std::sync::atomic::Ordering::*;
 use trace::api::table::BROKEN_CAPTURE;
 
@@ -59,7 +59,7 @@ pub fn restore(site: Site, words: &[u64], made: Option<Substitute>, result: u32)
     if let Hook::Draws { path } = site.hook
         && result == 0
     {
-        guarded(|| picture::give_back(word(path)));
+        guarded(|| graph_dot::give_back(word(path)));
     }
 }
 
@@ -181,7 +181,7 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
             recorder.modules.add(module, library, ask::current_context());
         }
         (Hook::ModuleUsed { place, module, name }, _) => {
-            adopt::looked_into(lane, word(module));
+            implicit_modules::looked_into(lane, word(module));
             recorder.kernels.give(handed_out(word(place)), word(module));
             recorder.images.function_found(word(place), word(module), word(name), false);
         }
