@@ -5,7 +5,7 @@ use crate::hash::{Hash, checksum};
 use crate::lookup;
 use crate::preamble::{Footer, decode};
 use crate::reader::{Located, Thread, Trace};
-use crate::record::{self, Clock, Kernel, Observed, Repeated};
+use crate::record::{self, Clock, Head, Kernel, Observed, Repeated};
 use crate::repeats::{Repeats, Run};
 use crate::segment::{HEADER, Header, Kind, MAGIC, PAGE, u32_at, u64_at};
 use bincode::Decode;
@@ -61,6 +61,14 @@ struct Odd {
     miscounted: u64,
     /// The first kind, and how many in all.
     unknown: Option<(u8, u64)>,
+}
+
+/// The record of a call's entry: where it is, its bytes, its time stamp.
+struct Entry {
+    at: u64,
+    size: u64,
+    stamp: u64,
+    head: Head,
 }
 
 impl Trace {
@@ -326,42 +334,9 @@ impl Trace {
             let returned_before = returned.take();
             match head.kind {
                 record::ENTRY => {
-                    let words = self.preamble.functions.get(head.function as usize).map_or(0, |(_, words)| *words);
-                    if size < (record::ENTRY_SIZE + 8 * words as usize) as u64 {
-                        let what = format!(
-                            "a call with fewer than its {words} argument words: the rest of its chunk is left out"
-                        );
-                        return Err(Damage { offset: at, what });
-                    }
-                    let stamp = u64_at(found.bytes, 8);
-                    if stamp < lane.latest {
-                        odd.backwards.get_or_insert(at);
-                    }
-                    let begin = stamp.max(lane.latest);
-                    lane.latest = begin;
-                    lane.open.enter(sequence, self.calls.len());
-                    if let Some(run) = lane.run.take() {
-                        self.calls[run].run = Run::Counted;
-                    }
-                    if head.flags & record::INNER != 0 {
-                        lane.inner.push(self.calls.len());
-                    }
-                    self.calls.push(Located {
-                        begin,
-                        thread: header.thread,
-                        sequence,
-                        entry: at,
-                        inner: false,
-                        ret: 0,
-                        run: Run::None,
-                    });
-                    if size > lookup::CROWDED {
-                        self.crowded.insert(at, OnceLock::new());
-                    }
+                    let entry = Entry { at, size, stamp: u64_at(found.bytes, 8), head };
+                    self.enters(header.thread, sequence, entry, lane, odd)?;
                     sequence = sequence.wrapping_add(1);
-                    if let Some(thread) = self.threads.get_mut(header.thread as usize) {
-                        thread.calls += 1;
-                    }
                 }
                 record::RETURN => {
                     let (call, end) = (u32_at(found.bytes, 16), u64_at(found.bytes, 8));
@@ -384,6 +359,42 @@ impl Trace {
                 kind => odd.unknown.get_or_insert((kind, 0)).1 += 1,
             }
             at += size;
+        }
+        Ok(())
+    }
+
+    /// The entry is of this call of its thread.
+    fn enters(
+        &mut self,
+        thread: u32,
+        sequence: u32,
+        Entry { at, size, stamp, head }: Entry,
+        lane: &mut Lane,
+        odd: &mut Odd,
+    ) -> Result<(), Damage> {
+        let words = self.preamble.functions.get(head.function as usize).map_or(0, |(_, words)| *words);
+        if size < (record::ENTRY_SIZE + 8 * words as usize) as u64 {
+            let what = format!("a call with fewer than its {words} argument words: the rest of its chunk is left out");
+            return Err(Damage { offset: at, what });
+        }
+        if stamp < lane.latest {
+            odd.backwards.get_or_insert(at);
+        }
+        let begin = stamp.max(lane.latest);
+        lane.latest = begin;
+        lane.open.enter(sequence, self.calls.len());
+        if let Some(run) = lane.run.take() {
+            self.calls[run].run = Run::Counted;
+        }
+        if head.flags & record::INNER != 0 {
+            lane.inner.push(self.calls.len());
+        }
+        self.calls.push(Located { begin, thread, sequence, entry: at, inner: false, ret: 0, run: Run::None });
+        if size > lookup::CROWDED {
+            self.crowded.insert(at, OnceLock::new());
+        }
+        if let Some(thread) = self.threads.get_mut(thread as usize) {
+            thread.calls += 1;
         }
         Ok(())
     }
