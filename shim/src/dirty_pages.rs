@@ -1,4 +1,4 @@
-//! Which pages the CPU has touched, asked of the kernel: no signal handler, no thread, no waiting.
+//! Which pages the CPU has touched, asked of Linux: no signal handler, no thread, no waiting.
 //!
 //! Pinned memory is write-protected asynchronously (userfaultfd, Linux 6.7): the first write to a page clears its protection and
 //! the program goes on; a scan tells which pages those were, and protects them again. Writes by DMA do not show. For managed
@@ -122,7 +122,7 @@ impl Tracker {
         unsafe { libc::ioctl(faults.as_raw_fd(), IOCTL_UNREGISTER, range.as_mut_ptr()) };
     }
 
-    /// Adds the pages that the CPU wrote since they were last protected, and protects them again; false if the kernel will not
+    /// Adds the pages that the CPU wrote since they were last protected, and protects them again; false if Linux will not
     /// tell.
     pub fn written(&self, pages: Range<u64>, found: &mut Vec<Range<u64>>) -> bool {
         self.scan(pages, SCAN_PROTECT_MATCHING | SCAN_CHECK_ASYNC, IS_WRITTEN, found)
@@ -138,7 +138,7 @@ impl Tracker {
         !self.written_so_far(pages, &mut found) || !found.is_empty()
     }
 
-    /// Adds the pages that are in the process's page table; false if the kernel will not tell.
+    /// Adds the pages that are in the process's page table; false if Linux will not tell.
     pub fn present(&self, pages: Range<u64>, found: &mut Vec<Range<u64>>) -> bool {
         if self.scans {
             return self.scan(pages, 0, IS_PRESENT, found);

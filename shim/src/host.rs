@@ -273,7 +273,7 @@ fn word(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(bytes[..8].try_into().expect("8 bytes"))
 }
 
-/// The part of the calling thread's stack that is in use: what lies there can be read without asking the kernel.
+/// The part of the calling thread's stack that is in use: what lies there can be read without asking Linux.
 struct Stack {
     from: u64,
     to: u64,

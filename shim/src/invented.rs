@@ -113,7 +113,7 @@ mod tests {
     fn a_block_is_taught_by_a_few_results() {
         let map = |access| {
             let (len, kind) = (2 * BLOCK as usize, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
-            // SAFETY: a new mapping, wherever the kernel likes.
+            // SAFETY: a new mapping, wherever Linux likes.
             let at = unsafe { libc::mmap(std::ptr::null_mut(), len, access, kind, -1, 0) };
             (at as u64).next_multiple_of(BLOCK) + 0x200
         };

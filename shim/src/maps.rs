@@ -1,4 +1,4 @@
-//! What the kernel says about the process's mappings.
+//! What Linux says about the process's mappings.
 
 use std::ops::Range;
 use trace::maps::Mapping;

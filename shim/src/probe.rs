@@ -25,7 +25,7 @@ pub fn bytes_at(address: u64, len: usize, careful: bool) -> Option<Cow<'static, 
         let (done, step) = (copy.len(), (len - copy.len()).min(MOST_AT_ONCE));
         let local = libc::iovec { iov_base: copy.spare_capacity_mut().as_mut_ptr().cast(), iov_len: step };
         let remote = libc::iovec { iov_base: (address + done as u64) as *mut libc::c_void, iov_len: step };
-        // SAFETY: writes at most `step` bytes into the spare capacity; the remote range is the kernel's to check.
+        // SAFETY: writes at most `step` bytes into the spare capacity; the remote range is Linux's to check.
         let read = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) };
         if read != step as isize {
             return None;
@@ -46,7 +46,7 @@ pub fn gathered(pieces: &[(u64, usize)]) -> Option<Vec<u8>> {
         let remote = |(at, len): &(u64, usize)| libc::iovec { iov_base: *at as *mut libc::c_void, iov_len: *len };
         let remote: Vec<libc::iovec> = pieces.iter().map(remote).collect();
         let local = libc::iovec { iov_base: copy.spare_capacity_mut().as_mut_ptr().cast(), iov_len: len };
-        // SAFETY: writes at most `len` bytes into the spare capacity; the remote ranges are the kernel's to check.
+        // SAFETY: writes at most `len` bytes into the spare capacity; the remote ranges are Linux's to check.
         let read = unsafe {
             libc::process_vm_readv(libc::getpid(), &local, 1, remote.as_ptr(), remote.len() as libc::c_ulong, 0)
         };

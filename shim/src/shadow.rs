@@ -25,7 +25,7 @@ impl Shadow {
         }
         let (access, kind) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
-        // SAFETY: a new mapping at a place the kernel chooses.
+        // SAFETY: a new mapping at a place Linux chooses.
         let at = unsafe { libc::mmap(std::ptr::null_mut(), len as usize, access, kind, -1, 0) };
         if at == libc::MAP_FAILED {
             return None;

@@ -2,7 +2,7 @@
 //! that gives the device work, waits for it or asks about it.
 //!
 //! Pinned memory is watched once a kernel argument or a graph has referred to it, managed memory likewise; what copies read
-//! is captured by the copies. When watching begins all of the memory is recorded. From then on the kernel tells which pages the
+//! is captured by the copies. When watching begins all of the memory is recorded. From then on Linux tells which pages the
 //! CPU touched, and of those only what differs from the shadow is recorded, so that what the device writes nearby is left alone.
 
 mod asked;
@@ -35,7 +35,7 @@ use trace::preamble::Data;
 use trace::record;
 use watched::{Reason, Watched, clusters, sharing};
 
-/// Where the kernel cannot tell what was written, everything is compared; longer memory than this is not, and counted.
+/// Where Linux cannot tell what was written, everything is compared; longer memory than this is not, and counted.
 const MOST_COMPARED: u64 = 256 << 10;
 /// Of one range no more than this is recorded when watching begins; what is larger is not watched, and counted.
 const MOST_RECORDED: u64 = 1 << 30;
@@ -113,7 +113,7 @@ impl Watch {
         tracked
     }
 
-    /// Begins to watch this memory, which a call names, and records what it holds. Whether the kernel tells what is written there.
+    /// Begins to watch this memory, which a call names, and records what it holds. Whether Linux tells what is written there.
     pub fn watch(&self, start: u64, len: u64, managed: bool, finds: &mut Finds) -> bool {
         self.watch_for(Users::One(finds.thread()), start, len, managed, finds)
     }

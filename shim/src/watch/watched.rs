@@ -19,7 +19,7 @@ pub struct Watched {
     pub since: Instant,
     /// Modules to the driver: otherwise a graph's node reads it, whatever ends.
     pub pinned: bool,
-    /// Whether the kernel tells which of its pages were written.
+    /// Whether Linux tells which of its pages were written.
     pub tracked: bool,
     /// That it does not has been told.
     pub told: bool,
