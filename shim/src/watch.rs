@@ -12,13 +12,12 @@ mod watched;
 
 use crate::dirty_pages::{PAGE, Tracker};
 use crate::external_writers::{self, Bystanders};
-use crate::finds::{Finds, PIECE};
+use crate::finds::Finds;
 use crate::intervals::{joined, within, without};
 use crate::lock::Lock;
 use crate::node_runs::Turn;
 use crate::pending::{Copy, Pending, Uses};
 use crate::pinned::Ranges;
-use crate::probe::bytes_at;
 use crate::queue::Queue;
 use crate::running::{Callbacks, Running};
 use crate::shadow::Shadow;
@@ -69,6 +68,16 @@ struct State {
     /// The starts of ranges that are too large to be watched, or that there was no room for.
     refused: BTreeSet<u64>,
     callbacks: Callbacks,
+}
+
+impl State {
+    /// Whether Linux tells what is written in this memory, if it is followed already.
+    fn known(&mut self, users: Users, start: u64, len: u64) -> Option<bool> {
+        let (_, known) = self.ranges.range_mut(..=start).next_back().filter(|(_, known)| start + len <= known.end)?;
+        (known.prepared, known.users) = (false, known.users.and(users));
+        known.is_stored |= known.pinned && users == Users::Nobody;
+        Some(known.tracked)
+    }
 }
 
 impl Watch {
@@ -140,13 +149,7 @@ impl Watch {
 
     fn watch_in(state: &mut State, users: Users, start: u64, len: u64, managed: bool, finds: &mut Finds) -> bool {
         let around = finds.around;
-        let before = state.ranges.range(..=start).next_back();
-        if let Some((at, known)) = before.filter(|(_, known)| start + len <= known.end) {
-            let (at, tracked) = (*at, known.tracked);
-            if let Some(known) = state.ranges.get_mut(&at) {
-                (known.prepared, known.users) = (false, known.users.and(users));
-                known.is_stored |= known.pinned && users == Users::Nobody;
-            }
+        if let Some(tracked) = state.known(users, start, len) {
             return tracked;
         }
         if state.refused.contains(&start) {
@@ -207,26 +210,7 @@ impl Watch {
             finds.lose(start, 0, "host memory of more than 1 GiB that kernels were given");
             return false;
         }
-        let thread = finds.thread();
-        let landing_in = |at, len| around.pending.landing_in(at, len, thread);
-        let before = landing_in(start, len);
-        let here = here.into_iter().map(|range| range.start.max(start)..range.end.min(start + len));
-        for range in here.flat_map(|range| without(range, &before)) {
-            for at in range.clone().step_by(PIECE as usize) {
-                let step = PIECE.min(range.end - at) as usize;
-                match bytes_at(at, step, true) {
-                    // Nor what others gave the driver to be written there while it was read.
-                    Some(bytes) => {
-                        for range in without(at..at + step as u64, &landing_in(at, step as u64)) {
-                            let bytes = &bytes[(range.start - at) as usize..(range.end - at) as usize];
-                            watched.shadow.put((range.start - start) as usize, bytes);
-                            finds.add(managed.into(), range.start, bytes);
-                        }
-                    }
-                    None => finds.lose(at, step, "pinned memory that could not be read"),
-                }
-            }
-        }
+        watched.record(start, here, finds);
         // Others may have looked at it just before this was watched, and will not come back to it.
         for range in around.pending.looked_at_in(start, start + len) {
             match managed {
@@ -236,16 +220,7 @@ impl Watch {
         }
         let tracked = watched.tracked;
         if tracked {
-            // Pieces of it are followed with it: whoever asks who follows an address finds the whole.
-            let within = ranges
-                .range(start..start + len)
-                .filter(|(_, piece)| piece.end <= start + len && piece.pinned == pinned);
-            let pieces: Vec<u64> = within.map(|(at, _)| *at).collect();
-            for piece in pieces.iter().filter_map(|at| ranges.remove(at)) {
-                watched.left.extend(piece.left);
-                watched.users = watched.users.and(piece.users);
-                watched.is_stored |= piece.is_stored;
-            }
+            take_in_pieces(ranges, start, &mut watched);
         }
         ranges.insert(start, watched);
         tracked
@@ -534,5 +509,18 @@ fn may_be_theirs(
             true => Vec::new(),
             false => pending.in_use(place, user),
         });
+    }
+}
+
+/// Pieces of a range that begins to be followed are followed with it: whoever asks who follows an address finds the whole.
+fn take_in_pieces(ranges: &mut BTreeMap<u64, Watched>, start: u64, watched: &mut Watched) {
+    let within = ranges
+        .range(start..watched.end)
+        .filter(|(_, piece)| piece.end <= watched.end && piece.pinned == watched.pinned);
+    let pieces: Vec<u64> = within.map(|(at, _)| *at).collect();
+    for piece in pieces.iter().filter_map(|at| ranges.remove(at)) {
+        watched.left.extend(piece.left);
+        watched.users = watched.users.and(piece.users);
+        watched.is_stored |= piece.is_stored;
     }
 }

@@ -48,6 +48,29 @@ pub enum Reason<'t> {
 }
 
 impl Watched {
+    /// Records what this memory holds as watching begins. `here`: the pages of it that the CPU has.
+    pub fn record(&mut self, start: u64, here: Vec<Range<u64>>, finds: &mut Finds) {
+        let (around, thread) = (finds.around, finds.thread());
+        let landing_in = |at, len| around.pending.landing_in(at, len, thread);
+        let before = landing_in(start, self.end - start);
+        let here = here.into_iter().map(|range| range.start.max(start)..range.end.min(self.end));
+        for range in here.flat_map(|range| without(range, &before)).collect::<Vec<_>>() {
+            for at in range.clone().step_by(PIECE as usize) {
+                let step = PIECE.min(range.end - at) as usize;
+                let Some(bytes) = bytes_at(at, step, true) else {
+                    finds.lose(at, step, "pinned memory that could not be read");
+                    continue;
+                };
+                // Nor what others gave the driver to be written there while it was read.
+                for range in without(at..at + step as u64, &landing_in(at, step as u64)) {
+                    let bytes = &bytes[(range.start - at) as usize..(range.end - at) as usize];
+                    self.shadow.put((range.start - start) as usize, bytes);
+                    finds.add(self.managed.into(), range.start, bytes);
+                }
+            }
+        }
+    }
+
     pub fn pages(&self, start: u64) -> Range<u64> {
         pages_of(&(start..self.end))
     }
