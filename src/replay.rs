@@ -1,6 +1,7 @@
 //! `cutrace replay`: makes the calls of a trace again and compares what comes back.
 
 mod again;
+mod as_json;
 mod bar;
 mod bisect;
 mod compared;
@@ -293,7 +294,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         options: &options,
         report: &report,
         file: &trace.path,
-        first: shown::first(&report),
+        first: as_json::first(&report),
         limit: arguments.finding.explained_within(),
     };
     // In the sandbox no second replay can be started.
@@ -301,9 +302,9 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let explained = if explains { question.answer() } else { None };
     let mut out = std::io::stdout().lock();
     if arguments.finding.again {
-        shown::evidence(&mut out, &report)?;
+        as_json::evidence(&mut out, &report)?;
     } else if arguments.json {
-        let mut whole = shown::object(&trace, &plan, &report, &options);
+        let mut whole = as_json::object(&trace, &plan, &report, &options);
         whole["explanation"] = explained.as_ref().map_or(Value::Null, explained::object);
         whole["profile"] = timed.as_ref().map_or(Value::Null, |(measured, made)| timing::object(measured, made));
         let repeated = scope.as_ref().zip(report.repeated.as_ref());

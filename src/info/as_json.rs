@@ -1,0 +1,94 @@
+//! What a trace holds, as JSON.
+
+use super::counts::{Annotated, Counts, Functions};
+use crate::unfinished::Unfinished;
+use crate::verdict::Said;
+use crate::works;
+use serde_json::{Map, Value, json};
+use trace::Trace;
+use trace::hash::Hash;
+use trace::record::no_replay_needs;
+
+/// Version of the JSON form. Fields may be added within a version.
+pub const SCHEMA: u32 = 1;
+
+pub fn object(trace: &Trace, counts: &Counts, functions: &Functions, said: &Said) -> Value {
+    let about = &trace.preamble;
+    let by_name = |pick: fn(&(u64, u64)) -> u64| {
+        let all = functions.iter().filter(|(_, n)| pick(n) != 0).map(|(name, n)| (name.to_string(), pick(n).into()));
+        Value::Object(Map::from_iter(all))
+    };
+    json!({
+        "schema": SCHEMA,
+        "calls": counts.calls,
+        "functions": by_name(|n| n.0),
+        "verdict": said.verdict,
+        "reasons": said.reasons,
+        "notes": said.notes,
+        "failed": { "calls": counts.failed, "functions": by_name(|n| n.1) },
+        "in_flight": counts.in_flight,
+        "unfinished": Unfinished::of(trace).map(|unfinished| unfinished.json(trace)),
+        "file": {
+            "path": trace.path.display().to_string(),
+            "bytes": trace.bytes_on_disk(),
+            "closed": trace.footer.is_some(),
+            "writer": about.writer,
+            "data": about.data.name(),
+            "clock": about.clock,
+        },
+        "program": {
+            "path": about.program,
+            "command_line": about.command_line,
+            "directory": about.directory,
+            "host": about.host,
+            "pid": about.pid,
+            "parent": about.parent,
+            "started_ns": about.created,
+            "environment": Map::from_iter(about.environment.iter().map(|(k, v)| (k.clone(), v.clone().into()))),
+        },
+        "driver": { "path": about.driver_path, "version": about.driver_version },
+        "more": Map::from_iter(about.more.iter().map(|(k, v)| (k.clone(), v.clone().into()))),
+        "devices": trace.devices.iter().map(|d| json!({
+            "ordinal": d.ordinal,
+            "name": d.name,
+            "uuid": hex(&d.uuid),
+            "memory": d.memory,
+            "compute": [d.compute.0, d.compute.1],
+        })).collect::<Vec<_>>(),
+        "threads": trace.threads.iter().map(|t| json!({
+            "os_id": t.os_id,
+            "name": t.name,
+            "calls": t.calls.saturating_add(t.repeated),
+        })).collect::<Vec<_>>(),
+        "kernels": trace.kernels.len(),
+        "data": {
+            "module_images": counts.module_images,
+            "to_device": counts.to_device,
+            "from_device": counts.from_device,
+            "results_hashed": counts.results_hashed,
+            "kernel_arguments": counts.arguments,
+            "not_recorded": counts.not_recorded,
+            "missing": counts.missing,
+        },
+        "annotations": Annotated::of(trace),
+        "no_device_times": trace.no_device_times,
+        "device_times": trace.profile.as_ref().map(|profile| works::profile_object(profile, trace)),
+        "adopted": trace.adopted.iter().map(|a| json!({
+            "module": format!("{:#x}", a.module),
+            "images": a.images.iter().map(|hash| Hash::from_bytes(*hash).to_string()).collect::<Vec<_>>(),
+            "origin": a.origin,
+        })).collect::<Vec<_>>(),
+        "left_out": {
+            "calls": trace.calls_left_out(),
+            "works": trace.works_left_out(),
+        },
+        "losses": trace.losses.iter().map(|(what, count)| json!({
+            "what": what, "count": count, "replay_needs_it": !no_replay_needs(what),
+        })).collect::<Vec<_>>(),
+        "damage": trace.damage.iter().map(|d| json!({ "offset": d.offset, "what": d.what })).collect::<Vec<_>>(),
+    })
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,153 @@
+//! What a trace holds, for people.
+
+use super::counts::{Annotated, Counts, Functions};
+use crate::figures::{counted, grouped, size};
+use crate::shell::shell;
+use crate::unfinished::Unfinished;
+use crate::verdict::Said;
+use crate::works;
+use anyhow::Result;
+use std::io::Write;
+use trace::Trace;
+use trace::preamble::Data;
+use trace::record::no_replay_needs;
+use trace::text::plain;
+
+/// Threads that are listed; the others are summed up.
+const THREADS: usize = 16;
+
+pub fn text(
+    out: &mut impl Write,
+    trace: &Trace,
+    counts: &Counts,
+    functions: &Functions,
+    said: &Said,
+    colored: bool,
+) -> Result<()> {
+    let about = &trace.preamble;
+    let closed = if trace.footer.is_some() { "" } else { ", not closed (see cutrace repair)" };
+    line(out, format!("trace        {} ({}{closed})", trace.path.display(), size(trace.bytes_on_disk())))?;
+    line(out, format!("program      {} (process {} on {})", about.program, about.pid, about.host))?;
+    line(out, format!("command      {}", shell(&about.command_line)))?;
+    line(out, format!("directory    {}", about.directory))?;
+    let driver = match about.driver_version {
+        0 => "version unknown".into(),
+        number => format!("CUDA {}", version(number)),
+    };
+    line(out, format!("driver       {} ({driver})", about.driver_path))?;
+    for device in &trace.devices {
+        let (major, minor) = device.compute;
+        let memory = size(device.memory);
+        line(
+            out,
+            format!("device {:<5} {} ({memory}, compute capability {major}.{minor})", device.ordinal, device.name),
+        )?;
+    }
+    line(
+        out,
+        format!("recorded     by cutrace {}, data: {}, clock: {}", about.writer, about.data.name(), about.clock),
+    )?;
+    for (name, value) in &about.more {
+        line(out, format!("{name:<12} {value}"))?;
+    }
+    for (name, value) in &about.environment {
+        line(out, format!("environment  {name}={value}"))?;
+    }
+    for (index, thread) in trace.threads.iter().take(THREADS).enumerate() {
+        let calls = counted(thread.calls.saturating_add(thread.repeated), "call");
+        line(out, format!("thread {:<5} {:?} (id {}), {calls}", format!("t{index}"), thread.name, thread.os_id))?;
+    }
+    if let Some(more @ [_, ..]) = trace.threads.get(THREADS..) {
+        let calls =
+            more.iter().fold(0u64, |all, thread| all.saturating_add(thread.calls).saturating_add(thread.repeated));
+        let threads = counted(more.len() as u64, "thread");
+        line(out, format!("and {threads} more, {}", counted(calls, "call")))?;
+    }
+    line(out, String::new())?;
+    for (what, amount) in [
+        ("module images", counts.module_images),
+        ("to the device", counts.to_device),
+        ("from the device", counts.from_device),
+        ("results hashed", counts.results_hashed),
+        ("kernel arguments", counts.arguments),
+        ("not recorded", counts.not_recorded),
+        (if about.data == Data::None { "data left out" } else { "lost or cut off" }, counts.missing),
+    ] {
+        if amount.pieces != 0 {
+            line(out, format!("{what:<17} {:>9} in {}", size(amount.bytes), counted(amount.pieces, "piece")))?;
+        }
+    }
+    let annotated = Annotated::of(trace);
+    if annotated.all != 0 {
+        let open =
+            if annotated.open == 0 { String::new() } else { format!(" ({} not ended)", grouped(annotated.open)) };
+        let (ranges, marks) = (counted(annotated.ranges, "range"), counted(annotated.marks, "mark"));
+        let (names, domains) = (counted(annotated.names, "name"), counted(annotated.domains, "domain"));
+        line(out, format!("annotations       {ranges}{open}, {marks}, {names}, in {domains}"))?;
+    }
+    for told in trace.profile.iter().flat_map(|profile| works::lines(profile, trace)) {
+        line(out, told)?;
+    }
+    if let Some(why) = trace.no_device_times.as_ref().filter(|_| trace.profile.is_none()) {
+        line(out, format!("device times      none: {why}"))?;
+    }
+    if !trace.left_out.is_empty() {
+        let calls = counted(trace.calls_left_out(), "call");
+        line(
+            out,
+            format!("left out          {calls} by the range, {} of work for devices", grouped(trace.works_left_out())),
+        )?;
+    }
+    for module in &trace.adopted {
+        let images = counted(module.images.len() as u64, "image");
+        line(out, format!("adopted: module {:#x}, {images} from {}", module.module, module.origin))?;
+    }
+    for (what, count) in &trace.losses {
+        let count = grouped(*count);
+        line(
+            out,
+            match no_replay_needs(what) {
+                true => format!("note: not recorded: {what} ({count}); no replay needs it"),
+                false => format!("lost: {what} ({count})"),
+            },
+        )?;
+    }
+    for damage in &trace.damage {
+        line(out, format!("damage: at offset {}: {}", damage.offset, damage.what))?;
+    }
+    for unfinished in Unfinished::of(trace).into_iter().flat_map(|unfinished| unfinished.lines(trace)) {
+        line(out, format!("unfinished: {unfinished}"))?;
+    }
+    let in_flight =
+        if counts.in_flight == 0 { String::new() } else { format!(", {} did not return", counts.in_flight) };
+    line(out, String::new())?;
+    line(out, format!("{}, {} failed{in_flight}", counted(counts.calls, "call"), grouped(counts.failed)))?;
+    for (name, (calls, failed)) in functions {
+        let failed = if *failed == 0 { String::new() } else { format!("  ({} failed)", grouped(*failed)) };
+        line(out, format!("{:>12}  {name}{failed}", grouped(*calls)))?;
+    }
+    let (on, off) = match (colored, said.verdict.as_str()) {
+        (false, _) => ("", ""),
+        (true, "replayable") => ("\x1b[32m", "\x1b[0m"),
+        (true, "partly") => ("\x1b[33m", "\x1b[0m"),
+        (true, _) => ("\x1b[31m", "\x1b[0m"),
+    };
+    writeln!(out, "\nverdict: {on}{}{off}", said.verdict)?;
+    for reason in &said.reasons {
+        line(out, format!("  {reason}"))?;
+    }
+    for note in &said.notes {
+        line(out, format!("  note: {note}"))?;
+    }
+    Ok(())
+}
+
+/// A line in which nothing that a stranger's trace holds gets hold of the terminal.
+fn line(out: &mut impl Write, text: String) -> Result<()> {
+    Ok(writeln!(out, "{}", plain(&text))?)
+}
+
+/// `13000` as `13.0`.
+fn version(number: i32) -> String {
+    format!("{}.{}", number / 1000, number % 1000 / 10)
+}
