@@ -1,18 +1,16 @@
 //! `cutrace doctor`: what on this machine helps or hinders recording and replay.
 
+use crate::driver::calls::Driver;
 use crate::driver::{self, Choice, Found};
 use crate::exit::{DONE, FAILED, NO_DRIVER};
 use crate::figures::{counted, size};
 use crate::program;
 use anyhow::Result;
-use libloading::Library;
 use serde::Serialize;
 use serde_json::json;
-use std::ffi::{CStr, OsString, c_char};
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::Path;
-use trace::api::enums::CUresult;
-use trace::text::symbol;
 
 /// Check this machine, and a program to be recorded
 ///
@@ -91,50 +89,16 @@ fn driver(choice: &Choice) -> Check {
 
 /// Version and devices, from the driver itself.
 fn ask(found: &Found) -> Result<Vec<String>, String> {
-    const MAJOR: i32 = 75;
-    const MINOR: i32 = 76;
-    // SAFETY: the functions are called by their prototypes in cuda.h, with pointers to locals of the sizes asked for.
-    unsafe {
-        let library = Library::new(&found.path).map_err(|error| error.to_string())?;
-        macro_rules! call {
-            ($name:literal($($arg:expr),*) $type:ty) => {{
-                let function = library.get::<$type>($name).map_err(|error| error.to_string())?;
-                match function($($arg),*) {
-                    0 => {}
-                    code => return Err(format!("{} returned {}", $name.escape_ascii(), result(code))),
-                }
-            }};
-        }
-        call!(b"cuInit"(0) unsafe extern "C" fn(u32) -> u32);
-        let (mut version, mut count) = (0, 0);
-        call!(b"cuDriverGetVersion"(&mut version) unsafe extern "C" fn(&mut i32) -> u32);
-        call!(b"cuDeviceGetCount"(&mut count) unsafe extern "C" fn(&mut i32) -> u32);
-        let devices = counted(count as u64, "device");
-        let mut lines = vec![format!("CUDA {}.{}, {devices}", version / 1000, version % 1000 / 10)];
-        for ordinal in 0..count {
-            let (mut device, mut major, mut minor, mut memory) = (0, 0, 0, 0usize);
-            let mut name = [0 as c_char; 256];
-            call!(b"cuDeviceGet"(&mut device, ordinal) unsafe extern "C" fn(&mut i32, i32) -> u32);
-            let text = name.as_mut_ptr();
-            call!(b"cuDeviceGetName"(text, 255, device) unsafe extern "C" fn(*mut c_char, i32, i32) -> u32);
-            call!(b"cuDeviceTotalMem_v2"(&mut memory, device) unsafe extern "C" fn(&mut usize, i32) -> u32);
-            call!(b"cuDeviceGetAttribute"(&mut major, MAJOR, device) unsafe extern "C" fn(&mut i32, i32, i32) -> u32);
-            call!(b"cuDeviceGetAttribute"(&mut minor, MINOR, device) unsafe extern "C" fn(&mut i32, i32, i32) -> u32);
-            let name = CStr::from_ptr(name.as_ptr()).to_string_lossy();
-            let memory = size(memory as u64);
-            lines.push(format!("device {ordinal}: {name} ({memory}, compute capability {major}.{minor})"));
-        }
-        if count == 0 {
-            return Err("it has no devices".into());
-        }
-        // A driver that was initialised has threads that run its code.
-        std::mem::forget(library);
-        Ok(lines)
+    let driver = Driver::open(&found.path)?;
+    let (version, count) = (driver.version()?, driver.devices()?);
+    let devices = counted(count as u64, "device");
+    let mut lines = vec![format!("CUDA {}.{}, {devices}", version / 1000, version % 1000 / 10)];
+    for ordinal in 0..count {
+        let device = driver.device(ordinal)?;
+        let (name, memory, (major, minor)) = (device.name()?, size(device.memory()? as u64), device.compute()?);
+        lines.push(format!("device {ordinal}: {name} ({memory}, compute capability {major}.{minor})"));
     }
-}
-
-fn result(code: u32) -> String {
-    format!("{} ({code})", symbol(CUresult::ENUM, code.into()))
+    if count == 0 { Err("it has no devices".into()) } else { Ok(lines) }
 }
 
 fn recorder() -> Check {

@@ -1,5 +1,7 @@
 //! Where the driver and our own libraries are.
 
+pub mod calls;
+
 use crate::exit::{NO_DRIVER, failure, say};
 use crate::layout;
 use anyhow::Result;
@@ -156,7 +158,7 @@ fn by_loader() -> Result<PathBuf, String> {
     // SAFETY: the driver's constructors only set up its own state; nothing of it is called before cuInit.
     let library = unsafe { Library::open(Some(NAME), RTLD_LAZY | RTLD_LOCAL) }.map_err(|error| error.to_string())?;
     // SAFETY: the symbol is only looked at, never called by this type.
-    let init: Symbol<*mut c_void> = unsafe { library.get(b"cuInit\0") }.map_err(|error| error.to_string())?;
+    let init: Symbol<*mut c_void> = unsafe { library.get(calls::INIT) }.map_err(|error| error.to_string())?;
     // SAFETY: dladdr fills the struct; the name it gives is valid while the library is loaded.
     unsafe {
         let mut info: libc::Dl_info = std::mem::zeroed();

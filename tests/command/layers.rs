@@ -102,7 +102,7 @@ const CRATES: &[Crate] = &[
             "completions dump export info record redact repair replay report session view",
         ],
         upward: 0,
-        names: 7,
+        names: 0,
     },
 ];
 
