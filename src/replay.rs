@@ -9,33 +9,33 @@ mod culprit;
 mod explain;
 mod explained;
 mod finding;
+mod interruption;
 mod looping;
 mod printed;
 mod sandbox;
 mod shown;
 mod timing;
+mod told;
 
-use crate::driver::{self, Choice};
+use crate::driver::{self, Choice, Found};
 use crate::exit::{DIVERGED, DONE, FAILED, NO_DRIVER, UNREADABLE, UNVERIFIED, USAGE, failure};
-use crate::figures::{grouped, size};
+use crate::figures::size;
 use crate::latest::File;
 use crate::output::Output;
-use crate::{exit, layout, signals};
+use crate::{exit, layout};
 use anyhow::Result;
 use bar::Bar;
+use explain::{Explanation, Question};
 use finding::Finding;
-use indicatif::{ProgressBar, ProgressDrawTarget};
+use interruption::Interruption;
 use looping::Looping;
-use parking_lot::Mutex;
-use replayer::{Options, Outcome, Plan, Verdict};
-use serde_json::Value;
+use replayer::{Options, Outcome, Plan, Report, Tools, Verdict};
 use std::collections::HashMap;
 use std::io::Write;
-use std::path::PathBuf;
+use std::ops::Range;
 use std::str::FromStr;
-use std::sync::Arc;
-
-use timing::{Source, Timing};
+use timing::{Source, Timed, Timing};
+use told::Told;
 use trace::Trace;
 
 /// Make the calls of a trace again and compare results, outputs and bytes
@@ -178,40 +178,15 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     if arguments.untrusted {
         sandbox::close_inherited()?;
     }
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
-    let shown = bar.clone();
-    let partial = Arc::new(Mutex::new(Vec::<PathBuf>::new()));
-    let unfinished = partial.clone();
-    let on_interruption = || {
-        signals::on_interruption(move |name| {
-            for partial in unfinished.lock().drain(..) {
-                let _gone_already = std::fs::remove_file(partial);
-            }
-            again::interrupt();
-            let so_far = match (shown.position(), shown.length()) {
-                (done, Some(all)) => format!("after about {} of {} calls", grouped(done), grouped(all)),
-                (_, None) => "before the first call".into(),
-            };
-            shown.finish_and_clear();
-            exit::say(format_args!("interrupted by {name} {so_far}; there is no verdict"));
-        })
-    };
+    let interruption = Interruption::default();
     // A thread that is there before the sandbox is not in it.
-    let mut on_interruption = Some(on_interruption);
-    if let Some(begin) = on_interruption.take_if(|_| !arguments.untrusted) {
-        begin();
+    if !arguments.untrusted {
+        interruption.attend();
     }
-    let mut trace = arguments.file.open()?;
-    let damage = exit::damage_of(&trace);
-    // Up to the first call that needs a blob that is damaged, all can be made again.
-    trace.check_blobs();
-    if let Some(damage) = damage.filter(|_| !arguments.dry_run) {
-        let hint = "a replay needs all of it (cutrace repair -o makes a trace of what can be read)";
-        return Err(failure(UNREADABLE, format_args!("{damage}; {hint}")));
-    }
+    let trace = opened(&arguments)?;
     let plan = replayer::plan(&trace);
     arguments.check(&trace, &plan)?;
-    let mut tools = arguments.finding.tools(&trace, &plan)?;
+    let tools = arguments.finding.tools(&trace, &plan)?;
     let scope = arguments.looping.range(&trace)?;
     if arguments.dry_run || plan.verdict == Verdict::No {
         shown::plan(&trace, &plan, !arguments.no_placement, arguments.json)?;
@@ -220,45 +195,9 @@ pub fn run(arguments: Arguments) -> Result<u8> {
             (damage, _) => damage,
         });
     }
-    let timed_to = arguments.timing.profile.then(|| arguments.timing.path());
-    let (dumps, dumped) = arguments.finding.dumps(&trace, &plan, tools.end, arguments.force, timed_to)?;
-    partial.lock().extend(dumped.iter().map(|output| output.partial().to_path_buf()));
-    tools.dumps = dumps;
-    tools.end = scope.as_ref().map(|scope| scope.end).or(tools.end);
-    let missing = plan.missing.as_ref().filter(|missing| tools.end.is_none_or(|end| missing.call < end));
-    tools.end = missing.map(|missing| missing.call).or(tools.end);
-    if !arguments.no_placement {
-        layout::make_room(&plan)?;
-    }
-    layout::set_environment(&plan);
-    if let Some(begin) = on_interruption {
-        sandbox::enter()?;
-        begin();
-    }
-    let choice = &arguments.driver.unwrap_or_else(|| driver::of_recording(&trace));
-    let found = driver::find(choice).map_err(|tried| tried.as_failure("no usable driver"))?;
-    let mut timed = None;
-    if arguments.timing.profile {
-        let cupti = arguments.timing.source(choice, &found.path)?;
-        let (begun, measure) = arguments.timing.begin(&trace, cupti, arguments.force)?;
-        partial.lock().push(begun.partial().to_path_buf());
-        (timed, tools.measure) = (Some(begun), Some(measure));
-    }
-    if let Some(scope) = &scope {
-        let cupti = arguments.timing.source(choice, &found.path)?;
-        tools.repeat = Some(arguments.looping.repeat(scope.clone(), cupti));
-    }
-    let devices = arguments.device.map_or_else(HashMap::new, |devices| devices.map(&trace, &plan));
-    let options = Options {
-        driver: found.path.clone(),
-        verify: !arguments.no_verify,
-        devices,
-        place: !arguments.no_placement,
-        // In the sandbox it cannot start anew.
-        translate: layout::is_last() || arguments.untrusted,
-        tools,
-    };
-    let bar = Bar::new(bar, plan.calls());
+    let prepared = prepare(&arguments, &trace, &plan, tools, scope.as_ref(), &interruption)?;
+    let Prepared { found, options, timed, dumped, is_cut } = prepared;
+    let bar = Bar::new(interruption.bar.clone(), plan.calls());
     let aside = printed::Aside::begin();
     let report = replayer::replay(&trace, &plan, &options, &bar);
     let printed = aside.finish();
@@ -268,72 +207,32 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         drop((timed, dumped));
         return Err(layout::start_anew(what));
     }
-    let mut report = report.map_err(|error| match error {
-        replayer::Error::Worker
-        | replayer::Error::Dump { .. }
-        | replayer::Error::Cupti { .. }
-        | replayer::Error::Repeat { .. } => failure(FAILED, error),
-        error => {
-            let hint = if arguments.untrusted { sandbox::hint() } else { "" };
-            failure(NO_DRIVER, format_args!("{error}; the driver is {} ({}){hint}", found.path.display(), found.how))
-        }
-    })?;
+    let mut report = report.map_err(|error| failed(error, &found, arguments.untrusted))?;
     let printed = printed::Compared::of(&trace, printed.as_ref()).filter(|_| report.outcome != Outcome::Replayed);
     printed.iter().for_each(|printed| printed.judge(&mut report));
     let timed = match (timed, &report.measured) {
-        (Some(timed), Some(measured)) => Some((measured, timed.finish(&trace, &options, measured)?)),
+        (Some(timed), Some(measured)) => Some(timed.finish(&trace, &options, measured)?),
         _ => None,
     };
     if report.culprit.is_none() {
         dumped.into_iter().try_for_each(Output::finish)?;
     }
-    partial.lock().clear();
-    let question = explain::Question {
-        trace: &trace,
-        plan: &plan,
-        options: &options,
-        report: &report,
-        file: &trace.path,
-        first: as_json::first(&report),
-        limit: arguments.finding.explained_within(),
-    };
-    // In the sandbox no second replay can be started.
-    let explains = arguments.finding.explains() && !arguments.untrusted;
-    let explained = if explains { question.answer() } else { None };
+    interruption.removes_none();
+    let explained = explained(&arguments, &trace, &plan, &options, &report);
+    let is_bisection = arguments.finding.bisect;
+    let (trace, plan, options, report) = (&trace, &plan, &options, &report);
+    let told = Told { trace, plan, options, report, printed, timed, scope, explained, is_bisection };
     let mut out = std::io::stdout().lock();
-    if arguments.finding.again {
-        as_json::evidence(&mut out, &report)?;
-    } else if arguments.json {
-        let mut whole = as_json::object(&trace, &plan, &report, &options);
-        whole["explanation"] = explained.as_ref().map_or(Value::Null, explained::object);
-        whole["profile"] = timed.as_ref().map_or(Value::Null, |(measured, made)| timing::object(measured, made));
-        let repeated = scope.as_ref().zip(report.repeated.as_ref());
-        whole["loop"] = repeated.map_or(Value::Null, |(scope, repeated)| looping::object(scope, repeated));
-        whole["printed"] = printed.as_ref().map_or(Value::Null, printed::Compared::object);
-        let asked = explained.as_ref().filter(|explained| arguments.finding.bisect && explained.is_found());
-        whole["bisection"] = asked.map_or(Value::Null, |explained| bisect::object(explained, &report));
-        serde_json::to_writer_pretty(&mut out, &whole)?;
-        writeln!(out)?;
-    } else {
-        shown::text(&mut out, &trace, &plan, &report, explained.as_ref(), arguments.verbose)?;
-        printed.iter().try_for_each(|printed| printed.text(&mut out))?;
-        if arguments.finding.bisect {
-            bisect::text(&mut out, explained.as_ref(), &report)?;
-        }
-        if let Some((measured, made)) = &timed {
-            timing::text(&mut out, measured, made)?;
-        }
-        if let Some((scope, repeated)) = scope.as_ref().zip(report.repeated.as_ref()) {
-            looping::text(&mut out, scope, repeated)?;
-        }
-        if report.culprit.is_none() {
-            finding::dumped(&mut out, &options.tools)?;
-        }
+    match arguments.json {
+        _ if arguments.finding.again => as_json::evidence(&mut out, report)?,
+        true => told.as_json(&mut out)?,
+        false => told.text(&mut out, arguments.verbose)?,
     }
     out.flush()?;
+    let missing = plan.missing.as_ref().filter(|_| is_cut);
     if let Some(missing) = missing {
         let (call, function, size) = (missing.call, missing.function, size(missing.len));
-        let place = exit::damage_of(&trace).unwrap_or_else(|| trace.path.display().to_string());
+        let place = exit::damage_of(trace).unwrap_or_else(|| trace.path.display().to_string());
         let what = format_args!("call {call} {function} needs {size} of blob {}", missing.blob);
         exit::say(format_args!("{place}: stopped: {what}, which is damaged or not in the file"));
     }
@@ -344,6 +243,108 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         Outcome::Faulted => FAILED,
         _ => DONE,
     })
+}
+
+/// The trace, of which a replay needs all.
+fn opened(arguments: &Arguments) -> Result<Trace> {
+    let mut trace = arguments.file.open()?;
+    let damage = exit::damage_of(&trace);
+    // Up to the first call that needs a blob that is damaged, all can be made again.
+    trace.check_blobs();
+    if let Some(damage) = damage.filter(|_| !arguments.dry_run) {
+        let hint = "a replay needs all of it (cutrace repair -o makes a trace of what can be read)";
+        return Err(failure(UNREADABLE, format_args!("{damage}; {hint}")));
+    }
+    Ok(trace)
+}
+
+/// What is there before the first call is made.
+struct Prepared {
+    found: Found,
+    options: Options,
+    timed: Option<Timed>,
+    /// Files for what is dumped of memory.
+    dumped: Vec<Output>,
+    /// The replay ends before a call whose data is damaged or not there.
+    is_cut: bool,
+}
+
+/// Begins the files, gives memory and the process the form they need, and looks for the driver.
+fn prepare(
+    arguments: &Arguments,
+    trace: &Trace,
+    plan: &Plan,
+    mut tools: Tools,
+    scope: Option<&Range<u64>>,
+    interruption: &Interruption,
+) -> Result<Prepared> {
+    let timed_to = arguments.timing.profile.then(|| arguments.timing.path());
+    let (dumps, dumped) = arguments.finding.dumps(trace, plan, tools.end, arguments.force, timed_to)?;
+    dumped.iter().for_each(|output| interruption.removes(output.partial()));
+    tools.dumps = dumps;
+    tools.end = scope.map(|scope| scope.end).or(tools.end);
+    let missing = plan.missing.as_ref().filter(|missing| tools.end.is_none_or(|end| missing.call < end));
+    tools.end = missing.map(|missing| missing.call).or(tools.end);
+    if !arguments.no_placement {
+        layout::make_room(plan)?;
+    }
+    layout::set_environment(plan);
+    if arguments.untrusted {
+        sandbox::enter()?;
+        interruption.attend();
+    }
+    let choice = &arguments.driver.clone().unwrap_or_else(|| driver::of_recording(trace));
+    let found = driver::find(choice).map_err(|tried| tried.as_failure("no usable driver"))?;
+    let mut timed = None;
+    if arguments.timing.profile {
+        let cupti = arguments.timing.source(choice, &found.path)?;
+        let (begun, measure) = arguments.timing.begin(trace, cupti, arguments.force)?;
+        interruption.removes(begun.partial());
+        (timed, tools.measure) = (Some(begun), Some(measure));
+    }
+    if let Some(scope) = scope {
+        let cupti = arguments.timing.source(choice, &found.path)?;
+        tools.repeat = Some(arguments.looping.repeat(scope.clone(), cupti));
+    }
+    let options = Options {
+        driver: found.path.clone(),
+        verify: !arguments.no_verify,
+        devices: arguments.device.as_ref().map_or_else(HashMap::new, |devices| devices.map(trace, plan)),
+        place: !arguments.no_placement,
+        // In the sandbox it cannot start anew.
+        translate: layout::is_last() || arguments.untrusted,
+        tools,
+    };
+    Ok(Prepared { found, options, timed, dumped, is_cut: missing.is_some() })
+}
+
+fn failed(error: replayer::Error, found: &Found, untrusted: bool) -> anyhow::Error {
+    match error {
+        replayer::Error::Worker
+        | replayer::Error::Dump { .. }
+        | replayer::Error::Cupti { .. }
+        | replayer::Error::Repeat { .. } => failure(FAILED, error),
+        error => {
+            let hint = if untrusted { sandbox::hint() } else { "" };
+            failure(NO_DRIVER, format_args!("{error}; the driver is {} ({}){hint}", found.path.display(), found.how))
+        }
+    }
+}
+
+/// Why the first difference is there, if that is to be found out.
+fn explained(
+    arguments: &Arguments,
+    trace: &Trace,
+    plan: &Plan,
+    options: &Options,
+    report: &Report,
+) -> Option<Explanation> {
+    // In the sandbox no second replay can be started.
+    if !arguments.finding.explains() || arguments.untrusted {
+        return None;
+    }
+    let (first, limit) = (as_json::first(report), arguments.finding.explained_within());
+    Question { trace, plan, options, report, file: &trace.path, first, limit }.answer()
 }
 
 #[cfg(test)]

@@ -1,0 +1,52 @@
+//! A replay that a signal ends: it says how far it came, and leaves no half a file behind.
+
+use super::again;
+use crate::figures::grouped;
+use crate::{exit, signals};
+use indicatif::{ProgressBar, ProgressDrawTarget};
+use parking_lot::Mutex;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+#[derive(Clone)]
+pub struct Interruption {
+    pub bar: ProgressBar,
+    /// Files that are not whole yet.
+    partial: Arc<Mutex<Vec<PathBuf>>>,
+}
+
+impl Default for Interruption {
+    fn default() -> Interruption {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+        Interruption { bar, partial: Arc::default() }
+    }
+}
+
+impl Interruption {
+    /// From now on. To be called while there is one thread.
+    pub fn attend(&self) {
+        let Interruption { bar, partial } = self.clone();
+        signals::on_interruption(move |name| {
+            for partial in partial.lock().drain(..) {
+                let _gone_already = std::fs::remove_file(partial);
+            }
+            again::interrupt();
+            let so_far = match (bar.position(), bar.length()) {
+                (done, Some(all)) => format!("after about {} of {} calls", grouped(done), grouped(all)),
+                (_, None) => "before the first call".into(),
+            };
+            bar.finish_and_clear();
+            exit::say(format_args!("interrupted by {name} {so_far}; there is no verdict"));
+        })
+    }
+
+    /// This file, too, is not whole yet.
+    pub fn removes(&self, partial: &Path) {
+        self.partial.lock().push(partial.to_path_buf());
+    }
+
+    /// All are.
+    pub fn removes_none(&self) {
+        self.partial.lock().clear();
+    }
+}

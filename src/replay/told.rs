@@ -1,0 +1,60 @@
+//! All that came of a replay, and of what was asked for besides, as text and as JSON.
+
+use super::explain::Explanation;
+use super::{as_json, bisect, explained, finding, looping, printed, shown, timing};
+use anyhow::Result;
+use replayer::{Options, Plan, Report};
+use serde_json::Value;
+use std::io::Write;
+use std::ops::Range;
+use std::path::PathBuf;
+use trace::Trace;
+
+pub struct Told<'a> {
+    pub trace: &'a Trace,
+    pub plan: &'a Plan,
+    pub options: &'a Options,
+    pub report: &'a Report,
+    pub printed: Option<printed::Compared>,
+    /// The trace with the device's times, and its size.
+    pub timed: Option<(PathBuf, u64)>,
+    /// Calls that were repeated.
+    pub scope: Option<Range<u64>>,
+    pub explained: Option<Explanation>,
+    pub is_bisection: bool,
+}
+
+impl Told<'_> {
+    pub fn as_json(&self, out: &mut impl Write) -> Result<()> {
+        let mut whole = as_json::object(self.trace, self.plan, self.report, self.options);
+        let (timed, repeated) = (self.report.measured.as_ref().zip(self.timed.as_ref()), self.report.repeated.as_ref());
+        whole["explanation"] = self.explained.as_ref().map_or(Value::Null, explained::object);
+        whole["profile"] = timed.map_or(Value::Null, |(measured, made)| timing::object(measured, made));
+        let repeated = self.scope.as_ref().zip(repeated);
+        whole["loop"] = repeated.map_or(Value::Null, |(scope, repeated)| looping::object(scope, repeated));
+        whole["printed"] = self.printed.as_ref().map_or(Value::Null, printed::Compared::object);
+        let asked = self.explained.as_ref().filter(|explained| self.is_bisection && explained.is_found());
+        whole["bisection"] = asked.map_or(Value::Null, |explained| bisect::object(explained, self.report));
+        serde_json::to_writer_pretty(&mut *out, &whole)?;
+        Ok(writeln!(out)?)
+    }
+
+    /// `verbose`: also what concerns the replay rather than the program.
+    pub fn text(&self, out: &mut impl Write, verbose: bool) -> Result<()> {
+        shown::text(out, self.trace, self.plan, self.report, self.explained.as_ref(), verbose)?;
+        self.printed.iter().try_for_each(|printed| printed.text(out))?;
+        if self.is_bisection {
+            bisect::text(out, self.explained.as_ref(), self.report)?;
+        }
+        if let Some((measured, made)) = self.report.measured.as_ref().zip(self.timed.as_ref()) {
+            timing::text(out, measured, made)?;
+        }
+        if let Some((scope, repeated)) = self.scope.as_ref().zip(self.report.repeated.as_ref()) {
+            looping::text(out, scope, repeated)?;
+        }
+        if self.report.culprit.is_none() {
+            finding::dumped(out, &self.options.tools)?;
+        }
+        Ok(())
+    }
+}
