@@ -103,51 +103,8 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     command.env("LD_PRELOAD", preload(&recorder.path, env::var_os("LD_PRELOAD"))?);
     let output = output(arguments.output.as_deref())?;
     command.env("CUTRACE_OUTPUT", &output);
-    match env::var_os("NVTX_INJECTION64_PATH").filter(|tool| !tool.is_empty()) {
-        Some(tool) if Path::new(&tool) != recorder.path => {
-            say(format_args!(
-                "NVTX_INJECTION64_PATH is {}: annotations by NVTX go there and are not recorded",
-                tool.display()
-            ));
-        }
-        _ => {
-            command.env("NVTX_INJECTION64_PATH", &recorder.path);
-        }
-    }
-    let number = |number: f64| number.to_string();
-    for (name, value) in [
-        ("CUTRACE_DATA", arguments.data),
-        ("CUTRACE_RANGE", arguments.range.clone()),
-        ("CUTRACE_DELAY", arguments.delay.map(number)),
-        ("CUTRACE_DURATION", arguments.duration.map(number)),
-        ("CUTRACE_CALLS", arguments.calls.map(|calls| calls.to_string())),
-        ("CUTRACE_GPU_TIMES", arguments.gpu_times.then(|| "1".to_owned())),
-    ] {
-        command.envs(value.map(|value| (name, value)));
-    }
-    match (driver::find(arguments.driver.as_ref().unwrap_or(&Choice::System)), &arguments.driver) {
-        (Ok(found), asked) => {
-            if asked.is_some() {
-                driver::loads(&found)?;
-            }
-            if arguments.gpu_times || env::var_os("CUTRACE_GPU_TIMES").is_some_and(|asked| asked == "1") {
-                let driver = arguments.driver.as_ref().unwrap_or(&Choice::System);
-                // What is not found is said by the recorder, which knows what the program itself has loaded.
-                if let Ok(libraries) = cupti::find(driver, &found.path, Some(&path)) {
-                    command.env(cupti::VARIABLE, env::join_paths(libraries).context("the paths of libcupti")?);
-                }
-            }
-            command.env("CUTRACE_LIBCUDA", found.path);
-        }
-        // The program may do without: the recorder then answers as a machine without a driver does.
-        (Err(tried), None) => {
-            let tried = tried.0.join("; ");
-            say(format_args!(
-                "no CUDA driver found; the program runs without one, unless it brings its own; tried {tried}"
-            ));
-        }
-        (Err(tried), Some(_)) => return Err(tried.as_failure("that driver is not there")),
-    }
+    set_recorder(&mut command, &arguments, &recorder.path);
+    set_driver(&mut command, &arguments, &path)?;
     // What a command reads that is given no name, if it was there before.
     let is_default = arguments.output.is_none() && env::var_os("CUTRACE_OUTPUT").is_none_or(|name| name.is_empty());
     let default = env::current_dir().ok().map(|here| here.join("trace.bin")).filter(|path| is_default && path.exists());
@@ -173,6 +130,60 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let untraced = session::close(&asked);
     // The program's status, unless that would tell of a success.
     Ok(if status.success() && untraced > 0 { FAILED } else { exit_status(status) })
+}
+
+/// What the recorder reads.
+fn set_recorder(command: &mut Command, arguments: &Arguments, recorder: &Path) {
+    match env::var_os("NVTX_INJECTION64_PATH").filter(|tool| !tool.is_empty()) {
+        Some(tool) if Path::new(&tool) != recorder => {
+            say(format_args!(
+                "NVTX_INJECTION64_PATH is {}: annotations by NVTX go there and are not recorded",
+                tool.display()
+            ));
+        }
+        _ => {
+            command.env("NVTX_INJECTION64_PATH", recorder);
+        }
+    }
+    let number = |number: f64| number.to_string();
+    for (name, value) in [
+        ("CUTRACE_DATA", arguments.data.clone()),
+        ("CUTRACE_RANGE", arguments.range.clone()),
+        ("CUTRACE_DELAY", arguments.delay.map(number)),
+        ("CUTRACE_DURATION", arguments.duration.map(number)),
+        ("CUTRACE_CALLS", arguments.calls.map(|calls| calls.to_string())),
+        ("CUTRACE_GPU_TIMES", arguments.gpu_times.then(|| "1".to_owned())),
+    ] {
+        command.envs(value.map(|value| (name, value)));
+    }
+}
+
+/// The driver that the program gets, and what takes its times. `program`: its file.
+fn set_driver(command: &mut Command, arguments: &Arguments, program: &Path) -> Result<()> {
+    match (driver::find(arguments.driver.as_ref().unwrap_or(&Choice::System)), &arguments.driver) {
+        (Ok(found), asked) => {
+            if asked.is_some() {
+                driver::loads(&found)?;
+            }
+            if arguments.gpu_times || env::var_os("CUTRACE_GPU_TIMES").is_some_and(|asked| asked == "1") {
+                let driver = arguments.driver.as_ref().unwrap_or(&Choice::System);
+                // What is not found is said by the recorder, which knows what the program itself has loaded.
+                if let Ok(libraries) = cupti::find(driver, &found.path, Some(program)) {
+                    command.env(cupti::VARIABLE, env::join_paths(libraries).context("the paths of libcupti")?);
+                }
+            }
+            command.env("CUTRACE_LIBCUDA", found.path);
+        }
+        // The program may do without: the recorder then answers as a machine without a driver does.
+        (Err(tried), None) => {
+            let tried = tried.0.join("; ");
+            say(format_args!(
+                "no CUDA driver found; the program runs without one, unless it brings its own; tried {tried}"
+            ));
+        }
+        (Err(tried), Some(_)) => return Err(tried.as_failure("that driver is not there")),
+    }
+    Ok(())
 }
 
 fn range(text: &str) -> Result<String, String> {

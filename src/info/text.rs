@@ -24,6 +24,18 @@ pub fn text(
     said: &Said,
     colored: bool,
 ) -> Result<()> {
+    origin(out, trace)?;
+    threads(out, trace)?;
+    line(out, String::new())?;
+    data(out, trace, counts)?;
+    lacks(out, trace)?;
+    line(out, String::new())?;
+    calls(out, counts, functions)?;
+    verdict(out, said, colored)
+}
+
+/// What was recorded, where, and with what.
+fn origin(out: &mut impl Write, trace: &Trace) -> Result<()> {
     let about = &trace.preamble;
     let closed = if trace.footer.is_some() { "" } else { ", not closed (see cutrace repair)" };
     line(out, format!("trace        {} ({}{closed})", trace.path.display(), size(trace.bytes_on_disk())))?;
@@ -53,6 +65,10 @@ pub fn text(
     for (name, value) in &about.environment {
         line(out, format!("environment  {name}={value}"))?;
     }
+    Ok(())
+}
+
+fn threads(out: &mut impl Write, trace: &Trace) -> Result<()> {
     for (index, thread) in trace.threads.iter().take(THREADS).enumerate() {
         let calls = counted(thread.calls.saturating_add(thread.repeated), "call");
         line(out, format!("thread {:<5} {:?} (id {}), {calls}", format!("t{index}"), thread.name, thread.os_id))?;
@@ -63,7 +79,11 @@ pub fn text(
         let threads = counted(more.len() as u64, "thread");
         line(out, format!("and {threads} more, {}", counted(calls, "call")))?;
     }
-    line(out, String::new())?;
+    Ok(())
+}
+
+/// Memory that was recorded, annotations, and times of devices.
+fn data(out: &mut impl Write, trace: &Trace, counts: &Counts) -> Result<()> {
     for (what, amount) in [
         ("module images", counts.module_images),
         ("to the device", counts.to_device),
@@ -71,7 +91,7 @@ pub fn text(
         ("results hashed", counts.results_hashed),
         ("kernel arguments", counts.arguments),
         ("not recorded", counts.not_recorded),
-        (if about.data == Data::None { "data left out" } else { "lost or cut off" }, counts.missing),
+        (if trace.preamble.data == Data::None { "data left out" } else { "lost or cut off" }, counts.missing),
     ] {
         if amount.pieces != 0 {
             line(out, format!("{what:<17} {:>9} in {}", size(amount.bytes), counted(amount.pieces, "piece")))?;
@@ -88,6 +108,11 @@ pub fn text(
     for told in trace.profile.iter().flat_map(|profile| works::lines(profile, trace)) {
         line(out, told)?;
     }
+    Ok(())
+}
+
+/// What the trace lacks, and what is noteworthy.
+fn lacks(out: &mut impl Write, trace: &Trace) -> Result<()> {
     if let Some(why) = trace.no_device_times.as_ref().filter(|_| trace.profile.is_none()) {
         line(out, format!("device times      none: {why}"))?;
     }
@@ -118,14 +143,21 @@ pub fn text(
     for unfinished in Unfinished::of(trace).into_iter().flat_map(|unfinished| unfinished.lines(trace)) {
         line(out, format!("unfinished: {unfinished}"))?;
     }
+    Ok(())
+}
+
+fn calls(out: &mut impl Write, counts: &Counts, functions: &Functions) -> Result<()> {
     let in_flight =
         if counts.in_flight == 0 { String::new() } else { format!(", {} did not return", counts.in_flight) };
-    line(out, String::new())?;
     line(out, format!("{}, {} failed{in_flight}", counted(counts.calls, "call"), grouped(counts.failed)))?;
     for (name, (calls, failed)) in functions {
         let failed = if *failed == 0 { String::new() } else { format!("  ({} failed)", grouped(*failed)) };
         line(out, format!("{:>12}  {name}{failed}", grouped(*calls)))?;
     }
+    Ok(())
+}
+
+fn verdict(out: &mut impl Write, said: &Said, colored: bool) -> Result<()> {
     let (on, off) = match (colored, said.verdict.as_str()) {
         (false, _) => ("", ""),
         (true, "replayable") => ("\x1b[32m", "\x1b[0m"),

@@ -34,6 +34,14 @@ pub fn text(out: &mut impl Write, trace: &Trace, watched: &Watched, report: &Rep
         }
         return Ok(());
     };
+    what_failed(out, culprit)?;
+    arguments(out, &culprit.arguments)?;
+    addresses(out, trace, culprit)?;
+    recorded(out, culprit)
+}
+
+/// The call, and what of it failed or does not end.
+fn what_failed(out: &mut impl Write, culprit: &Culprit) -> Result<()> {
     let Culprit { call, function, thread, failure, .. } = culprit;
     match &culprit.what {
         What::Launch if culprit.never_ends.is_some() => writeln!(out, "the launch that does not end: {failure}")?,
@@ -68,7 +76,11 @@ pub fn text(out: &mut impl Write, trace: &Trace, watched: &Watched, report: &Rep
         let text = |sizes: &[u32; 3]| sizes.map(|size| size.to_string()).join(" x ");
         writeln!(out, "  grid         {} blocks of {} threads, {shared} B shared", text(grid), text(block))?;
     }
-    for (index, Argument { ty, bytes, value, places }) in culprit.arguments.iter().enumerate() {
+    Ok(())
+}
+
+fn arguments(out: &mut impl Write, arguments: &[Argument]) -> Result<()> {
+    for (index, Argument { ty, bytes, value, places }) in arguments.iter().enumerate() {
         let size = bytes.as_ref().map_or(0, Vec::len);
         write!(out, "  argument {index:<3} {size} B  ")?;
         ty.iter().try_for_each(|ty| write!(out, "{ty}  "))?;
@@ -81,6 +93,11 @@ pub fn text(out: &mut impl Write, trace: &Trace, watched: &Watched, report: &Rep
         }
         writeln!(out)?;
     }
+    Ok(())
+}
+
+/// What is wrong with the memory that it was given, or what is to be done where nothing is.
+fn addresses(out: &mut impl Write, trace: &Trace, culprit: &Culprit) -> Result<()> {
     culprit.misfits.iter().try_for_each(|what| writeln!(out, "  memory       {what}"))?;
     if culprit.has_good_addresses() {
         let but =
@@ -91,6 +108,11 @@ pub fn text(out: &mut impl Write, trace: &Trace, watched: &Watched, report: &Rep
         )?;
         writeln!(out, "               {}", next(trace, culprit))?;
     }
+    Ok(())
+}
+
+/// What the recording has of the failure.
+fn recorded(out: &mut impl Write, culprit: &Culprit) -> Result<()> {
     match &culprit.recorded {
         None if culprit.never_ends.is_some() => {
             writeln!(out, "  recorded     nothing tells that it ended before the recording did")?;
@@ -100,7 +122,7 @@ pub fn text(out: &mut impl Write, trace: &Trace, watched: &Watched, report: &Rep
             let window = match (recorded.launches, recorded.is_same) {
                 (1, true) => "the same failure: only this launch can have caused it".to_owned(),
                 (n, true) => format!("the same failure: one of {} up to there", counted(n, "launch")),
-                (n, false) if recorded.failure == *failure => {
+                (n, false) if recorded.failure == culprit.failure => {
                     format!("another launch: one of {} from call {} on", counted(n, "launch"), recorded.since)
                 }
                 (_, false) => "another failure".to_owned(),

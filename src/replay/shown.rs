@@ -66,7 +66,53 @@ pub fn text(
     verbose: bool,
 ) -> Result<()> {
     let verbose = verbose || report.outcome == Outcome::Diverged;
-    let checked = &report.tally.checked;
+    outcome(out, plan, report, explained)?;
+    if let Some((call, function)) = &report.stopped_before {
+        writeln!(out, "  stopped      before call {call} {function}")?;
+    }
+    let elapsed = report.elapsed.as_secs_f64();
+    let calls = counted(report.tally.executed + report.tally.emulated, "call");
+    writeln!(out, "  made again   {calls} in {elapsed:.2} s")?;
+    if verbose && report.tally.emulated != 0 {
+        let calls = counted(report.tally.emulated, "call");
+        writeln!(out, "               {calls} among them got or gave back memory that the replay had reserved before")?;
+    }
+    compared_with(out, trace, report)?;
+    memory(out, report)?;
+    if let left_out @ [_, ..] = &plan.environment.left_out[..] {
+        writeln!(
+            out,
+            "  not set      {}: only recorded variables that change what is computed are",
+            left_out.join(", ")
+        )?;
+    }
+    for left in &report.tally.left_out() {
+        let how = if left.refused { "refused" } else { "skipped" };
+        let (count, first) = (grouped(left.count), left.first);
+        writeln!(out, "  {how:<12} {} ({count}, first call {first}): {}", left.function, left.reason)?;
+    }
+    unfinished(out, trace, report)?;
+    notes(out, report, verbose)?;
+    if plan.verdict != Verdict::Replayable {
+        writeln!(out, "  recorded in part:")?;
+        for reason in &plan.reasons {
+            writeln!(out, "    {reason}")?;
+        }
+    }
+    if let Some(watched) = &report.watched {
+        culprit::text(out, trace, watched, report)?;
+    }
+    if let Some(first) = &report.tally.first {
+        divergence(out, first, report.tally.divergences)?;
+    }
+    if let Some(explained) = explained {
+        explained::text(out, explained)?;
+    }
+    advice(out, report, explained.is_some_and(Explanation::is_found))
+}
+
+/// In one line.
+fn outcome(out: &mut impl Write, plan: &Plan, report: &Report, explained: Option<&Explanation>) -> Result<()> {
     let differing = report.repeated.as_ref().is_some_and(|repeated| repeated.differing > 0);
     match (report.outcome, report.refused()) {
         (Outcome::Verified, 0) if differing => writeln!(out, "the first run verified, others differ from it")?,
@@ -103,38 +149,40 @@ pub fn text(
             writeln!(out, "unverified: nothing came back, the program took no result of the device to the CPU")?;
         }
     }
-    if let Some((call, function)) = &report.stopped_before {
-        writeln!(out, "  stopped      before call {call} {function}")?;
+    Ok(())
+}
+
+/// What was compared with the recording, and what was not.
+fn compared_with(out: &mut impl Write, trace: &Trace, report: &Report) -> Result<()> {
+    if report.outcome == Outcome::Replayed {
+        return Ok(());
     }
-    let elapsed = report.elapsed.as_secs_f64();
-    let calls = counted(report.tally.executed + report.tally.emulated, "call");
-    writeln!(out, "  made again   {calls} in {elapsed:.2} s")?;
-    if verbose && report.tally.emulated != 0 {
-        let calls = counted(report.tally.emulated, "call");
-        writeln!(out, "               {calls} among them got or gave back memory that the replay had reserved before")?;
+    let checked = &report.tally.checked;
+    let (results, outputs) = (counted(checked.results, "result"), counted(checked.outputs, "output"));
+    let copies = counted(checked.copies, "copy");
+    writeln!(out, "  compared     {results}, {outputs}, {copies} to the host ({})", size(checked.bytes))?;
+    if checked.within_tolerance != 0 {
+        let copies = counted(checked.within_tolerance, "copy");
+        writeln!(out, "  close        {copies} within the tolerance, not the same byte for byte")?;
     }
-    if report.outcome != Outcome::Replayed {
-        let (results, outputs) = (counted(checked.results, "result"), counted(checked.outputs, "output"));
-        let copies = counted(checked.copies, "copy");
-        writeln!(out, "  compared     {results}, {outputs}, {copies} to the host ({})", size(checked.bytes))?;
-        if checked.within_tolerance != 0 {
-            let copies = counted(checked.within_tolerance, "copy");
-            writeln!(out, "  close        {copies} within the tolerance, not the same byte for byte")?;
-        }
-        let mut missing = Vec::new();
-        if report.tally.unchecked_copies != 0 {
-            missing.push(format!("{} to the host", counted(report.tally.unchecked_copies, "copy")));
-        }
-        if !report.unreached.is_empty() {
-            let (some, all) = (grouped(report.unreached.len() as u64), grouped(report.launches));
-            missing.push(format!("the effect of {some} of {all} launches"));
-        }
-        if !missing.is_empty() {
-            writeln!(out, "  not compared {}", missing.join(", "))?;
-        }
-        first_few(out, trace, report.tally.unchecked.iter().copied(), report.tally.unchecked.len())?;
-        first_few(out, trace, report.unreached.iter().copied(), report.unreached.len())?;
+    let mut missing = Vec::new();
+    if report.tally.unchecked_copies != 0 {
+        missing.push(format!("{} to the host", counted(report.tally.unchecked_copies, "copy")));
     }
+    if !report.unreached.is_empty() {
+        let (some, all) = (grouped(report.unreached.len() as u64), grouped(report.launches));
+        missing.push(format!("the effect of {some} of {all} launches"));
+    }
+    if !missing.is_empty() {
+        writeln!(out, "  not compared {}", missing.join(", "))?;
+    }
+    first_few(out, trace, report.tally.unchecked.iter().copied(), report.tally.unchecked.len())?;
+    first_few(out, trace, report.unreached.iter().copied(), report.unreached.len())?;
+    Ok(())
+}
+
+/// Where memory lies, and how what names it was translated.
+fn memory(out: &mut impl Write, report: &Report) -> Result<()> {
     let placed = &report.placement;
     let moved = placed.translated + placed.host_translated;
     let home = placed.placed + placed.host_placed;
@@ -149,18 +197,11 @@ pub fn text(
     for line in report.trust() {
         writeln!(out, "  translated   {line}")?;
     }
-    if let left_out @ [_, ..] = &plan.environment.left_out[..] {
-        writeln!(
-            out,
-            "  not set      {}: only recorded variables that change what is computed are",
-            left_out.join(", ")
-        )?;
-    }
-    for left in &report.tally.left_out() {
-        let how = if left.refused { "refused" } else { "skipped" };
-        let (count, first) = (grouped(left.count), left.first);
-        writeln!(out, "  {how:<12} {} ({count}, first call {first}): {}", left.function, left.reason)?;
-    }
+    Ok(())
+}
+
+/// What had not ended when the recording did, and what of the replay has not.
+fn unfinished(out: &mut impl Write, trace: &Trace, report: &Report) -> Result<()> {
     if report.unfinished != 0 {
         writeln!(out, "  unfinished   {} when the recording ended", counted(report.unfinished, "call"))?;
     }
@@ -169,6 +210,12 @@ pub fn text(
         let name = trace.call(first).map_or("?", |call| call.name());
         writeln!(out, "  unfinished   {}: {count}, from call {first} {name} on, did not come to an end", work.stream)?;
     }
+    Ok(())
+}
+
+/// Counts of what may matter. `verbose`: also of what concerns the replay alone.
+fn notes(out: &mut impl Write, report: &Report, verbose: bool) -> Result<()> {
+    let placed = &report.placement;
     for (what, count, matters) in [
         ("kernel arguments that look like addresses in no known memory", report.tally.unresolved_pointers, false),
         ("calls that failed and name an object which is not there (left out)", report.tally.unknown_handles, false),
@@ -189,22 +236,7 @@ pub fn text(
             writeln!(out, "  note         {what}: {}", grouped(count))?;
         }
     }
-    if plan.verdict != Verdict::Replayable {
-        writeln!(out, "  recorded in part:")?;
-        for reason in &plan.reasons {
-            writeln!(out, "    {reason}")?;
-        }
-    }
-    if let Some(watched) = &report.watched {
-        culprit::text(out, trace, watched, report)?;
-    }
-    if let Some(first) = &report.tally.first {
-        divergence(out, first, report.tally.divergences)?;
-    }
-    if let Some(explained) = explained {
-        explained::text(out, explained)?;
-    }
-    advice(out, report, explained.is_some_and(Explanation::is_found))
+    Ok(())
 }
 
 /// The first of the calls that were not compared.
