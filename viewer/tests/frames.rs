@@ -255,6 +255,15 @@ fn failures_win_their_cell_in_every_depth() {
     }
 }
 
+#[test]
+fn something_is_done_for_every_action() {
+    let mut state = state(&SYNTHETIC, (120, 40));
+    for line in actions() {
+        (state.help, state.prompt) = (None, None);
+        state.act(line.action);
+    }
+}
+
 fn any_key() -> impl Strategy<Value = String> {
     let bound: Vec<String> = actions()
         .filter(|line| line.action != Action::Suspend)

@@ -13,23 +13,61 @@ const DETAILS: usize = 4;
 impl State {
     pub fn act(&mut self, action: Action) -> Vec<Effect> {
         if self.help.is_some() && action != Action::Suspend {
-            let page = isize::from(self.size.1.saturating_sub(2).clamp(1, 1000) as i16);
-            // It is read, scrolled, and left by any other key.
-            match action {
-                Action::Down => self.scroll_help(1),
-                Action::Up => self.scroll_help(-1),
-                Action::PageDown | Action::DetailsDown => self.scroll_help(page),
-                Action::PageUp | Action::DetailsUp => self.scroll_help(-page),
-                _ => self.help = None,
-            }
+            self.act_in_help(action);
             return Vec::new();
         }
-        let is_timeline = self.tab == Tab::Timeline;
         let scrolled = std::mem::take(&mut self.detail);
         match action {
             // A detail takes up to four lines; drawing knows how many there are.
             Action::DetailsDown => self.detail = (scrolled + DETAILS).min(4 * crate::details::of(self).len()),
             Action::DetailsUp => self.detail = scrolled.saturating_sub(DETAILS),
+            Action::Unmark if self.unmark() => return vec![Effect::SaveMarks],
+            Action::Unmark => self.say("there is no mark"),
+            Action::Copy => match self.current() {
+                Some((lane, event)) => {
+                    self.say("copied");
+                    return vec![Effect::Copy(crate::details::line(self, lane, &event))];
+                }
+                None => self.say("no event under the cursor"),
+            },
+            Action::CopyCommand => {
+                let line = self.command();
+                self.say(format!("copied: {line}"));
+                return vec![Effect::Copy(line)];
+            }
+            Action::Mouse => {
+                self.mouse = !self.mouse;
+                self.say(if self.mouse { "mouse on: shift-drag selects text" } else { "mouse off" });
+                return vec![Effect::Mouse(self.mouse)];
+            }
+            Action::Help => self.help = Some(0),
+            Action::Redraw => return vec![Effect::Redraw],
+            Action::Suspend => return vec![Effect::Suspend],
+            Action::Quit => return vec![Effect::Quit],
+            _ => {
+                let is_known = self.act_on_window(action) || self.act_on_events(action) || self.act_on_view(action);
+                debug_assert!(is_known, "nothing is done for {action:?}");
+            }
+        }
+        self.scroll();
+        Vec::new()
+    }
+
+    /// It is read, scrolled, and left by any other key.
+    fn act_in_help(&mut self, action: Action) {
+        let page = isize::from(self.size.1.saturating_sub(2).clamp(1, 1000) as i16);
+        match action {
+            Action::Down => self.scroll_help(1),
+            Action::Up => self.scroll_help(-1),
+            Action::PageDown | Action::DetailsDown => self.scroll_help(page),
+            Action::PageUp | Action::DetailsUp => self.scroll_help(-page),
+            _ => self.help = None,
+        }
+    }
+
+    /// What moves the window, the cursor or the selected row; whether it is that.
+    fn act_on_window(&mut self, action: Action) -> bool {
+        match action {
             Action::ZoomIn => self.window = self.window.zoomed(0.5),
             Action::ZoomOut => self.window = self.window.zoomed(2.0),
             Action::PanLeft => self.move_window(Window::panned(self.window, -0.1)),
@@ -42,7 +80,7 @@ impl State {
             Action::Down => self.step(1),
             Action::PageUp => self.step(-i64::from(self.layout.main.height.max(2) - 1)),
             Action::PageDown => self.step(i64::from(self.layout.main.height.max(2) - 1)),
-            Action::First | Action::Last if !is_timeline => {
+            Action::First | Action::Last if self.tab != Tab::Timeline => {
                 self.step(if action == Action::First { i64::MIN / 2 } else { i64::MAX / 2 });
             }
             Action::First => self.move_window(self.window.showing(0)),
@@ -57,6 +95,14 @@ impl State {
             Action::FitAll => {
                 self.window = Window { cursor: self.window.cursor, ..self.window }.fitting(0, self.window.end)
             }
+            _ => return false,
+        }
+        true
+    }
+
+    /// What goes to an event or a mark, or asks for one; whether it is that.
+    fn act_on_events(&mut self, action: Action) -> bool {
+        match action {
             Action::NextEvent => self.step_event(true),
             Action::PreviousEvent => self.step_event(false),
             Action::NextError => self.step_failure(true),
@@ -73,15 +119,21 @@ impl State {
             Action::Palette => self.ask(Ask::Palette),
             Action::Mark => self.ask(Ask::Note),
             Action::Export => self.ask(Ask::Export),
+            Action::Select => self.toggle_selection(),
+            Action::NextMark => self.step_mark(true),
+            Action::PreviousMark => self.step_mark(false),
+            _ => return false,
+        }
+        true
+    }
+
+    /// What is shown, and in which order; whether it is that.
+    fn act_on_view(&mut self, action: Action) -> bool {
+        match action {
             Action::FilterMode => {
                 self.hides = !self.hides;
                 self.say(if self.hides { "the filter hides the rest" } else { "the filter dims the rest" });
             }
-            Action::Select => self.toggle_selection(),
-            Action::NextMark => self.step_mark(true),
-            Action::PreviousMark => self.step_mark(false),
-            Action::Unmark if self.unmark() => return vec![Effect::SaveMarks],
-            Action::Unmark => self.say("there is no mark"),
             Action::Open => self.open(),
             Action::Clear => self.clear(),
             Action::Fold => self.fold(),
@@ -109,30 +161,9 @@ impl State {
                 self.table.sort();
             }
             Action::Sort | Action::Reverse => self.say("this view is in the order of time"),
-            Action::Copy => match self.current() {
-                Some((lane, event)) => {
-                    self.say("copied");
-                    return vec![Effect::Copy(crate::details::line(self, lane, &event))];
-                }
-                None => self.say("no event under the cursor"),
-            },
-            Action::CopyCommand => {
-                let line = self.command();
-                self.say(format!("copied: {line}"));
-                return vec![Effect::Copy(line)];
-            }
-            Action::Mouse => {
-                self.mouse = !self.mouse;
-                self.say(if self.mouse { "mouse on: shift-drag selects text" } else { "mouse off" });
-                return vec![Effect::Mouse(self.mouse)];
-            }
-            Action::Help => self.help = Some(0),
-            Action::Redraw => return vec![Effect::Redraw],
-            Action::Suspend => return vec![Effect::Suspend],
-            Action::Quit => return vec![Effect::Quit],
+            _ => return false,
         }
-        self.scroll();
-        Vec::new()
+        true
     }
 
     pub(super) fn step(&mut self, by: i64) {

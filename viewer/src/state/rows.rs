@@ -2,7 +2,7 @@
 
 use crate::data::Model;
 use crate::data::device::UNKNOWN;
-use crate::data::lane::Source;
+use crate::data::lane::{Queue, Source};
 use crate::data::memory::{DEFAULT, Pool};
 use crate::data::open::Opened;
 use crate::text::tame;
@@ -146,65 +146,84 @@ fn shift(tree: &mut [Row], id: Id, up: bool) {
     }
 }
 
-/// All rows, each group with the lanes of everything in it.
-fn tree(model: &Model) -> Vec<Row> {
-    let row = |id, level, lanes, folded| Row { id, level, lanes, memory: None, folded, pinned: false };
-    let (mut threads, mut streams, mut ranges) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut other_threads, mut others) = (Vec::new(), Vec::new());
-    for (at, lane) in model.lanes.iter().enumerate() {
-        match &lane.source {
-            Source::Thread { thread, depth } => threads.push((*thread, *depth, at)),
-            Source::Stream(queue) => streams.push((queue, at)),
-            Source::Device { queue, .. } => streams.push((queue, at)),
-            Source::Range { thread, domain, depth } => ranges.push((*thread, *domain, *depth, at)),
-            Source::Second(inner) => match **inner {
-                Source::Thread { thread, .. } => other_threads.push((thread, at)),
-                _ => others.push(at),
-            },
-        }
+fn row(id: Id, level: u16, lanes: Vec<usize>, folded: Option<bool>) -> Row {
+    Row { id, level, lanes, memory: None, folded, pinned: false }
+}
+
+/// A lane of calls or ranges and those within: the outermost stands for all `lanes`, and can be unfolded to show them.
+fn nested(id: Id, depth: u32, at: usize, lanes: Vec<usize>) -> Row {
+    match depth {
+        0 if lanes.len() > 1 => row(id, 1, lanes, Some(false)),
+        0 => row(id, 1, vec![at], None),
+        _ => row(id, 2, vec![at], None),
     }
-    // Ranges of a domain: all depths fold into the outermost.
-    let ranges_of = |wanted: Option<u32>, level: u16| {
-        let own = ranges.iter().filter(move |(thread, ..)| *thread == wanted);
+}
+
+/// Lanes of a model by what they are of, each with its place there.
+#[derive(Default)]
+struct Lanes<'m> {
+    /// Thread and depth.
+    threads: Vec<(u32, u32, usize)>,
+    streams: Vec<(&'m Queue, usize)>,
+    /// Thread, domain and depth.
+    ranges: Vec<(Option<u32>, u32, u32, usize)>,
+    /// Of the second trace, or the replay.
+    second_threads: Vec<(u32, usize)>,
+    second_work: Vec<usize>,
+}
+
+impl<'m> Lanes<'m> {
+    fn of(model: &'m Model) -> Lanes<'m> {
+        let mut lanes = Lanes::default();
+        for (at, lane) in model.lanes.iter().enumerate() {
+            match &lane.source {
+                Source::Thread { thread, depth } => lanes.threads.push((*thread, *depth, at)),
+                Source::Stream(queue) | Source::Device { queue, .. } => lanes.streams.push((queue, at)),
+                Source::Range { thread, domain, depth } => lanes.ranges.push((*thread, *domain, *depth, at)),
+                Source::Second(inner) => match **inner {
+                    Source::Thread { thread, .. } => lanes.second_threads.push((thread, at)),
+                    _ => lanes.second_work.push(at),
+                },
+            }
+        }
+        lanes
+    }
+
+    /// Ranges of a thread: of each domain, all depths fold into the outermost.
+    fn ranges_of(&self, wanted: Option<u32>) -> impl Iterator<Item = Row> {
+        let own = self.ranges.iter().filter(move |(thread, ..)| *thread == wanted);
         own.map(|(thread, domain, depth, at)| {
             let id = Id::Range { thread: *thread, domain: *domain, depth: *depth };
-            let within = ranges.iter().filter(|other| (other.0, other.1) == (*thread, *domain));
-            let all: Vec<usize> = within.map(|(.., at)| *at).collect();
-            match depth {
-                0 if all.len() > 1 => row(id, level, all, Some(false)),
-                0 => row(id, level, vec![*at], None),
-                _ => row(id, level + 1, vec![*at], None),
-            }
+            let within = self.ranges.iter().filter(|other| (other.0, other.1) == (*thread, *domain));
+            nested(id, *depth, *at, within.map(|(.., at)| *at).collect())
         })
-        .collect::<Vec<Row>>()
-    };
-    let mut all = vec![row(Id::Process, 0, threads.iter().map(|(_, _, at)| *at).collect(), Some(false))];
-    all.extend(ranges_of(None, 1));
-    for (thread, depth, at) in &threads {
-        if *depth == 0 {
-            all.extend(ranges_of(Some(*thread), 1));
-        }
-        let of_thread = threads.iter().filter(|(other, ..)| other == thread).map(|(_, _, at)| *at);
-        let id = Id::Thread { thread: *thread, depth: *depth };
-        let lanes: Vec<usize> = of_thread.collect();
-        match depth {
-            0 if lanes.len() > 1 => all.push(row(id, 1, lanes, Some(false))),
-            0 => all.push(row(id, 1, vec![*at], None)),
-            _ => all.push(row(id, 2, vec![*at], None)),
-        }
-        let beside = other_threads.iter().filter(|(other, _)| other == thread && *depth == 0);
-        all.extend(beside.map(|(thread, at)| row(Id::SecondThread(*thread), 1, vec![*at], None)));
     }
-    let known = |thread: u32| threads.iter().any(|(other, ..)| *other == thread);
-    let alone = other_threads.iter().filter(|(thread, _)| !known(*thread));
-    all.extend(alone.map(|(thread, at)| row(Id::SecondThread(*thread), 1, vec![*at], None)));
-    let mut devices: Vec<i32> = streams.iter().map(|(queue, _)| queue.device).collect();
-    devices.extend(model.memory.iter().map(|memory| memory.of.device));
-    devices.sort_unstable();
-    devices.dedup();
-    for device in devices {
-        let own: Vec<_> = streams.iter().filter(|(queue, _)| queue.device == device).collect();
-        all.push(row(Id::Device(device), 0, own.iter().map(|(_, at)| *at).collect(), Some(false)));
+
+    /// The process: its ranges, its threads with theirs, and beside each what another run's thread did.
+    fn process(&self) -> Vec<Row> {
+        let second = |(thread, at): &(u32, usize)| row(Id::SecondThread(*thread), 1, vec![*at], None);
+        let all_threads = self.threads.iter().map(|(_, _, at)| *at).collect();
+        let mut all = vec![row(Id::Process, 0, all_threads, Some(false))];
+        all.extend(self.ranges_of(None));
+        for (thread, depth, at) in &self.threads {
+            if *depth == 0 {
+                all.extend(self.ranges_of(Some(*thread)));
+            }
+            let of_thread = self.threads.iter().filter(|(other, ..)| other == thread).map(|(_, _, at)| *at);
+            all.push(nested(Id::Thread { thread: *thread, depth: *depth }, *depth, *at, of_thread.collect()));
+            let beside = self.second_threads.iter().filter(|(other, _)| other == thread && *depth == 0);
+            all.extend(beside.map(second));
+        }
+        let known = |thread: u32| self.threads.iter().any(|(other, ..)| *other == thread);
+        let alone = self.second_threads.iter().filter(|(thread, _)| !known(*thread));
+        all.extend(alone.map(second));
+        all
+    }
+
+    /// A device: its contexts with their streams, and its memory.
+    fn device(&self, model: &Model, device: i32) -> Vec<Row> {
+        let own: Vec<_> = self.streams.iter().filter(|(queue, _)| queue.device == device).collect();
+        let mut all = vec![row(Id::Device(device), 0, own.iter().map(|(_, at)| *at).collect(), Some(false))];
         let mut contexts: Vec<u64> = own.iter().map(|(queue, _)| queue.context).collect();
         contexts.dedup();
         for context in &contexts {
@@ -225,7 +244,20 @@ fn tree(model: &Model) -> Vec<Row> {
             let level = 1 + u16::from(memory.of.pool.is_some());
             Row { memory: Some(at), ..row(Id::Memory(device, memory.of.pool), level, vec![], None) }
         }));
+        all
     }
+}
+
+/// All rows, each group with the lanes of everything in it.
+fn tree(model: &Model) -> Vec<Row> {
+    let lanes = Lanes::of(model);
+    let mut all = lanes.process();
+    let mut devices: Vec<i32> = lanes.streams.iter().map(|(queue, _)| queue.device).collect();
+    devices.extend(model.memory.iter().map(|memory| memory.of.device));
+    devices.sort_unstable();
+    devices.dedup();
+    all.extend(devices.into_iter().flat_map(|device| lanes.device(model, device)));
+    let others = lanes.second_work;
     if !others.is_empty() {
         all.push(row(Id::Second, 0, others.clone(), Some(false)));
         all.extend(others.into_iter().map(|at| row(Id::SecondWork(at), 1, vec![at], None)));
