@@ -14,8 +14,8 @@ use std::path::Path;
 
 /// Check this machine, and a program to be recorded
 ///
-/// Looks for the driver and asks it for its devices, looks for the recorder, and tries what recording needs of the
-/// working directory and the kernel.
+/// Looks for the driver and asks it for its devices, looks for the recorder, and tries what recording needs
+/// of the working directory and the kernel.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -157,7 +157,8 @@ fn has_write_protection() -> io::Result<bool> {
     const UFFDIO_API: libc::c_ulong = 0xc018_aa3f;
     const UFFD_API: u64 = 0xaa;
     const WP_ASYNC: u64 = 1 << 15;
-    // SAFETY: plain system calls; the descriptor is our own, the ioctl's struct three words (linux/userfaultfd.h).
+    // SAFETY: plain system calls; the descriptor is our own, the ioctl's struct three words
+    // (linux/userfaultfd.h).
     unsafe {
         let fd = libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC | USER_MODE_ONLY) as libc::c_int;
         if fd < 0 {

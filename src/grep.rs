@@ -1,4 +1,5 @@
-//! `--grep`: calls by the function's name, and by the kernel's behind a blank, as recorded or as the reports show it.
+//! `--grep`: calls by the function's name, and by the kernel's behind a blank, as recorded or as the reports
+//! show it.
 
 use crate::reading::Reading;
 use regex::Regex;

@@ -16,8 +16,8 @@ use trace::Trace;
 
 /// Show what was recorded, and the verdict on its replay
 ///
-/// Counts are of the calls selected by --calls, --thread and --grep (which here is matched against function names);
-/// --limit is the number of functions listed.
+/// Counts are of the calls selected by --calls, --thread and --grep (which here is matched against function
+/// names); --limit is the number of functions listed.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:

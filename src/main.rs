@@ -103,7 +103,8 @@ impl Command {
 fn main() -> ExitCode {
     let command = Arguments::parse().command;
     let as_json = command.is_json();
-    // The viewer has a terminal to give back, a replay runs a driver, and `record` is the program's until that has ended.
+    // The viewer has a terminal to give back, a replay runs a driver, and `record` is the program's until
+    // that has ended.
     if !matches!(command, Command::View(_) | Command::Replay(_) | Command::Record(_)) {
         signals::end_where_a_trace_is_cut(exit::UNREADABLE);
     }

@@ -17,8 +17,8 @@ use trace::annotation::Wanted;
 
 /// Run a program and record its driver calls
 ///
-/// Every process that calls the driver writes a trace of its own. The program's input, output and exit status are not
-/// touched. One line on stderr tells what was recorded once the program has ended.
+/// Every process that calls the driver writes a trace of its own. The program's input, output and exit status
+/// are not touched. One line on stderr tells what was recorded once the program has ended.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -55,17 +55,17 @@ Exit status:
   1 the trace cannot go where it should, or could not and the program ended with 0
   2 usage")]
 pub struct Arguments {
-    /// Name of the trace; %p, %n, %h and %q{VAR} stand for process id, program, host and a variable, %% for a percent
-    /// sign; a file that exists is never overwritten [default: CUTRACE_OUTPUT, else trace.bin]
+    /// Name of the trace; %p, %n, %h and %q{VAR} stand for process id, program, host and a variable, %% for a
+    /// percent sign; a file that exists is never overwritten [default: CUTRACE_OUTPUT, else trace.bin]
     #[arg(short, long, value_name = "PATTERN")]
     output: Option<OsString>,
-    /// How much of the program's data to keep: none (calls only, not replayable), inputs (and hashes of results), all
-    /// [default: CUTRACE_DATA, else inputs]
+    /// How much of the program's data to keep: none (calls only, not replayable), inputs (and hashes of
+    /// results), all [default: CUTRACE_DATA, else inputs]
     #[arg(long, value_name = "LEVEL", value_parser = ["none", "inputs", "all"], hide_possible_values = true)]
     data: Option<String>,
-    /// Record work only within a range: from cuProfilerStart to cuProfilerStop (profiler), within NVTX ranges of a name
-    /// (nvtx:NAME, of any domain; nvtx:NAME@DOMAIN or, as reports print it, nvtx:DOMAIN:NAME, of one), or from SIGUSR1 to SIGUSR2
-    /// (signals). Calls that make, change or end objects are recorded always
+    /// Record work only within a range: from cuProfilerStart to cuProfilerStop (profiler), within NVTX ranges
+    /// of a name (nvtx:NAME, of any domain; nvtx:NAME@DOMAIN or, as reports print it, nvtx:DOMAIN:NAME, of
+    /// one), or from SIGUSR1 to SIGUSR2 (signals). Calls that make, change or end objects are recorded always
     #[arg(long, value_name = "profiler|nvtx:NAME[@DOMAIN]|signals", value_parser = range)]
     range: Option<String>,
     /// Begin the range so many seconds after the first driver call
@@ -77,8 +77,9 @@ pub struct Arguments {
     /// End the range for good after so many calls; those that are recorded always are not counted
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = calls)]
     calls: Option<u64>,
-    /// Record when the device did each kernel, copy and fill, too, as CUPTI tells it: one to two microseconds a launch. Where
-    /// libcupti is not found, or the program uses CUPTI itself, no times are taken and a line says so
+    /// Record when the device did each kernel, copy and fill, too, as CUPTI tells it: one to two microseconds
+    /// a launch. Where libcupti is not found, or the program uses CUPTI itself, no times are taken and a line
+    /// says so
     #[arg(long)]
     gpu_times: bool,
     /// The driver to use: a path, or "sim" for the simulated one
@@ -221,8 +222,8 @@ fn preload(recorder: &Path, existing: Option<OsString>) -> Result<OsString> {
     }
     let existing = existing.unwrap_or_default().into_vec();
     let mut all: Vec<&[u8]> = existing.split(separates).filter(|p| !p.is_empty() && *p != recorder).collect();
-    // An interposer in front of the recorder finds it by RTLD_NEXT, one behind it would be passed over. A sanitizer's
-    // runtime insists on being first anyway.
+    // An interposer in front of the recorder finds it by RTLD_NEXT, one behind it would be passed over. A
+    // sanitizer's runtime insists on being first anyway.
     all.push(recorder);
     Ok(OsString::from_vec(all.join(&b':')))
 }
@@ -282,7 +283,8 @@ fn parent(pattern: &OsStr) -> Option<PathBuf> {
     parent.map(|parent| if parent.as_os_str().is_empty() { ".".into() } else { parent })
 }
 
-/// The path that a pattern stands for, if it is one for all processes, whose variables are those here; what is wrong with it.
+/// The path that a pattern stands for, if it is one for all processes, whose variables are those here; what
+/// is wrong with it.
 fn constant(pattern: &[u8]) -> Result<Option<PathBuf>, String> {
     let (mut path, mut codes) = (Vec::with_capacity(pattern.len()), 0);
     let mut rest = pattern.iter();

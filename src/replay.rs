@@ -40,9 +40,10 @@ use trace::Trace;
 
 /// Make the calls of a trace again and compare results, outputs and bytes
 ///
-/// Needs neither the program nor its data. Memory goes to its recorded addresses where it can, the recorded CUDA_*
-/// variables that change what is computed are set where the environment does not set them itself, and every result, output and copy to the host is
-/// compared with the recording. A replay of more than a second shows a progress bar on stderr if that is a terminal.
+/// Needs neither the program nor its data. Memory goes to its recorded addresses where it can, the recorded
+/// CUDA_* variables that change what is computed are set where the environment does not set them itself, and
+/// every result, output and copy to the host is compared with the recording. A replay of more than a second
+/// shows a progress bar on stderr if that is a terminal.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -75,8 +76,8 @@ pub struct Arguments {
     /// Do not put memory back at its recorded addresses: translate all pointers that can be recognised
     #[arg(long)]
     no_placement: bool,
-    /// The driver to use: a path, or "sim" for the simulated one [default: the machine's; the simulated one for a trace
-    /// that was recorded on it]
+    /// The driver to use: a path, or "sim" for the simulated one [default: the machine's; the simulated one
+    /// for a trace that was recorded on it]
     #[arg(long, value_name = "PATH|sim")]
     driver: Option<Choice>,
     /// Which device stands in for which: 0=1,1=0 (recorded=here), or one number for all
@@ -84,17 +85,19 @@ pub struct Arguments {
     device: Option<Devices>,
     /// Replay a stranger's trace: what it comes to may write no file, reach no network and start no process
     ///
-    /// A trace is a program: its kernels run, and its code goes through the driver's compiler, with your rights. With this
-    /// the process gives up, before it loads the driver, all privileges and all that goes beyond the GPU's devices and
-    /// reading files (Landlock and seccomp). The GPU itself it can use at will, and where kernels can reach all memory of
-    /// the process (HMM, ATS), so can those of the trace. The driver's cache of compiled code is not used, nor is
-    /// MPS. A divergence is not explained, which takes another replay.
+    /// A trace is a program: its kernels run, and its code goes through the driver's compiler, with your
+    /// rights. With this the process gives up, before it loads the driver, all privileges and all that goes
+    /// beyond the GPU's devices and reading files (Landlock and seccomp). The GPU itself it can use at will,
+    /// and where kernels can reach all memory of the process (HMM, ATS), so can those of the trace. The
+    /// driver's cache of compiled code is not used, nor is MPS. A divergence is not explained, which takes
+    /// another replay.
     #[arg(long, conflicts_with_all = ["profile", "dump_memory", "bisect", "dry_run"])]
     untrusted: bool,
     /// Plan and verdict only: no driver is needed or loaded
     #[arg(long)]
     dry_run: bool,
-    /// Say also what concerns the replay rather than the program; of a replay that diverges that is always said
+    /// Say also what concerns the replay rather than the program; of a replay that diverges that is always
+    /// said
     #[arg(short, long, conflicts_with = "json")]
     verbose: bool,
     /// As JSON

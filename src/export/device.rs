@@ -1,7 +1,9 @@
-//! What devices did, as tracks: one for each stream, with a slice for each kernel, copy and fill, and a flow to it from its call.
+//! What devices did, as tracks: one for each stream, with a slice for each kernel, copy and fill, and a flow
+//! to it from its call.
 //!
-//! Times are a replay's or the recording's own. Of a replay's, a slice stands as long after its recorded call as the work began
-//! after the replay's, or behind the one before it on its stream; it is as long as the work was.
+//! Times are a replay's or the recording's own. Of a replay's, a slice stands as long after its recorded call
+//! as the work began after the replay's, or behind the one before it on its stream; it is as long as the work
+//! was.
 
 use super::proto::Message;
 use super::track::Track;

@@ -31,13 +31,15 @@ use viewer::kernel_name::{Names, Style};
 
 /// Write a trace in a format of other tools
 ///
-/// perfetto is for ui.perfetto.dev and trace_processor: a track for each thread, a slice for each call with its arguments; of a
-/// trace with device times (replay --profile, record --gpu-times) a track for each stream, and flows from calls to what the device did for them. jsonl
-/// is one JSON object a line for each call, as cutrace dump --json prints them.
+/// perfetto is for ui.perfetto.dev and trace_processor: a track for each thread, a slice for each call with
+/// its arguments; of a trace with device times (replay --profile, record --gpu-times) a track for each
+/// stream, and flows from calls to what the device did for them. jsonl is one JSON object a line for each
+/// call, as cutrace dump --json prints them.
 ///
-/// Memory does not grow with the trace. The file is written under a temporary name and gets its own when it is whole; like a
-/// trace it holds the application's data, and only its owner may read it. --grep is matched against function names and, for
-/// launches, "FUNCTION KERNEL", with the kernel's name as recorded or as shown.
+/// Memory does not grow with the trace. The file is written under a temporary name and gets its own when it
+/// is whole; like a trace it holds the application's data, and only its owner may read it. --grep is matched
+/// against function names and, for launches, "FUNCTION KERNEL", with the kernel's name as recorded or as
+/// shown.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -156,7 +158,8 @@ fn println_json(value: &serde_json::Value) -> Result<()> {
     Ok(writeln!(std::io::stdout(), "{value}")?)
 }
 
-/// Hands over the calls that are asked for; how many there were, how many they stand for, and what is alive behind them.
+/// Hands over the calls that are asked for; how many there were, how many they stand for, and what is alive
+/// behind them.
 fn each<'t>(
     trace: &'t Trace,
     reading: &Reading,

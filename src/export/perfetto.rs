@@ -1,8 +1,8 @@
 //! Perfetto's own format: a track for each thread, a slice for each call, its arguments as annotations.
 //!
-//! Names stand once, in the interned data of the packet that first needs them. A call that gives the device work begins a
-//! flow for each piece of it, which that piece's slice ends; in a trace without device times one, by the call's number
-//! plus one. What the program said by NVTX stands on tracks below the threads'.
+//! Names stand once, in the interned data of the packet that first needs them. A call that gives the device
+//! work begins a flow for each piece of it, which that piece's slice ends; in a trace without device times
+//! one, by the call's number plus one. What the program said by NVTX stands on tracks below the threads'.
 
 use super::device::{Devices, Slice, facts};
 use super::event::Event;
@@ -261,8 +261,8 @@ impl<'t> Perfetto<'t> {
         Ok(())
     }
 
-    /// Ends what had ended when this call was made on its thread. A call that did not return, and after which the thread made
-    /// others, was left: by an exception, or a longjmp.
+    /// Ends what had ended when this call was made on its thread. A call that did not return, and after which
+    /// the thread made others, was left: by an exception, or a longjmp.
     fn close(&mut self, out: &mut impl Write, call: &Call, begin: i64) -> Result<()> {
         while let Some(latest) = self.open.get(&call.thread).and_then(|open| open.last()).copied() {
             let end = match latest {

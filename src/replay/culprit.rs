@@ -133,8 +133,8 @@ fn recorded(out: &mut impl Write, culprit: &Culprit) -> Result<()> {
     Ok(())
 }
 
-/// What tells which access is the bad one. Memory is as long as the program made it, so that what is past its end
-/// is not mapped.
+/// What tells which access is the bad one. Memory is as long as the program made it, so that what is past its
+/// end is not mapped.
 fn next(trace: &Trace, culprit: &Culprit) -> String {
     let path = shell(&[trace.path.display().to_string()]);
     format!("compute-sanitizer cutrace replay --no-placement --until {} {path}", culprit.call)

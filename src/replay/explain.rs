@@ -1,6 +1,7 @@
-//! Why a replay diverged. It is made twice more, with launches one by one, and what every launch makes of memory is compared: a
-//! kernel that computes otherwise each time is told from a replay that is not as recorded. Where the kernels compute the same, and
-//! waiting for launches changes what a call brings, some order is missing.
+//! Why a replay diverged. It is made twice more, with launches one by one, and what every launch makes of
+//! memory is compared: a kernel that computes otherwise each time is told from a replay that is not as
+//! recorded. Where the kernels compute the same, and waiting for launches changes what a call brings, some
+//! order is missing.
 
 use super::again::{Again, Found, TooLong, say_so};
 use anyhow::Result;

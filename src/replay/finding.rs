@@ -20,43 +20,46 @@ use viewer::kernel_name::{Names, Style};
 #[derive(clap::Args)]
 #[command(next_help_heading = "Finding the culprit")]
 pub struct Finding {
-    /// Wait for every launch, run graphs node by node, and name the first launch that fails, with its arguments
+    /// Wait for every launch, run graphs node by node, and name the first launch that fails, with its
+    /// arguments
     ///
-    /// As under CUDA_LAUNCH_BLOCKING, a launch that waits for a later call never ends. One that did not end when recorded
-    /// is given as long as it had then and 5 s more, and named. While a stream capture is under way, nothing is waited for.
+    /// As under CUDA_LAUNCH_BLOCKING, a launch that waits for a later call never ends. One that did not end
+    /// when recorded is given as long as it had then and 5 s more, and named. While a stream capture is under
+    /// way, nothing is waited for.
     #[arg(long, conflicts_with = "dry_run")]
     pub sync_launches: bool,
     /// Stop after the call of this number
     #[arg(long, value_name = "CALL", conflicts_with = "stop")]
     until: Option<u64>,
-    /// Stop before the nth call of a driver function, or launch of a kernel, of this name; of a kernel as recorded or as the
-    /// reports show it [default n: 1]
+    /// Stop before the nth call of a driver function, or launch of a kernel, of this name; of a kernel as
+    /// recorded or as the reports show it [default n: 1]
     #[arg(long = "break", id = "stop", value_name = "NAME[#n]")]
     stop: Option<Point>,
-    /// Put cuProfilerStart and cuProfilerStop round the launches of this kernel (the nth of them) and nowhere else, for other tools:
-    /// ncu --profile-from-start off cutrace replay --only-kernel NAME
+    /// Put cuProfilerStart and cuProfilerStop round the launches of this kernel (the nth of them) and nowhere
+    /// else, for other tools: ncu --profile-from-start off cutrace replay --only-kernel NAME
     #[arg(long, value_name = "NAME[#n]", conflicts_with = "loop")]
     only_kernel: Option<String>,
-    /// Write device memory to a file where the replay stops: START+LENGTH or START..END in recorded addresses, or an
-    /// allocation as `cutrace dump` numbers them, mem#n (or alloc#n) or global#n, from a byte on: mem#n+OFFSET, and so many:
-    /// mem#n+OFFSET+LENGTH; may be repeated
+    /// Write device memory to a file where the replay stops: START+LENGTH or START..END in recorded
+    /// addresses, or an allocation as `cutrace dump` numbers them, mem#n (or alloc#n) or global#n, from a
+    /// byte on: mem#n+OFFSET, and so many: mem#n+OFFSET+LENGTH; may be repeated
     #[arg(long, num_args = 2, value_names = ["MEMORY", "FILE"], conflicts_with = "dry_run")]
     dump_memory: Vec<String>,
     /// Do not find out why a replay diverged
     ///
-    /// A replay that diverges is made twice more in new processes, with launches one by one as for --bisect: do two replays agree,
-    /// which launch differs first, and what in its code is not the same each time?
+    /// A replay that diverges is made twice more in new processes, with launches one by one as for --bisect:
+    /// do two replays agree, which launch differs first, and what in its code is not the same each time?
     #[arg(long, conflicts_with = "bisect")]
     no_explain: bool,
     /// Give up finding that out after so many seconds, or before if this replay took half of them
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds, conflicts_with_all = ["bisect", "no_explain"])]
     explain_within: Duration,
-    /// On a divergence, replay once more in a new process, and name the first launch that does not compute the same twice
+    /// On a divergence, replay once more in a new process, and name the first launch that does not compute
+    /// the same twice
     ///
-    /// Implies --sync-launches. Before and after every launch, the memory that its arguments lead to is hashed: whole
-    /// allocations, and of those longer than 64 MiB what follows an address, 8 MiB at least. A launch whose result
-    /// differs between two replays is nondeterministic; if none does, the replay itself differs from the recording, or
-    /// its driver or device do.
+    /// Implies --sync-launches. Before and after every launch, the memory that its arguments lead to is
+    /// hashed: whole allocations, and of those longer than 64 MiB what follows an address, 8 MiB at least. A
+    /// launch whose result differs between two replays is nondeterministic; if none does, the replay itself
+    /// differs from the recording, or its driver or device do.
     #[arg(long, conflicts_with_all = ["no_verify", "dump_memory", "dry_run"])]
     pub bisect: bool,
     /// Be another replay, which explains a divergence: say only what it is asked for
@@ -65,14 +68,16 @@ pub struct Finding {
     /// The last call that the first one has followed
     #[arg(long, hide = true, value_name = "CALL", requires = "again")]
     trail_end: Option<u64>,
-    /// Fill device memory with this byte each time that it is allocated, and say if what differs still holds it
+    /// Fill device memory with this byte each time that it is allocated, and say if what differs still holds
+    /// it
     ///
     /// A program that reads what it never wrote shows other differences with another fill. Physical memory of
     /// cuMemCreate and variables of modules are left as they are.
     #[arg(long, value_name = "BYTE", value_parser = byte, conflicts_with = "dry_run")]
     fill: Option<u8>,
-    /// How copies to the host are compared: byte for byte, or as numbers, where |found - recorded| may be up to
-    /// ATOL + RTOL * |recorded|; TYPE is f16, bf16, f32 (the default) or f64, and needs a trace of record --data=all
+    /// How copies to the host are compared: byte for byte, or as numbers, where |found - recorded| may be up
+    /// to ATOL + RTOL * |recorded|; TYPE is f16, bf16, f32 (the default) or f64, and needs a trace of record
+    /// --data=all
     #[arg(
         long,
         value_name = "exact|RTOL,ATOL[,TYPE]",
@@ -224,7 +229,8 @@ impl Finding {
         Ok(Tools { sync_launches, trail, fill, tolerance, marked, measure: None, repeat: None, end, dumps: Vec::new() })
     }
 
-    /// The files of --dump-memory, under temporary names. `force`: files that exist are replaced; `other`: another output.
+    /// The files of --dump-memory, under temporary names. `force`: files that exist are replaced; `other`:
+    /// another output.
     pub fn dumps(
         &self,
         trace: &Trace,

@@ -19,10 +19,12 @@ use viewer::kernel_name::{Names, Style};
 #[derive(clap::Args)]
 #[command(next_help_heading = "Repeating a range of calls")]
 pub struct Looping {
-    /// Replay up to a range of calls, and then make the range N times, with all arguments prepared before the clock starts
+    /// Replay up to a range of calls, and then make the range N times, with all arguments prepared before the
+    /// clock starts
     ///
-    /// What the range writes is put back each time. Host and wall times are taken without a profiler, device times in as many runs
-    /// more. Without --scope or --nvtx the range goes from the first launch to behind the last call that waits.
+    /// What the range writes is put back each time. Host and wall times are taken without a profiler, device
+    /// times in as many runs more. Without --scope or --nvtx the range goes from the first launch to behind
+    /// the last call that waits.
     #[arg(
         id = "loop",
         long = "loop",
@@ -37,8 +39,8 @@ pub struct Looping {
     /// The range, by call numbers: A..B (B is not included)
     #[arg(long, value_name = "A..B", requires = "loop")]
     scope: Option<Scope>,
-    /// The range, by an NVTX range of this name, as record --range takes it: NAME, NAME@DOMAIN, or DOMAIN:NAME and :NAME as
-    /// reports print it; #n for the nth (from 1) of them [default n: 1]
+    /// The range, by an NVTX range of this name, as record --range takes it: NAME, NAME@DOMAIN, or
+    /// DOMAIN:NAME and :NAME as reports print it; #n for the nth (from 1) of them [default n: 1]
     #[arg(long, value_name = "NAME[#n]", requires = "loop", conflicts_with = "scope")]
     nvtx: Option<String>,
 }

@@ -1,9 +1,10 @@
 //! `--untrusted`: the process gives up what a replay does not need, before it loads the driver.
 //!
-//! A trace is a program: its kernels run, its code goes through the driver's compiler, its calls reach the driver with
-//! arguments that somebody chose. What that may come to beyond the device, Linux is asked to forbid: Landlock, to open for
-//! writing anything but the GPU's devices, to make, remove or execute files; seccomp, the network, other processes and
-//! whatever else reaches out of this one. Neither can be taken back. No privilege is kept, and none can be gained.
+//! A trace is a program: its kernels run, its code goes through the driver's compiler, its calls reach the
+//! driver with arguments that somebody chose. What that may come to beyond the device, Linux is asked to
+//! forbid: Landlock, to open for writing anything but the GPU's devices, to make, remove or execute files;
+//! seccomp, the network, other processes and whatever else reaches out of this one. Neither can be taken
+//! back. No privilege is kept, and none can be gained.
 
 mod seccomp;
 
@@ -63,7 +64,8 @@ fn drop_capabilities() -> io::Result<()> {
     let none = [0u32; 6];
     // SAFETY: plain values, and two structs of the sizes that this version has.
     unsafe {
-        // Bounding and ambient sets: without the right to, they cannot be used either once no_new_privs is set.
+        // Bounding and ambient sets: without the right to, they cannot be used either once no_new_privs is
+        // set.
         for capability in 0..64 {
             libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0);
         }
@@ -99,7 +101,8 @@ mod landlock {
     }
 }
 
-/// The driver writes names to comm of its threads, also of those to come. What else can be written there is this process.
+/// The driver writes names to comm of its threads, also of those to come. What else can be written there is
+/// this process.
 const THREADS: &str = "/proc/self/task";
 
 fn restrict_files() -> io::Result<()> {

@@ -1,4 +1,5 @@
-//! `cuda_api_trace`: every call, with the columns of Nsight Systems. Written as it is read: there may be more calls than memory.
+//! `cuda_api_trace`: every call, with the columns of Nsight Systems. Written as it is read: there may be more
+//! calls than memory.
 
 use super::render::Output;
 use super::table::{Cell, Column, Head, Layout, same};

@@ -1,4 +1,5 @@
-//! `errors`: the calls that failed, by function and result; those that only return an earlier, sticky error again, under that one.
+//! `errors`: the calls that failed, by function and result; those that only return an earlier, sticky error
+//! again, under that one.
 
 use super::table::{Cell, Column, Head, Layout, Table, column};
 use super::tally::KEPT;
@@ -21,7 +22,8 @@ use viewer::data::findings::{Cost, Finding};
 #[derive(Default)]
 pub struct Errors<'t> {
     failures: HashMap<(&'t str, u32), Failures<'t>>,
-    /// Errors that come back from every call that follows, and the function that was the first to return each.
+    /// Errors that come back from every call that follows, and the function that was the first to return
+    /// each.
     sticky: HashMap<u32, &'t str>,
     said: Vec<Said<'t>>,
 }

@@ -1,4 +1,5 @@
-//! `launches`: kernel by kernel how often, in which configurations, and which arguments change from launch to launch.
+//! `launches`: kernel by kernel how often, in which configurations, and which arguments change from launch to
+//! launch.
 
 use super::table::{Cell, Head, Layout, Table, column};
 use super::walk::{Ending, Report, Step};

@@ -40,11 +40,13 @@ use viewer::kernel_name::{Names, Style};
 
 /// Say where a program's time and memory went
 ///
-/// Without -r: one page on what ran, where the host's time went, and what to look at. Times of calls are the host's, as
-/// recorded; those of devices are a replay's, in a trace made by replay --profile, or recorded, too (record --gpu-times).
+/// Without -r: one page on what ran, where the host's time went, and what to look at. Times of calls are the
+/// host's, as recorded; those of devices are a replay's, in a trace made by replay --profile, or recorded,
+/// too (record --gpu-times).
 ///
-/// --grep is matched against function names and, for launches, "FUNCTION KERNEL", with the kernel's name as recorded or as
-/// shown; --limit is the number of rows of each table. Names of Nsight Systems' reports give its columns.
+/// --grep is matched against function names and, for launches, "FUNCTION KERNEL", with the kernel's name as
+/// recorded or as shown; --limit is the number of rows of each table. Names of Nsight Systems' reports give
+/// its columns.
 #[derive(clap::Args)]
 #[command(after_help = help())]
 pub struct Arguments {

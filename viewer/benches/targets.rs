@@ -1,4 +1,5 @@
-//! The speeds that the viewer promises: `cargo bench -p viewer -- [CALLS...]` (default 1,000,000). BENCHMARKS.md has the results.
+//! The speeds that the viewer promises: `cargo bench -p viewer -- [CALLS...]` (default 1,000,000).
+//! BENCHMARKS.md has the results.
 //!
 //! Traces are made in $CUTRACE_BENCH_DIR, or the temporary directory, and kept for the next time.
 

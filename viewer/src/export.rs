@@ -1,4 +1,5 @@
-//! Writing down what is seen: the events of a piece of time as JSON or CSV, marks beside the trace, a frame as text.
+//! Writing down what is seen: the events of a piece of time as JSON or CSV, marks beside the trace, a frame
+//! as text.
 
 use crate::data::event::NO_CALL;
 use crate::data::kept::{keep, places};
@@ -14,8 +15,8 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Writes the events between two moments that the filter lets pass, of the rows that are shown; how many. An existing file
-/// is left alone.
+/// Writes the events between two moments that the filter lets pass, of the rows that are shown; how many. An
+/// existing file is left alone.
 pub fn events(state: &State, path: &Path, from: u64, to: u64) -> io::Result<u64> {
     // Only its owner may read it, as a trace.
     let mut out = BufWriter::new(File::options().write(true).create_new(true).mode(0o600).open(path)?);
@@ -63,7 +64,8 @@ pub fn events(state: &State, path: &Path, from: u64, to: u64) -> io::Result<u64>
     Ok(count)
 }
 
-/// Writes calls, from the first up to the one past the last, for Perfetto: with the command that does so; what it said.
+/// Writes calls, from the first up to the one past the last, for Perfetto: with the command that does so;
+/// what it said.
 pub fn perfetto(trace: &Path, path: &str, (first, end): (u32, u32)) -> String {
     if first >= end {
         return "no call is in this piece of time: nothing was written".into();

@@ -1,4 +1,5 @@
-//! Where an index and marks go when they cannot lie beside their trace. Alone in its process, because it changes the environment.
+//! Where an index and marks go when they cannot lie beside their trace. Alone in its process, because it
+//! changes the environment.
 
 use std::fs;
 use std::sync::Arc;

@@ -437,7 +437,8 @@ fn an_export_needs_a_name_that_says_its_form() {
     }
 }
 
-/// Somebody who may write beside the trace has foreseen the names that the index and the marks have until they are whole.
+/// Somebody who may write beside the trace has foreseen the names that the index and the marks have until
+/// they are whole.
 #[test]
 fn nothing_is_written_through_a_link() {
     let directory = tempfile::tempdir().expect("a temporary directory");

@@ -1,4 +1,5 @@
-//! What of a stream's work is known to be done, and what memory is there: as the plan and the reports have it.
+//! What of a stream's work is known to be done, and what memory is there: as the plan and the reports have
+//! it.
 
 #[allow(dead_code)]
 #[path = "../../replayer/src/sample.rs"]

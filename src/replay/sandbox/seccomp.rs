@@ -53,8 +53,9 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_add_key,
     libc::SYS_request_key,
     libc::SYS_keyctl,
-    // Files by their names, and what Landlock says nothing of. Landlock alone refuses unlink: driver 580 removes an empty
-    // path before it listens at an abstract name, and takes an answer other than ENOENT for a failure.
+    // Files by their names, and what Landlock says nothing of. Landlock alone refuses unlink: driver 580
+    // removes an empty path before it listens at an abstract name, and takes an answer other than ENOENT for
+    // a failure.
     libc::SYS_creat,
     libc::SYS_truncate,
     libc::SYS_rename,
@@ -138,8 +139,8 @@ const F_SETSIG: i32 = 10;
 const F_SETOWN_EX: i32 = 15;
 /// Requests of ioctl: to type on the terminal, and the same as F_SETOWN (FIOSETOWN, SIOCSPGRP).
 const CONTROLS: &[u64] = &[libc::TIOCSTI, libc::TIOCLINUX, 0x8901, 0x8902];
-/// Types of the requests that change a file which is open to be read: attributes, versions, what a file system adds
-/// (of ext4 and all, XFS, ext2, Btrfs, F2FS). The driver's are of others.
+/// Types of the requests that change a file which is open to be read: attributes, versions, what a file
+/// system adds (of ext4 and all, XFS, ext2, Btrfs, F2FS). The driver's are of others.
 const FILE_SYSTEMS: &[u8] = &[b'f', b'X', b'v', 0x94, 0xf5];
 
 /// Classic BPF: each part ends in a verdict, or goes on to the next.
@@ -216,8 +217,8 @@ impl Filter {
         filter.verdict(ENOSYS);
         UNKNOWN.iter().for_each(|number| filter.refuse(*number, ENOSYS));
         REFUSED.iter().for_each(|number| filter.refuse(*number, EPERM));
-        // Landlock refuses to make a file that is not there, and to open one for writing. Before its version 3 it lets
-        // those be emptied that are opened for less.
+        // Landlock refuses to make a file that is not there, and to open one for writing. Before its version
+        // 3 it lets those be emptied that are opened for less.
         let emptied = [libc::O_RDONLY, libc::O_ACCMODE].map(|mode| (libc::O_TRUNC | mode) as u32);
         for (call, flags) in [(libc::SYS_open, 1), (libc::SYS_openat, 2)] {
             filter.refuse_those(call, flags, NAMELESS, NAMELESS);
@@ -225,8 +226,8 @@ impl Filter {
                 filter.refuse_those(call, flags, (libc::O_TRUNC | libc::O_ACCMODE) as u32, emptied);
             }
         }
-        // The driver listens at an abstract name, or it does not start: Landlock refuses to bind to one in a directory,
-        // and nobody is accepted. It never connects.
+        // The driver listens at an abstract name, or it does not start: Landlock refuses to bind to one in a
+        // directory, and nobody is accepted. It never connects.
         let (local, packets) = (libc::AF_UNIX as u32, libc::SOCK_SEQPACKET as u32);
         filter.allow_only(libc::SYS_socket, &[(0, u32::MAX, local), (1, TYPE, packets)]);
         // A pair of sockets is between threads, but datagrams go to whatever name they bear.

@@ -1,4 +1,5 @@
-//! Reports on what devices did, from the times that a replay has measured. They go over the measured work, not over the calls.
+//! Reports on what devices did, from the times that a replay has measured. They go over the measured work,
+//! not over the calls.
 
 pub mod exec;
 pub mod gaps;

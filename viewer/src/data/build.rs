@@ -1,4 +1,5 @@
-//! From a trace to lanes: calls are read in parallel, block by block; what depends on order is followed after each block.
+//! From a trace to lanes: calls are read in parallel, block by block; what depends on order is followed after
+//! each block.
 
 use super::device::devices;
 use super::event::{Category, Flags};

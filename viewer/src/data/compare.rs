@@ -1,4 +1,5 @@
-//! Two traces on one timeline: the calls of the second beside those of the first, by their order on each thread.
+//! Two traces on one timeline: the calls of the second beside those of the first, by their order on each
+//! thread.
 
 use super::column::Column;
 use super::event::{Category, Flags, change};
@@ -13,8 +14,8 @@ const SKIPPED: usize = 512;
 /// Calls that must agree behind what was skipped.
 const AGREEING: usize = 3;
 
-/// The first trace with the lanes of the second among its own. `aligned`: calls of both that are to begin together; the first
-/// that belong together, if nothing is said.
+/// The first trace with the lanes of the second among its own. `aligned`: calls of both that are to begin
+/// together; the first that belong together, if nothing is said.
 pub fn beside(first: &Opened, second: Opened, aligned: Option<(u32, u32)>) -> Opened {
     let (one, other) = (&first.model, &second.model);
     let mut pairs = Vec::new();
@@ -164,8 +165,8 @@ fn paired(first: (&Model, &Lane), second: (&Model, &Lane)) -> Vec<(u32, u32)> {
     pairs.into_iter().map(|(a, b)| (first.1.call[a], second.1.call[b])).collect()
 }
 
-/// Places in two sequences that belong together. Where they part, the fewest are skipped on both sides behind which a few agree
-/// again; where none do, one on each side.
+/// Places in two sequences that belong together. Where they part, the fewest are skipped on both sides behind
+/// which a few agree again; where none do, one on each side.
 fn in_order(one: &[u32], other: &[u32]) -> Vec<(usize, usize)> {
     let mut pairs = Vec::with_capacity(one.len().min(other.len()));
     let (mut a, mut b) = (0, 0);

@@ -1,7 +1,8 @@
 //! When devices worked, as a replay measured it.
 //!
-//! Those times are of another run than the calls': work stands as long after its recorded call as it began after the replay's,
-//! or behind the work before it on its stream; it is as long as it was. `export` places it the same way.
+//! Those times are of another run than the calls': work stands as long after its recorded call as it began
+//! after the replay's, or behind the work before it on its stream; it is as long as it was. `export` places
+//! it the same way.
 
 use super::event::{Category, Flags, change};
 use super::findings::Gap;
@@ -28,7 +29,8 @@ pub struct Devices {
     pub gaps: Vec<Gap>,
 }
 
-/// Context, stream and thread of the recording; device, context and stream as the replay's source counts them.
+/// Context, stream and thread of the recording; device, context and stream as the replay's source counts
+/// them.
 type Key = (u64, u64, Option<u32>, u32, u32, u32);
 
 /// Of a trace that holds device times. New names go behind the others.

@@ -6,7 +6,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use trace::hash::checksum;
 
-/// Where a file that goes with a trace, as its index (`idx`) does, may be: beside it, or in the cache directory.
+/// Where a file that goes with a trace, as its index (`idx`) does, may be: beside it, or in the cache
+/// directory.
 pub fn places(trace: &Path, kind: &str) -> Vec<PathBuf> {
     let mut beside = trace.as_os_str().to_owned();
     beside.push(format!(".{kind}"));
@@ -20,7 +21,8 @@ pub fn places(trace: &Path, kind: &str) -> Vec<PathBuf> {
     places
 }
 
-/// Writes a file that goes with a trace to the first place that takes it; where that was. The old one stays until the new one is whole.
+/// Writes a file that goes with a trace to the first place that takes it; where that was. The old one stays
+/// until the new one is whole.
 pub fn keep(trace: &Path, kind: &str, write: impl Fn(File) -> io::Result<()>) -> io::Result<PathBuf> {
     let mut refused = None;
     for path in places(trace, kind) {

@@ -99,7 +99,8 @@ impl Model {
         streams.find_map(|(at, lane)| Some((at, lane.of_call(call)?)))
     }
 
-    /// Thread, number on the thread, and whether it was made within another call: what [`trace::Trace::call_at`] asks for.
+    /// Thread, number on the thread, and whether it was made within another call: what
+    /// [`trace::Trace::call_at`] asks for.
     pub fn place(&self, call: u32) -> Option<(u32, u32, bool)> {
         let (lane, _) = self.find_call(call)?;
         let Source::Thread { thread, depth } = self.lanes[lane].source else { return None };

@@ -145,7 +145,8 @@ impl Opened {
         }
     }
 
-    /// Nobody looks at it for a while: what of the index is in view is let go of, and what one frame looks at is not kept for the next.
+    /// Nobody looks at it for a while: what of the index is in view is let go of, and what one frame looks at
+    /// is not kept for the next.
     pub fn rest(&self) {
         self.at_rest.store(true, Relaxed);
         self.pages.iter().for_each(Pages::let_go);
@@ -183,7 +184,8 @@ impl Opened {
         self.lives.get()
     }
 
-    /// The names of objects. The first time a walk over all calls that make or end one, unless an index had them.
+    /// The names of objects. The first time a walk over all calls that make or end one, unless an index had
+    /// them.
     pub fn find_lives(&self) -> &Lives {
         self.lives.get_or_init(|| Lives::of(&self.trace, &self.model.concerned))
     }
@@ -203,14 +205,15 @@ impl Opened {
     pub fn find_findings(&self) -> &[Finding] {
         self.findings.get_or_init(|| {
             let is_whole = self.index.is_none();
-            // By an index that was kept before anything had been looked for, the trace does not know all of its calls.
+            // By an index that was kept before anything had been looked for, the trace does not know all of
+            // its calls.
             let read = if is_whole { None } else { Trace::open(&self.path).ok() };
             (self.find)(read.as_ref().unwrap_or(&self.trace))
         })
     }
 
-    /// Reads through the data of the calls, the second trace's too, unless there is very much or more is coming: whether some of it is
-    /// damaged.
+    /// Reads through the data of the calls, the second trace's too, unless there is very much or more is
+    /// coming: whether some of it is damaged.
     pub fn check_data(&self) -> bool {
         let is_read = self.trace.bytes_on_disk() <= READ_THROUGH && !self.is_live();
         let wrong = || self.trace.wrong_blobs().into_iter().map(|(hash, _)| hash).collect();
@@ -223,8 +226,8 @@ impl Opened {
         self.damaged.get().is_some_and(|damaged| damaged.contains(&data))
     }
 
-    /// Keeps the model for the next time; where. Nothing is kept of a trace that is still being written, or that comes
-    /// from an index.
+    /// Keeps the model for the next time; where. Nothing is kept of a trace that is still being written, or
+    /// that comes from an index.
     pub fn save(&self) -> io::Result<Option<PathBuf>> {
         if self.index.is_some() || self.second.is_some() || self.is_live() || self.has_changed() {
             return Ok(None);

@@ -111,8 +111,9 @@ pub struct Loaded {
 pub struct Pages(Arc<Mmap>);
 
 impl Pages {
-    /// Lets go of them: they stay in the page cache, and come back one by one as they are looked at. A frame of the whole of a long
-    /// trace looks at places all over the index, and the kernel has what lies around each of them in view, too.
+    /// Lets go of them: they stay in the page cache, and come back one by one as they are looked at. A frame
+    /// of the whole of a long trace looks at places all over the index, and the kernel has what lies around
+    /// each of them in view, too.
     pub fn let_go(&self) {
         // SAFETY: a shared mapping of a file, which is only read: its content is the file's before and after.
         let _as_good_as_it_gets = unsafe { self.0.unchecked_advise(UncheckedAdvice::DontNeed) };
@@ -154,8 +155,8 @@ pub fn load(trace: &Path, key: Key) -> Option<Loaded> {
 
 fn read(path: &Path, key: Key) -> Option<Loaded> {
     let file = File::open(path).ok()?;
-    // SAFETY: the mapping is read as plain numbers, all of which are checked before they index anything. Nobody but
-    // another viewer writes here, and that one puts a new file in its place.
+    // SAFETY: the mapping is read as plain numbers, all of which are checked before they index anything.
+    // Nobody but another viewer writes here, and that one puts a new file in its place.
     let map = Arc::new(unsafe { Mmap::map(&file) }.ok()?);
     // A frame reads single pages here and there: what lies around them would be read from the disk in vain.
     let _as_good_as_it_gets = map.advise(Advice::Random);
@@ -253,8 +254,9 @@ pub fn save(
     keep(trace, "idx", |file| write_into(file, key, model, (lives, findings), &known))
 }
 
-/// Puts what was found into the index of a trace, if there is one that agrees with it: a new directory behind the old one. Whoever
-/// reads the index meanwhile has the one or the other, or none of which the checksum holds.
+/// Puts what was found into the index of a trace, if there is one that agrees with it: a new directory behind
+/// the old one. Whoever reads the index meanwhile has the one or the other, or none of which the checksum
+/// holds.
 pub fn add_findings(trace: &Path, key: Key, findings: &[Finding]) -> io::Result<()> {
     for path in places(trace, "idx") {
         let Ok(file) = File::options().read(true).write(true).open(&path) else { continue };

@@ -1,4 +1,5 @@
-//! Sums over all calls: of each function, of each kernel, of each kind of memory operation; and the modules loaded.
+//! Sums over all calls: of each function, of each kernel, of each kind of memory operation; and the modules
+//! loaded.
 
 use bincode::{Decode, Encode};
 
@@ -106,7 +107,8 @@ impl Collected {
             });
             match found {
                 Some((length, _)) => u64::from(*length),
-                // Nearly always all are known one by one. (A sum that was cut to what a number holds ends below it.)
+                // Nearly always all are known one by one. (A sum that was cut to what a number holds ends
+                // below it.)
                 None => {
                     let most = self.lengths.len() - 1;
                     u64::from(*self.lengths.select_nth_unstable((rank as usize).min(most)).1)

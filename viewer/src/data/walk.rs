@@ -113,9 +113,9 @@ impl Walk {
     }
 }
 
-/// Work lasts until the next of its stream, or until it is known to be done. A stream does one work after the other, so where
-/// nothing tells of an end the first is the one that may be under way: it lasts until `end`, of the trace, and what was submitted
-/// behind it stands there, as work that has not begun.
+/// Work lasts until the next of its stream, or until it is known to be done. A stream does one work after the
+/// other, so where nothing tells of an end the first is the one that may be under way: it lasts until `end`,
+/// of the trace, and what was submitted behind it stands there, as work that has not begun.
 pub fn stream_lane(work: Work, end: u64) -> Lane {
     let Work { queue, begin, name, flags, call, done, .. } = work;
     let mut lane = Lane::empty(Source::Stream(queue));

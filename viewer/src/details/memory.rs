@@ -1,4 +1,5 @@
-//! What device memory held at the cursor: every allocation that was live then, where it lay, and how large it was.
+//! What device memory held at the cursor: every allocation that was live then, where it lay, and how large it
+//! was.
 
 use super::detail::{Detail, Tone, detail};
 use crate::data::lives::{Life, RANGES};
@@ -50,8 +51,8 @@ pub fn map(state: &State, at: usize) -> Vec<Detail> {
     all
 }
 
-/// Allocations in the order of their addresses, each as wide as it is large; `#` and `=` take turns, `.` is free memory between
-/// neighbours, `/` is a hole of 32 MiB and more.
+/// Allocations in the order of their addresses, each as wide as it is large; `#` and `=` take turns, `.` is
+/// free memory between neighbours, `/` is a hole of 32 MiB and more.
 fn strip(live: &[&Life]) -> String {
     let mut pieces: Vec<(char, u64)> = Vec::new();
     let mut end: Option<u64> = None;

@@ -129,7 +129,8 @@ fn hole(state: &State) -> Vec<Detail> {
 /// Parameters that are shown as one line.
 const SHAPE: [&str; 7] = ["gridDimX", "gridDimY", "gridDimZ", "blockDimX", "blockDimY", "blockDimZ", "sharedMemBytes"];
 
-/// `4 x 1 x 1 blocks of 256 x 1 x 1 threads, 0 B shared`, of a launch, or of a struct that stands for one, that has all these.
+/// `4 x 1 x 1 blocks of 256 x 1 x 1 threads, 0 B shared`, of a launch, or of a struct that stands for one,
+/// that has all these.
 fn shape(named: &[(&str, Value)]) -> Option<String> {
     let mut found = [0; 7];
     for (name, into) in SHAPE.iter().zip(&mut found) {
@@ -189,7 +190,8 @@ fn heading(state: &State, at: usize, lane: &Lane, event: &Event) -> Vec<Detail> 
     all
 }
 
-/// The call of the other run that belongs to one, and how much longer the later of the two took. `later`: the one at hand.
+/// The call of the other run that belongs to one, and how much longer the later of the two took. `later`: the
+/// one at hand.
 fn against(label: &str, pair: Option<u32>, model: &Model, took: u64, later: bool) -> Detail {
     let found = pair.and_then(|call| Some((call, model.find_call(call)?)));
     let Some((call, (lane, at))) = found else {

@@ -1,5 +1,5 @@
-//! What is known of a call's work on a device: as a replay measured it, or else from when the host submitted it to when it knew of
-//! its end. And what a range that the program annotated holds.
+//! What is known of a call's work on a device: as a replay measured it, or else from when the host submitted
+//! it to when it knew of its end. And what a range that the program annotated holds.
 
 use super::detail::{Detail, Tone, detail};
 use crate::data::event::Event;
@@ -103,8 +103,8 @@ pub fn measured(state: &State, lane: &Lane, index: usize) -> Vec<Detail> {
     all
 }
 
-/// How long the call took, how long the work waited after it had returned, and how long it ran. Work may begin before
-/// its call returns: it has not waited then.
+/// How long the call took, how long the work waited after it had returned, and how long it ran. Work may
+/// begin before its call returns: it has not waited then.
 fn split(about: &Timed) -> String {
     let length = |from: i64, to: i64| duration(to.saturating_sub(from).max(0) as u64);
     let queued = match about.start.saturating_sub(about.returned) {

@@ -32,7 +32,8 @@ pub struct Shown {
 }
 
 impl State {
-    /// Shows what a command line asks for, and says what of that there is not. Wrong words are told of in the message.
+    /// Shows what a command line asks for, and says what of that there is not. Wrong words are told of in the
+    /// message.
     pub fn set(&mut self, shown: &Shown) -> Option<String> {
         let mut beyond = Vec::new();
         self.take_steps(&shown.arrange, &mut beyond);

@@ -1,4 +1,5 @@
-//! The views other than the timeline: which is shown, which of its rows are on the screen, and where a row leads.
+//! The views other than the timeline: which is shown, which of its rows are on the screen, and where a row
+//! leads.
 
 use super::action::Action;
 use super::fields::State;

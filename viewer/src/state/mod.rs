@@ -1,5 +1,5 @@
-//! What the viewer shows and how input changes it. Nothing here knows a terminal: [`State::update`] takes an input and
-//! answers with what is to be done outside.
+//! What the viewer shows and how input changes it. Nothing here knows a terminal: [`State::update`] takes an
+//! input and answers with what is to be done outside.
 
 mod act;
 pub mod action;

@@ -75,7 +75,8 @@ pub struct Arrangement {
 }
 
 impl Arrangement {
-    /// Calls within calls are folded away at first, and ranges nested more than three deep: what is around them stands for them.
+    /// Calls within calls are folded away at first, and ranges nested more than three deep: what is around
+    /// them stands for them.
     pub fn new(model: &Model) -> Arrangement {
         let deep = model.lanes.iter().filter_map(|lane| match lane.source {
             Source::Thread { thread, depth: 1 } => Some(Id::Thread { thread, depth: 0 }),
@@ -150,7 +151,8 @@ fn row(id: Id, level: u16, lanes: Vec<usize>, folded: Option<bool>) -> Row {
     Row { id, level, lanes, memory: None, folded, pinned: false }
 }
 
-/// A lane of calls or ranges and those within: the outermost stands for all `lanes`, and can be unfolded to show them.
+/// A lane of calls or ranges and those within: the outermost stands for all `lanes`, and can be unfolded to
+/// show them.
 fn nested(id: Id, depth: u32, at: usize, lanes: Vec<usize>) -> Row {
     match depth {
         0 if lanes.len() > 1 => row(id, 1, lanes, Some(false)),

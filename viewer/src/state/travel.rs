@@ -67,8 +67,9 @@ impl State {
         }
     }
 
-    /// The nearest event that `find` finds in that direction, on any lane of threads and of what they annotated: by the time at
-    /// which it begins, then by its lane. From the selected event, or from the cursor.
+    /// The nearest event that `find` finds in that direction, on any lane of threads and of what they
+    /// annotated: by the time at which it begins, then by its lane. From the selected event, or from the
+    /// cursor.
     fn nearest(&self, forward: bool, find: impl Fn(&Lane, usize) -> Option<usize>) -> Option<At> {
         let selected = self.event.filter(|(at, index)| self.lane_of(*at).is_some_and(|lane| *index < lane.len()));
         let time = selected.map_or(self.window.cursor, |(at, index)| self.opened.model.lanes[at].begin[index]);

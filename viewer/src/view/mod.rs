@@ -177,7 +177,8 @@ fn panel(state: &State, theme: &Theme, buffer: &mut Buffer) {
 /// Where the text of a detail begins, if its label is no longer.
 const INDENT: u16 = 14;
 
-/// In as many lines as it takes, broken at blanks where there are some; at most four, for what nobody would read.
+/// In as many lines as it takes, broken at blanks where there are some; at most four, for what nobody would
+/// read.
 fn wrapped(line: &details::Detail, room: usize) -> Vec<details::Detail> {
     let room = room.saturating_sub(line.label.width().min(18).saturating_sub(usize::from(INDENT))).max(8);
     let pieces = lines(&line.text, room, 4).into_iter().enumerate();

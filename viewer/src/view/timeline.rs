@@ -1,4 +1,5 @@
-//! The lanes. A cell shows its longest event; one that holds several shows how busy it is. Failures always win.
+//! The lanes. A cell shows its longest event; one that holds several shows how busy it is. Failures always
+//! win.
 
 use super::holes;
 use super::paint::{glyph, put, tint};
@@ -91,7 +92,8 @@ impl Views {
     }
 }
 
-/// Draws the cells of a lane, then the names of events that have room for theirs. `dimmed`: what the filter leaves out.
+/// Draws the cells of a lane, then the names of events that have room for theirs. `dimmed`: what the filter
+/// leaves out.
 #[allow(clippy::too_many_arguments)]
 fn cells_row(
     state: &State,
