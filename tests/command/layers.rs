@@ -97,8 +97,13 @@ const CRATES: &[Crate] = &[
     Crate {
         name: "cutrace",
         layers: &[
-            "figures json shell table output layout exit signals stdout program progress driver cupti",
+            "figures json shell output layout exit signals stdout program progress driver cupti",
             "clocks reading grep latest streams works writes annotations line verdict unfinished",
+            "report::table report::tally export::event export::field export::proto export::track",
+            "report::durations report::render export::device export::nvtx",
+            "report::device",
+            "report::walk replay::again replay::compared replay::printed",
+            "replay::explain replay::culprit replay::as_json",
             "completions dump export info record redact repair replay report session view",
         ],
         upward: 0,
