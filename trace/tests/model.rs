@@ -179,3 +179,41 @@ fn an_event_of_a_context_covers_and_holds_back_all_its_streams() {
     sample.call(0, "cuStreamSynchronize", 30..31, &[0x80], &[]);
     assert_eq!(left(&sample), [("stream#3".to_owned(), 1)]);
 }
+
+#[test]
+fn a_copy_without_a_stream_waits_if_it_touches_host_memory() {
+    const DEVICE: u64 = 0x7000;
+    const PINNED: u64 = 0x9000;
+    const MANAGED: u64 = 0xb000;
+    // CU_MEMORYTYPE_DEVICE, or _HOST, of both sides; one row of 8 bytes.
+    let descriptor = |source: u32| {
+        let mut words = [0u64; 16];
+        (words[2], words[3], words[4], words[6]) = (u64::from(source), 0xd000, DEVICE, 8);
+        (words[9], words[11], words[13]) = (2, DEVICE, 8);
+        (words[14], words[15]) = (8, 1);
+        words.map(u64::to_le_bytes).concat()
+    };
+    let (within, from_host) = (descriptor(2), descriptor(1));
+    let copies: [(&str, &[u64], &[u8], bool); 10] = [
+        ("cuMemcpy", &[DEVICE, DEVICE + 8, 8], &[], false),
+        ("cuMemcpy", &[DEVICE, PINNED + 8, 8], &[], true),
+        ("cuMemcpy", &[MANAGED, DEVICE, 8], &[], true),
+        ("cuMemcpy2D_v2", &[0x200], &within, false),
+        ("cuMemcpy2D_v2", &[0x200], &from_host, true),
+        ("cuMemcpyHtoD_v2", &[DEVICE, 0xd000, 8], &[], true),
+        ("cuMemcpyDtoD_v2", &[DEVICE, DEVICE + 8, 8], &[], false),
+        ("cuMemcpyDtoD_v2", &[DEVICE, MANAGED, 8], &[], true),
+        ("cuMemsetD8_v2", &[DEVICE, 0, 8], &[], false),
+        ("cuMemsetD8_v2", &[PINNED, 0, 8], &[], true),
+    ];
+    for (name, words, descriptor, waits) in copies {
+        let mut sample = Sample::new();
+        streams(&mut sample);
+        sample.call(0, "cuMemHostAlloc", 8..9, &[0x100, 0x100, 0], &[(0x100, &PINNED.to_le_bytes())]);
+        sample.call(0, "cuMemAllocManaged", 9..10, &[0x100, 0x100, 1], &[(0x100, &MANAGED.to_le_bytes())]);
+        fill(&mut sample, 10, 0x60);
+        let pieces: &[(u64, &[u8])] = if descriptor.is_empty() { &[] } else { &[(0x200, descriptor)] };
+        sample.call(0, name, 12..13, words, pieces);
+        assert_eq!(left(&sample).is_empty(), waits, "{name} {words:x?}");
+    }
+}

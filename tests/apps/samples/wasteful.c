@@ -50,7 +50,7 @@ int main(void)
     // Asynchronous in name only.
     CHECK(cuMemcpyDtoHAsync(pageable, c, BYTES, stream));
 
-    // Waits for three submissions (the launch is on another stream), then for nothing, twice.
+    // Waits for what is on the stream, then for nothing; for the copy of rows, then for nothing.
     CHECK(cuStreamSynchronize(stream));
     CHECK(cuStreamSynchronize(stream));
     CHECK(cuCtxSynchronize());

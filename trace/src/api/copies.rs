@@ -102,6 +102,20 @@ pub fn device_region(ty: &Type, descriptor: &[u8], side: Side) -> Option<Region>
     linear_region(ty, descriptor, side, |of| of == CUmemorytype::CU_MEMORYTYPE_DEVICE)
 }
 
+/// What memory one side of a copy is, as the copy names it.
+pub enum Place {
+    Host,
+    /// By an address that may be host memory's too, as the device reaches it.
+    Unified(u64),
+}
+
+/// None: an array, or nothing.
+pub fn place(ty: &Type, descriptor: &[u8], side: Side) -> Option<Place> {
+    let host = linear_region(ty, descriptor, side, |of| of == CUmemorytype::CU_MEMORYTYPE_HOST);
+    let unified = || linear_region(ty, descriptor, side, |of| of != CUmemorytype::CU_MEMORYTYPE_ARRAY);
+    host.map(|_| Place::Host).or_else(|| Some(Place::Unified(unified()?.address)))
+}
+
 fn linear_region(ty: &Type, descriptor: &[u8], side: Side, wanted: fn(CUmemorytype) -> bool) -> Option<Region> {
     let layout = &LAYOUTS.iter().find(|(name, _)| *name == ty.name)?.1[side as usize];
     let word = |offset| load(descriptor, offset, layout.word);

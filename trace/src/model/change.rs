@@ -1,5 +1,6 @@
 //! What a call changed of the driver's state, or told of it: the effect of its line with the values of its arguments.
 
+use super::host_memory::Touched;
 use super::stream::StreamHandle;
 use crate::api::Function;
 use crate::api::effect::{Bytes, Effect, Memory, Work};
@@ -69,9 +70,11 @@ pub enum Change {
         on: StreamHandle,
         work: Work,
     },
-    /// Work that is done when the call returns, and with it what stood before it.
-    Done {
+    /// By a call without a stream: done when that returns, with what stood before it, if any of this is host memory (driver 580:
+    /// tests/gpu/facts/legacy_waits.c).
+    Copied {
         on: StreamHandle,
+        touched: Touched,
     },
     EventRecorded {
         event: u64,
@@ -175,7 +178,9 @@ pub fn resolve(call: &Call, function: &Function) -> Option<Change> {
         Effect::TellDevice => Change::DeviceTold { device: call.output_of(function.hands_out(Kind::Device)?)? as i32 },
         Effect::Submit(Work::RecordEvent) => Change::EventRecorded { event: handle(Kind::Event)?, behind: scope() },
         Effect::Submit(Work::AwaitEvent) => Change::EventAwaited { event: handle(Kind::Event)?, by: scope() },
-        Effect::Submit(_) if function.class == Class::copy => Change::Done { on: on() },
+        Effect::Submit(Work::Copy | Work::UnifiedCopy | Work::Fill) if function.brings_at_once() => {
+            Change::Copied { on: on(), touched: Touched::of(call, function) }
+        }
         Effect::Submit(work) => Change::Submitted { on: on(), work },
         Effect::BeginCapture => Change::CaptureBegun { on: on() },
         Effect::EndCapture => Change::CaptureEnded { on: on() },

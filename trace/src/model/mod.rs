@@ -3,6 +3,7 @@
 pub mod captures;
 pub mod change;
 pub mod contexts;
+pub mod host_memory;
 pub mod order;
 pub mod outstanding;
 pub mod physical;

@@ -132,11 +132,13 @@ impl Outstanding {
             return None;
         }
         self.done.clear();
-        if let Some(change) = resolve(call, function) {
-            self.follow(call, function, &change, objects);
-        }
+        let followed = resolve(call, function).map(|change| self.follow(call, function, &change, objects));
         let told = || Wait { covered: self.done.len() as u64, last: self.done.iter().copied().max() };
-        matches!(function.class, Class::synchronize | Class::poll | Class::copy).then(told)
+        let is_wait = match function.class {
+            Class::copy => followed.is_some_and(|followed| followed.is_done),
+            class => matches!(class, Class::synchronize | Class::poll),
+        };
+        is_wait.then(told)
     }
 
     /// Moves past a call that changed this.
@@ -144,7 +146,7 @@ impl Outstanding {
         let waits = function.class == Class::launch && call.trace().preamble.launches_wait();
         let followed = self.streams.follow((call.thread, call.number), change, waits);
         self.name_new(objects);
-        if let Some(at) = followed.put.filter(|_| !waits && !matches!(change, Change::Done { .. })) {
+        if let Some(at) = followed.put.filter(|_| !followed.is_done) {
             self.put(call, function, at);
         }
         self.count_finished();

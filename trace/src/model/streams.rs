@@ -3,6 +3,7 @@
 use super::captures::Captures;
 use super::change::{Change, Scope};
 use super::contexts::{Contexts, Ended};
+use super::host_memory::HostMemory;
 use super::order::Order;
 use super::stream::{StreamHandle, StreamId};
 use crate::api::Function;
@@ -13,6 +14,7 @@ pub struct Streams {
     pub contexts: Contexts,
     pub captures: Captures,
     pub order: Order,
+    memory: HostMemory,
 }
 
 /// What came of a call.
@@ -22,6 +24,8 @@ pub struct Followed {
     pub ended: Option<Ended>,
     /// The stream, by its index in the order, on which it put work: also such that is done by now.
     pub put: Option<usize>,
+    /// Whether that was done when the call returned.
+    pub is_done: bool,
     pub is_captured: bool,
 }
 
@@ -50,11 +54,13 @@ impl Streams {
         let id = |stream: StreamHandle| stream.of(current, thread);
         let is_captured = self.captures.takes(change, id);
         self.captures.follow(change, id);
-        let put = if is_captured { None } else { self.put(call, change, current, id, waits) };
+        self.memory.follow(change);
+        let is_done = waits || matches!(*change, Change::Copied { touched, .. } if self.memory.holds(touched));
+        let put = if is_captured { None } else { self.put(call, change, current, id, is_done) };
         if let Some(Ended { context, .. }) = ended {
             self.order.context_ended(context, call);
         }
-        Followed { ended, put, is_captured }
+        Followed { ended, put, is_done, is_captured }
     }
 
     fn put(
@@ -63,7 +69,7 @@ impl Streams {
         change: &Change,
         current: u64,
         id: impl Fn(StreamHandle) -> StreamId,
-        waits: bool,
+        is_done: bool,
     ) -> Option<usize> {
         let order = &mut self.order;
         match *change {
@@ -71,10 +77,10 @@ impl Streams {
                 order.stream_made(stream, green.unwrap_or(current), is_blocking);
             }
             Change::StreamEnded { stream } => order.stream_ended(stream),
-            Change::Submitted { on, .. } | Change::Done { on } => {
+            Change::Submitted { on, .. } | Change::Copied { on, .. } => {
                 let at = order.met(id(on), current);
                 order.submitted(at, call);
-                if waits || matches!(change, Change::Done { .. }) {
+                if is_done {
                     // It covers itself.
                     order.stream_finished(id(on), call + 1);
                 }

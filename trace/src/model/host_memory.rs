@@ -1,0 +1,72 @@
+//! Memory in the host's reach, and copies and fills that touch it: without a stream these are done when the call returns.
+
+use super::change::Change;
+use crate::api::Function;
+use crate::api::copies::{Place, place};
+use crate::api::effect::Memory;
+use crate::api::roles::{Role, Side};
+use crate::api::types::Form;
+use crate::call::{Call, When};
+use std::collections::BTreeMap;
+
+/// What a copy or a fill reads and writes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Touched {
+    /// Whether the call itself tells that it is host memory.
+    by_name: bool,
+    /// Unified addresses, which may be of either; else 0.
+    at: [u64; 2],
+}
+
+impl Touched {
+    pub fn of(call: &Call, function: &Function) -> Touched {
+        let mut touched = Touched::default();
+        for (at, param) in function.params.iter().enumerate() {
+            let Some(word) = call.argument_of(at) else { continue };
+            match (param.role, param.ty.form) {
+                (Role::Source(_) | Role::Sink(_), _) => touched.by_name = true,
+                (Role::Reads(_), _) => touched.at[Side::Source as usize] = word,
+                (Role::Writes(_), _) => touched.at[Side::Destination as usize] = word,
+                (Role::In(_), Form::Pointer(ty)) => {
+                    let Some(descriptor) = call.memory(When::Entry, word, ty.size.into()) else { continue };
+                    for side in [Side::Source, Side::Destination] {
+                        match place(ty, &descriptor, side) {
+                            Some(Place::Host) => touched.by_name = true,
+                            Some(Place::Unified(address)) => touched.at[side as usize] = address,
+                            None => {}
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        // What the recorder has taken of it was in the host's reach.
+        touched.by_name |= touched.at.iter().any(|at| *at != 0 && call.images_at(*at).next().is_some());
+        touched
+    }
+}
+
+/// Pinned, registered and managed memory: start to end.
+#[derive(Default)]
+pub struct HostMemory(BTreeMap<u64, u64>);
+
+impl HostMemory {
+    pub fn follow(&mut self, change: &Change) {
+        match *change {
+            Change::Allocated { kind: Memory::Pinned | Memory::Registered | Memory::Managed, at, bytes, .. } => {
+                self.0.insert(at, at.saturating_add(bytes.unwrap_or(0)));
+            }
+            // Managed memory is freed as device memory is. What ended with its context makes room for other memory.
+            Change::Freed { kind, at } | Change::Allocated { kind, at, .. } if kind != Memory::Physical => {
+                self.0.remove(&at);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether any of it is known to be in the host's reach.
+    pub fn holds(&self, touched: Touched) -> bool {
+        let is_here = |at: &u64| self.0.range(..=*at).next_back().is_some_and(|(start, end)| start == at || at < end);
+        touched.by_name || touched.at.iter().any(is_here)
+    }
+}
