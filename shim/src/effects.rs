@@ -197,9 +197,15 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
         (Hook::ManagedMade { place, bytes }, _) => {
             recorder.watch.managed_made(handed_out(word(place)), word(bytes));
         }
-        (Hook::VariableFound { in_library, managed }, _) => {
+        (Hook::VariableFound { place, bytes, owner, name, in_library, managed }, _) => {
             let library_of = |module| recorder.modules.library_of(module);
-            recorder.variables.found(in_library, managed, words, library_of, &recorder.watch);
+            recorder.variables.found(
+                in_library,
+                managed,
+                [place, bytes, owner, name].map(word),
+                library_of,
+                &recorder.watch,
+            );
         }
         // Memory of devices is never read by the CPU: it may have side effects.
         (Hook::HostRegister { address, bytes, flags }, _) if word(flags) & IO_MEMORY == 0 => {

@@ -40,6 +40,10 @@ pub enum Hook {
     },
     /// A variable of a module, or of a library.
     VariableFound {
+        place: u8,
+        bytes: u8,
+        owner: u8,
+        name: u8,
         in_library: bool,
         managed: bool,
     },
@@ -159,9 +163,8 @@ pub const fn of(function: &Function) -> Hook {
         Effect::Free(Memory::Device) => Hook::MemoryFree { address: word(function, Ending) },
         Effect::Free(Memory::Pinned) => Hook::HostFree { address: word(function, Ending), gone: true },
         Effect::Free(Memory::Registered) => Hook::HostFree { address: word(function, Ending), gone: false },
-        Effect::FindVariable { managed } => {
-            Hook::VariableFound { in_library: function.handle(Kind::Library).is_some(), managed }
-        }
+        Effect::FindVariable { at, bytes } if is_wide(function, at) => variable(function, at, bytes, false),
+        Effect::FindManaged { at, bytes } => variable(function, at, bytes, true),
         Effect::Submit(Work::HostFunction) => Hook::HandsOver,
         Effect::Submit(Work::RecordEvent) => records(function),
         Effect::Submit(Work::AwaitEvent) if function.handle(Kind::Stream).is_some() => Hook::StreamWait {
@@ -171,6 +174,20 @@ pub const fn of(function: &Function) -> Hook {
         },
         _ => by_parameters(function),
     }
+}
+
+/// Whether addresses of today go there, and not those of CUDA 3, which no device of today has.
+const fn is_wide(function: &Function, at: Sibling) -> bool {
+    matches!(function.params[at.0 as usize].ty.form, Form::Pointer(to) if to.size == 8)
+}
+
+const fn variable(function: &Function, at: Sibling, bytes: Sibling, managed: bool) -> Hook {
+    let (in_library, owner) = match find(function, Sought::Handle(Kind::Library)) {
+        Some(library) => (true, library),
+        None => (false, word(function, Sought::Handle(Kind::Module))),
+    };
+    let (place, bytes, name) = (word_of(function, at), word_of(function, bytes), word(function, Sought::Name));
+    Hook::VariableFound { place, bytes, owner, name, in_library, managed }
 }
 
 const fn records(function: &Function) -> Hook {
@@ -431,9 +448,18 @@ mod tests {
             "Textured { address: 2, within: None }",
             "cuTexRefSetAddress_v2 cuTexRefSetAddress2D_v3 cuTexRefSetAddress2D_v2",
         ),
-        ("VariableFound { in_library: true, managed: false }", "cuLibraryGetGlobal"),
-        ("VariableFound { in_library: true, managed: true }", "cuLibraryGetManaged"),
-        ("VariableFound { in_library: false, managed: false }", "cuModuleGetGlobal_v2"),
+        (
+            "VariableFound { place: 0, bytes: 1, owner: 2, name: 3, in_library: true, managed: false }",
+            "cuLibraryGetGlobal",
+        ),
+        (
+            "VariableFound { place: 0, bytes: 1, owner: 2, name: 3, in_library: true, managed: true }",
+            "cuLibraryGetManaged",
+        ),
+        (
+            "VariableFound { place: 0, bytes: 1, owner: 2, name: 3, in_library: false, managed: false }",
+            "cuModuleGetGlobal_v2",
+        ),
     ];
 
     #[test]

@@ -26,11 +26,11 @@ impl Variables {
         &self,
         in_library: bool,
         managed: bool,
-        words: &[u64],
+        words: [u64; 4],
         library_of: impl Fn(u64) -> u64,
         watch: &Watch,
     ) {
-        let [place, length, owner, name, ..] = *words else { return };
+        let [place, length, owner, name] = words;
         if place == 0 {
             return;
         }

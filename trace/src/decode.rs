@@ -152,7 +152,7 @@ impl<'a> Decoder<'_, 'a> {
                 _ => Value::Bytes(Cow::Owned(own.to_vec())),
             },
             Role::Bits(names) => Value::Bits(names, word(own).unwrap_or(0)),
-            Role::Created => match self.value(field.ty, own, when, depth) {
+            Role::Created | Role::Allocated(_) => match self.value(field.ty, own, when, depth) {
                 Value::Handle { kind, value, .. } => Value::Handle { kind, value, born: when == When::Return },
                 Value::Address { value, .. } => Value::Address { value, born: when == When::Return },
                 other => other,
@@ -192,7 +192,7 @@ impl<'a> Decoder<'_, 'a> {
                 for (index, field) in fields.iter().enumerate() {
                     let value = match field.role {
                         // What stood there before the call means nothing.
-                        Role::Filled | Role::Created if when == When::Entry => continue,
+                        Role::Filled | Role::Created | Role::Allocated(_) if when == When::Entry => continue,
                         Role::Unless(_) if !walk::is_meant(fields, index, 0, &self.container(bytes, when)) => continue,
                         Role::CopyHost(side) => self.copied(ty, index, side, bytes, when, depth + 1),
                         _ => self.field(fields, index, bytes, when, depth + 1),

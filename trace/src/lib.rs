@@ -8,6 +8,7 @@
 pub mod annotation;
 pub mod api;
 pub mod argument;
+pub mod asked;
 pub mod call;
 mod calls;
 mod counted;

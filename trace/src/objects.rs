@@ -4,8 +4,10 @@
 //! the call that made the object returns, and ends when the call that destroys it is entered.
 
 use crate::api::Function;
+use crate::api::effect::{Effect, Memory};
 use crate::api::roles::{Class, Role};
 use crate::api::types::{Form, Kind};
+use crate::asked;
 use crate::call::Call;
 use crate::decode::Decoded;
 use crate::value::Value;
@@ -26,9 +28,6 @@ const OWNS: &[(Kind, &[Kind])] = &[
 /// Numbered by each context for itself: several may be alive by the same value. Whose is destroyed is not asked: a program that
 /// destroys one twice, which the driver lets it, ends another context's here.
 pub const NUMBERED_BY_CONTEXT: &[Kind] = &[Kind::Texture, Kind::Surface];
-
-/// Parameters that hold the bytes of an allocation.
-const SIZES: &[&str] = &["bytesize", "size", "bytes"];
 
 /// A live range of memory that a call named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,7 +132,7 @@ impl Objects {
             for (_, value) in &decoded.outputs {
                 self.collect_births(call, value, &mut things);
             }
-            things.extend(self.allocation(call, decoded).map(Thing::Range));
+            things.extend(call.function().and_then(|f| self.allocation(call, f)).map(Thing::Range));
             if !things.is_empty() {
                 self.things.insert(call.number, things);
                 self.pending.push(Reverse((call.end.unwrap_or(u64::MAX), call.number)));
@@ -330,34 +329,15 @@ impl Objects {
     }
 
     /// The range that an allocating call brought, or the variable of a module that was looked up.
-    fn allocation(&mut self, call: &Call, decoded: &Decoded) -> Option<Range> {
-        let function = call.function()?;
-        let named = |list: &[(&'static str, Value)], names: &[&str]| {
-            list.iter().find_map(|(name, value)| match value {
-                Value::Unsigned(size) if names.contains(name) => Some(*size),
-                _ => None,
-            })
-        };
-        let born = decoded.outputs.iter().find_map(|(name, value)| match value {
-            Value::Address { value, born } => Some((*name, *value, *born)),
-            _ => None,
-        });
-        let (label, base, len) = match born {
-            Some((name, base, true)) => {
-                let host = function.params.iter().any(|p| p.name == name && matches!(p.role, Role::HostAlloc(_)));
-                let pitched = named(&decoded.outputs, &["pPitch"])
-                    .zip(named(&decoded.arguments, &["Height"]))
-                    .map(|(pitch, rows)| pitch.saturating_mul(rows));
-                let len = pitched.or_else(|| named(&decoded.arguments, SIZES))?;
-                (if host { "host" } else { "mem" }, base, len)
+    fn allocation(&mut self, call: &Call, function: &Function) -> Option<Range> {
+        let (label, base, len) = match (function.effect, function.variable()) {
+            // Known by their handles.
+            (Effect::Allocate { kind: Memory::Physical | Memory::Array, .. }, _) => return None,
+            (Effect::Allocate { kind, .. }, _) => {
+                let label = if kind.is_host() { "host" } else { "mem" };
+                (label, asked::place(call, function)?, asked::bytes(call, function)?)
             }
-            Some((_, base, false)) if function.params.iter().any(|p| matches!(p.role, Role::Text)) => {
-                ("global", base, named(&decoded.outputs, SIZES)?)
-            }
-            _ if function.class == Class::allocate => {
-                let param = function.params.iter().find(|p| matches!(p.role, Role::HostAddress))?;
-                ("host", call.argument(param.name)?, named(&decoded.arguments, SIZES)?)
-            }
+            (_, Some([at, bytes])) => ("global", call.output_of(at)?, call.output_of(bytes)?),
             _ => return None,
         };
         if base == 0 || self.ranges.get(&base).is_some_and(|r| (r.label, r.len) == (label, len) && label == "global") {

@@ -1,7 +1,6 @@
 //! Containers of a recorded call (its argument words, a struct that it was given) as the walk sees them.
 
-use crate::api::roles::{Field, Role};
-use crate::api::types::Form;
+use crate::api::roles::{Field, Role, Sibling};
 use crate::call::Call;
 use crate::call::When;
 use crate::walk::View;
@@ -33,8 +32,9 @@ pub fn load(bytes: &[u8], at: u32, size: u32) -> Option<u64> {
 
 /// Memory that came into being inside a struct (an allocation node): its address, and the length that stands beside it.
 pub fn made_in(fields: &[Field], bytes: &[u8]) -> Option<(u64, u64)> {
-    let made = |field: &&Field| matches!((field.role, field.ty.form), (Role::Created, Form::Address));
     let at = |field: &Field| load(bytes, field.offset, 8);
-    let length = fields.iter().find(|field| field.name == "bytesize")?;
-    Some((at(fields.iter().find(made)?)?, at(length)?))
+    fields.iter().find_map(|field| match field.role {
+        Role::Allocated(Sibling(len)) => Some((at(field)?, at(fields.get(usize::from(len))?)?)),
+        _ => None,
+    })
 }

@@ -30,7 +30,7 @@ fn an_allocation_says_its_kind_and_its_size() {
             Bytes::OfArray(at) => matches!(f.params[usize::from(at.0)].ty.form, Form::Pointer(_)),
             Bytes::Untold => true,
         },
-        Effect::Map | Effect::RetainPhysical => true,
+        Effect::Map { .. } | Effect::RetainPhysical => true,
         _ => false,
     };
     all(|f| f.class == Class::allocate, says);
@@ -47,7 +47,7 @@ fn an_allocation_says_its_kind_and_its_size() {
 
 #[test]
 fn what_is_freed_has_a_kind() {
-    all(|f| f.class == Class::free, |f| matches!(f.effect, Effect::Free(_) | Effect::Unmap));
+    all(|f| f.class == Class::free, |f| matches!(f.effect, Effect::Free(_) | Effect::Unmap { .. }));
     let ends = |f: &Function| f.params.iter().any(|param| matches!(param.role, Role::Destroy));
     all(|f| matches!(f.effect, Effect::Free(_)), ends);
     let of = |kind| move |f: &Function| f.effect == Effect::Free(kind);
@@ -85,5 +85,5 @@ fn what_names_a_variable_says_whether_it_is_managed() {
         let is_address = |form| matches!(form, Form::Pointer(to) if matches!(to.form, Form::Address) && to.size == 8);
         is_text && f.params.iter().any(|param| matches!(param.role, Role::Out(_)) && is_address(param.ty.form))
     };
-    all(hands_out_address, |f| matches!(f.effect, Effect::FindVariable { .. }));
+    all(hands_out_address, |f| matches!(f.effect, Effect::FindVariable { .. } | Effect::FindManaged { .. }));
 }

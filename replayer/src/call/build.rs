@@ -105,8 +105,8 @@ impl<'w, 't> Builder<'w, 't> {
         match field.role {
             // Read when the driver had put it there, which takes no other's (a node's handle in a launch's
             // attributes; driver 580).
-            Role::Created if here.memory != 0 => self.put(here, at, field.ty.size.min(8), 0),
-            Role::Filled | Role::Created | Role::UserData => {}
+            Role::Created | Role::Allocated(_) if here.memory != 0 => self.put(here, at, field.ty.size.min(8), 0),
+            Role::Filled | Role::Created | Role::Allocated(_) | Role::UserData => {}
             Role::Unless(other) if here.load(base + fields[other.0 as usize].offset, 8).unwrap_or(0) != 0 => {
                 self.put(here, at, field.ty.size.min(8), 0);
             }
@@ -230,15 +230,11 @@ impl<'w, 't> Builder<'w, 't> {
     /// The length of a module's variable must be known, asked for or not: its address is going to be
     /// translated.
     fn ask_for_length(&mut self) -> Result<(), Refusal> {
-        if !self.function.finds_variable() {
-            return Ok(());
-        }
-        let Some(at) = self.function.param("bytes").map(|index| self.function.params[index].offset) else {
-            return Ok(());
-        };
-        if self.call.argument("bytes") == Some(0) {
+        if let Some([_, bytes]) = self.function.variable()
+            && self.call.argument_of(bytes) == Some(0)
+        {
             let length = self.own(Memory::zeroed(8)?);
-            self.frame.memory[0].put(at as usize, &length.to_le_bytes());
+            self.frame.memory[0].put(self.function.params[bytes].offset as usize, &length.to_le_bytes());
         }
         Ok(())
     }

@@ -15,6 +15,7 @@ use trace::api::enums::CUgraphInstantiate_flags;
 use trace::api::roles::{Class, Field, Role};
 use trace::api::structs::CUtensorMap;
 use trace::api::types::{Form, Kind, Type, Typed};
+use trace::asked;
 use trace::call::When;
 use trace::recorded::made_in;
 use trace::walk::{Direction, Target, View, is_meant, member, resolve};
@@ -192,7 +193,7 @@ impl Checker<'_, '_> {
                 self.handed_out(fields, index, recorded, live);
                 continue;
             }
-            let how = if matches!(field.role, Role::Created) { How::Made } else { how };
+            let how = if matches!(field.role, Role::Created | Role::Allocated(_)) { How::Made } else { how };
             let member = match field.role {
                 Role::Union(..) => member(fields, index, 0, &Bytes(recorded)).unwrap_or(field.ty),
                 _ => field.ty,
@@ -276,23 +277,22 @@ impl Checker<'_, '_> {
     /// Memory that the driver gave, wherever it likes.
     fn bind_given(&mut self) {
         let captured = self.session.plan.captured.get(&self.call.number).copied();
-        if !self.function.finds_variable() && captured.is_none() {
-            return;
-        }
-        let live = |name: &str| {
-            let index = self.function.param(name)?;
+        let live = |index: usize| {
             let pointer = FrameView { frame: self.frame }.load(self.function.params[index].offset, 8)?;
             FrameView { frame: self.frame }.at(pointer, 8)
         };
-        let (Some(was), Some(is)) = (self.call.output("dptr"), live("dptr")) else { return };
-        match (captured, live("bytes")) {
-            (Some(len), _) => self.session.translation.bind_of_graph(was, len, is),
-            (None, Some(len)) => {
-                self.session.translation.bind(was, len, is);
-                // What nobody looked up lies with what was, if they lie in one block here, too.
-                self.session.translation.tell_block(was, is);
+        let both = |at: usize| self.call.output_of(at).zip(live(at));
+        let translation = &self.session.translation;
+        if let Some(len) = captured {
+            if let Some((was, is)) = asked::handed_out(self.function).and_then(both) {
+                translation.bind_of_graph(was, len, is);
             }
-            (None, None) => {}
+        } else if let Some([at, bytes]) = self.function.variable()
+            && let (Some((was, is)), Some(len)) = (both(at), live(bytes))
+        {
+            translation.bind(was, len, is);
+            // What nobody looked up lies with what was, if they lie in one block here, too.
+            translation.tell_block(was, is);
         }
     }
 

@@ -14,6 +14,7 @@ use trace::api::effect::Effect;
 use trace::api::roles::{Class, Field, Role};
 use trace::api::table::Awaited;
 use trace::api::types::Kind;
+use trace::model::change::{Change, resolve};
 use trace::{Call, Function};
 
 /// A call that can be made.
@@ -86,10 +87,11 @@ impl<'t> Worker<'_, 't> {
         if let Some(context) = built.ending {
             finish::context_ends(run, context, &mut self.tally);
         }
-        if function.effect == Effect::Map {
+        if let Effect::Map { .. } = function.effect
+            && let Some(Change::Mapped { at, bytes, .. }) = resolve(call, function)
+        {
             // Allocated memory may have been here before.
-            let start = call.argument("ptr").unwrap_or(0);
-            let _ = run.placement.vacate(&(start..start.saturating_add(call.argument("size").unwrap_or(0))));
+            let _ = run.placement.vacate(&(at..at.saturating_add(bytes)));
         }
         if function.class == Class::launch && run.verify {
             results::before_launch(run, call);

@@ -26,7 +26,7 @@ const STRIDE: u64 = 256;
 /// graph keeps to memory of its kind (driver 580: to none of a pool, if it was made with other).
 fn fails_by_memory(call: &Call, function: &Function) -> bool {
     match function.effect {
-        Effect::Map | Effect::Unmap | Effect::SetAccess | Effect::RetainPhysical => true,
+        Effect::Map { .. } | Effect::Unmap { .. } | Effect::SetAccess | Effect::RetainPhysical => true,
         Effect::SetNode(Work::Copy | Work::Fill) => true,
         Effect::SetNode(Work::Described) => {
             let kind = call.argument("nodeParams").and_then(|params| call.memory(When::Entry, params, 4));

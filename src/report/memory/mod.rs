@@ -1,24 +1,25 @@
 //! `memory`: every byte by kind of memory and by the function that got it; the peak and what made it up; failed allocations
 //! and what was live then; what was never freed.
 
-mod asked;
 mod churn;
 mod ledger;
 mod left;
+mod place;
 
 use super::table::{Cell, Column, Head, Layout, Table, column};
 use super::tally::KEPT;
 use super::walk::{Ending, Report, Step};
 use crate::figures::{counted, size};
-use asked::{asked, place};
 use churn::Churn;
 use ledger::{Held, Ledger, Name, Side};
 use left::{Left, group};
+use place::place;
 use std::collections::BTreeMap;
 use trace::api::effect::{Effect, Memory as Kind};
 use trace::api::enums::CUresult;
 use trace::api::roles::Class;
 use trace::api::types::Kind as Handle;
+use trace::asked;
 use trace::model::change::Change;
 use trace::model::contexts::Ended;
 use trace::model::physical::{Physical, Pieces};
@@ -98,8 +99,8 @@ impl<'t> Report<'t> for Memory<'t> {
             return;
         }
         match step.change {
-            Some(Change::Allocated { kind: Kind::Array, at, .. }) => {
-                asked(step).into_iter().for_each(|bytes| self.got(step, Name::Array(at), bytes));
+            Some(Change::Allocated { kind: Kind::Array, at, bytes, .. }) => {
+                bytes.into_iter().for_each(|bytes| self.got(step, Name::Array(at), bytes));
             }
             Some(Change::Freed { kind: Kind::Array, at }) => self.freed(Name::Array(at), step),
             // A range of addresses holds nothing.
@@ -228,7 +229,7 @@ impl<'t> Memory<'t> {
                 call: step.call.number,
                 function: step.call.name(),
                 result: step.call.result.unwrap_or(0),
-                asked: asked(step),
+                asked: step.function.and_then(|function| asked::bytes(&step.call, function)),
                 side,
                 live: self.ledger.live_on(side),
             });

@@ -36,11 +36,18 @@ pub enum Effect {
         kind: Memory,
         bytes: Bytes,
     },
-    /// What ends begins at the address, or is of the handle, whose role is `Destroy`.
+    /// What ends begins at the address, or is of the handle, whose role is `Destroy`. The kind is the one that the function is
+    /// for: cuMemFree is given managed and pooled memory as well.
     Free(Memory),
     /// Physical memory is mapped into a range of addresses, or taken out of it; gets one more handle.
-    Map,
-    Unmap,
+    Map {
+        at: Sibling,
+        bytes: Sibling,
+    },
+    Unmap {
+        at: Sibling,
+        bytes: Sibling,
+    },
     RetainPhysical,
     SetAccess,
     /// A texture or surface over memory: its address is this value, or stands in the resource description there.
@@ -57,9 +64,15 @@ pub enum Effect {
     SetNode(Work),
     EnableNode,
 
-    /// `managed`: the variable lies in managed memory.
+    /// Hands out where a variable begins and its length. Whether it lies in managed memory the driver knows.
     FindVariable {
-        managed: bool,
+        at: Sibling,
+        bytes: Sibling,
+    },
+    /// As `FindVariable`, of one in managed memory.
+    FindManaged {
+        at: Sibling,
+        bytes: Sibling,
     },
     FindEntryPoint,
 
@@ -152,9 +165,10 @@ impl Memory {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bytes {
     Of(Sibling),
-    /// As many rows, each of the width that the call hands out through the first.
+    /// As many rows, each of at least this width: of the one that the call hands out through `pitch`.
     Rows {
         pitch: Sibling,
+        width: Sibling,
         rows: Sibling,
     },
     /// By the description of an array there.

@@ -19,10 +19,10 @@ macro_rules! memory {
                 => Allocate { kind: Device, bytes: Of(bytesize) };
             cuMemAllocPitch_v2(dptr: *mut CUdeviceptr = Create(One), pPitch: *mut usize = Out(One),
                 WidthInBytes: usize, Height: usize, ElementSizeBytes: u32) allocate emulate
-                => Allocate { kind: Device, bytes: Rows { pitch: pPitch, rows: Height } };
+                => Allocate { kind: Device, bytes: Rows { pitch: pPitch, width: WidthInBytes, rows: Height } };
             cuMemAllocPitch(dptr: *mut CUdeviceptr_v1 = Create(One), pPitch: *mut u32 = Out(One),
                 WidthInBytes: u32, Height: u32, ElementSizeBytes: u32) allocate refuse
-                => Allocate { kind: Device, bytes: Rows { pitch: pPitch, rows: Height } };
+                => Allocate { kind: Device, bytes: Rows { pitch: pPitch, width: WidthInBytes, rows: Height } };
             cuMemFree_v2(dptr: CUdeviceptr = Destroy) free emulate => Free(Device);
             cuMemFree(dptr: CUdeviceptr_v1 = Destroy) free refuse => Free(Device);
             cuMemGetAddressRange_v2(pbase: *mut CUdeviceptr = Out(One), psize: *mut usize = Out(One),

@@ -27,8 +27,8 @@ macro_rules! memory_virtual {
 
             // Mappings. The range stays reserved when a mapping ends.
             cuMemMap(ptr: CUdeviceptr, size: usize, offset: usize, handle: CUmemGenericAllocationHandle, flags: u64)
-                allocate => Map;
-            cuMemUnmap(ptr: CUdeviceptr, size: usize) free => Unmap;
+                allocate => Map { at: ptr, bytes: size };
+            cuMemUnmap(ptr: CUdeviceptr, size: usize) free => Unmap { at: ptr, bytes: size };
             cuMemSetAccess(ptr: CUdeviceptr, size: usize, desc: *const CUmemAccessDesc = In(Len(count)), count: usize)
                 state => SetAccess;
             cuMemGetAccess(flags: *mut u64 = Out(One), location: *const CUmemLocation = In(One), ptr: CUdeviceptr)

@@ -52,6 +52,8 @@ pub enum Role {
     Filled,
     /// As `Filled`, and the handle or address there is one that this call brought into being.
     Created,
+    /// As `Created`, of memory of this many bytes.
+    Allocated(Sibling),
     /// A handle by value that the driver does not look at, and that may be anything, where the sibling is not null.
     Unless(Sibling),
     /// Host bytes that a copy takes to the device; captured as payload.
@@ -83,7 +85,7 @@ pub enum Role {
     AttributeIn(Sibling, &'static [(u32, &'static Type)]),
     /// As `AttributeIn`, written by the driver.
     AttributeOut(Sibling, &'static [(u32, &'static Type)]),
-    /// Pointers to values, one for each enumeration value of the sibling array (its length the third), written by the driver.
+    /// Pointers to values, one for each enumeration value of the sibling array (its length the second), written by the driver.
     AttributesOut(Sibling, Sibling, &'static [(u32, &'static Type)]),
     /// By value or as a struct field: a union whose live member is told by a sibling.
     Union(Sibling, &'static [(u32, &'static Type)]),

@@ -131,9 +131,14 @@ impl Function {
         result == 0 || self.ends_capture() && BROKEN_CAPTURE.contains(&result)
     }
 
-    /// Whether it hands out the address and length of a variable of a module or library.
-    pub fn finds_variable(&self) -> bool {
-        matches!(self.effect, Effect::FindVariable { .. })
+    /// Where it hands out the address and the length of a variable of a module or library.
+    pub const fn variable(&self) -> Option<[usize; 2]> {
+        match self.effect {
+            Effect::FindVariable { at, bytes } | Effect::FindManaged { at, bytes } => {
+                Some([at.0 as usize, bytes.0 as usize])
+            }
+            _ => None,
+        }
     }
 
     /// None of functions that neither wait nor ask, and of copies that wait: those are work of their stream.

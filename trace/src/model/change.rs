@@ -3,11 +3,12 @@
 use super::host_memory::Touched;
 use super::stream::StreamHandle;
 use crate::api::Function;
-use crate::api::effect::{Bytes, Effect, Memory, Work};
+use crate::api::effect::{Effect, Memory, Work};
 use crate::api::roles::{Class, Field, Role, Sibling};
 use crate::api::structs::CUmemLocation;
 use crate::api::table::Awaited;
 use crate::api::types::{Form, Kind, Typed};
+use crate::asked;
 use crate::call::{Call, When};
 use std::mem::offset_of;
 
@@ -150,6 +151,7 @@ pub fn is_followed(function: &Function) -> bool {
 
 /// Of a call that took effect.
 pub fn resolve(call: &Call, function: &Function) -> Option<Change> {
+    let argument = |Sibling(at)| call.argument_of(at.into());
     let handle = |kind| call.argument_of(function.handle(kind)?);
     let made = |kind| call.output_of(function.creates(kind)?);
     let ended = |kind| call.argument_of(function.ends(kind)?);
@@ -184,21 +186,17 @@ pub fn resolve(call: &Call, function: &Function) -> Option<Change> {
         Effect::Submit(work) => Change::Submitted { on: on(), work },
         Effect::BeginCapture => Change::CaptureBegun { on: on() },
         Effect::EndCapture => Change::CaptureEnded { on: on() },
-        Effect::Allocate { kind, bytes } => Change::Allocated {
+        Effect::Allocate { kind, .. } => Change::Allocated {
             kind,
-            at: allocated(call, function)?,
-            bytes: asked(call, bytes),
+            at: asked::place(call, function)?,
+            bytes: asked::bytes(call, function),
             pool: handle(Kind::MemoryPool),
         },
         Effect::Free(kind) => Change::Freed { kind, at: freed(call, function)? },
-        Effect::Map => {
-            let (at, bytes) = mapped(call, function)?;
-            Change::Mapped { at, bytes, handle: handle(Kind::Allocation)? }
+        Effect::Map { at, bytes } => {
+            Change::Mapped { at: argument(at)?, bytes: argument(bytes)?, handle: handle(Kind::Allocation)? }
         }
-        Effect::Unmap => {
-            let (at, bytes) = mapped(call, function)?;
-            Change::Unmapped { at, bytes }
-        }
+        Effect::Unmap { at, bytes } => Change::Unmapped { at: argument(at)?, bytes: argument(bytes)? },
         Effect::RetainPhysical => {
             let at = function.params.iter().position(|param| matches!(param.role, Role::Address))?;
             Change::PhysicalRetained { handle: made(Kind::Allocation)?, at: call.argument_of(at)? }
@@ -236,35 +234,9 @@ fn is_blocking(call: &Call, function: &Function) -> bool {
     flags.and_then(|at| call.argument_of(at)).unwrap_or(0) & NON_BLOCKING == 0
 }
 
-/// Where what the call got begins, or its handle.
-fn allocated(call: &Call, function: &Function) -> Option<u64> {
-    let handed_out = function.params.iter().position(|p| matches!(p.role, Role::Create(_) | Role::HostAlloc(_)));
-    match handed_out {
-        Some(at) => call.output_of(at),
-        // Host memory that the program has already.
-        None => call.argument_of(function.params.iter().position(|param| matches!(param.role, Role::HostAddress))?),
-    }
-}
-
 /// What the call is to end: an address or a handle.
 pub fn freed(call: &Call, function: &Function) -> Option<u64> {
     call.argument_of(function.params.iter().position(|param| matches!(param.role, Role::Destroy))?)
-}
-
-/// A range of addresses, by its start and the length behind that.
-fn mapped(call: &Call, function: &Function) -> Option<(u64, u64)> {
-    let at = function.params.iter().position(|param| matches!(param.ty.form, Form::Address))?;
-    Some((call.argument_of(at)?, call.argument_of(at + 1)?))
-}
-
-/// How many bytes an allocating call asks for; of rows, as many as it got. None of arrays.
-fn asked(call: &Call, bytes: Bytes) -> Option<u64> {
-    let argument = |Sibling(at)| call.argument_of(at.into());
-    match bytes {
-        Bytes::Of(len) => argument(len),
-        Bytes::Rows { pitch, rows } => Some(call.output_of(pitch.0.into())?.saturating_mul(argument(rows)?)),
-        Bytes::OfArray(_) | Bytes::Untold => None,
-    }
 }
 
 /// The device of the location that the call is given, by itself or in a description, if it is one's.

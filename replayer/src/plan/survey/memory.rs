@@ -174,10 +174,10 @@ impl Survey {
         const SOME: u64 = 64 << 10;
         let module = self.plan.reach.made(call, function, &mut self.live);
         self.plan.reach.makes_image(trace, call, function, &mut self.live);
-        if function.finds_variable()
-            && let Some((start, module)) = call.output("dptr").zip(module)
+        if let Some([at, bytes]) = function.variable()
+            && let Some((start, module)) = call.output_of(at).zip(module)
         {
-            let len = call.output("bytes").unwrap_or(SOME);
+            let len = call.output_of(bytes).unwrap_or(SOME);
             self.live.add_as(module, start, len, 0);
             self.tagged.moves(start, len);
             self.blocks.insert(block_of(start));
@@ -186,7 +186,7 @@ impl Survey {
             let Form::Pointer(to) = param.ty.form else { continue };
             let Form::Struct(fields) = to.form else { continue };
             let recorded = |fields: &'static [Field]| {
-                let made = fields.iter().any(|field| matches!(field.role, Role::Created));
+                let made = fields.iter().any(|field| matches!(field.role, Role::Allocated(_)));
                 made.then(|| call.memory(When::Return, call.argument(param.name)?, to.size.into())).flatten()
             };
             if let Some((start, len)) = recorded(fields).and_then(|bytes| trace::recorded::made_in(fields, &bytes)) {

@@ -165,14 +165,14 @@ structs! {
         accessDescs: *const CUmemAccessDesc = In(Len(accessDescCount)),
         accessDescCount: usize,
         bytesize: usize,
-        dptr: CUdeviceptr = Created,
+        dptr: CUdeviceptr = Allocated(bytesize),
     }
     CUDA_MEM_ALLOC_NODE_PARAMS_v2 {
         poolProps: CUmemPoolProps,
         accessDescs: *const CUmemAccessDesc = In(Len(accessDescCount)),
         accessDescCount: usize,
         bytesize: usize,
-        dptr: CUdeviceptr = Created,
+        dptr: CUdeviceptr = Allocated(bytesize),
     }
     CUDA_MEM_FREE_NODE_PARAMS {
         dptr: CUdeviceptr,
