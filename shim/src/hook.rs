@@ -446,7 +446,8 @@ mod tests {
         ("Textured { address: 1, within: Some(8) }", "cuTexObjectCreate"),
         (
             "Textured { address: 2, within: None }",
-            "cuTexRefSetAddress_v2 cuTexRefSetAddress2D_v3 cuTexRefSetAddress2D_v2",
+            "cuTexRefSetAddress_v2 cuTexRefSetAddress cuTexRefSetAddress2D_v3 cuTexRefSetAddress2D_v2 \
+            cuTexRefSetAddress2D",
         ),
         (
             "VariableFound { place: 0, bytes: 1, owner: 2, name: 3, in_library: true, managed: false }",

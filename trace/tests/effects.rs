@@ -53,6 +53,8 @@ fn what_is_freed_has_a_kind() {
     let of = |kind| move |f: &Function| f.effect == Effect::Free(kind);
     all(|f| f.ends(Kind::Array).is_some() || f.ends(Kind::MipmappedArray).is_some(), of(Memory::Array));
     all(|f| f.ends(Kind::Allocation).is_some(), of(Memory::Physical));
+    let makes = |f: &Function| matches!(f.effect, Effect::Allocate { kind: Memory::Physical, .. });
+    all(|f| f.creates(Kind::Allocation).is_some() && f.effect != Effect::RetainPhysical, makes);
 }
 
 #[test]
@@ -82,7 +84,7 @@ fn what_an_executable_graph_is_changed_by_says_how() {
 fn what_names_a_variable_says_whether_it_is_managed() {
     let hands_out_address = |f: &Function| {
         let is_text = f.params.iter().any(|param| matches!(param.role, Role::Text));
-        let is_address = |form| matches!(form, Form::Pointer(to) if matches!(to.form, Form::Address) && to.size == 8);
+        let is_address = |form| matches!(form, Form::Pointer(to) if matches!(to.form, Form::Address));
         is_text && f.params.iter().any(|param| matches!(param.role, Role::Out(_)) && is_address(param.ty.form))
     };
     all(hands_out_address, |f| matches!(f.effect, Effect::FindVariable { .. } | Effect::FindManaged { .. }));

@@ -23,7 +23,7 @@ use crate::ranges::Ranges;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use trace::api::effect::{Effect, Memory};
+use trace::api::effect::{Bytes, Effect, Memory};
 use trace::api::roles::{Class, Extent, Field, Role};
 use trace::api::types::{Form, Kind};
 use trace::call::{Content, Image};
@@ -133,8 +133,7 @@ impl Survey {
             }
             return;
         }
-        if function.creates(Kind::Allocation).is_some() && is_imported(function) && action(function) == Action::Execute
-        {
+        if is_imported(function) && action(function) == Action::Execute {
             self.reasons.about_call(format!("{}: {FROM_ITSELF}", function.name), call.number);
         }
         if let Some(Change::PrimaryRetained { context, device }) = change {
@@ -326,8 +325,9 @@ impl Survey {
     }
 }
 
+/// Whether it hands out physical memory that was made elsewhere.
 fn is_imported(function: &Function) -> bool {
-    matches!(function.effect, Effect::Allocate { kind: Memory::Imported, .. })
+    matches!(function.effect, Effect::Allocate { kind: Memory::Physical, bytes: Bytes::Untold })
 }
 
 /// How many bytes of device memory from its address on an argument stands for, where the call says so by itself.

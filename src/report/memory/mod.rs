@@ -15,7 +15,7 @@ use ledger::{Held, Ledger, Name, Side};
 use left::{Left, group};
 use place::place;
 use std::collections::BTreeMap;
-use trace::api::effect::{Effect, Memory as Kind};
+use trace::api::effect::{Bytes, Effect, Memory as Kind};
 use trace::api::enums::CUresult;
 use trace::api::roles::Class;
 use trace::api::types::Kind as Handle;
@@ -215,8 +215,12 @@ impl<'t> Memory<'t> {
     }
 
     fn fail(&mut self, step: &Step<'_, 't>) {
-        // Ranges of addresses, mappings and handles of what is there already.
-        if step.allocates().is_none_or(|kind| matches!(kind, Kind::Addresses | Kind::Imported)) {
+        // Ranges of addresses, mappings and handles of what is there already, which have no length.
+        let is_new = |effect| match effect {
+            Effect::Allocate { kind, bytes } => kind != Kind::Addresses && bytes != Bytes::Untold,
+            _ => false,
+        };
+        if !step.function.is_some_and(|function| is_new(function.effect)) {
             return;
         }
         self.failed += 1;

@@ -53,13 +53,13 @@ macro_rules! array {
             cuTexRefSetAddress_v2(ByteOffset: *mut usize = Out(One), hTexRef: CUtexref, dptr: CUdeviceptr,
                 bytes: usize) state => BindTexture(dptr);
             cuTexRefSetAddress(ByteOffset: *mut u32 = Out(One), hTexRef: CUtexref, dptr: CUdeviceptr_v1, bytes: u32)
-                state refuse;
+                state refuse => BindTexture(dptr);
             cuTexRefSetAddress2D_v3(hTexRef: CUtexref, desc: *const CUDA_ARRAY_DESCRIPTOR = In(One),
                 dptr: CUdeviceptr, Pitch: usize) state => BindTexture(dptr);
             cuTexRefSetAddress2D_v2(hTexRef: CUtexref, desc: *const CUDA_ARRAY_DESCRIPTOR = In(One),
                 dptr: CUdeviceptr, Pitch: usize) state => BindTexture(dptr);
             cuTexRefSetAddress2D(hTexRef: CUtexref, desc: *const CUDA_ARRAY_DESCRIPTOR_v1 = In(One),
-                dptr: CUdeviceptr_v1, Pitch: u32) state refuse;
+                dptr: CUdeviceptr_v1, Pitch: u32) state refuse => BindTexture(dptr);
             cuTexRefSetFormat(hTexRef: CUtexref, fmt: CUarray_format, NumPackedComponents: i32) state;
             cuTexRefSetAddressMode(hTexRef: CUtexref, dim: i32, am: CUaddress_mode) state;
             cuTexRefSetFilterMode(hTexRef: CUtexref, fm: CUfilter_mode) state;

@@ -36,10 +36,10 @@ macro_rules! memory_virtual {
             cuMemMapArrayAsync(mapInfoList: *mut CUarrayMapInfo = In(Len(count)), count: u32, hStream: CUstream)
                 submit | cuMemMapArrayAsync_ptsz => Submit(MapResource);
 
-            // Multicast objects.
+            // Multicast objects. They have no memory of their own: it is bound to them.
             cuMulticastCreate(mcHandle: *mut CUmemGenericAllocationHandle = Create(One),
                 prop: *const CUmulticastObjectProp = In(One)) allocate refuse
-                => Allocate { kind: Imported, bytes: Untold };
+                => Allocate { kind: Physical, bytes: Untold };
             cuMulticastAddDevice(mcHandle: CUmemGenericAllocationHandle, dev: CUdevice) state refuse;
             cuMulticastBindMem_v2(mcHandle: CUmemGenericAllocationHandle, dev: CUdevice, mcOffset: usize,
                 memHandle: CUmemGenericAllocationHandle, memOffset: usize, size: usize, flags: u64) state refuse;
@@ -60,7 +60,7 @@ macro_rules! memory_virtual {
                 handle: CUmemGenericAllocationHandle, handleType: CUmemAllocationHandleType, flags: u64) query;
             cuMemImportFromShareableHandle(handle: *mut CUmemGenericAllocationHandle = Create(One),
                 osHandle: *mut c_void = AttributeIn(shHandleType, EXPORTED_HANDLES),
-                shHandleType: CUmemAllocationHandleType) allocate => Allocate { kind: Imported, bytes: Untold };
+                shHandleType: CUmemAllocationHandleType) allocate => Allocate { kind: Physical, bytes: Untold };
             cuMemGetHandleForAddressRange(handle: *mut c_void = AttributeOut(handleType, RANGE_HANDLES),
                 dptr: CUdeviceptr, size: usize, handleType: CUmemRangeHandleType,
                 flags: u64 = CUmemRangeFlags::BITS) query refuse;

@@ -19,9 +19,9 @@ macro_rules! module {
             cuModuleEnumerateFunctions(functions: *mut CUfunction = Out(Len(numFunctions)), numFunctions: u32,
                 r#mod: CUmodule) query;
             cuModuleGetGlobal_v2(dptr: *mut CUdeviceptr = Out(One), bytes: *mut usize = Out(One), hmod: CUmodule,
-                name: *const c_char = Text) query => FindVariable { at: dptr, bytes: bytes };
+                name: *const c_char = Text) query => FindVariable { at: dptr, bytes };
             cuModuleGetGlobal(dptr: *mut CUdeviceptr_v1 = Out(One), bytes: *mut u32 = Out(One), hmod: CUmodule,
-                name: *const c_char = Text) query refuse;
+                name: *const c_char = Text) query refuse => FindVariable { at: dptr, bytes };
             cuModuleGetTexRef(pTexRef: *mut CUtexref = Out(One), hmod: CUmodule, name: *const c_char = Text) query;
             cuModuleGetSurfRef(pSurfRef: *mut CUsurfref = Out(One), hmod: CUmodule, name: *const c_char = Text) query;
 
@@ -71,9 +71,9 @@ macro_rules! module {
                 lib: CUlibrary) query;
             cuLibraryGetModule(pMod: *mut CUmodule = Out(One), library: CUlibrary) query;
             cuLibraryGetGlobal(dptr: *mut CUdeviceptr = Out(One), bytes: *mut usize = Out(One), library: CUlibrary,
-                name: *const c_char = Text) query => FindVariable { at: dptr, bytes: bytes };
+                name: *const c_char = Text) query => FindVariable { at: dptr, bytes };
             cuLibraryGetManaged(dptr: *mut CUdeviceptr = Out(One), bytes: *mut usize = Out(One), library: CUlibrary,
-                name: *const c_char = Text) query => FindManaged { at: dptr, bytes: bytes };
+                name: *const c_char = Text) query => FindManaged { at: dptr, bytes };
             cuLibraryGetUnifiedFunction(fptr: *mut *mut c_void = EntryPoint, library: CUlibrary,
                 symbol: *const c_char = Text) query refuse;
 
