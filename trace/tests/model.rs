@@ -38,6 +38,19 @@ fn a_wait_covers_its_stream_and_what_that_waits_for() {
     assert_eq!(left(&sample), [("stream#1".to_owned(), 1)]);
 }
 
+fn unordered(sample: &Sample) -> Vec<u64> {
+    let (trace, mut walk) = (sample.trace(), Outstanding::default());
+    let last = trace.calls().last().expect("a call");
+    trace.calls().take_while(|call| call.number < last.number).for_each(|call| {
+        walk.see(&call, call.function().unwrap(), &Objects::default());
+    });
+    let is_found = |call: &u64| {
+        let found = walk.unordered(&last, last.function().unwrap(), |other| other == *call);
+        found.is_some_and(|(found, _)| found == *call)
+    };
+    (0..last.number).filter(is_found).collect()
+}
+
 #[test]
 fn what_neither_a_stream_nor_an_event_orders() {
     let mut sample = Sample::new();
@@ -47,18 +60,6 @@ fn what_neither_a_stream_nor_an_event_orders() {
     }
     // Calls 6 to 8: on a non-blocking stream, and on two blocking ones.
     [(10, 0x50), (12, 0x60), (14, 0x70)].into_iter().for_each(|(at, stream)| fill(&mut sample, at, stream));
-    let unordered = |sample: &Sample| {
-        let (trace, mut walk) = (sample.trace(), Outstanding::default());
-        let last = trace.calls().last().expect("a call");
-        trace.calls().take_while(|call| call.number < last.number).for_each(|call| {
-            walk.see(&call, call.function().unwrap(), &Objects::default());
-        });
-        let is_found = |call: &u64| {
-            let found = walk.unordered(&last, last.function().unwrap(), |other| other == *call);
-            found.is_some_and(|(found, _)| found == *call)
-        };
-        (0..last.number).filter(is_found).collect::<Vec<u64>>()
-    };
     // A blocking stream waits for nothing of the other, as nothing stands in the legacy stream, which waits for both.
     fill(&mut sample, 16, 0x60);
     assert_eq!(unordered(&sample), [6, 8]);
@@ -77,6 +78,25 @@ fn what_neither_a_stream_nor_an_event_orders() {
     sample.call(0, "cuStreamWaitEvent", 38..39, &[0x80, 0xe1, 0], &[]);
     fill(&mut sample, 40, 0x80);
     assert_eq!(unordered(&sample), [12]);
+}
+
+#[test]
+fn work_waits_for_what_its_stream_did_when_it_was_put() {
+    let mut sample = Sample::new();
+    streams(&mut sample);
+    let wait = |sample: &mut Sample, at: u64, [event, of, by]: [u64; 3]| {
+        sample.call(0, "cuEventRecord", at..at + 1, &[event, of], &[]);
+        sample.call(0, "cuStreamWaitEvent", at + 1..at + 2, &[by, event, 0], &[]);
+    };
+    // Calls 4, 5, 8, 11: 0x50 waits for 0x60, and for 0x70 only after 0x80 has waited for it.
+    fill(&mut sample, 10, 0x60);
+    fill(&mut sample, 11, 0x70);
+    wait(&mut sample, 12, [0xe0, 0x60, 0x50]);
+    fill(&mut sample, 14, 0x50);
+    wait(&mut sample, 15, [0xe1, 0x50, 0x80]);
+    wait(&mut sample, 17, [0xe2, 0x70, 0x50]);
+    fill(&mut sample, 19, 0x80);
+    assert_eq!(unordered(&sample), [5]);
 }
 
 #[test]
@@ -112,6 +132,28 @@ fn the_legacy_stream_waits_for_blocking_ones() {
     assert_eq!(left(&sample), [("stream#1".to_owned(), 1)]);
     sample.call(0, "cuCtxSynchronize", 22..23, &[], &[]);
     assert_eq!(left(&sample), []);
+}
+
+#[test]
+fn an_event_on_the_legacy_stream_covers_blocking_ones_and_what_they_wait_for() {
+    for by_event in [true, false] {
+        let mut sample = Sample::new();
+        streams(&mut sample);
+        fill(&mut sample, 10, 0x50);
+        sample.call(0, "cuEventRecord", 12..13, &[0xe0, 0x50], &[]);
+        sample.call(0, "cuStreamWaitEvent", 14..15, &[0x60, 0xe0, 0], &[]);
+        fill(&mut sample, 16, 0x60);
+        fill(&mut sample, 18, 0x50);
+        if by_event {
+            sample.call(0, "cuEventRecord", 20..21, &[0xe1, 0], &[]);
+            fill(&mut sample, 22, 0x60);
+            sample.call(0, "cuEventSynchronize", 24..25, &[0xe1], &[]);
+        } else {
+            sample.call(0, "cuStreamSynchronize", 20..21, &[0], &[]);
+            fill(&mut sample, 22, 0x60);
+        }
+        assert_eq!(left(&sample), [("stream#1".to_owned(), 1), ("stream#2".to_owned(), 1)], "{by_event}");
+    }
 }
 
 #[test]

@@ -31,12 +31,15 @@ pub struct Stream {
     /// Which it is of; if its making is not in the trace, the one that was current when it was met.
     pub context: u64,
     is_blocking: bool,
-    /// What its next work waits for.
-    waits: Vec<Until>,
+    /// What its work waits for, and since which call: of each stream, later calls wait for more.
+    waits: Vec<(u64, Until)>,
     /// Its latest work, and up to which call all has finished.
     last: Option<u64>,
     done: u64,
 }
+
+/// Of the waits of one stream for another: work older than the oldest of these is taken for unordered.
+const MOST_WAITS: usize = 16;
 
 #[derive(Clone, Copy)]
 struct Made {
@@ -66,7 +69,7 @@ impl Order {
             }
             context => Made { context, is_blocking: id.thread.is_some() },
         };
-        let waits = self.of_contexts.get(&context).cloned().unwrap_or_default();
+        let waits = self.of_contexts.get(&context).into_iter().flatten().map(|until| (0, *until)).collect();
         self.streams.push(Stream { id, context, is_blocking, waits, last: None, done: 0 });
         self.by_id.insert(id, self.streams.len() - 1);
         self.streams.len() - 1
@@ -103,13 +106,7 @@ impl Order {
 
     /// What was put on a stream before this call has finished.
     pub fn stream_finished(&mut self, id: StreamId, call: u64) {
-        if let Some(at) = self.known(id) {
-            self.finish((at, call));
-            self.finish_all(self.streams[at].waits.clone());
-        }
-        if id.is_legacy() {
-            self.blocking_of(id.context).into_iter().for_each(|at| self.finish((at, call)));
-        }
+        self.finish_all(self.before(self.known(id), id, call));
     }
 
     pub fn event_finished(&mut self, event: u64) {
@@ -119,8 +116,8 @@ impl Order {
     /// What was put on any stream of a context before this call has finished, or is gone with it.
     pub fn context_finished(&mut self, context: u64, call: u64) {
         for at in self.busy_of(context) {
+            self.finish_all(self.waits(at));
             self.finish((at, call));
-            self.finish_all(self.streams[at].waits.clone());
         }
     }
 
@@ -156,43 +153,74 @@ impl Order {
 
     /// By a call on a stream.
     pub fn event_recorded(&mut self, event: u64, at: usize, call: u64) {
-        let mut before = self.waits(at);
-        join(&mut before, (at, call));
+        let before = self.before(Some(at), self.streams[at].id, call);
         self.events.insert(event, before);
     }
 
     /// The same, behind all work of a context.
     pub fn event_recorded_in(&mut self, event: u64, context: u64, call: u64) {
-        let mut before = Vec::new();
-        for at in self.busy_of(context) {
-            join(&mut before, (at, call));
-            self.waits(at).into_iter().for_each(|until| join(&mut before, until));
-        }
+        let before = self.all_before(self.busy_of(context), call);
         self.events.insert(event, before);
     }
 
+    /// What stands before a call on this stream, as its own; on the legacy stream also what stands on blocking ones (driver 580:
+    /// tests/gpu/facts/legacy_waits.c).
+    fn before(&self, at: Option<usize>, id: StreamId, call: u64) -> Vec<Until> {
+        let blocking = if id.is_legacy() { self.blocking_of(id.context) } else { Vec::new() };
+        self.all_before(at.into_iter().chain(blocking), call)
+    }
+
+    fn all_before(&self, streams: impl IntoIterator<Item = usize>, call: u64) -> Vec<Until> {
+        let mut before = Vec::new();
+        for at in streams {
+            join(&mut before, (at, call));
+            self.waits(at).into_iter().for_each(|until| join(&mut before, until));
+        }
+        before
+    }
+
     /// What comes to the stream waits for the event.
-    pub fn event_awaited(&mut self, event: u64, at: usize) {
-        let mut waits = self.waits(at);
-        self.open(self.events.get(&event)).into_iter().for_each(|until| join(&mut waits, until));
+    pub fn event_awaited(&mut self, event: u64, at: usize, call: u64) {
+        let awaited = self.open(self.events.get(&event).into_iter().flatten());
+        let mut waits = std::mem::take(&mut self.streams[at].waits);
+        waits.retain(|(_, until)| self.is_open(until));
+        for (other, until) in awaited {
+            let known = || waits.iter().filter(|(_, (at, _))| *at == other);
+            if known().all(|(_, (_, known))| *known < until) {
+                let oldest = waits.iter().position(|(_, (at, _))| *at == other);
+                if let Some(oldest) = oldest.filter(|_| known().count() >= MOST_WAITS) {
+                    waits.remove(oldest);
+                }
+                waits.push((call, (other, until)));
+            }
+        }
         self.streams[at].waits = waits;
     }
 
     /// What comes to any stream of the context waits for the event.
-    pub fn event_awaited_in(&mut self, event: u64, context: u64) {
+    pub fn event_awaited_in(&mut self, event: u64, context: u64, call: u64) {
         for at in 0..self.streams.len() {
             if self.streams[at].context == context {
-                self.event_awaited(event, at);
+                self.event_awaited(event, at, call);
             }
         }
-        let mut waits = self.open(self.of_contexts.get(&context));
-        self.open(self.events.get(&event)).into_iter().for_each(|until| join(&mut waits, until));
+        let mut waits = self.open(self.of_contexts.get(&context).into_iter().flatten());
+        let awaited = self.open(self.events.get(&event).into_iter().flatten());
+        awaited.into_iter().for_each(|until| join(&mut waits, until));
         self.of_contexts.insert(context, waits);
     }
 
     /// What the next work of a stream waits for by events, and is not known to have finished.
     pub fn waits(&self, at: usize) -> Vec<Until> {
-        self.open(Some(&self.streams[at].waits))
+        self.waits_of(at, u64::MAX)
+    }
+
+    /// The same, of the work that a call put there.
+    pub fn waits_of(&self, at: usize, call: u64) -> Vec<Until> {
+        let mut waits = Vec::new();
+        let earlier = self.streams[at].waits.iter().filter(|(since, _)| *since < call);
+        self.open(earlier.map(|(_, until)| until)).into_iter().for_each(|until| join(&mut waits, until));
+        waits
     }
 
     /// What work put here waits for without being told to: on the legacy stream for blocking ones of its context, on those for it.
@@ -204,8 +232,12 @@ impl Order {
         }
     }
 
-    fn open(&self, all: Option<&Vec<Until>>) -> Vec<Until> {
-        all.into_iter().flatten().copied().filter(|(at, until)| *until > self.streams[*at].done).collect()
+    fn open<'u>(&self, all: impl Iterator<Item = &'u Until>) -> Vec<Until> {
+        all.copied().filter(|until| self.is_open(until)).collect()
+    }
+
+    fn is_open(&self, (at, until): &Until) -> bool {
+        *until > self.streams[*at].done
     }
 
     fn busy_of(&self, context: u64) -> Vec<usize> {

@@ -234,7 +234,7 @@ impl Outstanding {
         let mut open = vec![(stream, number)];
         while let Some((at, waiting)) = open.pop() {
             let implied = order.implied(at).into_iter().map(|other| (other, waiting));
-            for (other, until) in order.waits(at).into_iter().chain(implied) {
+            for (other, until) in order.waits_of(at, waiting).into_iter().chain(implied) {
                 let known = ordered.entry(other).or_insert(0);
                 if until > *known {
                     *known = until;

@@ -95,9 +95,9 @@ impl Streams {
             }
             Change::EventAwaited { event, by: Scope::Stream(on) } => {
                 let at = order.met(id(on), current);
-                order.event_awaited(event, at);
+                order.event_awaited(event, at, call);
             }
-            Change::EventAwaited { event, by: Scope::Context(context) } => order.event_awaited_in(event, context),
+            Change::EventAwaited { event, by: Scope::Context(context) } => order.event_awaited_in(event, context, call),
             Change::StreamFinished { on } => order.stream_finished(id(on), call),
             Change::EventsFinished { events } => events.into_iter().for_each(|event| order.event_finished(event)),
             Change::ContextFinished { context } => order.context_finished(context.unwrap_or(current), call),
