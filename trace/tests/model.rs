@@ -259,3 +259,46 @@ fn a_copy_without_a_stream_waits_if_it_touches_host_memory() {
         assert_eq!(left(&sample).is_empty(), waits, "{name} {words:x?}");
     }
 }
+
+#[test]
+fn what_has_the_handle_of_an_event_that_ended_is_another() {
+    for ends in [false, true] {
+        let mut sample = Sample::new();
+        streams(&mut sample);
+        fill(&mut sample, 10, 0x50);
+        sample.call(0, "cuEventRecord", 12..13, &[0xe0, 0x50], &[]);
+        if ends {
+            sample.call(0, "cuEventDestroy_v2", 14..15, &[0xe0], &[]);
+            sample.call(0, "cuEventCreate", 16..17, &[0x100, 0], &[(0x100, &0xe0u64.to_le_bytes())]);
+        }
+        sample.call(0, "cuEventSynchronize", 18..19, &[0xe0], &[]);
+        assert_eq!(left(&sample).len(), usize::from(ends));
+    }
+}
+
+#[test]
+fn a_capture_ends_with_its_stream() {
+    let ends: [(&str, &[u64]); 2] = [("cuStreamDestroy_v2", &[0x50]), ("cuDevicePrimaryCtxReset_v2", &[0])];
+    for (name, words) in ends {
+        let mut sample = Sample::new();
+        sample.call(0, "cuDevicePrimaryCtxRetain", 0..1, &[0x100, 0], &[(0x100, &0xc0u64.to_le_bytes())]);
+        streams(&mut sample);
+        sample.call(0, "cuStreamBeginCapture_v2", 10..11, &[0x50, 0], &[]);
+        sample.call(0, name, 12..13, words, &[]);
+        fill(&mut sample, 14, 0x50);
+        assert_eq!(left(&sample).len(), 1, "{name}");
+    }
+}
+
+#[test]
+fn an_external_event_does_not_take_streams_into_a_capture() {
+    for (recorded, awaited) in [(0, 0), (1, 0), (0, 1)] {
+        let mut sample = Sample::new();
+        streams(&mut sample);
+        sample.call(0, "cuStreamBeginCapture_v2", 10..11, &[0x50, 0], &[]);
+        sample.call(0, "cuEventRecordWithFlags", 12..13, &[0xe0, 0x50, recorded], &[]);
+        sample.call(0, "cuStreamWaitEvent", 14..15, &[0x60, 0xe0, awaited], &[]);
+        fill(&mut sample, 16, 0x60);
+        assert_eq!(left(&sample).len(), (recorded + awaited) as usize, "{recorded} {awaited}");
+    }
+}

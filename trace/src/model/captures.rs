@@ -26,11 +26,11 @@ impl Captures {
                 self.streams.retain(|_, origin| *origin != ended);
                 self.events.retain(|_, origin| *origin != ended);
             }
-            Change::EventRecorded { event, behind } => {
+            Change::EventRecorded { event, behind, is_external } => {
                 let origin = match behind {
-                    Scope::Stream(on) => self.origin(id(on)),
-                    // Fails where one of its streams is under capture (cuda.h).
-                    Scope::Context(_) => None,
+                    Scope::Stream(on) if !is_external => self.origin(id(on)),
+                    // Of a context it fails where one of its streams is under capture (cuda.h).
+                    _ => None,
                 };
                 match origin {
                     Some(origin) => self.events.insert(event, origin),
@@ -38,19 +38,31 @@ impl Captures {
                 };
             }
             // A stream that waits for a capture joins it.
-            Change::EventAwaited { event, by: Scope::Stream(on) } => {
+            Change::EventAwaited { event, by: Scope::Stream(on), is_external: false } => {
                 let origin = self.events.get(&event).copied();
                 self.streams.extend(origin.map(|origin| (id(on), origin)));
+            }
+            Change::EventEnded { event } => _ = self.events.remove(&event),
+            // What has the handle from now on is another stream.
+            Change::StreamMade { stream, .. } | Change::StreamEnded { stream } => {
+                self.stream_ended(StreamId::made(stream))
             }
             _ => {}
         }
     }
 
+    /// A capture ends with the stream that it began on.
+    pub fn stream_ended(&mut self, stream: StreamId) {
+        self.streams.retain(|on, origin| *on != stream && *origin != stream);
+        self.events.retain(|_, origin| *origin != stream);
+    }
+
     /// Whether a call that changes this becomes part of a capture, which is asked before it is followed.
     pub fn takes(&self, change: &Change, id: impl Fn(StreamHandle) -> StreamId) -> bool {
         match *change {
-            Change::EventAwaited { event, by } => {
-                self.events.contains_key(&event) || matches!(by, Scope::Stream(on) if self.origin(id(on)).is_some())
+            Change::EventAwaited { event, by, is_external } => {
+                !is_external && self.events.contains_key(&event)
+                    || matches!(by, Scope::Stream(on) if self.origin(id(on)).is_some())
             }
             Change::Submitted { on, .. } | Change::EventRecorded { behind: Scope::Stream(on), .. } => {
                 self.origin(id(on)).is_some()
@@ -83,8 +95,8 @@ mod tests {
             captures.follow(&change, id);
             [STREAM, OTHER].map(|handle| is_captured(&captures, handle))
         };
-        let recorded = Change::EventRecorded { event: EVENT, behind: Scope::Stream(STREAM) };
-        let awaited = Change::EventAwaited { event: EVENT, by: Scope::Stream(OTHER) };
+        let recorded = Change::EventRecorded { event: EVENT, behind: Scope::Stream(STREAM), is_external: false };
+        let awaited = Change::EventAwaited { event: EVENT, by: Scope::Stream(OTHER), is_external: false };
         assert_eq!(follow(recorded), [false; 2]);
         assert_eq!(follow(Change::CaptureBegun { on: STREAM }), [true, false]);
         // As it was recorded before.
@@ -99,9 +111,9 @@ mod tests {
     fn an_event_of_a_whole_context_is_of_no_capture() {
         let mut captures = Captures::default();
         captures.follow(&Change::CaptureBegun { on: STREAM }, id);
-        captures.follow(&Change::EventRecorded { event: EVENT, behind: Scope::Stream(STREAM) }, id);
-        captures.follow(&Change::EventRecorded { event: EVENT, behind: Scope::Context(0xc1) }, id);
-        captures.follow(&Change::EventAwaited { event: EVENT, by: Scope::Stream(OTHER) }, id);
+        captures.follow(&Change::EventRecorded { event: EVENT, behind: Scope::Stream(STREAM), is_external: false }, id);
+        captures.follow(&Change::EventRecorded { event: EVENT, behind: Scope::Context(0xc1), is_external: false }, id);
+        captures.follow(&Change::EventAwaited { event: EVENT, by: Scope::Stream(OTHER), is_external: false }, id);
         assert!(!is_captured(&captures, OTHER));
     }
 

@@ -77,13 +77,20 @@ pub enum Change {
         on: StreamHandle,
         touched: Touched,
     },
+    /// `is_external`: in a capture, as a node that records the event whenever the graph is launched.
     EventRecorded {
         event: u64,
         behind: Scope,
+        is_external: bool,
     },
+    /// `is_external`: in a capture, as a node that waits for the event whenever the graph is launched.
     EventAwaited {
         event: u64,
         by: Scope,
+        is_external: bool,
+    },
+    EventEnded {
+        event: u64,
     },
     CaptureBegun {
         on: StreamHandle,
@@ -146,7 +153,7 @@ pub fn is_followed(function: &Function) -> bool {
     matches!(function.class, Class::submit | Class::launch | Class::copy | Class::synchronize | Class::poll)
         || function.effect != Effect::None
         || function.hands_out(Kind::MemoryPool).is_some()
-        || [Kind::Context, Kind::GreenContext, Kind::Stream].into_iter().any(is_followed_kind)
+        || [Kind::Context, Kind::GreenContext, Kind::Stream, Kind::Event].into_iter().any(is_followed_kind)
 }
 
 /// Of a call that took effect.
@@ -178,8 +185,14 @@ pub fn resolve(call: &Call, function: &Function) -> Option<Change> {
         Effect::PopContext => Change::ContextPopped,
         Effect::SetContext => Change::ContextSet { context: context()? },
         Effect::TellDevice => Change::DeviceTold { device: call.output_of(function.hands_out(Kind::Device)?)? as i32 },
-        Effect::Submit(Work::RecordEvent) => Change::EventRecorded { event: handle(Kind::Event)?, behind: scope() },
-        Effect::Submit(Work::AwaitEvent) => Change::EventAwaited { event: handle(Kind::Event)?, by: scope() },
+        Effect::Submit(Work::RecordEvent) => Change::EventRecorded {
+            event: handle(Kind::Event)?,
+            behind: scope(),
+            is_external: has_flag(call, function),
+        },
+        Effect::Submit(Work::AwaitEvent) => {
+            Change::EventAwaited { event: handle(Kind::Event)?, by: scope(), is_external: has_flag(call, function) }
+        }
         Effect::Submit(Work::Copy | Work::UnifiedCopy | Work::Fill) if function.brings_at_once() => {
             Change::Copied { on: on(), touched: Touched::of(call, function) }
         }
@@ -213,13 +226,11 @@ pub fn resolve(call: &Call, function: &Function) -> Option<Change> {
             } else if let Some(context) = ended(Kind::GreenContext) {
                 Change::ContextEnded { context, is_green: true }
             } else if let Some(stream) = made(Kind::Stream) {
-                Change::StreamMade {
-                    stream,
-                    green: handle(Kind::GreenContext),
-                    is_blocking: is_blocking(call, function),
-                }
+                Change::StreamMade { stream, green: handle(Kind::GreenContext), is_blocking: !has_flag(call, function) }
             } else if let Some(stream) = ended(Kind::Stream) {
                 Change::StreamEnded { stream }
+            } else if let Some(event) = ended(Kind::Event) {
+                Change::EventEnded { event }
             } else {
                 let pool = call.output_of(function.hands_out(Kind::MemoryPool)?)?;
                 Change::PoolFound { pool, device: device().or_else(|| located(call, function))? }
@@ -228,10 +239,10 @@ pub fn resolve(call: &Call, function: &Function) -> Option<Change> {
     })
 }
 
-fn is_blocking(call: &Call, function: &Function) -> bool {
-    const NON_BLOCKING: u64 = 1;
+/// CU_STREAM_NON_BLOCKING, CU_EVENT_RECORD_EXTERNAL, CU_EVENT_WAIT_EXTERNAL.
+fn has_flag(call: &Call, function: &Function) -> bool {
     let flags = function.params.iter().position(|param| matches!(param.role, Role::Bits(_)));
-    flags.and_then(|at| call.argument_of(at)).unwrap_or(0) & NON_BLOCKING == 0
+    flags.and_then(|at| call.argument_of(at)).unwrap_or(0) & 1 != 0
 }
 
 /// What the call is to end: an address or a handle.

@@ -55,7 +55,7 @@ impl Order {
 
     /// What has this handle from now on is another stream; work on this one goes on.
     pub fn stream_ended(&mut self, handle: u64) {
-        self.by_id.remove(&StreamId { context: 0, stream: handle, thread: None });
+        self.by_id.remove(&StreamId::made(handle));
     }
 
     /// A stream that is met while this context is current.
@@ -121,11 +121,18 @@ impl Order {
         }
     }
 
-    /// Its streams end with it; what has their handles from now on, or comes to its default streams, is of another.
-    pub fn context_ended(&mut self, context: u64, call: u64) {
+    /// Its streams end with it; what has their handles from now on, or comes to its default streams, is of another. Which end.
+    pub fn context_ended(&mut self, context: u64, call: u64) -> Vec<StreamId> {
         self.context_finished(context, call);
         self.of_contexts.remove(&context);
-        self.by_id.retain(|_, at| self.streams[*at].context != context);
+        let made = self.made.extract_if(|_, made| made.context == context).map(|(handle, _)| StreamId::made(handle));
+        let mut ended: Vec<StreamId> = made.collect();
+        self.by_id.retain(|id, at| {
+            let ends = self.streams[*at].context == context;
+            ended.extend(ends.then_some(*id));
+            !ends
+        });
+        ended
     }
 
     /// Up to where a callback had waited when it began, of its own stream and others.
@@ -177,6 +184,11 @@ impl Order {
             self.waits(at).into_iter().for_each(|until| join(&mut before, until));
         }
         before
+    }
+
+    /// What has this handle from now on is another event, and not recorded yet.
+    pub fn event_ended(&mut self, event: u64) {
+        self.events.remove(&event);
     }
 
     /// What comes to the stream waits for the event.

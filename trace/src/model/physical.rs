@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, HashMap};
 
 #[derive(Default)]
 pub struct Physical {
-    /// What a handle stands for now: values are used again.
-    handles: HashMap<u64, u64>,
+    /// What a handle stands for now, and how often it is to be released: values are used again.
+    handles: HashMap<u64, (u64, u32)>,
     /// Mappings by address: length, and what is mapped.
     mapped: BTreeMap<u64, (u64, u64)>,
     /// Handles and mappings of each piece.
@@ -27,13 +27,15 @@ impl Physical {
         match *change {
             Change::Allocated { kind: Memory::Physical, at: handle, bytes, .. } => {
                 self.made += 1;
-                self.handles.insert(handle, self.made);
+                self.handles.insert(handle, (self.made, 1));
                 self.references.insert(self.made, 1);
                 Some(Pieces::Made(self.made, bytes?))
             }
             Change::PhysicalRetained { handle, at } => {
                 let piece = self.piece_at(at)?;
-                self.handles.insert(handle, piece);
+                let count =
+                    self.handles.get(&handle).map_or(0, |(known, count)| if *known == piece { *count } else { 0 });
+                self.handles.insert(handle, (piece, count + 1));
                 *self.references.entry(piece).or_default() += 1;
                 None
             }
@@ -51,6 +53,10 @@ impl Physical {
             // A handle that was retained stands for its piece until all its references are released.
             Change::Freed { kind: Memory::Physical, at: handle } => {
                 let piece = self.piece(handle)?;
+                match self.handles.get_mut(&handle) {
+                    Some((_, count @ 2..)) => *count -= 1,
+                    _ => _ = self.handles.remove(&handle),
+                }
                 Some(Pieces::Gone(Some(piece).filter(|piece| self.drop_one(*piece)).into_iter().collect()))
             }
             _ => None,
@@ -59,7 +65,7 @@ impl Physical {
 
     /// What a handle stands for.
     pub fn piece(&self, handle: u64) -> Option<u64> {
-        self.handles.get(&handle).copied()
+        self.handles.get(&handle).map(|(piece, _)| *piece)
     }
 
     fn piece_at(&self, address: u64) -> Option<u64> {

@@ -30,7 +30,7 @@ impl StreamHandle {
             0 if self.per_thread => StreamId { context, stream: PER_THREAD, thread: Some(thread) },
             PER_THREAD => StreamId { context, stream: PER_THREAD, thread: Some(thread) },
             0 | LEGACY => StreamId::legacy(context),
-            stream => StreamId { context: 0, stream, thread: None },
+            stream => StreamId::made(stream),
         }
     }
 }
@@ -49,6 +49,11 @@ pub struct StreamId {
 impl StreamId {
     pub const fn legacy(context: u64) -> StreamId {
         StreamId { context, stream: LEGACY, thread: None }
+    }
+
+    /// One that has a handle of its own.
+    pub const fn made(handle: u64) -> StreamId {
+        StreamId { context: 0, stream: handle, thread: None }
     }
 
     pub const fn is_legacy(self) -> bool {

@@ -58,7 +58,8 @@ impl Streams {
         let is_done = waits || matches!(*change, Change::Copied { touched, .. } if self.memory.holds(touched));
         let put = if is_captured { None } else { self.put(call, change, current, id, is_done) };
         if let Some(Ended { context, .. }) = ended {
-            self.order.context_ended(context, call);
+            let streams = self.order.context_ended(context, call);
+            streams.into_iter().for_each(|stream| self.captures.stream_ended(stream));
         }
         Followed { ended, put, is_done, is_captured }
     }
@@ -86,18 +87,21 @@ impl Streams {
                 }
                 return Some(at);
             }
-            Change::EventRecorded { event, behind: Scope::Stream(on) } => {
+            Change::EventRecorded { event, behind: Scope::Stream(on), .. } => {
                 let at = order.met(id(on), current);
                 order.event_recorded(event, at, call);
             }
-            Change::EventRecorded { event, behind: Scope::Context(context) } => {
+            Change::EventRecorded { event, behind: Scope::Context(context), .. } => {
                 order.event_recorded_in(event, context, call);
             }
-            Change::EventAwaited { event, by: Scope::Stream(on) } => {
+            Change::EventAwaited { event, by: Scope::Stream(on), .. } => {
                 let at = order.met(id(on), current);
                 order.event_awaited(event, at, call);
             }
-            Change::EventAwaited { event, by: Scope::Context(context) } => order.event_awaited_in(event, context, call),
+            Change::EventAwaited { event, by: Scope::Context(context), .. } => {
+                order.event_awaited_in(event, context, call)
+            }
+            Change::EventEnded { event } => order.event_ended(event),
             Change::StreamFinished { on } => order.stream_finished(id(on), call),
             Change::EventsFinished { events } => events.into_iter().for_each(|event| order.event_finished(event)),
             Change::ContextFinished { context } => order.context_finished(context.unwrap_or(current), call),
