@@ -9,6 +9,7 @@ use crate::run::{finish, hazards};
 use crate::session::device_memory;
 use trace::api::roles::Role;
 use trace::api::types::{Form, Kind};
+use trace::model::change::{Change, resolve};
 use trace::{Call, Function};
 
 impl<'t> Worker<'_, 't> {
@@ -46,9 +47,8 @@ impl<'t> Worker<'_, 't> {
     /// What a call does that has to do with memory. To free some a thread needs no current context: the
     /// driver finds it by the memory, and waits for what may use that (tests/gpu/facts/no_context.c).
     pub(super) fn emulate(&mut self, call: &Call<'t>, function: &'static Function, memory: Memory) {
-        let freed = match memory {
-            Memory::Free => call.argument("dptr"),
-            Memory::HostFree => call.argument("p"),
+        let freed = match (memory, resolve(call, function)) {
+            (Memory::Free | Memory::HostFree, Some(Change::Freed { at, .. })) => Some(at),
             _ => None,
         };
         let driver = self.run.driver;
@@ -72,41 +72,41 @@ impl<'t> Worker<'_, 't> {
 
     fn emulate_here(&mut self, call: &Call<'t>, function: &'static Function, memory: Memory) {
         let placement = &self.run.placement;
-        let argument = |name: &str| call.argument(name).unwrap_or(0);
-        let sized = |start: u64, len: &str| start..start.saturating_add(argument(len));
+        let (at, bytes) = match resolve(call, function) {
+            Some(Change::Allocated { at, bytes: Some(bytes), .. }) => (at, bytes),
+            Some(Change::Freed { at, .. }) => (at, 0),
+            _ => return self.refuse(call, function, "the address or the length of its memory was not recorded"),
+        };
+        let range = at..at.saturating_add(bytes);
         let done: Result<(), Failure> = match memory {
             Memory::Allocate => match self.run.plan.allocations.get(&call.number) {
                 Some(allocation) => {
-                    let (ordered, start) = (Ordered::of(call, function, self.run.objects), allocation.range.start);
-                    placement.takes_over(&self.run.plan.handovers, call.number, start, ordered);
+                    let ordered = Ordered::of(call, function, self.run.objects);
+                    placement.takes_over(&self.run.plan.handovers, call.number, at, ordered);
                     placement.allocate(allocation, ordered)
                 }
-                None => return self.refuse(call, function, "the address it returned was not recorded"),
+                None => return self.refuse(call, function, "its memory is none that is planned for"),
             },
-            Memory::Free => placement.free(argument("dptr")),
+            Memory::Free => placement.free(at),
             Memory::FreeAsync => {
-                let (ordered, start) = (Ordered::of(call, function, self.run.objects), argument("dptr"));
-                placement.hands_over(&self.run.plan.handovers, call.number, start, ordered);
-                placement.free_async(start, ordered)
+                let ordered = Ordered::of(call, function, self.run.objects);
+                placement.hands_over(&self.run.plan.handovers, call.number, at, ordered);
+                placement.free_async(at, ordered)
             }
-            Memory::HostAllocate => match call.output("pp") {
-                Some(start) => placement.pin(sized(start, "bytesize")),
-                None => return self.refuse(call, function, "the address it returned was not recorded"),
-            },
-            Memory::HostRegister => placement.pin(sized(argument("p"), "bytesize")),
+            Memory::HostAllocate | Memory::HostRegister => placement.pin(range),
             Memory::HostFree => {
-                if let Some(range) = placement.pinned_elsewhere(argument("p")) {
+                if let Some(range) = placement.pinned_elsewhere(at) {
                     finish::memory_ends(self.run, &range, self.thread, &mut self.tally);
-                } else if let Some(range) = placement.pinned_at(argument("p")) {
+                } else if let Some(range) = placement.pinned_at(at) {
                     hazards::before_overwrite(self.run, self.thread, &range, &mut self.tally);
                 }
-                placement.unpin(argument("p"))
+                placement.unpin(at)
             }
-            Memory::Reserve => match call.output("ptr") {
-                Some(start) => placement.reserve(sized(start, "size"), argument("alignment")),
-                None => return self.refuse(call, function, "the address it returned was not recorded"),
+            Memory::Reserve => placement.reserve(range, call.argument("alignment").unwrap_or(0)),
+            Memory::Unreserve => match call.argument("size") {
+                Some(bytes) => placement.unreserve(at, bytes),
+                None => return self.refuse(call, function, "the length of its memory was not recorded"),
             },
-            Memory::Unreserve => placement.unreserve(argument("ptr"), argument("size")),
         };
         self.tally.emulated += 1;
         match done {
