@@ -52,6 +52,14 @@ fn what_the_range_writes_is_put_back() {
     }
 }
 
+/// A context that is gone is none of those that the range could be in.
+#[test]
+fn a_context_that_was_detached_from_is_none() {
+    let place = recorded("detached_context.c");
+    let range = scope(&place, "cuLaunchKernel", "cuCtxSynchronize");
+    assert_eq!(looped(&place, &["--loop", "2", "--scope", &range])["works"]["add_two"]["times"], 6);
+}
+
 /// What does not compute the same each time is told.
 #[test]
 fn runs_that_differ_are_counted() {

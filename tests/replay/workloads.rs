@@ -101,6 +101,7 @@ workloads! {
     no_arguments "no_arguments.c" "replayable" ["count_up"];
     kernel_libraries "kernel_libraries.c" "replayable" ["add_two", "twice"];
     two_contexts "two_contexts.c" "replayable" ["add_two", "twice"];
+    detached_context "detached_context.c" "replayable" ["add_two"];
     waits_for_other_context "waits_for_other_context.c" "replayable" ["busy"];
     linking "linking.c" "replayable" ["weigh_all"];
     elapsed_time "elapsed_time.c" "replayable" [];

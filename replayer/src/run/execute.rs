@@ -11,7 +11,7 @@ use crate::run::callbacks::runs;
 use crate::run::worker::Worker;
 use crate::run::{finish, hazards, profiler_marks, results};
 use trace::api::effect::Effect;
-use trace::api::roles::{Class, Field, Role};
+use trace::api::roles::Class;
 use trace::api::table::Awaited;
 use trace::api::types::Kind;
 use trace::model::change::{Change, resolve};
@@ -91,7 +91,9 @@ impl<'t> Worker<'_, 't> {
             && let Some(Change::Mapped { at, bytes, .. }) = resolve(call, function)
         {
             // Allocated memory may have been here before.
-            let _ = run.placement.vacate(&(at..at.saturating_add(bytes)));
+            if let Err(failure) = run.placement.vacate(&(at..at.saturating_add(bytes))) {
+                self.diverged(call, "memory", "its addresses given back".into(), failure.to_string());
+            }
         }
         if function.class == Class::launch && run.verify {
             results::before_launch(run, call);
@@ -171,8 +173,8 @@ impl<'t> Worker<'_, 't> {
         self.copies(call, function, frame, words);
         self.ended(call, function);
         // A primary context may be held by others still, and its handle stays good.
-        let ends = |param: &Field| matches!(param.role, Role::Destroy);
-        if let Some(context) = ending.filter(|_| function.params.iter().any(ends)) {
+        let is_kept = matches!(function.effect, Effect::ReleasePrimary | Effect::ResetPrimary);
+        if let Some(context) = ending.filter(|_| !is_kept) {
             run.contexts.lock().remove(&context);
             run.reserved_ids.ended(context);
         }
