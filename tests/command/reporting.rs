@@ -205,6 +205,13 @@ fn transfers_and_their_repeats() {
     assert_eq!((&again[0]["destination"], &again[1]["destination"]), (&"mem#1".into(), &"mem#2".into()));
 }
 
+#[test]
+fn copies_into_managed_variables_are_of_managed_memory() {
+    let ways = rows(&recorded("managed_variable_copies.c"), "transfers", "ways");
+    let way = pick(one(&ways, "function", "cuMemcpyHtoD_v2"), &["from", "to", "copies", "bytes"]);
+    assert_eq!(way, ["pageable".into(), "managed".into(), 2.into(), Value::from(20)]);
+}
+
 /// Rectangles, boxes, arrays, batches: every way to copy is one that is counted.
 #[test]
 fn every_copy_has_its_bytes() {

@@ -94,6 +94,7 @@ workloads! {
     linked_list "linked_list.c" "replayable" ["list_sum", "list_build"];
     managed_variables_again "managed_variables_again.c" "replayable" ["follow"];
     managed_variables "managed_variables.c" "replayable" ["follow"];
+    managed_variable_copies "managed_variable_copies.c" "replayable" [];
     struct_by_value "struct_by_value.c" "replayable" ["run_job"];
     globals "globals.c" "replayable" ["use_globals"];
     function_pointers "function_pointers.c" "replayable" ["apply", "apply_all"];

@@ -78,6 +78,7 @@ fn place(step: &Step, managed: &HashSet<u64>, end: End) -> Place {
         Some(range) if range.label == "host" => Place::Pinned,
         Some(range) if managed.contains(&range.base) => Place::Managed,
         Some(_) => Place::Device,
+        None if managed.contains(&address) => Place::Managed,
         None => otherwise,
     }
 }

@@ -11,7 +11,7 @@ use again::Repeats;
 use copy::{Place, copies, is_copy};
 use std::collections::{HashMap, HashSet};
 use trace::Trace;
-use trace::api::effect::Memory;
+use trace::api::effect::{Effect, Memory};
 use trace::api::roles::Class;
 use viewer::data::findings::{Cost, Finding};
 
@@ -71,6 +71,20 @@ impl Copies {
 }
 
 impl Transfers<'_> {
+    /// Memory and variables: either may be where one of the other kind was.
+    fn follow_managed(&mut self, step: &Step) {
+        let effect = step.function.map(|function| function.effect);
+        let is_managed =
+            matches!(effect, Some(Effect::Allocate { kind: Memory::Managed, .. } | Effect::FindManaged { .. }));
+        for range in step.objects.born() {
+            let _ = if is_managed { self.managed.insert(range.base) } else { self.managed.remove(&range.base) };
+        }
+        // Its length may not have been asked for.
+        if let Some(Effect::FindManaged { at, .. }) = effect {
+            self.managed.extend(step.call.output_of(at.0.into()).filter(|_| step.call.succeeded()));
+        }
+    }
+
     /// Copies and bytes from the host, and to the host.
     pub fn across(&self) -> [(u64, u64); 2] {
         let sum = |wanted: fn(Place, Place) -> bool| {
@@ -124,9 +138,7 @@ const AGAIN: Head = Head {
 
 impl<'t> Report<'t> for Transfers<'t> {
     fn see(&mut self, step: &Step<'_, 't>) {
-        if step.allocates() == Some(Memory::Managed) {
-            self.managed.extend(step.objects.born().map(|range| range.base));
-        }
+        self.follow_managed(step);
         for base in step.objects.given_up() {
             self.managed.remove(base);
         }
