@@ -1,6 +1,7 @@
 //! Layers: no file imports from a layer above its own, and no string outside the table names a driver function.
 //!
-//! A crate whose house is not done yet may have so many that do: its numbers may only fall. Who lowers one writes it here.
+//! A crate whose house is not done yet has as many that do as stands here. Who lowers a number writes it here: it cannot
+//! rise again unseen.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -112,8 +113,7 @@ const CRATES: &[Crate] = &[
 ];
 
 /// Files of the table itself, of calls to the driver, of test programs, and of a trace that is made up for tests.
-const MAY_NAME: &[&str] =
-    &["trace/src/api/", "/driver/calls", "/driver/queries", "/sample.rs", "viewer/src/synthetic.rs"];
+const MAY_NAME: &[&str] = &["trace/src/api/", "/driver/calls", "/sample.rs", "viewer/src/synthetic.rs"];
 
 #[test]
 fn nothing_imports_from_above() {
@@ -131,7 +131,7 @@ fn nothing_imports_from_above() {
                 }
             }
         }
-        over.extend(more_than(one, one.upward, found));
+        over.extend(other_than(one, one.upward, found));
     }
     assert!(over.is_empty(), "{}", over.join("\n"));
 }
@@ -147,15 +147,15 @@ fn no_string_names_a_driver_function() {
                 found.extend(names(&source).map(|name| format!("{}: {name}", shown(&module))));
             }
         }
-        over.extend(more_than(one, one.names, found));
+        over.extend(other_than(one, one.names, found));
     }
     assert!(over.is_empty(), "{}", over.join("\n"));
 }
 
-fn more_than(one: &Crate, allowed: usize, found: BTreeSet<String>) -> Option<String> {
+fn other_than(one: &Crate, allowed: usize, found: BTreeSet<String>) -> Option<String> {
     let count = found.len();
     let all = || found.into_iter().collect::<Vec<_>>().join("\n");
-    (count > allowed).then(|| format!("{}: {count}, not {allowed}:\n{}", one.name, all()))
+    (count != allowed).then(|| format!("{}: {count}, not {allowed}:\n{}", one.name, all()))
 }
 
 fn directory(one: &Crate) -> String {
@@ -185,7 +185,7 @@ fn files(one: &Crate) -> BTreeMap<String, String> {
             } else if path.extension().is_some_and(|end| end == "rs") {
                 let source = std::fs::read_to_string(&path).expect("text");
                 let tests = source.find("\nmod tests {").unwrap_or(source.len());
-                let code = source[..tests].lines().map(|line| line.split("//").next().unwrap_or(line));
+                let code = source[..tests].lines().map(without_comment);
                 let path = path.strip_prefix(&root).expect("below it").with_extension("");
                 let mut module: Vec<&str> = path.iter().map(|part| part.to_str().expect("text")).collect();
                 module.pop_if(|last| matches!(*last, "mod" | "lib" | "main"));
@@ -194,6 +194,13 @@ fn files(one: &Crate) -> BTreeMap<String, String> {
         }
     }
     files
+}
+
+/// A line up to its comment. Where a string goes on over lines each of them is taken by itself.
+fn without_comment(line: &str) -> &str {
+    let mut starts = line.match_indices("//").map(|(at, _)| at);
+    let quotes = |text: &str| text.replace("\\\\", "").replace("\\\"", "").replace("'\"'", "").matches('"').count();
+    starts.find(|at| quotes(&line[..*at]) % 2 == 0).map_or(line, |at| &line[..at])
 }
 
 /// The paths that a file of this module names by `crate::` or `super::`, from the root of the crate.
@@ -256,5 +263,6 @@ fn what_is_read_of_a_file() {
     let source = "use crate::a::{self, b::{C, D as E}, f};\nlet x = super::g::h(crate::i);";
     let found: Vec<String> = imports("m::n", source).iter().map(|path| path.join("::")).collect();
     assert_eq!(found, ["a::self", "a::b::C", "a::b::D", "a::f", "i", "m::g::h"]);
+    assert_eq!(without_comment(r#"f("a // \" b", '"') // "c""#), r#"f("a // \" b", '"') "#);
     assert_eq!(names("(\"cuInit\", \"cutrace\", \"cuGraph\", \"cu Init\")").collect::<Vec<_>>(), ["cuInit", "cuGraph"]);
 }
