@@ -127,7 +127,7 @@ pub enum Extent {
     /// As many as the sibling *pointer* points to when the call returns; none where the sibling's own extent is a
     /// `When` that does not hold.
     LenAt(Sibling),
-    /// The lesser of what the sibling value allows and ... what the sibling pointer says after the call.
+    /// The lesser of what the first sibling's value allows and what the second, a pointer, points to when the call returns.
     LenUpTo(Sibling, Sibling),
     /// The sibling's value times this many bytes.
     Scaled(Sibling, u32),
