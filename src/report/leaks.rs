@@ -13,6 +13,7 @@ use trace::api::FUNCTIONS;
 use trace::api::effect::{Effect, Memory};
 use trace::api::roles::{Class, Role};
 use trace::api::types::{Form, Kind};
+use trace::model::change::Change;
 use trace::model::contexts::Ended;
 use trace::objects::End;
 use viewer::data::findings::{Cost, Finding};
@@ -129,9 +130,7 @@ const HEAD: Head = Head {
 
 impl<'t> Report<'t> for Leaks<'t> {
     fn see(&mut self, step: &Step<'_, 't>) {
-        if let Some(ended) = step.ended_context {
-            self.end_with(ended);
-        }
+        step.ended_contexts.iter().for_each(|ended| self.end_with(*ended));
         let call = &step.call;
         let Some(function) = step.function else { return };
         if call.succeeded() {
@@ -228,7 +227,7 @@ impl<'t> Leaks<'t> {
             call: step.call.number,
             function: step.call.name(),
             selected: step.selected,
-            context: step.contexts.current(step.call.thread),
+            context: owner(step, sort),
             image: if is_load { modules::image(step).map(|image| image.0) } else { None },
             tried: false,
         });
@@ -237,8 +236,8 @@ impl<'t> Leaks<'t> {
     /// By a call that succeeded, or had not returned; or that failed.
     fn give_up(&mut self, step: &Step<'_, 't>, sort: Sort, value: u64) {
         let Some(alike) = self.live.get_mut(&(sort, value)) else { return };
-        let current = step.contexts.current(step.call.thread);
-        let at = alike.iter().position(|made| made.context == current).unwrap_or(0);
+        let owner = owner(step, sort);
+        let at = alike.iter().position(|made| made.context == owner).unwrap_or(0);
         if step.call.result.is_some() && !step.call.succeeded() {
             alike[at].tried = true;
             return;
@@ -279,6 +278,16 @@ impl<'t> Leaks<'t> {
         }
         groups.values_mut().for_each(|group| group.calls.sort_unstable());
         groups
+    }
+}
+
+/// The context with which it ends, at the latest.
+fn owner(step: &Step, sort: Sort) -> Option<u64> {
+    let (contexts, thread) = (step.contexts, step.call.thread);
+    match (sort, step.change) {
+        (Sort::Object(Kind::Stream), Some(Change::StreamMade { green: Some(green), .. })) => Some(green),
+        (Sort::Object(Kind::Stream), _) => contexts.current(thread),
+        _ => contexts.owner(thread),
     }
 }
 

@@ -35,7 +35,7 @@ pub struct Step<'s, 't> {
     /// What the call changed, if it took effect.
     pub change: Option<Change>,
     /// The context whose life this call ends.
-    pub ended_context: Option<Ended>,
+    pub ended_contexts: &'s [Ended],
     /// What the call waited for, if it is one that waits and succeeded.
     pub wait: Option<Wait>,
     /// Moved to this call.
@@ -122,7 +122,7 @@ pub fn walk<'t>(
         }
         let function = call.function();
         let change = function.filter(|_| call.took_effect()).and_then(|function| resolve(&call, function));
-        let ended_context = change.and_then(|change| contexts.follow(call.thread, &change));
+        let ended = change.map(|change| contexts.follow(call.thread, &change)).unwrap_or_default();
         let known = function.filter(|_| !call.inner);
         let wait = known.and_then(|function| outstanding.see(&call, function, &objects));
         let step = Step {
@@ -135,7 +135,7 @@ pub fn walk<'t>(
             objects: &objects,
             contexts: &contexts,
             change,
-            ended_context,
+            ended_contexts: &ended,
             wait,
             outstanding: &outstanding,
         };

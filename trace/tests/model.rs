@@ -302,3 +302,22 @@ fn an_external_event_does_not_take_streams_into_a_capture() {
         assert_eq!(left(&sample).len(), (recorded + awaited) as usize, "{recorded} {awaited}");
     }
 }
+
+#[test]
+fn a_wait_for_a_primary_context_covers_its_green_ones() {
+    let mut sample = Sample::new();
+    sample.call(0, "cuGreenCtxCreate", 0..1, &[0x100, 0x77, 0, 1], &[(0x100, &0xc5u64.to_le_bytes())]);
+    sample.call(0, "cuDevicePrimaryCtxRetain", 2..3, &[0x100, 0], &[(0x100, &0xc0u64.to_le_bytes())]);
+    sample.call(0, "cuCtxSetCurrent", 4..5, &[0xc0], &[]);
+    sample.call(0, "cuGreenCtxStreamCreate", 6..7, &[0x100, 0xc5, 1, 0], &[(0x100, &0x50u64.to_le_bytes())]);
+    fill(&mut sample, 8, 0x50);
+    assert_eq!(left(&sample).len(), 1);
+    sample.call(0, "cuCtxSynchronize", 10..11, &[], &[]);
+    assert_eq!(left(&sample), []);
+    // The green one retains it, and is the last to do so.
+    fill(&mut sample, 12, 0);
+    sample.call(0, "cuDevicePrimaryCtxRelease_v2", 14..15, &[0], &[]);
+    assert_eq!(left(&sample).len(), 1);
+    sample.call(0, "cuGreenCtxDestroy", 16..17, &[0xc5], &[]);
+    assert_eq!(left(&sample), []);
+}

@@ -126,7 +126,7 @@ impl Survey {
         self.target = Some(target);
         let change = call.took_effect().then(|| resolve(call, function)).flatten();
         let follow = |change| self.work.follow(call, function, &change, &Objects::default());
-        let ended = change.map(follow).and_then(|followed| followed.ended);
+        let ended = change.map(follow).map(|followed| followed.ended).unwrap_or_default();
         if !call.took_effect() {
             if self.leaves_its_allocation(call, function) {
                 self.plan.beyond.insert(call.number);
@@ -148,9 +148,10 @@ impl Survey {
             Action::Execute => self.executable += 1,
             _ => {}
         }
-        if let Some(Ended { context, is_green }) = ended {
+        for Ended { context, is_green } in ended {
             let memory = if is_green { Vec::new() } else { self.usage.end(context) };
             memory.iter().for_each(|start| self.live.remove(*start, call.begin));
+            // Of a green context and the primary one, which that retained last, this is the latter: a wait for it covers both.
             self.plan.ends.insert(call.number, End { context, memory });
         }
         self.of_host(call, function);

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_green_context_ends_and_memory_stays() {
+    fn memory_made_in_a_green_context_ends_with_the_primary_one() {
         let mut sample = Sample::new();
         sample.call(0, "cuInit", 0..1, &[0], &[]);
         sample.call(0, "cuDevicePrimaryCtxRetain", 2..3, &[0x100, 0], &[(0x100, &0xc0u64.to_le_bytes())]);
@@ -81,12 +81,25 @@ mod tests {
         sample.call(0, "cuCtxSetCurrent", 6..7, &[0xc5], &[]);
         sample.call(0, "cuMemAlloc_v2", 8..9, &[0x100, 10], &[(0x100, &AT[0].to_le_bytes())]);
         sample.call(0, "cuCtxSetCurrent", 10..11, &[0xc0], &[]);
-        // The green one holds it.
+        // The green one retains it.
         sample.call(0, "cuDevicePrimaryCtxRelease", 12..13, &[0], &[]);
+        assert!(plan(&sample.trace()).ends.is_empty());
         sample.call(0, "cuGreenCtxDestroy", 14..15, &[0xc5], &[]);
         let plan = plan(&sample.trace());
-        let ends: Vec<_> = plan.ends.iter().map(|(call, end)| (*call, end.context, end.memory.len())).collect();
-        assert_eq!(ends, [(7, 0xc5, 0)]);
+        let ends: Vec<_> = plan.ends.iter().map(|(call, end)| (*call, end.context, &end.memory[..])).collect();
+        assert_eq!(ends, [(7, 0xc0, &AT[..1])]);
+    }
+
+    #[test]
+    fn memory_outlives_a_green_context() {
+        let mut sample = Sample::new();
+        sample.call(0, "cuInit", 0..1, &[0], &[]);
+        sample.call(0, "cuDevicePrimaryCtxRetain", 2..3, &[0x100, 0], &[(0x100, &0xc0u64.to_le_bytes())]);
+        sample.call(0, "cuGreenCtxCreate", 4..5, &[0x100, 0x77, 0, 1], &[(0x100, &0xc5u64.to_le_bytes())]);
+        sample.call(0, "cuCtxSetCurrent", 6..7, &[0xc5], &[]);
+        sample.call(0, "cuMemAlloc_v2", 8..9, &[0x100, 10], &[(0x100, &AT[0].to_le_bytes())]);
+        sample.call(0, "cuGreenCtxDestroy", 10..11, &[0xc5], &[]);
+        assert!(plan(&sample.trace()).ends.values().all(|end| end.memory.is_empty()));
     }
 
     #[test]

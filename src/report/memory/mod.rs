@@ -70,8 +70,8 @@ pub fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
 
 impl<'t> Report<'t> for Memory<'t> {
     fn see(&mut self, step: &Step<'_, 't>) {
-        if let Some(Ended { context, is_green: false }) = step.ended_context {
-            self.left.ended.extend(self.ledger.end(context));
+        for Ended { context, .. } in step.ended_contexts.iter().filter(|ended| !ended.is_green) {
+            self.left.ended.extend(self.ledger.end(*context));
         }
         let Some(function) = step.function else { return };
         let is_array =
@@ -166,7 +166,7 @@ impl<'t> Memory<'t> {
         let (family, side) = place(step);
         let call = &step.call;
         let outlives = step.allocates().is_some_and(Kind::outlives_contexts);
-        let context = step.contexts.current(call.thread).filter(|_| !outlives);
+        let context = step.contexts.owner(call.thread).filter(|_| !outlives);
         let since = call.end.unwrap_or(u64::MAX);
         let function = call.name();
         self.ledger.add(

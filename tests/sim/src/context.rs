@@ -178,7 +178,8 @@ pub fn create(device: i32, flags: u32, api_version: u32) -> Result<Handle> {
 
 /// Makes a green context, which nobody's stack has.
 pub fn create_green(device: i32, share: u32) -> Result<Handle> {
-    device::check(device)?;
+    // Until it is destroyed (cuda.h).
+    retain_primary(device)?;
     Ok(handle_of(&make(device, 0, 3020, false, Some(share))))
 }
 
@@ -192,6 +193,9 @@ pub fn destroy(handle: Handle) -> Result {
         return Err(Code::INVALID_CONTEXT);
     }
     close(&context);
+    if context.share.is_some() {
+        release_primary(context.device)?;
+    }
     if current_handle() == handle {
         pop().ok();
     }
@@ -258,10 +262,8 @@ pub fn release_primary(device: i32) -> Result {
 }
 
 pub fn reset_primary(device: i32) -> Result {
-    let context = primary(device, |primary| {
-        primary.count = 0;
-        primary.context.take()
-    })?;
+    // Those who retain it do so on (cuda.h).
+    let context = primary(device, |primary| primary.context.take())?;
     close_primary(device, context)
 }
 

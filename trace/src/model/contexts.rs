@@ -12,12 +12,30 @@ pub struct Contexts {
     stacks: BTreeMap<u32, Vec<u64>>,
     /// Devices told where the context's origin is not in the trace.
     told: HashMap<u32, i32>,
-    /// By device: its primary context, and how often it is retained.
-    primaries: HashMap<i32, (u64, u32)>,
+    /// By device.
+    primaries: HashMap<i32, Primary>,
+    /// Green contexts, and their devices.
+    greens: HashMap<u64, i32>,
     /// Contexts of the program that were attached to: how often they are yet to be detached until they end.
     attached: HashMap<u64, u32>,
     streams: HashMap<u64, i32>,
     pools: HashMap<u64, i32>,
+}
+
+#[derive(Default)]
+struct Primary {
+    /// Known once the program has retained it.
+    context: Option<u64>,
+    /// How often it is retained: by the program, and by each green context (cuda.h).
+    count: u32,
+}
+
+impl Primary {
+    fn release(&mut self) -> Option<Ended> {
+        let is_last = self.count == 1;
+        self.count = self.count.saturating_sub(1);
+        self.context.filter(|_| is_last).map(|context| Ended { context, is_green: false })
+    }
 }
 
 /// The end of a context.
@@ -45,6 +63,20 @@ impl Contexts {
         self.stacks.get(&thread).and_then(|stack| stack.last()).copied()
     }
 
+    /// The context that ends with what is made on this thread, streams aside: a green one has the device's primary for that.
+    pub fn owner(&self, thread: u32) -> Option<u64> {
+        let current = self.current(thread)?;
+        let primary = self.greens.get(&current).and_then(|device| self.primaries.get(device));
+        primary.and_then(|primary| primary.context).or(Some(current))
+    }
+
+    /// The context, and if it is primary, the green ones of its device: a wait for it covers those as well (cuda.h).
+    pub fn waited_with(&self, context: u64) -> Vec<u64> {
+        let is_primary = |device: &i32| self.primaries.get(device).is_some_and(|one| one.context == Some(context));
+        let greens = self.greens.iter().filter(|(_, device)| is_primary(device)).map(|(green, _)| *green);
+        std::iter::once(context).chain(greens).collect()
+    }
+
     /// Where an allocation went: to the device of its pool or stream, if it has one.
     pub fn device_of_allocation(&self, call: &Call) -> i32 {
         let pool = call.function().and_then(|function| call.argument_of(function.handle(Kind::MemoryPool)?));
@@ -53,24 +85,19 @@ impl Contexts {
         pool.or_else(stream).copied().unwrap_or_else(|| self.device(call.thread))
     }
 
-    /// Follows what a call on this thread changed; the context whose life ends with that.
-    pub fn follow(&mut self, thread: u32, change: &Change) -> Option<Ended> {
+    /// Follows what a call on this thread changed; the contexts whose lives end with that.
+    pub fn follow(&mut self, thread: u32, change: &Change) -> Vec<Ended> {
         match *change {
             Change::PrimaryRetained { context, device } => {
                 self.device_of.insert(context, device);
-                let (primary, count) = self.primaries.entry(device).or_insert((context, 0));
-                (*primary, *count) = (context, *count + 1);
+                let primary = self.primaries.entry(device).or_default();
+                (primary.context, primary.count) = (Some(context), primary.count + 1);
             }
-            Change::PrimaryReleased { device } => {
-                let (primary, count) = self.primaries.get_mut(&device)?;
-                let is_last = *count == 1;
-                *count = count.saturating_sub(1);
-                return is_last.then_some(Ended { context: *primary, is_green: false });
-            }
+            Change::PrimaryReleased { device } => return self.release_primary(device).into_iter().collect(),
             // Those who retain it do so on.
             Change::PrimaryReset { device } => {
-                let (context, _) = *self.primaries.get(&device)?;
-                return Some(Ended { context, is_green: false });
+                let context = self.primaries.get(&device).and_then(|primary| primary.context);
+                return context.map(|context| Ended { context, is_green: false }).into_iter().collect();
             }
             Change::ContextMade { context, device, is_green: false } => {
                 self.device_of.insert(context, device);
@@ -79,17 +106,21 @@ impl Contexts {
             }
             Change::ContextMade { context, device, is_green: true } => {
                 self.device_of.insert(context, device);
-                // It retains the primary one (cuda.h), until it is destroyed.
-                self.primaries.get_mut(&device)?.1 += 1;
+                self.greens.insert(context, device);
+                self.primaries.entry(device).or_default().count += 1;
             }
-            Change::ContextEnded { context, is_green } => return Some(self.end(thread, context, is_green)),
+            Change::ContextEnded { context, is_green: false } => return vec![self.end(thread, context)],
+            Change::ContextEnded { context, is_green: true } => {
+                let primary = self.greens.remove(&context).and_then(|device| self.release_primary(device));
+                return std::iter::once(Ended { context, is_green: true }).chain(primary).collect();
+            }
             Change::ContextAttached { context } => *self.attached.entry(context).or_default() += 1,
             Change::ContextDetached { context } => match self.attached.get_mut(&context) {
                 Some(count @ 1..) => *count -= 1,
-                _ => return Some(self.end(thread, context, false)),
+                _ => return vec![self.end(thread, context)],
             },
             Change::ContextPushed { context } => self.push(thread, context),
-            Change::ContextPopped => _ = self.stack(thread)?.pop(),
+            Change::ContextPopped => _ = self.stack(thread).and_then(Vec::pop),
             Change::ContextSet { context } => {
                 self.stack(thread).and_then(Vec::pop);
                 if context != 0 {
@@ -104,19 +135,18 @@ impl Contexts {
             Change::PoolFound { pool, device } => _ = self.pools.insert(pool, device),
             _ => {}
         }
-        None
+        Vec::new()
     }
 
-    fn end(&mut self, thread: u32, context: u64, is_green: bool) -> Ended {
-        if is_green {
-            let device = self.device_of(context);
-            if let Some((_, count)) = device.and_then(|device| self.primaries.get_mut(&device)) {
-                *count = count.saturating_sub(1);
-            }
-        } else if let Some(stack) = self.stack(thread).filter(|stack| stack.last() == Some(&context)) {
+    fn release_primary(&mut self, device: i32) -> Option<Ended> {
+        self.primaries.get_mut(&device)?.release()
+    }
+
+    fn end(&mut self, thread: u32, context: u64) -> Ended {
+        if let Some(stack) = self.stack(thread).filter(|stack| stack.last() == Some(&context)) {
             stack.pop();
         }
-        Ended { context, is_green }
+        Ended { context, is_green: false }
     }
 
     fn stack(&mut self, thread: u32) -> Option<&mut Vec<u64>> {
@@ -136,10 +166,10 @@ mod tests {
     fn a_context_ends_when_it_is_detached_as_often_as_it_was_made_and_attached_to() {
         let mut contexts = Contexts::default();
         let context = 0xc5;
-        let ended = Some(Ended { context, is_green: false });
+        let ended = [Ended { context, is_green: false }];
         contexts.follow(0, &Change::ContextMade { context, device: 1, is_green: false });
         contexts.follow(0, &Change::ContextAttached { context });
-        assert_eq!(contexts.follow(0, &Change::ContextDetached { context }), None);
+        assert_eq!(contexts.follow(0, &Change::ContextDetached { context }), []);
         assert_eq!((contexts.current(0), contexts.device(0)), (Some(context), 1));
         assert_eq!(contexts.follow(0, &Change::ContextDetached { context }), ended);
         assert_eq!(contexts.current(0), None);
@@ -149,5 +179,23 @@ mod tests {
         assert_eq!(contexts.follow(0, &Change::ContextEnded { context, is_green: false }), ended);
         contexts.follow(0, &Change::ContextMade { context, device: 1, is_green: false });
         assert_eq!(contexts.follow(0, &Change::ContextDetached { context }), ended);
+    }
+
+    #[test]
+    fn a_green_context_retains_the_primary_one() {
+        let (primary, green, device) = (0xc0, 0xc5, 1);
+        let retained = Change::PrimaryRetained { context: primary, device };
+        let made = Change::ContextMade { context: green, device, is_green: true };
+        for order in [[made, retained], [retained, made]] {
+            let mut contexts = Contexts::default();
+            order.iter().for_each(|change| assert_eq!(contexts.follow(0, change), []));
+            contexts.follow(0, &Change::ContextSet { context: green });
+            assert_eq!((contexts.current(0), contexts.owner(0)), (Some(green), Some(primary)));
+            assert_eq!(contexts.waited_with(primary), [primary, green]);
+            assert_eq!(contexts.waited_with(green), [green]);
+            assert_eq!(contexts.follow(0, &Change::PrimaryReleased { device }), []);
+            let ended = contexts.follow(0, &Change::ContextEnded { context: green, is_green: true });
+            assert_eq!(ended.iter().map(|ended| ended.context).collect::<Vec<_>>(), [green, primary]);
+        }
     }
 }

@@ -18,10 +18,10 @@ pub struct Streams {
 }
 
 /// What came of a call.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Followed {
-    /// The context whose life it ended.
-    pub ended: Option<Ended>,
+    /// The contexts whose lives it ended.
+    pub ended: Vec<Ended>,
     /// The stream, by its index in the order, on which it put work: also such that is done by now.
     pub put: Option<usize>,
     /// Whether that was done when the call returned.
@@ -57,8 +57,8 @@ impl Streams {
         self.memory.follow(change);
         let is_done = waits || matches!(*change, Change::Copied { touched, .. } if self.memory.holds(touched));
         let put = if is_captured { None } else { self.put(call, change, current, id, is_done) };
-        if let Some(Ended { context, .. }) = ended {
-            let streams = self.order.context_ended(context, call);
+        for Ended { context, .. } in &ended {
+            let streams = self.order.context_ended(*context, call);
             streams.into_iter().for_each(|stream| self.captures.stream_ended(stream));
         }
         Followed { ended, put, is_done, is_captured }
@@ -104,7 +104,10 @@ impl Streams {
             Change::EventEnded { event } => order.event_ended(event),
             Change::StreamFinished { on } => order.stream_finished(id(on), call),
             Change::EventsFinished { events } => events.into_iter().for_each(|event| order.event_finished(event)),
-            Change::ContextFinished { context } => order.context_finished(context.unwrap_or(current), call),
+            Change::ContextFinished { context } => {
+                let all = self.contexts.waited_with(context.unwrap_or(current));
+                all.into_iter().for_each(|context| order.context_finished(context, call));
+            }
             _ => {}
         }
         None

@@ -58,8 +58,9 @@ impl Streams {
         Streams { launches_wait, ..Streams::default() }
     }
 
+    /// With which memory of this thread ends.
     pub fn context(&self, thread: u32) -> u64 {
-        self.model.contexts.current(thread).unwrap_or(0)
+        self.model.contexts.owner(thread).unwrap_or(0)
     }
 
     pub fn device(&self, thread: u32) -> i32 {
@@ -67,7 +68,7 @@ impl Streams {
     }
 
     /// Follows what a call changed. `name` and `flags`: of its work, if it puts any on a stream.
-    pub fn follow(&mut self, op: &Op, change: &Change, name: u32, flags: Flags) -> Option<Ended> {
+    pub fn follow(&mut self, op: &Op, change: &Change, name: u32, flags: Flags) -> Vec<Ended> {
         let waits = self.launches_wait && flags.own() == Category::Launch;
         let followed = self.model.follow((op.thread, op.call.into()), change, waits);
         if let Change::StreamMade { stream, .. } = *change {

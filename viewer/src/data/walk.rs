@@ -67,7 +67,7 @@ impl Walk {
                     _ => {}
                 }
                 let ended = self.streams.follow(op, &change, name, Flags::new(category, false, false));
-                if let Some(Ended { context, is_green: false }) = ended {
+                for Ended { context, .. } in ended.into_iter().filter(|ended| !ended.is_green) {
                     self.memory.end(op.end, context);
                 }
                 self.remember(op, change);

@@ -125,7 +125,7 @@ impl Survey {
         self.handovers.allocated(start, len, self.own_stream(call), call.number, call.end.unwrap_or(u64::MAX));
         let contexts = &self.work.streams.contexts;
         let device = contexts.device_of_allocation(call);
-        let context = contexts.current(call.thread).filter(|_| !kind.outlives_contexts());
+        let context = contexts.owner(call.thread).filter(|_| !kind.outlives_contexts());
         self.plan.devices.insert(device);
         self.usage.add(start, len, device, context);
         if kind == Kind::Managed {
