@@ -97,4 +97,7 @@ fn memory_outlives_the_green_context_that_was_current() {
         assert_eq!(numbers(side, &["allocations", "frees", "ended_with_context"]), [3, 3, 0], "{side:?}");
     }
     assert_eq!(rows(&place, "memory", "left"), [] as [Value; 0]);
+    // Of the green context, though another was current.
+    let leaks = rows(&place, "leaks", "");
+    assert_eq!(one(&leaks, "function", "cuGreenCtxStreamCreate")["end"], "with its context");
 }

@@ -25,7 +25,7 @@ int main(void)
     CUgreenCtx green;
     CUdevice device;
     CUdeviceptr memory[3];
-    CUstream stream;
+    CUstream stream, left;
     int *pinned[3], numbers[N], round, i;
 
     CHECK(cuDeviceGet(&device, 0));
@@ -40,6 +40,8 @@ int main(void)
         CHECK(cuStreamDestroy(stream));
         CHECK(cuCtxPopCurrent(&popped));
         REQUIRE(popped == context);
+        // Made while another is current; nobody destroys it.
+        CHECK(cuGreenCtxStreamCreate(&left, green, CU_STREAM_NON_BLOCKING, 0));
         CHECK(cuGreenCtxDestroy(green));
     }
     CHECK(cuCtxGetCurrent(&context));

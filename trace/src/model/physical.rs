@@ -84,3 +84,24 @@ impl Physical {
         is_gone
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handle_is_dead_when_it_was_released_as_often_as_it_was_handed_out() {
+        let (handle, at, bytes) = (0x90, 0x7000, 0x1000);
+        let kind = Memory::Physical;
+        let mut physical = Physical::default();
+        physical.follow(&Change::Allocated { kind, at: handle, bytes: Some(bytes), pool: None });
+        physical.follow(&Change::Mapped { at, bytes, handle });
+        physical.follow(&Change::PhysicalRetained { handle, at });
+        physical.follow(&Change::Freed { kind, at: handle });
+        assert_eq!(physical.piece(handle), Some(1));
+        physical.follow(&Change::Freed { kind, at: handle });
+        assert_eq!(physical.piece(handle), None);
+        let gone = physical.follow(&Change::Unmapped { at, bytes });
+        assert!(matches!(gone, Some(Pieces::Gone(pieces)) if pieces == [1]));
+    }
+}
