@@ -62,6 +62,12 @@ impl Step<'_, '_> {
         self.function.map(|function| function.class)
     }
 
+    /// Whether what the call allocates is a node of the graph that is captured.
+    pub fn is_captured(&self, change: &Change) -> bool {
+        let current = self.contexts.current(self.call.thread).unwrap_or(0);
+        self.outstanding.streams.captures.takes(change, |stream| stream.of(current, self.call.thread))
+    }
+
     /// The kind of memory that the function allocates.
     pub fn allocates(&self) -> Option<Memory> {
         match self.function?.effect {

@@ -206,6 +206,12 @@ fn transfers_and_their_repeats() {
 }
 
 #[test]
+fn memory_under_a_capture_is_its_graphs() {
+    let families = rows(&recorded("capture_memory.c"), "memory", "families");
+    assert_eq!(families.iter().map(|row| row["function"].as_str()).collect::<Vec<_>>(), [Some("cuMemAlloc_v2")]);
+}
+
+#[test]
 fn copies_into_managed_variables_are_of_managed_memory() {
     let ways = rows(&recorded("managed_variable_copies.c"), "transfers", "ways");
     let way = pick(one(&ways, "function", "cuMemcpyHtoD_v2"), &["from", "to", "copies", "bytes"]);

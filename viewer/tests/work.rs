@@ -96,3 +96,17 @@ fn physical_memory_is_there_as_long_as_it_is_mapped() {
     sample.call(0, "cuMemUnmap", 16..17, &[0x7000_0000, 64], &[]);
     assert_eq!(live(&sample), 0);
 }
+
+#[test]
+fn memory_of_a_stream_is_its_devices_and_under_capture_its_graphs() {
+    let mut sample = begun();
+    sample.call(0, "cuDevicePrimaryCtxRetain", 6..7, &[0x100, 1], &[(0x100, &0xc1u64.to_le_bytes())]);
+    sample.call(0, "cuCtxSetCurrent", 8..9, &[0xc1], &[]);
+    sample.call(0, "cuMemAllocAsync", 10..11, &[0x100, 64, 0x50], &[(0x100, &0x7000u64.to_le_bytes())]);
+    sample.call(0, "cuStreamBeginCapture_v2", 12..13, &[0x50, 0], &[]);
+    sample.call(0, "cuMemAllocAsync", 14..15, &[0x100, 32, 0x50], &[(0x100, &0x8000u64.to_le_bytes())]);
+    sample.call(0, "cuStreamEndCapture", 16..17, &[0x50, 0x100], &[]);
+    let model = build(&sample.trace()).expect("few calls");
+    let whole = model.memory.iter().filter(|memory| memory.of.pool.is_none());
+    assert_eq!(whole.map(|memory| (memory.of.device, memory.at(1000))).collect::<Vec<_>>(), [(0, 64)]);
+}

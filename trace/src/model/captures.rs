@@ -64,9 +64,9 @@ impl Captures {
                 !is_external && self.events.contains_key(&event)
                     || matches!(by, Scope::Stream(on) if self.origin(id(on)).is_some())
             }
-            Change::Submitted { on, .. } | Change::EventRecorded { behind: Scope::Stream(on), .. } => {
-                self.origin(id(on)).is_some()
-            }
+            Change::Allocated { on: Some(on), .. }
+            | Change::Submitted { on, .. }
+            | Change::EventRecorded { behind: Scope::Stream(on), .. } => self.origin(id(on)).is_some(),
             _ => false,
         }
     }

@@ -112,12 +112,14 @@ pub enum Change {
         context: Option<u64>,
     },
 
-    /// By its address, or by its handle if it has none. `pool`: if the call names one.
+    /// By its address, or by its handle if it has none. What the call names: a device, a pool, the stream in whose order it comes.
     Allocated {
         kind: Memory,
         at: u64,
         bytes: Option<u64>,
+        device: Option<i32>,
         pool: Option<u64>,
+        on: Option<StreamHandle>,
     },
     Freed {
         kind: Memory,
@@ -203,7 +205,9 @@ pub fn resolve(call: &Call, function: &Function) -> Option<Change> {
             kind,
             at: asked::place(call, function)?,
             bytes: asked::bytes(call, function),
+            device: located(call, function),
             pool: handle(Kind::MemoryPool),
+            on: call.stream().map(|stream| StreamHandle::new(function, stream)),
         },
         Effect::Free(kind) => Change::Freed { kind, at: freed(call, function)? },
         Effect::Map { at, bytes } => {
@@ -251,7 +255,7 @@ pub fn freed(call: &Call, function: &Function) -> Option<u64> {
 }
 
 /// The device of the location that the call is given, by itself or in a description, if it is one's.
-fn located(call: &Call, function: &Function) -> Option<i32> {
+pub(super) fn located(call: &Call, function: &Function) -> Option<i32> {
     const OF_DEVICE: u32 = 1;
     let is_location = |ty: &crate::api::types::Type| ty.name == CUmemLocation::TYPE.name;
     let address = function.params.iter().enumerate().find_map(|(at, param)| {

@@ -1,6 +1,7 @@
 //! Which context and device each thread was on, and the device of each stream and pool.
 
-use super::change::Change;
+use super::change::{Change, located};
+use crate::api::effect::Effect;
 use crate::api::types::Kind;
 use crate::call::Call;
 use std::collections::{BTreeMap, HashMap};
@@ -77,12 +78,29 @@ impl Contexts {
         std::iter::once(context).chain(greens).collect()
     }
 
-    /// Where an allocation went: to the device of its pool or stream, if it has one.
+    /// Where an allocation went, or was to go: to the device that it names, or to that of its pool or stream, if it has one.
     pub fn device_of_allocation(&self, call: &Call) -> i32 {
-        let pool = call.function().and_then(|function| call.argument_of(function.handle(Kind::MemoryPool)?));
-        let pool = pool.and_then(|pool| self.pools.get(&pool));
-        let stream = || call.stream().and_then(|stream| self.streams.get(&stream));
-        pool.or_else(stream).copied().unwrap_or_else(|| self.device(call.thread))
+        let function = call.function();
+        let pool = function.and_then(|function| call.argument_of(function.handle(Kind::MemoryPool)?));
+        let allocates = function.filter(|function| matches!(function.effect, Effect::Allocate { .. }));
+        let told = allocates.and_then(|function| located(call, function));
+        self.device_by(call.thread, told, pool, call.stream())
+    }
+
+    /// The same, by what the call of this thread changed; that of the thread where it was something else.
+    pub fn device_of_allocated(&self, thread: u32, change: &Change) -> i32 {
+        match *change {
+            Change::Allocated { device, pool, on, .. } => {
+                self.device_by(thread, device, pool, on.map(|stream| stream.handle))
+            }
+            _ => self.device(thread),
+        }
+    }
+
+    fn device_by(&self, thread: u32, told: Option<i32>, pool: Option<u64>, stream: Option<u64>) -> i32 {
+        let pool = || self.pools.get(&pool?).copied();
+        let stream = || self.streams.get(&stream?).copied();
+        told.or_else(pool).or_else(stream).unwrap_or_else(|| self.device(thread))
     }
 
     /// Follows what a call on this thread changed; the contexts whose lives end with that.
@@ -160,7 +178,27 @@ impl Contexts {
 
 #[cfg(test)]
 mod tests {
+    use super::super::stream::StreamHandle;
     use super::*;
+    use crate::api::effect::Memory;
+
+    #[test]
+    fn memory_goes_where_it_is_told_to_or_its_pool_or_stream_is() {
+        let mut contexts = Contexts::default();
+        contexts.follow(0, &Change::ContextMade { context: 0xc1, device: 1, is_green: false });
+        contexts.follow(0, &Change::StreamMade { stream: 0x51, green: None, is_blocking: true });
+        contexts.follow(0, &Change::PoolFound { pool: 0x90, device: 2 });
+        contexts.follow(0, &Change::ContextMade { context: 0xc4, device: 4, is_green: false });
+        let device = |device, pool, stream: Option<u64>| {
+            let on = stream.map(|handle| StreamHandle { handle, per_thread: false });
+            let made = Change::Allocated { kind: Memory::Pooled, at: 1, bytes: None, device, pool, on };
+            contexts.device_of_allocated(0, &made)
+        };
+        assert_eq!(device(None, None, None), 4);
+        assert_eq!(device(None, None, Some(0x51)), 1);
+        assert_eq!(device(None, Some(0x90), Some(0x51)), 2);
+        assert_eq!(device(Some(3), Some(0x90), Some(0x51)), 3);
+    }
 
     #[test]
     fn a_context_ends_when_it_is_detached_as_often_as_it_was_made_and_attached_to() {

@@ -7,10 +7,9 @@ use super::lane::Queue;
 use super::ops::Op;
 use rustc_hash::FxHashMap as HashMap;
 use trace::model::change::Change;
-use trace::model::contexts::Ended;
 use trace::model::order::{Stream, Until};
 use trace::model::stream::StreamId;
-use trace::model::streams as model;
+use trace::model::streams::{self as model, Followed};
 
 /// The work of one stream so far.
 pub struct Work {
@@ -63,12 +62,12 @@ impl Streams {
         self.model.contexts.owner(thread).unwrap_or(0)
     }
 
-    pub fn device(&self, thread: u32) -> i32 {
-        self.model.contexts.device(thread)
+    pub fn device_of_allocated(&self, thread: u32, change: &Change) -> i32 {
+        self.model.contexts.device_of_allocated(thread, change)
     }
 
     /// Follows what a call changed. `name` and `flags`: of its work, if it puts any on a stream.
-    pub fn follow(&mut self, op: &Op, change: &Change, name: u32, flags: Flags) -> Vec<Ended> {
+    pub fn follow(&mut self, op: &Op, change: &Change, name: u32, flags: Flags) -> Followed {
         let waits = self.launches_wait && flags.own() == Category::Launch;
         let followed = self.model.follow((op.thread, op.call.into()), change, waits);
         if let Change::StreamMade { stream, .. } = *change {
@@ -81,7 +80,7 @@ impl Streams {
             self.submit(op, at, name, flags.0);
         }
         self.finish(op);
-        followed.ended
+        followed
     }
 
     fn meet(&mut self, at: usize, call: u32) {

@@ -13,6 +13,7 @@ use trace::api::effect::{Memory, Work as Submitted};
 use trace::model::change::Change;
 use trace::model::contexts::Ended;
 use trace::model::physical::{Physical, Pieces};
+use trace::model::streams::Followed;
 
 /// Module loads that the table lists.
 const LOADS: usize = 10_000;
@@ -66,11 +67,15 @@ impl Walk {
                     Category::Copy => self.moves[usize::from(op.function)].add(op.call, took, false, bytes),
                     _ => {}
                 }
-                let ended = self.streams.follow(op, &change, name, Flags::new(category, false, false));
+                let Followed { ended, is_captured, .. } =
+                    self.streams.follow(op, &change, name, Flags::new(category, false, false));
                 for Ended { context, .. } in ended.into_iter().filter(|ended| !ended.is_green) {
                     self.memory.end(op.end, context);
                 }
-                self.remember(op, change);
+                // What is allocated under a capture is there when its graph runs.
+                if !is_captured {
+                    self.remember(op, change);
+                }
             }
             What::Loaded { image, bytes } => {
                 if self.loads.len() < LOADS {
@@ -85,7 +90,7 @@ impl Walk {
         // No address is as high.
         let name = |piece: u64| !piece;
         match self.physical.follow(&change) {
-            Some(Pieces::Made(piece, bytes)) => self.made(op, name(piece), bytes, None, None),
+            Some(Pieces::Made(piece, bytes)) => self.made((op, &change), name(piece), bytes, None, None),
             Some(Pieces::Gone(pieces)) => {
                 pieces.into_iter().for_each(|piece| self.memory.remove(op.begin, name(piece)));
             }
@@ -96,19 +101,19 @@ impl Walk {
     fn addressed(&mut self, op: &Op, change: Change) {
         match change {
             Change::Allocated { kind: Memory::Device | Memory::Managed, at, bytes, .. } => {
-                self.made(op, at, bytes.unwrap_or(0), None, Some(self.streams.context(op.thread)));
+                self.made((op, &change), at, bytes.unwrap_or(0), None, Some(self.streams.context(op.thread)));
             }
-            Change::Allocated { kind: Memory::Pooled, at, bytes, pool } => {
+            Change::Allocated { kind: Memory::Pooled, at, bytes, pool, .. } => {
                 // Without the parameter it is the device's own.
-                self.made(op, at, bytes.unwrap_or(0), Some(pool.unwrap_or(DEFAULT)), None);
+                self.made((op, &change), at, bytes.unwrap_or(0), Some(pool.unwrap_or(DEFAULT)), None);
             }
             Change::Freed { kind: Memory::Device | Memory::Pooled, at } => self.memory.remove(op.begin, at),
             _ => {}
         }
     }
 
-    fn made(&mut self, op: &Op, name: u64, bytes: u64, pool: Option<Pool>, context: Option<u64>) {
-        let device = self.streams.device(op.thread);
+    fn made(&mut self, (op, change): (&Op, &Change), name: u64, bytes: u64, pool: Option<Pool>, context: Option<u64>) {
+        let device = self.streams.device_of_allocated(op.thread, change);
         self.memory.add(op.end, name, Held { device, pool, bytes, context, call: op.call });
     }
 }
