@@ -90,8 +90,9 @@ pub fn damage_of(trace: &trace::Trace) -> Option<String> {
     Some(format!("{}: at offset {}: {}{more}", trace.path.display(), first.offset, first.what))
 }
 
-/// Tells of damage, and gives the exit status for having met it. `missing`: pieces of data that the calls name and the
-/// file lacks; a cut between two segments leaves no other sign. A trace without data lacks it on purpose.
+/// Tells of damage, and gives the exit status for having met it. `missing`: pieces of data that the calls
+/// name and the file lacks; a cut between two segments leaves no other sign. A trace without data lacks it on
+/// purpose.
 pub fn damage(trace: &trace::Trace, missing: u64) -> u8 {
     let cut = || {
         let pieces = counted(missing, "piece");

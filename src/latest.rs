@@ -1,4 +1,5 @@
-//! What is read if no file is named: the latest trace of this directory. A recording does not replace `trace.bin`.
+//! What is read if no file is named: the latest trace of this directory. A recording does not replace
+//! `trace.bin`.
 
 use crate::exit::{UNREADABLE, failure, say};
 use crate::layout;
@@ -45,7 +46,8 @@ struct Found {
     /// Its number; 0 for `trace.bin`.
     number: u64,
     name: String,
-    /// When the recording began, in nanoseconds since 1970; of what cannot be read, when the file was changed.
+    /// When the recording began, in nanoseconds since 1970; of what cannot be read, when the file was
+    /// changed.
     begun: u64,
     /// What the traces of one `cutrace record` have in common.
     session: Option<String>,

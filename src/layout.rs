@@ -1,5 +1,5 @@
-//! The process that replays: its address space must leave room for the recorded memory, and its environment must be the
-//! recorded one, both before the driver is loaded.
+//! The process that replays: its address space must leave room for the recorded memory, and its environment
+//! must be the recorded one, both before the driver is loaded.
 
 use anyhow::{Context, Result};
 use replayer::Plan;
@@ -26,9 +26,10 @@ pub fn is_last() -> bool {
     tries() >= MOST
 }
 
-/// Starts anew with another layout: by turns without address space randomisation and with new luck. What is refused in one layout
-/// and in the next at the same address will be in all of them (the driver's cuInit takes 0x200000000 to 0x300200000 always), so that
-/// the next is the last one. Comes back only with what stands in the way of that.
+/// Starts anew with another layout: by turns without address space randomisation and with new luck. What is
+/// refused in one layout and in the next at the same address will be in all of them (the driver's cuInit
+/// takes 0x200000000 to 0x300200000 always), so that the next is the last one. Comes back only with what
+/// stands in the way of that.
 pub fn start_anew(refused: &str) -> anyhow::Error {
     let is_again = env::var(REFUSED).is_ok_and(|last| last == refused);
     let tries = if is_again { MOST } else { tries() + 1 };
@@ -55,8 +56,8 @@ fn tries() -> u32 {
     env::var(TRIES).ok().and_then(|n| n.parse().ok()).unwrap_or(0)
 }
 
-/// Turns address space randomisation on or off, from the next exec on. Where that is forbidden (seccomp filters of
-/// containers), starting anew is a new layout all the same, as long as it is on.
+/// Turns address space randomisation on or off, from the next exec on. Where that is forbidden (seccomp
+/// filters of containers), starting anew is a new layout all the same, as long as it is on.
 fn toggle_randomization() {
     const ASK: libc::c_ulong = 0xffff_ffff;
     // SAFETY: plain system calls that take no pointers.
@@ -71,7 +72,8 @@ fn toggle_randomization() {
 /// Sets those of the recorded variables that a replay sets and the environment does not.
 pub fn set_environment(plan: &Plan) {
     for (name, value) in plan.environment.set.iter().filter(|(name, _)| env::var_os(name).is_none()) {
-        // SAFETY: until the driver is loaded the only other thread waits for a signal, and reads no variables.
+        // SAFETY: until the driver is loaded the only other thread waits for a signal, and reads no
+        // variables.
         unsafe { env::set_var(name, value) };
     }
 }

@@ -87,8 +87,8 @@ impl Reading {
         })
     }
 
-    /// The test for what stands before a call, by thread and that call's number; behind the last call that is how many there
-    /// are.
+    /// The test for what stands before a call, by thread and that call's number; behind the last call that is
+    /// how many there are.
     pub fn between(&self, trace: &Trace) -> Result<impl Fn(u32, u64) -> bool + use<>> {
         let calls = self.calls.unwrap_or(Range { start: 0, end: u64::MAX });
         let behind = (calls.end >= trace.len() as u64).then_some(trace.len() as u64);

@@ -18,10 +18,11 @@ use trace::{Call, Trace};
 
 /// Write a copy of a trace without what it says of the machine and its user
 ///
-/// Left out are the host's name, directories, the program's arguments, and all variables of the environment but CUDA_* without a
-/// path. Where such a name stands in the records of calls as well, and where a call was given a path, it is overwritten with x. Names
-/// of threads, NVTX ranges and devices stay, and what the program gave to the device: module images may hold the paths of their
-/// source files. --drop-data leaves data and images out; the copy can then be looked at, but not replayed.
+/// Left out are the host's name, directories, the program's arguments, and all variables of the environment
+/// but CUDA_* without a path. Where such a name stands in the records of calls as well, and where a call was
+/// given a path, it is overwritten with x. Names of threads, NVTX ranges and devices stay, and what the
+/// program gave to the device: module images may hold the paths of their source files. --drop-data leaves
+/// data and images out; the copy can then be looked at, but not replayed.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:

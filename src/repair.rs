@@ -13,9 +13,10 @@ use trace::text::plain;
 
 /// Close a trace: checksums for what was left open, and the index at its end
 ///
-/// A trace that `cutrace record` did not close (bare LD_PRELOAD, a crash of the launcher) can be read as it is; closing
-/// it makes opening faster and damage visible. Damaged pieces are left out of the index and listed among the losses. The
-/// trace is replaced, once its repaired copy is whole. One that is closed and whole is left alone.
+/// A trace that `cutrace record` did not close (bare LD_PRELOAD, a crash of the launcher) can be read as it
+/// is; closing it makes opening faster and damage visible. Damaged pieces are left out of the index and
+/// listed among the losses. The trace is replaced, once its repaired copy is whole. One that is closed and
+/// whole is left alone.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -156,8 +156,8 @@ fn announced_path(line: &[u8]) -> Option<PathBuf> {
     (!path.is_empty()).then(|| OsStr::from_bytes(path).into())
 }
 
-/// Processes that were started in this recording and have not ended: its session is in their environment, whoever their
-/// parent is by now.
+/// Processes that were started in this recording and have not ended: its session is in their environment,
+/// whoever their parent is by now.
 fn running(session: &Path) -> u64 {
     let mark = [b"CUTRACE_SESSION=", session.as_os_str().as_bytes()].concat();
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();

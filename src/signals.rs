@@ -1,5 +1,5 @@
-//! Signals: `record` outlives what ends its program, since the closing line is still to come; `replay` says how far it
-//! came.
+//! Signals: `record` outlives what ends its program, since the closing line is still to come; `replay` says
+//! how far it came.
 
 use std::io;
 use std::mem::zeroed;
@@ -13,11 +13,12 @@ static CHILD: AtomicI32 = AtomicI32::new(0);
 /// Came before there was a child to have it.
 static EARLY: AtomicI32 = AtomicI32::new(0);
 
-/// What another process sends is meant for the program. What the terminal sends (Ctrl-C, a hangup) the program gets
-/// itself, and what the program sends to its whole group it has already.
+/// What another process sends is meant for the program. What the terminal sends (Ctrl-C, a hangup) the
+/// program gets itself, and what the program sends to its whole group it has already.
 extern "C" fn forward(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     let child = CHILD.load(SeqCst);
-    // SAFETY: the kernel gives a valid siginfo_t; one that a process sent, which has a code of zero or less, names it.
+    // SAFETY: the kernel gives a valid siginfo_t; one that a process sent, which has a code of zero or less,
+    // names it.
     let from_program = unsafe {
         if (*info).si_code > 0 {
             return;
@@ -44,8 +45,8 @@ fn is_ignored(signal: libc::c_int) -> bool {
 /// Runs a program to its end and passes on what ends programs.
 pub fn run(command: &mut Command) -> io::Result<ExitStatus> {
     for signal in FORWARDED.into_iter().filter(|signal| !is_ignored(*signal)) {
-        // A handler, unlike SIG_IGN, is not inherited.
-        // SAFETY: the struct is filled in before use, and the handler does nothing but async-signal-safe things.
+        // A handler, unlike SIG_IGN, is not inherited. SAFETY: the struct is filled in before use, and the
+        // handler does nothing but async-signal-safe things.
         unsafe {
             let mut new: libc::sigaction = zeroed();
             new.sa_sigaction = forward as *const () as usize;
@@ -61,7 +62,8 @@ pub fn run(command: &mut Command) -> io::Result<ExitStatus> {
         unsafe { libc::kill(child.id() as i32, early) };
     }
     let pid = child.id() as libc::id_t;
-    // SAFETY: an all-zero siginfo_t is valid; WNOWAIT leaves the child to be reaped below, once CHILD is cleared.
+    // SAFETY: an all-zero siginfo_t is valid; WNOWAIT leaves the child to be reaped below, once CHILD is
+    // cleared.
     unsafe {
         let mut info: libc::siginfo_t = zeroed();
         while libc::waitid(libc::P_PID, pid, &mut info, libc::WEXITED | libc::WNOWAIT) != 0
@@ -84,8 +86,9 @@ extern "C" fn cut(_: libc::c_int) {
     }
 }
 
-/// A trace that another process cuts short while it is mapped answers a read with SIGBUS: the process then says so and ends with
-/// this status, where Linux would kill it. For `record`, whose program's status must not be lost, and for what only reads.
+/// A trace that another process cuts short while it is mapped answers a read with SIGBUS: the process then
+/// says so and ends with this status, where Linux would kill it. For `record`, whose program's status must
+/// not be lost, and for what only reads.
 pub fn end_where_a_trace_is_cut(status: u8) {
     IF_CUT.store(status.into(), SeqCst);
     // SAFETY: the struct is filled in before use, and the handler does only what a handler may.
@@ -96,9 +99,9 @@ pub fn end_where_a_trace_is_cut(status: u8) {
     }
 }
 
-/// Has `last_words` called with the signal's name, on a thread of its own, when SIGINT, SIGTERM or SIGHUP ends this
-/// process. To be called before there are other threads, which must not take the signal; a program that this one becomes by exec
-/// must call it too.
+/// Has `last_words` called with the signal's name, on a thread of its own, when SIGINT, SIGTERM or SIGHUP
+/// ends this process. To be called before there are other threads, which must not take the signal; a program
+/// that this one becomes by exec must call it too.
 pub fn on_interruption(last_words: impl FnOnce(&str) + Send + 'static) {
     let ending = [(libc::SIGINT, "SIGINT"), (libc::SIGTERM, "SIGTERM"), (libc::SIGHUP, "SIGHUP")];
     // SAFETY: plain calls on a set of our own.
@@ -119,7 +122,8 @@ pub fn on_interruption(last_words: impl FnOnce(&str) + Send + 'static) {
         }
         let name = ending.iter().find(|(number, _)| *number == signal).map_or("a signal", |(_, name)| *name);
         last_words(name);
-        // SAFETY: ends the process at once: the driver is busy in other threads, and no destructor may run under it.
+        // SAFETY: ends the process at once: the driver is busy in other threads, and no destructor may run
+        // under it.
         unsafe { libc::_exit(128 + signal) };
     });
 }

@@ -1,5 +1,5 @@
-//! What the program's standard output gets, where that is a plain file: it can be read afterwards, and nothing has to come between. A
-//! terminal or a pipe keeps nothing.
+//! What the program's standard output gets, where that is a plain file: it can be read afterwards, and
+//! nothing has to come between. A terminal or a pipe keeps nothing.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};

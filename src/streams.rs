@@ -1,5 +1,5 @@
-//! What streams are called in tables of measured work: `stream#1`, as everywhere, beside the number by which the source of the times
-//! knows them (Nsight Systems' `Strm`).
+//! What streams are called in tables of measured work: `stream#1`, as everywhere, beside the number by which
+//! the source of the times knows them (Nsight Systems' `Strm`).
 
 use std::collections::BTreeMap;
 use trace::Trace;
@@ -24,8 +24,8 @@ fn key(about: &Timed) -> Key {
 }
 
 impl Streams {
-    /// By the calls whose work was timed on them. Branches of graphs may be on streams of the driver's own: of those that only graphs
-    /// used, the names say on which stream these were launched.
+    /// By the calls whose work was timed on them. Branches of graphs may be on streams of the driver's own:
+    /// of those that only graphs used, the names say on which stream these were launched.
     pub fn of(trace: &Trace) -> Streams {
         let calls = trace.timed().filter_map(|work| Some((work.call?, key(&work.about), work.about.node != 0)));
         let mut calls: Vec<(u64, Key, bool)> = calls.collect();

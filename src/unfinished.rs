@@ -1,4 +1,5 @@
-//! What a program was inside of, and what it had submitted, when its recording ended: or now, if it still runs.
+//! What a program was inside of, and what it had submitted, when its recording ended: or now, if it still
+//! runs.
 
 use crate::figures::{counted, duration};
 use serde_json::{Value, json};
@@ -78,7 +79,8 @@ fn since(trace: &Trace, call: &Call) -> i64 {
     trace.nanoseconds(call.inside_since().unwrap_or(call.begin))
 }
 
-/// The kernel that a launch names which has not returned: the trace may hold no more of it than the call that looked it up.
+/// The kernel that a launch names which has not returned: the trace may hold no more of it than the call that
+/// looked it up.
 pub fn launched(call: &Call, objects: &Objects) -> Option<String> {
     let function = call.function().filter(|function| function.class == Class::launch)?;
     if let Some(kernel) = call.named_kernel() {

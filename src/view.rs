@@ -17,10 +17,11 @@ use viewer::state::tab::Tab;
 
 /// Look at a trace: timeline, calls, tables and findings, in the terminal
 ///
-/// Threads are shown with their calls and NVTX ranges; streams with their work, as a replay measured it (replay --profile) or the
-/// recording (record --gpu-times), or else from its submission to when a wait told of its end, drawn hatched. Off a terminal the
-/// tables are printed as a report. An index is kept beside the trace (FILE.idx, or in the cache directory), so that it opens at
-/// once the next time; it can be deleted. Of two traces the calls of the second stand beside those of the first, by their order.
+/// Threads are shown with their calls and NVTX ranges; streams with their work, as a replay measured it
+/// (replay --profile) or the recording (record --gpu-times), or else from its submission to when a wait told
+/// of its end, drawn hatched. Off a terminal the tables are printed as a report. An index is kept beside the
+/// trace (FILE.idx, or in the cache directory), so that it opens at once the next time; it can be deleted. Of
+/// two traces the calls of the second stand beside those of the first, by their order.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -35,7 +36,8 @@ pub struct Arguments {
     /// Begin at a call (1234), a time (1.5s, 20ms) or a share (50%)
     #[arg(long, value_name = "PLACE", value_parser = place)]
     at: Option<String>,
-    /// Begin with this view: timeline, events, kernels, api, copies, modules, findings, ranges, objects or marks
+    /// Begin with this view: timeline, events, kernels, api, copies, modules, findings, ranges, objects or
+    /// marks
     #[arg(long, value_name = "VIEW", value_parser = view)]
     view: Option<Tab>,
     /// Begin with this piece of time: 1.5ms..2ms
@@ -56,7 +58,8 @@ pub struct Arguments {
     /// Sort the table by this column; -COLUMN for the other way round
     #[arg(long, value_name = "COLUMN", requires = "view", allow_hyphen_values = true)]
     sort: Option<String>,
-    /// Arrange the rows: fold, unfold, up, down, pin or hide one by its number among all of them, in their first order and unfolded
+    /// Arrange the rows: fold, unfold, up, down, pin or hide one by its number among all of them, in their
+    /// first order and unfolded
     #[arg(long, value_name = "STEP:ROW", value_delimiter = ',')]
     arrange: Vec<Step>,
     /// Without the panel of details

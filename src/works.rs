@@ -1,4 +1,5 @@
-//! What a device did for a call, as `dump` shows it below the call, and what `info` says of the run that it was measured in.
+//! What a device did for a call, as `dump` shows it below the call, and what `info` says of the run that it
+//! was measured in.
 
 use crate::figures::{counted, duration, grouped, size};
 use serde_json::{Value, json};
@@ -29,7 +30,8 @@ pub fn run(source: u8) -> &'static str {
     if source == timed::RECORDED { "the recording" } else { "a replay" }
 }
 
-/// `begin`: of the recorded call. The work is shown as long after it as the replay's came after the replay's call.
+/// `begin`: of the recorded call. The work is shown as long after it as the replay's came after the replay's
+/// call.
 pub fn text(work: &Work, begin: i64) -> String {
     let Work { about, name, .. } = work;
     let what = name.map_or_else(|| about.operation(), |name| plain(name).into_owned());

@@ -1,4 +1,5 @@
-//! What the CPU wrote without a call, as `dump` shows it: before the call that found it, or behind the call whose callback did it.
+//! What the CPU wrote without a call, as `dump` shows it: before the call that found it, or behind the call
+//! whose callback did it.
 
 use crate::figures::{seconds, size};
 use serde::Serialize;
@@ -9,7 +10,8 @@ use trace::value::Value;
 use trace::written::Written;
 use trace::{Call, Trace};
 
-/// Lines about what was found before the call: one for all that was found alike, or, with `all`, one for each piece of memory.
+/// Lines about what was found before the call: one for all that was found alike, or, with `all`, one for each
+/// piece of memory.
 pub fn before(trace: &Trace, call: &Call, objects: &Objects, all: bool) -> Vec<String> {
     let what = |written: &Written| match written {
         _ if written.is_seen() => "had or wrote",
@@ -86,7 +88,8 @@ pub struct Wrote {
     address: String,
     bytes: u64,
     content: String,
-    /// Managed memory, which the CPU may only have looked at; or memory that another may have written while the callback ran.
+    /// Managed memory, which the CPU may only have looked at; or memory that another may have written while
+    /// the callback ran.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     uncertain: bool,
 }

@@ -26,10 +26,12 @@ use trace::invented;
 use trace::preamble::Data;
 use trace::record;
 
-/// Memory in which callbacks have written is looked at around what they wrote, or around rather more than that.
+/// Memory in which callbacks have written is looked at around what they wrote, or around rather more than
+/// that.
 const MOST_PIECES: usize = 32;
 
-/// A synchronisation or a poll has succeeded, or a copy has waited: what it covered can be seen by the application now.
+/// A synchronisation or a poll has succeeded, or a copy has waited: what it covered can be seen by the
+/// application now.
 #[inline(always)]
 pub fn waited(lane: &Lane, function: &'static Function, words: &[u64], position: u64, is_copied: bool) {
     if lane.recorder().around.pending.any() {
@@ -88,7 +90,8 @@ pub fn launch_ended(lane: &Lane, function: &'static Function, words: &[u64]) {
     });
 }
 
-/// A callback that this thread handed over begins: what stands before it, or is to be done by its own graph before it, has finished.
+/// A callback that this thread handed over begins: what stands before it, or is to be done by its own graph
+/// before it, has finished.
 pub fn turn_comes(lane: &Lane, thread: u32, turn: &Turn) {
     if lane.recorder().around.pending.any() {
         // First: what is known to be done is forgotten.
@@ -113,7 +116,8 @@ pub fn turn_comes(lane: &Lane, thread: u32, turn: &Turn) {
     }
 }
 
-/// What the callback's own graph has copied to the host for it: the callback may put something else in its place.
+/// What the callback's own graph has copied to the host for it: the callback may put something else in its
+/// place.
 fn own_results(lane: &Lane, turn: &Turn) {
     let recorder = lane.recorder();
     for region in turn.around.results.iter().filter(|region| region.bytes() <= destinations::MOST_BYTES) {
@@ -133,8 +137,9 @@ fn own_results(lane: &Lane, turn: &Turn) {
     }
 }
 
-/// Writes down what the copies brought that were waited for. Whether the CPU has written, since somebody looked last, in memory of launches that
-/// were: other threads while this one waited, and the launches may have waited for that.
+/// Writes down what the copies brought that were waited for. Whether the CPU has written, since somebody
+/// looked last, in memory of launches that were: other threads while this one waited, and the launches may
+/// have waited for that.
 pub fn finished(lane: &Lane, covered: Covered, position: u64) -> bool {
     let recorder = lane.recorder();
     let waiter = (!matches!(covered, Covered::Turn(_))).then_some(lane.index());
@@ -176,7 +181,8 @@ fn look_at(lane: &Lane, copy: &Copy, beside: &Beside, stirred: &[Range<u64>]) {
     if copy.is_outdone {
         return recorder.watch.computed_in(extent, stirred);
     }
-    // What a kernel made of memory can be told only where nobody else writes: where others do, in order and apart; none if it may be anywhere.
+    // What a kernel made of memory can be told only where nobody else writes: where others do, in order and
+    // apart; none if it may be anywhere.
     let others = || {
         let pending = &recorder.around.pending;
         let is_launch = copy.work == Work::Launch;
@@ -253,7 +259,8 @@ pub fn filled(lane: &Lane, landing: Landing) {
         return;
     }
     for place in landing.places() {
-        // To touch managed memory would bring it here; what a copy brought there is compared when the CPU has it.
+        // To touch managed memory would bring it here; what a copy brought there is compared when the CPU has
+        // it.
         if lane.recorder().watch.managed.find(place.start).is_some() {
             lane.recorder().watch.comes_back(place);
             continue;
@@ -273,7 +280,8 @@ pub enum By {
     Launch,
 }
 
-/// The hash of what a copy brought. The bytes go into the trace with `--data=all`, and if they may hold addresses that a replay has to learn.
+/// The hash of what a copy brought. The bytes go into the trace with `--data=all`, and if they may hold
+/// addresses that a replay has to learn.
 pub fn landed(lane: &Lane, landing: Landing, by: By) -> Option<(u8, Hash)> {
     let recorder = lane.recorder();
     let form = |bytes: &[u8]| {

@@ -1,5 +1,5 @@
-//! Questions of the recorder's own to the real driver. All are allowed while a stream is being captured, and none changes
-//! anything.
+//! Questions of the recorder's own to the real driver. All are allowed while a stream is being captured, and
+//! none changes anything.
 
 use crate::devices;
 use crate::driver::calls;
@@ -15,8 +15,9 @@ pub fn current_context() -> u64 {
     context
 }
 
-/// Whether the legacy stream waits for this one. Default streams are not asked about: a question about the legacy stream would end captures of
-/// the streams that it waits for (tests/gpu/facts/asked_while_captured.c; driver 580).
+/// Whether the legacy stream waits for this one. Default streams are not asked about: a question about the
+/// legacy stream would end captures of the streams that it waits for (tests/gpu/facts/asked_while_captured.c;
+/// driver 580).
 pub fn is_blocking(stream: u64) -> Option<bool> {
     const NON_BLOCKING: u32 = 1;
     if stream <= PER_THREAD {
@@ -62,7 +63,8 @@ pub fn place(address: u64) -> Place {
         Some((1.., true)) => Place::Managed,
         Some((HOST, _)) => Place::Pinned,
         Some((1.., _)) => Place::Device,
-        // What a graph allocates the driver does not know until a launch has (tests/gpu/facts/graph_memory.c; driver 580).
+        // What a graph allocates the driver does not know until a launch has (tests/gpu/facts/graph_memory.c;
+        // driver 580).
         _ if GRAPHS.load(Relaxed) && bytes_at(address, 1, true).is_none() => Place::Device,
         _ => Place::Pageable,
     }
@@ -79,8 +81,8 @@ fn kind_at(address: u64) -> Option<(u32, bool)> {
     const MEMORY_TYPE: u32 = 2;
     const IS_MANAGED: u32 = 8;
     let (mut kind, mut managed) = (0u32, 0u32);
-    // The plural form: it answers zeros for an address that the driver does not know, and no error, which tools would report.
-    // SAFETY: the answers for both attributes fit an unsigned int.
+    // The plural form: it answers zeros for an address that the driver does not know, and no error, which
+    // tools would report. SAFETY: the answers for both attributes fit an unsigned int.
     let result = unsafe {
         calls::pointer_attributes(
             2,
@@ -92,7 +94,8 @@ fn kind_at(address: u64) -> Option<(u32, bool)> {
     (result == Some(0)).then_some((kind, kind != 0 && managed & 0xff != 0))
 }
 
-/// Whether the driver says that there is no pinned memory of its at this address. Without a context it says nothing.
+/// Whether the driver says that there is no pinned memory of its at this address. Without a context it says
+/// nothing.
 pub fn is_not_pinned(start: u64) -> bool {
     const INVALID_VALUE: u32 = 1;
     let mut flags = 0;

@@ -1,7 +1,7 @@
 //! The hot path: the sequence of a call, before and after the driver's own.
 //!
-//! A call costs two time stamps and two small records written into memory that is already there: no lock, no allocation,
-//! no system call.
+//! A call costs two time stamps and two small records written into memory that is already there: no lock, no
+//! allocation, no system call.
 
 use crate::capture;
 use crate::guard::guarded;
@@ -21,7 +21,8 @@ pub struct Open {
     pub sequence: u32,
     /// The position of the next copy when the call began, if the call may wait for copies.
     pub position: u64,
-    /// Null if nothing was read before the call. The return frees it; a call that is left by a jump keeps it for ever.
+    /// Null if nothing was read before the call. The return frees it; a call that is left by a jump keeps it
+    /// for ever.
     early: *mut Early,
     /// It may be one more of a run of polls, which is known when it has returned.
     repeats: bool,
@@ -151,7 +152,8 @@ pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, mu
             }
             if lane.room() >= size || lane.refill(size) {
                 let head = Head { size: size as u32, kind: record::RETURN, flags: 0, function: id };
-                // SAFETY: `size` bytes from the cursor are in the chunk; the driver has just written the outputs.
+                // SAFETY: `size` bytes from the cursor are in the chunk; the driver has just written the
+                // outputs.
                 unsafe {
                     let mut at = lane.cursor();
                     put(at, &Return { head, end, call: open.sequence, result });
@@ -214,8 +216,8 @@ fn launched(lane: &Lane, launch: Launch, id: u16, words: &[u64], call: u32, end:
     }
     let head = Head { size: size as u32, kind: record::RETURN, flags: 0, function: id };
     let len = (8 + layout.packed) as u32;
-    // SAFETY: `size` bytes from the cursor are in the chunk. The driver has just read as many pointers as the kernel has
-    // parameters, and as many bytes behind each as the parameter takes.
+    // SAFETY: `size` bytes from the cursor are in the chunk. The driver has just read as many pointers as the
+    // kernel has parameters, and as many bytes behind each as the parameter takes.
     unsafe {
         let mut at = lane.cursor();
         put(at, &Return { head, end, call, result: 0 });

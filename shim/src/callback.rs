@@ -1,7 +1,8 @@
-//! Callbacks that the application hands the driver to run when work gets to them: the driver is given ours, which runs the
-//! application's and writes down when that was and what it changed.
+//! Callbacks that the application hands the driver to run when work gets to them: the driver is given ours,
+//! which runs the application's and writes down when that was and what it changed.
 //!
-//! The one place where an argument is changed. Whoever asks for a node's parameters is given the application's back.
+//! The one place where an argument is changed. Whoever asks for a node's parameters is given the
+//! application's back.
 
 use crate::finds::Finds;
 use crate::guard::guarded;
@@ -181,7 +182,8 @@ pub fn give_back(function: &'static Function, words: &[u64]) {
             unsafe { std::ptr::copy_nonoverlapping(given as *const u64, copy.as_mut_ptr(), size / 8) };
             let Some(at) = within(ty, 0, &Copied(&copy)) else { continue };
             if copy[at / 8] == run as *const () as u64 {
-                // SAFETY: the data of ours is a callback that is never freed; the struct is the application's to be filled.
+                // SAFETY: the data of ours is a callback that is never freed; the struct is the application's
+                // to be filled.
                 unsafe {
                     let callback = &*(copy[at / 8 + 1] as *const Callback);
                     let place = (given as *mut u64).add(at / 8);

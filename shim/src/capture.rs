@@ -1,8 +1,9 @@
 //! The recording halves that need more than words: memory behind pointers, walked by the table's roles.
 //!
-//! Inputs are read after the driver has returned success, so that a bad pointer is the driver's error and never our fault;
-//! after a failure, and wherever memory may be gone, they are read by system calls that fail instead of faulting. Read
-//! before the call are only payloads in pinned memory and what the call will overwrite (`overlap.rs`).
+//! Inputs are read after the driver has returned success, so that a bad pointer is the driver's error and
+//! never our fault; after a failure, and wherever memory may be gone, they are read by system calls that fail
+//! instead of faulting. Read before the call are only payloads in pinned memory and what the call will
+//! overwrite (`overlap.rs`).
 
 use crate::draft::Draft;
 use crate::finds::named;
@@ -129,7 +130,8 @@ pub fn leave(
     has_waited
 }
 
-/// What describes a call that the driver has not accepted is not followed if it is longer: the length may be any number.
+/// What describes a call that the driver has not accepted is not followed if it is longer: the length may be
+/// any number.
 const MOST_UNACCEPTED: u64 = 64 << 20;
 
 /// In what is longer nobody looks for addresses.
@@ -165,7 +167,8 @@ impl<'a> Capture<'a> {
         }
     }
 
-    /// Whether pointers may lead anywhere: the driver has not followed them yet, or has refused to, or they have been overwritten.
+    /// Whether pointers may lead anywhere: the driver has not followed them yet, or has refused to, or they
+    /// have been overwritten.
     pub(crate) fn careful(&self) -> bool {
         self.moment != Moment::Success || self.is_early
     }
@@ -333,8 +336,8 @@ impl<'a> Capture<'a> {
         }
     }
 
-    /// The path, and at address 0 what the file held. Only of a plain file, and only once the driver has read it: to open
-    /// anything else may wait for ever.
+    /// The path, and at address 0 what the file held. Only of a plain file, and only once the driver has read
+    /// it: to open anything else may wait for ever.
     fn path(&mut self, address: u64) {
         use std::os::unix::ffi::OsStrExt;
         use std::os::unix::fs::OpenOptionsExt;
@@ -386,7 +389,8 @@ impl<'a> Capture<'a> {
         if small && self.is_doubtful(len) {
             return self.lose_doubtful(address);
         }
-        // What a node copies nobody has read yet. Pinned memory may have been unmapped: the device still reaches it.
+        // What a node copies nobody has read yet. Pinned memory may have been unmapped: the device still
+        // reaches it.
         let careful = self.careful() || !small && self.makes_node();
         let mut done = 0;
         while done < len {
@@ -429,7 +433,8 @@ impl<'a> Capture<'a> {
         } else {
             Vec::new()
         };
-        // What a copy's description names was looked at before the call: now the copy may have brought something there.
+        // What a copy's description names was looked at before the call: now the copy may have brought
+        // something there.
         let is_copys = by_name && self.function.class != Class::graph && ends::describes_copies(self.function);
         if !known.is_empty() && !is_copys {
             let mut finds = self.lane.finds_before(self.call);

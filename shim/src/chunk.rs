@@ -38,7 +38,8 @@ pub struct Chunk {
 
 // SAFETY: a chunk is owned by one thread at a time; the pointer is to shared memory valid in all of them.
 unsafe impl Send for Chunk {}
-// SAFETY: the shared methods hand out addresses and an atomic; who writes through them says why that is sound.
+// SAFETY: the shared methods hand out addresses and an atomic; who writes through them says why that is
+// sound.
 unsafe impl Sync for Chunk {}
 
 impl Chunk {
@@ -147,8 +148,8 @@ pub unsafe fn committed<'a>(base: *const u8) -> &'a [u8] {
     }
 }
 
-/// The chunk that begins there with its committed records, which were still its own once they had been copied: meanwhile
-/// it may be freed, and used by another thread. None if it is another one each time.
+/// The chunk that begins there with its committed records, which were still its own once they had been
+/// copied: meanwhile it may be freed, and used by another thread. None if it is another one each time.
 ///
 /// # Safety
 /// There must be a chunk, readable for as long as this runs.
@@ -220,8 +221,8 @@ impl Supply {
         }
     }
 
-    /// There are no more of them than threads at once: one that another thread has left is made free before a new one
-    /// is made, if the recorder thread does not keep up.
+    /// There are no more of them than threads at once: one that another thread has left is made free before a
+    /// new one is made, if the recorder thread does not keep up.
     fn take_small(&self, file: &TraceFile) -> io::Result<Chunk> {
         loop {
             let mut state = self.state.lock();

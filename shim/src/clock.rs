@@ -23,7 +23,8 @@ pub fn choose() -> &'static str {
     if trusted { "tsc" } else { "monotonic" }
 }
 
-/// The stamp of an entry: no later load may run ahead of it, or two threads could see each other's order reversed.
+/// The stamp of an entry: no later load may run ahead of it, or two threads could see each other's order
+/// reversed.
 #[inline(always)]
 pub fn entry() -> u64 {
     if TRUSTED.load(Relaxed) {

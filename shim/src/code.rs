@@ -18,7 +18,8 @@ impl Capture<'_> {
         if self.lane.recorder().around.data == Data::None {
             return;
         }
-        // By system calls also after success: the end of a text is looked for beyond it, in memory that may be anybody's.
+        // By system calls also after success: the end of a text is looked for beyond it, in memory that may
+        // be anybody's.
         let read = |at: u64, len: usize| bytes_at(at, len, true).map(Cow::into_owned);
         let pieces = match size {
             Some(size) => Pieces::Found(vec![(address, size as usize)]),
@@ -32,7 +33,8 @@ impl Capture<'_> {
         }
     }
 
-    /// Stores an image; if that makes a module or library, which the first word says where to find, it is kept in mind.
+    /// Stores an image; if that makes a module or library, which the first word says where to find, it is
+    /// kept in mind.
     pub(crate) fn loading(&mut self, store: impl FnOnce(&mut Self)) {
         let makes = matches!(self.function.params, [Field { role: Role::Create(_), .. }, ..]);
         if self.function.class != Class::load || !makes || self.moment != Moment::Success {
@@ -63,8 +65,8 @@ impl Capture<'_> {
         let refers = self.moment != Moment::Failure && self.lane.recorder().reaches_host();
         let mut finds = refers.then(|| self.lane.finds_before(self.call));
         for (i, size) in sizes.iter().enumerate() {
-            // SAFETY: the driver has just read as many pointers as the kernel has parameters, and as many bytes behind each as
-            // the parameter takes; after a failure they were found readable.
+            // SAFETY: the driver has just read as many pointers as the kernel has parameters, and as many
+            // bytes behind each as the parameter takes; after a failure they were found readable.
             let bytes = unsafe {
                 let argument = *(address as *const *const u8).add(i);
                 std::slice::from_raw_parts(argument, *size as usize)
@@ -78,7 +80,8 @@ impl Capture<'_> {
         self.deferred.extend(finds.into_iter().flat_map(Finds::into_records));
     }
 
-    /// Where the parameters of a launched function lie. A handle that the driver has not taken may be anything.
+    /// Where the parameters of a launched function lie. A handle that the driver has not taken may be
+    /// anything.
     fn layout(&mut self, function: u64) -> Option<&'static crate::kernels::Layout> {
         let recorder = self.lane.recorder();
         let (kernels, images, file) = (&recorder.kernels, &recorder.images, &recorder.around.file);

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Calls that came while their own thread was writing a record: forwarded unrecorded. A signal handler's; or, after a jump out
-/// of such a handler, all that follow.
+/// Calls that came while their own thread was writing a record: forwarded unrecorded. A signal handler's; or,
+/// after a jump out of such a handler, all that follow.
 pub static REENTRANT: AtomicU64 = AtomicU64::new(0);
 
 /// Annotations that came so.

@@ -1,8 +1,8 @@
-//! Host memory that graphs copy to. What they brought to pageable memory is looked at, as a copy's bytes are, when their launch has been
-//! waited for; memory shared with the device is nobody's until then.
+//! Host memory that graphs copy to. What they brought to pageable memory is looked at, as a copy's bytes are,
+//! when their launch has been waited for; memory shared with the device is nobody's until then.
 //!
-//! The driver is asked what a graph copies when it is instantiated, so that nobody has to follow how it was made. Until some
-//! node with a pageable destination is made, or memory is pinned, nothing is asked.
+//! The driver is asked what a graph copies when it is instantiated, so that nobody has to follow how it was
+//! made. Until some node with a pageable destination is made, or memory is pinned, nothing is asked.
 
 use crate::landing::Landing;
 use crate::lock::Lock;
@@ -16,8 +16,8 @@ use trace::hash::Hash;
 /// Of longer memory, and of more places in one graph, nothing is told but that it is so.
 pub const MOST_BYTES: u64 = 1 << 20;
 const MOST_PLACES: usize = 256;
-/// So much is read for one launch, once before it and once when it is waited for: that takes up to four milliseconds each
-/// (`long_results.rs`), about what the copies themselves take.
+/// So much is read for one launch, once before it and once when it is waited for: that takes up to four
+/// milliseconds each (`long_results.rs`), about what the copies themselves take.
 const MOST_AT_ONCE: u64 = 8 << 20;
 
 /// A place that a node of a graph writes.

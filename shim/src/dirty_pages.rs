@@ -1,9 +1,9 @@
 //! Which pages the CPU has touched, asked of Linux: no signal handler, no thread, no waiting.
 //!
-//! Pinned memory is write-protected asynchronously (userfaultfd, Linux 6.7): the first write to a page clears its protection and
-//! the program goes on; a scan tells which pages those were, and protects them again. Writes by DMA do not show. For managed
-//! memory the page table tells: a page is present exactly when the CPU has touched it since the device last did. (All seen on
-//! driver 580, tests/gpu/facts.)
+//! Pinned memory is write-protected asynchronously (userfaultfd, Linux 6.7): the first write to a page clears
+//! its protection and the program goes on; a scan tells which pages those were, and protects them again.
+//! Writes by DMA do not show. For managed memory the page table tells: a page is present exactly when the CPU
+//! has touched it since the device last did. (All seen on driver 580, tests/gpu/facts.)
 
 use crate::file::away_from_standard_streams;
 use std::fs::File;
@@ -122,8 +122,8 @@ impl Tracker {
         unsafe { libc::ioctl(faults.as_raw_fd(), IOCTL_UNREGISTER, range.as_mut_ptr()) };
     }
 
-    /// Adds the pages that the CPU wrote since they were last protected, and protects them again; false if Linux will not
-    /// tell.
+    /// Adds the pages that the CPU wrote since they were last protected, and protects them again; false if
+    /// Linux will not tell.
     pub fn written(&self, pages: Range<u64>, found: &mut Vec<Range<u64>>) -> bool {
         self.scan(pages, SCAN_PROTECT_MATCHING | SCAN_CHECK_ASYNC, IS_WRITTEN, found)
     }

@@ -31,7 +31,8 @@ pub fn discover() {
     if !REAL_DLOPEN.load(Acquire).is_null() {
         return;
     }
-    // dlvsym is not interposed. dlsym moved into libc with glibc 2.34 and kept its old version name beside the new one.
+    // dlvsym is not interposed. dlsym moved into libc with glibc 2.34 and kept its old version name beside
+    // the new one.
     let find = |name: &CStr| {
         [c"GLIBC_2.34", c"GLIBC_2.2.5"]
             .iter()

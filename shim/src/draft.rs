@@ -59,7 +59,8 @@ impl<'a> Draft<'a> {
         self.bytes(data);
     }
 
-    /// What an option of the compiler or linker had it write to a buffer that no argument of the call leads to.
+    /// What an option of the compiler or linker had it write to a buffer that no argument of the call leads
+    /// to.
     pub fn attach_log(&mut self, option: u16, address: u64, text: &[u8]) {
         self.value(&Attachment { form: INLINE, field: NESTED, option, len: text.len() as u32 });
         self.value(&address);

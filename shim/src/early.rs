@@ -1,5 +1,6 @@
-//! Annotations from before the first driver call, when nobody knows whether there will be a recording: programs open their
-//! outermost range and name their threads then. A few are kept in memory; each thread that comes to record brings in its own.
+//! Annotations from before the first driver call, when nobody knows whether there will be a recording:
+//! programs open their outermost range and name their threads then. A few are kept in memory; each thread
+//! that comes to record brings in its own.
 
 use crate::clock;
 use crate::guard::guarded;

@@ -1,4 +1,5 @@
-//! What a call copies or fills, from where and to where: before the call is made, when anything it names may be bad, or after.
+//! What a call copies or fills, from where and to where: before the call is made, when anything it names may
+//! be bad, or after.
 
 use crate::ask::{self, Place};
 use crate::landing::Landing;
@@ -15,7 +16,8 @@ use trace::walk::{Target, View, reach, resolve};
 /// More copies than this in one call are not looked at one by one.
 const MOST: u64 = 1 << 16;
 
-/// What a call copies or fills, as it says itself: in arguments, in structs, in arrays of addresses. What it says in memory is read once.
+/// What a call copies or fills, as it says itself: in arguments, in structs, in arrays of addresses. What it
+/// says in memory is read once.
 pub struct Ends<'c> {
     lane: &'c Lane,
     function: &'static Function,
@@ -40,7 +42,8 @@ impl<'c> Ends<'c> {
         Ends { lane, function, words, structs: structs(function, words, &place), sources, destinations }
     }
 
-    /// Memory shared with the device that is read, or written; other memory that is written, if graphs have copied to such.
+    /// Memory shared with the device that is read, or written; other memory that is written, if graphs have
+    /// copied to such.
     pub fn places(&self, side: Side) -> Vec<Range<u64>> {
         let any = side == Side::Destination && self.lane.recorder().destinations.any();
         let concerns = |address, len| any || self.lane.recorder().shares(address, len);
@@ -61,8 +64,8 @@ impl<'c> Ends<'c> {
         flat.chain(rows).chain(batch).flat_map(Landing::places).collect()
     }
 
-    /// Where structs name sources by device addresses, and all copies managed memory: that is watched, what else they read is recorded
-    /// with the call.
+    /// Where structs name sources by device addresses, and all copies managed memory: that is watched, what
+    /// else they read is recorded with the call.
     pub fn watched_sources(&self) -> Vec<u64> {
         let of_device = self.structs.iter().filter_map(|(to, one)| Some(device_region(to, one, Side::Source)?.address));
         let mut watched: Vec<u64> = of_device.collect();

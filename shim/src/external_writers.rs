@@ -1,5 +1,6 @@
-//! Who writes the program's memory by addresses of its own: fixed buffers of io_uring, network adapters, other devices. Neither the
-//! page table nor a write protection tells of that, so that it is named where pinned or managed memory is followed.
+//! Who writes the program's memory by addresses of its own: fixed buffers of io_uring, network adapters,
+//! other devices. Neither the page table nor a write protection tells of that, so that it is named where
+//! pinned or managed memory is followed.
 
 use crate::clock;
 use std::fs;
@@ -7,7 +8,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::time::Duration;
 
-/// Open files are looked at this often, as they may be closed again, by the recorder thread; and sooner when memory begins to be followed.
+/// Open files are looked at this often, as they may be closed again, by the recorder thread; and sooner when
+/// memory begins to be followed.
 pub const SELDOM: Duration = Duration::from_secs(1);
 pub const SOON: Duration = Duration::from_millis(20);
 

@@ -1,7 +1,7 @@
 //! The trace file: where segments go, and blobs.
 //!
-//! Space is given out by one atomic. Every write checks RLIMIT_FSIZE first (`write_at`). The place of a chunk is reserved before anything is recorded in it, because the disk may be full
-//! when the process ends.
+//! Space is given out by one atomic. Every write checks RLIMIT_FSIZE first (`write_at`). The place of a chunk
+//! is reserved before anything is recorded in it, because the disk may be full when the process ends.
 
 use crate::homes::Home;
 use crate::lock::Lock;
@@ -86,8 +86,8 @@ impl TraceFile {
         Ok(file)
     }
 
-    /// Sees to it that the file is whole, while nothing is to be written. What is wrong only for now (descriptors
-    /// that are all taken) is no end: the next write finds what is wrong for good.
+    /// Sees to it that the file is whole, while nothing is to be written. What is wrong only for now
+    /// (descriptors that are all taken) is no end: the next write finds what is wrong for good.
     pub fn look(&self) {
         let _left_to_the_next_write = self.file();
     }
@@ -126,7 +126,8 @@ impl TraceFile {
                 error => break error,
             }
         };
-        // A file system may not know the call, and a sandbox may forbid it. That there is no room, writing would find as well.
+        // A file system may not know the call, and a sandbox may forbid it. That there is no room, writing
+        // would find as well.
         if matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG | libc::EIO)) {
             return Err(error);
         }
@@ -158,8 +159,8 @@ impl TraceFile {
         Ok((file, offset, size))
     }
 
-    /// Appends a blob. The program may change the memory meanwhile (a graph's node reads it later): what has been written counts, and
-    /// its hash is told.
+    /// Appends a blob. The program may change the memory meanwhile (a graph's node reads it later): what has
+    /// been written counts, and its hash is told.
     fn append_blob(&self, hash: Hash, bytes: &[u8]) -> io::Result<(u64, Hash)> {
         let seal = trace::hash::checksum(bytes);
         let (file, offset, size) = self.write(bytes)?;
@@ -240,9 +241,10 @@ pub fn away_from_standard_streams(file: File) -> io::Result<File> {
     if file.as_raw_fd() > 2 { Ok(file) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Tells whoever would close the trace that it is written, even from another PID namespace. A lock of the process, which goes with it: one
-/// of the open file would stay with a forked child, which has the descriptor too and never writes. It goes with any descriptor of the
-/// file that the process closes; a file system may know none.
+/// Tells whoever would close the trace that it is written, even from another PID namespace. A lock of the
+/// process, which goes with it: one of the open file would stay with a forked child, which has the descriptor
+/// too and never writes. It goes with any descriptor of the file that the process closes; a file system may
+/// know none.
 fn lock(file: &File) {
     // SAFETY: all zeros are the whole of a file.
     let whole = libc::flock { l_type: libc::F_WRLCK as libc::c_short, ..unsafe { std::mem::zeroed() } };

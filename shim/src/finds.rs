@@ -46,8 +46,9 @@ impl Finds {
         Finds { around, about, open: Default::default(), records: Vec::new(), places: Vec::new(), named: Vec::new() }
     }
 
-    /// The look is over, and what it found was there by now. It may have taken long: what it read last can have been written after a
-    /// wait of another thread that ended while it looked. With the lock held: whoever looks later finds only what is written later.
+    /// The look is over, and what it found was there by now. It may have taken long: what it read last can
+    /// have been written after a wait of another thread that ended while it looked. With the lock held:
+    /// whoever looks later finds only what is written later.
     pub fn found_by_now(&mut self) {
         self.about.end = clock::entry();
         if self.about.run == 0 {
@@ -95,7 +96,8 @@ impl Finds {
         self.records.push(record::with_body(record::LOSS, &record::Loss { what: what.into(), count }));
     }
 
-    /// Nobody will tell what is written there: what was recorded with the call is all there is. Counted before.
+    /// Nobody will tell what is written there: what was recorded with the call is all there is. Counted
+    /// before.
     pub fn untold(&mut self, address: u64, len: usize) {
         self.attach(WRITTEN_HERE, record::LOST, address, len, &[]);
     }

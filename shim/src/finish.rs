@@ -11,8 +11,9 @@ use std::time::Duration;
 use trace::maps::Mapping;
 use trace::record::{self, Loss, UNREAD_COPIES};
 
-/// Run by the loader before the program, as for every library that is there from the start. The C library then registers the
-/// destructors of all libraries, which may call the driver: what is registered first runs last.
+/// Run by the loader before the program, as for every library that is there from the start. The C library
+/// then registers the destructors of all libraries, which may call the driver: what is registered first runs
+/// last.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static AT_START: extern "C" fn() = at_start;
@@ -22,8 +23,8 @@ unsafe extern "C" {
 }
 
 extern "C" fn at_start() {
-    // SAFETY: plain function and arguments. Of no library, or it would run among the destructors of this one. If it cannot be
-    // registered, the end is that of a process that is killed.
+    // SAFETY: plain function and arguments. Of no library, or it would run among the destructors of this one.
+    // If it cannot be registered, the end is that of a process that is killed.
     let _lost = unsafe { __cxa_atexit(at_end, std::ptr::null_mut(), std::ptr::null_mut()) };
 }
 
@@ -32,8 +33,8 @@ extern "C" fn at_end(_: *mut c_void) {
     drop(std::panic::catch_unwind(finish));
 }
 
-/// Has the end of the process begin with a last look at managed memory: what is registered last runs first, and by now the driver has
-/// registered what it does then.
+/// Has the end of the process begin with a last look at managed memory: what is registered last runs first,
+/// and by now the driver has registered what it does then.
 pub fn looks_last() {
     // SAFETY: a plain function. If it cannot be registered, what the CPU sees last is not known.
     let _lost = unsafe { libc::atexit(look_last) };

@@ -1,5 +1,6 @@
-//! The picture of a graph that the driver draws into a file shows host nodes with their functions and data: ours. The application
-//! is given its own there, too. How the driver words it is not known: only the numbers are looked at.
+//! The picture of a graph that the driver draws into a file shows host nodes with their functions and data:
+//! ours. The application is given its own there, too. How the driver words it is not known: only the numbers
+//! are looked at.
 
 use crate::callback;
 use crate::host_functions;
@@ -36,7 +37,8 @@ pub fn give_back(path: u64) {
     }
 }
 
-/// The picture with the application's function and data in the place of ours; none if it is not clear which belong together.
+/// The picture with the application's function and data in the place of ours; none if it is not clear which
+/// belong together.
 fn restored(drawn: &[u8], own: u64, handed: impl Fn(u64) -> Option<(u64, u64)>) -> Option<Vec<u8>> {
     let numbers = numbers(drawn);
     let functions: Vec<_> = numbers.iter().filter(|(_, value)| *value == own).map(|(at, _)| at).collect();

@@ -1,4 +1,5 @@
-//! Which calls the recorder follows, beyond what their roles say to record: worked out from the table at compile time.
+//! Which calls the recorder follows, beyond what their roles say to record: worked out from the table at
+//! compile time.
 
 use trace::Function;
 use trace::api::effect::{Bytes, Effect, Memory, Work};
@@ -15,7 +16,8 @@ pub enum Hook {
     },
     /// The devices can be described from now on.
     Init,
-    /// Function handles may be reused from now on. With a context: what is known of its work is asked for now.
+    /// Function handles may be reused from now on. With a context: what is known of its work is asked for
+    /// now.
     CodeEnds {
         owner: u8,
         context: bool,
@@ -62,7 +64,8 @@ pub enum Hook {
         place: u8,
         kernel: u8,
     },
-    /// A function is asked about or set up. The driver is asked who it is, if it handed it out through a hidden table.
+    /// A function is asked about or set up. The driver is asked who it is, if it handed it out through a
+    /// hidden table.
     FunctionUsed {
         function: u8,
     },
@@ -128,7 +131,8 @@ pub enum Hook {
     Draws {
         path: u8,
     },
-    /// A texture or surface over memory: its address is this word, or stands there in what the word points to.
+    /// A texture or surface over memory: its address is this word, or stands there in what the word points
+    /// to.
     Textured {
         address: u8,
         within: Option<u8>,
@@ -297,7 +301,8 @@ const fn holds_callback(ty: &Type) -> bool {
     false
 }
 
-/// Where a resource description that this parameter points to has the address of linear and of pitched memory: first in its union.
+/// Where a resource description that this parameter points to has the address of linear and of pitched
+/// memory: first in its union.
 const fn within(function: &Function, at: Sibling) -> Option<u8> {
     let Form::Pointer(to) = function.params[at.0 as usize].ty.form else { return None };
     let Form::Struct(fields) = to.form else { return None };

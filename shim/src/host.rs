@@ -1,5 +1,5 @@
-//! Before a call that gives the device work or waits for it: what kernel arguments refer to is watched, and what the CPU wrote
-//! is written down.
+//! Before a call that gives the device work or waits for it: what kernel arguments refer to is watched, and
+//! what the CPU wrote is written down.
 
 use crate::ends::{self, Ends, Words};
 use crate::finds::Finds;
@@ -43,8 +43,8 @@ fn look(lane: &Lane, function: &'static Function, launch: Option<Launch>, words:
         _ => {}
     }
     if launch.is_none() && !function.copies_unified() {
-        // Pinned memory by its device address: as the host's it would be captured with the call. What a stream is to write there is not
-        // there yet: what the CPU has put there is.
+        // Pinned memory by its device address: as the host's it would be captured with the call. What a
+        // stream is to write there is not there yet: what the CPU has put there is.
         let is_read = |param: &&Field| matches!(param.role, Role::Reads(_) | Role::Writes(Extent::Fixed(_)));
         let read = function.params.iter().filter(is_read).map(|param| words[param.offset as usize / 8]);
         watch.refer(read.chain(operands(function, words)), &mut finds);
@@ -175,8 +175,8 @@ fn copy(lane: &Lane, function: &'static Function, words: &[u64], ends: &Ends) {
         reads(lane, lane.sequence(), function, words, from);
     }
     if brings {
-        // Who is reading this memory may have read it before that was kept in mind, and takes it for the CPU's: the call begins behind
-        // what is told then, or a replay might bring its bytes first.
+        // Who is reading this memory may have read it before that was kept in mind, and takes it for the
+        // CPU's: the call begins behind what is told then, or a replay might bring its bytes first.
         recorder.watch.wait_for_look();
     }
 }
@@ -206,8 +206,8 @@ fn launched(lane: &Lane, function: &Function, words: &[u64], given: impl Iterato
     under_way(lane, lane.sequence(), function, words, given);
 }
 
-/// Managed memory is the device's until the launch is done, whether it was given that or not; so is pinned memory whose address stands somewhere, and
-/// what a graph uses that another thread made.
+/// Managed memory is the device's until the launch is done, whether it was given that or not; so is pinned
+/// memory whose address stands somewhere, and what a graph uses that another thread made.
 fn uses_unnamed(
     lane: &Lane,
     function: &Function,
@@ -228,7 +228,8 @@ fn uses_unnamed(
     }
 }
 
-/// What fills memory shared with the device does so when its stream gets there: until then its bytes are nobody's.
+/// What fills memory shared with the device does so when its stream gets there: until then its bytes are
+/// nobody's.
 fn fills(lane: &Lane, function: &'static Function, words: &[u64], ends: &Ends) {
     let filled: Vec<Landing> = ends::reached(lane, function, words, |role| matches!(role, Role::Writes(_))).collect();
     if !filled.is_empty() {
@@ -237,14 +238,15 @@ fn fills(lane: &Lane, function: &'static Function, words: &[u64], ends: &Ends) {
     }
 }
 
-/// Words of a launch's arguments that may be addresses; none if nobody can tell which these are. The driver has not seen the call yet:
-/// anything may be bad.
+/// Words of a launch's arguments that may be addresses; none if nobody can tell which these are. The driver
+/// has not seen the call yet: anything may be bad.
 fn addresses(lane: &Lane, launch: shape::Launch, words: &[u64]) -> Option<Vec<u64>> {
     let (array, extra) = (words[launch.arguments as usize], words[launch.extra as usize]);
     if array == 0 {
         return Some(if launch.extra != 0 && extra != 0 { packed(extra) } else { Vec::new() });
     }
-    // A handle that nobody is known to have been given may be anything, and the driver may not survive being asked about it.
+    // A handle that nobody is known to have been given may be anything, and the driver may not survive being
+    // asked about it.
     let layout = lane.layout_before_launch(words[launch.function as usize])?;
     let sizes = layout.sizes.as_ref()?;
     let stack = Stack::here(lane);

@@ -20,8 +20,8 @@ pub struct Callback {
     pub before: AtomicPtr<Callback>,
 }
 
-/// The last that was handed over for a node: graphs, their copies and what is instantiated from them run it as long as they live,
-/// so that it stays.
+/// The last that was handed over for a node: graphs, their copies and what is instantiated from them run it
+/// as long as they live, so that it stays.
 pub static OF_NODES: AtomicPtr<Callback> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Whether any was handed over for a node.
@@ -42,7 +42,8 @@ pub fn of_nodes() -> HashMap<u64, (u64, u64)> {
     all
 }
 
-/// Handed over and not run yet, those of graphs aside. While there are any, what a copy will read may still be written by one.
+/// Handed over and not run yet, those of graphs aside. While there are any, what a copy will read may still
+/// be written by one.
 pub static UNDER_WAY: AtomicUsize = AtomicUsize::new(0);
 
 pub fn any_under_way() -> bool {

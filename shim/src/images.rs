@@ -1,8 +1,9 @@
-//! Which code the functions of this process come from: how their parameters lie, a driver before CUDA 12.4 does not tell, and the
-//! code does (`trace::parameters`).
+//! Which code the functions of this process come from: how their parameters lie, a driver before CUDA 12.4
+//! does not tell, and the code does (`trace::parameters`).
 //!
-//! Nothing here is on the hot path. A load keeps where the trace has its image; the image is looked into when a function of it
-//! is first launched and the driver has no answer, entry by entry until the kernel is found, and what was found is kept.
+//! Nothing here is on the hot path. A load keeps where the trace has its image; the image is looked into when
+//! a function of it is first launched and the driver has no answer, entry by entry until the kernel is found,
+//! and what was found is kept.
 
 use crate::ask;
 use crate::driver::calls;
@@ -158,14 +159,15 @@ impl Images {
         }
     }
 
-    /// How the function was found, if that still holds: `module` is where the driver says that it is, if it says so.
+    /// How the function was found, if that still holds: `module` is where the driver says that it is, if it
+    /// says so.
     pub fn function(&self, handle: u64, module: u64) -> Option<Found> {
         let found = self.functions.lock().get(&handle).cloned();
         found.filter(|found| found.of_library || module == 0 || found.owner == module)
     }
 
-    /// Offsets and sizes of the parameters of a kernel of this module or library. If it is in several adopted images, they must
-    /// agree: which of them is the module's, nobody tells.
+    /// Offsets and sizes of the parameters of a kernel of this module or library. If it is in several adopted
+    /// images, they must agree: which of them is the module's, nobody tells.
     pub fn parameters(&self, owner: u64, name: &str, file: &TraceFile) -> Option<Vec<(u32, u32)>> {
         let images = self.owners.lock().get(&owner).cloned()?;
         let sm = ask::compute_capability();

@@ -1,8 +1,9 @@
-//! Modules that appear without a load call: runtimes before CUDA 12 load theirs through a table of the driver's own.
+//! Modules that appear without a load call: runtimes before CUDA 12 load theirs through a table of the
+//! driver's own.
 //!
-//! The first public sign is a lookup in a CUmodule that no recorded call made. Its image is then one of the fatbin wrappers in
-//! the data of the loaded ELF files. All of them are stored, each once: which one has the kernel, the replay can ask the
-//! driver; here that would be extra work for the application.
+//! The first public sign is a lookup in a CUmodule that no recorded call made. Its image is then one of the
+//! fatbin wrappers in the data of the loaded ELF files. All of them are stored, each once: which one has the
+//! kernel, the replay can ask the driver; here that would be extra work for the application.
 
 use crate::lane::Lane;
 use crate::probe::{bytes_at, word_at};
@@ -52,7 +53,8 @@ fn wrappers() -> Vec<u64> {
 }
 
 unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _size: usize, found: *mut c_void) -> c_int {
-    // SAFETY: dl_iterate_phdr passes a valid info with its program headers, and `found` is the vector given to it.
+    // SAFETY: dl_iterate_phdr passes a valid info with its program headers, and `found` is the vector given
+    // to it.
     let (base, headers, found) = unsafe {
         let info = &*info;
         let headers = std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into());

@@ -1,8 +1,8 @@
 //! The nets: ways to the driver that go past the dynamic linker's symbol resolution.
 //!
-//! `dlopen` and `dlsym` are naked functions that ask a filter and then *jump* to the real function, so that glibc finds
-//! the true caller's return address: it derives RUNPATH and the start of RTLD_NEXT from it. The filter acts on the
-//! address found, never on how the library was spelled.
+//! `dlopen` and `dlsym` are naked functions that ask a filter and then *jump* to the real function, so that
+//! glibc finds the true caller's return address: it derives RUNPATH and the start of RTLD_NEXT from it. The
+//! filter acts on the address found, never on how the library was spelled.
 
 use crate::counters;
 use crate::dl::{self, Verdict};
@@ -52,8 +52,8 @@ pub unsafe extern "C" fn dlopen(name: *const c_char, flags: c_int) -> *mut c_voi
     )
 }
 
-/// Runs inside the loader, inside malloc, before constructors: no allocation, no logging, no lazy state for names that
-/// are not the driver's.
+/// Runs inside the loader, inside malloc, before constructors: no allocation, no logging, no lazy state for
+/// names that are not the driver's.
 extern "C" fn filter_dlsym(handle: *mut c_void, name: *const c_char, caller: *const c_void) -> Verdict {
     dl::discover();
     let pass = Verdict { found: std::ptr::null_mut(), handle };
@@ -91,8 +91,8 @@ fn driver_name(handle: *mut c_void, name: &CStr, id: u16, caller: *const c_void)
         return Verdict { found: address, handle };
     }
     if handle == libc::RTLD_NEXT {
-        // Whoever asks for the next definition means the driver's. Ours stands before it, also for a caller that was
-        // loaded behind us, where glibc would find nothing.
+        // Whoever asks for the next definition means the driver's. Ours stands before it, also for a caller
+        // that was loaded behind us, where glibc would find nothing.
         return if !is_own(caller) && has(id) { Verdict { found: wrapper, handle } } else { pass };
     }
     let found = dl::real_dlsym(handle, name);
@@ -115,8 +115,8 @@ fn driver_name(handle: *mut c_void, name: &CStr, id: u16, caller: *const c_void)
     }
 }
 
-/// The name to open in place of `name`. Only a machine without a driver needs another: there, our SONAME would answer
-/// for a library that does not exist.
+/// The name to open in place of `name`. Only a machine without a driver needs another: there, our SONAME
+/// would answer for a library that does not exist.
 extern "C" fn filter_dlopen(name: *const c_char, _flags: c_int) -> *const c_char {
     dl::discover();
     if name.is_null() {

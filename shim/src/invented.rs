@@ -1,8 +1,8 @@
-//! Which results hold addresses of the driver's own ([`trace::invented`]): of those the bytes are kept, so that a replay can learn where they
-//! are there. A block is taught by a few results, and then known.
+//! Which results hold addresses of the driver's own ([`trace::invented`]): of those the bytes are kept, so
+//! that a replay can learn where they are there. A block is taught by a few results, and then known.
 //!
-//! The driver is not asked: a result may be looked at within a callback, where it must not be called. Nor is memory touched: managed memory
-//! would come here.
+//! The driver is not asked: a result may be looked at within a callback, where it must not be called. Nor is
+//! memory touched: managed memory would come here.
 
 use crate::lock::Lock;
 use std::collections::BTreeMap;
@@ -15,7 +15,8 @@ const MOST_KEPT: usize = 64 << 20;
 const MOST_BLOCKS: usize = 1 << 16;
 /// Of one result; each costs a system call.
 const MOST_ASKED: usize = 16;
-/// Numbers may look like addresses again and again: after a look in vain at the mappings, so many results more than after the last.
+/// Numbers may look like addresses again and again: after a look in vain at the mappings, so many results
+/// more than after the last.
 const MOST_PASSED: u32 = 1 << 12;
 
 #[derive(Default)]

@@ -1,8 +1,8 @@
-//! Where the parameters of launched functions lie, asked of the driver once per function, at its first launch: earlier would
-//! defeat lazy loading.
+//! Where the parameters of launched functions lie, asked of the driver once per function, at its first
+//! launch: earlier would defeat lazy loading.
 //!
-//! Looked up without a lock. Handles are reused after a module is unloaded: what was learned of its functions is then stale, and
-//! the end of a library or context makes all of it stale.
+//! Looked up without a lock. Handles are reused after a module is unloaded: what was learned of its functions
+//! is then stale, and the end of a library or context makes all of it stale.
 
 use crate::driver::calls;
 use crate::file::TraceFile;
@@ -35,7 +35,8 @@ pub struct Layouts {
     next: AtomicU32,
     /// Those of the current epoch that are not dead.
     live: Lock<Vec<&'static Layout>>,
-    /// Handles that the driver gave out, which can be asked about, each with the CUmodule it was looked up in; 0 of others.
+    /// Handles that the driver gave out, which can be asked about, each with the CUmodule it was looked up
+    /// in; 0 of others.
     given: Lock<HashMap<u64, u64>>,
 }
 
@@ -94,8 +95,8 @@ impl Layouts {
         self.given.lock().contains_key(&handle)
     }
 
-    /// As [`Layouts::of`], of a launch that failed: the handle may be anything, and the driver may not be able to tell now what it tells
-    /// later.
+    /// As [`Layouts::of`], of a launch that failed: the handle may be anything, and the driver may not be
+    /// able to tell now what it tells later.
     pub fn of_failed(
         &self,
         handle: u64,
@@ -115,7 +116,8 @@ impl Layouts {
         self.given.lock().clear();
     }
 
-    /// Handles of this module's functions may be reused from now on, and those whose module the driver did not tell.
+    /// Handles of this module's functions may be reused from now on, and those whose module the driver did
+    /// not tell.
     pub fn forget_module(&self, module: u64) {
         self.given.lock().retain(|_, owner| *owner != module);
         self.live.lock().retain(|layout| {
@@ -164,8 +166,8 @@ type Question = unsafe fn(u64, usize, *mut usize, *mut usize) -> Option<u32>;
 const INVALID_VALUE: u32 = 1;
 const INVALID_HANDLE: u32 = 400;
 
-/// Offsets and sizes from cuFuncGetParamInfo, or cuKernelGetParamInfo where the handle is a CUkernel (the former answers 400
-/// for those). An index out of range is how the list ends.
+/// Offsets and sizes from cuFuncGetParamInfo, or cuKernelGetParamInfo where the handle is a CUkernel (the
+/// former answers 400 for those). An index out of range is how the list ends.
 fn parameters(handle: u64) -> (bool, Option<Vec<(u32, u32)>>) {
     let questions = [(calls::function_parameter as Question, false), (calls::kernel_parameter as Question, true)];
     for (ask, is_kernel) in questions {

@@ -85,7 +85,8 @@ pub fn current() -> &'static Lane {
     LANE.with(|lane| unsafe { &*std::ptr::from_ref(lane) })
 }
 
-/// Calls that were recorded of the calling thread; a forked child finds those of the thread that forked, until it records.
+/// Calls that were recorded of the calling thread; a forked child finds those of the thread that forked,
+/// until it records.
 pub fn calls_of_thread() -> u64 {
     current().calls.get()
 }
@@ -148,7 +149,8 @@ impl Lane {
         finds.into_records().iter().for_each(|record| self.append(record));
     }
 
-    /// Makes it a lane of the current recording. It is busy until it `has_joined`: a signal handler has to leave it alone meanwhile.
+    /// Makes it a lane of the current recording. It is busy until it `has_joined`: a signal handler has to
+    /// leave it alone meanwhile.
     pub fn renew(&self, index: u32) {
         // The chunk of a former generation is the parent's: not mapped here, and not ours to seal.
         // SAFETY: only this thread touches its lane, and nothing of it is borrowed.
@@ -206,8 +208,8 @@ impl Lane {
         self.outer.set(frame.as_ptr() as usize);
     }
 
-    /// Whether the marked call is still under way: a longjmp or an exception may have left it behind. Its frame then lies
-    /// below ours, or has been written over.
+    /// Whether the marked call is still under way: a longjmp or an exception may have left it behind. Its
+    /// frame then lies below ours, or has been written over.
     #[cold]
     pub fn is_inside(&self, frame: &Cell<u64>) -> bool {
         let outer = self.outer.get();
@@ -223,8 +225,9 @@ impl Lane {
 const _: () = assert!(size_of::<Entry>() == ENTRY_SIZE && size_of::<Return>() == RETURN_SIZE);
 const _: () = assert!(size_of::<Head>() == HEAD && size_of::<Attachment>() == ATTACHMENT);
 
-/// Runs `work` with the calling thread's lane, if it records and is not in the middle of a record. A signal handler that
-/// calls the driver meanwhile finds the lane busy, and does not wait for a lock that its own thread holds.
+/// Runs `work` with the calling thread's lane, if it records and is not in the middle of a record. A signal
+/// handler that calls the driver meanwhile finds the lane busy, and does not wait for a lock that its own
+/// thread holds.
 #[cold]
 pub fn with_lane<T: Default>(work: impl FnOnce(&Lane) -> T) -> T {
     let lane = current();

@@ -1,5 +1,5 @@
-//! What a recording that has to end says last. Its place in the file is set aside at the start: when the disk is full or a limit
-//! is reached, there is no other.
+//! What a recording that has to end says last. Its place in the file is set aside at the start: when the disk
+//! is full or a limit is reached, there is no other.
 
 use crate::chunk::{Chunk, FRAME};
 use crate::file::TraceFile;

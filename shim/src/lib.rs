@@ -3,24 +3,27 @@
 //! Rules of the house, for a guest in somebody else's process:
 //!
 //! 1. Never hold a lock across a call of the real driver.
-//! 2. Never change an argument or a result. (Two exceptions: the addresses that cuGetProcAddress hands out, and callbacks that
-//!    run when work gets to them.)
-//! 3. On the hot path no lock, no allocation, no system call, no logging, no thread-local with Drop. (What the CPU writes without a
-//!    call has to be looked for: once memory is pinned or managed, calls that give work or wait are off that path.)
-//! 4. Dormant until the first driver call: no file and no thread, so that children which never touch CUDA cost nothing. The driver is opened,
-//!    and the environment asked where it is, when somebody opens it or looks one of its functions up.
+//! 2. Never change an argument or a result. (Two exceptions: the addresses that cuGetProcAddress hands out,
+//!    and callbacks that run when work gets to them.)
+//! 3. On the hot path no lock, no allocation, no system call, no logging, no thread-local with Drop. (What
+//!    the CPU writes without a call has to be looked for: once memory is pinned or managed, calls that give
+//!    work or wait are off that path.)
+//! 4. Dormant until the first driver call: no file and no thread, so that children which never touch CUDA
+//!    cost nothing. The driver is opened, and the environment asked where it is, when somebody opens it or
+//!    looks one of its functions up.
 //! 5. A fault of the recorder switches recording off, says so once, and the program lives on.
 //! 6. What is not recorded is counted.
-//! 7. Unwinding and cancellation pass through: wrappers and real functions are `extern "C-unwind"`, and nothing here needs
-//!    its destructor run.
+//! 7. Unwinding and cancellation pass through: wrappers and real functions are `extern "C-unwind"`, and
+//!    nothing here needs its destructor run.
 //!
-//! The way of a call: `wrappers` (one function a table line) -> `call` (entry record) -> the real driver -> `call` (return
-//! record). `hook` says at compile time which calls are followed beyond that, `effects` what is done then. `capture` follows
-//! pointers where the table says there is more than words. `lane` is the buffer that a thread's records go into, `join` how
-//! a thread begins to record, `start` makes the file and the recorder thread, `recorder` holds what one recording needs,
-//! `chunk` the memory records are written to (`shared`), `file` and `homes` all that is on disk, `range` says when. `interpose`
-//! and `real` see to it that we are asked and that we know whom to ask. `times` has CUPTI tell when devices worked, where
-//! asked for. `nvtx` is asked by the program itself, and `notes` writes into the lane what it says.
+//! The way of a call: `wrappers` (one function a table line) -> `call` (entry record) -> the real driver ->
+//! `call` (return record). `hook` says at compile time which calls are followed beyond that, `effects` what
+//! is done then. `capture` follows pointers where the table says there is more than words. `lane` is the
+//! buffer that a thread's records go into, `join` how a thread begins to record, `start` makes the file and
+//! the recorder thread, `recorder` holds what one recording needs, `chunk` the memory records are written to
+//! (`shared`), `file` and `homes` all that is on disk, `range` says when. `interpose` and `real` see to it
+//! that we are asked and that we know whom to ask. `times` has CUPTI tell when devices worked, where asked
+//! for. `nvtx` is asked by the program itself, and `notes` writes into the lane what it says.
 //!
 //! No file imports from a layer above its own: tests/command/layers.rs has the layers.
 

@@ -1,5 +1,6 @@
-//! A mutex for cold paths. The standard library's, not parking_lot's: that keeps all waiting threads in one table of the
-//! process, which a forked child inherits with its parent's threads still in it, and then follows into nothing.
+//! A mutex for cold paths. The standard library's, not parking_lot's: that keeps all waiting threads in one
+//! table of the process, which a forked child inherits with its parent's threads still in it, and then
+//! follows into nothing.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

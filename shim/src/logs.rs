@@ -1,4 +1,5 @@
-//! What the linker says. It writes to buffers that the program gave it when it made it, whichever call is under way.
+//! What the linker says. It writes to buffers that the program gave it when it made it, whichever call is
+//! under way.
 
 use crate::lock::Lock;
 use crate::probe::{string_at, word_at};
@@ -51,7 +52,8 @@ impl Buffer {
         let text = string_at(self.address, self.len)?;
         let (now, size) = (Some(Hash::of(&text)), self.size());
         let last = std::mem::replace(&mut self.last, (now, size));
-        // The same text again has its length put there again. Other words are those of whoever has the stack by now.
+        // The same text again has its length put there again. Other words are those of whoever has the stack
+        // by now.
         let length = text.len() as u64;
         let tells_length = || size.is_some_and(|size| (length.saturating_sub(1)..=length + 1).contains(&size));
         let is_new = last.0 != now || last.1 != size && tells_length();

@@ -1,8 +1,10 @@
-//! How much of long pinned memory may be read to learn what launches have made of it, and of what graphs copy for their callbacks.
+//! How much of long pinned memory may be read to learn what launches have made of it, and of what graphs copy
+//! for their callbacks.
 //!
-//! To read a megabyte takes up to half a millisecond, and a program may give the same gigabyte to a launch every millisecond, or have a
-//! graph run as often that copies to it. What is read is therefore bounded: 256 MiB, and 32 MiB more for each second that has passed.
-//! That is less than two percent of the time of a program that runs for long.
+//! To read a megabyte takes up to half a millisecond, and a program may give the same gigabyte to a launch
+//! every millisecond, or have a graph run as often that copies to it. What is read is therefore bounded: 256
+//! MiB, and 32 MiB more for each second that has passed. That is less than two percent of the time of a
+//! program that runs for long.
 
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::time::{Duration, Instant};

@@ -6,12 +6,12 @@ unsafe extern "C" {
     fn pthread_setcancelstate(state: libc::c_int, old: *mut libc::c_int) -> libc::c_int;
 }
 
-/// Does something that may make system calls, unseen by the host: errno stays as it was, and a pending cancellation of the
-/// thread does not take effect in the middle of a record.
+/// Does something that may make system calls, unseen by the host: errno stays as it was, and a pending
+/// cancellation of the thread does not take effect in the middle of a record.
 pub fn unseen<T>(work: impl FnOnce() -> T) -> T {
     const PTHREAD_CANCEL_DISABLE: libc::c_int = 1;
-    // SAFETY: the address is the calling thread's own errno, valid as long as the thread; the cancellation state is put back
-    // as it was.
+    // SAFETY: the address is the calling thread's own errno, valid as long as the thread; the cancellation
+    // state is put back as it was.
     unsafe {
         let errno = libc::__errno_location();
         let (before, mut cancellation) = (*errno, 0);
@@ -23,8 +23,8 @@ pub fn unseen<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Writes something where the host may have closed the other end of a pipe, or be allowed no longer files: the signal that comes
-/// of that would end the host. One that was pending before stays.
+/// Writes something where the host may have closed the other end of a pipe, or be allowed no longer files:
+/// the signal that comes of that would end the host. One that was pending before stays.
 pub fn without_signals(write: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     // SAFETY: the sets are valid, and the mask is put back as it was.
     unsafe {
@@ -45,8 +45,8 @@ pub fn without_signals(write: impl FnOnce() -> io::Result<()>) -> io::Result<()>
     }
 }
 
-/// Does something that opens files, also where the host has taken almost all descriptors that it may have. What is opened then lies
-/// beyond its limit, and stays open when that is as before.
+/// Does something that opens files, also where the host has taken almost all descriptors that it may have.
+/// What is opened then lies beyond its limit, and stays open when that is as before.
 pub fn with_descriptors<T>(work: impl FnOnce() -> T) -> T {
     /// More than are open at once.
     const OURS: libc::rlim_t = 64;

@@ -3,8 +3,9 @@
 use std::ops::Range;
 use trace::maps::Mapping;
 
-/// Whether part of this memory may be written through other mappings, by other processes or by system calls: none of which shows
-/// in this process's page table. What the driver gives is shared with devices, and with no process that is forked.
+/// Whether part of this memory may be written through other mappings, by other processes or by system calls:
+/// none of which shows in this process's page table. What the driver gives is shared with devices, and with
+/// no process that is forked.
 pub fn is_shared(pages: &Range<u64>, by_driver: bool) -> bool {
     std::fs::read_to_string("/proc/self/maps").is_ok_and(|maps| maps.lines().any(|line| shares(line, pages, by_driver)))
 }

@@ -1,8 +1,9 @@
-//! To which launch of a graph the run of a node's callback belongs: what stood before that launch has finished when the callback
-//! begins, and what stands behind it has not begun.
+//! To which launch of a graph the run of a node's callback belongs: what stood before that launch has
+//! finished when the callback begins, and what stands behind it has not begun.
 //!
-//! A graph that is launched again waits for itself, so that runs come in the order of the launches. Where several executable graphs
-//! run the same callback, they come in that order on one stream; otherwise nothing is known until all of them have come.
+//! A graph that is launched again waits for itself, so that runs come in the order of the launches. Where
+//! several executable graphs run the same callback, they come in that order on one stream; otherwise nothing
+//! is known until all of them have come.
 
 use crate::landing::Landing;
 use crate::lock::Lock;
@@ -18,7 +19,8 @@ const MOST: usize = 4096;
 #[derive(Clone)]
 pub struct Turn {
     pub queue: Queue,
-    /// Work that stands before it has a lesser position, its graph's own lies between the two, and what stands behind it follows.
+    /// Work that stands before it has a lesser position, its graph's own lies between the two, and what
+    /// stands behind it follows.
     pub before: u64,
     pub behind: u64,
     /// The call: thread index and call number.
@@ -28,12 +30,14 @@ pub struct Turn {
     pub begun: Option<u64>,
 }
 
-/// What other nodes of its graph write before a callback begins, and when it has ended. Of what is in neither no order is settled.
+/// What other nodes of its graph write before a callback begins, and when it has ended. Of what is in neither
+/// no order is settled.
 #[derive(Default)]
 pub struct Around {
     pub before: Vec<Region>,
     pub after: Vec<Region>,
-    /// Of `before` what is copied from the device, and stands there when the callback begins whatever other nodes do beside it.
+    /// Of `before` what is copied from the device, and stands there when the callback begins whatever other
+    /// nodes do beside it.
     pub results: Vec<Region>,
 }
 
@@ -42,7 +46,8 @@ impl Turn {
         self.before != self.behind
     }
 
-    /// Whether what its graph brings there it has brought before the callback begins, or brings when that has ended.
+    /// Whether what its graph brings there it has brought before the callback begins, or brings when that has
+    /// ended.
     pub fn settles(&self, landing: Landing) -> bool {
         self.around.before.iter().chain(&self.around.after).any(|region| landing.is_at(region))
     }

@@ -1,4 +1,5 @@
-//! A graph as the driver tells it: what its nodes write, which callbacks they run, and what of the one stands before the other.
+//! A graph as the driver tells it: what its nodes write, which callbacks they run, and what of the one stands
+//! before the other.
 
 use crate::ask::{self, Place};
 use crate::destinations::{By, Write};
@@ -82,7 +83,8 @@ impl Nodes {
         found
     }
 
-    /// The data that the driver has for the callbacks, each with what of `written` stands before it and behind it.
+    /// The data that the driver has for the callbacks, each with what of `written` stands before it and
+    /// behind it.
     pub fn called_back(&self, written: &[Write]) -> Vec<(u64, Around)> {
         let callbacks: Vec<u64> = self.of_kind(Kind::CU_GRAPH_NODE_TYPE_HOST).collect();
         let is_any_around = !written.is_empty() && !callbacks.is_empty();
@@ -118,7 +120,8 @@ fn handles(graph: u64) -> Vec<u64> {
     }
 }
 
-/// Which node waits for which. A child graph is entered at its node and left at another place of the same name.
+/// Which node waits for which. A child graph is entered at its node and left at another place of the same
+/// name.
 #[derive(Default)]
 struct Order {
     next: HashMap<Step, Vec<Step>>,
@@ -173,7 +176,8 @@ fn reached(steps: &HashMap<Step, Vec<Step>>, from: u64) -> (HashSet<u64>, usize)
     (seen.into_iter().map(|(node, _)| node).collect(), count)
 }
 
-/// Finds which copies from the device that stand before a callback have brought what is there when that begins.
+/// Finds which copies from the device that stand before a callback have brought what is there when that
+/// begins.
 struct Results<'g> {
     order: &'g Order,
     written: &'g [Write],
@@ -187,7 +191,8 @@ struct Results<'g> {
 }
 
 impl<'g> Results<'g> {
-    /// A program waits for its graph to be made: in a large one with many callbacks not all results are looked for.
+    /// A program waits for its graph to be made: in a large one with many callbacks not all results are
+    /// looked for.
     const MOST_STEPS: usize = 1 << 19;
     /// Of one callback.
     const MOST: usize = 64;
@@ -207,8 +212,8 @@ impl<'g> Results<'g> {
         copied.filter(|write| self.stands(write, callback, before, after)).map(|write| write.region).collect()
     }
 
-    /// Nodes behind the copy that may run beside the callback must not write there, and those in between must not tell anybody else that
-    /// it is there.
+    /// Nodes behind the copy that may run beside the callback must not write there, and those in between must
+    /// not tell anybody else that it is there.
     fn stands(&mut self, copied: &Write, callback: u64, before: &HashSet<u64>, after: &HashSet<u64>) -> bool {
         if self.left == 0 {
             return false;

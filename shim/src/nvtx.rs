@@ -1,8 +1,8 @@
 //! NVTX: the program's own words about what it does.
 //!
-//! NVTX is a header. Its first call in a program or library loads the library that NVTX_INJECTION64_PATH names, and hands
-//! it tables of pointers to fill in. Numbers and layouts are those of nvtx3/nvToolsExt.h and nvtxDetail/nvtxTypes.h. What is
-//! not filled in stays what it is without a tool.
+//! NVTX is a header. Its first call in a program or library loads the library that NVTX_INJECTION64_PATH
+//! names, and hands it tables of pointers to fill in. Numbers and layouts are those of nvtx3/nvToolsExt.h and
+//! nvtxDetail/nvtxTypes.h. What is not filled in stays what it is without a tool.
 //!
 //! Results are as without a tool where NVTX lets them be: a push answers that levels are not tracked.
 
@@ -55,8 +55,8 @@ pub fn is_entry(name: &[u8]) -> bool {
 }
 
 unsafe fn attach(tables: Tables) -> c_int {
-    // SAFETY: the table, if there is one, begins with its size, and each module's holds as many places as it says: null, or
-    // a pointer that NVTX owns and waits to see filled.
+    // SAFETY: the table, if there is one, begins with its size, and each module's holds as many places as it
+    // says: null, or a pointer that NVTX owns and waits to see filled.
     unsafe {
         let callbacks = tables(CALLBACKS).cast::<Callbacks>();
         if callbacks.is_null() || (*callbacks).size < size_of::<Callbacks>() {

@@ -1,8 +1,9 @@
-//! Calls that write where they read: the variable of a node that is the dependency of the next one, the remainder of a resource that
-//! is split again. Inputs are otherwise read when the call has returned, and these are gone by then.
+//! Calls that write where they read: the variable of a node that is the dependency of the next one, the
+//! remainder of a resource that is split again. Inputs are otherwise read when the call has returned, and
+//! these are gone by then.
 //!
-//! Which calls can is worked out from their table line at compile time; whether one does, from its pointers before the call.
-//! What copies carry is no matter of this file: `payload.rs` says when it is read.
+//! Which calls can is worked out from their table line at compile time; whether one does, from its pointers
+//! before the call. What copies carry is no matter of this file: `payload.rs` says when it is read.
 
 use crate::ends::Words;
 use crate::guard::guarded;
@@ -27,7 +28,8 @@ pub const fn is_possible(function: &Function) -> bool {
     reads && writes
 }
 
-/// Whether memory that the parameter or field leads to is read, copies and images aside: code does not lie in its own handle.
+/// Whether memory that the parameter or field leads to is read, copies and images aside: code does not lie in
+/// its own handle.
 const fn is_read(field: &Field) -> bool {
     match (field.role, field.ty.form) {
         (Role::InOut(_), Form::Pointer(to)) => leads_on(to),
@@ -133,7 +135,8 @@ struct Outputs<'a> {
 const MOST_OUTPUTS: usize = 8;
 /// What is written where the table gives no length, as a word that the driver puts there.
 const WORD: u64 = 8;
-/// A name that a call is given is taken for so long: to take it early costs little, to look for its end costs more.
+/// A name that a call is given is taken for so long: to take it early costs little, to look for its end costs
+/// more.
 const LONG_NAME: u64 = 4096;
 /// More elements are not looked into.
 const MOST_ELEMENTS: u64 = 4096;

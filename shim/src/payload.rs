@@ -1,4 +1,5 @@
-//! The bytes that copies carry: to the device when the driver takes them, from the device when the call returns, or later (`arrived.rs`).
+//! The bytes that copies carry: to the device when the driver takes them, from the device when the call
+//! returns, or later (`arrived.rs`).
 
 use crate::arrived::{By, filled, landed, packed_rows};
 use crate::ask::{self, Place};
@@ -48,8 +49,8 @@ impl Capture<'_> {
 
     /// One end of a copy, which is recorded if it is host memory.
     ///
-    /// `batch`: the copy is one of a batch, which returns before the bytes are there whatever memory they go to (seen on driver
-    /// 580; a single copy to pageable memory waits for them).
+    /// `batch`: the copy is one of a batch, which returns before the bytes are there whatever memory they go
+    /// to (seen on driver 580; a single copy to pageable memory waits for them).
     pub(crate) fn unified(&mut self, address: u64, bytes: u64, written: bool, batch: bool) {
         // Managed memory is the device's here: replay has it there, and what it holds came by recorded work.
         let pinned = self.lane.recorder().around.pinned.holds(address, bytes);
@@ -86,8 +87,8 @@ impl Capture<'_> {
                 true => {}
             },
             Moment::Success if !pinned => match ask::place(address) {
-                // The driver takes device addresses here too; then nothing is the CPU's to read, and nothing is lost.
-                // Managed memory was looked at before the call.
+                // The driver takes device addresses here too; then nothing is the CPU's to read, and nothing
+                // is lost. Managed memory was looked at before the call.
                 Place::Device | Place::Managed => {}
                 Place::Pageable | Place::Pinned => {
                     self.works_on_host();
@@ -99,8 +100,9 @@ impl Capture<'_> {
         }
     }
 
-    /// What the CPU has put there so far. What copies and callbacks under way will have put there by the time this copy reads
-    /// it, they bring in a replay, too. False: nothing is under way, and all of it can be recorded with the call.
+    /// What the CPU has put there so far. What copies and callbacks under way will have put there by the time
+    /// this copy reads it, they bring in a replay, too. False: nothing is under way, and all of it can be
+    /// recorded with the call.
     fn pinned_source(&mut self, from: Landing) -> bool {
         let recorder = self.lane.recorder();
         let (address, span) = (from.address(), from.span());
@@ -177,7 +179,8 @@ impl Capture<'_> {
         }
     }
 
-    /// Result: at once if the bytes are there when the call returns, else when a synchronisation covers the copy.
+    /// Result: at once if the bytes are there when the call returns, else when a synchronisation covers the
+    /// copy.
     pub(crate) fn sink(&mut self, landing: Landing, batch: bool) {
         /// What one attachment can stand for; longer results are recorded in pieces of this size.
         const MOST: u64 = 1 << 30;
@@ -201,7 +204,8 @@ impl Capture<'_> {
         let stream = self.function.param("hStream").map(|at| self.words[self.function.params[at].offset as usize / 8]);
         let per_thread = self.function.twin_of.is_some();
         if stream.is_some_and(|stream| ask::is_capturing(stream, per_thread)) {
-            // Nothing was copied: the copy became a node. What it will bring is looked at when its graph has run.
+            // Nothing was copied: the copy became a node. What it will bring is looked at when its graph has
+            // run.
             return self.destination(landing);
         }
         let place =
@@ -253,15 +257,16 @@ impl Capture<'_> {
         }
     }
 
-    /// Copies and fills without a stream return when they are done if either end is memory of the host, and they begin when all blocking
-    /// streams are done (seen on driver 580: tests/gpu/facts/legacy_waits.c).
+    /// Copies and fills without a stream return when they are done if either end is memory of the host, and
+    /// they begin when all blocking streams are done (seen on driver 580: tests/gpu/facts/legacy_waits.c).
     fn works_on_host(&self) {
         if self.function.brings_at_once() && self.function.class != Class::graph {
             self.has_waited.set(true);
         }
     }
 
-    /// A copy brings this to memory that the device has, too: when it is done that is what the CPU finds there.
+    /// A copy brings this to memory that the device has, too: when it is done that is what the CPU finds
+    /// there.
     fn brought(&self, landing: Landing) {
         if self.function.brings_at_once() {
             return self.filled_here(landing);
@@ -270,7 +275,8 @@ impl Capture<'_> {
         submission::under_way(self.lane, self.call, self.function, self.words, fill);
     }
 
-    /// A copy or a fill that is done has brought this, if it is memory shared with the device. A graph's node has brought nothing.
+    /// A copy or a fill that is done has brought this, if it is memory shared with the device. A graph's node
+    /// has brought nothing.
     pub(crate) fn filled_here(&self, landing: Landing) {
         let recorder = self.lane.recorder();
         let is_done = matches!(self.function.class, Class::copy | Class::submit);

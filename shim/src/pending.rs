@@ -1,8 +1,8 @@
 //! Copies to the host that may not have finished when their call returned.
 //!
-//! What they brought is hashed when the application itself could first look: at the synchronisation that covers them. No
-//! synchronisation is ever added. Each copy has a position; a stream or event knows up to which position of which queue it
-//! waits, and a synchronisation covers only what stood before it began.
+//! What they brought is hashed when the application itself could first look: at the synchronisation that
+//! covers them. No synchronisation is ever added. Each copy has a position; a stream or event knows up to
+//! which position of which queue it waits, and a synchronisation covers only what stood before it began.
 
 mod copy;
 mod finished;
@@ -42,24 +42,28 @@ pub struct Pending {
 #[derive(Default)]
 struct State {
     copies: HashMap<Queue, Vec<Copy>>,
-    /// Where copies to the host land, by the start: the end, the queue and the position. No two overlap. Few of them are done.
+    /// Where copies to the host land, by the start: the end, the queue and the position. No two overlap. Few
+    /// of them are done.
     landings: BTreeMap<u64, (u64, Queue, u64)>,
     order: Order,
-    /// What the CPU was found to have written since launches under way were put, when it was found, and by whose call.
+    /// What the CPU was found to have written since launches under way were put, when it was found, and by
+    /// whose call.
     beside: Vec<(u64, u32, Range<u64>)>,
     /// By thread: the queue that the call it is inside of puts work on, and the position of the first of it.
     inside: HashMap<u32, (Queue, u64)>,
-    /// What callbacks were found to have written, and when it was found: the latest. When the last was that is forgotten.
+    /// What callbacks were found to have written, and when it was found: the latest. When the last was that
+    /// is forgotten.
     called_back: VecDeque<(u64, Range<u64>)>,
     forgotten: u64,
     /// Pages that the CPU copied to, and when that was known to be done: launches may be writing there, too.
     copied: Vec<(Instant, Range<u64>)>,
-    /// Copies to the host that have finished, the latest, each with its queue and position: what the CPU writes there then is not for a callback that
-    /// was handed over before.
+    /// Copies to the host that have finished, the latest, each with its queue and position: what the CPU
+    /// writes there then is not for a callback that was handed over before.
     landed: VecDeque<(Queue, u64, Range<u64>)>,
     /// Copies that have finished, by position: what they brought is being looked at.
     looking: BTreeMap<u64, (Queue, Copy)>,
-    /// By thread: pinned memory that the call it is inside of may give the driver to be written, at once or later.
+    /// By thread: pinned memory that the call it is inside of may give the driver to be written, at once or
+    /// later.
     coming: BTreeMap<u32, Coming>,
     /// By thread: the calls that handed over callbacks, the latest, and when each had returned.
     handed_over: HashMap<u32, VecDeque<(u32, u64)>>,
@@ -107,8 +111,8 @@ impl Pending {
         self.next.fetch_add(1, Relaxed)
     }
 
-    /// Keeps a copy in mind; the ones that had to be given up for it. What earlier copies to the host bring to the same memory nobody
-    /// can look at any more: of these nothing will be told.
+    /// Keeps a copy in mind; the ones that had to be given up for it. What earlier copies to the host bring
+    /// to the same memory nobody can look at any more: of these nothing will be told.
     pub fn add(&self, queue: Queue, mut copy: Copy) -> Vec<Copy> {
         let mut state = self.state.lock();
         if copy.work.writes() {
@@ -145,8 +149,8 @@ impl Pending {
         given_up
     }
 
-    /// Keeps in mind that other work than a copy to the host may write this memory; what such work before it on the same queue
-    /// made of it does not matter.
+    /// Keeps in mind that other work than a copy to the host may write this memory; what such work before it
+    /// on the same queue made of it does not matter.
     pub fn add_work(&self, queue: Queue, mut copy: Copy) -> Vec<Copy> {
         if let Some(copies) = self.state.lock().copies.get_mut(&queue) {
             let same = |old: &Copy| {
@@ -164,8 +168,8 @@ impl Pending {
         self.add(queue, copy)
     }
 
-    /// The driver has refused the call, whose work was kept in mind before it was made: nothing will come of it. What stands for
-    /// earlier work as well stays.
+    /// The driver has refused the call, whose work was kept in mind before it was made: nothing will come of
+    /// it. What stands for earlier work as well stays.
     #[cold]
     pub fn refused(&self, thread: u32, call: u32) {
         let refused = |copy: &mut Copy| (copy.thread, copy.call) == (thread, call) && copy.row.is_one();
@@ -210,8 +214,8 @@ impl Pending {
         state.forgotten = forgotten.map_or(state.forgotten, |(tick, _)| tick);
     }
 
-    /// The thread is about to give the driver work that may write there; the driver may do it before the call returns.
-    /// `by_graphs`: graphs may bring something to pageable memory.
+    /// The thread is about to give the driver work that may write there; the driver may do it before the call
+    /// returns. `by_graphs`: graphs may bring something to pageable memory.
     pub fn comes(&self, thread: u32, queue: Queue, memory: Vec<Range<u64>>, by_cpu: bool, by_graphs: bool) {
         let mut state = self.state.lock();
         for range in &memory {
@@ -264,8 +268,8 @@ impl Pending {
         }
     }
 
-    /// Whether other work was given what this copy brought to be overwritten, while that is being looked at, or just before. `thread`:
-    /// who looks, whose own call has returned: a replay looks behind it, too.
+    /// Whether other work was given what this copy brought to be overwritten, while that is being looked at,
+    /// or just before. `thread`: who looks, whose own call has returned: a replay looks behind it, too.
     pub fn is_overtaken(&self, copy: &Copy, thread: u32) -> bool {
         let state = self.state.lock();
         let mut others =
@@ -301,8 +305,8 @@ impl Pending {
         state.order.stream_waits(queue, event, self.next.fetch_add(1, Relaxed));
     }
 
-    /// The call that put work has returned: what begins to wait from now on waits for that, too. `has_read`: what it was to read it has
-    /// read.
+    /// The call that put work has returned: what begins to wait from now on waits for that, too. `has_read`:
+    /// what it was to read it has read.
     #[inline(always)]
     pub fn is_put(&self, thread: u32, has_read: bool) {
         if self.inside.load(Relaxed) != 0 {
@@ -324,7 +328,8 @@ impl Pending {
         }
     }
 
-    /// The thread's call that handed over a callback has returned: what others give to that stream from now on comes behind it.
+    /// The thread's call that handed over a callback has returned: what others give to that stream from now
+    /// on comes behind it.
     pub fn handed_over(&self, thread: u32, call: u32) {
         const MOST: usize = 1024;
         let mut state = self.state.lock();
@@ -364,7 +369,8 @@ impl State {
         met.for_each(|(_, copy)| copy.is_overtaken = true);
     }
 
-    /// The copies to the host that land here bring what nobody can look at, as a fill does; not even who is just about to.
+    /// The copies to the host that land here bring what nobody can look at, as a fill does; not even who is
+    /// just about to.
     fn overtake(&mut self, landing: Landing) {
         self.overtake_looks(&(landing.address()..landing.end()));
         let State { copies, landings, .. } = self;

@@ -1,5 +1,5 @@
-//! Host memory that the driver knows as pinned: a copy from it reads the bytes later than the call, and a copy into it may
-//! finish later.
+//! Host memory that the driver knows as pinned: a copy from it reads the bytes later than the call, and a
+//! copy into it may finish later.
 
 use crate::lock::Lock;
 use std::collections::BTreeMap;
@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 
 pub struct Ranges {
     count: AtomicUsize,
-    /// A bit for each 2 MiB of addresses, modulo 128 GiB, that a range has ever touched: most words are none of ours.
+    /// A bit for each 2 MiB of addresses, modulo 128 GiB, that a range has ever touched: most words are none
+    /// of ours.
     touched: Box<[AtomicU64]>,
     /// By their start.
     ranges: Lock<BTreeMap<u64, Held>>,
@@ -101,7 +102,8 @@ impl Ranges {
         self.is(address, |held| !held.registered)
     }
 
-    /// Whether the memory at this address was asked for as write-combined. The driver, which would know it, may not be asked within callbacks.
+    /// Whether the memory at this address was asked for as write-combined. The driver, which would know it,
+    /// may not be asked within callbacks.
     pub fn is_write_combined(&self, address: u64) -> bool {
         self.is(address, |held| held.write_combined)
     }

@@ -1,12 +1,13 @@
-//! Reading the application's memory: directly where the driver has just read or written it, by a system call that fails
-//! instead of faulting everywhere else.
+//! Reading the application's memory: directly where the driver has just read or written it, by a system call
+//! that fails instead of faulting everywhere else.
 
 use std::borrow::Cow;
 
 /// The kernel reads no more than 2 GiB less a page in one call.
 const MOST_AT_ONCE: usize = 1 << 30;
 
-/// `len` bytes at `address`. `careful` makes unreadable memory an answer instead of a fault, and costs a copy.
+/// `len` bytes at `address`. `careful` makes unreadable memory an answer instead of a fault, and costs a
+/// copy.
 pub fn bytes_at(address: u64, len: usize, careful: bool) -> Option<Cow<'static, [u8]>> {
     if len == 0 {
         return Some(Cow::Borrowed(&[]));
@@ -15,8 +16,8 @@ pub fn bytes_at(address: u64, len: usize, careful: bool) -> Option<Cow<'static, 
         return None;
     }
     if !careful {
-        // SAFETY: the driver has just read or written these bytes for the application, which is still inside the call that
-        // said so. The slice is used up before the application goes on.
+        // SAFETY: the driver has just read or written these bytes for the application, which is still inside
+        // the call that said so. The slice is used up before the application goes on.
         return Some(Cow::Borrowed(unsafe { std::slice::from_raw_parts(address as *const u8, len) }));
     }
     let mut copy: Vec<u8> = Vec::new();
@@ -36,7 +37,8 @@ pub fn bytes_at(address: u64, len: usize, careful: bool) -> Option<Cow<'static, 
     Some(Cow::Owned(copy))
 }
 
-/// Several pieces, one behind the other, by one system call for up to 1024 of them; none if any cannot be read.
+/// Several pieces, one behind the other, by one system call for up to 1024 of them; none if any cannot be
+/// read.
 pub fn gathered(pieces: &[(u64, usize)]) -> Option<Vec<u8>> {
     /// UIO_MAXIOV
     const MOST_PIECES: usize = 1024;

@@ -1,6 +1,7 @@
 //! In what order the driver does work.
 
-/// A stream as work is ordered on it: each context has a legacy stream of its own, and each thread there a default one.
+/// A stream as work is ordered on it: each context has a legacy stream of its own, and each thread there a
+/// default one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Queue {
     stream: u64,

@@ -1,8 +1,9 @@
 //! Capture ranges: when calls are recorded, and when only those without which nothing could be replayed.
 //!
-//! Calls that make, change or end something are recorded always. The others (work, waits, questions) are while the range
-//! is open; what is left out is counted in the file, at its place (`lane::gap`). One word says why the range is not open. In a
-//! recording without ranges it stays 0, and to look at it is all that a call pays.
+//! Calls that make, change or end something are recorded always. The others (work, waits, questions) are
+//! while the range is open; what is left out is counted in the file, at its place (`lane::gap`). One word
+//! says why the range is not open. In a recording without ranges it stays 0, and to look at it is all that a
+//! call pays.
 
 use crate::clock::now;
 use crate::config::{Asked, Trigger};
@@ -171,8 +172,8 @@ pub fn capture_ends() {
     let _ = CAPTURES.fetch_update(Relaxed, Relaxed, |captures| captures.checked_sub(1));
 }
 
-/// An annotation is about to be written. `within`: of the range that has opened this one, its domain, and how many pushes deep the
-/// thread is in it. `text`: its message.
+/// An annotation is about to be written. `within`: of the range that has opened this one, its domain, and how
+/// many pushes deep the thread is in it. `text`: its message.
 #[cold]
 pub fn annotated(range: &Range, within: &Cell<(u32, u32)>, about: &Annotation, text: impl Fn() -> Option<Vec<u8>>) {
     let Trigger::Nvtx(wanted) = &range.asked.trigger else { return };
@@ -257,7 +258,8 @@ fn left(since: u64, wanted: Duration, now: u64) -> Option<Duration> {
     wanted.checked_sub(Duration::from_nanos(now.saturating_sub(since))).filter(|left| !left.is_zero())
 }
 
-/// Begins and ends a range by signals, if they would have ended the program: whoever handles or ignores them needs them.
+/// Begins and ends a range by signals, if they would have ended the program: whoever handles or ignores them
+/// needs them.
 fn take_signals() -> Result<(), &'static str> {
     const BOTH: [(libc::c_int, &str); 2] = [(libc::SIGUSR1, "SIGUSR1"), (libc::SIGUSR2, "SIGUSR2")];
     for (signal, name) in BOTH {

@@ -94,8 +94,9 @@ pub fn id_at(address: *const c_void) -> Option<u16> {
     Some(sorted[at].1)
 }
 
-/// Finds and opens the real driver. Two threads may do so at once, and come to the same: no lock is held over dlopen, or a
-/// library whose constructor calls the driver, and so holds the loader's own lock, would wait for us and we for it.
+/// Finds and opens the real driver. Two threads may do so at once, and come to the same: no lock is held over
+/// dlopen, or a library whose constructor calls the driver, and so holds the loader's own lock, would wait
+/// for us and we for it.
 pub fn load() {
     if STATE.load(Acquire) != UNTRIED || OPENING.replace(true) {
         return;
@@ -123,7 +124,8 @@ fn find() {
 
 fn open(path: &Path) -> Result<(), String> {
     let name = CString::new(path.as_os_str().as_bytes()).map_err(|e| e.to_string())?;
-    // SAFETY: the name is a C string. RTLD_LOCAL keeps the driver's names out of the global scope, where ours stand.
+    // SAFETY: the name is a C string. RTLD_LOCAL keeps the driver's names out of the global scope, where ours
+    // stand.
     let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     if handle.is_null() {
         return Err(crate::dl::failure().unwrap_or_else(|| "?".into()));
@@ -158,8 +160,8 @@ fn is_ourselves(path: &Path) -> bool {
 
 /// The file this library was loaded from.
 pub fn own_path() -> Option<PathBuf> {
-    // SAFETY: dladdr fills the struct for an address inside this library; dli_fname is then a C string that lives as
-    // long as the library.
+    // SAFETY: dladdr fills the struct for an address inside this library; dli_fname is then a C string that
+    // lives as long as the library.
     unsafe {
         let mut info: libc::Dl_info = std::mem::zeroed();
         if libc::dladdr(own_path as *const c_void, &mut info) == 0 || info.dli_fname.is_null() {

@@ -1,9 +1,9 @@
-//! What programs register with NVTX: domains and texts. Modules for the life of the process, whether or not it records: a
-//! recording is told what a number stands for when an annotation first needs it.
+//! What programs register with NVTX: domains and texts. Modules for the life of the process, whether or not
+//! it records: a recording is told what a number stands for when an annotation first needs it.
 //!
-//! Handles are numbers, so that a wrong one is an answer instead of a fault. The same name is the same domain, and the same
-//! text the same number, so that a program which registers in a loop costs no more memory each time. No locks: a forked child
-//! would inherit one that another thread held.
+//! Handles are numbers, so that a wrong one is an answer instead of a fault. The same name is the same
+//! domain, and the same text the same number, so that a program which registers in a loop costs no more
+//! memory each time. No locks: a forked child would inherit one that another thread held.
 
 use crate::guard::guarded;
 use crate::text::Text;

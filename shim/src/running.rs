@@ -1,15 +1,16 @@
 //! Callbacks that run, and what was found meanwhile to have been written.
 //!
-//! What a callback writes is its to tell, as copies behind it may read that before the next call. A look in the meantime cannot
-//! know whose the changes are: they are told for the call that looks, and once more for the callback. But what only one thread's calls
-//! have named the callbacks of others leave alone.
+//! What a callback writes is its to tell, as copies behind it may read that before the next call. A look in
+//! the meantime cannot know whose the changes are: they are told for the call that looks, and once more for
+//! the callback. But what only one thread's calls have named the callbacks of others leave alone.
 
 use crate::intervals::{joined, without};
 use crate::node_runs::Turn;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// Longer than most callbacks take. One that takes longer waits for somebody: what is found meanwhile is rather his.
+/// Longer than most callbacks take. One that takes longer waits for somebody: what is found meanwhile is
+/// rather his.
 const SHORT: Duration = Duration::from_millis(100);
 /// Longer than a callback takes that prepares what copies read.
 const LONG: Duration = Duration::from_secs(1);
@@ -28,7 +29,8 @@ pub struct Running {
     pub turn: Option<Turn>,
     pub began: Instant,
     pub found: Vec<Range<u64>>,
-    /// Pages that the CPU copied to meanwhile for the driver, in no order to it: what is new there it has not written.
+    /// Pages that the CPU copied to meanwhile for the driver, in no order to it: what is new there it has not
+    /// written.
     pub copied: Vec<Range<u64>>,
 }
 
@@ -67,7 +69,8 @@ impl Callbacks {
         Some(self.running.swap_remove(at))
     }
 
-    /// The CPU has copied to these pages for the driver, and work was done there that is in no order to those of these turns.
+    /// The CPU has copied to these pages for the driver, and work was done there that is in no order to those
+    /// of these turns.
     pub fn copied(&mut self, pages: &[Range<u64>], is_unordered: impl Fn(&Turn) -> bool) {
         let beside = self.running.iter_mut().filter(|running| running.turn.as_ref().is_some_and(&is_unordered));
         beside.for_each(|running| running.copied = joined([&running.copied, pages].concat()));

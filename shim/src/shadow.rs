@@ -3,7 +3,8 @@
 use std::ops::Range;
 use trace::room;
 
-/// Bytes between two stretches that are taken along: fewer than what a stretch of its own would take in the trace.
+/// Bytes between two stretches that are taken along: fewer than what a stretch of its own would take in the
+/// trace.
 pub const NEAR: usize = 8;
 /// For what is shorter nobody looks how much memory there is.
 const LONG: u64 = 64 << 20;
@@ -65,7 +66,8 @@ impl Drop for Shadow {
     }
 }
 
-/// Where two pieces of memory differ. Bytes in between are left out, as they may be somebody else's, but for short stretches.
+/// Where two pieces of memory differ. Bytes in between are left out, as they may be somebody else's, but for
+/// short stretches.
 fn differences(before: &[u8], now: &[u8]) -> Vec<Range<usize>> {
     const STEP: usize = 64;
     let mut found: Vec<Range<usize>> = Vec::new();

@@ -125,8 +125,8 @@ pub const fn shape(function: &Function) -> Shape {
     shape
 }
 
-/// Whether other calls can be made again without this one: it makes, changes and ends nothing, and hands out no object or
-/// address that they may name.
+/// Whether other calls can be made again without this one: it makes, changes and ends nothing, and hands out
+/// no object or address that they may name.
 const fn may_be_left_out(function: &Function) -> bool {
     match function.class {
         Class::launch | Class::copy | Class::synchronize | Class::poll => true,

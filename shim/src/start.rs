@@ -19,8 +19,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 use trace::preamble::{Preamble, encode};
 
-/// Starts recording if this process should and does not yet. Returns whether it records now. `looks_last`: has
-/// the end of the process begin with a look at managed memory.
+/// Starts recording if this process should and does not yet. Returns whether it records now. `looks_last`:
+/// has the end of the process begin with a look at managed memory.
 #[cold]
 pub fn begin(looks_last: fn()) -> bool {
     match generation() {
@@ -120,8 +120,9 @@ fn start(looks_last: fn()) -> Result<(), String> {
 const STACK: usize = 256 << 10;
 const WITH_CUPTI: usize = 4 << 20;
 
-/// The recorder thread: empties full chunks. It takes no signal meant for the host. Where no thread is to be had, those that
-/// record do its work. Made by hand: the standard library leaves thread-locals with destructors on the thread that spawns.
+/// The recorder thread: empties full chunks. It takes no signal meant for the host. Where no thread is to be
+/// had, those that record do its work. Made by hand: the standard library leaves thread-locals with
+/// destructors on the thread that spawns.
 fn spawn(stack: usize) {
     extern "C" fn tend(_: *mut libc::c_void) -> *mut libc::c_void {
         // SAFETY: names the calling thread.

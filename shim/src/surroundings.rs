@@ -1,5 +1,5 @@
-//! What the parts of a recording have in common: where bytes go, what could not be recorded, which memory of the host is pinned, and
-//! what is under way.
+//! What the parts of a recording have in common: where bytes go, what could not be recorded, which memory of
+//! the host is pinned, and what is under way.
 
 use crate::file::TraceFile;
 use crate::lock::Lock;
@@ -23,7 +23,8 @@ impl Surroundings {
         Surroundings { file: Arc::new(file), data, pinned, pending, losses }
     }
 
-    /// Counts something that is not in the trace; the count is written into the trace by the lane that lost it.
+    /// Counts something that is not in the trace; the count is written into the trace by the lane that lost
+    /// it.
     #[cold]
     pub fn lose(&self, what: &'static str) -> u64 {
         let mut losses = self.losses.lock();

@@ -2,7 +2,8 @@
 
 use std::ffi::c_char;
 
-/// A message as the program gives it. What it points to is read like a driver's string: NVTX's contract says that it is one.
+/// A message as the program gives it. What it points to is read like a driver's string: NVTX's contract says
+/// that it is one.
 #[derive(Clone, Copy)]
 pub enum Text {
     None,
@@ -52,7 +53,8 @@ impl Text {
     /// Writes the first `len` bytes, as [`Text::len`] told them.
     ///
     /// # Safety
-    /// There must be room for them. Another thread of the program may be changing the text: no more is written.
+    /// There must be room for them. Another thread of the program may be changing the text: no more is
+    /// written.
     pub unsafe fn copy(self, to: *mut u8, len: usize) {
         match self {
             // SAFETY: `strnlen` has found that many bytes there.

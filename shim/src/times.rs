@@ -1,13 +1,15 @@
-//! Device times while recording (`--gpu-times`): CUPTI's activity records of each kernel, copy and fill, written beside the lanes
-//! as `replay --profile` writes them.
+//! Device times while recording (`--gpu-times`): CUPTI's activity records of each kernel, copy and fill,
+//! written beside the lanes as `replay --profile` writes them.
 //!
-//! CUPTI is used as a second guest. Nobody is subscribed: the one slot for callbacks stays free. A call that gives a device work
-//! is given its place in the trace as CUPTI's external correlation id, and the records tell which correlation id got it. When
-//! the program turns out to use CUPTI itself, this stops before the program's call gets there (`client`).
+//! CUPTI is used as a second guest. Nobody is subscribed: the one slot for callbacks stays free. A call that
+//! gives a device work is given its place in the trace as CUPTI's external correlation id, and the records
+//! tell which correlation id got it. When the program turns out to use CUPTI itself, this stops before the
+//! program's call gets there (`client`).
 //!
-//! CUPTI hands out whole buffers, on its own thread or within a flush; what is in them goes to the end of the file at once. The
-//! recorder thread has it hand out what is complete, so that a process that is killed keeps all but the last moments.
-//! CUPTI's own questions go to the driver past the wrappers: what it looks up is not substituted.
+//! CUPTI hands out whole buffers, on its own thread or within a flush; what is in them goes to the end of the
+//! file at once. The recorder thread has it hand out what is complete, so that a process that is killed keeps
+//! all but the last moments. CUPTI's own questions go to the driver past the wrappers: what it looks up is
+//! not substituted.
 
 mod client;
 mod written;
@@ -62,11 +64,13 @@ static BEGUN_IN: AtomicU32 = AtomicU32::new(0);
 static FROM: AtomicUsize = AtomicUsize::new(0);
 static TO: AtomicUsize = AtomicUsize::new(0);
 
-/// The process in which a thread is beginning or stopping; 0 if none is. A child does not wait for its parent's threads.
+/// The process in which a thread is beginning or stopping; 0 if none is. A child does not wait for its
+/// parent's threads.
 static CHANGING: AtomicU32 = AtomicU32::new(0);
 
-/// The right to begin or to stop. Whoever comes meanwhile waits, so that what is enabled and registered here does not take the place
-/// of what the program does next; but not for ever, as it may hold the loader's lock, which beginning takes.
+/// The right to begin or to stop. Whoever comes meanwhile waits, so that what is enabled and registered here
+/// does not take the place of what the program does next; but not for ever, as it may hold the loader's lock,
+/// which beginning takes.
 struct Turn {
     is_ours: bool,
 }
@@ -130,7 +134,8 @@ fn now() -> i64 {
     clock::pair().ns as i64
 }
 
-/// A recording has begun that is to have device times. Nobody waits for this, whatever lock of the loader's it takes.
+/// A recording has begun that is to have device times. Nobody waits for this, whatever lock of the loader's
+/// it takes.
 #[cold]
 pub fn start(recorder: &'static Recorder, origin: i64) {
     guarded(|| {
@@ -185,7 +190,8 @@ fn begin(recorder: &'static Recorder, origin: i64) -> Result<(), String> {
 
 const BY_NAME: [&CStr; 2] = [c"libcupti.so.13", c"libcupti.so.12"];
 
-/// The libraries to try: what the program has loaded already comes first, then what was found for it. And whether that was so.
+/// The libraries to try: what the program has loaded already comes first, then what was found for it. And
+/// whether that was so.
 fn candidates() -> (Vec<CString>, bool) {
     let mut names: Vec<CString> = client::loaded().into_iter().map(|found| found.name).collect();
     let listed = std::env::var_os("CUTRACE_CUPTI").unwrap_or_default();
@@ -306,8 +312,8 @@ fn stand_aside(name: &str) {
     });
 }
 
-/// What is registered last runs first: once when there is a session, and when CUPTI first wants a buffer, which is when the
-/// driver has set up its own end.
+/// What is registered last runs first: once when there is a session, and when CUPTI first wants a buffer,
+/// which is when the driver has set up its own end.
 fn at_exit() {
     // SAFETY: a plain function. If it cannot be registered, the last moments are lost.
     let _lost = unsafe { libc::atexit(at_end) };
@@ -331,7 +337,8 @@ extern "C" fn at_end() {
 }
 
 impl Session {
-    /// The driver's functions that give devices work, as CUPTI numbers them; none if it cannot record single ones.
+    /// The driver's functions that give devices work, as CUPTI numbers them; none if it cannot record single
+    /// ones.
     fn functions(&self) -> Vec<u32> {
         match self.library.enable_driver_api {
             Some(_) => {

@@ -1,4 +1,5 @@
-//! Variables of modules and libraries that lie in managed memory: the CPU reads and writes them at the address that the driver hands out.
+//! Variables of modules and libraries that lie in managed memory: the CPU reads and writes them at the
+//! address that the driver hands out.
 
 use crate::ask::{self, Place};
 use crate::lock::Lock;
@@ -15,13 +16,14 @@ pub struct Variables {
 struct Variable {
     start: u64,
     len: u64,
-    /// With each of these it ends: the module or library, the module's library, the context, and, by its number, the device.
+    /// With each of these it ends: the module or library, the module's library, the context, and, by its
+    /// number, the device.
     owners: [u64; 4],
 }
 
 impl Variables {
-    /// After one has been found. `words`: where its address and its length are to stand, either of which may be nowhere, its
-    /// module or library, and its name.
+    /// After one has been found. `words`: where its address and its length are to stand, either of which may
+    /// be nowhere, its module or library, and its name.
     pub fn found(
         &self,
         in_library: bool,
@@ -35,7 +37,8 @@ impl Variables {
             return;
         }
         let start = handed_out(place);
-        // Libraries hand out no others there, and before there is a context about which the driver could be asked.
+        // Libraries hand out no others there, and before there is a context about which the driver could be
+        // asked.
         if !managed && ask::place(start) != Place::Managed {
             return;
         }
@@ -65,8 +68,8 @@ impl Variables {
         managed.iter().filter(|variable| variable.owners.contains(&owner)).map(|variable| variable.start).collect()
     }
 
-    /// After the call that was to end this owner, and that of its variables nothing is followed any more. Some are still there if it failed, or
-    /// if the owner has others who keep it.
+    /// After the call that was to end this owner, and that of its variables nothing is followed any more.
+    /// Some are still there if it failed, or if the owner has others who keep it.
     pub fn owner_ended(&self, owner: u64, succeeded: bool, watch: &Watch) {
         let is_owned = |variable: &mut Variable| variable.owners.contains(&owner);
         let owned: Vec<Variable> = self.managed.lock().extract_if(.., is_owned).collect();

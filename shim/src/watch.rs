@@ -1,9 +1,10 @@
-//! Memory that the device can reach and the CPU writes without a call: what has changed is written down before the next call
-//! that gives the device work, waits for it or asks about it.
+//! Memory that the device can reach and the CPU writes without a call: what has changed is written down
+//! before the next call that gives the device work, waits for it or asks about it.
 //!
-//! Pinned memory is watched once a kernel argument or a graph has referred to it, managed memory likewise; what copies read
-//! is captured by the copies. When watching begins all of the memory is recorded. From then on Linux tells which pages the
-//! CPU touched, and of those only what differs from the shadow is recorded, so that what the device writes nearby is left alone.
+//! Pinned memory is watched once a kernel argument or a graph has referred to it, managed memory likewise;
+//! what copies read is captured by the copies. When watching begins all of the memory is recorded. From then
+//! on Linux tells which pages the CPU touched, and of those only what differs from the shadow is recorded, so
+//! that what the device writes nearby is left alone.
 
 mod asked;
 mod brought;
@@ -34,9 +35,11 @@ use trace::preamble::Data;
 use trace::record;
 use watched::{Reason, Watched, clusters, sharing};
 
-/// Where Linux cannot tell what was written, everything is compared; longer memory than this is not, and counted.
+/// Where Linux cannot tell what was written, everything is compared; longer memory than this is not, and
+/// counted.
 const MOST_COMPARED: u64 = 256 << 10;
-/// Of one range no more than this is recorded when watching begins; what is larger is not watched, and counted.
+/// Of one range no more than this is recorded when watching begins; what is larger is not watched, and
+/// counted.
 const MOST_RECORDED: u64 = 1 << 30;
 /// Each piece may cost the program two mappings, of which a process has 65,530.
 const MOST_WATCHED: usize = 8192;
@@ -122,7 +125,8 @@ impl Watch {
         tracked
     }
 
-    /// Begins to watch this memory, which a call names, and records what it holds. Whether Linux tells what is written there.
+    /// Begins to watch this memory, which a call names, and records what it holds. Whether Linux tells what
+    /// is written there.
     pub fn watch(&self, start: u64, len: u64, managed: bool, finds: &mut Finds) -> bool {
         self.watch_for(Users::One(finds.thread()), start, len, managed, finds)
     }
@@ -226,7 +230,8 @@ impl Watch {
         tracked
     }
 
-    /// A call of this thread names the memory: it is not another's alone any more, and what is written there to be told before the call.
+    /// A call of this thread names the memory: it is not another's alone any more, and what is written there
+    /// to be told before the call.
     pub fn claim(&self, thread: u32, memory: impl Iterator<Item = Range<u64>>) {
         let mut state = self.state.lock();
         for range in memory {
@@ -235,8 +240,9 @@ impl Watch {
         }
     }
 
-    /// Adds what the CPU wrote since the last look, before a call. What a callback that ends from now on has written it tells itself, if
-    /// the call gives the device work: the call would look for it in vain, but for what it copies itself.
+    /// Adds what the CPU wrote since the last look, before a call. What a callback that ends from now on has
+    /// written it tells itself, if the call gives the device work: the call would look for it in vain, but
+    /// for what it copies itself.
     pub fn look(&self, class: Class, uses: Uses, is_copy: bool, finds: &mut Finds) {
         let around = finds.around;
         let pending = &around.pending;
@@ -284,8 +290,8 @@ impl Watch {
         self.state.lock().callbacks.begins(thread, turn)
     }
 
-    /// The CPU has copied to these pages for the driver, and this, which is done, worked there: what shows on them is not of callbacks
-    /// beside it.
+    /// The CPU has copied to these pages for the driver, and this, which is done, worked there: what shows on
+    /// them is not of callbacks beside it.
     pub fn stirred(&self, pending: &Pending, copy: &Copy, queue: Queue, pages: &[Range<u64>]) {
         let mut state = self.state.lock();
         if state.callbacks.any() {
@@ -294,8 +300,8 @@ impl Watch {
         }
     }
 
-    /// As `look`. Also where nothing seems to be watched: a copy may just be beginning to watch what this callback wrote. What
-    /// waits for its turn has brought nothing yet.
+    /// As `look`. Also where nothing seems to be watched: a copy may just be beginning to watch what this
+    /// callback wrote. What waits for its turn has brought nothing yet.
     pub fn callback_ends(&self, number: u64, turn: Option<&Turn>, finds: &mut Finds) {
         let around = finds.around;
         let mut state = self.state.lock();
@@ -307,8 +313,8 @@ impl Watch {
         if let Some(Running { began, found, .. }) = ended.filter(|_| is_short) {
             around.pending.called_back(&found);
             for range in joined(found) {
-                // What began to be watched meanwhile was recorded as a whole then: what came later is newer than that.
-                // Nobody reads what is watched no more.
+                // What began to be watched meanwhile was recorded as a whole then: what came later is newer
+                // than that. Nobody reads what is watched no more.
                 let around = state.ranges.range_mut(..=range.start).next_back();
                 let Some((start, watched)) = around.filter(|(_, watched)| watched.end >= range.end) else { continue };
                 let how = if watched.since >= began { record::WRITTEN_HERE } else { record::TOLD };
@@ -333,8 +339,8 @@ impl Watch {
         let Some(tracker) = tracker else { return };
         let is_running = callbacks.any();
         let thread = finds.thread();
-        // What other threads alone have named is told for their calls and callbacks; before a call that gives the device work only if
-        // one of these may be at it.
+        // What other threads alone have named is told for their calls and callbacks; before a call that gives
+        // the device work only if one of these may be at it.
         let (running, is_left) = match reason {
             Reason::Call(class) => (is_running, class != Class::launch),
             Reason::Callback { .. } => (false, true),
@@ -352,7 +358,8 @@ impl Watch {
                 Reason::Call(_) => callbacks.may_write(user) || !pending.is_given(start, watched.end),
             })
         };
-        // Ranges may share pages, whose protection is renewed when one of them is looked at: pages first, then their bytes.
+        // Ranges may share pages, whose protection is renewed when one of them is looked at: pages first,
+        // then their bytes.
         let mut touched: Vec<Range<u64>> = Vec::new();
         for pages in clusters(ranges) {
             if !tracker.written(pages.clone(), &mut touched) {
@@ -378,7 +385,8 @@ impl Watch {
                     fresh.clone_from(&here);
                 }
                 if !watched.left.is_empty() {
-                    // What was left long ago need not be the callback's: a launch beside it may be writing there.
+                    // What was left long ago need not be the callback's: a launch beside it may be writing
+                    // there.
                     let pending = &around.pending;
                     let own = |pages: &Range<u64>| pages.start.max(*start)..pages.end.min(watched.end);
                     let is_doubtful = |pages: &Range<u64>| matches!(reason, Reason::Callback { turn: Some(turn), .. } if pending.is_given_beside(&own(pages), turn));
@@ -418,8 +426,8 @@ impl Watch {
         self.count.store(ranges.len(), Relaxed);
     }
 
-    /// The memory is about to be given back; what the CPU had in managed memory is what the program saw of it. `entirely`: parts
-    /// of it that are watched for themselves end with it.
+    /// The memory is about to be given back; what the CPU had in managed memory is what the program saw of
+    /// it. `entirely`: parts of it that are watched for themselves end with it.
     pub fn forget(&self, start: u64, len: u64, entirely: bool, mut finds: Option<&mut Finds>) {
         let mut state = self.state.lock();
         // What a graph reads of it as pageable memory stays, unless the memory itself goes.
@@ -439,7 +447,8 @@ impl Watch {
                 }
             } else if watched.tracked {
                 tracker.disarm(&pages);
-                // Those that had a page in common with it are watched on; what was written there since the last look must show.
+                // Those that had a page in common with it are watched on; what was written there since the
+                // last look must show.
                 for (other, watched) in sharing(ranges, &pages) {
                     let shared = watched.pages(*other);
                     tracker.register(&(shared.start.max(pages.start)..shared.end.min(pages.end)));
@@ -449,8 +458,8 @@ impl Watch {
         self.count.store(ranges.len(), Relaxed);
     }
 
-    /// What the CPU has of managed memory, which may be gone with its context or the process. Where work is under way it may be the device's
-    /// by now, and nobody can say what of that the program has seen.
+    /// What the CPU has of managed memory, which may be gone with its context or the process. Where work is
+    /// under way it may be the device's by now, and nobody can say what of that the program has seen.
     pub fn look_last(&self, finds: &mut Finds) {
         let around = finds.around;
         let mut state = self.state.lock();
@@ -482,8 +491,9 @@ impl Watch {
     }
 }
 
-/// Whether a page was written and holds what it had held, in memory of a kernel under way: the program may have put that back in the place of a result
-/// which it knew to be there by other means than a call. On pages that belong to others, too, that may be theirs.
+/// Whether a page was written and holds what it had held, in memory of a kernel under way: the program may
+/// have put that back in the place of a result which it knew to be there by other means than a call. On pages
+/// that belong to others, too, that may be theirs.
 fn may_be_put_back(pending: &Pending, memory: &Range<u64>, touched: &[Range<u64>], found: &[Range<u64>]) -> bool {
     let inner = |range: &Range<u64>| range.start.next_multiple_of(PAGE)..range.end / PAGE * PAGE;
     let silent = within(&inner(memory), touched).into_iter().flat_map(|pages| without(pages, found));
@@ -500,7 +510,8 @@ fn may_be_theirs(
 ) {
     for place in found {
         let user = ranges.range(..=place.start).next_back().and_then(|(_, watched)| watched.users.only());
-        // What one has written before its end another that runs has not, if it is for work that does not wait for that.
+        // What one has written before its end another that runs has not, if it is for work that does not wait
+        // for that.
         let is_only_ones = |other: &Turn| match reason {
             Reason::Callback { turn: Some(one), .. } => pending.is_of_one_alone(place, user, one, other),
             _ => false,
@@ -512,7 +523,8 @@ fn may_be_theirs(
     }
 }
 
-/// Pieces of a range that begins to be followed are followed with it: whoever asks who follows an address finds the whole.
+/// Pieces of a range that begins to be followed are followed with it: whoever asks who follows an address
+/// finds the whole.
 fn take_in_pieces(ranges: &mut BTreeMap<u64, Watched>, start: u64, watched: &mut Watched) {
     let within = ranges
         .range(start..watched.end)

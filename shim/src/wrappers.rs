@@ -47,7 +47,8 @@ macro_rules! wrapper {
             let frame = std::cell::Cell::new(0u64);
             let open = $crate::call::enter(site, &words, &frame);
             let removed = if open.is_some() { $crate::effects::before(site.hook, &words) } else { 0 };
-            // SAFETY: the entry point of this very function in the real driver, or a stand-in that takes no argument.
+            // SAFETY: the entry point of this very function in the real driver, or a stand-in that takes no
+            // argument.
             let real: Real = unsafe { std::mem::transmute($crate::real::entry(site.id)) };
             let made = $crate::effects::substitute(site, &words, open);
             #[allow(unused_mut, unused_variables)]
@@ -103,7 +104,8 @@ macro_rules! wrap {
         pub const ADDRESSES: &[fn() -> *const c_void] = &[$(|| $name as *const c_void),*];
 
         $(
-            /// Saves every register that may carry an argument, asks where the real function is, and jumps there.
+            /// Saves every register that may carry an argument, asks where the real function is, and jumps
+            /// there.
             #[unsafe(naked)]
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name() -> u32 {

@@ -143,7 +143,8 @@ impl Again<'_> {
     }
 }
 
-/// Whether a replay that ended so has compared: a launch that fails as recorded is a failure that has a report.
+/// Whether a replay that ended so has compared: a launch that fails as recorded is a failure that has a
+/// report.
 fn ended_with_report(status: Option<i32>, report: &Value) -> bool {
     let statuses = [exit::DONE, exit::FAILED, exit::DIVERGED, exit::UNVERIFIED];
     let has_ended = status.is_some_and(|status| statuses.iter().any(|known| i32::from(*known) == status));

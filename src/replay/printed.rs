@@ -1,5 +1,5 @@
-//! What kernels print while a trace is made again is the recorded program's output, not the replay's result: it goes to stderr, and is
-//! compared with what the recorded program's standard output got.
+//! What kernels print while a trace is made again is the recorded program's output, not the replay's result:
+//! it goes to stderr, and is compared with what the recorded program's standard output got.
 
 use crate::figures::{counted, grouped};
 use replayer::{Outcome, Report};
@@ -97,8 +97,9 @@ impl Compared {
         Some(Compared { lines: printed.lines.len(), as_recorded })
     }
 
-    /// Text is a result that came back, and if all of it is as recorded it has been compared. A line that the recording
-    /// lacks may be another than the program had, or the program's output has it in another form: no pass, and no divergence.
+    /// Text is a result that came back, and if all of it is as recorded it has been compared. A line that the
+    /// recording lacks may be another than the program had, or the program's output has it in another form:
+    /// no pass, and no divergence.
     pub fn judge(&self, report: &mut Report) {
         report.came_back = true;
         report.printed_otherwise = self.as_recorded.is_some_and(|some| some < self.lines);

@@ -21,8 +21,9 @@ use trace::Trace;
 pub struct Timing {
     /// Write a trace that holds everything of this one, and when the device did each kernel, copy and fill
     ///
-    /// The times are the replay's. CUPTI's activity records if libcupti is found, otherwise events of the driver round each
-    /// submission, in which a graph is one piece of work, and which count the way of a launch to an idle device.
+    /// The times are the replay's. CUPTI's activity records if libcupti is found, otherwise events of the
+    /// driver round each submission, in which a graph is one piece of work, and which count the way of a
+    /// launch to an idle device.
     #[arg(long, conflicts_with_all = ["sync_launches", "bisect", "dry_run"])]
     pub profile: bool,
     /// The trace to write [default: timed.bin]

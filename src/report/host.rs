@@ -1,4 +1,5 @@
-//! `host`: when no thread was in the driver, and when nothing was outstanding as far as the host knew: the longest stretches.
+//! `host`: when no thread was in the driver, and when nothing was outstanding as far as the host knew: the
+//! longest stretches.
 
 use super::table::{Cell, Column, Head, Layout, Table, column};
 use super::tally::KEPT;
@@ -15,7 +16,8 @@ pub struct Host {
     last: i64,
     /// Until when some thread was in the driver, and in which call.
     inside: Option<(i64, u64)>,
-    /// A run of polls that began when no thread was in the driver: until when it lasted, the polls, and the time between them.
+    /// A run of polls that began when no thread was in the driver: until when it lasted, the polls, and the
+    /// time between them.
     run: Option<(i64, u64, i64)>,
     outside: Stretches,
     /// Since when nothing is outstanding, and the call that told so.

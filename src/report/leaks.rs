@@ -1,5 +1,5 @@
-//! `leaks`: what the program made and did not destroy, beside memory (see `memory`): streams, events, modules, graphs, contexts,
-//! pools, textures, reserved addresses, by kind.
+//! `leaks`: what the program made and did not destroy, beside memory (see `memory`): streams, events,
+//! modules, graphs, contexts, pools, textures, reserved addresses, by kind.
 
 use super::modules::{self, Key};
 use super::table::{Cell, Head, Layout, Table, column};
@@ -18,7 +18,8 @@ use trace::model::contexts::Ended;
 use trace::objects::End;
 use viewer::data::findings::{Cost, Finding};
 
-/// Ended by a call that names one of them. Of what counts its references or goes with something else nothing is said.
+/// Ended by a call that names one of them. Of what counts its references or goes with something else nothing
+/// is said.
 static DESTROYED_BY_CALLS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
     let params = FUNCTIONS.iter().flat_map(|function| function.params);
     let destroyed = params.filter(|param| matches!(param.role, Role::Destroy));
@@ -89,8 +90,8 @@ impl How {
 
 #[derive(Default)]
 pub struct Leaks<'t> {
-    /// By handle, address or device. Several have the same where contexts number for themselves, or where a destroying call is under
-    /// way on another thread.
+    /// By handle, address or device. Several have the same where contexts number for themselves, or where a
+    /// destroying call is under way on another thread.
     live: HashMap<(Sort, u64), Vec<Made<'t>>>,
     ended: Vec<(Sort, Made<'t>)>,
     made: HashMap<Sort, u64>,

@@ -1,4 +1,5 @@
-//! `pending`: what was submitted and not known to have finished when the trace ends, and the calls that had not returned.
+//! `pending`: what was submitted and not known to have finished when the trace ends, and the calls that had
+//! not returned.
 
 use super::table::{Cell, Column, Head, Layout, Table, column};
 use super::tally::KEPT;

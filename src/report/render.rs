@@ -58,8 +58,8 @@ impl<W: Write> Output<W> {
         self.end(&table.notes)
     }
 
-    /// Begins a table whose rows come one by one. `widths`: of the columns, where the eye wants them aligned; none where
-    /// there are no rows.
+    /// Begins a table whose rows come one by one. `widths`: of the columns, where the eye wants them aligned;
+    /// none where there are no rows.
     pub fn begin(&mut self, head: Head, widths: Vec<usize>) -> Result<()> {
         let between = self.tables > 0;
         match self.format {

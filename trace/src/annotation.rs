@@ -60,8 +60,8 @@ impl Wanted {
         self.matches(opened.message.as_deref().map(str::as_bytes), opened.domain.as_deref().map(str::as_bytes))
     }
 
-    /// Whether a range of this message and domain is one of them; none is the default domain. A name without a domain may
-    /// also be `DOMAIN:NAME`, or `:NAME` of the default domain, as reports have it.
+    /// Whether a range of this message and domain is one of them; none is the default domain. A name without
+    /// a domain may also be `DOMAIN:NAME`, or `:NAME` of the default domain, as reports have it.
     pub fn matches(&self, message: Option<&[u8]>, domain: Option<&[u8]>) -> bool {
         let (Some(message), name) = (message, self.name.as_bytes()) else { return false };
         let Some(wanted) = &self.domain else {
@@ -132,8 +132,8 @@ impl Trace {
         })
     }
 
-    /// Ranges by the time they were opened. A pop ends the range that its thread pushed last in its domain; one that finds
-    /// none counts for nothing, as does the end of a range that was not started.
+    /// Ranges by the time they were opened. A pop ends the range that its thread pushed last in its domain;
+    /// one that finds none counts for nothing, as does the end of a range that was not started.
     pub fn annotated_ranges(&self) -> Vec<Range<'_>> {
         let mut ranges: Vec<Range> = Vec::new();
         let mut pushed: HashMap<(u32, u32), Vec<usize>> = HashMap::new();

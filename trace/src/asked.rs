@@ -23,8 +23,9 @@ pub fn handed_out(function: &Function) -> Option<usize> {
     function.params.iter().position(|param| matches!(param.role, Role::Create(_) | Role::HostAlloc(_)))
 }
 
-/// The bytes that the call asks for: of rows, as many as it got, if it got them; of mipmapped arrays those of the first level. None
-/// where the call does not tell, or where the elements of an array have no size of their own.
+/// The bytes that the call asks for: of rows, as many as it got, if it got them; of mipmapped arrays those of
+/// the first level. None where the call does not tell, or where the elements of an array have no size of
+/// their own.
 pub fn bytes(call: &Call, function: &Function) -> Option<u64> {
     let Effect::Allocate { bytes, .. } = function.effect else { return None };
     let argument = |Sibling(at)| call.argument_of(at.into());

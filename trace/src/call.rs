@@ -79,7 +79,8 @@ impl<'a> Image<'a> {
 }
 
 impl Trace {
-    /// As [`Call::results`], of launches that a callback found done which ran on this thread, within this time.
+    /// As [`Call::results`], of launches that a callback found done which ran on this thread, within this
+    /// time.
     pub fn results_of_callback(
         &self,
         thread: u32,
@@ -287,7 +288,8 @@ impl<'a> Call<'a> {
         observed.iter().map(|observed| observed.time).max()
     }
 
-    /// What memory held, in the host's reach, that launches before had been given, once this call had waited for them.
+    /// What memory held, in the host's reach, that launches before had been given, once this call had waited
+    /// for them.
     pub fn results(&self) -> impl Iterator<Item = (Call<'a>, Image<'a>)> + use<'a> {
         let this = *self;
         let observed = self.trace.observed_by.get(&(self.thread, self.sequence)).into_iter().flatten();
@@ -323,12 +325,14 @@ impl<'a> Call<'a> {
         bytes.get(..bytes.len().min(image.len as usize))
     }
 
-    /// `len` bytes at an application address, as the call left them. None if it wrote none: what it read there is not meant.
+    /// `len` bytes at an application address, as the call left them. None if it wrote none: what it read
+    /// there is not meant.
     pub fn output_at(&self, address: u64, len: u64) -> Option<Cow<'a, [u8]>> {
         self.joined(When::Return, address, len)
     }
 
-    /// `len` bytes at an application address, as they were at that moment (or, failing that, at the other one).
+    /// `len` bytes at an application address, as they were at that moment (or, failing that, at the other
+    /// one).
     pub fn memory(&self, when: When, address: u64, len: u64) -> Option<Cow<'a, [u8]>> {
         let other = if when == When::Entry { When::Return } else { When::Entry };
         self.joined(when, address, len).or_else(|| self.joined(other, address, len))
@@ -357,8 +361,8 @@ impl<'a> Call<'a> {
         Some(Cow::Owned(whole))
     }
 
-    /// At most that many bytes from an address on, as the first image has them that was captured there; not empty if
-    /// some are asked for.
+    /// At most that many bytes from an address on, as the first image has them that was captured there; not
+    /// empty if some are asked for.
     fn piece(&self, when: When, address: u64, most: u64) -> Option<&'a [u8]> {
         let within = |image: &Image<'a>| {
             let skip = address.checked_sub(image.address)?;
@@ -380,7 +384,8 @@ impl<'a> Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// What the compiler or linker wrote during the call to buffers that it had been given before, by the names of the options.
+    /// What the compiler or linker wrote during the call to buffers that it had been given before, by the
+    /// names of the options.
     pub fn logs(&self) -> impl Iterator<Item = (&'static str, Cow<'a, str>)> + use<'a> {
         let trace = self.trace;
         let logs = self.attachments(When::Return).filter(|image| image.option != 0);

@@ -15,7 +15,8 @@ impl Trace {
         self.read(self.calls.get(number as usize)?, number)
     }
 
-    /// The number of the first call that begins at this time or later; if there is none, how many calls there are.
+    /// The number of the first call that begins at this time or later; if there is none, how many calls there
+    /// are.
     pub fn call_from(&self, time: u64) -> u64 {
         self.calls.partition_point(|at| at.begin < time) as u64
     }

@@ -16,7 +16,8 @@ impl Call<'_> {
         self.repeats.map(|repeats| repeats.end).or(self.end)
     }
 
-    /// When the call that its thread is inside of was entered: this one, or one more of its run. None if that has returned.
+    /// When the call that its thread is inside of was entered: this one, or one more of its run. None if that
+    /// has returned.
     pub fn inside_since(&self) -> Option<u64> {
         match self.end {
             None => Some(self.begin),

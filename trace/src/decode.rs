@@ -1,4 +1,5 @@
-//! A call's arguments and results as [values](Value), by the table: what `dump`, the viewer and comparisons show.
+//! A call's arguments and results as [values](Value), by the table: what `dump`, the viewer and comparisons
+//! show.
 
 use crate::api::Function;
 use crate::api::attributes::LOG_BUFFERS;

@@ -1,6 +1,8 @@
-//! A copy of a trace with more records: everything that the trace holds, and behind it what a replay has measured.
+//! A copy of a trace with more records: everything that the trace holds, and behind it what a replay has
+//! measured.
 //!
-//! Segments are copied one by one, and records are written as they come, so that memory does not grow with either.
+//! Segments are copied one by one, and records are written as they come, so that memory does not grow with
+//! either.
 
 use crate::finish;
 use crate::hash::checksum;
@@ -45,8 +47,8 @@ impl Extension {
         Ok(extension)
     }
 
-    /// Copies the trace into an empty file, to be shown to others: with this preamble, without blobs unless they are asked for, and
-    /// with `change` done to the records of each chunk.
+    /// Copies the trace into an empty file, to be shown to others: with this preamble, without blobs unless
+    /// they are asked for, and with `change` done to the records of each chunk.
     pub fn redacted(
         trace: &Trace,
         file: File,

@@ -1,5 +1,5 @@
-//! The packed form of kernel arguments: `(code, value)` pairs up to the code 0, then a buffer laid out like the
-//! device's parameters.
+//! The packed form of kernel arguments: `(code, value)` pairs up to the code 0, then a buffer laid out like
+//! the device's parameters.
 
 /// Code of the address of the buffer (CU_LAUNCH_PARAM_BUFFER_POINTER).
 pub const BUFFER: u64 = 1;

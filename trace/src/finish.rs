@@ -1,7 +1,8 @@
 //! Closing a trace after its process: every chunk sealed, the footer written.
 //!
-//! The recorder does not do this: it may be killed at any moment, and a reader needs neither. (At a normal exit it puts its
-//! open chunks into the file, unsealed.) `cutrace record` and `cutrace repair` do it when the process has ended.
+//! The recorder does not do this: it may be killed at any moment, and a reader needs neither. (At a normal
+//! exit it puts its open chunks into the file, unsealed.) `cutrace record` and `cutrace repair` do it when
+//! the process has ended.
 
 use crate::hash::{Hash, checksum};
 use crate::preamble::{Footer, Located, encode};
@@ -49,8 +50,8 @@ pub fn is_whole(trace: &Trace) -> bool {
     trace.footer.is_some() && trace.damage.is_empty()
 }
 
-/// Seals what is open and writes the footer, with the verdict that `judge` gives on the trace as it will be read. A
-/// finished trace without damage is left as it is. The trace must be opened anew to see the footer.
+/// Seals what is open and writes the footer, with the verdict that `judge` gives on the trace as it will be
+/// read. A finished trace without damage is left as it is. The trace must be opened anew to see the footer.
 ///
 /// Nothing that can be read is overwritten, and between any two writes the file can be read as before.
 pub fn finish(trace: &Trace, judge: impl FnOnce(&Trace) -> (String, Vec<String>)) -> Result<Finished, Error> {
@@ -253,8 +254,9 @@ fn is_spent(sealed: &HashSet<(u32, u128)>, header: &Header) -> bool {
     }
 }
 
-/// Where the footer goes: behind everything that holds anything, damaged as it may be, but over an older footer and
-/// over space that was set aside and never used. What a header claims beyond the end of the file is nowhere.
+/// Where the footer goes: behind everything that holds anything, damaged as it may be, but over an older
+/// footer and over space that was set aside and never used. What a header claims beyond the end of the file
+/// is nowhere.
 fn end_of(trace: &Trace, is_spent: &impl Fn(&Header) -> bool) -> u64 {
     let (mut end, mut next) = (0, 0);
     let unclaimed = |from: u64, to: u64| {
@@ -291,7 +293,8 @@ fn seal(file: &File, trace: &Trace, kept: &[(u64, Header)]) -> io::Result<usize>
     Ok(sealed)
 }
 
-/// Whole pages of a chunk that were set aside and never used: the file system may have them back. It need not.
+/// Whole pages of a chunk that were set aside and never used: the file system may have them back. It need
+/// not.
 fn give_back(file: &File, from: u64, to: u64) {
     let from = round_up(from);
     if from < to {

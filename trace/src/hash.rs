@@ -1,4 +1,5 @@
-//! The content hash of blobs and results: XXH3, 128 bits. Not cryptographic: it names bytes, it does not sign them.
+//! The content hash of blobs and results: XXH3, 128 bits. Not cryptographic: it names bytes, it does not sign
+//! them.
 
 /// A 128-bit content hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -32,8 +32,8 @@ impl Idle {
     }
 }
 
-/// A gap up to some work by its causes: until the work's call was made, the host is why; while it was made, the way to the device;
-/// the rest is behind the call.
+/// A gap up to some work by its causes: until the work's call was made, the host is why; while it was made,
+/// the way to the device; the rest is behind the call.
 pub fn parts((from, to): (i64, i64), work: &Work) -> [i64; 3] {
     let asked = work.about.submitted.clamp(from, to);
     let made = work.about.returned.clamp(asked, to);

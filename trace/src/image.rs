@@ -46,7 +46,8 @@ pub struct Wrapper {
     pub version: u32,
     /// Address of a fatbin.
     pub data: u64,
-    /// Version 2: address of a null-terminated array of addresses of further fatbins. Else a file's name, or nothing.
+    /// Version 2: address of a null-terminated array of addresses of further fatbins. Else a file's name, or
+    /// nothing.
     pub more: u64,
 }
 

@@ -1,4 +1,5 @@
-//! Finding what a file holds: its segments, the records in its chunks, and which return belongs to which entry.
+//! Finding what a file holds: its segments, the records in its chunks, and which return belongs to which
+//! entry.
 
 use crate::damage::Damage;
 use crate::hash::{Hash, checksum};
@@ -20,10 +21,11 @@ const THREADS: usize = 1 << 20;
 struct Lane {
     /// Calls without a return so far.
     open: Open,
-    /// The latest entry or return. A thread's calls follow each other whatever their stamps say, or the order of calls
-    /// could have circles in it.
+    /// The latest entry or return. A thread's calls follow each other whatever their stamps say, or the order
+    /// of calls could have circles in it.
     latest: u64,
-    /// Calls that claim to have been made inside another that has not returned yet, where they stand in the index.
+    /// Calls that claim to have been made inside another that has not returned yet, where they stand in the
+    /// index.
     inner: Vec<usize>,
     /// The latest call that stands for others, if it is the thread's last.
     run: Option<usize>,
@@ -31,8 +33,8 @@ struct Lane {
     has_gaps: bool,
 }
 
-/// Calls without a return so far, in the order of their numbers on the thread: where each stands in the index. Nearly always the
-/// last is the next to return.
+/// Calls without a return so far, in the order of their numbers on the thread: where each stands in the
+/// index. Nearly always the last is the next to return.
 #[derive(Default)]
 struct Open(Vec<(u32, Option<usize>)>);
 
@@ -401,8 +403,8 @@ impl Trace {
 
     /// The return at `at` is of this call; when that was, in ticks.
     fn returns(&mut self, index: usize, at: u64, end: u64, size: u64, lane: &mut Lane) -> u64 {
-        // The recorder can be wrong about a call that something was left through: only what began in between an
-        // entry and its return was made inside.
+        // The recorder can be wrong about a call that something was left through: only what began in between
+        // an entry and its return was made inside.
         while let Some(inner) = lane.inner.pop_if(|inner| *inner > index) {
             self.calls[inner].inner = true;
         }
@@ -424,7 +426,8 @@ impl Trace {
         }
     }
 
-    /// A record that is neither entry nor return, before the call `next` of its thread; false if this reader does not know it and must.
+    /// A record that is neither entry nor return, before the call `next` of its thread; false if this reader
+    /// does not know it and must.
     fn other(&mut self, (thread, next): (u32, u32), at: u64, end: u64) -> bool {
         let Some(found) = self.record_within(at, end) else { return true };
         let (kind, flags) = (found.head.kind, found.head.flags);

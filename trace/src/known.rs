@@ -1,5 +1,5 @@
-//! Opening a trace without looking at its records, for a reader that keeps what [`Trace::open`] had found in an index of
-//! its own. Single calls are then found by the chunk that they stand in.
+//! Opening a trace without looking at its records, for a reader that keeps what [`Trace::open`] had found in
+//! an index of its own. Single calls are then found by the chunk that they stand in.
 
 use crate::call::Call;
 use crate::damage::Damage;
@@ -50,8 +50,8 @@ impl Trace {
         }
     }
 
-    /// Opens a trace of which everything but its calls is known. [`Trace::calls`] is empty then; calls are had from
-    /// [`Trace::call_at`]. Fails as [`Trace::open`] does.
+    /// Opens a trace of which everything but its calls is known. [`Trace::calls`] is empty then; calls are
+    /// had from [`Trace::call_at`]. Fails as [`Trace::open`] does.
     pub fn open_known(path: impl AsRef<Path>, known: Known) -> Result<Trace, Error> {
         let mut trace = Trace::located(path.as_ref())?;
         trace.copy_open_chunks();
@@ -79,7 +79,8 @@ impl Trace {
         Ok(trace)
     }
 
-    /// A number that changes with what the segments hold, without reading them: of their headers, which hold checksums.
+    /// A number that changes with what the segments hold, without reading them: of their headers, which hold
+    /// checksums.
     pub fn fingerprint(path: impl AsRef<Path>) -> Result<u64, Error> {
         let mut trace = Trace::located(path.as_ref())?;
         trace.copy_open_chunks();
@@ -96,8 +97,8 @@ impl Trace {
         Ok(checksum(&bytes))
     }
 
-    /// The call with this number on its thread, read from the chunk it stands in; `number` is its number in the trace.
-    /// None if no chunk of the thread holds it.
+    /// The call with this number on its thread, read from the chunk it stands in; `number` is its number in
+    /// the trace. None if no chunk of the thread holds it.
     pub fn call_at(&self, thread: u32, sequence: u32, number: u64, inner: bool) -> Option<Call<'_>> {
         let chunks = self.chunks.get_or_init(|| self.chunks_by_thread()).get(&thread)?;
         let index = chunks.partition_point(|(first, _)| *first <= sequence).checked_sub(1)?;
@@ -132,7 +133,8 @@ impl Trace {
         self.read(&Located { begin, thread, sequence, entry, inner, ret, run }, number)
     }
 
-    /// Entries, returns and counts of repeated calls of a chunk: offset, kind, and of returns the call they belong to.
+    /// Entries, returns and counts of repeated calls of a chunk: offset, kind, and of returns the call they
+    /// belong to.
     fn records_of(&self, offset: u64) -> impl Iterator<Item = (u64, u8, u32)> + '_ {
         let mut at = offset + HEADER as u64;
         let found = self.segments.binary_search_by_key(&offset, |(offset, _)| *offset).ok();

@@ -1,8 +1,9 @@
 //! What a driver call is, and how calls are stored.
 //!
-//! [`api`] describes the driver, [`walk`] follows a call's arguments by that description, [`record`] and [`segment`]
-//! are the bytes of a trace (field by field in FORMAT.md), [`Trace`] reads them back and [`finish`] closes them.
-//! [`model`] follows the driver's state through recorded calls. [`decode`] makes [values](value) of a call, [`objects`] names what they refer to, [`text`] writes them down; kernel
+//! [`api`] describes the driver, [`walk`] follows a call's arguments by that description, [`record`] and
+//! [`segment`] are the bytes of a trace (field by field in FORMAT.md), [`Trace`] reads them back and
+//! [`finish`] closes them. [`model`] follows the driver's state through recorded calls. [`decode`] makes
+//! [values](value) of a call, [`objects`] names what they refer to, [`text`] writes them down; kernel
 //! arguments have types by [`signature`].
 
 pub mod annotation;

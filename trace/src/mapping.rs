@@ -24,8 +24,8 @@ impl Mapping {
         Ok(Mapping::Mapped(map, file))
     }
 
-    /// A few bytes at an offset, read without touching the mapping: a look at a page maps its neighbours too, and a look at
-    /// every chunk's header half of the file.
+    /// A few bytes at an offset, read without touching the mapping: a look at a page maps its neighbours too,
+    /// and a look at every chunk's header half of the file.
     pub fn peek<const N: usize>(&self, offset: u64) -> Option<[u8; N]> {
         let mut bytes = [0; N];
         self.read(offset, &mut bytes)?;
@@ -51,8 +51,8 @@ impl Deref for Mapping {
     }
 }
 
-/// tmpfs makes a page for a hole when a mapping is read there, and has none when it is full: a recording that ended for lack of
-/// space leaves such a file.
+/// tmpfs makes a page for a hole when a mapping is read there, and has none when it is full: a recording that
+/// ended for lack of space leaves such a file.
 fn is_tmpfs_with_holes(file: &File) -> io::Result<bool> {
     const TMPFS_MAGIC: i64 = 0x0102_1994;
     let fd = file.as_raw_fd();

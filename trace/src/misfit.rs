@@ -1,4 +1,5 @@
-//! Copies and fills that do not fit the memory that they name, for which the driver refuses them without a word.
+//! Copies and fills that do not fit the memory that they name, for which the driver refuses them without a
+//! word.
 
 use crate::api::copies::{device_region, region};
 use crate::api::enums::CUresult;
@@ -9,8 +10,8 @@ use crate::objects::Objects;
 use crate::segment::u64_at;
 use crate::walk::{self, Target, View};
 
-/// What a failed call was given that its memory does not hold: `4000 bytes into the 1000 of mem#1`. Empty where all fits, and
-/// where the failure says that something else was wrong.
+/// What a failed call was given that its memory does not hold: `4000 bytes into the 1000 of mem#1`. Empty
+/// where all fits, and where the failure says that something else was wrong.
 pub fn misfits(call: &Call, objects: &Objects) -> Vec<String> {
     if call.result != Some(CUresult::CUDA_ERROR_INVALID_VALUE.0) {
         return Vec::new();

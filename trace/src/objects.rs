@@ -1,7 +1,7 @@
 //! Names for what a program makes: `ctx#1`, `stream#3`, `mem#2`.
 //!
-//! The driver uses a handle's value again once its object is gone, so a name follows the object's life: it begins when
-//! the call that made the object returns, and ends when the call that destroys it is entered.
+//! The driver uses a handle's value again once its object is gone, so a name follows the object's life: it
+//! begins when the call that made the object returns, and ends when the call that destroys it is entered.
 
 use crate::api::Function;
 use crate::api::effect::{Effect, Memory};
@@ -25,8 +25,8 @@ const OWNS: &[(Kind, &[Kind])] = &[
     (Kind::Array, &[Kind::Array]),
 ];
 
-/// Numbered by each context for itself: several may be alive by the same value. Whose is destroyed is not asked: a program that
-/// destroys one twice, which the driver lets it, ends another context's here.
+/// Numbered by each context for itself: several may be alive by the same value. Whose is destroyed is not
+/// asked: a program that destroys one twice, which the driver lets it, ends another context's here.
 pub const NUMBERED_BY_CONTEXT: &[Kind] = &[Kind::Texture, Kind::Surface];
 
 /// A live range of memory that a call named.
@@ -93,15 +93,16 @@ pub struct Objects {
     fresh: Option<u64>,
     doomed: Vec<(Kind, u64)>,
     freed: Vec<u64>,
-    /// How many ends a value outlives: of a physical allocation, since it was retained that often; of what contexts number for
-    /// themselves, since others have it as well.
+    /// How many ends a value outlives: of a physical allocation, since it was retained that often; of what
+    /// contexts number for themselves, since others have it as well.
     holds: HashMap<(Kind, u64), u64>,
     /// By function id: whether calls of it can matter here.
     relevant: HashMap<&'static str, bool>,
 }
 
 impl Objects {
-    /// Whether calls of this function make, show or end anything; others need not be decoded for [`Objects::advance`].
+    /// Whether calls of this function make, show or end anything; others need not be decoded for
+    /// [`Objects::advance`].
     pub fn concerned(&mut self, call: &Call) -> bool {
         let Some(function) = call.function() else { return false };
         *self.relevant.entry(function.name).or_insert_with(|| Objects::concerns(function))
@@ -217,7 +218,8 @@ impl Objects {
         &self.freed
     }
 
-    /// Objects that the call moved to last has brought: kind, handle, number, and the name if the program gave one.
+    /// Objects that the call moved to last has brought: kind, handle, number, and the name if the program
+    /// gave one.
     pub fn made(&self) -> impl Iterator<Item = (Kind, u64, u64, Option<&str>)> {
         let fresh = self.fresh.and_then(|call| self.things.get(&call)).into_iter().flatten();
         fresh.filter_map(|thing| match thing {
@@ -313,7 +315,8 @@ impl Objects {
         }
     }
 
-    /// The name of a function or kernel, given when it was looked up or inherited from the kernel it was made of.
+    /// The name of a function or kernel, given when it was looked up or inherited from the kernel it was made
+    /// of.
     fn name(&self, call: &Call, kind: Kind, handle: u64) -> Option<String> {
         if !matches!(kind, Kind::Function | Kind::Kernel) {
             return None;

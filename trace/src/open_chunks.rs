@@ -1,5 +1,5 @@
-//! Copies of open chunks. A recorder uses a chunk again as soon as its records stand at the end of the file: what is found in an
-//! open one may be another thread's when it is looked at.
+//! Copies of open chunks. A recorder uses a chunk again as soon as its records stand at the end of the file:
+//! what is found in an open one may be another thread's when it is looked at.
 
 use crate::damage::Damage;
 use crate::hash::checksum;
@@ -9,7 +9,8 @@ use crate::shared_memory::{Attached, PRIVATE, Place};
 use std::collections::HashMap;
 use std::sync::atomic::{Ordering::Acquire, fence};
 
-/// A chunk does not fill in the time that it takes to copy it: one that changes this often is not a recorder's.
+/// A chunk does not fill in the time that it takes to copy it: one that changes this often is not a
+/// recorder's.
 const TRIES: usize = 100;
 
 /// Committed bytes and where in the file they begin, in file order.
@@ -51,7 +52,8 @@ impl Copies {
         self.memory.iter().filter_map(|place| Attached::to(*place)).for_each(|memory| memory.remove(trace));
     }
 
-    /// What was copied from this offset of the file on, up to `end` or as far as it goes; none in other places.
+    /// What was copied from this offset of the file on, up to `end` or as far as it goes; none in other
+    /// places.
     pub(crate) fn held(&self, at: u64, end: u64) -> Option<&[u8]> {
         let before = self.chunks.partition_point(|(start, _)| *start <= at);
         let (start, bytes) = self.chunks.get(before.checked_sub(1)?)?;
@@ -119,8 +121,8 @@ fn copy_at_home(map: &Mapping, offset: u64, header: &Header) -> Option<(Header, 
     (checksum(&content) == found.seal).then_some((Header { seal: 0, ..found }, content))
 }
 
-/// The committed bytes of an open chunk, which are still its own once they have been copied; nothing of other segments. None: it
-/// is another one each time.
+/// The committed bytes of an open chunk, which are still its own once they have been copied; nothing of other
+/// segments. None: it is another one each time.
 ///
 /// `read` fills bytes with what is behind the start of the segment, of which `there` bytes are there.
 fn settled(read: impl Fn(u64, &mut [u8]) -> Option<()>, there: u64, header: &mut Header) -> Option<Vec<u8>> {

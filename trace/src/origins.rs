@@ -1,8 +1,8 @@
 //! Where kernels come from: which call loaded the code that a launched function is in.
 //!
-//! A function is looked up in a module, or is that of a kernel, which was looked up in a library. The driver uses handles
-//! again, so each lookup and each load counts from its call until the next that brings the same handle. What a linker made
-//! is loaded from the address at which the linker left it.
+//! A function is looked up in a module, or is that of a kernel, which was looked up in a library. The driver
+//! uses handles again, so each lookup and each load counts from its call until the next that brings the same
+//! handle. What a linker made is loaded from the address at which the linker left it.
 
 use crate::api::Function;
 use crate::api::roles::{Field, Role};
@@ -86,7 +86,8 @@ impl Trace {
     }
 }
 
-/// Where the code lies that a call loads, and how much there is in one piece. A file's content stands at address 0.
+/// Where the code lies that a call loads, and how much there is in one piece. A file's content stands at
+/// address 0.
 pub(crate) fn image(load: &Call) -> Option<(u64, usize)> {
     let mut params = load.function()?.params.iter();
     let image = params.find(|p| matches!(p.role, Role::Image | Role::SizedImage(_) | Role::Path))?;

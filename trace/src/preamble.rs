@@ -1,4 +1,5 @@
-//! What a trace says about itself: the preamble, written before the first call, and the footer, written after the last.
+//! What a trace says about itself: the preamble, written before the first call, and the footer, written after
+//! the last.
 
 use crate::record::{CONFIG, Clock};
 use bincode::{Decode, Encode};
@@ -51,8 +52,8 @@ pub struct Preamble {
 }
 
 impl Preamble {
-    /// Whether a launch, of a kernel or a graph, had ended when it returned, and with it what was before it on its stream (driver 580:
-    /// tests/gpu/facts/launch_blocking.c).
+    /// Whether a launch, of a kernel or a graph, had ended when it returned, and with it what was before it
+    /// on its stream (driver 580: tests/gpu/facts/launch_blocking.c).
     pub fn launches_wait(&self) -> bool {
         let value = self.environment.iter().find(|(name, _)| name == "CUDA_LAUNCH_BLOCKING");
         value.is_some_and(|(_, value)| value.trim().parse::<i64>().is_ok_and(|value| value != 0))
@@ -82,9 +83,9 @@ pub fn encode<T: Encode>(value: &T) -> Vec<u8> {
     bincode::encode_to_vec(value, CONFIG).expect("encoding into memory")
 }
 
-/// Decodes `bytes`, allocating no more than a bounded multiple of their length: a list takes its memory by the length
-/// that it claims, before any of it is read. Values take a few times their encoding, and the decoder's limit is a
-/// constant: 16 to 256 times the bytes.
+/// Decodes `bytes`, allocating no more than a bounded multiple of their length: a list takes its memory by
+/// the length that it claims, before any of it is read. Values take a few times their encoding, and the
+/// decoder's limit is a constant: 16 to 256 times the bytes.
 pub fn decode<T: Decode<()>>(bytes: &[u8]) -> Option<T> {
     match bytes.len() {
         0..=0x100 => within::<0x1000, T>(bytes),

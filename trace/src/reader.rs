@@ -1,7 +1,7 @@
 //! Reading a trace: whole, cut off, or damaged.
 //!
-//! The footer only saves the search: without it the segments are found by their headers. A chunk that is torn or corrupt
-//! costs that chunk, and [`Trace::damage`] says so.
+//! The footer only saves the search: without it the segments are found by their headers. A chunk that is torn
+//! or corrupt costs that chunk, and [`Trace::damage`] says so.
 
 use crate::api::{self, Function};
 use crate::damage::Damage;
@@ -38,8 +38,8 @@ pub enum Error {
     NoPreamble { path: PathBuf },
 }
 
-/// Nanoseconds, more than a year: times of a damaged or forged trace are cut to it, so that what is computed of them are numbers,
-/// and an end is no earlier than its beginning.
+/// Nanoseconds, more than a year: times of a damaged or forged trace are cut to it, so that what is computed
+/// of them are numbers, and an end is no earlier than its beginning.
 pub(crate) const FAR: i64 = 1 << 55;
 
 /// One recorded thread.
@@ -87,7 +87,8 @@ pub struct Trace {
     pub damage: Vec<Damage>,
     /// What a capture range left out, by thread and then by time.
     pub left_out: Vec<record::LeftOut>,
-    /// When the first call was left out that may have changed what devices hold: what they held from then on is not known.
+    /// When the first call was left out that may have changed what devices hold: what they held from then on
+    /// is not known.
     pub unknown_since: Option<u64>,
     pub clocks: Vec<Clock>,
     /// Every segment found, in file order.
@@ -100,7 +101,8 @@ pub struct Trace {
     pub(crate) observed_calls: HashMap<(u32, u32), u64>,
     /// The same, by the call after which it was observed.
     pub(crate) observed_by: HashMap<(u32, u32), Vec<Observed>>,
-    /// By threads that had made no call, each with its index: what was found done when a callback began. By time.
+    /// By threads that had made no call, each with its index: what was found done when a callback began. By
+    /// time.
     pub(crate) observed_beside: Vec<(u32, Observed)>,
     /// The thread and offset of WRITTEN records, by the thread and call that they name.
     pub(crate) written: HashMap<(u32, u32), Vec<(u32, u64)>>,
@@ -217,8 +219,8 @@ impl Trace {
         self.copies = Copies::of(&self.map, &mut self.segments, &mut self.damage);
     }
 
-    /// Gives back the shared memory in which the process had its open chunks, if this is the file that it wrote and
-    /// not a copy: nothing is lost by that once they are in a file.
+    /// Gives back the shared memory in which the process had its open chunks, if this is the file that it
+    /// wrote and not a copy: nothing is lost by that once they are in a file.
     pub fn release_memory(&self) {
         self.copies.release(self.file);
     }
@@ -316,8 +318,8 @@ impl Trace {
         wrong.map(|(hash, (start, _))| (*hash, *start)).collect()
     }
 
-    /// Reads every blob and leaves out those that are not what their name says. [`Trace::open`] does not: it takes as
-    /// long as reading the file.
+    /// Reads every blob and leaves out those that are not what their name says. [`Trace::open`] does not: it
+    /// takes as long as reading the file.
     pub fn check_blobs(&mut self) {
         for (hash, start) in self.wrong_blobs() {
             self.blobs.remove(&hash);

@@ -1,6 +1,7 @@
 //! Records: what a chunk holds, one after the other, each a multiple of 8 bytes long.
 //!
-//! Encoded by bincode in its legacy configuration (little endian, fixed width), straight into the mapped chunk.
+//! Encoded by bincode in its legacy configuration (little endian, fixed width), straight into the mapped
+//! chunk.
 //!
 //! ```text
 //! head     size u32 | kind u8 | flags u8 | function u16
@@ -11,8 +12,8 @@
 //!
 //! `field` is the index of the argument word that holds the address, or NESTED.
 //!
-//! An attachment is a piece of the application's memory as the call saw it: `len` bytes at that address. At address 0
-//! stands the content of the file that the call names by its path.
+//! An attachment is a piece of the application's memory as the call saw it: `len` bytes at that address. At
+//! address 0 stands the content of the file that the call names by its path.
 
 use crate::hash::checksum;
 use bincode::{Decode, Encode};
@@ -49,7 +50,8 @@ pub const LOSS: u8 = 8;
 /// A module image that was found without the call that loaded it.
 pub const ADOPTED: u8 = 9;
 
-/// Host memory that the CPU had written without a call, and the runs of callbacks. Attachments follow the body.
+/// Host memory that the CPU had written without a call, and the runs of callbacks. Attachments follow the
+/// body.
 pub const WRITTEN: u8 = 10;
 /// What the program itself says it is doing. Text follows the body.
 pub const ANNOTATION: u8 = 11;
@@ -112,7 +114,8 @@ pub const HASH: u8 = 3;
 pub const LOST: u8 = 4;
 /// No data: an OBSERVED record follows when the copy has finished.
 pub const PENDING: u8 = 5;
-/// Kernel arguments: id of the KERNEL record u32, number of arguments u32, then each argument's bytes padded to 8.
+/// Kernel arguments: id of the KERNEL record u32, number of arguments u32, then each argument's bytes padded
+/// to 8.
 pub const ARGUMENTS: u8 = 6;
 /// Or-ed into the form: the rows of a pitched region, packed; the region follows from the copy's descriptor.
 pub const ROWS: u8 = 0x80;
@@ -165,7 +168,8 @@ pub struct Written {
     pub begin: u64,
     /// Later than `begin` only for the run of a callback.
     pub end: u64,
-    /// Found before this call: thread index and call number on that thread. For a callback, the call that handed it over.
+    /// Found before this call: thread index and call number on that thread. For a callback, the call that
+    /// handed it over.
     pub thread: u32,
     pub call: u32,
     /// 0 before a call; n for what the callback's n-th run wrote.
@@ -177,9 +181,11 @@ pub struct Written {
 pub const WRITTEN_HERE: u32 = 0;
 /// In managed memory, where it is not known whether the CPU wrote the bytes or only looked at them.
 pub const SEEN: u32 = 1;
-/// Found before another call while the callback ran: told there, and once more for the callback, as it may be the callback's.
+/// Found before another call while the callback ran: told there, and once more for the callback, as it may be
+/// the callback's.
 pub const TOLD: u32 = 2;
-/// Found when the call, a wait, had returned: others had written it meanwhile, into memory of kernels that may have waited for that.
+/// Found when the call, a wait, had returned: others had written it meanwhile, into memory of kernels that
+/// may have waited for that.
 pub const MEANWHILE: u32 = 3;
 
 /// One annotation by NVTX, or the name that a number in annotations stands for.
@@ -188,9 +194,11 @@ pub struct Annotation {
     pub time: u64,
     /// The payload's bits, by `payload_type`.
     pub payload: u64,
-    /// What it is about: a range's id, a category, a thread's operating-system id, a handle, or the number that is defined.
+    /// What it is about: a range's id, a category, a thread's operating-system id, a handle, or the number
+    /// that is defined.
     pub subject: u64,
-    /// 0: none; with `registered`, the number of a TEXT; else one more than the bytes of text behind the body.
+    /// 0: none; with `registered`, the number of a TEXT; else one more than the bytes of text behind the
+    /// body.
     pub message: u32,
     /// 0: the default domain; else the number of a DOMAIN.
     pub domain: u32,
@@ -223,14 +231,15 @@ pub mod annotated {
     pub const STREAM: u8 = 10;
     pub const EVENT: u8 = 11;
     pub const DOMAIN_DESTROYED: u8 = 12;
-    /// The domain or text that has the number `subject`. Written before the thread's record that needs it; another thread's
-    /// may come first.
+    /// The domain or text that has the number `subject`. Written before the thread's record that needs it;
+    /// another thread's may come first.
     pub const DOMAIN: u8 = 13;
     pub const TEXT: u8 = 14;
 }
 
-/// One kernel, copy or fill on a device. All times are nanoseconds since the trace's first clock pair: the replay's own,
-/// moved so that its first call begins when the recorded one did. Numbers that are not known are [`UNKNOWN`](timed::UNKNOWN).
+/// One kernel, copy or fill on a device. All times are nanoseconds since the trace's first clock pair: the
+/// replay's own, moved so that its first call begins when the recorded one did. Numbers that are not known
+/// are [`UNKNOWN`](timed::UNKNOWN).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Timed {
     pub start: i64,
@@ -260,7 +269,8 @@ pub struct Timed {
     pub dynamic_shared: u32,
     /// Bytes a thread.
     pub local: u32,
-    /// Warps that fit on a multiprocessor, as the driver computes it, in thousandths of those that it can hold.
+    /// Warps that fit on a multiprocessor, as the driver computes it, in thousandths of those that it can
+    /// hold.
     pub occupancy: u16,
     /// CUPTI's CUpti_ActivityMemcpyKind.
     pub copy: u8,
@@ -317,8 +327,8 @@ pub mod timed {
     pub const CUPTI: u8 = 1;
     /// Events of the driver round the submission: what the device did before it began the work may be in it.
     pub const EVENTS: u8 = 2;
-    /// Activity records of CUPTI, of the recorded run itself: `submitted` and `returned` are 0 in the file, and those of the
-    /// recorded call to a reader.
+    /// Activity records of CUPTI, of the recorded run itself: `submitted` and `returned` are 0 in the file,
+    /// and those of the recorded call to a reader.
     pub const RECORDED: u8 = 3;
     /// In a PROFILE record: there are no times, though the recording was to have them.
     pub const NONE: u8 = 0;
@@ -359,7 +369,8 @@ pub struct Named {
     pub name: String,
 }
 
-/// The checksum of each line that the program's standard output got, by whomever: what kernels print goes there.
+/// The checksum of each line that the program's standard output got, by whomever: what kernels print goes
+/// there.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Printed {
     pub lines: Vec<u64>,
@@ -381,7 +392,8 @@ impl Printed {
     }
 }
 
-/// Calls that came by here on this thread while the capture range was closed. The counts grow where they stand.
+/// Calls that came by here on this thread while the capture range was closed. The counts grow where they
+/// stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct LeftOut {
     /// When the first one came.
@@ -391,8 +403,8 @@ pub struct LeftOut {
     pub works: u64,
 }
 
-/// Polls of a thread that followed each other, equal in what they asked and were told, all but the first. What is here grows where it
-/// stands, from the last word to the first.
+/// Polls of a thread that followed each other, equal in what they asked and were told, all but the first.
+/// What is here grows where it stands, from the last word to the first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Repeated {
     pub calls: u64,
@@ -427,7 +439,8 @@ pub struct Loss {
 /// Of what these copied, a replay compares less.
 pub const UNREAD_COPIES: &str = "launches of graphs that copy more to pageable memory than is read";
 
-/// Whether nothing is missing in a replay that has lost this: annotations, and what it would be compared with.
+/// Whether nothing is missing in a replay that has lost this: annotations, and what it would be compared
+/// with.
 pub fn no_replay_needs(what: &str) -> bool {
     what.contains("annotations") || what == UNREAD_COPIES
 }

@@ -30,7 +30,8 @@ pub fn load(bytes: &[u8], at: u32, size: u32) -> Option<u64> {
     Some(u64::from_le_bytes(word))
 }
 
-/// Memory that came into being inside a struct (an allocation node): its address, and the length that stands beside it.
+/// Memory that came into being inside a struct (an allocation node): its address, and the length that stands
+/// beside it.
 pub fn made_in(fields: &[Field], bytes: &[u8]) -> Option<(u64, u64)> {
     let at = |field: &Field| load(bytes, field.offset, 8);
     fields.iter().find_map(|field| match field.role {

@@ -1,4 +1,5 @@
-//! Runs of equal polls: a call that stands for others, which its thread made behind it with the same question and answer.
+//! Runs of equal polls: a call that stands for others, which its thread made behind it with the same question
+//! and answer.
 
 use crate::record::Repeated;
 
@@ -24,7 +25,8 @@ pub struct Repeats {
 }
 
 impl Repeats {
-    /// What a record can mean behind a return at `end`, and whether it says just that. The recorder writes its words one after the other.
+    /// What a record can mean behind a return at `end`, and whether it says just that. The recorder writes
+    /// its words one after the other.
     pub(crate) fn of(record: &Repeated, end: u64) -> (Repeats, bool) {
         let last = record.end.max(end);
         let time = record.time.min(last - end);

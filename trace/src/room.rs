@@ -1,7 +1,7 @@
 //! How much memory is left.
 
-/// Bytes that may be had before the machine, or the container, runs out of memory and a program is killed for it. What only caches
-/// files counts as left. None: the system does not say.
+/// Bytes that may be had before the machine, or the container, runs out of memory and a program is killed for
+/// it. What only caches files counts as left. None: the system does not say.
 pub fn memory() -> Option<u64> {
     let read = |path| std::fs::read_to_string(path).ok();
     let number = |path| read(path)?.trim().parse::<u64>().ok();
@@ -19,7 +19,8 @@ fn available(meminfo: &str) -> Option<u64> {
     line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kib| kib << 10)
 }
 
-/// Files' pages that nobody has used lately: a container's usage has them, though they go before anybody is killed.
+/// Files' pages that nobody has used lately: a container's usage has them, though they go before anybody is
+/// killed.
 fn inactive(stat: &str) -> Option<u64> {
     stat.lines().find_map(|line| line.strip_prefix("inactive_file "))?.trim().parse().ok()
 }

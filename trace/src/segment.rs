@@ -7,14 +7,15 @@
 //! 10 zero     u16
 //! 12 thread   u32 chunk: index of the thread in this process
 //! 16 size     u64 bytes of the whole segment, a multiple of 4096
-//! 24 id       u128 blob: its hash; chunk: low half the number of this thread's first call in it, high half its ordinal
+//! 24 id       u128 blob: its hash; chunk: low half the number of this thread's first call in it, high half
+//! its ordinal
 //! 40 check    u64 XXH3-64 of bytes 0..40
 //! 48 length   u64 bytes of content; in a chunk the committed ones, stored with release order after the bytes
 //! 56 seal     u64 XXH3-64 of the content; 0 while a chunk is open
 //! ```
 //!
-//! The preamble stands twice at the start, so that one bad page does not cost the names of the functions. The last 16
-//! bytes of a footer segment are its own offset and the magic.
+//! The preamble stands twice at the start, so that one bad page does not cost the names of the functions. The
+//! last 16 bytes of a footer segment are its own offset and the magic.
 
 use crate::hash::checksum;
 

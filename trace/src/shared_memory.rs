@@ -11,9 +11,9 @@
 //! high u64 token
 //! ```
 //!
-//! A process that ends by `exit` and leaves the memory to `cutrace record` copies the chunk to its place as well,
-//! in case the memory should be gone: the records behind the header of the free segment, and the chunk's own
-//! header, sealed, in the last 64 bytes, which no record in a chunk reaches.
+//! A process that ends by `exit` and leaves the memory to `cutrace record` copies the chunk to its place as
+//! well, in case the memory should be gone: the records behind the header of the free segment, and the
+//! chunk's own header, sealed, in the last 64 bytes, which no record in a chunk reaches.
 //!
 //! The first page of the memory says whose it is, since ids are used again: magic, token, device and inode of
 //! the trace, 8 bytes each.
@@ -94,8 +94,8 @@ impl Attached {
         if base as isize == -1 {
             return None;
         }
-        // SAFETY: all zeros are a valid struct of numbers, which the call fills. An id keeps its meaning, and its memory
-        // its size, while it is mapped.
+        // SAFETY: all zeros are a valid struct of numbers, which the call fills. An id keeps its meaning, and
+        // its memory its size, while it is mapped.
         let len = unsafe {
             let mut about: libc::shmid_ds = std::mem::zeroed();
             if libc::shmctl(place.memory, libc::IPC_STAT, &mut about) == 0 { about.shm_segsz as u64 } else { 0 }
@@ -126,7 +126,8 @@ impl Attached {
         Some(())
     }
 
-    /// Gives the memory back, if it belongs to the trace with this device and inode: nobody finds it any more.
+    /// Gives the memory back, if it belongs to the trace with this device and inode: nobody finds it any
+    /// more.
     pub(crate) fn remove(&self, trace: (u64, u64)) {
         if (self.owner.device, self.owner.inode) == trace {
             // SAFETY: a system call; the memory itself lives until the last mapping of it is gone.

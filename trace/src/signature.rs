@@ -1,8 +1,9 @@
-//! The types of a kernel's parameters: as its C++ name has them, as the PTX declares them that it was loaded from, or both.
+//! The types of a kernel's parameters: as its C++ name has them, as the PTX declares them that it was loaded
+//! from, or both.
 //!
-//! The name says more of numbers (for `int` compilers write `.u32`), the text more of what the program itself calls a type
-//! (an enumeration is a number, a class is bytes). A name is believed if it tells as many parameters as the trace, and none of
-//! another size.
+//! The name says more of numbers (for `int` compilers write `.u32`), the text more of what the program itself
+//! calls a type (an enumeration is a number, a class is bytes). A name is believed if it tells as many
+//! parameters as the trace, and none of another size.
 
 use crate::call::{Call, When};
 pub use crate::declared::{Declared, Form, Signature};
@@ -21,7 +22,8 @@ impl<'a> Slot<'a> {
 }
 
 impl Trace {
-    /// The types of the parameters of a kernel, by its id, that call `at` launches or adds to a graph; empty where nothing tells.
+    /// The types of the parameters of a kernel, by its id, that call `at` launches or adds to a graph; empty
+    /// where nothing tells.
     pub fn signature(&self, kernel: u32, at: u64) -> &[Option<Declared>] {
         let empty = || self.kernels.keys().map(|id| (*id, OnceLock::new())).collect();
         let Some(found) = self.signatures.by_kernel.get_or_init(empty).get(&kernel) else { return &[] };
@@ -111,8 +113,8 @@ fn of_name(name: &str) -> Option<Vec<Declared>> {
     Some(types(&demangled(name)?)?.into_iter().map(form).collect())
 }
 
-/// Longer names are not worked out, nor those that stand for more: names in a trace are anybody's, and a short one can stand
-/// for more text than there is memory.
+/// Longer names are not worked out, nor those that stand for more: names in a trace are anybody's, and a
+/// short one can stand for more text than there is memory.
 const LONGEST: usize = 16 << 10;
 #[cfg(feature = "demangle")]
 const MOST: usize = 64 << 10;

@@ -1,6 +1,7 @@
 //! What an argument, a field or a result is: the form in which calls are shown.
 //!
-//! Values are raw: handles and addresses get their names from [`Objects`](crate::objects::Objects) when they are shown.
+//! Values are raw: handles and addresses get their names from [`Objects`](crate::objects::Objects) when they
+//! are shown.
 
 use crate::api::roles::Side;
 use crate::api::types::{Enum, Kind};
@@ -36,8 +37,8 @@ pub enum Value<'a> {
     Text(Cow<'a, str>),
     /// Bytes without structure.
     Bytes(Cow<'a, [u8]>),
-    /// Bytes that the trace holds apart, or knows by their hash, or not at all. `side`: of a copy, where they come from
-    /// or go to. `missing`: they should be a blob, but the file does not hold it.
+    /// Bytes that the trace holds apart, or knows by their hash, or not at all. `side`: of a copy, where they
+    /// come from or go to. `missing`: they should be a blob, but the file does not hold it.
     Payload {
         side: Option<Side>,
         len: u64,
@@ -65,7 +66,8 @@ pub enum Value<'a> {
     Unrecorded(u64),
 }
 
-/// Which parameter of which kernel an argument is for. Its type is looked for when somebody asks: the code may be long.
+/// Which parameter of which kernel an argument is for. Its type is looked for when somebody asks: the code
+/// may be long.
 #[derive(Clone, Copy)]
 pub struct Slot<'a> {
     pub(crate) trace: &'a Trace,

@@ -1,8 +1,8 @@
-//! What in a kernel's code may make it compute otherwise in every run, on the same input: clocks, atomics that see who
-//! came first, sums in the order of arrival, memory of the device's own heap.
+//! What in a kernel's code may make it compute otherwise in every run, on the same input: clocks, atomics
+//! that see who came first, sums in the order of arrival, memory of the device's own heap.
 //!
-//! Found where code says so by itself. That a kernel has such an instruction does not mean that its result depends on
-//! it, and a kernel without any may still be in a race.
+//! Found where code says so by itself. That a kernel has such an instruction does not mean that its result
+//! depends on it, and a kernel without any may still be in a race.
 
 mod machine;
 mod text;
@@ -47,10 +47,12 @@ impl Cause {
     }
 }
 
-/// Of one kernel. Where no code of its name was found: why some of the image could not be read, if that is so.
+/// Of one kernel. Where no code of its name was found: why some of the image could not be read, if that is
+/// so.
 pub type Causes = Result<BTreeSet<Cause>, Option<Unread>>;
 
-/// Of these kernels of an image, in the code that the driver would choose. `read` must be that of [`Code::new`].
+/// Of these kernels of an image, in the code that the driver would choose. `read` must be that of
+/// [`Code::new`].
 pub fn causes<'n>(code: &Code, mut kernels: BTreeSet<&'n str>, read: Read) -> BTreeMap<&'n str, Causes> {
     let (mut found, mut unread) = (BTreeMap::new(), None);
     for entry in code.entries() {
@@ -78,8 +80,9 @@ pub fn causes<'n>(code: &Code, mut kernels: BTreeSet<&'n str>, read: Read) -> BT
     found
 }
 
-/// The kernels of an image that compute from nothing but what they are given: their code is found, and there are neither variables
-/// that outlive a launch beside it, nor a heap that it allocates from. Each piece of code is read once, whatever is asked.
+/// The kernels of an image that compute from nothing but what they are given: their code is found, and there
+/// are neither variables that outlive a launch beside it, nor a heap that it allocates from. Each piece of
+/// code is read once, whatever is asked.
 pub struct SelfContained {
     code: Code,
     /// The next entry to look into.
@@ -93,7 +96,8 @@ impl SelfContained {
         SelfContained { code, next: 0, told: HashMap::new() }
     }
 
-    /// Whether this kernel does. `may_be_asked`: the kernels that count at all. `read` must be that of [`Code::new`].
+    /// Whether this kernel does. `may_be_asked`: the kernels that count at all. `read` must be that of
+    /// [`Code::new`].
     pub fn holds(&mut self, kernel: &str, may_be_asked: impl Fn(&str) -> bool, read: Read) -> bool {
         while !self.told.contains_key(kernel) && self.look(&may_be_asked, read) {}
         self.told.get(kernel) == Some(&true)

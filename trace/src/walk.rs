@@ -1,4 +1,5 @@
-//! The law of what lies behind a pointer: shared by the recorder (over live memory), `dump` and replay (over attachments).
+//! The law of what lies behind a pointer: shared by the recorder (over live memory), `dump` and replay (over
+//! attachments).
 //!
 //! [`resolve`] answers for one field; each consumer walks on from there in its own way.
 

@@ -51,7 +51,8 @@ impl Trace {
         let mut found = Vec::new();
         for call in self.calls().filter(|_| self.has_written()) {
             for written in call.written() {
-                // What a call's own arguments led to was found when it had returned, and counts from its beginning.
+                // What a call's own arguments led to was found when it had returned, and counts from its
+                // beginning.
                 let begin = written.about.begin;
                 let time = if written.is_meanwhile() { begin } else { begin.min(call.begin) };
                 found.push(Found { time, call: call.number, written });
@@ -61,7 +62,8 @@ impl Trace {
         found
     }
 
-    /// What was found when the process ended: it is told like what is found before a call, of which there is none.
+    /// What was found when the process ended: it is told like what is found before a call, of which there is
+    /// none.
     pub fn found_at_the_end(&self) -> impl Iterator<Item = Written<'_>> {
         let behind = self.threads.iter().zip(0..).map(|(thread, index)| (index, thread.calls as u32));
         behind.flat_map(|(thread, call)| self.written_by(thread, call)).filter(|written| written.about.run == 0)
@@ -70,7 +72,8 @@ impl Trace {
     /// The key under which the preamble says that host memory was followed.
     pub const FOLLOWS: &'static str = "follows host memory";
 
-    /// Whether the recorder looked for what the CPU writes without a call. Traces of earlier recorders do not say.
+    /// Whether the recorder looked for what the CPU writes without a call. Traces of earlier recorders do not
+    /// say.
     pub fn follows_host_memory(&self) -> bool {
         self.preamble.more.iter().any(|(key, _)| key == Trace::FOLLOWS)
     }
@@ -105,8 +108,8 @@ impl<'a> Call<'a> {
         self.trace.written_by(self.thread, self.sequence).filter(|written| written.about.run == 0)
     }
 
-    /// What the callback that this call handed over did, by the number of the run, from 0 on: every run is there, with or without
-    /// memory, unless the file has lost it.
+    /// What the callback that this call handed over did, by the number of the run, from 0 on: every run is
+    /// there, with or without memory, unless the file has lost it.
     pub fn callback_runs(&self) -> BTreeMap<u32, Vec<Written<'a>>> {
         let mut runs: BTreeMap<u32, Vec<Written>> = BTreeMap::new();
         for written in self.trace.written_by(self.thread, self.sequence) {

@@ -29,7 +29,8 @@ const FRAME: Duration = Duration::from_millis(33);
 const FOLLOW: Duration = Duration::from_secs(1);
 /// Inputs taken between two frames: bounded, so that a storm of them cannot keep the screen from being drawn.
 const DRAINED: usize = 256;
-/// Calls that make or end objects: the names that so many give are there with the first frame, those of more follow it.
+/// Calls that make or end objects: the names that so many give are there with the first frame, those of more
+/// follow it.
 const AT_ONCE: usize = 10_000;
 
 #[derive(Debug, thiserror::Error)]
@@ -277,8 +278,8 @@ fn read_input(sender: Sender<News>) {
     });
 }
 
-/// What a trace still needs once it is on the screen: names of objects, its index kept or checked, and a look at whether
-/// it has grown.
+/// What a trace still needs once it is on the screen: names of objects, its index kept or checked, and a look
+/// at whether it has grown.
 fn beside(opened: Arc<Opened>, index: bool, sender: Sender<News>) {
     thread::spawn(move || {
         if both(&opened).any(|opened| opened.unchecked.as_ref().is_some_and(|unchecked| !unchecked.check())) {
@@ -320,8 +321,9 @@ fn look(opened: &Opened, index: bool, sender: &Sender<News>) -> Result<(), SendE
     if was_found { Ok(()) } else { sender.send(News::Learned) }
 }
 
-/// Waits until the trace has grown or was closed, and reads it again: no more often than it takes five times as long as
-/// reading it. What is worth looking at is found out when nobody writes it any more: each look is at all of it.
+/// Waits until the trace has grown or was closed, and reads it again: no more often than it takes five times
+/// as long as reading it. What is worth looking at is found out when nobody writes it any more: each look is
+/// at all of it.
 fn follow(opened: &Opened, index: bool, sender: &Sender<News>) {
     let live: Vec<bool> = both(opened).map(Opened::is_live).collect();
     loop {

@@ -1,4 +1,5 @@
-//! Colours as terminals know them that do not know 256: crossterm names even the first sixteen by the longer sequences.
+//! Colours as terminals know them that do not know 256: crossterm names even the first sixteen by the longer
+//! sequences.
 
 use std::io::{self, Write};
 

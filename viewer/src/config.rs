@@ -1,4 +1,5 @@
-//! What the user has set: `cutrace/view.toml` in the configuration directory, and what the terminal is known to show.
+//! What the user has set: `cutrace/view.toml` in the configuration directory, and what the terminal is known
+//! to show.
 //!
 //! ```toml
 //! theme = "light"        # or dark

@@ -1,7 +1,7 @@
 //! The timeline in the terminal.
 //!
-//! [`data`] is what a trace amounts to, [`state`] what is shown of it and how input changes that, [`view`] draws it.
-//! [`input`] and [`term`] know the terminal; nothing else does. [`app`] joins them.
+//! [`data`] is what a trace amounts to, [`state`] what is shown of it and how input changes that, [`view`]
+//! draws it. [`input`] and [`term`] know the terminal; nothing else does. [`app`] joins them.
 
 pub mod app;
 mod classic;

@@ -97,8 +97,8 @@ impl Term {
         Ok(Rect::new(0, 0, size.width, size.height))
     }
 
-    /// Draws everything anew with the next frame. Terminal::clear asks where the cursor is, and the answer would go to the thread
-    /// that reads input.
+    /// Draws everything anew with the next frame. Terminal::clear asks where the cursor is, and the answer
+    /// would go to the thread that reads input.
     pub fn redraw(&mut self) -> io::Result<()> {
         let size = self.size()?;
         self.frames.forget(size)
@@ -142,8 +142,9 @@ fn enter(mouse: bool) -> io::Result<()> {
     entered.inspect_err(|_| restore())
 }
 
-/// A file that is cut short while it is on the screen, or an abort: the terminal is given back as well as a signal's handler can, and the
-/// signal does what it does. (SIGSEGV is left alone: the standard library tells an overflown stack by it.)
+/// A file that is cut short while it is on the screen, or an abort: the terminal is given back as well as a
+/// signal's handler can, and the signal does what it does. (SIGSEGV is left alone: the standard library tells
+/// an overflown stack by it.)
 fn on_faults() {
     use signal_hook::consts::{SIGABRT, SIGBUS};
     for signal in [SIGBUS, SIGABRT] {

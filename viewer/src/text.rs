@@ -75,8 +75,8 @@ pub fn percent(part: u64, whole: u64) -> String {
     if whole == 0 { "-".into() } else { format!("{:.1}%", part as f64 / whole as f64 * 100.0) }
 }
 
-/// Text that no terminal obeys and that takes the cells it seems to: no controls, nothing invisible, nothing that turns
-/// the direction of what follows.
+/// Text that no terminal obeys and that takes the cells it seems to: no controls, nothing invisible, nothing
+/// that turns the direction of what follows.
 pub fn tame(text: &str) -> String {
     let plain = plain(text);
     if plain.bytes().all(|byte| (0x20..0x7f).contains(&byte)) {
@@ -97,8 +97,8 @@ pub fn cut(text: &str, cells: usize) -> &str {
     text
 }
 
-/// In as many lines of so many cells as it takes, but at most `most`, of which the last has the rest; broken at blanks where there are
-/// some.
+/// In as many lines of so many cells as it takes, but at most `most`, of which the last has the rest; broken
+/// at blanks where there are some.
 pub fn lines(text: &str, cells: usize, most: usize) -> Vec<&str> {
     let (mut all, mut rest) = (Vec::new(), text);
     loop {

@@ -31,8 +31,8 @@ pub enum Action {
     Skip(&'static str),
     /// Left out although it matters: the verdict says so.
     Refuse(&'static str),
-    /// Asks whether something has finished: a recorded yes becomes a call of `wait` for each of these arguments, a no is
-    /// left out.
+    /// Asks whether something has finished: a recorded yes becomes a call of `wait` for each of these
+    /// arguments, a no is left out.
     Poll {
         wait: &'static str,
         of: &'static [usize],
@@ -88,8 +88,8 @@ fn wait(function: &Function) -> Option<(&'static str, &'static [usize])> {
     Some((WAITS.iter().find(waits_so)?.name, POSITIONS.get(positions)?))
 }
 
-/// The copy between addresses of either side that takes the same arguments, for memory that was the host's as well and is the
-/// device's in a replay: managed memory.
+/// The copy between addresses of either side that takes the same arguments, for memory that was the host's as
+/// well and is the device's in a replay: managed memory.
 pub fn between_either(function: &Function) -> Option<&'static Function> {
     static UNIFIED: LazyLock<Vec<&Function>> =
         LazyLock::new(|| FUNCTIONS.iter().filter(|function| function.copies_unified()).collect());

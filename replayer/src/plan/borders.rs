@@ -1,8 +1,10 @@
-//! Where parts of pinned memory begin, and what the CPU was found to have written in one that a launch under way had been given.
+//! Where parts of pinned memory begin, and what the CPU was found to have written in one that a launch under
+//! way had been given.
 //!
-//! Of a page that the CPU writes, what differs from what was last known is told as the CPU's, also what a kernel has made of it since. Written early,
-//! that does no harm where the kernel writes the same once more; a kernel that works in place does so twice. A launch's part is taken to
-//! reach from the address that it was given to the next one that any work names. Memory that is used as a whole, with no other on its page, is
+//! Of a page that the CPU writes, what differs from what was last known is told as the CPU's, also what a
+//! kernel has made of it since. Written early, that does no harm where the kernel writes the same once more;
+//! a kernel that works in place does so twice. A launch's part is taken to reach from the address that it was
+//! given to the next one that any work names. Memory that is used as a whole, with no other on its page, is
 //! not meant: there a program that waits for flags is likely, and named for that (`spins.rs`).
 
 use crate::plan::copied::{copied, memory};
@@ -96,7 +98,8 @@ impl Borders {
         }
     }
 
-    /// What the CPU has written was found before a call, or while it waited. `later`: the first call that began when it had been.
+    /// What the CPU has written was found before a call, or while it waited. `later`: the first call that
+    /// began when it had been.
     pub fn found(&mut self, call: u64, memory: &Range<u64>, later: u64, is_meanwhile: bool, shared: &Shared) {
         let Some(range) = shared.pinned_around(memory.start) else { return };
         let Some(piece) = self.pieces.get_mut(&range.start) else { return };

@@ -15,7 +15,8 @@ pub fn launches(trace: &Trace, range: &Range<u64>) -> HashMap<u64, u64> {
     reached(trace, range, gives)
 }
 
-/// By launch within the range: the first such call, if the launch is one itself or of a graph that one has put something into.
+/// By launch within the range: the first such call, if the launch is one itself or of a graph that one has
+/// put something into.
 pub fn reached(
     trace: &Trace,
     range: &Range<u64>,

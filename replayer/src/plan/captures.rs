@@ -1,4 +1,5 @@
-//! Copies that a graph makes: they read host memory when the graph runs, and what they read then is not recorded.
+//! Copies that a graph makes: they read host memory when the graph runs, and what they read then is not
+//! recorded.
 
 use crate::plan::nested::structs;
 use crate::ranges::Ranges;

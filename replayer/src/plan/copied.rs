@@ -70,7 +70,8 @@ pub fn copied(call: &Call, function: &'static Function) -> Vec<Copied> {
     all
 }
 
-/// The memory that a call's copies and fills touch, whosever it is: rows by themselves, unless they are very many.
+/// The memory that a call's copies and fills touch, whosever it is: rows by themselves, unless they are very
+/// many.
 pub fn memory(call: &Call, function: &'static Function) -> Vec<Range<u64>> {
     const MOST: u64 = 4096;
     let touches = |role| matches!(role, Role::Reads(_) | Role::Writes(_) | Role::Source(_) | Role::Sink(_));
@@ -129,7 +130,8 @@ fn described(ty: &'static Type, bytes: &[u8]) -> Option<Copied> {
         word(bytes.get(*offset..)?.get(..ty.size.min(8) as usize)?)
     };
     let named = |side| if side == Side::Source { "src" } else { "dst" };
-    // The sides on the host or at a unified address, and where they begin; what is none is an array or on a device.
+    // The sides on the host or at a unified address, and where they begin; what is none is an array or on a
+    // device.
     let end = |side| {
         let host = region(ty, bytes, side, |_| Some(1));
         let name = named(side);

@@ -1,7 +1,8 @@
-//! The recorded variables of the driver: a replay sets those that change what is computed or in which order, and no other.
+//! The recorded variables of the driver: a replay sets those that change what is computed or in which order,
+//! and no other.
 //!
-//! A trace may be a stranger's, and other variables name files that the driver opens and writes, tools that it loads,
-//! servers that it talks to, or have it wait for a debugger.
+//! A trace may be a stranger's, and other variables name files that the driver opens and writes, tools that
+//! it loads, servers that it talks to, or have it wait for a debugger.
 
 use trace::Trace;
 
@@ -13,8 +14,8 @@ use trace::Trace;
 /// * change clocks, or how the CPU waits: CUDA_AUTO_BOOST, CUDA_DISABLE_PERF_BOOST,
 ///   CUDA_PREFER_SPINLOCKS_ON_HOST;
 /// * wait for a debugger: CUDA_DEVICE_WAITS_ON_EXCEPTION;
-/// * are for the daemon of MPS: CUDA_DEVICE_DEFAULT_PERSISTING_L2_CACHE_PERCENTAGE_LIMIT, and those that the guide
-///   leaves to the document on MPS.
+/// * are for the daemon of MPS: CUDA_DEVICE_DEFAULT_PERSISTING_L2_CACHE_PERCENTAGE_LIMIT, and those that the
+///   guide leaves to the document on MPS.
 ///
 /// Without CUDA_FORCE_PRELOAD_LIBRARIES, the guide says, some programs with several threads deadlock.
 const SET: [&str; 16] = [

@@ -1,8 +1,8 @@
 //! The failure of work done earlier, as the recorded program came to know it.
 //!
-//! No two runs hear of such a failure at the same call. The replay may hear of it as soon as the work that can have
-//! failed is under way: from the first submission on that no successful wait had covered when the program heard of it.
-//! A failure before that is another one.
+//! No two runs hear of such a failure at the same call. The replay may hear of it as soon as the work that
+//! can have failed is under way: from the first submission on that no successful wait had covered when the
+//! program heard of it. A failure before that is another one.
 
 use crate::driver::result::is_sticky;
 use trace::Call;

@@ -1,5 +1,5 @@
-//! Memory that graphs use: followed from the calls that make nodes, by capture or one by one, to the graph, its
-//! executable graphs, and their launches.
+//! Memory that graphs use: followed from the calls that make nodes, by capture or one by one, to the graph,
+//! its executable graphs, and their launches.
 
 use std::collections::{BTreeSet, HashMap};
 use std::mem::offset_of;
@@ -30,7 +30,8 @@ pub struct Graphs {
 }
 
 impl Graphs {
-    /// Follows a call that took effect. `given`: the memory it was given. What it makes use of itself, and none if it only builds.
+    /// Follows a call that took effect. `given`: the memory it was given. What it makes use of itself, and
+    /// none if it only builds.
     pub fn see(&mut self, call: &Call, function: &Function, target: Target, given: Uses) -> Option<Uses> {
         let Target { stream, capture } = target;
         let named = |kind| function.handle(kind).and_then(|at| call.argument_of(at));

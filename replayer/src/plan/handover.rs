@@ -1,6 +1,6 @@
-//! Stream-ordered memory that one stream frees and another gets. The driver saw to it that the first was done (by an
-//! order of its own between the streams, or by looking whether it had finished), which no call of the program shows.
-//! Where replay puts the memory back at its address, it has to make that order itself.
+//! Stream-ordered memory that one stream frees and another gets. The driver saw to it that the first was done
+//! (by an order of its own between the streams, or by looking whether it had finished), which no call of the
+//! program shows. Where replay puts the memory back at its address, it has to make that order itself.
 
 use std::collections::{BTreeMap, HashMap};
 use trace::model::stream::StreamId;
@@ -10,8 +10,8 @@ use trace::model::stream::StreamId;
 pub struct Changes(Vec<Change>);
 
 struct Change {
-    /// When the call began that freed, or returned that allocated. Who gets what another gives up was told of it after that
-    /// one began, and who gives up what he got had been told before.
+    /// When the call began that freed, or returned that allocated. Who gets what another gives up was told of
+    /// it after that one began, and who gives up what he got had been told before.
     time: u64,
     call: u64,
     what: What,

@@ -1,10 +1,11 @@
-//! What device memory is known to hold behind the first gap of a capture range: what the range itself has filled since.
+//! What device memory is known to hold behind the first gap of a capture range: what the range itself has
+//! filled since.
 //!
-//! A gap may have changed all memory that there was, and its work may still be under way when the range goes on. So what counts is
-//! memory that was allocated since, or filled after a wait for all work of the only context. A launch that reaches such
-//! memory alone makes known memory of it: by its arguments, and by addresses in what was copied there or to memory that
-//! leads there. Its code must be found, without variables of a module and without a heap. In every doubt nothing is known any
-//! more, as after another gap.
+//! A gap may have changed all memory that there was, and its work may still be under way when the range goes
+//! on. So what counts is memory that was allocated since, or filled after a wait for all work of the only
+//! context. A launch that reaches such memory alone makes known memory of it: by its arguments, and by
+//! addresses in what was copied there or to memory that leads there. Its code must be found, without
+//! variables of a module and without a heap. In every doubt nothing is known any more, as after another gap.
 
 use crate::addresses::looks_like_address;
 use crate::plan::copied::{Copied, End, copied};
@@ -91,7 +92,8 @@ impl Memory {
 }
 
 impl Known {
-    /// Follows a call that took effect. False if it is work that begins with memory of which it is not known what it holds.
+    /// Follows a call that took effect. False if it is work that begins with memory of which it is not known
+    /// what it holds.
     pub fn see(&mut self, trace: &Trace, call: &Call, function: &'static Function, others: &Others) -> bool {
         let Some(since) = trace.unknown_since else { return true };
         let gaps = self.gaps.get_or_insert_with(|| {

@@ -1,7 +1,8 @@
-//! Objects whose handle values are used again: a creation that overlaps the destroy of its value on another thread.
+//! Objects whose handle values are used again: a creation that overlaps the destroy of its value on another
+//! thread.
 //!
-//! By the stamps such calls are unordered; by what the driver did they are not. Whoever gave up a value did so before
-//! the other got it.
+//! By the stamps such calls are unordered; by what the driver did they are not. Whoever gave up a value did
+//! so before the other got it.
 
 use crate::plan::order::Moment;
 use std::collections::HashMap;
@@ -18,7 +19,8 @@ pub struct Lifetimes {
     /// Latest calls that ended, or made, an object of this value.
     ended: HashMap<Object, Vec<Moment>>,
     made: HashMap<Object, Vec<Moment>>,
-    /// Latest calls that gave memory back, or took some: the same addresses may lie elsewhere within another allocation.
+    /// Latest calls that gave memory back, or took some: the same addresses may lie elsewhere within another
+    /// allocation.
     freed: Vec<(Range<u64>, Moment)>,
     taken: Vec<(Range<u64>, Moment)>,
     /// (later, earlier) calls that overlapped all the same.

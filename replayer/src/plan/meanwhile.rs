@@ -1,12 +1,14 @@
-//! What the CPU wrote while a callback ran: whether that was the callback or somebody else nobody knows. It is told for both, and
-//! replayed so; where the two wrote the same bytes in turn, the replay may have them in another order.
+//! What the CPU wrote while a callback ran: whether that was the callback or somebody else nobody knows. It
+//! is told for both, and replayed so; where the two wrote the same bytes in turn, the replay may have them in
+//! another order.
 
 use crate::plan::verdict::{Reason, Reasons};
 use trace::Trace;
 
 const WHAT: &str = "memory written while a callback ran, by it or by others: the replay writes it for both";
 
-/// When callbacks ran: begin, and the latest end of all that began as early, so that one look tells whether any was under way.
+/// When callbacks ran: begin, and the latest end of all that began as early, so that one look tells whether
+/// any was under way.
 pub struct Runs(Vec<(u64, u64)>);
 
 impl Runs {

@@ -73,7 +73,8 @@ pub struct Plan {
     pub(crate) allocations: HashMap<u64, Allocation>,
     /// Memory that no call made, by the call that is the first to write there.
     pub(crate) adopted: HashMap<u64, Vec<Allocation>>,
-    /// Stream-ordered allocations under a capture, which are nodes of its graph: the call, and how many bytes.
+    /// Stream-ordered allocations under a capture, which are nodes of its graph: the call, and how many
+    /// bytes.
     pub(crate) captured: HashMap<u64, u64>,
     /// Copies and fills that became nodes of a graph under capture.
     pub(crate) captured_copies: HashSet<u64>,
@@ -106,8 +107,8 @@ pub struct Plan {
     pub inner: u64,
     /// Calls that were under way when the recording ended.
     pub unfinished: Vec<u64>,
-    /// Calls that failed, and whose device range leaves the allocation it begins in: the replay's are rounded up to whole
-    /// granules, so that the same call may succeed there.
+    /// Calls that failed, and whose device range leaves the allocation it begins in: the replay's are rounded
+    /// up to whole granules, so that the same call may succeed there.
     pub beyond: HashSet<u64>,
     pub launches: u64,
     pub unreached_launches: u64,
@@ -116,14 +117,15 @@ pub struct Plan {
     /// The first error of work done earlier, as the program came to know it.
     pub(crate) fault: Option<Fault>,
     pub(crate) reach: Reach,
-    /// Pageable memory that nodes of graphs read and write, what overlaps in one piece: they are to find what the others left there.
+    /// Pageable memory that nodes of graphs read and write, what overlaps in one piece: they are to find what
+    /// the others left there.
     pub(crate) of_nodes: Ranges,
     /// Where launches were found to have written host memory.
     pub(crate) results: HashSet<u64>,
     /// Kernels were given memory that the CPU reaches without a call, and nothing tells what they made of it.
     pub(crate) shares_unseen: bool,
-    /// Host memory at the address that a launch, the first, had been given and the CPU wrote meanwhile, when the second call had
-    /// waited: what stands there says nothing of what the launch computed.
+    /// Host memory at the address that a launch, the first, had been given and the CPU wrote meanwhile, when
+    /// the second call had waited: what stands there says nothing of what the launch computed.
     pub(crate) shared: HashSet<(u64, u64, u64)>,
     pub(crate) handovers: Handovers,
     /// Waits of streams for values in host memory that a stream writes: the call, and the place in its batch.
@@ -179,9 +181,9 @@ impl Plan {
         self.peaks.get(&device).copied().unwrap_or(0)
     }
 
-    /// A mapping of this process that lies where recorded memory has to go. To be asked before the driver is loaded:
-    /// what was mapped when it initialised, it never gives out again. Another layout of the process (with or without
-    /// address space randomisation) has other mappings.
+    /// A mapping of this process that lies where recorded memory has to go. To be asked before the driver is
+    /// loaded: what was mapped when it initialised, it never gives out again. Another layout of the process
+    /// (with or without address space randomisation) has other mappings.
     pub fn collides_with_own_mappings(&self) -> std::io::Result<Option<String>> {
         maps::find(|range| self.blocks.overlaps(&range) || self.pages.overlaps(&range))
     }

@@ -23,7 +23,8 @@ pub enum Place {
     Inside(Range),
     /// Inside an allocation that this call had given up.
     Gone(Range, u64),
-    /// In none: the nearest, and how many bytes lie between the address and it. 1 is the first byte past the end.
+    /// In none: the nearest, and how many bytes lie between the address and it. 1 is the first byte past the
+    /// end.
     Missed(Range, Side, u64),
     /// There is none.
     Nowhere,

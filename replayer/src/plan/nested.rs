@@ -1,5 +1,5 @@
-//! The structs that a recorded call was given, wherever they stand: behind its parameters, in arrays, in unions, in each
-//! other.
+//! The structs that a recorded call was given, wherever they stand: behind its parameters, in arrays, in
+//! unions, in each other.
 
 use trace::api::roles::{Field, Role};
 use trace::api::types::{Form, Type};

@@ -1,21 +1,23 @@
 //! The partial order of a trace, as a plan and as a gate.
 //!
-//! X precedes Y if X returned before Y was entered; calls that overlap are unordered. What precedes Y is therefore a
-//! prefix of all calls sorted by their returns, and one number says how long: Y may start when the first `after`
-//! returns of the recording have happened again. Calls that were in flight together are never made to wait for each
-//! other, with one exception: a destroy counts from its entry and a creation until its return, so that a creation which
-//! got the value of an object being destroyed at the same time waits for that destroy (an edge).
+//! X precedes Y if X returned before Y was entered; calls that overlap are unordered. What precedes Y is
+//! therefore a prefix of all calls sorted by their returns, and one number says how long: Y may start when
+//! the first `after` returns of the recording have happened again. Calls that were in flight together are
+//! never made to wait for each other, with one exception: a destroy counts from its entry and a creation
+//! until its return, so that a creation which got the value of an object being destroyed at the same time
+//! waits for that destroy (an edge).
 //!
-//! No wait lasts for ever, whatever stamps and handles a damaged trace holds. Every call has one key, a time within the
-//! call with its number behind it, and each of the three reasons to wait leads to a lesser key:
-//! * the calls of a thread follow each other (a call's end is cut to the next one's beginning), so keys rise on a lane;
+//! No wait lasts for ever, whatever stamps and handles a damaged trace holds. Every call has one key, a time
+//! within the call with its number behind it, and each of the three reasons to wait leads to a lesser key:
+//! * the calls of a thread follow each other (a call's end is cut to the next one's beginning), so keys rise
+//!   on a lane;
 //! * X.end < Y.begin puts the whole of X before the whole of Y;
-//! * an edge is taken only if it leads to a lesser key. A destroy that others wait for has its beginning for a key, any
-//!   other call its end, so every edge is taken that the recorded program can have seen: a destroy that began before
-//!   the creation returned.
+//! * an edge is taken only if it leads to a lesser key. A destroy that others wait for has its beginning for
+//!   a key, any other call its end, so every edge is taken that the recorded program can have seen: a destroy
+//!   that began before the creation returned.
 //!
-//! The same holds for the lanes that are not begun yet: a lane is begun when what precedes its first call is done, and
-//! all of that has lesser keys than the first call's beginning, hence lies on lanes that are begun.
+//! The same holds for the lanes that are not begun yet: a lane is begun when what precedes its first call is
+//! done, and all of that has lesser keys than the first call's beginning, hence lies on lanes that are begun.
 
 use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -63,8 +65,8 @@ pub struct Lane {
 }
 
 impl Order {
-    /// `moments` by entry time, as [`trace::Trace::calls`] gives them; only calls that returned. `edges` are pairs of
-    /// call numbers: a later call and the overlapping destroy that it waits for.
+    /// `moments` by entry time, as [`trace::Trace::calls`] gives them; only calls that returned. `edges` are
+    /// pairs of call numbers: a later call and the overlapping destroy that it waits for.
     pub fn new(moments: &[Moment], edges: &[(u64, u64)]) -> Order {
         let moments = &one_after_the_other(moments);
         let mut ends: Vec<(u64, usize)> = moments.iter().enumerate().map(|(at, m)| (m.end, at)).collect();
@@ -334,7 +336,8 @@ mod tests {
         }
     }
 
-    /// Runs the steps below the end as the replay does: when each call began and ended. Panics if a call waits for ever.
+    /// Runs the steps below the end as the replay does: when each call began and ended. Panics if a call
+    /// waits for ever.
     fn perform(order: &Order, end: u64) -> HashMap<u64, (u64, u64)> {
         let gate = Gate::new(order.calls);
         let clock = AtomicU64::new(0);

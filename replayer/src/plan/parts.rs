@@ -1,8 +1,9 @@
-//! Parts of one piece of pinned memory: launches that were given an address in its midst, copies of host memory to it, and callbacks that
-//! wrote there.
+//! Parts of one piece of pinned memory: launches that were given an address in its midst, copies of host
+//! memory to it, and callbacks that wrote there.
 //!
-//! The driver has the CPU make such a copy. What the CPU writes, for the driver or for the program, cannot be told from what such a launch makes
-//! on the same pages while it is under way; and of a launch nobody knows how far from its address it works.
+//! The driver has the CPU make such a copy. What the CPU writes, for the driver or for the program, cannot be
+//! told from what such a launch makes on the same pages while it is under way; and of a launch nobody knows
+//! how far from its address it works.
 
 use crate::plan::copied::{End, copied};
 use crate::plan::shared::{Shared, arguments};
@@ -45,14 +46,15 @@ impl Part {
 #[derive(Default)]
 pub struct Parts {
     under_way: HashMap<u64, Vec<Part>>,
-    /// Memory of which nodes of graphs were given an address in the midst, and that in which their callbacks wrote: of any graph.
+    /// Memory of which nodes of graphs were given an address in the midst, and that in which their callbacks
+    /// wrote: of any graph.
     nodes: HashSet<u64>,
     called_back: HashSet<u64>,
 }
 
 impl Parts {
-    /// Moves past a call that `shared` has just moved past. Why its part of some memory cannot be told from what work under way makes
-    /// of another.
+    /// Moves past a call that `shared` has just moved past. Why its part of some memory cannot be told from
+    /// what work under way makes of another.
     pub fn see(&mut self, call: &Call, function: &'static Function, shared: &Shared) -> Option<&'static str> {
         if !shared.has_pinned() || !matches!(function.class, Class::launch | Class::submit | Class::graph) {
             return None;

@@ -1,10 +1,11 @@
 //! Which launches a check can tell anything about.
 //!
-//! A launch is reached if memory it was given is later copied to the host and compared, or is given to a launch that
-//! is. Memory is told apart by allocation, so the answer errs towards "reached". A launch that is captured is part of a
-//! graph, and counts with the memory of its graph whenever that is launched. So does a launch whose kernels were given the
-//! handle of an executable graph, which they may launch: as an argument, or in memory that holds it. Variables of a module may have
-//! been written by any launch of its kernels; that a launch has read them, and is reached, is not followed.
+//! A launch is reached if memory it was given is later copied to the host and compared, or is given to a
+//! launch that is. Memory is told apart by allocation, so the answer errs towards "reached". A launch that is
+//! captured is part of a graph, and counts with the memory of its graph whenever that is launched. So does a
+//! launch whose kernels were given the handle of an executable graph, which they may launch: as an argument,
+//! or in memory that holds it. Variables of a module may have been written by any launch of its kernels; that
+//! a launch has read them, and is reached, is not followed.
 
 use crate::plan::graphs::{Graphs, Uses};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -59,7 +60,8 @@ impl Allocations {
         }
     }
 
-    /// Bytes that such a call gives up. Another may have been handed the same start already, while it was inside.
+    /// Bytes that such a call gives up. Another may have been handed the same start already, while it was
+    /// inside.
     pub fn given_up(&self, start: u64, at: u64) -> Option<u64> {
         let known = self.ranges.get(&start)?.iter().find(|range| range.since <= at);
         known.map(|range| range.end - start).or_else(|| self.room(start))
@@ -159,8 +161,8 @@ impl Reach {
         }
     }
 
-    /// Follows what makes arrays, and objects of them or of other memory. The numbers of objects are small, so that a kernel may seem to have
-    /// been given one.
+    /// Follows what makes arrays, and objects of them or of other memory. The numbers of objects are small,
+    /// so that a kernel may seem to have been given one.
     pub fn makes_image(&mut self, trace: &Trace, call: &Call, function: &Function, live: &mut Allocations) {
         let is_image = |form: Form| {
             matches!(form, Form::Handle(Kind::Array | Kind::MipmappedArray | Kind::Texture | Kind::Surface))
@@ -211,7 +213,8 @@ impl Reach {
         }
     }
 
-    /// The memory that a call was given, and the executable graphs, by their handles in memory or among a kernel's arguments.
+    /// The memory that a call was given, and the executable graphs, by their handles in memory or among a
+    /// kernel's arguments.
     fn given(&self, trace: &Trace, call: &Call, live: &Allocations) -> Given {
         let uses = words(call.argument_bytes()).filter_map(|word| self.memory_at(word, live));
         let mut given = Given { uses: uses.collect(), executable: BTreeSet::new() };
@@ -227,7 +230,8 @@ impl Reach {
         live.find(word).or_else(|| self.images.get(&word).copied())
     }
 
-    /// The CPU had these addresses in managed memory before a call, or when the process ended: what it saw there is compared.
+    /// The CPU had these addresses in managed memory before a call, or when the process ended: what it saw
+    /// there is compared.
     pub fn seen(&mut self, call: u64, addresses: impl Iterator<Item = u64>, live: &Allocations) {
         let uses: BTreeSet<u32> = addresses.filter_map(|address| live.find(address)).collect();
         if !uses.is_empty() {
@@ -235,8 +239,8 @@ impl Reach {
         }
     }
 
-    /// What a launch made of host memory, which is compared after this call. Where a graph copied to memory that no call made,
-    /// it may have copied what any of its nodes made.
+    /// What a launch made of host memory, which is compared after this call. Where a graph copied to memory
+    /// that no call made, it may have copied what any of its nodes made.
     pub fn result(&mut self, call: &Call, launch: u64, address: u64, live: &Allocations) {
         let launch = || self.events.iter().rev().find(|event| event.call == launch).map(|event| event.uses.clone());
         let uses = live.find(address).map(|id| Arc::new(BTreeSet::from([id]))).or_else(launch);
@@ -275,8 +279,8 @@ impl Reach {
         (launches, unreached)
     }
 
-    /// The calls up to this one that launch, copy or fill and share memory with it, itself included: by allocation, as far as
-    /// what they were given tells.
+    /// The calls up to this one that launch, copy or fill and share memory with it, itself included: by
+    /// allocation, as far as what they were given tells.
     pub fn sharers(&self, call: u64) -> Vec<(u64, &BTreeSet<u32>)> {
         let Some(at) = self.events.iter().rposition(|event| event.call == call) else { return Vec::new() };
         let uses = &self.events[at].uses;

@@ -93,7 +93,8 @@ impl Shared {
         self.launches_given(|given| given == start)
     }
 
-    /// Launches not known to have finished which were given managed memory that the driver may move together with this.
+    /// Launches not known to have finished which were given managed memory that the driver may move together
+    /// with this.
     pub fn given_beside(&self, memory: &Range<u64>) -> Vec<u64> {
         let blocks = widen(memory.clone(), MOVED);
         let beside = self.managed.range(..blocks.end).filter(|(_, end)| **end > blocks.start);

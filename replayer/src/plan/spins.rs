@@ -1,9 +1,11 @@
-//! What the CPU wrote while work under way may have used the same memory, or what moves together with it: of this the order is not known.
+//! What the CPU wrote while work under way may have used the same memory, or what moves together with it: of
+//! this the order is not known.
 //!
-//! A kernel that was given memory which the CPU wrote meanwhile may have waited for that. Such a program replays if the write is found before the
-//! call that waits for the kernel, and is named all the same. (What is written while a call waits for it is a reason of its own.)
-//! If the memory held something else than the CPU's bytes in the end, the launch has written there, too. Managed memory moves by
-//! blocks, and on pages to which the driver has the CPU copy nobody tells whose the rest is (`parts.rs`).
+//! A kernel that was given memory which the CPU wrote meanwhile may have waited for that. Such a program
+//! replays if the write is found before the call that waits for the kernel, and is named all the same. (What
+//! is written while a call waits for it is a reason of its own.) If the memory held something else than the
+//! CPU's bytes in the end, the launch has written there, too. Managed memory moves by blocks, and on pages to
+//! which the driver has the CPU copy nobody tells whose the rest is (`parts.rs`).
 
 use crate::plan::borders::Borders;
 use crate::plan::meanwhile::Runs;
@@ -44,7 +46,8 @@ pub struct Spins {
     pub shared: HashSet<(u64, u64, u64)>,
 }
 
-/// Moves along a trace in the order of time: submissions when they begin, what was found when it was, waits when they end.
+/// Moves along a trace in the order of time: submissions when they begin, what was found when it was, waits
+/// when they end.
 struct Walk<'t> {
     trace: &'t Trace,
     runs: Runs,
@@ -168,7 +171,8 @@ impl<'t> Walk<'t> {
         let later = self.trace.call_from(found.time);
         if found.written.is_seen() {
             let mut beside = found.written.images().flat_map(|image| self.memory.given_beside(&image.memory()));
-            // Before a wait it may be what the work has made of it by then. Once for a call that found many pieces.
+            // Before a wait it may be what the work has made of it by then. Once for a call that found many
+            // pieces.
             let waits = self.trace.call(found.call).and_then(|call| call.function());
             let waits = waits.is_some_and(|function| matches!(function.class, Class::synchronize | Class::copy));
             if !waits && self.beside_managed != Some(found.call) && beside.any(|launch| launch < later) {

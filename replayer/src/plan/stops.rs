@@ -1,4 +1,5 @@
-//! Points of a trace that a replay can stop at, and memory that can be looked at there, by the names that a user knows.
+//! Points of a trace that a replay can stop at, and memory that can be looked at there, by the names that a
+//! user knows.
 
 use crate::plan::Plan;
 use crate::plan::named::{Named, Shown};
@@ -11,8 +12,9 @@ use trace::text::plain;
 /// Names shown where one is not known.
 const SHOWN: usize = 8;
 
-/// The `nth` (from 1) call of a driver function, or launch of a kernel, of this name. A function is also found without
-/// the ending of its version or stream mode, and a kernel by `is_meant`. Kernels inside graphs are no launches of their own.
+/// The `nth` (from 1) call of a driver function, or launch of a kernel, of this name. A function is also
+/// found without the ending of its version or stream mode, and a kernel by `is_meant`. Kernels inside graphs
+/// are no launches of their own.
 pub fn find_call(trace: &Trace, name: &str, nth: u64, is_meant: impl Fn(&str) -> bool) -> Result<u64, String> {
     let mut seen = 0;
     let mut names: BTreeMap<&str, u64> = BTreeMap::new();
@@ -36,7 +38,8 @@ pub fn find_call(trace: &Trace, name: &str, nth: u64, is_meant: impl Fn(&str) ->
     Err(format!("{name:?}: no call of such a driver function, or launch of such a kernel; nearest: {near}"))
 }
 
-/// All launches of the kernels that are meant, or the `nth` (from 1) of them. `name` is what they are called in a message.
+/// All launches of the kernels that are meant, or the `nth` (from 1) of them. `name` is what they are called
+/// in a message.
 pub fn find_launches(
     trace: &Trace,
     name: &str,

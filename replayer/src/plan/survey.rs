@@ -151,7 +151,8 @@ impl Survey {
         for Ended { context, is_green } in ended {
             let memory = if is_green { Vec::new() } else { self.usage.end(context) };
             memory.iter().for_each(|start| self.live.remove(*start, call.begin));
-            // Of a green context and the primary one, which that retained last, this is the latter: a wait for it covers both.
+            // Of a green context and the primary one, which that retained last, this is the latter: a wait
+            // for it covers both.
             self.plan.ends.insert(call.number, End { context, memory });
         }
         self.of_host(call, function);
@@ -331,7 +332,8 @@ fn is_imported(function: &Function) -> bool {
     matches!(function.effect, Effect::Allocate { kind: Memory::Physical, bytes: Bytes::Untold })
 }
 
-/// How many bytes of device memory from its address on an argument stands for, where the call says so by itself.
+/// How many bytes of device memory from its address on an argument stands for, where the call says so by
+/// itself.
 pub(super) fn extent(call: &Call, function: &Function, param: &Field) -> Option<u64> {
     match param.role {
         Role::Reads(Extent::Len(len)) | Role::Writes(Extent::Len(len)) => {

@@ -1,8 +1,8 @@
-//! Two submissions with the same memory that nothing orders: what a result depends on that comes out otherwise when launches
-//! are waited for, or when another run is slower somewhere.
+//! Two submissions with the same memory that nothing orders: what a result depends on that comes out
+//! otherwise when launches are waited for, or when another run is slower somewhere.
 //!
-//! Memory is told apart by allocation, and who writes it is not known of kernels: that nothing orders the two is sure, that they
-//! touch the same bytes is not.
+//! Memory is told apart by allocation, and who writes it is not known of kernels: that nothing orders the two
+//! is sure, that they touch the same bytes is not.
 
 use crate::plan::Plan;
 use std::collections::HashMap;
@@ -24,7 +24,8 @@ pub struct Submission {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unordered(pub Submission, pub Submission);
 
-/// The last two that both share memory with what this call brings, or that call and what was submitted before it.
+/// The last two that both share memory with what this call brings, or that call and what was submitted before
+/// it.
 pub fn unordered(trace: &Trace, plan: &Plan, at: u64) -> Option<Unordered> {
     let sharers: HashMap<u64, _> = plan.reach.sharers(at).into_iter().collect();
     let (mut walk, mut objects) = (Outstanding::default(), Objects::default());

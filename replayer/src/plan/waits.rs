@@ -1,8 +1,9 @@
 //! Waits of a stream for a value in memory.
 //!
-//! A value in host memory may have come from the program's own CPU, by no call: a replay would wait for ever. It is waited for if the last that
-//! the trace tells of this memory is that a stream was given such a value to write, and what was there before would not have ended the
-//! wait: else somebody may have put that back meanwhile.
+//! A value in host memory may have come from the program's own CPU, by no call: a replay would wait for ever.
+//! It is waited for if the last that the trace tells of this memory is that a stream was given such a value
+//! to write, and what was there before would not have ended the wait: else somebody may have put that back
+//! meanwhile.
 
 use crate::plan::copied::memory;
 use crate::plan::nested::structs;
@@ -118,13 +119,15 @@ pub struct Signals {
 struct Value {
     len: u64,
     now: u64,
-    /// What was there when a stream was given that to write, if anything tells; if the CPU wrote it, the same.
+    /// What was there when a stream was given that to write, if anything tells; if the CPU wrote it, the
+    /// same.
     before: Option<u64>,
     by_stream: bool,
 }
 
 impl Signals {
-    /// Whether the call waits so that it is left out, by itself or in one of its operations, or makes a node that does.
+    /// Whether the call waits so that it is left out, by itself or in one of its operations, or makes a node
+    /// that does.
     pub fn see(&mut self, trace: &Trace, call: &Call, function: &'static Function, memory: Memories) -> bool {
         let Memories { host, live, makes_node } = memory;
         if host.is_empty() {

@@ -1,4 +1,5 @@
-//! When launches, copies and fills on some memory were known to have been done: by a wait, or as a callback behind them began.
+//! When launches, copies and fills on some memory were known to have been done: by a wait, or as a callback
+//! behind them began.
 
 use crate::plan::copied;
 use crate::plan::shared::Shared;
@@ -15,7 +16,8 @@ use trace::{Call, Function, Trace};
 pub struct Worked {
     /// By the time.
     all: Vec<Done>,
-    /// By the call that put a callback on a stream: work put before, of this kind, that was in no order to it.
+    /// By the call that put a callback on a stream: work put before, of this kind, that was in no order to
+    /// it.
     beside: HashMap<u64, HashSet<u64>>,
 }
 
@@ -71,8 +73,8 @@ impl Worked {
         worked
     }
 
-    /// Where, by that time, work was known to be done that had been put behind a callback, or beside it. `put`: when, and by which
-    /// call if that put it on a stream.
+    /// Where, by that time, work was known to be done that had been put behind a callback, or beside it.
+    /// `put`: when, and by which call if that put it on a stream.
     pub fn beside(&self, (put, callback): (u64, Option<u64>), until: u64) -> Ranges {
         let beside = callback.and_then(|callback| self.beside.get(&callback));
         let from = self.all.partition_point(|done| done.time <= put);

@@ -1,5 +1,5 @@
-//! The driver's functions that the recorder calls for itself, with the signatures of cuda.h. All only ask, and are allowed while a
-//! stream is being captured.
+//! The driver's functions that the recorder calls for itself, with the signatures of cuda.h. All only ask,
+//! and are allowed while a stream is being captured.
 
 use crate::real;
 use std::ffi::c_char;
@@ -11,7 +11,8 @@ macro_rules! calls {
         $(#[$doc])*
         ///
         /// # Safety
-        /// Handles must be ones that the driver knows, and pointers lead to as much as it reads or writes there.
+        /// Handles must be ones that the driver knows, and pointers lead to as much as it reads or writes
+        /// there.
         pub unsafe fn $name($($argument: $type),*) -> Option<u32> {
             type Call = unsafe extern "C" fn($($type),*) -> u32;
             // SAFETY: the signature is that of cuda.h.

@@ -1,5 +1,6 @@
-//! What happens when a thread ends: its chunk goes back. A key's destructor, because a thread-local with Drop could not be
-//! used by calls that come later still; if one comes, the key is set anew and its destructor runs again.
+//! What happens when a thread ends: its chunk goes back. A key's destructor, because a thread-local with Drop
+//! could not be used by calls that come later still; if one comes, the key is set anew and its destructor
+//! runs again.
 
 use super::LANE;
 use crate::generation;

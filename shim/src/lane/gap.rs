@@ -29,7 +29,8 @@ impl Lane {
             self.gap.set(gap);
         }
         let count = |field: usize| {
-            // SAFETY: a word of the record, which is the last of this thread's chunk; a reader may be looking at it.
+            // SAFETY: a word of the record, which is the last of this thread's chunk; a reader may be looking
+            // at it.
             let word = unsafe { &*gap.add(HEAD + field).cast::<AtomicU64>() };
             word.store(word.load(Relaxed) + 1, Relaxed);
         };
@@ -39,7 +40,8 @@ impl Lane {
         }
     }
 
-    /// Of the NVTX range that has opened the capture range: its domain, and how many pushes deep this thread is in it.
+    /// Of the NVTX range that has opened the capture range: its domain, and how many pushes deep this thread
+    /// is in it.
     pub fn within(&self) -> &Cell<(u32, u32)> {
         &self.within
     }

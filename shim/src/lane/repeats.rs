@@ -1,5 +1,5 @@
-//! Runs of equal polls: a program may ask millions of times whether something is done. The first is a call like any other; the
-//! others are counted behind its return, in a record that grows where it stands.
+//! Runs of equal polls: a program may ask millions of times whether something is done. The first is a call
+//! like any other; the others are counted behind its return, in a record that grows where it stands.
 
 use super::Lane;
 use crate::clock;
@@ -31,7 +31,8 @@ impl Run {
     pub(super) const NONE: Run = Run { function: 0, result: 0, handle: 0, end: std::ptr::null_mut(), record: None };
 
     fn word(&self, field: usize) -> Option<&AtomicU64> {
-        // SAFETY: a word of a record in this thread's chunk, or there is no run. A reader may be looking at it.
+        // SAFETY: a word of a record in this thread's chunk, or there is no run. A reader may be looking at
+        // it.
         self.record.map(|record| unsafe { &*record.add(HEAD + field).cast::<AtomicU64>() })
     }
 }
@@ -43,7 +44,8 @@ impl Lane {
         self.run.set(Run { function, result, handle, end: self.cursor.get(), record: None });
     }
 
-    /// Whether the poll that begins now asks what the last record is about. It is under way in the record from here on.
+    /// Whether the poll that begins now asks what the last record is about. It is under way in the record
+    /// from here on.
     #[inline(always)]
     pub fn polls_again(&self, function: u16, handle: u64) -> bool {
         let mut run = self.run.get();
@@ -89,14 +91,16 @@ impl Lane {
         };
         // Such a handler may have polled, too.
         let passed = end.saturating_sub(begin.load(Relaxed).max(last.load(Relaxed)));
-        // In this order: whoever looks in between, or afterwards if the process is killed here, finds no more than has been.
+        // In this order: whoever looks in between, or afterwards if the process is killed here, finds no more
+        // than has been.
         last.store(end, Relaxed);
         time.store(time.load(Relaxed).wrapping_add(passed), Release);
         calls.store(calls.load(Relaxed) + 1, Release);
         true
     }
 
-    /// The entry of a poll that began so and came out otherwise, now that it has returned; `None` if it is not recorded.
+    /// The entry of a poll that began so and came out otherwise, now that it has returned; `None` if it is
+    /// not recorded.
     #[cold]
     pub fn enters_late(&self, function: u16, handle: u64, end: u64) -> Option<u32> {
         let run = self.run.get();
@@ -109,8 +113,8 @@ impl Lane {
         self.put_entry(function, 0, &[handle], || begin).then_some(sequence)
     }
 
-    /// Whether the same answer once more says nothing about what devices have done. That all is done may be news each time, if other
-    /// threads give them work.
+    /// Whether the same answer once more says nothing about what devices have done. That all is done may be
+    /// news each time, if other threads give them work.
     #[inline(always)]
     fn tells_nothing(&self, result: u32) -> bool {
         match result {

@@ -45,7 +45,8 @@ impl Lane {
         }
     }
 
-    /// Gives the lane a chunk with room for `size` more bytes; false, and recording off, if there is none to be had.
+    /// Gives the lane a chunk with room for `size` more bytes; false, and recording off, if there is none to
+    /// be had.
     #[cold]
     #[inline(never)]
     pub fn refill(&self, size: usize) -> bool {
@@ -77,7 +78,8 @@ impl Lane {
         if let Some(outgrown) = unsafe { &*self.chunk.get() }
             && self.cursor.get() == outgrown.start()
         {
-            // Nothing of it counts: its place among the thread's chunks is the next one's, and no two of them have it at a time.
+            // Nothing of it counts: its place among the thread's chunks is the next one's, and no two of them
+            // have it at a time.
             outgrown.free();
             self.ordinal.set(self.ordinal.get() - 1);
         }
@@ -105,8 +107,8 @@ impl Lane {
     }
 }
 
-/// Bytes of records that a chunk is to have room for. A record that no common chunk holds has twice as much each time, or it would be
-/// moved for every few of its bytes.
+/// Bytes of records that a chunk is to have room for. A record that no common chunk holds has twice as much
+/// each time, or it would be moved for every few of its bytes.
 fn wanted(size: usize, keep: usize) -> usize {
     let least = size + keep;
     if least + FRAME > LARGE { size + 2 * keep } else { least }

@@ -27,8 +27,9 @@ pub enum Work {
     Any,
     /// A launch that was given managed memory: when it is done something else may be there.
     Given,
-    /// A launch, which may have used memory that it was not given: small managed memory (a variable, an element of a list), and pinned
-    /// memory whose address stands somewhere. Or a graph: any managed memory, and pinned memory that other threads use, too.
+    /// A launch, which may have used memory that it was not given: small managed memory (a variable, an
+    /// element of a list), and pinned memory whose address stands somewhere. Or a graph: any managed memory,
+    /// and pinned memory that other threads use, too.
     Unnamed { any: bool },
 }
 
@@ -61,10 +62,12 @@ pub struct Copy {
     /// Whether the legacy stream waits for its queue; none if the driver would not tell.
     pub blocking: Option<bool>,
     pub work: Work,
-    /// It goes from host memory to host memory: the driver may have the CPU make it when its turn comes (seen on driver 580).
+    /// It goes from host memory to host memory: the driver may have the CPU make it when its turn comes (seen
+    /// on driver 580).
     pub by_cpu: bool,
     pub(super) position: u64,
-    /// Work behind this launch was found done earlier, for all that is known, and has written there: its result is what stands there.
+    /// Work behind this launch was found done earlier, for all that is known, and has written there: its
+    /// result is what stands there.
     pub is_outdone: bool,
     /// It is being looked at, and what it brought others may be replacing.
     pub(super) is_overtaken: bool,
@@ -74,9 +77,11 @@ pub struct Copy {
     pub is_being_put: bool,
     /// The position by which it had been put.
     pub(super) put: u64,
-    /// Whose copies, fills and launches have worked in its memory, too, since it was put, each in no order to it.
+    /// Whose copies, fills and launches have worked in its memory, too, since it was put, each in no order to
+    /// it.
     company: Users,
-    /// Whose graphs were done meanwhile, or put behind it if it is a copy: they may have worked there if it is memory that several threads use.
+    /// Whose graphs were done meanwhile, or put behind it if it is a copy: they may have worked there if it
+    /// is memory that several threads use.
     graphs: Users,
     /// What it stands for, itself the last.
     pub(super) row: Row,
@@ -131,8 +136,8 @@ impl Copy {
         self.landing.address() < end && start < self.landing.end()
     }
 
-    /// Where the CPU wrote while the launch was under way; some of what lies between, too, if that is very much in pieces. `waiter`: the thread
-    /// whose call has waited.
+    /// Where the CPU wrote while the launch was under way; some of what lies between, too, if that is very
+    /// much in pieces. `waiter`: the thread whose call has waited.
     pub(super) fn beside(&self, written: &[(u64, u32, Range<u64>)], waiter: Option<u32>) -> Beside {
         const MOST: usize = 256;
         if self.work != Work::Launch || written.is_empty() {
@@ -161,8 +166,8 @@ impl Copy {
         (self.company, self.graphs) = (others(old.company), others(old.graphs));
     }
 
-    /// Whether what stands there now stands there in a replay, too, when a call of this thread has waited for it. `of_several`: whether several
-    /// threads use the memory.
+    /// Whether what stands there now stands there in a replay, too, when a call of this thread has waited for
+    /// it. `of_several`: whether several threads use the memory.
     pub fn is_alone(&self, waiter: u32, of_several: bool) -> bool {
         self.company.are_only(waiter) && (!of_several || self.graphs.are_only(waiter))
     }

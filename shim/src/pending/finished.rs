@@ -35,9 +35,9 @@ impl Finished {
 const MOST_LANDED: usize = 256;
 
 impl Pending {
-    /// Takes out the copies that have finished, now that a synchronisation has returned which began at `position`. With each
-    /// launch goes where the CPU wrote meanwhile. They are to be given to `looked_at`. `waiter`: the thread whose call it was; none if a callback
-    /// begins.
+    /// Takes out the copies that have finished, now that a synchronisation has returned which began at
+    /// `position`. With each launch goes where the CPU wrote meanwhile. They are to be given to `looked_at`.
+    /// `waiter`: the thread whose call it was; none if a callback begins.
     pub fn finished(&self, covered: Covered, position: u64, waiter: Option<u32>) -> Finished {
         let mut state = self.state.lock();
         let State { copies, order, looking, .. } = &mut *state;
@@ -50,8 +50,9 @@ impl Pending {
             Covered::Context(context) => (Reach::new(), Some((context, false))),
             Covered::Legacy(context) => (Reach::new(), Some((context, true))),
         };
-        // The legacy stream waits for blocking ones: with work of its own, and in its synchronisation, or for an event on it, without any (seen
-        // on driver 580: tests/gpu/facts/legacy_waits.c; it does not wait for streams that are not blocking).
+        // The legacy stream waits for blocking ones: with work of its own, and in its synchronisation, or for
+        // an event on it, without any (seen on driver 580: tests/gpu/facts/legacy_waits.c; it does not wait
+        // for streams that are not blocking).
         let legacy: Vec<(u64, u64)> =
             until.iter().filter(|(queue, _)| queue.is_legacy()).map(|(queue, until)| (queue.context, *until)).collect();
         let is_before_legacy = |copy: &Copy| {
@@ -76,7 +77,8 @@ impl Pending {
                 let done = copies.extract_if(.., |copy| is_covered(queue, until, copy));
                 finished.extend(done.map(|copy| (*queue, copy)));
             }
-            // What they brought is told when the last is done; but the CPU may write over what the first have made.
+            // What they brought is told when the last is done; but the CPU may write over what the first have
+            // made.
             let is_meant = |copy: &&mut Copy| matches!(copy.work, Work::Launch | Work::Given | Work::Unnamed { .. });
             for copy in copies.iter_mut().filter(is_meant) {
                 let is_of = |(context, only_blocking): &(u64, bool)| {
@@ -86,7 +88,8 @@ impl Pending {
                 partly.extend(until.is_some_and(|until| copy.row.drop_before(until)).then_some(*copy));
             }
         }
-        // A wait that began before it was known that work behind a launch has written there, too, says nothing of the launch alone.
+        // A wait that began before it was known that work behind a launch has written there, too, says
+        // nothing of the launch alone.
         finished.iter_mut().for_each(|(_, copy)| copy.is_outdone |= copy.overwritten >= position);
         let writes: Vec<&(Queue, Copy)> = finished.iter().filter(|(_, copy)| copy.work.writes()).collect();
         let is_graph = |(_, copy): &&(Queue, Copy)| copy.work == Work::Unnamed { any: true };
@@ -145,8 +148,8 @@ impl Pending {
         finished
     }
 
-    /// What they brought is known now. What other threads are still looking at the application must not overwrite: it may go on when
-    /// they have.
+    /// What they brought is known now. What other threads are still looking at the application must not
+    /// overwrite: it may go on when they have.
     pub fn looked_at(&self, finished: &Finished) {
         if finished.copies.is_empty() && finished.others.is_empty() {
             return;
@@ -179,7 +182,8 @@ impl Pending {
         }
     }
 
-    /// Takes out the copies that go to memory which is about to be given back: nobody will look at what they bring.
+    /// Takes out the copies that go to memory which is about to be given back: nobody will look at what they
+    /// bring.
     pub fn forget(&self, start: u64, len: u64) -> Vec<Copy> {
         let mut state = self.state.lock();
         state.copied.retain(|(_, pages)| pages.end <= start || start + len <= pages.start);
@@ -192,7 +196,8 @@ impl Pending {
 }
 
 impl State {
-    /// Keeps in mind where the CPU copied for these, while launches are at work there. Which of them have to do with such pages.
+    /// Keeps in mind where the CPU copied for these, while launches are at work there. Which of them have to
+    /// do with such pages.
     fn stirred_by(&mut self, finished: &[(Queue, Copy)]) -> Vec<(Queue, Copy, Vec<Range<u64>>)> {
         let pages = |copy: &Copy| joined(copy.landing.places().iter().map(pages_of).collect());
         let by_cpu = finished.iter().filter(|(_, copy)| copy.by_cpu);

@@ -10,7 +10,8 @@ pub enum Covered<'t> {
     Stream(Queue),
     Event(u64),
     Context(u64),
-    /// Work on the legacy stream of this context, which began when all blocking streams had finished what they had.
+    /// Work on the legacy stream of this context, which began when all blocking streams had finished what
+    /// they had.
     Legacy(u64),
     /// The callback begins.
     Turn(&'t Turn),
@@ -26,7 +27,8 @@ pub type Reach = HashMap<Queue, u64>;
 pub struct Order {
     /// What an event covered when it was last recorded.
     events: HashMap<u64, Recorded>,
-    /// What a stream waits for beside its own work: each time of a wait that added something, and up to where, both rising.
+    /// What a stream waits for beside its own work: each time of a wait that added something, and up to
+    /// where, both rising.
     waits: HashMap<Queue, HashMap<Queue, Vec<Until>>>,
 }
 

@@ -35,12 +35,14 @@ impl Pending {
         state.copies.values().flatten().any(|copy| copy.work == Work::Launch && copy.meets(start, end))
     }
 
-    /// Whether a launch under way was given any that the CPU may write meanwhile: for which it may be waiting.
+    /// Whether a launch under way was given any that the CPU may write meanwhile: for which it may be
+    /// waiting.
     pub fn has_given(&self) -> bool {
         self.any() && self.state.lock().copies.values().flatten().any(|copy| copy.work == Work::Launch)
     }
 
-    /// Memory that launches under way were given, in order and apart; so much of it, at most, in bytes, and no long memory.
+    /// Memory that launches under way were given, in order and apart; so much of it, at most, in bytes, and
+    /// no long memory.
     pub fn given(&self, most: u64) -> Vec<Range<u64>> {
         if !self.any() {
             return Vec::new();
@@ -69,7 +71,8 @@ impl Pending {
         self.any() && self.state.lock().all().any(|(_, copy)| has(copy))
     }
 
-    /// Whether a launch that does not wait for this callback, and for which the callback did not wait, was given memory there.
+    /// Whether a launch that does not wait for this callback, and for which the callback did not wait, was
+    /// given memory there.
     pub fn is_given_beside(&self, range: &Range<u64>, turn: &Turn) -> bool {
         if !self.any() {
             return false;
@@ -83,7 +86,8 @@ impl Pending {
         state.is_ordered((&queue, copy), (turn, &state.before(turn)), true)
     }
 
-    /// Whether a callback that begins finds what its own graph has brought there, and nothing of other work that does not wait for it.
+    /// Whether a callback that begins finds what its own graph has brought there, and nothing of other work
+    /// that does not wait for it.
     pub fn has_only_own(&self, region: &Region, is_pageable: bool, turn: &Turn) -> bool {
         let state = self.state.lock();
         let done = state.before(turn);
@@ -118,7 +122,8 @@ impl Pending {
         there.any(|(queue, copy)| is_behind(queue, copy.position))
     }
 
-    /// Whether all that is under way there waits for the one callback, and a launch among it not for the other.
+    /// Whether all that is under way there waits for the one callback, and a launch among it not for the
+    /// other.
     pub fn is_of_one_alone(&self, range: &Range<u64>, user: Option<u32>, one: &Turn, other: &Turn) -> bool {
         let state = self.state.lock();
         let is_users = |thread: u32| user.is_none_or(|user| user == thread);
@@ -133,9 +138,10 @@ impl Pending {
             && there().any(|(queue, copy)| copy.work == Work::Launch && !waits(queue, copy, other))
     }
 
-    /// Whether others may be writing where this has, which is being looked at, or may have since it was put, and a replay has that earlier
-    /// or later: others than fills and copies behind it, if it is a copy. `of_several`: whether it is memory that several threads use, and any graph
-    /// may. `waiter`: the thread whose call has waited.
+    /// Whether others may be writing where this has, which is being looked at, or may have since it was put,
+    /// and a replay has that earlier or later: others than fills and copies behind it, if it is a copy.
+    /// `of_several`: whether it is memory that several threads use, and any graph may. `waiter`: the thread
+    /// whose call has waited.
     pub fn has_company(&self, copy: &Copy, of_several: bool, waiter: u32) -> bool {
         let Range { start, end } = copy.landing.extent();
         let may_write = |copy: &Copy| match copy.work {
@@ -148,9 +154,9 @@ impl Pending {
         is_launch && state.copies.values().flatten().any(may_write) || !looked_at.is_alone(waiter, of_several)
     }
 
-    /// The parts of a range that work under way was given, in ascending order: what a callback makes of the rest nobody
-    /// has use for before the next call. `user`: the only thread whose calls have named it; what others give the driver has nothing to do
-    /// with it.
+    /// The parts of a range that work under way was given, in ascending order: what a callback makes of the
+    /// rest nobody has use for before the next call. `user`: the only thread whose calls have named it; what
+    /// others give the driver has nothing to do with it.
     pub fn in_use(&self, range: &Range<u64>, user: Option<u32>) -> Vec<Range<u64>> {
         if !self.any() && self.coming.load(Relaxed) == 0 {
             return Vec::new();
@@ -166,8 +172,9 @@ impl Pending {
         joined(within(range, met.flat_map(|copy| copy.landing.places())))
     }
 
-    /// The parts of a range, in order and apart, where copies of other streams have landed that were put when a callback had been handed over, and do not wait
-    /// for it: who writes there now knows of them, and the callback does not.
+    /// The parts of a range, in order and apart, where copies of other streams have landed that were put when
+    /// a callback had been handed over, and do not wait for it: who writes there now knows of them, and the
+    /// callback does not.
     pub fn landed_since(&self, range: &Range<u64>, turn: &Turn) -> Vec<Range<u64>> {
         let state = self.state.lock();
         let is_since = |(queue, position, _): &&(Queue, u64, Range<u64>)| {
@@ -178,13 +185,14 @@ impl Pending {
         joined(within(range, state.landed.iter().filter(is_since).map(|(.., place)| place)))
     }
 
-    /// Where copies under way will bring bytes within a range, in ascending order. `thread`: who asks, whose own call tells by itself.
+    /// Where copies under way will bring bytes within a range, in ascending order. `thread`: who asks, whose
+    /// own call tells by itself.
     pub fn landing_in(&self, start: u64, len: u64, thread: u32) -> Vec<Range<u64>> {
         self.brought_in(start, len, thread, None, false)
     }
 
-    /// The same, and what else on these pages nobody can tell from what the CPU writes for the program. `turn`: of a callback that has
-    /// ended; copies aside that wait for it, and cannot have begun.
+    /// The same, and what else on these pages nobody can tell from what the CPU writes for the program.
+    /// `turn`: of a callback that has ended; copies aside that wait for it, and cannot have begun.
     pub fn unsettled_in(&self, start: u64, len: u64, thread: u32, turn: Option<&Turn>) -> Vec<Range<u64>> {
         self.brought_in(start, len, thread, turn, true)
     }
@@ -220,7 +228,8 @@ impl Pending {
         let found = found.chain(copied.map(|(_, pages)| pages.clone()));
         // Of those that are just being given to the driver, too: it may have begun.
         let may_have_begun = |other: u32, coming: &Coming| match (turn, coming.place) {
-            // Two threads may have come to the driver the other way round on one stream, but for who came when it had been handed over.
+            // Two threads may have come to the driver the other way round on one stream, but for who came
+            // when it had been handed over.
             (Some(turn), Some((queue, position)))
                 if queue != turn.queue || other == turn.by.0 || state.is_handed_over(turn, position) =>
             {
@@ -246,7 +255,8 @@ impl State {
         self.copies.iter().flat_map(|(queue, copies)| copies.iter().map(move |copy| (queue, copy)))
     }
 
-    /// Whether the call that handed over this callback, or a later one of its thread, had returned at this position, or the callback had begun.
+    /// Whether the call that handed over this callback, or a later one of its thread, had returned at this
+    /// position, or the callback had begun.
     fn is_handed_over(&self, turn: &Turn, position: u64) -> bool {
         let (thread, call) = turn.by;
         let calls = self.handed_over.get(&thread).into_iter().flatten();
@@ -265,7 +275,8 @@ impl State {
         self.coming.iter().any(|(thread, coming)| of(*thread) && uses(coming))
     }
 
-    /// Where a copy brings bytes. The CPU making it shows on the pages, and what else is new on them a launch may have brought.
+    /// Where a copy brings bytes. The CPU making it shows on the pages, and what else is new on them a launch
+    /// may have brought.
     fn places(&self, copy: &Copy) -> Vec<Range<u64>> {
         let places = copy.landing.places();
         if copy.by_cpu { self.widened(places) } else { places }
@@ -281,14 +292,15 @@ impl State {
         places
     }
 
-    /// Whether it is not told yet what shows on pages that the CPU copied to: for a while, as a program that always has launches under way
-    /// writes there, too.
+    /// Whether it is not told yet what shows on pages that the CPU copied to: for a while, as a program that
+    /// always has launches under way writes there, too.
     pub(super) fn is_unsettled(&self, (since, pages): &(Instant, Range<u64>), turn: Option<&Turn>) -> bool {
         const A_WHILE: Duration = Duration::from_millis(100);
         since.elapsed() < A_WHILE && self.is_at_work(pages, turn)
     }
 
-    /// Whether a launch may be writing there. `turn`: of a callback, to which it is in no order, and which is not its own.
+    /// Whether a launch may be writing there. `turn`: of a callback, to which it is in no order, and which is
+    /// not its own.
     pub(super) fn is_at_work(&self, place: &Range<u64>, turn: Option<&Turn>) -> bool {
         let done = turn.map(|turn| (turn, self.before(turn)));
         let mut launches = self.all().filter(|(_, copy)| copy.work == Work::Launch);
@@ -303,8 +315,8 @@ impl State {
         self.order.by_stream(turn.queue, turn.before)
     }
 
-    /// Whether this, and each that it stands for, is done when a callback begins, or waits for it. `own_is`: whether what the callback's own graph
-    /// does is in an order to it.
+    /// Whether this, and each that it stands for, is done when a callback begins, or waits for it. `own_is`:
+    /// whether what the callback's own graph does is in an order to it.
     fn is_ordered(&self, (queue, copy): (&Queue, &Copy), (turn, done): (&Turn, &Reach), own_is: bool) -> bool {
         let is_put = |position, until| position != copy.position || *queue == turn.queue || copy.is_put_before(until);
         let is_before = |position| done.get(queue).is_some_and(|until| position < *until && is_put(position, *until));

@@ -1,4 +1,5 @@
-//! Launches that bring the same, one behind the other: of such a row only the last is kept in mind, and where some of them stood.
+//! Launches that bring the same, one behind the other: of such a row only the last is kept in mind, and where
+//! some of them stood.
 
 /// Of longer rows the first and the latest.
 const KEPT: usize = 8;
@@ -26,7 +27,8 @@ impl Row {
         self.positions[0]
     }
 
-    /// Those before a position are done; whether there were any, for all that is known of a gap. The last stays.
+    /// Those before a position are done; whether there were any, for all that is known of a gap. The last
+    /// stays.
     pub fn drop_before(&mut self, until: u64) -> bool {
         let done = self.positions[..self.kept].iter().take_while(|at| **at < until).count().min(self.kept - 1);
         if self.has_gap && done == 1 {
@@ -44,8 +46,8 @@ impl Row {
         self.kept == 1
     }
 
-    /// Whether each of them is done before something (what precedes one that is, is, too), or waits for it (likewise what follows), or has
-    /// an order of its own to it. False if that is not known of all.
+    /// Whether each of them is done before something (what precedes one that is, is, too), or waits for it
+    /// (likewise what follows), or has an order of its own to it. False if that is not known of all.
     pub fn is_ordered(
         &self,
         is_before: impl Fn(u64) -> bool,
@@ -62,7 +64,8 @@ impl Row {
 mod tests {
     use super::*;
 
-    /// Whether a row of as many, at 10, 20 and so on, is ordered to what waits for those before `until` and is waited for from `from` on.
+    /// Whether a row of as many, at 10, 20 and so on, is ordered to what waits for those before `until` and
+    /// is waited for from `from` on.
     fn is_ordered(count: u64, until: u64, from: u64) -> bool {
         let mut row = Row::default();
         (1..=count).for_each(|n| row.push(n * 10));

@@ -1,7 +1,8 @@
 //! The program as a user of CUPTI: by which calls it shows, and how they get where they are meant to.
 //!
-//! PyTorch is linked with libcupti, others look its functions up: so the functions that begin a use of it are exported here,
-//! and lookups of them come by the net. Each goes to the program's own libcupti, after our use of it has stopped.
+//! PyTorch is linked with libcupti, others look its functions up: so the functions that begin a use of it are
+//! exported here, and lookups of them come by the net. Each goes to the program's own libcupti, after our use
+//! of it has stopped.
 
 use super::{FROM, is_cuptis, stand_aside};
 use crate::dl::{self, Verdict};
@@ -85,8 +86,8 @@ extern "C" fn target(index: usize, caller: *const c_void) -> *const c_void {
     found
 }
 
-/// Where the call would go without us: to the next definition in the program's own scope, or one in reach of the caller's library.
-/// Where there is none, to a libcupti that is loaded, one that is not ours first.
+/// Where the call would go without us: to the next definition in the program's own scope, or one in reach of
+/// the caller's library. Where there is none, to a libcupti that is loaded, one that is not ours first.
 fn theirs(name: &CStr, caller: *const c_void) -> *mut c_void {
     // The search goes on behind whoever asks, and that is this library.
     let next = dl::real_dlsym(libc::RTLD_NEXT, name);
@@ -125,7 +126,8 @@ fn function_of(file: &CStr, name: &CStr) -> *mut c_void {
 }
 
 fn file_of(address: *const c_void) -> Option<CString> {
-    // SAFETY: dladdr accepts any address, and fills the struct with a C string that lives as long as the library.
+    // SAFETY: dladdr accepts any address, and fills the struct with a C string that lives as long as the
+    // library.
     unsafe {
         let mut info: libc::Dl_info = std::mem::zeroed();
         (libc::dladdr(address, &mut info) != 0 && !info.dli_fname.is_null())

@@ -1,5 +1,6 @@
-//! Device times on their way into the file: matched with calls, put on the trace's clock, written as chunks of a thread that is
-//! none. Each chunk ends with what is known by then, so that the last one that is whole is enough.
+//! Device times on their way into the file: matched with calls, put on the trace's clock, written as chunks
+//! of a thread that is none. Each chunk ends with what is known by then, so that the last one that is whole
+//! is enough.
 
 use crate::file::TraceFile;
 use crate::lock::Lock;

@@ -17,8 +17,8 @@ impl Watch {
         before.is_some_and(|(_, watched)| watched.end > memory.start)
     }
 
-    /// Whether anything is watched, and so little that the sources of copies may be, too, for the sake of a rare program: each look goes
-    /// through all.
+    /// Whether anything is watched, and so little that the sources of copies may be, too, for the sake of a
+    /// rare program: each look goes through all.
     pub fn is_short(&self) -> bool {
         (1..SHORT).contains(&self.count.load(Relaxed))
     }
@@ -38,8 +38,8 @@ impl Watch {
         before.is_some_and(|(_, watched)| watched.tracked && start + len <= watched.end)
     }
 
-    /// All pinned memory whose changes by the CPU are known, and that no other thread was seen to use: start and length. Other memory
-    /// graphs only read.
+    /// All pinned memory whose changes by the CPU are known, and that no other thread was seen to use: start
+    /// and length. Other memory graphs only read.
     pub fn pinned(&self, thread: u32) -> Vec<(u64, u64)> {
         let state = self.state.lock();
         let is_own = |watched: &Watched| watched.tracked && watched.pinned && watched.users == Users::One(thread);
@@ -62,7 +62,8 @@ impl Watch {
         before.is_some_and(|known| start + len <= known.1.end && tells(known))
     }
 
-    /// Whether the CPU has written in this memory since the last look, something else than was there, as far as Linux tells.
+    /// Whether the CPU has written in this memory since the last look, something else than was there, as far
+    /// as Linux tells.
     pub fn has_written_in(&self, range: &Range<u64>) -> bool {
         let mut state = self.state.lock();
         let State { tracker: Some(tracker), ranges, .. } = &mut *state else { return false };
@@ -78,8 +79,8 @@ impl Watch {
         })
     }
 
-    /// Where the CPU has written in this memory what is not told yet; none if it may have anywhere since the last look, as far as the
-    /// kernel tells.
+    /// Where the CPU has written in this memory what is not told yet; none if it may have anywhere since the
+    /// last look, as far as the kernel tells.
     pub fn untold_in(&self, range: &Range<u64>) -> Option<Vec<Range<u64>>> {
         let state = self.state.lock();
         let (_, watched) = state.ranges.range(..=range.start).next_back()?;

@@ -12,10 +12,11 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 impl Watch {
-    /// What the device has brought, which is known as of now: what the CPU writes over it is new, also if it was there before.
-    /// `by_launch`: not on pages where the CPU wrote, as nobody knows where a launch did.
+    /// What the device has brought, which is known as of now: what the CPU writes over it is new, also if it
+    /// was there before. `by_launch`: not on pages where the CPU wrote, as nobody knows where a launch did.
     ///
-    /// With the lock held: what another thread has found done since must not be replaced by what was read before.
+    /// With the lock held: what another thread has found done since must not be replaced by what was read
+    /// before.
     pub fn landed(&self, address: u64, len: u64, careful: bool, by_launch: bool) -> Option<Cow<'static, [u8]>> {
         if !self.any() {
             return bytes_at(address, len as usize, careful);
@@ -46,9 +47,10 @@ impl Watch {
         Some(Cow::Owned(bytes))
     }
 
-    /// What kernels of a graph that these threads have made and launched have made of memory that no other has for itself is known as of
-    /// now, but for the pages where the CPU wrote, too: what a callback puts in its place is new, also if it was there before. `copied`:
-    /// pages, in order, to which its copies have gone. The parts of the memory of which that is not so.
+    /// What kernels of a graph that these threads have made and launched have made of memory that no other
+    /// has for itself is known as of now, but for the pages where the CPU wrote, too: what a callback puts in
+    /// its place is new, also if it was there before. `copied`: pages, in order, to which its copies have
+    /// gone. The parts of the memory of which that is not so.
     pub fn computed(&self, threads: [u32; 2], copied: &[Range<u64>]) -> Vec<Range<u64>> {
         let mut state = self.state.lock();
         let State { tracker: Some(tracker), ranges, .. } = &mut *state else { return Vec::new() };
@@ -71,8 +73,8 @@ impl Watch {
         unknown
     }
 
-    /// The same, of what a launch has made of this memory. On pages to which the CPU has copied the program may have written, too: those are told
-    /// as a whole, and so is long memory.
+    /// The same, of what a launch has made of this memory. On pages to which the CPU has copied the program
+    /// may have written, too: those are told as a whole, and so is long memory.
     pub fn computed_in(&self, range: Range<u64>, copied: &[Range<u64>]) {
         if range.end - range.start > long_results::SHORT {
             return self.comes_back(range);
@@ -87,8 +89,8 @@ impl Watch {
         }
     }
 
-    /// Work is done that may have changed this managed memory, or memory too long to be read. What the CPU finds there now, or has put
-    /// there since, is told as a whole: it may happen to be what was known.
+    /// Work is done that may have changed this managed memory, or memory too long to be read. What the CPU
+    /// finds there now, or has put there since, is told as a whole: it may happen to be what was known.
     pub fn comes_back(&self, range: Range<u64>) {
         if !self.any() {
             return;
@@ -100,9 +102,10 @@ impl Watch {
         }
     }
 
-    /// The same, of all memory that launches may be using without having been given it: managed memory, and pinned memory whose address
-    /// stands somewhere, of which it is looked what is there now. `launches`: the thread of each, and whether it is of a graph, which may
-    /// use large pieces, too, and pinned memory that not its thread alone has named.
+    /// The same, of all memory that launches may be using without having been given it: managed memory, and
+    /// pinned memory whose address stands somewhere, of which it is looked what is there now. `launches`: the
+    /// thread of each, and whether it is of a graph, which may use large pieces, too, and pinned memory that
+    /// not its thread alone has named.
     pub fn unnamed_come_back(&self, launches: &BTreeSet<(u32, bool)>) {
         let mut state = self.state.lock();
         let State { tracker: Some(tracker), ranges, .. } = &mut *state else { return };

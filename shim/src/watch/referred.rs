@@ -8,7 +8,8 @@ use std::sync::atomic::Ordering::*;
 use trace::preamble::Data;
 
 impl Watch {
-    /// Begins to watch what these words of a call point to, if it is memory of the host that the device can reach.
+    /// Begins to watch what these words of a call point to, if it is memory of the host that the device can
+    /// reach.
     pub fn refer(&self, words: impl Iterator<Item = u64>, finds: &mut Finds) {
         self.refer_for(Users::One(finds.thread()), words, finds);
     }
@@ -47,8 +48,8 @@ impl Watch {
         self.is_fresh.store(true, Release);
     }
 
-    /// Begins to watch all managed memory: a launch can get to it by pointers that lie in other memory. With the lock held: another thread's
-    /// launch waits for what is recorded.
+    /// Begins to watch all managed memory: a launch can get to it by pointers that lie in other memory. With
+    /// the lock held: another thread's launch waits for what is recorded.
     pub fn refer_managed(&self, finds: &mut Finds) {
         if self.data == Data::None || !self.is_fresh.load(Acquire) {
             return;

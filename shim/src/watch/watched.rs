@@ -25,13 +25,17 @@ pub struct Watched {
     pub told: bool,
     /// Whose calls have named it: other memory kernels find by pointers, and callbacks.
     pub users: Users,
-    /// Pinned, and an address of it stands in memory that kernels get to: any launch may have been at work there.
+    /// Pinned, and an address of it stands in memory that kernels get to: any launch may have been at work
+    /// there.
     pub is_stored: bool,
-    /// Only copies read it, and callbacks were about to run when the first did: what changes while one runs is left to it.
+    /// Only copies read it, and callbacks were about to run when the first did: what changes while one runs
+    /// is left to it.
     pub prepared: bool,
-    /// What was written and has not been looked at: until the callback ends, or copies have brought what they bring there.
+    /// What was written and has not been looked at: until the callback ends, or copies have brought what they
+    /// bring there.
     pub left: Vec<Range<u64>>,
-    /// What work may have changed unseen since the last look, in order and apart: told as a whole where the CPU has it again, or writes.
+    /// What work may have changed unseen since the last look, in order and apart: told as a whole where the
+    /// CPU has it again, or writes.
     pub back: Vec<Range<u64>>,
     pub shadow: Shadow,
 }
@@ -41,7 +45,8 @@ pub struct Watched {
 pub enum Reason<'t> {
     /// Before a call: a launch can read anything, a wait nothing.
     Call(Class),
-    /// A callback has ended, whose turn it was. `copied`: pages that the CPU copied to beside it, in order and apart.
+    /// A callback has ended, whose turn it was. `copied`: pages that the CPU copied to beside it, in order
+    /// and apart.
     Callback { turn: Option<&'t Turn>, copied: &'t [Range<u64>] },
     /// A wait has returned.
     Meanwhile,
@@ -81,8 +86,8 @@ impl Watched {
         self.managed && self.end - start <= SMALL
     }
 
-    /// What is there now is known, but for the pages where the CPU wrote: those parts. `copied`: pages, in order, to which it has only
-    /// copied for the driver.
+    /// What is there now is known, but for the pages where the CPU wrote: those parts. `copied`: pages, in
+    /// order, to which it has only copied for the driver.
     pub fn take_over(
         &mut self,
         start: u64,
@@ -121,8 +126,8 @@ impl Watched {
         intervals::within(&within, touched)
     }
 
-    /// What was found by others, and is told for a callback, too. What work has brought since, which cannot have waited for
-    /// the callback, that does not write; what the CPU has, shows later.
+    /// What was found by others, and is told for a callback, too. What work has brought since, which cannot
+    /// have waited for the callback, that does not write; what the CPU has, shows later.
     pub fn tell_again(&mut self, start: u64, range: &Range<u64>, how: u32, finds: &mut Finds) {
         for at in range.clone().step_by(PIECE as usize) {
             // What is not there any more no copy reads.
@@ -234,8 +239,9 @@ fn with_back(at: u64, len: usize, mut new: Vec<Range<usize>>, back: &[Range<u64>
     joined(new)
 }
 
-/// What is new on a page of managed memory up to the page's edges, if those are near: all of the page was the device's, and its last bytes may
-/// only happen to be what they had been. `stretch`: of the bytes at an address.
+/// What is new on a page of managed memory up to the page's edges, if those are near: all of the page was the
+/// device's, and its last bytes may only happen to be what they had been. `stretch`: of the bytes at an
+/// address.
 fn to_edges(at: u64, stretch: Range<usize>, len: usize) -> Range<usize> {
     let (start, end) = (at + stretch.start as u64, at + stretch.end as u64);
     let near = |edge: u64, place: u64| edge.abs_diff(place) <= NEAR as u64;

@@ -1,8 +1,9 @@
 //! `gaps`: why devices and streams had nothing to do, by what was seen in the run that was timed.
 //!
-//! A gap ends with work. Until its call was made, the host is why there was none (`host`); while the call was made, the way to the
-//! device is (`launch`); from then on, on a stream, the work of other streams on the device (`other work`) as long as there was some.
-//! For the rest nothing here tells why: an event that was waited for, or the device's own time between two works (`unknown`).
+//! A gap ends with work. Until its call was made, the host is why there was none (`host`); while the call was
+//! made, the way to the device is (`launch`); from then on, on a stream, the work of other streams on the
+//! device (`other work`) as long as there was some. For the rest nothing here tells why: an event that was
+//! waited for, or the device's own time between two works (`unknown`).
 
 use super::Scope;
 use crate::figures::{counted, duration};
@@ -51,7 +52,8 @@ const LONGEST: Head = Head {
 
 /// Gaps that are listed.
 const LISTED: usize = 20;
-/// Stretches of a device's busy time that are kept to be looked at again: work that waits was submitted not long ago.
+/// Stretches of a device's busy time that are kept to be looked at again: work that waits was submitted not
+/// long ago.
 const KEPT: usize = 1 << 14;
 
 const CAUSES: [&str; 4] = ["host", "launch", "other work", "unknown"];

@@ -1,7 +1,7 @@
 //! `nvtx_sum`, `nvtx_pushpop_sum` and `nvtx_gpu_proj_sum`, with the columns of Nsight Systems.
 //!
-//! A range is projected onto the device from the first start to the last end of the work that its thread's calls, made within
-//! it when recorded, gave to devices.
+//! A range is projected onto the device from the first start to the last end of the work that its thread's
+//! calls, made within it when recorded, gave to devices.
 
 use super::Scope;
 use crate::figures::counted;

@@ -1,4 +1,5 @@
-//! Who holds how much memory: what is live, what was live at the peak, and what ended how. Bounded by what is live.
+//! Who holds how much memory: what is live, what was live at the peak, and what ended how. Bounded by what is
+//! live.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -82,7 +83,8 @@ impl<'t> Ledger<'t> {
 
     /// The program frees it, with a call that began at `begin`.
     pub fn free(&mut self, name: Name, begin: u64) -> Option<Held<'t>> {
-        // What was born afterwards has the address of what this call frees, which was taken out at that moment.
+        // What was born afterwards has the address of what this call frees, which was taken out at that
+        // moment.
         if self.live.get(&name).is_some_and(|held| held.since > begin) {
             return None;
         }

@@ -1,5 +1,5 @@
-//! `memory`: every byte by kind of memory and by the function that got it; the peak and what made it up; failed allocations
-//! and what was live then; what was never freed.
+//! `memory`: every byte by kind of memory and by the function that got it; the peak and what made it up;
+//! failed allocations and what was live then; what was never freed.
 
 mod churn;
 mod ledger;

@@ -53,7 +53,8 @@ pub const GRAPH_NODES: &[(u32, &Type)] = &[
     (CUgraphNodeType::CU_GRAPH_NODE_TYPE_FABRIC_CPY_BATCH.0, CUDA_FABRIC_CPY_BATCH_NODE_PARAMS::TYPE),
 ];
 
-/// The status with which `cuStreamGetCaptureInfo` fills in the rest; else it leaves it untouched (driver 580).
+/// The status with which `cuStreamGetCaptureInfo` fills in the rest; else it leaves it untouched (driver
+/// 580).
 pub const CAPTURING: u32 = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_ACTIVE.0;
 
 /// Memory that the graphs of a device hold.
@@ -64,5 +65,6 @@ pub const GRAPH_MEM_ATTRIBUTES: &[(u32, &Type)] = &[
     (CUgraphMem_attribute::CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH.0, u64::TYPE),
 ];
 
-/// JIT options whose value is a text buffer that the driver fills; the option after each is the buffer's size.
+/// JIT options whose value is a text buffer that the driver fills; the option after each is the buffer's
+/// size.
 pub const LOG_BUFFERS: [u32; 2] = [CUjit_option::CU_JIT_INFO_LOG_BUFFER.0, CUjit_option::CU_JIT_ERROR_LOG_BUFFER.0];

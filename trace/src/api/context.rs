@@ -77,8 +77,8 @@ macro_rules! context {
             cuGreenCtxStreamCreate(phStream: *mut CUstream = Create(One), greenCtx: CUgreenCtx,
                 flags: u32 = CUstream_flags::BITS, priority: i32) create;
 
-            // Resources of green contexts. A CUdevResource holds an address of the driver and a checksum (measured), so
-            // replay must put the live bytes where the recorded ones are handed in.
+            // Resources of green contexts. A CUdevResource holds an address of the driver and a checksum
+            // (measured), so replay must put the live bytes where the recorded ones are handed in.
             cuDeviceGetDevResource(device: CUdevice, resource: *mut CUdevResource = Volatile(One),
                 r#type: CUdevResourceType) query;
             cuCtxGetDevResource(hCtx: CUcontext, resource: *mut CUdevResource = Volatile(One),

@@ -1,9 +1,10 @@
 //! Which host bytes a copy descriptor stands for.
 //!
-//! The rules are the driver's: those of the header, and where it is silent those seen on driver 580.159 (H200). A pitch
-//! of 0 means `XInBytes + WidthInBytes` (not the width alone), a height of 0 means `Y + Height`; less than that is
-//! refused with `CUDA_ERROR_INVALID_VALUE`, even for a single row or slice. A copy of nothing succeeds. Operands of
-//! batches count in elements: those of the array on the other side, bytes if there is none.
+//! The rules are the driver's: those of the header, and where it is silent those seen on driver 580.159
+//! (H200). A pitch of 0 means `XInBytes + WidthInBytes` (not the width alone), a height of 0 means `Y +
+//! Height`; less than that is refused with `CUDA_ERROR_INVALID_VALUE`, even for a single row or slice. A copy
+//! of nothing succeeds. Operands of batches count in elements: those of the array on the other side, bytes if
+//! there is none.
 
 use super::enums::*;
 use super::roles::{Field, Side};
@@ -59,7 +60,8 @@ impl Region {
         (0..slices).flat_map(move |slice| (0..rows).map(move |row| address + slice * slice_pitch + row * pitch))
     }
 
-    /// The region cut up into such as touch no more than `most` bytes, in the order of its rows. It must not be empty.
+    /// The region cut up into such as touch no more than `most` bytes, in the order of its rows. It must not
+    /// be empty.
     pub fn in_pieces(&self, most: u64) -> impl Iterator<Item = Region> + use<> {
         let whole = *self;
         let slices = (most / (whole.row_bytes * whole.rows)).clamp(1, whole.slices);
@@ -81,9 +83,10 @@ impl Region {
 /// The host memory at one side of a copy, if there is any.
 ///
 /// `descriptor` holds the bytes of a struct of type `ty`, the one around a field of the role
-/// [`CopyHost`](super::roles::Role::CopyHost). `element` is asked for the size in bytes of an array's elements, which
-/// only batches need. A unified address is given as well: whether it is on the host, the live ranges must tell. None if
-/// the side is an array or device memory, if the copy is empty, or if the driver is bound to refuse it.
+/// [`CopyHost`](super::roles::Role::CopyHost). `element` is asked for the size in bytes of an array's
+/// elements, which only batches need. A unified address is given as well: whether it is on the host, the live
+/// ranges must tell. None if the side is an array or device memory, if the copy is empty, or if the driver is
+/// bound to refuse it.
 pub fn region(
     ty: &Type,
     descriptor: &[u8],
@@ -97,7 +100,8 @@ pub fn region(
     linear_region(ty, descriptor, side, |of| matches!(of, Of::CU_MEMORYTYPE_HOST | Of::CU_MEMORYTYPE_UNIFIED))
 }
 
-/// The memory at one side of a copy that names it by a device address, which host memory has, too, where the device can reach it.
+/// The memory at one side of a copy that names it by a device address, which host memory has, too, where the
+/// device can reach it.
 pub fn device_region(ty: &Type, descriptor: &[u8], side: Side) -> Option<Region> {
     linear_region(ty, descriptor, side, |of| of == CUmemorytype::CU_MEMORYTYPE_DEVICE)
 }
@@ -136,7 +140,8 @@ fn linear_region(ty: &Type, descriptor: &[u8], side: Side, wanted: fn(CUmemoryty
     .region()
 }
 
-/// Bytes of one element of an array, where it has a size of its own: not in block-compressed and planar formats.
+/// Bytes of one element of an array, where it has a size of its own: not in block-compressed and planar
+/// formats.
 pub fn element_bytes(format: CUarray_format, channels: u32) -> Option<u64> {
     use CUarray_format as F;
     let channels = u64::from(channels);
@@ -192,7 +197,8 @@ fn batch_region(op: &[u8], side: Side, element: impl FnOnce(CUarray) -> Option<u
     .region()
 }
 
-/// A copy as descriptors put it: x in bytes, y in rows, z in slices; pitch and height 0 for the least that will do.
+/// A copy as descriptors put it: x in bytes, y in rows, z in slices; pitch and height 0 for the least that
+/// will do.
 struct Box3D {
     base: u64,
     start: [u64; 3],
@@ -222,7 +228,8 @@ impl Box3D {
     }
 }
 
-/// Where a descriptor keeps what concerns one side: offsets in bytes. The flat ones have no z, height and depth.
+/// Where a descriptor keeps what concerns one side: offsets in bytes. The flat ones have no z, height and
+/// depth.
 struct Layout {
     /// Bytes of every field but the host pointer and the memory type.
     word: usize,

@@ -1,6 +1,8 @@
-//! The driver itself, its devices, and what surrounds a process: entry points, profiler, core dumps, logs, checkpoints.
+//! The driver itself, its devices, and what surrounds a process: entry points, profiler, core dumps, logs,
+//! checkpoints.
 //!
-//! What a device says of itself is volatile: a replay on another GPU or driver is legitimate and answers differently.
+//! What a device says of itself is volatile: a replay on another GPU or driver is legitimate and answers
+//! differently.
 
 #[macro_export]
 macro_rules! device {
@@ -61,7 +63,8 @@ macro_rules! device {
             cuFlushGPUDirectRDMAWrites(target: CUflushGPUDirectRDMAWritesTarget,
                 scope: CUflushGPUDirectRDMAWritesScope) synchronize;
 
-            // Notices of memory pressure: they reach the application from outside, its reaction is in the trace.
+            // Notices of memory pressure: they reach the application from outside, its reaction is in the
+            // trace.
             cuDeviceRegisterAsyncNotification(device: CUdevice, callbackFunc: CUasyncCallback = Callback,
                 userData: *mut c_void = UserData, callback: *mut CUasyncCallbackHandle = Create(One)) create skip;
             cuDeviceUnregisterAsyncNotification(device: CUdevice,

@@ -1,9 +1,10 @@
 //! What a call does, beyond the bytes that its roles move.
 //!
-//! A table line ends with its effect where class, types and roles do not say it already: that a stream, an event or a
-//! graph is made or ends is in the roles `Create` and `Destroy` of its handle, what a wait covers in
-//! [`Function::awaited`](super::Function::awaited). Operands are found by type ([`Function::handle`](super::Function::handle),
-//! [`Function::made`](super::Function::made)) where there can be but one, and named where not.
+//! A table line ends with its effect where class, types and roles do not say it already: that a stream, an
+//! event or a graph is made or ends is in the roles `Create` and `Destroy` of its handle, what a wait covers
+//! in [`Function::awaited`](super::Function::awaited). Operands are found by type
+//! ([`Function::handle`](super::Function::handle), [`Function::made`](super::Function::made)) where there can
+//! be but one, and named where not.
 
 use super::roles::Sibling;
 
@@ -30,14 +31,14 @@ pub enum Effect {
     /// Tells the device of the current context.
     TellDevice,
 
-    /// Memory, or a range of addresses, that begins where the call says: at its new address, or, of host memory that the
-    /// program has already, at the one that it passes.
+    /// Memory, or a range of addresses, that begins where the call says: at its new address, or, of host
+    /// memory that the program has already, at the one that it passes.
     Allocate {
         kind: Memory,
         bytes: Bytes,
     },
-    /// What ends begins at the address, or is of the handle, whose role is `Destroy`. The kind is the one that the function is
-    /// for: cuMemFree is given managed and pooled memory as well.
+    /// What ends begins at the address, or is of the handle, whose role is `Destroy`. The kind is the one
+    /// that the function is for: cuMemFree is given managed and pooled memory as well.
     Free(Memory),
     /// Physical memory is mapped into a range of addresses, or taken out of it; gets one more handle.
     Map {
@@ -50,7 +51,8 @@ pub enum Effect {
     },
     RetainPhysical,
     SetAccess,
-    /// A texture or surface over memory: its address is this value, or stands in the resource description there.
+    /// A texture or surface over memory: its address is this value, or stands in the resource description
+    /// there.
     BindTexture(Sibling),
 
     /// An argument of the launches to come is put into the function.
@@ -59,7 +61,8 @@ pub enum Effect {
     FindInClone,
     ListNodes,
     ChildGraph,
-    /// An executable graph becomes as a graph of the same shape; one node of it does this from now on; one is left out or not.
+    /// An executable graph becomes as a graph of the same shape; one node of it does this from now on; one is
+    /// left out or not.
     UpdateGraph,
     SetNode(Work),
     EnableNode,

@@ -1,5 +1,5 @@
-//! Logical endpoints: memory of other devices and processes over a fabric, named by numbers that kernels use. What is at the other
-//! end is not in a trace, so whatever makes or uses one is refused.
+//! Logical endpoints: memory of other devices and processes over a fabric, named by numbers that kernels use.
+//! What is at the other end is not in a trace, so whatever makes or uses one is refused.
 
 #[macro_export]
 macro_rules! endpoint {

@@ -15,7 +15,8 @@ macro_rules! event {
 
             cuEventQuery(hEvent: CUevent) poll custom;
             cuEventSynchronize(hEvent: CUevent) synchronize;
-            // Answers "not ready" until both events have happened, then with a time that differs from run to run.
+            // Answers "not ready" until both events have happened, then with a time that differs from run to
+            // run.
             cuEventElapsedTime_v2(pMilliseconds: *mut f32 = Volatile(One), hStart: CUevent, hEnd: CUevent) poll custom;
             cuEventElapsedTime(pMilliseconds: *mut f32 = Volatile(One), hStart: CUevent, hEnd: CUevent) poll custom;
         }

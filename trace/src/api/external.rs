@@ -1,4 +1,5 @@
-//! Memory and semaphores of other programming interfaces. They exist only in the recorded process: replay refuses them.
+//! Memory and semaphores of other programming interfaces. They exist only in the recorded process: replay
+//! refuses them.
 
 #[macro_export]
 macro_rules! external {

@@ -1,4 +1,5 @@
-//! OpenGL, VDPAU and EGL objects as CUDA resources. They exist only in the recorded process: replay refuses them.
+//! OpenGL, VDPAU and EGL objects as CUDA resources. They exist only in the recorded process: replay refuses
+//! them.
 
 #[macro_export]
 macro_rules! gl {

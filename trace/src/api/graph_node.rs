@@ -91,7 +91,8 @@ macro_rules! graph_node {
             cuGraphBatchMemOpNodeSetParams(hNode: CUgraphNode,
                 nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS = In(One)) graph;
 
-            // Memory of the graph's own: the address is given when the node is made, the memory when the graph runs.
+            // Memory of the graph's own: the address is given when the node is made, the memory when the
+            // graph runs.
             cuGraphAddMemAllocNode(phGraphNode: *mut CUgraphNode = Create(One), hGraph: CUgraph,
                 dependencies: *const CUgraphNode = In(Len(numDependencies)), numDependencies: usize,
                 nodeParams: *mut CUDA_MEM_ALLOC_NODE_PARAMS = InOut(One)) graph;

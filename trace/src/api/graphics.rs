@@ -1,4 +1,5 @@
-//! Resources of graphics APIs, once registered: mapped, looked into, unmapped. Not replayable, as nothing fills them.
+//! Resources of graphics APIs, once registered: mapped, looked into, unmapped. Not replayable, as nothing
+//! fills them.
 
 #[macro_export]
 macro_rules! graphics {

@@ -22,8 +22,9 @@ macro_rules! launch {
             cuLaunchHostFunc_v2(hStream: CUstream, r#fn: CUhostFn = Callback, userData: *mut c_void = UserData,
                 syncMode: u32 = CUhostTaskSyncMode::BITS) submit | cuLaunchHostFunc_v2_ptsz => Submit(HostFunction);
 
-            // Launches before CUDA 4.0: arguments are put into the function one by one, and stay there. Addresses go in
-            // by `cuParamSetv`; halves that `cuParamSeti` puts there are right only where memory could be placed.
+            // Launches before CUDA 4.0: arguments are put into the function one by one, and stay there.
+            // Addresses go in by `cuParamSetv`; halves that `cuParamSeti` puts there are right only where
+            // memory could be placed.
             cuParamSetSize(hfunc: CUfunction, numbytes: u32) state;
             cuParamSeti(hfunc: CUfunction, offset: i32, value: u32) state => SetArgument;
             cuParamSetf(hfunc: CUfunction, offset: i32, value: f32) state => SetArgument;
@@ -35,7 +36,8 @@ macro_rules! launch {
             cuLaunchGridAsync(f: CUfunction, grid_width: i32, grid_height: i32, hStream: CUstream) launch
                 => Submit(Kernel);
 
-            // Occupancy. The answers are properties of the device. The callback is called before the function returns.
+            // Occupancy. The answers are properties of the device. The callback is called before the function
+            // returns.
             cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks: *mut i32 = Volatile(One), func: CUfunction,
                 blockSize: i32, dynamicSMemSize: usize) query;
             cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks: *mut i32 = Volatile(One), func: CUfunction,

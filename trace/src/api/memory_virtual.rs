@@ -1,7 +1,7 @@
 //! Virtual memory: address ranges, physical allocations, mappings, multicast objects.
 //!
-//! Replay reserves the recorded address ranges itself; what is mapped into them is made and mapped by the same calls as
-//! when recorded, aliases and all. Multicast memory is not placed.
+//! Replay reserves the recorded address ranges itself; what is mapped into them is made and mapped by the
+//! same calls as when recorded, aliases and all. Multicast memory is not placed.
 
 #[macro_export]
 macro_rules! memory_virtual {

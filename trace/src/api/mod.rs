@@ -8,10 +8,10 @@
 //!     submit | cuMemcpyHtoDAsync_v2_ptsz => Submit(Copy);
 //! ```
 //!
-//! The name (and its per-thread-stream twin, which has the same signature), the parameters with their C types and
-//! [roles](roles::Role), the [class](roles::Class), the replay [policy](roles::Policy) where it is not `execute`, and what the
-//! call [does](effect::Effect) where all that does not say it.
-//! Everything else (wrappers, entry points, record layout, `dump`, replay thunks, the support matrix) walks these lines.
+//! The name (and its per-thread-stream twin, which has the same signature), the parameters with their C types
+//! and [roles](roles::Role), the [class](roles::Class), the replay [policy](roles::Policy) where it is not
+//! `execute`, and what the call [does](effect::Effect) where all that does not say it. Everything else
+//! (wrappers, entry points, record layout, `dump`, replay thunks, the support matrix) walks these lines.
 
 #[macro_use]
 pub mod table;
@@ -60,7 +60,8 @@ macro_rules! families {
 }
 for_each_family! { families }
 
-/// Every function the driver exports, by id. Ids are this build's own: a file lists the names of the ids it uses.
+/// Every function the driver exports, by id. Ids are this build's own: a file lists the names of the ids it
+/// uses.
 pub static FUNCTIONS: [Function; COUNT] = {
     let mut all = [FAMILIES[0][0]; COUNT];
     let (mut family, mut next) = (0, 0);

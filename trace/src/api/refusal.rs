@@ -4,7 +4,8 @@ use super::Function;
 use super::roles::Field;
 use super::types::Form;
 
-/// The reason, for a function whose policy is to refuse; nothing where none is known, which a test does not let happen.
+/// The reason, for a function whose policy is to refuse; nothing where none is known, which a test does not
+/// let happen.
 pub fn why_refused(function: &Function) -> Option<&'static str> {
     const INTERFACE: &str = "an object of another programming interface, which exists only in the recorded process";
     let is_short = |param: &Field| match param.ty.form {

@@ -1,7 +1,7 @@
 //! What a parameter or a struct field is for.
 //!
-//! A table line gives each pointer a [`Role`]; values (numbers, enums, handles) need none, their type says enough.
-//! Roles name sibling parameters, so a wrong name is a compile error.
+//! A table line gives each pointer a [`Role`]; values (numbers, enums, handles) need none, their type says
+//! enough. Roles name sibling parameters, so a wrong name is a compile error.
 
 use super::types::{Enum, Type};
 
@@ -34,13 +34,15 @@ pub enum Role {
     Writes(Extent),
     /// A device (or unified) address that C spells as a pointer: passed on, its bytes untouched by this call.
     Address,
-    /// An array of `count` device (or unified) addresses, `sizes` an array as long: as many bytes are read at each.
+    /// An array of `count` device (or unified) addresses, `sizes` an array as long: as many bytes are read at
+    /// each.
     ReadsEach { count: Sibling, sizes: Sibling },
     /// As `ReadsEach`, written.
     WritesEach { count: Sibling, sizes: Sibling },
     /// Host memory that the driver reads during the call: elements of the pointee type, walked by that type.
     In(Extent),
-    /// Host memory that the driver fills. Handles found there are bound to what the driver returned, never compared.
+    /// Host memory that the driver fills. Handles found there are bound to what the driver returned, never
+    /// compared.
     Out(Extent),
     /// As `Out`, and every element is a handle or address that this call brought into being.
     Create(Extent),
@@ -48,13 +50,15 @@ pub enum Role {
     Volatile(Extent),
     /// Read, then written: counts of count-then-fill pairs, structs with results in them.
     InOut(Extent),
-    /// A field by value that the driver fills, in a struct it also reads: what stood there before means nothing.
+    /// A field by value that the driver fills, in a struct it also reads: what stood there before means
+    /// nothing.
     Filled,
     /// As `Filled`, and the handle or address there is one that this call brought into being.
     Created,
     /// As `Created`, of memory of this many bytes.
     Allocated(Sibling),
-    /// A handle by value that the driver does not look at, and that may be anything, where the sibling is not null.
+    /// A handle by value that the driver does not look at, and that may be anything, where the sibling is not
+    /// null.
     Unless(Sibling),
     /// Host bytes that a copy takes to the device; captured as payload.
     Source(Extent),
@@ -66,8 +70,8 @@ pub enum Role {
     Path,
     /// A `const char**` through which the driver hands out a string of its own.
     TextOut,
-    /// A `T**` through which the driver hands out memory of its own: this many elements of T there. As a field of a
-    /// struct that the driver fills, the `T*` itself.
+    /// A `T**` through which the driver hands out memory of its own: this many elements of T there. As a
+    /// field of a struct that the driver fills, the `T*` itself.
     Owned(Extent),
     /// A module image: cubin, PTX, fatbin or fatbin wrapper. The length follows from its own headers.
     Image,
@@ -77,20 +81,22 @@ pub enum Role {
     Arguments(Sibling),
     /// The packed form of kernel arguments (`CU_LAUNCH_PARAM_BUFFER_POINTER` ...).
     Extra,
-    /// Values of JIT or library options: the option codes and their number are siblings. Some are buffers that the
-    /// driver retains and fills.
+    /// Values of JIT or library options: the option codes and their number are siblings. Some are buffers
+    /// that the driver retains and fills.
     Options { codes: Sibling, count: Sibling },
-    /// A pointer to a value whose type depends on the enumeration value in the sibling: read by the driver. A handle is
-    /// passed as the pointer itself.
+    /// A pointer to a value whose type depends on the enumeration value in the sibling: read by the driver. A
+    /// handle is passed as the pointer itself.
     AttributeIn(Sibling, &'static [(u32, &'static Type)]),
     /// As `AttributeIn`, written by the driver.
     AttributeOut(Sibling, &'static [(u32, &'static Type)]),
-    /// Pointers to values, one for each enumeration value of the sibling array (its length the second), written by the driver.
+    /// Pointers to values, one for each enumeration value of the sibling array (its length the second),
+    /// written by the driver.
     AttributesOut(Sibling, Sibling, &'static [(u32, &'static Type)]),
     /// By value or as a struct field: a union whose live member is told by a sibling.
     Union(Sibling, &'static [(u32, &'static Type)]),
-    /// Host bytes laid out by the copy descriptor that holds this field; which side it is. The field is a pointer to them
-    /// or an operand struct, itself walked; [`copies`](super::copies) tells whether there are any, and which.
+    /// Host bytes laid out by the copy descriptor that holds this field; which side it is. The field is a
+    /// pointer to them or an operand struct, itself walked; [`copies`](super::copies) tells whether there are
+    /// any, and which.
     CopyHost(Side),
     /// A device (or unified) address by value, whose reach the copy descriptor that holds this field tells.
     CopyDevice,
@@ -124,10 +130,11 @@ pub enum Extent {
     Len(Sibling),
     /// This many fewer than the sibling value says, at least none.
     LenLess(Sibling, u32),
-    /// As many as the sibling *pointer* points to when the call returns; none where the sibling's own extent is a
-    /// `When` that does not hold.
+    /// As many as the sibling *pointer* points to when the call returns; none where the sibling's own extent
+    /// is a `When` that does not hold.
     LenAt(Sibling),
-    /// The lesser of what the first sibling's value allows and what the second, a pointer, points to when the call returns.
+    /// The lesser of what the first sibling's value allows and what the second, a pointer, points to when the
+    /// call returns.
     LenUpTo(Sibling, Sibling),
     /// The sibling's value times this many bytes.
     Scaled(Sibling, u32),
@@ -138,8 +145,8 @@ pub enum Extent {
         height: Sibling,
         element: u32,
     },
-    /// As the last says, if the sibling *pointer* points to this value when the call returns; else none, and the driver
-    /// left untouched what stood there.
+    /// As the last says, if the sibling *pointer* points to this value when the call returns; else none, and
+    /// the driver left untouched what stood there.
     When(Sibling, u32, &'static Extent),
     /// As `Rect`, with elements of as many bytes as the last sibling's value says.
     RectOf {

@@ -1,4 +1,5 @@
-//! Streams: their making, their attributes, waiting in them and for them, memory operations, and capture into graphs.
+//! Streams: their making, their attributes, waiting in them and for them, memory operations, and capture into
+//! graphs.
 
 #[macro_export]
 macro_rules! stream {
@@ -30,7 +31,8 @@ macro_rules! stream {
                 value: *const CUstreamAttrValue = AttributeIn(attr, LAUNCH_ATTRIBUTES))
                 state | cuStreamSetAttribute_ptsz;
 
-            // Waiting, and work without a kernel. Of polls replay waits where the answer was yes, and leaves out the others.
+            // Waiting, and work without a kernel. Of polls replay waits where the answer was yes, and leaves
+            // out the others.
             cuStreamQuery(hStream: CUstream) poll custom | cuStreamQuery_ptsz;
             cuStreamSynchronize(hStream: CUstream) synchronize | cuStreamSynchronize_ptsz;
             cuStreamWaitEvent(hStream: CUstream, hEvent: CUevent, Flags: u32 = CUevent_wait_flags::BITS)

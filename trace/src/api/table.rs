@@ -25,7 +25,8 @@ pub struct Function {
     pub twin_of: Option<&'static str>,
 }
 
-/// What has finished when a wait has returned, or when a poll has said so. Numbers are positions of arguments.
+/// What has finished when a wait has returned, or when a poll has said so. Numbers are positions of
+/// arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Awaited {
     /// What was before both; of most functions they are one.
@@ -94,8 +95,8 @@ impl Function {
         None
     }
 
-    /// The position of the first argument through which the call hands out one handle of this kind: a new one, or one of an
-    /// object that there was.
+    /// The position of the first argument through which the call hands out one handle of this kind: a new
+    /// one, or one of an object that there was.
     pub const fn hands_out(&self, kind: Kind) -> Option<usize> {
         let mut i = 0;
         while i < self.params.len() {
@@ -126,7 +127,8 @@ impl Function {
         }
     }
 
-    /// Whether a call with this result did what it is for. A capture also ends if it had been broken, or if streams had not joined it again.
+    /// Whether a call with this result did what it is for. A capture also ends if it had been broken, or if
+    /// streams had not joined it again.
     pub fn takes_effect(&self, result: u32) -> bool {
         result == 0 || self.ends_capture() && BROKEN_CAPTURE.contains(&result)
     }
@@ -154,14 +156,16 @@ impl Function {
         events().or_else(|| first(Kind::Stream).map(Awaited::Stream)).or_else(|| context().map(Awaited::Context))
     }
 
-    /// Whether a program may call it over and over for one answer: a poll that is given one object and fills nothing.
+    /// Whether a program may call it over and over for one answer: a poll that is given one object and fills
+    /// nothing.
     pub const fn may_repeat(&self) -> bool {
         matches!(self.class, Class::poll)
             && matches!(self.params, [object] if matches!(object.ty.form, Form::Handle(_)))
     }
 
-    /// The stream that a call names: in an argument, or in the structure that one points to, as launches have a configuration; of several
-    /// the first. `word`: an argument word, by its number; `at`: the 8 bytes at an address in such a structure.
+    /// The stream that a call names: in an argument, or in the structure that one points to, as launches have
+    /// a configuration; of several the first. `word`: an argument word, by its number; `at`: the 8 bytes at
+    /// an address in such a structure.
     pub fn stream(&self, word: impl Fn(usize) -> u64, at: impl Fn(u64) -> Option<u64>) -> Option<u64> {
         let is_stream = |field: &&Field| matches!(field.ty.form, Form::Handle(Kind::Stream));
         let word_of = |param: &Field| word(param.offset as usize / 8);
@@ -193,14 +197,14 @@ impl Function {
         self.effect == Effect::EndCapture
     }
 
-    /// Whether the driver writes to the outputs of a call that fails, too: why, and what is in the way. What it makes it writes only
-    /// when it has made it.
+    /// Whether the driver writes to the outputs of a call that fails, too: why, and what is in the way. What
+    /// it makes it writes only when it has made it.
     pub fn tells_why_it_failed(&self) -> bool {
         ["cuGraphInstantiate", "cuGraphExecUpdate"].iter().any(|start| self.name.starts_with(start))
     }
 
-    /// Whether what a copy or a fill brings to memory that the host has, too, is there when it returns: all without a stream wait for that
-    /// (seen on driver 580: tests/gpu/facts/waiting_copies.c).
+    /// Whether what a copy or a fill brings to memory that the host has, too, is there when it returns: all
+    /// without a stream wait for that (seen on driver 580: tests/gpu/facts/waiting_copies.c).
     pub const fn brings_at_once(&self) -> bool {
         let mut i = 0;
         while i < self.params.len() {

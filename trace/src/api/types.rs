@@ -1,7 +1,8 @@
 //! C types as data: what a word or a struct field is, how wide it is and how it prints.
 //!
-//! Every type that appears in the table implements [`Typed`]. Handles and enumerations are transparent newtypes, so the
-//! wrappers built from the table have the true C signature and the table still knows a stream from a context.
+//! Every type that appears in the table implements [`Typed`]. Handles and enumerations are transparent
+//! newtypes, so the wrappers built from the table have the true C signature and the table still knows a
+//! stream from a context.
 
 use super::roles::Field;
 use std::ffi::{c_char, c_void};

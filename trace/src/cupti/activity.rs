@@ -1,8 +1,8 @@
 //! CUPTI's activity records.
 //!
-//! The structs grow from version to version at their ends (CUpti_ActivityKernel9 to 13, Memcpy5 to 7, Memset4 to 5,
-//! MemcpyPtoP4, ExternalCorrelation); what is read here lies at the same offsets in all of them. Compared with offsetof in the headers of the
-//! releases below.
+//! The structs grow from version to version at their ends (CUpti_ActivityKernel9 to 13, Memcpy5 to 7, Memset4
+//! to 5, MemcpyPtoP4, ExternalCorrelation); what is read here lies at the same offsets in all of them.
+//! Compared with offsetof in the headers of the releases below.
 
 use crate::record::{Timed, timed};
 use std::ffi::{CStr, c_char};
@@ -10,8 +10,8 @@ use std::ffi::{CStr, c_char};
 /// CUPTI_API_VERSION of the releases whose layouts are known: CUDA 12.1 to 12.9, and 13.0 to 13.5.
 pub const KNOWN: [std::ops::RangeInclusive<u32>; 2] = [18..=28, 130_000..=130_599];
 
-/// Kinds that are asked for. CONCURRENT_KERNEL leaves kernels to run side by side, and shows the nodes of graphs one by
-/// one as long as GRAPH_TRACE is off.
+/// Kinds that are asked for. CONCURRENT_KERNEL leaves kernels to run side by side, and shows the nodes of
+/// graphs one by one as long as GRAPH_TRACE is off.
 pub const KINDS: [u32; 4] = [MEMCPY, MEMSET, CONCURRENT_KERNEL, MEMCPY2];
 /// Of calls of the driver. There are none of EXTERNAL_CORRELATION without them.
 pub const DRIVER: u32 = 4;
@@ -27,7 +27,8 @@ const MEMCPY2: u32 = 22;
 /// One record.
 pub enum Record<'r> {
     Work(Activity<'r>),
-    /// A call of the driver, and what it had been given as its number. The kind is a CUpti_ExternalCorrelationKind.
+    /// A call of the driver, and what it had been given as its number. The kind is a
+    /// CUpti_ExternalCorrelationKind.
     Numbered {
         correlation: u32,
         kind: u32,
@@ -79,7 +80,8 @@ const LONGEST: usize = 152;
 /// The record at `at`; None for a kind that tells nothing here.
 ///
 /// # Safety
-/// `at` is a record of a known version that CUPTI has just handed out. A kernel's name lives as long as CUPTI does.
+/// `at` is a record of a known version that CUPTI has just handed out. A kernel's name lives as long as CUPTI
+/// does.
 pub unsafe fn read<'r>(at: *const u8) -> Option<Record<'r>> {
     // SAFETY: every record begins with its kind.
     let kind = unsafe { at.cast::<u32>().read_unaligned() };

@@ -26,7 +26,8 @@ macro_rules! functions {
             /// `find` tells where a function of the library is, null for nowhere.
             ///
             /// # Safety
-            /// What is found are CUPTI's functions, and the library is never unloaded: its threads outlive any use.
+            /// What is found are CUPTI's functions, and the library is never unloaded: its threads outlive
+            /// any use.
             pub unsafe fn of(find: impl Fn(&CStr) -> *const c_void) -> Result<Library, String> {
                 Ok(Library {
                     $($field: match find($symbol) {

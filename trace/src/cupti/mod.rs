@@ -1,4 +1,5 @@
-//! CUPTI, NVIDIA's profiling library, as far as a source of device times needs it: its functions, its records, its clock.
+//! CUPTI, NVIDIA's profiling library, as far as a source of device times needs it: its functions, its
+//! records, its clock.
 //!
 //! The replay and the recorder both use it. Who opens the library hands in how its functions are found.
 
@@ -89,8 +90,8 @@ impl Library {
     /// Goes over the records of a buffer; how many CUPTI has dropped.
     ///
     /// # Safety
-    /// CUPTI has just handed in the buffer of [`request`], the `valid` bytes in it, and what they are of. The library's version
-    /// is a known one.
+    /// CUPTI has just handed in the buffer of [`request`], the `valid` bytes in it, and what they are of. The
+    /// library's version is a known one.
     pub unsafe fn read(
         &self,
         (context, stream): (*const c_void, u32),

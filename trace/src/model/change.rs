@@ -1,4 +1,5 @@
-//! What a call changed of the driver's state, or told of it: the effect of its line with the values of its arguments.
+//! What a call changed of the driver's state, or told of it: the effect of its line with the values of its
+//! arguments.
 
 use super::host_memory::Touched;
 use super::stream::StreamHandle;
@@ -58,7 +59,8 @@ pub enum Change {
         device: i32,
     },
 
-    /// `green`: the context it is of, if that is not the current one. `is_blocking`: the legacy stream waits for it, and it for that.
+    /// `green`: the context it is of, if that is not the current one. `is_blocking`: the legacy stream waits
+    /// for it, and it for that.
     StreamMade {
         stream: u64,
         green: Option<u64>,
@@ -71,8 +73,8 @@ pub enum Change {
         on: StreamHandle,
         work: Work,
     },
-    /// By a call without a stream: done when that returns, with what stood before it, if any of this is host memory (driver 580:
-    /// tests/gpu/facts/legacy_waits.c).
+    /// By a call without a stream: done when that returns, with what stood before it, if any of this is host
+    /// memory (driver 580: tests/gpu/facts/legacy_waits.c).
     Copied {
         on: StreamHandle,
         touched: Touched,
@@ -112,7 +114,8 @@ pub enum Change {
         context: Option<u64>,
     },
 
-    /// By its address, or by its handle if it has none. What the call names: a device, a pool, the stream in whose order it comes.
+    /// By its address, or by its handle if it has none. What the call names: a device, a pool, the stream in
+    /// whose order it comes.
     Allocated {
         kind: Memory,
         at: u64,
@@ -125,7 +128,8 @@ pub enum Change {
         kind: Memory,
         at: u64,
     },
-    /// Physical memory, by its handle: mapped to an address, no more mapped there, and handed out once more by such an address.
+    /// Physical memory, by its handle: mapped to an address, no more mapped there, and handed out once more
+    /// by such an address.
     Mapped {
         at: u64,
         bytes: u64,

@@ -64,21 +64,24 @@ impl Contexts {
         self.stacks.get(&thread).and_then(|stack| stack.last()).copied()
     }
 
-    /// The context that ends with what is made on this thread, streams aside: a green one has the device's primary for that.
+    /// The context that ends with what is made on this thread, streams aside: a green one has the device's
+    /// primary for that.
     pub fn owner(&self, thread: u32) -> Option<u64> {
         let current = self.current(thread)?;
         let primary = self.greens.get(&current).and_then(|device| self.primaries.get(device));
         primary.and_then(|primary| primary.context).or(Some(current))
     }
 
-    /// The context, and if it is primary, the green ones of its device: a wait for it covers those as well (cuda.h).
+    /// The context, and if it is primary, the green ones of its device: a wait for it covers those as well
+    /// (cuda.h).
     pub fn waited_with(&self, context: u64) -> Vec<u64> {
         let is_primary = |device: &i32| self.primaries.get(device).is_some_and(|one| one.context == Some(context));
         let greens = self.greens.iter().filter(|(_, device)| is_primary(device)).map(|(green, _)| *green);
         std::iter::once(context).chain(greens).collect()
     }
 
-    /// Where an allocation went, or was to go: to the device that it names, or to that of its pool or stream, if it has one.
+    /// Where an allocation went, or was to go: to the device that it names, or to that of its pool or stream,
+    /// if it has one.
     pub fn device_of_allocation(&self, call: &Call) -> i32 {
         let function = call.function();
         let pool = function.and_then(|function| call.argument_of(function.handle(Kind::MemoryPool)?));

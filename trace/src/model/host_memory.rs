@@ -1,4 +1,5 @@
-//! Memory in the host's reach, and copies and fills that touch it: without a stream these are done when the call returns.
+//! Memory in the host's reach, and copies and fills that touch it: without a stream these are done when the
+//! call returns.
 
 use super::change::Change;
 use crate::api::Function;
@@ -56,7 +57,8 @@ impl HostMemory {
             Change::Allocated { kind: Memory::Pinned | Memory::Registered | Memory::Managed, at, bytes, .. } => {
                 self.0.insert(at, at.saturating_add(bytes.unwrap_or(0)));
             }
-            // Managed memory is freed as device memory is. What ended with its context makes room for other memory.
+            // Managed memory is freed as device memory is. What ended with its context makes room for other
+            // memory.
             Change::Freed { kind, at } | Change::Allocated { kind, at, .. } if kind != Memory::Physical => {
                 self.0.remove(&at);
             }

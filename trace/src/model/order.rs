@@ -1,13 +1,15 @@
-//! The order of work: what stands before what, on streams, by events, and as the legacy stream goes; and what a wait covers.
+//! The order of work: what stands before what, on streams, by events, and as the legacy stream goes; and what
+//! a wait covers.
 //!
-//! Work is kept by whoever wants it: here it is the number of the call that put it, and a stream is an index. A wait that
-//! succeeded covers what stood before it in its stream, and what the stream waits for by events; the legacy stream's covers the
-//! blocking streams of its context.
+//! Work is kept by whoever wants it: here it is the number of the call that put it, and a stream is an index.
+//! A wait that succeeded covers what stood before it in its stream, and what the stream waits for by events;
+//! the legacy stream's covers the blocking streams of its context.
 
 use super::stream::StreamId;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// The work of a stream up to a call: the index of the stream, and the number of that call, whose own work is behind.
+/// The work of a stream up to a call: the index of the stream, and the number of that call, whose own work is
+/// behind.
 pub type Until = (usize, u64);
 
 #[derive(Default)]
@@ -121,7 +123,8 @@ impl Order {
         }
     }
 
-    /// Its streams end with it; what has their handles from now on, or comes to its default streams, is of another. Which end.
+    /// Its streams end with it; what has their handles from now on, or comes to its default streams, is of
+    /// another. Which end.
     pub fn context_ended(&mut self, context: u64, call: u64) -> Vec<StreamId> {
         self.context_finished(context, call);
         self.of_contexts.remove(&context);
@@ -170,8 +173,8 @@ impl Order {
         self.events.insert(event, before);
     }
 
-    /// What stands before a call on this stream, as its own; on the legacy stream also what stands on blocking ones (driver 580:
-    /// tests/gpu/facts/legacy_waits.c).
+    /// What stands before a call on this stream, as its own; on the legacy stream also what stands on
+    /// blocking ones (driver 580: tests/gpu/facts/legacy_waits.c).
     fn before(&self, at: Option<usize>, id: StreamId, call: u64) -> Vec<Until> {
         let blocking = if id.is_legacy() { self.blocking_of(id.context) } else { Vec::new() };
         self.all_before(at.into_iter().chain(blocking), call)
@@ -235,7 +238,8 @@ impl Order {
         waits
     }
 
-    /// What work put here waits for without being told to: on the legacy stream for blocking ones of its context, on those for it.
+    /// What work put here waits for without being told to: on the legacy stream for blocking ones of its
+    /// context, on those for it.
     pub fn implied(&self, at: usize) -> Vec<usize> {
         let Stream { id, context, is_blocking, .. } = self.streams[at];
         match id.is_legacy() {

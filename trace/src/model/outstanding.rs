@@ -1,4 +1,5 @@
-//! Work that was submitted and that nothing in the trace tells to have finished: what a hanging or dying program waited for.
+//! Work that was submitted and that nothing in the trace tells to have finished: what a hanging or dying
+//! program waited for.
 
 use super::change::{Change, resolve};
 use super::order::Until;
@@ -125,8 +126,9 @@ impl Outstanding {
         left
     }
 
-    /// Moves past a call that was not made inside another one. `objects` must have been moved to it. What it tells to
-    /// have finished, if it is a wait or a poll that succeeded, or a copy that is done when it returns.
+    /// Moves past a call that was not made inside another one. `objects` must have been moved to it. What it
+    /// tells to have finished, if it is a wait or a poll that succeeded, or a copy that is done when it
+    /// returns.
     pub fn see(&mut self, call: &Call, function: &'static Function, objects: &Objects) -> Option<Wait> {
         if !call.took_effect() {
             return None;
@@ -184,7 +186,8 @@ impl Outstanding {
         }
     }
 
-    /// The callback that this call put on a stream has begun to run, or ended: what stood before it has finished.
+    /// The callback that this call put on a stream has begun to run, or ended: what stood before it has
+    /// finished.
     pub fn called_back(&mut self, call: u64, has_ended: bool) {
         if let Some(Callback { stream, mut waits }) = self.callbacks.remove(&call) {
             waits.insert(0, (stream, call + u64::from(has_ended)));
@@ -193,7 +196,8 @@ impl Outstanding {
         }
     }
 
-    /// Work put so far, and not known to have finished, for which the callback that this call put on a stream does not wait.
+    /// Work put so far, and not known to have finished, for which the callback that this call put on a stream
+    /// does not wait.
     pub fn beside(&self, callback: u64) -> impl Iterator<Item = u64> {
         let of = self.callbacks.get(&callback);
         let until = move |stream: usize| {
@@ -205,8 +209,9 @@ impl Outstanding {
         all.flat_map(move |(at, calls)| calls.iter().copied().skip_while(move |call| Some(*call) < until(at)))
     }
 
-    /// The last work not known to have finished that `is_meant`, and behind which a call that submits or copies is not put: neither
-    /// its stream nor an event orders the two. To be asked before the walk sees the call. With the name of the work's stream.
+    /// The last work not known to have finished that `is_meant`, and behind which a call that submits or
+    /// copies is not put: neither its stream nor an event orders the two. To be asked before the walk sees
+    /// the call. With the name of the work's stream.
     pub fn unordered(
         &mut self,
         call: &Call,
@@ -251,7 +256,8 @@ impl Outstanding {
         name_of(self.streams.target(call, function).stream, objects)
     }
 
-    /// The submissions that were told to have finished since the last call that succeeded, by their numbers. Once.
+    /// The submissions that were told to have finished since the last call that succeeded, by their numbers.
+    /// Once.
     pub fn take_done(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.done)
     }

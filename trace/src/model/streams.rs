@@ -38,7 +38,8 @@ pub struct Target {
 }
 
 impl Streams {
-    /// Where a call puts work, or would: on the stream that it names, or on its default stream, which is part of no capture.
+    /// Where a call puts work, or would: on the stream that it names, or on its default stream, which is part
+    /// of no capture.
     pub fn target(&self, call: &Call, function: &Function) -> Target {
         let handle = call.stream();
         let current = self.contexts.current(call.thread).unwrap_or(0);
@@ -46,8 +47,8 @@ impl Streams {
         Target { stream, capture: handle.and_then(|_| self.captures.origin(stream)) }
     }
 
-    /// Follows what a call of this number changed. `waits`: whether its work, if it puts any, was done when it returned, whatever
-    /// the function.
+    /// Follows what a call of this number changed. `waits`: whether its work, if it puts any, was done when
+    /// it returned, whatever the function.
     pub fn follow(&mut self, (thread, call): (u32, u64), change: &Change, waits: bool) -> Followed {
         let ended = self.contexts.follow(thread, change);
         let current = self.contexts.current(thread).unwrap_or(0);

@@ -1,15 +1,17 @@
 //! Cubins: an ELF file's `.nv.info.<kernel>` sections.
 //!
-//! Records of 4 bytes, `format u8, attribute u8, value u16`, and for one format as many bytes more as the value says. Known
-//! from public readers (RWTH-ACS/cricket, cpu/cpu-elf2.c) and from what ptxas of 12.9 and 13.0 writes:
+//! Records of 4 bytes, `format u8, attribute u8, value u16`, and for one format as many bytes more as the
+//! value says. Known from public readers (RWTH-ACS/cricket, cpu/cpu-elf2.c) and from what ptxas of 12.9 and
+//! 13.0 writes:
 //!
 //! ```text
-//! 0x17 KPARAM_INFO     index u32 | ordinal u16 | offset u16 | pointee alignment :8, space :4, bank :6, size :14
+//! 0x17 KPARAM_INFO     index u32 | ordinal u16 | offset u16 | pointee alignment :8, space :4, bank :6, size
+//! :14
 //! 0x45 KPARAM_INFO_V2  index u32 | ordinal u16 | offset u16 | size u16 | pointee alignment :8, space :4
 //! ```
 //!
-//! The second kind stands for all parameters of a kernel of which one does not fit the first. A space is told of pointers
-//! alone: 4 is global, 5 generic.
+//! The second kind stands for all parameters of a kernel of which one does not fit the first. A space is told
+//! of pointers alone: 4 is global, 5 generic.
 
 use super::parameter::{Kernels, MOST_BYTES, Parameter};
 use crate::segment::{u32_at, u64_at};

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! fatbin  magic u32 | version u16 | header size u16 | body size u64 | entries
-//! entry   kind u16 | version u16 | header size u32 | stored size u64 | compressed size u32 | options u32 | PTX version u16 u16
+//! entry   kind u16 | version u16 | header size u32 | stored size u64 | compressed size u32 | options u32 |
+//! PTX version u16 u16
 //!         | sm u32 | name at u32 | name len u32 | flags u64 | zero u64 | plain size u64 | code
 //! ```
 //!
@@ -103,8 +104,8 @@ impl Entry {
     }
 }
 
-/// Adds the entries of the fatbin at this address, of which no more than `len` bytes are read; false if it ends in the midst of
-/// one.
+/// Adds the entries of the fatbin at this address, of which no more than `len` bytes are read; false if it
+/// ends in the midst of one.
 pub(super) fn entries(address: u64, len: usize, read: Read, all: &mut Vec<Entry>) -> bool {
     let Some(header) = (len >= HEADER).then(|| read(address, HEADER)).flatten() else { return false };
     if Format::of(&header) != Format::Fatbin {

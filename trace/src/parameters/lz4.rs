@@ -1,7 +1,7 @@
 //! One LZ4 block, without a frame: <https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md>.
 
-/// What the block means, if that is `len` bytes. More than 255 times the block no block can mean: a length beyond that is a lie,
-/// and nothing is set aside for it.
+/// What the block means, if that is `len` bytes. More than 255 times the block no block can mean: a length
+/// beyond that is a lie, and nothing is set aside for it.
 pub(super) fn block(mut from: &[u8], len: u64) -> Option<Vec<u8>> {
     if len > from.len() as u64 * 255 {
         return None;

@@ -1,12 +1,14 @@
-//! Where a kernel's parameters lie, told by the code itself: for drivers before CUDA 12.4, which have no query for it, and for
-//! what no query tells (which parameters are pointers).
+//! Where a kernel's parameters lie, told by the code itself: for drivers before CUDA 12.4, which have no
+//! query for it, and for what no query tells (which parameters are pointers).
 //!
-//! An image is read where it lies, through a function, a piece at a time: fatbins of hundreds of megabytes are common, of which
-//! one entry counts. Nothing in it is trusted: whatever makes no sense is [`Unread`], never a panic, and no length in it makes
-//! more memory be used than the image itself (compressed code: 255 times that, the most that LZ4 can mean).
+//! An image is read where it lies, through a function, a piece at a time: fatbins of hundreds of megabytes
+//! are common, of which one entry counts. Nothing in it is trusted: whatever makes no sense is [`Unread`],
+//! never a panic, and no length in it makes more memory be used than the image itself (compressed code: 255
+//! times that, the most that LZ4 can mean).
 //!
-//! Seen to hold besides the tests: in libcurand of 11.8 and 12.9, all 592 kernels have parameters of the same sizes by their
-//! machine code and by their compressed text; those of 12.9, where both are for one device, also at the same offsets.
+//! Seen to hold besides the tests: in libcurand of 11.8 and 12.9, all 592 kernels have parameters of the same
+//! sizes by their machine code and by their compressed text; those of 12.9, where both are for one device,
+//! also at the same offsets.
 
 pub(crate) mod cubin;
 mod fatbin;
@@ -32,8 +34,8 @@ pub struct Code {
 }
 
 impl Code {
-    /// The image at this address, of which `len` bytes lie in one piece. `sm` is the device's compute capability, 90 for 9.0;
-    /// without it, code for every device counts, that for the newest first.
+    /// The image at this address, of which `len` bytes lie in one piece. `sm` is the device's compute
+    /// capability, 90 for 9.0; without it, code for every device counts, that for the newest first.
     pub fn new(address: u64, len: usize, sm: Option<u32>, read: Read) -> Code {
         let mut code = Code::default();
         let Some(start) = read(address, len.min(8)) else {

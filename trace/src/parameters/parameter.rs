@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 /// One parameter of a kernel, in the device-side layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parameter {
-    /// Bytes from the first parameter's place. Differs between architectures where alignments exceed 16 bytes.
+    /// Bytes from the first parameter's place. Differs between architectures where alignments exceed 16
+    /// bytes.
     pub offset: u32,
     pub size: u32,
-    /// Some(true): declared to be a pointer. Some(false): it cannot hold an address, or it is a plain number of a kernel whose
-    /// pointers are declared. None: nothing is said, as of all structures.
+    /// Some(true): declared to be a pointer. Some(false): it cannot hold an address, or it is a plain number
+    /// of a kernel whose pointers are declared. None: nothing is said, as of all structures.
     pub is_pointer: Option<bool>,
     /// The fundamental type that it is one of, or an array of; machine code names none.
     pub element: Option<Element>,
@@ -38,14 +39,15 @@ pub enum Number {
 /// Kernels by name, each with its parameters by ordinal.
 pub type Kernels = BTreeMap<String, Vec<Parameter>>;
 
-/// Most bytes that the parameters of one kernel take: 32,764 since CUDA 12.1 (CUDA C++ Programming Guide, "Kernel parameters"),
-/// and some room.
+/// Most bytes that the parameters of one kernel take: 32,764 since CUDA 12.1 (CUDA C++ Programming Guide,
+/// "Kernel parameters"), and some room.
 pub(super) const MOST_BYTES: u32 = 1 << 16;
 
 /// Why some code was not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unread {
-    /// Without the feature `zstd`, as the recorder is built: drivers that have no query for parameters cannot load it either.
+    /// Without the feature `zstd`, as the recorder is built: drivers that have no query for parameters cannot
+    /// load it either.
     Zstd,
     Archive,
     /// For another device, or compiled by the driver from something that is neither PTX nor machine code.

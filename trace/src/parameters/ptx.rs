@@ -1,15 +1,16 @@
-//! PTX: the `.param` lists of `.entry` directives, as the PTX ISA describes them ("Kernel Function Parameter Attributes").
+//! PTX: the `.param` lists of `.entry` directives, as the PTX ISA describes them ("Kernel Function Parameter
+//! Attributes").
 //!
-//! The text tells sizes and alignments. Offsets follow from them and from where the device's constant bank has the first
-//! parameter: an alignment counts from the start of the bank.
+//! The text tells sizes and alignments. Offsets follow from them and from where the device's constant bank
+//! has the first parameter: an alignment counts from the start of the bank.
 
 use super::parameter::{Element, Kernels, MOST_BYTES, Number, Parameter, Unread};
 
 /// Names longer than any compiler makes.
 const NAME: usize = 1 << 16;
 
-/// Where the first parameter lies in the constant bank, in bytes, if alignments count from its start. Seen in what ptxas of 11.8
-/// makes for 3.5 to 9.0, of 12.2 for 5.2 to 9.0, of 13.0 for 7.5 to 12.0.
+/// Where the first parameter lies in the constant bank, in bytes, if alignments count from its start. Seen in
+/// what ptxas of 11.8 makes for 3.5 to 9.0, of 12.2 for 5.2 to 9.0, of 13.0 for 7.5 to 12.0.
 fn bank(sm: u32) -> u32 {
     match sm {
         100.. => 0x380,

@@ -2,7 +2,8 @@
 
 use super::parameter::Unread;
 
-/// What the frame means, if that is `len` bytes. A frame may mean any length: one beyond what LZ4 can reach is taken for a lie.
+/// What the frame means, if that is `len` bytes. A frame may mean any length: one beyond what LZ4 can reach
+/// is taken for a lie.
 #[cfg(feature = "zstd")]
 pub(super) fn frame(from: &[u8], len: u64) -> Result<Vec<u8>, Unread> {
     use ruzstd::decoding::StreamingDecoder;

@@ -1,6 +1,7 @@
 //! In machine code: a cubin's section `.text.<kernel>`, instructions of 16 bytes (devices of 7.0 and later).
 //!
-//! What ptxas of 12.9 makes for 7.5, 8.0, 9.0, 10.0 and 12.0, as nvdisasm of 13.5 shows it (trace/tests/images/varying):
+//! What ptxas of 12.9 makes for 7.5, 8.0, 9.0, 10.0 and 12.0, as nvdisasm of 13.5 shows it
+//! (trace/tests/images/varying):
 //!
 //! ```text
 //! bits 0-11   operation   0x805 CS2R, 0x919 S2R, 0x9c3 S2UR: a special register is read
@@ -13,7 +14,8 @@
 //! bits 87-89  ATOM..., RED: 0 for .ADD
 //! ```
 //!
-//! Functions that were not inlined, device malloc among them, stand in sections of their own, and are not looked at.
+//! Functions that were not inlined, device malloc among them, stand in sections of their own, and are not
+//! looked at.
 
 use super::Cause;
 use crate::parameters::cubin::Sections;
@@ -44,7 +46,8 @@ impl<'f> Machine<'f> {
         if !(OLDEST..=NEWEST).contains(&sm) {
             return None;
         }
-        // Names and sections may lie over one another: all of them together are no larger than the file where it is honest.
+        // Names and sections may lie over one another: all of them together are no larger than the file where
+        // it is honest.
         let mut machine = Machine { code: HashMap::new(), budget: file.len() };
         for header in (1..sections.count).map_while(|index| sections.header(index)) {
             let Some(name) = sections.name_after(header, b".text.") else { continue };

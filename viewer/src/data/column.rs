@@ -33,10 +33,12 @@ impl<T: Pod> Column<T> {
         cast_slice(self)
     }
 
-    /// Has the pages of a mapped column out of view: they stay in the page cache, and come back one by one as they are looked at.
+    /// Has the pages of a mapped column out of view: they stay in the page cache, and come back one by one as
+    /// they are looked at.
     pub fn let_go(&self) {
         if let Column::Mapped(Mapped { map, start, end, .. }) = self {
-            // SAFETY: a shared mapping of a file, which is only read: its content is the file's before and after.
+            // SAFETY: a shared mapping of a file, which is only read: its content is the file's before and
+            // after.
             let _as_good_as_it_gets =
                 unsafe { map.unchecked_advise_range(UncheckedAdvice::DontNeed, *start, *end - *start) };
         }

@@ -1,11 +1,12 @@
-//! What is worth looking at, each with its evidence. Whoever opens a trace hands in how it is found out: `cutrace report` and the
-//! viewer show one list.
+//! What is worth looking at, each with its evidence. Whoever opens a trace hands in how it is found out:
+//! `cutrace report` and the viewer show one list.
 
 use crate::text::{bytes, counted, duration};
 use bincode::{Decode, Encode};
 use trace::Trace;
 
-/// Time in which a device had nothing to do: by its own times, or else because nothing was outstanding as far as the host knows.
+/// Time in which a device had nothing to do: by its own times, or else because nothing was outstanding as far
+/// as the host knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Gap {
     pub device: i32,

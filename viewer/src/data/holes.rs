@@ -1,6 +1,7 @@
 //! Pieces of a trace that cannot be read, as far as what stands around them tells.
 //!
-//! A thread's calls are numbered, and each chunk says the number of its first: where numbers are missing, calls are lost.
+//! A thread's calls are numbered, and each chunk says the number of its first: where numbers are missing,
+//! calls are lost.
 
 use crate::text::{bytes, counted, duration};
 use bincode::{Decode, Encode};
@@ -11,8 +12,8 @@ use trace::segment::{HEADER, Header, Kind};
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Hole {
     pub thread: u32,
-    /// From when on nothing is known, and until when: the end of the call before and the beginning of the one behind, else the
-    /// trace's own. Nanoseconds.
+    /// From when on nothing is known, and until when: the end of the call before and the beginning of the one
+    /// behind, else the trace's own. Nanoseconds.
     pub begin: u64,
     pub end: u64,
     /// The first of them, by its number on the thread; and the first that is there again, if any is.
@@ -87,7 +88,8 @@ impl Between {
     }
 }
 
-/// The holes of all threads with what the file says of each. `threads`: what was between their calls; `end`: of the trace.
+/// The holes of all threads with what the file says of each. `threads`: what was between their calls; `end`:
+/// of the trace.
 pub fn holes(trace: &Trace, mut threads: Vec<(u32, Between)>, end: u64) -> Vec<Hole> {
     let mut chunks: Vec<(u64, Header)> =
         trace.segments.iter().filter(|(_, header)| header.kind == Kind::Chunk).copied().collect();

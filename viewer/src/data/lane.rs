@@ -9,14 +9,15 @@ use super::pyramid::{Node, Pyramid};
 pub enum Source {
     /// Calls of a thread; `depth` 0, or made within calls of the lane above.
     Thread { thread: u32, depth: u32 },
-    /// Work of a stream, from its submission to the next one's, or to when it is known to be done; the first of which nothing tells,
-    /// to the end.
+    /// Work of a stream, from its submission to the next one's, or to when it is known to be done; the first
+    /// of which nothing tells, to the end.
     Stream(Queue),
-    /// Work of a stream, as a replay measured it. `part` tells apart what the replay's source saw on several streams: branches of
-    /// graphs.
+    /// Work of a stream, as a replay measured it. `part` tells apart what the replay's source saw on several
+    /// streams: branches of graphs.
     Device { queue: Queue, part: u32 },
-    /// What a thread said by NVTX in one domain (an index into [`Summary::domains`](super::Summary::domains)); `depth` 0, or
-    /// within the lane above. `thread` none: ranges that any thread may end.
+    /// What a thread said by NVTX in one domain (an index into
+    /// [`Summary::domains`](super::Summary::domains)); `depth` 0, or within the lane above. `thread` none:
+    /// ranges that any thread may end.
     Range { thread: Option<u32>, domain: u32, depth: u32 },
     /// The same of another run: of a second trace, or of the replay that took device times.
     Second(Box<Source>),
@@ -227,14 +228,17 @@ impl Lane {
 /// Lanes with fewer events than this, all together, are not worth a thread.
 const SHARED: usize = 1 << 20;
 
-/// Threads that share long lanes, on however few cores: they wait for memory, and the first time for the disk.
+/// Threads that share long lanes, on however few cores: they wait for memory, and the first time for the
+/// disk.
 const WORKERS: usize = 8;
 
-/// Columns of a long lane after which it is let go of, when that is asked for. With all workers at it some 200 MB are in view: each
-/// column looks at a handful of places, around each of which the kernel has 64 KiB in view.
+/// Columns of a long lane after which it is let go of, when that is asked for. With all workers at it some
+/// 200 MB are in view: each column looks at a handful of places, around each of which the kernel has 64 KiB
+/// in view.
 const STEP: usize = 50;
 
-/// As [`Lane::view`] of each. `lets_go`: of what was looked at, which otherwise stays in view for the next frame, up to all there is.
+/// As [`Lane::view`] of each. `lets_go`: of what was looked at, which otherwise stays in view for the next
+/// frame, up to all there is.
 pub fn views(lanes: &[&Lane], edges: &[u64], lets_go: bool) -> Vec<Vec<Cell>> {
     let is_long = lanes.iter().map(|lane| lane.len()).sum::<usize>() >= SHARED;
     let step = if is_long && lets_go { STEP } else { edges.len() };

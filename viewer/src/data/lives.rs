@@ -1,7 +1,7 @@
 //! The lives of objects and memory ranges: which call made each, which ended it, and what `dump` calls it.
 //!
-//! `dump` follows the calls from the first on to know what a handle stands for; a viewer looks anywhere. So each life is
-//! kept, sorted by what it is found by.
+//! `dump` follows the calls from the first on to know what a handle stands for; a viewer looks anywhere. So
+//! each life is kept, sorted by what it is found by.
 
 use super::column::Column;
 use crate::kernel_name::{Names, Style};

@@ -1,4 +1,5 @@
-//! What the streams and the memory of a device can be followed by: each call that matters for them, in a few words.
+//! What the streams and the memory of a device can be followed by: each call that matters for them, in a few
+//! words.
 
 use super::event::Category;
 use trace::api::roles::{Class, Extent, Role};

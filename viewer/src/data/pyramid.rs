@@ -1,7 +1,8 @@
 //! What a run of events amounts to, for every 64 of them, for every 64 of those, and so on.
 //!
-//! A node takes 32 bytes, half a byte an event, all levels together; when each run of 64 begins takes an eighth more. By the latter
-//! a moment is found in a few places of memory that lie together, and in one page of the events themselves.
+//! A node takes 32 bytes, half a byte an event, all levels together; when each run of 64 begins takes an
+//! eighth more. By the latter a moment is found in a few places of memory that lie together, and in one page
+//! of the events themselves.
 
 use super::column::Column;
 use super::event::{Category, Flags};
@@ -135,7 +136,8 @@ impl Pyramid {
         sum
     }
 
-    /// The first event from `first` on whose node has what is asked for; nodes that lack it are passed over whole.
+    /// The first event from `first` on whose node has what is asked for; nodes that lack it are passed over
+    /// whole.
     pub fn next(
         &self,
         first: usize,

@@ -1,14 +1,16 @@
 //! The index file, `trace.bin.idx`: a [`Model`] kept beside its trace, so that it opens at once.
 //!
 //! ```text
-//! header     magic "CUTRIDX\n" | version u32 | zero u32 | fingerprint u64 | modified u64 | directory offset u64, length u64,
+//! header     magic "CUTRIDX\n" | version u32 | zero u32 | fingerprint u64 | modified u64 | directory offset
+//! u64, length u64,
 //!            checksum u64 | checksum of all this u64
 //! sections   columns, each on a 64-byte boundary
-//! directory  bincode(Directory): the summary, findings, and where each column is, with a checksum for every 4 MiB
+//! directory  bincode(Directory): the summary, findings, and where each column is, with a checksum for every
+//! 4 MiB
 //! ```
 //!
-//! It is a copy of what the trace says and can be deleted. It counts only for a trace with the same segment headers
-//! (they hold checksums of all content) and time of change; anything that does not agree is rebuilt.
+//! It is a copy of what the trace says and can be deleted. It counts only for a trace with the same segment
+//! headers (they hold checksums of all content) and time of change; anything that does not agree is rebuilt.
 
 use super::column::Column;
 use super::findings::Finding;

@@ -20,8 +20,8 @@ pub struct Uses {
     pub after: Vec<u32>,
 }
 
-/// Reads every call from the one that made the object up to the one that makes the next with the same value. What was tried in
-/// vain, if the trace is too long for that.
+/// Reads every call from the one that made the object up to the one that makes the next with the same value.
+/// What was tried in vain, if the trace is too long for that.
 pub fn uses(opened: &Opened, lives: &Lives, life: &Life) -> Result<Uses, String> {
     let next = lives.all.iter().filter(|other| overlaps(other, life) && other.made > life.made).map(|other| other.made);
     let end = next.min().unwrap_or(u32::MAX).max(life.ended.saturating_add(1)).min(opened.summary().calls as u32);
@@ -63,7 +63,8 @@ fn named_in(trace: &Trace, range: std::ops::Range<u32>, life: &Life) -> Vec<u32>
 }
 
 fn names(call: &Call, life: &Life) -> bool {
-    // A call that has neither the value among its words nor memory behind them cannot name it: most need not be decoded.
+    // A call that has neither the value among its words nor memory behind them cannot name it: most need not
+    // be decoded.
     let may = call.number == u64::from(life.made)
         || call.number == u64::from(life.ended)
         || call.words().any(|word| holds(life, word))

@@ -2,7 +2,8 @@
 
 use super::tab::{Tab, VIEWS};
 
-/// An action, its name in the configuration, what the help says, and the keys it has unless configured otherwise.
+/// An action, its name in the configuration, what the help says, and the keys it has unless configured
+/// otherwise.
 pub struct Line {
     pub action: Action,
     pub name: &'static str,

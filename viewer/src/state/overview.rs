@@ -1,4 +1,5 @@
-//! The whole trace in as many columns as there are: what its two rows show. It changes with the trace and the width alone.
+//! The whole trace in as many columns as there are: what its two rows show. It changes with the trace and the
+//! width alone.
 
 use crate::data::Model;
 use crate::data::lane::{Source, views};

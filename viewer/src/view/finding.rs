@@ -55,8 +55,8 @@ pub fn selected(state: &State) -> Vec<Detail> {
     all
 }
 
-/// Why a device was idle, by its own times; or what the host did meanwhile: the call that took most of it, or its own work between
-/// calls.
+/// Why a device was idle, by its own times; or what the host did meanwhile: the call that took most of it, or
+/// its own work between calls.
 fn blamed(state: &State, gap: &Gap) -> String {
     let model = &state.opened.model;
     let name = |call: u32| model.find_call(call).map_or("?", |(lane, at)| model.name(model.lanes[lane].name[at]));

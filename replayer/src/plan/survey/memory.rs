@@ -1,4 +1,5 @@
-//! What calls do to memory: allocations, frees, reservations, variables of modules, memory that nobody seems to have made.
+//! What calls do to memory: allocations, frees, reservations, variables of modules, memory that nobody seems
+//! to have made.
 
 use super::{Survey, extent};
 use crate::addresses::GRANULE;
@@ -57,8 +58,9 @@ impl Survey {
         }
     }
 
-    /// Memory that no recorded call made, as libraries have it of the driver's own tables: the first that is seen of it is a fill or
-    /// a copy into it. How far it goes nobody tells; the driver gives out such memory in whole granules.
+    /// Memory that no recorded call made, as libraries have it of the driver's own tables: the first that is
+    /// seen of it is a fill or a copy into it. How far it goes nobody tells; the driver gives out such memory
+    /// in whole granules.
     pub(super) fn adopt(&mut self, call: &Call, function: &Function) {
         if self.foreign || self.is_captured() || !matches!(function.class, Class::copy | Class::submit) {
             return;
@@ -195,7 +197,8 @@ impl Survey {
         }
     }
 
-    /// Pinned memory is known by one address. Where devices cannot use the CPU's they are given another, which nobody follows.
+    /// Pinned memory is known by one address. Where devices cannot use the CPU's they are given another,
+    /// which nobody follows.
     pub(super) fn mapped(&mut self, call: &Call, function: &Function) {
         let hands_out = |param: &Field| matches!((param.role, param.ty.form), (Role::Out(_), Form::Pointer(to)) if matches!(to.form, Form::Address));
         let [device, host, ..] = function.params else { return };

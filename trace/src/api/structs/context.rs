@@ -30,7 +30,8 @@ structs! {
         r#type: CUexecAffinityType,
         param: CUexecAffinitySmCount,
     }
-    // `sharedData` is a Direct3D queue or a blob of the graphics driver, neither of which outlives the process.
+    // `sharedData` is a Direct3D queue or a blob of the graphics driver, neither of which outlives the
+    // process.
     CUctxCigParam {
         sharedDataType: CUcigDataType,
         sharedData: *mut c_void = Opaque,
@@ -71,8 +72,8 @@ structs! {
         localityDomainId: u32,
         reserved: [u32; 11],
     }
-    // The padding carries the driver's own state from the call that made the resource to the one that takes it. Before CUDA 13.5
-    // the link was padding, too, and may be anything.
+    // The padding carries the driver's own state from the call that made the resource to the one that takes
+    // it. Before CUDA 13.5 the link was padding, too, and may be anything.
     CUdevResource {
         r#type: CUdevResourceType,
         _internal_padding: [u8; 92],

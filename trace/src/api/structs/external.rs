@@ -1,4 +1,5 @@
-//! What other programming interfaces share with CUDA: external memory and semaphores, OpenGL, EGL and VDPAU objects.
+//! What other programming interfaces share with CUDA: external memory and semaphores, OpenGL, EGL and VDPAU
+//! objects.
 //!
 //! None of it can be brought back at replay. The words are recorded for the reader of a trace.
 

@@ -1,8 +1,9 @@
 //! What the nodes of a graph do, and what comes back from instantiating and updating.
 //!
-//! Fields that a node will read or write when the graph runs (host addresses of copies, user data of host functions)
-//! are only named when the node is made. Where the header has a union of a context and a green one, the context stands for both:
-//! they are the same address (measured). Before CUDA 13.5 some of these were bytes that had to be zero.
+//! Fields that a node will read or write when the graph runs (host addresses of copies, user data of host
+//! functions) are only named when the node is made. Where the header has a union of a context and a green
+//! one, the context stands for both: they are the same address (measured). Before CUDA 13.5 some of these
+//! were bytes that had to be zero.
 
 #![allow(non_snake_case)]
 
@@ -191,8 +192,8 @@ structs! {
     }
 }
 
-// External semaphores. Their parameters are nested structs in the header; the fields keep the path as their name. An
-// `nvSciSync_fence` belongs to another library.
+// External semaphores. Their parameters are nested structs in the header; the fields keep the path as their
+// name. An `nvSciSync_fence` belongs to another library.
 structs! {
     CUDA_EXT_SEM_SIGNAL_NODE_PARAMS {
         extSemArray: *mut CUexternalSemaphore = In(Len(numExtSems)),

@@ -7,7 +7,8 @@ use super::super::enums::*;
 use super::super::types::*;
 use std::ffi::{c_char, c_void};
 
-/// The header has one enumeration for the attributes of launches, streams and kernel nodes, under three names.
+/// The header has one enumeration for the attributes of launches, streams and kernel nodes, under three
+/// names.
 pub type CUlaunchAttributeID = CUstreamAttrID;
 pub type CUkernelNodeAttrID = CUlaunchAttributeID;
 
@@ -81,8 +82,8 @@ structs! {
     }
 }
 
-// In the header a union of structs that all begin with `operation`. Here what differs begins at byte 8, and `flags` is
-// that of the two operations with nothing else to say (padding in the others).
+// In the header a union of structs that all begin with `operation`. Here what differs begins at byte 8, and
+// `flags` is that of the two operations with nothing else to say (padding in the others).
 structs! {
     CUstreamBatchMemOpParams {
         operation: CUstreamBatchMemOpType,

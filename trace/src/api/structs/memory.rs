@@ -33,8 +33,8 @@ pub const POINTER_ATTRIBUTES: &[(u32, &Type)] = {
     ]
 };
 
-/// What `cuMemRangeGetAttributes` writes. `ACCESSED_BY` is as many device ordinals as the caller has room for; the
-/// first is described.
+/// What `cuMemRangeGetAttributes` writes. `ACCESSED_BY` is as many device ordinals as the caller has room
+/// for; the first is described.
 pub const MEM_RANGE_ATTRIBUTES: &[(u32, &Type)] = {
     use CUmem_range_attribute as A;
     &[
