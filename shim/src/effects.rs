@@ -174,30 +174,18 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
             recorder.around.pinned.register(word(address), removed);
         }
         (_, false) => {}
-        (Hook::ModuleMade { place, library }, _) => {
-            let module = handed_out(word(place));
-            let library = library.map_or(0, word);
-            recorder.images.library_module(module, library);
-            recorder.modules.add(module, library, ask::current_context());
-        }
-        (Hook::ModuleUsed { place, module, name }, _) => {
-            implicit_modules::looked_into(lane, word(module));
-            recorder.kernels.give(handed_out(word(place)), word(module));
-            recorder.images.function_found(word(place), word(module), word(name), false);
-        }
-        (Hook::KernelFound { place, library, name }, _) => {
-            recorder.kernels.give(handed_out(word(place)), 0);
-            recorder.images.function_found(word(place), word(library), word(name), true);
-        }
-        (Hook::KernelFunction { place, kernel }, _) => {
-            recorder.kernels.give(handed_out(word(place)), 0);
-            recorder.images.kernel_function(word(place), word(kernel));
-        }
-        (Hook::FunctionUsed { function }, _) => _ = lane.introduce(word(function)),
-        (Hook::ManagedMade { place, bytes }, _) => {
+        (_, true) => took_effect(hook, lane, words, position),
+    }
+}
+
+fn took_effect(hook: Hook, lane: &Lane, words: &[u64], position: u64) {
+    let word = |at: u8| words[usize::from(at)];
+    let recorder = recorder::recorder();
+    match hook {
+        Hook::ManagedMade { place, bytes } => {
             recorder.watch.managed_made(handed_out(word(place)), word(bytes));
         }
-        (Hook::VariableFound { place, bytes, owner, name, in_library, managed }, _) => {
+        Hook::VariableFound { in_library, managed, place, bytes, owner, name } => {
             let library_of = |module| recorder.modules.library_of(module);
             recorder.variables.found(
                 in_library,
@@ -208,22 +196,22 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
             );
         }
         // Memory of devices is never read by the CPU: it may have side effects.
-        (Hook::HostRegister { address, bytes, flags }, _) if word(flags) & IO_MEMORY == 0 => {
+        Hook::HostRegister { address, bytes, flags } if word(flags) & IO_MEMORY == 0 => {
             recorder.around.pinned.register(word(address), word(bytes));
         }
-        (Hook::EventRecord { event, stream, per_thread }, _) if orders(recorder) => {
+        Hook::EventRecord { event, stream, per_thread } if orders(recorder) => {
             let queue = Queue::of(word(stream), per_thread, lane.index(), ask::current_context);
             recorder.around.pending.event_recorded(word(event), queue, position);
         }
-        (Hook::ContextRecord { event, context }, _) if orders(recorder) => {
+        Hook::ContextRecord { event, context } if orders(recorder) => {
             recorder.around.pending.context_recorded(word(event), word(context), position);
         }
-        (Hook::EventEnds { event }, _) => recorder.around.pending.event_ends(word(event)),
-        (Hook::StreamWait { stream, event, per_thread }, _) if orders(recorder) => {
+        Hook::EventEnds { event } => recorder.around.pending.event_ends(word(event)),
+        Hook::StreamWait { stream, event, per_thread } if orders(recorder) => {
             let queue = Queue::of(word(stream), per_thread, lane.index(), ask::current_context);
             recorder.around.pending.stream_waits(queue, word(event));
         }
-        (Hook::Textured { address, within }, _) if recorder.reaches_host() => {
+        Hook::Textured { address, within } if recorder.reaches_host() => {
             let address =
                 within.map_or(Some(word(address)), |offset| word_at(word(address) + u64::from(offset), 8, true));
             // The call's entry has been written: it is the latest.
@@ -231,18 +219,46 @@ fn ended(hook: Hook, lane: &Lane, words: &[u64], succeeded: bool, position: u64,
             recorder.watch.refer(address.into_iter(), &mut finds);
             lane.add(finds);
         }
-        (Hook::Instantiated { place, graph }, _) => instantiated(lane, handed_out(word(place)), word(graph)),
-        (Hook::GraphUpdated { executable, graph }, _) => instantiated(lane, word(executable), word(graph)),
-        (Hook::GraphEnds { executable }, _) => {
+        Hook::Instantiated { place, graph } => instantiated(lane, handed_out(word(place)), word(graph)),
+        Hook::GraphUpdated { executable, graph } => instantiated(lane, word(executable), word(graph)),
+        Hook::GraphEnds { executable } => {
             recorder.destinations.ends(word(executable));
             recorder.node_runs.ends(word(executable));
         }
-        (Hook::BeginCapture, _) => {
+        Hook::BeginCapture => {
             ask::GRAPHS.store(true, Relaxed);
             range::capture_begins();
         }
-        (Hook::GraphMade, _) => ask::GRAPHS.store(true, Relaxed),
-        (Hook::EndCapture, _) => range::capture_ends(),
+        Hook::GraphMade => ask::GRAPHS.store(true, Relaxed),
+        Hook::EndCapture => range::capture_ends(),
+        _ => code_found(hook, lane, word),
+    }
+}
+
+/// Modules, libraries, kernels and functions by the calls that make them, find them or use them.
+fn code_found(hook: Hook, lane: &Lane, word: impl Fn(u8) -> u64) {
+    let recorder = recorder::recorder();
+    match hook {
+        Hook::ModuleMade { place, library } => {
+            let module = handed_out(word(place));
+            let library = library.map_or(0, word);
+            recorder.images.library_module(module, library);
+            recorder.modules.add(module, library, ask::current_context());
+        }
+        Hook::ModuleUsed { place, module, name } => {
+            implicit_modules::looked_into(lane, word(module));
+            recorder.kernels.give(handed_out(word(place)), word(module));
+            recorder.images.function_found(word(place), word(module), word(name), false);
+        }
+        Hook::KernelFound { place, library, name } => {
+            recorder.kernels.give(handed_out(word(place)), 0);
+            recorder.images.function_found(word(place), word(library), word(name), true);
+        }
+        Hook::KernelFunction { place, kernel } => {
+            recorder.kernels.give(handed_out(word(place)), 0);
+            recorder.images.kernel_function(word(place), word(kernel));
+        }
+        Hook::FunctionUsed { function } => _ = lane.introduce(word(function)),
         _ => {}
     }
 }

@@ -40,112 +40,24 @@ impl Pending {
     /// `waiter`: the thread whose call it was; none if a callback begins.
     pub fn finished(&self, covered: Covered, position: u64, waiter: Option<u32>) -> Finished {
         let mut state = self.state.lock();
-        let State { copies, order, looking, .. } = &mut *state;
-        let (until, of_context) = match covered {
-            Covered::Event(event) => (order.by_event(event, position), None),
-            Covered::Turn(turn) => (order.by_stream(turn.queue, position), None),
-            Covered::Stream(queue) => {
-                (order.by_stream(queue, position), queue.is_legacy().then_some((queue.context, true)))
-            }
-            Covered::Context(context) => (Reach::new(), Some((context, false))),
-            Covered::Legacy(context) => (Reach::new(), Some((context, true))),
-        };
-        // The legacy stream waits for blocking ones: with work of its own, and in its synchronisation, or for
-        // an event on it, without any (seen on driver 580: tests/gpu/facts/legacy_waits.c; it does not wait
-        // for streams that are not blocking).
-        let legacy: Vec<(u64, u64)> =
-            until.iter().filter(|(queue, _)| queue.is_legacy()).map(|(queue, until)| (queue.context, *until)).collect();
-        let is_before_legacy = |copy: &Copy| {
-            let is_meant = |(context, until): &(u64, u64)| copy.context == *context && copy.is_put_before(*until);
-            copy.blocking == Some(true) && legacy.iter().any(is_meant)
-        };
-        let is_covered = |queue: &Queue, until: Option<&u64>, copy: &mut Copy| {
-            let in_context = of_context.is_some_and(|(context, only_blocking)| {
-                let own = copy.context == context && copy.is_put_before(position);
-                copy.late |= own && only_blocking && copy.blocking.is_none();
-                own && (!only_blocking || copy.blocking == Some(true))
-            });
-            let is_own = || matches!(covered, Covered::Turn(turn) if copy.is_done_before(*queue, turn));
-            in_context || until.is_some_and(|until| copy.is_put_before(*until)) || is_before_legacy(copy) || is_own()
-        };
-        let others = looking.values().filter(|(queue, copy)| is_covered(queue, until.get(queue), &mut copy.clone()));
+        let cover = Cover::of(&state, covered, position);
+        let others = state.looking.values().filter(|(queue, copy)| cover.covers(queue, &mut copy.clone()));
         let others = others.map(|(_, copy)| copy.position).collect();
-        let (mut finished, mut partly) = (Vec::new(), Vec::new());
-        for (queue, copies) in copies.iter_mut() {
-            let until = until.get(queue);
-            if until.is_some() || of_context.is_some() || !legacy.is_empty() {
-                let done = copies.extract_if(.., |copy| is_covered(queue, until, copy));
-                finished.extend(done.map(|copy| (*queue, copy)));
-            }
-            // What they brought is told when the last is done; but the CPU may write over what the first have
-            // made.
-            let is_meant = |copy: &&mut Copy| matches!(copy.work, Work::Launch | Work::Given | Work::Unnamed { .. });
-            for copy in copies.iter_mut().filter(is_meant) {
-                let is_of = |(context, only_blocking): &(u64, bool)| {
-                    copy.context == *context && (!only_blocking || copy.blocking == Some(true))
-                };
-                let until = until.copied().or(of_context.filter(is_of).map(|_| position));
-                partly.extend(until.is_some_and(|until| copy.row.drop_before(until)).then_some(*copy));
-            }
-        }
+        let (mut finished, partly) = cover.take(&mut state);
         // A wait that began before it was known that work behind a launch has written there, too, says
         // nothing of the launch alone.
         finished.iter_mut().for_each(|(_, copy)| copy.is_outdone |= copy.overwritten >= position);
-        let writes: Vec<&(Queue, Copy)> = finished.iter().filter(|(_, copy)| copy.work.writes()).collect();
-        let is_graph = |(_, copy): &&(Queue, Copy)| copy.work == Work::Unnamed { any: true };
-        let graphs: Vec<Queue> = finished.iter().filter(is_graph).map(|(queue, _)| *queue).collect();
-        if !writes.is_empty() || !graphs.is_empty() {
-            let tick = self.next.fetch_add(1, Relaxed);
-            let left =
-                copies.iter_mut().flat_map(|(queue, copies)| copies.iter_mut().map(|copy| (*queue, copy, false)));
-            let left = left.chain(looking.values_mut().map(|(queue, copy)| (*queue, copy, true)));
-            for (queue, launch, is_looked_at) in left.filter(|(_, copy, _)| copy.work == Work::Launch) {
-                let Range { start, end } = launch.landing.extent();
-                let of_all = |done: &Copy| done.landing.extent() == (start..end);
-                let (launched, own) = (launch.position, (launch.thread, launch.call));
-                // What a graph has filled before its callback is not behind it.
-                let is_behind = |done: &Copy| done.position > launched && (done.thread, done.call) != own;
-                if writes.iter().any(|(other, done)| *other != queue && done.meets(start, end)) {
-                    launch.meets_company(waiter);
-                }
-                if graphs.iter().any(|graph| *graph != queue) {
-                    launch.meets_graphs(waiter);
-                }
-                let writes = writes.iter().map(|(_, done)| done);
-                for done in writes.filter(|done| is_behind(done) && done.meets(start, end)) {
-                    launch.overwritten = tick;
-                    launch.is_outdone |= is_looked_at || done.work == Work::Launch && of_all(done);
-                }
-            }
-        }
-        state.landed.extend(
-            finished
-                .iter()
-                .filter(|(_, copy)| copy.work.lands())
-                .map(|(queue, copy)| (*queue, copy.position, copy.landing.extent())),
-        );
-        let many = state.landed.len().saturating_sub(MOST_LANDED);
-        state.landed.drain(..many);
+        state.met_by(&finished, waiter, || self.next.fetch_add(1, Relaxed));
+        state.keep_landed(&finished);
         let State { copies, looking, .. } = &mut *state;
         looking.extend(finished.iter().map(|(queue, copy)| (copy.position, (*queue, *copy))));
         copies.retain(|_, copies| !copies.is_empty());
         let stirred = state.stirred_by(&finished);
-        let State { copies, landings, beside, .. } = &mut *state;
-        for (_, copy) in finished.iter().filter(|(_, copy)| copy.work == Work::Copy) {
-            if let Entry::Occupied(known) = landings.entry(copy.landing.address())
-                && known.get().2 == copy.position
-            {
-                known.remove();
-            }
-        }
-        let copies_of = |(_, copy): (Queue, Copy)| (copy, copy.beside(beside, waiter));
-        let finished = Finished { copies: finished.into_iter().map(copies_of).collect(), partly, stirred, others };
-        if !beside.is_empty() {
-            let launches = copies.values().flatten().filter(|copy| copy.work == Work::Launch);
-            let earliest = launches.map(|launch| launch.row.first()).min().unwrap_or(u64::MAX);
-            beside.retain(|(tick, ..)| *tick > earliest);
-        }
-        finished
+        state.drop_landings(&finished);
+        let beside = &state.beside;
+        let copies = finished.into_iter().map(|(_, copy)| (copy, copy.beside(beside, waiter))).collect();
+        state.drop_beside();
+        Finished { copies, partly, stirred, others }
     }
 
     /// What they brought is known now. What other threads are still looking at the application must not
@@ -195,7 +107,138 @@ impl Pending {
     }
 }
 
+/// What a synchronisation covers, which began at `position`.
+struct Cover<'t> {
+    covered: Covered<'t>,
+    position: u64,
+    /// Up to where, by stream.
+    until: Reach,
+    /// All of a context, or only its blocking streams.
+    of_context: Option<(u64, bool)>,
+    /// Legacy streams among `until`: the context, and up to where.
+    legacy: Vec<(u64, u64)>,
+}
+
+impl<'t> Cover<'t> {
+    fn of(state: &State, covered: Covered<'t>, position: u64) -> Cover<'t> {
+        let order = &state.order;
+        let (until, of_context) = match covered {
+            Covered::Event(event) => (order.by_event(event, position), None),
+            Covered::Turn(turn) => (order.by_stream(turn.queue, position), None),
+            Covered::Stream(queue) => {
+                (order.by_stream(queue, position), queue.is_legacy().then_some((queue.context, true)))
+            }
+            Covered::Context(context) => (Reach::new(), Some((context, false))),
+            Covered::Legacy(context) => (Reach::new(), Some((context, true))),
+        };
+        let legacy = until.iter().filter(|(queue, _)| queue.is_legacy());
+        let legacy = legacy.map(|(queue, until)| (queue.context, *until)).collect();
+        Cover { covered, position, until, of_context, legacy }
+    }
+
+    fn covers(&self, queue: &Queue, copy: &mut Copy) -> bool {
+        let in_context = self.of_context.is_some_and(|(context, only_blocking)| {
+            let own = copy.context == context && copy.is_put_before(self.position);
+            copy.late |= own && only_blocking && copy.blocking.is_none();
+            own && (!only_blocking || copy.blocking == Some(true))
+        });
+        let is_own = || matches!(self.covered, Covered::Turn(turn) if copy.is_done_before(*queue, turn));
+        let is_before = |until: &u64| copy.is_put_before(*until);
+        in_context || self.until.get(queue).is_some_and(is_before) || self.is_before_legacy(copy) || is_own()
+    }
+
+    /// The legacy stream waits for blocking ones: with work of its own, and in its synchronisation, or for an
+    /// event on it, without any (seen on driver 580: tests/gpu/facts/legacy_waits.c; it does not wait for
+    /// streams that are not blocking).
+    fn is_before_legacy(&self, copy: &Copy) -> bool {
+        let is_meant = |(context, until): &(u64, u64)| copy.context == *context && copy.is_put_before(*until);
+        copy.blocking == Some(true) && self.legacy.iter().any(is_meant)
+    }
+
+    /// Takes out what is covered; and launches of a row of which the last is not.
+    fn take(&self, state: &mut State) -> (Vec<(Queue, Copy)>, Vec<Copy>) {
+        let (mut finished, mut partly) = (Vec::new(), Vec::new());
+        for (queue, copies) in &mut state.copies {
+            let until = self.until.get(queue).copied();
+            if until.is_some() || self.of_context.is_some() || !self.legacy.is_empty() {
+                let done = copies.extract_if(.., |copy| self.covers(queue, copy));
+                finished.extend(done.map(|copy| (*queue, copy)));
+            }
+            // What they brought is told when the last is done; but the CPU may write over what the first have
+            // made.
+            let is_meant = |copy: &&mut Copy| matches!(copy.work, Work::Launch | Work::Given | Work::Unnamed { .. });
+            for copy in copies.iter_mut().filter(is_meant) {
+                let is_of = |(context, only_blocking): &(u64, bool)| {
+                    copy.context == *context && (!only_blocking || copy.blocking == Some(true))
+                };
+                let until = until.or(self.of_context.filter(is_of).map(|_| self.position));
+                partly.extend(until.is_some_and(|until| copy.row.drop_before(until)).then_some(*copy));
+            }
+        }
+        (finished, partly)
+    }
+}
+
 impl State {
+    /// Launches that are left learn what of this has worked in their memory. `next`: a tick, if there is any.
+    fn met_by(&mut self, finished: &[(Queue, Copy)], waiter: Option<u32>, next: impl Fn() -> u64) {
+        let writes: Vec<&(Queue, Copy)> = finished.iter().filter(|(_, copy)| copy.work.writes()).collect();
+        let is_graph = |(_, copy): &&(Queue, Copy)| copy.work == Work::Unnamed { any: true };
+        let graphs: Vec<Queue> = finished.iter().filter(is_graph).map(|(queue, _)| *queue).collect();
+        if writes.is_empty() && graphs.is_empty() {
+            return;
+        }
+        let tick = next();
+        let State { copies, looking, .. } = self;
+        let left = copies.iter_mut().flat_map(|(queue, copies)| copies.iter_mut().map(|copy| (*queue, copy, false)));
+        let left = left.chain(looking.values_mut().map(|(queue, copy)| (*queue, copy, true)));
+        for (queue, launch, is_looked_at) in left.filter(|(_, copy, _)| copy.work == Work::Launch) {
+            let Range { start, end } = launch.landing.extent();
+            let of_all = |done: &Copy| done.landing.extent() == (start..end);
+            let (launched, own) = (launch.position, (launch.thread, launch.call));
+            // What a graph has filled before its callback is not behind it.
+            let is_behind = |done: &Copy| done.position > launched && (done.thread, done.call) != own;
+            if writes.iter().any(|(other, done)| *other != queue && done.meets(start, end)) {
+                launch.meets_company(waiter);
+            }
+            if graphs.iter().any(|graph| *graph != queue) {
+                launch.meets_graphs(waiter);
+            }
+            let writes = writes.iter().map(|(_, done)| done);
+            for done in writes.filter(|done| is_behind(done) && done.meets(start, end)) {
+                launch.overwritten = tick;
+                launch.is_outdone |= is_looked_at || done.work == Work::Launch && of_all(done);
+            }
+        }
+    }
+
+    fn keep_landed(&mut self, finished: &[(Queue, Copy)]) {
+        let landed = finished.iter().filter(|(_, copy)| copy.work.lands());
+        self.landed.extend(landed.map(|(queue, copy)| (*queue, copy.position, copy.landing.extent())));
+        let many = self.landed.len().saturating_sub(MOST_LANDED);
+        self.landed.drain(..many);
+    }
+
+    fn drop_landings(&mut self, finished: &[(Queue, Copy)]) {
+        for (_, copy) in finished.iter().filter(|(_, copy)| copy.work == Work::Copy) {
+            if let Entry::Occupied(known) = self.landings.entry(copy.landing.address())
+                && known.get().2 == copy.position
+            {
+                known.remove();
+            }
+        }
+    }
+
+    /// Of what the CPU wrote beside launches, only what the earliest that is left may have met matters.
+    fn drop_beside(&mut self) {
+        if self.beside.is_empty() {
+            return;
+        }
+        let launches = self.copies.values().flatten().filter(|copy| copy.work == Work::Launch);
+        let earliest = launches.map(|launch| launch.row.first()).min().unwrap_or(u64::MAX);
+        self.beside.retain(|(tick, ..)| *tick > earliest);
+    }
+
     /// Keeps in mind where the CPU copied for these, while launches are at work there. Which of them have to
     /// do with such pages.
     fn stirred_by(&mut self, finished: &[(Queue, Copy)]) -> Vec<(Queue, Copy, Vec<Range<u64>>)> {
