@@ -94,7 +94,8 @@ mod tests {
         let (handle, at, bytes) = (0x90, 0x7000, 0x1000);
         let kind = Memory::Physical;
         let mut physical = Physical::default();
-        physical.follow(&Change::Allocated { kind, at: handle, bytes: Some(bytes), pool: None });
+        let (device, pool, on) = (None, None, None);
+        physical.follow(&Change::Allocated { kind, at: handle, bytes: Some(bytes), device, pool, on });
         physical.follow(&Change::Mapped { at, bytes, handle });
         physical.follow(&Change::PhysicalRetained { handle, at });
         physical.follow(&Change::Freed { kind, at: handle });
