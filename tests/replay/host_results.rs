@@ -69,7 +69,8 @@ fn what_callbacks_of_graphs_wait_for_is_bounded() {
     let place = recorded("graph_results_often.c", &["240"]);
     let allowed = (256.0 + 32.0 * begun.elapsed().as_secs_f64()) as u64;
     let read = place.trace().results_of_callbacks().map(|(_, image)| image.len).sum::<u64>() >> 20;
-    assert!((200..=allowed).contains(&read), "{read} MiB of {allowed}");
+    // What waits read counts, too: how much that is depends on when callbacks run.
+    assert!((128..=allowed).contains(&read), "{read} MiB of {allowed}");
 }
 
 #[test]
