@@ -41,7 +41,8 @@ impl Pending {
     pub fn finished(&self, covered: Covered, position: u64, waiter: Option<u32>) -> Finished {
         let mut state = self.state.lock();
         let cover = Cover::of(&state, covered, position);
-        let others = state.looking.values().filter(|(queue, copy)| cover.covers(queue, &mut copy.clone()));
+        let others =
+            state.looking.values().filter(|(queue, copy)| cover.covers(queue, cover.until(queue), &mut copy.clone()));
         let others = others.map(|(_, copy)| copy.position).collect();
         let (mut finished, partly) = cover.take(&mut state);
         // A wait that began before it was known that work behind a launch has written there, too, says
@@ -136,15 +137,20 @@ impl<'t> Cover<'t> {
         Cover { covered, position, until, of_context, legacy }
     }
 
-    fn covers(&self, queue: &Queue, copy: &mut Copy) -> bool {
+    fn until(&self, queue: &Queue) -> Option<u64> {
+        self.until.get(queue).copied()
+    }
+
+    /// `until`: that of the queue, looked up once for all of its copies.
+    fn covers(&self, queue: &Queue, until: Option<u64>, copy: &mut Copy) -> bool {
         let in_context = self.of_context.is_some_and(|(context, only_blocking)| {
             let own = copy.context == context && copy.is_put_before(self.position);
             copy.late |= own && only_blocking && copy.blocking.is_none();
             own && (!only_blocking || copy.blocking == Some(true))
         });
         let is_own = || matches!(self.covered, Covered::Turn(turn) if copy.is_done_before(*queue, turn));
-        let is_before = |until: &u64| copy.is_put_before(*until);
-        in_context || self.until.get(queue).is_some_and(is_before) || self.is_before_legacy(copy) || is_own()
+        let is_before = until.is_some_and(|until| copy.is_put_before(until));
+        in_context || is_before || self.is_before_legacy(copy) || is_own()
     }
 
     /// The legacy stream waits for blocking ones: with work of its own, and in its synchronisation, or for an
@@ -159,9 +165,9 @@ impl<'t> Cover<'t> {
     fn take(&self, state: &mut State) -> (Vec<(Queue, Copy)>, Vec<Copy>) {
         let (mut finished, mut partly) = (Vec::new(), Vec::new());
         for (queue, copies) in &mut state.copies {
-            let until = self.until.get(queue).copied();
+            let until = self.until(queue);
             if until.is_some() || self.of_context.is_some() || !self.legacy.is_empty() {
-                let done = copies.extract_if(.., |copy| self.covers(queue, copy));
+                let done = copies.extract_if(.., |copy| self.covers(queue, until, copy));
                 finished.extend(done.map(|copy| (*queue, copy)));
             }
             // What they brought is told when the last is done; but the CPU may write over what the first have
