@@ -167,16 +167,10 @@ pub fn resolve(call: &Call, function: &Function) -> Option<Change> {
     let argument = |Sibling(at)| call.argument_of(at.into());
     let handle = |kind| call.argument_of(function.handle(kind)?);
     let made = |kind| call.output_of(function.creates(kind)?);
-    let ended = |kind| call.argument_of(function.ends(kind)?);
     let device = || handle(Kind::Device).map(|device| device as i32);
     let on = || StreamHandle::new(function, call.stream().unwrap_or(0));
     let context = || handle(Kind::Context).or_else(|| handle(Kind::GreenContext));
     let scope = || context().map_or_else(|| Scope::Stream(on()), Scope::Context);
-    let finished = |awaited| match awaited {
-        Awaited::Events(at) => Change::EventsFinished { events: at.map(|at| call.word(at)) },
-        Awaited::Stream(_) => Change::StreamFinished { on: on() },
-        Awaited::Context(at) => Change::ContextFinished { context: Awaited::context(at, |at| call.word(at)) },
-    };
     Some(match function.effect {
         Effect::RetainPrimary => {
             Change::PrimaryRetained { context: call.output_of(function.hands_out(Kind::Context)?)?, device: device()? }
@@ -222,28 +216,40 @@ pub fn resolve(call: &Call, function: &Function) -> Option<Change> {
             let at = function.params.iter().position(|param| matches!(param.role, Role::Address))?;
             Change::PhysicalRetained { handle: made(Kind::Allocation)?, at: call.argument_of(at)? }
         }
-        _ => {
-            if let Some(awaited) = function.awaited() {
-                finished(awaited)
-            } else if let Some(context) = made(Kind::Context) {
-                Change::ContextMade { context, device: device()?, is_green: false }
-            } else if let Some(context) = made(Kind::GreenContext) {
-                Change::ContextMade { context, device: device()?, is_green: true }
-            } else if let Some(context) = ended(Kind::Context) {
-                Change::ContextEnded { context, is_green: false }
-            } else if let Some(context) = ended(Kind::GreenContext) {
-                Change::ContextEnded { context, is_green: true }
-            } else if let Some(stream) = made(Kind::Stream) {
-                Change::StreamMade { stream, green: handle(Kind::GreenContext), is_blocking: !has_flag(call, function) }
-            } else if let Some(stream) = ended(Kind::Stream) {
-                Change::StreamEnded { stream }
-            } else if let Some(event) = ended(Kind::Event) {
-                Change::EventEnded { event }
-            } else {
-                let pool = call.output_of(function.hands_out(Kind::MemoryPool)?)?;
-                Change::PoolFound { pool, device: device().or_else(|| located(call, function))? }
-            }
+        _ => return by_objects(call, function),
+    })
+}
+
+/// Of a call whose line has no effect of its own: what it waited for, made or ended.
+fn by_objects(call: &Call, function: &Function) -> Option<Change> {
+    let handle = |kind| call.argument_of(function.handle(kind)?);
+    let made = |kind| call.output_of(function.creates(kind)?);
+    let ended = |kind| call.argument_of(function.ends(kind)?);
+    let device = || handle(Kind::Device).map(|device| device as i32);
+    let on = || StreamHandle::new(function, call.stream().unwrap_or(0));
+    Some(if let Some(awaited) = function.awaited() {
+        match awaited {
+            Awaited::Events(at) => Change::EventsFinished { events: at.map(|at| call.word(at)) },
+            Awaited::Stream(_) => Change::StreamFinished { on: on() },
+            Awaited::Context(at) => Change::ContextFinished { context: Awaited::context(at, |at| call.word(at)) },
         }
+    } else if let Some(context) = made(Kind::Context) {
+        Change::ContextMade { context, device: device()?, is_green: false }
+    } else if let Some(context) = made(Kind::GreenContext) {
+        Change::ContextMade { context, device: device()?, is_green: true }
+    } else if let Some(context) = ended(Kind::Context) {
+        Change::ContextEnded { context, is_green: false }
+    } else if let Some(context) = ended(Kind::GreenContext) {
+        Change::ContextEnded { context, is_green: true }
+    } else if let Some(stream) = made(Kind::Stream) {
+        Change::StreamMade { stream, green: handle(Kind::GreenContext), is_blocking: !has_flag(call, function) }
+    } else if let Some(stream) = ended(Kind::Stream) {
+        Change::StreamEnded { stream }
+    } else if let Some(event) = ended(Kind::Event) {
+        Change::EventEnded { event }
+    } else {
+        let pool = call.output_of(function.hands_out(Kind::MemoryPool)?)?;
+        Change::PoolFound { pool, device: device().or_else(|| located(call, function))? }
     })
 }
 
