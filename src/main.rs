@@ -103,6 +103,7 @@ impl Command {
 fn main() -> ExitCode {
     let command = Arguments::parse().command;
     let as_json = command.is_json();
+    signals::outlive_the_file_size_limit();
     // The viewer has a terminal to give back, a replay runs a driver, and `record` is the program's until
     // that has ended.
     if !matches!(command, Command::View(_) | Command::Replay(_) | Command::Record(_)) {

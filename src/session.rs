@@ -63,6 +63,7 @@ pub fn close(asked: &Asked) -> u64 {
         match Trace::open(&path).map_err(anyhow::Error::from).map(finish) {
             Ok(Ok(finished)) => closed.push((name, finished)),
             Ok(Err(finish::Error::InUse { pid, .. })) => open.push(format!("{name} (process {pid})")),
+            Ok(Err(finish::Error::Io { source, .. })) => say(format_args!("{name}: not closed: {source}")),
             Ok(Err(error)) => say(error),
             Err(error) => say(exit::in_full(&error)),
         }

@@ -3,9 +3,10 @@
 
 use std::io;
 use std::mem::zeroed;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitStatus};
 use std::ptr::{null, null_mut};
-use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::SeqCst};
 
 const FORWARDED: [libc::c_int; 4] = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP];
 
@@ -42,6 +43,17 @@ fn is_ignored(signal: libc::c_int) -> bool {
     }
 }
 
+/// Whether the program that `record` starts has it so, too.
+static LIMIT_IGNORED: AtomicBool = AtomicBool::new(false);
+
+/// A file that may not grow any more (RLIMIT_FSIZE) is then an error of the write, where Linux would end the
+/// process.
+pub fn outlive_the_file_size_limit() {
+    LIMIT_IGNORED.store(is_ignored(libc::SIGXFSZ), SeqCst);
+    // SAFETY: no handler of anybody's is replaced.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
 /// Runs a program to its end and passes on what ends programs.
 pub fn run(command: &mut Command) -> io::Result<ExitStatus> {
     for signal in FORWARDED.into_iter().filter(|signal| !is_ignored(*signal)) {
@@ -53,6 +65,15 @@ pub fn run(command: &mut Command) -> io::Result<ExitStatus> {
             new.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO;
             libc::sigaction(signal, &new, null_mut());
         }
+    }
+    if !LIMIT_IGNORED.load(SeqCst) {
+        let to_default = || {
+            // SAFETY: async-signal-safe, as what runs between fork and exec must be.
+            unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_DFL) };
+            Ok(())
+        };
+        // SAFETY: as it says there.
+        unsafe { command.pre_exec(to_default) };
     }
     let mut child = command.spawn()?;
     CHILD.store(child.id() as i32, SeqCst);

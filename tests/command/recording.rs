@@ -335,3 +335,22 @@ fn help_lists_every_variable() {
         }
     }
 }
+
+/// SIGXFSZ is the program's own affair: `record` outlives its own, and the program has it as ever.
+#[test]
+fn a_file_size_limit_is_no_end_of_the_recording() {
+    let place = Place::new();
+    let under = |limit: &str, program: &str| {
+        let script = format!("{limit} exec \"$0\" record --driver sim -- {program}");
+        let mut bash = place.command("bash");
+        run(bash.args(["-c", &script]).arg(artifact("cutrace")).arg(client("vector_add.c")))
+    };
+    // Some of these leave no room for the footer.
+    let told = (16..64).step_by(4).map(|limit| under(&format!("ulimit -f {limit};"), "\"$1\"")).filter(|ran| {
+        assert!([0, 1].contains(&ran.code()), "{ran:?}");
+        ran.stderr.contains(": not closed: File too large")
+    });
+    assert!(told.count() > 0);
+    under("", "sh -c 'kill -XFSZ $$'").expect(128 + libc::SIGXFSZ);
+    under("trap '' XFSZ;", "sh -c 'kill -XFSZ $$'").expect(0);
+}
