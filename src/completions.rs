@@ -1,5 +1,6 @@
 //! `cutrace completions`: scripts for shells.
 
+use crate::results::Results;
 use anyhow::Result;
 use clap::Command;
 use std::io::Write;
@@ -19,6 +20,6 @@ pub fn run(arguments: Arguments, mut command: Command) -> Result<u8> {
     // Into memory first: the generator panics on a pipe that is closed.
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut command, "cutrace", &mut script);
-    std::io::stdout().lock().write_all(&script)?;
+    Results::begin().write_all(&script)?;
     Ok(crate::exit::DONE)
 }

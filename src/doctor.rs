@@ -5,6 +5,7 @@ use crate::driver::{self, Choice, Found};
 use crate::exit::{DONE, FAILED, NO_DRIVER};
 use crate::figures::{counted, size};
 use crate::program;
+use crate::results::Results;
 use anyhow::Result;
 use serde::Serialize;
 use serde_json::json;
@@ -53,7 +54,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let usable = driver.well;
     let mut checks = vec![driver, recorder(), directory()?, kernel(), userfaultfd(), clock()];
     checks.extend(arguments.program.as_ref().map(program));
-    let mut out = io::stdout().lock();
+    let mut out = Results::begin();
     if arguments.json {
         serde_json::to_writer(&mut out, &json!({ "schema": 1, "checks": checks }))?;
         writeln!(out)?;

@@ -5,6 +5,7 @@ use crate::exit;
 use crate::latest::File;
 use crate::line;
 use crate::reading::Reading;
+use crate::results::{self, Results};
 use crate::works;
 use crate::writes;
 use anyhow::Result;
@@ -43,7 +44,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let reading = &arguments.reading;
     let trace = arguments.file.open()?;
     let wanted = reading.selection(&trace)?;
-    let mut out = BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
+    let mut out = BufWriter::with_capacity(1 << 16, Results::begin());
     let mut annotations = Annotations::of(&trace, reading, reading.json)?;
     let works = ByCall::of(&trace);
     let mut objects = Objects::default();
@@ -52,7 +53,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let matches = |line: &str| reading.grep.as_ref().is_none_or(|pattern| pattern.is_match(line));
     for call in trace.calls().take_while(|call| call.number < reading.end()) {
         annotations.print(&mut out, call.begin, &objects, &mut left)?;
-        if left == 0 {
+        if left == 0 || results::are_unread() {
             break;
         }
         let selected = wanted(&call);
@@ -84,7 +85,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         }
         if reading.json {
             let line = line::object(&trace, &call, decoded.as_ref(), &objects);
-            serde_json::to_writer(&mut out, &line).map_err(std::io::Error::from)?;
+            serde_json::to_writer(&mut out, &line)?;
         } else {
             line.clear();
             line::text(&mut line, &trace, &call, decoded.as_ref(), &objects, colored)?;
@@ -95,7 +96,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         left -= 1;
         for work in works.call(call.number) {
             match reading.json {
-                true => serde_json::to_writer(&mut out, &works::object(&work)).map_err(std::io::Error::from)?,
+                true => serde_json::to_writer(&mut out, &works::object(&work))?,
                 false => out.write_all(works::text(&work, trace.nanoseconds(call.begin)).as_bytes())?,
             }
             out.write_all(b"\n")?;

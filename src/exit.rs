@@ -1,6 +1,7 @@
 //! How a command ends: its exit status, and the one line that says why.
 
 use crate::figures::counted;
+use crate::results::Results;
 use std::fmt::Display;
 use std::io::{self, Write};
 use trace::preamble::Data;
@@ -37,9 +38,6 @@ pub fn failure(status: u8, message: impl Display) -> anyhow::Error {
 
 /// Says why on stderr, and in JSON on stdout for who expects that there; gives the exit status.
 pub fn explain(error: anyhow::Error, as_json: bool) -> u8 {
-    if error.chain().any(is_broken_pipe) {
-        return DONE;
-    }
     let message = in_full(&error);
     say(&message);
     let status = match error.downcast_ref::<Failure>() {
@@ -49,7 +47,7 @@ pub fn explain(error: anyhow::Error, as_json: bool) -> u8 {
     };
     if as_json {
         let object = serde_json::json!({ "schema": 1, "error": { "status": status, "message": message } });
-        let _gone = writeln!(io::stdout(), "{object}");
+        let _full = writeln!(Results::begin(), "{object}");
     }
     status
 }
@@ -69,10 +67,6 @@ pub fn at_once(status: u8) -> ! {
     let _ = io::stdout().flush();
     // SAFETY: ends the process.
     unsafe { libc::_exit(status.into()) }
-}
-
-fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
-    error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
 }
 
 /// One line on stderr. There is nowhere left to report a stderr that is gone.

@@ -6,6 +6,7 @@ mod text;
 
 use crate::latest::Files;
 use crate::reading::Reading;
+use crate::results::Results;
 use crate::{exit, verdict};
 use anyhow::Result;
 use as_json::SCHEMA;
@@ -35,7 +36,7 @@ pub struct Arguments {
 pub fn run(arguments: Arguments) -> Result<u8> {
     let reading = &arguments.reading;
     let paths = arguments.files.paths()?;
-    let mut out = BufWriter::new(std::io::stdout().lock());
+    let mut out = BufWriter::new(Results::begin());
     let (mut objects, mut status) = (Vec::new(), exit::DONE);
     let mut traces = paths.iter().map(Trace::open).collect::<Result<Vec<_>, _>>()?;
     for (index, trace) in traces.iter_mut().enumerate() {

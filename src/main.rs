@@ -1,6 +1,6 @@
 //! The `cutrace` command: one file a subcommand, each thin over the libraries.
 //!
-//! stdout carries results, stderr everything else. A reader that goes away (`| head`) ends a command quietly.
+//! stdout carries results, stderr everything else.
 
 mod annotations;
 mod clocks;
@@ -27,6 +27,7 @@ mod redact;
 mod repair;
 mod replay;
 mod report;
+mod results;
 mod session;
 mod shell;
 mod signals;

@@ -3,6 +3,7 @@
 use crate::figures::{counted, size};
 use crate::latest::File;
 use crate::output::Output;
+use crate::results::Results;
 use crate::{exit, signals, verdict};
 use anyhow::{Context, Result};
 use serde_json::json;
@@ -90,7 +91,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let kept = copy.blobs().filter_map(|(hash, _)| copy.blob(hash)).filter(holds).count() as u64;
     output.finish()?;
     let name = arguments.output.display().to_string();
-    let mut out = std::io::stdout().lock();
+    let mut out = Results::begin();
     if arguments.json {
         let whole = json!({
             "schema": SCHEMA, "path": name, "calls": copy.calls_made(), "bytes": bytes, "names": names.len(), "overwritten": overwritten,

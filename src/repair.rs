@@ -2,6 +2,7 @@
 
 use crate::figures::{counted, grouped, size};
 use crate::output::Output;
+use crate::results::Results;
 use crate::{exit, signals, verdict};
 use anyhow::{Context, Result};
 use serde_json::json;
@@ -81,7 +82,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         true => exit::UNREADABLE,
         false => exit::DONE,
     };
-    let mut out = std::io::stdout().lock();
+    let mut out = Results::begin();
     let name = arguments.output.as_ref().unwrap_or(&arguments.file).display().to_string();
     if arguments.json {
         let losses = done.losses.iter().map(|(what, count)| json!({ "what": what, "count": count }));

@@ -22,6 +22,7 @@ use crate::exit::{DIVERGED, DONE, FAILED, NO_DRIVER, UNREADABLE, UNVERIFIED, USA
 use crate::figures::size;
 use crate::latest::File;
 use crate::output::Output;
+use crate::results::Results;
 use crate::{exit, layout};
 use anyhow::Result;
 use bar::Bar;
@@ -225,7 +226,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let is_bisection = arguments.finding.bisect;
     let (trace, plan, options, report) = (&trace, &plan, &options, &report);
     let told = Told { trace, plan, options, report, printed, timed, scope, explained, is_bisection };
-    let mut out = std::io::stdout().lock();
+    let mut out = Results::begin();
     match arguments.json {
         _ if arguments.finding.again => as_json::evidence(&mut out, report)?,
         true => told.as_json(&mut out)?,

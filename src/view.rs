@@ -3,6 +3,7 @@
 use crate::exit::{self, DONE, USAGE, damage, failure};
 use crate::latest::Files;
 use crate::report::findings::find;
+use crate::results::Results;
 use anyhow::Result;
 use clap::{Args, ColorChoice, ValueEnum};
 use std::io::{IsTerminal, Write};
@@ -177,7 +178,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         if let Some(beyond) = beyond {
             return Err(failure(USAGE, beyond));
         }
-        let mut out = std::io::stdout().lock();
+        let mut out = Results::begin();
         out.write_all(text.as_bytes())?;
         out.flush()?;
         return Ok(ended);

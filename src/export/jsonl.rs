@@ -36,7 +36,6 @@ impl<'t> Jsonl<'t> {
 }
 
 fn put(out: &mut impl Write, line: &impl Serialize) -> Result<()> {
-    // A reader that went away must be recognised.
-    serde_json::to_writer(&mut *out, line).map_err(std::io::Error::from)?;
+    serde_json::to_writer(&mut *out, line)?;
     Ok(out.write_all(b"\n")?)
 }

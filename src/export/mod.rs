@@ -16,6 +16,7 @@ use crate::grep::Grep;
 use crate::latest::File;
 use crate::progress::Progress;
 use crate::reading::Reading;
+use crate::results::{self, Results};
 use anyhow::{Context, Result};
 use event::Event;
 use jsonl::Jsonl;
@@ -149,13 +150,13 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         println_json(&json!({ "schema": SCHEMA, "output": path, "format": to.name(), "calls": made, "bytes": bytes }))?;
     } else if !is_stdout {
         let said = format!("{}: {}, {}, {}", output.display(), to.name(), counted(made, "call"), size(bytes));
-        writeln!(std::io::stdout(), "{}", trace::text::plain(&said))?;
+        writeln!(Results::begin(), "{}", trace::text::plain(&said))?;
     }
     Ok(exit::damage(&trace, 0))
 }
 
 fn println_json(value: &serde_json::Value) -> Result<()> {
-    Ok(writeln!(std::io::stdout(), "{value}")?)
+    Ok(writeln!(Results::begin(), "{value}")?)
 }
 
 /// Hands over the calls that are asked for; how many there were, how many they stand for, and what is alive
@@ -172,7 +173,7 @@ fn each<'t>(
     let (most, mut written, mut made) = (reading.limit.unwrap_or(u64::MAX), 0, 0u64);
     for call in trace.calls().take_while(|call| call.number < reading.end()) {
         progress.advance();
-        if written == most {
+        if written == most || results::are_unread() {
             break;
         }
         let selected = wanted(&call) && grep.matches(&call);

@@ -2,13 +2,14 @@
 
 use crate::exit::{USAGE, failure, say};
 use crate::output::Output;
+use crate::results::Results;
 use crate::signals;
 use anyhow::{Context, Result};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 
 pub enum Sink {
-    Stdout(BufWriter<io::Stdout>),
+    Stdout(BufWriter<Results>),
     File(BufWriter<Output>),
 }
 
@@ -21,7 +22,7 @@ impl Sink {
             if binary && io::stdout().is_terminal() {
                 return Err(failure(USAGE, "-o -: this format is binary and stdout is a terminal; give a file"));
             }
-            return Ok(Sink::Stdout(BufWriter::with_capacity(BUFFER, io::stdout())));
+            return Ok(Sink::Stdout(BufWriter::with_capacity(BUFFER, Results::begin())));
         }
         let output = Output::create("-o", path, force, source)?;
         let partial = output.partial().to_path_buf();

@@ -4,6 +4,7 @@ use super::as_json::{LISTED, SCHEMA};
 use super::explain::Explanation;
 use super::{compared, culprit, explain, explained};
 use crate::figures::{counted, grouped, size};
+use crate::results::Results;
 use crate::verdict;
 use anyhow::Result;
 use replayer::{Divergence, Outcome, Plan, Report, Verdict};
@@ -12,7 +13,7 @@ use std::io::Write;
 use trace::Trace;
 
 pub fn plan(trace: &Trace, plan: &Plan, place: bool, as_json: bool) -> Result<()> {
-    let mut out = std::io::stdout().lock();
+    let mut out = Results::begin();
     let reasons: Vec<String> = plan.reasons.iter().map(ToString::to_string).collect();
     let notes = verdict::notes(trace, plan);
     let (device, host) = (plan.device_memory().1, plan.host_memory());

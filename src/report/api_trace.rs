@@ -7,6 +7,7 @@ use crate::figures::grouped;
 use crate::grep::Grep;
 use crate::progress::Progress;
 use crate::reading::Reading;
+use crate::results;
 use anyhow::Result;
 use std::io::Write;
 use trace::Trace;
@@ -42,7 +43,7 @@ pub fn write(trace: &Trace, reading: &Reading, out: &mut Output<impl Write>) -> 
     let mut left = reading.limit.unwrap_or(u64::MAX);
     for call in trace.calls().take_while(|call| call.number < reading.end()) {
         progress.advance();
-        if left == 0 {
+        if left == 0 || results::are_unread() {
             break;
         }
         if !wanted(&call) || !grep.matches(&call) {

@@ -26,6 +26,7 @@ use crate::exit;
 use crate::latest::Files;
 use crate::progress::Progress;
 use crate::reading::Reading;
+use crate::results::Results;
 use anyhow::Result;
 use clap::builder::PossibleValuesParser;
 use device::Scope;
@@ -99,7 +100,7 @@ Examples:
 pub fn run(arguments: Arguments) -> Result<u8> {
     let paths = arguments.files.paths()?;
     let format = arguments.format();
-    let mut out = BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
+    let mut out = BufWriter::with_capacity(1 << 16, Results::begin());
     let is_list = paths.len() > 1 && format == Format::Json;
     let mut status = exit::DONE;
     // Before anything is written: one that cannot be read leaves no half a document.

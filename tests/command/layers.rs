@@ -98,7 +98,7 @@ const CRATES: &[Crate] = &[
     Crate {
         name: "cutrace",
         layers: &[
-            "figures json shell output layout exit signals stdout program progress driver cupti",
+            "results figures json shell output layout exit signals stdout program progress driver cupti",
             "clocks reading grep latest streams works writes annotations line verdict unfinished",
             "report::table report::tally export::event export::field export::proto export::track",
             "report::durations report::render export::device export::nvtx",

@@ -4,7 +4,7 @@ use serde_json::Value;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use tests::forge::Forge;
 use tests::*;
 use trace::segment::{HEADER, Kind, MAGIC};
@@ -340,6 +340,49 @@ fn a_reader_that_goes_away_is_no_error() {
     shell.args(["-c", "\"$0\" dump | head -1"]).arg(artifact("cutrace"));
     let ran = run(&mut shell).expect(0);
     assert_eq!((ran.stdout.lines().count(), ran.stderr.as_str()), (1, ""));
+}
+
+/// Standard output is a pipe that nobody reads.
+fn unread(mut command: Command) -> Option<i32> {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    command.stdout(writer).stderr(Stdio::null()).status().expect("started").code()
+}
+
+#[test]
+fn a_reader_that_goes_away_changes_no_exit_status() {
+    let place = Place::new();
+    let record = |name: &str, client: &Path, arguments: &[&str]| {
+        run(place.cutrace(["record", "--driver", "sim", "-o", name, "--"]).arg(client).args(arguments));
+    };
+    record("fault.bin", &client("graph_fault.c"), &["captured"]);
+    record("other.bin", &client("nondeterministic.c"), &["direct"]);
+    record("alone.bin", &client("nothing_back.c"), &[]);
+    record("no_data.bin", &client("vector_add.c"), &[]);
+    run(&mut place.cutrace(["redact", "no_data.bin", "-o", "no.bin", "--drop-data"])).expect(0);
+    record("cut.bin", &client("vector_add.c"), &[]);
+    std::fs::File::options().write(true).open(place.join("cut.bin")).and_then(|f| f.set_len(30_000)).expect("cut");
+    for (arguments, status) in [
+        ("replay --driver sim --sync-launches fault.bin", 1),
+        ("replay --driver sim --no-explain other.bin", 4),
+        ("replay --driver sim --no-explain --json other.bin", 4),
+        ("replay --driver sim alone.bin", 6),
+        ("replay --driver sim no.bin", 1),
+        ("replay --driver sim no.bin --json", 1),
+        ("info cut.bin", 3),
+        ("info --json cut.bin", 3),
+        ("dump cut.bin", 3),
+        ("report cut.bin", 3),
+        ("report --json cut.bin fault.bin", 3),
+        ("export --to jsonl -o - cut.bin", 3),
+        ("view cut.bin", 3),
+        ("redact cut.bin -o redacted.bin", 3),
+        ("doctor --driver /nowhere", 5),
+        ("info none.bin --json", 3),
+    ] {
+        let command = || place.cutrace(arguments.split(' '));
+        assert_eq!(unread(command()), Some(status), "{arguments}");
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ use super::{Scope, os_id, xyz};
 use crate::report::durations::Durations;
 use crate::report::render::Output;
 use crate::report::table::{Cell, Head, Layout, Table, same};
+use crate::results;
 use anyhow::Result;
 use std::collections::HashMap;
 use std::io::Write;
@@ -148,7 +149,8 @@ pub fn sum(scope: &Scope) -> Vec<Table> {
 
 pub fn write(scope: &Scope, limit: u64, out: &mut Output<impl Write>) -> Result<()> {
     out.begin(TRACE, WIDTHS.to_vec())?;
-    for work in scope.works().filter(Work::is_kernel).take(usize::try_from(limit).unwrap_or(usize::MAX)) {
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    for work in scope.works().filter(Work::is_kernel).take(limit).take_while(|_| !results::are_unread()) {
         let (about, parts) = (&work.about, Parts::of(&work));
         out.row(&[
             Cell::Nanoseconds(about.submitted),

@@ -3,6 +3,7 @@
 use super::Scope;
 use crate::report::render::Output;
 use crate::report::table::{Cell, Head, Layout, same};
+use crate::results;
 use crate::streams::Streams;
 use anyhow::Result;
 use std::io::Write;
@@ -46,7 +47,8 @@ pub fn write(scope: &Scope, limit: u64, out: &mut Output<impl Write>) -> Result<
     out.begin(HEAD, WIDTHS.to_vec())?;
     let devices = scope.trace.profile.iter().flat_map(|profile| &profile.devices);
     let devices: Vec<(u32, String)> = devices.map(|(at, name)| (*at, format!("{name} ({at})"))).collect();
-    for work in scope.works().take(usize::try_from(limit).unwrap_or(usize::MAX)) {
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    for work in scope.works().take(limit).take_while(|_| !results::are_unread()) {
         let about = &work.about;
         let number = |number: u32| Cell::from(known(number).map(|number| Cell::Number(number.into())));
         let megabytes = |bytes: u32| Cell::from(known(bytes).map(|bytes| Cell::Fine(f64::from(bytes) / 1e6)));

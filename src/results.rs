@@ -1,0 +1,43 @@
+//! What a command prints on standard output. Who stops reading it (`| head`) changes nothing of how the
+//! command ends: the rest of its output is dropped, and its exit status is the one it would have had.
+
+use std::io::{self, StdoutLock, Write};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+static UNREAD: AtomicBool = AtomicBool::new(false);
+
+/// Whether the reader has gone: what is made for it alone need not be made any more.
+pub fn are_unread() -> bool {
+    UNREAD.load(Relaxed)
+}
+
+pub struct Results(StdoutLock<'static>);
+
+impl Results {
+    pub fn begin() -> Results {
+        Results(io::stdout().lock())
+    }
+}
+
+impl Write for Results {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        unless_unread(bytes.len(), || self.0.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        unless_unread((), || self.0.flush())
+    }
+}
+
+fn unless_unread<T>(dropped: T, write: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    if are_unread() {
+        return Ok(dropped);
+    }
+    match write() {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+            UNREAD.store(true, Relaxed);
+            Ok(dropped)
+        }
+        written => written,
+    }
+}
