@@ -131,7 +131,7 @@ const HEAD: Head = Head {
 
 impl<'t> Report<'t> for Leaks<'t> {
     fn see(&mut self, step: &Step<'_, 't>) {
-        step.ended_contexts.iter().for_each(|ended| self.end_with(*ended));
+        step.followed.ended.iter().for_each(|ended| self.end_with(*ended));
         let call = &step.call;
         let Some(function) = step.function else { return };
         if call.succeeded() {
@@ -284,7 +284,7 @@ impl<'t> Leaks<'t> {
 
 /// The context with which it ends, at the latest.
 fn owner(step: &Step, sort: Sort) -> Option<u64> {
-    let (contexts, thread) = (step.contexts, step.call.thread);
+    let (contexts, thread) = (step.contexts(), step.call.thread);
     match (sort, step.change) {
         (Sort::Object(Kind::Stream), Some(Change::StreamMade { green: Some(green), .. })) => Some(green),
         (Sort::Object(Kind::Stream), _) => contexts.current(thread),

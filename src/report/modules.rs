@@ -221,7 +221,7 @@ impl<'t> Modules<'t> {
         image.longest = image.longest.max(ns);
         if made.is_none() {
             image.failed += 1;
-        } else if !image.contexts.insert(step.contexts.current(step.call.thread)) {
+        } else if !image.contexts.insert(step.contexts().current(step.call.thread)) {
             image.repeated += 1;
             self.repeated.add(step.call.number, ns);
             image.repeated_time += ns;

@@ -93,7 +93,7 @@ impl<'t> Report<'t> for Sync<'t> {
         let object = waited_object(step);
         let number = object.and_then(|(kind, value)| match (kind, value) {
             (Kind::Stream, handle) if StreamHandle::new(step.function?, handle).is_default() => {
-                let context = step.contexts.current(step.call.thread)?;
+                let context = step.contexts().current(step.call.thread)?;
                 let stream = StreamHandle::new(step.function?, handle).of(context, step.call.thread).stream;
                 Some((Kind::Context, step.objects.object(Kind::Context, context)?.0, Some(stream)))
             }
@@ -209,7 +209,9 @@ fn waited_object(step: &Step) -> Option<(Kind, u64)> {
     });
     match named {
         Some((kind, name)) => Some((kind, step.call.argument(name)?)),
-        None if function.class == Class::synchronize => Some((Kind::Context, step.contexts.current(step.call.thread)?)),
+        None if function.class == Class::synchronize => {
+            Some((Kind::Context, step.contexts().current(step.call.thread)?))
+        }
         None => None,
     }
 }

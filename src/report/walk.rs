@@ -6,12 +6,14 @@ use crate::grep::{Grep, kernel_name};
 use crate::progress::Progress;
 use crate::reading::Reading;
 use anyhow::Result;
-use trace::api::effect::{Effect, Memory};
+use trace::api::effect::{Effect, Memory as MemoryKind};
 use trace::api::roles::Class;
 use trace::decode::{Decoded, decode};
 use trace::model::change::{Change, resolve};
-use trace::model::contexts::{Contexts, Ended};
+use trace::model::contexts::Contexts;
+use trace::model::memory::Memory;
 use trace::model::outstanding::{Outstanding, Wait, Work};
+use trace::model::streams::Followed;
 use trace::objects::Objects;
 use trace::{Call, Function, Trace};
 use viewer::data::findings::Finding;
@@ -31,11 +33,9 @@ pub struct Step<'s, 't> {
     /// Of calls that make or end objects.
     pub decoded: Option<&'s Decoded<'t>>,
     pub objects: &'s Objects,
-    pub contexts: &'s Contexts,
-    /// What the call changed, if it took effect.
+    /// What the call changed, if it took effect and was not made inside another one, and what came of that.
     pub change: Option<Change>,
-    /// The context whose life this call ends.
-    pub ended_contexts: &'s [Ended],
+    pub followed: &'s Followed,
     /// What the call waited for, if it is one that waits and succeeded.
     pub wait: Option<Wait>,
     /// Moved to this call.
@@ -62,14 +62,18 @@ impl Step<'_, '_> {
         self.function.map(|function| function.class)
     }
 
-    /// Whether what the call allocates is a node of the graph that is captured.
-    pub fn is_captured(&self, change: &Change) -> bool {
-        let current = self.contexts.current(self.call.thread).unwrap_or(0);
-        self.outstanding.streams.captures.takes(change, |stream| stream.of(current, self.call.thread))
+    /// Moved to this call.
+    pub fn contexts(&self) -> &Contexts {
+        &self.outstanding.streams.contexts
+    }
+
+    /// Moved to this call.
+    pub fn memory(&self) -> &Memory {
+        &self.outstanding.streams.memory
     }
 
     /// The kind of memory that the function allocates.
-    pub fn allocates(&self) -> Option<Memory> {
+    pub fn allocates(&self) -> Option<MemoryKind> {
         match self.function?.effect {
             Effect::Allocate { kind, .. } => Some(kind),
             _ => None,
@@ -81,6 +85,7 @@ impl Step<'_, '_> {
 pub struct Ending<'t> {
     pub trace: &'t Trace,
     pub pending: Vec<Work>,
+    pub memory: Memory,
     pub names: Names,
     /// What devices did, if a replay has measured it.
     pub scope: Scope<'t>,
@@ -117,8 +122,7 @@ pub fn walk<'t>(
     reports: &mut [Box<dyn Report<'t> + 't>],
 ) -> Result<Ending<'t>> {
     let (wanted, grep) = (reading.selection(trace)?, Grep::new(reading));
-    let (mut objects, mut contexts, mut outstanding) =
-        (Objects::default(), Contexts::default(), Outstanding::default());
+    let (mut objects, mut outstanding) = (Objects::default(), Outstanding::default());
     for call in trace.calls() {
         progress.advance();
         let decoded = objects.concerned(&call).then(|| decode(&call)).flatten();
@@ -127,10 +131,10 @@ pub fn walk<'t>(
             None => objects.until(&call),
         }
         let function = call.function();
-        let change = function.filter(|_| call.took_effect()).and_then(|function| resolve(&call, function));
-        let ended = change.map(|change| contexts.follow(call.thread, &change)).unwrap_or_default();
         let known = function.filter(|_| !call.inner);
-        let wait = known.and_then(|function| outstanding.see(&call, function, &objects));
+        let change = known.filter(|_| call.took_effect()).and_then(|function| resolve(&call, function));
+        let step = known.map(|function| outstanding.step(&call, function, change, &objects));
+        let (wait, followed) = step.unwrap_or_default();
         let step = Step {
             call,
             function,
@@ -139,9 +143,8 @@ pub fn walk<'t>(
             selected: wanted(&call) && grep.matches(&call),
             decoded: decoded.as_ref(),
             objects: &objects,
-            contexts: &contexts,
             change,
-            ended_contexts: &ended,
+            followed: &followed,
             wait,
             outstanding: &outstanding,
         };
@@ -149,5 +152,6 @@ pub fn walk<'t>(
     }
     drop(progress);
     let scope = Scope::new(trace, reading, Names::new(style))?;
-    Ok(Ending { trace, pending: outstanding.left(), names: Names::new(style), scope })
+    let (pending, memory) = (outstanding.left(), outstanding.streams.memory);
+    Ok(Ending { trace, pending, memory, names: Names::new(style), scope })
 }

@@ -321,3 +321,27 @@ fn a_wait_for_a_primary_context_covers_its_green_ones() {
     sample.call(0, "cuGreenCtxDestroy", 16..17, &[0xc5], &[]);
     assert_eq!(left(&sample), []);
 }
+
+#[test]
+fn managed_memory_ends_with_its_context() {
+    let mut sample = Sample::new();
+    streams(&mut sample);
+    let got = |sample: &mut Sample, name, at: u64, address: u64| {
+        sample.call(
+            0,
+            name,
+            at..at + 1,
+            &[&[0x100, 0x100][..], &[1][..usize::from(name == MANAGED)]].concat(),
+            &[(0x100, &address.to_le_bytes())],
+        );
+    };
+    got(&mut sample, MANAGED, 10, 0x7000);
+    sample.call(0, "cuCtxDestroy_v2", 12..13, &[0xc0], &[]);
+    sample.call(0, "cuCtxSetCurrent", 14..15, &[0xc1], &[]);
+    got(&mut sample, "cuMemAlloc_v2", 16, 0x7080);
+    // Within the device, in memory that was managed before: nothing waits for it.
+    sample.call(0, "cuMemcpyDtoD_v2", 20..21, &[0x7080, 0x70c0, 0x10], &[]);
+    assert_eq!(left(&sample), [("the legacy stream of ctx@0xc1".to_owned(), 1)]);
+}
+
+const MANAGED: &str = "cuMemAllocManaged";

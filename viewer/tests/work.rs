@@ -110,3 +110,26 @@ fn memory_of_a_stream_is_its_devices_and_under_capture_its_graphs() {
     let whole = model.memory.iter().filter(|memory| memory.of.pool.is_none());
     assert_eq!(whole.map(|memory| (memory.of.device, memory.at(1000))).collect::<Vec<_>>(), [(0, 64)]);
 }
+
+#[test]
+fn a_free_under_way_does_not_take_the_next_allocation() {
+    let mut sample = begun();
+    let got = (0x100, &0x7000u64.to_le_bytes()[..]);
+    sample.call(0, "cuMemAlloc_v2", 10..11, &[0x100, 64], &[got]);
+    sample.call(0, "cuMemFree_v2", 20..40, &[0x7000], &[]);
+    sample.call(1, "cuMemAlloc_v2", 15..30, &[0x100, 64], &[got]);
+    assert_eq!(build(&sample.trace()).expect("few calls").memory[0].at(1000), 64);
+}
+
+#[test]
+fn arrays_are_memory_of_their_device() {
+    let mut sample = begun();
+    // 16 by 4 of one byte each.
+    let description = [16u64, 4, 1 | 1 << 32].map(u64::to_le_bytes).concat();
+    let pieces = [(0x200, &description[..]), (0x100, &0xa0u64.to_le_bytes()[..])];
+    sample.call(0, "cuArrayCreate_v2", 10..11, &[0x100, 0x200], &pieces);
+    let live = |sample: &Sample| build(&sample.trace()).expect("few calls").memory.first().map(|of| of.at(1000));
+    assert_eq!(live(&sample), Some(64));
+    sample.call(0, "cuArrayDestroy", 12..13, &[0xa0], &[]);
+    assert_eq!(live(&sample), Some(0));
+}

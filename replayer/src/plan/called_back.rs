@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use trace::api::roles::{Class, Role};
 use trace::api::types::Form;
-use trace::model::change::resolve;
+use trace::model::change::{Moment, resolve};
 use trace::model::streams::Streams;
 use trace::{Call, Function, Trace};
 
@@ -28,7 +28,7 @@ pub fn reached(
         let Some(function) = call.function().filter(|_| call.took_effect() && !call.inner) else { continue };
         let target = streams.target(&call, function);
         if let Some(change) = resolve(&call, function) {
-            streams.follow((call.thread, call.number), &change, false);
+            streams.follow(Moment::of(&call), &change, false);
         }
         // What passes through a graph here is not memory, but the calls that are meant.
         let given: Uses = Uses::new(is_meant(&call, function).then_some(call.number as u32).into_iter().collect());

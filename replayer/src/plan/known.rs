@@ -19,7 +19,8 @@ use trace::api::roles::{Class, Extent, Role};
 use trace::api::table::Awaited;
 use trace::api::types::{Form, Kind};
 use trace::call::{Content, When};
-use trace::model::change::{Change, resolve};
+use trace::model::change::Change;
+use trace::model::streams::Followed;
 use trace::sources::SelfContained;
 use trace::{Call, Function, Trace};
 
@@ -62,6 +63,8 @@ pub struct Others<'s> {
     pub host: &'s Ranges,
     /// The call becomes part of a graph.
     pub is_captured: bool,
+    pub change: Option<Change>,
+    pub followed: &'s Followed,
 }
 
 impl Memory {
@@ -110,7 +113,7 @@ impl Known {
         if is_behind_another {
             self.forget();
         }
-        self.follow(call, function);
+        self.follow(call, function, others);
         if call.begin <= since {
             return true;
         }
@@ -141,14 +144,15 @@ impl Known {
         }
     }
 
-    fn follow(&mut self, call: &Call, function: &Function) {
-        match resolve(call, function) {
-            Some(Change::Allocated { kind: Kinds::Device | Kinds::Pooled, at, bytes, .. }) => {
-                let end = at.saturating_add(bytes.unwrap_or(0));
-                let memory = Memory { end, is_fresh: true, known: Vec::new(), leads: BTreeSet::new() };
-                self.memory.insert(at, memory);
-            }
-            Some(Change::Freed { kind: Kinds::Device | Kinds::Pooled, at }) => _ = self.memory.remove(&at),
+    fn follow(&mut self, call: &Call, function: &Function, others: &Others) {
+        for start in others.followed.gone.iter().filter_map(|(one, _)| one.address()) {
+            self.memory.remove(&start);
+        }
+        if let Some(made) = others.followed.made.filter(|made| matches!(made.kind, Kinds::Device | Kinds::Pooled)) {
+            let Range { start, end } = made.range();
+            self.memory.insert(start, Memory { end, is_fresh: true, known: Vec::new(), leads: BTreeSet::new() });
+        }
+        match others.change {
             Some(Change::ContextSet { context } | Change::ContextPushed { context }) if context != 0 => {
                 self.contexts.insert(context);
             }

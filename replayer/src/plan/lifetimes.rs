@@ -4,11 +4,11 @@
 //! By the stamps such calls are unordered; by what the driver did they are not. Whoever gave up a value did
 //! so before the other got it.
 
-use crate::plan::order::Moment;
 use std::collections::HashMap;
 use std::ops::Range;
 use trace::api::roles::{Class, Role};
 use trace::api::types::{Form, Kind};
+use trace::model::change::Moment;
 use trace::{Call, Function};
 
 /// Kind and value of a handle; no kind for memory.

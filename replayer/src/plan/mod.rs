@@ -24,7 +24,6 @@ pub mod stops;
 pub mod survey;
 pub mod tagged;
 pub mod unordered;
-pub mod usage;
 pub mod verdict;
 pub mod waits;
 pub mod worked;
@@ -340,7 +339,9 @@ mod tests {
         sample.call(0, "cuMemFree_v2", 20..40, &[AT], &[]);
         allocate(&mut sample, 1, 15..30, AT, 512);
         sample.copy_out(1, 50..51, AT, 100);
-        assert_eq!(plan(&sample.trace()).reasons, []);
+        allocate(&mut sample, 1, 60..61, AT + BLOCK, 512);
+        let plan = plan(&sample.trace());
+        assert_eq!((plan.reasons, plan.peaks), (vec![], HashMap::from([(0, 1024)])));
     }
 
     #[test]

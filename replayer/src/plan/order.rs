@@ -23,15 +23,7 @@ use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-
-/// When a call happened.
-#[derive(Debug, Clone, Copy)]
-pub struct Moment {
-    pub call: u64,
-    pub thread: u32,
-    pub begin: u64,
-    pub end: u64,
-}
+use trace::model::change::Moment;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {

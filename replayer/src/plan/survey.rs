@@ -10,12 +10,11 @@ use crate::plan::handover;
 use crate::plan::known::{Known, Others};
 use crate::plan::lifetimes::Lifetimes;
 use crate::plan::meanwhile::meanwhile;
-use crate::plan::order::{Moment, Order};
+use crate::plan::order::Order;
 use crate::plan::origins::Origins;
 use crate::plan::reach::Allocations;
 use crate::plan::spins::spins;
 use crate::plan::tagged::{self, Tagged};
-use crate::plan::usage::Usage;
 use crate::plan::verdict::{Reasons, Verdict};
 use crate::plan::waits::Signals;
 use crate::plan::{End, Plan};
@@ -27,11 +26,10 @@ use trace::api::effect::{Bytes, Effect, Memory};
 use trace::api::roles::{Class, Extent, Field, Role};
 use trace::api::types::{Form, Kind};
 use trace::call::{Content, Image};
-use trace::model::change::{Change, resolve};
-use trace::model::contexts::Ended;
+use trace::model::change::{Change, Moment, resolve};
 use trace::model::outstanding::Outstanding;
 use trace::model::stream::StreamId;
-use trace::model::streams::Target;
+use trace::model::streams::{Followed, Target};
 use trace::objects::Objects;
 use trace::preamble::Data;
 use trace::record::no_replay_needs;
@@ -51,7 +49,6 @@ pub struct Survey {
     fault: Option<Fault>,
     live: Allocations,
     moments: Vec<Moment>,
-    usage: Usage,
     reserved: Vec<Range<u64>>,
     /// Where memory of graphs begins: no free ends it, as a launch allocates it again.
     of_graphs: HashSet<u64>,
@@ -86,6 +83,9 @@ const FROM_ITSELF: &str =
 const PINNED: &str =
     "the device was given pinned host memory to read: what the CPU wrote there without a call is not recorded";
 
+/// Work that follows what a capture range left out begins with memory that nobody knows.
+const UNKNOWN: &str = "the range left calls out before it: what device memory held when it was made is not known";
+
 impl Survey {
     pub fn of(trace: &Trace) -> Survey {
         let mut survey = Survey::default();
@@ -102,11 +102,11 @@ impl Survey {
             self.plan.inner += 1;
             return;
         }
-        let Some(end) = call.end else {
+        if call.end.is_none() {
             self.plan.unfinished.push(call.number);
             return;
-        };
-        let moment = Moment { call: call.number, thread: call.thread, begin: call.begin, end };
+        }
+        let moment = Moment::of(call);
         self.moments.push(moment);
         let Some(function) = call.function() else {
             self.reasons.about_call(format!("{}: this cutrace does not know the function", call.name()), call.number);
@@ -126,7 +126,7 @@ impl Survey {
         self.target = Some(target);
         let change = call.took_effect().then(|| resolve(call, function)).flatten();
         let follow = |change| self.work.follow(call, function, &change, &Objects::default());
-        let ended = change.map(follow).map(|followed| followed.ended).unwrap_or_default();
+        let followed = change.map(follow).unwrap_or_default();
         if !call.took_effect() {
             if self.leaves_its_allocation(call, function) {
                 self.plan.beyond.insert(call.number);
@@ -144,17 +144,12 @@ impl Survey {
                 self.reasons.about_call(format!("{}: {why}", function.name), call.number);
                 self.foreign |= hands_out_an_address(function);
             }
-            Action::Memory(_) => change.into_iter().for_each(|change| self.memory(trace, call, change)),
+            Action::Memory(_) => change.into_iter().for_each(|change| self.memory(trace, call, change, followed.made)),
             Action::Execute => self.executable += 1,
             _ => {}
         }
-        for Ended { context, is_green } in ended {
-            let memory = if is_green { Vec::new() } else { self.usage.end(context) };
-            memory.iter().for_each(|start| self.live.remove(*start, call.begin));
-            // Of a green context and the primary one, which that retained last, this is the latter: a wait
-            // for it covers both.
-            self.plan.ends.insert(call.number, End { context, memory });
-        }
+        followed.made.and_then(|made| made.device).into_iter().for_each(|device| self.peak(device));
+        self.contexts_end(call, &followed);
         self.of_host(call, function);
         self.adopt(call, function);
         self.variables(trace, call, function);
@@ -164,7 +159,9 @@ impl Survey {
         self.mapped(call, function);
         self.reach(trace, call, function);
         self.inputs(trace, call, function);
-        self.begins_unknown(trace, call, function);
+        if self.begins_unknown(trace, call, function, (change, &followed)) {
+            self.reasons.about_call(UNKNOWN, call.number);
+        }
         let makes_node = self.is_captured() || function.class == Class::graph;
         if makes_node && !trace.follows_host_memory() && captures::reads_host(call, function, &self.host) {
             self.reasons.about_call(captures::WHY, call.number);
@@ -178,14 +175,33 @@ impl Survey {
         }
     }
 
-    /// Work that follows what a capture range left out begins with memory that nobody knows.
-    fn begins_unknown(&mut self, trace: &Trace, call: &Call, function: &'static Function) {
-        const UNKNOWN: &str =
-            "the range left calls out before it: what device memory held when it was made is not known";
-        let others = Others { live: &self.live, host: &self.host, is_captured: self.is_captured() };
-        if !self.known.see(trace, call, function, &others) {
-            self.reasons.about_call(UNKNOWN, call.number);
+    fn begins_unknown(
+        &mut self,
+        trace: &Trace,
+        call: &Call,
+        function: &'static Function,
+        (change, followed): (Option<Change>, &Followed),
+    ) -> bool {
+        let is_captured = self.is_captured();
+        let others = Others { live: &self.live, host: &self.host, is_captured, change, followed };
+        !self.known.see(trace, call, function, &others)
+    }
+
+    fn peak(&mut self, device: i32) {
+        let peak = self.plan.peaks.entry(device).or_default();
+        *peak = self.work.streams.memory.used(device).max(*peak);
+    }
+
+    fn contexts_end(&mut self, call: &Call, followed: &Followed) {
+        // Of a green context and the primary one, which that retained last, this is the latter: a wait for it
+        // covers both.
+        let Some(ended) = followed.ended.last() else { return };
+        for start in followed.gone.iter().filter_map(|(one, _)| one.address()) {
+            self.live.remove(start, call.begin);
         }
+        let of_device = followed.gone.iter().filter(|(one, _)| one.device.is_some());
+        let memory = of_device.filter_map(|(one, _)| one.address()).collect();
+        self.plan.ends.insert(call.number, End { context: ended.context, memory });
     }
 
     fn leaves_its_allocation(&self, call: &Call, function: &Function) -> bool {
@@ -259,7 +275,6 @@ impl Survey {
         plan.known = self.known.copies;
         plan.handovers = self.handovers.handovers();
         plan.ended_waits = self.signals.into_ended();
-        plan.peaks = self.usage.into_peaks();
         plan.compute = trace.devices.iter().map(|device| (device.ordinal, device.compute)).collect();
         let allocations = plan.allocations.values().chain(plan.adopted.values().flatten());
         let placed = allocations.map(|a| a.range.clone()).chain(self.reserved.iter().cloned());

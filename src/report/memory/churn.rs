@@ -1,13 +1,11 @@
 //! Memory that is freed and got again, piece by piece, in the same size.
 
+use super::place::Same;
 use crate::figures::{counted, duration};
 use crate::report::tally::Tally;
 use crate::report::walk::Step;
 use std::collections::HashMap;
 use viewer::data::findings::{Cost, Finding};
-
-/// The kind of memory, the function that got it, and bytes.
-type Same<'t> = (&'static str, &'t str, u64);
 
 #[derive(Default)]
 pub struct Churn<'t> {
@@ -24,7 +22,7 @@ const LEAST: u64 = 10;
 impl<'t> Churn<'t> {
     pub fn freed(&mut self, same: Same<'t>, step: &Step) {
         // A pool keeps what is freed.
-        if same.0 == "pool" || self.freed.len() >= SIZES && !self.freed.contains_key(&same) {
+        if same.1 == "pool" || self.freed.len() >= SIZES && !self.freed.contains_key(&same) {
             return;
         }
         let (count, time) = self.freed.entry(same).or_default();

@@ -1,11 +1,13 @@
 //! Memory in groups of the same kind and size, and what the program did not free.
 
-use super::ledger::{Held, Ledger, Side};
+use super::place::{Same, same};
 use crate::figures::{counted, size};
 use crate::report::table::{Cell, Head, Table};
 use crate::report::tally::KEPT;
 use crate::report::walk::Ending;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use trace::Trace;
+use trace::model::memory::{Allocation, Memory};
 use viewer::data::findings::{Cost, Finding};
 
 #[derive(Default)]
@@ -16,33 +18,33 @@ struct Group {
 }
 
 /// Allocations of one function and one size, most bytes first.
-pub fn group<'x, 't: 'x>(head: Head, all: impl Iterator<Item = &'x Held<'t>>) -> Table {
+pub fn group<'x>(head: Head, trace: &Trace, all: impl Iterator<Item = &'x Allocation>) -> Table {
     let mut table = Table::new(head);
-    for ((held, ()), group) in grouped(all.map(|held| (held, ()))) {
+    for ((same, ()), group) in grouped(trace, all.map(|one| (one, ()))) {
         table.row([
-            held.0.to_string().into(),
+            same.0.to_string().into(),
             Cell::Bytes(group.bytes),
             Cell::Count(group.count),
-            Cell::Bytes(held.3),
-            held.1.into(),
+            Cell::Bytes(same.3),
+            same.1.into(),
             Cell::Number(group.first),
-            held.2.into(),
+            same.2.into(),
         ]);
     }
     table
 }
 
-type Same<'x> = (Side, &'static str, &'x str, u64);
-
-fn grouped<'x, 't: 'x, End: Ord + Copy>(
-    all: impl Iterator<Item = (&'x Held<'t>, End)>,
-) -> Vec<((Same<'x>, End), Group)> {
+fn grouped<'x, 't, End: Ord + Copy>(
+    trace: &'t Trace,
+    all: impl Iterator<Item = (&'x Allocation, End)>,
+) -> Vec<((Same<'t>, End), Group)> {
     let mut groups: BTreeMap<(Same, End), Group> = BTreeMap::new();
-    for (held, end) in all {
-        let group = groups.entry(((held.side, held.family, held.function, held.bytes), end)).or_default();
-        group.first = if group.count == 0 { held.call } else { group.first.min(held.call) };
+    for (one, end) in all {
+        let Some(same) = same(trace, one) else { continue };
+        let group = groups.entry((same, end)).or_default();
+        group.first = if group.count == 0 { one.call } else { group.first.min(one.call) };
         group.count += 1;
-        group.bytes = group.bytes.saturating_add(held.bytes);
+        group.bytes = group.bytes.saturating_add(same.3);
     }
     let mut groups: Vec<_> = groups.into_iter().collect();
     groups.sort_by_key(|((same, _), group)| (same.0, std::cmp::Reverse(group.bytes), group.first));
@@ -51,21 +53,27 @@ fn grouped<'x, 't: 'x, End: Ord + Copy>(
 
 /// What the program did not free itself.
 #[derive(Default)]
-pub struct Left<'t> {
+pub struct Left {
     /// Went with its context.
-    pub ended: Vec<Held<'t>>,
+    pub ended: Vec<Allocation>,
+    /// What calls have got that others failed to free.
+    pub tried: HashSet<u64>,
 }
 
-impl<'t> Left<'t> {
-    fn all<'x>(&'x self, ledger: &'x Ledger<'t>) -> impl Iterator<Item = (&'x Held<'t>, &'static str)> {
-        let live = ledger.live().map(|held| (held, "live when the trace ends"));
-        let all = self.ended.iter().map(|held| (held, "with its context")).chain(live);
-        all.map(|(held, end)| (held, if held.tried { "the call that should free it failed" } else { end }))
+impl Left {
+    fn all<'x>(&'x self, memory: &'x Memory) -> impl Iterator<Item = (&'x Allocation, &'static str)> {
+        let live = memory.live().map(|one| (one, "live when the trace ends"));
+        let all = self.ended.iter().map(|one| (one, "with its context")).chain(live);
+        all.map(|(one, end)| (one, if self.is_tried(one) { "the call that should free it failed" } else { end }))
     }
 
-    pub fn table(&self, head: Head, ledger: &Ledger<'t>, ending: &Ending<'t>) -> Table {
+    fn is_tried(&self, one: &Allocation) -> bool {
+        self.tried.contains(&one.call)
+    }
+
+    pub fn table(&self, head: Head, ending: &Ending) -> Table {
         let mut table = Table::new(head);
-        for ((same, end), group) in grouped(self.all(ledger)) {
+        for ((same, end), group) in grouped(ending.trace, self.all(&ending.memory)) {
             table.row([
                 same.0.to_string().into(),
                 Cell::Bytes(group.bytes),
@@ -83,9 +91,9 @@ impl<'t> Left<'t> {
         table
     }
 
-    pub fn finding(&self, ledger: &Ledger<'t>) -> Option<Finding> {
+    pub fn finding(&self, ending: &Ending) -> Option<Finding> {
         let (mut count, mut bytes, mut first, mut most) = (0, 0u64, u64::MAX, Group::default());
-        let groups = grouped(self.all(ledger).filter(|(held, _)| !held.tried));
+        let groups = grouped(ending.trace, self.all(&ending.memory).filter(|(one, _)| !self.is_tried(one)));
         let firsts = groups.iter().map(|(_, group)| group.first).take(KEPT).collect();
         for ((_, _), group) in groups {
             count += group.count;

@@ -11,33 +11,29 @@ use super::tally::KEPT;
 use super::walk::{Ending, Report, Step};
 use crate::figures::{counted, size};
 use churn::Churn;
-use ledger::{Held, Ledger, Name, Side};
+use ledger::{Ledger, Side};
 use left::{Left, group};
-use place::place;
+use place::{place, same};
 use std::collections::BTreeMap;
 use trace::api::effect::{Bytes, Effect, Memory as Kind};
 use trace::api::enums::CUresult;
 use trace::api::roles::Class;
-use trace::api::types::Kind as Handle;
 use trace::asked;
-use trace::model::change::Change;
-use trace::model::contexts::Ended;
-use trace::model::physical::{Physical, Pieces};
-use trace::objects::End;
+use trace::model::change::freed;
+use trace::model::memory::{Allocation, End};
 use trace::text::symbol;
-use trace::{Call, Trace};
+use trace::{Function, Trace};
 use viewer::data::findings::{Cost, Finding};
 
 #[derive(Default)]
 pub struct Memory<'t> {
-    ledger: Ledger<'t>,
-    physical: Physical,
+    ledger: Ledger,
     sites: BTreeMap<(Side, &'static str, &'t str, u32), Site>,
     failures: Vec<Failed<'t>>,
     failed: u64,
     /// What was live when the first allocation failed.
-    at_failure: Vec<Held<'t>>,
-    left: Left<'t>,
+    at_failure: Vec<Allocation>,
+    left: Left,
     churn: Churn<'t>,
 }
 
@@ -70,59 +66,29 @@ pub fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
 
 impl<'t> Report<'t> for Memory<'t> {
     fn see(&mut self, step: &Step<'_, 't>) {
-        for Ended { context, .. } in step.ended_contexts.iter().filter(|ended| !ended.is_green) {
-            self.left.ended.extend(self.ledger.end(*context));
+        for (one, end) in &step.followed.gone {
+            self.gone(step, one, *end);
         }
-        let Some(function) = step.function else { return };
-        let is_array =
-            matches!(function.effect, Effect::Allocate { kind: Kind::Array, .. } | Effect::Free(Kind::Array));
-        if !matches!(function.class, Class::allocate | Class::free) && !is_array {
+        if let Some(made) = &step.followed.made {
+            self.got(step, made);
+        }
+        let Some(function) = step.function.filter(|_| step.call.result.is_some() && !step.call.succeeded()) else {
             return;
-        }
-        if !step.call.succeeded() {
-            if step.call.result.is_some() {
-                self.tried(&step.call);
-            }
-            if step.call.result.is_some() && function.class == Class::allocate && step.selected {
-                self.fail(step);
-            }
-            return;
-        }
-        for base in step.objects.given_up() {
-            self.freed(Name::Base(*base), step);
-        }
-        if let Some(pieces) = step.change.and_then(|change| self.physical.follow(&change)) {
-            match pieces {
-                Pieces::Made(piece, bytes) => self.got(step, Name::Physical(piece), bytes),
-                Pieces::Gone(pieces) => pieces.into_iter().for_each(|piece| self.freed(Name::Physical(piece), step)),
-            }
-            return;
-        }
-        match step.change {
-            Some(Change::Allocated { kind: Kind::Array, at, bytes, .. }) => {
-                bytes.into_iter().for_each(|bytes| self.got(step, Name::Array(at), bytes));
-            }
-            Some(Change::Freed { kind: Kind::Array, at }) => self.freed(Name::Array(at), step),
-            // It is there when the graph of its capture runs.
-            Some(change @ Change::Allocated { .. }) if step.is_captured(&change) => {}
-            // A range of addresses holds nothing.
-            Some(Change::Allocated { kind: Kind::Addresses, .. }) => {}
-            _ => {
-                let born: Vec<_> = step.objects.born().collect();
-                for range in born.iter().filter(|range| range.label != "global") {
-                    self.got(step, Name::Base(range.base), range.len);
-                }
-            }
+        };
+        match function.effect {
+            Effect::Free(kind) => self.tried(step, function, kind),
+            Effect::Allocate { kind, bytes } if step.selected => self.fail(step, kind, bytes),
+            _ => {}
         }
     }
 
     fn tables(&mut self, ending: &Ending<'t>) -> Vec<Table> {
-        let mut tables = vec![self.sides(ending.trace), self.by_site(), self.peaks()];
+        let mut tables = vec![self.sides(ending.trace), self.by_site(), self.peaks(ending)];
         if self.failed > 0 {
             tables.push(self.failures());
-            tables.push(group(FAILURE, self.at_failure.iter()));
+            tables.push(group(FAILURE, ending.trace, self.at_failure.iter()));
         }
-        tables.push(self.left.table(LEFT, &self.ledger, ending));
+        tables.push(self.left.table(LEFT, ending));
         tables
     }
 
@@ -152,7 +118,7 @@ impl<'t> Report<'t> for Memory<'t> {
         found.extend(self.churn.finding());
         // What the program still held when it was cut off is no leak.
         if ending.trace.footer.is_some() {
-            found.extend(self.left.finding(&self.ledger));
+            found.extend(self.left.finding(ending));
         }
         found
     }
@@ -164,30 +130,12 @@ impl<'t> Memory<'t> {
         self.ledger.accounts.iter().map(|(side, account)| (*side, account.peak))
     }
 
-    fn got(&mut self, step: &Step<'_, 't>, name: Name, bytes: u64) {
-        let (family, side) = place(step);
-        let call = &step.call;
-        let outlives = step.allocates().is_some_and(Kind::outlives_contexts);
-        let context = step.contexts.owner(call.thread).filter(|_| !outlives);
-        let since = call.end.unwrap_or(u64::MAX);
-        let function = call.name();
-        self.ledger.add(
-            name,
-            Held {
-                side,
-                family,
-                function,
-                thread: call.thread,
-                call: call.number,
-                bytes,
-                since,
-                context,
-                tried: false,
-            },
-        );
-        self.churn.got((family, function, bytes), step);
+    fn got(&mut self, step: &Step<'_, 't>, made: &Allocation) {
+        let Some(same @ (side, family, function, bytes)) = same(step.call.trace(), made) else { return };
+        self.ledger.got(side, made);
+        self.churn.got(same, step);
         if step.selected {
-            let site = self.sites.entry((side, family, function, call.thread)).or_default();
+            let site = self.sites.entry((side, family, function, step.call.thread)).or_default();
             site.allocations += 1;
             site.bytes = site.bytes.saturating_add(bytes);
             site.largest = site.largest.max(bytes);
@@ -195,40 +143,39 @@ impl<'t> Memory<'t> {
         }
     }
 
-    fn freed(&mut self, name: Name, step: &Step<'_, 't>) {
-        let Some(held) = self.ledger.free(name, step.call.begin) else { return };
-        self.churn.freed((held.family, held.function, held.bytes), step);
-        if let Some(site) = self.sites.get_mut(&(held.side, held.family, held.function, held.thread)) {
-            site.frees += 1;
-            site.freed = site.freed.saturating_add(held.bytes);
+    fn gone(&mut self, step: &Step<'_, 't>, one: &Allocation, end: End) {
+        let trace = step.call.trace();
+        let Some(same @ (side, family, function, bytes)) = same(trace, one) else { return };
+        self.ledger.gone(side, one, end);
+        match end {
+            End::Freed => {
+                self.churn.freed(same, step);
+                let thread = trace.call(one.call).map_or(0, |call| call.thread);
+                if let Some(site) = self.sites.get_mut(&(side, family, function, thread)) {
+                    site.frees += 1;
+                    site.freed = site.freed.saturating_add(bytes);
+                }
+            }
+            End::WithContext => self.left.ended.push(*one),
+            End::Overlaid => {}
         }
     }
 
     /// A call that was to free something failed.
-    fn tried(&mut self, call: &Call) {
-        for end in End::of(call) {
-            let name = match end {
-                End::Range(base) => Some(Name::Base(base)),
-                End::Object(Handle::Allocation, handle) => self.physical.piece(handle).map(Name::Physical),
-                End::Object(_, handle) => Some(Name::Array(handle)),
-            };
-            name.into_iter().for_each(|name| self.ledger.tried(name));
-        }
+    fn tried(&mut self, step: &Step, function: &Function, kind: Kind) {
+        let one = freed(&step.call, function).and_then(|value| step.memory().called(kind, value));
+        self.left.tried.extend(one.map(|one| one.call));
     }
 
-    fn fail(&mut self, step: &Step<'_, 't>) {
+    fn fail(&mut self, step: &Step<'_, 't>, kind: Kind, bytes: Bytes) {
         // Ranges of addresses, mappings and handles of what is there already, which have no length.
-        let is_new = |effect| match effect {
-            Effect::Allocate { kind, bytes } => kind != Kind::Addresses && bytes != Bytes::Untold,
-            _ => false,
-        };
-        if !step.function.is_some_and(|function| is_new(function.effect)) {
+        if kind == Kind::Addresses || bytes == Bytes::Untold || step.class() != Some(Class::allocate) {
             return;
         }
         self.failed += 1;
-        let (_, side) = place(step);
+        let side = place(step);
         if self.failures.is_empty() {
-            self.at_failure = self.ledger.live().filter(|held| held.side == side).copied().collect();
+            self.at_failure = step.memory().live().filter(|one| Side::of(one) == Some(side)).copied().collect();
         }
         if self.failures.len() < FAILURES {
             self.failures.push(Failed {
@@ -285,9 +232,9 @@ impl<'t> Memory<'t> {
         table
     }
 
-    fn peaks(&self) -> Table {
+    fn peaks(&self, ending: &Ending) -> Table {
         let sides = self.ledger.accounts.keys();
-        group(PEAK, sides.flat_map(|side| self.ledger.at_peak(*side)))
+        group(PEAK, ending.trace, sides.flat_map(|side| self.ledger.at_peak(*side, &ending.memory)))
     }
 
     fn failures(&self) -> Table {

@@ -1,17 +1,26 @@
-//! Where an allocating call gets memory, and how its kind is named.
+//! Where memory is, and how its kind and the function that got it are named.
 
 use super::ledger::Side;
 use crate::report::walk::Step;
+use trace::Trace;
 use trace::api::effect::Memory;
+use trace::model::memory::Allocation;
 
-/// The kind of memory that a call gets, as it is named, and where.
-pub fn place(step: &Step) -> (&'static str, Side) {
-    let kind = step.allocates().unwrap_or(Memory::Device);
-    let side = match kind {
-        Memory::Pinned | Memory::Registered => Side::Host,
-        _ => Side::Device(step.contexts.device_of_allocation(&step.call)),
-    };
-    (name(kind), side)
+/// What is listed together: where it is, its kind, the function that got it, bytes.
+pub type Same<'t> = (Side, &'static str, &'t str, u64);
+
+/// None of what is not listed.
+pub fn same<'t>(trace: &'t Trace, one: &Allocation) -> Option<Same<'t>> {
+    let function = trace.call(one.call).map_or("", |call| call.name());
+    Some((Side::of(one)?, name(one.kind), function, one.bytes.unwrap_or(0)))
+}
+
+/// Where a call gets memory, or was to get it.
+pub fn place(step: &Step) -> Side {
+    match step.allocates() {
+        Some(kind) if kind.is_host() => Side::Host,
+        _ => Side::Device(step.contexts().device_of_allocation(&step.call)),
+    }
 }
 
 const fn name(kind: Memory) -> &'static str {

@@ -158,6 +158,11 @@ impl Memory {
         matches!(self, Memory::Pinned | Memory::Registered)
     }
 
+    /// Whether the host uses it by its address.
+    pub const fn is_in_reach(self) -> bool {
+        self.is_host() || matches!(self, Memory::Managed)
+    }
+
     /// Whether it is there when the context has ended that was current when it was made.
     pub const fn outlives_contexts(self) -> bool {
         matches!(self, Memory::Pooled | Memory::Physical | Memory::Addresses)

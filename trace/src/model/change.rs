@@ -1,8 +1,8 @@
 //! What a call changed of the driver's state, or told of it: the effect of its line with the values of its
 //! arguments.
 
-use super::host_memory::Touched;
 use super::stream::StreamHandle;
+use super::touched::Touched;
 use crate::api::Function;
 use crate::api::effect::{Effect, Memory, Work};
 use crate::api::roles::{Class, Field, Role, Sibling};
@@ -12,6 +12,23 @@ use crate::api::types::{Form, Kind, Typed};
 use crate::asked;
 use crate::call::{Call, When};
 use std::mem::offset_of;
+
+/// A call, and when it was inside the driver.
+#[derive(Debug, Clone, Copy)]
+pub struct Moment {
+    pub call: u64,
+    pub thread: u32,
+    pub begin: u64,
+    pub end: u64,
+}
+
+impl Moment {
+    /// One that has not returned does so at the end of time.
+    pub fn of(call: &Call) -> Moment {
+        let (begin, end) = (call.begin, call.end.unwrap_or(u64::MAX));
+        Moment { call: call.number, thread: call.thread, begin, end }
+    }
+}
 
 /// Handles and addresses are the program's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

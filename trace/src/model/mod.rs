@@ -3,9 +3,10 @@
 pub mod captures;
 pub mod change;
 pub mod contexts;
-pub mod host_memory;
+pub mod memory;
 pub mod order;
 pub mod outstanding;
 pub mod physical;
 pub mod stream;
 pub mod streams;
+pub mod touched;

@@ -1,7 +1,7 @@
 //! Work that was submitted and that nothing in the trace tells to have finished: what a hanging or dying
 //! program waited for.
 
-use super::change::{Change, resolve};
+use super::change::{Change, Moment, resolve};
 use super::order::Until;
 use super::stream::{LEGACY, PER_THREAD, StreamId};
 use super::streams::{Followed, Streams};
@@ -130,23 +130,35 @@ impl Outstanding {
     /// tells to have finished, if it is a wait or a poll that succeeded, or a copy that is done when it
     /// returns.
     pub fn see(&mut self, call: &Call, function: &'static Function, objects: &Objects) -> Option<Wait> {
+        let change = call.took_effect().then(|| resolve(call, function)).flatten();
+        self.step(call, function, change, objects).0
+    }
+
+    /// The same, of a call that changed this, and what came of it.
+    pub fn step(
+        &mut self,
+        call: &Call,
+        function: &'static Function,
+        change: Option<Change>,
+        objects: &Objects,
+    ) -> (Option<Wait>, Followed) {
         if !call.took_effect() {
-            return None;
+            return (None, Followed::default());
         }
         self.done.clear();
-        let followed = resolve(call, function).map(|change| self.follow(call, function, &change, objects));
+        let followed = change.map(|change| self.follow(call, function, &change, objects)).unwrap_or_default();
         let told = || Wait { covered: self.done.len() as u64, last: self.done.iter().copied().max() };
         let is_wait = match function.class {
-            Class::copy => followed.is_some_and(|followed| followed.is_done),
+            Class::copy => followed.is_done,
             class => matches!(class, Class::synchronize | Class::poll),
         };
-        is_wait.then(told)
+        (is_wait.then(told), followed)
     }
 
     /// Moves past a call that changed this.
     pub fn follow(&mut self, call: &Call, function: &Function, change: &Change, objects: &Objects) -> Followed {
         let waits = function.class == Class::launch && call.trace().preamble.launches_wait();
-        let followed = self.streams.follow((call.thread, call.number), change, waits);
+        let followed = self.streams.follow(Moment::of(call), change, waits);
         self.name_new(objects);
         if let Some(at) = followed.put.filter(|_| !followed.is_done) {
             self.put(call, function, at);

@@ -16,8 +16,7 @@ pub struct Physical {
 }
 
 pub enum Pieces {
-    /// A new piece, and its bytes.
-    Made(u64, u64),
+    Made(u64),
     Gone(Vec<u64>),
 }
 
@@ -25,11 +24,11 @@ impl Physical {
     /// Follows what a call changed. None if that is not about physical memory.
     pub fn follow(&mut self, change: &Change) -> Option<Pieces> {
         match *change {
-            Change::Allocated { kind: Memory::Physical, at: handle, bytes, .. } => {
+            Change::Allocated { kind: Memory::Physical, at: handle, .. } => {
                 self.made += 1;
                 self.handles.insert(handle, (self.made, 1));
                 self.references.insert(self.made, 1);
-                Some(Pieces::Made(self.made, bytes?))
+                Some(Pieces::Made(self.made))
             }
             Change::PhysicalRetained { handle, at } => {
                 let piece = self.piece_at(at)?;

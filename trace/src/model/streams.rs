@@ -1,9 +1,9 @@
-//! Contexts, captures and the order of work, moved along the calls of a trace.
+//! Contexts, captures, the order of work, and memory, moved along the calls of a trace.
 
 use super::captures::Captures;
-use super::change::{Change, Scope};
+use super::change::{Change, Moment, Scope};
 use super::contexts::{Contexts, Ended};
-use super::host_memory::HostMemory;
+use super::memory::{Allocation, End, Memory};
 use super::order::Order;
 use super::stream::{StreamHandle, StreamId};
 use crate::api::Function;
@@ -14,7 +14,7 @@ pub struct Streams {
     pub contexts: Contexts,
     pub captures: Captures,
     pub order: Order,
-    memory: HostMemory,
+    pub memory: Memory,
 }
 
 /// What came of a call.
@@ -27,6 +27,9 @@ pub struct Followed {
     /// Whether that was done when the call returned.
     pub is_done: bool,
     pub is_captured: bool,
+    /// Memory that it got, and what ended.
+    pub made: Option<Allocation>,
+    pub gone: Vec<(Allocation, End)>,
 }
 
 /// Where a call puts work.
@@ -47,22 +50,28 @@ impl Streams {
         Target { stream, capture: handle.and_then(|_| self.captures.origin(stream)) }
     }
 
-    /// Follows what a call of this number changed. `waits`: whether its work, if it puts any, was done when
+    /// Follows what a call changed. `waits`: whether its work, if it puts any, was done when
     /// it returned, whatever the function.
-    pub fn follow(&mut self, (thread, call): (u32, u64), change: &Change, waits: bool) -> Followed {
+    pub fn follow(&mut self, moment: Moment, change: &Change, waits: bool) -> Followed {
+        let Moment { call, thread, .. } = moment;
         let ended = self.contexts.follow(thread, change);
         let current = self.contexts.current(thread).unwrap_or(0);
         let id = |stream: StreamHandle| stream.of(current, thread);
         let is_captured = self.captures.takes(change, id);
         self.captures.follow(change, id);
-        self.memory.follow(change);
-        let is_done = waits || matches!(*change, Change::Copied { touched, .. } if self.memory.holds(touched));
+        let mut gone = Vec::new();
+        let made = match is_captured {
+            true => None,
+            false => self.memory.follow(moment, change, &self.contexts, &mut gone),
+        };
+        let is_done = waits || matches!(*change, Change::Copied { touched, .. } if touched.is_in_reach(&self.memory));
         let put = if is_captured { None } else { self.put(call, change, current, id, is_done) };
-        for Ended { context, .. } in &ended {
-            let streams = self.order.context_ended(*context, call);
+        for one in &ended {
+            let streams = self.order.context_ended(one.context, call);
             streams.into_iter().for_each(|stream| self.captures.stream_ended(stream));
+            gone.extend(self.memory.context_ended(*one).into_iter().map(|memory| (memory, End::WithContext)));
         }
-        Followed { ended, put, is_done, is_captured }
+        Followed { ended, put, is_done, is_captured, made, gone }
     }
 
     fn put(

@@ -3,6 +3,8 @@
 use super::column::Column;
 use bincode::{Decode, Encode};
 use rustc_hash::FxHashMap as HashMap;
+use trace::api::effect::Memory as Kind;
+use trace::model::memory::Allocation;
 
 const RUN: usize = 64;
 
@@ -69,17 +71,6 @@ impl Memory {
     }
 }
 
-/// An allocation.
-pub struct Held {
-    pub device: i32,
-    /// That it is from, if it is.
-    pub pool: Option<Pool>,
-    pub bytes: u64,
-    /// The context that it ends with; none for memory that outlives contexts.
-    pub context: Option<u64>,
-    pub call: u32,
-}
-
 /// As [`Memory`], while it grows.
 struct Steps {
     of: Owner,
@@ -87,41 +78,30 @@ struct Steps {
     live: Vec<u64>,
 }
 
-/// Follows allocations and frees.
+/// What allocations and ends come to.
 #[derive(Default)]
 pub struct Usage {
-    held: HashMap<u64, Held>,
     steps: HashMap<(i32, Option<Pool>), Steps>,
 }
 
 impl Usage {
-    pub fn add(&mut self, time: u64, address: u64, held: Held) {
-        // Still there: its free is under way on another thread, or was not recorded.
-        self.remove(time, address);
-        self.step(time, &held, |live| live.saturating_add(held.bytes));
-        self.held.insert(address, held);
+    pub fn made(&mut self, time: u64, one: &Allocation) {
+        self.step(time, one, u64::saturating_add);
     }
 
-    pub fn remove(&mut self, time: u64, address: u64) {
-        if let Some(held) = self.held.remove(&address) {
-            self.step(time, &held, |live| live.saturating_sub(held.bytes));
-        }
+    pub fn gone(&mut self, time: u64, one: &Allocation) {
+        self.step(time, one, u64::saturating_sub);
     }
 
-    /// What a context that ends takes with it.
-    pub fn end(&mut self, time: u64, context: u64) {
-        let ending = self.held.iter().filter(|(_, held)| held.context == Some(context));
-        let mut gone: Vec<u64> = ending.map(|(address, _)| *address).collect();
-        gone.sort_unstable();
-        gone.into_iter().for_each(|address| self.remove(time, address));
-    }
-
-    fn step(&mut self, time: u64, held: &Held, change: impl Fn(u64) -> u64) {
-        for of in [None].into_iter().chain(held.pool.map(Some)) {
-            let owner = Owner { device: held.device, pool: of, call: held.call };
+    fn step(&mut self, time: u64, one: &Allocation, change: fn(u64, u64) -> u64) {
+        let Some((device, bytes)) = one.device.zip(one.bytes) else { return };
+        // A call that names none takes from the device's own.
+        let pool = (one.kind == Kind::Pooled).then(|| one.pool.unwrap_or(DEFAULT));
+        for of in [None].into_iter().chain(pool.map(Some)) {
+            let owner = Owner { device, pool: of, call: one.call as u32 };
             let begun = || Steps { of: owner, time: Vec::new(), live: Vec::new() };
-            let steps = self.steps.entry((held.device, of)).or_insert_with(begun);
-            let now = change(steps.live.last().copied().unwrap_or(0));
+            let steps = self.steps.entry((device, of)).or_insert_with(begun);
+            let now = change(steps.live.last().copied().unwrap_or(0), bytes);
             steps.time.push(time.max(steps.time.last().copied().unwrap_or(0)));
             steps.live.push(now);
         }

@@ -6,7 +6,7 @@ use trace::api::roles::{Class, Extent, Role};
 use trace::api::types::Kind;
 use trace::call::Content;
 use trace::hash::Hash;
-use trace::model::change::{Change, is_followed, resolve};
+use trace::model::change::{Change, Moment, is_followed, resolve};
 use trace::objects::Objects;
 use trace::{Call, Function, Trace};
 
@@ -21,6 +21,12 @@ pub struct Op {
     /// The function's id in the file.
     pub function: u16,
     pub what: What,
+}
+
+impl Op {
+    pub fn moment(&self) -> Moment {
+        Moment { call: self.call.into(), thread: self.thread, begin: self.begin, end: self.end }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]

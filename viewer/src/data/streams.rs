@@ -57,19 +57,10 @@ impl Streams {
         Streams { launches_wait, ..Streams::default() }
     }
 
-    /// With which memory of this thread ends.
-    pub fn context(&self, thread: u32) -> u64 {
-        self.model.contexts.owner(thread).unwrap_or(0)
-    }
-
-    pub fn device_of_allocated(&self, thread: u32, change: &Change) -> i32 {
-        self.model.contexts.device_of_allocated(thread, change)
-    }
-
     /// Follows what a call changed. `name` and `flags`: of its work, if it puts any on a stream.
     pub fn follow(&mut self, op: &Op, change: &Change, name: u32, flags: Flags) -> Followed {
         let waits = self.launches_wait && flags.own() == Category::Launch;
-        let followed = self.model.follow((op.thread, op.call.into()), change, waits);
+        let followed = self.model.follow(op.moment(), change, waits);
         if let Change::StreamMade { stream, .. } = *change {
             self.made.insert(stream, op.call);
         }

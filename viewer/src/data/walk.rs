@@ -2,18 +2,16 @@
 
 use super::event::{Category, Flags};
 use super::lane::{Lane, Source};
-use super::memory::{DEFAULT, Held, Pool, Usage};
+use super::memory::Usage;
 use super::ops::{Op, Plan, What};
 use super::streams::{Streams, Work};
 use super::tables::{Collected, Load};
 use super::threads::push;
 use std::collections::HashMap;
 use trace::Trace;
-use trace::api::effect::{Memory, Work as Submitted};
+use trace::api::effect::Work as Submitted;
 use trace::model::change::Change;
-use trace::model::contexts::Ended;
-use trace::model::physical::{Physical, Pieces};
-use trace::model::streams::Followed;
+use trace::model::memory::End;
 
 /// Module loads that the table lists.
 const LOADS: usize = 10_000;
@@ -23,7 +21,6 @@ pub struct Walk {
     kernels: HashMap<u32, u32>,
     pub streams: Streams,
     pub memory: Usage,
-    physical: Physical,
     /// By name.
     pub launches: Vec<Collected>,
     /// By function.
@@ -38,7 +35,6 @@ impl Walk {
             kernels,
             streams: Streams::new(trace.preamble.launches_wait()),
             memory: Usage::default(),
-            physical: Physical::default(),
             launches: vec![Collected::default(); names],
             moves: vec![Collected::default(); trace.preamble.functions.len()],
             loads: Vec::new(),
@@ -67,15 +63,11 @@ impl Walk {
                     Category::Copy => self.moves[usize::from(op.function)].add(op.call, took, false, bytes),
                     _ => {}
                 }
-                let Followed { ended, is_captured, .. } =
-                    self.streams.follow(op, &change, name, Flags::new(category, false, false));
-                for Ended { context, .. } in ended.into_iter().filter(|ended| !ended.is_green) {
-                    self.memory.end(op.end, context);
+                let followed = self.streams.follow(op, &change, name, Flags::new(category, false, false));
+                for (one, end) in &followed.gone {
+                    self.memory.gone(if *end == End::Freed { op.begin } else { op.end }, one);
                 }
-                // What is allocated under a capture is there when its graph runs.
-                if !is_captured {
-                    self.remember(op, change);
-                }
+                followed.made.iter().for_each(|one| self.memory.made(op.end, one));
             }
             What::Loaded { image, bytes } => {
                 if self.loads.len() < LOADS {
@@ -83,38 +75,6 @@ impl Walk {
                 }
             }
         }
-    }
-
-    /// Memory that comes or goes. What is mapped is what was made; address ranges alone hold nothing.
-    fn remember(&mut self, op: &Op, change: Change) {
-        // No address is as high.
-        let name = |piece: u64| !piece;
-        match self.physical.follow(&change) {
-            Some(Pieces::Made(piece, bytes)) => self.made((op, &change), name(piece), bytes, None, None),
-            Some(Pieces::Gone(pieces)) => {
-                pieces.into_iter().for_each(|piece| self.memory.remove(op.begin, name(piece)));
-            }
-            None => self.addressed(op, change),
-        }
-    }
-
-    fn addressed(&mut self, op: &Op, change: Change) {
-        match change {
-            Change::Allocated { kind: Memory::Device | Memory::Managed, at, bytes, .. } => {
-                self.made((op, &change), at, bytes.unwrap_or(0), None, Some(self.streams.context(op.thread)));
-            }
-            Change::Allocated { kind: Memory::Pooled, at, bytes, pool, .. } => {
-                // Without the parameter it is the device's own.
-                self.made((op, &change), at, bytes.unwrap_or(0), Some(pool.unwrap_or(DEFAULT)), None);
-            }
-            Change::Freed { kind: Memory::Device | Memory::Pooled, at } => self.memory.remove(op.begin, at),
-            _ => {}
-        }
-    }
-
-    fn made(&mut self, (op, change): (&Op, &Change), name: u64, bytes: u64, pool: Option<Pool>, context: Option<u64>) {
-        let device = self.streams.device_of_allocated(op.thread, change);
-        self.memory.add(op.end, name, Held { device, pool, bytes, context, call: op.call });
     }
 }
 

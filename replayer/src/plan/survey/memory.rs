@@ -3,18 +3,17 @@
 
 use super::{Survey, extent};
 use crate::addresses::GRANULE;
-use crate::plan::Allocation;
+use crate::plan::Allocation as Planned;
 use crate::plan::nested::structs;
-use crate::plan::order::Moment;
 use crate::ranges::widen;
-use std::ops::Range;
 use trace::api::effect::{Effect, Memory as Kind};
 use trace::api::enums::{CUmemAllocationType, CUmemLocationType};
 use trace::api::roles::{Class, Field, Role};
 use trace::api::types::{Form, Kind as Handle, Typed};
 use trace::call::When;
 use trace::invented::block_of;
-use trace::model::change::Change;
+use trace::model::change::{Change, Moment};
+use trace::model::memory::Allocation;
 use trace::model::stream::StreamId;
 use trace::{Call, Function, Trace};
 
@@ -79,9 +78,10 @@ impl Survey {
             let len = range.end - range.start;
             let device = self.work.streams.contexts.device_of_allocation(call);
             self.live.add(range.start, len, 0);
-            self.usage.add(range.start, len, device, None);
+            self.work.streams.memory.adopt(Moment::of(call), range.clone(), device);
+            self.peak(device);
             self.plan.devices.insert(device);
-            let allocation = Allocation { call: call.number, range, device };
+            let allocation = Planned { call: call.number, range, device };
             self.plan.adopted.entry(call.number).or_default().push(allocation);
             self.reasons.about_call(ADOPTED, call.number);
         }
@@ -93,43 +93,36 @@ impl Survey {
     }
 
     /// Memory that a replay gives and takes by means of its own.
-    pub(super) fn memory(&mut self, trace: &Trace, call: &Call, change: Change) {
-        match change {
-            Change::Allocated { kind, at, bytes, .. } => {
-                self.allocated(trace, call, kind, at..at.saturating_add(bytes.unwrap_or(0)));
+    pub(super) fn memory(&mut self, trace: &Trace, call: &Call, change: Change, made: Option<Allocation>) {
+        match (change, made) {
+            (_, Some(made)) => self.allocated(trace, call, &made),
+            (Change::Allocated { at, bytes, .. }, None) => {
+                let len = bytes.unwrap_or(0);
+                self.plan.captured.insert(call.number, len);
+                self.of_graph(at, len);
             }
-            Change::Freed { kind, at } => self.freed(call, kind, at),
+            (Change::Freed { kind, at }, _) => self.freed(call, kind, at),
             _ => {}
         }
     }
 
-    fn allocated(&mut self, trace: &Trace, call: &Call, kind: Kind, range: Range<u64>) {
-        let (start, len) = (range.start, range.end - range.start);
-        let end = call.end.unwrap_or(u64::MAX);
-        let moment = Moment { call: call.number, thread: call.thread, begin: call.begin, end };
-        if self.is_captured() {
-            self.plan.captured.insert(call.number, len);
-            self.of_graph(start, len);
-            return;
-        }
-        self.live.add(start, len, end);
+    fn allocated(&mut self, trace: &Trace, call: &Call, made: &Allocation) {
+        let (range, moment) = (made.range(), Moment::of(call));
+        self.live.add(range.start, range.end - range.start, moment.end);
         self.lifetimes.takes(range.clone(), moment);
-        match kind {
-            Kind::Pinned | Kind::Registered => self.host.insert(range),
-            Kind::Addresses => self.reserved.push(range),
-            _ => self.of_device(trace, call, kind, range),
+        match made.device {
+            Some(device) => self.of_device(trace, call, made.kind, Planned { call: call.number, range, device }),
+            None if made.kind.is_host() => self.host.insert(range),
+            None => self.reserved.push(range),
         }
     }
 
-    fn of_device(&mut self, trace: &Trace, call: &Call, kind: Kind, range: Range<u64>) {
-        let (start, len) = (range.start, range.end - range.start);
+    fn of_device(&mut self, trace: &Trace, call: &Call, kind: Kind, planned: Planned) {
+        let (start, range) = (planned.range.start, &planned.range);
         self.of_graphs.remove(&start);
-        self.handovers.allocated(start, len, self.own_stream(call), call.number, call.end.unwrap_or(u64::MAX));
-        let contexts = &self.work.streams.contexts;
-        let device = contexts.device_of_allocation(call);
-        let context = contexts.owner(call.thread).filter(|_| !kind.outlives_contexts());
-        self.plan.devices.insert(device);
-        self.usage.add(start, len, device, context);
+        let moment = Moment::of(call);
+        self.handovers.allocated(start, range.end - start, self.own_stream(call), moment.call, moment.end);
+        self.plan.devices.insert(planned.device);
         if kind == Kind::Managed {
             self.managed.insert(range.clone());
             if !trace.follows_host_memory() {
@@ -137,14 +130,13 @@ impl Survey {
                 self.reasons.about_call(what, call.number);
             }
         }
-        self.plan.allocations.insert(call.number, Allocation { call: call.number, range, device });
+        self.plan.allocations.insert(call.number, planned);
     }
 
     fn freed(&mut self, call: &Call, kind: Kind, start: u64) {
         let begin = call.begin;
-        let moment = Moment { call: call.number, thread: call.thread, begin, end: call.end.unwrap_or(u64::MAX) };
         if let Some(len) = self.live.given_up(start, begin) {
-            self.lifetimes.frees(start..start + len, moment);
+            self.lifetimes.frees(start..start + len, Moment::of(call));
         }
         if matches!(kind, Kind::Device | Kind::Pooled) {
             if self.of_graphs.contains(&start) {
@@ -153,7 +145,6 @@ impl Survey {
             if let Some(stream) = self.own_stream(call) {
                 self.handovers.freed(start, stream, call.number, begin);
             }
-            self.usage.remove(start);
         }
         self.live.remove(start, begin);
     }
@@ -208,5 +199,104 @@ impl Survey {
         if call.output_of(0).zip(call.argument_of(1)).is_some_and(|(device, host)| device != host) {
             self.reasons.about_call(ELSEWHERE, call.number);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::plan::plan;
+    use crate::sample::Sample;
+
+    const AT: [u64; 3] = [0x7f00_0000_0000, 0x7f10_0000_0000, 0x7f20_0000_0000];
+
+    #[test]
+    fn memory_made_in_a_green_context_ends_with_the_primary_one() {
+        let mut sample = Sample::new();
+        sample.call(0, "cuInit", 0..1, &[0], &[]);
+        sample.call(0, "cuDevicePrimaryCtxRetain", 2..3, &[0x100, 0], &[(0x100, &0xc0u64.to_le_bytes())]);
+        sample.call(0, "cuGreenCtxCreate", 4..5, &[0x100, 0x77, 0, 1], &[(0x100, &0xc5u64.to_le_bytes())]);
+        sample.call(0, "cuCtxSetCurrent", 6..7, &[0xc5], &[]);
+        sample.call(0, "cuMemAlloc_v2", 8..9, &[0x100, 10], &[(0x100, &AT[0].to_le_bytes())]);
+        sample.call(0, "cuCtxSetCurrent", 10..11, &[0xc0], &[]);
+        // The green one retains it.
+        sample.call(0, "cuDevicePrimaryCtxRelease", 12..13, &[0], &[]);
+        assert!(plan(&sample.trace()).ends.is_empty());
+        sample.call(0, "cuGreenCtxDestroy", 14..15, &[0xc5], &[]);
+        let plan = plan(&sample.trace());
+        let ends: Vec<_> = plan.ends.iter().map(|(call, end)| (*call, end.context, &end.memory[..])).collect();
+        assert_eq!(ends, [(7, 0xc0, &AT[..1])]);
+    }
+
+    #[test]
+    fn memory_outlives_a_green_context() {
+        let mut sample = Sample::new();
+        sample.call(0, "cuInit", 0..1, &[0], &[]);
+        sample.call(0, "cuDevicePrimaryCtxRetain", 2..3, &[0x100, 0], &[(0x100, &0xc0u64.to_le_bytes())]);
+        sample.call(0, "cuGreenCtxCreate", 4..5, &[0x100, 0x77, 0, 1], &[(0x100, &0xc5u64.to_le_bytes())]);
+        sample.call(0, "cuCtxSetCurrent", 6..7, &[0xc5], &[]);
+        sample.call(0, "cuMemAlloc_v2", 8..9, &[0x100, 10], &[(0x100, &AT[0].to_le_bytes())]);
+        sample.call(0, "cuGreenCtxDestroy", 10..11, &[0xc5], &[]);
+        assert!(plan(&sample.trace()).ends.values().all(|end| end.memory.is_empty()));
+    }
+
+    #[test]
+    fn memory_of_a_stream_or_pool_is_on_its_device() {
+        let mut sample = Sample::new();
+        sample.call(0, "cuInit", 0..1, &[0], &[]);
+        sample.call(0, "cuDevicePrimaryCtxRetain", 2..3, &[0x100, 1], &[(0x100, &0xc1u64.to_le_bytes())]);
+        sample.call(0, "cuCtxSetCurrent", 4..5, &[0xc1], &[]);
+        sample.call(0, "cuStreamCreate", 6..7, &[0x100, 1], &[(0x100, &0x51u64.to_le_bytes())]);
+        sample.call(0, "cuDevicePrimaryCtxRetain", 8..9, &[0x100, 0], &[(0x100, &0xc0u64.to_le_bytes())]);
+        sample.call(0, "cuCtxSetCurrent", 10..11, &[0xc0], &[]);
+        sample.call(0, "cuDeviceGetMemPool", 12..13, &[0x100, 2], &[(0x100, &0x90u64.to_le_bytes())]);
+        sample.call(0, "cuMemAllocAsync", 14..15, &[0x100, 10, 0x51], &[(0x100, &AT[0].to_le_bytes())]);
+        sample.call(0, "cuMemAllocFromPoolAsync", 16..17, &[0x100, 20, 0x90, 0], &[(0x100, &AT[1].to_le_bytes())]);
+        sample.call(0, "cuMemAllocAsync", 18..19, &[0x100, 40, 0], &[(0x100, &AT[2].to_le_bytes())]);
+        let plan = plan(&sample.trace());
+        assert_eq!([0, 1, 2].map(|device| plan.peak(device)), [40, 10, 20]);
+    }
+
+    #[test]
+    fn a_primary_context_ends_with_its_last_release() {
+        let mut sample = Sample::new();
+        sample.call(0, "cuInit", 0..1, &[0], &[]);
+        for (n, at) in AT.iter().enumerate() {
+            let begin = 10 + 20 * n as u64;
+            sample.call(
+                0,
+                "cuDevicePrimaryCtxRetain",
+                begin..begin + 1,
+                &[0x100, 0],
+                &[(0x100, &0xc0u64.to_le_bytes())],
+            );
+            sample.call(0, "cuCtxSetCurrent", begin + 2..begin + 3, &[0xc0], &[]);
+            sample.call(0, "cuMemAlloc_v2", begin + 4..begin + 5, &[0x100, 100], &[(0x100, &at.to_le_bytes())]);
+            if n > 0 {
+                sample.call(0, "cuDevicePrimaryCtxRelease_v2", begin + 6..begin + 7, &[0], &[]);
+            }
+        }
+        // Retained once more than released: nothing ends.
+        assert_eq!(plan(&sample.trace()).peak(0), 300);
+        sample.call(0, "cuDevicePrimaryCtxRelease_v2", 90..91, &[0], &[]);
+        sample.call(0, "cuMemAlloc_v2", 92..93, &[0x100, 150], &[(0x100, &AT[0].to_le_bytes())]);
+        let plan = plan(&sample.trace());
+        assert_eq!(plan.peak(0), 300);
+        assert_eq!(plan.ends.values().map(|end| end.memory.clone()).collect::<Vec<_>>(), [AT.to_vec()]);
+    }
+
+    #[test]
+    fn a_context_that_is_detached_for_the_last_time_takes_its_memory_along() {
+        let mut sample = Sample::new();
+        let context = (0x100, &0xc5u64.to_le_bytes()[..]);
+        sample.call(0, "cuInit", 0..1, &[0], &[]);
+        sample.call(0, "cuCtxCreate_v2", 2..3, &[0x100, 0, 0], &[context]);
+        sample.call(0, "cuCtxAttach", 4..5, &[0x100, 0], &[context]);
+        sample.call(0, "cuMemAlloc_v2", 6..7, &[0x100, 10], &[(0x100, &AT[0].to_le_bytes())]);
+        sample.call(0, "cuCtxDetach", 8..9, &[0xc5], &[]);
+        assert!(plan(&sample.trace()).ends.is_empty());
+        sample.call(0, "cuCtxDetach", 10..11, &[0xc5], &[]);
+        let plan = plan(&sample.trace());
+        let ends: Vec<_> = plan.ends.iter().map(|(call, end)| (*call, end.context, &end.memory[..])).collect();
+        assert_eq!(ends, [(5, 0xc5, &AT[..1])]);
     }
 }

@@ -1,14 +1,12 @@
-//! Memory in the host's reach, and copies and fills that touch it: without a stream these are done when the
-//! call returns.
+//! Copies and fills that touch memory in the host's reach: without a stream these are done when the call
+//! returns.
 
-use super::change::Change;
+use super::memory::Memory;
 use crate::api::Function;
 use crate::api::copies::{Place, place};
-use crate::api::effect::Memory;
 use crate::api::roles::{Role, Side};
 use crate::api::types::Form;
 use crate::call::{Call, When};
-use std::collections::BTreeMap;
 
 /// What a copy or a fill reads and writes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -45,30 +43,10 @@ impl Touched {
         touched.by_name |= touched.at.iter().any(|at| *at != 0 && call.images_at(*at).next().is_some());
         touched
     }
-}
-
-/// Pinned, registered and managed memory: start to end.
-#[derive(Default)]
-pub struct HostMemory(BTreeMap<u64, u64>);
-
-impl HostMemory {
-    pub fn follow(&mut self, change: &Change) {
-        match *change {
-            Change::Allocated { kind: Memory::Pinned | Memory::Registered | Memory::Managed, at, bytes, .. } => {
-                self.0.insert(at, at.saturating_add(bytes.unwrap_or(0)));
-            }
-            // Managed memory is freed as device memory is. What ended with its context makes room for other
-            // memory.
-            Change::Freed { kind, at } | Change::Allocated { kind, at, .. } if kind != Memory::Physical => {
-                self.0.remove(&at);
-            }
-            _ => {}
-        }
-    }
 
     /// Whether any of it is known to be in the host's reach.
-    pub fn holds(&self, touched: Touched) -> bool {
-        let is_here = |at: &u64| self.0.range(..=*at).next_back().is_some_and(|(start, end)| start == at || at < end);
-        touched.by_name || touched.at.iter().any(is_here)
+    pub fn is_in_reach(self, memory: &Memory) -> bool {
+        let is_shared = |at: &u64| memory.at(*at).is_some_and(|one| one.kind.is_in_reach());
+        self.by_name || self.at.iter().any(is_shared)
     }
 }

@@ -1,0 +1,290 @@
+//! Live memory: what calls allocated, until a call frees it or its context ends.
+//!
+//! Calls come in the order of their entry. So one thread's free may come behind the allocation that got the
+//! same address on another: what is allocated ends what still lies there, and a free ends nothing that was
+//! handed out after it had begun.
+
+use super::change::{Change, Moment};
+use super::contexts::{Contexts, Ended};
+use super::physical::{Physical, Pieces};
+use crate::api::effect::Memory as Kind;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+
+/// What memory is known by while it lives. Handles of physical memory are counted, and one may have several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Name {
+    Address(u64),
+    Array(u64),
+    Physical(u64),
+}
+
+/// Memory that a call got, or a range of addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Allocation {
+    pub name: Name,
+    pub kind: Kind,
+    /// None if the call does not tell.
+    pub bytes: Option<u64>,
+    /// Whose memory it is; none of the host's, and of addresses alone.
+    pub device: Option<i32>,
+    /// The pool that the call names.
+    pub pool: Option<u64>,
+    /// The context that it ends with.
+    pub context: Option<u64>,
+    /// The call that got it, and when that returned.
+    pub call: u64,
+    pub since: u64,
+}
+
+impl Allocation {
+    pub fn address(&self) -> Option<u64> {
+        if let Name::Address(at) = self.name { Some(at) } else { None }
+    }
+
+    /// Where it lies; nowhere if it has no address.
+    pub fn range(&self) -> Range<u64> {
+        let start = self.address().unwrap_or(0);
+        start..start.saturating_add(self.address().and(self.bytes).unwrap_or(0))
+    }
+
+    /// The end of what it keeps others from: of memory without a length a byte.
+    fn end(&self) -> u64 {
+        let Range { start, end } = self.range();
+        end.max(start.saturating_add(1))
+    }
+}
+
+/// How memory ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    Freed,
+    WithContext,
+    /// Other memory is there: its free is under way on another thread, or is not in the trace.
+    Overlaid,
+}
+
+#[derive(Default)]
+pub struct Memory {
+    live: BTreeMap<Name, Allocation>,
+    physical: Physical,
+    /// How many are live of each kind, and bytes on each device.
+    counts: HashMap<Kind, usize>,
+    used: HashMap<i32, u64>,
+}
+
+impl Memory {
+    /// Follows what a call changed that becomes part of no capture: what that allocates is there when its
+    /// graph runs. What the call got; to `gone` comes what it ended.
+    pub fn follow(
+        &mut self,
+        moment: Moment,
+        change: &Change,
+        contexts: &Contexts,
+        gone: &mut Vec<(Allocation, End)>,
+    ) -> Option<Allocation> {
+        let name = match (self.physical.follow(change), *change) {
+            (Some(Pieces::Made(piece)), _) => Name::Physical(piece),
+            (Some(Pieces::Gone(pieces)), _) => {
+                let pieces = pieces.into_iter().filter_map(|piece| self.remove(Name::Physical(piece)));
+                gone.extend(pieces.map(|piece| (piece, End::Freed)));
+                return None;
+            }
+            (None, Change::Allocated { kind, at, .. }) => self.name(kind, at)?,
+            (None, Change::Freed { kind, at }) => {
+                let freed = self.called(kind, at).filter(|one| one.since <= moment.begin).map(|one| one.name);
+                gone.extend(freed.and_then(|name| self.remove(name)).map(|one| (one, End::Freed)));
+                return None;
+            }
+            _ => return None,
+        };
+        let Change::Allocated { kind, bytes, pool, .. } = *change else { return None };
+        let is_of_device = !kind.is_host() && kind != Kind::Addresses;
+        let made = Allocation {
+            name,
+            kind,
+            bytes,
+            device: is_of_device.then(|| contexts.device_of_allocated(moment.thread, change)),
+            pool,
+            context: contexts.owner(moment.thread).filter(|_| !kind.outlives_contexts()),
+            call: moment.call,
+            since: moment.end,
+        };
+        self.overlaid(&made, gone);
+        self.insert(made);
+        Some(made)
+    }
+
+    /// What goes with a context, in order.
+    pub fn context_ended(&mut self, ended: Ended) -> Vec<Allocation> {
+        let of_it = |one: &&Allocation| !ended.is_green && one.context == Some(ended.context);
+        let names: Vec<Name> = self.live.values().filter(of_it).map(|one| one.name).collect();
+        names.into_iter().filter_map(|name| self.remove(name)).collect()
+    }
+
+    /// Memory of this device that no call got, up to the next that one did; it ends with no context.
+    pub fn adopt(&mut self, moment: Moment, range: Range<u64>, device: i32) {
+        let next = self.live.range(Name::Address(range.start)..).find_map(|(_, one)| one.address());
+        let end = next.map_or(range.end, |next| next.min(range.end));
+        self.insert(Allocation {
+            name: Name::Address(range.start),
+            kind: Kind::Device,
+            bytes: Some(end - range.start),
+            device: Some(device),
+            pool: None,
+            context: None,
+            call: moment.call,
+            since: moment.begin,
+        });
+    }
+
+    /// What lies at this address.
+    pub fn at(&self, address: u64) -> Option<&Allocation> {
+        let (_, one) = self.live.range(..=Name::Address(address)).next_back()?;
+        (address < one.end()).then_some(one)
+    }
+
+    /// What lies in this range, the last first.
+    pub fn within(&self, range: Range<u64>) -> impl Iterator<Item = &Allocation> {
+        let before = self.live.range(..Name::Address(range.end)).rev();
+        before.map(|(_, one)| one).take_while(move |one| one.end() > range.start)
+    }
+
+    pub fn live(&self) -> impl Iterator<Item = &Allocation> {
+        self.live.values()
+    }
+
+    pub fn has(&self, kind: Kind) -> bool {
+        self.counts.get(&kind).is_some_and(|count| *count > 0)
+    }
+
+    /// Bytes that live on a device.
+    pub fn used(&self, device: i32) -> u64 {
+        self.used.get(&device).copied().unwrap_or(0)
+    }
+
+    /// By what it is called: an address, or a handle of this kind of memory.
+    pub fn called(&self, kind: Kind, value: u64) -> Option<&Allocation> {
+        self.live.get(&self.name(kind, value)?)
+    }
+
+    fn name(&self, kind: Kind, value: u64) -> Option<Name> {
+        Some(match kind {
+            Kind::Array => Name::Array(value),
+            Kind::Physical => Name::Physical(self.physical.piece(value)?),
+            _ => Name::Address(value),
+        })
+    }
+
+    fn overlaid(&mut self, made: &Allocation, gone: &mut Vec<(Allocation, End)>) {
+        let names: Vec<Name> = match made.address() {
+            Some(at) => self.within(at..made.end()).map(|one| one.name).collect(),
+            None => vec![made.name],
+        };
+        gone.extend(names.into_iter().filter_map(|name| self.remove(name)).map(|one| (one, End::Overlaid)));
+    }
+
+    fn insert(&mut self, made: Allocation) {
+        *self.counts.entry(made.kind).or_default() += 1;
+        if let Some(device) = made.device {
+            let used = self.used.entry(device).or_default();
+            *used = used.saturating_add(made.bytes.unwrap_or(0));
+        }
+        self.live.insert(made.name, made);
+    }
+
+    fn remove(&mut self, name: Name) -> Option<Allocation> {
+        let gone = self.live.remove(&name)?;
+        self.counts.entry(gone.kind).and_modify(|count| *count -= 1);
+        if let Some(device) = gone.device {
+            self.used.entry(device).and_modify(|used| *used = used.saturating_sub(gone.bytes.unwrap_or(0)));
+        }
+        Some(gone)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONTEXT: u64 = 0xc0;
+
+    struct Walk {
+        contexts: Contexts,
+        memory: Memory,
+        calls: u64,
+    }
+
+    impl Walk {
+        fn new() -> Walk {
+            let mut contexts = Contexts::default();
+            contexts.follow(0, &Change::ContextMade { context: CONTEXT, device: 1, is_green: false });
+            Walk { contexts, memory: Memory::default(), calls: 0 }
+        }
+
+        /// What the change ended, by its calls.
+        fn follow(&mut self, time: Range<u64>, change: Change) -> Vec<(u64, End)> {
+            self.calls += 1;
+            let moment = Moment { call: self.calls, thread: 0, begin: time.start, end: time.end };
+            let mut gone = Vec::new();
+            self.memory.follow(moment, &change, &self.contexts, &mut gone);
+            gone.into_iter().map(|(one, end)| (one.call, end)).collect()
+        }
+
+        fn at(&self, address: u64) -> Option<u64> {
+            self.memory.at(address).map(|one| one.call)
+        }
+    }
+
+    fn got(kind: Kind, at: u64, bytes: u64) -> Change {
+        Change::Allocated { kind, at, bytes: Some(bytes), device: None, pool: None, on: None }
+    }
+
+    #[test]
+    fn memory_is_found_by_an_address_within_until_it_is_freed() {
+        let mut walk = Walk::new();
+        walk.follow(0..1, got(Kind::Managed, 0x1000, 0x100));
+        walk.follow(2..3, got(Kind::Pinned, 0x2000, 0x100));
+        assert_eq!([0xfff, 0x1000, 0x10ff, 0x1100].map(|at| walk.at(at)), [None, Some(1), Some(1), None]);
+        assert_eq!(walk.memory.within(0x10ff..0x2001).map(|one| one.call).collect::<Vec<_>>(), [2, 1]);
+        assert_eq!((walk.memory.used(1), walk.memory.has(Kind::Managed)), (0x100, true));
+        // A free that says less than the allocation did.
+        assert_eq!(walk.follow(4..5, Change::Freed { kind: Kind::Device, at: 0x1000 }), [(1, End::Freed)]);
+        assert_eq!((walk.memory.used(1), walk.memory.has(Kind::Managed), walk.at(0x1000)), (0, false, None));
+    }
+
+    #[test]
+    fn an_address_changes_hands_while_its_free_is_under_way() {
+        let mut walk = Walk::new();
+        walk.follow(0..1, got(Kind::Device, 0x1000, 0x200));
+        assert_eq!(walk.follow(10..25, got(Kind::Device, 0x1100, 0x50)), [(1, End::Overlaid)]);
+        assert_eq!(walk.follow(12..30, got(Kind::Device, 0x1000, 0x50)), []);
+        assert_eq!(walk.follow(20..40, Change::Freed { kind: Kind::Device, at: 0x1000 }), []);
+        assert_eq!((walk.at(0x1000), walk.at(0x1100), walk.memory.used(1)), (Some(3), Some(2), 0xa0));
+        assert_eq!(walk.follow(30..40, Change::Freed { kind: Kind::Device, at: 0x1000 }), [(3, End::Freed)]);
+    }
+
+    #[test]
+    fn memory_ends_with_its_context_or_outlives_it() {
+        let mut walk = Walk::new();
+        for (n, kind) in [Kind::Device, Kind::Pinned, Kind::Array, Kind::Pooled, Kind::Physical, Kind::Addresses]
+            .into_iter()
+            .enumerate()
+        {
+            walk.follow(0..1, got(kind, 0x1000 * (n as u64 + 1), 0x100));
+        }
+        assert_eq!(walk.memory.context_ended(Ended { context: CONTEXT, is_green: true }), []);
+        let gone = walk.memory.context_ended(Ended { context: CONTEXT, is_green: false });
+        assert_eq!(gone.iter().map(|one| one.kind).collect::<Vec<_>>(), [Kind::Device, Kind::Pinned, Kind::Array]);
+        assert_eq!(walk.memory.used(1), 0x200);
+    }
+
+    #[test]
+    fn what_nobody_got_reaches_up_to_what_somebody_did() {
+        let mut walk = Walk::new();
+        walk.follow(0..1, got(Kind::Device, 0x1800, 0x100));
+        let moment = Moment { call: 9, thread: 0, begin: 5, end: 6 };
+        walk.memory.adopt(moment, 0x1000..0x2000, 1);
+        assert_eq!([0x1000, 0x17ff, 0x1800, 0x1900].map(|at| walk.at(at)), [Some(9), Some(9), Some(1), None]);
+    }
+}
