@@ -98,6 +98,7 @@ mod start;
 mod submission;
 mod surroundings;
 mod text;
+mod thread;
 mod times;
 mod users;
 mod variables;

@@ -11,7 +11,7 @@ use crate::recorder::{self, RECORDER, Recorder, recorder};
 use crate::surroundings::Surroundings;
 use crate::{
     clock, counters, destinations, devices, external_writers, images, invented, kernels, lane, logs, long_results,
-    modules, node_runs, range, real, times, variables, watch,
+    modules, node_runs, range, real, thread, times, variables, watch,
 };
 use std::ffi::OsStr;
 use std::path::Path;
@@ -120,13 +120,10 @@ fn start(looks_last: fn()) -> Result<(), String> {
 const STACK: usize = 256 << 10;
 const WITH_CUPTI: usize = 4 << 20;
 
-/// The recorder thread: empties full chunks. It takes no signal meant for the host. Where no thread is to be
-/// had, those that record do its work. Made by hand: the standard library leaves thread-locals with
-/// destructors on the thread that spawns.
+/// The recorder thread: empties full chunks. Where no thread is to be had, those that record do its work.
 fn spawn(stack: usize) {
     extern "C" fn tend(_: *mut libc::c_void) -> *mut libc::c_void {
-        // SAFETY: names the calling thread.
-        unsafe { libc::prctl(libc::PR_SET_NAME, c"cutrace".as_ptr()) };
+        thread::name(c"cutrace");
         let recorder = recorder();
         let turn = || {
             recorder.watch.look_for_bystanders(external_writers::SELDOM, &recorder.around);
@@ -148,22 +145,8 @@ fn spawn(stack: usize) {
             }
         }
     }
-    // SAFETY: the sets and attributes are valid; the mask is put back at once.
-    unsafe {
-        let (mut all, mut old): (libc::sigset_t, libc::sigset_t) = std::mem::zeroed();
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut old);
-        let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
-        let mut thread: libc::pthread_t = std::mem::zeroed();
-        if libc::pthread_attr_init(&mut attributes) == 0 {
-            libc::pthread_attr_setdetachstate(&mut attributes, libc::PTHREAD_CREATE_DETACHED);
-            libc::pthread_attr_setstacksize(&mut attributes, stack);
-            if libc::pthread_create(&mut thread, &attributes, tend, std::ptr::null_mut()) != 0 {
-                recorder().range.untended();
-            }
-            libc::pthread_attr_destroy(&mut attributes);
-        }
-        libc::pthread_sigmask(libc::SIG_SETMASK, &old, std::ptr::null_mut());
+    if !thread::spawn(stack, tend, std::ptr::null_mut()) {
+        recorder().range.untended();
     }
 }
 
