@@ -30,6 +30,7 @@
 mod annotate;
 mod arrived;
 mod ask;
+mod blobs;
 mod call;
 mod callback;
 mod capture;
