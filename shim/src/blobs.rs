@@ -1,36 +1,59 @@
 //! Blobs in the trace file: bytes that records name by their hash, each once.
 
 use crate::file::{TraceFile, write_at};
+use crate::lock::Lock;
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::Ordering::Relaxed;
-use trace::hash::Hash;
+use std::sync::MutexGuard;
+use std::sync::atomic::{AtomicU32, Ordering::*};
+use trace::hash::{Hash, sealed};
 use trace::segment::{HEADER, Header, Kind};
 
-impl TraceFile {
-    /// Appends a blob. The program may change the memory meanwhile (a graph's node reads it later): what has
-    /// been written counts, and its hash is told.
-    fn append_blob(&self, hash: Hash, bytes: &[u8]) -> io::Result<(u64, Hash)> {
-        let seal = trace::hash::checksum(bytes);
-        let (file, offset, size) = self.write(bytes)?;
-        let (start, length) = (offset + HEADER as u64, bytes.len() as u64);
-        let mut header = Header { id: hash.0, length, seal, ..Header::new(Kind::Blob, size) };
-        if Hash::of(bytes) != hash {
-            let mut stored = Vec::new();
-            stored.try_reserve_exact(bytes.len()).map_err(io::Error::other)?;
-            stored.resize(bytes.len(), 0);
-            file.read_exact_at(&mut stored, start)?;
-            (header.id, header.seal) = (Hash::of(&stored).0, trace::hash::checksum(&stored));
-        }
-        write_at(&file, &header.encode(), offset)?;
-        Ok((start, Hash(header.id)))
+/// Which blobs the file has. Several threads ask at once: each hash has its place in one of many maps.
+pub struct Blobs {
+    /// Not on the stack of a thread that has little of it.
+    maps: Box<[Lock<HashMap<Hash, Stored>>]>,
+    /// How often somebody has cut the file short: what was stored before is lost.
+    cuts: AtomicU32,
+}
+
+const MAPS: usize = 64;
+
+#[derive(Clone, Copy)]
+struct Stored {
+    /// Where the bytes begin in the file.
+    place: u64,
+    cuts: u32,
+}
+
+impl Default for Blobs {
+    fn default() -> Blobs {
+        Blobs { maps: (0..MAPS).map(|_| Lock::default()).collect(), cuts: AtomicU32::new(0) }
+    }
+}
+
+impl Blobs {
+    fn map(&self, hash: Hash) -> MutexGuard<'_, HashMap<Hash, Stored>> {
+        self.maps[(hash.0 % MAPS as u128) as usize].lock()
     }
 
+    /// What had been stored is gone.
+    pub fn lost(&self) {
+        self.cuts.fetch_add(1, AcqRel);
+    }
+}
+
+impl TraceFile {
     /// Stores bytes under their hash, once. An error stops payload capture for good; the caller counts it.
+    ///
+    /// Whoever has the same bytes at the same time waits until they are in the file.
     pub fn blob(&self, bytes: &[u8]) -> Option<Hash> {
         let hash = Hash::of(bytes);
-        if self.stored.lock().contains_key(&hash) {
+        let cuts = self.stored.cuts.load(Acquire);
+        let mut stored = self.stored.map(hash);
+        if stored.get(&hash).is_some_and(|stored| stored.cuts == cuts) {
             return Some(hash);
         }
         if self.stopped.load(Relaxed) {
@@ -45,14 +68,37 @@ impl TraceFile {
                 ));
             }
         });
-        let (place, hash) = appended.ok()?;
-        self.stored.lock().insert(hash, place);
-        Some(hash)
+        let (place, was) = appended.ok()?;
+        if was != hash {
+            drop(stored);
+            stored = self.stored.map(was);
+        }
+        stored.insert(was, Stored { place, cuts });
+        Some(was)
+    }
+
+    /// Appends a blob. The program may change the memory meanwhile (a graph's node reads it later): what has
+    /// been written counts, and its hash is told.
+    fn append_blob(&self, hash: Hash, bytes: &[u8]) -> io::Result<(u64, Hash)> {
+        let (file, offset, size) = self.write(bytes)?;
+        let (start, length) = (offset + HEADER as u64, bytes.len() as u64);
+        let (mut written, mut seal) = sealed(bytes);
+        if written != hash {
+            let mut stored = Vec::new();
+            stored.try_reserve_exact(bytes.len()).map_err(io::Error::other)?;
+            stored.resize(bytes.len(), 0);
+            file.read_exact_at(&mut stored, start)?;
+            (written, seal) = sealed(&stored);
+        }
+        let header = Header { id: written.0, length, seal, ..Header::new(Kind::Blob, size) };
+        write_at(&file, &header.encode(), offset)?;
+        Ok((start, written))
     }
 
     /// `len` bytes of a blob that was stored here, from its byte `skip` on.
     pub fn read_blob(&self, hash: Hash, skip: u64, len: usize) -> Option<Vec<u8>> {
-        let place = *self.stored.lock().get(&hash)?;
+        let cuts = self.stored.cuts.load(Acquire);
+        let place = self.stored.map(hash).get(&hash).filter(|stored| stored.cuts == cuts)?.place;
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(len).ok()?;
         bytes.resize(len, 0);

@@ -1,12 +1,12 @@
-//! The trace file: where segments go, and blobs.
+//! The trace file: where segments go.
 //!
 //! Space is given out by one atomic. Every write checks RLIMIT_FSIZE first (`write_at`). The place of a chunk
 //! is reserved before anything is recorded in it, because the disk may be full when the process ends.
 
+use crate::blobs::Blobs;
 use crate::homes::Home;
 use crate::lock::Lock;
 use crate::shared::Memory;
-use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};
 use std::io;
@@ -16,7 +16,6 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::*};
-use trace::hash::Hash;
 use trace::segment::{self, HEADER, Header, Kind};
 
 pub struct TraceFile {
@@ -34,8 +33,7 @@ pub struct TraceFile {
     /// What chunks are in, and their places in the file.
     pub memory: Memory,
     pub(crate) homes: Lock<Vec<Home>>,
-    /// Blobs, and where their bytes begin in the file.
-    pub(crate) stored: Lock<HashMap<Hash, u64>>,
+    pub(crate) stored: Blobs,
     /// Payload capture has stopped: the disk is nearly full, or a write failed.
     pub stopped: AtomicBool,
 }
@@ -72,7 +70,7 @@ impl TraceFile {
             preamble: OnceLock::new(),
             memory: Memory::new(identity),
             homes: Lock::default(),
-            stored: Lock::new(HashMap::new()),
+            stored: Blobs::default(),
             stopped: AtomicBool::new(false),
         })
     }

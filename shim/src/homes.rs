@@ -120,7 +120,7 @@ impl TraceFile {
     pub(crate) fn mend(&self, file: &File) -> io::Result<()> {
         let homes = self.homes.lock();
         let Some(preamble) = self.preamble.get().filter(|_| self.is_cut(file)) else { return Ok(()) };
-        self.stored.lock().clear();
+        self.stored.lost();
         write_at(file, preamble, 0)?;
         write_at(file, preamble, preamble.len() as u64)?;
         homes.iter().try_for_each(|home| home.write(file))?;

@@ -4,6 +4,9 @@
 #[cfg(target_arch = "x86_64")]
 mod wide;
 
+/// Inputs of more bytes are long ones to XXH3.
+const LONG: usize = 240;
+
 /// A 128-bit content hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Hash(pub u128);
@@ -46,7 +49,25 @@ impl Hasher {
     }
 }
 
+/// The hash of a blob, and the seal of its segment. Of long inputs XXH3 has a shorter hash that is half of the
+/// longer one.
+pub fn sealed(bytes: &[u8]) -> (Hash, u64) {
+    let hash = Hash::of(bytes);
+    (hash, if bytes.len() > LONG { hash.0 as u64 } else { checksum(bytes) })
+}
+
 /// The 64-bit checksum of segment headers and contents.
 pub fn checksum(bytes: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seal_is_the_checksum() {
+        let bytes = [7; 4 * LONG];
+        (0..bytes.len()).for_each(|len| assert_eq!(sealed(&bytes[..len]).1, checksum(&bytes[..len]), "{len}"));
+    }
 }

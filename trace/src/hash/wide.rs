@@ -4,10 +4,8 @@
 //! The algorithm is that of <https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md>, with the
 //! default secret and no seed, for inputs that are longer than 240 bytes.
 
+use super::LONG;
 use std::arch::x86_64::*;
-
-/// Shorter inputs are hashed by other rules.
-pub const LONGER_THAN: usize = 240;
 
 const STRIPE: usize = 64;
 /// Each stripe of a block takes a secret that begins so many bytes further on.
@@ -44,7 +42,7 @@ const SECRET: [u8; 192] = [
 /// The hash of 128 bits; none if this processor has not the instructions, or the input is not long.
 #[inline]
 pub fn of(bytes: &[u8]) -> Option<u128> {
-    let is_possible = bytes.len() > LONGER_THAN && is_x86_feature_detected!("avx2");
+    let is_possible = bytes.len() > LONG && is_x86_feature_detected!("avx2");
     // SAFETY: the processor has the instructions.
     is_possible.then(|| unsafe { long(bytes) })
 }
@@ -150,10 +148,10 @@ mod tests {
             return;
         }
         let bytes: Vec<u8> = (0..4 * BLOCK as u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
-        for len in LONGER_THAN + 1..bytes.len() {
+        for len in LONG + 1..bytes.len() {
             // Wherever it lies.
             let bytes = &bytes[len % 3..len];
-            assert_eq!(of(bytes), (bytes.len() > LONGER_THAN).then(|| xxh3_128(bytes)), "{} bytes", bytes.len());
+            assert_eq!(of(bytes), (bytes.len() > LONG).then(|| xxh3_128(bytes)), "{} bytes", bytes.len());
         }
     }
 }
