@@ -8,6 +8,8 @@ use crate::session::Session;
 use crate::tally::{Divergence, Tally, hex};
 use std::borrow::Cow;
 use std::cell::LazyCell;
+use std::num::NonZero;
+use std::ops::Range;
 use trace::call::Content;
 use trace::hash::Hash;
 
@@ -36,13 +38,13 @@ pub fn compare(session: &Session, call: u64, readback: &Readback, tally: &mut Ta
     });
     let (mut compared, mut mapped_back) = (0, 0);
     let mut is_close = false;
-    for (offset, len, content) in &readback.expected {
-        // The length field of an attachment ends at 4 GiB; the hash of a longer copy covers all of it.
-        let len = if *len == u32::MAX.into() { (packed.len() as u64).saturating_sub(*offset) } else { *len };
-        let end = offset.saturating_add(len) as usize;
-        let part = *offset as usize..end;
-        let Some(live) = packed.get(part.clone()) else { continue };
-        let Some(mut found) = difference(session, content, live) else { continue };
+    let differences = shared(&readback.expected, packed.len(), |(offset, len, content)| {
+        difference(session, content, packed.get(part(*offset, *len, packed.len()))?)
+    });
+    for ((offset, len, content), found) in readback.expected.iter().zip(differences) {
+        let Some(mut found) = found else { continue };
+        let part = part(*offset, *len, packed.len());
+        let (live, len) = (&packed[part.clone()], part.len() as u64);
         if found.is_some()
             && let Some((mapped, words)) = &*mapped
         {
@@ -59,7 +61,12 @@ pub fn compare(session: &Session, call: u64, readback: &Readback, tally: &mut Ta
         }
         if let (Some((at, expected, found)), Some(call)) = (found, session.trace.call(call)) {
             let found = found + &strange_addresses(session, &packed, readback.words).unwrap_or_default();
-            let what = format!("bytes copied to {}", readback.name);
+            // A hash covers its piece, and no more is known.
+            let whole = readback.expected.len() == 1;
+            let within = if whole { String::new() } else { format!(", bytes {offset} to {}", offset + len) };
+            let what = format!("bytes copied to {}{within}", readback.name);
+            let all = recorded_whole(session, readback).filter(|all| all.len() == packed.len());
+            let (was, live) = all.as_deref().map_or((was, live), |all| (Some(all), &packed));
             tally.diverged(Divergence {
                 offset: at.map(|at| offset + at),
                 extent: Some(extent(was, live, session.tolerance.as_ref(), session.placement.fill)),
@@ -81,6 +88,39 @@ pub fn compare(session: &Session, call: u64, readback: &Readback, tally: &mut Ta
         tally.checked.within_tolerance += u64::from(is_close);
         tally.compared.insert(call);
     }
+}
+
+/// All that was recorded of a result in several pieces, if each of them was.
+fn recorded_whole(session: &Session, readback: &Readback) -> Option<Vec<u8>> {
+    let is_cut = readback.expected.len() > 1;
+    let pieces = readback.expected.iter().map(|(.., content)| recorded(session, content));
+    is_cut.then(|| pieces.collect::<Option<Vec<&[u8]>>>()).flatten().map(|pieces| pieces.concat())
+}
+
+/// Which bytes an attachment is of. Its length field ends at 4 GiB; the hash of a longer copy covers all of it.
+fn part(offset: u64, len: u64, all: usize) -> Range<usize> {
+    let len = if len == u32::MAX.into() { (all as u64).saturating_sub(offset) } else { len };
+    offset as usize..offset.saturating_add(len) as usize
+}
+
+/// What `work` gives for each, in order; of many bytes by several threads.
+fn shared<T: Sync, R: Send>(all: &[T], bytes: usize, work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    const FEW: usize = 4 << 20;
+    const MOST: usize = 8;
+    let threads = if bytes < FEW { 1 } else { std::thread::available_parallelism().map_or(1, NonZero::get).min(MOST) };
+    let each = |some: &[T]| some.iter().map(&work).collect::<Vec<R>>();
+    let mut parts = all.chunks(all.len().div_ceil(threads).max(1));
+    let first = parts.next().unwrap_or_default();
+    std::thread::scope(|scope| {
+        let others: Vec<_> =
+            parts.map(|part| (part, std::thread::Builder::new().spawn_scoped(scope, || each(part)).ok())).collect();
+        let mut found = each(first);
+        for (part, other) in others {
+            // Where no thread is to be had, this one does its work.
+            found.extend(other.map_or_else(|| each(part), |other| other.join().expect("it does not panic")));
+        }
+        found
+    })
 }
 
 /// Looks in bytes that differ for addresses of the driver's own.
