@@ -59,7 +59,7 @@ impl Serialize for Json<'_, '_> {
                 map.serialize_entry("hex", &hex(bytes))?;
                 map.end()
             }
-            Value::Payload { len, content, missing, .. } => payload(to, *len, content, *missing),
+            Value::Payload { len, pieces, content, missing, .. } => payload(to, *len, *pieces, content, *missing),
             Value::Argument { bytes, of } => Shown(&Argument::of(bytes, of.declared(), objects), objects).serialize(to),
             Value::Address { value: 0, .. } => to.serialize_none(),
             Value::Handle { kind, value: 0, .. } if *kind != Kind::Device => to.serialize_none(),
@@ -132,9 +132,12 @@ impl Serialize for Elements<'_, '_> {
     }
 }
 
-fn payload<S: Serializer>(to: S, len: u64, content: &Content, missing: bool) -> Result<S::Ok, S::Error> {
+fn payload<S: Serializer>(to: S, len: u64, pieces: u64, content: &Content, missing: bool) -> Result<S::Ok, S::Error> {
     let mut map = to.serialize_map(None)?;
     map.serialize_entry("bytes", &len)?;
+    if pieces > 1 {
+        map.serialize_entry("pieces", &pieces)?;
+    }
     match content {
         Content::Bytes(bytes) => map.serialize_entry("hex", &hex(bytes))?,
         Content::Blob(hash) => {

@@ -12,6 +12,7 @@ use crate::long_results::{self, MOST_READ};
 use crate::node_runs::Turn;
 use crate::observation::observed;
 use crate::pending::{Beside, Copy, Covered, Work};
+use crate::pieces::{self, Memory};
 use crate::queue::Queue;
 use crate::submission;
 use std::borrow::Cow;
@@ -225,12 +226,20 @@ fn look_at(lane: &Lane, copy: &Copy, beside: &Beside, stirred: &[Range<u64>]) {
     let by = if copy.work == Work::Launch { By::Launch } else { By::Work };
     let pieces =
         if by == By::Launch { pieces.iter().flat_map(|piece| readable(lane, piece)).collect() } else { pieces };
-    let found: Vec<_> = pieces.iter().map(|piece| landed(lane, piece.landing, by)).collect();
+    let found: Vec<_> = pieces.iter().map(|piece| arrived(lane, piece.landing, by)).collect();
     // Or has just begun to.
     if others().is_none_or(|now| now != theirs) {
         return;
     }
-    pieces.iter().zip(found).for_each(|(piece, found)| observed(lane, piece, found));
+    for (piece, found) in pieces.iter().zip(found) {
+        match found {
+            Some(found) => {
+                let parts = cut(piece.landing, by).into_iter().zip(found);
+                parts.for_each(|(landing, found)| observed(lane, &piece.at(landing), Some(found)));
+            }
+            None => observed(lane, piece, None),
+        }
+    }
 }
 
 /// As much of what a launch has made of memory as may be read; the rest is not known from now on.
@@ -270,6 +279,8 @@ pub fn filled(lane: &Lane, landing: Landing) {
     }
 }
 
+const PIECE: u64 = record::PIECE as u64;
+
 /// What has brought bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum By {
@@ -278,6 +289,35 @@ pub enum By {
     Work,
     /// A kernel may have written there, and the CPU beside it.
     Launch,
+}
+
+/// What stands for the result of a copy: long ones are told in pieces, rows together.
+pub fn in_pieces(landing: Landing) -> Vec<Landing> {
+    cut(landing, By::Work)
+}
+
+/// What a launch has made of memory has been cut up before, by what may be read of it.
+fn cut(landing: Landing, by: By) -> Vec<Landing> {
+    match landing {
+        Landing::Flat { address, len } if by != By::Launch && len > PIECE => {
+            let piece = |from| Landing::Flat { address: address + from, len: PIECE.min(len - from) };
+            (0..len).step_by(PIECE as usize).map(piece).collect()
+        }
+        _ => vec![landing],
+    }
+}
+
+/// The form and the hash of each piece of what a copy brought, as [`in_pieces`] has them.
+pub fn arrived(lane: &Lane, landing: Landing, by: By) -> Option<Vec<(u8, Hash)>> {
+    let recorder = lane.recorder();
+    match landing {
+        Landing::Flat { address, len } if by != By::Launch && len > PIECE => {
+            let careful = by != By::Call && !recorder.around.pinned.holds(address, len);
+            let bytes = recorder.watch.landed(address, len, careful, false)?;
+            pieces::results(&recorder.around, Memory::Sure(bytes))
+        }
+        _ => landed(lane, landing, by).map(|found| vec![found]),
+    }
 }
 
 /// The hash of what a copy brought. The bytes go into the trace with `--data=all`, and if they may hold

@@ -394,7 +394,7 @@ impl<'a> Capture<'a> {
         let careful = self.careful() || !small && self.makes_node();
         let mut done = 0;
         while done < len {
-            let step = (len - done).min(record::PIECE as u64);
+            let step = (len - done).min(record::LONGEST as u64);
             match bytes_at(address + done, step as usize, careful) {
                 Some(bytes) => {
                     if self.is_early && self.moment == Moment::Entry && step == len {

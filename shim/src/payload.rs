@@ -1,7 +1,7 @@
 //! The bytes that copies carry: to the device when the driver takes them, from the device when the call
 //! returns, or later (`arrived.rs`).
 
-use crate::arrived::{By, filled, landed, packed_rows};
+use crate::arrived::{By, arrived, filled, in_pieces, packed_rows};
 use crate::ask::{self, Place};
 use crate::capture::{Capture, Container, MOST_FOLLOWED, Moment};
 use crate::ends::Ends;
@@ -11,6 +11,7 @@ use crate::landing::Landing;
 use crate::nodes::is_hosts;
 use crate::observation::give_up;
 use crate::pending::{Copy, Work};
+use crate::pieces::{self, Lost, Memory};
 use crate::probe::{bytes_at, word_at};
 use crate::queue::Queue;
 use crate::submission;
@@ -80,7 +81,7 @@ impl Capture<'_> {
         }
         match moment {
             Moment::Entry if pinned => match self.pinned_source(Landing::Flat { address, len: bytes }) {
-                false => self.attach(address, bytes, false),
+                false => self.carried(address, bytes),
                 true if bytes <= MOST_FOLLOWED as u64 => {
                     bytes_at(address, bytes as usize, true).iter().for_each(|bytes| self.follow(bytes, false));
                 }
@@ -92,12 +93,49 @@ impl Capture<'_> {
                 Place::Device | Place::Managed => {}
                 Place::Pageable | Place::Pinned => {
                     self.works_on_host();
-                    self.attach(address, bytes, false);
+                    self.carried(address, bytes);
                 }
             },
             Moment::Success => self.works_on_host(),
             _ => {}
         }
+    }
+
+    /// The bytes that a copy takes from the host, by content in pieces.
+    fn carried(&mut self, address: u64, len: u64) {
+        if len <= record::PIECE as u64 {
+            return self.attach(address, len, false);
+        }
+        let memory = match self.is_sure(address, len).then(|| bytes_at(address, len as usize, false)).flatten() {
+            Some(bytes) => Memory::Sure(bytes),
+            None => Memory::Doubtful { address, len },
+        };
+        let stored = pieces::stored(&self.lane.recorder().around, memory);
+        for (at, stored) in (address..address + len).step_by(record::PIECE).zip(stored) {
+            let left = address + len - at;
+            let what = match stored {
+                Ok(hash) => {
+                    self.draft.attach(record::BLOB, at, left.min(record::PIECE as u64) as u32, &hash.to_bytes());
+                    continue;
+                }
+                Err(Lost::Unreadable) => "memory that could not be read",
+                Err(Lost::NoRoom) => "payloads not stored for lack of space",
+            };
+            // Nor is it told what lies behind it.
+            return self.lost(at, left.min(u32::MAX.into()) as u32, what);
+        }
+    }
+
+    /// Whether the driver has just read this, or has given it and not been told to take it back. Pinned memory
+    /// of the program's own may have been unmapped: the device still reaches it.
+    fn is_sure(&self, address: u64, len: u64) -> bool {
+        if !self.careful() && !self.makes_node() {
+            return true;
+        }
+        let pinned = &self.lane.recorder().around.pinned;
+        let is_there = |at| word_at(at, 1, true).is_some();
+        let is_whole = || pinned.holds(address, len) && is_there(address) && is_there(address + len - 1);
+        pinned.is_the_drivers(address) && is_whole()
     }
 
     /// What the CPU has put there so far. What copies and callbacks under way will have put there by the time
@@ -222,15 +260,19 @@ impl Capture<'_> {
             let queue = Queue::of(stream, per_thread, thread, || context);
             let mut copy = Copy::new(landing, context, ask::is_blocking(stream), thread, self.call);
             copy.by_cpu = place == Place::Pinned && self.is_by_cpu();
-            self.draft.attach(record::PENDING | rows, address, len as u32, &[]);
+            for piece in in_pieces(landing) {
+                self.draft.attach(record::PENDING | rows, piece.address(), piece.bytes() as u32, &[]);
+            }
             let given_up = recorder.around.pending.add(queue, copy);
             self.deferred.extend(given_up.iter().filter_map(give_up));
             return;
         }
         self.has_waited.set(true);
-        match landed(self.lane, landing, By::Call) {
-            Some((form, hash)) => self.draft.attach(form | rows, address, len as u32, &hash.to_bytes()),
-            None => self.lost(address, len as u32, "copied results that could not be read"),
+        let Some(found) = arrived(self.lane, landing, By::Call) else {
+            return self.lost(address, len as u32, "copied results that could not be read");
+        };
+        for (piece, (form, hash)) in in_pieces(landing).into_iter().zip(found) {
+            self.draft.attach(form | rows, piece.address(), piece.bytes() as u32, &hash.to_bytes());
         }
     }
 
@@ -347,7 +389,7 @@ impl Capture<'_> {
     /// The rows of a copy's source, packed; those of a long one in pieces.
     fn attach_rows(&mut self, region: &Region) {
         if region.is_dense() && region.bytes() > record::PIECE as u64 {
-            return self.attach(region.address, region.bytes(), false);
+            return self.carried(region.address, region.bytes());
         }
         let careful = self.careful() || self.makes_node();
         for piece in region.in_pieces(record::PIECE as u64) {

@@ -21,7 +21,15 @@ pub fn bytes_at(address: u64, len: usize, careful: bool) -> Option<Cow<'static, 
         return Some(Cow::Borrowed(unsafe { std::slice::from_raw_parts(address as *const u8, len) }));
     }
     let mut copy: Vec<u8> = Vec::new();
-    copy.try_reserve_exact(len).ok()?;
+    copy_of(address, len, &mut copy).then_some(Cow::Owned(copy))
+}
+
+/// The same, with care, into memory that is used again. Whether all of it can be read.
+pub fn copy_of(address: u64, len: usize, copy: &mut Vec<u8>) -> bool {
+    copy.clear();
+    if copy.try_reserve_exact(len).is_err() {
+        return false;
+    }
     while copy.len() < len {
         let (done, step) = (copy.len(), (len - copy.len()).min(MOST_AT_ONCE));
         let local = libc::iovec { iov_base: copy.spare_capacity_mut().as_mut_ptr().cast(), iov_len: step };
@@ -29,12 +37,12 @@ pub fn bytes_at(address: u64, len: usize, careful: bool) -> Option<Cow<'static, 
         // SAFETY: writes at most `step` bytes into the spare capacity; the remote range is Linux's to check.
         let read = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) };
         if read != step as isize {
-            return None;
+            return false;
         }
         // SAFETY: that many more bytes were just written.
         unsafe { copy.set_len(done + step) };
     }
-    Some(Cow::Owned(copy))
+    true
 }
 
 /// Several pieces, one behind the other, by one system call for up to 1024 of them; none if any cannot be

@@ -5,6 +5,7 @@ use crate::file::TraceFile;
 use crate::lock::Lock;
 use crate::pending::Pending;
 use crate::pinned::Ranges;
+use crate::workers::Workers;
 use std::sync::Arc;
 use trace::preamble::Data;
 
@@ -13,14 +14,15 @@ pub struct Surroundings {
     pub data: Data,
     pub pinned: Ranges,
     pub pending: Pending,
+    pub workers: Workers,
     /// Losses by what was lost; cold.
     pub losses: Lock<Vec<(&'static str, u64)>>,
 }
 
 impl Surroundings {
     pub fn of(file: TraceFile, data: Data) -> Surroundings {
-        let (pinned, pending, losses) = Default::default();
-        Surroundings { file: Arc::new(file), data, pinned, pending, losses }
+        let (pinned, pending, workers, losses) = Default::default();
+        Surroundings { file: Arc::new(file), data, pinned, pending, workers, losses }
     }
 
     /// Counts something that is not in the trace; the count is written into the trace by the lane that lost

@@ -62,10 +62,10 @@ const CRATES: &[Crate] = &[
         layers: &[
             "clock counters dl hook landing lock log long_results manners maps probe queue shadow intervals text thread users",
             "config generation guard real driver devices ask",
-            "external_writers host_functions invented logs modules node_runs pinned registered running shared",
+            "external_writers host_functions invented logs modules node_runs pinned registered running shared workers",
             "blobs chunk file homes last_words dirty_pages",
             "pending destinations",
-            "surroundings finds images kernels range",
+            "surroundings pieces finds images kernels range",
             "watch variables",
             "recorder",
             "lane times",

@@ -128,3 +128,38 @@ fn all_results_are_kept() {
         replayed(&place, &["--verify", "0,0"]).expect(0);
     }
 }
+
+/// Of what is copied again only the pieces are stored that have changed, and what differs of a result is found in its
+/// piece.
+#[test]
+fn long_copies_are_recorded_in_pieces() {
+    const PIECE: usize = 256 << 10;
+    const MANY: u64 = (4 << 20) + 100;
+    // A piece that differs from others where it was changed, two that differed in turn, the rows; all results but for
+    // one piece had been copied there.
+    for (data, blobs) in [("inputs", 16 + 2 + 4 + 1 + 7), ("all", 31)] {
+        let place = recorded("large_copies.c", &[], data);
+        let path = place.join("trace.bin");
+        let found = place.trace().blobs().filter(|(_, len)| *len == PIECE as u64).count();
+        assert_eq!(found, blobs, "{data}");
+        let dump = run(&mut place.cutrace(["dump"])).expect(0).stdout;
+        let is_whole = |line: &&str| line.contains(" and 16 more, 4194404 bytes>");
+        assert_eq!(dump.lines().filter(is_whole).count(), 7 + 3, "{data}: {dump}");
+        let checked = &report(&place, &[], 0)["checked"];
+        assert_eq!((&checked["copies"], &checked["bytes"]), (&3.into(), &(3 * MANY).into()), "{data}");
+
+        // The rows that come then end before that.
+        let mut forge = Forge::open(&path);
+        let changed = |at: usize| if at == 5 { 7 } else { (7 + (7 * PIECE + at) % 251) as u8 };
+        let at = forge.find(Kind::Blob, &(0..16).map(changed).collect::<Vec<u8>>());
+        forge.flip(at + PIECE - 3);
+        forge.reseal();
+        forge.write(&path);
+        let first = &report(&place, &[], 4)["first_divergence"];
+        let what = first["what"].as_str().expect("text");
+        assert!(what.ends_with(", bytes 1835008 to 2097152"), "{first}");
+        if data == "all" {
+            assert_eq!((&first["offset"], &first["extent"]["bytes"]), (&(8 * PIECE - 3).into(), &1.into()), "{first}");
+        }
+    }
+}

@@ -136,6 +136,7 @@ workloads! {
     capture_memory "capture_memory.c" "replayable" ["twice"];
     virtual_memory "virtual_memory.c" "replayable" ["twice"];
     pitched_copies "pitched_copies.c" "replayable" [];
+    large_copies "large_copies.c" "replayable" [];
     graphs "graphs.c" "replayable" ["add_two", "twice"];
     graph_results "graph_results.c" "replayable" ["twice"];
     results_taken_by_callback "results_taken_by_callback.c" "replayable" [];

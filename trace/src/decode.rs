@@ -10,7 +10,7 @@ use crate::call::Call;
 use crate::call::{Content, Image, When};
 use crate::extra::Extra;
 use crate::image::Wrapper;
-use crate::record::{Kernel, PIECE};
+use crate::record::{Kernel, LONGEST, PIECE};
 use crate::segment::{u32_at, u64_at};
 use crate::value::{Given, Named, Slot, Value};
 use crate::walk::{self, Direction, Target, View};
@@ -25,8 +25,6 @@ pub struct Decoded<'a> {
 
 /// Structures deeper than this are not followed.
 const DEPTH: u32 = 8;
-/// Payloads of more pieces are shown as if they had so many.
-const MOST_PIECES: u64 = 4096;
 
 /// The arguments and outputs of a call; none if this build does not know the function.
 pub fn decode<'a>(call: &Call<'a>) -> Option<Decoded<'a>> {
@@ -90,7 +88,10 @@ impl<'a> Decoder<'_, 'a> {
                 Direction::Out | Direction::Create | Direction::Volatile => {
                     output = self.written(address, element, count, direction == Direction::Create, When::Return);
                 }
-                Direction::Sink => output = self.payload(address, Some(Side::Destination)),
+                Direction::Sink => {
+                    output =
+                        self.payload(address, Some(Side::Destination), Some(count.saturating_mul(element.size.into())));
+                }
                 Direction::In | Direction::Source => {
                     argument = Some(self.target(params, index, words, When::Entry, 0));
                 }
@@ -210,10 +211,10 @@ impl<'a> Decoder<'_, 'a> {
     /// One side of a copy descriptor: the host bytes it stands for, if they were recorded.
     fn copied(&self, ty: &'static Type, index: usize, side: Side, bytes: &[u8], when: When, depth: u32) -> Value<'a> {
         let Form::Struct(fields) = ty.form else { return Value::Null };
-        let of_region = |region: Region| match self.payload(region.address, Some(side))? {
+        let of_region = |region: Region| match self.payload(region.address, Some(side), Some(region.bytes()))? {
             // Rows in several pieces have gaps between them.
-            Value::Payload { side, len, content, missing } if region.bytes() > PIECE as u64 => {
-                Some(Value::Payload { side, len: len.max(region.bytes()), content, missing })
+            Value::Payload { side, len, pieces, content, missing } if region.bytes() > PIECE as u64 => {
+                Some(Value::Payload { side, len: len.max(region.bytes()), pieces, content, missing })
             }
             payload => Some(payload),
         };
@@ -236,7 +237,8 @@ impl<'a> Decoder<'_, 'a> {
             return Value::Null;
         }
         let text = |address| self.call.text(address).map_or(Value::Unrecorded(address), Value::Text);
-        let payload = |address, side| self.payload(address, side).unwrap_or(Value::Unrecorded(address));
+        let payload = |address, side, len| self.payload(address, side, len).unwrap_or(Value::Unrecorded(address));
+        let whole = |element: &Type, count: u64| Some(count.saturating_mul(element.size.into()));
         match walk::resolve(fields, index, 0, &view) {
             Target::Nothing => match fields[index].role {
                 Role::Address | Role::HostAddress | Role::Destroy | Role::Reads(_) | Role::Writes(_) => {
@@ -245,8 +247,8 @@ impl<'a> Decoder<'_, 'a> {
                 _ => Value::Pointer(raw),
             },
             Target::Span { address, element, count, direction } => match direction {
-                Direction::Source => payload(address, Some(Side::Source)),
-                Direction::Sink => payload(address, Some(Side::Destination)),
+                Direction::Source => payload(address, Some(Side::Source), whole(element, count)),
+                Direction::Sink => payload(address, Some(Side::Destination), whole(element, count)),
                 _ if depth > DEPTH => Value::Pointer(raw),
                 _ => {
                     let when = if direction.is_input() { when } else { When::Return };
@@ -269,7 +271,7 @@ impl<'a> Decoder<'_, 'a> {
                 None => Value::Unrecorded(address),
                 Some(value) => Value::Address { value, born: true },
             },
-            Target::Image { address, .. } => payload(self.behind_wrapper(address), None),
+            Target::Image { address, .. } => payload(self.behind_wrapper(address), None, None),
             Target::CopyHost { address } => Value::Pointer(address),
             Target::Arguments { address, function } => self.arguments(address, function),
             Target::Extra { address } => self.packed(address, fields, bytes).unwrap_or(Value::Unrecorded(address)),
@@ -321,22 +323,35 @@ impl<'a> Decoder<'_, 'a> {
         self.call.images_at(address).filter(|_| address != 0).last()
     }
 
-    fn payload(&self, address: u64, side: Option<Side>) -> Option<Value<'a>> {
+    /// Memory in several pieces is one payload. `whole`: how long it is; nobody knows that of an image.
+    fn payload(&self, address: u64, side: Option<Side>, whole: Option<u64>) -> Option<Value<'a>> {
         let image = self.call.images_at(address).next()?;
-        // Memory in several pieces is shown by its first, with the length of all.
-        let is_cut = |len: u64| len > 0 && len.is_multiple_of(PIECE as u64);
-        let (mut len, mut last) = (image.len, image.len);
-        while is_cut(last) && len < MOST_PIECES * PIECE as u64 {
+        let is_cut = |len: u64, last: u64| match whole {
+            Some(whole) => last > 0 && len < whole,
+            None => last > 0 && last.is_multiple_of(LONGEST as u64),
+        };
+        let (mut len, mut last, mut pieces, mut content) = (image.len, image.len, 1, image.content);
+        let mut missing = self.is_missing(&content);
+        while is_cut(len, last) {
             let Some(piece) = self.call.images_at(address.saturating_add(len)).next() else { break };
             last = piece.len;
-            len += last;
+            len = len.saturating_add(last);
+            pieces += 1;
+            missing |= self.is_missing(&piece.content);
+            // It is shown by its first piece, unless a later one is not there.
+            if matches!(piece.content, Content::Lost | Content::Pending) {
+                content = piece.content;
+            }
         }
-        Some(self.kept_apart(side, len, image.content))
+        Some(Value::Payload { side, len, pieces, content, missing })
+    }
+
+    fn is_missing(&self, content: &Content) -> bool {
+        matches!(content, Content::Blob(hash) if self.call.trace.blob(*hash).is_none())
     }
 
     fn kept_apart(&self, side: Option<Side>, len: u64, content: Content<'a>) -> Value<'a> {
-        let missing = matches!(content, Content::Blob(hash) if self.call.trace.blob(hash).is_none());
-        Value::Payload { side, len, content, missing }
+        Value::Payload { side, len, pieces: 1, content, missing: self.is_missing(&content) }
     }
 
     /// What a fatbin wrapper leads to first.

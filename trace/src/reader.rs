@@ -276,7 +276,10 @@ impl Trace {
     /// What a copy of this call had brought to an address.
     pub(crate) fn observed(&self, thread: u32, sequence: u32, address: u64) -> Option<&Observed> {
         let all = self.observed.get(&(thread, sequence))?;
-        all.get(all.partition_point(|o| o.address < address)).filter(|o| o.address == address)
+        let at = all.partition_point(|o| o.address < address);
+        let before = || all.get(at.checked_sub(1)?).filter(|o| o.form == record::LOST && address - o.address < o.len);
+        // What could not be read is told as a whole.
+        all.get(at).filter(|o| o.address == address).or_else(before)
     }
 
     /// What was launched last under this handle.

@@ -122,8 +122,12 @@ pub const ROWS: u8 = 0x80;
 
 /// Payloads up to this many bytes stand inline; longer ones are blobs.
 pub const INLINE_LIMIT: usize = 2048;
-/// Longer memory is attached in pieces of this size, one behind the other: to read one may take a copy of it.
-pub const PIECE: usize = 64 << 20;
+/// Longer payloads and results are attached in pieces of this size, one behind the other. Each is named by
+/// its content: what has changed of a buffer is stored, and the rest of it is known.
+pub const PIECE: usize = 256 << 10;
+/// What is longer and no payload (an image of code) is attached in pieces of this size: to read one may take
+/// a copy of it.
+pub const LONGEST: usize = 64 << 20;
 
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Thread {

@@ -32,7 +32,7 @@ impl Display for Text<'_, '_> {
             Value::Result(_) => f.write_char('&'),
             Value::Text(text) => write!(f, "\"{}\"", escaped(text)),
             Value::Bytes(all) => bytes(f, all),
-            &Value::Payload { len, content, missing, .. } => payload(f, len, content, missing),
+            &Value::Payload { len, pieces, content, missing, .. } => payload(f, len, pieces, content, missing),
             Value::List(all) => {
                 f.write_char('[')?;
                 separated(f, all.iter().take(SHOWN).map(|v| Text(v, objects)))?;
@@ -156,13 +156,14 @@ pub(crate) fn unstructured(f: &mut Formatter, bytes: &[u8], shown: usize) -> fmt
     f.write_str(if bytes.len() > shown { "..>" } else { ">" })
 }
 
-fn payload(f: &mut Formatter, len: u64, content: Content, missing: bool) -> fmt::Result {
+fn payload(f: &mut Formatter, len: u64, pieces: u64, content: Content, missing: bool) -> fmt::Result {
+    let more = if pieces > 1 { format!(" and {} more,", pieces - 1) } else { String::new() };
     match content {
-        Content::Blob(hash) if missing => write!(f, "<missing blob {:.8}.. {len} bytes>", hash.to_string()),
+        Content::Blob(hash) if missing => write!(f, "<missing blob {:.8}..{more} {len} bytes>", hash.to_string()),
         Content::Bytes(bytes) => unstructured(f, bytes, BYTES),
-        Content::Blob(hash) => write!(f, "<blob {:.8}.. {len} bytes>", hash.to_string()),
+        Content::Blob(hash) => write!(f, "<blob {:.8}..{more} {len} bytes>", hash.to_string()),
         Content::Hash { hash, late } => {
-            write!(f, "<hash {:.8}.. {len} bytes{}>", hash.to_string(), if late { ", late" } else { "" })
+            write!(f, "<hash {:.8}..{more} {len} bytes{}>", hash.to_string(), if late { ", late" } else { "" })
         }
         Content::Arguments { count, .. } => write!(f, "<{count} arguments>"),
         Content::Lost => write!(f, "<{len} bytes, not recorded>"),

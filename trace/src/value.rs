@@ -38,10 +38,12 @@ pub enum Value<'a> {
     /// Bytes without structure.
     Bytes(Cow<'a, [u8]>),
     /// Bytes that the trace holds apart, or knows by their hash, or not at all. `side`: of a copy, where they
-    /// come from or go to. `missing`: they should be a blob, but the file does not hold it.
+    /// come from or go to. `content`: of the first of so many `pieces`. `missing`: one of them should be a
+    /// blob, but the file does not hold it.
     Payload {
         side: Option<Side>,
         len: u64,
+        pieces: u64,
         content: Content<'a>,
         missing: bool,
     },
