@@ -10,9 +10,9 @@ use crate::node_runs::Turn;
 use crate::pending::{Uses, Work};
 use crate::probe::{bytes_at, gathered, word_at};
 use crate::shape::{self, Launch};
+use crate::stack::Stack;
 use crate::submission::{makes_node, queue, reads, under_way};
 use crate::{host_functions, range};
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use trace::Function;
@@ -273,31 +273,4 @@ fn packed(extra: u64) -> Vec<u64> {
 
 fn word(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(bytes[..8].try_into().expect("8 bytes"))
-}
-
-/// The part of the calling thread's stack that is in use: what lies there can be read without asking Linux.
-struct Stack {
-    from: u64,
-    to: u64,
-}
-
-impl Stack {
-    fn here(lane: &Lane) -> Stack {
-        let mark = 0u8;
-        let from = std::ptr::from_ref(&mark) as u64;
-        // On a stack of its own (a coroutine, a signal handler) nothing is known.
-        let to = lane.stack().filter(|stack| stack.contains(&from)).map_or(from, |stack| stack.end);
-        Stack { from, to }
-    }
-
-    fn bytes(&self, at: u64, len: usize) -> Option<Cow<'static, [u8]>> {
-        self.used(at, len).map(Cow::Borrowed).or_else(|| bytes_at(at, len, true))
-    }
-
-    /// The bytes, if they all lie here.
-    fn used(&self, at: u64, len: usize) -> Option<&'static [u8]> {
-        let inside = at >= self.from && at.saturating_add(len as u64) <= self.to;
-        // SAFETY: that part of the stack is mapped, and the calls whose frames these are have not returned.
-        inside.then(|| unsafe { std::slice::from_raw_parts(at as *const u8, len) })
-    }
 }

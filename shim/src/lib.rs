@@ -96,6 +96,7 @@ mod running;
 mod shadow;
 mod shape;
 mod shared;
+mod stack;
 mod start;
 mod submission;
 mod surroundings;

@@ -69,7 +69,7 @@ const CRATES: &[Crate] = &[
             "watch variables",
             "recorder",
             "lane times",
-            "implicit_modules draft early ends nodes notes observation overlap shape start submission",
+            "implicit_modules draft early ends nodes notes observation overlap shape stack start submission",
             "annotate arrived callback capture code finish host join payload",
             "call nvtx graph_dot",
             "effects",
