@@ -7,10 +7,10 @@ use crate::capture;
 use crate::guard::guarded;
 use crate::hook::Hook;
 use crate::join::join;
-use crate::lane::{self, Lane, put, put_padded};
+use crate::lane::{self, Lane, Question, Repeat, put, put_padded};
 use crate::overlap::{self, Early};
-use crate::shape::{Launch, Site};
-use crate::{arrived, clock, counters, devices, generation, host, host_functions, range, times};
+use crate::shape::{Launch, Shape, Site};
+use crate::{arrived, clock, concern, counters, devices, generation, host, host_functions, range, times};
 use std::cell::Cell;
 use std::sync::atomic::{Ordering::*, compiler_fence};
 use trace::record::{self, ATTACHMENT, Attachment, Head, INLINE, INNER, RETURN_SIZE, Return};
@@ -24,7 +24,7 @@ pub struct Open {
     /// Null if nothing was read before the call. The return frees it; a call that is left by a jump keeps it
     /// for ever.
     early: *mut Early,
-    /// It may be one more of a run of polls, which is known when it has returned.
+    /// It may be one more of a run of equal questions, which is known when it has returned.
     repeats: bool,
 }
 
@@ -65,11 +65,10 @@ pub fn enter<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>) ->
         } else {
             0
         };
-        let calls_back = || shape.runs_graph && host_functions::any_of_nodes();
-        if (shape.submits || shape.waits) && (lane.recorder().reaches_host() || calls_back()) {
+        if (shape.submits || shape.waits) && concern::is_concerned(lane, &shape, words) {
             host::before(lane, function, shape.launch, words);
         }
-        if shape.repeats && lane.polls_again(id, words[0]) {
+        if is_asked(&shape) && lane.asks_again(question(&site, words)) {
             lane.busy.set(false);
             return Some(Open { repeats: true, ..Open::new(lane, position) });
         }
@@ -106,6 +105,16 @@ pub fn enter<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>) ->
     }
 }
 
+#[inline(always)]
+fn question<'q, const N: usize>(site: &'q Site, words: &'q [u64; N]) -> Question<'q, N> {
+    Question { kind: site.shape.repeats, function: site.id, words, outputs: &site.shape.outputs }
+}
+
+#[inline(always)]
+const fn is_asked(shape: &Shape) -> bool {
+    !matches!(shape.repeats, Repeat::Never)
+}
+
 /// Records the return.
 #[inline(always)]
 pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, mut open: Open, result: u32) {
@@ -126,9 +135,9 @@ pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, mu
         compiler_fence(SeqCst);
         // SAFETY: `enter` has made it, and its call returns once.
         let early = (!open.early.is_null()).then(|| unsafe { Box::from_raw(open.early) });
-        let is_counted = shape.repeats && open.repeats && lane.counts(id, words[0], result, end);
-        if shape.repeats && open.repeats && !is_counted {
-            let Some(sequence) = lane.enters_late(id, words[0], end) else {
+        let is_counted = is_asked(&shape) && open.repeats && lane.counts(question(&site, words), result, end);
+        if is_asked(&shape) && open.repeats && !is_counted {
+            let Some(sequence) = lane.enters_late(question(&site, words), end) else {
                 lane.busy.set(false);
                 return;
             };
@@ -138,7 +147,7 @@ pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, mu
             Some(launch) if shape.is_plain && result == 0 => launched(lane, launch, id, words, open.sequence, end),
             _ => false,
         };
-        let mut has_waited = false;
+        let (mut has_waited, mut answer) = (false, 0);
         let is_written = launched || is_counted;
         if !is_written && (shape.at_return || result != 0) {
             let early = early.map_or_else(Early::default, |early| *early);
@@ -167,10 +176,11 @@ pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, mu
                     }
                     lane.commit(size);
                 }
+                answer = size;
             }
         }
-        if shape.repeats && !is_counted {
-            lane.polled(id, words[0], result);
+        if is_asked(&shape) && !is_counted {
+            lane.asked(question(&site, words), result, answer);
         }
         if (shape.waits || has_waited) && result == 0 {
             arrived::waited(lane, function, words, open.position, has_waited);

@@ -9,6 +9,7 @@ mod room;
 mod stack;
 
 use repeats::Run;
+pub use repeats::{MOST_ASKED, Question, Repeat};
 pub use room::{put, put_padded};
 
 use crate::chunk::Chunk;
@@ -50,6 +51,8 @@ pub struct Lane {
     run: Cell<Run>,
     /// The NVTX range that has opened it: domain and depth.
     within: Cell<(u32, u32)>,
+    /// Launches beside work that uses watched memory, which they do not.
+    launched: Cell<u32>,
 }
 
 thread_local! {
@@ -73,6 +76,7 @@ thread_local! {
             gap: Cell::new(std::ptr::null_mut()),
             run: Cell::new(Run::NONE),
             within: Cell::new((0, 0)),
+            launched: Cell::new(0),
         }
     };
 }
@@ -102,6 +106,12 @@ impl Lane {
 
     pub fn sequence(&self) -> u32 {
         self.sequence.get()
+    }
+
+    /// Counts a launch; whether it is one of so many.
+    pub fn has_launched(&self, many: u32) -> bool {
+        self.launched.set(self.launched.get().wrapping_add(1));
+        self.launched.get().is_multiple_of(many)
     }
 
     /// Writes an entry without attachments; false if there is no room to be had.

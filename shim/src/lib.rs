@@ -37,6 +37,7 @@ mod capture;
 mod chunk;
 mod clock;
 mod code;
+mod concern;
 mod config;
 mod counters;
 mod destinations;

@@ -75,11 +75,17 @@ impl Ranges {
         gone.filter_map(|start| Some((start, self.remove(start)?))).collect()
     }
 
+    /// Whether a range may hold this address: false is certain.
+    #[inline(always)]
+    pub fn may_hold(&self, address: u64) -> bool {
+        let granule = address >> GRANULE;
+        self.touched[(granule % GRANULES / 64) as usize].load(Relaxed) >> (granule % 64) & 1 != 0
+    }
+
     /// The range that holds this address: where it starts, and its length.
     #[inline]
     pub fn find(&self, address: u64) -> Option<(u64, u64)> {
-        let granule = address >> GRANULE;
-        if self.touched[(granule % GRANULES / 64) as usize].load(Relaxed) >> (granule % 64) & 1 == 0 {
+        if !self.may_hold(address) {
             return None;
         }
         let ranges = self.ranges.lock();

@@ -1,6 +1,7 @@
 //! What recording a function takes, worked out from its table line at compile time.
 
 use crate::hook::Hook;
+use crate::lane::{MOST_ASKED, Repeat};
 use crate::overlap;
 use trace::Function;
 use trace::api::effect::Work;
@@ -29,18 +30,35 @@ pub struct Shape {
     pub launches: bool,
     /// The call launches a graph, which may run callbacks, or a kernel whose arguments other calls have set.
     pub runs_graph: bool,
+    /// What it concerns of the memory that the CPU may write without a call.
+    pub reach: Reach,
     /// The driver may call the application before it returns.
     pub calls_back: bool,
     /// A capture range may leave the call out.
     pub may_be_left_out: bool,
     /// Of equal calls in a row only the first is recorded, and the others are counted.
-    pub repeats: bool,
+    pub repeats: Repeat,
     /// The call may give a device work that has times of its own.
     pub timed: bool,
     /// The call launches a kernel, with arguments of its own.
     pub launch: Option<Launch>,
     /// And nothing but these lies behind pointers.
     pub is_plain: bool,
+}
+
+/// What a call concerns of the memory that the CPU may write without a call: pinned and managed memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// None: it gives devices nothing that they read or write, and waits for nothing.
+    Nothing,
+    /// What the arguments of a kernel name.
+    Arguments(Launch),
+    /// What work under way uses, which may be waiting for the CPU.
+    UnderWay,
+    /// What these argument words name. `lands`: it may bring something to the host.
+    Named { words: [u8; 2], lands: bool },
+    /// Any of it, for what the call alone tells.
+    Anything,
 }
 
 /// A wrapper: its table line, and what follows from it.
@@ -53,7 +71,7 @@ pub struct Site {
 }
 
 /// Argument words of a kernel launch.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Launch {
     pub function: u8,
     pub arguments: u8,
@@ -71,9 +89,10 @@ pub const fn shape(function: &Function) -> Shape {
         reads_at_once: false,
         launches: false,
         runs_graph: false,
+        reach: Reach::Nothing,
         calls_back: false,
         may_be_left_out: may_be_left_out(function),
-        repeats: function.may_repeat(),
+        repeats: Repeat::Never,
         timed: function.is_timed(),
         launch: None,
         is_plain: false,
@@ -122,7 +141,53 @@ pub const fn shape(function: &Function) -> Shape {
     shape.launches = matches!(function.class, Class::launch);
     shape.runs_graph = shape.launches && shape.launch.is_none();
     shape.waits = matches!(function.class, Class::synchronize | Class::poll | Class::copy);
+    shape.reach = reach(function, shape.launch);
+    let is_flat = !shape.at_entry && !shape.at_return && !shape.may_overlap && function.words() <= MOST_ASKED;
+    shape.repeats = match function.class {
+        Class::poll if function.may_repeat() => Repeat::Poll,
+        Class::query if is_flat && shape.outputs[0].1 != 0 && !hands_out(function) => Repeat::Query,
+        _ => Repeat::Never,
+    };
     shape
+}
+
+const fn reach(function: &Function, launch: Option<Launch>) -> Reach {
+    match (function.class, function.work()) {
+        (Class::synchronize | Class::poll, _) => Reach::UnderWay,
+        (Class::launch, _) => match launch {
+            Some(launch) => Reach::Arguments(launch),
+            None => Reach::Anything,
+        },
+        (_, Some(Work::RecordEvent | Work::AwaitEvent)) => Reach::Nothing,
+        (_, Some(Work::Copy | Work::UnifiedCopy | Work::Fill)) => named(function),
+        (Class::submit | Class::copy, _) => Reach::Anything,
+        _ => Reach::Nothing,
+    }
+}
+
+/// A copy or fill whose ends are arguments.
+const fn named(function: &Function) -> Reach {
+    let (mut words, mut count, mut lands) = ([0; 2], 0, false);
+    let mut i = 0;
+    while i < function.params.len() {
+        match function.params[i].role {
+            Role::Reads(_) | Role::Writes(_) | Role::Source(_) | Role::Sink(_) if count < words.len() => {
+                words[count] = (function.params[i].offset / 8) as u8;
+                count += 1;
+            }
+            Role::Plain => {}
+            _ => return Reach::Anything,
+        }
+        lands |= matches!(function.params[i].role, Role::Sink(_));
+        i += 1;
+    }
+    // The destination of a unified copy may be the host's.
+    lands |= function.copies_unified();
+    match count {
+        0 => Reach::Anything,
+        1 => Reach::Named { words: [words[0], words[0]], lands },
+        _ => Reach::Named { words, lands },
+    }
 }
 
 /// Whether other calls can be made again without this one: it makes, changes and ends nothing, and hands out
@@ -188,4 +253,50 @@ const fn describes_copy(form: Form) -> bool {
         i += 1;
     }
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trace::api::FUNCTIONS;
+
+    fn shape_of(name: &str) -> Shape {
+        shape(FUNCTIONS.iter().find(|function| function.name == name).expect("in the table"))
+    }
+
+    fn of(name: &str) -> Reach {
+        shape_of(name).reach
+    }
+
+    #[test]
+    fn the_table_says_which_questions_are_counted() {
+        for query in
+            ["cuCtxGetCurrent", "cuCtxGetDevice", "cuDeviceGetAttribute", "cuMemGetInfo_v2", "cuStreamIsCapturing"]
+        {
+            assert_eq!(shape_of(query).repeats, Repeat::Query, "{query}");
+        }
+        for other in
+            ["cuLaunchKernel", "cuCtxPushCurrent_v2", "cuModuleGetFunction", "cuDeviceGetName", "cuCtxSynchronize"]
+        {
+            assert_eq!(shape_of(other).repeats, Repeat::Never, "{other}");
+        }
+        assert_eq!(shape_of("cuStreamQuery").repeats, Repeat::Poll);
+    }
+
+    #[test]
+    fn the_table_says_which_shared_memory_a_call_concerns() {
+        assert_eq!(of("cuCtxGetCurrent"), Reach::Nothing);
+        assert_eq!(of("cuEventRecord"), Reach::Nothing);
+        assert_eq!(of("cuStreamWaitEvent"), Reach::Nothing);
+        assert_eq!(of("cuStreamQuery"), Reach::UnderWay);
+        assert_eq!(of("cuCtxSynchronize"), Reach::UnderWay);
+        assert_eq!(of("cuMemsetD8Async"), Reach::Named { words: [0, 0], lands: false });
+        assert_eq!(of("cuMemcpyHtoDAsync_v2"), Reach::Named { words: [0, 1], lands: false });
+        assert_eq!(of("cuMemcpyDtoHAsync_v2"), Reach::Named { words: [0, 1], lands: true });
+        assert_eq!(of("cuMemcpyAsync"), Reach::Named { words: [0, 1], lands: true });
+        assert!(matches!(of("cuLaunchKernel"), Reach::Arguments(_)));
+        for any in ["cuGraphLaunch", "cuLaunchHostFunc", "cuMemcpy2DAsync_v2", "cuStreamWriteValue32_v2"] {
+            assert_eq!(of(any), Reach::Anything, "{any}");
+        }
+    }
 }

@@ -70,7 +70,7 @@ const CRATES: &[Crate] = &[
             "recorder",
             "lane times",
             "implicit_modules draft early ends nodes notes observation overlap shape stack start submission",
-            "annotate arrived callback capture code finish host join payload",
+            "annotate arrived callback capture code concern finish host join payload",
             "call nvtx graph_dot",
             "effects",
             "lib interpose wrappers",

@@ -165,3 +165,21 @@ fn a_process_that_is_killed_inside_a_poll_keeps_what_it_reached() {
         assert_eq!(info["in_flight"], inside, "{info}");
     }
 }
+
+/// Which context is current, and what a device can do, runtimes ask again and again.
+#[test]
+fn equal_questions_are_one_call_that_counts_as_many() {
+    let place = Place::new();
+    let made = told(&run(&mut place.recorded(client("asking.c"))).expect(0).stdout);
+    let info = run(&mut place.cutrace(["info", "--json"])).expect(0).stdout;
+    let info: Value = serde_json::from_str(&info).expect("JSON");
+    for (name, made) in ["cuCtxGetCurrent", "cuDeviceGetAttribute"].into_iter().zip(made) {
+        assert_eq!(info["functions"][name], made, "{info}");
+    }
+    let trace = place.trace();
+    let counts = |name| calls_named(&trace, name).iter().map(|call| call.count()).collect::<Vec<_>>();
+    assert_eq!(counts("cuCtxGetCurrent"), [1000, 10, 10, 1, 1, 1], "failures stand for themselves");
+    assert_eq!(counts("cuDeviceGetAttribute")[..2], [1000, 1000]);
+    let replayed = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(0).stdout;
+    assert!(replayed.starts_with("verified\n"), "{replayed}");
+}

@@ -288,6 +288,21 @@ fn kernels_are_let_go_while_a_call_waits() {
     }
 }
 
+/// What a kernel under way waits for is written before a call that waits for the kernel without saying so: a copy, or a launch for
+/// which the driver has no room.
+#[test]
+fn kernels_are_let_go_before_copies_and_many_launches() {
+    for way in ["0", "1"] {
+        let place = recorded("kernel_released_before_copy.c", &[way]);
+        let report = report(&place, &[], 0);
+        assert_eq!(
+            (&report["outcome"], &report["verdict"]),
+            (&"verified".into(), &"replayable".into()),
+            "{way}: {report}"
+        );
+    }
+}
+
 /// Nothing in the page table tells what io_uring writes into buffers that it keeps: the verdict does, once it does keep some.
 #[test]
 fn fixed_buffers_are_named() {

@@ -1,0 +1,53 @@
+// Asks over and over which context is current, and what a device can do; with the answer changing, and from within a callback
+#include "check.h"
+
+static CUcontext context, found;
+static unsigned long currents, attributes;
+
+static void ask_current(CUcontext wanted, int times)
+{
+    for (int i = 0; i < times; i++) {
+        CHECK(cuCtxGetCurrent(&found));
+        REQUIRE(found == wanted);
+    }
+    currents += times;
+}
+
+static void ask_attribute(CUdevice_attribute which, int times)
+{
+    int value;
+
+    for (int i = 0; i < times; i++)
+        CHECK(cuDeviceGetAttribute(&value, which, 0));
+    attributes += times;
+}
+
+int main(void)
+{
+    CUcontext other;
+    int unlike[2], back = 0;
+
+    context = start_driver();
+    ask_current(context, 1000);
+    // Another thing is asked, and the same with its answer elsewhere.
+    ask_attribute(CU_DEVICE_ATTRIBUTE_WARP_SIZE, 1000);
+    ask_attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 1000);
+    for (int i = 0; i < 2; i++)
+        CHECK(cuDeviceGetAttribute(&unlike[i], CU_DEVICE_ATTRIBUTE_WARP_SIZE, 0));
+    attributes += 2;
+    // The answer changes between one and the next.
+    CHECK(cuCtxPopCurrent(&other));
+    ask_current(NULL, 10);
+    CHECK(cuCtxPushCurrent(context));
+    ask_current(context, 10);
+    // One that fails each time.
+    for (int i = 0; i < 3; i++)
+        EXPECT(CUDA_ERROR_INVALID_VALUE, cuCtxGetCurrent(NULL));
+    currents += 3;
+    CUdeviceptr memory = allocate(4);
+    CHECK(cuMemsetD32(memory, 5, 1));
+    CHECK(cuMemcpyDtoH(&back, memory, 4));
+    REQUIRE(back == 5);
+    printf("%lu %lu\n", currents, attributes);
+    return 0;
+}
