@@ -57,10 +57,7 @@ impl<'t> Builder<'_, 't> {
             if let (Cow::Borrowed(bytes), true) = (&bytes, recorded.is_dense()) {
                 return Ok(HeldAddress::read_only(bytes));
             }
-            let mut memory = Memory::zeroed(recorded.span() as usize)?;
-            for (row, bytes) in recorded.row_addresses().zip(bytes.chunks_exact(recorded.row_bytes.max(1) as usize)) {
-                memory.put((row - recorded.address) as usize, bytes);
-            }
+            let memory = laid_out(&recorded, bytes)?;
             let live = HeldAddress::of(&memory);
             if self.makes_node() {
                 self.frame.retain = true;
@@ -332,6 +329,20 @@ impl<'t> Builder<'_, 't> {
         }
         end - address
     }
+}
+
+/// The packed bytes of a region as they lie in memory.
+fn laid_out(region: &Region, bytes: Cow<[u8]>) -> Result<Memory, Refusal> {
+    let is_whole = region.is_dense() && bytes.len() as u64 == region.span();
+    let bytes = match bytes {
+        Cow::Owned(bytes) if is_whole => return Ok(Memory::taken(bytes)),
+        bytes => bytes,
+    };
+    let mut memory = Memory::zeroed(region.span() as usize)?;
+    for (row, bytes) in region.row_addresses().zip(bytes.chunks_exact(region.row_bytes.max(1) as usize)) {
+        memory.put((row - region.address) as usize, bytes);
+    }
+    Ok(memory)
 }
 
 fn range(name: &str, region: &Region) -> Result<Range<u64>, Refusal> {

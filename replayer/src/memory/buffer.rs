@@ -10,7 +10,7 @@ use trace::segment::u64_at;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal(pub String);
 
-/// Memory of the replayer's own, 16-byte aligned, that the driver may read and write by its address.
+/// Memory of the replayer's own, 16-byte aligned if it was not taken over, that the driver may read and write by its address.
 pub struct Memory {
     start: *mut u8,
     keeper: Keeper,
@@ -19,6 +19,7 @@ pub struct Memory {
 
 enum Keeper {
     Own(Layout),
+    Taken { _keeps: Vec<u8> },
     Arena { _keeps: Arc<Arena> },
 }
 
@@ -72,6 +73,13 @@ impl Memory {
         Ok(memory)
     }
 
+    /// The bytes where they are, which may be aligned less.
+    pub fn taken(mut bytes: Vec<u8>) -> Memory {
+        let (start, len) = (bytes.as_mut_ptr(), bytes.len());
+        guard::tell(start, len);
+        Memory { start, keeper: Keeper::Taken { _keeps: bytes }, len }
+    }
+
     pub fn address(&self) -> u64 {
         self.start as u64
     }
@@ -98,10 +106,14 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        if let Keeper::Own(layout) = self.keeper {
-            guard::tell(self.start, 0);
-            // SAFETY: allocated with this layout.
-            unsafe { std::alloc::dealloc(self.start, layout) };
+        match self.keeper {
+            Keeper::Own(layout) => {
+                guard::tell(self.start, 0);
+                // SAFETY: allocated with this layout.
+                unsafe { std::alloc::dealloc(self.start, layout) };
+            }
+            Keeper::Taken { .. } => guard::tell(self.start, 0),
+            Keeper::Arena { .. } => {}
         }
     }
 }
