@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use tests::*;
 use trace::Trace;
+use trace::call::Content;
 
 const START: [&str; 4] = ["cuInit", "cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent"];
 
@@ -231,6 +232,38 @@ fn sigkill_at_any_time() {
         }
     }
     assert!(recorded > 0);
+}
+
+/// What a record names is in the file, however many threads were just writing there.
+#[test]
+fn sigkill_among_payloads() {
+    let program = client("long_payloads.c");
+    let mut copied = 0;
+    for round in 0..4 {
+        let place = Place::new();
+        let after = format!("{:.3}", 0.3 + 0.17 * f64::from(round));
+        run(place.preloaded("timeout").args(["--signal=KILL", &after]).arg(&program)).expect(128 + libc::SIGKILL);
+        let Some(path) = place.trace_paths().pop().filter(|path| Trace::open(path).is_ok()) else { continue };
+        let trace = sound(path);
+        let named = trace.calls().flat_map(|call| call.images().collect::<Vec<_>>());
+        for image in named {
+            if let Content::Blob(hash) = image.content {
+                assert_eq!(trace.blob(hash).map(trace::hash::Hash::of), Some(hash));
+                copied += 1;
+            }
+        }
+    }
+    assert!(copied > 0);
+}
+
+#[test]
+fn threads_for_payloads_come_with_the_first() {
+    let place = Place::new();
+    let report = place.join("report");
+    place.unchanged(client("long_payloads.c"), &[&report]).expect(0);
+    let processors = std::thread::available_parallelism().expect("known").get();
+    let counts = format!("0\n{}\n0\n", (processors - 1).min(4));
+    assert_eq!(std::fs::read_to_string(report).expect("written by the program"), counts);
 }
 
 /// A program hangs; its trace tells where, while it hangs.
