@@ -62,10 +62,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
             continue;
         }
         let decoded = decode(&call);
-        match &decoded {
-            Some(decoded) => objects.advance(&call, decoded),
-            None => objects.until(&call),
-        }
+        objects.advance(&call, decoded.as_ref());
         if !selected {
             continue;
         }

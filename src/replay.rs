@@ -190,7 +190,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let trace = opened(&arguments)?;
     let plan = replayer::plan(&trace);
     arguments.check(&trace, &plan)?;
-    let tools = arguments.finding.tools(&trace, &plan)?;
+    let tools = arguments.finding.tools(&trace)?;
     let scope = arguments.looping.range(&trace)?;
     if arguments.dry_run || plan.verdict == Verdict::No {
         shown::plan(&trace, &plan, !arguments.no_placement, arguments.json)?;
@@ -283,7 +283,7 @@ fn prepare(
     interruption: &Interruption,
 ) -> Result<Prepared> {
     let timed_to = arguments.timing.profile.then(|| arguments.timing.path());
-    let (dumps, dumped) = arguments.finding.dumps(trace, plan, tools.end, arguments.force, timed_to)?;
+    let (dumps, dumped) = arguments.finding.dumps(trace, tools.end, arguments.force, timed_to)?;
     dumped.iter().for_each(|output| interruption.removes(output.partial()));
     tools.dumps = dumps;
     tools.end = scope.map(|scope| scope.end).or(tools.end);

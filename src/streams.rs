@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use trace::Trace;
-use trace::decode::decode;
 use trace::model::outstanding::Outstanding;
 use trace::objects::Objects;
 use trace::record::Timed;
@@ -38,10 +37,7 @@ impl Streams {
             if calls.peek().is_none() {
                 break;
             }
-            match objects.concerned(&call).then(|| decode(&call)).flatten() {
-                Some(decoded) => objects.advance(&call, &decoded),
-                None => objects.until(&call),
-            }
+            objects.follow(&call);
             let function = call.function();
             if let Some(function) = function.filter(|_| !call.inner) {
                 walk.see(&call, function, &objects);

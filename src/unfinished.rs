@@ -5,7 +5,6 @@ use crate::figures::{counted, duration};
 use serde_json::{Value, json};
 use trace::api::roles::Class;
 use trace::api::types::{Form, Kind};
-use trace::decode::decode;
 use trace::finish::now;
 use trace::model::outstanding::{Work, outstanding};
 use trace::objects::Objects;
@@ -97,10 +96,7 @@ fn kernels(trace: &Trace, calls: &[Call]) -> Vec<Option<String>> {
     let (mut objects, mut found) = (Objects::default(), vec![None; calls.len()]);
     let Some(last) = calls.iter().map(|call| call.number).max() else { return found };
     for call in trace.calls().take_while(|call| call.number <= last) {
-        match objects.concerned(&call).then(|| decode(&call)).flatten() {
-            Some(decoded) => objects.advance(&call, &decoded),
-            None => objects.until(&call),
-        }
+        objects.follow(&call);
         if let Some(index) = calls.iter().position(|of| of.number == call.number) {
             found[index] = launched(&call, &objects);
         }

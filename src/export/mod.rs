@@ -178,10 +178,7 @@ fn each<'t>(
         }
         let selected = wanted(&call) && grep.matches(&call);
         let decoded = (selected && arguments || objects.concerned(&call)).then(|| decode(&call)).flatten();
-        match &decoded {
-            Some(decoded) => objects.advance(&call, decoded),
-            None => objects.until(&call),
-        }
+        objects.advance(&call, decoded.as_ref());
         if selected {
             written += 1;
             made = made.saturating_add(call.count());

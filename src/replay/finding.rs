@@ -5,7 +5,7 @@ use crate::exit::{USAGE, failure};
 use crate::figures::size;
 use crate::output::Output;
 use anyhow::{Context, Result};
-use replayer::{Dump, Followed, Memory, Plan, Tools};
+use replayer::{Dump, Followed, Memory, Tools};
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::ops::Range;
@@ -144,8 +144,8 @@ struct Piece {
 }
 
 impl Piece {
-    fn find(&self, trace: &Trace, plan: &Plan, end: u64) -> Result<Range<u64>, String> {
-        let whole = replayer::find_memory(trace, plan, end, &self.memory)?;
+    fn find(&self, trace: &Trace, end: u64) -> Result<Range<u64>, String> {
+        let whole = replayer::find_memory(trace, end, &self.memory)?;
         let bytes = whole.end - whole.start;
         let to = self.len.map_or(bytes, |len| self.from.saturating_add(len));
         match self.from < to && to <= bytes {
@@ -193,7 +193,7 @@ fn memory(text: &str) -> Result<Piece, String> {
 
 impl Finding {
     /// What was asked for, as the trace has it.
-    pub fn tools(&self, trace: &Trace, plan: &Plan) -> Result<Tools> {
+    pub fn tools(&self, trace: &Trace) -> Result<Tools> {
         let usage = |what: &str, why: String| failure(USAGE, format_args!("{what}: {why}"));
         let calls = trace.len() as u64;
         let end = match (self.until, &self.stop) {
@@ -208,7 +208,7 @@ impl Finding {
             (None, None) => None,
         };
         for pair in self.dump_memory.chunks_exact(2) {
-            let found = memory(&pair[0]).and_then(|piece| piece.find(trace, plan, end.unwrap_or(calls)));
+            let found = memory(&pair[0]).and_then(|piece| piece.find(trace, end.unwrap_or(calls)));
             found.map_err(|why| usage("--dump-memory", format!("{}: {why}", pair[0])))?;
         }
         let tolerance = match self.verify {
@@ -234,7 +234,6 @@ impl Finding {
     pub fn dumps(
         &self,
         trace: &Trace,
-        plan: &Plan,
         end: Option<u64>,
         force: bool,
         other: Option<&Path>,
@@ -248,7 +247,7 @@ impl Finding {
             }
             taken.push(place(&path));
             let range = memory(&pair[0])
-                .and_then(|piece| piece.find(trace, plan, end.unwrap_or(trace.len() as u64)))
+                .and_then(|piece| piece.find(trace, end.unwrap_or(trace.len() as u64)))
                 .map_err(|why| failure(USAGE, format_args!("--dump-memory: {}: {why}", pair[0])))?;
             let output = Output::create("--dump-memory", &path, force, &trace.path)?;
             let file = Arc::new(output.file().try_clone().with_context(|| path.display().to_string())?);

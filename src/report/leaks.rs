@@ -13,9 +13,9 @@ use trace::api::FUNCTIONS;
 use trace::api::effect::{Effect, Memory};
 use trace::api::roles::{Class, Role};
 use trace::api::types::{Form, Kind};
-use trace::model::change::Change;
+use trace::model::change::{Change, freed};
 use trace::model::contexts::Ended;
-use trace::objects::End;
+use trace::objects::ends;
 use viewer::data::findings::{Cost, Finding};
 
 /// Ended by a call that names one of them. Of what counts its references or goes with something else nothing
@@ -142,16 +142,15 @@ impl<'t> Report<'t> for Leaks<'t> {
         let device = || function.handle(Kind::Device).and_then(|at| call.argument_of(at)).unwrap_or(0);
         match function.effect {
             Effect::Allocate { kind: Memory::Addresses, .. } => {
-                let reserved = step.objects.born().map(|range| range.base);
-                reserved.for_each(|base| self.begin(step, Sort::Reserved, base));
+                let reserved = step.followed.made.and_then(|made| made.address());
+                reserved.into_iter().for_each(|base| self.begin(step, Sort::Reserved, base));
+            }
+            Effect::Free(Memory::Addresses) => {
+                freed(call, function).into_iter().for_each(|base| self.give_up(step, Sort::Reserved, base));
             }
             Effect::RetainPrimary if call.succeeded() => self.begin(step, Sort::Retained, device()),
             Effect::ReleasePrimary => self.give_up(step, Sort::Retained, device()),
-            _ if function.params.iter().all(|param| !matches!(param.role, Role::Destroy)) => {}
-            _ => End::of(call).for_each(|end| match end {
-                End::Object(kind, value) => self.give_up(step, Sort::Object(kind), value),
-                End::Range(base) => self.give_up(step, Sort::Reserved, base),
-            }),
+            _ => ends(call).for_each(|(kind, value)| self.give_up(step, Sort::Object(kind), value)),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::reading::Reading;
 use anyhow::Result;
 use trace::api::effect::{Effect, Memory as MemoryKind};
 use trace::api::roles::Class;
-use trace::decode::{Decoded, decode};
+use trace::decode::Decoded;
 use trace::model::change::{Change, resolve};
 use trace::model::contexts::Contexts;
 use trace::model::memory::Memory;
@@ -125,11 +125,7 @@ pub fn walk<'t>(
     let (mut objects, mut outstanding) = (Objects::default(), Outstanding::default());
     for call in trace.calls() {
         progress.advance();
-        let decoded = objects.concerned(&call).then(|| decode(&call)).flatten();
-        match &decoded {
-            Some(decoded) => objects.advance(&call, decoded),
-            None => objects.until(&call),
-        }
+        let decoded = objects.follow(&call);
         let function = call.function();
         let known = function.filter(|_| !call.inner);
         let change = known.filter(|_| call.took_effect()).and_then(|function| resolve(&call, function));

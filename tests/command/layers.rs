@@ -28,6 +28,7 @@ const CRATES: &[Crate] = &[
             "calls counted crowded index written annotation timed recorded asked",
             "value invented",
             "decode",
+            "model::change model::contexts model::memory model::physical model::stream model::touched",
             "objects",
             "origins",
             "signature sources known launch",

@@ -4,12 +4,13 @@
 //! begins when the call that made the object returns, and ends when the call that destroys it is entered.
 
 use crate::api::Function;
-use crate::api::effect::{Effect, Memory};
 use crate::api::roles::{Class, Role};
 use crate::api::types::{Form, Kind};
-use crate::asked;
 use crate::call::Call;
-use crate::decode::Decoded;
+use crate::decode::{Decoded, decode};
+use crate::model::change::{Moment, resolve};
+use crate::model::contexts::Contexts;
+use crate::model::memory::{End, Memory};
 use crate::value::Value;
 use crate::walk;
 use std::cmp::Reverse;
@@ -49,29 +50,13 @@ struct Object {
     born: bool,
 }
 
-/// What a call gives up if it succeeds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
-    Object(Kind, u64),
-    /// A range of memory or addresses, by where it begins.
-    Range(u64),
-}
-
-impl End {
-    /// By the roles of the call's parameters.
-    pub fn of(call: &Call) -> impl Iterator<Item = End> {
-        let function = call.function();
-        let params = function.map_or(&[][..], |function| function.params);
-        params.iter().filter_map(move |param| {
-            let value = call.argument(param.name).unwrap_or(0);
-            match (param.role, param.ty.form) {
-                (Role::Destroy, Form::Handle(kind)) => Some(End::Object(kind, value)),
-                (Role::Destroy, _) => Some(End::Range(value)),
-                (Role::HostAddress, _) if function.is_some_and(|f| f.class == Class::free) => Some(End::Range(value)),
-                _ => None,
-            }
-        })
-    }
+/// The objects that a call gives up if it succeeds.
+pub fn ends(call: &Call) -> impl Iterator<Item = (Kind, u64)> {
+    let params = call.function().map_or(&[][..], |function| function.params);
+    params.iter().enumerate().filter_map(move |(at, param)| match (param.role, param.ty.form) {
+        (Role::Destroy, Form::Handle(kind)) => Some((kind, call.argument_of(at).unwrap_or(0))),
+        _ => None,
+    })
 }
 
 #[derive(Debug)]
@@ -93,6 +78,8 @@ pub struct Objects {
     fresh: Option<u64>,
     doomed: Vec<(Kind, u64)>,
     freed: Vec<u64>,
+    contexts: Contexts,
+    memory: Memory,
     /// How many ends a value outlives: of a physical allocation, since it was retained that often; of what
     /// contexts number for themselves, since others have it as well.
     holds: HashMap<(Kind, u64), u64>,
@@ -108,10 +95,11 @@ impl Objects {
         *self.relevant.entry(function.name).or_insert_with(|| Objects::concerns(function))
     }
 
-    /// Whether calls of this function make, show or end anything.
+    /// Whether calls of this function make, show or end anything, or tell with what that will end.
     pub fn concerns(function: &Function) -> bool {
         function.class == Class::allocate
             || function.class == Class::free
+            || function.effect.is_of_contexts()
             || function.params.iter().any(|p| match p.role {
                 Role::Destroy | Role::HostAlloc(_) => true,
                 Role::Out(_) | Role::Create(_) | Role::Volatile(_) | Role::InOut(_) => {
@@ -122,9 +110,18 @@ impl Objects {
             })
     }
 
+    /// Moves to this call, and decodes it if it can matter here.
+    pub fn follow<'t>(&mut self, call: &Call<'t>) -> Option<Decoded<'t>> {
+        let decoded = self.concerned(call).then(|| decode(call)).flatten();
+        self.advance(call, decoded.as_ref());
+        decoded
+    }
+
     /// Moves to this call: what its predecessors destroyed is gone, and what it makes itself has names.
-    pub fn advance(&mut self, call: &Call, decoded: &Decoded) {
+    /// `decoded`: none if it makes and ends nothing.
+    pub fn advance(&mut self, call: &Call, decoded: Option<&Decoded>) {
         self.until(call);
+        let Some(decoded) = decoded else { return };
         if call.succeeded() || call.result.is_none() {
             self.collect_ends(call);
         }
@@ -133,7 +130,7 @@ impl Objects {
             for (_, value) in &decoded.outputs {
                 self.collect_births(call, value, &mut things);
             }
-            things.extend(call.function().and_then(|f| self.allocation(call, f)).map(Thing::Range));
+            things.extend(call.function().and_then(|f| self.range_of(call, f)).map(Thing::Range));
             if !things.is_empty() {
                 self.things.insert(call.number, things);
                 self.pending.push(Reverse((call.end.unwrap_or(u64::MAX), call.number)));
@@ -277,11 +274,9 @@ impl Objects {
     }
 
     fn collect_ends(&mut self, call: &Call) {
-        for end in End::of(call) {
-            match end {
-                End::Object(kind, value) if self.outlives(kind, value) => {}
-                End::Object(kind, value) => self.doomed.push((kind, value)),
-                End::Range(base) => self.freed.push(base),
+        for (kind, value) in ends(call) {
+            if !self.outlives(kind, value) {
+                self.doomed.push((kind, value));
             }
         }
     }
@@ -331,22 +326,33 @@ impl Objects {
         made_of.or_else(launched)
     }
 
-    /// The range that an allocating call brought, or the variable of a module that was looked up.
-    fn allocation(&mut self, call: &Call, function: &Function) -> Option<Range> {
-        let (label, base, len) = match (function.effect, function.variable()) {
-            // Known by their handles.
-            (Effect::Allocate { kind: Memory::Physical | Memory::Array, .. }, _) => return None,
-            (Effect::Allocate { kind, .. }, _) => {
-                let label = if kind.is_host() { "host" } else { "mem" };
-                (label, asked::place(call, function)?, asked::bytes(call, function)?)
-            }
-            (_, Some([at, bytes])) => ("global", call.output_of(at)?, call.output_of(bytes)?),
-            _ => return None,
+    /// The range that a call brought, or the variable of a module that was looked up.
+    fn range_of(&mut self, call: &Call, function: &Function) -> Option<Range> {
+        let (label, base, len) = match function.variable() {
+            Some([at, bytes]) => ("global", call.output_of(at)?, call.output_of(bytes)?),
+            None => self.allocation(call, function)?,
         };
         if base == 0 || self.ranges.get(&base).is_some_and(|r| (r.label, r.len) == (label, len) && label == "global") {
             return None;
         }
         Some(Range { label, number: self.number(label), base, len })
+    }
+
+    /// Follows contexts and memory, also of graphs: what a capture allocates has a name, too.
+    fn allocation(&mut self, call: &Call, function: &Function) -> Option<(&'static str, u64, u64)> {
+        let change = resolve(call, function)?;
+        let mut gone = Vec::new();
+        let ended = self.contexts.follow(call.thread, &change);
+        let made = self.memory.follow(Moment::of(call), &change, &self.contexts, &mut gone);
+        // What lies beneath new memory goes when that is there.
+        let freed = gone.iter().filter(|(_, end)| *end == End::Freed).filter_map(|(one, _)| one.address());
+        self.freed.extend(freed);
+        for one in ended.into_iter().flat_map(|ended| self.memory.context_ended(ended)) {
+            self.freed.extend(one.address());
+        }
+        // What has no address is known by its handle.
+        let made = made?;
+        Some((if made.kind.is_host() { "host" } else { "mem" }, made.address()?, made.bytes?))
     }
 }
 

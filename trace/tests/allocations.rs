@@ -49,7 +49,7 @@ fn memory_is_named_and_measured_without_names_of_parameters() {
             let other = renamed(function);
             assert_eq!((asked::place(call, &other), asked::bytes(call, &other)), (Some(start), Some(len)), "{other:?}");
             let mut objects = Objects::default();
-            objects.advance(call, &decode(call).expect("in the table"));
+            objects.advance(call, decode(call).as_ref());
             let born: Vec<_> = objects.born().map(|range| (range.label, range.base, range.len)).collect();
             let label = if kind.is_host() { "host" } else { "mem" };
             let named = (kind != Memory::Physical).then_some((label, start, len));

@@ -145,7 +145,7 @@ fn exercise(trace: &mut Trace) {
         let _run = (call.count(), call.repeats_took(), call.inside_since());
         objects.concerned(&call);
         if let Some(decoded) = decode(&call) {
-            objects.advance(&call, &decoded);
+            objects.advance(&call, Some(&decoded));
             for (_, value) in decoded.arguments.iter().chain(&decoded.outputs) {
                 let _text = Text(value, &objects).to_string();
             }

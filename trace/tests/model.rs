@@ -345,3 +345,25 @@ fn managed_memory_ends_with_its_context() {
 }
 
 const MANAGED: &str = "cuMemAllocManaged";
+
+#[test]
+fn an_address_has_no_name_once_its_context_has_ended() {
+    let mut sample = Sample::new();
+    streams(&mut sample);
+    let got = |address: &u64| (0x100, address.to_le_bytes());
+    for (at, name, address) in [(10, "cuMemAllocHost_v2", 0x7000u64), (12, "cuMemAllocAsync", 0x9000)] {
+        let words: &[u64] = if at == 10 { &[0x100, 64] } else { &[0x100, 64, 0x50] };
+        let (to, bytes) = got(&address);
+        sample.call(0, name, at..at + 1, words, &[(to, &bytes)]);
+    }
+    sample.call(0, "cuCtxDestroy_v2", 14..15, &[0xc0], &[]);
+    sample.call(0, "cuCtxSynchronize", 16..17, &[], &[]);
+    let (trace, mut objects) = (sample.trace(), Objects::default());
+    let named = trace.calls().map(|call| {
+        objects.follow(&call);
+        [0x7010, 0x9010].map(|at| objects.range(at).is_some())
+    });
+    // It is named as long as the call that ends it is inside; memory of a pool outlives the context.
+    let named: Vec<[bool; 2]> = named.collect();
+    assert_eq!(named[named.len() - 3..], [[true, true], [true, true], [false, true]]);
+}

@@ -16,7 +16,7 @@ fn shown(writer: &Writer) -> Vec<String> {
     let mut objects = Objects::default();
     let one = |call: trace::Call| {
         let Decoded { arguments, outputs } = decode(&call).expect("a known function");
-        objects.advance(&call, &Decoded { arguments: arguments.clone(), outputs: outputs.clone() });
+        objects.advance(&call, Some(&Decoded { arguments: arguments.clone(), outputs: outputs.clone() }));
         let list = |list: &[(&str, trace::value::Value)]| {
             let all: Vec<String> = list.iter().map(|(name, v)| format!("{name}={}", Text(v, &objects))).collect();
             all.join(", ")

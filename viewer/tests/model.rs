@@ -237,7 +237,7 @@ fn objects_have_the_names_that_dump_gives_them() {
         let mut objects = Objects::default();
         for call in trace.calls() {
             let Some(decoded) = decode(&call) else { continue };
-            objects.advance(&call, &decoded);
+            objects.advance(&call, Some(&decoded));
             let met = lives.objects(&lives.met(&decoded, call.number as u32));
             for (name, value) in decoded.arguments.iter().chain(&decoded.outputs) {
                 let (ours, dumps) = (Text(value, &met).to_string(), Text(value, &objects).to_string());

@@ -98,7 +98,7 @@ pub enum How {
 
 impl Culprit {
     pub fn new(session: &Session, call: &Call, how: How, suspect: Suspect) -> Culprit {
-        let named = Named::at(session.trace, session.plan, call.number);
+        let named = Named::at(session.trace, call.number);
         let mut culprit = Culprit {
             call: call.number,
             function: call.name().to_owned(),

@@ -70,7 +70,7 @@ impl LaunchHashes {
         kernel: String,
         words: Option<Vec<u64>>,
     ) -> Step {
-        self.named.advance(session.trace, session.plan, call.number);
+        self.named.advance(session.trace, call.number);
         let view = View::new(session, self);
         let (reached, before) = view.reach(words);
         Step { reached, entry: Entry { call: call.number, node, kernel, before, after: State::new() } }

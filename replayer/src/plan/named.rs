@@ -1,8 +1,6 @@
 //! The program's allocations at one point of a trace, by the names that `cutrace dump` gives them.
 
-use crate::plan::Plan;
 use std::collections::BTreeMap;
-use trace::decode::decode;
 use trace::objects::{Objects, Range};
 use trace::{Call, Trace};
 
@@ -38,9 +36,9 @@ pub enum Side {
 
 impl Named {
     /// As things were when call `at` was entered.
-    pub fn at(trace: &Trace, plan: &Plan, at: u64) -> Named {
+    pub fn at(trace: &Trace, at: u64) -> Named {
         let mut named = Named::new();
-        named.advance(trace, plan, at);
+        named.advance(trace, at);
         if let Some(call) = trace.call(at) {
             named.objects.until(&call);
         }
@@ -53,13 +51,9 @@ impl Named {
     }
 
     /// Moves on to the entry of call `at`, if that is not behind.
-    pub fn advance(&mut self, trace: &Trace, plan: &Plan, at: u64) {
+    pub fn advance(&mut self, trace: &Trace, at: u64) {
         for call in (self.next..at).map_while(|number| trace.call(number)) {
             self.step(&call);
-            if let Some(end) = plan.ends.get(&call.number) {
-                // The driver ends them with their context, without a call for each.
-                end.memory.iter().for_each(|base| self.end(*base, call.number));
-            }
         }
         self.next = self.next.max(at);
     }
@@ -75,21 +69,11 @@ impl Named {
     }
 
     fn step(&mut self, call: &Call) {
-        if !self.objects.concerned(call) {
-            return self.objects.until(call);
-        }
-        match decode(call) {
-            Some(decoded) => self.objects.advance(call, &decoded),
-            None => self.objects.until(call),
-        }
-        for base in self.objects.given_up().to_vec() {
-            self.end(base, call.number);
+        self.objects.follow(call);
+        for base in self.objects.given_up() {
+            self.gone.extend(self.alive.remove(base).map(|range| (range, call.number)));
         }
         self.alive.extend(self.objects.born().map(|range| (range.base, range)));
-    }
-
-    fn end(&mut self, base: u64, call: u64) {
-        self.gone.extend(self.alive.remove(&base).map(|range| (range, call)));
     }
 
     /// Allocations that were alive.

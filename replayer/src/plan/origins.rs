@@ -14,7 +14,7 @@ use trace::objects::Objects;
 use trace::record::Kernel;
 use trace::recorded::Recorded;
 use trace::walk::{View, is_meant};
-use trace::{Call, Function, Trace, decode};
+use trace::{Call, Function, Trace};
 
 #[derive(Default)]
 pub struct Origins {
@@ -56,10 +56,7 @@ impl Origins {
                 self.see_named(call, function);
             }
         }
-        match self.objects.concerned(call).then(|| decode::decode(call)).flatten() {
-            Some(decoded) => self.objects.advance(call, &decoded),
-            None => self.objects.until(call),
-        }
+        self.objects.follow(call);
     }
 
     /// What the parameters of nodes name.

@@ -20,7 +20,7 @@ use trace::call::{Content, Image};
 use trace::hash::Hash;
 use trace::objects::Objects;
 use trace::written::Found;
-use trace::{Call, Trace, decode};
+use trace::{Call, Trace};
 
 const WHAT: &str = "the CPU wrote memory that a launch under way had been given: a kernel may have waited for it";
 
@@ -83,10 +83,7 @@ pub fn spins(trace: &Trace) -> Spins {
     let mut objects = Objects::default();
     for call in trace.calls().filter(|call| !call.inner) {
         walk.until(call.begin, &objects);
-        match objects.concerned(&call).then(|| decode::decode(&call)).flatten() {
-            Some(decoded) => objects.advance(&call, &decoded),
-            None => objects.until(&call),
-        }
+        objects.follow(&call);
         let waits = waits(&call);
         if !waits {
             walk.see(&call, &objects);

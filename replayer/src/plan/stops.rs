@@ -1,7 +1,6 @@
 //! Points of a trace that a replay can stop at, and memory that can be looked at there, by the names that a
 //! user knows.
 
-use crate::plan::Plan;
 use crate::plan::named::{Named, Shown};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -118,8 +117,8 @@ pub enum Memory {
 }
 
 /// The recorded addresses of memory that is alive when call `end` is entered.
-pub fn find_memory(trace: &Trace, plan: &Plan, end: u64, memory: &Memory) -> Result<Range<u64>, String> {
-    let named = Named::at(trace, plan, end);
+pub fn find_memory(trace: &Trace, end: u64, memory: &Memory) -> Result<Range<u64>, String> {
+    let named = Named::at(trace, end);
     let ends_with = |call: u64| {
         let name = trace.call(call).map_or("?", |call| call.name());
         format!("call {call} {name} gives it up; stop before it: --until {}", call.saturating_sub(1))

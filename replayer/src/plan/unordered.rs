@@ -8,7 +8,7 @@ use crate::plan::Plan;
 use std::collections::HashMap;
 use trace::model::outstanding::Outstanding;
 use trace::objects::Objects;
-use trace::{Call, Trace, decode};
+use trace::{Call, Trace};
 
 /// A launch, copy or fill.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,10 +31,7 @@ pub fn unordered(trace: &Trace, plan: &Plan, at: u64) -> Option<Unordered> {
     let (mut walk, mut objects) = (Outstanding::default(), Objects::default());
     let mut found = None;
     for call in trace.calls().take_while(|call| call.number <= at).filter(|call| !call.inner) {
-        match objects.concerned(&call).then(|| decode::decode(&call)).flatten() {
-            Some(decoded) => objects.advance(&call, &decoded),
-            None => objects.until(&call),
-        }
+        objects.follow(&call);
         let Some(function) = call.function() else { continue };
         if let Some(own) = sharers.get(&call.number) {
             let share = |other: u64| sharers.get(&other).is_some_and(|uses| uses.iter().any(|id| own.contains(id)));

@@ -46,7 +46,7 @@ pub struct Written {
 impl Snapshot {
     /// To be called when nothing is under way. `at`: the first call of the range.
     pub fn take(session: &Session, at: u64) -> Result<Snapshot, String> {
-        let named = Named::at(session.trace, session.plan, at);
+        let named = Named::at(session.trace, at);
         let needed: u64 = named.ranges().map(|range| range.len).sum();
         let free = room::memory().unwrap_or(u64::MAX);
         if needed > free / 2 {

@@ -4,7 +4,7 @@ use crate::report::walk::Step;
 use replayer::{Copied, End, copied};
 use std::collections::HashSet;
 use trace::Function;
-use trace::api::effect::Work;
+use trace::api::effect::{Memory, Work};
 use trace::call::Content;
 use trace::hash::{Hash, Hasher};
 
@@ -51,7 +51,7 @@ pub fn is_copy(step: &Step) -> bool {
     step.function.and_then(Function::work).is_some_and(Work::is_copy)
 }
 
-/// The copies of a call; `managed`: where managed memory begins.
+/// The copies of a call; `managed`: where variables in managed memory begin.
 pub fn copies(step: &Step, managed: &HashSet<u64>) -> Vec<Transfer> {
     let Some(function) = step.function else { return Vec::new() };
     let transfer = |Copied { from, to, bytes, is_dense }| Transfer {
@@ -74,12 +74,19 @@ fn place(step: &Step, managed: &HashSet<u64>, end: End) -> Place {
         End::Device(at) => (at, Place::Device),
         End::Array => return Place::Array,
     };
-    match step.objects.range(address) {
-        Some(range) if range.label == "host" => Place::Pinned,
-        Some(range) if managed.contains(&range.base) => Place::Managed,
-        Some(_) => Place::Device,
-        None if managed.contains(&address) => Place::Managed,
-        None => otherwise,
+    let (known, range) = (step.memory().at(address).map(|one| one.kind), step.objects.range(address));
+    match known {
+        Some(kind) if kind.is_host() => Place::Pinned,
+        Some(Memory::Managed) => Place::Managed,
+        _ if managed.contains(&range.map_or(address, |range| range.base)) => Place::Managed,
+        // Variables and memory of graphs have names.
+        _ => {
+            if known.is_some() || range.is_some() {
+                Place::Device
+            } else {
+                otherwise
+            }
+        }
     }
 }
 

@@ -11,13 +11,14 @@ use again::Repeats;
 use copy::{Place, copies, is_copy};
 use std::collections::{HashMap, HashSet};
 use trace::Trace;
-use trace::api::effect::{Effect, Memory};
+use trace::api::effect::Effect;
 use trace::api::roles::Class;
 use viewer::data::findings::{Cost, Finding};
 
 #[derive(Default)]
 pub struct Transfers<'t> {
     ways: HashMap<(Place, Place, &'t str), Way>,
+    /// Variables in managed memory.
     managed: HashSet<u64>,
     repeats: Repeats<'t>,
     /// Blocking copies from or to pageable memory, and those that only look asynchronous.
@@ -71,16 +72,10 @@ impl Copies {
 }
 
 impl Transfers<'_> {
-    /// Memory and variables: either may be where one of the other kind was.
+    /// Something else may be where such a variable was. Its length may not have been asked for.
     fn follow_managed(&mut self, step: &Step) {
-        let effect = step.function.map(|function| function.effect);
-        let is_managed =
-            matches!(effect, Some(Effect::Allocate { kind: Memory::Managed, .. } | Effect::FindManaged { .. }));
-        for range in step.objects.born() {
-            let _ = if is_managed { self.managed.insert(range.base) } else { self.managed.remove(&range.base) };
-        }
-        // Its length may not have been asked for.
-        if let Some(Effect::FindManaged { at, .. }) = effect {
+        step.objects.born().for_each(|range| _ = self.managed.remove(&range.base));
+        if let Some(Effect::FindManaged { at, .. }) = step.function.map(|function| function.effect) {
             self.managed.extend(step.call.output_of(at.0.into()).filter(|_| step.call.succeeded()));
         }
     }
@@ -139,9 +134,6 @@ const AGAIN: Head = Head {
 impl<'t> Report<'t> for Transfers<'t> {
     fn see(&mut self, step: &Step<'_, 't>) {
         self.follow_managed(step);
-        for base in step.objects.given_up() {
-            self.managed.remove(base);
-        }
         if !step.call.succeeded() || step.call.inner && !is_copy(step) {
             return;
         }

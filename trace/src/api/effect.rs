@@ -88,6 +88,15 @@ pub enum Effect {
     WriteFile(Sibling),
 }
 
+impl Effect {
+    /// Whether it tells which contexts there are, or which are current.
+    pub const fn is_of_contexts(self) -> bool {
+        use Effect::*;
+        matches!(self, RetainPrimary | ReleasePrimary | ResetPrimary | AttachContext | DetachContext)
+            || matches!(self, PushContext | PopContext | SetContext)
+    }
+}
+
 /// What a submission has its stream do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Work {

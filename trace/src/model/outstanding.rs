@@ -8,7 +8,7 @@ use super::streams::{Followed, Streams};
 use crate::api::roles::{Class, Role};
 use crate::api::types::Kind;
 use crate::objects::Objects;
-use crate::{Call, Function, Trace, decode};
+use crate::{Call, Function, Trace};
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
@@ -79,10 +79,7 @@ pub fn left_at(trace: &Trace, number: u64) -> Left {
                 break;
             }
         }
-        match objects.concerned(&call).then(|| decode::decode(&call)).flatten() {
-            Some(decoded) => objects.advance(&call, &decoded),
-            None => objects.until(&call),
-        }
+        objects.follow(&call);
         if let Some(function) = call.function() {
             walk.see(&call, function, &objects);
         }

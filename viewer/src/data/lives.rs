@@ -108,10 +108,7 @@ impl Lives {
         let mut walk = Walk::default();
         for number in concerned {
             let Some(call) = trace.call((*number).into()) else { continue };
-            match decode(&call) {
-                Some(decoded) => walk.see(&call, &decoded),
-                None => walk.objects.until(&call),
-            }
+            walk.see(&call, decode(&call).as_ref());
         }
         let mut all = walk.all;
         all.sort_by_key(|life| (life.kind, life.value, life.made));
@@ -244,7 +241,7 @@ struct Walk {
 }
 
 impl Walk {
-    fn see(&mut self, call: &Call, decoded: &Decoded) {
+    fn see(&mut self, call: &Call, decoded: Option<&Decoded>) {
         self.objects.advance(call, decoded);
         let number = call.number as u32;
         let ended: Vec<(u32, u64)> = self.objects.doomed().iter().map(|(kind, value)| (*kind as u32, *value)).collect();
