@@ -14,7 +14,7 @@ use trace::api::effect::{Effect, Memory};
 use trace::api::roles::{Class, Role};
 use trace::api::types::{Form, Kind};
 use trace::model::change::{Change, freed};
-use trace::model::contexts::Ended;
+use trace::model::contexts::Owner;
 use trace::objects::ends;
 use viewer::data::findings::{Cost, Finding};
 
@@ -63,7 +63,7 @@ struct Made<'t> {
     function: &'t str,
     selected: bool,
     /// Current when it was made.
-    context: Option<u64>,
+    context: Option<Owner>,
     /// Of code, what it was loaded from.
     image: Option<Key>,
     /// A call that was to destroy it failed.
@@ -131,7 +131,7 @@ const HEAD: Head = Head {
 
 impl<'t> Report<'t> for Leaks<'t> {
     fn see(&mut self, step: &Step<'_, 't>) {
-        step.followed.ended.iter().for_each(|ended| self.end_with(*ended));
+        step.followed.ended.iter().for_each(|ended| self.end_with(ended.owner));
         let call = &step.call;
         let Some(function) = step.function else { return };
         if call.succeeded() {
@@ -248,11 +248,10 @@ impl<'t> Leaks<'t> {
         }
     }
 
-    fn end_with(&mut self, Ended { context, is_green }: Ended) {
+    fn end_with(&mut self, context: Owner) {
         let ended = &mut self.ended;
-        let of_it: &[Kind] = if is_green { &[Kind::Stream] } else { &OF_CONTEXT };
         self.live.retain(|(sort, _), alike| {
-            if matches!(sort, Sort::Object(kind) if of_it.contains(kind)) {
+            if matches!(sort, Sort::Object(kind) if OF_CONTEXT.contains(kind)) {
                 alike.retain(|made| {
                     let ends = made.context == Some(context);
                     ended.extend(ends.then_some((*sort, *made)));
@@ -282,11 +281,11 @@ impl<'t> Leaks<'t> {
 }
 
 /// The context with which it ends, at the latest.
-fn owner(step: &Step, sort: Sort) -> Option<u64> {
+fn owner(step: &Step, sort: Sort) -> Option<Owner> {
     let (contexts, thread) = (step.contexts(), step.call.thread);
     match (sort, step.change) {
-        (Sort::Object(Kind::Stream), Some(Change::StreamMade { green: Some(green), .. })) => Some(green),
-        (Sort::Object(Kind::Stream), _) => contexts.current(thread),
+        (Sort::Object(Kind::Stream), Some(Change::StreamMade { green: Some(green), .. })) => Some(Owner::Other(green)),
+        (Sort::Object(Kind::Stream), _) => contexts.current(thread).map(|context| contexts.of_streams(context)),
         _ => contexts.owner(thread),
     }
 }

@@ -347,7 +347,7 @@ impl Objects {
         // What lies beneath new memory goes when that is there.
         let freed = gone.iter().filter(|(_, end)| *end == End::Freed).filter_map(|(one, _)| one.address());
         self.freed.extend(freed);
-        for one in ended.into_iter().flat_map(|ended| self.memory.context_ended(ended)) {
+        for one in ended.into_iter().flat_map(|ended| self.memory.context_ended(ended.owner)) {
             self.freed.extend(one.address());
         }
         // What has no address is known by its handle.

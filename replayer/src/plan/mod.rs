@@ -55,8 +55,8 @@ pub struct Allocation {
 /// What ends with a call that ends a context.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct End {
-    /// The recorded handle.
-    pub context: u64,
+    /// The recorded handles: a green context may have been the last to retain the primary one.
+    pub contexts: Vec<u64>,
     /// The device memory that goes with it, by its recorded start.
     pub memory: Vec<u64>,
 }

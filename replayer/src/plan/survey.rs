@@ -193,15 +193,16 @@ impl Survey {
     }
 
     fn contexts_end(&mut self, call: &Call, followed: &Followed) {
-        // Of a green context and the primary one, which that retained last, this is the latter: a wait for it
-        // covers both.
-        let Some(ended) = followed.ended.last() else { return };
+        if followed.ended.is_empty() {
+            return;
+        }
         for start in followed.gone.iter().filter_map(|(one, _)| one.address()) {
             self.live.remove(start, call.begin);
         }
         let of_device = followed.gone.iter().filter(|(one, _)| one.device.is_some());
         let memory = of_device.filter_map(|(one, _)| one.address()).collect();
-        self.plan.ends.insert(call.number, End { context: ended.context, memory });
+        let contexts = followed.ended.iter().filter_map(|ended| ended.context).collect();
+        self.plan.ends.insert(call.number, End { contexts, memory });
     }
 
     fn leaves_its_allocation(&self, call: &Call, function: &Function) -> bool {

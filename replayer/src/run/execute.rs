@@ -25,8 +25,8 @@ struct Built<'t> {
     live: &'static Function,
     words: Vec<u64>,
     frame: Frame<'t>,
-    /// The live context that ends with it.
-    ending: Option<u64>,
+    /// The live contexts that end with it: behind a green one the primary one.
+    ending: Vec<u64>,
 }
 
 impl<'t> Worker<'_, 't> {
@@ -73,7 +73,7 @@ impl<'t> Worker<'_, 't> {
             return None;
         }
         let (live, words) = (frame.instead.unwrap_or(live), frame.words());
-        let ending = self.context_ended_by(&call);
+        let ending = self.contexts_ended_by(&call);
         Some(Built { call, function, live, words, frame, ending })
     }
 
@@ -84,8 +84,8 @@ impl<'t> Worker<'_, 't> {
             run.readbacks.destroys_stream(words[at]);
             run.side_stream.destroys_stream(words[at]);
         }
-        if let Some(context) = built.ending {
-            finish::context_ends(run, context, &mut self.tally);
+        for context in &built.ending {
+            finish::context_ends(run, *context, &mut self.tally);
         }
         if let Effect::Map { .. } = function.effect
             && let Some(Change::Mapped { at, bytes, .. }) = resolve(call, function)
@@ -174,9 +174,9 @@ impl<'t> Worker<'_, 't> {
         self.ended(call, function);
         // A primary context may be held by others still, and its handle stays good.
         let is_kept = matches!(function.effect, Effect::ReleasePrimary | Effect::ResetPrimary);
-        if let Some(context) = ending.filter(|_| !is_kept) {
-            run.contexts.lock().remove(&context);
-            run.reserved_ids.ended(context);
+        if let Some(context) = ending.first().filter(|_| !is_kept) {
+            run.contexts.lock().remove(context);
+            run.reserved_ids.ended(*context);
         }
         self.compare_finished(call, function, words);
     }

@@ -13,10 +13,10 @@ use trace::model::change::{Change, resolve};
 use trace::{Call, Function};
 
 impl<'t> Worker<'_, 't> {
-    /// The live context that ends with this call.
-    pub(super) fn context_ended_by(&self, call: &Call) -> Option<u64> {
-        let end = self.run.plan.ends.get(&call.number)?;
-        self.run.objects.live(Kind::Context, end.context)
+    /// The live contexts that end with this call.
+    pub(super) fn contexts_ended_by(&self, call: &Call) -> Vec<u64> {
+        let ended = self.run.plan.ends.get(&call.number).into_iter().flat_map(|end| &end.contexts);
+        ended.filter_map(|context| self.run.objects.live(Kind::Context, *context)).collect()
     }
 
     /// What begins or ends with a call that succeeded.

@@ -32,20 +32,30 @@ struct Primary {
 }
 
 impl Primary {
-    fn release(&mut self) -> Option<Ended> {
+    /// Whether nobody retains it any more.
+    fn release(&mut self) -> bool {
         let is_last = self.count == 1;
         self.count = self.count.saturating_sub(1);
-        self.context.filter(|_| is_last).map(|context| Ended { context, is_green: false })
+        is_last
     }
+}
+
+/// A context that things end with. Memory, modules and events end with no green one, of which streams alone
+/// are (driver 580: tests/gpu/facts/green_context_ends.c).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Owner {
+    /// The primary one of this device. Green contexts retain it, whether the program knows its handle or not.
+    Primary(i32),
+    /// Another, by its handle.
+    Other(u64),
 }
 
 /// The end of a context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ended {
-    pub context: u64,
-    /// Its streams end with it. Memory, modules and events do with another, not with a green one (driver 580:
-    /// tests/gpu/facts/green_context_ends.c).
-    pub is_green: bool,
+    pub owner: Owner,
+    /// Its handle, if the program knows one.
+    pub context: Option<u64>,
 }
 
 impl Contexts {
@@ -66,10 +76,15 @@ impl Contexts {
 
     /// The context that ends with what is made on this thread, streams aside: a green one has the device's
     /// primary for that.
-    pub fn owner(&self, thread: u32) -> Option<u64> {
+    pub fn owner(&self, thread: u32) -> Option<Owner> {
         let current = self.current(thread)?;
-        let primary = self.greens.get(&current).and_then(|device| self.primaries.get(device));
-        primary.and_then(|primary| primary.context).or(Some(current))
+        Some(self.greens.get(&current).map_or_else(|| self.of_streams(current), |device| Owner::Primary(*device)))
+    }
+
+    /// The context itself, as streams end with it.
+    pub fn of_streams(&self, context: u64) -> Owner {
+        let is_primary = |device: &i32| self.primaries.get(device).is_some_and(|one| one.context == Some(context));
+        self.device_of(context).filter(is_primary).map_or(Owner::Other(context), Owner::Primary)
     }
 
     /// The context, and if it is primary, the green ones of its device: a wait for it covers those as well
@@ -116,10 +131,7 @@ impl Contexts {
             }
             Change::PrimaryReleased { device } => return self.release_primary(device).into_iter().collect(),
             // Those who retain it do so on.
-            Change::PrimaryReset { device } => {
-                let context = self.primaries.get(&device).and_then(|primary| primary.context);
-                return context.map(|context| Ended { context, is_green: false }).into_iter().collect();
-            }
+            Change::PrimaryReset { device } => return vec![self.primary_ended(device)],
             Change::ContextMade { context, device, is_green: false } => {
                 self.device_of.insert(context, device);
                 self.attached.remove(&context);
@@ -133,7 +145,8 @@ impl Contexts {
             Change::ContextEnded { context, is_green: false } => return vec![self.end(thread, context)],
             Change::ContextEnded { context, is_green: true } => {
                 let primary = self.greens.remove(&context).and_then(|device| self.release_primary(device));
-                return std::iter::once(Ended { context, is_green: true }).chain(primary).collect();
+                let green = Ended { owner: Owner::Other(context), context: Some(context) };
+                return std::iter::once(green).chain(primary).collect();
             }
             Change::ContextAttached { context } => *self.attached.entry(context).or_default() += 1,
             Change::ContextDetached { context } => match self.attached.get_mut(&context) {
@@ -160,14 +173,20 @@ impl Contexts {
     }
 
     fn release_primary(&mut self, device: i32) -> Option<Ended> {
-        self.primaries.get_mut(&device)?.release()
+        let is_last = self.primaries.get_mut(&device)?.release();
+        is_last.then(|| self.primary_ended(device))
+    }
+
+    fn primary_ended(&self, device: i32) -> Ended {
+        let context = self.primaries.get(&device).and_then(|primary| primary.context);
+        Ended { owner: Owner::Primary(device), context }
     }
 
     fn end(&mut self, thread: u32, context: u64) -> Ended {
         if let Some(stack) = self.stack(thread).filter(|stack| stack.last() == Some(&context)) {
             stack.pop();
         }
-        Ended { context, is_green: false }
+        Ended { owner: self.of_streams(context), context: Some(context) }
     }
 
     fn stack(&mut self, thread: u32) -> Option<&mut Vec<u64>> {
@@ -207,7 +226,7 @@ mod tests {
     fn a_context_ends_when_it_is_detached_as_often_as_it_was_made_and_attached_to() {
         let mut contexts = Contexts::default();
         let context = 0xc5;
-        let ended = [Ended { context, is_green: false }];
+        let ended = [Ended { owner: Owner::Other(context), context: Some(context) }];
         contexts.follow(0, &Change::ContextMade { context, device: 1, is_green: false });
         contexts.follow(0, &Change::ContextAttached { context });
         assert_eq!(contexts.follow(0, &Change::ContextDetached { context }), []);
@@ -231,12 +250,12 @@ mod tests {
             let mut contexts = Contexts::default();
             order.iter().for_each(|change| assert_eq!(contexts.follow(0, change), []));
             contexts.follow(0, &Change::ContextSet { context: green });
-            assert_eq!((contexts.current(0), contexts.owner(0)), (Some(green), Some(primary)));
+            assert_eq!((contexts.current(0), contexts.owner(0)), (Some(green), Some(Owner::Primary(device))));
             assert_eq!(contexts.waited_with(primary), [primary, green]);
             assert_eq!(contexts.waited_with(green), [green]);
             assert_eq!(contexts.follow(0, &Change::PrimaryReleased { device }), []);
             let ended = contexts.follow(0, &Change::ContextEnded { context: green, is_green: true });
-            assert_eq!(ended.iter().map(|ended| ended.context).collect::<Vec<_>>(), [green, primary]);
+            assert_eq!(ended.iter().map(|ended| ended.context).collect::<Vec<_>>(), [Some(green), Some(primary)]);
         }
     }
 }

@@ -5,7 +5,7 @@
 //! handed out after it had begun.
 
 use super::change::{Change, Moment};
-use super::contexts::{Contexts, Ended};
+use super::contexts::{Contexts, Owner};
 use super::physical::{Physical, Pieces};
 use crate::api::effect::Memory as Kind;
 use std::collections::{BTreeMap, HashMap};
@@ -31,7 +31,7 @@ pub struct Allocation {
     /// The pool that the call names.
     pub pool: Option<u64>,
     /// The context that it ends with.
-    pub context: Option<u64>,
+    pub owner: Option<Owner>,
     /// The call that got it, and when that returned.
     pub call: u64,
     pub since: u64,
@@ -106,7 +106,7 @@ impl Memory {
             bytes,
             device: is_of_device.then(|| contexts.device_of_allocated(moment.thread, change)),
             pool,
-            context: contexts.owner(moment.thread).filter(|_| !kind.outlives_contexts()),
+            owner: contexts.owner(moment.thread).filter(|_| !kind.outlives_contexts()),
             call: moment.call,
             since: moment.end,
         };
@@ -116,8 +116,8 @@ impl Memory {
     }
 
     /// What goes with a context, in order.
-    pub fn context_ended(&mut self, ended: Ended) -> Vec<Allocation> {
-        let of_it = |one: &&Allocation| !ended.is_green && one.context == Some(ended.context);
+    pub fn context_ended(&mut self, context: Owner) -> Vec<Allocation> {
+        let of_it = |one: &&Allocation| one.owner == Some(context);
         let names: Vec<Name> = self.live.values().filter(of_it).map(|one| one.name).collect();
         names.into_iter().filter_map(|name| self.remove(name)).collect()
     }
@@ -132,7 +132,7 @@ impl Memory {
             bytes: Some(end - range.start),
             device: Some(device),
             pool: None,
-            context: None,
+            owner: None,
             call: moment.call,
             since: moment.begin,
         });
@@ -273,8 +273,8 @@ mod tests {
         {
             walk.follow(0..1, got(kind, 0x1000 * (n as u64 + 1), 0x100));
         }
-        assert_eq!(walk.memory.context_ended(Ended { context: CONTEXT, is_green: true }), []);
-        let gone = walk.memory.context_ended(Ended { context: CONTEXT, is_green: false });
+        assert_eq!(walk.memory.context_ended(Owner::Primary(1)), []);
+        let gone = walk.memory.context_ended(Owner::Other(CONTEXT));
         assert_eq!(gone.iter().map(|one| one.kind).collect::<Vec<_>>(), [Kind::Device, Kind::Pinned, Kind::Array]);
         assert_eq!(walk.memory.used(1), 0x200);
     }

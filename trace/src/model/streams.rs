@@ -67,9 +67,9 @@ impl Streams {
         let is_done = waits || matches!(*change, Change::Copied { touched, .. } if touched.is_in_reach(&self.memory));
         let put = if is_captured { None } else { self.put(call, change, current, id, is_done) };
         for one in &ended {
-            let streams = self.order.context_ended(one.context, call);
-            streams.into_iter().for_each(|stream| self.captures.stream_ended(stream));
-            gone.extend(self.memory.context_ended(*one).into_iter().map(|memory| (memory, End::WithContext)));
+            let streams = one.context.map(|context| self.order.context_ended(context, call));
+            streams.into_iter().flatten().for_each(|stream| self.captures.stream_ended(stream));
+            gone.extend(self.memory.context_ended(one.owner).into_iter().map(|memory| (memory, End::WithContext)));
         }
         Followed { ended, put, is_done, is_captured, made, gone }
     }

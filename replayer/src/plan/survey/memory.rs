@@ -223,8 +223,26 @@ mod tests {
         assert!(plan(&sample.trace()).ends.is_empty());
         sample.call(0, "cuGreenCtxDestroy", 14..15, &[0xc5], &[]);
         let plan = plan(&sample.trace());
-        let ends: Vec<_> = plan.ends.iter().map(|(call, end)| (*call, end.context, &end.memory[..])).collect();
-        assert_eq!(ends, [(7, 0xc0, &AT[..1])]);
+        let ends: Vec<_> = plan.ends.iter().map(|(call, end)| (*call, &end.contexts[..], &end.memory[..])).collect();
+        assert_eq!(ends, [(7, &[0xc5, 0xc0][..], &AT[..1])]);
+    }
+
+    #[test]
+    fn memory_of_green_contexts_ends_with_a_primary_one_that_nobody_knows() {
+        let mut sample = Sample::new();
+        sample.call(0, "cuInit", 0..1, &[0], &[]);
+        for (at, green) in [(2, 0xc5u64), (4, 0xc6)] {
+            sample.call(0, "cuGreenCtxCreate", at..at + 1, &[0x100, 0x77, 0, 1], &[(0x100, &green.to_le_bytes())]);
+        }
+        for (at, green, address) in [(6, 0xc5, AT[0]), (10, 0xc6, AT[1])] {
+            sample.call(0, "cuCtxSetCurrent", at..at + 1, &[green], &[]);
+            sample.call(0, "cuMemAlloc_v2", at + 2..at + 3, &[0x100, 10], &[(0x100, &address.to_le_bytes())]);
+        }
+        sample.call(0, "cuGreenCtxDestroy", 14..15, &[0xc5], &[]);
+        sample.call(0, "cuGreenCtxDestroy", 16..17, &[0xc6], &[]);
+        let plan = plan(&sample.trace());
+        let ends: Vec<_> = [7, 8].iter().map(|call| plan.ends[call].memory.clone()).collect();
+        assert_eq!(ends, [vec![], AT[..2].to_vec()]);
     }
 
     #[test]
@@ -296,7 +314,7 @@ mod tests {
         assert!(plan(&sample.trace()).ends.is_empty());
         sample.call(0, "cuCtxDetach", 10..11, &[0xc5], &[]);
         let plan = plan(&sample.trace());
-        let ends: Vec<_> = plan.ends.iter().map(|(call, end)| (*call, end.context, &end.memory[..])).collect();
-        assert_eq!(ends, [(5, 0xc5, &AT[..1])]);
+        let ends: Vec<_> = plan.ends.iter().map(|(call, end)| (*call, &end.contexts[..], &end.memory[..])).collect();
+        assert_eq!(ends, [(5, &[0xc5][..], &AT[..1])]);
     }
 }
