@@ -9,12 +9,13 @@ use crate::preamble::{Footer, Located, encode};
 use crate::reader::Trace;
 use crate::record::timed;
 use crate::segment::{HEADER, Header, Kind, MAGIC, round_up, whole};
+use crate::writer;
 use std::collections::HashSet;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -182,34 +183,12 @@ pub fn not_in_use(trace: &Trace) -> Result<(), Error> {
 
 /// The process that still writes the trace, if there is one; its id may be that of another PID namespace.
 pub fn writer(trace: &Trace) -> Option<u32> {
-    (is_open(trace) || is_locked(&trace.path)).then_some(trace.preamble.pid)
-}
-
-/// Whether the process of this id has the trace open.
-fn is_open(trace: &Trace) -> bool {
-    let pid = trace.preamble.pid;
-    let Ok(wanted) = std::fs::metadata(&trace.path) else { return false };
-    let same = |path: PathBuf| {
-        std::fs::metadata(path).is_ok_and(|found| (found.dev(), found.ino()) == (wanted.dev(), wanted.ino()))
-    };
-    // The list of a zombie is empty.
-    let Ok(mut open) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
-    pid != std::process::id() && open.any(|link| link.is_ok_and(|link| same(link.path())))
-}
-
-/// Whether a process holds the recorder's lock, wherever it is.
-fn is_locked(path: &Path) -> bool {
-    let Ok(file) = File::open(path) else { return false };
-    // SAFETY: all zeros are the whole of a file.
-    let mut lock = libc::flock { l_type: libc::F_WRLCK as libc::c_short, ..unsafe { std::mem::zeroed() } };
-    // SAFETY: a question on our own descriptor, answered in the struct.
-    let answered = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLK, &mut lock) } == 0;
-    answered && lock.l_type != libc::F_UNLCK as libc::c_short
+    writer::of(&trace.path, trace.preamble.pid)
 }
 
 /// This moment in nanoseconds since the start of the trace, if a process here still has it open.
 pub fn now(trace: &Trace) -> Option<i64> {
-    if !is_open(trace) {
+    if !writer::has_open(&trace.path, trace.preamble.pid) {
         return None;
     }
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };

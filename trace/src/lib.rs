@@ -53,6 +53,7 @@ pub mod timed;
 pub mod value;
 pub mod varying;
 pub mod walk;
+mod writer;
 pub mod written;
 
 pub use api::Function;
