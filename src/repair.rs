@@ -9,7 +9,9 @@ use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
 use trace::Trace;
+use trace::call::{Content, Image};
 use trace::finish::{self, finish};
+use trace::preamble::Data;
 use trace::text::plain;
 
 /// Close a trace: checksums for what was left open, and the index at its end
@@ -44,8 +46,18 @@ pub struct Arguments {
     pub json: bool,
 }
 
+/// Pieces of data that calls name and the file lacks, as one that was cut off before it was closed.
+fn missing(trace: &Trace) -> u64 {
+    if trace.preamble.data == Data::None {
+        return 0;
+    }
+    let is_missing = |image: &Image| matches!(image.content, Content::Blob(hash) if trace.blob(hash).is_none());
+    trace.calls().map(|call| call.images().filter(is_missing).count() as u64).sum()
+}
+
 /// Version of the JSON form. Fields may be added within a version.
 const SCHEMA: u32 = 1;
+const MISSING: &str = "pieces of data of these calls, not in the file";
 
 pub fn run(arguments: Arguments) -> Result<u8> {
     let mut trace = Trace::open(&arguments.file)?;
@@ -78,7 +90,8 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         replaced.release_memory();
     }
     // Damage stands among the losses of a footer, so that it is still known the next time.
-    let status = match done.losses.iter().any(|(what, _)| what.starts_with("at offset ")) {
+    let missing = missing(&trace);
+    let status = match done.losses.iter().any(|(what, _)| what.starts_with("at offset ")) || missing > 0 {
         true => exit::UNREADABLE,
         false => exit::DONE,
     };
@@ -94,6 +107,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
             "segments": done.segments,
             "sealed": done.sealed,
             "bytes": done.bytes,
+            "missing": missing,
             "losses": losses.collect::<Vec<_>>(),
             "verdict": done.verdict,
             "reasons": done.reasons,
@@ -103,12 +117,17 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         return Ok(status);
     }
     let name = plain(&name);
+    let lost = |out: &mut Results, what: &str, count: u64| match count {
+        0 => Ok(()),
+        _ => writeln!(out, "lost: {} ({})", plain(what), grouped(count)),
+    };
     let (calls, bytes) = (counted(done.calls, "call"), size(done.bytes));
     if !done.written {
         writeln!(out, "{name}: closed and whole: {calls}, {} segments, {bytes}", done.segments)?;
         for (what, count) in done.losses.iter().filter(|(what, _)| what.starts_with("at offset ")) {
-            writeln!(out, "lost: {} ({})", plain(what), grouped(*count))?;
+            lost(&mut out, what, *count)?;
         }
+        lost(&mut out, MISSING, missing)?;
         return Ok(status);
     }
     writeln!(out, "{name}: {calls}, {} segments ({} sealed now), {bytes}; footer written", done.segments, done.sealed)?;
@@ -118,8 +137,9 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         writeln!(out, "damage: {}{mended}", plain(&at))?;
     }
     for (what, count) in &trace.losses {
-        writeln!(out, "lost: {} ({})", plain(what), grouped(*count))?;
+        lost(&mut out, what, *count)?;
     }
+    lost(&mut out, MISSING, missing)?;
     writeln!(out, "verdict: {}", done.verdict)?;
     Ok(status)
 }

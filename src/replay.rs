@@ -252,7 +252,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
 /// The trace, of which a replay needs all.
 fn opened(arguments: &Arguments) -> Result<Trace> {
     let mut trace = arguments.file.open()?;
-    let damage = exit::damage_of(&trace);
+    let damage = exit::damage_of(&trace).filter(|_| trace.damage.iter().any(|damage| damage.loses));
     // Up to the first call that needs a blob that is damaged, all can be made again.
     trace.check_blobs();
     if let Some(damage) = damage.filter(|_| !arguments.dry_run) {

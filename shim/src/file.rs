@@ -107,6 +107,11 @@ impl TraceFile {
         Ok(ManuallyDrop::new(again))
     }
 
+    /// Nothing else is put into the next `size` bytes.
+    pub(crate) fn set_aside(&self, size: u64) {
+        self.end.fetch_add(size, Relaxed);
+    }
+
     /// Sets `size` bytes aside and has the file system back them.
     pub fn reserve(&self, size: u64) -> io::Result<u64> {
         let offset = self.end.fetch_add(size, Relaxed);

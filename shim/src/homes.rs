@@ -10,6 +10,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use trace::closed_end;
 use trace::hash::checksum;
 use trace::segment::{HEADER, Header, Kind, MAGIC, whole};
 use trace::shared_memory::Place;
@@ -83,7 +84,10 @@ impl TraceFile {
             }
         }
         self.memory.remove(&failed);
-        done
+        done?;
+        // All that was recorded is there, as in a trace that is closed.
+        let end = file.metadata()?.len();
+        self.preamble.get().map_or(Ok(()), |preamble| closed_end::mark(&file, preamble.len() as u64, end))
     }
 
     /// The same, if somebody waits for the process and then closes the trace: what other threads still record
@@ -93,13 +97,21 @@ impl TraceFile {
         self.homes.lock().iter().map(|home| home.copy(&file)).fold(Ok(()), io::Result::and)
     }
 
-    /// Both preambles, now or, if the file is cut short, again.
-    pub fn begin(&self, preamble: &[u8]) -> io::Result<()> {
-        for _ in 0..2 {
-            self.append(Kind::Preamble, 0, 0, preamble)?;
+    /// Both preambles, and before them what is to be behind them: a file that lacks it was cut off.
+    pub fn begin<T>(&self, preamble: &[u8], behind: impl FnOnce(&TraceFile) -> io::Result<T>) -> io::Result<T> {
+        let whole = whole(Kind::Preamble, 0, preamble);
+        let size = whole.len() as u64;
+        self.set_aside(2 * size);
+        let behind = behind(self)?;
+        let file = self.file()?;
+        for offset in [0, size] {
+            // Free space until it is whole.
+            write_at(&file, &Header::new(Kind::Free, size).encode(), offset)?;
+            write_at(&file, &whole[HEADER..], offset + HEADER as u64)?;
+            write_at(&file, &whole[..HEADER], offset)?;
         }
-        let _only_once = self.preamble.set(whole(Kind::Preamble, 0, preamble));
-        Ok(())
+        let _only_once = self.preamble.set(whole);
+        Ok(behind)
     }
 
     /// Whether somebody has cut the file short, as far as its length and its first bytes tell.

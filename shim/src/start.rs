@@ -80,9 +80,8 @@ fn start(looks_last: fn()) -> Result<(), String> {
     let preamble = preamble(&config, clock);
     let (origin, launches_wait) = (preamble.clocks[0].ns as i64, preamble.launches_wait());
     let preamble = encode(&preamble);
-    file.begin(&preamble).map_err(|e| format!("{}: {e}", file.path.display()))?;
+    let last_words = file.begin(&preamble, LastWords::new).map_err(|e| format!("{}: {e}", file.path.display()))?;
     let generation = LAST.fetch_add(1, AcqRel) + 1;
-    let last_words = LastWords::new(&file).map_err(|e| format!("{}: {e}", file.path.display()))?;
     announce(config.session.as_deref(), file.path.as_os_str());
     let recorder = Box::leak(Box::new(Recorder {
         pid: std::process::id(),

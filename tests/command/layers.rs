@@ -22,7 +22,7 @@ const CRATES: &[Crate] = &[
             "hash maps room damage",
             "api",
             "walk segment record preamble extra image varying parameters",
-            "mapping writer shared_memory open_chunks repeats lookup origin declared",
+            "mapping writer closed_end shared_memory open_chunks repeats lookup origin declared",
             "reader",
             "call",
             "calls counted crowded index written annotation timed recorded asked",

@@ -110,15 +110,28 @@ fn a_truncated_trace_gives_everything_before() {
 fn a_cut_anywhere_is_told() {
     let (place, path) = recorded("linking.c");
     let whole = std::fs::read(&path).expect("a trace");
-    // Between two segments a cut cannot be seen: the trace is then as a program leaves it that is killed.
-    let segments: Vec<_> = sound(&path).segments.iter().map(|(at, header)| (*at, at + header.size)).collect();
-    let inside = |cut: &usize| segments.iter().any(|(from, to)| (from + 1..*to).contains(&(*cut as u64)));
-    for cut in (1..whole.len()).step_by(whole.len() / 60).filter(inside) {
+    let segments = sound(&path).segments;
+    let [.., (footer, _)] = segments[..] else { panic!("segments") };
+    let footer = footer as usize;
+    // Within segments, and between them.
+    let within = (1..footer).step_by(footer / 40);
+    let between = segments.iter().map(|(at, _)| *at as usize).filter(|at| (1..footer).contains(at));
+    for cut in within.chain(between) {
         std::fs::write(&path, &whole[..cut]).expect("written");
-        for reader in [&["info"][..], &["replay", "--driver", "sim"]] {
-            let ran = run(&mut place.cutrace(reader)).expect(3);
-            assert_eq!(ran.stderr.lines().count(), 1, "cut at {cut}: {}", ran.stderr);
+        for reader in [&["info"][..], &["replay", "--driver", "sim"], &["repair", "-o", "whole.bin", "--force"]] {
+            let ran = run(place.cutrace(reader).arg("trace.bin")).expect(3);
+            assert!(ran.stderr.lines().count() <= 1, "cut at {cut}: {}", ran.stderr);
         }
+    }
+    // Without its footer, or some of it, a trace says as much.
+    for cut in [footer, footer + 8, footer + HEADER, footer + HEADER + 8, whole.len() - 1] {
+        std::fs::write(&path, &whole[..cut]).expect("written");
+        for command in [&["info"][..], &["replay", "--driver", "sim"], &["redact", "-o", "copy.bin", "--force"]] {
+            run(place.cutrace(command).arg("trace.bin")).expect(0);
+        }
+        let repaired = run(&mut place.cutrace(["repair", "trace.bin"])).expect(0);
+        assert!(repaired.stdout.contains("verdict: replayable"), "cut at {cut}: {}", repaired.stdout);
+        assert!(std::fs::read(&path).expect("a trace") == whole, "cut at {cut}");
     }
 }
 

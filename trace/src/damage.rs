@@ -6,4 +6,17 @@ pub struct Damage {
     pub offset: u64,
     /// What was found and what was expected.
     pub what: String,
+    /// Whether what stood there is gone: what stands twice, or is made anew when the trace is closed, is not.
+    pub loses: bool,
+}
+
+impl Damage {
+    pub(crate) fn new(offset: u64, what: impl Into<String>) -> Damage {
+        Damage { offset, what: what.into(), loses: true }
+    }
+
+    /// That `repair` can mend.
+    pub(crate) fn mendable(offset: u64, what: impl Into<String>) -> Damage {
+        Damage { loses: false, ..Damage::new(offset, what) }
+    }
 }

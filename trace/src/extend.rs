@@ -4,15 +4,17 @@
 //! Segments are copied one by one, and records are written as they come, so that memory does not grow with
 //! either.
 
+use crate::closed_end;
 use crate::finish;
 use crate::hash::checksum;
 use crate::preamble::{Footer, Located, Preamble, encode};
 use crate::reader::Trace;
 use crate::record::{self, timed, with_body};
-use crate::segment::{HEADER, Header, Kind, round_up};
+use crate::segment::{HEADER, Header, Kind, PAGE, round_up};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 /// Bytes of records in a chunk.
 const CHUNK: usize = 1 << 20;
@@ -24,12 +26,14 @@ pub struct Extension {
     located: Vec<Located>,
     records: Vec<u8>,
     chunks: u64,
+    /// Behind two preambles, where it will stand how long the file is.
+    page: Option<u64>,
 }
 
 impl Extension {
     /// Copies the trace into an empty file. What was measured before stays behind.
     pub fn begin(trace: &Trace, file: File) -> io::Result<Extension> {
-        let mut extension = Extension { file, end: 0, located: Vec::new(), records: Vec::new(), chunks: 0 };
+        let mut extension = Extension { file, end: 0, located: Vec::new(), records: Vec::new(), chunks: 0, page: None };
         for (offset, header) in finish::segments(trace) {
             if header.kind == Kind::Chunk && header.thread == timed::THREAD {
                 continue;
@@ -56,7 +60,7 @@ impl Extension {
         blobs: bool,
         mut change: impl FnMut(&mut Vec<u8>),
     ) -> io::Result<Extension> {
-        let mut extension = Extension { file, end: 0, located: Vec::new(), records: Vec::new(), chunks: 0 };
+        let mut extension = Extension { file, end: 0, located: Vec::new(), records: Vec::new(), chunks: 0, page: None };
         for (offset, header) in finish::segments(trace) {
             match header.kind {
                 Kind::Preamble => extension.whole(header, encode(preamble))?,
@@ -91,6 +95,11 @@ impl Extension {
     }
 
     fn put(&mut self, header: Header, content: &[u8]) -> io::Result<()> {
+        let preambles = self.located.iter().filter(|at| at.kind == Kind::Preamble as u8).count();
+        if header.kind != Kind::Preamble && (preambles, self.located.len()) == (2, 2) {
+            self.page = Some(self.end);
+            self.end += PAGE;
+        }
         self.file.write_all_at(&header.encode(), self.end)?;
         self.file.write_all_at(content, self.end + HEADER as u64)?;
         self.located.push(Located { kind: header.kind as u8, offset: self.end });
@@ -130,19 +139,39 @@ impl Extension {
             self.flush()?;
         }
         let verdict = match &trace.footer {
-            Some(footer) => (footer.verdict.clone(), footer.reasons.clone()),
-            None => judge(trace),
+            Some(footer) if !trace.damage.iter().any(|damage| damage.loses) => {
+                (footer.verdict.clone(), footer.reasons.clone())
+            }
+            _ => judge(trace),
         };
         self.close(trace, verdict)
     }
 
-    /// Writes a footer with the losses of `trace` and this verdict. The size of the file.
-    pub fn close(self, trace: &Trace, (verdict, reasons): (String, Vec<String>)) -> io::Result<u64> {
+    /// Writes a footer, with the verdict that `judge` gives on the copy: it may lack what a replay needs. It
+    /// is at `path`.
+    pub fn finish_judged(
+        self,
+        trace: &Trace,
+        path: &Path,
+        judge: impl FnOnce(&Trace) -> (String, Vec<String>),
+    ) -> io::Result<u64> {
+        self.close(trace, Default::default())?;
+        let copy = Trace::open(path).map_err(io::Error::other)?;
+        self.close(trace, judge(&copy))
+    }
+
+    /// Writes a footer with the losses of `trace`, its damage among them, and this verdict. The size of the
+    /// file.
+    fn close(&self, trace: &Trace, (verdict, reasons): (String, Vec<String>)) -> io::Result<u64> {
+        if let Some(page) = self.page {
+            self.file.write_all_at(&Header::new(Kind::Free, PAGE).encode(), page)?;
+            closed_end::mark(&self.file, page / 2, self.end)?;
+        }
         let footer = Footer {
-            segments: self.located,
+            segments: self.located.clone(),
             calls: trace.len() as u64,
             blob_bytes: trace.blobs().map(|(_, len)| len).sum(),
-            losses: trace.losses.clone(),
+            losses: finish::losses(trace, |damage| damage.loses),
             verdict,
             reasons,
         };

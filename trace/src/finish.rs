@@ -4,6 +4,8 @@
 //! exit it puts its open chunks into the file, unsealed.) `cutrace record` and `cutrace repair` do it when
 //! the process has ended.
 
+use crate::closed_end;
+use crate::damage::Damage;
 use crate::hash::{Hash, checksum};
 use crate::preamble::{Footer, Located, encode};
 use crate::reader::Trace;
@@ -83,15 +85,14 @@ pub fn finish_with(
     let sealed_chunks = sealed_chunks(trace);
     let is_spent = |header: &Header| is_spent(&sealed_chunks, header);
     let kept = kept(trace, &is_spent);
-    let sealed = seal(&file, trace, &kept).map_err(io)?;
     for (offset, header) in trace.segments.iter().filter(|(_, header)| is_spent(header)) {
         // The header stays, so that a reader without the footer knows that nothing is missing here.
         file.write_all_at(&Header::new(Kind::Free, header.size).encode(), *offset).map_err(io)?;
         give_back(&file, offset + HEADER as u64, offset + header.size);
     }
-    let mut losses = trace.losses.clone();
-    let damage = trace.damage.iter().filter(|damage| !preambles.hold(damage.offset));
-    losses.extend(damage.map(|d| (format!("at offset {}: {}", d.offset, d.what), 1)));
+    let losses = losses(trace, |damage| {
+        damage.loses && (damage.offset >= trace.bytes_on_disk() || !preambles.hold(damage.offset))
+    });
     let mut footer = Footer {
         segments: located(&kept, &preambles),
         calls: trace.len() as u64,
@@ -106,6 +107,11 @@ pub fn finish_with(
         footer.segments.push(Located { kind: header.kind as u8, offset: end });
         end += header.size;
     }
+    // Before the last open chunk is gone: whatever comes now, it is known what should be there.
+    if !kept.iter().any(|(offset, header)| *offset == preambles.end() && header.kind == Kind::Chunk) {
+        closed_end::mark(&file, preambles.size, end).map_err(io)?;
+    }
+    let sealed = seal(&file, trace, &kept).map_err(io)?;
     (footer.verdict, footer.reasons) = if trace.damage.is_empty() {
         judge(trace)
     } else {
@@ -116,6 +122,13 @@ pub fn finish_with(
     let Footer { verdict, reasons, .. } = footer;
     trace.release_memory();
     Ok(Finished { calls, bytes, segments: kept.len(), sealed, written: true, losses, verdict, reasons })
+}
+
+/// What a footer says is lost: what the trace says, and such of its damage.
+pub(crate) fn losses(trace: &Trace, is_lost: impl Fn(&&Damage) -> bool) -> Vec<(String, u64)> {
+    let damage = trace.damage.iter().filter(is_lost);
+    let damage = damage.map(|damage| (format!("at offset {}: {}", damage.offset, damage.what), 1));
+    trace.losses.iter().cloned().chain(damage).collect()
 }
 
 /// The header of a chunk with these records, behind those that a recording with device times has.
@@ -250,7 +263,11 @@ fn end_of(trace: &Trace, is_spent: &impl Fn(&Header) -> bool) -> u64 {
             end = next;
         }
     }
-    end.max(unclaimed(next, trace.bytes_on_disk()))
+    match closed_end::of(&trace.map, &trace.segments) {
+        // What is left of a footer.
+        Some(closed) if closed == next => end,
+        _ => end.max(unclaimed(next, trace.bytes_on_disk())),
+    }
 }
 
 /// Puts every open chunk into its place, with its checksum; one that was cut off or torn ends with its last

@@ -1,6 +1,7 @@
 //! Finding what a file holds: its segments, the records in its chunks, and which return belongs to which
 //! entry.
 
+use crate::closed_end;
 use crate::damage::Damage;
 use crate::hash::{Hash, checksum};
 use crate::lookup;
@@ -9,6 +10,8 @@ use crate::reader::{Located, Thread, Trace};
 use crate::record::{self, Clock, Head, Kernel, Observed, Repeated};
 use crate::repeats::{Repeats, Run};
 use crate::segment::{HEADER, Header, Kind, MAGIC, PAGE, u32_at, u64_at};
+use crate::shared_memory::Place;
+use crate::writer;
 use bincode::Decode;
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -80,7 +83,10 @@ impl Trace {
                 self.locate_listed(at, &footer);
                 self.footer = Some(footer);
             }
-            None => self.locate_all(),
+            None => {
+                self.locate_all();
+                self.look_at_end();
+            }
         }
     }
 
@@ -102,7 +108,7 @@ impl Trace {
                     continue;
                 }
             };
-            self.damage.push(Damage { offset, what: what.into() });
+            self.damage.push(Damage::new(offset, what));
         }
     }
 
@@ -119,14 +125,39 @@ impl Trace {
             }
             if !lost && here[..here.len().min(PAGE as usize)].iter().any(|b| *b != 0) {
                 lost = true;
-                let what = "expected the header of a segment, found none that matches its checksum".into();
-                self.damage.push(Damage { offset, what });
+                let what = "expected the header of a segment, found none that matches its checksum";
+                self.damage.push(Damage::new(offset, what));
             }
             offset += PAGE;
         }
-        if self.map.get(offset as usize..).is_some_and(|tail| tail.iter().any(|b| *b != 0)) {
-            self.damage.push(Damage { offset, what: "the file ends inside the header of a segment".into() });
+        let is_footer = closed_end::of(&self.map, &self.segments).is_some_and(|end| end <= offset);
+        if !is_footer && self.map.get(offset as usize..).is_some_and(|tail| tail.iter().any(|b| *b != 0)) {
+            self.damage.push(Damage::new(offset, "the file ends inside the header of a segment"));
         }
+    }
+
+    /// Without a footer: whether more than that is missing. A recorder sets the place of its first chunk aside
+    /// before a call is recorded, and of a trace that was not closed one at least is open.
+    fn look_at_end(&mut self) {
+        let len = self.map.len() as u64;
+        let footer = self.segments.iter().find(|(_, header)| header.kind == Kind::Footer).map(|(offset, _)| *offset);
+        let end = closed_end::of(&self.map, &self.segments).or(footer);
+        if let Some(end) = end {
+            self.damage.iter_mut().filter(|damage| damage.offset >= end).for_each(|damage| damage.loses = false);
+        }
+        let is_told = |(offset, header): &(u64, Header)| {
+            matches!(header.kind, Kind::Blob | Kind::Free | Kind::Chunk) && offset.saturating_add(header.size) > len
+        };
+        let is_open = |h: &Header| h.kind == Kind::Chunk && h.seal == 0 || Place::of(h).is_some();
+        let what = match end {
+            _ if self.segments.iter().any(is_told) => return,
+            Some(end) if len < end => format!("the file ends here: it went on to {end} before it was cut off"),
+            Some(_) => return,
+            None if self.segments.iter().any(|(_, header)| is_open(header)) => return,
+            None if writer::of(&self.path, self.preamble.pid).is_some() => return,
+            None => "the file ends here: it was cut off, with neither a footer nor an open chunk left".into(),
+        };
+        self.damage.push(Damage::new(len, what));
     }
 
     fn find_footer(&mut self) -> Option<(u64, Footer)> {
@@ -136,10 +167,14 @@ impl Trace {
             return None;
         }
         let at = u64_at(tail, 0);
+        // The magic is what every segment begins with, and may be the last that a cut has left.
+        if at == 0 || !at.is_multiple_of(PAGE) {
+            return None;
+        }
         let found = self.footer_at(at);
         if found.is_none() {
-            let what = "a footer that does not match its checksum; the segments were found without it".into();
-            self.damage.push(Damage { offset: end as u64 - 16, what });
+            let what = "a footer that does not match its checksum; the segments were found without it";
+            self.damage.push(Damage::mendable(end as u64 - 16, what));
         }
         Some((at, found?))
     }
@@ -170,7 +205,7 @@ impl Trace {
                 Kind::Chunk => chunks.push((offset, header)),
                 Kind::Blob if header.length > header.room() => {
                     let what = format!("a blob of {} bytes in a segment for {}", header.length, header.room());
-                    self.damage.push(Damage { offset, what });
+                    self.damage.push(Damage::new(offset, what));
                 }
                 Kind::Blob if start.saturating_add(header.length) <= self.map.len() as u64 => {
                     self.blobs.insert(Hash(header.id), (start, header.length));
@@ -182,12 +217,13 @@ impl Trace {
             let name = match header.kind {
                 Kind::Preamble => "preamble",
                 Kind::Blob => "blob",
-                Kind::Footer => "footer",
                 Kind::Free => "free chunk",
-                Kind::Chunk => continue,
+                // Without its footer a trace holds as much.
+                Kind::Chunk | Kind::Footer => continue,
             };
             if is_cut {
-                self.damage.push(Damage { offset, what: format!("the file ends inside this {name}") });
+                let loses = header.kind != Kind::Preamble;
+                self.damage.push(Damage { loses, ..Damage::new(offset, format!("the file ends inside this {name}")) });
             }
         }
         // A footer lists what could be kept; what could not is among its losses.
@@ -209,7 +245,7 @@ impl Trace {
             let known = self.damage.len();
             if header.ordinal() != expected && !explained {
                 let what = format!("thread {}: chunk {expected} is missing before this one", header.thread);
-                self.damage.push(Damage { offset, what });
+                self.damage.push(Damage::new(offset, what));
                 lane.has_gaps = true;
             }
             previous = Some(header);
@@ -249,7 +285,7 @@ impl Trace {
             let found = self.calls.len() as u64;
             if footer.calls != found && self.damage.is_empty() {
                 let what = format!("the footer counts {} calls; {found} were found", footer.calls);
-                self.damage.push(Damage { offset: self.map.len() as u64 - 16, what });
+                self.damage.push(Damage::new(self.map.len() as u64 - 16, what));
             }
         }
         // The recorder counts up as it goes: the latest count is the whole.
@@ -264,7 +300,7 @@ impl Trace {
     }
 
     fn index_chunk(&mut self, offset: u64, header: Header, lane: &mut Lane) {
-        let damaged = |what: String| Damage { offset, what };
+        let damaged = |what: String| Damage::new(offset, what);
         let start = offset as usize + HEADER;
         let available = (self.map.len() - start.min(self.map.len())).min(header.room() as usize);
         if header.length > header.room() {
@@ -330,7 +366,7 @@ impl Trace {
         while at < end {
             let Some(found) = self.record_within(at, end) else {
                 let what = format!("a record at offset {at} that does not fit: the rest of its chunk is left out");
-                return Err(Damage { offset: start - HEADER as u64, what });
+                return Err(Damage::new(start - HEADER as u64, what));
             };
             let (head, size) = (found.head, found.bytes.len() as u64);
             let returned_before = returned.take();
@@ -377,7 +413,7 @@ impl Trace {
         let words = self.preamble.functions.get(head.function as usize).map_or(0, |(_, words)| *words);
         if size < (record::ENTRY_SIZE + 8 * words as usize) as u64 {
             let what = format!("a call with fewer than its {words} argument words: the rest of its chunk is left out");
-            return Err(Damage { offset: at, what });
+            return Err(Damage::new(at, what));
         }
         if stamp < lane.latest {
             odd.backwards.get_or_insert(at);

@@ -62,7 +62,7 @@ impl Trace {
         trace.devices = known.devices;
         trace.adopted = known.adopted;
         trace.losses = known.losses;
-        trace.damage = known.damage.into_iter().map(|(offset, what)| Damage { offset, what }).collect();
+        trace.damage = known.damage.into_iter().map(|(offset, what)| Damage::new(offset, what)).collect();
         trace.clocks = known.clocks;
         if trace.clocks.is_empty() {
             trace.clocks = trace.preamble.clocks.to_vec();

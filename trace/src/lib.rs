@@ -12,6 +12,7 @@ pub mod argument;
 pub mod asked;
 pub mod call;
 mod calls;
+pub mod closed_end;
 mod counted;
 mod crowded;
 pub mod cupti;

@@ -92,7 +92,7 @@ fn in_memory(
         None if memory.is_some() => {
             let what =
                 format!("expected a chunk of {} bytes in shared memory {}, found none", header.size, place.memory);
-            damage.push(Damage { offset, what });
+            damage.push(Damage::new(offset, what));
             Vec::new()
         }
         None => {
@@ -103,7 +103,7 @@ fn in_memory(
                 ),
             };
             let what = format!("what was recorded last was in {whose}: it is lost");
-            damage.extend(is_new.then_some(Damage { offset, what }));
+            damage.extend(is_new.then_some(Damage::new(offset, what)));
             Vec::new()
         }
     }

@@ -327,7 +327,7 @@ impl Trace {
         for (hash, start) in self.wrong_blobs() {
             self.blobs.remove(&hash);
             let what = format!("a blob that does not match its hash {hash}: it is left out");
-            self.damage.push(Damage { offset: start - HEADER as u64, what });
+            self.damage.push(Damage::new(start - HEADER as u64, what));
         }
     }
 
@@ -379,11 +379,11 @@ fn find_preamble(map: &[u8], path: &Path) -> Result<(Preamble, Vec<Damage>), Err
         let whole = content.filter(|content| checksum(content) == header.seal).and_then(decode);
         if let Some(preamble) = whole {
             if offset != 0 && damage.is_empty() {
-                damage.push(Damage { offset: 0, what: "the first preamble is damaged; its copy was used".into() });
+                damage.push(Damage::mendable(0, "the first preamble is damaged; its copy was used"));
             }
             return Ok((preamble, damage));
         }
-        damage.push(Damage { offset: offset as u64, what: "a preamble that does not match its checksum".into() });
+        damage.push(Damage::mendable(offset as u64, "a preamble that does not match its checksum"));
     }
     if foreign {
         let found = map[..map.len().min(8)].escape_ascii().to_string();

@@ -84,12 +84,12 @@ fn a_footer_that_hides_a_chunk_is_damage() {
         Trace::open(writer::file(&with_footer(writer.bytes.clone(), listed, 200, losses)).path()).expect("readable")
     };
     assert_eq!(damage(&open(&all, vec![])), [""; 0]);
-    let trace = open(&without(2), vec![]);
+    let trace = open(&without(3), vec![]);
     assert_eq!(damage(&trace)[0], "thread 0: chunk 0 is missing before this one");
     let trace = open(&without(all.len() - 1), vec![]);
     assert!(damage(&trace)[0].starts_with("the footer counts 200 calls; "), "{:?}", trace.damage);
     // Losses explain a gap.
-    let explained = with_footer(writer.bytes.clone(), &without(2), 0, vec![("a chunk".into(), 1)]);
+    let explained = with_footer(writer.bytes.clone(), &without(3), 0, vec![("a chunk".into(), 1)]);
     let trace = Trace::open(writer::file(&explained).path()).expect("readable");
     assert!(trace.damage.iter().all(|damage| damage.what.starts_with("the footer counts")), "{:?}", trace.damage);
 }

@@ -11,7 +11,8 @@ use trace::api;
 use trace::hash::checksum;
 use trace::preamble::{Data, Footer, Located, Preamble, encode};
 use trace::record::{self, CONFIG, Clock, Device, Head, Kernel, Thread};
-use trace::segment::{FORMAT_VERSION, HEADER, Header, Kind, MAGIC, round_up, whole};
+use trace::segment::{FORMAT_VERSION, HEADER, Header, Kind, MAGIC, PAGE, round_up, whole};
+use trace::shared_memory::{PRIVATE, Place};
 
 /// What a synthetic trace is like.
 #[derive(Debug, Clone, Copy)]
@@ -67,6 +68,10 @@ pub fn write(path: &Path, shape: Shape) -> io::Result<u64> {
     let preamble = whole(Kind::Preamble, 0, &encode(&preamble(path)));
     file.put(Kind::Preamble, &preamble)?;
     file.put(Kind::Preamble, &preamble)?;
+    if !shape.footer {
+        file.out.write_all(&last_words())?;
+        file.at += PAGE;
+    }
     let threads = shape.threads.max(1);
     let mut lanes: Vec<Lane> = (0..threads).map(|index| Lane::new(index, shape)).collect();
     lanes[0].prologue(shape, threads);
@@ -118,6 +123,15 @@ fn preamble(path: &Path) -> Preamble {
         driver_version: 13000,
         more: Vec::new(),
     }
+}
+
+/// As a process leaves it that has ended without any.
+fn last_words() -> Vec<u8> {
+    let place = Place { memory: PRIVATE, page: 0, token: 1 };
+    let mut page = Header { id: place.id(), ..Header::new(Kind::Free, PAGE) }.encode().to_vec();
+    page.resize(PAGE as usize - HEADER, 0);
+    page.extend(Header { seal: checksum(&[]), ..Header::new(Kind::Free, PAGE) }.encode());
+    page
 }
 
 struct Output {

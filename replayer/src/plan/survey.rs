@@ -320,8 +320,9 @@ impl Survey {
             let what = format!("module {:#x} was loaded unseen and its image was not found", adopted.module);
             self.reasons.about_trace(what, 1);
         }
-        if !trace.damage.is_empty() {
-            self.reasons.about_trace("parts of the file are damaged or missing", trace.damage.len() as u64);
+        let lost = trace.damage.iter().filter(|damage| damage.loses).count();
+        if lost > 0 {
+            self.reasons.about_trace("parts of the file are damaged or missing", lost as u64);
         }
         let spins = spins(trace);
         plan.shared = spins.shared;

@@ -7,7 +7,8 @@ use trace::api::FUNCTIONS;
 use trace::hash::{Hash, checksum};
 use trace::preamble::{Data, Preamble, encode};
 use trace::record::{self, CONFIG, Clock, Entry, Head, NESTED, Repeated, Return};
-use trace::segment::{HEADER, Header, Kind, LENGTH_AT, SEAL_AT, round_up, whole};
+use trace::segment::{HEADER, Header, Kind, LENGTH_AT, PAGE, SEAL_AT, round_up, whole};
+use trace::shared_memory::{PRIVATE, Place};
 
 pub struct Writer {
     pub bytes: Vec<u8>,
@@ -58,7 +59,8 @@ impl Writer {
 
     pub fn with(preamble: &Preamble) -> Writer {
         let segment = whole(Kind::Preamble, 0, &encode(preamble));
-        Writer { bytes: [segment.clone(), segment].concat(), chunk: 4096, end: 0, threads: Vec::new() }
+        let bytes = [segment.clone(), segment, page_of_last_words()].concat();
+        Writer { bytes, chunk: 4096, end: 0, threads: Vec::new() }
     }
 
     /// An entry record. Returns the number of the call on its thread.
@@ -150,6 +152,15 @@ impl Writer {
     pub fn file(&self) -> tempfile::NamedTempFile {
         file(&self.bytes)
     }
+}
+
+/// Behind the preambles, as a process leaves it that has ended and said none.
+fn page_of_last_words() -> Vec<u8> {
+    let place = Place { memory: PRIVATE, page: 0, token: 1 };
+    let mut page = Header { id: place.id(), ..Header::new(Kind::Free, PAGE) }.encode().to_vec();
+    page.resize(PAGE as usize - HEADER, 0);
+    page.extend(Header { seal: checksum(&[]), ..Header::new(Kind::Free, PAGE) }.encode());
+    page
 }
 
 pub fn file(bytes: &[u8]) -> tempfile::NamedTempFile {
