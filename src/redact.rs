@@ -59,7 +59,8 @@ const SHORTEST: usize = 6;
 
 pub fn run(arguments: Arguments) -> Result<u8> {
     let path = arguments.file.path()?;
-    let trace = Trace::open(&path)?;
+    let mut trace = Trace::open(&path)?;
+    trace.check_blobs();
     let (mut preamble, mut names) = redacted(&trace.preamble);
     if arguments.drop_data {
         preamble.data = Data::None;
@@ -81,9 +82,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         let copy = Extension::redacted(&trace, file, &preamble, !arguments.drop_data, |records| {
             overwritten += names.iter().map(|name| overwrite(records, name)).sum::<u64>();
         })?;
-        // Judged by what it holds: it may lack what a replay needs.
-        let known = Trace::open(output.partial()).map_err(std::io::Error::other)?;
-        let bytes = copy.close(&trace, verdict::in_words(&known))?;
+        let bytes = copy.finish_judged(&trace, output.partial(), verdict::in_words)?;
         Ok((bytes, Trace::open(output.partial()).map_err(std::io::Error::other)?))
     };
     let (bytes, copy) = written().with_context(|| arguments.output.display().to_string())?;

@@ -1,7 +1,9 @@
 //! `cutrace redact`: what a trace says of its machine and user is gone from the copy, and all else is there.
 
+use tests::forge::Forge;
 use tests::*;
 use trace::Trace;
+use trace::segment::{HEADER, Kind};
 
 /// Whether a file holds some text anywhere.
 fn holds(bytes: &[u8], text: &str) -> bool {
@@ -55,4 +57,24 @@ fn names_in_records_are_overwritten_and_data_can_be_left_out() {
     let info = run(&mut place.cutrace(["info", "shared.bin"])).expect(0).stdout;
     assert!(info.contains("\ndata left out ") && !info.contains("lost"), "{info}");
     run(&mut place.cutrace(["replay", "shared.bin", "--driver", "sim"])).expect(1);
+}
+
+#[test]
+fn what_a_trace_has_lost_its_copy_lacks_too() {
+    let place = Place::new();
+    run(&mut place.recorded(client("vector_add.c"))).expect(0);
+    let path = place.join("trace.bin");
+    let whole = std::fs::read(&path).expect("a trace");
+    let forge = Forge::open(&path);
+    let inside = |kind| forge.segments(kind)[0].0 + HEADER + 40;
+    let verdict = |copy: &Trace| copy.footer.as_ref().expect("closed").verdict.clone();
+    for (what, at) in [("a chunk", inside(Kind::Chunk)), ("a blob", inside(Kind::Blob))] {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1;
+        std::fs::write(&path, bytes).expect("written");
+        run(&mut place.cutrace(["redact", "trace.bin", "-o", "shared.bin", "--force"])).expect(3);
+        let copy = Trace::open(place.join("shared.bin")).expect("a trace");
+        assert_ne!(verdict(&copy), "replayable", "{what}");
+        assert!(copy.losses.iter().any(|(lost, _)| lost.starts_with("at offset ")), "{what}: {:?}", copy.losses);
+    }
 }
