@@ -46,10 +46,12 @@ pub fn close(asked: &Asked) -> u64 {
     let (mut open, mut empty) = (Vec::new(), Vec::new());
     // A process that could not create its trace has said why, and announces no path.
     let lines = announced.split(|byte| *byte == b'\n');
-    let untraced = lines.filter(|line| !line.is_empty() && announced_path(line).is_none()).count() as u64;
+    let mut untraced = lines.filter(|line| !line.is_empty() && announced_path(line).is_none()).count() as u64;
     let mut paths: Vec<PathBuf> = announced.split(|byte| *byte == b'\n').filter_map(announced_path).collect();
     let more = asked.directory.as_ref().map_or(Vec::new(), |directory| unannounced(directory, session));
-    paths.extend(more.into_iter().filter(|path| !paths.contains(path)).collect::<Vec<_>>());
+    let more: Vec<PathBuf> = more.into_iter().filter(|path| !paths.contains(path)).collect();
+    let mut renamed = more.len();
+    paths.extend(more);
     for path in paths {
         let name = relative(&path);
         let finish = |trace: Trace| {
@@ -64,7 +66,16 @@ pub fn close(asked: &Asked) -> u64 {
             Ok(Ok(finished)) => closed.push((name, finished)),
             Ok(Err(finish::Error::InUse { pid, .. })) => open.push(format!("{name} (process {pid})")),
             Ok(Err(finish::Error::Io { source, .. })) => say(format_args!("{name}: not closed: {source}")),
-            Ok(Err(error)) => say(error),
+            Ok(Err(error @ finish::Error::Replaced { .. })) => {
+                untraced += 1;
+                say(error);
+            }
+            Err(_) if !path.exists() => {
+                // What has another name beside it names this session.
+                untraced += u64::from(renamed == 0);
+                renamed = renamed.saturating_sub(1);
+                say(format_args!("{name}: was removed or renamed while recording"));
+            }
             Err(error) => say(exit::in_full(&error)),
         }
     }

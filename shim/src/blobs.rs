@@ -120,7 +120,8 @@ impl TraceFile {
         let (whole, free) = (info.f_blocks * info.f_frsize, info.f_bavail * info.f_frsize);
         let floor = if whole < 8 << 30 { whole / 20 } else { (whole / 20).max(2 << 30) };
         if free < bytes + floor {
-            return Err(io::Error::other(format!("{free} bytes are free, {floor} of them are left to others")));
+            let what = format!("{free} bytes are free: too few for {bytes} more, since {floor} are left to others");
+            return Err(io::Error::other(what));
         }
         Ok(())
     }

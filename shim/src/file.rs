@@ -107,6 +107,11 @@ impl TraceFile {
         Ok(ManuallyDrop::new(again))
     }
 
+    /// Whether it is still to be found: it may have been removed or renamed.
+    pub fn is_at_its_path(&self) -> bool {
+        std::fs::metadata(&self.path).is_ok_and(|found| identity(&found) == self.identity)
+    }
+
     /// Nothing else is put into the next `size` bytes.
     pub(crate) fn set_aside(&self, size: u64) {
         self.end.fetch_add(size, Relaxed);

@@ -68,8 +68,8 @@ fn finish() {
 
 /// Puts what is in memory into the file. Other threads may still call.
 fn close(recorder: &Recorder) {
-    let is_closed_later = recorder.session.as_ref().is_some_and(|session| session.exists());
     let file = &recorder.around.file;
+    let is_closed_later = recorder.session.as_ref().is_some_and(|session| session.exists()) && file.is_at_its_path();
     let is_private = file.memory.is_private.load(Relaxed);
     let (done, closes) = match is_closed_later {
         true => (file.copy_home(), "record"),

@@ -354,3 +354,18 @@ fn a_file_size_limit_is_no_end_of_the_recording() {
     under("", "sh -c 'kill -XFSZ $$'").expect(128 + libc::SIGXFSZ);
     under("trap '' XFSZ;", "sh -c 'kill -XFSZ $$'").expect(0);
 }
+
+#[test]
+fn a_trace_that_goes_while_it_is_recorded_is_told() {
+    for (does, status, said) in [("rm trace.bin", 1, 1), ("mv trace.bin other.bin", 0, 2), ("mv trace.bin ..", 1, 1)] {
+        let place = Place::new();
+        std::fs::create_dir(place.join("in")).expect("made");
+        let script = format!("\"$0\" & child=$!; while ! [ -s trace.bin ]; do :; done; {does}; wait $child");
+        let mut record = place.cutrace(["record", "--driver", "sim", "--", "sh", "-c", &script]);
+        let ran = run(record.arg(client("host_bound.c")).current_dir(place.join("in"))).expect(status);
+        assert_eq!(ran.said()[0], "cutrace: trace.bin: was removed or renamed while recording");
+        assert_eq!(ran.said().len(), said, "{does}: {}", ran.stderr);
+        // What was recorded is all in the file.
+        place.trace_paths().iter().for_each(|path| assert_eq!(sound(path).len(), 49));
+    }
+}
