@@ -97,7 +97,7 @@ impl<'t> Report<'t> for Modules<'t> {
                 }
             }
             Class::launch => {
-                let launched = step.call.argument("f").and_then(|f| {
+                let launched = step.call.handle(Kind::Function).and_then(|f| {
                     self.of.get(&(Kind::Function, f)).or_else(|| self.of.get(&(Kind::Kernel, f))).copied()
                 });
                 if let Some(image) = launched.and_then(|key| self.images.get_mut(&key)) {

@@ -1,10 +1,10 @@
-//! What an allocating call gets, by the effect of its line: where, and how much.
+//! What a call asks for, by its line: where what it allocates begins, and how much it gets, copies or fills.
 
 use crate::api::Function;
 use crate::api::copies::element_bytes;
 use crate::api::effect::{Bytes, Effect};
 use crate::api::enums::CUarray_format;
-use crate::api::roles::{Role, Sibling};
+use crate::api::roles::{Extent, Role, Sibling};
 use crate::api::types::Form;
 use crate::call::{Call, When};
 use crate::recorded::load;
@@ -38,6 +38,24 @@ pub fn bytes(call: &Call, function: &Function) -> Option<u64> {
         Bytes::OfArray(Sibling(description)) => array_bytes(call, function, description.into()),
         Bytes::Untold => None,
     }
+}
+
+/// The bytes that a copy or a fill moves, where its arguments alone say it.
+pub fn moved(call: &Call, function: &Function) -> Option<u64> {
+    let argument = |Sibling(at)| call.argument_of(at.into());
+    let extents = function.params.iter().filter_map(|param| match param.role {
+        Role::Source(extent) | Role::Sink(extent) | Role::Writes(extent) | Role::Reads(extent) => Some(extent),
+        _ => None,
+    });
+    let known = |extent| match extent {
+        Extent::Len(bytes) => argument(bytes),
+        Extent::Scaled(count, size) => Some(argument(count)?.saturating_mul(size.into())),
+        Extent::Rect { width, height, element, .. } => {
+            Some(argument(width)?.saturating_mul(argument(height)?).saturating_mul(element.into()))
+        }
+        _ => None,
+    };
+    extents.into_iter().find_map(known)
 }
 
 fn array_bytes(call: &Call, function: &Function, description: usize) -> Option<u64> {

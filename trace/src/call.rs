@@ -3,6 +3,7 @@
 use crate::api::Function;
 use crate::api::enums::CUjit_option;
 use crate::api::roles::Class;
+use crate::api::types::{Form, Kind};
 use crate::hash::Hash;
 use crate::lookup::Lookup;
 use crate::reader::Trace;
@@ -168,9 +169,8 @@ impl<'a> Call<'a> {
         });
         // Launched without arguments, or with them packed.
         recorded.or_else(|| {
-            let function = self.function().filter(|function| function.class == Class::launch)?;
-            let handle = function.params.iter().find(|param| param.ty.name == "CUfunction")?;
-            self.trace.kernel(self.argument(handle.name)?)
+            self.function().filter(|function| function.class == Class::launch)?;
+            self.trace.kernel(self.handle(Kind::Function)?)
         })
     }
 
@@ -213,6 +213,11 @@ impl<'a> Call<'a> {
         Some(u64::from_le_bytes(value))
     }
 
+    /// The first argument that is a handle of this kind.
+    pub fn handle(&self, kind: Kind) -> Option<u64> {
+        self.argument_of(self.function()?.handle(kind)?)
+    }
+
     /// The value that an output parameter had after the call.
     pub fn output(&self, name: &str) -> Option<u64> {
         self.output_of(self.function()?.param(name)?)
@@ -221,7 +226,7 @@ impl<'a> Call<'a> {
     /// The same, of the parameter at this position.
     pub fn output_of(&self, position: usize) -> Option<u64> {
         let field = self.function()?.params.get(position)?;
-        let crate::api::types::Form::Pointer(to) = field.ty.form else { return None };
+        let Form::Pointer(to) = field.ty.form else { return None };
         let bytes = self.output_at(self.argument_of(position)?, u64::from(to.size.min(8)))?;
         let mut value = [0; 8];
         value[..bytes.len()].copy_from_slice(&bytes);

@@ -217,7 +217,7 @@ impl<'w, 't> Builder<'w, 't> {
     /// stands behind it everywhere.
     fn callback(&mut self, ty: &Type, memory: usize, offset: usize) {
         let driver = self.session.driver;
-        let queue = self.call.argument("hStream").map(|stream| {
+        let queue = self.call.stream().map(|stream| {
             let live = self.session.objects.live(Kind::Stream, stream).unwrap_or(0);
             Queue::of(driver.current_context(), StreamHandle::new(self.function, live), self.call.thread)
         });

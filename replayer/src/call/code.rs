@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::ffi::CString;
 use std::io::Write;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use trace::api::roles::Role;
 use trace::api::types::{Form, Kind, Type};
 use trace::call::When;
 use trace::hash::Hash;
@@ -184,7 +185,8 @@ impl<'t> Builder<'_, 't> {
             return false;
         };
         let driver = self.session.driver;
-        let name = self.call.argument("name").and_then(|name| self.text(name)).map(with_nul);
+        let name = self.function.params.iter().position(|param| matches!(param.role, Role::Text));
+        let name = name.and_then(|at| self.text(self.call.argument_of(at)?)).map(with_nul);
         for image in &adopted.images {
             let Some(bytes) = self.session.trace.blob(Hash::from_bytes(*image)) else { continue };
             // SAFETY: an image that lies whole in the trace and outlives the replay.

@@ -197,7 +197,7 @@ impl Reach {
 
     fn module_of(&self, call: &Call) -> Option<u32> {
         let named = call.named_kernel().map(|kernel| kernel.handle);
-        named.or_else(|| call.argument("f")).and_then(|handle| self.modules.get(&handle)).copied()
+        named.or_else(|| call.handle(Kind::Function)).and_then(|handle| self.modules.get(&handle)).copied()
     }
 
     /// Adds what the graphs use whose handles lie in this memory, and those whose handles lie in theirs.

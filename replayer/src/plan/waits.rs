@@ -58,8 +58,11 @@ impl Operation {
         let is_value = function.work() == Some(Work::Value);
         let (waits, bytes) = function.params.iter().filter(|_| is_value).find_map(of_value)?;
         let is_wide = bytes == 8;
-        let flags = call.argument("flags")? as u32;
-        Some(Operation::new(waits, is_wide, call.argument("addr")?, call.argument("value")?, flags))
+        let argument = |is: fn(&Field) -> bool| call.argument_of(function.params.iter().position(is)?);
+        let address = argument(|param| matches!(param.role, Role::Reads(_) | Role::Writes(_)))?;
+        let value = argument(|param| matches!((param.role, param.ty.form), (Role::Plain, Form::Unsigned)))?;
+        let flags = argument(|param| matches!(param.role, Role::Bits(_)))? as u32;
+        Some(Operation::new(waits, is_wide, address, value, flags))
     }
 
     /// One of a batch.

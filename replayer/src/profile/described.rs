@@ -4,6 +4,7 @@ use crate::plan::copied::{Copied, End, copied};
 use crate::session::Session;
 use trace::api::effect::Work;
 use trace::api::types::{Form, Kind};
+use trace::asked::moved;
 use trace::launch::{kernel, shape};
 use trace::record::{Timed, timed};
 use trace::{Call, Function};
@@ -42,7 +43,7 @@ pub fn describe<'t>(session: &Session, call: &Call<'t>, live: &Function, words: 
             }
         }
         Work::Fill => {
-            (timed.what, timed.to, timed.bytes) = (timed::FILL, memory::DEVICE, filled(call, live));
+            (timed.what, timed.to, timed.bytes) = (timed::FILL, memory::DEVICE, moved(call, live).unwrap_or(0));
         }
         _ => {
             timed.what = timed::COPY;
@@ -68,14 +69,6 @@ pub fn launched(live: &Function, words: &[u64]) -> Option<u64> {
 
 fn is_between_contexts(live: &Function) -> bool {
     live.params.iter().filter(|param| matches!(param.ty.form, Form::Handle(Kind::Context))).count() == 2
-}
-
-fn filled(call: &Call, live: &Function) -> u64 {
-    let value = live.params.iter().find(|param| matches!(param.ty.form, Form::Unsigned) && param.ty.size < 8);
-    let element = value.map_or(1, |value| value.ty.size.into());
-    let argument = |name| call.argument(name);
-    let elements = argument("N").or_else(|| argument("Width")?.checked_mul(argument("Height")?));
-    elements.unwrap_or(0).saturating_mul(element)
 }
 
 fn kinds(session: &Session, copy: &Copied) -> (u8, u8) {

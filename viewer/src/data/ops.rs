@@ -2,8 +2,9 @@
 //! words.
 
 use super::event::Category;
-use trace::api::roles::{Class, Extent, Role};
+use trace::api::roles::Class;
 use trace::api::types::Kind;
+use trace::asked::moved;
 use trace::call::Content;
 use trace::hash::Hash;
 use trace::model::change::{Change, Moment, is_followed, resolve};
@@ -44,21 +45,12 @@ pub struct Plan {
     pub concerned: bool,
     /// None if they do not matter for streams or memory.
     follows: Option<(&'static Function, Follows)>,
-    amount: Amount,
 }
 
 #[derive(Clone, Copy, PartialEq)]
 enum Follows {
     Change,
     Load,
-}
-
-/// Where the number of bytes that a copy or fill moves stands: argument words and factors.
-#[derive(Clone, Copy)]
-enum Amount {
-    Unknown,
-    Word(usize, u64),
-    Area(usize, usize, u64),
 }
 
 fn follows(function: &Function) -> Option<Follows> {
@@ -76,13 +68,12 @@ impl Plan {
 
     fn of(trace: &Trace, id: u16) -> Plan {
         let Some(function) = trace.function(id) else {
-            return Plan { category: Category::Other, concerned: false, follows: None, amount: Amount::Unknown };
+            return Plan { category: Category::Other, concerned: false, follows: None };
         };
         Plan {
             category: Category::of(function),
             concerned: Objects::concerns(function),
             follows: follows(function).map(|follows| (function, follows)),
-            amount: amount(function),
         }
     }
 
@@ -97,14 +88,12 @@ impl Plan {
             return Some(loaded(call));
         }
         let kernel = if self.category == Category::Launch { kernel_of(call) } else { None };
-        let bytes = match self.amount {
-            Amount::Unknown => 0,
-            Amount::Word(word, factor) => call.word(word).saturating_mul(factor),
-            Amount::Area(width, height, factor) => {
-                call.word(width).saturating_mul(call.word(height)).saturating_mul(factor)
-            }
-        };
-        Some(What::Changed { change: resolve(call, function)?, kernel: kernel.unwrap_or(u32::MAX), bytes })
+        let bytes = if self.category == Category::Copy { moved(call, function) } else { None };
+        Some(What::Changed {
+            change: resolve(call, function)?,
+            kernel: kernel.unwrap_or(u32::MAX),
+            bytes: bytes.unwrap_or(0),
+        })
     }
 }
 
@@ -126,21 +115,4 @@ fn loaded(call: &Call) -> What {
 /// The kernel that a launch names.
 pub fn kernel_of(call: &Call) -> Option<u32> {
     call.named_kernel().map(|kernel| kernel.id)
-}
-
-fn amount(function: &'static Function) -> Amount {
-    let word = |sibling: trace::api::roles::Sibling| {
-        function.params.get(usize::from(sibling.0)).map_or(0, |p| p.offset as usize / 8)
-    };
-    let extents = function.params.iter().filter_map(|param| match param.role {
-        Role::Source(extent) | Role::Sink(extent) | Role::Writes(extent) | Role::Reads(extent) => Some(extent),
-        _ => None,
-    });
-    let known = extents.map(|extent| match extent {
-        Extent::Len(bytes) => Amount::Word(word(bytes), 1),
-        Extent::Scaled(count, size) => Amount::Word(word(count), size.into()),
-        Extent::Rect { width, height, element, .. } => Amount::Area(word(width), word(height), element.into()),
-        _ => Amount::Unknown,
-    });
-    known.into_iter().find(|amount| !matches!(amount, Amount::Unknown)).unwrap_or(Amount::Unknown)
 }
