@@ -25,7 +25,7 @@ const CRATES: &[Crate] = &[
             "mapping writer closed_end shared_memory open_chunks repeats lookup origin declared",
             "reader",
             "call",
-            "calls counted crowded index written annotation timed recorded asked",
+            "calls counted crowded index written annotation timed recorded asked results",
             "value invented",
             "decode",
             "model::change model::contexts model::memory model::physical model::stream model::touched",

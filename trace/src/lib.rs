@@ -44,6 +44,7 @@ pub mod reader;
 pub mod record;
 pub mod recorded;
 pub mod repeats;
+mod results;
 pub mod room;
 pub mod segment;
 pub mod shared_memory;
