@@ -107,7 +107,7 @@ pub fn enter<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>) ->
 
 #[inline(always)]
 fn question<'q, const N: usize>(site: &'q Site, words: &'q [u64; N]) -> Question<'q, N> {
-    Question { kind: site.shape.repeats, function: site.id, words, outputs: &site.shape.outputs }
+    Question { kind: site.shape.repeats, function: site.id, words, outputs: site.shape.outputs }
 }
 
 #[inline(always)]
@@ -119,7 +119,7 @@ const fn is_asked(shape: &Shape) -> bool {
 #[inline(always)]
 pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, mut open: Open, result: u32) {
     let Site { function, id, shape, hook } = site;
-    let end = clock::exit();
+    let mut end = clock::exit();
     let lane = lane::current();
     {
         if shape.calls_back && lane.outer.get() == frame.as_ptr() as usize {
@@ -137,11 +137,11 @@ pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, mu
         let early = (!open.early.is_null()).then(|| unsafe { Box::from_raw(open.early) });
         let is_counted = is_asked(&shape) && open.repeats && lane.counts(question(&site, words), result, end);
         if is_asked(&shape) && open.repeats && !is_counted {
-            let Some(sequence) = lane.enters_late(question(&site, words), end) else {
+            let Some(entered) = lane.enters_late(question(&site, words), end) else {
                 lane.busy.set(false);
                 return;
             };
-            open.sequence = sequence;
+            (open.sequence, end) = entered;
         }
         let launched = match shape.launch {
             Some(launch) if shape.is_plain && result == 0 => launched(lane, launch, id, words, open.sequence, end),
@@ -210,6 +210,19 @@ pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, mu
     }
 }
 
+/// Writes a word; where the next one goes.
+///
+/// # Safety
+/// There must be room for it.
+#[inline(always)]
+unsafe fn put_word(at: *mut u8, word: u64) -> *mut u8 {
+    // SAFETY: the caller's promise; records are aligned to words.
+    unsafe {
+        at.cast::<u64>().write(word);
+        at.add(8)
+    }
+}
+
 /// The return of a plain launch whose kernel was launched before; false if it is not that simple.
 #[inline]
 fn launched(lane: &Lane, launch: Launch, id: u16, words: &[u64], call: u32, end: u64) -> bool {
@@ -236,7 +249,11 @@ fn launched(lane: &Lane, launch: Launch, id: u16, words: &[u64], call: u32, end:
         at = at.add(FIXED);
         for (i, size) in sizes.iter().enumerate() {
             let argument = *(arguments as *const *const u8).add(i);
-            at = put_padded(at, argument, *size as usize);
+            at = match *size {
+                8 => put_word(at, argument.cast::<u64>().read_unaligned()),
+                4 => put_word(at, argument.cast::<u32>().read_unaligned().into()),
+                size => put_padded(at, argument, size as usize),
+            };
         }
         lane.commit(size);
     }

@@ -134,6 +134,10 @@ pub fn after(hook: Hook, words: &[u64], result: u32, open: Option<Open>, removed
     {
         return;
     }
+    let is_order = matches!(hook, Hook::EventRecord { .. } | Hook::ContextRecord { .. } | Hook::StreamWait { .. });
+    if is_order && (result != 0 || open.is_none() || !orders(recorder::recorder())) {
+        return;
+    }
     let succeeded = result == 0 || matches!(hook, Hook::EndCapture) && BROKEN_CAPTURE.contains(&result);
     if let Some(open) = open {
         lane::with_lane(|lane| ended(hook, lane, words, succeeded, open.position, removed));
@@ -199,15 +203,15 @@ fn took_effect(hook: Hook, lane: &Lane, words: &[u64], position: u64) {
         Hook::HostRegister { address, bytes, flags } if word(flags) & IO_MEMORY == 0 => {
             recorder.around.pinned.register(word(address), word(bytes));
         }
-        Hook::EventRecord { event, stream, per_thread } if orders(recorder) => {
+        Hook::EventRecord { event, stream, per_thread } => {
             let queue = Queue::of(word(stream), per_thread, lane.index(), ask::current_context);
             recorder.around.pending.event_recorded(word(event), queue, position);
         }
-        Hook::ContextRecord { event, context } if orders(recorder) => {
+        Hook::ContextRecord { event, context } => {
             recorder.around.pending.context_recorded(word(event), word(context), position);
         }
         Hook::EventEnds { event } => recorder.around.pending.event_ends(word(event)),
-        Hook::StreamWait { stream, event, per_thread } if orders(recorder) => {
+        Hook::StreamWait { stream, event, per_thread } => {
             let queue = Queue::of(word(stream), per_thread, lane.index(), ask::current_context);
             recorder.around.pending.stream_waits(queue, word(event));
         }

@@ -74,6 +74,17 @@ static inline CUmodule load_module(const char *name)
     return module;
 }
 
+// One call: cuCtxGetCurrent, asked otherwise than by this thread's last call, or it would only be counted
+static inline CUcontext ask_current(void)
+{
+    static __thread unsigned turn;
+    CUcontext found[2];
+
+    turn = !turn;
+    CHECK(cuCtxGetCurrent(&found[turn]));
+    return found[turn];
+}
+
 // One call: cuModuleGetFunction
 static inline CUfunction find_kernel(CUmodule module, const char *name)
 {

@@ -35,7 +35,7 @@ pub struct Question<'q, const N: usize> {
     pub kind: Repeat,
     pub function: u16,
     pub words: &'q [u64; N],
-    pub outputs: &'q [(u8, u8); 4],
+    pub outputs: [(u8, u8); 4],
 }
 
 /// The question that this thread has asked last.
@@ -72,27 +72,38 @@ impl Run {
     #[inline(always)]
     fn is_answered<const N: usize>(&self, question: Question<N>) -> bool {
         let mut at = self.answer.wrapping_add(RETURN_SIZE);
-        let Question { words, outputs, .. } = question;
-        outputs.iter().filter(|(word, bytes)| *bytes != 0 && words[*word as usize] != 0).all(|(word, bytes)| {
-            let len = usize::from(*bytes);
-            // SAFETY: the return has the outputs in this order, and the driver has written as many bytes.
-            let same = unsafe {
-                let (old, new) = (at.add(ATTACHMENT), words[*word as usize] as *const u8);
-                match len {
-                    4 => old.cast::<u32>().read_unaligned() == new.cast::<u32>().read_unaligned(),
-                    8 => old.cast::<u64>().read_unaligned() == new.cast::<u64>().read_unaligned(),
-                    _ => std::slice::from_raw_parts(old, len) == std::slice::from_raw_parts(new, len),
-                }
-            };
-            at = at.wrapping_add(ATTACHMENT + len.div_ceil(8) * 8);
-            same
-        })
+        let mut same = true;
+        for (word, bytes) in question.outputs {
+            let address = if bytes == 0 { 0 } else { question.words[word as usize] };
+            if address != 0 {
+                // SAFETY: the return has the outputs in this order, and the driver has written as many bytes.
+                same &= unsafe { are_same(at.add(ATTACHMENT), address as *const u8, bytes.into()) };
+                at = at.wrapping_add(ATTACHMENT + usize::from(bytes).div_ceil(8) * 8);
+            }
+        }
+        same
     }
 
     fn word(&self, field: usize) -> Option<&AtomicU64> {
         // SAFETY: a word of a record in this thread's chunk, or there is no run. A reader may be looking at
         // it.
         self.record.map(|record| unsafe { &*record.add(HEAD + field).cast::<AtomicU64>() })
+    }
+}
+
+/// Whether the same bytes lie at both places.
+///
+/// # Safety
+/// As many can be read there.
+#[inline(always)]
+unsafe fn are_same(one: *const u8, other: *const u8, len: usize) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match len {
+            4 => one.cast::<u32>().read_unaligned() == other.cast::<u32>().read_unaligned(),
+            8 => one.cast::<u64>().read_unaligned() == other.cast::<u64>().read_unaligned(),
+            _ => std::slice::from_raw_parts(one, len) == std::slice::from_raw_parts(other, len),
+        }
     }
 }
 
@@ -130,7 +141,8 @@ impl Lane {
             self.run.set(run);
         }
         if let Some(begin) = run.word(BEGIN) {
-            begin.store(clock::entry(), Relaxed);
+            // Nothing is ordered by it.
+            begin.store(clock::exit(), Relaxed);
         }
         true
     }
@@ -159,18 +171,22 @@ impl Lane {
         true
     }
 
-    /// The entry of a call that began so and came out otherwise, now that it has returned; `None` if it is not
-    /// recorded.
+    /// The entry of a call that began so and came out otherwise, now that it has returned: its number, and when
+    /// it returned; `None` if it is not recorded.
     #[cold]
-    pub fn enters_late<const N: usize>(&self, question: Question<N>, end: u64) -> Option<u32> {
+    pub fn enters_late<const N: usize>(&self, question: Question<N>, end: u64) -> Option<(u32, u64)> {
         let run = self.run.get();
-        // With calls of a signal handler behind it, it cannot begin before them.
-        let mut begin = end;
+        let mut times = (end, end);
         if let (true, Some(began), Some(last)) = (run.end == self.cursor.get(), run.word(BEGIN), run.word(END)) {
-            begin = began.swap(last.load(Relaxed), Relaxed);
+            times.0 = began.swap(last.load(Relaxed), Relaxed);
+        } else {
+            // With calls of a signal handler behind it, which may have been made since it returned, it cannot
+            // begin before them.
+            let now = clock::exit();
+            times = (now, now);
         }
         let sequence = self.sequence.get();
-        self.put_entry(question.function, 0, question.words, || begin).then_some(sequence)
+        self.put_entry(question.function, 0, question.words, || times.0).then_some((sequence, times.1))
     }
 
     /// Whether the same answer once more says nothing about what devices have done. That all is done may be

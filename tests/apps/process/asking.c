@@ -4,7 +4,7 @@
 static CUcontext context, found;
 static unsigned long currents, attributes;
 
-static void ask_current(CUcontext wanted, int times)
+static void ask_alike(CUcontext wanted, int times)
 {
     for (int i = 0; i < times; i++) {
         CHECK(cuCtxGetCurrent(&found));
@@ -28,7 +28,7 @@ int main(void)
     int unlike[2], back = 0;
 
     context = start_driver();
-    ask_current(context, 1000);
+    ask_alike(context, 1000);
     // Another thing is asked, and the same with its answer elsewhere.
     ask_attribute(CU_DEVICE_ATTRIBUTE_WARP_SIZE, 1000);
     ask_attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 1000);
@@ -37,9 +37,9 @@ int main(void)
     attributes += 2;
     // The answer changes between one and the next.
     CHECK(cuCtxPopCurrent(&other));
-    ask_current(NULL, 10);
+    ask_alike(NULL, 10);
     CHECK(cuCtxPushCurrent(context));
-    ask_current(context, 10);
+    ask_alike(context, 10);
     // One that fails each time.
     for (int i = 0; i < 3; i++)
         EXPECT(CUDA_ERROR_INVALID_VALUE, cuCtxGetCurrent(NULL));

@@ -5,11 +5,12 @@ static int times;
 
 static size_t callback(int threads)
 {
-    int device;
+    int device[2];
 
     (void)threads;
-    if (times++ < 2)
-        CHECK(cuCtxGetDevice(&device));
+    if (times < 2)
+        CHECK(cuCtxGetDevice(&device[times]));
+    times++;
     return 0;
 }
 

@@ -13,7 +13,7 @@ static void *work(void *unused)
 
     CHECK(cuCtxSetCurrent(context));
     while (!stop) {
-        CHECK(cuCtxGetCurrent(&current));
+        current = ask_current();
         REQUIRE(current == context);
     }
     return unused;

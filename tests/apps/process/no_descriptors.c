@@ -8,7 +8,6 @@
 int main(int count, char **arguments)
 {
     struct rlimit limit, after;
-    CUcontext current;
     int i, left = count > 1 ? atoi(arguments[1]) : 0, last = -1, taken = 0;
 
     REQUIRE(!getrlimit(RLIMIT_NOFILE, &limit));
@@ -21,7 +20,7 @@ int main(int count, char **arguments)
     errno = 77;
     start_driver();
     for (i = 0; i < 1000; i++)
-        CHECK(cuCtxGetCurrent(&current));
+        (void)ask_current();
     CUdeviceptr memory = allocate(sizeof i);
     CHECK(cuMemcpyHtoD(memory, &i, sizeof i));
     printf("errno %d\n", errno);
