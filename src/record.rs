@@ -13,6 +13,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
+use trace::amount;
 use trace::annotation::Wanted;
 
 /// Run a program and record its driver calls
@@ -38,6 +39,7 @@ LD_PRELOAD=libcutrace.so may):
                     the path of its trace
   CUTRACE_RANGE, CUTRACE_DELAY, CUTRACE_DURATION, CUTRACE_CALLS
                     as --range, --delay, --duration and --calls
+  CUTRACE_MAX_SIZE  as --max-size
   CUTRACE_GPU_TIMES 1: as --gpu-times; CUTRACE_CUPTI names libraries to try,
                     separated by colons
   CUTRACE_DISABLE   1: make the driver calls, record nothing
@@ -77,6 +79,10 @@ pub struct Arguments {
     /// End the range for good after so many calls; those that are recorded always are not counted
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = calls)]
     calls: Option<u64>,
+    /// Stop recording before the trace of a process, calls and data, gets longer: 500M, 2G, 1Gi. The program
+    /// goes on, and the trace replays up to there
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true, value_parser = max_size)]
+    max_size: Option<String>,
     /// Record when the device did each kernel, copy and fill, too, as CUPTI tells it: one to two microseconds
     /// a launch. Where libcupti is not found, or the program uses CUPTI itself, no times are taken and a line
     /// says so
@@ -153,6 +159,7 @@ fn set_recorder(command: &mut Command, arguments: &Arguments, recorder: &Path) {
         ("CUTRACE_DELAY", arguments.delay.map(number)),
         ("CUTRACE_DURATION", arguments.duration.map(number)),
         ("CUTRACE_CALLS", arguments.calls.map(|calls| calls.to_string())),
+        ("CUTRACE_MAX_SIZE", arguments.max_size.clone()),
         ("CUTRACE_GPU_TIMES", arguments.gpu_times.then(|| "1".to_owned())),
     ] {
         command.envs(value.map(|value| (name, value)));
@@ -210,6 +217,12 @@ fn some_seconds(text: &str) -> Result<f64, String> {
 fn calls(text: &str) -> Result<u64, String> {
     let calls = count(text).ok().filter(|calls| *calls > 0);
     calls.ok_or_else(|| format!("expected a number of calls, from 1 to {}", u64::MAX))
+}
+
+/// As it is written: the recorder reads it.
+fn max_size(text: &str) -> Result<String, String> {
+    let is_enough = amount::bytes(text).is_some_and(|bytes| bytes >= 1_000_000);
+    is_enough.then(|| text.to_owned()).ok_or_else(|| "expected a size of 1M or more: 500M, 2G, 1Gi".into())
 }
 
 /// The recorder behind what is preloaded already.

@@ -24,7 +24,9 @@ impl<'t> Unfinished<'t> {
     /// None where the program ended by itself: what it had not waited for then, nobody asks.
     pub fn of(trace: &'t Trace) -> Option<Unfinished<'t>> {
         let mut inside: Vec<Call> = trace.calls().filter(|call| call.inside_since().is_some()).collect();
-        if inside.is_empty() && trace.footer.is_some() {
+        // Nor where recording ended before the program did.
+        let is_over = inside.is_empty() && trace.footer.is_some();
+        if is_over || trace.size_limit_reached().is_some() {
             return None;
         }
         inside.sort_by_key(|call| (call.thread, call.number));

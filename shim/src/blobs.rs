@@ -1,6 +1,7 @@
 //! Blobs in the trace file: bytes that records name by their hash, each once.
 
 use crate::file::{TraceFile, write_at};
+use crate::generation;
 use crate::lock::Lock;
 use std::collections::HashMap;
 use std::io;
@@ -61,7 +62,7 @@ impl TraceFile {
         }
         let appended = self.room_for(bytes.len() as u64).and_then(|()| self.append_blob(hash, bytes));
         let appended = appended.map_err(|error| {
-            if !self.stopped.swap(true, Relaxed) {
+            if !self.stopped.swap(true, Relaxed) && !generation::is_off() {
                 crate::log::tell(&format!(
                     "{}: {error}; payloads and module images are no longer recorded, calls still are",
                     self.path.display()

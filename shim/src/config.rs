@@ -5,6 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::time::Duration;
+use trace::amount;
 use trace::annotation::Wanted;
 use trace::preamble::Data;
 
@@ -16,8 +17,17 @@ pub struct Config {
     /// Where each recorded process announces its trace to `cutrace record`.
     pub session: Option<PathBuf>,
     pub range: Asked,
+    /// How long the trace may get.
+    pub max_size: Option<Limit>,
     /// Whether device times are to be taken.
     pub gpu_times: bool,
+}
+
+/// A number of bytes, and as it was asked for.
+#[derive(Debug, Clone)]
+pub struct Limit {
+    pub bytes: u64,
+    pub words: String,
 }
 
 /// What opens and closes a range.
@@ -62,8 +72,21 @@ pub fn read() -> Config {
         data,
         session: session(),
         range: range(),
+        max_size: max_size(),
         gpu_times: switch("CUTRACE_GPU_TIMES", "taking no device times"),
     }
+}
+
+/// What is shorter has no room for the chunks of one thread.
+const LEAST: u64 = 1_000_000;
+
+fn max_size() -> Option<Limit> {
+    let words = std::env::var("CUTRACE_MAX_SIZE").ok().filter(|text| !text.is_empty())?;
+    let limit = amount::bytes(&words).filter(|bytes| *bytes >= LEAST);
+    if limit.is_none() {
+        tell(&format!("CUTRACE_MAX_SIZE={words:?} is no size of 1M or more (500M, 2G); not kept"));
+    }
+    limit.map(|bytes| Limit { bytes, words })
 }
 
 pub fn session() -> Option<PathBuf> {

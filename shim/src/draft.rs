@@ -1,5 +1,6 @@
 //! Records whose length is not known beforehand.
 
+use crate::generation;
 use crate::lane::{Lane, put};
 use trace::record::{Attachment, INLINE, NESTED};
 
@@ -67,9 +68,10 @@ impl<'a> Draft<'a> {
         self.bytes(text);
     }
 
-    /// Fills in the head and commits. `head` gets the size of the whole record.
+    /// Fills in the head and commits, unless recording has ended meanwhile: the payload that was too much is not
+    /// there. `head` gets the size of the whole record.
     pub fn finish<T: bincode::Encode>(self, head: impl FnOnce(u32) -> T) {
-        if self.failed {
+        if self.failed || generation::is_off() {
             return;
         }
         let value = head(self.written as u32);

@@ -4,6 +4,8 @@
 //! is reserved before anything is recorded in it, because the disk may be full when the process ends.
 
 use crate::blobs::Blobs;
+use crate::config::Limit;
+use crate::generation;
 use crate::homes::Home;
 use crate::lock::Lock;
 use crate::shared::Memory;
@@ -16,7 +18,12 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::*};
-use trace::segment::{self, HEADER, Header, Kind};
+use trace::segment::{self, HEADER, Header, Kind, PAGE};
+
+/// What closes a trace is no longer than this, and one part in so many of it: a segment takes a page and more,
+/// and a footer nine bytes for each.
+const FOOTER: u64 = 64 << 10;
+const SEGMENTS: u64 = PAGE / 16;
 
 pub struct TraceFile {
     /// Of the open file; looked at through `file` alone.
@@ -25,6 +32,7 @@ pub struct TraceFile {
     identity: (u64, u64),
     pub path: PathBuf,
     end: AtomicU64,
+    limit: Option<Limit>,
     /// So long has it been: one that is shorter was cut by somebody else.
     pub(crate) whole: AtomicU64,
     pub(crate) was_cut: AtomicBool,
@@ -39,8 +47,9 @@ pub struct TraceFile {
 }
 
 impl TraceFile {
-    /// Creates the file, numbering it if the name is taken: never over an existing one.
-    pub fn create(wanted: &OsStr) -> io::Result<TraceFile> {
+    /// Creates the file, numbering it if the name is taken: never over an existing one. It gets no longer than
+    /// the limit, what closes it included.
+    pub fn create(wanted: &OsStr, limit: Option<Limit>) -> io::Result<TraceFile> {
         let wanted = std::path::absolute(wanted)?;
         let mut path = wanted.clone();
         let mut number = 0;
@@ -65,6 +74,7 @@ impl TraceFile {
             identity,
             path,
             end: AtomicU64::new(0),
+            limit,
             whole: AtomicU64::new(0),
             was_cut: AtomicBool::new(false),
             preamble: OnceLock::new(),
@@ -112,6 +122,20 @@ impl TraceFile {
         std::fs::metadata(&self.path).is_ok_and(|found| identity(&found) == self.identity)
     }
 
+    /// The next `size` bytes, into which nothing else is put. Where they would lie beyond the limit, recording
+    /// ends: what is there by now is a trace that was cut off.
+    fn claim(&self, size: u64) -> io::Result<u64> {
+        let Some(limit) = &self.limit else { return Ok(self.end.fetch_add(size, Relaxed)) };
+        let most = limit.bytes - FOOTER - limit.bytes / SEGMENTS;
+        let fits = |end: u64| end.checked_add(size).filter(|end| *end <= most);
+        self.end.fetch_update(Relaxed, Relaxed, fits).map_err(|_| {
+            let why = format!("the size limit of {} is reached", limit.words);
+            self.stopped.store(true, Relaxed);
+            generation::full(&format!("{}: {why}", self.path.display()));
+            io::Error::other(why)
+        })
+    }
+
     /// Nothing else is put into the next `size` bytes.
     pub(crate) fn set_aside(&self, size: u64) {
         self.end.fetch_add(size, Relaxed);
@@ -119,7 +143,7 @@ impl TraceFile {
 
     /// Sets `size` bytes aside and has the file system back them.
     pub fn reserve(&self, size: u64) -> io::Result<u64> {
-        let offset = self.end.fetch_add(size, Relaxed);
+        let offset = self.claim(size)?;
         within_limit(offset + size)?;
         let file = self.file()?;
         let error = loop {
@@ -157,7 +181,7 @@ impl TraceFile {
     /// Writes what is to be a segment's content: where the segment begins, and its size.
     pub(crate) fn write(&self, content: &[u8]) -> io::Result<(ManuallyDrop<File>, u64, u64)> {
         let size = segment::round_up((HEADER + content.len()) as u64);
-        let offset = self.end.fetch_add(size, Relaxed);
+        let offset = self.claim(size)?;
         let file = self.file()?;
         // Until it is whole it is free space to a reader: a process may be ended in the midst of this.
         write_at(&file, &[0], offset + size - 1)?;

@@ -9,7 +9,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use trace::maps::Mapping;
-use trace::record::{self, Loss, UNREAD_COPIES};
+use trace::record::{self, BEYOND_LIMIT, Loss, UNREAD_COPIES};
 
 /// Run by the loader before the program, as for every library that is there from the start. The C library
 /// then registers the destructors of all libraries, which may call the driver: what is registered first runs
@@ -51,6 +51,7 @@ extern "C" fn look_last() {
 }
 
 fn finish() {
+    lane::current().counts_afterwards();
     let after = counters::AFTERWARDS.load(Relaxed);
     if generation::recording() {
         losses();
@@ -59,7 +60,9 @@ fn finish() {
             tell(&format!("nothing was recorded, though the process loaded {driver}: {AROUND}"));
         }
     } else if after > 0 && generation::has_recorded() {
-        recorder::recorder().say_last("calls after recording was switched off, at least", after);
+        let what =
+            if generation::is_full() { BEYOND_LIMIT } else { "calls after recording was switched off, at least" };
+        recorder::recorder().say_last(what, after);
     }
     if generation::has_recorded() {
         close(recorder::recorder());

@@ -4,6 +4,7 @@
 use crate::log::tell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
+use trace::record::BEYOND_LIMIT;
 
 /// What a forked child finds as if it were new: Linux wipes the page it lies in.
 pub struct Wiped {
@@ -14,6 +15,8 @@ pub struct Wiped {
     pub starting: AtomicU64,
     /// Whether this process has a trace.
     pub recorded: AtomicU64,
+    /// Whether that is as long as it may be.
+    pub full: AtomicU64,
 }
 
 /// Stands for the page until there is one.
@@ -22,6 +25,7 @@ static DORMANT: Wiped = Wiped {
     taken: AtomicU64::new(0),
     starting: AtomicU64::new(0),
     recorded: AtomicU64::new(0),
+    full: AtomicU64::new(0),
 };
 static PAGE: AtomicPtr<Wiped> = AtomicPtr::new(std::ptr::addr_of!(DORMANT).cast_mut());
 /// The generation last given out; survives a fork, so that a child's lanes never match their parent's.
@@ -58,13 +62,38 @@ pub fn dormant() -> bool {
 /// Ends recording in this process; said once. An empty reason says nothing.
 #[cold]
 pub fn off(why: &str) {
+    ends(why, &format!("calls after recording was switched off ({why})"));
+}
+
+/// The same, because the trace is as long as it may be.
+#[cold]
+pub fn full(why: &str) {
+    if recording() {
+        page().full.store(1, Release);
+    }
+    ends(why, BEYOND_LIMIT);
+}
+
+/// Whether recording ended because of that.
+pub fn is_full() -> bool {
+    page().full.load(Acquire) != 0
+}
+
+/// `lost`: what the trace then lacks.
+fn ends(why: &str, lost: &str) {
     let before = page().generation.swap(OFF, AcqRel);
     if before != OFF && !why.is_empty() {
         tell(&format!("recording is off: {why}; the program goes on"));
     }
     if before > OFF {
-        say_last(&format!("calls after recording was switched off ({why})"));
+        say_last(lost);
     }
+}
+
+/// Whether recording has ended for good.
+#[inline(always)]
+pub fn is_off() -> bool {
+    generation() == OFF
 }
 
 /// How the recording that began last puts its last words into its file.

@@ -11,6 +11,10 @@ use trace::record;
 #[cold]
 #[inline(never)]
 pub fn join(lane: &Lane) -> bool {
+    if generation::is_off() {
+        lane.comes_afterwards();
+        return false;
+    }
     // A signal handler in the middle of this would wait for locks that its own thread holds.
     if lane.joining.replace(true) {
         counters::REENTRANT.fetch_add(1, Relaxed);

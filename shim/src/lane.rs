@@ -14,6 +14,7 @@ pub use room::{put, put_padded};
 
 use crate::chunk::Chunk;
 use crate::clock;
+use crate::counters;
 use crate::finds::Finds;
 use crate::generation;
 use crate::guard::guarded;
@@ -21,7 +22,7 @@ use crate::kernels::Layout;
 use crate::probe::word_at;
 use crate::recorder::{self, Recorder};
 use std::cell::{Cell, UnsafeCell};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use trace::record::{
     self, ATTACHMENT, Attachment, ENTRY_SIZE, Entry, HEAD, Head, MEANWHILE, RETURN_SIZE, Return, Written,
 };
@@ -53,6 +54,8 @@ pub struct Lane {
     within: Cell<(u32, u32)>,
     /// Launches beside work that uses watched memory, which they do not.
     launched: Cell<u32>,
+    /// Calls that came when recording had ended, since the thread last counted them among all.
+    afterwards: Cell<u64>,
 }
 
 thread_local! {
@@ -77,6 +80,7 @@ thread_local! {
             run: Cell::new(Run::NONE),
             within: Cell::new((0, 0)),
             launched: Cell::new(0),
+            afterwards: Cell::new(0),
         }
     };
 }
@@ -106,6 +110,19 @@ impl Lane {
 
     pub fn sequence(&self) -> u32 {
         self.sequence.get()
+    }
+
+    /// A call comes when recording has ended.
+    pub fn comes_afterwards(&self) {
+        const TOGETHER: u64 = 1024;
+        self.afterwards.set(self.afterwards.get() + 1);
+        if self.afterwards.get() == TOGETHER {
+            self.counts_afterwards();
+        }
+    }
+
+    pub fn counts_afterwards(&self) {
+        counters::AFTERWARDS.fetch_add(self.afterwards.replace(0), Relaxed);
     }
 
     /// Counts a launch; whether it is one of so many.
@@ -169,6 +186,7 @@ impl Lane {
         self.limit.set(std::ptr::null_mut());
         self.sequence.set(0);
         self.calls.set(0);
+        self.afterwards.set(0);
         self.ordinal.set(0);
         self.outer.set(0);
         self.gap.set(std::ptr::null_mut());

@@ -3,7 +3,7 @@
 use crate::config::{self, Config};
 use crate::driver::calls;
 use crate::file::TraceFile;
-use crate::generation::{LAST, LAST_WORDS, OFF, generation, off, page, wiped_page};
+use crate::generation::{self, LAST, LAST_WORDS, OFF, generation, off, page, wiped_page};
 use crate::last_words::LastWords;
 use crate::log::tell;
 use crate::manners::{with_descriptors, without_signals};
@@ -18,6 +18,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 use trace::preamble::{Preamble, encode};
+use trace::record::SIZE_LIMIT;
 
 /// Starts recording if this process should and does not yet. Returns whether it records now. `looks_last`:
 /// has the end of the process begin with a look at managed memory.
@@ -76,7 +77,8 @@ fn start(looks_last: fn()) -> Result<(), String> {
     }
     counters::reset();
     let clock = clock::choose();
-    let file = TraceFile::create(&config::expand(&config.output)).map_err(|e| e.to_string())?;
+    let file =
+        TraceFile::create(&config::expand(&config.output), config.max_size.clone()).map_err(|e| e.to_string())?;
     let preamble = preamble(&config, clock);
     let (origin, launches_wait) = (preamble.clocks[0].ns as i64, preamble.launches_wait());
     let preamble = encode(&preamble);
@@ -130,19 +132,15 @@ fn spawn(stack: usize) {
             recorder.around.file.look();
             recorder.supply.tend(&recorder.around.file, recorder.range.tend().min(times::tend()))
         };
-        loop {
+        while generation::recording() {
             match std::panic::catch_unwind(std::panic::AssertUnwindSafe(turn)) {
                 Ok(Ok(())) => {}
-                Ok(Err(error)) => {
-                    off(&format!("{}: {error}", recorder.around.file.path.display()));
-                    return std::ptr::null_mut();
-                }
-                Err(_) => {
-                    off("an internal error");
-                    return std::ptr::null_mut();
-                }
+                Ok(Err(error)) => off(&format!("{}: {error}", recorder.around.file.path.display())),
+                Err(_) => off("an internal error"),
             }
         }
+        times::recording_ended();
+        std::ptr::null_mut()
     }
     if !thread::spawn(stack, tend, std::ptr::null_mut()) {
         recorder().range.untended();
@@ -199,6 +197,7 @@ fn preamble(config: &Config, clock: &str) -> Preamble {
         more: [(trace::Trace::FOLLOWS.into(), "yes".into())]
             .into_iter()
             .chain(range::in_words(&config.range).map(|words| ("range".into(), words)))
+            .chain(config.max_size.iter().map(|limit| (SIZE_LIMIT.into(), limit.words.clone())))
             .chain(forked().map(|words| ("forked".into(), words)))
             .collect(),
     };

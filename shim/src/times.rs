@@ -294,6 +294,19 @@ pub fn tend() -> Duration {
     }
 }
 
+/// The recorder thread ends, because recording has. CUPTI has no more to do for us.
+pub fn recording_ended() {
+    // SAFETY: null, or leaked by `begin`.
+    let session = unsafe { SESSION.load(Acquire).as_ref() };
+    if let Some(session) = session.filter(|session| session.pid == std::process::id()) {
+        let _turn = Turn::take();
+        if !session.stopped.swap(true, AcqRel) {
+            range::take_times(false);
+            guarded(|| inside(|| session.disable()));
+        }
+    }
+}
+
 /// The program is about to use CUPTI itself.
 #[cold]
 fn stand_aside(name: &str) {

@@ -19,7 +19,7 @@ const CRATES: &[Crate] = &[
     Crate {
         name: "trace",
         layers: &[
-            "hash maps room damage",
+            "amount hash maps room damage",
             "api",
             "walk segment record preamble extra image varying parameters",
             "mapping writer closed_end shared_memory open_chunks repeats lookup origin declared",

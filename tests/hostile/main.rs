@@ -5,6 +5,7 @@ mod cut_short;
 mod processes;
 mod ranges;
 mod reaching;
+mod size_limit;
 mod surroundings;
 mod threads;
 mod unwinding;

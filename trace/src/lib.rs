@@ -6,6 +6,7 @@
 //! [values](value) of a call, [`objects`] names what they refer to, [`text`] writes them down; kernel
 //! arguments have types by [`signature`].
 
+pub mod amount;
 pub mod annotation;
 pub mod api;
 pub mod argument;

@@ -230,6 +230,14 @@ impl Trace {
         self.copies.held(at, end).or_else(|| self.map.get(at as usize..end as usize))
     }
 
+    /// The size limit, as it was asked for, if recording ended because of it; and how many calls are known to
+    /// have come later.
+    pub fn size_limit_reached(&self) -> Option<(&str, u64)> {
+        let (_, beyond) = self.losses.iter().find(|(what, _)| what == record::BEYOND_LIMIT)?;
+        let limit = self.preamble.more.iter().find(|(key, _)| key == record::SIZE_LIMIT);
+        Some((limit.map_or("its file", |(_, limit)| limit), *beyond))
+    }
+
     /// Calls that a capture range left out.
     pub fn calls_left_out(&self) -> u64 {
         self.left_out.iter().map(|left| left.calls).fold(0, u64::saturating_add)

@@ -443,6 +443,11 @@ pub struct Loss {
 /// Of what these copied, a replay compares less.
 pub const UNREAD_COPIES: &str = "launches of graphs that copy more to pageable memory than is read";
 
+/// What is lost of a recording that has ended at its size limit: the preamble's `more` has it.
+pub const BEYOND_LIMIT: &str = "calls beyond the size limit, at least";
+/// The key there.
+pub const SIZE_LIMIT: &str = "size limit";
+
 /// Whether nothing is missing in a replay that has lost this: annotations, and what it would be compared
 /// with.
 pub fn no_replay_needs(what: &str) -> bool {

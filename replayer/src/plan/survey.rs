@@ -32,7 +32,7 @@ use trace::model::stream::StreamId;
 use trace::model::streams::{Followed, Target};
 use trace::objects::Objects;
 use trace::preamble::Data;
-use trace::record::no_replay_needs;
+use trace::record::{BEYOND_LIMIT, no_replay_needs};
 use trace::written::Written;
 use trace::{Call, Function, Trace};
 
@@ -303,7 +303,12 @@ impl Survey {
         if let Some(why) = nothing {
             self.reasons.about_trace(why, 1);
         }
-        for (what, count) in trace.losses.iter().filter(|(what, _)| !no_replay_needs(what)) {
+        if let Some((limit, beyond)) = trace.size_limit_reached() {
+            let what = format!("recording ended at its size limit of {limit}, after {} calls", trace.calls_made());
+            self.reasons.about_trace(format!("{what}: later ones are missing, at least"), beyond);
+        }
+        let others = |(what, _): &&(String, u64)| what != BEYOND_LIMIT && !no_replay_needs(what);
+        for (what, count) in trace.losses.iter().filter(others) {
             self.reasons.about_trace(format!("not recorded: {what}"), *count);
         }
         plan.found = self.origins.take_found();

@@ -29,6 +29,7 @@ pub fn watch() {
 
 extern "C" fn ended(_: *mut libc::c_void) {
     LANE.with(|lane| {
+        lane.counts_afterwards();
         if lane.generation.get() != generation::generation() || lane.busy.replace(true) {
             return;
         }

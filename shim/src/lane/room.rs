@@ -35,7 +35,7 @@ impl Lane {
     /// Appends a whole record made elsewhere.
     #[cold]
     pub fn append(&self, bytes: &[u8]) {
-        if self.room() < bytes.len() && !self.refill(bytes.len()) {
+        if generation::is_off() || self.room() < bytes.len() && !self.refill(bytes.len()) {
             return;
         }
         // SAFETY: there is room, and only this thread writes there.

@@ -205,6 +205,7 @@ pub fn none(file: &TraceFile, why: &str) {
 fn put(file: &TraceFile, number: u64, records: &[u8]) {
     if let Err(error) = file.append(Kind::Chunk, timed::THREAD, u128::from(number) << 64, records) {
         generation::off(&format!("{}: {error}", file.path.display()));
+        generation::say_last("device times that there was no room for");
     }
 }
 
