@@ -106,13 +106,14 @@ impl Question<'_> {
         (found.compared, found.agree) = (compared, Some(is_same && first.is_none()));
         found.causes = first.as_ref().and_then(|parting| self.causes(parting));
         found.parting = first;
+        let unordered = |call| replayer::unordered(self.trace, self.plan, call);
         // What computes otherwise may be of no account for what differs.
         if let (Some(parting), false) = (&found.parting, is_same) {
-            if parting.is_given {
-                found.unordered = replayer::unordered(self.trace, self.plan, parting.call);
-            }
+            let is_shown = !parting.is_given && matches!(&found.causes, Some(Ok(causes)) if !causes.is_empty());
+            found.unordered = if is_shown { None } else { unordered(parting.call) };
             return Ok(found);
         }
+        found.unordered = unordered(call);
         if !is_same {
             found.why = Why::EachTime;
             return Ok(found);
@@ -120,17 +121,13 @@ impl Question<'_> {
         let plainly = if found.has_waited { again.plainly()?.first } else { self.first.clone() };
         if plainly != waited {
             found.why = Why::Order;
-            found.unordered = replayer::unordered(self.trace, self.plan, call);
             return Ok(found);
         }
         found.why = Why::Replay;
-        if self.options.tools.fill.is_none() {
-            let mut filled = again.filled(FILL)?.first;
-            // What is said of the fill itself.
-            if let Some(extent) = filled["extent"].as_object_mut() {
-                extent.insert("fill".into(), Value::Null);
-            }
-            found.depends_on_fill = filled != plainly;
+        // A race may come out otherwise beside any fill.
+        if self.options.tools.fill.is_none() && found.unordered.is_none() {
+            let filled = filled(again)?;
+            found.depends_on_fill = filled != plainly && filled == self::filled(again)?;
         }
         Ok(found)
     }
@@ -146,6 +143,16 @@ impl Question<'_> {
         let first = found.next();
         first.map(|first| first.or_else(|why| found.find(Result::is_ok).unwrap_or(Err(why))))
     }
+}
+
+/// The first difference with another content of memory that nobody wrote.
+fn filled(again: &Again) -> Result<Value> {
+    let mut first = again.filled(FILL)?.first;
+    // What is said of the fill itself.
+    if let Some(extent) = first["extent"].as_object_mut() {
+        extent.insert("fill".into(), Value::Null);
+    }
+    Ok(first)
 }
 
 impl Explanation {
@@ -170,10 +177,11 @@ impl Explanation {
         let something = |when: &str| nondeterministic(format!("call {} brings something else {when}", self.call));
         match (&self.why, &self.parting, &self.unordered) {
             (Why::GivenUp(_), ..) => "diverged".into(),
-            (Why::Replay, ..) => "diverged: the replay differs from the recording".into(),
-            (_, _, Some(Unordered(earlier, later))) => {
-                nondeterministic(format!("nothing orders call {} and call {}", earlier.call, later.call))
+            (Why::Replay, _, None) => "diverged: the replay differs from the recording".into(),
+            (Why::Replay, _, Some(pair)) => {
+                format!("diverged: the replay differs from the recording, and {}", no_order(pair))
             }
+            (_, _, Some(pair)) => nondeterministic(no_order(pair)),
             (Why::Launch, Some(parting), None) => nondeterministic(parted(parting)),
             (Why::Order, ..) => something("where launches are waited for"),
             _ => something("each time"),
@@ -183,6 +191,10 @@ impl Explanation {
     pub fn is_found(&self) -> bool {
         !matches!(self.why, Why::GivenUp(_))
     }
+}
+
+fn no_order(Unordered(earlier, later): &Unordered) -> String {
+    format!("nothing orders call {} and call {}", earlier.call, later.call)
 }
 
 fn parted(parting: &Parting) -> String {

@@ -132,6 +132,28 @@ fn what_nothing_orders() {
     }
 }
 
+/// Waiting for launches changes nothing then, and what a fill of memory shows is not known to be its doing.
+#[test]
+fn what_nothing_orders_is_told_of_whatever_diverges() {
+    let place = Place::new();
+    let mut record = place.cutrace(["record", "--driver", "sim", "--data", "all", "--"]);
+    run(record.arg(client("unordered_copy.c")).arg("before")).expect(0);
+    let path = place.join("trace.bin");
+    let trace = place.trace();
+    let (fill, launch) =
+        (calls_named(&trace, "cuMemsetD32Async")[0].number, calls_named(&trace, "cuLaunchKernel")[0].number);
+    let copy = calls_named(&trace, "cuMemcpyDtoH_v2")[0];
+    let mut forge = Forge::open(&path);
+    forge.flip(forge.find(Kind::Blob, &3_000_000u32.to_le_bytes()));
+    forge.reseal();
+    forge.write(&path);
+    let text = replayed(&place, &[]).stdout;
+    let line =
+        format!("diverged: the replay differs from the recording, and nothing orders call {fill} and call {launch}\n");
+    assert!(text.starts_with(&line) && !text.contains("because"), "call {}: {text}", copy.number);
+    assert!(text.contains(&format!("no order     call {fill} cuMemsetD32Async on stream#2\n")), "{text}");
+}
+
 #[test]
 fn kernels_that_read_the_clock_are_noted() {
     let place = recorded("nondeterministic.c", &["direct"]);

@@ -1,6 +1,7 @@
 // A result that depends on an order that nothing keeps: a kernel on a non-blocking stream writes what a copy on the default stream
 // reads at once. It takes long enough for the copy to come first ("copy"), or for a fill on another stream ("fill"). With "event",
-// the fill waits for an event that was recorded before the kernel was launched, which orders nothing more
+// the fill waits for an event that was recorded before the kernel was launched, which orders nothing more. With "before" the fill
+// comes first, and is over by the time the kernel writes
 #include "check.h"
 
 static const char code[] =
@@ -32,12 +33,14 @@ int main(int count, char **options)
     CHECK(cuMemsetD32(memory, 7, 1));
     CHECK(cuCtxSynchronize());
 
+    if (strcmp(options[1], "before") == 0)
+        CHECK(cuMemsetD32Async(memory, 8, 1, other));
     CHECK(cuEventRecord(early, work));
     CHECK(cuLaunchKernel(late, 1, 1, 1, 1, 1, 1, 0, work, arguments, NULL));
     if (strcmp(options[1], "copy") == 0) {
         CHECK(cuMemcpyDtoH(&found, memory, sizeof found));
         REQUIRE(found == 7);
-    } else {
+    } else if (strcmp(options[1], "before") != 0) {
         if (strcmp(options[1], "event") == 0)
             CHECK(cuStreamWaitEvent(other, early, 0));
         CHECK(cuMemsetD32Async(memory, 8, 1, other));
