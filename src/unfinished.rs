@@ -3,9 +3,8 @@
 
 use crate::figures::{counted, duration};
 use serde_json::{Value, json};
-use trace::api::roles::Class;
-use trace::api::types::{Form, Kind};
 use trace::finish::now;
+use trace::launch::launched;
 use trace::model::outstanding::{Work, outstanding};
 use trace::objects::Objects;
 use trace::text::plain;
@@ -78,19 +77,6 @@ impl<'t> Unfinished<'t> {
 
 fn since(trace: &Trace, call: &Call) -> i64 {
     trace.nanoseconds(call.inside_since().unwrap_or(call.begin))
-}
-
-/// The kernel that a launch names which has not returned: the trace may hold no more of it than the call that
-/// looked it up.
-pub fn launched(call: &Call, objects: &Objects) -> Option<String> {
-    let function = call.function().filter(|function| function.class == Class::launch)?;
-    if let Some(kernel) = call.named_kernel() {
-        return Some(kernel.name.clone());
-    }
-    let handle = function.params.iter().find(|param| matches!(param.ty.form, Form::Handle(Kind::Function)))?;
-    let handle = call.argument(handle.name)?;
-    let named = [Kind::Function, Kind::Kernel].into_iter().find_map(|kind| objects.object(kind, handle)?.1);
-    named.map(str::to_owned)
 }
 
 /// What each of these calls launches.

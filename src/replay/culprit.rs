@@ -100,12 +100,14 @@ fn arguments(out: &mut impl Write, arguments: &[Argument]) -> Result<()> {
 fn addresses(out: &mut impl Write, trace: &Trace, culprit: &Culprit) -> Result<()> {
     culprit.misfits.iter().try_for_each(|what| writeln!(out, "  memory       {what}"))?;
     if culprit.has_good_addresses() {
-        let but =
-            if culprit.arguments.iter().any(|argument| argument.value == "NULL") { ", but for NULL," } else { "" };
-        writeln!(
-            out,
-            "  addresses    all that it was given{but} lie in live allocations; on a GPU, this tells which access is bad:"
-        )?;
+        let given = match &culprit.arguments[..] {
+            [] => "it was given none",
+            all if all.iter().any(|argument| argument.value == "NULL") => {
+                "all that it was given, but for NULL, lie in live allocations"
+            }
+            _ => "all that it was given lie in live allocations",
+        };
+        writeln!(out, "  addresses    {given}; on a GPU, this tells which access is bad:")?;
         writeln!(out, "               {}", next(trace, culprit))?;
     }
     Ok(())

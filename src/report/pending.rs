@@ -5,8 +5,8 @@ use super::table::{Cell, Column, Head, Layout, Table, column};
 use super::tally::KEPT;
 use super::walk::{Ending, Report, Step};
 use crate::figures::counted;
-use crate::unfinished::launched;
 use trace::finish::now;
+use trace::launch::launched;
 use trace::{Call, Trace};
 use viewer::data::findings::{Cost, Finding};
 

@@ -210,3 +210,15 @@ fn launches_that_do_not_fail_are_verified() {
         assert!(text.starts_with("verified\n"), "{app}: {text}");
     }
 }
+
+#[test]
+fn a_kernel_without_parameters_has_a_name() {
+    let place = recorded("no_arguments.c", &["fails"]);
+    let text = replayed(&place, &[]).expect(1).stdout;
+    assert!(text.contains("\n  kernel       fail\n"), "{text}");
+    assert!(
+        text.contains("it was given none; on a GPU") && text.contains("compute-sanitizer cutrace replay"),
+        "{text}"
+    );
+    assert_eq!(report(&place, &[], 1)["culprit"]["kernel"], "fail");
+}

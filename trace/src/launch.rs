@@ -1,9 +1,11 @@
 //! What a call launches, and in which shape.
 
+use crate::api::roles::Class;
 use crate::api::structs::CUlaunchConfig;
-use crate::api::types::Typed;
+use crate::api::types::{Form, Kind, Typed};
 use crate::call::Call;
 use crate::call::When;
+use crate::objects::Objects;
 
 /// Blocks, threads of a block, bytes of dynamic shared memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -39,4 +41,17 @@ pub fn shape(call: &Call) -> Option<Shape> {
 /// The kernel that a call launches.
 pub fn kernel<'t>(call: &Call<'t>) -> Option<&'t str> {
     call.named_kernel().map(|kernel| kernel.name.as_str())
+}
+
+/// The kernel that a launch names: of one that has not returned, or whose kernel has no parameters, the trace
+/// may hold no more than the call that looked it up.
+pub fn launched(call: &Call, objects: &Objects) -> Option<String> {
+    let function = call.function().filter(|function| function.class == Class::launch)?;
+    if let Some(kernel) = call.named_kernel() {
+        return Some(kernel.name.clone());
+    }
+    let handle = function.params.iter().find(|param| matches!(param.ty.form, Form::Handle(Kind::Function)))?;
+    let handle = call.argument(handle.name)?;
+    let named = [Kind::Function, Kind::Kernel].into_iter().find_map(|kind| objects.object(kind, handle)?.1);
+    named.map(str::to_owned)
 }

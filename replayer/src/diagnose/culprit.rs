@@ -13,7 +13,7 @@ use trace::api::roles::{Class, Side};
 use trace::api::structs::CUDA_MEMCPY3D;
 use trace::api::types::Typed;
 use trace::decode::decode;
-use trace::launch::{Shape, shape};
+use trace::launch::{Shape, launched, shape};
 use trace::misfit::misfit;
 use trace::objects::Range;
 use trace::parameters::Number;
@@ -124,10 +124,10 @@ impl Culprit {
         match suspect {
             Suspect::Launch => {
                 culprit.shape = shape(call);
+                culprit.kernel = launched(call, &named.objects).map(|name| plain(&name).into_owned());
                 let decoded = decode(call).map(|decoded| decoded.arguments).unwrap_or_default();
                 for value in decoded.iter().map(|(_, value)| value) {
-                    if let Value::Launch { kernel, arguments, .. } = value {
-                        culprit.kernel = Some(plain(kernel).into_owned());
+                    if let Value::Launch { arguments, .. } = value {
                         culprit.arguments = arguments.iter().map(|value| recorded_argument(value, &named)).collect();
                     }
                 }
