@@ -78,7 +78,8 @@ fn driver(choice: &Choice) -> Check {
         Ok(found) => found,
         Err(tried) => {
             let places = tried.0.iter().map(|place| format!("  {place}"));
-            return check("driver", false, ["not found; tried".into()].into_iter().chain(places));
+            let hint = format!("not found; without a GPU, {}; tried", driver::SIM_HINT);
+            return check("driver", false, [hint].into_iter().chain(places));
         }
     };
     let from = format!("{} ({})", found.path.display(), found.how);

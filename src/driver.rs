@@ -45,10 +45,12 @@ pub struct Tried(pub Vec<String>);
 
 impl Tried {
     pub fn as_failure(&self, what: &str) -> anyhow::Error {
-        failure(
-            NO_DRIVER,
-            format_args!("{what}; tried {} (without a GPU, --driver sim is the simulated driver)", self.0.join("; ")),
-        )
+        failure(NO_DRIVER, format_args!("{what}; {}", self.told()))
+    }
+
+    /// What to do, first: places are many.
+    pub fn told(&self) -> String {
+        format!("without a GPU, {SIM_HINT}; tried {}", self.0.join("; "))
     }
 
     fn candidate(&mut self, path: PathBuf, how: impl Into<String>) -> Option<Found> {
@@ -78,6 +80,8 @@ const DIRECTORIES: &[&str] = &[
     "/run/opengl-driver/lib",
     "/usr/local/cuda/compat",
 ];
+
+pub const SIM_HINT: &str = "--driver sim is the simulated driver";
 
 const NAME: &str = "libcuda.so.1";
 /// The simulated driver, and what it calls its devices.

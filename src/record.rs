@@ -184,10 +184,8 @@ fn set_driver(command: &mut Command, arguments: &Arguments, program: &Path) -> R
         }
         // The program may do without: the recorder then answers as a machine without a driver does.
         (Err(tried), None) => {
-            let tried = tried.0.join("; ");
-            say(format_args!(
-                "no CUDA driver found; the program runs without one, unless it brings its own; tried {tried}"
-            ));
+            let why = "no CUDA driver found; the program runs without one, unless it brings its own";
+            say(format_args!("{why}; {}", tried.told()));
         }
         (Err(tried), Some(_)) => return Err(tried.as_failure("that driver is not there")),
     }
@@ -252,6 +250,9 @@ fn output(asked: Option<&OsStr>) -> Result<OsString> {
     let in_the_way = |why: String| Err(failure(FAILED, format_args!("{name}: {why}")));
     if pattern.is_empty() {
         return refuse("an empty name".into());
+    }
+    if pattern == "-" {
+        return refuse("a trace cannot go to standard output; name a file (./- for one of that name)".into());
     }
     let path = match constant(pattern.as_bytes()) {
         Ok(path) => path,

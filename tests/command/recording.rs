@@ -356,6 +356,25 @@ fn a_file_size_limit_is_no_end_of_the_recording() {
 }
 
 #[test]
+fn standard_output_is_no_trace() {
+    let place = Place::new();
+    let ran = run(&mut place.cutrace(["record", "--driver", "sim", "-o", "-", "--", "true"])).expect(2);
+    assert!(ran.stderr.contains("--output: a trace cannot go to standard output"), "{}", ran.stderr);
+    assert!(!place.join("-").exists());
+}
+
+#[test]
+fn without_a_driver_the_simulated_one_is_named() {
+    let place = Place::new();
+    for command in [&["record", "true"][..], &["doctor"]] {
+        let ran = run(&mut place.cutrace(command));
+        let told = ran.stdout + &ran.stderr;
+        // On a machine that has one there is nothing to say.
+        assert!(!told.contains("tried") || told.contains("without a GPU, --driver sim"), "{told}");
+    }
+}
+
+#[test]
 fn a_trace_that_goes_while_it_is_recorded_is_told() {
     for (does, status, said) in [("rm trace.bin", 1, 1), ("mv trace.bin other.bin", 0, 2), ("mv trace.bin ..", 1, 1)] {
         let place = Place::new();
