@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::Args;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
-use trace::Trace;
+use trace::{Error, Trace};
 
 const DEFAULT: &str = "trace.bin";
 
@@ -79,7 +79,12 @@ impl Found {
             }
         };
         let path = Path::new(&name);
-        let preamble = Trace::preamble_of(path).ok();
+        let preamble = match Trace::preamble_of(path) {
+            // A broken one is meant, too; a directory, or a link to something else, is not.
+            Err(Error::NotAFile { .. }) => return None,
+            Err(_) if path.is_symlink() => return None,
+            preamble => preamble.ok(),
+        };
         let changed = || path.metadata().ok()?.modified().ok()?.duration_since(UNIX_EPOCH).ok();
         let begun = match &preamble {
             Some(preamble) => preamble.created,

@@ -18,6 +18,9 @@ fn the_latest_trace_is_read() {
     std::fs::rename(place.join("trace.1.bin"), place.join("trace.12.bin")).expect("our own directory");
     let file = std::fs::File::options().write(true).open(place.join("trace.bin")).expect("a trace");
     file.set_modified(std::time::SystemTime::now()).expect("our own file");
+    std::os::unix::fs::symlink("/dev/null", place.join("trace.20.bin")).expect("a link");
+    std::os::unix::fs::symlink("/proc/self/stat", place.join("trace.21.bin")).expect("a link");
+    std::fs::create_dir(place.join("trace.22.bin")).expect("a directory");
     let told = "cutrace: no file is named: reading trace.2.bin, the latest of 3 traces here\n";
     for reader in [&["info"][..], &["dump"], &["report"], &["view"], &["export", "--to", "jsonl", "-o", "-"]] {
         let ran = run(&mut place.cutrace(reader)).expect(0);
