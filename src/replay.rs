@@ -237,8 +237,11 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     if let Some(missing) = missing {
         let (call, function, size) = (missing.call, missing.function, size(missing.len));
         let place = exit::damage_of(trace).unwrap_or_else(|| trace.path.display().to_string());
-        let what = format_args!("call {call} {function} needs {size} of blob {}", missing.blob);
-        exit::say(format_args!("{place}: stopped: {what}, which is damaged or not in the file"));
+        let what = match missing.blob {
+            Some(blob) => format!("{size} of blob {blob}, which is damaged or not in the file"),
+            None => format!("{size} that were not recorded"),
+        };
+        exit::say(format_args!("{place}: stopped: call {call} {function} needs {what}"));
     }
     Ok(match report.outcome {
         Outcome::Diverged => DIVERGED,

@@ -126,10 +126,8 @@ fn outcome(out: &mut impl Write, plan: &Plan, report: &Report, explained: Option
         }
         (Outcome::Stopped, _) => match (&plan.missing, &report.stopped_before) {
             (Some(missing), Some((call, _))) if missing.call == *call => {
-                writeln!(
-                    out,
-                    "stopped: what call {call} needs is damaged, or not in the file; nothing up to there differs"
-                )?;
+                let why = if missing.blob.is_some() { "damaged, or not in the file" } else { "not recorded" };
+                writeln!(out, "stopped: what call {call} needs is {why}; nothing up to there differs")?;
             }
             _ if report.compared_no_launch() => {
                 writeln!(out, "stopped, and nothing that the device computed up to there was compared")?;

@@ -169,3 +169,19 @@ fn what_waits_at_the_stop_is_named() {
     let words = |file: &str| std::fs::read(place.join(file)).expect("a dump")[..4].to_vec();
     assert_eq!((words("values"), words("copied")), (3u32.to_le_bytes().to_vec(), vec![0; 4]));
 }
+
+/// The recording had no room for it: the replay is not to blame, nor is a launch.
+#[test]
+fn before_what_was_not_recorded() {
+    let place = Place::new();
+    let script = "ulimit -f 1000; exec \"$0\" record --driver sim -- \"$1\" 40";
+    run(place.command("bash").args(["-c", script]).arg(artifact("cutrace")).arg(client("copies_blocks.c"))).expect(0);
+    let ran = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(3);
+    assert!(
+        ran.stdout.starts_with("stopped: what call ") && ran.stdout.contains(" needs is not recorded; "),
+        "{ran:?}"
+    );
+    assert!(ran.stderr.contains(" cuMemcpyHtoD_v2 needs 65.5 kB that were not recorded"), "{}", ran.stderr);
+    let dry = run(&mut place.cutrace(["replay", "--dry-run"])).expect(0).stdout;
+    assert!(dry.starts_with("verdict: partly"), "{dry}");
+}

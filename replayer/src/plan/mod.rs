@@ -133,7 +133,7 @@ pub struct Plan {
     pub environment: Environment,
     /// Copies to the host behind the first gap of a range whose bytes are known all the same.
     pub(crate) known: HashSet<u64>,
-    /// The first call whose input is stored in a blob that the file does not have.
+    /// The first call whose input is not there: in a blob that the file does not have, or never recorded.
     pub missing: Option<Missing>,
 }
 
@@ -142,7 +142,8 @@ pub struct Plan {
 pub struct Missing {
     pub call: u64,
     pub function: &'static str,
-    pub blob: Hash,
+    /// None: it was not recorded.
+    pub blob: Option<Hash>,
     /// Bytes that the call needs of it.
     pub len: u64,
 }

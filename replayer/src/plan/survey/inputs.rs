@@ -29,7 +29,7 @@ impl Survey {
         let lost = call.images().filter(|image| !(sinks.contains(&image.address) && image.when == When::Return));
         let missing = written.chain(lost).find_map(|image| match image.content {
             Content::Blob(blob) if trace.blob(blob).is_none() => {
-                Some(Missing { call: call.number, function: function.name, blob, len: image.len })
+                Some(Missing { call: call.number, function: function.name, blob: Some(blob), len: image.len })
             }
             _ => None,
         });
@@ -43,6 +43,9 @@ impl Survey {
                 _ => false,
             };
             if gone {
+                let lost = Missing { call: call.number, function: function.name, blob: None, len: image.len };
+                let lost = Some(lost).filter(|_| call.succeeded() && matches!(image.content, Content::Lost));
+                self.plan.missing = self.plan.missing.take().or(lost);
                 self.reasons.about_call(format!("{}: some of its input was not recorded", function.name), call.number);
             }
         }
