@@ -123,7 +123,8 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     };
     let (calls, bytes) = (counted(done.calls, "call"), size(done.bytes));
     if !done.written {
-        writeln!(out, "{name}: closed and whole: {calls}, {} segments, {bytes}", done.segments)?;
+        let whole = if status == exit::DONE { " and whole" } else { ", not whole" };
+        writeln!(out, "{name}: closed{whole}: {calls}, {} segments, {bytes}", done.segments)?;
         for (what, count) in done.losses.iter().filter(|(what, _)| what.starts_with("at offset ")) {
             lost(&mut out, what, *count)?;
         }

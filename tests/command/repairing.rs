@@ -77,3 +77,24 @@ fn a_trace_is_replaced_and_never_changed() {
     run(&mut place.cutrace(["info"])).expect(0);
     assert_eq!(std::fs::read_dir(place.path()).expect("a directory").count(), 3);
 }
+
+#[test]
+fn a_trace_that_lost_its_beginning_cannot_be_replayed() {
+    let place = Place::new();
+    run(place.recorded(client("copies_blocks.c")).arg("400")).expect(0);
+    let path = place.join("trace.bin");
+    let mut forge = Forge::open(&path);
+    let chunks = forge.segments(Kind::Chunk);
+    let (first, _) = chunks.iter().min_by_key(|(_, header)| (header.thread, header.ordinal())).expect("a chunk");
+    assert!(chunks.iter().filter(|(_, header)| header.thread == 0).count() > 1);
+    forge.flip(first + HEADER + 40);
+    forge.write(&path);
+    let info = json(&run(&mut place.cutrace(["info", "--json"])).expect(3));
+    assert_eq!(info["verdict"], "no", "{}", info["reasons"]);
+    assert!(info["reasons"].to_string().contains("calls are lost that initialised the driver"), "{}", info["reasons"]);
+    run(&mut place.cutrace(["repair", "trace.bin"])).expect(3);
+    let again = run(&mut place.cutrace(["repair", "trace.bin"])).expect(3).stdout;
+    assert!(again.contains("closed, not whole") && again.contains("lost: at offset "), "{again}");
+    let ran = run(&mut place.cutrace(["replay", "--driver", "sim"])).expect(1);
+    assert!(ran.stdout.starts_with("verdict: no"), "{}", ran.stdout);
+}

@@ -56,9 +56,13 @@ fn is_unharmed(ran: &Outcome, trace: &Trace, code: i32) {
 #[test]
 fn a_recorded_trace_is_emptied() {
     for threads in ["1", "4"] {
-        let (_place, ran, trace) = cut(|place, program| place.recorded(program), threads, 0, "return");
+        let (place, ran, trace) = cut(|place, program| place.recorded(program), threads, 0, "return");
         is_unharmed(&ran, &trace, 7);
+        // Who says what is lost is no thread of the program.
         assert!(trace.footer.is_some(), "{}", ran.stderr);
+        assert!(trace.threads.iter().all(|thread| thread.name != "cutrace"), "{:?}", trace.threads);
+        let repaired = run(&mut place.cutrace(["repair", "trace.bin"])).stdout;
+        assert_eq!(repaired.contains("closed and whole"), !repaired.contains("lost: "), "{repaired}");
     }
 }
 

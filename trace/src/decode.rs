@@ -392,6 +392,7 @@ impl<'a> Decoder<'_, 'a> {
             (None, _) => "the call did not return",
             (_, true) if is_lost() => "they could not be read",
             _ if is_lost() => "neither the driver nor the code tells their sizes",
+            _ if self.call.succeeded() => "what the trace had held of the kernel is lost",
             _ => "the launch failed, and the kernel had not been launched before",
         }
     }

@@ -252,6 +252,10 @@ impl Trace {
             self.index_chunk(offset, header, &mut lane);
             lane.has_gaps |= self.damage.len() > known;
         }
+        // Last words are said in a lane of their own, by no thread.
+        while self.threads.pop_if(|thread| thread.os_id == 0 && thread.calls == 0 && !thread.name.is_empty()).is_some()
+        {
+        }
         self.calls.sort_by_key(|c| (c.begin, c.thread, c.sequence));
         // Those with the same stamp stay in the order in which their thread wrote them.
         self.annotations.sort_by_key(|(time, thread, _)| (*time, *thread));

@@ -297,6 +297,9 @@ impl Survey {
 
         let nothing = match trace.preamble.data {
             Data::None => Some("recorded with --data=none: neither arguments' memory nor payloads are in the file"),
+            _ if is_headless(trace) => {
+                Some("the calls are lost that initialised the driver and made what the others use")
+            }
             _ if self.executable == 0 => Some("there is no call in it that could be replayed"),
             _ => None,
         };
@@ -347,6 +350,13 @@ impl Survey {
         };
         plan
     }
+}
+
+/// Whether what every trace begins with is lost.
+fn is_headless(trace: &Trace) -> bool {
+    let begins = |call: Call| call.function().is_some_and(|function| function.effect == Effect::Initialize);
+    let is_lossy = !trace.losses.is_empty() || trace.damage.iter().any(|damage| damage.loses);
+    is_lossy && !trace.is_empty() && !trace.calls().any(begins)
 }
 
 /// Whether it hands out physical memory that was made elsewhere.

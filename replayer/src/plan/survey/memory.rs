@@ -17,8 +17,8 @@ use trace::model::memory::Allocation;
 use trace::model::stream::StreamId;
 use trace::{Call, Function, Trace};
 
-const ADOPTED: &str = "writes memory that no recorded call made, as the driver's own tables make it: what they do with it is not \
-                       recorded (nvJPEG has the JPEG engine decode so), and what it held before is taken to be zeros";
+const ADOPTED: &str = "writes memory that no recorded call made: that one was lost, or the driver's own tables made it (nvJPEG's \
+                       is), of which nothing else is recorded; what it held before is taken to be zeros";
 
 const ELSEWHERE: &str =
     "the device has pinned host memory at another address than the CPU: what the CPU wrote there may not be recorded";
