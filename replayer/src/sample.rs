@@ -107,6 +107,11 @@ impl Sample {
             file.extend(content);
             file.resize(start + size as usize, 0);
         }
+        // Without any it would have been cut off.
+        if self.threads.is_empty() {
+            file.extend(Header::new(Kind::Chunk, segment::PAGE).encode());
+            file.resize(file.len() + segment::PAGE as usize - segment::HEADER, 0);
+        }
         let path = tempfile::NamedTempFile::new().expect("a temporary file").into_temp_path();
         std::fs::write(&path, file).expect("written");
         let trace = Trace::open(&path).expect("a trace");
