@@ -9,11 +9,15 @@ use trace::Trace;
 use trace::launch::Shape;
 
 /// Why a failure that was recorded may not come again.
-pub const NOT_MET: &str = "the replay maps memory in steps of 2 MiB, where an access just past an allocation, or to one that was \
+pub fn not_met(place: bool) -> &'static str {
+    if place { NOT_MET } else { "it may depend on what lay beside the memory, or on the order of work" }
+}
+
+const NOT_MET: &str = "the replay maps memory in steps of 2 MiB, where an access just past an allocation, or to one that was \
                            freed, need not fail; with --no-placement it allocates and frees as the program did";
 
 /// What was waited for, and what was found.
-pub fn text(out: &mut impl Write, trace: &Trace, watched: &Watched, report: &Report) -> Result<()> {
+pub fn text(out: &mut impl Write, trace: &Trace, watched: &Watched, report: &Report, place: bool) -> Result<()> {
     let launches = counted(watched.launches, "launch");
     write!(out, "  one by one   {launches}")?;
     if watched.graphs != 0 {
@@ -30,7 +34,7 @@ pub fn text(out: &mut impl Write, trace: &Trace, watched: &Watched, report: &Rep
     let Some(culprit) = &report.culprit else {
         if let (Some((failure, heard)), None) = (&report.recorded_fault, &report.stopped_before) {
             writeln!(out, "  not met      {failure}, recorded at call {heard}: no launch of the replay fails")?;
-            writeln!(out, "               {NOT_MET}")?;
+            writeln!(out, "               {}", not_met(place))?;
         }
         return Ok(());
     };

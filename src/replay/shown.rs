@@ -57,14 +57,15 @@ pub fn plan(trace: &Trace, plan: &Plan, place: bool, as_json: bool) -> Result<()
     Ok(out.flush()?)
 }
 
-/// `verbose`: also what concerns the replay rather than the program.
+/// `place`: memory was put back at its addresses. `verbose`: also what concerns the replay rather than the
+/// program.
 pub fn text(
     out: &mut impl Write,
     trace: &Trace,
     plan: &Plan,
     report: &Report,
     explained: Option<&Explanation>,
-    verbose: bool,
+    (place, verbose): (bool, bool),
 ) -> Result<()> {
     let verbose = verbose || report.outcome == Outcome::Diverged;
     outcome(out, plan, report, explained)?;
@@ -76,7 +77,7 @@ pub fn text(
     writeln!(out, "  made again   {calls} in {elapsed:.2} s")?;
     if verbose && report.tally.emulated != 0 {
         let calls = counted(report.tally.emulated, "call");
-        writeln!(out, "               {calls} among them got or gave back memory that the replay had reserved before")?;
+        writeln!(out, "               {calls} among them got or gave back memory, by other calls than the program's")?;
     }
     compared_with(out, trace, report)?;
     memory(out, report)?;
@@ -101,7 +102,7 @@ pub fn text(
         }
     }
     if let Some(watched) = &report.watched {
-        culprit::text(out, trace, watched, report)?;
+        culprit::text(out, trace, watched, report, place)?;
     }
     if let Some(first) = &report.tally.first {
         divergence(out, first, report.tally.divergences)?;
@@ -109,7 +110,7 @@ pub fn text(
     if let Some(explained) = explained {
         explained::text(out, explained)?;
     }
-    advice(out, report, explained.is_some_and(Explanation::is_found))
+    advice(out, report, place, explained.is_some_and(Explanation::is_found))
 }
 
 /// In one line.
@@ -256,14 +257,14 @@ fn first_few(out: &mut impl Write, trace: &Trace, calls: impl Iterator<Item = u6
 }
 
 /// What to ask next, where nothing has been asked beyond a replay.
-fn advice(out: &mut impl Write, report: &Report, is_explained: bool) -> Result<()> {
+fn advice(out: &mut impl Write, report: &Report, place: bool, is_explained: bool) -> Result<()> {
     if report.watched.is_some() || report.stopped_before.is_some() || report.outcome == Outcome::Replayed {
         return Ok(());
     }
     let is_about = |failure: &str| report.tally.first.as_ref().is_some_and(|first| first.expected == failure);
     let line = match &report.recorded_fault {
         Some((failure, call)) if is_about(failure) => {
-            format!("not met      {failure}, recorded at call {call}: {}", culprit::NOT_MET)
+            format!("not met      {failure}, recorded at call {call}: {}", culprit::not_met(place))
         }
         Some((failure, call)) => {
             format!("recorded     {failure} at call {call}: replay --sync-launches names the launch that fails")

@@ -222,3 +222,13 @@ fn a_kernel_without_parameters_has_a_name() {
     );
     assert_eq!(report(&place, &[], 1)["culprit"]["kernel"], "fail");
 }
+
+/// Memory has no room behind it then.
+#[test]
+fn an_access_just_past_an_allocation_fails_without_placement() {
+    let place = recorded("access_past_end.c", &[]);
+    let told = replayed(&place, &[]).expect(4).stdout;
+    assert!(told.contains("with --no-placement it allocates and frees as the program did"), "{told}");
+    let report = report(&place, &["--no-placement"], 1);
+    assert_eq!((&report["outcome"], &report["culprit"]["kernel"]), (&"faulted".into(), &"add_two".into()), "{report}");
+}

@@ -83,6 +83,8 @@ pub struct Placement<'a> {
     pub captures: Captures,
     /// Freed memory is unmapped at once.
     unmaps: bool,
+    /// Memory elsewhere has no room behind it: what the recorded program met there is to be met again.
+    pub(crate) is_exact: bool,
     /// What memory is filled with each time that it is allocated; none: with zeros, when it is mapped, or
     /// would be anew.
     pub fill: Option<u8>,
@@ -124,6 +126,7 @@ impl<'a> Placement<'a> {
             shortages: shortages(driver, objects, plan)?,
             homes: Mutex::default(),
             unmaps: plan.fault.is_some(),
+            is_exact: !place && plan.fault.is_some(),
             fill,
             missing: Mutex::default(),
             elsewhere: Mutex::default(),

@@ -38,6 +38,9 @@ impl Placement<'_> {
     /// one's order may not be touched: then it comes at once.
     pub(crate) fn allocate_elsewhere(&self, len: u64, ordered: Option<Ordered>) -> Result<u64, Failure> {
         const ROOM: u64 = 512;
+        if self.is_exact {
+            return self.allocate_anywhere(len, ordered);
+        }
         match self.allocate_anywhere(len.saturating_add(ROOM), ordered) {
             Err(Failure { code: Some(result::OUT_OF_MEMORY), .. }) => self.allocate_anywhere(len, ordered),
             done => done,
