@@ -117,7 +117,8 @@ pub fn run(arguments: Arguments) -> Result<u8> {
     let default = env::current_dir().ok().map(|here| here.join("trace.bin")).filter(|path| is_default && path.exists());
     let stdout = stdout::Output::here();
     // Not before: what interrupts us until the program runs would leave it behind.
-    let session = tempfile::Builder::new().prefix("cutrace-").tempfile().context("a temporary file")?;
+    session::remove_left();
+    let session = session::begin().context("a temporary file")?;
     command.env("CUTRACE_SESSION", session.path());
     let status = signals::run(&mut command).map_err(|error| {
         let status = if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { CANNOT_EXECUTE };

@@ -6,9 +6,12 @@ use crate::verdict;
 use std::env;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tempfile::NamedTempFile;
 use trace::annotation::{Range, Wanted};
 use trace::api::effect::Effect;
 use trace::api::roles::Class;
@@ -35,6 +38,35 @@ pub struct Asked<'a> {
     pub delay: Option<f64>,
     /// What went to standard output, if that is known.
     pub printed: Option<Printed>,
+}
+
+const PREFIX: &str = "cutrace-";
+/// One that is younger may be another `record`'s that has not locked it yet.
+const YOUNG: Duration = Duration::from_secs(60);
+
+/// A file for what the processes of this recording announce, locked as long as this process lives.
+pub fn begin() -> io::Result<NamedTempFile> {
+    let session = tempfile::Builder::new().prefix(PREFIX).tempfile()?;
+    // Where there are no locks, one that is left stays.
+    let _unsupported = session.as_file().try_lock();
+    Ok(session)
+}
+
+/// Removes what a `record` has left that was killed. Processes that it had started then close their traces
+/// themselves.
+pub fn remove_left() {
+    let entries = std::fs::read_dir(env::temp_dir()).into_iter().flatten().flatten();
+    for path in entries.map(|entry| entry.path()) {
+        let name = path.file_name().and_then(OsStr::to_str).and_then(|name| name.strip_prefix(PREFIX));
+        let is_one = name.is_some_and(|rest| rest.len() == 6 && rest.bytes().all(|byte| byte.is_ascii_alphanumeric()));
+        let about = path.symlink_metadata().ok().filter(|about| is_one && about.is_file());
+        // SAFETY: asks alone.
+        let is_ours = about.as_ref().is_some_and(|about| about.uid() == unsafe { libc::geteuid() });
+        let is_old = about.and_then(|about| about.modified().ok()?.elapsed().ok()).is_some_and(|age| age > YOUNG);
+        if is_ours && is_old && File::open(&path).is_ok_and(|file| file.try_lock().is_ok()) {
+            let _gone_already = std::fs::remove_file(&path);
+        }
+    }
 }
 
 /// How many processes could have no trace.

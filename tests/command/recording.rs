@@ -388,3 +388,40 @@ fn a_trace_that_goes_while_it_is_recorded_is_told() {
         place.trace_paths().iter().for_each(|path| assert_eq!(sound(path).len(), 49));
     }
 }
+
+#[test]
+fn what_a_killed_record_has_left_is_removed() {
+    let place = Place::new();
+    let record = |program: &[&str]| {
+        let mut record = place.cutrace(["record", "--driver", "sim", "--"]);
+        record.args(program).env("TMPDIR", place.path());
+        record
+    };
+    let sessions = || {
+        let all = std::fs::read_dir(place.path()).expect("our own directory").flatten();
+        all.map(|entry| entry.file_name())
+            .filter(|name| name.to_string_lossy().starts_with("cutrace-"))
+            .collect::<Vec<_>>()
+    };
+    let begin = |sleep: &str, known: usize| {
+        let started = record(&["sleep", sleep]).spawn().expect("started");
+        while sessions().len() == known {
+            std::thread::yield_now();
+        }
+        started
+    };
+    let mut killed = begin("1", 0);
+    killed.kill().and_then(|()| killed.wait()).expect("ours");
+    let left = sessions();
+    let mut runs = begin("60", 1);
+    for name in sessions() {
+        let file = std::fs::File::options().write(true).open(place.path().join(name)).expect("there");
+        file.set_modified(std::time::SystemTime::now() - std::time::Duration::from_secs(3600)).expect("our own file");
+    }
+    run(&mut record(&["true"]));
+    // That of one which runs stays.
+    assert!(sessions().len() == 1 && sessions() != left, "{left:?}, {:?}", sessions());
+    // SAFETY: the child is ours and has not been waited for.
+    unsafe { libc::kill(runs.id() as i32, libc::SIGTERM) };
+    runs.wait().expect("ours");
+}
