@@ -68,10 +68,8 @@ pub fn write(path: &Path, shape: Shape) -> io::Result<u64> {
     let preamble = whole(Kind::Preamble, 0, &encode(&preamble(path)));
     file.put(Kind::Preamble, &preamble)?;
     file.put(Kind::Preamble, &preamble)?;
-    if !shape.footer {
-        file.out.write_all(&last_words())?;
-        file.at += PAGE;
-    }
+    file.out.write_all(&last_words())?;
+    file.at += PAGE;
     let threads = shape.threads.max(1);
     let mut lanes: Vec<Lane> = (0..threads).map(|index| Lane::new(index, shape)).collect();
     lanes[0].prologue(shape, threads);
