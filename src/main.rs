@@ -33,6 +33,7 @@ mod shell;
 mod signals;
 mod stdout;
 mod streams;
+mod switch;
 mod unfinished;
 mod verdict;
 mod view;
@@ -41,6 +42,7 @@ mod writes;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
+use trace::control;
 
 /// Records everything a program asks of the CUDA driver, and does it again.
 #[derive(Parser)]
@@ -53,6 +55,7 @@ struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   cutrace record ./app              record a program's driver calls into trace.bin
+  cutrace on PID, cutrace off PID   switch a recording that runs
   cutrace info                      what the latest trace here holds, and whether it can be replayed
   cutrace dump --grep Memcpy        the copies, one line a call
   cutrace report                    where time and memory went, and what to look at
@@ -72,6 +75,10 @@ An output that exists or cannot be written is 1; flags that contradict each othe
 #[derive(Subcommand)]
 enum Command {
     Record(record::Arguments),
+    /// Have a running process record its work from here on
+    On(switch::Arguments),
+    /// Have a running process leave its work out of its trace, at next to no cost
+    Off(switch::Arguments),
     Replay(Box<replay::Arguments>),
     View(view::Arguments),
     Info(info::Arguments),
@@ -88,7 +95,8 @@ impl Command {
     /// Whether stdout is read by a script, also of a command that fails.
     fn is_json(&self) -> bool {
         match self {
-            Command::Record(_) | Command::View(_) | Command::Completions(_) => false,
+            Command::Record(_) | Command::On(_) | Command::Off(_) => false,
+            Command::View(_) | Command::Completions(_) => false,
             Command::Replay(arguments) => arguments.json,
             Command::Info(arguments) => arguments.reading.json,
             Command::Dump(arguments) => arguments.reading.json,
@@ -112,6 +120,8 @@ fn main() -> ExitCode {
     }
     let ended = match command {
         Command::Record(arguments) => record::run(arguments),
+        Command::On(arguments) => switch::run(arguments, control::Command::On),
+        Command::Off(arguments) => switch::run(arguments, control::Command::Off),
         Command::Replay(arguments) => replay::run(*arguments),
         Command::View(arguments) => view::run(arguments),
         Command::Info(arguments) => info::run(arguments),

@@ -40,6 +40,7 @@ LD_PRELOAD=libcutrace.so may):
   CUTRACE_RANGE, CUTRACE_DELAY, CUTRACE_DURATION, CUTRACE_CALLS
                     as --range, --delay, --duration and --calls
   CUTRACE_MAX_SIZE  as --max-size
+  CUTRACE_PAUSED    1: as --paused
   CUTRACE_GPU_TIMES 1: as --gpu-times; CUTRACE_CUPTI names libraries to try,
                     separated by colons
   CUTRACE_DISABLE   1: make the driver calls, record nothing
@@ -79,6 +80,9 @@ pub struct Arguments {
     /// End the range for good after so many calls; those that are recorded always are not counted
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = calls)]
     calls: Option<u64>,
+    /// Begin with the range closed: `cutrace on PID` opens it, `cutrace off PID` closes it again
+    #[arg(long)]
+    paused: bool,
     /// Stop recording before the trace of a process, calls and data, gets longer: 500M, 2G, 1Gi. The program
     /// goes on, and the trace replays up to there
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true, value_parser = max_size)]
@@ -131,6 +135,7 @@ pub fn run(arguments: Arguments) -> Result<u8> {
         directory: parent(&output),
         range: arguments.range.as_deref(),
         delay: arguments.delay,
+        paused: arguments.paused,
         printed: stdout.and_then(|stdout| stdout.printed().ok().flatten()),
     };
     // The traces are read now, and whoever cuts one short does not change how the program has ended.
@@ -160,6 +165,7 @@ fn set_recorder(command: &mut Command, arguments: &Arguments, recorder: &Path) {
         ("CUTRACE_DELAY", arguments.delay.map(number)),
         ("CUTRACE_DURATION", arguments.duration.map(number)),
         ("CUTRACE_CALLS", arguments.calls.map(|calls| calls.to_string())),
+        ("CUTRACE_PAUSED", arguments.paused.then(|| "1".to_owned())),
         ("CUTRACE_MAX_SIZE", arguments.max_size.clone()),
         ("CUTRACE_GPU_TIMES", arguments.gpu_times.then(|| "1".to_owned())),
     ] {

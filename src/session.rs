@@ -36,6 +36,7 @@ pub struct Asked<'a> {
     pub range: Option<&'a str>,
     /// In seconds.
     pub delay: Option<f64>,
+    pub paused: bool,
     /// What went to standard output, if that is known.
     pub printed: Option<Printed>,
 }
@@ -71,7 +72,7 @@ pub fn remove_left() {
 
 /// How many processes could have no trace.
 pub fn close(asked: &Asked) -> u64 {
-    let Asked { session, program, existing, range, delay, .. } = *asked;
+    let Asked { session, program, existing, range, delay, paused, .. } = *asked;
     let printed = asked.printed.as_ref().map(|printed| with_body(record::PRINTED, printed)).unwrap_or_default();
     let announced = std::fs::read(session).unwrap_or_default();
     let mut closed: Vec<(String, Finished)> = Vec::new();
@@ -87,7 +88,8 @@ pub fn close(asked: &Asked) -> u64 {
     for path in paths {
         let name = relative(&path);
         let finish = |trace: Trace| {
-            let why = range.and_then(|range| never_opened(&trace, range));
+            let why = (paused && never_switched_on(&trace)).then(|| "cutrace on was not called".into());
+            let why = why.or_else(|| never_opened(&trace, range?));
             let why = why.or_else(|| ended_before(&trace, delay?));
             // That of a program that still runs may begin yet.
             // Nothing of the program's own without being asked for: not even what its lines are like.
@@ -138,14 +140,22 @@ fn ended_before(trace: &Trace, delay: f64) -> Option<String> {
     is_within.then(|| format!("no driver call came later than {delay} s after the first"))
 }
 
+fn never_switched_on(trace: &Trace) -> bool {
+    trace.calls_left_out() > 0 && !trace.switched.iter().any(|switched| switched.is_on)
+}
+
+/// Whether all work was left out.
+fn has_no_work(trace: &Trace) -> bool {
+    let works = |call: Call| call.function().is_some_and(|f| matches!(f.class, Class::launch | Class::submit));
+    trace.works_left_out() > 0 && !trace.calls().any(works)
+}
+
 /// Why the range that was asked for is empty, if the trace tells.
 fn never_opened(trace: &Trace, range: &str) -> Option<String> {
     const NAMED: usize = 8;
     let Some(wanted) = range.strip_prefix("nvtx:").and_then(Wanted::parse) else {
         if range == "signals" {
-            let works = |call: Call| call.function().is_some_and(|f| matches!(f.class, Class::launch | Class::submit));
-            let is_empty = trace.left_out.iter().any(|left| left.works > 0) && !trace.calls().any(works);
-            return is_empty.then(|| "SIGUSR1 did not come".into());
+            return has_no_work(trace).then(|| "SIGUSR1 did not come".into());
         }
         let begins = Effect::ProfilerRange { begins: true };
         let is_it = |call: Call| call.function().is_some_and(|function| function.effect == begins);
@@ -189,7 +199,7 @@ fn unannounced(directory: &Path, session: &Path) -> Vec<PathBuf> {
 }
 
 /// Most files of a directory are no traces.
-fn begins_as_one(path: &Path) -> bool {
+pub fn begins_as_one(path: &Path) -> bool {
     let mut first = [0; MAGIC.len()];
     File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok() && first == MAGIC
 }

@@ -13,7 +13,6 @@ use crate::shared::Piece;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::sync::Condvar;
 use std::sync::atomic::{AtomicU64, Ordering::*, fence};
 use std::time::Duration;
 use trace::segment::{HEADER, Header, Kind, LENGTH_AT, round_up};
@@ -177,7 +176,6 @@ pub unsafe fn settled(base: *const u8) -> Option<(Header, Vec<u8>)> {
 #[derive(Default)]
 pub struct Supply {
     state: Lock<State>,
-    wanted: Condvar,
 }
 
 #[derive(Default)]
@@ -244,9 +242,9 @@ impl Supply {
     }
 
     /// A full chunk, or the chunk of a thread that ends.
-    pub fn retire(&self, chunk: Chunk) {
+    pub fn retire(&self, file: &TraceFile, chunk: Chunk) {
         self.state.lock().full.push_back(chunk);
-        self.wanted.notify_one();
+        file.memory.control().ring();
     }
 
     fn reuse(&self, file: &TraceFile, chunk: Chunk) -> io::Result<()> {
@@ -259,17 +257,13 @@ impl Supply {
         Ok(())
     }
 
-    /// One turn of the recorder thread.
-    pub fn tend(&self, file: &TraceFile, at_most: Duration) -> io::Result<()> {
-        let mut state = self.state.lock();
-        match state.full.pop_front() {
-            Some(chunk) => {
-                drop(state);
-                self.reuse(file, chunk)
-            }
+    /// One turn of the recorder thread, which waits if nothing has come since it `heard`.
+    pub fn tend(&self, file: &TraceFile, heard: u32, at_most: Duration) -> io::Result<()> {
+        let full = self.state.lock().full.pop_front();
+        match full {
+            Some(chunk) => self.reuse(file, chunk),
             None => {
-                // A wait that was in vain is only a turn.
-                drop(self.wanted.wait_timeout(state, at_most));
+                file.memory.control().wait(heard, at_most);
                 Ok(())
             }
         }

@@ -53,6 +53,8 @@ pub struct Asked {
     pub duration: Option<Duration>,
     /// Those that are recorded always do not count.
     pub calls: Option<u64>,
+    /// It is closed until `cutrace on` opens it.
+    pub paused: bool,
 }
 
 pub fn read() -> Config {
@@ -120,7 +122,9 @@ fn range() -> Asked {
     let calls = text("CUTRACE_CALLS").and_then(|text| {
         text.parse().inspect_err(|_| tell(&format!("CUTRACE_CALLS={text:?} is no number; not kept"))).ok()
     });
-    Asked { trigger, delay: seconds("CUTRACE_DELAY"), duration: seconds("CUTRACE_DURATION"), calls }
+    let (delay, duration) = (seconds("CUTRACE_DELAY"), seconds("CUTRACE_DURATION"));
+    let paused = switch("CUTRACE_PAUSED", "recording from the start");
+    Asked { trigger, delay, duration, calls, paused }
 }
 
 /// A variable that is 0 or 1; `otherwise` is what happens without it.

@@ -9,7 +9,7 @@ use std::sync::atomic::{
     AtomicU32,
     Ordering::{Relaxed, Release},
 };
-use trace::record::{self, Loss, Thread};
+use trace::record::{self, Loss, Switched, Thread};
 use trace::segment::PAGE;
 
 pub struct LastWords {
@@ -28,6 +28,17 @@ impl LastWords {
 
     /// Adds a loss, as long as there is room for it.
     pub fn say(&self, threads: &AtomicU32, what: &str, count: u64) {
+        self.put(threads, 0, &record::with_body(record::LOSS, &Loss { what: what.into(), count }));
+    }
+
+    /// Adds when recording was switched on or off, unless so often that there would be no room for losses.
+    pub fn switched(&self, threads: &AtomicU32, switched: Switched) {
+        const LOSSES: usize = 1 << 10;
+        self.put(threads, LOSSES, &record::with_body(record::SWITCHED, &switched));
+    }
+
+    /// Adds a record, if so much room is left behind it.
+    fn put(&self, threads: &AtomicU32, behind: usize, record: &[u8]) {
         let mut said = self.said.lock();
         let at = match *said {
             Some(at) => at,
@@ -36,13 +47,11 @@ impl LastWords {
                 self.add(0, &record::with_body(record::THREAD, &Thread { os_id: 0, name: "cutrace".into() }))
             }
         };
-        *said = Some(self.add(at, &record::with_body(record::LOSS, &Loss { what: what.into(), count })));
+        let is_room = at + record.len() + behind <= PAGE as usize - FRAME;
+        *said = Some(if is_room { self.add(at, record) } else { at });
     }
 
     fn add(&self, at: usize, record: &[u8]) -> usize {
-        if at + record.len() > PAGE as usize - FRAME {
-            return at;
-        }
         // SAFETY: within the chunk, which nobody else writes to while the lock is held.
         unsafe { std::ptr::copy_nonoverlapping(record.as_ptr(), self.chunk.start().add(at), record.len()) };
         self.chunk.length().store((at + record.len()) as u64, Release);

@@ -16,6 +16,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::*};
 use std::time::Duration;
 use trace::annotation::Wanted;
+use trace::control::Answer;
 use trace::record::{Annotation, annotated};
 
 /// Of one recording.
@@ -34,7 +35,8 @@ const NOT_BEGUN: u32 = 1;
 const EARLY: u32 = 2;
 const OVER: u32 = 4;
 const SPENT: u32 = 8;
-const CLOSED: u32 = NOT_BEGUN | EARLY | OVER | SPENT;
+const PAUSED: u32 = 128;
+const CLOSED: u32 = NOT_BEGUN | EARLY | OVER | SPENT | PAUSED;
 /// Calls are counted.
 const COUNTED: u32 = 16;
 /// Annotations are looked at.
@@ -116,6 +118,9 @@ pub fn begin(asked: &Asked) -> Range {
     if asked.delay.is_some_and(|delay| !delay.is_zero()) {
         state |= EARLY;
     }
+    if asked.paused {
+        state |= PAUSED;
+    }
     if let Some(calls) = asked.calls {
         LEFT.store(calls.min(i64::MAX as u64) as i64, Relaxed);
         state |= COUNTED;
@@ -138,6 +143,9 @@ pub fn in_words(asked: &Asked) -> Option<String> {
         }
         Trigger::Signals => words.push("from SIGUSR1 to SIGUSR2".into()),
     }
+    if asked.paused {
+        words.push("from cutrace on to cutrace off".into());
+    }
     words.extend(asked.delay.map(|delay| format!("after {} s", delay.as_secs_f64())));
     words.extend(asked.duration.map(|duration| format!("for {} s", duration.as_secs_f64())));
     words.extend(asked.calls.map(|calls| format!("the first {calls} calls")));
@@ -154,6 +162,18 @@ fn opens(why: u32) {
 
 fn closes(why: u32) {
     STATE.fetch_or(why, AcqRel);
+}
+
+/// From outside. Calls in between pay what they pay for a range.
+pub fn switch(is_on: bool) -> Answer {
+    let state = STATE.load(Acquire);
+    match is_on {
+        true if state & PAUSED == 0 => return Answer::Already,
+        false if state & PAUSED != 0 => return Answer::Already,
+        true => opens(PAUSED),
+        false => closes(PAUSED),
+    }
+    if is_on && state & CLOSED & !PAUSED != 0 { Answer::Closed } else { Answer::Done }
 }
 
 pub fn profiler(range: &Range, starts: bool) {
@@ -247,9 +267,9 @@ impl Range {
 
     /// There is no recorder thread.
     pub fn untended(&self) {
-        if self.asked.delay.is_some() || self.asked.duration.is_some() {
-            opens(EARLY);
-            tell("no thread is to be had: --delay and --duration are not kept");
+        if self.asked.delay.is_some() || self.asked.duration.is_some() || self.asked.paused {
+            opens(EARLY | PAUSED);
+            tell("no thread is to be had: --delay, --duration and --paused are not kept");
         }
     }
 }

@@ -6,7 +6,8 @@ use crate::clock;
 use crate::lock::Lock;
 use crate::log::tell;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::*};
+use trace::control::{self, Control};
 use trace::segment::PAGE;
 use trace::shared_memory::{Owner, PRIVATE, Place};
 
@@ -20,6 +21,10 @@ pub struct Memory {
     state: Lock<State>,
     /// None could be had: chunks are in memory of this process alone.
     pub is_private: AtomicBool,
+    /// In the first block, where others find it; null if there is none.
+    control: AtomicPtr<Control>,
+    /// In its place.
+    own_control: Control,
 }
 
 #[derive(Default)]
@@ -51,7 +56,14 @@ impl Memory {
     pub fn new((device, inode): (u64, u64)) -> Memory {
         let seed = [clock::pair().ns, clock::entry(), std::process::id().into(), inode].map(u64::to_le_bytes).concat();
         let owner = Owner { token: trace::hash::checksum(&seed) | 1, device, inode };
-        Memory { owner, state: Lock::default(), is_private: AtomicBool::new(false) }
+        let (state, is_private, control, own_control) = Default::default();
+        Memory { owner, state, is_private, control, own_control }
+    }
+
+    /// By which the recorder thread is woken, and others ask.
+    pub fn control(&self) -> &Control {
+        // SAFETY: null, or in the first page of a block that is never unmapped, where only atomics are.
+        unsafe { self.control.load(Acquire).as_ref() }.unwrap_or(&self.own_control)
     }
 
     /// Whole pages that hold zeros.
@@ -139,6 +151,9 @@ impl Memory {
             not_for_children(base, size);
             let first = self.owner.encode();
             std::ptr::copy_nonoverlapping(first.as_ptr(), base.cast(), first.len());
+            if all.is_empty() {
+                self.control.store(base.byte_add(control::AT).cast(), Release);
+            }
             all.push(id);
             Some(Block { id, base: base.cast(), size, used: PAGE as usize })
         }

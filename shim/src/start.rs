@@ -17,8 +17,9 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::*};
+use trace::control::{Answer, Command};
 use trace::preamble::{Preamble, encode};
-use trace::record::SIZE_LIMIT;
+use trace::record::{SIZE_LIMIT, Switched};
 
 /// Starts recording if this process should and does not yet. Returns whether it records now. `looks_last`:
 /// has the end of the process begin with a look at managed memory.
@@ -126,11 +127,14 @@ fn spawn(stack: usize) {
     extern "C" fn tend(_: *mut libc::c_void) -> *mut libc::c_void {
         thread::name(c"cutrace");
         let recorder = recorder();
+        let control = recorder.around.file.memory.control();
         let turn = || {
+            let heard = control.heard();
+            control.serve(|command| command.map_or(Answer::Unknown, |command| switch(recorder, command)));
             recorder.watch.look_for_bystanders(external_writers::SELDOM, &recorder.around);
             // That somebody has cut the file short is to be known before the process ends.
             recorder.around.file.look();
-            recorder.supply.tend(&recorder.around.file, recorder.range.tend().min(times::tend()))
+            recorder.supply.tend(&recorder.around.file, heard, recorder.range.tend().min(times::tend()))
         };
         while generation::recording() {
             match std::panic::catch_unwind(std::panic::AssertUnwindSafe(turn)) {
@@ -139,12 +143,24 @@ fn spawn(stack: usize) {
                 Err(_) => off("an internal error"),
             }
         }
+        control.close();
         times::recording_ended();
         std::ptr::null_mut()
     }
     if !thread::spawn(stack, tend, std::ptr::null_mut()) {
+        recorder().around.file.memory.control().close();
         recorder().range.untended();
     }
+}
+
+/// `cutrace on` and `cutrace off`.
+fn switch(recorder: &Recorder, command: Command) -> Answer {
+    let is_on = command == Command::On;
+    let answer = range::switch(is_on);
+    if answer != Answer::Already {
+        recorder.last_words.switched(&recorder.threads, Switched { time: clock::exit(), is_on });
+    }
+    answer
 }
 
 /// Tells `cutrace record` where this process's trace is; an empty path says that there is none to be had.

@@ -82,6 +82,9 @@ pub fn object(trace: &Trace, counts: &Counts, functions: &Functions, said: &Said
             "calls": trace.calls_left_out(),
             "works": trace.works_left_out(),
         },
+        "switched": trace.switched.iter().map(|switched| json!({
+            "ns": trace.nanoseconds(switched.time), "on": switched.is_on,
+        })).collect::<Vec<_>>(),
         "losses": trace.losses.iter().map(|(what, count)| json!({
             "what": what, "count": count, "replay_needs_it": !no_replay_needs(what),
         })).collect::<Vec<_>>(),

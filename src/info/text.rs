@@ -123,6 +123,9 @@ fn lacks(out: &mut impl Write, trace: &Trace) -> Result<()> {
             format!("left out          {calls} by the range, {} of work for devices", grouped(trace.works_left_out())),
         )?;
     }
+    if let Some(stretches) = stretches(trace) {
+        line(out, format!("recorded          {stretches}"))?;
+    }
     for module in &trace.adopted {
         let images = counted(module.images.len() as u64, "image");
         line(out, format!("adopted: module {:#x}, {images} from {}", module.module, module.origin))?;
@@ -144,6 +147,21 @@ fn lacks(out: &mut impl Write, trace: &Trace) -> Result<()> {
         line(out, format!("unfinished: {unfinished}"))?;
     }
     Ok(())
+}
+
+/// When a recording that was switched on or off from outside was on.
+fn stretches(trace: &Trace) -> Option<String> {
+    const LISTED: usize = 8;
+    trace.switched.first()?;
+    let stretches = trace.switched_on();
+    let at = |time: u64| format!("{:.3} s", trace.nanoseconds(time) as f64 / 1e9);
+    let words = stretches.iter().take(LISTED).map(|(from, to)| match to {
+        Some(to) => format!("{} to {}", at(*from), at(*to)),
+        None => format!("{} to the end", at(*from)),
+    });
+    let more = stretches.len().saturating_sub(LISTED);
+    let more = (more > 0).then(|| format!("and {}", counted(more as u64, "stretch more")));
+    Some(words.chain(more).collect::<Vec<_>>().join(", "))
 }
 
 fn calls(out: &mut impl Write, counts: &Counts, functions: &Functions) -> Result<()> {

@@ -7,5 +7,6 @@ mod ranges;
 mod reaching;
 mod size_limit;
 mod surroundings;
+mod switching;
 mod threads;
 mod unwinding;

@@ -199,6 +199,12 @@ pub fn writer(trace: &Trace) -> Option<u32> {
     writer::of(&trace.path, trace.preamble.pid)
 }
 
+/// The process, by its id here, that holds the recorder's lock on this file; none where the file system has no
+/// locks, or nobody does.
+pub fn lock_holder(file: &File) -> Option<u32> {
+    writer::lock_holder(file).filter(|pid| *pid != 0)
+}
+
 /// This moment in nanoseconds since the start of the trace, if a process here still has it open.
 pub fn now(trace: &Trace) -> Option<i64> {
     if !writer::has_open(&trace.path, trace.preamble.pid) {

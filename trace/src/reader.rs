@@ -87,6 +87,8 @@ pub struct Trace {
     pub damage: Vec<Damage>,
     /// What a capture range left out, by thread and then by time.
     pub left_out: Vec<record::LeftOut>,
+    /// By `cutrace on` and `cutrace off`, in order.
+    pub switched: Vec<record::Switched>,
     /// When the first call was left out that may have changed what devices hold: what they held from then on
     /// is not known.
     pub unknown_since: Option<u64>,
@@ -184,6 +186,7 @@ impl Trace {
             losses: Vec::new(),
             damage,
             left_out: Vec::new(),
+            switched: Vec::new(),
             unknown_since: None,
             clocks: Vec::new(),
             segments: Vec::new(),
@@ -236,6 +239,21 @@ impl Trace {
         let (_, beyond) = self.losses.iter().find(|(what, _)| what == record::BEYOND_LIMIT)?;
         let limit = self.preamble.more.iter().find(|(key, _)| key == record::SIZE_LIMIT);
         Some((limit.map_or("its file", |(_, limit)| limit), *beyond))
+    }
+
+    /// Stretches of time in which a recording that is switched from outside was on, by its clock; the last may go
+    /// on to the end.
+    pub fn switched_on(&self) -> Vec<(u64, Option<u64>)> {
+        let begins_off = self.switched.first().is_some_and(|first| first.is_on);
+        let mut stretches = if begins_off { Vec::new() } else { vec![(self.clocks[0].tsc, None)] };
+        for switched in &self.switched {
+            match (switched.is_on, stretches.last_mut()) {
+                (true, None | Some((_, Some(_)))) => stretches.push((switched.time, None)),
+                (false, Some((_, to @ None))) => *to = Some(switched.time),
+                _ => {}
+            }
+        }
+        stretches
     }
 
     /// Calls that a capture range left out.

@@ -72,6 +72,9 @@ pub const PRINTED: u8 = 16;
 /// Further calls like the one whose return stands before it.
 pub const REPEATED: u8 = 17;
 
+/// Recording was switched on or off from outside.
+pub const SWITCHED: u8 = 18;
+
 /// A reader that does not know the kind may pass over the record.
 pub const OPTIONAL: u8 = 0x80;
 /// The call was made inside another call of the same thread.
@@ -462,6 +465,13 @@ pub struct Adopted {
     pub images: Vec<[u8; 16]>,
     /// Where they were found.
     pub origin: String,
+}
+
+/// From `time` on calls are recorded, or left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct Switched {
+    pub time: u64,
+    pub is_on: bool,
 }
 
 pub const HEAD: usize = 8;

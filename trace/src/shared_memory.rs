@@ -16,9 +16,10 @@
 //! chunk's own header, sealed, in the last 64 bytes, which no record in a chunk reaches.
 //!
 //! The first page of the memory says whose it is, since ids are used again: magic, token, device and inode of
-//! the trace, 8 bytes each.
+//! the trace, 8 bytes each. At 64 are the words by which its process is asked to pause (`control`).
 
 use crate::segment::{Header, Kind, PAGE, u64_at};
+use std::io;
 
 const MAGIC: [u8; 8] = *b"CUTRMEM\n";
 /// Bytes of the first page that count.
@@ -75,7 +76,7 @@ impl Owner {
     }
 }
 
-/// Mapped for reading.
+/// Mapped.
 pub(crate) struct Attached {
     base: *const u8,
     len: u64,
@@ -86,13 +87,25 @@ pub(crate) struct Attached {
 impl Attached {
     /// None if there is no such memory here, or it is not what the place means.
     pub(crate) fn to(place: Place) -> Option<Attached> {
-        if place.memory < 0 {
-            return None;
+        Attached::with(place, libc::SHM_RDONLY).ok().flatten()
+    }
+
+    /// The same, mapped for writing. An error is that nobody but its owner may.
+    pub(crate) fn to_write(place: Place) -> io::Result<Option<Attached>> {
+        match Attached::with(place, 0) {
+            Err(error) if error.raw_os_error() != Some(libc::EACCES) => Ok(None),
+            attached => attached,
         }
-        // SAFETY: a fresh mapping at a place that Linux chooses, for reading.
-        let base = unsafe { libc::shmat(place.memory, std::ptr::null(), libc::SHM_RDONLY) };
+    }
+
+    fn with(place: Place, flags: i32) -> io::Result<Option<Attached>> {
+        if place.memory < 0 {
+            return Ok(None);
+        }
+        // SAFETY: a fresh mapping at a place that Linux chooses.
+        let base = unsafe { libc::shmat(place.memory, std::ptr::null(), flags) };
         if base as isize == -1 {
-            return None;
+            return Err(io::Error::last_os_error());
         }
         // SAFETY: all zeros are a valid struct of numbers, which the call fills. An id keeps its meaning, and
         // its memory its size, while it is mapped.
@@ -103,9 +116,21 @@ impl Attached {
         let owner = Owner { token: 0, device: 0, inode: 0 };
         let mut attached = Attached { base: base.cast(), len, owner, place };
         let mut first = [0; OWNER];
-        attached.read(0, &mut first)?;
-        attached.owner = Owner::decode(&first).filter(|owner| owner.token == place.token)?;
-        Some(attached)
+        let owner = attached.read(0, &mut first).and_then(|()| Owner::decode(&first));
+        Ok(owner.filter(|owner| owner.token == place.token).map(|owner| {
+            attached.owner = owner;
+            attached
+        }))
+    }
+
+    /// Whether it belongs to the trace with this device and inode.
+    pub(crate) fn is_of(&self, trace: (u64, u64)) -> bool {
+        (self.owner.device, self.owner.inode) == trace
+    }
+
+    /// An address in it.
+    pub(crate) fn at(&self, offset: usize) -> *const u8 {
+        self.base.wrapping_add(offset)
     }
 
     /// Bytes of it.
@@ -129,7 +154,7 @@ impl Attached {
     /// Gives the memory back, if it belongs to the trace with this device and inode: nobody finds it any
     /// more.
     pub(crate) fn remove(&self, trace: (u64, u64)) {
-        if (self.owner.device, self.owner.inode) == trace {
+        if self.is_of(trace) {
             // SAFETY: a system call; the memory itself lives until the last mapping of it is gone.
             let _gone_already = unsafe { libc::shmctl(self.place.memory, libc::IPC_RMID, std::ptr::null_mut()) };
         }

@@ -24,10 +24,14 @@ pub(crate) fn has_open(path: &Path, pid: u32) -> bool {
 
 /// Whether a process holds the recorder's lock, wherever it is.
 fn is_locked(path: &Path) -> bool {
-    let Ok(file) = File::open(path) else { return false };
+    File::open(path).is_ok_and(|file| lock_holder(&file).is_some())
+}
+
+/// The process that holds the recorder's lock; 0 if it cannot be seen from here.
+pub(crate) fn lock_holder(file: &File) -> Option<u32> {
     // SAFETY: all zeros are the whole of a file.
     let mut lock = libc::flock { l_type: libc::F_WRLCK as libc::c_short, ..unsafe { std::mem::zeroed() } };
     // SAFETY: a question on our own descriptor, answered in the struct.
     let answered = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLK, &mut lock) } == 0;
-    answered && lock.l_type != libc::F_UNLCK as libc::c_short
+    (answered && lock.l_type != libc::F_UNLCK as libc::c_short).then_some(lock.l_pid.max(0) as u32)
 }

@@ -38,7 +38,7 @@ extern "C" fn ended(_: *mut libc::c_void) {
             // SAFETY: only this thread touches its lane, and nothing of it is borrowed.
             let chunk = unsafe { (*lane.chunk.get()).take() };
             if let Some(chunk) = chunk {
-                lane.recorder().supply.retire(chunk);
+                lane.recorder().supply.retire(&lane.recorder().around.file, chunk);
             }
             lane.recorder().around.pending.thread_ends(lane.index());
         });

@@ -99,7 +99,7 @@ impl Lane {
         // SAFETY: only this thread touches its lane, and nothing of it is borrowed.
         let full = unsafe { (*self.chunk.get()).replace(chunk) };
         if let Some(full) = full {
-            recorder.supply.retire(full);
+            recorder.supply.retire(&recorder.around.file, full);
         } else {
             exit::watch();
         }
