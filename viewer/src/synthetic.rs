@@ -68,8 +68,7 @@ pub fn write(path: &Path, shape: Shape) -> io::Result<u64> {
     let preamble = whole(Kind::Preamble, 0, &encode(&preamble(path)));
     file.put(Kind::Preamble, &preamble)?;
     file.put(Kind::Preamble, &preamble)?;
-    file.out.write_all(&last_words())?;
-    file.at += PAGE;
+    file.put(Kind::Free, &last_words())?;
     let threads = shape.threads.max(1);
     let mut lanes: Vec<Lane> = (0..threads).map(|index| Lane::new(index, shape)).collect();
     lanes[0].prologue(shape, threads);
