@@ -6,7 +6,6 @@
 //! overwrite (`overlap.rs`).
 
 use crate::draft::Draft;
-use crate::finds::named;
 use crate::guard::guarded;
 use crate::images::{Content, Piece};
 use crate::landing::Landing;
@@ -389,9 +388,7 @@ impl<'a> Capture<'a> {
         if small && self.is_doubtful(len) {
             return self.lose_doubtful(address);
         }
-        // What a node copies nobody has read yet. Pinned memory may have been unmapped: the device still
-        // reaches it.
-        let careful = self.careful() || !small && self.makes_node();
+        let careful = if small { self.careful() } else { !self.is_sure(address, len) };
         let mut done = 0;
         while done < len {
             let step = (len - done).min(record::LONGEST as u64);
@@ -429,7 +426,7 @@ impl<'a> Capture<'a> {
     /// What a device is given may hold addresses of pinned memory, by which kernels get to it.
     pub(crate) fn follow(&mut self, bytes: &[u8], by_name: bool) {
         let known: Vec<u64> = if bytes.len() <= MOST_FOLLOWED {
-            named(&self.lane.recorder().around.pinned, bytes).collect()
+            self.lane.recorder().around.pinned.named(bytes).collect()
         } else {
             Vec::new()
         };

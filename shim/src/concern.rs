@@ -34,9 +34,10 @@ fn may_use(lane: &Lane, recorder: &Recorder, shape: &Shape, words: &[u64]) -> bo
         Reach::Nothing => false,
         Reach::Anything => true,
         Reach::UnderWay => is_used(),
-        Reach::Named { words: named, lands } => {
+        Reach::Named { words: named, source, lands } => {
             lands && recorder.destinations.any()
                 || named.iter().any(|word| may_be_shared(recorder, words[*word as usize]))
+                || source.is_some_and(|word| is_watched(recorder, words[word as usize]))
                 || is_used()
         }
         // Managed memory, and pinned memory whose address stands in memory, kernels find by themselves.
@@ -51,6 +52,12 @@ fn may_use(lane: &Lane, recorder: &Recorder, shape: &Shape, words: &[u64]) -> bo
 
 fn may_be_shared(recorder: &Recorder, address: u64) -> bool {
     recorder.around.pinned.may_hold(address) || recorder.watch.managed.may_hold(address)
+}
+
+/// Whether this may lie in memory of which it is known what the CPU has written: such a source is not recorded
+/// with the copy that reads it.
+fn is_watched(recorder: &Recorder, source: u64) -> bool {
+    recorder.watch.managed.may_hold(source) || recorder.watch.any() && recorder.around.pinned.may_hold(source)
 }
 
 /// Whether a kernel's arguments may name pinned memory; none if they cannot be read without asking Linux. The

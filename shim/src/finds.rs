@@ -1,7 +1,6 @@
 //! What was found in host memory that the device can reach, on its way into the trace.
 
 use crate::clock;
-use crate::pinned::Ranges;
 use crate::probe::bytes_at;
 use crate::surroundings::Surroundings;
 use std::ops::Range;
@@ -27,13 +26,6 @@ pub struct Finds {
 /// What is simply written was, if the look came behind a wait, written meanwhile.
 fn seen(about: &Written, how: u32) -> u32 {
     if how == WRITTEN_HERE { about.seen } else { how }
-}
-
-/// Words that are addresses of pinned memory.
-pub fn named(pinned: &Ranges, bytes: &[u8]) -> impl Iterator<Item = u64> {
-    let words = if pinned.any() { bytes } else { &[] }.chunks_exact(8);
-    let words = words.map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")));
-    words.filter(|word| pinned.find(*word).is_some())
 }
 
 impl Finds {
@@ -80,7 +72,7 @@ impl Finds {
         // Words stand at multiples of their size.
         let skipped = (address.next_multiple_of(8) - address) as usize;
         let pinned = &self.around.pinned;
-        self.named.extend(bytes.get(skipped..).into_iter().flat_map(|bytes| named(pinned, bytes)));
+        self.named.extend(bytes.get(skipped..).into_iter().flat_map(|bytes| pinned.named(bytes)));
         if bytes.len() <= record::INLINE_LIMIT {
             return self.attach(how, record::INLINE, address, bytes.len(), bytes);
         }

@@ -126,16 +126,12 @@ impl Capture<'_> {
         }
     }
 
-    /// Whether the driver has just read this, or has given it and not been told to take it back. Pinned memory
-    /// of the program's own may have been unmapped: the device still reaches it.
-    fn is_sure(&self, address: u64, len: u64) -> bool {
-        if !self.careful() && !self.makes_node() {
-            return true;
-        }
+    /// Whether the driver has just read this, which it has not if it is for a node, or has given it and not
+    /// been told to take it back. Pinned memory of the program's own may have been unmapped: the device still
+    /// reaches it.
+    pub(crate) fn is_sure(&self, address: u64, len: u64) -> bool {
         let pinned = &self.lane.recorder().around.pinned;
-        let is_there = |at| word_at(at, 1, true).is_some();
-        let is_whole = || pinned.holds(address, len) && is_there(address) && is_there(address + len - 1);
-        pinned.is_the_drivers(address) && is_whole()
+        !self.careful() && !self.makes_node() || pinned.is_the_drivers(address) && pinned.holds(address, len)
     }
 
     /// What the CPU has put there so far. What copies and callbacks under way will have put there by the time

@@ -7,6 +7,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 
 pub struct Ranges {
     count: AtomicUsize,
+    /// Between these lies all of it: the lowest address that a range has ever begun at, and the highest end.
+    lowest: AtomicU64,
+    highest: AtomicU64,
     /// A bit for each 2 MiB of addresses, modulo 128 GiB, that a range has ever touched: most words are none
     /// of ours.
     touched: Box<[AtomicU64]>,
@@ -28,7 +31,13 @@ const GRANULES: u64 = 1 << 16;
 impl Default for Ranges {
     fn default() -> Ranges {
         let touched = (0..GRANULES / 64).map(|_| AtomicU64::new(0)).collect();
-        Ranges { count: AtomicUsize::new(0), touched, ranges: Lock::default() }
+        Ranges {
+            count: AtomicUsize::new(0),
+            lowest: AtomicU64::new(u64::MAX),
+            highest: AtomicU64::new(0),
+            touched,
+            ranges: Lock::default(),
+        }
     }
 }
 
@@ -54,6 +63,8 @@ impl Ranges {
             for granule in granules.take(GRANULES as usize) {
                 self.touched[(granule % GRANULES / 64) as usize].fetch_or(1 << (granule % 64), Relaxed);
             }
+            self.lowest.fetch_min(start, Relaxed);
+            self.highest.fetch_max(start.saturating_add(held.len.max(1)), Relaxed);
             let mut ranges = self.ranges.lock();
             ranges.insert(start, held);
             self.count.store(ranges.len(), Relaxed);
@@ -80,6 +91,16 @@ impl Ranges {
     pub fn may_hold(&self, address: u64) -> bool {
         let granule = address >> GRANULE;
         self.touched[(granule % GRANULES / 64) as usize].load(Relaxed) >> (granule % 64) & 1 != 0
+    }
+
+    /// The words of these bytes that are addresses in a range.
+    pub fn named<'b>(&'b self, bytes: &'b [u8]) -> impl Iterator<Item = u64> + use<'b> {
+        let lowest = self.lowest.load(Relaxed);
+        let span = self.highest.load(Relaxed).saturating_sub(lowest);
+        let words = if self.any() { bytes } else { &[] }.chunks_exact(8);
+        let words = words.map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")));
+        // Of data few words come so far.
+        words.filter(move |word| word.wrapping_sub(lowest) < span && self.find(*word).is_some())
     }
 
     /// The range that holds this address: where it starts, and its length.

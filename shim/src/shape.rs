@@ -55,8 +55,9 @@ pub enum Reach {
     Arguments(Launch),
     /// What work under way uses, which may be waiting for the CPU.
     UnderWay,
-    /// What these argument words name. `lands`: it may bring something to the host.
-    Named { words: [u8; 2], lands: bool },
+    /// What these argument words name. `source`: host memory that is recorded with the call. `lands`: it may
+    /// bring something to the host.
+    Named { words: [u8; 2], source: Option<u8>, lands: bool },
     /// Any of it, for what the call alone tells.
     Anything,
 }
@@ -167,12 +168,15 @@ const fn reach(function: &Function, launch: Option<Launch>) -> Reach {
 
 /// A copy or fill whose ends are arguments.
 const fn named(function: &Function) -> Reach {
-    let (mut words, mut count, mut lands) = ([0; 2], 0, false);
+    let (mut words, mut count, mut source, mut lands) = ([0; 2], 0, None, function.copies_unified());
     let mut i = 0;
     while i < function.params.len() {
+        let word = (function.params[i].offset / 8) as u8;
         match function.params[i].role {
-            Role::Reads(_) | Role::Writes(_) | Role::Source(_) | Role::Sink(_) if count < words.len() => {
-                words[count] = (function.params[i].offset / 8) as u8;
+            Role::Source(_) => source = Some(word),
+            Role::Reads(_) if function.copies_unified() => source = Some(word),
+            Role::Reads(_) | Role::Writes(_) | Role::Sink(_) if count < words.len() => {
+                words[count] = word;
                 count += 1;
             }
             Role::Plain => {}
@@ -181,12 +185,10 @@ const fn named(function: &Function) -> Reach {
         lands |= matches!(function.params[i].role, Role::Sink(_));
         i += 1;
     }
-    // The destination of a unified copy may be the host's.
-    lands |= function.copies_unified();
     match count {
         0 => Reach::Anything,
-        1 => Reach::Named { words: [words[0], words[0]], lands },
-        _ => Reach::Named { words, lands },
+        1 => Reach::Named { words: [words[0], words[0]], source, lands },
+        _ => Reach::Named { words, source, lands },
     }
 }
 
@@ -290,10 +292,10 @@ mod tests {
         assert_eq!(of("cuStreamWaitEvent"), Reach::Nothing);
         assert_eq!(of("cuStreamQuery"), Reach::UnderWay);
         assert_eq!(of("cuCtxSynchronize"), Reach::UnderWay);
-        assert_eq!(of("cuMemsetD8Async"), Reach::Named { words: [0, 0], lands: false });
-        assert_eq!(of("cuMemcpyHtoDAsync_v2"), Reach::Named { words: [0, 1], lands: false });
-        assert_eq!(of("cuMemcpyDtoHAsync_v2"), Reach::Named { words: [0, 1], lands: true });
-        assert_eq!(of("cuMemcpyAsync"), Reach::Named { words: [0, 1], lands: true });
+        assert_eq!(of("cuMemsetD8Async"), Reach::Named { words: [0, 0], source: None, lands: false });
+        assert_eq!(of("cuMemcpyHtoDAsync_v2"), Reach::Named { words: [0, 0], source: Some(1), lands: false });
+        assert_eq!(of("cuMemcpyDtoHAsync_v2"), Reach::Named { words: [0, 1], source: None, lands: true });
+        assert_eq!(of("cuMemcpyAsync"), Reach::Named { words: [0, 0], source: Some(1), lands: true });
         assert!(matches!(of("cuLaunchKernel"), Reach::Arguments(_)));
         for any in ["cuGraphLaunch", "cuLaunchHostFunc", "cuMemcpy2DAsync_v2", "cuStreamWriteValue32_v2"] {
             assert_eq!(of(any), Reach::Anything, "{any}");
