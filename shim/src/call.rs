@@ -153,31 +153,7 @@ pub fn leave<const N: usize>(site: Site, words: &[u64; N], frame: &Cell<u64>, mu
             let early = early.map_or_else(Early::default, |early| *early);
             has_waited = capture::leave(lane, (function, id), words, open.sequence, early, result, end);
         } else if !is_written {
-            let mut size = RETURN_SIZE;
-            for (word, bytes) in shape.outputs {
-                if bytes != 0 && words[word as usize] != 0 {
-                    size += ATTACHMENT + bytes.div_ceil(8) as usize * 8;
-                }
-            }
-            if lane.room() >= size || lane.refill(size) {
-                let head = Head { size: size as u32, kind: record::RETURN, flags: 0, function: id };
-                // SAFETY: `size` bytes from the cursor are in the chunk; the driver has just written the
-                // outputs.
-                unsafe {
-                    let mut at = lane.cursor();
-                    put(at, &Return { head, end, call: open.sequence, result });
-                    at = at.add(RETURN_SIZE);
-                    for (word, bytes) in shape.outputs {
-                        let address = if bytes == 0 { 0 } else { words[word as usize] };
-                        if address != 0 {
-                            put(at, &Attachment { form: INLINE, field: word, option: 0, len: bytes.into() });
-                            at = put_padded(at.add(ATTACHMENT), address as *const u8, bytes as usize);
-                        }
-                    }
-                    lane.commit(size);
-                }
-                answer = size;
-            }
+            answer = put_return(lane, &site, words, open.sequence, result, end);
         }
         if is_asked(&shape) && !is_counted {
             lane.asked(question(&site, words), result, answer);
@@ -221,6 +197,37 @@ unsafe fn put_word(at: *mut u8, word: u64) -> *mut u8 {
         at.cast::<u64>().write(word);
         at.add(8)
     }
+}
+
+/// The return of a call whose outputs are of fixed sizes; its bytes, 0 if there was no room.
+#[inline(always)]
+fn put_return<const N: usize>(lane: &Lane, site: &Site, words: &[u64; N], call: u32, result: u32, end: u64) -> usize {
+    let outputs = site.shape.outputs;
+    let mut size = RETURN_SIZE;
+    for (word, bytes) in outputs {
+        if bytes != 0 && words[word as usize] != 0 {
+            size += ATTACHMENT + bytes.div_ceil(8) as usize * 8;
+        }
+    }
+    if lane.room() < size && !lane.refill(size) {
+        return 0;
+    }
+    let head = Head { size: size as u32, kind: record::RETURN, flags: 0, function: site.id };
+    // SAFETY: `size` bytes from the cursor are in the chunk; the driver has just written the outputs.
+    unsafe {
+        let mut at = lane.cursor();
+        put(at, &Return { head, end, call, result });
+        at = at.add(RETURN_SIZE);
+        for (word, bytes) in outputs {
+            let address = if bytes == 0 { 0 } else { words[word as usize] };
+            if address != 0 {
+                put(at, &Attachment { form: INLINE, field: word, option: 0, len: bytes.into() });
+                at = put_padded(at.add(ATTACHMENT), address as *const u8, bytes as usize);
+            }
+        }
+        lane.commit(size);
+    }
+    size
 }
 
 /// The return of a plain launch whose kernel was launched before; false if it is not that simple.
