@@ -8,14 +8,15 @@ static void step(CUfunction function, int number)
 {
     float a[N], b[N], c[N];
     unsigned n = N;
+    CHECK(cuCtxSynchronize());
     CUdeviceptr da = allocate(sizeof a), db = allocate(sizeof b), dc = allocate(sizeof c);
     void *arguments[] = {&da, &db, &dc, &n};
 
     for (int i = 0; i < N; i++)
         a[i] = i, b[i] = number;
-    CHECK(cuCtxSynchronize());
     CHECK(cuMemcpyHtoD(da, a, sizeof a));
     CHECK(cuMemcpyHtoD(db, b, sizeof b));
+    CHECK(cuMemsetD8(dc, 0, sizeof c));
     CHECK(cuLaunchKernel(function, 1, 1, 1, N, 1, 1, 0, NULL, arguments, NULL));
     CHECK(cuCtxSynchronize());
     CHECK(cuMemcpyDtoH(c, dc, sizeof c));
