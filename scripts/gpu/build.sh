@@ -125,9 +125,8 @@ build() {
     nvcc -arch=sm_90 -cudart shared -L "$root/lib" -o "$in/runtime_graph_shared" "$workloads/runtime_graph.cu"
     nvcc -arch=sm_90 -fatbin -o "$in/registered_kernel.fatbin" "$workloads/registered_kernel.cu"
     gcc -w -o "$in/registered_kernel" "$workloads/registered_kernel.c" -ldl
-    for program in bench threads; do
-        gcc -O2 -w -I target/cuda/include -o "$in/$program" "$workloads/$program.c" target/release/libcutrace.so -lpthread
-    done
+    gcc -O2 -w -I target/cuda/include -o "$in/bench" "$workloads/bench.c" target/release/libcutrace.so -lpthread
+    scripts/bench --build "$in"
     samples "$root" samples
     samples "$root" unseen
     cp tests/gpu/unseen/*.py "$in"/unseen/

@@ -24,39 +24,8 @@ PY
 }
 
 part_overhead() {
-    printf '\nadded by recording, in one run each\n'
-    ./bench >"$work/bench.bare"
-    "$cutrace" record -o "$work/bench.bin" -- ./bench >"$work/bench.rec" 2>>"$logs/overhead.err"
-    rm -f "$work/bench.bin"
-    paste -d'|' "$work/bench.bare" "$work/bench.rec" | awk -F'|' '{ print }' | python3 -c '
-import sys, re
-for line in sys.stdin:
-    a, _, b = line.rstrip("\n").partition("|")
-    m, n = (re.match(r"(.{22}) +([\d.]+) (ns/call|GB/s)", x) for x in (a, b))
-    if m and n:
-        x, y = float(m[2]), float(n[2])
-        print(f"{m[1]} bare {x:10.1f}  recorded {y:10.1f} {m[3]}   " + (f"+{y - x:.1f} ns" if m[3] == "ns/call" else f"x{y / x:.2f}"))'
-    for count in 1 16; do
-        printf 'bare     '; ./threads $count
-        printf 'recorded '; "$cutrace" record -o "$work/threads.bin" -- ./threads $count 2>>"$logs/overhead.err"; rm -f "$work/threads.bin"
-    done
-    printf '\none kind of call a process\n'
-    local kind where
-    for kind in current query event launch; do
-        printf '%-10s bare      ' "$kind"; KERNELS=$in/kernels ./single_calls $kind
-        for where in "$work" /dev/shm; do
-            printf '%-10s recorded  ' "$kind"
-            KERNELS=$in/kernels "$cutrace" record -o "$where/single.bin" -- ./single_calls $kind 2>>"$logs/overhead.err" |
-                sed "s,\$, (written to $(stat -f -c %T "$where")),"
-            rm -f "$where/single.bin"
-        done
-    done
-    # From one run to the next of the same, steps a second move by a fifth.
-    local turn
-    for turn in 1 2 3; do
-        printf 'bare     '; python3 torch_train.py 2>/dev/null
-        printf 'recorded '; "$cutrace" record -o "$work/train.bin" -- python3 torch_train.py 2>/dev/null; rm -f "$work/train.bin"
-    done
+    printf '\nadded by recording\n'
+    "$bench" --in "$in" --torch "$in/torch_train.py"
 }
 
 # When the device did what, by replay --profile, against what CUPTI saw in the original run.
