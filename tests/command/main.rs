@@ -8,6 +8,7 @@ mod findings;
 mod fuzz;
 mod golden;
 mod gpu_times;
+mod hot_path;
 mod layers;
 mod leaking;
 mod naming;

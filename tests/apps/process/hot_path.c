@@ -1,0 +1,64 @@
+// argv[2] calls of the kind argv[1], between two breakpoints of whoever counts their instructions: at the first, rdi is a list of the
+// functions that allocate, ended by 0
+#include "check.h"
+#include <malloc.h>
+
+static void *const allocating[] = {(void *)malloc, (void *)calloc, (void *)realloc, (void *)posix_memalign, (void *)aligned_alloc,
+                                   (void *)free, NULL};
+
+#define BREAK() __asm__ volatile("int3" ::"D"(allocating) : "memory")
+
+// Some before, so that all is there that a first call makes
+#define COUNTED(call)                                                                                                                  \
+    do {                                                                                                                               \
+        for (int i = 0; i < 32; i++)                                                                                                   \
+            call;                                                                                                                      \
+        BREAK();                                                                                                                       \
+        for (int i = 0; i < times; i++)                                                                                                \
+            call;                                                                                                                      \
+        BREAK();                                                                                                                       \
+    } while (0)
+
+int main(int argc, char **argv)
+{
+    CUcontext found;
+    CUdevice device;
+    CUstream stream, held;
+    CUevent event;
+    CUdeviceptr flag;
+    void *pinned;
+
+    REQUIRE(argc == 3);
+    const char *kind = argv[1];
+    int times = atoi(argv[2]);
+    start_driver();
+    CUfunction function = find_kernel(load_module("vector_add"), "vector_add");
+    CUdeviceptr a = allocate(1024), b = allocate(1024), c = allocate(1024);
+    unsigned n = 1;
+    void *arguments[] = {&a, &b, &c, &n};
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    if (!strcmp(kind, "same query"))
+        COUNTED(cuCtxGetCurrent(&found));
+    if (!strcmp(kind, "queries in turn"))
+        COUNTED(i % 2 ? cuCtxGetCurrent(&found) : cuCtxGetDevice(&device));
+    if (!strcmp(kind, "poll, done"))
+        COUNTED(cuStreamQuery(stream));
+    if (!strcmp(kind, "poll, not done")) {
+        flag = allocate(4);
+        CHECK(cuMemsetD32(flag, 0, 1));
+        CHECK(cuStreamCreate(&held, CU_STREAM_NON_BLOCKING));
+        CHECK(cuStreamWaitValue32(held, flag, 1, CU_STREAM_WAIT_VALUE_EQ));
+        COUNTED(EXPECT(CUDA_ERROR_NOT_READY, cuStreamQuery(held)));
+        CHECK(cuMemsetD32(flag, 1, 1));
+    }
+    if (!strcmp(kind, "event"))
+        COUNTED(cuEventRecord(event, stream));
+    if (!strcmp(kind, "launch"))
+        COUNTED(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, arguments, NULL));
+    if (!strcmp(kind, "launch beside pinned memory")) {
+        CHECK(cuMemAllocHost(&pinned, 1 << 20));
+        COUNTED(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, arguments, NULL));
+    }
+    return 0;
+}
