@@ -1,6 +1,7 @@
 // What calls cost, by the clock of the program that makes them: a line `name<TAB>unit<TAB>value` each. Pinned memory is absent, there and
 // not used, or given to each kernel (argument 1); argument 2 is how many threads the last rows have. For scripts/bench, which runs it
-// bare and under recorders.
+// bare and under recorders. With "memory" as argument 1, argument 2 is how many queries of two kinds are made in turn, and a line
+// `resident<TAB>calls<TAB>bytes` is printed ten times.
 #include <cuda.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -164,6 +165,35 @@ static void long_copies(char *pageable, char *pinned, CUstream stream)
     });
 }
 
+// What all the memory takes that is in use now
+static long resident(void)
+{
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+
+    if (!file || fscanf(file, "%*d %ld", &pages) != 1)
+        exit(1);
+    fclose(file);
+    return pages * PAGE;
+}
+
+static int memory_of_queries(long calls)
+{
+    CUcontext found;
+    CUdevice device;
+
+    CHECK(cuInit(0));
+    CHECK(cuDeviceGet(&device, 0));
+    CHECK(cuDevicePrimaryCtxRetain(&context, device));
+    CHECK(cuCtxSetCurrent(context));
+    for (long i = 0; i < calls; i++) {
+        CHECK(i % 2 ? cuCtxGetCurrent(&found) : cuCtxGetDevice(&device));
+        if ((i + 1) % (calls / 10) == 0)
+            printf("resident\t%ld\t%ld\n", i + 1, resident());
+    }
+    return 0;
+}
+
 int main(int count, char **arguments)
 {
     const char *mode = count > 1 ? arguments[1] : "there";
@@ -177,6 +207,8 @@ int main(int count, char **arguments)
     CUevent event;
     CUgraph graph;
 
+    if (!strcmp(mode, "memory"))
+        return memory_of_queries(count > 2 && atol(arguments[2]) >= 10 ? atol(arguments[2]) : 10);
     memset(pageable, 1, LARGE);
     CHECK(cuInit(0));
     CHECK(cuDeviceGet(&device, 0));
