@@ -1,9 +1,10 @@
-//! `leaks`: what the program made and did not destroy, beside memory (see `memory`): streams, events,
-//! modules, graphs, contexts, pools, textures, reserved addresses, by kind.
+//! `leaks`: what the program made and did not destroy. Memory, as `memory` has it, and by kind streams, events,
+//! modules, graphs, contexts, pools, textures, reserved addresses.
 
+use super::memory::left::{self, Left};
 use super::modules::{self, Key};
 use super::table::{Cell, Head, Layout, Table, column};
-use super::tally::KEPT;
+use super::tally::{KEPT, LISTED, listed};
 use super::walk::{Ending, Report, Step};
 use crate::figures::counted;
 use std::collections::{BTreeMap, HashMap};
@@ -26,7 +27,7 @@ static DESTROYED_BY_CALLS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
     destroyed.filter_map(|param| if let Form::Handle(kind) = param.ty.form { Some(kind) } else { None }).collect()
 });
 
-/// Memory, of which another report tells.
+/// Memory, of which another table tells.
 const MEMORY: [Kind; 3] = [Kind::Array, Kind::MipmappedArray, Kind::Allocation];
 
 /// What ends with its context.
@@ -95,6 +96,7 @@ pub struct Leaks<'t> {
     live: HashMap<(Sort, u64), Vec<Made<'t>>>,
     ended: Vec<(Sort, Made<'t>)>,
     made: HashMap<Sort, u64>,
+    memory: Left,
 }
 
 /// Those of one kind, made by one function, that ended in the same way.
@@ -105,12 +107,17 @@ struct Group {
     images: HashMap<Key, u64>,
 }
 
-/// Calls that are listed of each group.
-const LISTED: usize = 8;
-
 pub fn make<'t>(_: &'t Trace) -> Box<dyn Report<'t> + 't> {
     Box::new(Leaks::default())
 }
+
+const MEMORY_LEFT: Head = Head {
+    report: "leaks",
+    part: "memory",
+    title: "Memory not freed by the program (leaks)",
+    columns: left::WITH_CALLS,
+    layout: Layout::Grid,
+};
 
 const HEAD: Head = Head {
     report: "leaks",
@@ -131,6 +138,7 @@ const HEAD: Head = Head {
 
 impl<'t> Report<'t> for Leaks<'t> {
     fn see(&mut self, step: &Step<'_, 't>) {
+        self.memory.see(step);
         step.followed.ended.iter().for_each(|ended| self.end_with(ended.owner));
         let call = &step.call;
         let Some(function) = step.function else { return };
@@ -159,8 +167,6 @@ impl<'t> Report<'t> for Leaks<'t> {
         let mut groups: Vec<_> = self.groups().into_iter().collect();
         groups.sort_by_key(|((sort, how, _), group)| (std::cmp::Reverse(group.count), *sort, *how));
         for ((sort, how, function), group) in groups {
-            let calls: Vec<String> = group.calls.iter().take(LISTED).map(u64::to_string).collect();
-            let more = if group.calls.len() > LISTED { " ..." } else { "" };
             table.row([
                 Cell::Count(group.count),
                 Cell::Count(self.made.get(&sort).copied().unwrap_or(0)),
@@ -169,17 +175,14 @@ impl<'t> Report<'t> for Leaks<'t> {
                 group.of_one_image().map(Cell::Count).into(),
                 how.words().into(),
                 function.into(),
-                format!("{}{more}", calls.join(" ")).into(),
+                listed(&group.calls).into(),
             ]);
         }
         table.note(
             "of: made in all; of one image: as many of these modules or libraries were loaded from the same bytes",
         );
-        table.note("memory that was not freed: cutrace report -r memory");
-        if ending.trace.footer.is_none() {
-            table.note("the trace was not closed: the program may have been cut off, or still be running");
-        }
-        vec![table]
+        // Where the trace was not closed, this one says so.
+        vec![table, self.memory.table(MEMORY_LEFT, ending)]
     }
 
     fn findings(&self, ending: &Ending<'t>) -> Vec<Finding> {

@@ -98,7 +98,11 @@ const REPORTS: &[Entry] = &[
     entry("sync", "who waited for what, and how long", Way::Walk(sync::make)),
     entry("host", "when no thread was in the driver, and when nothing was outstanding", Way::Walk(host::make)),
     entry("memory", "bytes by kind of memory: peak, churn, live at the peak, leaks", Way::Walk(memory::make)),
-    entry("leaks", "streams, events, modules, graphs, contexts ... that were not destroyed", Way::Walk(leaks::make)),
+    entry(
+        "leaks",
+        "memory not freed; streams, events, modules, graphs, contexts ... not destroyed",
+        Way::Walk(leaks::make),
+    ),
     entry("transfers", "copies: direction, pageable or pinned, rate; the same bytes again", Way::Walk(transfers::make)),
     entry("launches", "kernels: launches, configurations, arguments that vary", Way::Walk(launches::make)),
     entry("modules", "module images: size, loads, time", Way::Walk(modules::make)),

@@ -36,6 +36,16 @@ impl Tally {
     }
 }
 
+/// Calls that a row of a table lists.
+pub const LISTED: usize = 8;
+
+/// The first of these calls, in a row of a table.
+pub fn listed(calls: &[u64]) -> String {
+    let more = if calls.len() > LISTED { " ..." } else { "" };
+    let calls: Vec<String> = calls.iter().take(LISTED).map(u64::to_string).collect();
+    format!("{}{more}", calls.join(" "))
+}
+
 /// Puts the costliest first, and lets those go that are too many.
 fn sort(all: &mut Vec<(i64, u64)>) {
     all.sort_by_key(|(ns, call)| (std::cmp::Reverse(*ns), *call));

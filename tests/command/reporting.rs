@@ -165,6 +165,21 @@ fn memory_is_accounted_for() {
         left.iter().map(|row| numbers(row, &["bytes", "allocations"])).collect::<Vec<_>>(),
         [[2 * four, 2], [1000, 1]]
     );
+    // The same among the leaks, with the calls that got it.
+    let leaks = rows(&place, "leaks", "memory");
+    let keys = ["where", "bytes", "allocations", "each_bytes", "kind", "first_call", "end", "function"];
+    let alike = |all: &[Value]| all.iter().map(|row| pick(row, &keys)).collect::<Vec<_>>();
+    assert_eq!(alike(&leaks), alike(&left));
+    let calls: Vec<u64> =
+        leaks[0]["calls"].as_str().expect("calls").split(' ').map(|call| call.parse().expect("a number")).collect();
+    let trace = place.trace();
+    let names: Vec<String> = calls.iter().map(|call| trace.call(*call).expect("a call").name().to_owned()).collect();
+    assert_eq!((calls[0], names), (numbers(&left[0], &["first_call"])[0], vec!["cuMemAlloc_v2".to_owned(); 2]));
+    let not_freed = rows(&place, "summary", "findings");
+    assert_eq!(one(&not_freed, "kind", "not_freed")["next"], "cutrace report trace.bin -r leaks");
+    // Those that were not asked for are not told of.
+    let some = report(&place, &["-r", "leaks", "--grep", "cuEventCreate"]).expect(0).stdout;
+    assert!(!some.contains("cuMemAlloc_v2"), "{some}");
 }
 
 /// Physical memory lives as long as a handle or a mapping of it does.

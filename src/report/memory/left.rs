@@ -2,19 +2,31 @@
 
 use super::place::{Same, same};
 use crate::figures::{counted, size};
-use crate::report::table::{Cell, Head, Table};
-use crate::report::tally::KEPT;
-use crate::report::walk::Ending;
+use crate::report::table::{Cell, Column, Head, Table, column};
+use crate::report::tally::{KEPT, listed};
+use crate::report::walk::{Ending, Step};
 use std::collections::{BTreeMap, HashSet};
 use trace::Trace;
-use trace::model::memory::{Allocation, Memory};
+use trace::api::effect::Effect;
+use trace::model::change::freed;
+use trace::model::memory::{Allocation, End, Memory};
 use viewer::data::findings::{Cost, Finding};
 
 #[derive(Default)]
 struct Group {
-    count: u64,
     bytes: u64,
-    first: u64,
+    /// That got it, in order; there is one.
+    calls: Vec<u64>,
+}
+
+impl Group {
+    fn count(&self) -> u64 {
+        self.calls.len() as u64
+    }
+
+    fn first(&self) -> u64 {
+        self.calls.first().copied().unwrap_or(0)
+    }
 }
 
 /// Allocations of one function and one size, most bytes first.
@@ -24,10 +36,10 @@ pub fn group<'x>(head: Head, trace: &Trace, all: impl Iterator<Item = &'x Alloca
         table.row([
             same.0.to_string().into(),
             Cell::Bytes(group.bytes),
-            Cell::Count(group.count),
+            Cell::Count(group.count()),
             Cell::Bytes(same.3),
             same.1.into(),
-            Cell::Number(group.first),
+            Cell::Number(group.first()),
             same.2.into(),
         ]);
     }
@@ -42,28 +54,58 @@ fn grouped<'x, 't, End: Ord + Copy>(
     for (one, end) in all {
         let Some(same) = same(trace, one) else { continue };
         let group = groups.entry((same, end)).or_default();
-        group.first = if group.count == 0 { one.call } else { group.first.min(one.call) };
-        group.count += 1;
+        group.calls.push(one.call);
         group.bytes = group.bytes.saturating_add(same.3);
     }
+    groups.values_mut().for_each(|group| group.calls.sort_unstable());
     let mut groups: Vec<_> = groups.into_iter().collect();
-    groups.sort_by_key(|((same, _), group)| (same.0, std::cmp::Reverse(group.bytes), group.first));
+    groups.sort_by_key(|((same, _), group)| (same.0, std::cmp::Reverse(group.bytes), group.first()));
     groups
 }
+
+pub const COLUMNS: &[Column] = WITH_CALLS.split_at(WITH_CALLS.len() - 1).0;
+pub const WITH_CALLS: &[Column] = &[
+    column("where", "where"),
+    column("bytes", "bytes"),
+    column("allocations", "allocations"),
+    column("of", "each_bytes"),
+    column("kind", "kind"),
+    column("first call", "first_call"),
+    column("how it ended", "end"),
+    column("function", "function"),
+    column("got by calls", "calls"),
+];
 
 /// What the program did not free itself.
 #[derive(Default)]
 pub struct Left {
     /// Went with its context.
-    pub ended: Vec<Allocation>,
+    ended: Vec<Allocation>,
     /// What calls have got that others failed to free.
-    pub tried: HashSet<u64>,
+    tried: HashSet<u64>,
+    /// What calls have got that were not asked for.
+    others: HashSet<u64>,
 }
 
 impl Left {
+    pub fn see(&mut self, step: &Step) {
+        for (one, end) in &step.followed.gone {
+            let is_other = self.others.remove(&one.call);
+            self.ended.extend((*end == End::WithContext && !is_other).then_some(*one));
+        }
+        let made = step.followed.made.filter(|_| !step.selected);
+        self.others.extend(made.map(|made| made.call));
+        let failed = step.function.filter(|_| step.call.result.is_some() && !step.call.succeeded());
+        if let Some((function, Effect::Free(kind))) = failed.map(|function| (function, function.effect)) {
+            let one = freed(&step.call, function).and_then(|value| step.memory().called(kind, value));
+            self.tried.extend(one.map(|one| one.call));
+        }
+    }
+
     fn all<'x>(&'x self, memory: &'x Memory) -> impl Iterator<Item = (&'x Allocation, &'static str)> {
         let live = memory.live().map(|one| (one, "live when the trace ends"));
         let all = self.ended.iter().map(|one| (one, "with its context")).chain(live);
+        let all = all.filter(|(one, _)| !self.others.contains(&one.call));
         all.map(|(one, end)| (one, if self.is_tried(one) { "the call that should free it failed" } else { end }))
     }
 
@@ -74,16 +116,19 @@ impl Left {
     pub fn table(&self, head: Head, ending: &Ending) -> Table {
         let mut table = Table::new(head);
         for ((same, end), group) in grouped(ending.trace, self.all(&ending.memory)) {
-            table.row([
+            let mut cells = vec![
                 same.0.to_string().into(),
                 Cell::Bytes(group.bytes),
-                Cell::Count(group.count),
+                Cell::Count(group.count()),
                 Cell::Bytes(same.3),
                 same.1.into(),
-                Cell::Number(group.first),
+                Cell::Number(group.first()),
                 end.into(),
                 same.2.into(),
-            ]);
+                listed(&group.calls).into(),
+            ];
+            cells.truncate(head.columns.len());
+            table.row(cells);
         }
         if ending.trace.footer.is_none() {
             table.note("the trace was not closed: the program may have been cut off, or still be running");
@@ -94,11 +139,11 @@ impl Left {
     pub fn finding(&self, ending: &Ending) -> Option<Finding> {
         let (mut count, mut bytes, mut first, mut most) = (0, 0u64, u64::MAX, Group::default());
         let groups = grouped(ending.trace, self.all(&ending.memory).filter(|(one, _)| !self.is_tried(one)));
-        let firsts = groups.iter().map(|(_, group)| group.first).take(KEPT).collect();
+        let firsts = groups.iter().map(|(_, group)| group.first()).take(KEPT).collect();
         for ((_, _), group) in groups {
-            count += group.count;
+            count += group.count();
             bytes = bytes.saturating_add(group.bytes);
-            first = first.min(group.first);
+            first = first.min(group.first());
             if group.bytes > most.bytes {
                 most = group;
             }
@@ -109,10 +154,10 @@ impl Left {
             evidence: format!(
                 "the first is call {first}; most of it: {} in {}, the first of them call {}",
                 size(most.bytes),
-                counted(most.count, "piece"),
-                most.first
+                counted(most.count(), "piece"),
+                most.first()
             ),
-            next: "cutrace report -r memory".into(),
+            next: "cutrace report -r leaks".into(),
             cost: Cost::Memory(bytes),
             times: count,
             calls: firsts,

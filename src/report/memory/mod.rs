@@ -3,7 +3,7 @@
 
 mod churn;
 mod ledger;
-mod left;
+pub mod left;
 mod place;
 
 use super::table::{Cell, Column, Head, Layout, Table, column};
@@ -15,14 +15,13 @@ use ledger::{Ledger, Side};
 use left::{Left, group};
 use place::{place, same};
 use std::collections::BTreeMap;
+use trace::Trace;
 use trace::api::effect::{Bytes, Effect, Memory as Kind};
 use trace::api::enums::CUresult;
 use trace::api::roles::Class;
 use trace::asked;
-use trace::model::change::freed;
 use trace::model::memory::{Allocation, End};
 use trace::text::symbol;
-use trace::{Function, Trace};
 use viewer::data::findings::{Cost, Finding};
 
 #[derive(Default)]
@@ -72,13 +71,10 @@ impl<'t> Report<'t> for Memory<'t> {
         if let Some(made) = &step.followed.made {
             self.got(step, made);
         }
-        let Some(function) = step.function.filter(|_| step.call.result.is_some() && !step.call.succeeded()) else {
-            return;
-        };
-        match function.effect {
-            Effect::Free(kind) => self.tried(step, function, kind),
-            Effect::Allocate { kind, bytes } if step.selected => self.fail(step, kind, bytes),
-            _ => {}
+        self.left.see(step);
+        let failed = step.function.filter(|_| step.call.result.is_some() && !step.call.succeeded() && step.selected);
+        if let Some(Effect::Allocate { kind, bytes }) = failed.map(|function| function.effect) {
+            self.fail(step, kind, bytes);
         }
     }
 
@@ -147,24 +143,14 @@ impl<'t> Memory<'t> {
         let trace = step.call.trace();
         let Some(same @ (side, family, function, bytes)) = same(trace, one) else { return };
         self.ledger.gone(side, one, end);
-        match end {
-            End::Freed => {
-                self.churn.freed(same, step);
-                let thread = trace.call(one.call).map_or(0, |call| call.thread);
-                if let Some(site) = self.sites.get_mut(&(side, family, function, thread)) {
-                    site.frees += 1;
-                    site.freed = site.freed.saturating_add(bytes);
-                }
+        if end == End::Freed {
+            self.churn.freed(same, step);
+            let thread = trace.call(one.call).map_or(0, |call| call.thread);
+            if let Some(site) = self.sites.get_mut(&(side, family, function, thread)) {
+                site.frees += 1;
+                site.freed = site.freed.saturating_add(bytes);
             }
-            End::WithContext => self.left.ended.push(*one),
-            End::Overlaid => {}
         }
-    }
-
-    /// A call that was to free something failed.
-    fn tried(&mut self, step: &Step, function: &Function, kind: Kind) {
-        let one = freed(&step.call, function).and_then(|value| step.memory().called(kind, value));
-        self.left.tried.extend(one.map(|one| one.call));
     }
 
     fn fail(&mut self, step: &Step<'_, 't>, kind: Kind, bytes: Bytes) {
@@ -309,20 +295,7 @@ const GROUP: &[Column] = &[
 const PEAK: Head = head("peak", "Live at the peak (memory)", GROUP);
 const FAILURE: Head = head("live_at_failure", "Live when the first allocation failed (memory)", GROUP);
 
-const LEFT: Head = head(
-    "left",
-    "Not freed by the program (memory)",
-    &[
-        column("where", "where"),
-        column("bytes", "bytes"),
-        column("allocations", "allocations"),
-        column("of", "each_bytes"),
-        column("kind", "kind"),
-        column("first call", "first_call"),
-        column("how it ended", "end"),
-        column("function", "function"),
-    ],
-);
+const LEFT: Head = head("left", "Not freed by the program (memory)", left::COLUMNS);
 
 const FAILED: Head = head(
     "failed",
