@@ -65,9 +65,9 @@ fn observe(lane: &Lane, function: &'static Function, words: &[u64], position: u6
     // Beside callbacks it is left to the next call: whose it is would be a guess more.
     let is_quiet = !host_functions::any_under_way() && !host_functions::any_of_nodes();
     if finished(lane, covered, position) && function.class != Class::poll && is_quiet {
-        let mut finds = lane.finds_meanwhile();
-        lane.recorder().watch.look_meanwhile(&mut finds);
-        lane.add(finds);
+        let mut writes = lane.writes_meanwhile();
+        lane.recorder().watch.scan_after_wait(&mut writes);
+        lane.add(writes);
     }
 }
 
@@ -146,15 +146,15 @@ pub fn finished(lane: &Lane, covered: Covered, position: u64) -> bool {
     let waiter = (!matches!(covered, Covered::Turn(_))).then_some(lane.index());
     let finished = recorder.around.pending.finished(covered, position, waiter);
     finished
-        .stirred
+        .copied_by_cpu
         .iter()
-        .for_each(|(queue, copy, pages)| recorder.watch.stirred(&recorder.around.pending, copy, *queue, pages));
+        .for_each(|(queue, copy, pages)| recorder.watch.copied_by_cpu(&recorder.around.pending, copy, *queue, pages));
     finished.partly.iter().for_each(|copy| match copy.work {
         // Another may be about to write there.
         Work::Launch => recorder.watch.computed_in(copy.landing.extent(), &[]),
         _ => look_at(lane, copy, &Beside::default(), &[]),
     });
-    finished.copies.iter().for_each(|(copy, beside)| look_at(lane, copy, beside, finished.stirred(copy)));
+    finished.copies.iter().for_each(|(copy, beside)| look_at(lane, copy, beside, finished.copied_by_cpu(copy)));
     let unnamed = finished.partly.iter().chain(finished.copies.iter().map(|(copy, _)| copy));
     let unnamed: BTreeSet<(u32, bool)> = unnamed.filter_map(|copy| Some((copy.thread, copy.work.unnamed()?))).collect();
     if !unnamed.is_empty() {
@@ -169,8 +169,8 @@ pub fn finished(lane: &Lane, covered: Covered, position: u64) -> bool {
     any_written
 }
 
-/// `beside`: where the CPU wrote meanwhile. `stirred`: pages to which it has copied for the driver.
-fn look_at(lane: &Lane, copy: &Copy, beside: &Beside, stirred: &[Range<u64>]) {
+/// `beside`: where the CPU wrote meanwhile. `copied_by_cpu`: pages to which it has copied for the driver.
+fn look_at(lane: &Lane, copy: &Copy, beside: &Beside, copied_by_cpu: &[Range<u64>]) {
     let recorder = lane.recorder();
     if copy.work == Work::Given {
         return recorder.watch.comes_back(copy.landing.extent());
@@ -179,19 +179,19 @@ fn look_at(lane: &Lane, copy: &Copy, beside: &Beside, stirred: &[Range<u64>]) {
         return;
     }
     let extent = copy.landing.extent();
-    if copy.is_outdone {
-        return recorder.watch.computed_in(extent, stirred);
+    if copy.is_superseded {
+        return recorder.watch.computed_in(extent, copied_by_cpu);
     }
     // What a kernel made of memory can be told only where nobody else writes: where others do, in order and
     // apart; none if it may be anywhere.
     let others = || {
         let pending = &recorder.around.pending;
         let is_launch = copy.work == Work::Launch;
-        let has_company = || pending.has_company(copy, !recorder.watch.is_of_one(&extent), lane.index());
-        if pending.is_overtaken(copy, lane.index()) || has_company() {
+        let has_other_writers = || pending.has_other_writers(copy, !recorder.watch.is_of_one(&extent), lane.index());
+        if pending.is_overwritten(copy, lane.index()) || has_other_writers() {
             return None;
         }
-        // In this order: what a callback's look has taken out of sight is told before it is.
+        // In this order: what a callback's scan has taken out of sight is told before it is.
         let untold = if is_launch { recorder.watch.untold_in(&extent)? } else { Vec::new() };
         let called_back = if is_launch { pending.called_back_in(copy)? } else { Vec::new() };
         Some(at_most(MOST_PIECES, &joined([untold, called_back, beside.others.clone()].concat())))
@@ -208,12 +208,12 @@ fn look_at(lane: &Lane, copy: &Copy, beside: &Beside, stirred: &[Range<u64>]) {
     }
     let Some(theirs) = others() else {
         return match copy.work {
-            Work::Launch => recorder.watch.computed_in(extent, stirred),
+            Work::Launch => recorder.watch.computed_in(extent, copied_by_cpu),
             // The driver may have had the CPU make it: that was not the program.
             _ => filled(lane, copy.landing),
         };
     };
-    theirs.iter().for_each(|place| recorder.watch.computed_in(place.clone(), stirred));
+    theirs.iter().for_each(|place| recorder.watch.computed_in(place.clone(), copied_by_cpu));
     // What the CPU wrote meanwhile for itself: whether it was the last to do so is told by that.
     let pieces: Vec<Copy> = match copy.landing {
         Landing::Flat { address, len } if !beside.own.is_empty() || !theirs.is_empty() => {

@@ -4,9 +4,9 @@
 //! The one place where an argument is changed. Whoever asks for a node's parameters is given the
 //! application's back.
 
-use crate::finds::Finds;
 use crate::guard::guarded;
 use crate::host_functions::{Callback, OF_NODES, UNDER_WAY};
+use crate::host_writes::HostWrites;
 use crate::lane::{self, Lane};
 use crate::node_runs::Turn;
 use crate::probe::{bytes_at, word_at};
@@ -243,8 +243,8 @@ fn began(callback: &Callback) -> Begun {
             let of_launch = || lane.recorder().node_runs.begins(std::ptr::from_ref(callback) as u64);
             let position = lane.recorder().around.pending.take_position();
             begun.turn = begun.turn.take().or_else(of_launch).map(|turn| Turn { begun: Some(position), ..turn });
-            // What a look under way finds is stamped before it.
-            lane.recorder().watch.wait_for_look();
+            // What a scan under way finds is stamped before it.
+            lane.recorder().watch.wait_for_scan();
             begun.time = clock::entry();
             begun.turn.iter().for_each(|turn| arrived::turn_comes(lane, callback.thread, turn));
             // Nor what others find before it really runs.
@@ -261,9 +261,9 @@ fn ended(callback: &Callback, begun: Begun) {
     let run = callback.runs.fetch_add(1, AcqRel) + 1;
     join::with_any_lane(|lane| {
         let (thread, call, end) = (callback.thread, callback.call, clock::exit());
-        let mut finds =
-            Finds::at(Written { begin: begun.time, end, thread, call, run, seen: 0 }, &lane.recorder().around);
-        lane.recorder().watch.callback_ends(begun.number, begun.turn.as_ref(), &mut finds);
-        lane.add(finds.of_run());
+        let mut writes =
+            HostWrites::at(Written { begin: begun.time, end, thread, call, run, seen: 0 }, &lane.recorder().around);
+        lane.recorder().watch.callback_ends(begun.number, begun.turn.as_ref(), &mut writes);
+        lane.add(writes.of_run());
     });
 }

@@ -434,14 +434,14 @@ impl<'a> Capture<'a> {
         // something there.
         let is_copys = by_name && self.function.class != Class::graph && ends::describes_copies(self.function);
         if !known.is_empty() && !is_copys {
-            let mut finds = self.lane.finds_before(self.call);
+            let mut writes = self.lane.writes_before(self.call);
             let watch = &self.lane.recorder().watch;
             match by_name {
-                true => watch.refer(known.into_iter(), &mut finds),
-                false => watch.refer_stored(known.into_iter(), &mut finds),
+                true => watch.refer(known.into_iter(), &mut writes),
+                false => watch.refer_stored(known.into_iter(), &mut writes),
             }
-            watch.refer_named(&mut finds);
-            self.deferred.extend(finds.into_records());
+            watch.refer_named(&mut writes);
+            self.deferred.extend(writes.into_records());
         }
     }
 

@@ -1,7 +1,7 @@
 //! What code is made of and launched with: module images, options, kernel arguments.
 
 use crate::capture::{Capture, Moment};
-use crate::finds::Finds;
+use crate::host_writes::HostWrites;
 use crate::logs::Buffer;
 use crate::probe::{bytes_at, word_at};
 use std::borrow::Cow;
@@ -63,7 +63,7 @@ impl Capture<'_> {
         self.draft.value(&(layout.id, sizes.len() as u32));
         // Of a launch whose function was not known before it, or of a node.
         let refers = self.moment != Moment::Failure && self.lane.recorder().reaches_host();
-        let mut finds = refers.then(|| self.lane.finds_before(self.call));
+        let mut writes = refers.then(|| self.lane.writes_before(self.call));
         for (i, size) in sizes.iter().enumerate() {
             // SAFETY: the driver has just read as many pointers as the kernel has parameters, and as many
             // bytes behind each as the parameter takes; after a failure they were found readable.
@@ -72,12 +72,12 @@ impl Capture<'_> {
                 std::slice::from_raw_parts(argument, *size as usize)
             };
             self.draft.bytes(bytes);
-            if let Some(finds) = &mut finds {
+            if let Some(writes) = &mut writes {
                 let words = bytes.chunks_exact(8).map(|w| u64::from_le_bytes(w.try_into().expect("8 bytes")));
-                self.lane.recorder().watch.refer(words, finds);
+                self.lane.recorder().watch.refer(words, writes);
             }
         }
-        self.deferred.extend(finds.into_iter().flat_map(Finds::into_records));
+        self.deferred.extend(writes.into_iter().flat_map(HostWrites::into_records));
     }
 
     /// Where the parameters of a launched function lie. A handle that the driver has not taken may be
@@ -121,10 +121,10 @@ impl Capture<'_> {
         let recorder = self.lane.recorder();
         let bytes = bytes_at(buffer, len.min(1 << 16) as usize, true).filter(|_| recorder.reaches_host());
         let Some(bytes) = bytes else { return };
-        let mut finds = self.lane.finds_before(self.call);
+        let mut writes = self.lane.writes_before(self.call);
         let words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")));
-        recorder.watch.refer(words, &mut finds);
-        self.deferred.extend(finds.into_records());
+        recorder.watch.refer(words, &mut writes);
+        self.deferred.extend(writes.into_records());
     }
 
     pub(crate) fn options(&mut self, address: u64, codes: u64, count: u64) {

@@ -78,9 +78,9 @@ fn ending(hook: Hook, lane: &Lane, words: &[u64]) -> u64 {
             code_ends(lane, word(owner));
             if recorder.watch.managed.any() {
                 // Its managed memory may end with a context.
-                let mut finds = lane.finds_before(lane.sequence().wrapping_sub(1));
-                recorder.watch.look_last(&mut finds);
-                lane.add(finds);
+                let mut writes = lane.writes_before(lane.sequence().wrapping_sub(1));
+                recorder.watch.scan_last(&mut writes);
+                lane.add(writes);
             }
         }
         Hook::StreamEnds { stream } => {
@@ -116,9 +116,9 @@ fn managed_ends(lane: &Lane, start: u64) -> u64 {
     let watch = &recorder::recorder().watch;
     let Some(len) = watch.managed.remove(start) else { return 0 };
     // The call's entry has been written: it is the latest.
-    let mut finds = lane.finds_before(lane.sequence().wrapping_sub(1));
-    watch.forget(start, len, true, Some(&mut finds));
-    lane.add(finds);
+    let mut writes = lane.writes_before(lane.sequence().wrapping_sub(1));
+    watch.forget(start, len, true, Some(&mut writes));
+    lane.add(writes);
     len
 }
 
@@ -219,9 +219,9 @@ fn took_effect(hook: Hook, lane: &Lane, words: &[u64], position: u64) {
             let address =
                 within.map_or(Some(word(address)), |offset| word_at(word(address) + u64::from(offset), 8, true));
             // The call's entry has been written: it is the latest.
-            let mut finds = lane.finds_before(lane.sequence().wrapping_sub(1));
-            recorder.watch.refer(address.into_iter(), &mut finds);
-            lane.add(finds);
+            let mut writes = lane.writes_before(lane.sequence().wrapping_sub(1));
+            recorder.watch.refer(address.into_iter(), &mut writes);
+            lane.add(writes);
         }
         Hook::Instantiated { place, graph } => instantiated(lane, handed_out(word(place)), word(graph)),
         Hook::GraphUpdated { executable, graph } => instantiated(lane, word(executable), word(graph)),
@@ -284,10 +284,10 @@ fn instantiated(lane: &Lane, executable: u64, graph: u64) {
     recorder.destinations.instantiated(executable, &written, |at, len| recorder.shares(at, len));
     if changes {
         // What its callbacks make of that before anybody may look.
-        let mut finds = lane.finds_before(lane.sequence().wrapping_sub(1));
+        let mut writes = lane.writes_before(lane.sequence().wrapping_sub(1));
         for (address, len) in recorder.destinations.pageable(executable) {
-            recorder.watch.watch(address, len, false, &mut finds);
+            recorder.watch.watch(address, len, false, &mut writes);
         }
-        lane.add(finds);
+        lane.add(writes);
     }
 }

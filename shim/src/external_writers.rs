@@ -14,12 +14,12 @@ pub const SELDOM: Duration = Duration::from_secs(1);
 pub const SOON: Duration = Duration::from_millis(20);
 
 #[derive(Default)]
-pub struct Bystanders {
+pub struct ExternalWriters {
     /// When, by the range's clock; `u64::MAX` once some were found.
     looked: AtomicU64,
 }
 
-impl Bystanders {
+impl ExternalWriters {
     /// What is found now, unless it was looked for in the period that has just passed.
     pub fn look(&self, period: Duration, is_followed: &dyn Fn(&Range<u64>) -> bool) -> Option<&'static str> {
         let (now, looked) = (clock::now(), self.looked.load(Relaxed));

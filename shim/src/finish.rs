@@ -33,19 +33,19 @@ extern "C" fn at_end(_: *mut c_void) {
     drop(std::panic::catch_unwind(finish));
 }
 
-/// Has the end of the process begin with a last look at managed memory: what is registered last runs first,
+/// Has the end of the process begin with a last scan of managed memory: what is registered last runs first,
 /// and by now the driver has registered what it does then.
-pub fn looks_last() {
+pub fn scans_last() {
     // SAFETY: a plain function. If it cannot be registered, what the CPU sees last is not known.
-    let _lost = unsafe { libc::atexit(look_last) };
+    let _lost = unsafe { libc::atexit(scan_last) };
 }
 
-extern "C" fn look_last() {
+extern "C" fn scan_last() {
     if generation::recording() {
         join::with_any_lane(|lane| {
-            let mut finds = lane.finds_before(lane.sequence());
-            recorder::recorder().watch.look_last(&mut finds);
-            lane.add(finds);
+            let mut writes = lane.writes_before(lane.sequence());
+            recorder::recorder().watch.scan_last(&mut writes);
+            lane.add(writes);
         });
     }
 }
@@ -108,7 +108,7 @@ fn losses() {
         lost(what.into(), count);
         tell(&format!("not recorded: {what}: {count}"));
     }
-    recorder.watch.look_for_bystanders(Duration::ZERO, &recorder.around);
+    recorder.watch.look_for_external_writers(Duration::ZERO, &recorder.around);
     // What a replay compares less is for `info` to tell: to whoever records nothing is missing.
     for (what, count) in recorder::recorder().around.losses.lock().iter().filter(|(what, _)| *what != UNREAD_COPIES) {
         tell(&format!("not recorded: {what}: {count}"));

@@ -2,8 +2,8 @@
 //! what the CPU wrote is written down.
 
 use crate::ends::{self, Ends, Words};
-use crate::finds::Finds;
 use crate::guard::guarded;
+use crate::host_writes::HostWrites;
 use crate::landing::Landing;
 use crate::lane::Lane;
 use crate::node_runs::Turn;
@@ -26,20 +26,20 @@ use trace::walk::{Target, resolve};
 #[cold]
 #[inline(never)]
 pub fn before(lane: &Lane, function: &'static Function, launch: Option<Launch>, words: &[u64]) {
-    guarded(|| look(lane, function, launch, words));
+    guarded(|| before_work(lane, function, launch, words));
 }
 
-fn look(lane: &Lane, function: &'static Function, launch: Option<Launch>, words: &[u64]) {
+fn before_work(lane: &Lane, function: &'static Function, launch: Option<Launch>, words: &[u64]) {
     let watch = &lane.recorder().watch;
-    let mut finds = lane.finds_before(lane.sequence());
+    let mut writes = lane.writes_before(lane.sequence());
     // Before any lock is taken: memory is read.
     let given = Given::of(lane, function, launch, words);
     // First what is known already: what begins to be watched now is recorded as a whole.
-    given.look(&mut finds);
+    given.scan(&mut writes);
     match &given {
-        Given { arguments: Some(arguments), .. } => kernel(lane, function, words, arguments, &mut finds),
+        Given { arguments: Some(arguments), .. } => kernel(lane, function, words, arguments, &mut writes),
         Given { ends: Some(ends), .. } => copy(lane, function, words, ends),
-        _ if function.class == Class::launch => graph(lane, function, words, &mut finds),
+        _ if function.class == Class::launch => graph(lane, function, words, &mut writes),
         _ => {}
     }
     if launch.is_none() && !function.copies_unified() {
@@ -47,14 +47,14 @@ fn look(lane: &Lane, function: &'static Function, launch: Option<Launch>, words:
         // stream is to write there is not there yet: what the CPU has put there is.
         let is_read = |param: &&Field| matches!(param.role, Role::Reads(_) | Role::Writes(Extent::Fixed(_)));
         let read = function.params.iter().filter(is_read).map(|param| words[param.offset as usize / 8]);
-        watch.refer(read.chain(operands(function, words)), &mut finds);
+        watch.refer(read.chain(operands(function, words)), &mut writes);
     }
     if let Some(ends) = given.ends.filter(|_| lane.recorder().shares_any()) {
         // Before the call, which may wait for callbacks: what they write is theirs to tell.
-        watch.refer(ends.watched_sources().into_iter(), &mut finds);
+        watch.refer(ends.watched_sources().into_iter(), &mut writes);
     }
-    watch.refer_named(&mut finds);
-    lane.add(finds);
+    watch.refer_named(&mut writes);
+    lane.add(writes);
 }
 
 /// The addresses of a batch of operations on values.
@@ -102,8 +102,8 @@ impl<'c> Given<'c> {
         Given { lane, function, ends: is_copy.then(|| Ends::of(lane, function, words, |at, _| at)), arguments }
     }
 
-    /// Finds what the CPU has written since somebody looked last.
-    fn look(&self, finds: &mut Finds) {
+    /// HostWrites what the CPU has written since somebody looked last.
+    fn scan(&self, writes: &mut HostWrites) {
         let (watch, function) = (&self.lane.recorder().watch, self.function);
         let is_beside_callbacks = host_functions::any_under_way() || host_functions::any_of_nodes();
         let ends = self.ends.as_ref().filter(|_| is_beside_callbacks || watch.any());
@@ -120,22 +120,22 @@ impl<'c> Given<'c> {
             _ => Uses::Any,
         };
         let is_copy = self.ends.is_some() && function.class == Class::submit;
-        watch.look(function.class, uses, is_copy, finds);
+        watch.scan(function.class, uses, is_copy, writes);
     }
 }
 
-fn kernel(lane: &Lane, function: &Function, words: &[u64], arguments: &Arguments, finds: &mut Finds) {
+fn kernel(lane: &Lane, function: &Function, words: &[u64], arguments: &Arguments, writes: &mut HostWrites) {
     let watch = &lane.recorder().watch;
     let addresses = || arguments.words.iter().flatten();
-    watch.refer(addresses().copied(), finds);
+    watch.refer(addresses().copied(), writes);
     launched(lane, function, words, arguments.pinned.iter().copied());
-    uses_unnamed(lane, function, words, addresses().filter_map(|word| watch.managed.find(*word)), finds);
+    uses_unnamed(lane, function, words, addresses().filter_map(|word| watch.managed.find(*word)), writes);
 }
 
-fn graph(lane: &Lane, function: &Function, words: &[u64], finds: &mut Finds) {
+fn graph(lane: &Lane, function: &Function, words: &[u64], writes: &mut HostWrites) {
     let recorder = lane.recorder();
     let before = recorder.around.pending.position();
-    uses_unnamed(lane, function, words, std::iter::empty(), finds);
+    uses_unnamed(lane, function, words, std::iter::empty(), writes);
     // It may have been made of any of it, but hardly of what other threads use.
     if recorder.watch.any() {
         launched(lane, function, words, recorder.watch.pinned(lane.index()).into_iter());
@@ -147,7 +147,7 @@ fn graph(lane: &Lane, function: &Function, words: &[u64], finds: &mut Finds) {
         }
         under_way(lane, lane.sequence(), function, words, brought.landings.into_iter());
         // As in `copy`.
-        recorder.watch.wait_for_look();
+        recorder.watch.wait_for_scan();
     }
     // Of launches that a range leaves out nothing is known, but their callbacks run.
     if host_functions::any_of_nodes() && !range::applies() && recorder.node_runs.has(words[0]) {
@@ -177,7 +177,7 @@ fn copy(lane: &Lane, function: &'static Function, words: &[u64], ends: &Ends) {
     if brings {
         // Who is reading this memory may have read it before that was kept in mind, and takes it for the
         // CPU's: the call begins behind what is told then, or a replay might bring its bytes first.
-        recorder.watch.wait_for_look();
+        recorder.watch.wait_for_scan();
     }
 }
 
@@ -213,13 +213,13 @@ fn uses_unnamed(
     function: &Function,
     words: &[u64],
     given: impl Iterator<Item = (u64, u64)>,
-    finds: &mut Finds,
+    writes: &mut HostWrites,
 ) {
     let watch = &lane.recorder().watch;
     if watch.managed.any() {
-        watch.refer_managed(finds);
+        watch.refer_managed(writes);
     }
-    watch.refer_named(finds);
+    watch.refer_named(writes);
     let any = function.launches_graph();
     if watch.any() && (any || watch.managed.any() || watch.stored.load(Relaxed)) {
         let given = given.map(|(address, len)| (Landing::Flat { address, len }, Work::Given, false));

@@ -26,7 +26,7 @@ pub fn join(lane: &Lane) -> bool {
 }
 
 fn join_now(lane: &Lane) -> bool {
-    if !start::begin(finish::looks_last) {
+    if !start::begin(finish::scans_last) {
         return false;
     }
     let (recorder, generation) = (recorder::recorder(), generation::generation());

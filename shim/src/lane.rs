@@ -15,9 +15,9 @@ pub use room::{put, put_padded};
 use crate::chunk::Chunk;
 use crate::clock;
 use crate::counters;
-use crate::finds::Finds;
 use crate::generation;
 use crate::guard::guarded;
+use crate::host_writes::HostWrites;
 use crate::kernels::Layout;
 use crate::probe::word_at;
 use crate::recorder::{self, Recorder};
@@ -158,22 +158,22 @@ impl Lane {
     }
 
     /// What is found before this call of the lane's.
-    pub fn finds_before(&self, call: u32) -> Finds {
+    pub fn writes_before(&self, call: u32) -> HostWrites {
         let now = clock::exit();
         let about = Written { begin: now, end: now, thread: self.index(), call, run: 0, seen: 0 };
-        Finds::at(about, &self.recorder().around)
+        HostWrites::at(about, &self.recorder().around)
     }
 
     /// What is found when the lane's latest call, a wait, has returned.
-    pub fn finds_meanwhile(&self) -> Finds {
+    pub fn writes_meanwhile(&self) -> HostWrites {
         let now = clock::exit();
         let call = self.sequence().wrapping_sub(1);
         let about = Written { begin: now, end: now, thread: self.index(), call, run: 0, seen: MEANWHILE };
-        Finds::at(about, &self.recorder().around)
+        HostWrites::at(about, &self.recorder().around)
     }
 
-    pub fn add(&self, finds: Finds) {
-        finds.into_records().iter().for_each(|record| self.append(record));
+    pub fn add(&self, writes: HostWrites) {
+        writes.into_records().iter().for_each(|record| self.append(record));
     }
 
     /// Makes it a lane of the current recording. It is busy until it `has_joined`: a signal handler has to

@@ -176,7 +176,7 @@ fn reached(steps: &HashMap<Step, Vec<Step>>, from: u64) -> (HashSet<u64>, usize)
     (seen.into_iter().map(|(node, _)| node).collect(), count)
 }
 
-/// Finds which copies from the device that stand before a callback have brought what is there when that
+/// HostWrites which copies from the device that stand before a callback have brought what is there when that
 /// begins.
 struct Results<'g> {
     order: &'g Order,

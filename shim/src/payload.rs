@@ -146,21 +146,21 @@ impl Capture<'_> {
         if recorder.watch.follows(address, span) {
             return true;
         }
-        let mut finds = self.lane.finds_before(self.call);
+        let mut writes = self.lane.writes_before(self.call);
         let pending = &recorder.around.pending;
         let may_change = host_functions::any_under_way()
             || host_functions::any_of_nodes() && pending.has_graphs()
             || recorder.watch.is_short() && pending.has_given();
-        if may_change && recorder.watch.has_room() && recorder.watch.watch_prepared(address, span, &mut finds) {
-            self.deferred.extend(finds.into_records());
+        if may_change && recorder.watch.has_room() && recorder.watch.watch_prepared(address, span, &mut writes) {
+            self.deferred.extend(writes.into_records());
             return true;
         }
         let landing = recorder.around.pending.landing_in(address, span, self.lane.index());
         if landing.is_empty() {
             return false;
         }
-        from.places().into_iter().flat_map(|place| without(place, &landing)).for_each(|range| finds.take(range));
-        self.deferred.extend(finds.into_records());
+        from.places().into_iter().flat_map(|place| without(place, &landing)).for_each(|range| writes.take(range));
+        self.deferred.extend(writes.into_records());
         true
     }
 
@@ -183,13 +183,13 @@ impl Capture<'_> {
     fn watch_source(&mut self, address: u64, bytes: u64) {
         let place = ask::place(address);
         if place != Place::Device {
-            let mut finds = self.lane.finds_before(self.call);
+            let mut writes = self.lane.writes_before(self.call);
             let watch = &self.lane.recorder().watch;
-            watch.watch(address, bytes, place == Place::Managed, &mut finds);
+            watch.watch(address, bytes, place == Place::Managed, &mut writes);
             if !watch.tells(address, bytes) {
-                finds.untold(address, bytes as usize);
+                writes.untold(address, bytes as usize);
             }
-            self.deferred.extend(finds.into_records());
+            self.deferred.extend(writes.into_records());
         }
     }
 
@@ -278,9 +278,9 @@ impl Capture<'_> {
         let field = fields.iter().find(|field| field.name == "srcDevice");
         let address = field.and_then(|field| word_at(descriptor + u64::from(field.offset), 8, true));
         if self.lane.recorder().reaches_host() {
-            let mut finds = self.lane.finds_before(self.call);
-            self.lane.recorder().watch.refer(address.into_iter(), &mut finds);
-            self.deferred.extend(finds.into_records());
+            let mut writes = self.lane.writes_before(self.call);
+            self.lane.recorder().watch.refer(address.into_iter(), &mut writes);
+            self.deferred.extend(writes.into_records());
         }
     }
 

@@ -116,7 +116,7 @@ impl Pending {
     pub fn add(&self, queue: Queue, mut copy: Copy) -> Vec<Copy> {
         let mut state = self.state.lock();
         if copy.work.writes() {
-            state.overtake(copy.landing);
+            state.overwrites(copy.landing);
         }
         if copy.work == (Work::Unnamed { any: true }) {
             // A graph behind them, for all that is known: it may replace what they bring.
@@ -132,7 +132,7 @@ impl Pending {
         // Who is inside of a call that writes there may be done with it before this is.
         for (other, coming) in &state.coming {
             if *other != copy.thread && coming.memory.iter().any(|place| copy.meets(place.start, place.end)) {
-                copy.meets_company(Some(*other));
+                copy.meets_other_writer(Some(*other));
             }
         }
         copy.row.push(copy.position);
@@ -161,7 +161,7 @@ impl Pending {
                 // The graph may have been launched before, and be at work already.
                 let old = copies.remove(at);
                 (copy.work, copy.row) = (old.work, old.row);
-                copy.takes_company_of(&old);
+                copy.takes_writers_of(&old);
                 self.count.fetch_sub(1, Relaxed);
             }
         }
@@ -219,7 +219,7 @@ impl Pending {
     pub fn comes(&self, thread: u32, queue: Queue, memory: Vec<Range<u64>>, by_cpu: bool, by_graphs: bool) {
         let mut state = self.state.lock();
         for range in &memory {
-            state.overtake_looks(range);
+            state.overwrites_looked_at(range);
         }
         if by_graphs {
             // What a graph brings to pageable memory, too, has been replaced when it is looked at.
@@ -229,7 +229,7 @@ impl Pending {
         }
         let launches = state.copies.values_mut().flatten().filter(|copy| copy.work == Work::Launch);
         let is_met = |copy: &&mut Copy| memory.iter().any(|range| copy.meets(range.start, range.end));
-        launches.filter(is_met).for_each(|launch| launch.meets_company(Some(thread)));
+        launches.filter(is_met).for_each(|launch| launch.meets_other_writer(Some(thread)));
         let place = Some((queue, self.next.fetch_add(1, Relaxed)));
         let coming = state.coming.entry(thread).or_default();
         (coming.place, coming.memory, coming.by_cpu) = (place, memory, by_cpu);
@@ -270,7 +270,7 @@ impl Pending {
 
     /// Whether other work was given what this copy brought to be overwritten, while that is being looked at,
     /// or just before. `thread`: who looks, whose own call has returned: a replay looks behind it, too.
-    pub fn is_overtaken(&self, copy: &Copy, thread: u32) -> bool {
+    pub fn is_overwritten(&self, copy: &Copy, thread: u32) -> bool {
         let state = self.state.lock();
         let mut others =
             state.coming.iter().filter(|(other, _)| **other != thread).flat_map(|(_, coming)| &coming.memory);
@@ -278,7 +278,7 @@ impl Pending {
             return true;
         }
         let looked_at = state.looking.get(&copy.position);
-        looked_at.is_some_and(|(_, looked_at)| looked_at.is_overtaken || looked_at.is_outdone)
+        looked_at.is_some_and(|(_, looked_at)| looked_at.is_overwritten || looked_at.is_superseded)
     }
 
     /// An event was recorded by a call that began at `position`.
@@ -364,15 +364,15 @@ impl Pending {
 }
 
 impl State {
-    fn overtake_looks(&mut self, range: &Range<u64>) {
+    fn overwrites_looked_at(&mut self, range: &Range<u64>) {
         let met = self.looking.values_mut().filter(|(_, copy)| copy.meets(range.start, range.end));
-        met.for_each(|(_, copy)| copy.is_overtaken = true);
+        met.for_each(|(_, copy)| copy.is_overwritten = true);
     }
 
     /// The copies to the host that land here bring what nobody can look at, as a fill does; not even who is
     /// just about to.
-    fn overtake(&mut self, landing: Landing) {
-        self.overtake_looks(&(landing.address()..landing.end()));
+    fn overwrites(&mut self, landing: Landing) {
+        self.overwrites_looked_at(&(landing.address()..landing.end()));
         let State { copies, landings, .. } = self;
         let before = landings.range(..landing.end()).rev();
         let met = before.take_while(|(_, (end, ..))| *end > landing.address()).map(|(start, _)| *start);

@@ -1,6 +1,6 @@
 //! Callbacks that run, and what was found meanwhile to have been written.
 //!
-//! What a callback writes is its to tell, as copies behind it may read that before the next call. A look in
+//! What a callback writes is its to tell, as copies behind it may read that before the next call. A scan in
 //! the meantime cannot know whose the changes are: they are told for the call that looks, and once more for
 //! the callback. But what only one thread's calls have named the callbacks of others leave alone.
 

@@ -21,10 +21,10 @@ use trace::control::{Answer, Command};
 use trace::preamble::{Preamble, encode};
 use trace::record::{SIZE_LIMIT, Switched};
 
-/// Starts recording if this process should and does not yet. Returns whether it records now. `looks_last`:
-/// has the end of the process begin with a look at managed memory.
+/// Starts recording if this process should and does not yet. Returns whether it records now. `scans_last`:
+/// has the end of the process begin with a scan of managed memory.
 #[cold]
-pub fn begin(looks_last: fn()) -> bool {
+pub fn begin(scans_last: fn()) -> bool {
     match generation() {
         0 => {}
         OFF => {
@@ -54,7 +54,7 @@ pub fn begin(looks_last: fn()) -> bool {
     }
     page().starting.store(thread, Release);
     let started =
-        with_descriptors(|| std::panic::catch_unwind(|| start(looks_last))).unwrap_or(Err("an internal error".into()));
+        with_descriptors(|| std::panic::catch_unwind(|| start(scans_last))).unwrap_or(Err("an internal error".into()));
     page().starting.store(0, Release);
     match started {
         Ok(()) => true,
@@ -71,7 +71,7 @@ fn refused(why: &str) -> bool {
     false
 }
 
-fn start(looks_last: fn()) -> Result<(), String> {
+fn start(scans_last: fn()) -> Result<(), String> {
     let config = config::read();
     if config.disabled {
         return Err(String::new());
@@ -101,7 +101,7 @@ fn start(looks_last: fn()) -> Result<(), String> {
         invented: invented::Invented::default(),
         destinations: destinations::Destinations::default(),
         node_runs: node_runs::NodeRuns::default(),
-        watch: watch::Watch::new(config.data, looks_last),
+        watch: watch::Watch::new(config.data, scans_last),
         long_results: long_results::Allowance::default(),
         range: range::begin(&config.range),
         last_words,
@@ -131,7 +131,7 @@ fn spawn(stack: usize) {
         let turn = || {
             let heard = control.heard();
             control.serve(|command| command.map_or(Answer::Unknown, |command| switch(recorder, command)));
-            recorder.watch.look_for_bystanders(external_writers::SELDOM, &recorder.around);
+            recorder.watch.look_for_external_writers(external_writers::SELDOM, &recorder.around);
             // That somebody has cut the file short is to be known before the process ends.
             recorder.around.file.look();
             recorder.supply.tend(&recorder.around.file, heard, recorder.range.tend().min(times::tend()))

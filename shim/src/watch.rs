@@ -13,8 +13,8 @@ mod scan;
 mod watched;
 
 use crate::dirty_pages::Tracker;
-use crate::external_writers::{self, Bystanders};
-use crate::finds::Finds;
+use crate::external_writers::{self, ExternalWriters};
+use crate::host_writes::HostWrites;
 use crate::lock::Lock;
 use crate::pinned::Ranges;
 use crate::running::Callbacks;
@@ -44,9 +44,9 @@ const SHORT: usize = 32;
 
 pub struct Watch {
     data: Data,
-    /// Has the end of the process begin with a look at managed memory.
-    looks_last: fn(),
-    bystanders: Bystanders,
+    /// Has the end of the process begin with a scan of managed memory.
+    scans_last: fn(),
+    external_writers: ExternalWriters,
     /// Managed memory, whether watched or not.
     pub managed: Ranges,
     /// Managed memory made since the last launch, and whether there is any: start and length.
@@ -54,7 +54,7 @@ pub struct Watch {
     is_fresh: AtomicBool,
     count: AtomicUsize,
     /// Whether the end of the process will be told what the CPU has of managed memory.
-    is_looked_at_last: AtomicBool,
+    is_scanned_last: AtomicBool,
     /// Whether addresses of pinned memory stand in memory that kernels get to.
     pub stored: AtomicBool,
     state: Lock<State>,
@@ -81,27 +81,27 @@ impl State {
 }
 
 impl Watch {
-    pub fn new(data: Data, looks_last: fn()) -> Watch {
+    pub fn new(data: Data, scans_last: fn()) -> Watch {
         Watch {
             data,
-            looks_last,
-            bystanders: Bystanders::default(),
+            scans_last,
+            external_writers: ExternalWriters::default(),
             managed: Ranges::default(),
             fresh: Lock::default(),
             is_fresh: AtomicBool::default(),
             count: AtomicUsize::default(),
-            is_looked_at_last: AtomicBool::default(),
+            is_scanned_last: AtomicBool::default(),
             stored: AtomicBool::default(),
             state: Lock::default(),
         }
     }
 
     /// Who else writes what is watched is named once.
-    pub fn look_for_bystanders(&self, period: Duration, around: &Surroundings) {
+    pub fn look_for_external_writers(&self, period: Duration, around: &Surroundings) {
         if !self.any() {
             return;
         }
-        if let Some(what) = self.bystanders.look(period, &|memory| self.overlaps(memory)) {
+        if let Some(what) = self.external_writers.look(period, &|memory| self.overlaps(memory)) {
             around.lose(what);
             generation::say_last(what);
         }
@@ -114,8 +114,8 @@ impl Watch {
     }
 
     /// Begins to watch the source of a copy, which callbacks under way may still write.
-    pub fn watch_prepared(&self, start: u64, len: u64, finds: &mut Finds) -> bool {
-        let tracked = self.watch(start, len, false, finds);
+    pub fn watch_prepared(&self, start: u64, len: u64, writes: &mut HostWrites) -> bool {
+        let tracked = self.watch(start, len, false, writes);
         if let Some(watched) = self.state.lock().ranges.get_mut(&start).filter(|watched| watched.end == start + len) {
             watched.prepared = true;
         }
@@ -124,32 +124,32 @@ impl Watch {
 
     /// Begins to watch this memory, which a call names, and records what it holds. Whether Linux tells what
     /// is written there.
-    pub fn watch(&self, start: u64, len: u64, managed: bool, finds: &mut Finds) -> bool {
-        self.watch_for(Users::One(finds.thread()), start, len, managed, finds)
+    pub fn watch(&self, start: u64, len: u64, managed: bool, writes: &mut HostWrites) -> bool {
+        self.watch_for(Users::One(writes.thread()), start, len, managed, writes)
     }
 
-    fn watch_for(&self, users: Users, start: u64, len: u64, managed: bool, finds: &mut Finds) -> bool {
-        let around = finds.around;
+    fn watch_for(&self, users: Users, start: u64, len: u64, managed: bool, writes: &mut HostWrites) -> bool {
+        let around = writes.around;
         let mut state = self.state.lock();
         let before = state.ranges.len();
         // What others find done from now on they tell when this is over: it has been left out here.
         self.count.store(state.ranges.len() + 1, Relaxed);
-        let tracked = Self::watch_in(&mut state, users, start, len, managed, finds);
+        let tracked = Self::watch_in(&mut state, users, start, len, managed, writes);
         let more = state.ranges.len() > before;
-        if managed && !self.is_looked_at_last.swap(true, Relaxed) {
-            (self.looks_last)();
+        if managed && !self.is_scanned_last.swap(true, Relaxed) {
+            (self.scans_last)();
         }
         self.count.store(state.ranges.len(), Relaxed);
-        finds.found_by_now();
+        writes.found_by_now();
         drop(state);
         if more {
-            self.look_for_bystanders(external_writers::SOON, around);
+            self.look_for_external_writers(external_writers::SOON, around);
         }
         tracked
     }
 
-    fn watch_in(state: &mut State, users: Users, start: u64, len: u64, managed: bool, finds: &mut Finds) -> bool {
-        let around = finds.around;
+    fn watch_in(state: &mut State, users: Users, start: u64, len: u64, managed: bool, writes: &mut HostWrites) -> bool {
+        let around = writes.around;
         if let Some(tracked) = state.known(users, start, len) {
             return tracked;
         }
@@ -160,7 +160,7 @@ impl Watch {
         let Some(shadow) = (if is_crowded { None } else { Shadow::of(len) }) else {
             let why =
                 ["memory written by the CPU, for lack of memory", "memory written by the CPU, in too many pieces"];
-            finds.lose(start, len as usize, why[usize::from(is_crowded)]);
+            writes.lose(start, len as usize, why[usize::from(is_crowded)]);
             // Once for each: the next launch is likely to be given it again.
             if state.refused.len() >= MOST_WATCHED {
                 state.refused.clear();
@@ -194,24 +194,24 @@ impl Watch {
             let is_shared = maps::is_shared(&pages, around.pinned.is_the_drivers(start));
             watched.tracked = !(is_shared && len <= MOST_COMPARED) && tracker.arm(&pages);
             if is_shared && watched.tracked {
-                finds.lose(start, 0, "shared memory, into which others may write unseen");
+                writes.lose(start, 0, "shared memory, into which others may write unseen");
             }
             // What was written beside it, on a page in common, shows no more.
-            let (already, reason) = (finds.places.len(), Reason::Call(Class::submit));
+            let (already, reason) = (writes.places.len(), Reason::Call(Class::submit));
             for (other, known) in sharing(ranges, &pages) {
-                // Memory that is gone the next look drops.
-                let _ = known.compare(*other, &pages, reason, finds);
+                // Memory that is gone the next scan drops.
+                let _ = known.compare(*other, &pages, reason, writes);
             }
-            may_be_theirs(callbacks, ranges, &finds.places[already..], reason, &around.pending);
+            may_be_theirs(callbacks, ranges, &writes.places[already..], reason, &around.pending);
             here.push(pages);
         }
         if here.iter().map(|pages| pages.end - pages.start).sum::<u64>() > MOST_RECORDED {
             refused.insert(start);
             tracker.disarm(&watched.pages(start));
-            finds.lose(start, 0, "host memory of more than 1 GiB that kernels were given");
+            writes.lose(start, 0, "host memory of more than 1 GiB that kernels were given");
             return false;
         }
-        watched.record(start, here, finds);
+        watched.record(start, here, writes);
         // Others may have looked at it just before this was watched, and will not come back to it.
         for range in around.pending.looked_at_in(start, start + len) {
             match managed {
@@ -239,7 +239,7 @@ impl Watch {
 
     /// The memory is about to be given back; what the CPU had in managed memory is what the program saw of
     /// it. `entirely`: parts of it that are watched for themselves end with it.
-    pub fn forget(&self, start: u64, len: u64, entirely: bool, mut finds: Option<&mut Finds>) {
+    pub fn forget(&self, start: u64, len: u64, entirely: bool, mut writes: Option<&mut HostWrites>) {
         let mut state = self.state.lock();
         // What a graph reads of it as pageable memory stays, unless the memory itself goes.
         let within = state.ranges.range(start..start.saturating_add(len.max(1)));
@@ -252,14 +252,14 @@ impl Watch {
             let pages = watched.pages(start);
             if watched.managed {
                 let mut here = Vec::new();
-                if let (Some(finds), true) = (finds.as_deref_mut(), tracker.present(pages, &mut here)) {
+                if let (Some(writes), true) = (writes.as_deref_mut(), tracker.present(pages, &mut here)) {
                     // Memory that is gone already has nothing left to tell.
-                    let _ = here.iter().all(|pages| watched.compare(start, pages, Reason::Call(Class::submit), finds));
+                    let _ = here.iter().all(|pages| watched.compare(start, pages, Reason::Call(Class::submit), writes));
                 }
             } else if watched.tracked {
                 tracker.disarm(&pages);
                 // Those that had a page in common with it are watched on; what was written there since the
-                // last look must show.
+                // last scan must show.
                 for (other, watched) in sharing(ranges, &pages) {
                     let shared = watched.pages(*other);
                     tracker.register(&(shared.start.max(pages.start)..shared.end.min(pages.end)));
@@ -271,8 +271,8 @@ impl Watch {
 
     /// What the CPU has of managed memory, which may be gone with its context or the process. Where work is
     /// under way it may be the device's by now, and nobody can say what of that the program has seen.
-    pub fn look_last(&self, finds: &mut Finds) {
-        let around = finds.around;
+    pub fn scan_last(&self, writes: &mut HostWrites) {
+        let around = writes.around;
         let mut state = self.state.lock();
         let State { tracker: Some(tracker), ranges, .. } = &mut *state else { return };
         for (start, watched) in ranges.iter_mut().filter(|(_, watched)| watched.managed && watched.tracked) {
@@ -280,10 +280,10 @@ impl Watch {
             let is_busy = around.pending.has(*start, watched.end, !watched.is_small(*start));
             if !is_busy && tracker.present(watched.pages(*start), &mut here) {
                 // Memory that is gone already has nothing left to tell.
-                let _ = here.iter().all(|pages| watched.compare(*start, pages, Reason::Call(Class::submit), finds));
+                let _ = here.iter().all(|pages| watched.compare(*start, pages, Reason::Call(Class::submit), writes));
             }
         }
-        finds.found_by_now();
+        writes.found_by_now();
     }
 
     /// Stops watching what is no pinned, or no managed, memory any more.

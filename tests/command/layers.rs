@@ -66,7 +66,7 @@ const CRATES: &[Crate] = &[
             "external_writers host_functions invented logs modules node_runs pinned registered running shared workers",
             "blobs chunk file homes last_words dirty_pages",
             "pending destinations",
-            "surroundings pieces finds images kernels range",
+            "surroundings pieces host_writes images kernels range",
             "watch variables",
             "recorder",
             "lane times",

@@ -68,9 +68,9 @@ pub struct Copy {
     pub(super) position: u64,
     /// Work behind this launch was found done earlier, for all that is known, and has written there: its
     /// result is what stands there.
-    pub is_outdone: bool,
+    pub is_superseded: bool,
     /// It is being looked at, and what it brought others may be replacing.
-    pub(super) is_overtaken: bool,
+    pub(super) is_overwritten: bool,
     /// When work behind this launch was found done that may have written there.
     pub(super) overwritten: u64,
     /// The call has not returned: what other threads wait for meanwhile may have come before it.
@@ -79,7 +79,7 @@ pub struct Copy {
     pub(super) put: u64,
     /// Whose copies, fills and launches have worked in its memory, too, since it was put, each in no order to
     /// it.
-    company: Users,
+    other_writers: Users,
     /// Whose graphs were done meanwhile, or put behind it if it is a copy: they may have worked there if it
     /// is memory that several threads use.
     graphs: Users,
@@ -99,12 +99,12 @@ impl Copy {
             work: Work::Copy,
             by_cpu: false,
             position: 0,
-            is_outdone: false,
-            is_overtaken: false,
+            is_superseded: false,
+            is_overwritten: false,
             overwritten: 0,
             is_being_put: false,
             put: 0,
-            company: Users::Nobody,
+            other_writers: Users::Nobody,
             graphs: Users::Nobody,
             row: Row::default(),
         }
@@ -151,8 +151,8 @@ impl Copy {
     }
 
     /// Others of this thread have worked there, beside it.
-    pub(super) fn meets_company(&mut self, thread: Option<u32>) {
-        self.company = self.company.and(thread.map_or(Users::Several, Users::One));
+    pub(super) fn meets_other_writer(&mut self, thread: Option<u32>) {
+        self.other_writers = self.other_writers.and(thread.map_or(Users::Several, Users::One));
     }
 
     /// Graphs of this thread were done beside it.
@@ -161,15 +161,15 @@ impl Copy {
     }
 
     /// It stands for this one, too: what its own thread did meanwhile it has done by now.
-    pub(super) fn takes_company_of(&mut self, old: &Copy) {
+    pub(super) fn takes_writers_of(&mut self, old: &Copy) {
         let others = |users: Users| if users.are_only(self.thread) { Users::Nobody } else { users };
-        (self.company, self.graphs) = (others(old.company), others(old.graphs));
+        (self.other_writers, self.graphs) = (others(old.other_writers), others(old.graphs));
     }
 
     /// Whether what stands there now stands there in a replay, too, when a call of this thread has waited for
     /// it. `of_several`: whether several threads use the memory.
     pub fn is_alone(&self, waiter: u32, of_several: bool) -> bool {
-        self.company.are_only(waiter) && (!of_several || self.graphs.are_only(waiter))
+        self.other_writers.are_only(waiter) && (!of_several || self.graphs.are_only(waiter))
     }
 }
 

@@ -19,15 +19,15 @@ pub struct Finished {
     /// Launches of a row, of which the last is still under way: what they may have made of memory is there.
     pub partly: Vec<Copy>,
     /// Of `copies` those for which, or beside which, the CPU has copied to pages: these, in order and apart.
-    pub stirred: Vec<(Queue, Copy, Vec<Range<u64>>)>,
+    pub copied_by_cpu: Vec<(Queue, Copy, Vec<Range<u64>>)>,
     /// The positions of those that are as finished, and which others are looking at.
     others: Vec<u64>,
 }
 
 impl Finished {
     /// Where the CPU has copied to pages of this one's memory: in order and apart.
-    pub fn stirred(&self, copy: &Copy) -> &[Range<u64>] {
-        let found = self.stirred.iter().find(|(_, stirred, _)| stirred.position == copy.position);
+    pub fn copied_by_cpu(&self, copy: &Copy) -> &[Range<u64>] {
+        let found = self.copied_by_cpu.iter().find(|(_, copied_by_cpu, _)| copied_by_cpu.position == copy.position);
         found.map_or(&[], |(.., pages)| pages)
     }
 }
@@ -47,18 +47,18 @@ impl Pending {
         let (mut finished, partly) = cover.take(&mut state);
         // A wait that began before it was known that work behind a launch has written there, too, says
         // nothing of the launch alone.
-        finished.iter_mut().for_each(|(_, copy)| copy.is_outdone |= copy.overwritten >= position);
+        finished.iter_mut().for_each(|(_, copy)| copy.is_superseded |= copy.overwritten >= position);
         state.met_by(&finished, waiter, || self.next.fetch_add(1, Relaxed));
         state.keep_landed(&finished);
         let State { copies, looking, .. } = &mut *state;
         looking.extend(finished.iter().map(|(queue, copy)| (copy.position, (*queue, *copy))));
         copies.retain(|_, copies| !copies.is_empty());
-        let stirred = state.stirred_by(&finished);
+        let copied_by_cpu = state.stirred_by(&finished);
         state.drop_landings(&finished);
         let beside = &state.beside;
         let copies = finished.into_iter().map(|(_, copy)| (copy, copy.beside(beside, waiter))).collect();
         state.drop_beside();
-        Finished { copies, partly, stirred, others }
+        Finished { copies, partly, copied_by_cpu, others }
     }
 
     /// What they brought is known now. What other threads are still looking at the application must not
@@ -205,7 +205,7 @@ impl State {
             // What a graph has filled before its callback is not behind it.
             let is_behind = |done: &Copy| done.position > launched && (done.thread, done.call) != own;
             if writes.iter().any(|(other, done)| *other != queue && done.meets(start, end)) {
-                launch.meets_company(waiter);
+                launch.meets_other_writer(waiter);
             }
             if graphs.iter().any(|graph| *graph != queue) {
                 launch.meets_graphs(waiter);
@@ -213,7 +213,7 @@ impl State {
             let writes = writes.iter().map(|(_, done)| done);
             for done in writes.filter(|done| is_behind(done) && done.meets(start, end)) {
                 launch.overwritten = tick;
-                launch.is_outdone |= is_looked_at || done.work == Work::Launch && of_all(done);
+                launch.is_superseded |= is_looked_at || done.work == Work::Launch && of_all(done);
             }
         }
     }
@@ -250,23 +250,23 @@ impl State {
     fn stirred_by(&mut self, finished: &[(Queue, Copy)]) -> Vec<(Queue, Copy, Vec<Range<u64>>)> {
         let pages = |copy: &Copy| joined(copy.landing.places().iter().map(pages_of).collect());
         let by_cpu = finished.iter().filter(|(_, copy)| copy.by_cpu);
-        let mut stirred: Vec<_> = by_cpu.map(|(queue, copy)| (*queue, *copy, pages(copy))).collect();
-        if self.copied.is_empty() && stirred.is_empty() {
-            return stirred;
+        let mut copied_by_cpu: Vec<_> = by_cpu.map(|(queue, copy)| (*queue, *copy, pages(copy))).collect();
+        if self.copied.is_empty() && copied_by_cpu.is_empty() {
+            return copied_by_cpu;
         }
         let now = Instant::now();
-        for pages in stirred.iter().flat_map(|(.., pages)| pages) {
+        for pages in copied_by_cpu.iter().flat_map(|(.., pages)| pages) {
             self.copied.retain(|(_, known)| known != pages);
             self.copied.push((now, pages.clone()));
         }
         for (queue, launch) in finished.iter().filter(|(_, copy)| copy.work == Work::Launch) {
             let met = self.copied.iter().filter(|(_, pages)| launch.meets(pages.start, pages.end));
             let met = joined(met.map(|(_, pages)| pages.clone()).collect());
-            stirred.extend((!met.is_empty()).then_some((*queue, *launch, met)));
+            copied_by_cpu.extend((!met.is_empty()).then_some((*queue, *launch, met)));
         }
         let mut copied = std::mem::take(&mut self.copied);
         copied.retain(|copied| self.is_unsettled(copied, None));
         self.copied = copied;
-        stirred
+        copied_by_cpu
     }
 }

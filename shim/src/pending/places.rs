@@ -142,7 +142,7 @@ impl Pending {
     /// and a replay has that earlier or later: others than fills and copies behind it, if it is a copy.
     /// `of_several`: whether it is memory that several threads use, and any graph may. `waiter`: the thread
     /// whose call has waited.
-    pub fn has_company(&self, copy: &Copy, of_several: bool, waiter: u32) -> bool {
+    pub fn has_other_writers(&self, copy: &Copy, of_several: bool, waiter: u32) -> bool {
         let Range { start, end } = copy.landing.extent();
         let may_write = |copy: &Copy| match copy.work {
             Work::Unnamed { any } => any && of_several,

@@ -18,7 +18,7 @@ impl Watch {
     }
 
     /// Whether anything is watched, and so little that the sources of copies may be, too, for the sake of a
-    /// rare program: each look goes through all.
+    /// rare program: each scan goes through all.
     pub fn is_short(&self) -> bool {
         (1..SHORT).contains(&self.count.load(Relaxed))
     }
@@ -62,7 +62,7 @@ impl Watch {
         before.is_some_and(|known| start + len <= known.1.end && tells(known))
     }
 
-    /// Whether the CPU has written in this memory since the last look, something else than was there, as far
+    /// Whether the CPU has written in this memory since the last scan, something else than was there, as far
     /// as Linux tells.
     pub fn has_written_in(&self, range: &Range<u64>) -> bool {
         let mut state = self.state.lock();
@@ -80,7 +80,7 @@ impl Watch {
     }
 
     /// Where the CPU has written in this memory what is not told yet; none if it may have anywhere since the
-    /// last look, as far as the kernel tells.
+    /// last scan, as far as the kernel tells.
     pub fn untold_in(&self, range: &Range<u64>) -> Option<Vec<Range<u64>>> {
         let state = self.state.lock();
         let (_, watched) = state.ranges.range(..=range.start).next_back()?;

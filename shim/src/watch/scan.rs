@@ -3,8 +3,8 @@
 use super::watched::{Reason, Watched, clusters};
 use super::{MOST_COMPARED, State, Watch};
 use crate::dirty_pages::{PAGE, Tracker};
-use crate::finds::Finds;
 use crate::host_functions;
+use crate::host_writes::HostWrites;
 use crate::intervals::{joined, within, without};
 use crate::node_runs::Turn;
 use crate::pending::{Copy, Pending, Uses};
@@ -18,48 +18,48 @@ use trace::api::roles::Class;
 use trace::record;
 
 impl Watch {
-    /// Adds what the CPU wrote since the last look, before a call. What a callback that ends from now on has
-    /// written it tells itself, if the call gives the device work: the call would look for it in vain, but
+    /// Adds what the CPU wrote since the last scan, before a call. What a callback that ends from now on has
+    /// written it tells itself, if the call gives the device work: the call would scan for it in vain, but
     /// for what it copies itself.
-    pub fn look(&self, class: Class, uses: Uses, is_copy: bool, finds: &mut Finds) {
-        let around = finds.around;
+    pub fn scan(&self, class: Class, uses: Uses, is_copy: bool, writes: &mut HostWrites) {
+        let around = writes.around;
         let pending = &around.pending;
         let is_work =
             matches!(class, Class::launch | Class::submit) && !matches!(&uses, Uses::Only(none) if none.is_empty());
         let may_be_beside = is_work && (host_functions::any_under_way() || host_functions::any_of_nodes());
-        let thread = finds.thread();
+        let thread = writes.thread();
         if !self.any() {
             return if may_be_beside {
                 pending.enters(thread, uses)
             };
         }
         let mut state = self.state.lock();
-        let already = finds.places.len();
+        let already = writes.places.len();
         // Whoever waits for the callbacks, too, may have filled it as soon as one had given it back.
         let own = match &uses {
             Uses::Only(sources) if is_copy => joined(sources.clone()),
             _ => Vec::new(),
         };
-        self.look_at(&mut state, Reason::Call(class), &own, finds);
+        self.scan_for(&mut state, Reason::Call(class), &own, writes);
         // Before a callback can end; and not earlier, as what was found now is told for the call.
         if may_be_beside {
             pending.enters(thread, uses);
         }
-        pending.written(thread, &finds.places[already..]);
-        finds.found_by_now();
+        pending.written(thread, &writes.places[already..]);
+        writes.found_by_now();
     }
 
     /// When a wait has returned: what others wrote in pinned memory since it began.
-    pub fn look_meanwhile(&self, finds: &mut Finds) {
-        let around = finds.around;
+    pub fn scan_after_wait(&self, writes: &mut HostWrites) {
+        let around = writes.around;
         let mut state = self.state.lock();
-        self.look_at(&mut state, Reason::Meanwhile, &[], finds);
-        around.pending.written(finds.thread(), &finds.places);
-        finds.found_by_now();
+        self.scan_for(&mut state, Reason::Meanwhile, &[], writes);
+        around.pending.written(writes.thread(), &writes.places);
+        writes.found_by_now();
     }
 
-    /// Waits for a look that is under way.
-    pub fn wait_for_look(&self) {
+    /// Waits for a scan that is under way.
+    pub fn wait_for_scan(&self) {
         drop(self.state.lock());
     }
 
@@ -70,7 +70,7 @@ impl Watch {
 
     /// The CPU has copied to these pages for the driver, and this, which is done, worked there: what shows on
     /// them is not of callbacks beside it.
-    pub fn stirred(&self, pending: &Pending, copy: &Copy, queue: Queue, pages: &[Range<u64>]) {
+    pub fn copied_by_cpu(&self, pending: &Pending, copy: &Copy, queue: Queue, pages: &[Range<u64>]) {
         let mut state = self.state.lock();
         if state.callbacks.any() {
             let is_unordered = |turn: &Turn| !pending.is_ordered(copy, queue, turn);
@@ -78,16 +78,16 @@ impl Watch {
         }
     }
 
-    /// As `look`. Also where nothing seems to be watched: a copy may just be beginning to watch what this
+    /// As `scan`. Also where nothing seems to be watched: a copy may just be beginning to watch what this
     /// callback wrote. What waits for its turn has brought nothing yet.
-    pub fn callback_ends(&self, number: u64, turn: Option<&Turn>, finds: &mut Finds) {
-        let around = finds.around;
+    pub fn callback_ends(&self, number: u64, turn: Option<&Turn>, writes: &mut HostWrites) {
+        let around = writes.around;
         let mut state = self.state.lock();
         let ended = state.callbacks.ends(number);
         let is_short = ended.as_ref().is_some_and(Running::is_short);
         let copied = ended.as_ref().map_or(&[][..], |ended| &ended.copied);
-        self.look_at(&mut state, Reason::Callback { turn, copied }, &[], finds);
-        around.pending.called_back(&finds.places);
+        self.scan_for(&mut state, Reason::Callback { turn, copied }, &[], writes);
+        around.pending.called_back(&writes.places);
         if let Some(Running { began, found, .. }) = ended.filter(|_| is_short) {
             around.pending.called_back(&found);
             for range in joined(found) {
@@ -96,47 +96,47 @@ impl Watch {
                 let around = state.ranges.range_mut(..=range.start).next_back();
                 let Some((start, watched)) = around.filter(|(_, watched)| watched.end >= range.end) else { continue };
                 let how = if watched.since >= began { record::WRITTEN_HERE } else { record::TOLD };
-                watched.tell_again(*start, &range, how, finds);
+                watched.tell_again(*start, &range, how, writes);
             }
         }
-        finds.found_by_now();
+        writes.found_by_now();
     }
 
     /// `own`: in order, what the call itself copies.
-    fn look_at(&self, state: &mut State, reason: Reason, own: &[Range<u64>], finds: &mut Finds) {
-        let around = finds.around;
-        let already = finds.places.len();
-        self.look_everywhere(state, reason, own, finds);
+    fn scan_for(&self, state: &mut State, reason: Reason, own: &[Range<u64>], writes: &mut HostWrites) {
+        let around = writes.around;
+        let already = writes.places.len();
+        self.scan_all(state, reason, own, writes);
         let State { callbacks, ranges, .. } = state;
-        may_be_theirs(callbacks, ranges, &finds.places[already..], reason, &around.pending);
+        may_be_theirs(callbacks, ranges, &writes.places[already..], reason, &around.pending);
     }
 
-    fn look_everywhere(&self, state: &mut State, reason: Reason, own: &[Range<u64>], finds: &mut Finds) {
-        let around = finds.around;
+    fn scan_all(&self, state: &mut State, reason: Reason, own: &[Range<u64>], writes: &mut HostWrites) {
+        let around = writes.around;
         let State { tracker, ranges, callbacks, .. } = state;
         let Some(tracker) = tracker else { return };
         let touched = written_pages(tracker, ranges);
         let pending = &around.pending;
-        let scan = Scan { reason, own, thread: finds.thread(), tracker, callbacks, pending, touched };
+        let scan = Scan { reason, own, thread: writes.thread(), tracker, callbacks, pending, touched };
         let mut gone = Vec::new();
         for (start, watched) in ranges.iter_mut() {
-            let (here, fresh) = scan.to_be_read(*start, watched, finds);
-            let already = finds.places.len();
-            if !here.iter().all(|pages| watched.compare(*start, pages, reason, finds)) {
+            let (here, fresh) = scan.to_be_read(*start, watched, writes);
+            let already = writes.places.len();
+            if !here.iter().all(|pages| watched.compare(*start, pages, reason, writes)) {
                 gone.push(*start);
             }
             // What the CPU had copied there for the driver is left for later.
-            let told = || joined([&watched.left[..], &watched.back, &finds.places[already..]].concat());
+            let told = || joined([&watched.left[..], &watched.back, &writes.places[already..]].concat());
             // Where several threads write others may have found it.
             let is_ones = watched.users != Users::Several && !fresh.is_empty();
             if is_ones && may_be_put_back(pending, &(*start..watched.end), &fresh, &told()) {
-                finds.lose(*start, 0, "memory of kernels under way in which the CPU wrote what had been there before");
+                writes.lose(*start, 0, "memory of kernels under way in which the CPU wrote what had been there before");
             }
         }
         for start in gone {
             ranges.remove(&start);
             if around.pinned.find(start).is_some() {
-                finds.lose(start, 0, "pinned memory that could not be read");
+                writes.lose(start, 0, "pinned memory that could not be read");
             }
         }
         self.count.store(ranges.len(), Relaxed);
@@ -172,7 +172,12 @@ struct Scan<'s> {
 impl Scan<'_> {
     /// The pages of this memory that are compared with what is known of them, and those that were written
     /// since the last scan, if it is one before a call.
-    fn to_be_read(&self, start: u64, watched: &mut Watched, finds: &mut Finds) -> (Vec<Range<u64>>, Vec<Range<u64>>) {
+    fn to_be_read(
+        &self,
+        start: u64,
+        watched: &mut Watched,
+        writes: &mut HostWrites,
+    ) -> (Vec<Range<u64>>, Vec<Range<u64>>) {
         let is_wait = matches!(self.reason, Reason::Call(Class::synchronize | Class::poll));
         let is_meanwhile = matches!(self.reason, Reason::Meanwhile);
         let (mut here, mut fresh) = (Vec::new(), Vec::new());
@@ -197,7 +202,7 @@ impl Scan<'_> {
         } else if watched.end - start <= MOST_COMPARED && !watched.managed {
             here.push(watched.pages(start));
         } else if !std::mem::replace(&mut watched.told, true) {
-            finds.lose(start, 0, "memory written by the CPU, which this kernel cannot follow");
+            writes.lose(start, 0, "memory written by the CPU, which this kernel cannot follow");
         }
         (here, fresh)
     }

@@ -1,7 +1,7 @@
 //! One range of memory that is watched.
 
 use crate::dirty_pages::{PAGE, Tracker, pages_of};
-use crate::finds::{Finds, PIECE};
+use crate::host_writes::{HostWrites, PIECE};
 use crate::intervals::{self, joined, within, without};
 use crate::node_runs::Turn;
 use crate::pending::Pending;
@@ -34,7 +34,7 @@ pub struct Watched {
     /// What was written and has not been looked at: until the callback ends, or copies have brought what they
     /// bring there.
     pub left: Vec<Range<u64>>,
-    /// What work may have changed unseen since the last look, in order and apart: told as a whole where the
+    /// What work may have changed unseen since the last scan, in order and apart: told as a whole where the
     /// CPU has it again, or writes.
     pub back: Vec<Range<u64>>,
     pub shadow: Shadow,
@@ -54,8 +54,8 @@ pub enum Reason<'t> {
 
 impl Watched {
     /// Records what this memory holds as watching begins. `here`: the pages of it that the CPU has.
-    pub fn record(&mut self, start: u64, here: Vec<Range<u64>>, finds: &mut Finds) {
-        let (around, thread) = (finds.around, finds.thread());
+    pub fn record(&mut self, start: u64, here: Vec<Range<u64>>, writes: &mut HostWrites) {
+        let (around, thread) = (writes.around, writes.thread());
         let landing_in = |at, len| around.pending.landing_in(at, len, thread);
         let before = landing_in(start, self.end - start);
         let here = here.into_iter().map(|range| range.start.max(start)..range.end.min(self.end));
@@ -63,14 +63,14 @@ impl Watched {
             for at in range.clone().step_by(PIECE as usize) {
                 let step = PIECE.min(range.end - at) as usize;
                 let Some(bytes) = bytes_at(at, step, true) else {
-                    finds.lose(at, step, "pinned memory that could not be read");
+                    writes.lose(at, step, "pinned memory that could not be read");
                     continue;
                 };
                 // Nor what others gave the driver to be written there while it was read.
                 for range in without(at..at + step as u64, &landing_in(at, step as u64)) {
                     let bytes = &bytes[(range.start - at) as usize..(range.end - at) as usize];
                     self.shadow.put((range.start - start) as usize, bytes);
-                    finds.add(self.managed.into(), range.start, bytes);
+                    writes.add(self.managed.into(), range.start, bytes);
                 }
             }
         }
@@ -128,19 +128,19 @@ impl Watched {
 
     /// What was found by others, and is told for a callback, too. What work has brought since, which cannot
     /// have waited for the callback, that does not write; what the CPU has, shows later.
-    pub fn tell_again(&mut self, start: u64, range: &Range<u64>, how: u32, finds: &mut Finds) {
+    pub fn tell_again(&mut self, start: u64, range: &Range<u64>, how: u32, writes: &mut HostWrites) {
         for at in range.clone().step_by(PIECE as usize) {
             // What is not there any more no copy reads.
             let Some(bytes) = bytes_at(at, PIECE.min(range.end - at) as usize, true) else { return };
             for same in self.shadow.same((at - start) as usize, &bytes) {
-                finds.add(how, at + same.start as u64, &bytes[same]);
+                writes.add(how, at + same.start as u64, &bytes[same]);
             }
         }
     }
 
     /// False if the memory is not there any more.
-    pub fn compare(&mut self, start: u64, pages: &Range<u64>, reason: Reason, finds: &mut Finds) -> bool {
-        let around = finds.around;
+    pub fn compare(&mut self, start: u64, pages: &Range<u64>, reason: Reason, writes: &mut HostWrites) -> bool {
+        let around = writes.around;
         let (turn, copied) =
             if let Reason::Callback { turn, copied } = reason { (turn, copied) } else { (None, &[][..]) };
         let range = pages.start.max(start)..pages.end.min(self.end);
@@ -149,7 +149,7 @@ impl Watched {
             return true;
         }
         // What copies are still bringing is theirs.
-        let thread = finds.thread();
+        let thread = writes.thread();
         let landing_in = |range: &Range<u64>| {
             let pending = &around.pending;
             let mut landing = pending.unsettled_in(range.start, range.end - range.start, thread, turn);
@@ -206,7 +206,7 @@ impl Watched {
                 for told in new.flat_map(|new| without(new, &landing)) {
                     let bytes = &bytes[(told.start - at) as usize..(told.end - at) as usize];
                     self.shadow.put((told.start - start) as usize, bytes);
-                    finds.add(self.managed.into(), told.start, bytes);
+                    writes.add(self.managed.into(), told.start, bytes);
                 }
             }
         }

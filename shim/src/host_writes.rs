@@ -11,7 +11,7 @@ pub const PIECE: u64 = 64 << 10;
 /// A record grows to about this size; further pieces go into the next.
 const MOST_IN_RECORD: usize = 256 << 10;
 
-pub struct Finds {
+pub struct HostWrites {
     pub around: &'static Surroundings,
     about: Written,
     /// The record being written, of what was written, of what was seen, and of what was told before.
@@ -23,22 +23,29 @@ pub struct Finds {
     pub named: Vec<u64>,
 }
 
-/// What is simply written was, if the look came behind a wait, written meanwhile.
+/// What is simply written was, if the scan came behind a wait, written meanwhile.
 fn seen(about: &Written, how: u32) -> u32 {
     if how == WRITTEN_HERE { about.seen } else { how }
 }
 
-impl Finds {
+impl HostWrites {
     /// Whose call it is.
     pub fn thread(&self) -> u32 {
         self.about.thread
     }
 
-    pub fn at(about: Written, around: &'static Surroundings) -> Finds {
-        Finds { around, about, open: Default::default(), records: Vec::new(), places: Vec::new(), named: Vec::new() }
+    pub fn at(about: Written, around: &'static Surroundings) -> HostWrites {
+        HostWrites {
+            around,
+            about,
+            open: Default::default(),
+            records: Vec::new(),
+            places: Vec::new(),
+            named: Vec::new(),
+        }
     }
 
-    /// The look is over, and what it found was there by now. It may have taken long: what it read last can
+    /// The scan is over, and what it found was there by now. It may have taken long: what it read last can
     /// have been written after a wait of another thread that ended while it looked. With the lock held:
     /// whoever looks later finds only what is written later.
     pub fn found_by_now(&mut self) {
@@ -107,7 +114,7 @@ impl Finds {
     }
 
     /// A run of a callback is written down even if it wrote nothing.
-    pub fn of_run(mut self) -> Finds {
+    pub fn of_run(mut self) -> HostWrites {
         if self.records.is_empty() {
             self.open[0] = record::with_body(record::WRITTEN, &self.about);
         }
