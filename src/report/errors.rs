@@ -14,7 +14,7 @@ use trace::api::roles::Class;
 use trace::decode::decode;
 use trace::misfit::misfits;
 use trace::objects::Objects;
-use trace::text::{Text, symbol};
+use trace::text::{self, Text, symbol};
 use trace::value::{Given, Value};
 use trace::{Call, Function, Trace};
 use viewer::data::findings::{Cost, Finding};
@@ -135,6 +135,26 @@ fn outcome(call: &Call, objects: &Objects) -> Vec<(String, String)> {
     said.filter(|(_, text)| !text.is_empty()).collect()
 }
 
+/// What the call names that an earlier one had ended.
+fn ended(call: &Call, objects: &Objects) -> Vec<(String, String)> {
+    fn within(value: &Value, objects: &Objects, found: &mut Vec<String>) {
+        match value {
+            Value::List(all) | Value::Launch { arguments: all, .. } => {
+                all.iter().for_each(|value| within(value, objects, found));
+            }
+            Value::Struct(fields) => fields.iter().for_each(|(_, value)| within(value, objects, found)),
+            value => found.extend(text::ended(value, objects).map(|_| Text(value, objects).to_string())),
+        }
+    }
+    let arguments = decode(call).map(|decoded| decoded.arguments).unwrap_or_default();
+    let named = arguments.into_iter().flat_map(|(name, value)| {
+        let mut found = Vec::new();
+        within(&value, objects, &mut found);
+        found.into_iter().map(move |text| (name.to_owned(), text))
+    });
+    named.collect()
+}
+
 /// Where the arguments of a launch were not as the kernel declares them, or could not be read.
 fn arguments(call: &Call) -> Option<(String, String)> {
     call.function().filter(|function| function.class == Class::launch)?;
@@ -172,8 +192,10 @@ impl<'t> Report<'t> for Errors<'t> {
         if self.said.len() < MOST_SAID {
             let (call, function) = (number, step.call.name());
             let memory = misfits(&step.call, step.objects).into_iter().map(|text| ("memory".to_owned(), text));
-            let said =
-                memory.chain(logs(&step.call)).chain(outcome(&step.call, step.objects)).chain(arguments(&step.call));
+            // A sticky error is not this call's.
+            let ended = if is_sticky(result) { Vec::new() } else { ended(&step.call, step.objects) };
+            let said = memory.chain(ended).chain(logs(&step.call));
+            let said = said.chain(outcome(&step.call, step.objects)).chain(arguments(&step.call));
             self.said.extend(said.map(|(what, text)| Said { call, function, what, text }));
         }
     }

@@ -29,7 +29,7 @@ const CRATES: &[Crate] = &[
             "value invented",
             "decode",
             "model::change model::contexts model::memory model::physical model::stream model::touched",
-            "objects",
+            "objects gone",
             "origins",
             "signature sources known launch",
             "argument text",

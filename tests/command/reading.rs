@@ -431,3 +431,31 @@ fn a_damaged_preamble_is_restored_from_its_copy() {
         assert!(replayed.stdout.starts_with("verified\n"), "offset {at}: {}", replayed.stdout);
     }
 }
+
+/// What an earlier call ended is named as such, with that call.
+#[test]
+fn what_is_used_after_its_end_is_named() {
+    let place = Place::new();
+    run(&mut place.recorded(client("freed_twice.c"))).expect(0);
+    let dump = run(&mut place.cutrace(["dump", "--color", "never"])).expect(0).stdout;
+    let number = |line: &str| line.split_whitespace().next().expect("a number").to_owned();
+    let first = |name: &str| number(dump.lines().find(|line| line.contains(name)).unwrap_or_else(|| panic!("{dump}")));
+    let [freed, destroyed] = ["cuMemFree_v2(", "cuStreamDestroy_v2("].map(first);
+    let (memory, stream) =
+        (format!("(was mem#1, freed by call {freed})"), format!("(was stream#1, destroyed by call {destroyed})"));
+    let with = |name: &str, what: &str| dump.lines().filter(|line| line.contains(name) && line.contains(what)).count();
+    assert_eq!(with("cuMemFree_v2(", &memory), 1, "{dump}");
+    assert_eq!(with("cuStreamDestroy_v2(", &stream), 1, "{dump}");
+    assert_eq!(with("cuLaunchKernel(", &stream), 1, "{dump}");
+    // Also where the driver took it.
+    let launched: Vec<&str> =
+        dump.lines().filter(|line| line.contains("cuLaunchKernel(") && line.contains(&memory)).collect();
+    assert!(launched.iter().any(|line| line.contains("CUDA_SUCCESS")), "{dump}");
+    assert_eq!(with("cuLaunchKernel(", ":add_two, destroyed"), 0, "{dump}");
+    assert_eq!(with("cuMemsetD8_v2(", "was mem"), 0, "the address has another owner: {dump}");
+    let errors = run(&mut place.cutrace(["report", "-r", "errors"])).expect(0).stdout;
+    assert!(
+        errors.contains(&memory) && errors.contains(&stream) && errors.contains("was function#2, destroyed"),
+        "{errors}"
+    );
+}

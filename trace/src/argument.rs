@@ -29,7 +29,8 @@ pub enum Argument<'x> {
 impl<'x> Argument<'x> {
     pub fn of(bytes: &'x [u8], declared: Option<&Declared>, objects: &Objects) -> Argument<'x> {
         let word = if bytes.len() == 8 { u64_at(bytes, 0) } else { 0 };
-        let is_somewhere = || objects.range(word).is_some();
+        // Now, or until it was freed.
+        let is_somewhere = || objects.range(word).is_some() || objects.ended_range(word).is_some();
         match declared.map(|declared| declared.form) {
             Some(Form::Pointer) if bytes.len() == 8 && word == 0 => Argument::Null,
             Some(Form::Pointer) if bytes.len() == 8 => Argument::Address(word),

@@ -24,6 +24,7 @@ pub mod decode;
 pub mod extend;
 pub mod extra;
 pub mod finish;
+pub mod gone;
 pub mod hash;
 pub mod idle;
 pub mod image;

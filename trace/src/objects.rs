@@ -8,6 +8,7 @@ use crate::api::roles::{Class, Role};
 use crate::api::types::{Form, Kind};
 use crate::call::Call;
 use crate::decode::{Decoded, decode};
+use crate::gone::{Ended, Gone};
 use crate::model::change::{Moment, resolve};
 use crate::model::contexts::Contexts;
 use crate::model::memory::{End, Memory};
@@ -38,6 +39,17 @@ pub struct Range {
     pub number: u64,
     pub base: u64,
     pub len: u64,
+}
+
+impl Range {
+    /// Of memory without a length behind a byte.
+    pub(crate) fn end(&self) -> u64 {
+        self.base.saturating_add(self.len.max(1))
+    }
+
+    pub(crate) fn holds(&self, address: u64) -> bool {
+        (self.base..self.end()).contains(&address)
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -78,6 +90,9 @@ pub struct Objects {
     fresh: Option<u64>,
     doomed: Vec<(Kind, u64)>,
     freed: Vec<u64>,
+    /// The call that ends these.
+    ender: u64,
+    gone: Gone,
     contexts: Contexts,
     memory: Memory,
     /// How many ends a value outlives: of a physical allocation, since it was retained that often; of what
@@ -122,6 +137,7 @@ impl Objects {
     pub fn advance(&mut self, call: &Call, decoded: Option<&Decoded>) {
         self.until(call);
         let Some(decoded) = decoded else { return };
+        self.ender = call.number;
         if call.succeeded() || call.result.is_none() {
             self.collect_ends(call);
         }
@@ -146,7 +162,9 @@ impl Objects {
             self.remove(kind, value);
         }
         for base in std::mem::take(&mut self.freed) {
-            self.ranges.remove(&base);
+            if let Some(range) = self.ranges.remove(&base) {
+                self.gone.add_range(range, self.ender);
+            }
         }
         while self.pending.peek().is_some_and(|Reverse((end, _))| *end <= call.begin) {
             let Some(Reverse((_, number))) = self.pending.pop() else { break };
@@ -166,12 +184,12 @@ impl Objects {
 
     /// What still stands in the way has ended with its context or module.
     fn place(&mut self, range: Range) {
-        let end = range.base.saturating_add(range.len.max(1));
         while let Some((&base, _)) =
-            self.ranges.range(..end).next_back().filter(|(_, r)| r.base.saturating_add(r.len.max(1)) > range.base)
+            self.ranges.range(..range.end()).next_back().filter(|(_, other)| other.end() > range.base)
         {
             self.ranges.remove(&base);
         }
+        self.gone.overlaid(range);
         self.ranges.insert(range.base, range);
     }
 
@@ -192,13 +210,23 @@ impl Objects {
 
     /// The live allocation that holds this address.
     pub fn range(&self, address: u64) -> Option<Range> {
-        let holds = |range: &Range| address.checked_sub(range.base).is_some_and(|offset| offset < range.len.max(1));
+        let holds = |range: &Range| range.holds(address);
         let fresh = self.fresh.and_then(|call| self.things.get(&call)).into_iter().flatten();
         let mut made = fresh.filter_map(|thing| match thing {
             Thing::Range(range) if holds(range) => Some(*range),
             _ => None,
         });
         made.next().or_else(|| self.ranges.range(..=address).next_back().map(|(_, r)| *r).filter(holds))
+    }
+
+    /// The number of the object that had this handle last, if none has it now.
+    pub fn ended(&self, kind: Kind, value: u64) -> Option<Ended<u64>> {
+        self.gone.object(kind, value).filter(|_| self.object(kind, value).is_none())
+    }
+
+    /// The allocation that held this address last, if none does now.
+    pub fn ended_range(&self, address: u64) -> Option<Ended<Range>> {
+        self.gone.range(address).filter(|_| self.range(address).is_none())
     }
 
     /// Ranges that the call moved to last has brought.
@@ -250,7 +278,9 @@ impl Objects {
     }
 
     fn remove(&mut self, kind: Kind, value: u64) {
-        if self.live.remove(&(kind, value)).is_none() || !OWNS.iter().any(|(owner, _)| *owner == kind) {
+        let Some(object) = self.live.remove(&(kind, value)) else { return };
+        self.gone.add(kind, value, object.number, self.ender);
+        if !OWNS.iter().any(|(owner, _)| *owner == kind) {
             return;
         }
         let owned: Vec<(Kind, u64)> =

@@ -3,7 +3,7 @@
 use crate::api::types::{Enum, Kind};
 use crate::argument::Argument;
 use crate::call::Content;
-use crate::objects::Objects;
+use crate::objects::{Objects, Range};
 use crate::value::Value;
 use std::borrow::Cow;
 use std::fmt::{self, Display, Formatter, Write};
@@ -121,7 +121,48 @@ pub fn handle(kind: Kind, value: u64, objects: &Objects) -> String {
     match objects.object(kind, value) {
         Some((number, None)) => format!("{}#{number}", kind.label()),
         Some((number, Some(name))) => format!("{}#{number}:{}", kind.label(), plain(name)),
-        None => format!("{}@{value:#x}", kind.label()),
+        None => match ended_handle(kind, value, objects) {
+            Some(was) => format!("{}@{value:#x}({was})", kind.label()),
+            None => format!("{}@{value:#x}", kind.label()),
+        },
+    }
+}
+
+/// What a value names that a call has ended: `was stream#1, destroyed by call 9`.
+pub fn ended(value: &Value, objects: &Objects) -> Option<String> {
+    match value {
+        &Value::Handle { kind, value, .. } => ended_handle(kind, value, objects),
+        &Value::Address { value, .. } => ended_memory(value, objects),
+        Value::Argument { bytes, of } => match Argument::of(bytes, of.declared(), objects) {
+            Argument::Address(value) => ended_memory(value, objects),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn ended_handle(kind: Kind, value: u64, objects: &Objects) -> Option<String> {
+    let ended = objects.ended(kind, value)?;
+    Some(format!("was {}#{}, destroyed by call {}", kind.label(), ended.what, ended.by))
+}
+
+fn ended_memory(value: u64, objects: &Objects) -> Option<String> {
+    let ended = objects.ended_range(value)?;
+    // Memory that was only registered is there all the same.
+    let how = if ended.what.label == "host" { "given up" } else { "freed" };
+    Some(format!("was {}, {how} by call {}", Within(ended.what, value), ended.by))
+}
+
+/// `mem#2+0x40`
+struct Within(Range, u64);
+
+impl Display for Within {
+    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
+        let Within(Range { label, number, base, .. }, value) = *self;
+        match value - base {
+            0 => write!(f, "{label}#{number}"),
+            offset => write!(f, "{label}#{number}+{offset:#x}"),
+        }
     }
 }
 
@@ -130,10 +171,10 @@ pub(crate) fn address(f: &mut Formatter, value: u64, objects: &Objects) -> fmt::
         return f.write_str("NULL");
     }
     write!(f, "{value:#x}")?;
-    match objects.range(value) {
-        None => Ok(()),
-        Some(range) if range.base == value => write!(f, "({}#{})", range.label, range.number),
-        Some(range) => write!(f, "({}#{}+{:#x})", range.label, range.number, value - range.base),
+    match (objects.range(value), ended_memory(value, objects)) {
+        (Some(range), _) => write!(f, "({})", Within(range, value)),
+        (None, Some(was)) => write!(f, "({was})"),
+        (None, None) => Ok(()),
     }
 }
 
