@@ -21,7 +21,7 @@ const CRATES: &[Crate] = &[
         layers: &[
             "amount hash maps room damage",
             "api",
-            "walk segment record preamble extra image varying parameters",
+            "walk segment mark record preamble extra image varying parameters",
             "mapping writer closed_end shared_memory control open_chunks repeats lookup origin declared",
             "reader",
             "call",

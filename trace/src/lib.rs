@@ -35,6 +35,7 @@ pub mod launch;
 mod lookup;
 mod mapping;
 pub mod maps;
+pub mod mark;
 pub mod misfit;
 pub mod model;
 pub mod objects;
